@@ -1,4 +1,4 @@
-//! Test beds: a topology, the lab that is built like it, and what the model says of it.
+//! Test beds: a topology, its lab, and the model's predictions for it.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -12,15 +12,14 @@ use ethbcast_planning::topology::{BUILTIN_NAMES, Topology};
 use crate::cluster::{INTERFACE, bring_up_named};
 use crate::units::FRAME_PAYLOAD_BYTES;
 
-/// A lab that is up for as long as this lives.
+/// A lab, taken down on drop.
 #[derive(Debug)]
 pub struct Bed {
-    /// What `--topology` calls it; `None` for hosts on one switch, which need no topology.
+    /// Value of `--topology`; `None` for hosts on one switch, which need no topology.
     pub name: Option<String>,
     /// The lab.
     pub lab: LabGuard,
     topology: Topology,
-    /// The host of each rank, by its id in the topology.
     members: Vec<usize>,
 }
 
@@ -28,7 +27,7 @@ impl Bed {
     /// Brings up one of the papers' test beds, `fig9-1` to `fig9-5`.
     ///
     /// # Errors
-    /// For another name, without root, or what keeps the lab from coming up.
+    /// Fails for another name, without root, or if the lab does not come up.
     pub fn builtin(bench: &str, name: &str, rate_bits_per_second: u64) -> anyhow::Result<Self> {
         let unknown = || format!("{name} is no test bed: choose one of {}", BUILTIN_NAMES.join(", "));
         let topology = Topology::builtin(name).with_context(unknown)?;
@@ -37,10 +36,11 @@ impl Bed {
         Self::up(lab, Some(name.to_owned()), topology, Some(rate_bits_per_second))
     }
 
-    /// Brings up the cluster of a topology file; cables of which it gives no rate have this one.
+    /// Brings up the cluster of a topology file; cables without a rate there get
+    /// `rate_bits_per_second`.
     ///
     /// # Errors
-    /// For a bad file, without root, or what keeps the lab from coming up.
+    /// Fails for a bad file, without root, or if the lab does not come up.
     pub fn of_file(bench: &str, file: &Path, rate_bits_per_second: u64) -> anyhow::Result<Self> {
         let name = file.to_str().context("the path of the topology is not valid UTF-8")?;
         let text = std::fs::read_to_string(file).with_context(|| format!("reading {name}"))?;
@@ -49,10 +49,10 @@ impl Bed {
         Self::up(lab, Some(name.to_owned()), topology, Some(rate_bits_per_second))
     }
 
-    /// Lets every host's port throw away the frames to a group above so many a second, as storm control does.
+    /// Limits the group frames at every host's port, as storm control does.
     ///
     /// # Errors
-    /// If `nft` fails on a host.
+    /// Fails if `nft` does on a host.
     pub fn police(&self, frames_per_second: u32, burst_frames: u32) -> anyhow::Result<()> {
         let rules = format!(
             "add table netdev storm; add chain netdev storm in {{ type filter hook ingress device {INTERFACE} priority \
@@ -71,7 +71,7 @@ impl Bed {
     /// Brings up `hosts` hosts on one switch; without a rate, as fast as the machine copies.
     ///
     /// # Errors
-    /// Without root, or what keeps the lab from coming up.
+    /// Fails without root, or if the lab does not come up.
     pub fn one_switch(bench: &str, hosts: usize, rate_bits_per_second: Option<u64>) -> anyhow::Result<Self> {
         let topology = Topology::single_switch((0..hosts).map(|host| format!("n{host}")))?;
         Self::up(format!("{bench}{}", std::process::id()), None, topology, rate_bits_per_second)
@@ -84,25 +84,26 @@ impl Bed {
         rate_bits_per_second: Option<u64>,
     ) -> anyhow::Result<Self> {
         let lab = bring_up_named(lab, topology.clone(), rate_bits_per_second)?;
-        // Sessions give ranks by the names of hosts, in the same natural order as the lab; the first is the root.
+        // Sessions give ranks by the names of hosts, in the natural order that the lab uses, too;
+        // the first is the root.
         let members = lab.hosts().iter().filter_map(|host| topology.host_named(host)).collect();
         Ok(Self { name, lab, topology, members })
     }
 
-    /// What the token bucket of a cable of this rate lets pass at once, in bytes.
+    /// Returns the bytes that the token bucket of a cable of this rate passes at once.
     pub fn burst_bytes(&self, rate_bits_per_second: u64) -> u64 {
         LabConfig::new(self.topology.clone()).burst_bytes(rate_bits_per_second)
     }
 
-    /// What its hosts are called, the root first.
+    /// Returns the names of its hosts, the root first.
     pub fn hosts(&self) -> Vec<String> {
         self.lab.hosts()
     }
 
-    /// How long the model expects a message to take with the segment that suits it best, in seconds.
+    /// Returns the model's time for a message in its best segments, in seconds.
     ///
     /// # Errors
-    /// If there is no such plan for so many hosts.
+    /// Fails if there is no such plan for this number of hosts.
     pub fn predict(&self, via: Via, size_bytes: u64, calibration: &Calibration) -> anyhow::Result<f64> {
         let situation = Situation {
             topology: &self.topology,

@@ -1,4 +1,5 @@
-//! Two ways of moving frames on a host, alike from outside: this project's AF_PACKET driver and `pnet::datalink`.
+//! Two drivers for frames on a host with one interface: this project's AF_PACKET driver and
+//! `pnet::datalink`.
 
 use std::io::ErrorKind;
 use std::ops::ControlFlow;
@@ -20,29 +21,28 @@ pub(crate) const ETHER_TYPE: EtherType = EtherType::new(0x88b6);
 /// Bytes of an Ethernet header.
 pub const HEADER_BYTES: usize = 14;
 
-/// How often a receiver on an empty cable looks whether it is over.
 const READ_TIMEOUT: Duration = Duration::from_millis(20);
 
-/// One way of moving frames: both of its ends.
+/// A driver: both of its ends.
 pub trait End: Sized {
     /// Opens an end on this thread's host.
     ///
     /// # Errors
-    /// If there is no interface, or the kernel refuses the socket.
+    /// Fails if there is no interface, or if the kernel refuses the socket.
     fn open() -> anyhow::Result<Self>;
-    /// Sends copies of a frame for a time, as fast as it can; returns how many.
+    /// Sends copies of a frame for a time, as fast as it can; returns their number.
     ///
     /// # Errors
-    /// If the interface fails.
+    /// Fails if the interface does.
     fn send(self, frame: &[u8], time: Duration) -> anyhow::Result<u64>;
-    /// Counts the frames made by [`frame_to`] that arrive until it is over.
+    /// Counts arriving frames made by [`frame_to`] until `over` is set.
     ///
     /// # Errors
-    /// If the interface fails.
+    /// Fails if the interface does.
     fn receive(self, over: &AtomicBool) -> anyhow::Result<u64>;
 }
 
-/// A frame for the bench to send, from nobody in particular.
+/// Makes a frame for the bench, from an arbitrary address.
 pub fn frame_to(mac: MacAddr, payload_bytes: usize) -> Vec<u8> {
     let from = [2, 0, 0, 0, 0, 1];
     let header = [&mac.octets()[..], &from, &ETHER_TYPE.octets()].concat();
@@ -50,7 +50,7 @@ pub fn frame_to(mac: MacAddr, payload_bytes: usize) -> Vec<u8> {
     [header, vec![0x5a; payload_bytes]].concat()
 }
 
-/// Whether a frame is the bench's. Port's filter has seen to that already; pnet hands over every frame.
+/// Whether a frame is the bench's. The port filters frames already; pnet passes every frame.
 fn is_ours(frame: &[u8]) -> bool {
     frame.get(HEADER_BYTES - 2..HEADER_BYTES) == Some(&ETHER_TYPE.octets())
 }
@@ -58,7 +58,6 @@ fn is_ours(frame: &[u8]) -> bool {
 /// This project's driver.
 pub struct OurEnd(Port);
 
-/// A machine that sends one frame again and again, and counts what comes.
 #[derive(Default)]
 struct Repeat<'a> {
     frame: &'a [u8],
@@ -109,7 +108,7 @@ impl End for OurEnd {
         let mut machine = Repeat::default();
         let (port, waker) = (&mut self.0, Waker::new()?);
         thread::scope(|scope| {
-            // Another thread, as it would be in a program; it sleeps, and its time is not counted.
+            // On another thread, as in a program; it sleeps, and its time is not counted.
             scope.spawn(|| {
                 while !over.load(Ordering::Acquire) {
                     thread::sleep(READ_TIMEOUT);
@@ -125,7 +124,7 @@ impl End for OurEnd {
     }
 }
 
-/// The baseline, as pnet sets it up by itself.
+/// The baseline, with pnet's defaults.
 pub struct PnetEnd {
     sender: Box<dyn DataLinkSender>,
     receiver: Box<dyn DataLinkReceiver>,

@@ -1,8 +1,10 @@
-//! Shared helpers of the benches: of `compare` (tools against each other), of `frames` (ways to move frames), and of
-//! those that repeat the papers' measurements with `ethbcast perf` (`algorithms`, `prediction`, `auto`), one of them
-//! beside Open MPI (`mpi`); of `figures`, the papers' in the simulator.
+//! Shared helpers of the benches: of `compare` (tools against each other), of `frames` (drivers
+//! against each other), of those that repeat the papers' measurements with `ethbcast perf`
+//! (`algorithms`, `prediction`, `auto`, and `mpi` beside Open MPI), and of `figures`, the papers'
+//! in the simulator.
 //!
-//! All of these run in labs of network namespaces (`ethbcast-lab`), so they need root and leave nothing behind.
+//! All but the simulated ones run in labs of network namespaces (`ethbcast-lab`), so they need root
+//! and leave nothing behind.
 
 pub mod bed;
 pub mod drivers;

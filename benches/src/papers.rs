@@ -1,4 +1,5 @@
-//! What Patarasuk 2008 measured and predicted (Tables 2 and 3), and our predictions beside it.
+//! Measurements and predictions of Patarasuk 2008 (Tables 2 and 3), and our predictions beside
+//! them.
 
 use ethbcast_planning::model::{Calibration, Job, Point, Processing, Shape, predict};
 
@@ -12,10 +13,10 @@ pub enum Cluster {
 }
 
 impl Cluster {
-    /// Both, in the paper's order.
+    /// Both networks, in the paper's order.
     pub const ALL: [Self; 2] = [Self::Fast, Self::Gigabit];
 
-    /// As the paper's headings have it.
+    /// Returns the name in the paper's headings.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Fast => "100Mbps",
@@ -23,7 +24,7 @@ impl Cluster {
         }
     }
 
-    /// Bits per second.
+    /// Returns the rate in bits per second.
     pub const fn rate(self) -> u64 {
         match self {
             Self::Fast => 100_000_000,
@@ -31,12 +32,14 @@ impl Cluster {
         }
     }
 
-    /// The same calibration with what the hosts' processors take, by Table 2, too.
+    /// Returns [`calibration`](Self::calibration) with the costs of the hosts' processors, by Table
+    /// 2, too.
     ///
-    /// At 1000 Mbit/s they could not keep up with the cable (§5.1), so g(m) there is what a message takes them to send
-    /// or to receive: the least relative squares have 11.6 µs a frame and 8.5 ns a byte, within 7 % of seven of the
-    /// eight sizes and 19 % of one. The machines were the same in both clusters. From the round trip of 256 bytes, less
-    /// both hosts' work and two cables, comes how long a host takes to notice a frame.
+    /// At 1000 Mbit/s they could not keep up with the cable (§5.1), so g(m) there is their time to
+    /// send or receive a message: the least relative squares have 11.6 µs a frame and 8.5 ns a
+    /// byte, within 7 % of seven of the eight sizes and 19 % of one. Both clusters had the same
+    /// machines. The wake-up time of a host is the round trip of 256 bytes, less both hosts' work
+    /// and two cables.
     pub fn hosts(self) -> Calibration {
         let wake_up_ns = match self {
             Self::Fast => 62_000,
@@ -53,7 +56,7 @@ impl Cluster {
         self.calibration().with_processing(processing).expect("it is less than a second")
     }
 
-    /// g(m) and L(m) as measured (Table 2).
+    /// Returns g(m) and L(m) as measured (Table 2).
     pub fn calibration(self) -> Calibration {
         let rows: [(u64, i64); 8] = match self {
             Self::Fast => {
@@ -68,14 +71,13 @@ impl Cluster {
     }
 }
 
-/// The eight sizes the paper measured and chose segments from.
+/// The eight sizes the paper measured, and chose segments from.
 pub const SEGMENTS_BYTES: [u64; 8] = [256, 512, 1024, 2048, 4096, 8192, 16384, 32768];
 
 /// The rows of Table 3: sizes of messages.
 pub const MESSAGES_BYTES: [u64; 9] =
     [8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20, 2 << 20];
 
-/// A column of Table 3: the segments the paper's model finds best, by row.
 const fn model_column(network: Cluster, linear: bool) -> [u64; 9] {
     match (network, linear) {
         (Cluster::Fast, true) => [256, 256, 256, 256, 512, 512, 1024, 1024, 1024],
@@ -85,7 +87,6 @@ const fn model_column(network: Cluster, linear: bool) -> [u64; 9] {
     }
 }
 
-/// A column of Table 3: the segments the paper measured to be best, by row.
 pub(crate) const fn actual_column(network: Cluster, linear: bool) -> [u64; 9] {
     match (network, linear) {
         (Cluster::Fast, true) => [256, 512, 512, 512, 512, 1024, 1024, 2048, 1024],
@@ -98,8 +99,8 @@ pub(crate) const fn actual_column(network: Cluster, linear: bool) -> [u64; 9] {
 /// Table 4's messages, in bytes.
 pub const TABLE_4_MESSAGES_BYTES: [u64; 4] = [32 << 10, 128 << 10, 512 << 10, 2 << 20];
 
-/// Table 4: X·T(msize/X) in milliseconds for a segment of each of [`SEGMENTS_BYTES`] and each message; the last row is
-/// T(msize).
+/// Returns Table 4: X·T(msize/X) in milliseconds for a segment of each of [`SEGMENTS_BYTES`] and
+/// each message; the last row is T(msize).
 pub const fn table_4(network: Cluster) -> [[f64; 4]; 9] {
     match network {
         Cluster::Fast => [
@@ -131,39 +132,40 @@ pub const fn table_4(network: Cluster) -> [[f64; 4]; 9] {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Cell {
-    /// Which cluster.
+    /// The cluster.
     pub network: Cluster,
-    /// The linear tree's column, not the binary tree's.
+    /// Whether the column is the linear tree's, not the binary tree's.
     pub linear: bool,
     /// Bytes of the message.
     pub message_bytes: u64,
-    /// The best segment, in bytes, as the paper has it.
+    /// The paper's best segment, in bytes.
     pub paper_bytes: u64,
-    /// The best of the same eight segments, in bytes, as we have it.
+    /// Our best of these eight segments, in bytes.
     pub ours_bytes: u64,
     /// The segment that the paper measured to be best, in bytes.
     pub actual_bytes: u64,
-    /// What we predict for that, in seconds.
+    /// Our prediction for the measured best, in seconds.
     pub actual_seconds: f64,
-    /// What we predict for the paper's, in seconds.
+    /// Our prediction for the paper's, in seconds.
     pub paper_seconds: f64,
-    /// What we predict for ours, in seconds.
+    /// Our prediction for ours, in seconds.
     pub ours_seconds: f64,
 }
 
 impl Cell {
-    /// Whether both chose the same.
+    /// Whether both chose the same segment.
     pub fn is_equal(&self) -> bool {
         self.paper_bytes == self.ours_bytes
     }
 
-    /// By how much of our time the paper's choice takes longer in our model.
+    /// Returns the excess of the paper's choice over ours, as a share of our time, in our model.
     pub fn excess(&self) -> f64 {
         self.paper_seconds / self.ours_seconds - 1.0
     }
 }
 
-/// The 36 "Model" cells of Table 3 from Table 2's figures: by network, then tree, then message.
+/// Computes the 36 "Model" cells of Table 3 from Table 2's figures: by network, then tree, then
+/// message.
 pub fn table_3(linear: &Shape, binary: &Shape) -> Vec<Cell> {
     let mut cells = Vec::with_capacity(36);
     for network in Cluster::ALL {
@@ -207,7 +209,6 @@ mod tests {
     use ethbcast_planning::plan::{self, Via};
     use ethbcast_planning::topology::Topology;
 
-    /// The shape of a plan from host 0 to all hosts.
     fn shape(via: Via, topology: &Topology) -> Shape {
         let members: Vec<usize> = (0..topology.hosts().len()).collect();
         let plan = plan::make(via, topology, 0, &members, &plan::Costs::default()).expect("a plan");
@@ -253,7 +254,7 @@ mod tests {
         let worst = cells.iter().map(Cell::excess).fold(0.0, f64::max);
         assert!(equal >= 31, "{equal} of 36 are equal");
         assert!(worst <= 0.025, "the paper's choice takes up to {worst} longer");
-        // What a session would choose, whose frames have room for 1468 bytes.
+        // The choice of a session, whose frames have room for 1468 bytes.
         for cell in cells {
             let shape = if cell.linear { &linear } else { &binary };
             let (_, seconds) = best_segment(shape, cell.message_bytes, 1468, &cell.network.calibration());

@@ -1,5 +1,5 @@
-//! `ethbcast perf` on all hosts of a lab: the papers' loop of broadcast and barrier (Patarasuk 2008, Figure 10), as
-//! numbers.
+//! `ethbcast perf` on all hosts of a lab: the papers' loop of broadcast and barrier (Patarasuk
+//! 2008, Figure 10), as numbers.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,31 +15,32 @@ use crate::program::Program;
 use crate::running::{Ended, Running};
 use crate::times::Times;
 
-/// How long the hosts of a lab may take to find each other, and a run more than predicted.
+/// Time for the hosts of a lab to join, and for a run beyond its prediction.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How many times as long as predicted a run may take: cables that are shared in vain are the worst of it.
+/// Highest factor on the predicted time: contended cables are the worst case.
 const SLOWEST: f64 = 10.0;
-/// How long the other ranks may take to end after the root.
+/// Time for the other ranks to end after the root.
 const AFTERWARDS: Duration = Duration::from_secs(5);
 
-/// How long a process takes at most to be the first of its host.
+/// Time for a process to become the first of its host.
 const SEATED_WITHIN: Duration = Duration::from_millis(300);
 
-/// A broadcast that is predicted to take longer than this is measured once.
+/// Predicted seconds of a broadcast above which it is measured only once.
 pub const LONG_SECONDS: f64 = 3.0;
-/// Of any other, this many are measured at least: a median needs them.
+/// Least number of other broadcasts: a median needs them.
 const LEAST_ITERATIONS: f64 = 3.0;
 
-/// Where and with what is measured.
+/// Place and programs of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Site<'a> {
     /// The hosts; the first is the root.
     pub bed: &'a Bed,
     /// The program `ethbcast`.
     pub program: &'a Program,
-    /// What the network costs; without it, every session begins with a short probe of its own.
+    /// File with the network's costs; without it, every session begins with a short probe of its
+    /// own.
     pub calibration: Option<&'a Path>,
-    /// Whether the user has had enough.
+    /// The user's interrupt.
     pub interrupt: &'a Interrupt,
 }
 
@@ -47,7 +48,7 @@ impl Site<'_> {
     /// Starts one of `ethbcast`'s commands on a host.
     ///
     /// # Errors
-    /// If there is no such host or the program cannot be started.
+    /// Fails if there is no such host or the program cannot be started.
     pub fn start(&self, host: &str, subcommand: &str, arguments: &[&str]) -> anyhow::Result<Running> {
         let mut command = self.program.on(&self.bed.lab, host, subcommand)?;
         command.args(["--quiet", "-i", INTERFACE]).args(arguments);
@@ -55,33 +56,33 @@ impl Site<'_> {
     }
 }
 
-/// What is measured: the same broadcast, several times.
+/// A measurement: one broadcast, several times.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
-    /// A way to send, or `auto`.
+    /// A kind of plan, or `auto`.
     pub via: &'a str,
-    /// The protocol of a cast, the same on all ranks.
+    /// Preset of the cast's protocol, equal on all ranks.
     pub preset: &'a str,
     /// Bytes of each broadcast.
     pub size_bytes: u64,
     /// Broadcasts.
     pub iterations: u32,
-    /// What one of them is expected to take; bounds the run.
+    /// Predicted seconds of one broadcast; limits the run.
     pub predicted_seconds: f64,
-    /// How long the root rests before each.
+    /// Rest of the root before each broadcast.
     pub pause: Duration,
 }
 
-/// What was measured, times in seconds.
+/// Results, with times in seconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
-    /// How the bytes travelled.
+    /// Kind of the plan used.
     pub via: String,
     /// Bytes of a segment.
     pub segment_bytes: u64,
     /// Broadcasts.
     pub iterations: u32,
-    /// What the session predicted, with its calibration or probe.
+    /// The session's prediction, by its calibration or probe.
     pub predicted: f64,
     /// Median of a broadcast with the barrier behind it.
     pub median: f64,
@@ -94,13 +95,15 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// The time of the broadcast alone: medians of both, for a mean has what else a machine does in it.
+    /// Returns the time of the broadcast alone: by medians, because means include other load of the
+    /// machine.
     pub fn broadcast(&self) -> f64 {
         self.median - self.barriers.median
     }
 }
 
-/// As many broadcasts as fit into `budget_seconds`, three to `most`; of long ones a single one.
+/// Returns the number of broadcasts that fit into `budget_seconds`, three to `most`; one if they
+/// are long.
 pub fn iterations(predicted_seconds: f64, budget_seconds: f64, most: u32) -> u32 {
     if predicted_seconds > LONG_SECONDS {
         return 1;
@@ -109,15 +112,15 @@ pub fn iterations(predicted_seconds: f64, budget_seconds: f64, most: u32) -> u32
     (budget_seconds / predicted_seconds).max(LEAST_ITERATIONS).min(f64::from(most)) as u32
 }
 
-/// Runs `ethbcast perf` on all hosts; what they failed of is an outcome, not an error.
+/// Runs `ethbcast perf` on all hosts. A failed run is a result, not an error.
 ///
 /// # Errors
-/// If a program cannot be started, prints what is no report, or the user interrupts.
+/// Fails if a program cannot be started, prints no valid report, or the user interrupts.
 pub fn measure(site: &Site, job: &Job) -> anyhow::Result<Result<Measured, String>> {
     measure_ranks(site, job, 1)
 }
 
-/// The same with so many ranks on each host.
+/// Runs `ethbcast perf` with `per_host` ranks on each host.
 ///
 /// # Errors
 /// As [`measure`].
@@ -125,7 +128,7 @@ pub fn measure_ranks(site: &Site, job: &Job, per_host: usize) -> anyhow::Result<
     let hosts = site.bed.hosts();
     let ranks = (hosts.len() * per_host).to_string();
     let mut members = Vec::new();
-    // The root's is the first of its host's, which is the first host: rank 0.
+    // The root's process is the first on the first host: rank 0.
     let mut root = start_root(site, &hosts, job, &ranks)?;
     if per_host > 1 {
         std::thread::sleep(SEATED_WITHIN);
@@ -137,7 +140,7 @@ pub fn measure_ranks(site: &Site, job: &Job, per_host: usize) -> anyhow::Result<
     let limit = PATIENCE + each * job.iterations;
     let ended = root.wait(limit, site.interrupt)?;
     if ended.is_ok() {
-        // Their verdicts are in the root's; what they still have to say is not of interest.
+        // The root's report has their verdicts; their own output does not matter.
         members.iter_mut().try_for_each(|member| member.wait(AFTERWARDS, site.interrupt).map(drop))?;
     }
     ended.map(|report| read(&report, job.iterations)).map_or_else(|words| Ok(Err(words)), |measured| measured.map(Ok))
@@ -163,10 +166,10 @@ fn start_root(site: &Site, hosts: &[String], job: &Job, ranks: &str) -> anyhow::
     site.start(&hosts[0], "perf", &arguments)
 }
 
-/// Probes from the root to all `others`, and leaves the calibration in `file`.
+/// Probes from the root to all `others`, and writes the calibration to `file`.
 ///
 /// # Errors
-/// If the probe fails, a program cannot be started, or the user interrupts.
+/// Fails if the probe does, a program cannot be started, or the user interrupts.
 pub fn calibrate(site: &Site, others: &[String], file: &Path) -> anyhow::Result<Calibration> {
     let root = &site.bed.hosts()[0];
     let answering =
@@ -181,7 +184,6 @@ pub fn calibrate(site: &Site, others: &[String], file: &Path) -> anyhow::Result<
     Ok(Calibration::parse(&text, name)?)
 }
 
-/// The numbers of a report about one size.
 fn read(report: &str, iterations: u32) -> anyhow::Result<Measured> {
     let report: Value = serde_json::from_str(report).context("`ethbcast perf` printed no JSON")?;
     let result = &report["results"][0];

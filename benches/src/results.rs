@@ -1,4 +1,4 @@
-//! Where results go, and what is said of them.
+//! Files and verdicts of results.
 
 use std::fs;
 use std::path::Path;
@@ -8,11 +8,11 @@ use anyhow::Context;
 
 use crate::table::Table;
 
-/// Writes a bench's text as NAME.txt, its numbers as NAME.csv and `more` by what follows `NAME.` into a folder, which
-/// is made if it is missing; prints the text.
+/// Writes a bench's text as NAME.txt, its numbers as NAME.csv and `more` by their suffixes into a
+/// folder, which is created if necessary; prints the text.
 ///
 /// # Errors
-/// If the folder or a file cannot be written.
+/// Fails if the folder or a file cannot be written.
 pub fn publish(
     folder: &Path,
     name: &str,
@@ -30,12 +30,12 @@ pub fn publish(
     Ok(())
 }
 
-/// How a bench ends whose bounds were kept, or not.
+/// Returns the exit code for bounds that were met, or not.
 pub fn exit_code(met: bool) -> ExitCode {
     if met { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The word for a bound that was kept, or not.
+/// Returns the text for a bound that was met, or not.
 pub fn verdict(met: bool) -> &'static str {
     if met { "met" } else { "MISSED" }
 }

@@ -1,5 +1,5 @@
-//! A chain in segments of a given length (Patarasuk 2008, Figure 16): saved plans, changed in that one line and sent
-//! along.
+//! A chain in segments of a given length (Patarasuk 2008, Figure 16): saved plans with another
+//! segment.
 
 use std::fs;
 use std::path::Path;
@@ -15,14 +15,11 @@ use crate::running::Running;
 use crate::table::{Table, median};
 use crate::units::{FRAME_PAYLOAD_BYTES, milliseconds, size};
 
-/// How long one transfer or plan may take.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long receivers may take to end after the sender.
 const AFTERWARDS: Duration = Duration::from_secs(5);
-/// Transfers whose median counts.
 const RUNS: usize = 3;
 
-/// What was measured: for each size, for each segment, seconds from the first data frame to the last verdict.
+/// Results: for each size and segment, seconds from the first data frame to the last verdict.
 #[derive(Clone, Debug)]
 pub struct Segments {
     sizes: Vec<u64>,
@@ -31,10 +28,11 @@ pub struct Segments {
 }
 
 impl Segments {
-    /// Sends messages of all sizes in segments of all these numbers of frames; `directory` is for files.
+    /// Sends messages of all sizes in segments of all these numbers of frames; `directory` is for
+    /// files.
     ///
     /// # Errors
-    /// If a program cannot be started, a file cannot be written, or the user interrupts.
+    /// Fails if a program cannot be started, a file cannot be written, or the user interrupts.
     pub fn measure(site: &Site, sizes: &[u64], frames: &[u64], directory: &Path) -> anyhow::Result<Self> {
         let row = |&bytes: &u64| frames.iter().map(|&frames| measure(site, bytes, frames, directory)).collect();
         let times = sizes.iter().map(row).collect::<anyhow::Result<_>>()?;
@@ -46,7 +44,7 @@ impl Segments {
         self.times.iter().flatten().all(Result::is_ok)
     }
 
-    /// One row for each size and segment.
+    /// Returns a row for each size and segment.
     pub fn table(&self) -> Table {
         let mut table = Table::new(&["size", "segment", "frames", "ms", "x least", "remark"]);
         for (&bytes, times) in self.sizes.iter().zip(&self.times) {
@@ -66,7 +64,8 @@ impl Segments {
         table
     }
 
-    /// Time over size, in copies of the message, a line for each segment; none if all transfers failed.
+    /// Draws time over size, in copies of the message, with a line for each segment; `None` if all
+    /// transfers failed.
     pub fn chart(&self, title: &str, copy_seconds: impl Fn(u64) -> f64) -> Option<String> {
         let line = |(column, frames): (usize, &u64)| {
             let times = self.sizes.iter().zip(&self.times);
@@ -81,8 +80,6 @@ impl Segments {
     }
 }
 
-/// Seconds from the first data frame to the last verdict when a chain carries `size_bytes` in segments of so many
-/// frames, or why there are none.
 fn measure(site: &Site, size_bytes: u64, frames: u64, directory: &Path) -> anyhow::Result<Result<f64, String>> {
     let (source, plan) = (directory.join("segments.bin"), directory.join("segments.toml"));
     make_file(&source, size_bytes)?;
@@ -100,7 +97,6 @@ fn measure(site: &Site, size_bytes: u64, frames: u64, directory: &Path) -> anyho
     Ok(Ok(median(times).expect("there was at least one run")))
 }
 
-/// Saves the plan of a chain.
 fn save_plan(site: &Site, size_bytes: u64, file: &Path) -> anyhow::Result<Result<(), String>> {
     let hosts = site.bed.hosts();
     let name = site.bed.name.as_deref().context("a plan is saved for a test bed")?;
@@ -110,7 +106,6 @@ fn save_plan(site: &Site, size_bytes: u64, file: &Path) -> anyhow::Result<Result
     Ok(Running::start("ethbcast plan", command)?.wait(PATIENCE, site.interrupt)?.map(drop))
 }
 
-/// Writes another segment into a saved plan.
 fn set_segment(file: &Path, segment_bytes: u64) -> anyhow::Result<()> {
     let text = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
     fs::write(file, with_segment(&text, segment_bytes)).with_context(|| format!("writing {}", file.display()))
@@ -124,7 +119,6 @@ fn with_segment(plan: &str, segment_bytes: u64) -> String {
     plan.lines().map(line).collect()
 }
 
-/// One transfer along a plan.
 fn send(site: &Site, plan: &Path, source: &Path) -> anyhow::Result<Result<f64, String>> {
     let hosts = site.bed.hosts();
     let receive = |host: &String| site.start(host, "recv", &["--max-wait", "20", "-"]);

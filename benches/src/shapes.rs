@@ -1,4 +1,4 @@
-//! What the papers' figures show, as ratios of two times and the bounds they have to keep.
+//! Claims of the papers' figures as ratios of two times, with bounds.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -9,28 +9,25 @@ use ethbcast_planning::topology::Topology;
 use crate::results::verdict;
 use crate::units::{FRAME_PAYLOAD_BYTES, size};
 
-/// Times that are to be the same may differ by this.
 const SAME: RangeInclusive<f64> = 0.9..=1.1;
-/// How much slower a chain in rank order is where its hosts lie scattered, at least.
 const TWICE: RangeInclusive<f64> = 2.0..=f64::INFINITY;
-/// The slower of two.
 const SLOWER: RangeInclusive<f64> = 1.0..=f64::INFINITY;
 
-/// That one time is so many times another.
+/// A claim about the ratio of two times.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claim {
     /// Bytes of the message.
     pub size_bytes: u64,
-    /// What is compared with what.
+    /// The times compared.
     pub what: String,
     /// The times' ratio.
     pub ratio: f64,
-    /// Where it has to be.
+    /// Bounds of the ratio.
     pub bounds: RangeInclusive<f64>,
 }
 
 impl Claim {
-    /// Whether it is true.
+    /// Whether it holds.
     pub fn holds(&self) -> bool {
         self.bounds.contains(&self.ratio)
     }
@@ -45,13 +42,14 @@ impl fmt::Display for Claim {
     }
 }
 
-/// One side of a comparison: topology and way to send.
 type Side<'a> = (&'a str, Via);
 
-/// All claims about what was measured; `seconds` has the time of a way to send on a topology, if there is one.
+/// Returns all claims about the measurements; `seconds` gives the time of a kind of plan on a
+/// topology, if measured.
 pub fn claims(sizes: &[u64], topologies: &[String], seconds: impl Fn(&str, Via, u64) -> Option<f64>) -> Vec<Claim> {
     let mut compared: Vec<(Side, Side, RangeInclusive<f64>)> = Vec::new();
-    // §5.2, Figures 13 to 15: what knows the switches does not care how ranks lie on them, the rest does.
+    // §5.2, Figures 13 to 15: plans that know the switches do not depend on the placement of ranks,
+    // the others do.
     for via in [Via::Chain, Via::Binary] {
         compared.push((("fig9-5", via), ("fig9-4", via), SAME));
     }
@@ -75,7 +73,8 @@ pub fn claims(sizes: &[u64], topologies: &[String], seconds: impl Fn(&str, Via, 
     all.collect()
 }
 
-/// Whether a message has at least as many frames as the topology has hosts: a chain is then full for a time.
+/// Whether a message has at least as many frames as the topology has hosts: a chain is then full
+/// for a time.
 fn is_long(size_bytes: u64, topology: &str) -> bool {
     let hosts = Topology::builtin(topology).map_or(0, |topology| topology.hosts().len());
     size_bytes.div_ceil(FRAME_PAYLOAD_BYTES) >= hosts as u64

@@ -5,10 +5,10 @@ use ethbcast_transport::wire::{HEADER_BYTES, OVERHEAD_BYTES};
 /// Bytes of a message that one frame carries at the lab's MTU of 1500.
 pub const FRAME_PAYLOAD_BYTES: u64 = 1500 - HEADER_BYTES as u64;
 
-/// Reads a size as `ethbcast` does, above zero.
+/// Reads a size above zero in `ethbcast`'s notation.
 ///
 /// # Errors
-/// A sentence that says how sizes are written.
+/// Explains the notation of sizes.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     match ethbcast_planning::parse_size(text)? {
         0 => Err(format!("`{text}` is no size to measure: write one above 0")),
@@ -16,7 +16,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A size as [`parse_size`] reads it, in the largest unit that needs no fraction.
+/// Formats a size for [`parse_size`], in the largest unit that needs no fraction.
 pub fn size(bytes: u64) -> String {
     match bytes {
         _ if bytes.is_multiple_of(1 << 20) => format!("{}M", bytes >> 20),
@@ -25,7 +25,7 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-/// Seconds as milliseconds, with three digits that count and no more.
+/// Formats seconds as milliseconds, with three significant digits.
 pub fn milliseconds(seconds: f64) -> String {
     let value = seconds * 1e3;
     let decimals = match value.abs() {
@@ -36,13 +36,13 @@ pub fn milliseconds(seconds: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// How far a value is from what it should be, in percent, with its sign.
+/// Formats the deviation of a value from the truth in percent, with its sign.
 pub fn percent_off(value: f64, truth: f64) -> String {
     format!("{:+.1}", (value / truth - 1.0) * 100.0)
 }
 
-/// How long a cable is busy with one copy of a message in full frames, Ethernet headers counted as the lab counts them:
-/// the least time any way to send can take, T(msize) of the papers.
+/// Returns the seconds that one copy of a message in full frames occupies a cable, with Ethernet
+/// headers as the lab counts them: the least time of any plan, T(msize) of the papers.
 pub fn copy_seconds(bytes: u64, rate_bits_per_second: u64) -> f64 {
     let frame_bytes = bytes + bytes.div_ceil(FRAME_PAYLOAD_BYTES) * OVERHEAD_BYTES as u64;
     frame_bytes as f64 * 8.0 / rate_bits_per_second as f64

@@ -1,23 +1,21 @@
-//! Moments in which nobody else needs the processors.
+//! Measurements at moments when no other process needs the processors.
 
 use std::time::Duration;
 
-/// How long to wait after each attempt but the last: who was in the way may have gone by then. Beside other tests of
-/// a machine of two processors that takes up to half a minute.
+/// Waits between attempts, in milliseconds: other load may have ended by then. Beside other tests
+/// on a machine of two processors that takes up to half a minute.
 const PAUSES_MS: [u64; 7] = [200, 400, 800, 1600, 3200, 6400, 12_800];
 
-/// What is measured in a moment in which nobody else needs the processors, at the eighth attempt at the latest:
-/// `measure` says what it has found, or what is wrong with it. Others only take time from what is measured and never
-/// give any, so that what is wrong in truth is wrong each time.
+/// Returns the first successful result of `measure`, in up to eight attempts. Other load only slows
+/// a measurement down and never speeds it up, so a true error fails every attempt.
 ///
 /// # Panics
-/// With all reasons, if it is wrong each time.
+/// Panics with all reasons if every attempt fails.
 #[track_caller]
 pub fn in_a_quiet_moment<T>(measure: impl FnMut() -> Result<T, String>) -> T {
     in_one_of(PAUSES_MS, measure)
 }
 
-/// The same with an attempt before, between and after these pauses.
 #[track_caller]
 fn in_one_of<T, const PAUSES: usize>(pauses_ms: [u64; PAUSES], mut measure: impl FnMut() -> Result<T, String>) -> T {
     let mut wrong = Vec::new();

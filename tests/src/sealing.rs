@@ -1,17 +1,18 @@
-//! Frames that somebody else has made: with the checksum that fits what they say, whatever that is.
+//! Frames made by others, with a valid checksum for any content.
 //!
-//! It is computed as docs/protocol/frames.md §3 has it, and shares no code with the engine.
+//! The checksum is computed as docs/protocol/frames.md §3 defines it, and shares no code with the engine.
 
 use ethbcast_transport::wire::{Flags, OVERHEAD_BYTES};
 use std::ops::Range;
 
-/// Where the checksum lies in a frame: behind it is what the origin has sealed, before it what is of one hop.
+/// Position of the checksum in a frame: the bytes behind it are sealed by the origin, those before
+/// it belong to one hop.
 pub const CHECKSUM: Range<usize> = 28..32;
 const KIND_AT: usize = 17;
 const FLAGS_AT: usize = 27;
 const PAYLOAD_BYTES_AT: usize = 38;
 
-/// Makes the checksum fit; nothing of what is shorter than it says it is.
+/// Sets a valid checksum. A frame shorter than its stated length is left unchanged.
 pub fn make_checksum_fit(frame: &mut [u8]) {
     if frame.len() < OVERHEAD_BYTES {
         return;

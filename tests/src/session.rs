@@ -1,4 +1,5 @@
-//! A whole session, from invitation to verdict, under the simulator: described, run, checked and priced.
+//! A whole session under the simulator, from ANNOUNCE to VERDICT: described, run, checked and
+//! priced.
 
 use ethbcast_collectives::session::application::{Participant, Sink, Source};
 use ethbcast_collectives::session::{
@@ -20,13 +21,13 @@ mod content;
 
 pub use content::{Disk, Sent};
 
-/// The group all simulated sessions belong to.
+/// The group of all simulated sessions.
 pub const GROUP: &str = "simulated";
 
 /// A session to be simulated.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// How the bytes travel.
+    /// Kind of the plan.
     pub via: Via,
     /// Receivers.
     pub receivers: usize,
@@ -34,54 +35,54 @@ pub struct Case {
     pub bytes: usize,
     /// MTU of every host, in bytes.
     pub mtu_bytes: u16,
-    /// The engine's numbers.
+    /// The engine's tuning.
     pub tuning: Tuning,
-    /// Hosts (not the root) that die, and when, counted from the moment the first receiver is let in.
+    /// Hosts (not the root) that die, with the time since the first receiver was admitted.
     pub crashes: Vec<(usize, Duration)>,
-    /// A host that gives up once it has taken so many bytes: its disk is full.
+    /// A host whose disk is full after this number of bytes: it gives up.
     pub gives_up: Option<(usize, usize)>,
-    /// A host that takes nothing more once it has taken so many bytes: its reader has stopped.
+    /// A host whose reader stops after this number of bytes.
     pub stops: Option<(usize, usize)>,
-    /// A host whose disk takes so many bytes in a second.
+    /// A host whose disk is slow, and its bytes per second.
     pub slow: Option<(usize, u64)>,
-    /// Hosts that are not there for a while.
+    /// Hosts that are absent for a while.
     pub absences: Vec<Absence>,
-    /// More receivers, for whom the root does not wait, and which come that much later.
+    /// Number of latecomers, for whom the root does not wait, and their delay.
     pub late: (usize, Duration),
-    /// Whether the source can be read once only.
+    /// Whether the source can be read only once.
     pub pipe: bool,
-    /// The sessions' clockwork.
+    /// The session's timing.
     pub timing: Timing,
-    /// What becomes of a slow member.
+    /// Treatment of slow members.
     pub on_slow: OnSlow,
-    /// What the root knows of the cables.
+    /// The root's knowledge of the cables.
     pub topology: Option<Topology>,
-    /// Whether the root measures first and chooses the way itself.
+    /// Whether the root measures first and chooses the kind of plan itself.
     pub auto: bool,
-    /// The bytes of a segment, where they are not what is predicted to be best.
+    /// Segment size in bytes; the predicted best if `None`.
     pub segment_bytes: Option<u64>,
-    /// How much each host may send.
+    /// Rate limit of each host.
     pub rate: Option<Rate>,
-    /// Switches, by number, that police broadcast from some moment on.
+    /// Switches, by number, that police broadcast from a moment on.
     pub policed: Vec<(usize, StormControl, Duration)>,
 }
 
-/// A host that is not there for a while.
+/// A temporary absence of a host.
 #[derive(Clone, Copy, Debug)]
 pub struct Absence {
-    /// Which.
+    /// Number of the host.
     pub host: usize,
-    /// From when on.
+    /// Start of the absence.
     pub from: Duration,
-    /// For how long.
+    /// Duration of the absence.
     pub lasts: Duration,
-    /// Whether its process stands still, or else its cable is out.
+    /// Whether its process is suspended; otherwise its cable is down.
     pub paused: bool,
 }
 
 impl Case {
-    /// A case in which nothing goes wrong, with frames of 300 bytes and a feed of 64, whose memory is taken anew for
-    /// each of thousands of runs.
+    /// Creates a case without faults, with frames of 300 bytes and feeds of 64 frames: their memory
+    /// is allocated anew in each of thousands of runs.
     pub fn new(via: Via, receivers: usize, bytes: usize) -> Case {
         Case {
             via,
@@ -106,7 +107,7 @@ impl Case {
         }
     }
 
-    /// The same with feeds of so many frames.
+    /// Sets the feeds' size to `frames`.
     pub fn with_feed(self, frames: u64) -> Case {
         Case { tuning: self.tuning.with_feed_frames(frames), ..self }
     }
@@ -115,33 +116,33 @@ impl Case {
 /// A host of a simulated session.
 pub type Host = Participant<Sent, Disk>;
 
-/// What a session came to.
+/// Result of a session.
 #[derive(Clone, Debug)]
 pub struct Played {
-    /// When the last frame and the last timer were gone.
+    /// Moment after which no frame and no timer was left.
     pub quiet_at: Duration,
-    /// What the root reports of each receiver, by rank.
+    /// Fates in the root's report, by rank.
     pub fates: Vec<Fate>,
-    /// How each receiver ended, by host.
+    /// End of each receiver, by host.
     pub ends: Vec<Option<End>>,
-    /// Stream frames, all hosts together.
+    /// Stream statistics of all hosts together.
     pub totals: StreamStats,
-    /// From the first data frame to the last verdict.
+    /// Time from the first data frame to the last verdict.
     pub took: Duration,
-    /// From the first data frame to each receiver's verdict, by rank.
+    /// Time from the first data frame to each receiver's verdict, by rank.
     pub each_took: Vec<Duration>,
-    /// What each failure was said to be, by rank.
+    /// Description of each failure, by rank.
     pub words: Vec<String>,
     /// The root's last view.
     pub view: View,
-    /// What the root told its user, and when.
+    /// Events that the root's user received, with their moments.
     pub told: Vec<(Duration, RootEvent)>,
-    /// What the network did.
+    /// Statistics of the network.
     pub network: Stats,
 }
 
 impl Played {
-    /// The hosts that were put aside, in this order.
+    /// Returns the demoted hosts, in order.
     pub fn aside(&self) -> Vec<usize> {
         let host = |(_, event): &(Duration, RootEvent)| match event {
             RootEvent::Aside { host, .. } => Some(host_number(host)),
@@ -151,31 +152,31 @@ impl Played {
     }
 }
 
-/// The number of a host, by its name.
 fn host_number(name: &str) -> usize {
     name.trim_start_matches('n').parse().expect("a host's name is its number")
 }
 
-/// So much loss, and a little of everything else that becomes of frames; and how many of them it concerns.
+/// Creates faults with `loss` and a little duplication, reordering and corruption; also returns the
+/// share of frames affected.
 pub fn some_of_each(random: &mut Random, seed: u64, loss: f64) -> (RandomFaults, f64) {
     let (duplicate, reorder, corrupt) = (random.unit() * 0.05, random.unit() * 0.05, random.unit() * 0.01);
     let faults = RandomFaults::new(seed).loss(loss).duplicate(duplicate).corrupt(corrupt);
     (faults.reorder(reorder, Duration::from_micros(300)), loss + reorder + corrupt)
 }
 
-/// The bytes of a simulated session.
+/// Returns the content of a simulated session.
 pub fn data(bytes: usize, seed: u64) -> Vec<u8> {
     let mut data = vec![0; bytes];
     Random::new(seed).fill(&mut data);
     data
 }
 
-/// What the root of a session sends.
+/// Creates the source of a session's root.
 pub fn sent(case: &Case, seed: u64) -> Sent {
     Sent::new(data(case.bytes, seed), case.pipe)
 }
 
-/// The hosts of a session: the root is host 0, the others receive.
+/// Creates the hosts of a session: the root is host 0, the others receive.
 pub fn hosts(case: &Case, seed: u64) -> Vec<Host> {
     hosts_of(case, seed, sent(case, seed).listening(), |host| {
         let stops_at_bytes = case.stops.filter(|&(who, _)| who == host).map_or(usize::MAX, |(_, bytes)| bytes);
@@ -188,7 +189,7 @@ pub fn hosts(case: &Case, seed: u64) -> Vec<Host> {
     })
 }
 
-/// The same with other sources and sinks.
+/// Creates the hosts of a session with other sources and sinks.
 pub fn hosts_of<S: Source, K: Sink>(
     case: &Case,
     seed: u64,
@@ -224,7 +225,6 @@ pub fn hosts_of<S: Source, K: Sink>(
     std::iter::once(root).chain(receivers).collect()
 }
 
-/// The way that the root is told to take.
 fn route(case: &Case) -> Route {
     let Some(segment_bytes) = case.segment_bytes else {
         return if case.auto { Route::Auto } else { Route::Via(case.via) };
@@ -238,7 +238,7 @@ fn route(case: &Case) -> Route {
     Route::Saved(Box::new(SavedPlan::parse(&text, "plan.toml").expect("what was written is read")))
 }
 
-/// A host's turn, of which its disk knows when it is.
+/// Runs a host's application, after setting its disk's clock.
 pub fn turn(host: &mut Host, now: Instant) -> Option<Instant> {
     if let Participant::Receiver(_, receiving) = host {
         receiving.sink_mut().set_now(now);
@@ -246,17 +246,17 @@ pub fn turn(host: &mut Host, now: Instant) -> Option<Instant> {
     host.turn(now)
 }
 
-/// The number of a simulated session.
+/// Returns the number of a simulated session.
 pub fn session(seed: u64) -> u32 {
     0x5E55_0000 ^ seed as u32
 }
 
-/// What names the run of a receiver.
+/// Returns the nonce of a receiver's run.
 pub fn nonce(seed: u64, host: usize) -> u64 {
     seed ^ host as u64
 }
 
-/// Hosts of `case` on one switch at `rate_bits_per_second`.
+/// Connects the hosts of `case` to one switch at `rate_bits_per_second`.
 pub fn star(case: &Case, rate_bits_per_second: u64) -> Network {
     let groups: Vec<MacAddr> = vec![group_mac(GROUP)];
     // The driver lets the kernel hold 4 ms of frames: 32 at 100 Mbit/s.
@@ -266,7 +266,7 @@ pub fn star(case: &Case, rate_bits_per_second: u64) -> Network {
     Network::star(case.receivers + case.late.0 + 1, cable, &settings).with_mtu_bytes(usize::from(case.mtu_bytes))
 }
 
-/// Lets happen what `case` says: deaths, late beginnings, absences, switches that police.
+/// Schedules the faults of `case`: deaths, late starts, absences, switches that police.
 pub fn strike<M: Machine, F: Faults>(case: &Case, network: &Network, simulation: &mut Simulation<M, F>) {
     for &(host, at) in &case.crashes {
         simulation.crash(host, Instant::START + Timing::default().announce * 2 + at);
@@ -291,8 +291,10 @@ pub fn strike<M: Machine, F: Faults>(case: &Case, network: &Network, simulation:
     }
 }
 
-/// Runs a session until nothing is left to do, auditing every feed after every turn; when that was. Panics with
-/// `replay` in front of what is wrong: an audit, or that it does not go quiet within `within`.
+/// Runs a session until it is quiescent, auditing every feed after every turn; returns that moment.
+///
+/// # Panics
+/// Panics with `replay` if an audit fails or the session is not quiescent within `within`.
 pub fn run<S: Source, K: Sink, F: Faults>(
     simulation: &mut Simulation<Participant<S, K>, F>,
     within: Duration,
@@ -309,9 +311,11 @@ pub fn run<S: Source, K: Sink, F: Faults>(
     at
 }
 
-/// Plays `case` on `network` under `faults`, auditing every feed after every step; panics with `replay` in front of
-/// what is wrong: not quiet in two minutes, an audit, or bytes that differ from the root's at a receiver that claims
-/// them.
+/// Plays `case` on `network` under `faults`, auditing every feed after every step.
+///
+/// # Panics
+/// Panics with `replay` if the session is not quiescent after two minutes, an audit fails, or a
+/// receiver claims bytes that differ from the root's.
 pub fn play(case: &Case, network: &Network, seed: u64, faults: impl Faults, replay: &str) -> Played {
     let mut simulation = Simulation::new(network, hosts(case, seed), faults);
     simulation.set_event_limit(20_000_000);

@@ -7,15 +7,15 @@ use ethbcast_transport::wire::{EtherType, Identity, Peer, Rank, StreamId, group_
 
 /// The group of these streams.
 pub const GROUP: &str = "tree";
-/// A cast to so many receivers has an ack tree.
+/// Number of receivers at which a cast has an ack tree.
 const RECEIVERS: usize = 200;
 
-/// A host as the others know it.
+/// Returns a host's identity as its peers know it.
 pub fn peer(host: usize) -> Peer {
     Peer { rank: Rank(host as u16), mac: host_mac(host) }
 }
 
-/// Host `host`'s end of a cast from host 0, where `parents` says to whom each of the others acknowledges.
+/// Creates host `host`'s end of a cast from host 0; `parents` names the ack parent of each host.
 pub fn ack_tree(host: usize, parents: &[usize], payload_bytes: usize, tuning: &Tuning) -> Stream {
     let Peer { rank, mac } = peer(host);
     let identity = Identity { session: 77, stream: StreamId(1), rank, mac, ether_type: EtherType::DEFAULT };

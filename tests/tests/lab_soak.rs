@@ -1,4 +1,5 @@
-//! The short form of `soak` (docs/testing.md): the library does not grow from session to session, nor with use.
+//! The short form of `soak` (docs/testing.md): memory and descriptors do not grow from session to
+//! session, nor with use.
 
 use ethbcast_tests::lab::{LIMIT, Run, Site, one_switch, require_root};
 use ethbcast_tests::soak::{HOSTS, run_traffic};
@@ -20,6 +21,6 @@ fn a_communicator_that_is_used_opens_and_starts_nothing() {
     let (lasts, every) = (Duration::from_secs(6), Duration::from_millis(100));
     let (traffic, rounds) = run_traffic(site.lab(), &directory, lasts, every).expect("collectives");
     assert!(rounds > 8, "{rounds} rounds");
-    // In so short a time not every buffer has been used once.
+    // A short run does not use every buffer once.
     assert_eq!(traffic.counted_drift(), [""; 0], "{:?}", traffic.ends());
 }

@@ -1,10 +1,12 @@
-//! The shapes of Figures 12 to 16 of Patarasuk 2008: every way to send, on topologies (1), (4) and (5), message by
-//! message, and a chain in segments of several lengths on the first of them.
+//! The shapes of Figures 12 to 16 of Patarasuk 2008: every kind of plan, on topologies (1), (4) and
+//! (5), message by message, and a chain in segments of several lengths on the first of them.
 //!
-//! `cargo run --release -p ethbcast-benches --bin algorithms`, as root, after `cargo build --release -p ethbcast`:
-//! writes `docs/results/figures12-16.txt`, `.csv` and an SVG for each topology and for the segments. The labs of all
-//! topologies are up together, and each way is measured on one after the other, so that a machine that gets slower does
-//! so for all. What the network costs is probed once, for the cables are the same everywhere: so are the segments.
+//! `cargo run --release -p ethbcast-benches --bin algorithms`, as root, after `cargo build
+//! --release -p ethbcast`: writes `docs/results/figures12-16.txt`, `.csv` and an SVG for each
+//! topology and for the segments. The labs of all topologies are up together, and each kind of plan
+//! is measured on one after the other, so that a machine that gets slower does so for all. The
+//! network's costs are probed once, because all topologies have the same cables; so all use the
+//! same segments.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -28,7 +30,6 @@ use ethbcast_planning::plan::Via;
 
 /// Broadcasts of a point at most: a median of more is no better.
 const MOST_ITERATIONS: u32 = 15;
-/// What finding each other, barriers and the end take beside the broadcasts, for the estimate.
 const BESIDE_SECONDS: f64 = 0.7;
 
 /// No broadcast takes less than one copy; medians of two loops are compared.
@@ -108,21 +109,15 @@ fn main() -> anyhow::Result<ExitCode> {
     report(&Findings { arguments: &arguments, points, segments, burst_bytes })
 }
 
-/// One way to send, one size, one topology.
 struct Point {
-    /// Number of its topology.
     bed: usize,
     via: Via,
     size_bytes: u64,
-    /// Seconds the model expects.
     predicted: f64,
-    /// None of what is left out.
     iterations: u32,
-    /// What was measured, or why that failed.
     outcome: Option<Result<Measured, String>>,
 }
 
-/// All points, by size, way and topology, with what is expected of each.
 fn planned(arguments: &Arguments, beds: &[Bed], calibration: &Calibration) -> anyhow::Result<Vec<Point>> {
     let mut points = Vec::new();
     for &size_bytes in &arguments.sizes {
@@ -139,7 +134,6 @@ fn planned(arguments: &Arguments, beds: &[Bed], calibration: &Calibration) -> an
     Ok(points)
 }
 
-/// What a point came to, in one line.
 fn words(outcome: &Result<Measured, String>) -> String {
     match outcome {
         Ok(measured) => format!("{} ms, median of {}", milliseconds(measured.broadcast()), measured.iterations),
@@ -147,13 +141,12 @@ fn words(outcome: &Result<Measured, String>) -> String {
     }
 }
 
-/// All that was measured.
 struct Findings<'a> {
     arguments: &'a Arguments,
     points: Vec<Point>,
-    /// A chain on the first topology, in other segments than those of least predicted time.
+    /// A chain on the first topology, in other segments than the predicted best.
     segments: Segments,
-    /// What a cable's token bucket lets pass at once.
+    /// Bytes that a cable's token bucket passes at once.
     burst_bytes: u64,
 }
 
@@ -163,25 +156,23 @@ impl Findings<'_> {
         self.points.iter().find(|point| (name(point), point.via, point.size_bytes) == (topology, via, size_bytes))
     }
 
-    /// Seconds of a broadcast.
     fn seconds(&self, topology: &str, via: Via, size_bytes: u64) -> Option<f64> {
         let outcome = self.at(topology, via, size_bytes)?.outcome.as_ref()?;
         outcome.as_ref().ok().map(Measured::broadcast)
     }
 
-    /// The least time a message takes on a cable that has paused: what its token bucket lets pass at once takes none.
+    /// Least time of a message on an idle cable: the bytes that its token bucket passes at once
+    /// take none.
     fn copy_seconds(&self, size_bytes: u64) -> f64 {
         copy_seconds(size_bytes, self.arguments.rate) - self.burst_bytes as f64 * 8.0 / self.arguments.rate as f64
     }
 
-    /// The least that was measured, in copies.
     fn least(&self) -> f64 {
         let times =
             self.points.iter().filter_map(|point| Some((point.size_bytes, point.outcome.as_ref()?.as_ref().ok()?)));
         times.map(|(bytes, measured)| measured.broadcast() / self.copy_seconds(bytes)).fold(f64::INFINITY, f64::min)
     }
 
-    /// One row for each size, one column for each way; `cell` writes the seconds.
     fn table(&self, topology: &str, cell: impl Fn(f64, u64) -> String) -> Table {
         let names = self.arguments.vias.iter().map(Via::to_string);
         let heading: Vec<String> =
@@ -199,7 +190,6 @@ impl Findings<'_> {
         table
     }
 
-    /// Why a row has gaps.
     fn remarks(&self, topology: &str, size_bytes: u64) -> String {
         let points = self.arguments.vias.iter().filter_map(|&via| self.at(topology, via, size_bytes));
         points.filter_map(remark).collect::<Vec<_>>().join("; ")
@@ -231,7 +221,6 @@ impl Findings<'_> {
         table
     }
 
-    /// Time over size, in copies of the message; without `flat`, beside which all others would be one line.
     fn chart(&self, topology: &str) -> Option<String> {
         let line = |&via: &Via| {
             let sizes = self.arguments.sizes.iter();
@@ -252,7 +241,6 @@ impl Findings<'_> {
     }
 }
 
-/// Why a point has no time.
 fn remark(point: &Point) -> Option<String> {
     match &point.outcome {
         Some(Ok(_)) => None,
@@ -261,7 +249,6 @@ fn remark(point: &Point) -> Option<String> {
     }
 }
 
-/// Writes and prints everything; a failure if a run failed or a claim does not hold.
 fn report(findings: &Findings) -> anyhow::Result<ExitCode> {
     let Arguments { topologies, rate, out, .. } = findings.arguments;
     let mut text = format!(

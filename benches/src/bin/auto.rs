@@ -1,11 +1,12 @@
-//! What `auto` chooses beside the best of all plans that can be best.
+//! The choices of `auto` beside the best of all suitable plans.
 //!
-//! `cargo run --release -p ethbcast-benches --bin auto`, as root, after `cargo build --release -p ethbcast`: writes
-//! `docs/results/auto.txt`, `.csv` and `.svg`. On the papers' test beds, on one whose switches police broadcast, and on
-//! a switch where one host hangs on a slower cable, `auto` and every plan take turns, several rounds of them, so that a
-//! machine that gets slower does so for all. What is compared is the time until the root knows that everybody has the
-//! message, that of a broadcast and a barrier: at small sizes it is what a program waits for. Every plan is tried; one
-//! that *took* several times as long as the best is not tried again.
+//! `cargo run --release -p ethbcast-benches --bin auto`, as root, after `cargo build --release -p
+//! ethbcast`: writes `docs/results/auto.txt`, `.csv` and `.svg`. On the papers' test beds, on one
+//! whose switches police broadcast, and on a switch where one host hangs on a slower cable, `auto`
+//! and every plan take turns, several rounds of them, so that a machine that gets slower does so
+//! for all. The time compared is that until the root knows that all have the message, that of a
+//! broadcast and a barrier: at small sizes a program waits for it. Every plan is tried; one that
+//! *took* several times as long as the best is not tried again.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -24,24 +25,22 @@ use ethbcast_benches::units::{FRAME_PAYLOAD_BYTES, milliseconds, parse_size, siz
 use ethbcast_lab::{format_rate, parse_rate};
 use ethbcast_planning::model::Calibration;
 
-/// Plans that can be best; the others send everything more often than one of these on every cable, or along contended
-/// ones.
+/// Plans that can be best; the others send everything more often than one of these on every cable,
+/// or along contended ones.
 const PLANS: [&str; 7] = ["chain", "binary", "kary=3", "cast", "binomial", "latency", "scatter-allgather"];
-/// Behind the name of a test bed whose switches police broadcast: above so many frames a second, with such a burst.
+/// Suffix of a test bed whose switches police broadcast, with their frames a second and their
+/// burst.
 const POLICED: &str = ":policed";
 const POLICED_FRAMES_PER_SECOND: u32 = 500;
 const POLICED_BURST_FRAMES: u32 = 20;
-/// The name of a switch with eight hosts of which one hangs on a cable of a quarter of the rate.
 const MIXED: &str = "mixed";
 const MIXED_PART: u64 = 4;
-/// How many times the best plan's time `auto` may take.
 const MOST_RATIO: f64 = 1.1;
-/// Sizes unless others are given, and with --full.
 const SIZES_BYTES: [u64; 4] = [256, 4 << 10, 64 << 10, 1 << 20];
 const MORE_SIZES_BYTES: [u64; 3] = [4 << 20, 16 << 20, 64 << 20];
-/// Broadcasts of a run at most: below a millisecond, medians of fewer are not to be compared.
+/// Broadcasts of a run at most: below a millisecond, medians of fewer are not comparable.
 const MOST_ITERATIONS: u32 = 60;
-/// A plan that has taken so many times the best one's time is not tried again.
+/// Ratio to the best plan's time from which a plan is not tried again.
 const HOPELESS: f64 = 3.0;
 
 /// Compare `auto` with the best of all plans on the papers' test beds; needs root.
@@ -119,7 +118,6 @@ fn main() -> anyhow::Result<ExitCode> {
     report(&arguments, &contests)
 }
 
-/// Brings up the test bed of a name.
 fn bed(name: &str, rate: u64, directory: &Path) -> anyhow::Result<Bed> {
     let place = name.trim_end_matches(POLICED);
     let bed = if place == MIXED {
@@ -137,19 +135,12 @@ fn bed(name: &str, rate: u64, directory: &Path) -> anyhow::Result<Bed> {
     Ok(bed)
 }
 
-/// A contestant and its times.
 struct Entry {
-    /// `auto`, or a plan.
     name: &'static str,
-    /// Seconds the model expects; of `auto`, the least of all.
     predicted: f64,
-    /// The median of each round, in seconds.
     medians: Vec<f64>,
-    /// The mean barrier of each round, in seconds.
     barriers: Vec<f64>,
-    /// How its bytes travelled, each way once.
     vias: Vec<String>,
-    /// Why a run failed.
     failure: Option<String>,
 }
 
@@ -159,11 +150,9 @@ impl Entry {
     }
 }
 
-/// One topology and one size: `auto`, then all plans.
 struct Contest {
     topology: String,
     size_bytes: u64,
-    /// Broadcasts in each run.
     iterations: u32,
     entries: Vec<Entry>,
 }
@@ -184,11 +173,11 @@ impl Contest {
         let mut entries = vec![entry("auto", least)];
         entries.extend(plans);
 
-        // The same number for all: medians of more are steadier.
+        // An equal number for all: medians of more are steadier.
         let iterations = perf::iterations(least, arguments.budget, MOST_ITERATIONS);
         let rounds = if least > perf::LONG_SECONDS { 1 } else { arguments.rounds };
         for _ in 0..rounds {
-            // What was measured decides who is not worth another round, not what was predicted.
+            // The measured times, not the predicted ones, decide which plans get another round.
             let best = entries[1..].iter().filter_map(Entry::seconds).fold(f64::INFINITY, f64::min);
             let is_hopeless = |entry: &Entry| entry.seconds().is_some_and(|seconds| seconds > HOPELESS * best);
             for entry in entries.iter_mut().filter(|entry| entry.name == "auto" || !is_hopeless(entry)) {
@@ -214,13 +203,11 @@ impl Contest {
         Ok(Self { topology: topology.to_owned(), size_bytes, iterations, entries })
     }
 
-    /// The fastest plan and its time.
     fn best(&self) -> Option<(&str, f64)> {
         let times = self.entries[1..].iter().filter_map(|entry| Some((entry.name, entry.seconds()?)));
         times.min_by(|left, right| left.1.total_cmp(&right.1))
     }
 
-    /// The time of `auto` over the best plan's.
     fn ratio(&self) -> Option<f64> {
         Some(self.entries[0].seconds()? / self.best()?.1)
     }
@@ -236,7 +223,6 @@ impl Contest {
         ratio.map_or("failed".to_owned(), |ratio| format!("auto ({chosen}) / best ({best}): {ratio:.3}"))
     }
 
-    /// Why there are gaps.
     fn remarks(&self) -> String {
         let remark = |entry: &Entry| entry.failure.clone();
         self.entries.iter().filter_map(remark).collect::<Vec<_>>().join("; ")
@@ -287,7 +273,6 @@ fn csv(contests: &[Contest]) -> Table {
     table
 }
 
-/// The ratio over the size, a line for each topology, and one where it has to end.
 fn chart(arguments: &Arguments, contests: &[Contest]) -> Option<String> {
     let line = |name: &String| {
         let here = contests.iter().filter(|contest| contest.topology == *name);
@@ -302,7 +287,6 @@ fn chart(arguments: &Arguments, contests: &[Contest]) -> Option<String> {
     Some(line_chart(&title, "bytes", "time of auto / time of the best plan", &series, true))
 }
 
-/// For each plan the cases in which it was the fastest.
 fn wins(contests: &[Contest]) -> String {
     let won = |plan: &&str| {
         let cases = contests.iter().filter(|contest| contest.best().is_some_and(|(best, _)| best == *plan));
@@ -313,7 +297,6 @@ fn wins(contests: &[Contest]) -> String {
     PLANS.iter().filter_map(won).collect()
 }
 
-/// Writes and prints everything; a failure if `auto` took too long once, or a run failed.
 fn report(arguments: &Arguments, contests: &[Contest]) -> anyhow::Result<ExitCode> {
     let good = contests.iter().filter(|contest| contest.is_good()).count();
     let worst = contests.iter().filter_map(Contest::ratio).fold(0.0, f64::max);

@@ -1,7 +1,7 @@
-//! The same file to the same hosts, by ethbcast and by other tools, with and without loss.
+//! Transfers of one file to the same hosts, by ethbcast and by other tools, with and without loss.
 //!
-//! `cargo run --release -p ethbcast-benches --bin compare`, as root. All tools are timed from outside and alike; see
-//! [`Finished`] for what is counted.
+//! `cargo run --release -p ethbcast-benches --bin compare`, as root. All tools are timed from
+//! outside and alike; see [`Finished`] for the counts.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,13 +17,12 @@ use ethbcast_benches::tools::{Job, Tool};
 use ethbcast_benches::transfer::{self, Finished, Outcome};
 use ethbcast_lab::{Lab, format_rate, parse_rate};
 
-/// The MTU of a lab's hosts.
 const MTU_BYTES: u32 = 1500;
-/// A full frame at that, and what of it is ethbcast's payload.
+/// Bytes of a full frame; the next constant is ethbcast's payload of it.
 const FRAME_BYTES: f64 = 1514.0;
 const PAYLOAD_BYTES: f64 = 1468.0;
 
-/// How much longer than the wire needs a transfer may take, and how long at least, unless --limit says otherwise.
+/// Factor on the wire time of a transfer, and the least limit in seconds, unless --limit is given.
 const PATIENCE: f64 = 10.0;
 const SHORTEST_LIMIT_SECONDS: f64 = 30.0;
 
@@ -89,7 +88,6 @@ fn main() -> anyhow::Result<ExitCode> {
     Ok(if all_verified { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What all runs have in common.
 struct Bench<'a> {
     arguments: &'a Arguments,
     program: &'a Program,
@@ -98,18 +96,13 @@ struct Bench<'a> {
     interrupt: &'a Interrupt,
 }
 
-/// The runs of one tool at one loss.
 enum Series {
-    /// The tool is not here, and what to do about it.
     Missing(String),
-    /// At least one run failed, and why.
     Failed(String),
-    /// All runs came to their end.
     Finished(Finished),
 }
 
 impl Series {
-    /// Whether nothing went wrong; a tool that is not here did nothing wrong.
     fn is_verified(&self, receivers: usize) -> bool {
         match self {
             Series::Missing(_) => true,
@@ -124,7 +117,6 @@ impl Bench<'_> {
         usize::from(self.arguments.hosts) - 1
     }
 
-    /// The least time the file takes on a full cable, in ethbcast's frames.
     fn wire_seconds(&self) -> f64 {
         let bits = (self.arguments.mebibytes << 20) as f64 * 8.0;
         bits / self.arguments.rate as f64 * FRAME_BYTES / PAYLOAD_BYTES
@@ -135,7 +127,6 @@ impl Bench<'_> {
         Duration::from_secs_f64(self.arguments.limit.map_or(default, f64::from))
     }
 
-    /// Runs one tool as often as asked, until a run fails.
     fn series(&self, tool: Tool, loss: f64) -> anyhow::Result<Series> {
         if let Some(reason) = tool.missing() {
             return Ok(Series::Missing(reason));
@@ -159,7 +150,6 @@ impl Bench<'_> {
         }))
     }
 
-    /// One run, in a directory of its own that is gone afterwards: the receivers' copies are in memory.
     fn run(&self, tool: Tool) -> anyhow::Result<Outcome> {
         let directory = scratch()?;
         let job = Job {
@@ -220,7 +210,6 @@ impl Bench<'_> {
     }
 }
 
-/// A share of frames that can be lost.
 fn share(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(share) if (0.0..1.0).contains(&share) => Ok(share),

@@ -1,8 +1,9 @@
-//! The cost of each way to move frames: rings, calls, busy poll, buffers and the qdisc, at three MTUs.
+//! The cost of each way to move frames: rings, calls, busy poll, buffers and the qdisc, at three
+//! MTUs.
 //!
-//! `cargo run --release -p ethbcast-benches --bin drivers`, as root. One hop of a lab: every way of receiving beside
-//! the port's way of sending, then every way of sending beside the port's way of receiving. On a veth the kernel
-//! carries a frame to the receiver's socket on the sender's time.
+//! `cargo run --release -p ethbcast-benches --bin drivers`, as root. One hop of a lab: every way of
+//! receiving beside the port's way of sending, then every way of sending beside the port's way of
+//! receiving. On a veth the sender's CPU time includes carrying the frame to the receiver's socket.
 
 use std::time::Duration;
 
@@ -59,7 +60,7 @@ fn main() -> anyhow::Result<()> {
                     ];
                     (figures, String::new())
                 }
-                // What a kernel has not is a row, too.
+                // A feature that the kernel lacks gets a row, too.
                 Err(error) => (std::array::from_fn(|_| "-".to_owned()), format!("{error:#}")),
             };
             let mut row = vec![mtu_bytes.to_string(), receiving.to_string(), sending.to_string()];

@@ -23,16 +23,12 @@ use ethbcast_benches::results;
 use ethbcast_benches::table::Table;
 use ethbcast_benches::units::{parse_size, size};
 
-/// The exit code for what the system lacks, as the tool has it.
 const SYSTEM: u8 = 4;
-/// The paper's systems and ours: what the preset is called; `None` for MPI.
 const SYSTEMS: [(&str, Option<&str>); 3] = [("PPBCAST", Some("push-pull")), ("SBCAST", Some("paper")), ("MPI", None)];
-/// The paper's clusters.
 const HOSTS: [usize; 3] = [2, 4, 8];
-/// The sizes of Figures 4 and 5, which have claims.
 const FIGURE_4_BYTES: u64 = 256;
 const FIGURE_5_BYTES: u64 = 4096;
-/// What an iteration may take at most, in seconds, for the time a run is given.
+/// Assumed maximum for an iteration, in seconds, for the time limit of a run.
 const SLOWEST_ITERATION_SECONDS: f64 = 0.02;
 
 /// Measure Figures 3 to 5 of the EQA paper in labs of 2, 4 and 8 hosts; needs root.
@@ -53,7 +49,6 @@ struct Arguments {
     out: PathBuf,
 }
 
-/// What one system takes to so many hosts.
 struct Point {
     system: &'static str,
     hosts: usize,
@@ -116,13 +111,11 @@ fn theirs(arguments: &Arguments, cluster: &Cluster, interrupt: &Interrupt) -> an
     Ok(measured.iter().map(|one| one.broadcast.middle80 - one.barrier.middle80).collect())
 }
 
-/// Seconds of one point.
 fn at(points: &[Point], system: &str, hosts: usize, bytes: u64) -> anyhow::Result<f64> {
     let point = points.iter().find(|point| (point.system, point.hosts, point.bytes) == (system, hosts, bytes));
     Ok(point.with_context(|| format!("no {system} to {hosts} hosts of {bytes} bytes"))?.seconds)
 }
 
-/// What §4.1 says, and what came out here.
 fn said(points: &[Point]) -> anyhow::Result<Vec<Said>> {
     let mut said = Vec::new();
     let figures = [(FIGURE_4_BYTES, "60 %", "16 %", "45 %"), (FIGURE_5_BYTES, "30 %", "12.3 %", "54 %")];
@@ -138,7 +131,6 @@ fn said(points: &[Point]) -> anyhow::Result<Vec<Said>> {
     Ok(said)
 }
 
-/// Writes and prints everything; a failure if something the paper says did not come out here.
 fn report(arguments: &Arguments, points: &[Point]) -> anyhow::Result<ExitCode> {
     let names: Vec<String> =
         HOSTS.iter().flat_map(|hosts| SYSTEMS.map(|(name, _)| format!("{name}/{hosts}"))).collect();
@@ -171,7 +163,6 @@ fn report(arguments: &Arguments, points: &[Point]) -> anyhow::Result<ExitCode> {
     Ok(results::exit_code(said.iter().all(Said::holds)))
 }
 
-/// Figure 3, and Figures 4 and 5 over the number of hosts.
 fn charts(points: &[Point]) -> Vec<(String, String)> {
     let line = |system: &'static str, hosts: usize| {
         let own = points.iter().filter(move |point| (point.system, point.hosts) == (system, hosts));

@@ -1,9 +1,9 @@
-//! Transfers with a trouble in each: lost kinds of frames, kills, outages, silences, slow hosts; who has the file in
-//! the end, who says what, and when.
+//! Transfers with one trouble each: lost kinds of frames, kills, outages, silences, slow hosts; who
+//! has the file in the end, and all reports with their moments.
 //!
-//! `cargo run --release -p ethbcast-benches --bin faults -- --runs 3 --cells link/ack`, as root, after
-//! `cargo build --release -p ethbcast`. Every run has a lab of its own, a star of eight hosts; `--list` names the
-//! cells.
+//! `cargo run --release -p ethbcast-benches --bin faults -- --runs 3 --cells link/ack`, as root,
+//! after `cargo build --release -p ethbcast`. Every run has a lab of its own, a star of eight
+//! hosts; `--list` names the cells.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -107,7 +107,6 @@ impl Arguments {
     }
 }
 
-/// Whether the program can be told how patient to be.
 fn knows_patience(program: &Program) -> anyhow::Result<bool> {
     let help = program.here("send").arg("--help").output().context("asking ethbcast for help")?;
     Ok(String::from_utf8_lossy(&help.stdout).contains("--patience"))
@@ -116,7 +115,7 @@ fn knows_patience(program: &Program) -> anyhow::Result<bool> {
 struct Campaign<'a> {
     arguments: &'a Arguments,
     stage: Stage<'a>,
-    /// How long it takes without trouble, by way and loss.
+    /// Seconds without trouble, by kind of plan and loss.
     undisturbed: Vec<(&'static str, f64, f64)>,
     number: u64,
 }
@@ -138,7 +137,6 @@ impl Campaign<'_> {
         Ok(if all_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    /// Plays a cell as often as is wanted.
     fn cell(&mut self, cell: &Cell) -> anyhow::Result<Summary> {
         let undisturbed_seconds = self.undisturbed_seconds(cell)?;
         let mut summary = Summary::new(undisturbed_seconds);
@@ -155,7 +153,6 @@ impl Campaign<'_> {
         play(&self.stage, cell, self.number, seed)
     }
 
-    /// When the last has its file in place if nothing happens.
     fn undisturbed_seconds(&mut self, cell: &Cell) -> anyhow::Result<f64> {
         let known = self.undisturbed.iter().find(|(via, loss, _)| *via == cell.via && *loss == cell.loss);
         if let Some((.., seconds)) = known {
@@ -175,7 +172,6 @@ impl Campaign<'_> {
         Ok(seconds)
     }
 
-    /// Writes a run down as soon as it is over: a campaign may be cut off.
     fn note(&self, cell: &Cell, run: &Judged, undisturbed_seconds: f64) -> anyhow::Result<()> {
         let records = &self.arguments.records;
         records.add(|| run.json(cell, undisturbed_seconds))?;

@@ -1,12 +1,14 @@
-//! Figure 5 of Patarasuk 2008: how high the contention-free binary trees of Algorithm 2 are on random clusters.
+//! Figure 5 of Patarasuk 2008: heights of the contention-free binary trees of Algorithm 2 on random
+//! clusters.
 //!
 //! `cargo run --release -p ethbcast-benches --bin figure5`, from the top of the repository: writes
-//! `docs/results/figure5.txt`, `.csv` and `.svg`. Clusters are made as §4.1.2 says: random links between switches
-//! "until a tree that connects all nodes is formed (links that violate the tree property are not added)"; then each
-//! machine on a switch of its own chance. That can be read in two ways, see [`Links`], and the paper does not say which
-//! machine is the root, see [`Root`]: the heights depend on both. The same seed makes the same clusters. Beside it
-//! stand the least height of any tree over a depth-first line, which Algorithm 2 keeps to, and that of the lowest tree
-//! of any kind that a search of bounded time finds.
+//! `docs/results/figure5.txt`, `.csv` and `.svg`. Clusters are made as in §4.1.2: random links
+//! between switches "until a tree that connects all nodes is formed (links that violate the tree
+//! property are not added)"; then each machine is put on a random switch. That can be read in two
+//! ways, see [`Links`], and the paper does not say which machine is the root, see [`Root`]: the
+//! heights depend on both. Equal seeds make equal clusters. For comparison the results hold the
+//! least height of any tree over a depth-first line, which Algorithm 2 keeps to, and that of the
+//! lowest tree of any kind that a search of bounded time finds.
 
 use std::path::PathBuf;
 
@@ -18,36 +20,29 @@ use ethbcast_benches::table::Table;
 use ethbcast_planning::plan::{self, Costs, Via};
 use ethbcast_planning::topology::Topology;
 
-/// Cluster sizes in machines.
 const SIZES: [usize; 13] = [16, 32, 64, 128, 192, 256, 384, 512, 640, 768, 896, 960, 1024];
-/// How many times as high as the complete binary tree the paper's averages are at most.
+/// Highest ratio of the paper's averages to the height of the complete binary tree.
 const PAPERS_RATIO: f64 = 2.0;
 
-/// Which random links are added.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Links {
-    /// Those that leave one tree: from a switch of the tree to one outside it. Trees are shallow.
+    /// Links from a switch of the tree to one outside it, which leave one tree. Trees are shallow.
     Growing,
-    /// Those that close no loop: several trees grow together. Trees are deeper.
+    /// Links that close no loop: several trees grow together. Trees are deeper.
     Joining,
 }
 
-/// Which machine is the root.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Root {
-    /// The first, which is on a switch of chance like any other.
     Any,
     /// The first of those from which the way to the farthest machine has the fewest switches.
     Central,
 }
 
-/// What is measured.
 struct Case {
     links: Links,
-    /// Machines on a switch on average.
     each: usize,
     root: Root,
-    /// What columns and lines call it.
     name: &'static str,
 }
 
@@ -83,23 +78,16 @@ fn main() -> anyhow::Result<()> {
     results::publish(&arguments.out, "figure5", &text, &every_number(&rows), [("svg".to_owned(), svg(&rows))])
 }
 
-/// One size.
 struct Row {
     machines: usize,
-    /// The complete binary tree's height.
     complete: u32,
-    /// As [`CASES`].
     averages: [Averages; CASES.len()],
 }
 
-/// Over the clusters of one size and case.
 #[derive(Clone, Copy, Default)]
 struct Averages {
-    /// Of Algorithm 2's tree.
     height: f64,
-    /// See [`least`].
     least: f64,
-    /// Of the lowest tree that a search of bounded time finds.
     best: f64,
 }
 
@@ -108,8 +96,8 @@ impl Row {
         let mut row = Self { machines, complete: machines.ilog2(), averages: Default::default() };
         for (averages, case) in row.averages.iter_mut().zip(&CASES) {
             for number in 0..arguments.clusters {
-                // Dice of its own for every cluster: another size or case does not change it, and the root changes
-                // none.
+                // Each cluster has random numbers of its own: another size or case does not change
+                // it, and the root changes none.
                 let kind = 2 * u64::from(case.links == Links::Joining) + u64::from(case.each == 16);
                 let mut dice = Dice::seeded([arguments.seed, machines as u64, kind, number.into()]);
                 let cluster = cluster(case.links, machines.div_ceil(case.each), machines, &mut dice)?;
@@ -126,13 +114,11 @@ impl Row {
         Ok(row)
     }
 
-    /// How many times the complete tree's height.
     fn ratio(&self, height: f64) -> f64 {
         height / f64::from(self.complete)
     }
 }
 
-/// The height of such a tree from a machine to all, judged free of contention before it counts.
 fn height(via: Via, cluster: &Topology, root: usize) -> anyhow::Result<usize> {
     let all: Vec<usize> = (0..cluster.hosts().len()).collect();
     let plan = plan::make(via, cluster, root, &all, &Costs::default())?;
@@ -141,9 +127,10 @@ fn height(via: Via, cluster: &Topology, root: usize) -> anyhow::Result<usize> {
     Ok(plan.height())
 }
 
-/// What no tree over a depth-first line goes below, whatever the order of Algorithm 1: the search leaves no choice
-/// along one way of switches, so the height of the lowest tree over the machines along the way that takes the most; or
-/// the complete tree's height. Trees over no such line can be lower.
+/// Returns a lower bound for trees over any depth-first line, whatever the order of Algorithm 1.
+/// The search has no choice along one way of switches, so the bound is the height of the lowest
+/// tree over the machines along the way that needs the most, or the complete tree's height. Trees
+/// over no such line can be lower.
 fn least(cluster: &Topology, root: usize) -> anyhow::Result<usize> {
     let ways = ways(cluster, cluster.switch_of(root));
     let mut least = cluster.hosts().len().ilog2() as usize;
@@ -154,7 +141,6 @@ fn least(cluster: &Topology, root: usize) -> anyhow::Result<usize> {
     Ok(least)
 }
 
-/// As [`Root::Central`].
 fn central(cluster: &Topology) -> usize {
     let farthest = |from: usize| {
         let ways = ways(cluster, from);
@@ -165,7 +151,6 @@ fn central(cluster: &Topology) -> usize {
     (0..cluster.hosts().len()).min_by_key(|&host| distances[cluster.switch_of(host)]).expect("a cluster has a machine")
 }
 
-/// The switches on the way from `start` to each switch, both with it.
 fn ways(cluster: &Topology, start: usize) -> Vec<Vec<usize>> {
     let mut ways = vec![vec![start]];
     let mut seen = 0;
@@ -177,10 +162,9 @@ fn ways(cluster: &Topology, start: usize) -> Vec<Vec<usize>> {
     ways
 }
 
-/// A random cluster (§4.1.2).
 fn cluster(kind: Links, switches: usize, machines: usize, dice: &mut Dice) -> anyhow::Result<Topology> {
     let mut links = vec![Vec::new(); switches];
-    // The number of the tree each switch is in; the growing one is that of switch 0.
+    // Number of the tree that each switch is in; the growing one is that of switch 0.
     let mut tree: Vec<usize> = (0..switches).collect();
     let mut missing = switches - 1;
     while missing > 0 {
@@ -204,11 +188,12 @@ fn cluster(kind: Links, switches: usize, machines: usize, dice: &mut Dice) -> an
     Ok(Topology::parse(&text, "random cluster")?)
 }
 
-/// SplitMix64: enough for clusters, and the same everywhere.
+/// SplitMix64: good enough for clusters, and equal on every machine.
 struct Dice(u64);
 
 impl Dice {
-    /// Each number is mixed in by a throw, so that no two lists of small numbers begin alike.
+    /// Mixes in each number with a step, so that similar lists of small numbers give unrelated
+    /// sequences.
     fn seeded(numbers: [u64; 4]) -> Self {
         let mut dice = Self(0);
         for number in numbers {
@@ -226,7 +211,8 @@ impl Dice {
     }
 
     fn below(&mut self, bound: usize) -> usize {
-        // The high half of a product with the bound: no modulo bias worth the name below 2³² switches.
+        // The high half of a product with the bound: the modulo bias is negligible below 2³²
+        // switches.
         ((u128::from(self.throw()) * bound as u128) >> 64) as usize
     }
 }
@@ -258,7 +244,6 @@ fn report(arguments: &Arguments, rows: &[Row]) -> String {
     )
 }
 
-/// One number of every size and case.
 fn by_size(rows: &[Row], number: impl Fn(&Averages) -> f64) -> Table {
     let heading: Vec<&str> = ["machines", "complete"].into_iter().chain(CASES.iter().map(|case| case.name)).collect();
     let mut table = Table::new(&heading);
@@ -269,7 +254,6 @@ fn by_size(rows: &[Row], number: impl Fn(&Averages) -> f64) -> Table {
     table
 }
 
-/// For every case its greatest ratios, and at how many sizes they are the paper's.
 fn verdicts(rows: &[Row]) -> Table {
     let mut table = Table::new(&[
         "case",
@@ -332,7 +316,7 @@ fn svg(rows: &[Row]) -> String {
     };
     let measured =
         CASES.iter().enumerate().map(|(index, case)| line(case.name, &move |row| row.averages[index].height));
-    // The search has something to find where switches are joined at random.
+    // The search can improve on trees where switches are joined at random.
     let searched = CASES.iter().enumerate().filter(|(_, case)| case.links == Links::Joining && case.root == Root::Any);
     let best = searched
         .map(|(index, case)| line(&format!("{}, binary-best", case.name), &move |row| row.averages[index].best));

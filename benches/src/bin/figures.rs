@@ -1,9 +1,10 @@
-//! The papers' figures in the simulator: Figures 11 to 18 of Patarasuk 2008 on all five topologies at 100 and
-//! 1000 Mbit/s, and Figure 4 of Mateescu and Taylor.
+//! The papers' figures in the simulator: Figures 11 to 18 of Patarasuk 2008 on all five topologies
+//! at 100 and 1000 Mbit/s, and Figure 4 of Mateescu and Taylor.
 //!
-//! `cargo run --release -p ethbcast-benches --bin figures`, after `cargo build --release -p ethbcast`: writes
-//! `docs/results/figure*.txt`, `.csv` and an SVG for each panel. No root: `ethbcast simulate` runs the engine on a
-//! virtual clock, with hosts that take what the paper's took by its Table 2; the same every time, on any machine.
+//! `cargo run --release -p ethbcast-benches --bin figures`, after `cargo build --release -p
+//! ethbcast`: writes `docs/results/figure*.txt`, `.csv` and an SVG for each panel. Needs no root:
+//! `ethbcast simulate` runs the engine on a virtual clock, with hosts as fast as the paper's by its
+//! Table 2; the results are equal on any machine.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -53,7 +54,6 @@ fn main() -> anyhow::Result<ExitCode> {
     Ok(results::exit_code(all_met))
 }
 
-/// Writes one figure; whether all that the paper says of it came out here.
 fn report(arguments: &Arguments, figure: &Figure, drawn: &[Drawn]) -> anyhow::Result<bool> {
     let mut text = format!(
         "{}.\nSimulated, in ms, from the first frame sent to the last one taken; hosts take what Table 2 of Patarasuk \

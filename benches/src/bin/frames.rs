@@ -1,7 +1,9 @@
-//! What a frame costs: this project's AF_PACKET driver beside `pnet::datalink`, over one hop of a lab.
+//! Costs of a frame: this project's AF_PACKET driver beside `pnet::datalink`, over one hop of a
+//! lab.
 //!
-//! `cargo run --release -p ethbcast-benches --bin frames`, as root. Each way sends as fast as it can from one thread
-//! and receives in another. On a veth the kernel carries a frame to the receiver's socket on the sender's time.
+//! `cargo run --release -p ethbcast-benches --bin frames`, as root. Each driver sends as fast as it
+//! can from one thread and receives in another. On a veth the sender's CPU time includes carrying
+//! the frame to the receiver's socket.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -17,7 +19,6 @@ use ethbcast_lab::Lab;
 use ethbcast_transport::packet::Interface;
 use nix::time::ClockId;
 
-/// How long the receiver listens after the last frame was sent.
 const GRACE: Duration = Duration::from_millis(100);
 
 /// Compare this project's AF_PACKET driver with pnet's datalink channel over one veth hop; needs root.
@@ -55,7 +56,6 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Two hosts and the task.
 struct Hop<'a> {
     lab: &'a Lab,
     from: String,
@@ -64,7 +64,6 @@ struct Hop<'a> {
     payload_bytes: usize,
 }
 
-/// What one end did, and the CPU time its thread took for it.
 #[derive(Clone, Copy, Debug)]
 struct Work {
     frames: u64,
@@ -72,7 +71,6 @@ struct Work {
 }
 
 impl Work {
-    /// Runs `work` and takes the time of this thread's CPU.
     fn measure(work: impl FnOnce() -> anyhow::Result<u64>) -> anyhow::Result<Work> {
         let clock = || ClockId::CLOCK_THREAD_CPUTIME_ID.now().map(Duration::from);
         let before = clock()?;
@@ -81,14 +79,12 @@ impl Work {
     }
 }
 
-/// Both ends.
 struct Measured {
     sender: Work,
     receiver: Work,
 }
 
 impl Hop<'_> {
-    /// Sends over the hop for the time; the receiver is open before the first frame and listens beyond the last.
     fn measure<E: End + Send>(&self) -> anyhow::Result<Measured> {
         let mac = self.lab.run_on(&self.to, || Interface::find(Some(INTERFACE)))??.mac;
         let receiving = self.lab.run_on(&self.to, E::open)??;

@@ -1,8 +1,9 @@
-//! `ethbcast bench` in its long form: every way and every other tool with 1 to 31 receivers, 256 B to 1 GiB, MTU 1500,
-//! 9000 and 65535, without loss to 10 %, shaped and not.
+//! `ethbcast bench` in its long form: every kind of plan and every other tool with 1 to 31
+//! receivers, 256 B to 1 GiB, MTU 1500, 9000 and 65535, without loss to 10 %, shaped and not.
 //!
-//! `cargo run --release -p ethbcast-benches --bin matrix -- --out DIR`, as root. All of it takes many hours; each of
-//! its lists can be given shorter. What cannot be (so many copies of so large a file) is said in its row.
+//! `cargo run --release -p ethbcast-benches --bin matrix -- --out DIR`, as root. All of it takes
+//! many hours; each of its lists can be given shorter. An impossible combination (too many copies
+//! of too large a file) is marked in its row.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,9 +1,9 @@
-//! What a broadcast's buffers take at the root: the EQA paper's §4.2 by its formula, and ours counted from live
-//! streams.
+//! Buffer memory of a broadcast at the root: the EQA paper's §4.2 by its formula, and ours counted
+//! from live streams.
 //!
 //! `cargo run --release -p ethbcast-benches --bin memory`, from the top of the repository: writes
-//! `docs/results/memory.txt`, `.csv` and `.svg`. Nothing is sent except in the simulated broadcasts that show what
-//! losses add.
+//! `docs/results/memory.txt`, `.csv` and `.svg`. Only the simulated broadcasts, which show the
+//! effect of losses, send anything.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,20 +20,19 @@ use ethbcast_transport::wire::{EtherType, Rank, StreamId, group_mac};
 use ethbcast_transport::wire::{Identity, Peer};
 use ethbcast_transport::{Instant, Tuning};
 
-/// Cluster sizes in nodes, the root included.
 const SIZES: [usize; 10] = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
-/// The paper's sizes of a send-only directed point, a receive-only one and a lightweight one.
+/// The paper's sizes of a send-only directed point, a receive-only one and a lightweight one, in
+/// kilobytes.
 const PAPER: Sizes = Sizes { send: 33.8, receive: 41.4, light: 4.4 };
 /// The factor the paper prints before (1 − 1/n).
 const PAPERS_FACTOR: f64 = 0.386;
-/// A full frame's payload at an MTU of 1500.
 const PAYLOAD_BYTES: usize = 1468;
-/// What a receiver may add at the root.
 const LIMIT_BYTES: usize = 4096;
-/// In the simulated broadcasts: what is lost at each receiver, and behind a bad cable.
+/// Loss at each receiver in the simulated broadcasts; the next constant is that behind a bad cable.
 const LOSS: f64 = 0.01;
 const BAD_LOSS: f64 = 0.3;
-/// Their frames, twice a feed, and their payload: what losses add does not depend on it.
+/// Frames of the simulated broadcasts, twice a feed; the payload does not affect the memory for
+/// losses.
 const SIMULATED_FRAMES: u64 = 8192;
 const SIMULATED_PAYLOAD_BYTES: usize = 16;
 /// Larger groups are not simulated: their receivers' feeds would take gigabytes.
@@ -63,7 +62,6 @@ fn main() -> anyhow::Result<()> {
     results::publish(&arguments.out, "memory", &text, &csv(&rows), [("svg".to_owned(), svg(&rows))])
 }
 
-/// The sizes of the three structures of §4.2, in one unit.
 struct Sizes {
     send: f64,
     receive: f64,
@@ -71,12 +69,10 @@ struct Sizes {
 }
 
 impl Sizes {
-    /// A cluster of `nodes` with one channel to each.
     fn channels(&self, nodes: usize) -> f64 {
         (self.send + self.receive) * nodes as f64
     }
 
-    /// The same with one shared buffer.
     fn shared(&self, nodes: usize) -> f64 {
         self.send + (nodes - 1) as f64 * self.light + nodes as f64 * self.receive
     }
@@ -86,27 +82,21 @@ impl Sizes {
     }
 }
 
-/// The percentage the paper prints.
 fn published_percent(nodes: usize) -> f64 {
     100.0 * PAPERS_FACTOR * (1.0 - 1.0 / nodes as f64)
 }
 
-/// One cluster size.
 struct Row {
     nodes: usize,
-    /// The root of a cast: one buffer for all receivers.
     shared: Memory,
-    /// The root of as many streams as there are receivers, each with a buffer of its own.
     channels_bytes: usize,
-    /// One receiver's end of the stream.
     receiver_bytes: usize,
-    /// The most the receivers added during the simulated broadcast.
     peak_added_bytes: Option<usize>,
 }
 
 impl Row {
     fn measure(nodes: usize) -> anyhow::Result<Self> {
-        // One channel at a time: together the buffers of 1023 would take six gigabytes.
+        // One channel at a time: the buffers of 1023 together would take six gigabytes.
         let channel =
             |host| Stream::origin(identity(0), PAYLOAD_BYTES, &Outlet::Lanes(vec![peer(host)]), Tuning::default());
         Ok(Self {
@@ -126,7 +116,6 @@ impl Row {
         100.0 * (1.0 - self.shared.total_bytes() as f64 / self.channels_bytes as f64)
     }
 
-    /// What the whole cluster saves, receivers included as in the paper.
     fn cluster_saved_percent(&self) -> f64 {
         let receivers = self.receivers() * self.receiver_bytes;
         100.0 * (1.0 - (self.shared.total_bytes() + receivers) as f64 / (self.channels_bytes + receivers) as f64)
@@ -169,8 +158,8 @@ fn receiver(host: usize, payload_bytes: usize) -> Stream {
     Stream::receiver(identity(host), payload_bytes, peer(0), &Outlet::Lanes(Vec::new()), Tuning::default())
 }
 
-/// Broadcasts on a simulated switch at 1 Gbit/s with losses, the first receiver with its own; returns the most that the
-/// receivers added at the root.
+/// Broadcasts on a simulated switch at 1 Gbit/s with losses, the first receiver with its own;
+/// returns the maximum that the receivers added at the root.
 fn peak_added_bytes(nodes: usize, loss_at_first: f64) -> anyhow::Result<usize> {
     let settings = HostSettings { groups: vec![group_mac("memory")], ..HostSettings::default() };
     let network = Network::star(nodes, Cable::GIGABIT, &settings);
@@ -236,7 +225,6 @@ fn ours_text(rows: &[Row]) -> String {
     )
 }
 
-/// What a bad cable costs.
 fn bad_cable_text() -> anyhow::Result<String> {
     let (alone, among) = (peak_added_bytes(2, BAD_LOSS)?, peak_added_bytes(16, BAD_LOSS)?);
     Ok(format!(
@@ -267,7 +255,7 @@ fn ours(rows: &[Row]) -> Table {
     table
 }
 
-/// Kilobytes are the paper's, of 1000 or 1024 bytes as it does not say.
+/// Kilobytes are the paper's, of 1000 or 1024 bytes: it does not say.
 const CSV_HEADING: &str = "nodes,paper_channels_kilobytes,paper_shared_kilobytes,paper_saved_percent,\
     paper_printed_percent,channels_bytes,shared_payload_bytes,shared_slots_bytes,shared_stamps_bytes,\
     shared_stream_bytes,shared_readers_bytes,shared_repairs_bytes,shared_peak_added_bytes,receiver_bytes,\
@@ -295,8 +283,8 @@ fn csv(rows: &[Row]) -> Table {
 
 fn svg(rows: &[Row]) -> String {
     let line = |name: &str, percent: &dyn Fn(&Row) -> f64| {
-        // With one receiver there is nothing to share, and a cast knows a little more of it than a lane: that is drawn
-        // as nothing saved.
+        // With one receiver there is nothing to share, and a cast keeps slightly more state for it
+        // than a lane: drawn as no saving.
         Series::new(name, rows.iter().map(|row| (row.nodes as f64, percent(row).max(0.0))).collect::<Vec<_>>())
     };
     let series = [
@@ -315,7 +303,7 @@ mod tests {
     #[test]
     fn the_papers_figure_is_reproduced_at_128_nodes() {
         assert_eq!(format!("{:.1}", published_percent(128)), "38.3");
-        // Its own sizes come half a point higher.
+        // The paper's own sizes give half a point more.
         assert_eq!(format!("{:.1}", PAPER.saved_percent(128)), "38.8");
         assert_eq!(PAPER.saved_percent(1), 0.0);
     }

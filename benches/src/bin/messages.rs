@@ -1,7 +1,9 @@
-//! Messages on the wire: round trips and throughput beside the raw socket's, and what BTP1 and BTP2 do to them.
+//! Messages on the wire: round trips and throughput beside the raw socket's, and the effect of BTP1
+//! and BTP2.
 //!
-//! `cargo run --release -p ethbcast-benches --bin messages`, as root. Two hosts on one switch, not shaped; the ways to
-//! be compared take turns, so that what else the machine does hits them alike. Every byte is checked.
+//! `cargo run --release -p ethbcast-benches --bin messages`, as root. Two hosts on one switch, not
+//! shaped; the variants take turns, so that other load on the machine affects them alike. Every
+//! byte is checked.
 
 use std::time::Duration;
 
@@ -16,23 +18,20 @@ use ethbcast_benches::table::{Table, median};
 use ethbcast_benches::units::size;
 use ethbcast_transport::messages::Settings;
 
-/// Bytes of a ping.
 const PING_BYTES: usize = 64;
-/// What the issue asks for: round trips at most so many times the raw ones, throughput at least this part of the raw
-/// one.
+/// Required bounds: ratio of round trips to the raw ones at most, and of throughput to the raw one
+/// at least.
 const ROUND_TRIP_LIMIT: f64 = 1.6;
 const THROUGHPUT_LIMIT: f64 = 0.85;
-/// Bytes of a long message, and of a full frame behind the Ethernet header.
 const LONG_BYTES: usize = 1 << 20;
 const FRAME_BYTES: usize = 1500;
-/// "Spinning" means never to sleep: longer than any wait here.
+/// Busy-poll time without any sleep: longer than every wait here.
 const FOR_EVER: Duration = Duration::from_secs(1);
-/// What [`PortConfig::busy_poll`](ethbcast_transport::packet::PortConfig::busy_poll) is by default.
+/// Default of [`PortConfig::busy_poll`](ethbcast_transport::packet::PortConfig::busy_poll).
 const BY_DEFAULT: Duration = Duration::from_micros(100);
 /// BTP1 and BTP2 to compare; 65 535 is a full frame.
 const PUSHES: [(usize, usize); 8] =
     [(80, 780), (80, 0), (0, 0), (65_535, 0), (65_535, 5744), (65_535, 11_488), (65_535, 17_232), (65_535, 1 << 20)];
-/// Lengths of messages for that.
 const LENGTHS: [usize; 9] = [256, 1024, 1436, 4096, 8192, 16_384, 18_668, 32_768, 65_536];
 
 /// Round trips and throughput of messages beside the raw socket's, and what BTP1 and BTP2 do; needs root.
@@ -88,14 +87,14 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A way to make round trips.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     Raw(Waiting),
     Messages(Duration),
 }
 
-/// Each way of round trips with where it runs and, for messages, the raw way it is compared with.
+/// Each kind of round trip with its placement and, for messages, the index of the raw kind it is
+/// compared with.
 const WAYS: [(&str, Place, Way, Option<usize>); 7] = [
     ("raw, blocking, one CPU", Place::Together, Way::Raw(Waiting::Blocking), None),
     ("messages, blocking, one CPU", Place::Together, Way::Messages(Duration::ZERO), Some(0)),
@@ -106,7 +105,6 @@ const WAYS: [(&str, Place, Way, Option<usize>); 7] = [
     ("messages, default", Place::Anywhere, Way::Messages(BY_DEFAULT), Some(4)),
 ];
 
-/// Round trips in both ways of waiting, raw and as messages.
 fn round_trips(hop: &Hop, arguments: &Arguments, interrupt: &Interrupt) -> anyhow::Result<String> {
     let mut times = [const { Vec::new() }; WAYS.len()];
     for _ in 0..arguments.rounds {
@@ -137,11 +135,9 @@ fn round_trips(hop: &Hop, arguments: &Arguments, interrupt: &Interrupt) -> anyho
     ))
 }
 
-/// Patience of the ways to send long messages.
 const BULK_WAYS: [(&str, Duration); 3] =
     [("messages, default", BY_DEFAULT), ("messages, blocking", Duration::ZERO), ("messages, spinning", FOR_EVER)];
 
-/// Frames per second, raw and as long messages.
 fn throughput(hop: &Hop, arguments: &Arguments, interrupt: &Interrupt) -> anyhow::Result<String> {
     let time = Duration::from_millis(arguments.millis);
     let (mut raw, mut consumed) = (Vec::new(), [const { Vec::new() }; BULK_WAYS.len()]);
@@ -173,7 +169,6 @@ fn throughput(hop: &Hop, arguments: &Arguments, interrupt: &Interrupt) -> anyhow
     Ok(format!("{title}; CPU time of the threads for each frame:\n\n{}", table.aligned()))
 }
 
-/// What one way came to.
 fn bulk_row(name: &str, consumed: &[bulk::Passed], baseline: f64, time: Duration) -> Vec<String> {
     let frames_per_second = middle(consumed, |it| it.rate.frames_per_second);
     let part = frames_per_second / baseline;
@@ -199,12 +194,10 @@ fn bulk_row(name: &str, consumed: &[bulk::Passed], baseline: f64, time: Duration
     ]
 }
 
-/// The median of a value.
 fn middle<T>(of: &[T], value: impl Fn(&T) -> f64) -> f64 {
     median(of.iter().map(value).collect()).unwrap_or(f64::NAN)
 }
 
-/// Half round trips by length, for several BTP1 and BTP2.
 fn pushes(hop: &Hop, arguments: &Arguments, interrupt: &Interrupt) -> anyhow::Result<String> {
     let mut times = vec![[const { Vec::new() }; LENGTHS.len()]; PUSHES.len()];
     for _ in 0..arguments.rounds {

@@ -1,14 +1,14 @@
-//! An MPI program with and without the drop-in (`--drop-in`), or `ethbcast perf` beside Open MPI, over TCP in one lab
-//! and one run: broadcast with a barrier, and the barrier alone.
+//! An MPI program with and without the drop-in (`--drop-in`), or `ethbcast perf` beside Open MPI,
+//! over TCP in one lab and one run: broadcast with a barrier, and the barrier alone.
 //!
-//! `cargo run --release -p ethbcast-benches --bin mpi -- --drop-in [--rate 100mbit] [--cut]`, as root, after
-//! `cargo build --release -p ethbcast-mpi` and `collectives/mpi/build-backends target/release`: writes
-//! `docs/results/mpi-drop-in*`.
+//! `cargo run --release -p ethbcast-benches --bin mpi -- --drop-in [--rate 100mbit] [--cut]`, as
+//! root, after `cargo build --release -p ethbcast-mpi` and `collectives/mpi/build-backends
+//! target/release`: writes `docs/results/mpi-drop-in*`.
 //!
-//! `cargo run --release -p ethbcast-benches --bin mpi`, as root, after `cargo build --release -p ethbcast`: writes
-//! `docs/results/mpi.txt` and `.csv`. The two take turns, several rounds of them, so that a machine that gets slower
-//! does so for both; each figure is the median of the rounds'. Open MPI does not verify what arrives, `ethbcast perf`
-//! does, on every rank.
+//! `cargo run --release -p ethbcast-benches --bin mpi`, as root, after `cargo build --release -p
+//! ethbcast`: writes `docs/results/mpi.txt` and `.csv`. The two take turns, several rounds of them,
+//! so that a machine that gets slower does so for both; each figure is the median of the rounds'.
+//! Open MPI does not verify the received bytes, `ethbcast perf` does, on every rank.
 
 use std::fs;
 use std::path::PathBuf;
@@ -29,15 +29,13 @@ use ethbcast_benches::table::Table;
 use ethbcast_benches::times::Times;
 use ethbcast_benches::units::{parse_size, size};
 
-/// How many times faster a broadcast with its barrier is to be, by size in bytes.
+/// Required speed-up of a broadcast with its barrier, by size in bytes.
 const BOUNDS: [(u64, f64); 2] = [(256, 3.0), (4096, 6.0)];
-/// The same where ranks share hosts.
 const SHARED_BOUNDS: [(u64, f64); 2] = [(256, 2.0), (64 << 10, 2.0)];
-/// The exit code for what the system lacks, as the tool has it.
 const SYSTEM: u8 = 4;
-/// The longest message `ethbcast perf` takes, and well within what MPI counts with.
+/// The longest message `ethbcast perf` takes, and well within MPI's counts.
 const LONGEST_BYTES: u64 = 1 << 30;
-/// What an iteration may take at most, in seconds, for the time a run is given.
+/// Assumed maximum for an iteration, in seconds, for the time limit of a run.
 const SLOWEST_ITERATION_SECONDS: f64 = 0.02;
 
 /// Compare `ethbcast perf` with Open MPI over TCP in a lab, unshaped; needs root.
@@ -118,7 +116,6 @@ fn main() -> anyhow::Result<ExitCode> {
     report(&arguments, &load, &points)
 }
 
-/// Compares, and writes and prints everything; a failure if a bound was missed.
 fn with_and_without(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::hold()?;
     let load = load_average()?;
@@ -158,23 +155,20 @@ fn with_and_without(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     Ok(results::exit_code(all_met))
 }
 
-/// How many programs wanted a core in the last minute: on a busy machine ranks wait for others than each other, Open
-/// MPI's most.
+/// Returns the load average of the last minute: on a busy machine ranks also wait for other
+/// processes, most of all Open MPI's.
 fn load_average() -> anyhow::Result<String> {
     let text = fs::read_to_string("/proc/loadavg").context("reading /proc/loadavg")?;
     Ok(text.split(' ').next().unwrap_or_default().to_owned())
 }
 
-/// All rounds of one size.
 struct Point {
     size_bytes: u64,
-    /// How `ethbcast` sent, each way once.
     vias: Vec<String>,
     ours: Vec<Measured>,
     theirs: Vec<Measured>,
 }
 
-/// One round: Open MPI at all sizes, then `ethbcast perf` at all sizes.
 fn take_turns(arguments: &Arguments, cluster: &Cluster, site: &Site, points: &mut [Point]) -> anyhow::Result<()> {
     let Arguments { sizes, iterations, via, .. } = arguments;
     let steps = f64::from(*iterations) * 2.0 * sizes.len() as f64;
@@ -209,18 +203,16 @@ impl Point {
         Self { size_bytes, vias: Vec::new(), ours: Vec::new(), theirs: Vec::new() }
     }
 
-    /// Theirs and ours, each the median of all rounds.
     fn times(&self, what: fn(&Measured) -> Times) -> (Times, Times) {
         let median = |rounds: &[Measured]| Times::median_of(&rounds.iter().map(what).collect::<Vec<_>>());
         (median(&self.theirs).expect("there is a round"), median(&self.ours).expect("there is a round"))
     }
 
-    /// What was measured, its name first.
     fn rows(&self) -> [(&'static str, (Times, Times)); 2] {
         [("broadcast + barrier", self.times(|round| round.broadcast)), ("barrier", self.times(|round| round.barrier))]
     }
 
-    /// How many times as long as ours their broadcasts take, if there is a bound for it: the bound, and the ratio.
+    /// Returns the bound on their time over ours for this size, if any, and the measured ratio.
     fn bound(&self, bounds: &[(u64, f64)]) -> Option<(f64, f64)> {
         let &(_, bound) = bounds.iter().find(|(size_bytes, _)| *size_bytes == self.size_bytes)?;
         let (theirs, ours) = self.times(|round| round.broadcast);
@@ -270,7 +262,6 @@ fn csv(points: &[Point]) -> Table {
     table
 }
 
-/// Writes and prints everything; a failure if a bound was missed.
 fn report(arguments: &Arguments, load: &str, points: &[Point]) -> anyhow::Result<ExitCode> {
     let is_shared = arguments.ranks_per_host > 1;
     let (name, bounds) = if is_shared { ("mpi-ranks", SHARED_BOUNDS) } else { ("mpi", BOUNDS) };

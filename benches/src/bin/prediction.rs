@@ -1,12 +1,14 @@
-//! What the model and the simulator say a broadcast takes, beside what it takes in the lab.
+//! Times of a broadcast by the model and by the simulator, beside those in the lab.
 //!
-//! `cargo run --release -p ethbcast-benches --bin prediction`, as root, after `cargo build --release -p ethbcast`:
-//! writes `docs/results/prediction.txt`, `.csv` and `.svg`; with `--unshaped --sizes 64K,1M,16M,64M,512M` it writes
-//! `docs/results/prediction-unshaped.*`, where processors are what limits. Hosts on one switch; `ethbcast probe`
-//! measures what the network costs, beside it stands what the cables' token buckets let pass at once (`burst_ns`), and
-//! model, simulator and session are all given that, so that they speak of the same segments. Short messages are
-//! measured more often: between two of their hosts a machine may do something else; and the root rests before each, for
-//! right behind another a broadcast finds the buckets empty.
+//! `cargo run --release -p ethbcast-benches --bin prediction`, as root, after `cargo build
+//! --release -p ethbcast`: writes `docs/results/prediction.txt`, `.csv` and `.svg`; with
+//! `--unshaped --sizes 64K,1M,16M,64M,512M` it writes `docs/results/prediction-unshaped.*`, where
+//! processors are the limit. Hosts are on one switch. `ethbcast probe` measures the network's
+//! costs; the bytes that the cables' token buckets pass at once are added (`burst_ns`); model,
+//! simulator and session all get this calibration, so that they use the same segments. Short
+//! messages are measured more often, because other processes may run between two of their hosts;
+//! and the root rests before each, because right behind another a broadcast finds the buckets
+//! empty.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -29,18 +31,18 @@ use ethbcast_planning::model::Calibration;
 use ethbcast_planning::plan::Via;
 use serde_json::Value;
 
-/// How far from the measured time a prediction or a simulation may be; on shaped cables from [`LONG_BYTES`] on less.
+/// Tolerance of predictions and simulations; [`LONG_TOLERANCE`] from [`LONG_BYTES`] on, on shaped
+/// cables.
 const TOLERANCE: f64 = 0.15;
 const LONG_TOLERANCE: f64 = 0.1;
 const LONG_BYTES: u64 = 64 << 10;
-/// What part of all has to be within [`TOLERANCE`].
+/// Share of all results that must be within [`TOLERANCE`].
 const MOST: f64 = 0.95;
 /// Broadcasts of a point at most: of messages shorter than [`LONG_BYTES`], and of others.
 const MOST_ITERATIONS: [u32; 2] = [301, 25];
-/// How long the root rests before each broadcast shorter than [`LONG_BYTES`] on shaped cables: their buckets are full
-/// again then, as the model and the simulator have them.
+/// Rest of the root before each broadcast shorter than [`LONG_BYTES`] on shaped cables: their
+/// buckets are full again then, as in the model and the simulator.
 const REST: Duration = Duration::from_millis(3);
-/// How long a simulation may take.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Compare predicted, simulated and measured times of broadcasts in a lab; needs root.
@@ -84,7 +86,7 @@ fn main() -> anyhow::Result<ExitCode> {
     eprintln!("probing");
     let mut calibration = perf::calibrate(&site, &bed.hosts()[1..], &file)?;
     if !arguments.unshaped {
-        // What a token bucket lets pass at once no probe tells; the lab says it.
+        // No probe measures the token bucket's burst; the lab knows it.
         let burst_ns = bed.burst_bytes(arguments.rate) * 8_000_000_000 / arguments.rate;
         calibration = calibration.with_burst_ns(burst_ns)?;
         std::fs::write(&file, calibration.to_toml())?;
@@ -103,15 +105,11 @@ fn main() -> anyhow::Result<ExitCode> {
     report(&arguments, &rows)
 }
 
-/// One way to send and one size.
 struct Row {
     via: Via,
     size_bytes: u64,
-    /// What was measured, or why that failed.
     measured: Result<Measured, String>,
-    /// Seconds the simulator took, or why it failed; `None` if nothing is simulated.
     simulated: Option<Result<f64, String>>,
-    /// How far off they may be.
     tolerance: f64,
 }
 
@@ -145,13 +143,11 @@ impl Row {
         self.simulated.as_ref()?.as_ref().ok().copied()
     }
 
-    /// What failed, in words.
     fn failures(&self) -> impl Iterator<Item = String> {
         let simulated = self.simulated.as_ref().and_then(|simulated| simulated.as_ref().err());
         self.measured.as_ref().err().into_iter().chain(simulated).cloned()
     }
 
-    /// Predicted and simulated over measured time; `None` of what failed.
     fn ratios(&self) -> [Option<f64>; 2] {
         let measured = self.measured.as_ref().ok();
         let predicted = measured.map(|measured| measured.predicted / measured.broadcast());
@@ -178,7 +174,6 @@ impl Row {
     }
 }
 
-/// Runs the simulator on the lab's likeness.
 fn simulate(
     site: &Site,
     file: &Path,
@@ -194,7 +189,7 @@ fn simulate(
         Err(words) => return Ok(Err(words)),
     };
     let report: Value = serde_json::from_str(&report).context("`ethbcast simulate` printed no JSON")?;
-    // What is measured ends with the last byte, too: perf has no verdicts.
+    // The measured time ends with the last byte, too: perf has no verdicts.
     Ok(Ok(report["delivered_seconds"].as_f64().context("`ethbcast simulate` reports no delivered_seconds")?))
 }
 
@@ -252,11 +247,11 @@ fn csv(rows: &[Row]) -> Table {
     table
 }
 
-/// Predicted and simulated over measured time, a line for each way to send.
 fn chart(arguments: &Arguments, rows: &[Row]) -> Option<String> {
     let line = |(which, what): (usize, &str), via: Via| {
         let of_via = rows.iter().filter(|row| row.via == via);
-        // On a busy machine a barrier alone may take longer than one behind a broadcast: there is no ratio then.
+        // On a busy machine a barrier alone may take longer than one behind a broadcast: there is
+        // no ratio then.
         let points =
             of_via.filter_map(|row| Some((row.size_bytes as f64, row.ratios()[which].filter(|&it| it > 0.0)?)));
         Series::new(format!("{via} {what}"), points)
@@ -268,12 +263,10 @@ fn chart(arguments: &Arguments, rows: &[Row]) -> Option<String> {
     (!series.is_empty()).then(|| line_chart(&title, "bytes", "expected time / measured time", &series, true))
 }
 
-/// What the cables are, for people.
 fn cables(arguments: &Arguments) -> String {
     if arguments.unshaped { "unshaped cables".to_owned() } else { format!("cables of {}", format_rate(arguments.rate)) }
 }
 
-/// Whether enough are close enough, and the sentence that says so.
 fn summary(rows: &[Row], which: usize, what: &str) -> (bool, String) {
     let all = rows.len();
     let count = |counts: &dyn Fn(&&Row) -> bool| rows.iter().filter(counts).count();
@@ -297,7 +290,6 @@ fn summary(rows: &[Row], which: usize, what: &str) -> (bool, String) {
     (is_met, format!("{text}, the furthest {furthest:.1} % off: {}\n", verdict(is_met)))
 }
 
-/// Writes and prints everything; a failure if something failed or is off by more than it may be.
 fn report(arguments: &Arguments, rows: &[Row]) -> anyhow::Result<ExitCode> {
     let (predicted_met, predicted) = summary(rows, 0, "predicted");
     let (simulated_met, simulated) =

@@ -1,11 +1,12 @@
-//! Casts to a thousand receivers, simulated: what the root hears, how fast it goes, what it remembers, and how many
-//! tell it of a loss that all of them have suffered.
+//! Casts to a thousand receivers, simulated: frames received by the root, goodput, memory, and the
+//! number of reports of a loss that all receivers have suffered.
 //!
 //! `cargo run --release -p ethbcast-benches --bin scale`, from the top of the repository: writes
-//! `docs/results/scale.txt` and `.csv`. Whole sessions on one switch, from invitation to verdict. Frames are short,
-//! over cables as much slower as the frames are shorter, so that one takes as long as a full one at the rate that is
-//! named: the buffers of a thousand receivers would else take six gigabytes (`--mtu 1500`, for who has them).
-//! Acknowledgements then take longer than they would.
+//! `docs/results/scale.txt` and `.csv`. Whole sessions on one switch, from ANNOUNCE to VERDICT.
+//! Frames are short, over cables that are slower in proportion, so that a frame takes as long as a
+//! full one at the named rate: otherwise the buffers of a thousand receivers would take six
+//! gigabytes (`--mtu 1500`, on machines with that memory). Acknowledgements then take longer than
+//! in reality.
 
 #[path = "scale/session.rs"]
 mod session;
@@ -18,7 +19,6 @@ use ethbcast_benches::results;
 use ethbcast_benches::table::Table;
 use session::{Case, Played, play};
 
-/// The limits of the rows at 1 and 10 Gbit/s.
 const RATES: [Rate; 2] = [
     Rate { bits_per_second: 1_000_000_000, feed_frames: 4096, most_heard_per_second: 16_000.0 },
     // The usual feed holds 5 ms of full frames at this rate.
@@ -28,7 +28,6 @@ const LEAST_GOODPUT_PERCENT: f64 = 85.0;
 const MOST_ADDED_BYTES: usize = 4096;
 const MOST_REPORTS_MEAN: f64 = 5.0;
 const MOST_REPORTS_P95: usize = 15;
-/// Lost at each receiver.
 const LOSS: f64 = 1e-4;
 
 /// What a cast to a thousand receivers costs its root, simulated.
@@ -139,9 +138,8 @@ impl Rate {
     }
 }
 
-/// Acknowledgements that tell the root of a frame whose first copy nobody got.
 fn reports(arguments: &Arguments, seed: u64) -> anyhow::Result<usize> {
-    // Now early, now late in the rounds of ordinary acknowledgements.
+    // At varying positions in the rounds of ordinary acknowledgements.
     let sequence = 300 + seed * 97 % 500;
     let case = Case { frames: 1200, loss: 0.0, all_lose: Some(sequence), seed, ..RATES[0].case(arguments) };
     Ok(play(&case)?.reports)

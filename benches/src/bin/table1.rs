@@ -1,8 +1,8 @@
-//! Table 1 of Patarasuk 2008 beside what our model says of very large messages.
+//! Table 1 of Patarasuk 2008 beside our model for very large messages.
 //!
-//! `cargo run --release -p ethbcast-benches --bin table1`. Pure arithmetic on the paper's own figures (its Table 2):
-//! the time of each algorithm, with the segment that suits it best, as a multiple of T(msize), which is that of one
-//! send from host to host.
+//! `cargo run --release -p ethbcast-benches --bin table1`. Pure arithmetic on the paper's own
+//! figures (its Table 2): the time of each algorithm with its best segment, as a multiple of
+//! T(msize), which is that of one send from host to host.
 
 use std::path::PathBuf;
 
@@ -16,11 +16,11 @@ use ethbcast_planning::model::{Shape, best_segment};
 use ethbcast_planning::plan::{self, Costs, Via};
 use ethbcast_planning::topology::Topology;
 
-/// What "very large" is: here the beginning of a pipeline is below a thousandth.
+/// A "very large" message: the start of a pipeline takes less than a thousandth.
 const MESSAGE_BYTES: u64 = 8 << 30;
-/// Bytes in a frame: the paper measured no size of which this is no multiple, or a part.
+/// Bytes in a frame: all sizes measured in the paper are multiples or parts of it.
 const FRAME_PAYLOAD_BYTES: u64 = 1024;
-/// How far from Table 1 a multiple may be: g(m) of Table 2 is not exactly proportional to m.
+/// Tolerance for multiples of Table 1: g(m) of Table 2 is not exactly proportional to m.
 const TOLERANCE: f64 = 0.04;
 
 /// Write Table 1 of Patarasuk 2008 beside the same from our model, as text, CSV and SVG.
@@ -32,15 +32,14 @@ struct Arguments {
     out: PathBuf,
 }
 
-/// A row of Table 1: the algorithm, its entry, and what that is for P ranks.
 struct Row {
     via: Via,
     entry: &'static str,
     multiple: fn(f64) -> f64,
 }
 
-/// The paper's entry for blocks rounds twice (P − 1)/P of the message up to 2; here ratios are compared with the
-/// former.
+/// The paper's entry for blocks rounds twice (P − 1)/P of the message up to 2; ratios are compared
+/// with the former here.
 const ROWS: [Row; 8] = [
     Row { via: Via::Flat, entry: "P-1", multiple: |ranks| ranks - 1.0 },
     Row { via: Via::Binomial, entry: "log2 P", multiple: f64::log2 },
@@ -99,7 +98,6 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Adds a row; the ratio, and how far it is off as a share of what Table 1 has.
 fn compare(row: &Row, network: Cluster, ranks: usize, table: &mut Table) -> anyhow::Result<(f64, f64)> {
     let topology = Topology::single_switch((0..ranks).map(|host| format!("n{host}")))?;
     let members: Vec<usize> = (0..ranks).collect();

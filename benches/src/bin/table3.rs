@@ -1,9 +1,10 @@
-//! Table 3 of Patarasuk 2008 (the segments that suit a linear and a binary tree best) from the figures of its Table 2.
+//! Table 3 of Patarasuk 2008 (the best segments for a linear and a binary tree) from the figures of
+//! its Table 2.
 //!
-//! `cargo run --release -p ethbcast-benches --bin table3`. Pure arithmetic: 32 hosts on topology (4), the trees of
-//! Algorithms 1 and 2, and the eight segment sizes the paper chose from. Compared are the 36 cells headed "Model";
-//! those headed "Actual", which the paper measured, stand below with what our model says of them, as Figure 11 has it:
-//! how much longer a message takes in the one segment than in the other.
+//! `cargo run --release -p ethbcast-benches --bin table3`. Pure arithmetic: 32 hosts on topology
+//! (4), the trees of Algorithms 1 and 2, and the eight segment sizes the paper chose from. The 36
+//! cells headed "Model" are compared; the measured ones, headed "Actual", are listed below with our
+//! model's result, as in Figure 11: the extra time of a message in the one segment over the other.
 
 use std::path::PathBuf;
 
@@ -16,9 +17,8 @@ use ethbcast_planning::model::Shape;
 use ethbcast_planning::plan::{self, Costs, Via};
 use ethbcast_planning::topology::Topology;
 
-/// How many of the 36 cells have to be equal.
 const LEAST_EQUAL: usize = 31;
-/// By how much the paper's choice may take longer than ours in our model.
+/// Highest permitted excess of the paper's choice over ours in our model.
 const MOST_EXCESS: f64 = 0.025;
 
 /// Write Table 3 of Patarasuk 2008 beside the same from our model, as text, CSV and SVG.
@@ -70,7 +70,6 @@ fn cells() -> anyhow::Result<Vec<Cell>> {
     Ok(table_3(&shape(Via::Chain)?, &shape(Via::Binary)?))
 }
 
-/// The four columns of the paper, in its order.
 const COLUMNS: [(Cluster, bool); 4] =
     [(Cluster::Fast, true), (Cluster::Fast, false), (Cluster::Gigabit, true), (Cluster::Gigabit, false)];
 
@@ -78,7 +77,6 @@ fn tree(linear: bool) -> &'static str {
     if linear { "linear" } else { "binary" }
 }
 
-/// The cell in the paper's words.
 fn words(cell: &Cell) -> String {
     if cell.is_equal() {
         return format!("{}B", cell.ours_bytes);
@@ -86,12 +84,11 @@ fn words(cell: &Cell) -> String {
     format!("{}B ({}B +{:.2} %)", cell.ours_bytes, cell.paper_bytes, cell.excess() * 100.0)
 }
 
-/// The "Actual" cell.
 fn actual_words(cell: &Cell) -> String {
     format!("{}B +{:.2} %", cell.actual_bytes, actual_excess(cell) * 100.0)
 }
 
-/// By how much of our time the segment measured to be best takes longer in our model.
+/// Returns the excess of the segment measured to be best over our choice, in our model.
 fn actual_excess(cell: &Cell) -> f64 {
     cell.actual_seconds / cell.ours_seconds - 1.0
 }
@@ -100,7 +97,6 @@ fn size(bytes: u64) -> String {
     if bytes < 1 << 20 { format!("{}KB", bytes >> 10) } else { format!("{}MB", bytes >> 20) }
 }
 
-/// The cells of one message, by column.
 fn row(cells: &[Cell], message_bytes: u64) -> impl Iterator<Item = &Cell> {
     COLUMNS.into_iter().filter_map(move |(network, linear)| {
         cells.iter().find(|cell| (cell.network, cell.linear, cell.message_bytes) == (network, linear, message_bytes))
@@ -139,7 +135,6 @@ fn by_cell(cells: &[Cell]) -> Table {
 const ROW_HEIGHT: usize = 26;
 const COLUMN_WIDTH: usize = 170;
 
-/// The table as a picture: equal cells green, others orange.
 fn svg(cells: &[Cell]) -> String {
     let (width, height) = (80 + COLUMN_WIDTH * COLUMNS.len() + 10, ROW_HEIGHT * (MESSAGES_BYTES.len() + 1) + 20);
     let mut text = format!(

@@ -1,10 +1,10 @@
-//! Table 4 of Patarasuk 2008 (what cutting a message into segments costs) from the figures of its Table 2, and §5.4's
-//! rule for a message that is long enough.
+//! Table 4 of Patarasuk 2008 (the cost of cutting a message into segments) from the figures of its
+//! Table 2, and §5.4's rule for a message that is long enough.
 //!
-//! `cargo run --release -p ethbcast-benches --bin table4`. Pure arithmetic. The paper measured X·T(msize/X); beside it
-//! stands X·g(msize/X), what X segments one after the other take in the model. A segment is good from the length on
-//! from which that is within 10 % of the message in one piece. A message is long enough if X ≥ 2·(H − 1): the pipeline
-//! then fills in a third of the time or less.
+//! `cargo run --release -p ethbcast-benches --bin table4`. Pure arithmetic. The paper measured
+//! X·T(msize/X); beside it is X·g(msize/X), the model's time for X consecutive segments. A segment
+//! is good from the length on from which that is within 10 % of the message in one piece. A message
+//! is long enough if X ≥ 2·(H − 1): the pipeline then fills in a third of the time or less.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -20,7 +20,7 @@ use ethbcast_planning::model::Calibration;
 use ethbcast_planning::plan::{self, Costs, Via};
 use ethbcast_planning::topology::{BUILTIN_NAMES, Topology};
 
-/// A good segment costs so much more than the message in one piece, at most.
+/// Highest cost of a good segment relative to the message in one piece.
 const GOOD: f64 = 1.10;
 /// The paper's good segments, in bytes, by [`Cluster::ALL`].
 const PAPERS_GOOD_BYTES: [u64; 2] = [1024, 8192];
@@ -66,7 +66,6 @@ fn main() -> anyhow::Result<ExitCode> {
     Ok(results::exit_code(all_met))
 }
 
-/// A row of the table: one segment, by message, in milliseconds.
 struct Row {
     /// `None` for the message in one piece.
     segment_bytes: Option<u64>,
@@ -91,7 +90,6 @@ impl Rows {
         Self { network, rows: segments.zip(table_4(network)).map(row).collect() }
     }
 
-    /// The least segment that is good, and all longer ones are.
     fn good(&self, times: fn(&Row) -> [f64; 4]) -> u64 {
         let whole = self.rows.last().map(times).unwrap_or_default();
         let is_good = |row: &&Row| times(row).iter().zip(whole).all(|(time, whole)| *time <= whole * GOOD);
@@ -125,12 +123,10 @@ impl Rows {
     }
 }
 
-/// What a message takes in segments of this length one after the other, in milliseconds.
 fn pieces_ms(calibration: &Calibration, message_bytes: u64, segment_bytes: u64) -> f64 {
     message_bytes as f64 / segment_bytes as f64 * calibration.gap_ns(segment_bytes) / 1e6
 }
 
-/// From which length on a message is long enough, by test bed and tree.
 fn long_enough() -> anyhow::Result<Table> {
     let mut table = Table::new(&["hosts", "tree", "H", "100Mbps", "1000Mbps"]);
     let mut row = |hosts: &str, tree: &str, height: usize| {
@@ -149,7 +145,6 @@ fn long_enough() -> anyhow::Result<Table> {
     Ok(table)
 }
 
-/// How many times as long as in one piece a message of 512 KiB takes, over the segment.
 fn chart() -> String {
     let message = 2;
     let line = |name: String, rows: &Rows, times: fn(&Row) -> [f64; 4]| {

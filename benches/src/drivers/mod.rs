@@ -1,5 +1,5 @@
-//! Ways of getting frames out of a host and into one: the port's own and those that it does not take, all over the same
-//! hop, each beside the same other end.
+//! Ways of sending and receiving frames: the port's own and others, over one hop, each beside a
+//! fixed other end.
 
 mod plain;
 mod port;
@@ -18,29 +18,27 @@ use nix::time::ClockId;
 use crate::cluster::INTERFACE;
 use crate::ends::frame_to;
 
-/// How long frames flow before any is counted.
 const WARM_UP: Duration = Duration::from_millis(200);
-/// How often an end looks whether it is over.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// How a host gets frames.
+/// A way to receive frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Receiving {
-    /// The port as it comes: a ring of slots, with naps while frames are dense.
+    /// The port's default: a ring of slots, with naps while frames are dense.
     Ring,
-    /// The same without naps: woken for each frame.
+    /// The ring without naps: woken for each frame.
     RingWithoutNaps,
-    /// The same, which looks again and again for 100 µs before it sleeps.
+    /// The ring with busy polling for 100 µs before it sleeps.
     RingBusyPoll,
     /// A ring of blocks (TPACKET_V3).
     Blocks,
-    /// `recvmmsg` and the socket buffer that the system gives.
+    /// `recvmmsg` with the default socket buffer.
     Calls,
-    /// The same with a buffer as large as the ring.
+    /// `recvmmsg` with a buffer as large as the ring.
     CallsLargeBuffer,
 }
 
-/// How a host puts frames on the wire.
+/// A way to send frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sending {
     /// The port: `sendmmsg`.
@@ -54,7 +52,7 @@ pub enum Sending {
 }
 
 impl Receiving {
-    /// All of them.
+    /// All ways to receive.
     pub const ALL: [Receiving; 6] = [
         Receiving::Ring,
         Receiving::RingWithoutNaps,
@@ -66,7 +64,7 @@ impl Receiving {
 }
 
 impl Sending {
-    /// All of them.
+    /// All ways to send.
     pub const ALL: [Sending; 4] = [Sending::Port, Sending::PortBypass, Sending::Calls, Sending::Ring];
 }
 
@@ -94,12 +92,10 @@ impl fmt::Display for Sending {
     }
 }
 
-/// An end that gets frames, open; it counts them until it is over.
 trait Receiver: Send {
     fn receive(self: Box<Self>, over: &AtomicBool, count: &AtomicU64) -> anyhow::Result<()>;
 }
 
-/// An end that sends copies of a frame until it is over, and counts them.
 trait Sender: Send {
     fn send(self: Box<Self>, frame: &[u8], over: &AtomicBool, count: &AtomicU64) -> anyhow::Result<()>;
 }
@@ -126,23 +122,24 @@ fn open_sender(how: Sending) -> anyhow::Result<Box<dyn Sender>> {
     })
 }
 
-/// What went over the hop.
+/// Result of a run over the hop.
 #[derive(Clone, Copy, Debug)]
 pub struct Rate {
     /// Frames per second that arrived.
     pub frames_per_second: f64,
-    /// CPU time of the sending thread for each frame sent, in microseconds: with the kernel's way to the other host.
+    /// CPU time of the sending thread for each frame sent, in microseconds, including the kernel's
+    /// delivery to the other host.
     pub sender_micros: f64,
-    /// CPU time of the receiving thread for each frame received.
+    /// CPU time of the receiving thread for each frame received, in microseconds.
     pub receiver_micros: f64,
-    /// Frames that were sent and did not arrive, of all sent.
+    /// Share of the frames sent that did not arrive.
     pub lost: f64,
 }
 
 /// Sends frames of this MTU from the lab's first host to its second for a time.
 ///
 /// # Errors
-/// If an end cannot be opened, or fails.
+/// Fails if an end cannot be opened, or fails.
 pub fn measure(
     lab: &Lab,
     receiving: Receiving,
@@ -167,7 +164,7 @@ pub fn measure(
         let (seconds, after) = (began.elapsed().as_secs_f64(), received.load(Ordering::Relaxed));
         over.store(true, Ordering::Release);
         let sender_micros = sender.join().expect("an end does not panic")?;
-        // What is on its way arrives.
+        // Frames in flight still arrive.
         thread::sleep(LOOK_EVERY * 2);
         all_over.store(true, Ordering::Release);
         let receiver_micros = receiver.join().expect("an end does not panic")?;
@@ -181,7 +178,6 @@ pub fn measure(
     })
 }
 
-/// Runs an end; CPU time of this thread for each frame, in microseconds.
 fn timed(count: &AtomicU64, work: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<f64> {
     let clock = || ClockId::CLOCK_THREAD_CPUTIME_ID.now().map(Duration::from);
     let before = clock()?;

@@ -1,4 +1,5 @@
-//! A packet socket by system calls alone: `recvmmsg` into memory of ours, `sendto` for each frame.
+//! A packet socket by system calls alone: `recvmmsg` into memory of our own, `sendto` for each
+//! frame.
 
 use std::io::IoSliceMut;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -11,18 +12,14 @@ use nix::sys::socket::{MsgFlags, MultiHeaders, recvmmsg, sendto, setsockopt, soc
 use super::rings::{Hears, packet_socket, wait};
 use super::{Receiver, Sender};
 
-/// Frames of one call.
 const BATCH: usize = 64;
-/// The longest frame.
 const FRAME_BYTES: usize = 65_535 + 14;
 
-/// A socket.
 pub(super) struct Calls {
     socket: OwnedFd,
 }
 
 impl Calls {
-    /// Opens one on this thread's host, with so large a buffer.
     pub(super) fn open(buffer_bytes: Option<usize>) -> anyhow::Result<Self> {
         let (socket, interface) = packet_socket()?;
         if let Some(bytes) = buffer_bytes {
@@ -58,7 +55,7 @@ impl Sender for Calls {
     fn send(self: Box<Self>, frame: &[u8], over: &AtomicBool, count: &AtomicU64) -> anyhow::Result<()> {
         let count = |frames| _ = count.fetch_add(frames, Ordering::Relaxed);
         while !over.load(Ordering::Acquire) {
-            // Bound to the interface: the frame says the rest.
+            // The socket is bound to the interface; the frame has the addresses.
             match sendto(self.socket.as_raw_fd(), frame, &(), MsgFlags::empty()) {
                 Ok(_) => count(1),
                 Err(Errno::ENOBUFS | Errno::EINTR) => {}

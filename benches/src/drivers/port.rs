@@ -1,4 +1,4 @@
-//! This project's port, as it is configured.
+//! This project's port with its configuration.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,21 +10,18 @@ use super::{LOOK_EVERY, Receiver, Sender};
 use crate::cluster::INTERFACE;
 use crate::ends::ETHER_TYPE;
 
-/// A port.
 pub(super) struct PortEnd {
     port: Port,
     is_urgent: bool,
 }
 
 impl PortEnd {
-    /// Opens one on this thread's host.
     pub(super) fn open(change: impl FnOnce(&mut PortConfig)) -> anyhow::Result<Self> {
         let mut config = PortConfig::new(ETHER_TYPE);
         change(&mut config);
         Ok(Self { port: Port::open(&Interface::find(Some(INTERFACE))?, config)?, is_urgent: false })
     }
 
-    /// Somebody waits for each frame.
     pub(super) fn urgent(self) -> Self {
         Self { is_urgent: true, ..self }
     }
@@ -54,7 +51,6 @@ impl Sender for PortEnd {
     }
 }
 
-/// Sends one frame again and again, or counts what comes.
 struct Repeat<'a> {
     frame: Option<&'a [u8]>,
     is_urgent: bool,

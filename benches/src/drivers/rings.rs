@@ -1,5 +1,5 @@
-//! Rings that the port does not take: blocks of arrived frames (TPACKET_V3), and frames to be sent (PACKET_TX_RING).
-//! Source: kernel documentation, `networking/packet_mmap`.
+//! Rings that the port does not use: blocks of received frames (TPACKET_V3), and frames to send
+//! (PACKET_TX_RING). Source: kernel documentation, `networking/packet_mmap`.
 #![allow(unsafe_code)]
 
 use std::mem::size_of;
@@ -19,21 +19,18 @@ use super::{LOOK_EVERY, Receiver, Sender};
 use crate::cluster::INTERFACE;
 use crate::ends::ETHER_TYPE;
 
-/// Memory of a ring, as the port's has.
 const RING_BYTES: usize = 8 << 20;
-/// A block of the ring of blocks: several of the longest frames.
+/// Size of a block: several of the longest frames.
 const BLOCK_BYTES: usize = 1 << 19;
-/// How long a block that is not full is kept back, in milliseconds: the least there is.
+/// Delay of a block that is not full, in milliseconds: the smallest possible.
 const BLOCK_TIMEOUT_MS: u32 = 1;
 
-/// A packet socket of this thread's host that hears nothing yet, and the interface's number.
 pub(super) fn packet_socket() -> anyhow::Result<(OwnedFd, u32)> {
     let interface = Interface::find(Some(INTERFACE))?;
     let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None)?;
     Ok((socket, interface.index))
 }
 
-/// Waits for arrivals or room, for a moment at most.
 pub(super) fn wait(socket: &OwnedFd) -> anyhow::Result<()> {
     let mut wanted = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
     match poll(&mut wanted, PollTimeout::from(LOOK_EVERY.as_millis() as u16)) {
@@ -42,17 +39,13 @@ pub(super) fn wait(socket: &OwnedFd) -> anyhow::Result<()> {
     }
 }
 
-/// What a socket hears.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hears {
-    /// The bench's frames.
     Ours,
-    /// Nothing.
     Nothing,
 }
 
 impl Hears {
-    /// Binds the socket.
     pub(super) fn bind(self, socket: &OwnedFd, interface: u32) -> anyhow::Result<()> {
         // SAFETY: all bytes zero is a valid `sockaddr_ll`.
         let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
@@ -76,7 +69,6 @@ fn set_option<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> anyhow::Re
     Ok(())
 }
 
-/// A ring's memory, shared with the kernel.
 struct Memory {
     at: NonNull<u8>,
     bytes: usize,
@@ -94,7 +86,6 @@ impl Memory {
         Ok(Self { at: at.cast(), bytes })
     }
 
-    /// A word that says to whom a block or slot belongs.
     fn word(&self, offset: usize) -> &AtomicU32 {
         assert!(offset + 4 <= self.bytes && offset.is_multiple_of(4), "within the ring");
         // SAFETY: the word is within the mapping (just seen), aligned, and lives as long as `self`; both sides access
@@ -111,7 +102,6 @@ impl Drop for Memory {
     }
 }
 
-/// Arrived frames in blocks.
 pub(super) struct Blocks {
     memory: Memory,
     socket: OwnedFd,
@@ -139,7 +129,8 @@ impl Blocks {
 
 impl Receiver for Blocks {
     fn receive(self: Box<Self>, over: &AtomicBool, count: &AtomicU64) -> anyhow::Result<()> {
-        // A block begins with version and offset, then what `tpacket_hdr_v1` has: status, number of frames.
+        // A block begins with version and offset, then the fields of `tpacket_hdr_v1`: status,
+        // number of frames.
         let mut block = 0;
         while !over.load(Ordering::Acquire) {
             let status = self.memory.word(block * BLOCK_BYTES + 8);
@@ -156,16 +147,13 @@ impl Receiver for Blocks {
     }
 }
 
-/// Frames to be sent, in slots of the longest frame's length.
 pub(super) struct TransmitRing {
     memory: Memory,
     socket: OwnedFd,
     slot_bytes: usize,
 }
 
-/// Frames that are handed over by one call.
 const KICK_FRAMES: usize = 64;
-/// Where a frame begins in its slot: behind the header.
 const FRAME_AT: usize = libc::TPACKET2_HDRLEN - size_of::<libc::sockaddr_ll>();
 
 impl TransmitRing {
@@ -187,7 +175,8 @@ impl TransmitRing {
         Ok(Self { memory, socket, slot_bytes })
     }
 
-    /// Hands over what has been written; with `MSG_DONTWAIT` it does not wait until that has left.
+    /// Makes the kernel send the written frames; with `MSG_DONTWAIT` it does not wait until they
+    /// have left.
     fn kick(&self, flags: MsgFlags) -> anyhow::Result<()> {
         // SAFETY: no memory but the ring is involved.
         let sent = unsafe { libc::send(self.socket.as_raw_fd(), std::ptr::null(), 0, flags.bits()) };
@@ -205,7 +194,7 @@ impl Sender for TransmitRing {
         while !over.load(Ordering::Acquire) {
             let at = slot * self.slot_bytes;
             if self.memory.word(at).load(Ordering::Acquire) != libc::TP_STATUS_AVAILABLE {
-                // Whatever the kernel has not taken it takes now.
+                // Sends the frames that the kernel has not taken yet.
                 self.kick(MsgFlags::empty())?;
                 continue;
             }
@@ -215,7 +204,7 @@ impl Sender for TransmitRing {
                 let into = self.memory.at.add(at + FRAME_AT);
                 into.copy_from_nonoverlapping(NonNull::from(frame).cast(), frame.len());
             }
-            // Behind the status stands the length (struct tpacket2_hdr).
+            // The length follows the status (struct tpacket2_hdr).
             self.memory.word(at + 4).store(frame.len() as u32, Ordering::Relaxed);
             self.memory.word(at).store(libc::TP_STATUS_SEND_REQUEST, Ordering::Release);
             count.fetch_add(1, Ordering::Relaxed);

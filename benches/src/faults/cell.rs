@@ -1,24 +1,18 @@
-//! One cell of the table: a trouble, its moment, and what must come of it all the same.
+//! One cell of the table: a trouble, its moment, and the promise that must hold all the same.
 
 use std::time::Duration;
 
 use super::trouble::Trouble;
 
-/// When the trouble comes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Moment {
-    /// Before the root is there.
     Start,
-    /// As soon as the root has heard the host.
     Joined,
-    /// When the root has sent this share of the file.
     Share(f64),
-    /// At any moment from the first frame to the verdict.
     Any,
 }
 
 impl Moment {
-    /// Its name in a cell's.
     pub fn name(self) -> &'static str {
         match self {
             Moment::Start => "start",
@@ -32,44 +26,45 @@ impl Moment {
     }
 }
 
-/// Who must have the file in the end.
+/// The hosts that must have the file in the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promise {
     /// All receivers.
     All,
-    /// All but the host in trouble; if it has not, the root names it.
+    /// All but the host in trouble, which the root names if it lacks the file.
     Others,
-    /// Nothing but an end.
+    /// None; all programs end.
     End,
 }
 
-/// A trouble, when and where, and what is promised.
+/// A trouble with its place and moment, and the promise.
 #[derive(Clone, Debug)]
 pub struct Cell {
     /// Its name: words between `/`.
     pub name: String,
-    /// How the bytes travel.
+    /// Value of `--via`.
     pub via: &'static str,
-    /// What happens.
+    /// The trouble.
     pub trouble: Trouble,
-    /// When.
+    /// Moment of the trouble.
     pub moment: Moment,
-    /// For how long; `None` for ever.
+    /// Duration of the trouble; `None` for ever.
     pub lasts: Option<Duration>,
-    /// To whom; kills of several choose theirs themselves.
+    /// Host of the trouble; kills of several choose their own.
     pub host: &'static str,
-    /// The loss at every host, as a fraction.
+    /// Loss at every host, as a fraction.
     pub loss: f64,
     /// The MTU of all hosts and ports.
     pub mtu_bytes: u32,
-    /// What must come of it.
+    /// The promise.
     pub promise: Promise,
-    /// How much later than undisturbed those who have nothing to do with it may have their file.
+    /// Permitted delay of the files at unaffected hosts, compared with a run without trouble.
     pub allowance: Duration,
 }
 
 impl Cell {
-    /// How much longer than others a run of this cell may take: what its trouble lasts, or what its slow host needs.
+    /// Returns the extra time of a run of this cell: the duration of its trouble, or the time that
+    /// its slow host needs.
     pub fn extra(&self, source_bytes: u64) -> Duration {
         match self.trouble {
             Trouble::SlowReader(rate) => Duration::from_secs(source_bytes / rate.max(1)),
@@ -79,20 +74,20 @@ impl Cell {
     }
 }
 
-/// How patient the programs are told to be, if they can be told.
+/// Timeouts of the programs, if they have these options.
 #[derive(Clone, Debug)]
 pub struct Terms {
-    /// Seconds without progress until a member is put aside.
+    /// Seconds without progress until a member is demoted.
     pub stall: f64,
-    /// Seconds without a sign of life until it is given up.
+    /// Seconds without a sign of life until a member is given up.
     pub patience: f64,
-    /// Whether the program knows these words.
+    /// Whether the program has these options.
     pub known: bool,
 }
 
 impl Terms {
-    /// The options of `send` and `recv` alike in a cell. Outages are played with the usual patience: they are to be
-    /// survived by it.
+    /// Returns the common options of `send` and `recv` in a cell. Outages are played with the
+    /// default patience, which must survive them.
     pub fn of_both(&self, cell: &Cell) -> Vec<String> {
         if !self.known || cell.promise == Promise::All {
             return Vec::new();
@@ -100,7 +95,8 @@ impl Terms {
         ["--patience".into(), self.patience.to_string()].into()
     }
 
-    /// More options of `send`: when to start, for who cannot join must not keep the others; what a stall is.
+    /// Returns more options of `send`: when to start, because hosts that cannot join must not delay
+    /// the others; and the stall limit.
     pub fn of_root(&self, cell: &Cell, receivers: usize) -> Vec<String> {
         let mut options = vec!["-n".into(), receivers.to_string(), "--max-wait".into(), "4".into()];
         if self.known && matches!(cell.moment, Moment::Start | Moment::Joined) {

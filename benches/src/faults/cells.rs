@@ -10,18 +10,15 @@ use super::cell::{Cell, Moment, Promise, Terms};
 use super::play::ROOT;
 use super::trouble::{Spread, Trouble};
 
-/// The host in trouble where nothing else is said: in the middle of a chain of eight.
+/// The default host in trouble, in the middle of a chain of eight.
 const RELAY: &str = "n4";
-/// The ways that bytes travel.
 const VIAS: [&str; 2] = ["chain", "cast"];
 /// Above the least MTU: all DATA but the last, no control frame of a small session.
 const LARGE_BYTES: u32 = 1000;
-/// How long the root waits for who does not join.
 const MAX_WAIT: Duration = Duration::from_secs(4);
-/// How long a silent host may hold the others: the dead limit and half a second.
+/// Time that a silent host may delay the others: the dead limit and half a second.
 const BRIDGED: Duration = Duration::from_millis(2000);
 
-/// A cell of the relay in the middle of the transfer, without loss, that promises all but it.
 fn relay(name: String, via: &'static str, trouble: Trouble, terms: &Terms) -> Cell {
     let allowance = Duration::from_secs_f64(terms.stall + 3.0);
     let moment = Moment::Share(0.4);
@@ -29,7 +26,7 @@ fn relay(name: String, via: &'static str, trouble: Trouble, terms: &Terms) -> Ce
     Cell { name, via, trouble, moment, lasts, host: RELAY, loss: 0.0, mtu_bytes: 1500, promise, allowance }
 }
 
-/// Every cell there is.
+/// Returns all cells.
 pub fn all(terms: &Terms, rate_bits_per_second: u64) -> Vec<Cell> {
     let mut cells = Vec::new();
     for via in VIAS {
@@ -45,13 +42,13 @@ pub fn all(terms: &Terms, rate_bits_per_second: u64) -> Vec<Cell> {
     cells
 }
 
-/// Nothing happens but loss.
+/// Returns a cell with loss only.
 pub fn undisturbed(via: &'static str, loss: f64, terms: &Terms) -> Cell {
     let name = format!("undisturbed/loss-{}/{via}", loss * 100.0);
     Cell { loss, promise: Promise::All, ..relay(name, via, Trouble::Nothing, terms) }
 }
 
-/// All of one kind of frame lost in one direction or both, from a phase on and for ever.
+/// All frames of one kind lost in one direction or both, from a phase on and for ever.
 fn links(via: &'static str, terms: &Terms) -> Vec<Cell> {
     use Way::{Both, From, To};
     let (start, first, middle, end) = (Moment::Start, Moment::Share(0.02), Moment::Share(0.4), Moment::Share(0.97));
@@ -93,14 +90,12 @@ fn word(way: Way) -> &'static str {
     }
 }
 
-/// Jumbo frames everywhere but at one port.
 fn small_port(via: &'static str, terms: &Terms) -> Cell {
     let trouble = Trouble::Frames(Which::Large(1500), Way::Both, 1.0);
     let usual = relay(format!("link/mtu-1500-of-9000/start/{via}"), via, trouble, terms);
     Cell { moment: Moment::Start, mtu_bytes: 9000, allowance: usual.allowance + MAX_WAIT, ..usual }
 }
 
-/// A part of the frames of one host lost, from the start.
 fn losses(via: &'static str, terms: &Terms) -> Vec<Cell> {
     let mut cells = Vec::new();
     let all = [10, 30, 60].into_iter().flat_map(|percent| [Way::To, Way::From].map(|way| (Which::All, way, percent)));
@@ -120,7 +115,6 @@ fn losses(via: &'static str, terms: &Terms) -> Vec<Cell> {
     cells
 }
 
-/// Receivers that die, at any moment.
 fn kills(via: &'static str, terms: &Terms) -> Vec<Cell> {
     let patterns = [
         (Spread::Together, "together", &[1, 2, 3, 6][..]),
@@ -139,7 +133,7 @@ fn kills(via: &'static str, terms: &Terms) -> Vec<Cell> {
     }
     for moment in [Moment::Joined, Moment::Share(0.02), Moment::Share(0.97), Moment::Share(1.0)] {
         let name = format!("kill/one/{}/{via}", moment.name());
-        // Who is waited for at the start is waited for until --max-wait.
+        // At the start the root waits for a host until --max-wait.
         let allowance = if moment == Moment::Joined { MAX_WAIT + BRIDGED } else { BRIDGED };
         let trouble = Trouble::Killed(1, Spread::Neighbours);
         cells.push(Cell { moment, allowance, ..relay(name, via, trouble, terms) });
@@ -147,7 +141,6 @@ fn kills(via: &'static str, terms: &Terms) -> Vec<Cell> {
     cells
 }
 
-/// A port, an interface or a process that is away for a while.
 fn outages(via: &'static str, terms: &Terms) -> Vec<Cell> {
     let troubles = [(Trouble::Port, "port"), (Trouble::Interface, "interface"), (Trouble::Stopped, "stopped")];
     let roles = [("n7", "receiver"), (RELAY, "relay"), (ROOT, "root")];
@@ -157,7 +150,7 @@ fn outages(via: &'static str, terms: &Terms) -> Vec<Cell> {
             for seconds in [0.5, 3.0, 10.0] {
                 let lasts = Duration::from_secs_f64(seconds);
                 let name = format!("outage/{word}-{role}/{seconds}/{via}");
-                // Without the root nobody gets anything; others need not wait for a receiver.
+                // Without the root no host gets anything; others need not wait for a receiver.
                 let allowance = if host == ROOT { lasts + BRIDGED } else { BRIDGED };
                 let usual = relay(name, via, trouble, terms);
                 cells.push(Cell { lasts: Some(lasts), host, promise: Promise::All, allowance, ..usual });
@@ -167,7 +160,6 @@ fn outages(via: &'static str, terms: &Terms) -> Vec<Cell> {
     cells
 }
 
-/// A host that goes and does not come back.
 fn silences(via: &'static str, terms: &Terms) -> Vec<Cell> {
     let troubles = [
         (Trouble::Port, "port"),
@@ -188,7 +180,6 @@ fn silences(via: &'static str, terms: &Terms) -> Vec<Cell> {
     receivers.chain(troubles.map(root)).collect()
 }
 
-/// A host whose disk or processor is slower than the cable, or stops.
 fn slow(via: &'static str, terms: &Terms, rate_bits_per_second: u64) -> Vec<Cell> {
     let tenth = rate_bits_per_second / 8 / 10;
     let slow = [
@@ -200,7 +191,7 @@ fn slow(via: &'static str, terms: &Terms, rate_bits_per_second: u64) -> Vec<Cell
     ];
     let cell = |(word, trouble, promise)| {
         let usual = relay(format!("slow/{word}/{via}"), via, trouble, terms);
-        // Slow ones are demoted after 2 s, and hold the others by 15 % at most from then on.
+        // Slow hosts are demoted after 2 s, and delay the others by 15 % at most from then on.
         let allowance = if promise == Promise::All { Duration::from_secs(3) } else { usual.allowance };
         Cell { moment: Moment::Start, promise, allowance, ..usual }
     };

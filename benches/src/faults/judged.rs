@@ -1,4 +1,4 @@
-//! What came of a run, and of all runs of a cell.
+//! The result of a run, and of all runs of a cell.
 
 use std::path::Path;
 use std::time::Instant;
@@ -12,44 +12,44 @@ use super::play::{Play, ROOT, Receiver};
 use crate::payload::same_bytes;
 use crate::table::median;
 
-/// What came of a run. Times are seconds since the root was started.
+/// Result of a run. Times are seconds since the root was started.
 #[derive(Clone, Debug)]
 pub struct Judged {
-    /// The seed that says which hosts and when.
+    /// Seed of the hosts and moments.
     pub seed: u64,
-    /// To whom the trouble came.
+    /// Hosts in trouble.
     pub victims: Vec<String>,
-    /// When.
+    /// Moment of the trouble.
     pub trouble_seconds: Option<f64>,
-    /// Frames that faults took.
+    /// Frames dropped by faults.
     pub taken_frames: u64,
-    /// Who has exactly what was sent.
+    /// Hosts with exactly the sent bytes.
     pub exact: Vec<String>,
-    /// Who has not, and was to have it by the promise.
+    /// Hosts that lack the file against the promise.
     pub lost: Vec<String>,
-    /// Who has something else under the file's name, or says or is said to have it and has not.
+    /// False claims: another file under the name, or a report of a file that is not there.
     pub lies: Vec<String>,
-    /// Who had not ended when the time was over.
+    /// Hosts that had not ended at the time limit.
     pub hung: Vec<String>,
-    /// Who had the trouble and failed, and is not named on the root's stderr.
+    /// Hosts in trouble that failed and are not named on the root's stderr.
     pub unnamed: Vec<String>,
-    /// How each ended; the root first.
+    /// Exit code of each host, the root first.
     pub codes: Vec<(String, Option<i32>)>,
-    /// When the last ended.
+    /// Moment of the last end.
     pub seconds: f64,
-    /// When the last of those without trouble had its file in place, if all had.
+    /// Moment at which the last of the unaffected hosts had its file in place, if all had.
     pub others_seconds: Option<f64>,
-    /// What the root said of who has the trouble, first of all, and how long after it came.
+    /// The root's first line about the hosts in trouble, and its delay in seconds.
     pub first_word: Option<(f64, String)>,
-    /// All that everybody said on stderr.
+    /// Stderr of all programs.
     pub said: String,
 }
 
 impl Judged {
-    /// Looks at a run that is over.
+    /// Judges a run that is over.
     ///
     /// # Errors
-    /// If a file cannot be compared, or a process not be asked.
+    /// Fails if a file cannot be compared, or a process cannot be queried.
     pub fn new(play: &mut Play, source: &Path, seed: u64) -> anyhow::Result<Self> {
         let hung = hung(play)?;
         let codes = codes(play)?;
@@ -86,17 +86,17 @@ impl Judged {
         })
     }
 
-    /// Whether all that matters is as it must be.
+    /// Whether every promise was kept.
     pub fn is_good(&self) -> bool {
         [&self.lost, &self.lies, &self.hung, &self.unnamed].into_iter().all(Vec::is_empty)
     }
 
-    /// By how many seconds those without trouble came later than undisturbed.
+    /// Returns the delay of the unaffected hosts in seconds, compared with a run without trouble.
     pub fn late_seconds(&self, undisturbed_seconds: f64) -> Option<f64> {
         self.others_seconds.map(|seconds| seconds - undisturbed_seconds)
     }
 
-    /// For programs.
+    /// Returns the result as JSON.
     pub fn json(&self, cell: &Cell, undisturbed_seconds: f64) -> Value {
         let codes: serde_json::Map<_, _> = self.codes.iter().map(|(host, code)| (host.clone(), json!(code))).collect();
         json!({
@@ -110,7 +110,6 @@ impl Judged {
     }
 }
 
-/// Every process with its host; the root first.
 fn processes<'a>(play: &'a mut Play) -> impl Iterator<Item = (&'a str, &'a mut Process)> {
     let receivers = play.receivers.iter_mut().map(|receiver| (receiver.host.as_str(), &mut receiver.process));
     [(ROOT, &mut play.root)].into_iter().chain(receivers)
@@ -141,7 +140,6 @@ fn last_end(play: &mut Play) -> anyhow::Result<Option<Instant>> {
     Ok(ends.context("asking for ends")?.into_iter().flatten().map(|(at, _)| at).max())
 }
 
-/// When the last of those whom nothing happened to had its file.
 fn others_placed(play: &Play, exact: &[String]) -> Option<Instant> {
     let others = play.receivers.iter().filter(|receiver| !play.victims.contains(&receiver.host));
     let placed = others.map(|other| other.placed.filter(|_| exact.contains(&other.host)));
@@ -157,7 +155,6 @@ fn lost(play: &Play, exact: &[String]) -> Vec<String> {
     }
 }
 
-/// What the root has printed at its end.
 struct Report(Value);
 
 impl Report {
@@ -165,18 +162,17 @@ impl Report {
         Self(serde_json::from_str(&play.root.stdout()).unwrap_or_default())
     }
 
-    /// What became of a host.
     fn status(&self, host: &str) -> Option<&str> {
         self.0["receivers"].as_array()?.iter().find(|of| of["host"] == host)?["status"].as_str()
     }
 
-    /// Whether the root answers for a host: for all, unless a trouble at the start has kept it from joining.
+    /// Whether the root counts a host as a member: all hosts, unless a trouble at the start has
+    /// kept one from joining.
     fn is_taken(&self, cell: &Cell, host: &str) -> bool {
         !matches!(cell.moment, Moment::Start | Moment::Joined) || self.status(host).is_some()
     }
 }
 
-/// Claims of success that are wrong.
 fn lies(play: &Play, report: &Report, exact: &[String], codes: &[(String, Option<i32>)]) -> Vec<String> {
     let mut lies = Vec::new();
     for receiver in play.receivers.iter().filter(|receiver| !exact.contains(&receiver.host)) {
@@ -199,7 +195,6 @@ fn lies(play: &Play, report: &Report, exact: &[String], codes: &[(String, Option
     lies
 }
 
-/// The lines after the trouble that name one of these hosts, and not only as one who joins.
 fn words_about(hosts: &[String], lines: &[Line], since: Option<Instant>) -> Vec<Line> {
     let Some(since) = since else { return Vec::new() };
     let is_about = |line: &&Line| {
@@ -208,7 +203,6 @@ fn words_about(hosts: &[String], lines: &[Line], since: Option<Instant>) -> Vec<
     lines.iter().filter(is_about).cloned().collect()
 }
 
-/// Whether a line names a host, as a word of its own.
 fn names(line: &str, host: &str) -> bool {
     line.split(|letter: char| !letter.is_alphanumeric()).any(|word| word == host)
 }
@@ -222,7 +216,7 @@ fn said(play: &Play) -> String {
         .collect()
 }
 
-/// All runs of a cell.
+/// Results of all runs of a cell.
 #[derive(Clone, Debug)]
 pub struct Summary {
     runs: Vec<Judged>,
@@ -230,31 +224,31 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// The columns of [`Summary::row`].
+    /// Columns of [`Summary::row`].
     pub const HEADING: &str =
         "cell, runs, good, hung, lost live, lies, unnamed, late, exact, seconds, x, worst, taken, named after, as";
 
-    /// Of no runs yet.
+    /// Creates a summary without runs.
     pub fn new(undisturbed_seconds: f64) -> Self {
         Self { runs: Vec::new(), undisturbed_seconds }
     }
 
-    /// One more.
+    /// Adds a run.
     pub fn push(&mut self, run: Judged) {
         self.runs.push(run);
     }
 
-    /// Whether all runs are good, and nobody was late.
+    /// Whether all runs are good, and no unaffected host was late.
     pub fn is_good(&self, cell: &Cell) -> bool {
         self.runs.iter().all(Judged::is_good) && self.late(cell) == 0
     }
 
-    /// The median time that a run took.
+    /// Returns the median duration of a run.
     pub fn seconds(&self) -> f64 {
         median(self.runs.iter().map(|run| run.seconds).collect()).unwrap_or(f64::NAN)
     }
 
-    /// The median time until the last of those without trouble had its file.
+    /// Returns the median moment at which the last of the unaffected hosts had its file.
     pub fn placed_seconds(&self) -> Option<f64> {
         median(self.runs.iter().filter_map(|run| run.others_seconds).collect())
     }
@@ -265,7 +259,7 @@ impl Summary {
         self.runs.iter().filter(late).count()
     }
 
-    /// A row of the table.
+    /// Returns a row of the table.
     pub fn row(&self, cell: &Cell) -> Vec<String> {
         let count = |of: fn(&Judged) -> usize| self.runs.iter().map(of).sum::<usize>().to_string();
         let exact = self.runs.iter().map(|run| run.exact.len());

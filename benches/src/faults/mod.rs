@@ -1,4 +1,4 @@
-//! Whole transfers with a trouble in each: what is done to which host at which moment, and what came of it.
+//! Whole transfers with one trouble each, by host and moment, and their results.
 
 mod cell;
 mod cells;
@@ -21,7 +21,7 @@ use play::Play;
 /// Plays a cell once.
 ///
 /// # Errors
-/// If the lab or a program does not come up, or the user interrupts.
+/// Fails if the lab or a program does not come up, or if the user interrupts.
 pub fn play(stage: &Stage, cell: &Cell, number: u64, seed: u64) -> anyhow::Result<Judged> {
     let topology = Topology::single_switch((0..stage.hosts).map(|host| format!("n{host}")))?;
     let name = format!("faults{}.{number}", std::process::id());

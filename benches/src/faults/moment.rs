@@ -1,4 +1,4 @@
-//! To whom a cell's trouble comes, and when: drawn from a seed where the cell leaves it open.
+//! Hosts and moments of a cell's trouble, drawn from a seed where the cell leaves them open.
 
 use std::time::Duration;
 
@@ -7,29 +7,22 @@ use ethbcast_transport::sim::Random;
 use super::cell::{Cell, Moment};
 use super::trouble::{IN_A_ROW, Spread, Trouble};
 
-/// What has to be true for a trouble to come.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Due {
-    /// The receivers run.
     Start,
-    /// The root has heard the host.
     Joined,
-    /// The root has sent this share of the file, and this long ago.
+    /// The root has sent this share of the file, this long ago.
     Share(f64, Duration),
 }
 
-/// A trouble that is to come.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// To whom.
     pub host: String,
-    /// When.
     pub due: Due,
 }
 
-/// All there will be of a cell's trouble; `receivers` are the hosts `n1` to that number.
 pub fn events(cell: &Cell, receivers: usize, seed: u64) -> Vec<Event> {
-    // The same seed for two cells does not choose the same hosts.
+    // Different cells get different hosts from a seed.
     let digest = blake3::hash(cell.name.as_bytes());
     let [a, b, c, d, ..] = *digest.as_bytes();
     let mut random = Random::new(seed ^ u64::from(u32::from_be_bytes([a, b, c, d])) << 32);
@@ -51,7 +44,7 @@ fn due(moment: Moment, random: &mut Random) -> Due {
     }
 }
 
-/// From the first frame to 50 ms after the last.
+/// Draws a moment from the first frame to 50 ms after the last.
 fn any(random: &mut Random) -> Due {
     let at = 0.002 + 1.048 * random.unit();
     Due::Share(at.min(1.0), Duration::from_secs_f64((at - 1.0).max(0.0)))

@@ -1,4 +1,4 @@
-//! One transfer with its trouble: started, watched, and looked at when it is over.
+//! One transfer with its trouble: starts it, watches it, and ends it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,31 +16,29 @@ use crate::cluster::INTERFACE;
 use crate::interrupt::Interrupt;
 use crate::program::Program;
 
-/// How often is looked at everything.
 const LOOK_EVERY: Duration = Duration::from_millis(4);
-/// A frame and its payload at MTU 1500: the share that has been sent is counted on the cable.
+/// Frame bytes for each payload byte at MTU 1500: the share that was sent is counted on the cable.
 const FRAME_BYTES: f64 = 1514.0 / 1468.0;
 
-/// The sender.
 pub const ROOT: &str = "n0";
 
-/// What all runs have in common.
+/// Settings shared by all runs.
 pub struct Stage<'a> {
     /// The program.
     pub program: &'a Program,
-    /// What is sent.
+    /// The file to send.
     pub source: &'a Path,
-    /// How long that is.
+    /// Its size.
     pub source_bytes: u64,
     /// An empty directory.
     pub directory: &'a Path,
-    /// Hosts, the sender among them.
+    /// Number of hosts, including the sender.
     pub hosts: usize,
-    /// Of every cable.
+    /// Rate of every cable.
     pub rate_bits_per_second: u64,
-    /// How patient the programs are.
+    /// Timeouts of the programs.
     pub terms: &'a Terms,
-    /// How long a run may take beyond what its trouble lasts.
+    /// Time that a run may take beyond its trouble's duration.
     pub limit: Duration,
     /// More options for `send` and for `recv`.
     pub options: [Vec<String>; 2],
@@ -48,37 +46,22 @@ pub struct Stage<'a> {
     pub interrupt: &'a Interrupt,
 }
 
-/// A receiver.
 pub struct Receiver {
-    /// Its host.
     pub host: String,
-    /// Its process.
     pub process: Process,
-    /// Where its file will be.
     pub dest: PathBuf,
-    /// Since when its file is there under its name.
     pub placed: Option<Instant>,
 }
 
-/// A transfer under way, or over.
 pub struct Play<'a> {
-    /// What is played.
     pub cell: &'a Cell,
-    /// The root.
     pub root: Process,
-    /// When that was started.
     pub started: Instant,
-    /// The receivers.
     pub receivers: Vec<Receiver>,
-    /// To whom a trouble has come.
     pub victims: Vec<String>,
-    /// When the first came.
     pub troubled: Option<Instant>,
-    /// When it was taken back.
     pub lifted: Option<Instant>,
-    /// Frames that faults have taken.
     pub taken_frames: u64,
-    /// Whether somebody still ran when the time was over.
     pub is_over_time: bool,
     lab: LabGuard,
     waiting: Vec<Event>,
@@ -102,7 +85,7 @@ impl<'a> Play<'a> {
         if let Trouble::Frames(which, way, fraction) = cell.trouble {
             at_once.iter().try_for_each(|event| lab.set_faults(&event.host, &faults(&lab, which, way, fraction)?))?;
         }
-        // The programs have to be there before the root asks who is.
+        // The programs must be running before the root announces itself.
         thread::sleep(Duration::from_millis(100));
         let mut send = stage.program.on(&lab, &root_host, "send")?;
         send.args(["--json", "-i", INTERFACE, "--via", cell.via]).args(stage.terms.of_both(cell));
@@ -125,7 +108,6 @@ impl<'a> Play<'a> {
         })
     }
 
-    /// Lets it go on to its end, and does what is due.
     pub(super) fn watch(&mut self, stage: &Stage) -> anyhow::Result<()> {
         let deadline = self.started + stage.limit + self.cell.extra(stage.source_bytes);
         let mut turn = 0_u32;
@@ -153,7 +135,7 @@ impl<'a> Play<'a> {
         Ok(())
     }
 
-    /// Whether every process has ended of which it can be expected.
+    /// Whether all processes have ended, except stopped ones that cannot.
     fn is_over(&mut self) -> anyhow::Result<bool> {
         let is_for_ever = self.cell.lasts.is_none();
         let mut over = true;
@@ -164,7 +146,6 @@ impl<'a> Play<'a> {
         Ok(over)
     }
 
-    /// The share of the file that has left the root.
     fn sent_share(&self, stage: &Stage) -> anyhow::Result<f64> {
         let (sent_bytes, _) = self.lab.sent_bytes(ROOT)?;
         Ok(sent_bytes as f64 / (stage.source_bytes as f64 * FRAME_BYTES))
@@ -201,7 +182,6 @@ impl<'a> Play<'a> {
         of.map_or(&mut self.root, |receiver| &mut receiver.process)
     }
 
-    /// Lets a trouble come over a host.
     fn strike(&mut self, event: &Event) -> anyhow::Result<()> {
         self.troubled = self.troubled.or(Some(Instant::now()));
         self.victims.push(event.host.clone());
@@ -219,7 +199,6 @@ impl<'a> Play<'a> {
         Ok(())
     }
 
-    /// Takes back what lasts no longer.
     fn lift_if_due(&mut self) -> anyhow::Result<()> {
         let (Some(troubled), Some(lasts), None) = (self.troubled, self.cell.lasts, self.lifted) else { return Ok(()) };
         if troubled.elapsed() < lasts {
@@ -240,7 +219,6 @@ impl<'a> Play<'a> {
         Ok(())
     }
 
-    /// Lets a process run in one turn of so many.
     fn throttle(&mut self, turn: u32) -> anyhow::Result<()> {
         let Trouble::LittleCpu(parts) = self.cell.trouble else { return Ok(()) };
         let signal = if turn.is_multiple_of(parts) { Signal::SIGCONT } else { Signal::SIGSTOP };
@@ -249,7 +227,6 @@ impl<'a> Play<'a> {
     }
 }
 
-/// Starts the receiver of a host.
 fn receiver(stage: &Stage, cell: &Cell, lab: &Lab, host: &str, directory: &Path) -> anyhow::Result<Receiver> {
     let own = directory.join(host);
     fs::create_dir(&own)?;

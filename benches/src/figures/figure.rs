@@ -8,16 +8,16 @@ use crate::chart::{Series, line_chart};
 use crate::table::Table;
 use crate::units::{milliseconds, size};
 
-/// What a line of a figure is called, and the broadcast at each of its points.
+/// Name of a line, and the broadcast at each of its points.
 pub type Line = (String, Box<dyn Fn(u64) -> Run>);
 
 /// One panel of a figure before it is measured.
 pub struct Panel {
-    /// Its letter, or nothing if there is one panel only.
+    /// Its letter; empty for a single panel.
     pub letter: &'static str,
-    /// What it shows.
+    /// Title of the panel.
     pub title: String,
-    /// What the points are: bytes of the message, or hosts.
+    /// Name of the axis: bytes of the message, or hosts.
     pub axis: &'static str,
     /// The points.
     pub points: Vec<u64>,
@@ -25,15 +25,15 @@ pub struct Panel {
     pub lines: Vec<Line>,
 }
 
-/// A figure: its panels, and what the paper says of them.
+/// A figure: its panels, and the paper's statements about it.
 pub struct Figure {
-    /// What its results are called, such as `figure12`.
+    /// Base name of its results, such as `figure12`.
     pub name: &'static str,
-    /// What it is.
+    /// Title of the figure.
     pub title: &'static str,
     /// Its panels.
     pub panels: Vec<Panel>,
-    /// What the paper says of it.
+    /// Compares the paper's statements.
     pub said: fn(&[Drawn]) -> anyhow::Result<Vec<Said>>,
 }
 
@@ -48,18 +48,18 @@ pub struct Drawn {
 }
 
 impl Panel {
-    /// Plays all of it.
+    /// Plays all broadcasts.
     ///
     /// # Errors
-    /// If a simulation fails, or the user interrupts.
+    /// Fails if a simulation does, or if the user interrupts.
     pub fn draw(&self, runs: &mut Runs) -> anyhow::Result<Drawn> {
         self.with(|run| runs.seconds(run))
     }
 
-    /// The same by the paper's equations from its Table 2.
+    /// Computes the times by the paper's equations from its Table 2.
     ///
     /// # Errors
-    /// If a plan cannot be made.
+    /// Fails if a plan cannot be made.
     pub fn by_equations(&self) -> anyhow::Result<Drawn> {
         self.with(Run::by_equations)
     }
@@ -76,30 +76,31 @@ impl Panel {
 }
 
 impl Drawn {
-    /// Its letter.
+    /// Returns its letter.
     pub fn letter(&self) -> &'static str {
         self.letter
     }
 
-    /// The points it has.
+    /// Returns its points.
     pub fn points(&self) -> &[u64] {
         &self.points
     }
 
-    /// Seconds on a line at a point.
+    /// Returns the seconds on a line at a point.
     ///
     /// # Errors
-    /// If there is no such line or point.
+    /// Fails if there is no such line or point.
     pub fn at(&self, line: &str, point: u64) -> anyhow::Result<f64> {
         let seconds = self.lines.iter().find(|(name, _)| name == line).map(|(_, seconds)| seconds);
         let place = self.points.iter().position(|&other| other == point);
         seconds.zip(place).map(|(seconds, place)| seconds[place]).with_context(|| format!("no {line} at {point}"))
     }
 
-    /// How many times the one line takes what the other does, at those points that `counts`: the least and the most.
+    /// Returns the least and the greatest ratio of `line` to `other`, at the points for which
+    /// `counts` is true.
     ///
     /// # Errors
-    /// If there is no such line.
+    /// Fails if there is no such line.
     pub fn ratios(&self, line: &str, other: &str, counts: impl Fn(u64) -> bool) -> anyhow::Result<(f64, f64)> {
         let mut range = (f64::INFINITY, 0.0_f64);
         for &point in self.points.iter().filter(|&&point| counts(point)) {
@@ -109,7 +110,7 @@ impl Drawn {
         Ok(range)
     }
 
-    /// The panel in milliseconds, a row for each point.
+    /// Formats the panel in milliseconds, with a row for each point.
     pub fn table(&self) -> String {
         let heading: Vec<&str> =
             std::iter::once(self.axis).chain(self.lines.iter().map(|(name, _)| name.as_str())).collect();
@@ -125,7 +126,7 @@ impl Drawn {
         if self.axis == "bytes" { size(point) } else { point.to_string() }
     }
 
-    /// Adds all of it to what programs read.
+    /// Adds all times to the CSV.
     pub fn add_to(&self, csv: &mut Table) {
         for (name, seconds) in &self.lines {
             for (point, seconds) in self.points.iter().zip(seconds) {
@@ -140,7 +141,7 @@ impl Drawn {
         }
     }
 
-    /// The panel as a drawing.
+    /// Draws the panel as SVG.
     pub fn svg(&self) -> String {
         let line = |(name, seconds): &(String, Vec<f64>)| {
             Series::new(name.clone(), self.points.iter().zip(seconds).map(|(&x, y)| (x as f64, y * 1e3)))
@@ -151,7 +152,7 @@ impl Drawn {
 }
 
 impl Figure {
-    /// The heading of what programs read.
+    /// Creates the CSV with its heading.
     pub fn csv() -> Table {
         Table::under("panel, title, line, point, seconds")
     }

@@ -1,4 +1,4 @@
-//! Which messages and which ways to send the figures have.
+//! Messages and lines of the figures.
 
 use super::figure::Line;
 use super::runs::{Run, Site};
@@ -7,7 +7,6 @@ use ethbcast_planning::plan::Via;
 
 const KIB: u64 = 1 << 10;
 
-/// Messages of so many KiB up to so many, each twice the one before.
 pub fn doubling(from_kib: u64, to_kib: u64) -> Vec<u64> {
     std::iter::successors(Some(from_kib), |kib| Some(kib * 2))
         .take_while(|&kib| kib <= to_kib)
@@ -15,24 +14,22 @@ pub fn doubling(from_kib: u64, to_kib: u64) -> Vec<u64> {
         .collect()
 }
 
-/// A line of one way to send over sizes of messages.
 pub fn line(name: &str, site: Site, network: Cluster, via: Via) -> Line {
     of_each(name, site, network, move |_| via)
 }
 
-/// A line whose way to send depends on the size.
 pub fn of_each(name: &str, site: Site, network: Cluster, via: impl Fn(u64) -> Via + 'static) -> Line {
     let run = move |bytes| Run { site: site.clone(), network, via: via(bytes), bytes, segment_bytes: None };
     (name.to_owned(), Box::new(run))
 }
 
-/// T(msize): one message between two hosts, what the papers measure as half of a ping-pong.
+/// T(msize): one message between two hosts, which the papers measure as half of a ping-pong.
 pub fn one_to_one(network: Cluster) -> Line {
     line("pingpong/2", Site::Switch(2), network, Via::Flat)
 }
 
-/// What MPICH 2-1.0.1 does as §5 tells: a binomial tree; at 1000 Mbit/s from 32 KiB on scatter and recursive doubling;
-/// from 512 KiB on scatter and a ring.
+/// MPICH 2-1.0.1 by §5: a binomial tree; at 1000 Mbit/s from 32 KiB on scatter and recursive
+/// doubling; from 512 KiB on scatter and a ring.
 pub fn mpich(site: Site, network: Cluster) -> Line {
     of_each("MPICH", site, network, move |bytes| match bytes / KIB {
         512.. => Via::ScatterAllgather,

@@ -1,7 +1,8 @@
-//! The figures of the papers in the simulator: their test beds at their rates, hosts that take what theirs took.
+//! The figures of the papers in the simulator: their test beds at their rates, and hosts as fast as
+//! theirs.
 //!
-//! A lab of 32 hosts on one machine cannot send at 100 Mbit/s, let alone at 1000; the simulator runs the same engine
-//! on a virtual clock, the same way every time.
+//! A lab of 32 hosts on one machine cannot send at 100 Mbit/s, let alone at 1000. The simulator
+//! runs the same engine on a virtual clock, and repeats its results exactly.
 
 mod figure;
 mod grids;

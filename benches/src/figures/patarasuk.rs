@@ -1,4 +1,4 @@
-//! Figures 11 to 18 of Patarasuk 2008, and what §5 says of them.
+//! Figures 11 to 18 of Patarasuk 2008, and the statements of §5 about them.
 
 use super::figure::{Drawn, Figure, Line, Panel};
 use super::grids::{doubling, line, mpich, one_to_one};
@@ -10,16 +10,15 @@ use crate::units::size;
 use ethbcast_planning::plan::Via;
 
 const KIB: u64 = 1 << 10;
-/// The paper's topologies in the order of their numbers.
 const BEDS: [&str; 5] = ["fig9-1", "fig9-2", "fig9-3", "fig9-4", "fig9-5"];
 const AT_LEAST_1: std::ops::RangeInclusive<f64> = 1.0..=f64::INFINITY;
 
-/// All of them.
+/// Returns all figures.
 pub fn patarasuk() -> Vec<Figure> {
     vec![figure_11(), figure_12(), figure_13_14(), figure_15(), figure_16(), figure_17(), figure_18()]
 }
 
-/// What the model's best of the eight segments takes, and the best of them.
+/// The model's best of the eight segments, beside the measured best.
 fn figure_11() -> Figure {
     let lines = |network, (name, via): (&str, Via)| -> Vec<Line> {
         let run = move |bytes| Run { site: Site::Bed("fig9-4"), network, via, bytes, segment_bytes: None };
@@ -70,7 +69,6 @@ fn figure_11() -> Figure {
     }
 }
 
-/// The segment that takes least time, in bytes, and that time in seconds.
 fn best_segment(panel: &Drawn, tree: &str, bytes: u64) -> anyhow::Result<(u64, f64)> {
     let mut best = (0, f64::INFINITY);
     for segment in SEGMENTS_BYTES.into_iter().filter(|&segment| segment <= bytes) {
@@ -80,11 +78,11 @@ fn best_segment(panel: &Drawn, tree: &str, bytes: u64) -> anyhow::Result<(u64, f
     Ok(best)
 }
 
-/// The "Actual" columns of Table 3: the best segments that came out here, the paper's in brackets, and how much longer
-/// those take here.
+/// Returns the "Actual" columns of Table 3: the best segments here, the paper's in brackets, and
+/// the extra time of those here.
 ///
 /// # Errors
-/// If these are not the panels of Figure 11.
+/// Fails if these are not the panels of Figure 11.
 pub fn actual(panels: &[Drawn]) -> anyhow::Result<Table> {
     let mut table = Table::new(&["message", "100Mbps linear", "100Mbps binary", "1000Mbps linear", "1000Mbps binary"]);
     for (row, bytes) in MESSAGES_BYTES.into_iter().enumerate() {
@@ -102,7 +100,6 @@ pub fn actual(panels: &[Drawn]) -> anyhow::Result<Table> {
     Ok(table)
 }
 
-/// Trees on topology (1).
 fn trees(
     name: &'static str,
     number: u8,
@@ -217,7 +214,6 @@ fn figure_17() -> Figure {
     )
 }
 
-/// All algorithms on a test bed.
 fn algorithms(network: Cluster, bed: &'static str) -> Vec<Line> {
     let site = || Site::Bed(bed);
     vec![

@@ -10,10 +10,9 @@ use crate::papers::Cluster;
 use ethbcast_planning::plan::Via;
 
 const BYTES: u64 = 100_000;
-/// The network of each workstation, and how many processors it has.
 const WORKSTATIONS: [(usize, usize); 5] = [(0, 2), (1, 2), (1, 2), (0, 2), (1, 1)];
 
-/// The figure.
+/// Returns the figure.
 pub fn processors() -> Figure {
     let line = |name: &str, via: Via| -> super::Line {
         let run = move |ranks: u64| Run {
@@ -52,7 +51,6 @@ pub fn processors() -> Figure {
     }
 }
 
-/// So many processors, going round the workstations.
 fn topology(processors: usize) -> String {
     let rounds = (0..2).flat_map(|round| WORKSTATIONS.iter().filter(move |(_, has)| *has > round));
     let networks: Vec<usize> = rounds.map(|&(network, _)| network).take(processors).collect();

@@ -20,40 +20,39 @@ use crate::program::Program;
 use crate::running::Running;
 use crate::units::FRAME_PAYLOAD_BYTES;
 
-/// How long a simulation may take.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Where hosts are.
+/// Place of the hosts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Site {
     /// On one of the papers' test beds.
     Bed(&'static str),
-    /// So many on one switch.
+    /// Hosts on one switch, by number.
     Switch(usize),
-    /// On a network of this name, described by such a file.
+    /// A network by its name and the text of its file.
     File(String, String),
 }
 
 /// One broadcast.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Run {
-    /// Where.
+    /// Place of the hosts.
     pub site: Site,
-    /// On whose network.
+    /// The paper's network whose costs apply.
     pub network: Cluster,
-    /// How the bytes travel.
+    /// Kind of the plan.
     pub via: Via,
     /// Bytes of the message.
     pub bytes: u64,
-    /// Bytes of a segment; without them, what the model takes to be best.
+    /// Bytes of a segment; the model's best if `None`.
     pub segment_bytes: Option<u64>,
 }
 
 impl Site {
-    /// The hosts and switches.
+    /// Returns the hosts and switches.
     ///
     /// # Errors
-    /// If the file describes none.
+    /// Fails if the file describes none.
     pub fn topology(&self) -> anyhow::Result<Topology> {
         Ok(match self {
             Self::Bed(name) => Topology::builtin(name).with_context(|| format!("{name} is no test bed"))?,
@@ -64,16 +63,15 @@ impl Site {
 }
 
 impl Run {
-    /// The plan of a tree from the first host to all.
     fn plan(&self, topology: &Topology) -> anyhow::Result<(Plan, Vec<usize>)> {
         let members: Vec<usize> = (0..topology.hosts().len()).collect();
         Ok((plan::make(self.via, topology, 0, &members, &Costs::default())?, members))
     }
 
-    /// What the model says it takes in segments of this length, in seconds.
+    /// Returns the model's time in segments of this length, in seconds.
     ///
     /// # Errors
-    /// If there is no such plan.
+    /// Fails if there is no such plan.
     pub fn predicted(&self, segment_bytes: u64) -> anyhow::Result<f64> {
         let topology = self.site.topology()?;
         let (plan, members) = self.plan(&topology)?;
@@ -82,11 +80,11 @@ impl Run {
         Ok(predict(&shape, &job, &self.network.hosts()))
     }
 
-    /// What the paper's equations make of its Table 2, in seconds: of processors, what L(m) and g(m) have of them,
-    /// and, where the run does not say which, the best of its eight segments.
+    /// Returns the time by the paper's equations from its Table 2, in seconds: processor time as
+    /// far as L(m) and g(m) include it, and, where the run gives no segment, the best of its eight.
     ///
     /// # Errors
-    /// If there is no such plan.
+    /// Fails if there is no such plan.
     pub fn by_equations(&self) -> anyhow::Result<f64> {
         let topology = self.site.topology()?;
         let (plan, members) = self.plan(&topology)?;
@@ -105,13 +103,13 @@ impl Run {
         })
     }
 
-    /// The same in segments of this length.
+    /// Returns the run with segments of this length.
     pub fn in_segments(&self, segment_bytes: u64) -> Self {
         Self { segment_bytes: Some(segment_bytes), ..self.clone() }
     }
 }
 
-/// Plays broadcasts, and remembers what they took.
+/// Plays broadcasts, and keeps their times.
 #[derive(Debug)]
 pub struct Runs<'a> {
     program: &'a Program,
@@ -121,10 +119,10 @@ pub struct Runs<'a> {
 }
 
 impl<'a> Runs<'a> {
-    /// With nothing played yet.
+    /// Creates it without results.
     ///
     /// # Errors
-    /// If there is no place for files.
+    /// Fails if there is no place for files.
     pub fn new(program: &'a Program, interrupt: &'a Interrupt) -> anyhow::Result<Self> {
         let runs = Self { program, interrupt, folder: scratch()?, seconds: HashMap::new() };
         for network in Cluster::ALL {
@@ -137,17 +135,17 @@ impl<'a> Runs<'a> {
         self.folder.path().join(format!("{}.toml", network.name()))
     }
 
-    /// From the first frame sent to the last one taken, in seconds.
+    /// Returns the seconds from the first frame sent to the last one received.
     ///
     /// # Errors
-    /// If the simulation fails, or the user interrupts.
+    /// Fails if the simulation does, or if the user interrupts.
     pub fn seconds(&mut self, run: &Run) -> anyhow::Result<f64> {
         if let Some(&seconds) = self.seconds.get(run) {
             return Ok(seconds);
         }
         let mut command = self.program.here("simulate");
         command.args(["--json", "--rate", &run.network.rate().to_string(), "--size", &run.bytes.to_string()]);
-        // How long a host of theirs takes to notice a frame is in the calibration; they did not sleep through any.
+        // The calibration has the paper's hosts' wake-up time; they had no naps.
         command.arg("--no-naps").arg("--calibration").arg(self.calibration(run.network));
         match &run.site {
             Site::Bed(name) => command.args(["--topology", name]),
@@ -173,7 +171,7 @@ impl<'a> Runs<'a> {
         Ok(seconds)
     }
 
-    /// How many have been played.
+    /// Returns the number of broadcasts played.
     pub fn played(&self) -> usize {
         self.seconds.len()
     }

@@ -1,28 +1,28 @@
-//! What a paper says of a figure, beside what came out here.
+//! Statements of a paper about a figure, beside our results.
 
 use std::fmt;
 use std::ops::RangeInclusive;
 
 use crate::results::verdict;
 
-/// A statement of a paper as a number and where it has to be.
+/// A statement of a paper as a number and its bounds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Said {
-    /// The paper's statement, and what is compared.
+    /// The paper's statement, and the quantities compared.
     pub what: String,
-    /// What came out here.
+    /// Our value.
     pub ours: f64,
-    /// Where that has to be.
+    /// Bounds of the value.
     pub bounds: RangeInclusive<f64>,
 }
 
 impl Said {
-    /// A statement.
+    /// Creates a statement.
     pub fn new(what: impl Into<String>, ours: f64, bounds: RangeInclusive<f64>) -> Self {
         Self { what: what.into(), ours, bounds }
     }
 
-    /// Whether it is so here.
+    /// Whether it holds here.
     pub fn holds(&self) -> bool {
         self.bounds.contains(&self.ours)
     }

@@ -1,4 +1,4 @@
-//! How many full frames pass in a second.
+//! Throughput of full frames.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,21 +15,19 @@ use super::hop::Hop;
 use super::post::Post;
 use crate::ends::{End, OurEnd, frame_to};
 
-/// How long the receiver listens after the last frame was sent.
 const GRACE: Duration = Duration::from_millis(50);
-/// Messages that differ; they are sent in turn.
 const VARIETY: u64 = 8;
-/// Receives posted at a time.
 const AHEAD: usize = 4;
 
-/// Frames of one direction, and what they cost.
+/// Frames of one direction, and their costs.
 #[derive(Clone, Copy, Debug)]
 pub struct Rate {
     /// Frames per second.
     pub frames_per_second: f64,
-    /// CPU time of the sending thread for each, in microseconds. It includes the kernel's way to the other host's ring.
+    /// CPU time of the sending thread for each frame, in microseconds, including the kernel's
+    /// delivery to the other host's ring.
     pub sender_micros: f64,
-    /// CPU time of the receiving thread for each.
+    /// CPU time of the receiving thread for each frame, in microseconds.
     pub receiver_micros: f64,
 }
 
@@ -44,7 +42,6 @@ impl Rate {
     }
 }
 
-/// Runs `work`, and returns with its result the CPU time of this thread that it took.
 fn timed<T>(work: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<(T, Duration)> {
     let clock = || ClockId::CLOCK_THREAD_CPUTIME_ID.now().map(Duration::from);
     let before = clock()?;
@@ -52,10 +49,10 @@ fn timed<T>(work: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<(T, Dura
     Ok((result, clock()? - before))
 }
 
-/// Frames that one thread puts into a ring on the other host by `sendmmsg`, without any protocol.
+/// Sends frames from one thread into a ring on the other host by `sendmmsg`, without any protocol.
 ///
 /// # Errors
-/// If a socket fails, or frames are lost.
+/// Fails if a socket does, or if frames are lost.
 pub fn raw(hop: &Hop, payload_bytes: usize, time: Duration) -> anyhow::Result<Rate> {
     let [sending, receiving] = hop.on_both(|_| OurEnd::open())?;
     let frame = frame_to(hop.mac(1), payload_bytes);
@@ -74,23 +71,23 @@ pub fn raw(hop: &Hop, payload_bytes: usize, time: Duration) -> anyhow::Result<Ra
     })
 }
 
-/// What a stream of messages came to.
+/// Result of a stream of messages.
 #[derive(Clone, Copy, Debug)]
 pub struct Passed {
-    /// Frames with bytes of messages, repeats not counted.
+    /// Frames with bytes of messages, without repetitions.
     pub rate: Rate,
     /// Bytes of messages per second.
     pub bytes_per_second: f64,
-    /// What the sender's mailbox and port have done.
+    /// Statistics of the sender's mailbox and port.
     pub sender: (MailboxStats, Counters),
-    /// The receiver's.
+    /// Statistics of the receiver's mailbox and port.
     pub receiver: (MailboxStats, Counters),
 }
 
-/// Sends messages for a time, receives being posted, and checks every byte.
+/// Sends messages for a time, to posted receives, and checks every byte.
 ///
 /// # Errors
-/// If an interface fails or a message arrives changed.
+/// Fails if an interface does or a message arrives changed.
 pub fn messages(hop: &Hop, bytes: usize, time: Duration, spin: Duration) -> anyhow::Result<Passed> {
     let [here, there] = Post::open_both(hop, &Settings::default(), spin)?;
     let variety: Vec<Arc<[u8]>> = (0..VARIETY).map(|number| content(number, bytes).into()).collect();

@@ -7,7 +7,7 @@ use ethbcast_transport::packet::Interface;
 
 use crate::cluster::{INTERFACE, bring_up};
 
-/// Two hosts on one switch, up for as long as this lives.
+/// Two hosts on one switch, taken down on drop.
 #[derive(Debug)]
 pub struct Hop {
     lab: LabGuard,
@@ -19,7 +19,7 @@ impl Hop {
     /// Brings them up.
     ///
     /// # Errors
-    /// Without root, or what keeps the lab from coming up.
+    /// Fails without root, or if the lab does not come up.
     pub fn up(bench: &str) -> anyhow::Result<Self> {
         let lab = bring_up(bench, 2, None)?;
         let hosts: [String; 2] = lab.hosts().try_into().ok().context("the lab has two hosts")?;
@@ -28,20 +28,20 @@ impl Hop {
         Ok(Self { lab, hosts, macs })
     }
 
-    /// The lab.
+    /// Returns the lab.
     pub fn lab(&self) -> &Lab {
         &self.lab
     }
 
-    /// The address of host 0 or 1.
+    /// Returns the address of host 0 or 1.
     pub fn mac(&self, host: usize) -> MacAddr {
         self.macs[host]
     }
 
-    /// Runs `work` on host 0 or 1, on a thread that ends with it. Sockets opened there stay there.
+    /// Runs `work` on host 0 or 1, on a thread of its own. Sockets opened there stay on that host.
     ///
     /// # Errors
-    /// If the host cannot be entered, or the work's.
+    /// Fails if the host cannot be entered, or if `work` does.
     pub fn on<T: Send>(&self, host: usize, work: impl FnOnce() -> anyhow::Result<T> + Send) -> anyhow::Result<T> {
         self.lab.run_on(&self.hosts[host], work)?
     }

@@ -1,8 +1,8 @@
-//! Messages between two hosts of a lab: how long they take and how many pass, beside what the kernel alone needs for
-//! the same frames.
+//! Messages between two hosts of a lab: latency and throughput, beside the kernel's own costs for
+//! these frames.
 //!
-//! `hop`: the two hosts; `place`: their CPUs; `plain`: a packet socket without anything around it; `post`: a mailbox
-//! with blocking calls; `ping_pong` and `bulk`: what is measured.
+//! `hop`: the two hosts; `place`: their CPUs; `plain`: a bare packet socket; `post`: a mailbox with
+//! blocking calls; `ping_pong` and `bulk`: the measurements.
 
 pub mod bulk;
 pub mod hop;
@@ -11,7 +11,7 @@ pub mod place;
 pub mod plain;
 pub mod post;
 
-/// Content that differs from message to message and from place to place.
+/// Returns content that differs from message to message and from place to place.
 pub fn content(number: u64, bytes: usize) -> Vec<u8> {
     let mut word = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut next = || {

@@ -14,13 +14,12 @@ use super::plain::{Plain, Waiting};
 use super::post::Post;
 use crate::ends::HEADER_BYTES;
 
-/// Round trips before the first that counts.
 const WARM_UP: u64 = 200;
 
-/// Times of `count` round trips by plain packet sockets.
+/// Returns the times of `count` round trips by plain packet sockets.
 ///
 /// # Errors
-/// If a socket fails or a frame comes back changed.
+/// Fails if a socket does or a frame comes back changed.
 pub fn plain(hop: &Hop, place: Place, bytes: usize, count: u64, waiting: Waiting) -> anyhow::Result<Vec<Duration>> {
     let [here, there] = hop.on_both(|_| Plain::open())?;
     let count = count + WARM_UP;
@@ -48,11 +47,11 @@ pub fn plain(hop: &Hop, place: Place, bytes: usize, count: u64, waiting: Waiting
     both(place, ask, echo)
 }
 
-/// Times of `count` round trips of messages, by blocking calls that look for the next frame for up to `spin` before
-/// they sleep.
+/// Returns the times of `count` round trips of messages, by blocking calls that busy-poll for up to
+/// `spin` before they sleep.
 ///
 /// # Errors
-/// If an interface fails or a message comes back changed.
+/// Fails if an interface does or a message comes back changed.
 pub fn messages(
     hop: &Hop,
     place: Place,
@@ -87,7 +86,6 @@ pub fn messages(
     both(place, ask, echo)
 }
 
-/// Runs both ends in their place and returns what the asking one returns.
 fn both<T: Send>(
     place: Place,
     ask: impl FnOnce() -> anyhow::Result<T> + Send,

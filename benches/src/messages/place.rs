@@ -1,4 +1,5 @@
-//! On which CPUs the two ends run: that decides what a wake-up costs, and left to itself the kernel moves them about.
+//! Placement of the two ends on CPUs. It decides the cost of a wake-up, and by default the kernel
+//! moves threads about.
 
 use std::thread::{Scope, ScopedJoinHandle};
 
@@ -6,14 +7,14 @@ use anyhow::Context;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
-/// Where both ends of a conversation run.
+/// Placement of both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// On one CPU: a wake-up is a switch between threads.
     Together,
     /// On two CPUs: a wake-up is an interrupt from one to the other, and both may spin.
     Apart,
-    /// Wherever the kernel puts them.
+    /// Placed by the kernel.
     Anywhere,
 }
 
@@ -36,7 +37,6 @@ impl Place {
     }
 }
 
-/// Ties this thread to one of the CPUs it may run on.
 fn pin(nth: usize) -> anyhow::Result<()> {
     let this_thread = Pid::from_raw(0);
     let allowed = sched_getaffinity(this_thread)?;

@@ -1,4 +1,4 @@
-//! A packet socket without anything around it: the baseline of round trips.
+//! A bare packet socket: the baseline of round trips.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -13,16 +13,16 @@ use nix::sys::socket::{
 use crate::cluster::INTERFACE;
 use crate::ends::HEADER_BYTES;
 
-/// The EtherType of the frames: 255, the number of [`SockProtocol::Raw`], in the order of bytes in which a packet
-/// socket takes it. It is nobody's, and the only one of its kind that `nix` has a name for.
+/// EtherType of the frames: 255, the number of [`SockProtocol::Raw`], in the byte order in which a
+/// packet socket takes it. It is unassigned, and the only such one that `nix` has a name for.
 const ETHER_TYPE: u16 = 255_u16.to_be();
 
-/// How to wait for a frame.
+/// Way to wait for a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
-    /// In `recv(2)`.
+    /// Blocking in `recv(2)`.
     Blocking,
-    /// By asking again and again (`MSG_DONTWAIT`).
+    /// Polling with `MSG_DONTWAIT`.
     Spinning,
 }
 
@@ -37,7 +37,7 @@ impl Plain {
     /// Opens one on this thread's host.
     ///
     /// # Errors
-    /// If there is no interface, or the kernel refuses the socket.
+    /// Fails if there is no interface, or if the kernel refuses the socket.
     pub fn open() -> anyhow::Result<Self> {
         let mut addresses =
             getifaddrs()?.filter(|entry| entry.interface_name == INTERFACE).filter_map(|entry| entry.address);
@@ -48,7 +48,7 @@ impl Plain {
         Ok(Self { socket, address })
     }
 
-    /// A frame for [`send`](Self::send), from nobody in particular.
+    /// Makes a frame for [`send`](Self::send), from an arbitrary address.
     pub fn frame(to: MacAddr, payload: &[u8]) -> Vec<u8> {
         let from = [2, 0, 0, 0, 0, 1];
         [&to.octets()[..], &from, &ETHER_TYPE.to_be_bytes(), payload].concat()
@@ -57,7 +57,7 @@ impl Plain {
     /// Sends a frame.
     ///
     /// # Errors
-    /// If the kernel does not take it.
+    /// Fails if the kernel does not take it.
     pub fn send(&self, frame: &[u8]) -> anyhow::Result<()> {
         sendto(self.socket.as_raw_fd(), frame, &self.address, MsgFlags::empty())?;
         Ok(())
@@ -66,7 +66,7 @@ impl Plain {
     /// Waits for the next frame and returns its payload, padding included.
     ///
     /// # Errors
-    /// If the interface fails.
+    /// Fails if the interface does.
     pub fn receive<'a>(&self, waiting: Waiting, buffer: &'a mut [u8]) -> anyhow::Result<&'a [u8]> {
         let flags = if waiting == Waiting::Spinning { MsgFlags::MSG_DONTWAIT } else { MsgFlags::empty() };
         loop {

@@ -1,4 +1,4 @@
-//! A mailbox on a host, with blocking calls: what an application does that sends and receives messages.
+//! A mailbox on a host, with blocking calls, as in an application that sends and receives messages.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -18,9 +18,8 @@ use crate::cluster::INTERFACE;
 
 /// A local experimental EtherType (IEEE 802), other than the tool's.
 const ETHER_TYPE: EtherType = EtherType::new(0x88b6);
-/// The tag of all messages.
 const TAG: u32 = 1;
-/// No call takes so long unless something is broken.
+/// Time limit of every call: only an error takes longer.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// One host's end of a conversation of two.
@@ -30,10 +29,10 @@ pub struct Post {
 }
 
 impl Post {
-    /// An end on each host.
+    /// Opens an end on each host.
     ///
     /// # Errors
-    /// If an interface or a socket cannot be had.
+    /// Fails if an interface or a socket is not available.
     pub fn open_both(hop: &Hop, settings: &Settings, spin: Duration) -> anyhow::Result<[Post; 2]> {
         let peers = [0, 1].map(|rank: u16| Peer { rank: Rank(rank), mac: hop.mac(rank.into()) });
         hop.on_both(|host| {
@@ -54,10 +53,10 @@ impl Post {
         })
     }
 
-    /// Sends a message; comes back when all of it has been handed to the network once.
+    /// Sends a message; returns when all of it has been passed to the network once.
     ///
     /// # Errors
-    /// If the interface fails or the other end is gone.
+    /// Fails if the interface does or the other end is gone.
     pub fn send(&self, message: &Arc<[u8]>) -> anyhow::Result<()> {
         let mut sending: Option<SendId> = None;
         self.until(|mailbox| {
@@ -65,7 +64,7 @@ impl Post {
                 Some(id) => id,
                 None => match mailbox.part.send(self.peer, TAG, Arc::clone(message)) {
                     Ok(id) => *sending.insert(id),
-                    // The queue is full: the ends of earlier messages make room.
+                    // The queue is full: completions of earlier messages make room.
                     Err(_) => return drain(mailbox).map(|()| None),
                 },
             };
@@ -76,7 +75,7 @@ impl Post {
     /// Waits for a message of up to `most` bytes.
     ///
     /// # Errors
-    /// If the interface fails or the other end is gone.
+    /// Fails if the interface does or the other end is gone.
     pub fn receive(&self, most: usize) -> anyhow::Result<Vec<u8>> {
         let mut posted: Option<RecvId> = None;
         self.until(|mailbox| {
@@ -92,8 +91,8 @@ impl Post {
         })
     }
 
-    /// Receives messages of `bytes` bytes, with `ahead` receives posted at a time, and hands each to `take` until that
-    /// says it is enough.
+    /// Receives messages of `bytes` bytes, with `ahead` receives posted at a time, and passes each
+    /// to `take` until that returns enough.
     ///
     /// # Errors
     /// As [`receive`](Self::receive), or `take`'s.
@@ -127,7 +126,7 @@ impl Post {
     /// Waits until everything sent is known to have arrived.
     ///
     /// # Errors
-    /// If the interface fails or the other end is gone.
+    /// Fails if the interface does or the other end is gone.
     pub fn settle(&self) -> anyhow::Result<()> {
         self.until(|mailbox| {
             drain(mailbox)?;
@@ -135,10 +134,10 @@ impl Post {
         })
     }
 
-    /// What the mailbox and the port have done.
+    /// Returns the statistics of the mailbox and the port.
     ///
     /// # Errors
-    /// If the interface fails.
+    /// Fails if the interface does.
     pub fn counted(&self) -> anyhow::Result<(MailboxStats, Counters)> {
         Ok((self.shared.with(|mailbox, _| mailbox.part.stats())?, self.shared.counters()))
     }
@@ -153,7 +152,6 @@ impl Post {
     }
 }
 
-/// Takes the ends of messages sent.
 fn drain(mailbox: &mut Alone<Mailbox>) -> anyhow::Result<()> {
     while let Some(completion) = mailbox.part.poll_completion() {
         ensure!(received(completion)?.is_none(), "a message that nobody waits for");
@@ -161,7 +159,6 @@ fn drain(mailbox: &mut Alone<Mailbox>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The bytes of a receive that has ended; `None` for a send.
 fn received(completion: Completion) -> anyhow::Result<Option<Vec<u8>>> {
     match completion {
         Completion::Send { outcome: SendOutcome::Sent, .. } => Ok(None),

@@ -1,4 +1,5 @@
-//! The same MPI program with and without the drop-in, and preloaded where it may not run.
+//! An MPI program with and without the drop-in, and with the drop-in preloaded where it must not
+//! run.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,25 +13,26 @@ use crate::results::verdict;
 use crate::table::{Table, median};
 use crate::units::{copy_seconds, milliseconds, size};
 
-/// What a size may take in a run, in seconds, so that long messages are sent fewer times; and at least so often.
+/// Target time of a size in a run, in seconds, so that long messages are sent fewer times; the next
+/// constant is the least number.
 const RUN_SECONDS: f64 = 3.0;
 const LEAST_ITERATIONS: u32 = 5;
-/// What a byte takes an MPI at most where nothing is shaped, in seconds.
+/// Assumed maximum time of a byte in an MPI without shaping, in seconds.
 const BYTE_SECONDS: f64 = 12e-9;
-/// How many copies of a message an MPI's broadcast takes at most, for the time a run is given.
+/// Assumed maximum number of copies in an MPI's broadcast, for the time limit of a run.
 const MOST_COPIES: f64 = 9.0;
 
-/// How many times as long as alone a program may take, by its best rounds, with the drop-in where it may not run.
+/// Highest permitted ratio of a program's best rounds with the refused drop-in to those without it.
 const MOST_IDLE: f64 = 1.01;
 
-/// How the program is run.
+/// Way to run the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
-    /// As it is.
+    /// No drop-in.
     Alone,
-    /// With the drop-in.
+    /// Preloaded drop-in.
     With,
-    /// With the drop-in told of an interface that is not there.
+    /// Preloaded drop-in, configured with a missing interface.
     Refused,
 }
 
@@ -38,16 +40,16 @@ impl Variant {
     const ALL: [Variant; 3] = [Variant::Alone, Variant::With, Variant::Refused];
 }
 
-/// What is compared.
+/// A comparison to run.
 #[derive(Debug)]
 pub struct Comparison<'a> {
-    /// Where.
+    /// The lab.
     pub lab: &'a Lab,
-    /// As fast as the cables; `None` if they are not shaped.
+    /// Rate of the cables; `None` if they are not shaped.
     pub rate_bits_per_second: Option<u64>,
     /// Sizes of the messages.
     pub sizes: &'a [u64],
-    /// Rounds in which all take their turn.
+    /// Rounds in which all variants take their turn.
     pub runs: u16,
     /// Iterations of the shortest messages.
     pub iterations: u32,
@@ -60,12 +62,11 @@ pub struct Comparison<'a> {
 pub struct Rounds([Vec<Measured>; 3]);
 
 impl Rounds {
-    /// The median of the rounds' medians of a broadcast with its barrier, in seconds.
     fn seconds(&self, variant: Variant) -> f64 {
         self.of(variant, |measured| measured.broadcast.median)
     }
 
-    /// The least of the rounds' medians: what a round is disturbed by only makes it longer.
+    /// Returns the least of the rounds' medians: disturbances only make a round longer.
     fn least(&self, variant: Variant) -> f64 {
         let medians = self.0[variant as usize].iter().map(|measured| measured.broadcast.median);
         medians.fold(f64::INFINITY, f64::min)
@@ -80,7 +81,7 @@ impl Comparison<'_> {
     /// Runs all variants at all sizes in turns, by one MPI.
     ///
     /// # Errors
-    /// If a run fails, or the user interrupts.
+    /// Fails if a run does, or if the user interrupts.
     pub fn measure(&self, mpi: Mpi, interrupt: &Interrupt) -> anyhow::Result<Vec<Rounds>> {
         let cluster = Cluster::prepare(self.lab, mpi, 1)?;
         let library = self.library.to_str().context("the path of the drop-in is not UTF-8")?;
@@ -117,10 +118,10 @@ impl Comparison<'_> {
         Loop { warm_ups: (iterations / 5).max(2), iterations, sizes: &[] }
     }
 
-    /// The figures of one MPI, for people and for machines, and whether every bound was met.
+    /// Formats the results of one MPI, adds them to `csv`, and returns whether every bound was met.
     ///
     /// # Errors
-    /// If the MPI cannot say its version.
+    /// Fails if the MPI's version cannot be determined.
     pub fn report(&self, mpi: Mpi, all: &[Rounds], csv: &mut Table) -> anyhow::Result<(String, bool)> {
         let mut table = Table::new(&["size", "alone", "with", "ratio", "x copy alone", "x copy with", "refused"]);
         let (mut bounds, mut all_met) = (String::new(), true);
@@ -151,7 +152,6 @@ impl Comparison<'_> {
         Ok((format!("{}\n\n{}\n{bounds}\n", version(mpi)?, table.aligned()), all_met))
     }
 
-    /// What is asked of a size.
     fn judged(&self, mpi: Mpi, bytes: u64, [alone, with]: [f64; 2]) -> Vec<(String, bool)> {
         let ratio = alone / with;
         let at_least = |least: f64| (format!("{ratio:.2} times as fast (at least {least})"), ratio >= least);
@@ -179,7 +179,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// What the machine's table begins with.
+    /// Creates the CSV with its heading.
     pub fn csv() -> Table {
         let heading =
             ["mpi", "size_bytes", "variant", "round", "median_seconds", "middle80_seconds", "barrier_seconds"];

@@ -1,8 +1,8 @@
-//! The cell in which one test runs: nothing of it is left when it has ended, whatever became of it.
+//! The isolated environment of one test, which leaves nothing behind.
 //!
-//! As root a cell has process ids, mounts, `/run/netns`, `/dev/shm` and `target/tmp` of its own: with its first process
-//! all its processes end, and with them its network namespaces, mounts and files in memory go. Without root it is a
-//! group of processes that is ended as a whole.
+//! As root a cell has process ids, mounts, `/run/netns`, `/dev/shm` and `target/tmp` of its own:
+//! the end of its first process ends all its processes, and with them its network namespaces,
+//! mounts and files in memory. Without root it is a process group that is killed as a whole.
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::{Signal, killpg};
@@ -17,34 +17,26 @@ use std::time::{Duration, Instant};
 
 use crate::collect::Test;
 
-/// The first argument of this program when it is a cell's first process.
+/// First argument of this program as a cell's first process.
 const ENTER: &str = "--cell";
-/// What the first process prints behind everything else: what the test took.
+/// Prefix of the resource usage that the first process prints at its end.
 const USED: &str = "\u{1}used ";
-/// How often a cell is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// Mounts directories that a cell has for itself.
 const FURNISH: &str = "for at; do mkdir -p $at && mount -t tmpfs tmpfs $at || exit 1; done";
-/// Which these are, beside the one for the files of tests, which this variable names.
+/// The directories of a cell; `FILES` names another one, for the files of tests.
 const OWN: [&str; 2] = ["/dev/shm", "/run/netns"];
 const FILES: &str = "ETHBCAST_CELL_FILES";
 
-/// What became of a test.
 #[derive(Debug)]
 pub struct Ended {
-    /// Its exit code; 128 and more: a signal's; `None`: it was ended at the deadline.
+    /// Its exit code; 128 and the number of the signal that killed it; `None` after the deadline.
     pub code: Option<i32>,
-    /// All that it said.
     pub said: String,
-    /// From start to end.
     pub took: Duration,
-    /// What it took of the processors.
     pub processors: Duration,
-    /// Memory of its largest process, in bytes.
     pub memory_bytes: u64,
 }
 
-/// A test that runs.
 pub struct Cell {
     child: Child,
     log: File,
@@ -54,10 +46,10 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// Starts a test; what it says goes into a file.
+    /// Starts a test; its output goes to a file.
     ///
     /// # Errors
-    /// If the system cannot.
+    /// The error of the system.
     pub fn start(test: &Test, logs: &Path, deadline: Duration, environment: &[(&str, &str)]) -> anyhow::Result<Self> {
         let log = logs.join(format!("{}.log", test.name.replace("::", ".")));
         let file = File::options().create(true).truncate(true).read(true).write(true).open(log)?;
@@ -66,13 +58,13 @@ impl Cell {
         let mut command = if is_root {
             let mut command = Command::new("unshare");
             command.args(["--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]);
-            // Lab tests come before everything else that wants processors.
+            // Lab tests have priority over everything else on the processors.
             command.args(["--", "nice", "-n", "-10"]).arg(own);
             command
         } else {
             Command::new(own)
         };
-        // A pipe that nobody writes to: it ends with this process, and the cell with it.
+        // A pipe without input: it closes at the end of this process, and the cell ends with it.
         command.arg(ENTER).args(&test.command).current_dir(&test.directory).stdin(Stdio::piped());
         command.stdout(file.try_clone()?).stderr(file.try_clone()?).process_group(0);
         command.envs(environment.iter().copied()).env("CARGO_MANIFEST_DIR", &test.directory);
@@ -81,10 +73,10 @@ impl Cell {
         Ok(Self { child: command.spawn()?, log: file, begun: Instant::now(), deadline, is_root })
     }
 
-    /// Waits for its end, for as long as the deadline lets it.
+    /// Waits for its end, up to the deadline.
     ///
     /// # Errors
-    /// If the system cannot say.
+    /// The error of the system.
     pub fn end(mut self) -> anyhow::Result<Ended> {
         let status = loop {
             match self.child.try_wait()? {
@@ -103,11 +95,10 @@ impl Cell {
         Ok(Ended { code, said, took: self.begun.elapsed(), processors, memory_bytes })
     }
 
-    /// Ends whatever is left of it.
     fn clear(&mut self) {
         let group = Pid::from_raw(i32::try_from(self.child.id()).unwrap_or(i32::MAX));
-        // Both fail where nothing is left, which is what is wanted. As root the first process ends with `unshare`, and
-        // with it all others.
+        // Both fail if nothing is left, as intended. As root the first process ends with `unshare`,
+        // and with it all others.
         if !self.is_root {
             killpg(group, Signal::SIGTERM).unwrap_or_default();
         }
@@ -116,7 +107,6 @@ impl Cell {
     }
 }
 
-/// Takes what the first process has said of what the test took, out of what was said.
 fn used(said: &mut String) -> Option<(Duration, u64)> {
     let at = said.rfind(USED)?;
     let text = said.split_off(at);
@@ -124,7 +114,8 @@ fn used(said: &mut String) -> Option<(Duration, u64)> {
     Some((Duration::from_millis(numbers.next()??), numbers.next()?? << 10))
 }
 
-/// Is a cell's first process, if this process was started as one: starts the test, and reaps whoever ends until it has.
+/// Acts as a cell's first process if this process was started as one: starts the test, and reaps
+/// processes until it has ended.
 pub fn enter() -> Option<ExitCode> {
     let mut arguments = std::env::args().skip(1);
     if arguments.next().as_deref() != Some(ENTER) {
@@ -136,11 +127,11 @@ pub fn enter() -> Option<ExitCode> {
     }))
 }
 
-/// Ends the cell when its runner has gone, be it by Ctrl-C.
+/// Ends the cell when its runner has gone, also after Ctrl-C.
 fn end_with_the_runner() {
     std::io::copy(&mut std::io::stdin(), &mut std::io::sink()).unwrap_or_default();
     killpg(getpgrp(), Signal::SIGKILL).unwrap_or_default();
-    // The first of all process ids is spared, and ends the others by its end.
+    // Process 1 ignores the signal, and ends the others by its own end.
     std::process::exit(126);
 }
 

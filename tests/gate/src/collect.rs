@@ -1,4 +1,4 @@
-//! All tests there are: which programs cargo builds of them, and what each holds.
+//! Collects all tests: the test programs that cargo builds, and their tests.
 
 use anyhow::{Context, bail};
 use serde_json::Value;
@@ -6,60 +6,51 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What can make a test fail.
+/// Possible causes of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Nothing but the code.
+    /// The code alone.
     Deterministic,
-    /// Real frames, processes and disks: the machine, too.
+    /// The machine, too: real frames, processes and disks.
     Lab,
 }
 
 impl Kind {
-    /// Whether it needs root and programs.
     pub fn is_lab(self) -> bool {
         self == Self::Lab
     }
 }
 
-/// The module of tests that only `--full` runs.
 const FULL: &str = "::full::";
 
-/// A program of tests.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// The crate's name and the target's, `ethbcast::lab_serve`.
+    /// Names of the crate and the target, `ethbcast::lab_serve`.
     pub name: String,
     program: PathBuf,
-    /// Where cargo runs it: its package.
     package: PathBuf,
     kind: Kind,
 }
 
-/// One test, and how it is run.
 #[derive(Clone, Debug)]
 pub struct Test {
     /// Target and path, `ethbcast::lab_serve::start::it_says_so`.
     pub name: String,
-    /// What can make it fail.
     pub kind: Kind,
-    /// Program and arguments.
     pub command: Vec<String>,
-    /// Where it is run.
     pub directory: PathBuf,
 }
 
 impl Test {
-    /// Whether only `--full` runs it.
     pub fn is_long(&self) -> bool {
         self.name.contains(FULL)
     }
 }
 
-/// Returns the programs of tests that cargo has built, by what it has said (`--message-format=json`).
+/// Returns the test programs that cargo has built, from its messages (`--message-format=json`).
 ///
 /// # Errors
-/// If that cannot be read.
+/// Fails if these cannot be read.
 pub fn targets(messages: &Path) -> anyhow::Result<Vec<Target>> {
     let text = fs::read_to_string(messages).with_context(|| format!("reading {}", messages.display()))?;
     let mut targets = Vec::new();
@@ -70,7 +61,6 @@ pub fn targets(messages: &Path) -> anyhow::Result<Vec<Target>> {
     Ok(targets)
 }
 
-/// The program of tests that a message of cargo's tells of.
 fn target(message: &Value) -> Option<Target> {
     let is_test = message["reason"] == "compiler-artifact" && message["profile"]["test"] == true;
     let program = message["executable"].as_str().filter(|_| is_test)?;
@@ -88,10 +78,11 @@ fn target(message: &Value) -> Option<Target> {
     Some(Target { name, program: program.into(), package, kind })
 }
 
-/// The tests in these programs, and the examples in the documentation as one, as far as a filter takes them.
+/// Lists the tests in these programs, and the examples in the documentation as one test, that match
+/// a filter.
 ///
 /// # Errors
-/// If a program does not say what it holds.
+/// Fails if a program does not list its tests.
 pub fn list(targets: &[Target], filters: &[String]) -> anyhow::Result<Vec<Test>> {
     let mut tests = vec![documentation()?];
     for target in targets {
@@ -130,7 +121,6 @@ fn documentation() -> anyhow::Result<Test> {
     })
 }
 
-/// Cargo, the one that runs this if there is one.
 fn cargo() -> String {
     std::env::var("CARGO").unwrap_or_else(|_| "cargo".into())
 }

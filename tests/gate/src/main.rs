@@ -1,9 +1,10 @@
 //! The test runner behind `./test`.
 //!
-//! It takes the programs that cargo has built, runs each test in a process of its own, and ends with one table. Tests
-//! are of two kinds, told apart by what can make them fail: *deterministic* ones (no clock, no root, no program beside
-//! cargo's), and *labs* (targets called `lab_*`: real frames between network namespaces). A lab test that fails is run
-//! once more, alone; if it passes then it is listed as "passed alone". A deterministic test is never run again.
+//! It runs each test of the programs that cargo has built in a process of its own, and ends with
+//! one table. Tests are of two kinds by the possible causes of a failure: *deterministic* ones (no
+//! clock, no root, no program beside cargo's), and *labs* (targets called `lab_*`: real frames
+//! between network namespaces). A lab test that fails is run once more, alone; if it passes then it
+//! is listed as "passed alone". A deterministic test is never run again.
 
 mod cell;
 mod collect;

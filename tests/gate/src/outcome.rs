@@ -1,46 +1,35 @@
-//! What became of each test.
+//! Results of tests.
 
 use crate::cell::Ended;
 use crate::collect::{Kind, Test};
 use std::time::Duration;
 
-/// Bytes of memory that no test may take more of, but for its long form.
+/// Maximum memory of a test in bytes, but for its long form.
 const MOST_MEMORY_BYTES: u64 = 2 << 30;
 
-/// How a test ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// As it should.
     Passed,
-    /// Not beside others, but alone.
+    /// Failed beside others, and passed alone.
     PassedAlone,
-    /// Not.
     Failed,
 }
 
-/// A test that was run.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Target and path.
     pub name: String,
-    /// What can make it fail.
     pub kind: Kind,
-    /// How it ended.
     pub verdict: Verdict,
-    /// Why it failed, or did so first: a line of the runner's, then all that the test said.
+    /// Reason of the (first) failure: a line of the runner's, then the test's output.
     pub why: String,
-    /// Lines in which the test says, in capitals, what this machine cannot check.
+    /// Lines of output, in capitals, that name checks impossible on this machine.
     pub unchecked: Vec<String>,
-    /// From start to end, of all attempts.
     pub took: Duration,
-    /// What it took of the processors.
     pub processors: Duration,
-    /// Memory of its largest process, in bytes.
     pub memory_bytes: u64,
 }
 
 impl Outcome {
-    /// The outcome of a first attempt.
     pub fn of(test: &Test, ended: &Ended, deadline: Duration, is_full: bool) -> Self {
         let why = reason(ended, deadline, is_full).map(|reason| format!("{reason}\n{}", ended.said.trim_end()));
         Self {
@@ -55,7 +44,6 @@ impl Outcome {
         }
     }
 
-    /// The same after an attempt alone.
     pub fn again(mut self, alone: Outcome) -> Self {
         self.took += alone.took;
         self.processors += alone.processors;
@@ -69,12 +57,10 @@ impl Outcome {
     }
 }
 
-/// A line without what the test harness puts before the first.
 fn own_words(line: &str) -> &str {
     line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... ")).map_or(line, |(_, said)| said)
 }
 
-/// Whether a line begins with two words in capitals.
 fn is_loud(line: &str) -> bool {
     let mut words = line.split_whitespace();
     let mut next =
@@ -82,7 +68,6 @@ fn is_loud(line: &str) -> bool {
     next() && next()
 }
 
-/// Why a test has failed, if it has.
 fn reason(ended: &Ended, deadline: Duration, is_full: bool) -> Option<String> {
     match ended.code {
         None => Some(format!("it had not ended after {} s, the deadline of its kind", deadline.as_secs())),

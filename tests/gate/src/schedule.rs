@@ -1,5 +1,5 @@
-//! Which test runs when: deterministic ones on as many processors as there are, labs beside each other and before them;
-//! then the labs that must be alone, one by one; at last, alone, the labs that failed.
+//! The order of tests: deterministic ones on all processors, with labs beside each other and before
+//! them; then the labs that must be alone, one by one; finally, alone, the labs that failed.
 
 use crate::cell::Cell;
 use crate::collect::Test;
@@ -11,30 +11,25 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// With this code a test says that it must be alone; the variable tells it to say so.
+/// Exit code of a test that must run alone, and the variable that requests it.
 const ALONE: (&str, i32) = ("ETHBCAST_ALONE_EXIT", 77);
-/// Tells tests to take their long forms.
+/// Variable that selects the long forms of tests.
 const FULL: &str = "ETHBCAST_FULL";
 
-/// How tests are run.
 #[derive(Debug)]
 pub struct Settings {
-    /// How many lab tests run beside each other.
     pub jobs: usize,
-    /// Whether tests take their long forms.
     pub full: bool,
-    /// How long a test may take, whatever its kind.
+    /// Time limit of every test, instead of the limit for its kind.
     pub deadline: Option<Duration>,
-    /// Where each test's output goes.
     pub logs: PathBuf,
 }
 
 impl Settings {
-    /// How long a test may take before it is ended.
     fn deadline(&self, test: &Test) -> Duration {
         let seconds = match (test.kind.is_lab(), self.full) {
             (true, false) => 300,
-            // The longest takes 70 s of a processor, and at a load of 30 waited 700 s for it.
+            // The longest takes 70 s of processor time, and at a load of 30 waited 700 s for it.
             (false, false) => 2400,
             (true, true) => 1800,
             (false, true) => 7200,
@@ -43,16 +38,13 @@ impl Settings {
     }
 }
 
-/// Why a test is run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Turn {
-    /// Beside others; it may say that it must be alone.
+    /// Beside others; it may report that it must be alone.
     Beside,
-    /// With no other lab test.
     Alone,
 }
 
-/// What becomes of tests that run beside each other.
 #[derive(Default)]
 struct Results {
     done: Vec<Outcome>,
@@ -60,10 +52,6 @@ struct Results {
     failed: Vec<Test>,
 }
 
-/// Runs all tests, and returns what became of each.
-///
-/// # Errors
-/// If a test cannot be started.
 pub fn run(tests: Vec<Test>, settings: &Settings, clock: &mut Clock) -> anyhow::Result<Vec<Outcome>> {
     std::fs::create_dir_all(&settings.logs)?;
     let (labs, deterministic): (Vec<_>, Vec<_>) = tests.into_iter().partition(|test| test.kind.is_lab());
@@ -107,7 +95,6 @@ fn held<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs tests until none is left.
 fn work(
     queue: &Mutex<VecDeque<Test>>,
     results: &Mutex<Results>,
@@ -130,7 +117,7 @@ fn work(
     }
 }
 
-/// Runs a test; `None` if it says that it must be alone.
+/// Runs a test; `None` if it reports that it must be alone.
 fn attempt(test: &Test, settings: &Settings, turn: Turn) -> anyhow::Result<Option<Outcome>> {
     let deadline = settings.deadline(test);
     let code = ALONE.1.to_string();
@@ -146,7 +133,6 @@ fn attempt(test: &Test, settings: &Settings, turn: Turn) -> anyhow::Result<Optio
     Ok((!waits).then(|| Outcome::of(test, &ended, deadline, settings.full)))
 }
 
-/// Prints a line for a test that has ended, and of one that failed what it said.
 fn say(outcome: &Outcome) {
     let word = match outcome.verdict {
         Verdict::Passed => "ok",

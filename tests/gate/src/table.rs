@@ -5,10 +5,8 @@ use crate::outcome::{Outcome, Verdict};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// Tests that are named for the time they took.
 const LONGEST: usize = 12;
 
-/// The steps of a run, and how long each took.
 #[derive(Debug)]
 pub struct Clock {
     last: Instant,
@@ -16,28 +14,23 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Begins the first step after building.
     pub fn start(building: Duration) -> Self {
         Self { last: Instant::now(), steps: vec![("looking for programs, and building", building)] }
     }
 
-    /// Ends a step.
     pub fn step(&mut self, name: &'static str) {
         self.steps.push((name, self.last.elapsed()));
         self.last = Instant::now();
     }
 }
 
-/// What was left out.
 #[derive(Debug)]
 pub struct NotRun<'a> {
-    /// Why all lab tests were, if they were.
     pub labs: Option<&'a str>,
-    /// Tests that only `--full` runs.
     pub long: &'a [String],
 }
 
-/// Prints what became of all tests; returns whether the run is green.
+/// Prints all results; returns whether the run is green.
 pub fn print(done: &[Outcome], clock: &Clock, not_run: &NotRun<'_>) -> bool {
     longest(done);
     let alone: Vec<_> = of(done, Verdict::PassedAlone);
@@ -75,7 +68,6 @@ pub fn print(done: &[Outcome], clock: &Clock, not_run: &NotRun<'_>) -> bool {
     failed.is_empty() && not_run.labs.is_none()
 }
 
-/// The tests that ended so.
 fn of(done: &[Outcome], verdict: Verdict) -> Vec<&Outcome> {
     done.iter().filter(|outcome| outcome.verdict == verdict).collect()
 }
@@ -85,7 +77,6 @@ fn tell(outcome: &Outcome) {
     outcome.why.lines().for_each(|line| println!("      {line}"));
 }
 
-/// Names the tests that took longest.
 fn longest(done: &[Outcome]) {
     let mut by_time: Vec<_> = done.iter().collect();
     by_time.sort_by_key(|outcome| std::cmp::Reverse(outcome.took));

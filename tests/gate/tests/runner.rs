@@ -1,4 +1,4 @@
-//! The runner, run on programs that act as tests.
+//! The test runner, with scripts that act as test programs.
 
 use std::fs;
 use std::io::Read;
@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
-/// A program of tests: says which there are, and is one of them.
+/// A test program: lists its tests, and runs one.
 const PROGRAM: &str = r#"#!/bin/sh
 case $1 in
     --list) printf '%s: test\n' passes fails hangs leaves stays crowded lonely ;;
@@ -21,7 +21,6 @@ case $1 in
 esac
 "#;
 
-/// What cargo says of such a program.
 fn message(target: &str, program: &Path, package: &Path) -> String {
     let said = serde_json::json!({
         "reason": "compiler-artifact",
@@ -34,7 +33,6 @@ fn message(target: &str, program: &Path, package: &Path) -> String {
     said.to_string()
 }
 
-/// The runner on two such programs: a deterministic one, and one of labs.
 fn runner(arguments: &[&str]) -> (TempDir, Command) {
     let folder = tempfile::tempdir().expect("a folder");
     let program = folder.path().join("program");
@@ -49,7 +47,6 @@ fn runner(arguments: &[&str]) -> (TempDir, Command) {
     (folder, command)
 }
 
-/// Runs it to its end.
 fn run(arguments: &[&str]) -> (TempDir, Output) {
     let (folder, mut command) = runner(arguments);
     let output = command.output().expect("it is run");
@@ -63,7 +60,7 @@ fn text(output: &Output) -> String {
 #[track_caller]
 fn assert_says(output: &Output, lines: &[&str]) {
     let said = text(output);
-    // Columns are no matter.
+    // Columns do not matter.
     let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
     let said_lines: Vec<_> = said.lines().map(words).collect();
     for line in lines {
@@ -76,7 +73,7 @@ fn what_passes_is_counted_and_the_run_is_green() {
     let (_folder, output) = run(&["passes"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     assert_says(&output, &["deterministic 1 0 0", "labs 1 0 0", "2 passed, 0 failed"]);
-    // Both programs say it; it stands once below the table.
+    // Both programs print it; it is listed once below the table.
     assert_eq!(text(&output).matches("NOT TESTED WITH SMOKE SIGNALS: no fire here").count(), 1);
 }
 
@@ -109,14 +106,13 @@ fn no_process_of_a_test_is_left_behind() {
         let (folder, output) = run(&[name]);
         assert_eq!(output.status.code(), Some(0), "{}", text(&output));
         let left = fs::read_to_string(folder.path().join("left")).expect("it was there");
-        // In a cell with process ids of its own the number is another's, or nobody's.
+        // In a cell with process ids of its own the number is another process's, or unused.
         let line = || fs::read_to_string(format!("/proc/{}/cmdline", left.trim())).unwrap_or_default();
-        // Whoever is killed may take a moment to end.
+        // A killed process may take a moment to end.
         assert!(comes(|| !line().contains("sleep")), "{name}: {}", line());
     }
 }
 
-/// Whether something comes true within a minute.
 fn comes(mut is_true: impl FnMut() -> bool) -> bool {
     (0..6000).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(10));
@@ -132,7 +128,8 @@ fn a_runner_that_is_ended_takes_its_tests_with_it() {
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
         let flags = nix::fcntl::OFlag::O_NONBLOCK.bits();
         let mut pipe = fs::File::options().read(true).custom_flags(flags).open(pipe).expect("ours");
-        // Nothing is ever written: a read would wait while somebody could, and ends at once when nobody can.
+        // Never written: a read blocks while any process could write, and ends at once when none
+        // can.
         let mut is_held = || pipe.read(&mut [0]).is_err();
         let mut child = command.stdout(Stdio::null()).spawn().expect("it is run");
         assert!(comes(&mut is_held), "{name} never began");

@@ -1,4 +1,5 @@
-//! What `./try` and `./test` look for before they build anything (`tests/setup.sh`), on machines that lack it.
+//! Checks by `./try` and `./test` before they build anything (`tests/setup.sh`), on machines with
+//! missing programs.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -6,13 +7,11 @@ use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
 
-/// What every system has.
 const BASE: [&str; 16] = [
     "bash", "sh", "cat", "find", "head", "id", "sort", "tr", "df", "du", "mktemp", "chmod", "tail", "cut", "mkdir",
     "rm",
 ];
 
-/// A folder with the programs that every system has, and with these scripts.
 fn programs(scripts: &[(&str, &str)]) -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     for name in BASE.iter().filter(|name| scripts.iter().all(|(script, _)| script != *name)) {
@@ -27,7 +26,6 @@ fn programs(scripts: &[(&str, &str)]) -> TempDir {
     folder
 }
 
-/// What a line of the shell says there, behind `tests/setup.sh`.
 fn said(programs: &TempDir, line: &str) -> String {
     let script = format!("set -euo pipefail; . ../setup.sh; target={}; {line}", programs.path().display());
     let mut command = Command::new("bash");

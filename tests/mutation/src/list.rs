@@ -1,28 +1,26 @@
-//! The changes, as `cargo mutants --list --json` names them.
+//! The mutants, as `cargo mutants --list --json` names them.
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use std::path::Path;
 use std::process::Command;
 
-/// The folders of the engine that are changed.
 pub const FOLDERS: [&str; 4] = ["feed", "arq", "stream", "wire"];
 
-/// A place in a file: lines and characters, from 1.
+/// A place in a file: line and character, from 1.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     pub line: usize,
     pub column: usize,
 }
 
-/// From a place to another.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct Span {
     pub start: Place,
     pub end: Place,
 }
 
-/// One change: what stands in `span` is replaced.
+/// One mutant: the text in `span` is replaced.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Mutant {
     pub name: String,
@@ -33,13 +31,12 @@ pub struct Mutant {
 }
 
 impl Mutant {
-    /// Its folder within the engine.
     pub fn folder(&self) -> &str {
         self.file.split('/').nth(2).unwrap_or_default()
     }
 }
 
-/// All of them, of the workspace in `root`; the place in the list is a change's number.
+/// Lists the mutants of the workspace in `root`; a mutant's number is its index.
 pub fn list(root: &Path) -> Result<Vec<Mutant>> {
     let mut command = Command::new("cargo");
     command.args(["mutants", "--list", "--json", "-p", "ethbcast-transport", "--no-default-features"]);

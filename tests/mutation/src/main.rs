@@ -1,9 +1,11 @@
-//! Makes every change of cargo-mutants to the engine, all of them in one program, and sees whether a test fails.
+//! Tries every mutant of cargo-mutants in the engine, all of them in one program, and records
+//! whether a test fails.
 //!
-//! `mutation SCRATCH RESULTS [SEED [MS]]`, from the folder of the repository: copies it to SCRATCH, compiles it there
-//! with each change behind a switch, gives each the tests in an order drawn by SEED, and writes a line for each to
-//! RESULTS. Tests that take longer than MS milliseconds, and the swarm, come only when all have had the others. May be
-//! interrupted, and goes on with what stands there. `mutation tell RESULTS` counts them.
+//! `mutation SCRATCH RESULTS [SEED [MS]]`, from the folder of the repository: copies it to SCRATCH,
+//! compiles it there with each mutant behind a switch, runs the tests on each in an order drawn by
+//! SEED, and writes a line for each to RESULTS. Tests that take longer than MS milliseconds, and
+//! the swarm, come only when all mutants have had the others. May be interrupted, and continues
+//! from RESULTS. `mutation tell RESULTS` counts them.
 
 mod list;
 mod rewrite;
@@ -13,7 +15,6 @@ mod scratch;
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 
-/// How many changes are tried at the same time.
 const JOBS: usize = 2;
 
 fn main() -> Result<()> {

@@ -1,8 +1,8 @@
-//! Puts every change of a file behind a switch: `if crate::mutant(17) { a - b } else { a + b }`.
+//! Puts every mutant of a file behind a switch: `if crate::mutant(17) { a - b } else { a + b }`.
 //!
-//! In the branch of a change stands the source as it is but for that change, so that what is nested does not multiply:
-//! only the last branch is rewritten further. The branch holds all of a chain of operators, as the change of one makes
-//! another precedence.
+//! The branch of a mutant holds the original source but for that change, so that nested mutants do
+//! not multiply: only the last branch is rewritten further. The branch holds a whole chain of
+//! operators, because another operator changes the precedence.
 
 use crate::list::{Mutant, Place};
 use anyhow::{Context, Result};
@@ -13,31 +13,25 @@ use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{Arm, BinOp, Block, Expr, ExprBinary, ExprStruct, ExprUnary, ImplItemConst, ItemConst, Stmt};
 
-/// A rewritten file, and in which of its lines, from 1, each change stands.
+/// A rewritten file, and the lines, from 1, of each mutant.
 #[derive(Debug)]
 pub struct Rewritten {
     pub text: String,
     pub lines: BTreeMap<u32, Range<usize>>,
-    /// Changes for which there is no switch.
     pub left_out: Vec<u32>,
 }
 
-/// What is written where.
 #[derive(Debug)]
 enum Edit {
-    /// One of these instead of what stands there.
     Choice(Vec<(u32, String)>),
-    /// This as well, before what stands there.
     Insert(u32, String),
 }
 
-/// The edits of one file.
 struct Edits<'a> {
     source: &'a str,
     line_starts: Vec<usize>,
-    /// By the place of the change.
     mutants: BTreeMap<(usize, usize), Vec<(u32, &'a Mutant)>>,
-    /// Outer ones before inner ones that begin at the same place.
+    /// Edits by place, outer ones before inner ones that begin there.
     edits: BTreeMap<(usize, std::cmp::Reverse<usize>), Vec<Edit>>,
     left: BTreeMap<u32, &'a Mutant>,
 }
@@ -57,12 +51,10 @@ impl<'a> Edits<'a> {
         self.at(line, column)..self.at(end.line, end.column)
     }
 
-    /// The changes of exactly this place.
     fn of(&self, range: &Range<usize>) -> Vec<(u32, &'a Mutant)> {
         self.mutants.get(&(range.start, range.end)).cloned().unwrap_or_default()
     }
 
-    /// `whole` as it is with one change in it.
     fn changed(&self, whole: &Range<usize>, part: &Range<usize>, replacement: &str) -> String {
         format!("{}{replacement}{}", &self.source[whole.start..part.start], &self.source[part.end..whole.end])
     }
@@ -85,7 +77,8 @@ impl<'a> Edits<'a> {
         self.edits.entry(key).or_default().push(Edit::Insert(number, text));
     }
 
-    /// The places of the operators that are chained in `expr` without brackets, whatever their precedence.
+    /// Collects the places of the operators that are chained in `expr` without brackets, whatever
+    /// their precedence.
     fn operators(&self, expr: &Expr, found: &mut Vec<Range<usize>>) {
         if let Expr::Binary(ExprBinary { left, op, right, .. }) = expr {
             self.operators(left, found);
@@ -96,7 +89,7 @@ impl<'a> Edits<'a> {
 
     fn chain(&mut self, expr: &Expr) {
         if holds_let(expr) {
-            // A chain with a `let` cannot stand in a branch, but what it joins can.
+            // A chain with a `let` cannot stand in a branch, but its operands can.
             if let Expr::Binary(ExprBinary { left, right, .. }) = expr {
                 self.chain(left);
                 self.chain(right);
@@ -123,7 +116,8 @@ fn holds_let(expr: &Expr) -> bool {
 }
 
 impl<'ast> Visit<'ast> for Edits<'_> {
-    /// What returns an `impl Iterator` cannot return another as well, but an empty one can be made of it.
+    /// A function that returns an `impl Iterator` has one return type, so its mutant is an empty
+    /// iterator made from the original.
     fn visit_block(&mut self, block: &'ast Block) {
         if let Some(Stmt::Expr(last, None)) = block.stmts.last() {
             let (start, end) = (self.range(&block.stmts[0]).start, self.range(last).end);
@@ -204,7 +198,7 @@ impl<'ast> Visit<'ast> for Edits<'_> {
 }
 
 impl Edits<'_> {
-    /// Goes on inside of a chain, whose operators are done with.
+    /// Visits the operands of a chain, whose operators are done.
     fn visit_operands(&mut self, expr: &Expr) {
         match expr {
             Expr::Binary(ExprBinary { left, right, .. }) => {
@@ -215,7 +209,6 @@ impl Edits<'_> {
         }
     }
 
-    /// Writes what stands in `range`, from the edits on that lie in it.
     fn write(&self, range: Range<usize>, inner: bool, out: &mut Rewritten) {
         let mut at = range.start;
         let own = (range.start, std::cmp::Reverse(range.end));
@@ -253,7 +246,6 @@ impl Edits<'_> {
 }
 
 impl Rewritten {
-    /// Writes a change into lines of its own.
     fn put(&mut self, number: u32, text: &str) {
         self.text.push('\n');
         let first = self.text.lines().count() + 1;
@@ -263,7 +255,6 @@ impl Rewritten {
     }
 }
 
-/// Rewrites a file with these changes in it, by their numbers.
 pub fn rewrite(source: &str, mutants: &[(u32, &Mutant)]) -> Result<Rewritten> {
     let tree = syn::parse_file(source).context("the file parses")?;
     let line_starts = std::iter::once(0).chain(source.match_indices('\n').map(|(at, _)| at + 1)).collect();

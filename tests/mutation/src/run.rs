@@ -1,4 +1,4 @@
-//! Gives every change the tests, quickest first, until one fails.
+//! Runs the tests on every mutant, quickest first, until one fails.
 
 use crate::list::Mutant;
 use crate::scratch::Scratch;
@@ -13,16 +13,14 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// The engine's own tests.
 const BINARIES: [&str; 4] = ["ethbcast_transport", "streams", "messages", "prices"];
-/// Tests that take no longer than this together are one run.
+/// Tests that together take no longer than this are one run.
 const TOGETHER: Duration = Duration::from_millis(250);
-/// What takes longer without any change is left out.
+/// Tests that take longer without a mutant are left out.
 const LONGEST: Duration = Duration::from_secs(20);
-/// Schedules of the swarm for what nothing else has killed.
+/// Schedules of the swarm for mutants that have survived all tests.
 const SCHEDULES: u32 = 1500;
 
-/// One run of some tests, and how long it takes without any change.
 #[derive(Clone, Debug)]
 pub struct Stage {
     pub name: String,
@@ -32,7 +30,6 @@ pub struct Stage {
     takes: Duration,
 }
 
-/// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Passed,
@@ -54,18 +51,19 @@ impl Stage {
         Ok(end)
     }
 
-    /// What decides the order: the price list ends soon where anything costs something else.
+    /// Estimates the time to a failure, for the order: the price list fails early if any cost
+    /// differs.
     fn until_failure(&self) -> Duration {
         if self.name.starts_with("prices") { self.takes / 12 } else { self.takes }
     }
 
-    /// Ten times as long as without a change, and a little more.
     fn limit(&self) -> Duration {
         self.takes * 10 + Duration::from_secs(4)
     }
 }
 
-/// Waits until it has ended, or has had the processor for so long: how busy the machine is changes nothing.
+/// Waits for its end, or until it has used `limit` of processor time, which does not depend on
+/// other load.
 fn wait(child: &mut Child, limit: Duration) -> Result<End> {
     let (begun, mut pause) = (Instant::now(), Duration::from_micros(500));
     while processor_time(child).is_none_or(|spent| spent < limit) && begun.elapsed() < limit * 100 {
@@ -78,16 +76,17 @@ fn wait(child: &mut Child, limit: Duration) -> Result<End> {
     Ok(End::TimedOut)
 }
 
-/// What a process has had of the processor so far, in steps of 10 ms.
+/// Returns the processor time of a process so far, in steps of 10 ms.
 fn processor_time(child: &Child) -> Option<Duration> {
     let text = fs::read_to_string(format!("/proc/{}/stat", child.id())).ok()?;
-    // After the name, which may hold anything: proc(5), fields 14 and 15, in hundredths of a second.
+    // After the name, which may hold anything: proc(5), fields 14 and 15, in hundredths of a
+    // second.
     let fields: Vec<&str> = text.rsplit(')').next()?.split_whitespace().collect();
     let ticks: u64 = fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?;
     Some(Duration::from_millis(ticks * 10))
 }
 
-/// Compiles the tests, tries each without any change, and puts them in order: short ones in bundles first.
+/// Compiles the tests, tries each without a mutant, and orders them: short ones in bundles first.
 pub fn stages(scratch: &Scratch) -> Result<Vec<Stage>> {
     let mut command = scratch.cargo();
     let arguments = ["test", "-p", "ethbcast-transport", "--no-default-features", "--lib", "--tests"];
@@ -106,7 +105,6 @@ pub fn stages(scratch: &Scratch) -> Result<Vec<Stage>> {
     Ok(bundles(single))
 }
 
-/// Each test of a binary that passes without a change.
 fn tests(name: &str, program: &Path, folder: &Path) -> Result<Vec<Stage>> {
     let output = Command::new(program).arg("--list").output()?;
     let list = String::from_utf8(output.stdout)?;
@@ -125,7 +123,6 @@ fn tests(name: &str, program: &Path, folder: &Path) -> Result<Vec<Stage>> {
 }
 
 impl Stage {
-    /// Runs it without a change; whether it passes, and soon enough.
     fn measure(&mut self) -> Result<bool> {
         let before = children_time()?;
         let end = self.run(None, LONGEST)?;
@@ -134,7 +131,7 @@ impl Stage {
     }
 }
 
-/// What all that has ended so far has had of the processor, in steps of 10 ms.
+/// Returns the processor time of all children that have ended, in steps of 10 ms.
 fn children_time() -> Result<Duration> {
     let text = fs::read_to_string("/proc/self/stat")?;
     let fields: Vec<&str> = text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
@@ -142,7 +139,7 @@ fn children_time() -> Result<Duration> {
     Ok(Duration::from_millis(ticks * 10))
 }
 
-/// Short tests of the same binary go together, the others alone; shortest first.
+/// Bundles short tests of a binary, leaves the others alone, and puts the shortest first.
 fn bundles(mut single: Vec<Stage>) -> Vec<Stage> {
     single.sort_by_key(|stage| stage.takes);
     let mut stages: Vec<Stage> = Vec::new();
@@ -172,25 +169,24 @@ fn swarm(scratch: &Scratch) -> Result<Option<Stage>> {
     Ok(stage.measure()?.then_some(stage))
 }
 
-/// What is given to whom.
 #[derive(Debug)]
 pub struct Plan<'a> {
     pub scratch: &'a Scratch,
     pub mutants: &'a [Mutant],
-    /// The changes to be tried, by number.
     pub tried: Vec<u32>,
     pub stages: &'a [Stage],
-    /// Stages that take longer than so many milliseconds wait until everybody has had the others.
+    /// Stages that take longer than this number of milliseconds wait until all mutants have had the
+    /// others.
     pub border_ms: u64,
     pub seed: u64,
     pub jobs: usize,
 }
 
-/// What is written of a change that has survived the short stages.
+/// Verdict of a mutant that has survived the short stages.
 const SO_FAR: &str = "survived so far";
 
-/// One after the other in an order drawn by the seed, so that at any moment what is known is a fair sample. A line for
-/// each goes to `results`; what stands there is not tried again.
+/// Tries the mutants in an order drawn by the seed, so that the results at any moment are a fair
+/// sample. Writes a line for each to `results`; mutants listed there are not tried again.
 pub fn run(plan: &Plan<'_>, results: &Path) -> Result<()> {
     let is_short = |stage: &&Stage| stage.until_failure() <= Duration::from_millis(plan.border_ms);
     let (short, mut long) = plan.stages.iter().partition::<Vec<&Stage>, _>(is_short);
@@ -200,7 +196,7 @@ pub fn run(plan: &Plan<'_>, results: &Path) -> Result<()> {
     pass(plan, &long, |verdict| verdict == Some(SO_FAR), "survived", results)
 }
 
-/// Gives some stages to all changes of which the verdict so far is such.
+/// Runs stages on all mutants whose verdict so far is open.
 fn pass(
     plan: &Plan<'_>,
     stages: &[&Stage],
@@ -238,14 +234,13 @@ fn pass(
     })
 }
 
-/// The last line of each change, by its name.
 fn newest(results: &Path) -> BTreeMap<String, Vec<String>> {
     let text = fs::read_to_string(results).unwrap_or_default();
     let rows = text.lines().map(|line| line.split('\t').map(String::from).collect::<Vec<_>>());
     rows.map(|row| (row[3].clone(), row)).collect()
 }
 
-/// Fisher and Yates, with splitmix64.
+/// Fisher–Yates shuffle with splitmix64.
 fn shuffle(numbers: &mut [u32], mut seed: u64) {
     for last in (1..numbers.len()).rev() {
         seed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -255,7 +250,7 @@ fn shuffle(numbers: &mut [u32], mut seed: u64) {
     }
 }
 
-/// How many of each folder were tried and killed, and by what.
+/// Prints the numbers of mutants tried and killed in each folder, and the killing tests.
 pub fn tell(results: &Path) -> Result<()> {
     let rows: Vec<Vec<String>> = newest(results).into_values().collect();
     for folder in crate::list::FOLDERS.into_iter().chain([""]) {

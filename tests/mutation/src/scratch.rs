@@ -1,4 +1,4 @@
-//! A copy of the workspace with all changes in it, made to compile.
+//! A copy of the workspace with all mutants in it, made to compile.
 
 use crate::list::{FOLDERS, Mutant};
 use crate::rewrite::{Rewritten, rewrite};
@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What the engine asks: whether it is to run this change. The number is read when it asks first.
+/// Source of the engine's switch, which reads the number of the active mutant at its first call.
 const SWITCH: &str = r#"
 /// The number of the change that this process makes; none is `u32::MAX - 1`, not read yet `u32::MAX`.
 static MUTANT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(u32::MAX);
@@ -29,13 +29,13 @@ fn read_mutant() -> u32 {
 }
 "#;
 
-/// Where the names of the changes that do not compile are kept, in the copy.
 const NOTES: &str = "uncompiled.txt";
 
-/// Functions that constants call stay `const fn`; all others are made plain ones, so that they can have switches.
+/// Functions that constants call stay `const fn`; all others become plain ones, so that they can
+/// have switches.
 const CONSTANT: [&str; 1] = ["new"];
 
-/// Tests with many seeds have fewer here, and what stands for that.
+/// Reductions of tests with many seeds: file, text, replacement.
 const FEWER: [(&str, &str, &str); 12] = [
     ("streams.rs", "0..1_u64 << 14", "0..1_u64 << 9"),
     ("streams.rs", "0..200", "0..16"),
@@ -51,25 +51,21 @@ const FEWER: [(&str, &str, &str); 12] = [
     ("messages.rs", "0..2000", "0..150"),
 ];
 
-/// A file's source, and the changes to be made in it.
 type Changed<'a> = (String, Vec<(u32, &'a Mutant)>);
 
-/// The copy.
 #[derive(Debug)]
 pub struct Scratch {
     pub root: PathBuf,
-    /// Changes that do not compile.
     pub uncompiled: BTreeSet<u32>,
-    /// Changes for which there is no switch.
     pub unswitched: BTreeSet<u32>,
 }
 
 impl Scratch {
-    /// Copies the files of the repository `from` to `root`, and puts in what compiles of all `mutants`.
+    /// Copies the files of the repository `from` to `root`, with those of `mutants` that compile.
     pub fn make(from: &Path, root: &Path, mutants: &[Mutant]) -> Result<Scratch> {
         copy(from, root)?;
         let mut scratch = Scratch { root: root.into(), uncompiled: BTreeSet::new(), unswitched: BTreeSet::new() };
-        // What an earlier run has found is not tried again.
+        // Mutants that an earlier run has excluded are not tried again.
         let notes = root.join(NOTES);
         let known = fs::read_to_string(&notes).unwrap_or_default();
         let known: BTreeSet<&str> = known.lines().collect();
@@ -103,15 +99,13 @@ impl Scratch {
         }
     }
 
-    /// A command of cargo's in the copy.
     pub fn cargo(&self) -> Command {
         let mut command = Command::new("cargo");
-        // Rules of style say nothing about changes.
+        // Lints do not apply to mutants.
         command.current_dir(&self.root).env("RUSTFLAGS", "--cap-lints=allow").env("CARGO_INCREMENTAL", "0");
         command
     }
 
-    /// The changes in whose lines the compiler finds mistakes.
     fn errors(&self, rewritten: &BTreeMap<&str, Rewritten>) -> Result<BTreeSet<u32>> {
         let mut command = self.cargo();
         command.args(["check", "-p", "ethbcast-transport", "--locked", "--message-format=json"]);
@@ -124,7 +118,8 @@ impl Scratch {
             }
             let spans = message["spans"].as_array().cloned().unwrap_or_default();
             let mut found = false;
-            // The primary place first; some mistakes are only named together with where they lead to.
+            // The primary place first; some errors are only reported together with the places they
+            // lead to.
             for span in spans.iter().filter(|span| span["is_primary"] == true).chain(&spans) {
                 let (file, line) = (span["file_name"].as_str().unwrap_or_default(), &span["line_start"]);
                 let line = line.as_u64().unwrap_or_default() as usize;
@@ -147,14 +142,14 @@ impl Scratch {
     }
 }
 
-/// The same source, of the same length, with functions that are no constants.
+/// Returns the source, in equal length, with plain functions instead of `const` ones.
 fn plain(source: &str) -> String {
     let keep = |line: &str| CONSTANT.iter().any(|name| line.contains(&format!("const fn {name}(")));
     let lines = source.split_inclusive('\n');
     lines.map(|line| if keep(line) { line.into() } else { line.replace("const fn ", "      fn ") }).collect()
 }
 
-/// Copies what git knows of, so that nothing built is copied; but for the files to be rewritten.
+/// Copies the files that git tracks, without build outputs and the files to be rewritten.
 fn copy(from: &Path, to: &Path) -> Result<()> {
     let output = Command::new("git").current_dir(from).args(["ls-files", "-z"]).output()?;
     ensure!(output.status.success(), "git ls-files: {}", String::from_utf8_lossy(&output.stderr));
@@ -168,7 +163,6 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What a file is in the copy.
 fn in_copy(file: &str, bytes: Vec<u8>) -> Result<Vec<u8>> {
     if file == "transport/src/lib.rs" {
         return Ok([&bytes, SWITCH.as_bytes()].concat());
@@ -181,7 +175,7 @@ fn in_copy(file: &str, bytes: Vec<u8>) -> Result<Vec<u8>> {
     })
 }
 
-/// Writes a file, unless that is what it is: what has not changed is not compiled again.
+/// Writes a file, unless it is unchanged: unchanged files are not recompiled.
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;

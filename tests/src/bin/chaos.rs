@@ -18,7 +18,6 @@ use ethbcast_tests::lab::program::Program;
 use nix::unistd::Uid;
 use serde_json::json;
 
-/// How often is looked whether the user wants an end.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Plays transfers by real processes, with one or two troubles in each, and judges what came of them.
@@ -118,7 +117,6 @@ impl Arguments {
     }
 }
 
-/// Says what came of a run as soon as it is over: a campaign may be cut off.
 fn note(arguments: &Arguments, scenario: &Scenario, result: &anyhow::Result<Verdict>) {
     let seed = scenario.seed;
     match result {

@@ -1,7 +1,9 @@
-//! Proof that the tests bite: each planted bug is looked for with seeded schedules until one finds it.
+//! Checks that the tests find bugs: plays seeded schedules against each planted bug until one of
+//! them finds it.
 //!
-//! `cargo run -p ethbcast-tests --bin mutants [-- NAME... --schedules N]` runs itself once more for each bug, with that
-//! bug on. It prints a table, and fails if a bug survives or if the same schedules find something where none is on.
+//! `cargo run -p ethbcast-tests --bin mutants [-- NAME... --schedules N]` starts itself once for
+//! each bug, with that bug on. It prints a table, and fails if a bug survives, or if these
+//! schedules find a violation without any bug.
 
 use ethbcast_tests::mutants::{BUGS, Bug, Found, hunt};
 use ethbcast_transport::planted;
@@ -11,26 +13,22 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// A bug that survives so many schedules is not found.
+/// A bug that survives this number of schedules counts as not found.
 const MOST_SCHEDULES: u64 = 10_000;
 
-/// A schedule for which a processor is busy for longer goes on for ever.
+/// A schedule that uses more processor time counts as endless.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Bugs hunted at the same time.
 const AT_ONCE: usize = 2;
 
-/// Schedules that are played with no bug on: what they find is none of ours.
+/// Schedules that are played without a bug: a violation there is a true one.
 const CLEAN_SCHEDULES: u64 = 800;
 
-/// Before the name of a bug and the schedules, in a process that this program starts: it hunts that one.
 const HUNTER: &str = "--hunter";
 
-/// What is asked for.
 struct Asked {
     bugs: Vec<Bug>,
     schedules: u64,
-    /// Whether this process is to hunt the one bug itself.
     is_hunter: bool,
 }
 
@@ -74,7 +72,6 @@ fn main() -> ExitCode {
     })
 }
 
-/// Hunts a bug in this process, and says in a line what has come of it.
 fn hunt_here(bug: Bug, schedules: u64) -> ExitCode {
     std::panic::set_hook(Box::new(|_| {}));
     planted::choose(bug.name);
@@ -85,7 +82,6 @@ fn hunt_here(bug: Bug, schedules: u64) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Hunts each bug in a process of its own, and prints the table.
 fn run(asked: &Asked) -> Result<ExitCode, String> {
     let clean = hunt(0, CLEAN_SCHEDULES.min(asked.schedules), PATIENCE);
     if let Some(Found { schedules, what }) = clean {
@@ -120,7 +116,6 @@ fn print(bug: Bug, found: &Result<(u64, String), String>) {
     }
 }
 
-/// The schedules it took, and what was found; or why nothing was.
 fn hunt_in(program: &Path, bug: Bug, schedules: u64) -> Result<(u64, String), String> {
     let mut command = Command::new(program);
     command.args([HUNTER, bug.name, "--schedules", &schedules.to_string()]).stderr(Stdio::null());
@@ -128,7 +123,7 @@ fn hunt_in(program: &Path, bug: Bug, schedules: u64) -> Result<(u64, String), St
     let said = String::from_utf8_lossy(&output.stdout);
     let (number, what) = said.trim().split_once(' ').ok_or_else(|| said.trim().to_owned())?;
     let number: u64 = number.parse().map_err(|_| format!("it ended with {}", output.status))?;
-    // What a schedule finds where no bug is on is no proof.
+    // A violation that occurs without the bug is no proof.
     match hunt(number - 1, 1, PATIENCE) {
         None => Ok((number, what.to_owned())),
         Some(Found { what, .. }) => Err(format!("schedule {} finds without any bug: {what}", number - 1)),

@@ -13,8 +13,9 @@ use ethbcast_tests::lab::{lab_name, one_switch, scratch};
 use ethbcast_tests::soak::{Course, HOSTS, run_sessions, run_traffic};
 use nix::unistd::Uid;
 
-/// The allocator gives large pieces back to the system when they are freed, as it does at first: later it keeps more
-/// and more of them, which looks like a leak and is none (mallopt(3), `M_MMAP_THRESHOLD`).
+/// Makes the allocator return large blocks to the system when they are freed, as it does at first:
+/// later it keeps more and more of them, which looks like a leak and is none (mallopt(3),
+/// `M_MMAP_THRESHOLD`).
 const ALLOCATOR: (&str, &str) = ("MALLOC_MMAP_THRESHOLD_", "65536");
 
 /// Uses the library for long, in a lab, and looks whether it grows.
@@ -38,7 +39,7 @@ fn main() -> anyhow::Result<ExitCode> {
         bail!("network namespaces need root: run this with `sudo -E`");
     }
     if std::env::var_os(ALLOCATOR.0).is_none() {
-        // It reads this before there is a `main`.
+        // The allocator reads this before `main`.
         let mut again = Command::new(std::env::current_exe()?);
         return Err(again.args(std::env::args_os().skip(1)).env(ALLOCATOR.0, ALLOCATOR.1).exec().into());
     }
@@ -59,7 +60,6 @@ fn main() -> anyhow::Result<ExitCode> {
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Prints what has been used; whether nothing has grown.
 fn tell(what: &str, course: &Course) -> bool {
     println!("{what}");
     if let Some((first, last)) = course.ends() {

@@ -1,5 +1,5 @@
-//! Plays schedules of the swarm for as long as one likes: `swarm --seeds N [--from S] [--large]`, or one:
-//! `swarm SEED [--frames]`.
+//! Plays schedules of the swarm: many, `swarm --seeds N [--from S] [--large]`, or one, `swarm SEED
+//! [--frames]`.
 
 use ethbcast_tests::swarm::{Schedule, Seed, Told, run_all, tell};
 use std::ops::Range;
@@ -8,7 +8,6 @@ use std::process::ExitCode;
 const USAGE: &str =
     "usage: swarm --seeds N [--from S] [--large], or swarm SEED [--frames] with a seed such as small:17:v7";
 
-/// What to play.
 enum Order {
     One(Seed, Told),
     Many { seeds: Range<u64>, large: bool },

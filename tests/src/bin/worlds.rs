@@ -1,4 +1,5 @@
-//! Explores the small worlds of docs/testing.md farther than the tests do, or plays a list of events once more.
+//! Explores the small worlds of docs/testing.md farther than the tests do, or replays a list of
+//! events.
 
 use ethbcast_tests::worlds::{Bounds, Named, WORLDS, parse_events};
 use std::process::ExitCode;

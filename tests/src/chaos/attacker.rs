@@ -1,5 +1,5 @@
-//! A host that is no member: it hears what every cable carries, and says some of it again, as it was or with other
-//! values.
+//! A host outside the session that receives the frames of every cable, and replays some of them,
+//! unchanged or with other values.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,28 +13,20 @@ use ethbcast_transport::wire::{EtherType, EthernetHeader, Flags, Header, OVERHEA
 use super::scenario::{Attack, STRANGER};
 use crate::lab::{Tap, destination};
 
-/// How many frames it remembers.
 const MEMORY: usize = 4096;
-/// How often it speaks, and how much at once.
 const PAUSE: Duration = Duration::from_millis(5);
 const BURST: usize = 8;
 
-/// An attacker at work, until this is dropped.
 pub struct Attacker {
     stop: Arc<AtomicBool>,
-    /// Whether it says anything yet.
     loud: Arc<AtomicBool>,
     sent: Arc<AtomicU64>,
     worker: Option<JoinHandle<()>>,
 }
 
 impl Attacker {
-    /// Lets it listen.
-    ///
-    /// # Errors
-    /// If the lab or the kernel refuses.
     pub fn start(lab: &Lab, attack: Attack, seed: u64) -> anyhow::Result<Self> {
-        // Addresses it borrows stay where they are.
+        // Borrowed addresses must stay on their own ports.
         lab.set_learning(STRANGER, false)?;
         let ear = lab.run_at_switches(Tap::everywhere)??;
         let mouth = lab.run_on(STRANGER, || Tap::on("eth0"))??;
@@ -49,12 +41,10 @@ impl Attacker {
         Ok(Self { stop, loud, sent, worker: Some(worker) })
     }
 
-    /// From now on it speaks.
     pub fn speak(&self) {
         self.loud.store(true, Ordering::Relaxed);
     }
 
-    /// How many frames it has sent.
     pub fn sent_frames(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
@@ -63,7 +53,7 @@ impl Attacker {
 impl Drop for Attacker {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // It has nothing to say.
+        // The thread's result does not matter.
         drop(self.worker.take().map(JoinHandle::join));
     }
 }
@@ -74,13 +64,12 @@ struct Head {
     attack: Attack,
     random: Random,
     heard: Vec<Vec<u8>>,
-    /// What of an old session is said next.
     next: usize,
 }
 
 impl Head {
     fn turn(&mut self, may_speak: bool, sent: &AtomicU64) -> anyhow::Result<()> {
-        // What an old session was is known; nothing of this one is mixed into it.
+        // Only an old session's recorded frames are replayed; frames of this one are not mixed in.
         if !may_speak || self.attack != Attack::Old {
             self.listen()?;
         }
@@ -123,7 +112,6 @@ impl Head {
         }
     }
 
-    /// What was heard, with other values, from the same address to the same.
     fn forged(&mut self, at: usize) -> Vec<u8> {
         let heard = self.heard[at].clone();
         let Ok(frame) = parse(&heard) else { return heard };

@@ -1,4 +1,4 @@
-//! Many runs, several at once.
+//! Many runs, several at a time.
 
 use std::ops::Range;
 use std::path::Path;
@@ -13,37 +13,37 @@ use super::{Class, Scenario, Stage, Tally, Terms, Verdict, play};
 use crate::lab::program::Program;
 use crate::lab::{SharedDirectory, scratch};
 
-/// Runs to be played.
+/// Runs to play.
 #[derive(Clone, Copy, Debug)]
 pub struct Campaign<'a> {
     /// The program.
     pub program: &'a Program,
-    /// How the labs are called; a number follows.
+    /// Prefix of the labs' names; a number follows.
     pub lab: &'a str,
-    /// How many are up at once.
+    /// Number of labs that are up at once.
     pub jobs: u64,
-    /// How patient everybody is.
+    /// Timeouts of the programs and the judge.
     pub terms: Terms,
     /// The class of the first trouble, if not any.
     pub only: Option<Class>,
-    /// Set when the user wants an end.
+    /// Set when the user interrupts.
     pub interrupted: &'a AtomicBool,
 }
 
-/// What came of them.
+/// Results of a campaign.
 #[derive(Debug, Default)]
 pub struct Results {
-    /// Class by class.
+    /// Runs by class.
     pub tally: Tally,
-    /// Those that are not good, with the command that plays them again.
+    /// Runs that failed, each with the command that replays it.
     pub failures: Vec<String>,
 }
 
 impl Campaign<'_> {
-    /// Plays the scenarios of these seeds, and tells `note` of each as soon as it is over.
+    /// Plays the scenarios of `seeds`, and calls `note` after each.
     ///
     /// # Errors
-    /// If a lab of the name is up already, or there is no place for files.
+    /// Fails if a lab of the name is up already, or if there is no place for files.
     pub fn run(
         &self,
         seeds: Range<u64>,
@@ -64,7 +64,7 @@ impl Campaign<'_> {
             while let Some(seed) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|seed| *seed < seeds.end) {
                 let scenario = Scenario::draw(seed, self.only, &self.terms);
                 let result = self.play(&scenario, lab, directory.path());
-                // What is cut short is no result.
+                // An interrupted run has no result.
                 if self.interrupted.load(Ordering::Relaxed) {
                     return;
                 }

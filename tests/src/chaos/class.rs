@@ -3,12 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// What kind of trouble comes over a transfer.
+/// Class of trouble.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
-    /// Receivers are killed: any of them, neighbours or not, at once or one after the other, in every phase.
+    /// Receivers are killed: any of them, neighbours or not, at once or one after the other, in
+    /// every phase.
     Kill,
-    /// A process stands still for a while: SIGSTOP, SIGCONT.
+    /// A process is suspended for a while: SIGSTOP, SIGCONT.
     Pause,
     /// The sender dies.
     Root,
@@ -16,22 +17,22 @@ pub enum Class {
     Link,
     /// One kind of frame is lost in one direction, for a while or for good.
     Drop,
-    /// Every host loses a part of what reaches it.
+    /// Every host loses a share of its incoming frames.
     Loss,
     /// A host's cable delays, repeats, reorders, drops and damages frames.
     Relay,
-    /// A disk that is too small, is filled, or loses what was written.
+    /// A disk is too small, is filled, or loses written data.
     Disk,
     /// A receiver is powered off and starts anew.
     Reboot,
     /// Two senders of one group.
     Operators,
-    /// A host that replays frames, or forges them in a member's name.
+    /// A host replays frames, or forges them with a member's address.
     Attack,
 }
 
 impl Class {
-    /// All of them.
+    /// All classes.
     pub const ALL: [Class; 11] = [
         Class::Kill,
         Class::Pause,
@@ -46,7 +47,7 @@ impl Class {
         Class::Attack,
     ];
 
-    /// Its name in tables and on the command line.
+    /// Returns the name in tables and on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Class::Kill => "kill",

@@ -10,15 +10,12 @@ use super::scenario::Scenario;
 use super::stage::Terms;
 use hosts::Hosts;
 
-/// How bytes travel.
 const VIAS: [&str; 3] = ["chain", "cast", "binary"];
-/// The cables' rate, where they are shaped.
 const RATE_BITS_PER_SECOND: u64 = 100_000_000;
-/// From how many bytes to how many.
 const BYTES: std::ops::Range<u64> = 1 << 20..16 << 20;
 
 impl Scenario {
-    /// The scenario of a seed; if a class is asked for, its first trouble is of that class.
+    /// Draws the scenario of a seed; its first trouble is of class `only`, if given.
     pub fn draw(seed: u64, only: Option<Class>, terms: &Terms) -> Self {
         let mut random = Random::new(seed ^ 0xc4a0_5c4a_05c4_a05c);
         let via = pick(&mut random, &VIAS);
@@ -30,7 +27,7 @@ impl Scenario {
         let mut hosts = Hosts::all();
         let first = only.unwrap_or(drawn);
         scenario.troubles.push(troubles::draw(first, &scenario, terms, &mut hosts, &mut random));
-        // What two senders and something else may come to is not said in a sentence.
+        // The outcome of two senders with another trouble has no simple promise.
         if first != Class::Operators && hosts.count() > 0 && random.chance(0.5) {
             let second = pick(&mut random, &Class::ALL);
             if second != first && second != Class::Operators {
@@ -41,7 +38,6 @@ impl Scenario {
     }
 }
 
-/// One of several.
 fn pick<T: Copy>(random: &mut Random, of: &[T]) -> T {
     of[random.below(of.len() as u64) as usize]
 }

@@ -1,4 +1,5 @@
-//! What must be true of every run: survivors have the file, all end in time, what is said is true, nothing is left.
+//! Judges a run: survivors have the file, all end in time, all reports are true, nothing is left
+//! behind.
 
 mod claims;
 
@@ -11,32 +12,28 @@ use super::scenario::{Promise, ROOT, STRANGER, Scenario};
 use crate::lab::Process;
 use claims::{Claims, FileState, Host};
 
-/// Codes of a receiver that has nothing, through no fault of its own.
+/// Exit codes of a receiver that lacks the file through no fault of its own.
 const KEPT: &[i32] = &[0, 1, 3];
-/// What forged words may make a receiver say.
+/// Exit codes that forged messages may cause at a receiver.
 const DECEIVED: &[i32] = &[0, 1, 3, 4, 5];
 
-/// What came of a run.
+/// Result of a run.
 #[derive(Clone, Debug)]
 pub struct Verdict {
-    /// Of which classes it was.
+    /// Classes of its troubles.
     pub classes: Vec<Class>,
-    /// All that is not as it must be.
+    /// All violations.
     pub wrong: Vec<String>,
-    /// From the start of the sender to the last end; without one, what was waited.
+    /// Seconds from the start of the sender to the last end, or the time waited if there is none.
     pub seconds: f64,
-    /// How many receivers have the file.
+    /// Number of receivers that have the file.
     pub exact: usize,
-    /// Whether every trouble came.
+    /// Whether every trouble happened.
     pub came: bool,
-    /// All that everybody said.
+    /// Output of all programs.
     pub said: String,
 }
 
-/// Looks at a run that is over.
-///
-/// # Errors
-/// If a file cannot be read, or a process not be asked.
 pub fn judge(play: &mut Play) -> anyhow::Result<Verdict> {
     let ended = play.ended.unwrap_or_else(std::time::Instant::now);
     let scenario = play.scenario;
@@ -70,20 +67,17 @@ pub fn judge(play: &mut Play) -> anyhow::Result<Verdict> {
     })
 }
 
-/// Whether something of a trouble has happened, to this host if one is given.
 fn has_come(play: &Play, trouble: usize, host: Option<&str>) -> bool {
     let is_of = |host_of: &str| host.is_none_or(|host| host == host_of);
     let mut events = play.pending.iter().filter(|pending| pending.trouble == trouble && is_of(&pending.event.host));
     events.any(|pending| pending.struck.is_some())
 }
 
-/// How many bytes a host sends, and their digest.
 fn sent(play: &Play, host: &str) -> anyhow::Result<Option<(u64, blake3::Hash)>> {
     let path = play.source(host);
     Ok(digest(&path)?.map(|digest| (std::fs::metadata(&path).map_or(0, |about| about.len()), digest)))
 }
 
-/// The code and the report of each sender.
 fn roots(play: &mut Play) -> anyhow::Result<Vec<(Option<i32>, Report)>> {
     let senders = [&mut play.root, &mut play.second].into_iter().flatten();
     senders
@@ -94,7 +88,6 @@ fn roots(play: &mut Play) -> anyhow::Result<Vec<(Option<i32>, Report)>> {
         .collect()
 }
 
-/// Every receiver, as it is in the end.
 fn hosts(play: &mut Play, sent: &[Option<(u64, blake3::Hash)>; 2]) -> anyhow::Result<Vec<Host>> {
     let mut hosts = Vec::new();
     for index in 0..play.receivers.len() {
@@ -122,7 +115,6 @@ fn hosts(play: &mut Play, sent: &[Option<(u64, blake3::Hash)>; 2]) -> anyhow::Re
     Ok(hosts)
 }
 
-/// With which codes a host may end to which harm has come.
 fn codes_if_marred(play: &Play, host: &str) -> Option<&'static [i32]> {
     let troubles = play.scenario.troubles.iter().enumerate();
     let mut harmful = troubles.filter_map(|(index, trouble)| {

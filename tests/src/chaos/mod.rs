@@ -1,8 +1,8 @@
-//! Chaos on real frames: whole transfers by the program, in labs, each with one or two troubles drawn from its seed,
-//! and judged by what must be true of every transfer.
+//! Chaos on real frames: whole transfers by the program, in labs, each with one or two troubles
+//! drawn from its seed, judged by the promises of every transfer.
 //!
-//! A run is a [`Scenario`], drawn from a seed; [`play`] brings up a lab, starts the programs, does what is due when it
-//! is due, waits for the end, and has the [`Verdict`] of it. The binary `chaos` plays many.
+//! A run is a [`Scenario`]. [`play`] brings up a lab, starts the programs, triggers the events,
+//! waits for the end, and returns the [`Verdict`]. The program `chaos` plays many.
 
 mod attacker;
 mod campaign;

@@ -1,4 +1,4 @@
-//! One run: a lab comes up, programs start, things happen, and everything ends.
+//! One run: brings up a lab, starts the programs, triggers the events, and waits for the end.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,54 +18,36 @@ use super::stage::Stage;
 use super::strike::Strike;
 use crate::lab::{Process, SmallDisk, Stdout, ThinDisk, content, processes_on};
 
-/// How often is looked at everything.
 const LOOK_EVERY: Duration = Duration::from_millis(4);
-/// A frame and its payload at MTU 1500: the share that has been sent is counted on the cable.
+/// Frame bytes for each payload byte at MTU 1500: the share that was sent is counted on the cable.
 const FRAME_BYTES: f64 = 1514.0 / 1468.0;
-/// All has been sent: the first frames may be gone when they are first counted.
+/// Share that counts as all: the first frames may have left before counting began.
 const ALL: f64 = 0.995;
-/// Who is there before the root asks.
 const HEAD_START: Duration = Duration::from_millis(100);
-/// How long what a program started may be there after it.
+/// Longest time that descendants of a program may outlive it.
 const LAST_WORDS: Duration = Duration::from_secs(3);
-/// What the root waits for receivers when all can come, on a machine that may have other work.
+/// Longest wait of a root for receivers that can all come, on a machine that may have other work.
 const LONG_WAIT: Duration = Duration::from_secs(30);
 
-/// An event of the scenario, and how far it is.
 pub struct Pending {
-    /// The event.
     pub event: Event,
-    /// Of which trouble.
     pub trouble: usize,
-    /// Since when its moment is there.
+    /// Time since which the event is due, but for its extra delay.
     pub ready: Option<Instant>,
-    /// When it happened.
     pub struck: Option<Instant>,
 }
 
-/// A run under way, or over.
 pub struct Play<'a> {
-    /// What is played.
     pub scenario: &'a Scenario,
-    /// Where.
     pub stage: &'a Stage<'a>,
-    /// What happens.
     pub pending: Vec<Pending>,
-    /// The receivers; after a reboot one more.
     pub receivers: Vec<Receiver>,
-    /// The sender.
     pub root: Option<Process>,
-    /// Another sender.
     pub second: Option<Process>,
-    /// When the sender was started.
     pub started: Instant,
-    /// Who still ran when the time was over.
     pub hung: Vec<String>,
-    /// How many processes were left in the end.
     pub left_processes: usize,
-    /// How many frames an attacker has sent.
     pub forged_frames: u64,
-    /// When all had ended.
     pub ended: Option<Instant>,
     pub(super) attacker: Option<Attacker>,
     pub(super) relays: Vec<Relay>,
@@ -79,7 +61,7 @@ pub struct Play<'a> {
 /// Plays a scenario.
 ///
 /// # Errors
-/// If the lab or a program does not come up, or the user interrupts.
+/// Fails if the lab or a program does not come up, or if the user interrupts.
 pub fn play(stage: &Stage, scenario: &Scenario) -> anyhow::Result<Verdict> {
     let mut play = Play::set_up(stage, scenario)?;
     play.start()?;
@@ -87,7 +69,7 @@ pub fn play(stage: &Stage, scenario: &Scenario) -> anyhow::Result<Verdict> {
     play.wind_up()?;
     let verdict = judge(&mut play)?;
     let directory = play.directory.clone();
-    // Disks are unmounted before what they are mounted on goes.
+    // Disks are unmounted before the directories below them are removed.
     drop(play);
     fs::remove_dir_all(directory)?;
     Ok(verdict)
@@ -128,17 +110,14 @@ impl<'a> Play<'a> {
         })
     }
 
-    /// The lab.
     pub fn lab(&self) -> &Lab {
         &self.lab
     }
 
-    /// The directory of a host.
     pub fn directory(&self, host: &str) -> PathBuf {
         self.directory.join(host)
     }
 
-    /// Who receives.
     pub fn hosts(&self) -> Vec<String> {
         self.lab.hosts().into_iter().filter(|host| host != ROOT && host != STRANGER).collect()
     }
@@ -159,7 +138,6 @@ impl<'a> Play<'a> {
         Ok(())
     }
 
-    /// Starts a sender of other bytes for each seed.
     pub fn sender(&self, host: &str, seed: u64, bytes: u64) -> anyhow::Result<Process> {
         let source = self.source(host);
         fs::write(&source, content(seed, usize::try_from(bytes)?))?;
@@ -172,7 +150,7 @@ impl<'a> Play<'a> {
         if kept_out > 0 {
             send.args(["--min-receivers", &(hosts - kept_out.min(hosts - 1)).to_string()]);
         }
-        // Who begins second may find that nobody waits any more.
+        // A second sender may find that no receiver waits any more.
         let wait = if kept_out > 0 || host == STRANGER { terms.send_wait } else { LONG_WAIT };
         send.args(["--max-wait", &wait.as_secs_f64().to_string()]);
         if self.scenario.late {
@@ -182,26 +160,22 @@ impl<'a> Play<'a> {
         Process::start(send, Stdout::Kept).with_context(|| format!("the sender of {host}"))
     }
 
-    /// What a host sends.
     pub fn source(&self, host: &str) -> PathBuf {
         self.directory.join(format!("source-{host}"))
     }
 
-    /// Where a host's first receiver puts its file.
     pub fn start_again(&mut self, host: &str) -> anyhow::Result<()> {
         let receiver = Receiver::start(self.stage, &self.lab, host, &self.directory(host), true)?;
         self.receivers.push(receiver);
         Ok(())
     }
 
-    /// Every program with its host, the root first.
     pub fn processes(&mut self) -> impl Iterator<Item = (&str, &mut Process)> {
         let senders = [(ROOT, &mut self.root), (STRANGER, &mut self.second)];
         let senders = senders.into_iter().filter_map(|(host, process)| Some((host, process.as_mut()?)));
         senders.chain(self.receivers.iter_mut().map(|receiver| (receiver.host.as_str(), &mut receiver.process)))
     }
 
-    /// Lets it go on to its end, and does what is due.
     fn watch(&mut self) -> anyhow::Result<()> {
         let deadline = self.started + self.scenario.limit(&self.stage.terms);
         while !self.is_over()? {
@@ -228,7 +202,6 @@ impl<'a> Play<'a> {
         Ok(())
     }
 
-    /// Does what has come to its moment; `Before` all else is ready from the beginning.
     fn strike_due(&mut self, wanted: impl Fn(Due) -> bool) -> anyhow::Result<()> {
         for index in 0..self.pending.len() {
             let Pending { event, ready, struck, .. } = &self.pending[index];
@@ -243,7 +216,6 @@ impl<'a> Play<'a> {
         Ok(())
     }
 
-    /// Whether every program has ended, and none is about to start.
     fn is_over(&mut self) -> anyhow::Result<bool> {
         let is_coming = |pending: &Pending| {
             pending.struck.is_none() && pending.ready.is_some() && pending.event.deed.starts_a_program()
@@ -255,7 +227,8 @@ impl<'a> Play<'a> {
         Ok(over)
     }
 
-    /// The share of the file that has left the root: what it has sent since it `began` to, for it measures before.
+    /// Returns the share of the file that has left the root. Bytes sent until `began` is true do
+    /// not count, because the root measures first.
     fn sent_share(&mut self, began: bool) -> anyhow::Result<f64> {
         let sent_bytes = self.lab.sent_bytes(ROOT)?.0;
         if !began {
@@ -276,7 +249,6 @@ impl<'a> Play<'a> {
         Ok(())
     }
 
-    /// Notes when it was over, hears everybody out, and looks whether a process is left.
     fn wind_up(&mut self) -> anyhow::Result<()> {
         let mut last = self.started;
         for (_, process) in self.processes() {
@@ -302,7 +274,6 @@ impl<'a> Play<'a> {
     }
 }
 
-/// The hash of a file, if there is one.
 pub fn digest(path: &Path) -> anyhow::Result<Option<blake3::Hash>> {
     match fs::read(path) {
         Ok(bytes) => Ok(Some(blake3::hash(&bytes))),

@@ -1,4 +1,4 @@
-//! A receiver of a run: its program, and where its file will be.
+//! A receiver of a run: its program and its destination file.
 
 use std::path::{Path, PathBuf};
 
@@ -8,26 +8,17 @@ use ethbcast_lab::Lab;
 use super::stage::Stage;
 use crate::lab::{Process, Stdout, shown_in};
 
-/// The name of the file of a host's first program, and of the one after a reboot.
 const DESTS: [&str; 2] = ["received.bin", "again.bin"];
-/// What others put beside it: the file system, and who fills the disk.
+/// Names that others put beside the file: the file system, and the process that fills the disk.
 const NOT_OURS: [&str; 2] = ["lost+found", "of-somebody-else"];
 
-/// A receiver.
 pub struct Receiver {
-    /// Its host.
     pub host: String,
-    /// Its program.
     pub process: Process,
-    /// Where its file will be.
     pub dest: PathBuf,
 }
 
 impl Receiver {
-    /// Starts the receiver of a host, whose directory is there; `again` after a reboot.
-    ///
-    /// # Errors
-    /// If it does not start.
     pub fn start(stage: &Stage, lab: &Lab, host: &str, directory: &Path, again: bool) -> anyhow::Result<Self> {
         let dest = directory.join(DESTS[usize::from(again)]);
         let mut command = stage.program.on(lab, host, "recv")?;
@@ -38,7 +29,6 @@ impl Receiver {
         Ok(Self { host: host.to_owned(), process, dest })
     }
 
-    /// What lies beside its file and ought not to.
     pub fn strays(&self) -> Vec<String> {
         let mut names = self.dest.parent().map(shown_in).unwrap_or_default();
         names.retain(|name| !DESTS.contains(&name.as_str()) && !NOT_OURS.contains(&name.as_str()));

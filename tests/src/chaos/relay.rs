@@ -1,4 +1,4 @@
-//! A relay between the two ends of a cable: it carries frames both ways, and not always well.
+//! A relay between the two ends of a cable that forwards frames both ways, with faults.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -17,16 +17,13 @@ use nix::sys::time::TimeSpec;
 use super::scenario::Manners;
 use crate::lab::{Tap, destination};
 
-/// How long it sleeps at most: then it looks whether it is to end.
 const LONGEST_SLEEP: Duration = Duration::from_millis(20);
-/// How many frames it takes from one side before it looks at the other.
 const BATCH: usize = 64;
-/// The longest frame.
 const FRAME_BYTES: usize = 1 << 16;
-/// Bits are flipped behind the Ethernet header: what comes to the wrong host tells nobody anything.
+/// Bits are flipped behind the Ethernet header only: a frame for the wrong host would tell nothing.
 const FIRST_FLIPPED: u64 = 14;
 
-/// A relay at work; it ends when this is dropped, and then its host's cable is cut.
+/// A relay at work. Dropping it ends it, and its host's cable is then cut.
 pub struct Relay {
     stop: Arc<AtomicBool>,
     carried: Arc<AtomicU64>,
@@ -34,10 +31,6 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Leads the cable of `host` past a relay.
-    ///
-    /// # Errors
-    /// If the lab or the kernel refuses.
     pub fn start(lab: &Lab, host: &str, manners: Manners, seed: u64) -> anyhow::Result<Self> {
         let detour = lab.detour(host)?;
         let sides = lab.run_at_switches(|| -> anyhow::Result<[Tap; 2]> {
@@ -47,13 +40,12 @@ impl Relay {
         let (told, count) = (Arc::clone(&stop), Arc::clone(&carried));
         let mut hands = Hands { sides, manners, random: Random::new(seed), held: BinaryHeap::new(), last: [None; 2] };
         let worker = std::thread::Builder::new().name("relay".into()).spawn(move || {
-            // What keeps it from going on is a cable that is cut.
+            // It ends early only if its cable is cut.
             while !told.load(Ordering::Relaxed) && hands.turn(&count).is_ok() {}
         })?;
         Ok(Self { stop, carried, worker: Some(worker) })
     }
 
-    /// How many frames it has carried.
     pub fn carried_frames(&self) -> u64 {
         self.carried.load(Ordering::Relaxed)
     }
@@ -62,13 +54,13 @@ impl Relay {
 impl Drop for Relay {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // It has nothing to say.
+        // The thread's result does not matter.
         drop(self.worker.take().map(JoinHandle::join));
     }
 }
 
-/// A frame that is held: when it is due, a number that keeps those in order that are due at once, the side it came
-/// from.
+/// A frame that is held: its due time, a number that keeps frames of one due time in order, and the
+/// side it came from.
 type Held = Reverse<(Instant, u64, usize, Vec<u8>)>;
 
 struct Hands {
@@ -76,12 +68,11 @@ struct Hands {
     manners: Manners,
     random: Random,
     held: BinaryHeap<Held>,
-    /// When the last frame from each side is due that keeps its place.
+    /// Due time of the last frame from each side that was not reordered.
     last: [Option<Instant>; 2],
 }
 
 impl Hands {
-    /// Takes what has come, hands on what is due, and sleeps until there is more.
     fn turn(&mut self, carried: &AtomicU64) -> anyhow::Result<()> {
         let mut buffer = vec![0; FRAME_BYTES];
         for from in 0..2 {
@@ -125,7 +116,6 @@ impl Hands {
         }
     }
 
-    /// Changes a byte of what a DATA frame carries, and makes its checksum fit.
     fn damage(&mut self, frame: &mut [u8]) {
         let copy = frame.to_vec();
         let Ok(parsed) = parse(&copy) else { return };

@@ -1,4 +1,4 @@
-//! What all runs of a campaign have in common.
+//! Settings shared by all runs of a campaign.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,22 +8,22 @@ use anyhow::bail;
 
 use crate::lab::program::Program;
 
-/// How patient the programs are told to be, and how patient the judge is.
+/// Timeouts of the programs, and the judge's tolerance.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
-    /// Without progress for so long a receiver is put aside.
+    /// Time without progress after which a receiver is demoted.
     pub stall: Duration,
-    /// So long a silent host is waited for.
+    /// Time that a silent host is waited for.
     pub patience: Duration,
-    /// So long a root waits for receivers of whom some may not come.
+    /// Time that a root waits for receivers when some may not come.
     pub send_wait: Duration,
-    /// So long a receiver waits for a sender.
+    /// Time that a receiver waits for a sender.
     pub receive_wait: Duration,
-    /// How many times as long as it should a run may take: more on a machine that has other work.
+    /// Factor by which a run may exceed its time: more on a machine that has other work.
     pub slack: f64,
 }
 
-/// Where runs are played.
+/// The place of a run.
 #[derive(Debug)]
 pub struct Stage<'a> {
     /// The program.
@@ -32,17 +32,17 @@ pub struct Stage<'a> {
     pub directory: &'a Path,
     /// The name of the lab.
     pub lab: &'a str,
-    /// How patient everybody is.
+    /// Timeouts of the programs and the judge.
     pub terms: Terms,
-    /// Set when the user wants an end.
+    /// Set when the user interrupts.
     pub interrupted: &'a AtomicBool,
 }
 
 impl Stage<'_> {
-    /// Goes on unless the user wants an end.
+    /// Checks for an interrupt.
     ///
     /// # Errors
-    /// If that is so.
+    /// Fails if the user has interrupted.
     pub fn check(&self) -> anyhow::Result<()> {
         if self.interrupted.load(Ordering::Relaxed) {
             bail!("interrupted; the lab has been taken down");

@@ -1,4 +1,4 @@
-//! What happens to a host when its moment has come.
+//! Carries out the deeds of a scenario.
 
 use std::fs;
 use std::time::Duration;
@@ -12,29 +12,19 @@ use super::relay::Relay;
 use super::scenario::{Attack, Deed, Event, ROOT, STRANGER};
 use crate::lab::{SmallDisk, ThinDisk, faults, power_off, within};
 
-/// What an attacker hears before it replays it: a session of so many bytes, in so much time at most.
+/// Size of the session that an attacker records before it replays it.
 const REHEARSED_BYTES: u64 = 256 << 10;
 const REHEARSAL: Duration = Duration::from_secs(20);
 
 impl Deed {
-    /// Whether a program runs after it that did not run before.
     pub fn starts_a_program(self) -> bool {
         matches!(self, Deed::Restart | Deed::Send)
     }
 }
 
-/// Makes things happen.
 pub trait Strike {
-    /// Does what an event says.
-    ///
-    /// # Errors
-    /// What the lab or the kernel says.
     fn strike(&mut self, event: &Event) -> anyhow::Result<()>;
 
-    /// Lets an attacker hear what it is to replay.
-    ///
-    /// # Errors
-    /// What the lab or the kernel says.
     fn prepare_attack(&mut self) -> anyhow::Result<()>;
 }
 
@@ -92,12 +82,10 @@ impl Strike for Play<'_> {
     }
 }
 
-/// A signal to the program that runs on a host.
 fn signal(play: &mut Play, host: &str, signal: Signal) -> anyhow::Result<()> {
     play.processes().filter(|(of, _)| *of == host).try_for_each(|(_, process)| process.signal(signal))
 }
 
-/// A small session of the same hosts in the same group; what becomes of it does not matter.
 fn rehearse(play: &mut Play) -> anyhow::Result<()> {
     let directory = play.directory("rehearsal");
     let start = |host: String| {

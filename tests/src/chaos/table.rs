@@ -1,11 +1,11 @@
-//! What all runs came to, class by class.
+//! A table of all runs by class.
 
 use std::fmt::Write;
 
 use super::Class;
 use super::judge::Verdict;
 
-/// Runs, good ones, those in which all troubles came, and the longest.
+/// Runs, good ones, those in which all troubles happened, and the longest.
 #[derive(Clone, Copy, Debug, Default)]
 struct Row {
     runs: usize,
@@ -39,7 +39,8 @@ impl Tally {
         verdict.classes.iter().for_each(|class| self.rows[*class as usize].add(verdict));
     }
 
-    /// A row for each class, and one for all runs. A run with two troubles counts in both rows.
+    /// Returns a row for each class and one for all runs. A run with two troubles counts in both
+    /// rows.
     pub fn text(&self) -> String {
         let mut text =
             format!("{:<10} {:>5} {:>5} {:>5} {:>6} {:>8}\n", "class", "runs", "good", "came", "files", "worst");

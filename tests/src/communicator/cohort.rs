@@ -1,4 +1,5 @@
-//! Several processes on each host of a simulated network, as a node has them: one address, a seat for each.
+//! Several processes on each host of a simulated network, as on a node: one address, and a seat for
+//! each.
 
 use super::{Case, Process};
 use ethbcast_collectives::communicator::{CommunicatorError, Member};
@@ -7,20 +8,19 @@ use ethbcast_transport::wire::destination;
 use ethbcast_transport::{Deadline, Instant, MacAddr, Machine, Timer};
 use std::time::Duration;
 
-/// The processes of one host. What is for another of them, or for all, it hands over itself.
+/// The processes of one host. It delivers frames between them, and group frames, itself.
 #[derive(Debug)]
 pub struct Cohort {
     processes: Vec<Process>,
     mac: MacAddr,
     killed: Vec<bool>,
-    /// Something was handed over: it is for the applications to see.
+    /// Whether a frame was delivered locally, so that the applications need a turn.
     stirred: bool,
-    /// Whose turn to send it is.
     next: usize,
 }
 
 impl Cohort {
-    /// The processes of `case` on its hosts, the first `seats[0]` of them on `n0`, and so on.
+    /// Creates the processes of `case`: the first `seats[0]` of them on `n0`, and so on.
     pub fn all(case: &Case, seats: &[usize], seed: u64) -> Vec<Cohort> {
         let mut first = 0;
         let cohort = |(host, &count): (usize, &usize)| {
@@ -41,7 +41,7 @@ impl Cohort {
         self.killed[seat] = true;
     }
 
-    /// Its processes, and which of them have been killed.
+    /// Returns its processes, and whether each was killed.
     pub fn processes(&self) -> impl Iterator<Item = (&Process, bool)> {
         self.processes.iter().zip(self.killed.iter().copied())
     }
@@ -61,7 +61,7 @@ impl Cohort {
         self.processes.iter().zip(&self.killed).filter(|(_, killed)| !**killed).map(|(process, _)| process)
     }
 
-    /// The turn of each application; when to be called again.
+    /// Runs each application; returns when to call again.
     pub fn turn(&mut self, now: Instant) -> Option<Instant> {
         self.stirred = false;
         let living = self.processes.iter_mut().zip(&self.killed).filter(|(_, killed)| !**killed);
@@ -114,14 +114,14 @@ impl Machine for Cohort {
     }
 }
 
-/// A communicator of several ranks on each host, while it is being simulated.
+/// A simulation of a communicator with several ranks on each host.
 pub struct NodePlay<F> {
     simulation: Simulation<Cohort, F>,
     replay: String,
 }
 
 impl<F: Faults> NodePlay<F> {
-    /// The processes of `case`, the first `seats[0]` of them on host `n0`, and so on.
+    /// Creates the processes of `case`: the first `seats[0]` of them on host `n0`, and so on.
     pub fn new(case: &Case, seats: &[usize], seed: u64, faults: F, replay: &str) -> NodePlay<F> {
         let cohorts = Cohort::all(case, seats, seed);
         let hosts = Case { programs: vec![Vec::new(); seats.len()], ..case.clone() };
@@ -130,7 +130,7 @@ impl<F: Faults> NodePlay<F> {
         NodePlay { simulation, replay: replay.to_owned() }
     }
 
-    /// Runs for `span`, or until nothing is left to do; true if that is so.
+    /// Runs for `span` or until quiescent; returns whether it is quiescent.
     pub fn run(&mut self, span: Duration) -> bool {
         let until = self.simulation.now() + span;
         let outcome = self.simulation.run(until, |_, cohort: &mut Cohort, now| cohort.turn(now));
@@ -149,27 +149,28 @@ impl<F: Faults> NodePlay<F> {
         self.simulation.machine_mut(host).kill(seat);
     }
 
-    /// All processes, host by host.
+    /// Returns all processes, host by host.
     pub fn processes(&self) -> impl Iterator<Item = &Process> {
         self.simulation.machines().iter().flat_map(|cohort| &cohort.processes)
     }
 
-    /// How each program ended; `None` for one that has not.
+    /// Returns the end of each program; `None` for one that still runs.
     pub fn ends(&self) -> Vec<Option<Result<(), CommunicatorError>>> {
         self.processes().map(|process| process.ended.as_ref().map(|(how, _)| how.clone())).collect()
     }
 
-    /// Frames that all hosts have put on the wire so far, calls and signs of life among them.
+    /// Returns the number of frames that all hosts have sent on the wire, with calls and signs of
+    /// life.
     pub fn wire_frames(&self) -> u64 {
         self.simulation.stats().sent_frames
     }
 
-    /// Bytes of those frames.
+    /// Returns the bytes of those frames.
     pub fn wire_bytes(&self) -> u64 {
         self.simulation.stats().sent_bytes
     }
 
-    /// Calls and signs of life of all members so far: each goes to the wire once.
+    /// Returns the number of calls and signs of life of all members; each goes to the wire once.
     pub fn signs(&self) -> u64 {
         let members = self.processes().filter_map(|process| process.member.as_ref());
         members.map(|member| member.stats()).map(|stats| stats.calls_sent + stats.signs_sent).sum()

@@ -19,36 +19,36 @@ use ethbcast_transport::sim::{Cable, HostSettings, Network, SwitchId, SwitchSett
 use ethbcast_transport::wire::{EtherType, group_mac};
 use std::time::Duration;
 
-/// The group all simulated communicators belong to.
+/// The group of all simulated communicators.
 pub const GROUP: &str = "simulated";
 
-/// What a rank does next. A program is the same for all ranks unless a test wants it otherwise.
+/// A step of a rank's program. Programs are equal for all ranks unless a test wants otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// One rank's bytes to all.
+    /// A broadcast from one rank to all.
     Broadcast {
-        /// Whose.
+        /// Rank of the sender.
         root: u16,
-        /// How many.
+        /// Number of bytes.
         bytes: usize,
     },
-    /// Nobody goes on before all are there.
+    /// A barrier.
     Barrier,
-    /// To each rank a block, from one.
+    /// A block to each rank from one.
     Scatter {
-        /// From whom.
+        /// Rank of the sender.
         root: u16,
         /// Bytes in a block.
         bytes: usize,
     },
-    /// From each rank a block, to one.
+    /// A block from each rank to one.
     Gather {
-        /// To whom.
+        /// Rank of the receiver.
         root: u16,
         /// Bytes in a block.
         bytes: usize,
     },
-    /// From each rank a block, to all.
+    /// A block from each rank to all.
     Allgather {
         /// Bytes in a block.
         bytes: usize,
@@ -64,47 +64,48 @@ pub enum Step {
         /// Its length.
         bytes: usize,
     },
-    /// The application computes for so long.
+    /// A computation of this duration.
     Compute(Duration),
-    /// Waits until the messages this rank has sent have arrived.
+    /// A wait until the messages this rank has sent have arrived.
     Settle,
 }
 
 /// A communicator to be simulated.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// What each rank does; as many as there are ranks.
+    /// Program of each rank.
     pub programs: Vec<Vec<Step>>,
-    /// How many ranks each process is told there are.
+    /// Number of ranks configured at each process.
     pub sizes: Vec<u16>,
-    /// When each process starts.
+    /// Start of each process.
     pub starts: Vec<Duration>,
     /// The name of each host.
     pub names: Vec<String>,
     /// The MTU of each host, in bytes.
     pub mtus: Vec<u16>,
-    /// The protocol's numbers.
+    /// The protocol's preset.
     pub preset: Preset,
-    /// What each process is told of the network.
+    /// Network configuration of each process.
     pub told: Vec<Told>,
-    /// The switches that there are, which have the hosts by number; without it, one.
+    /// Switches with the hosts by number; one switch if `None`.
     pub wiring: Option<Topology>,
-    /// What all are told that the network costs.
+    /// Measured costs of the network, configured at all processes.
     pub calibration: Option<Calibration>,
-    /// How long a process waits for the others, and a call for its end.
+    /// Time that a process waits for the others, and a call for progress.
     pub patience: Duration,
-    /// Hosts that die, and when.
+    /// Hosts that die, with the moment.
     pub crashes: Vec<(usize, Duration)>,
-    /// The rate of every cable.
+    /// Rate of every cable, in bits per second.
     pub rate_bits_per_second: u64,
-    /// What an idle cable lets through at once.
+    /// Bytes that an idle cable passes at once.
     pub burst_bytes: u64,
-    /// Whether ranks leave at the end of their programs; else the run ends when all have come to theirs.
+    /// Whether ranks leave at the end of their programs; otherwise the run ends when all programs
+    /// have.
     pub leave: bool,
 }
 
 impl Case {
-    /// `ranks` equal processes that start at once and all do the same.
+    /// Creates `ranks` processes that start at once and run `program`.
     pub fn new(ranks: u16, program: &[Step]) -> Case {
         let hosts = usize::from(ranks);
         Case {
@@ -144,13 +145,14 @@ impl Case {
             casts,
             probe,
             join_by: Some(Instant::START + self.starts[host] + self.patience),
-            // Small feeds, unless frames are full: their memory is taken anew in each of tens of thousands of runs.
+            // Small feeds, unless frames are full: their memory is allocated anew in each of tens
+            // of thousands of runs.
             feed_bytes: if self.mtus[host] < 1500 { 0 } else { Config::FEED_BYTES },
             ..Config::new(station, self.sizes[host], nonce)
         }
     }
 
-    /// The hosts on their switches.
+    /// Connects the hosts to their switches.
     pub fn network(&self) -> Network {
         let settings = HostSettings {
             groups: vec![group_mac(GROUP)],
@@ -168,7 +170,6 @@ impl Case {
     }
 }
 
-/// The hosts of a topology on its switches, all cables alike.
 fn wired(topology: &Topology, cable: Cable, settings: &HostSettings) -> Network {
     let mut network = Network::new();
     let switches: Vec<SwitchId> =

@@ -6,14 +6,14 @@ use ethbcast_transport::Instant;
 use ethbcast_transport::sim::{Faults, Outcome, Simulation, Stats};
 use std::time::Duration;
 
-/// A communicator while it is being simulated.
+/// A simulation of a communicator.
 pub struct Play<F> {
     simulation: Simulation<Process, F>,
     replay: String,
 }
 
 impl<F: Faults> Play<F> {
-    /// The processes of `case` under `faults`; `replay` goes in front of whatever is wrong.
+    /// Creates the processes of `case` under `faults`; failures are prefixed with `replay`.
     pub fn new(case: &Case, seed: u64, faults: F, replay: &str) -> Play<F> {
         let processes = (0..case.programs.len()).map(|host| Process::new(case, host, seed)).collect();
         let mut simulation = Simulation::new(&case.network(), processes, faults);
@@ -24,7 +24,7 @@ impl<F: Faults> Play<F> {
         Play { simulation, replay: replay.to_owned() }
     }
 
-    /// Runs for `span`, or until nothing is left to do; true if that is so.
+    /// Runs for `span` or until quiescent; returns whether it is quiescent.
     pub fn run(&mut self, span: Duration) -> bool {
         let until = self.simulation.now() + span;
         let outcome = self.simulation.run(until, |_, process: &mut Process, now| process.turn(now));
@@ -38,31 +38,31 @@ impl<F: Faults> Play<F> {
         outcome.is_quiet()
     }
 
-    /// Has one rank go on with these steps, from now.
+    /// Appends steps to the program of one rank, from now.
     pub fn go_on_at(&mut self, host: usize, steps: &[Step]) {
         let now = self.simulation.now();
         self.simulation.machine_mut(host).go_on(steps);
         self.simulation.wake(host, now);
     }
 
-    /// Has every rank go on with these steps, from now.
+    /// Appends steps to the program of every rank, from now.
     pub fn go_on(&mut self, steps: &[Step]) {
         (0..self.processes().len()).for_each(|host| self.go_on_at(host, steps));
     }
 
-    /// Ends the process on a host without a word, and starts another one there.
+    /// Kills the process on a host and starts another one there.
     pub fn restart(&mut self, host: usize, case: &Case, seed: u64) {
         let now = self.simulation.now();
         *self.simulation.machine_mut(host) = Process::new(case, host, seed);
         self.simulation.wake(host, now);
     }
 
-    /// How each program ended, by host; `None` for one that has not.
+    /// Returns the end of each program, by host; `None` for one that still runs.
     pub fn ends(&self) -> Vec<Option<Result<(), CommunicatorError>>> {
         self.processes().iter().map(|process| process.ended.as_ref().map(|(how, _)| how.clone())).collect()
     }
 
-    /// The error with which a program ended; fails if there is none.
+    /// Returns the error with which a program ended; panics if there is none.
     pub fn error(&self, host: usize) -> CommunicatorError {
         match &self.processes()[host].ended {
             Some((Err(error), _)) => error.clone(),
@@ -70,38 +70,38 @@ impl<F: Faults> Play<F> {
         }
     }
 
-    /// Frames all hosts have sent so far, calls and signs of life apart.
+    /// Returns the number of frames sent by all hosts, without calls and signs of life.
     pub fn frames(&self) -> u64 {
         let signs: u64 = self.stats().iter().map(|stats| stats.calls_sent + stats.signs_sent).sum();
         self.network().sent_frames - signs
     }
 
-    /// All processes, by host.
+    /// Returns all processes, by host.
     pub fn processes(&self) -> &[Process] {
         self.simulation.machines()
     }
 
-    /// One process's member.
+    /// Returns the member of a process.
     pub fn member(&mut self, host: usize) -> &mut Member {
         self.simulation.machine_mut(host).member.as_mut().expect("it has started")
     }
 
-    /// The simulation itself.
+    /// Returns the simulation.
     pub fn simulation(&mut self) -> &mut Simulation<Process, F> {
         &mut self.simulation
     }
 
-    /// What each member has sent and received.
+    /// Returns the statistics of each member.
     pub fn stats(&self) -> Vec<MemberStats> {
         self.processes().iter().map(|process| process.member.as_ref().map(Member::stats).unwrap_or_default()).collect()
     }
 
-    /// What the network did.
+    /// Returns the statistics of the network.
     pub fn network(&self) -> Stats {
         self.simulation.stats()
     }
 
-    /// Fails unless every program has come to its end without an error.
+    /// Panics unless every program has ended without an error.
     pub fn assert_done(&self) {
         for (host, process) in self.processes().iter().enumerate() {
             let ended = process.ended.as_ref().map(|(how, _)| how);
@@ -117,8 +117,11 @@ impl<F: Faults> Play<F> {
     }
 }
 
-/// Plays `case` until it is quiet, for two minutes at most; panics with `replay` in front of what is wrong: an error,
-/// other bytes, an audit, or no quiet.
+/// Plays `case` until it is quiescent, for two minutes at most.
+///
+/// # Panics
+/// Panics with `replay` on an error, wrong bytes, a failed audit, or if it is not quiescent in
+/// time.
 pub fn play<F: Faults>(case: &Case, seed: u64, faults: F, replay: &str) -> Play<F> {
     let mut play = Play::new(case, seed, faults, replay);
     let quiet = play.run(Duration::from_secs(120));

@@ -9,18 +9,16 @@ use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Deadline, Instant, MacAddr, Machine};
 use std::time::Duration;
 
-/// The bytes that a rank contributes to step number `step`.
+/// Returns the bytes that a rank contributes to step `step`.
 pub fn content(step: usize, rank: u16, bytes: usize) -> Vec<u8> {
     let key = step * 131 + usize::from(rank) * 31;
     (0..bytes).map(|at| (at * 7 + (at >> 8) + key) as u8).collect()
 }
 
-/// The bytes of a message.
 fn message(tag: u32, from: u16, bytes: usize) -> Vec<u8> {
     content(tag as usize * 7 + bytes, from, bytes)
 }
 
-/// A call in progress, with its buffers.
 #[derive(Debug)]
 pub(super) enum Ongoing {
     Broadcast(Broadcast, Vec<u8>),
@@ -34,43 +32,43 @@ pub(super) enum Ongoing {
 }
 
 impl Ongoing {
-    /// Whether it is a call that somebody has to end when its time is over; what is none ends by itself, at the latest
-    /// when the member is told of the time.
+    /// Whether this is a call that its caller has to abandon when its time is over. The others end
+    /// by themselves, at the latest when the member handles that timeout.
     fn is_a_call(&self) -> bool {
         !matches!(self, Ongoing::Receive(_) | Ongoing::Compute | Ongoing::Settle)
     }
 }
 
-/// A process: the member and the program that uses it.
+/// A process: the member and its program.
 #[derive(Debug)]
 pub struct Process {
     config: Config,
     starts_at: Instant,
     patience: Duration,
     leave: bool,
-    /// The machine, once the process has started.
+    /// The member, once the process has started.
     pub member: Option<Member>,
     program: Vec<Step>,
     pub(super) step: usize,
     pub(super) ongoing: Option<(Ongoing, Instant)>,
-    /// When the present collective has stood still for too long.
     standstill: Option<Patience>,
     sends: Vec<SendId>,
-    /// When it joined.
+    /// Moment of its joining.
     pub joined_at: Option<Instant>,
-    /// How its program ended, and when; the first error ends it.
+    /// Result of its program, and the moment; the first error ends it.
     pub ended: Option<(Result<(), CommunicatorError>, Instant)>,
-    /// What was wrong with the data.
+    /// The first wrong data.
     pub wrong: Option<String>,
-    /// The first receive that got another message of the same sender and tag: one whose receive has been left out.
+    /// The first receive that got a later message of its sender and tag because a receive was left
+    /// out.
     pub exchanged: Option<String>,
-    /// The first message that did not arrive, or receive that came to nothing.
+    /// The first message that did not arrive, or receive that was not matched.
     pub undelivered: Option<String>,
     turns: u32,
 }
 
 impl Process {
-    /// The first thing that is wrong with its data, its messages or its member's accounts.
+    /// Returns the first error in its data, its messages or its member's audit.
     pub fn complaint(&self) -> Option<String> {
         let told = [&self.wrong, &self.exchanged, &self.undelivered].into_iter().flatten().next().cloned();
         told.or_else(|| self.member.as_ref()?.audit().err().map(|error| error.to_string()))
@@ -80,7 +78,6 @@ impl Process {
         Process::with_config(case, host, case.config(host, seed))
     }
 
-    /// The process number `number` of a case, at this address on a host of this name.
     pub(super) fn at(case: &Case, number: usize, (mac, host): (MacAddr, String), seed: u64) -> Process {
         let mut config = case.config(number, seed);
         (config.station.mac, config.station.host) = (mac, host);
@@ -108,19 +105,17 @@ impl Process {
         }
     }
 
-    /// Adds to the program of a rank that has come to its end, or to an error.
+    /// Appends steps to the program of a rank that has ended, or failed.
     pub fn go_on(&mut self, steps: &[Step]) {
         self.step = self.program.len();
         self.program.extend_from_slice(steps);
         self.ended = None;
     }
 
-    /// Whether it has come to step number `step` of its program.
     pub(crate) fn has_reached(&self, step: usize) -> bool {
         self.joined_at.is_some() && self.step >= step
     }
 
-    /// The application's turn: goes on until it has to wait. When to be called again.
     pub(crate) fn turn(&mut self, now: Instant) -> Option<Instant> {
         if self.member.is_none() {
             if now < self.starts_at {
@@ -166,7 +161,6 @@ impl Process {
         }
     }
 
-    /// Begins the next step or goes on with the present one; [`Progress::Waiting`] if the application has to wait.
     fn go(&mut self, now: Instant) -> Result<Progress, CommunicatorError> {
         if self.ongoing.is_none() {
             let Some(&step) = self.program.get(self.step) else { return self.finish(now) };
@@ -198,7 +192,6 @@ impl Process {
         }
     }
 
-    /// At the end of the program all messages must have arrived.
     fn finish(&mut self, now: Instant) -> Result<Progress, CommunicatorError> {
         if !self.settle() {
             return Ok(Progress::Waiting);
@@ -207,7 +200,6 @@ impl Process {
         Ok(Progress::Done)
     }
 
-    /// Whether all messages sent have arrived.
     fn settle(&mut self) -> bool {
         let member = self.member.as_mut().expect("it runs a program");
         let undelivered = &mut self.undelivered;
@@ -303,7 +295,6 @@ impl Process {
         }
     }
 
-    /// Compares what came with what should have.
     fn judge(&mut self, ongoing: Ongoing) {
         let member = self.member.as_ref().expect("it runs a program");
         let (rank, size, number) = (member.rank().expect("it has joined").0, member.size(), self.step);

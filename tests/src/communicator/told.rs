@@ -1,4 +1,4 @@
-//! What processes are told of their network.
+//! Network configuration of processes.
 
 use ethbcast_collectives::Route;
 use ethbcast_planning::plan::Via;
@@ -6,16 +6,16 @@ use ethbcast_planning::topology::Topology;
 use ethbcast_transport::sim::Random;
 use std::fmt::Write as _;
 
-/// What a process is told of its network beside what all are.
+/// A process's own knowledge of its network, beside the common one.
 #[derive(Clone, Debug)]
 pub struct Told {
-    /// Where the hosts are.
+    /// The switches with their hosts.
     pub topology: Option<Topology>,
-    /// Which way broadcasts take.
+    /// Route of broadcasts.
     pub route: Route,
-    /// Whether they may be cast.
+    /// Whether broadcasts may be cast.
     pub casts: bool,
-    /// Whether rank 0 measures once all are there.
+    /// Whether rank 0 measures once all ranks are there.
     pub probe: bool,
 }
 
@@ -26,8 +26,9 @@ impl Default for Told {
 }
 
 impl Told {
-    /// What one of the processes on so many hosts is told, drawn from a seed: in half of all nothing, else that nothing
-    /// may be cast, a way, the switches, or some of these. With switches, where the hosts are.
+    /// Draws a configuration for a process: the default in half of the cases, else without casts,
+    /// with a fixed route, with the switches, or a combination. With switches it also returns the
+    /// topology.
     pub fn drawn(seed: u64, hosts: usize) -> (Told, Option<Topology>) {
         let mut random = Random::new(seed ^ 0x746F_6C64);
         let kind = random.below(16);
@@ -39,7 +40,7 @@ impl Told {
         (Told { topology: topology.clone(), route, ..told }, topology)
     }
 
-    /// What it is told, for a list of what schedules had.
+    /// Returns the names of its deviations, for a summary of schedules.
     pub fn words(&self) -> impl Iterator<Item = &'static str> {
         let no_casts = (!self.casts).then_some("program: nothing is cast");
         let switches = self.topology.is_some().then_some("program: told the switches");
@@ -48,7 +49,6 @@ impl Told {
     }
 }
 
-/// Hosts dealt to a tree of one to four switches.
 fn switches(random: &mut Random, hosts: usize) -> Topology {
     let switches = 1 + random.below(4);
     let places: Vec<u64> = (0..hosts).map(|_| random.below(switches)).collect();

@@ -1,17 +1,17 @@
-//! The inputs that are kept: a text file for each target, in it a line `DIGEST HEX` for each input, by digest. So a
-//! change shows which input came, and a line that was damaged on its way through an editor or a merge is known.
+//! The kept inputs: a text file for each target with a line `DIGEST HEX` for each input, in order
+//! of digest. A change thus shows which input was added, and a line damaged by an editor or a merge
+//! is detected.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// Digits of a name: 64 bits of the input's BLAKE3.
 const NAME_DIGITS: usize = 16;
 
-/// An input that is kept.
+/// A kept input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The first digits of its digest.
+    /// First digits of its digest.
     pub name: String,
     /// The input.
     pub bytes: Vec<u8>,
@@ -21,13 +21,13 @@ fn name_of(bytes: &[u8]) -> String {
     blake3::hash(bytes).to_hex()[..NAME_DIGITS].to_owned()
 }
 
-/// A line without its end. That of an empty input is its digest alone, for editors strip a space at the end.
+/// Formats a line without its end. An empty input's line is its digest alone, because editors strip
+/// a space at the end.
 fn line_of(name: &str, bytes: &[u8]) -> String {
     let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     if digits.is_empty() { name.to_owned() } else { format!("{name} {digits}") }
 }
 
-/// The bytes that hexadecimal digits stand for.
 fn bytes_of(digits: &str) -> Option<Vec<u8>> {
     let value = |digit: u8| char::from(digit).to_digit(16).map(|value| value as u8);
     let byte = |pair: &[u8]| match *pair {
@@ -37,7 +37,6 @@ fn bytes_of(digits: &str) -> Option<Vec<u8>> {
     digits.as_bytes().chunks(2).map(byte).collect()
 }
 
-/// The input of a line, or what is wrong with it.
 fn entry_of(line: &str) -> Result<Entry, String> {
     let (name, digits) = line.split_once(' ').unwrap_or((line, ""));
     let bytes = bytes_of(digits).ok_or("it is no digest and pairs of hexadecimal digits")?;
@@ -48,17 +47,17 @@ fn entry_of(line: &str) -> Result<Entry, String> {
     Ok(Entry { name: digest, bytes })
 }
 
-/// All inputs of a corpus, by name.
+/// Loads all inputs of a corpus, by name.
 ///
 /// # Errors
-/// A sentence that says which file cannot be read, or which of its lines is wrong and why, and what to do.
+/// Names the file that cannot be read, or its wrong line, with the reason and the remedy.
 pub fn load(file: &Path) -> Result<Vec<Entry>, String> {
     let shown = file.display();
     let text = fs::read(file).map_err(|error| {
         format!("the corpus {shown} cannot be read: {error}. Restore it with git, or begin it with `fuzz keep`")
     })?;
     let mut entries: Vec<Entry> = Vec::new();
-    // What is no UTF-8 is no digit either: its line is named.
+    // Invalid UTF-8 is no digit either, so its line is named.
     for (line, number) in String::from_utf8_lossy(&text).lines().zip(1..) {
         let entry = entry_of(line).map_err(|why| {
             format!(
@@ -77,10 +76,11 @@ pub fn load(file: &Path) -> Result<Vec<Entry>, String> {
     Ok(entries)
 }
 
-/// Puts inputs into a corpus, which is made if it is not there; how many were new. Without any the file is not written.
+/// Adds inputs to a corpus, creating it if necessary; returns the number of new ones. Without any
+/// the file is not written.
 ///
 /// # Errors
-/// A sentence that says what to do, if what is there is damaged or the file cannot be written.
+/// Explains the remedy if the corpus is damaged or cannot be written.
 pub fn keep(file: &Path, inputs: impl IntoIterator<Item = Vec<u8>>) -> Result<usize, String> {
     let there = if file.exists() { load(file)? } else { Vec::new() };
     let count = there.len();
@@ -103,7 +103,6 @@ mod tests {
     use std::time::UNIX_EPOCH;
     use tempfile::TempDir;
 
-    /// A corpus of three inputs, one of them empty, in a folder that is made for it.
     fn corpus() -> (TempDir, PathBuf) {
         let folder = tempfile::tempdir().expect("there is a temporary folder");
         let file = folder.path().join("corpus/target.hex");
@@ -116,7 +115,6 @@ mod tests {
         fs::read_to_string(file).expect("it is text")
     }
 
-    /// What `load` says of a file in which all stands as it is in `text`.
     #[track_caller]
     fn refusal(file: &Path, text: impl AsRef<[u8]>) -> String {
         fs::write(file, text).expect("it can be written");

@@ -1,4 +1,4 @@
-//! What reads bytes that come from outside: none of it panics, and what it takes it writes and reads the same.
+//! Decoders of untrusted bytes: none panics, and what they accept survives encoding and decoding.
 
 use super::script::Script;
 use ethbcast_collectives::census::{Answer, Question};
@@ -12,10 +12,10 @@ use ethbcast_transport::wire::{
     Ack, EtherType, Flags, Frame, Header, Identity, Kind, OVERHEAD_BYTES, Rank, StreamId, parse,
 };
 
-/// The longest payload of a frame here, in bytes.
 const MOST_PAYLOAD_BYTES: usize = 1468;
 
-/// A frame as it is; and, so that it gets past the checksum, one that says what the bytes say.
+/// Decodes the bytes as a frame; and, to get past the checksum, encodes a frame with values drawn
+/// from them.
 pub(super) fn frame(bytes: &[u8]) {
     parse(bytes).iter().for_each(look_at);
     let mut script = Script::new(bytes);
@@ -41,7 +41,7 @@ pub(super) fn frame(bytes: &[u8]) {
 fn look_at(frame: &Frame<'_>) {
     let _message = Message::decode(frame.header.kind, frame.payload);
     let Some(ack) = Ack::parse(frame) else { return };
-    // Where numbers end the bitmap names more than there can be; no such cursor is believed.
+    // Near the largest numbers the bitmap names positions beyond them; such cursors are rejected.
     if ack.cursor.checked_add(1 + 8 * ack.bitmap.len() as u64).is_some() {
         let (covered, beyond) = (ack.covered(), ack.arrived_beyond());
         assert!(ack.cursor <= covered, "{ack:?} speaks of {covered}");
@@ -51,14 +51,13 @@ fn look_at(frame: &Frame<'_>) {
     assert!(ack.body.below <= ack.cursor && ack.body.consumed <= ack.cursor && ack.cursor <= ack.body.limit);
 }
 
-/// A control message: its kind, then its body.
 pub(super) fn control(bytes: &[u8]) {
     let Some((&kind, body)) = bytes.split_first() else { return };
     if let Some(question) = Question::decode(body) {
         assert_eq!(Question::decode(&question.encode()), Some(question));
     }
     if let Some(answer) = Answer::decode(body) {
-        // Long names are cut when they are sent, once.
+        // Long names are cut once, when they are sent.
         let sent = Answer::decode(&answer.encode()).expect("what was an answer is one");
         assert_eq!(Answer::decode(&sent.encode()), Some(sent));
     }
@@ -67,7 +66,6 @@ pub(super) fn control(bytes: &[u8]) {
     assert_eq!((again, Message::decode(again, &body)), (Kind(kind), Some(message)));
 }
 
-/// A view.
 pub(super) fn view(bytes: &[u8]) {
     let Some(view) = View::decode(bytes) else { return };
     let encoded = view.encode();
@@ -82,7 +80,7 @@ fn text(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes).ok()
 }
 
-/// A topology file; what it says can be written, read again and planned on.
+/// A parsed topology file can be written, read again and planned on.
 pub(super) fn topology(bytes: &[u8]) {
     let Some(Ok(topology)) = text(bytes).map(|text| Topology::parse(text, "fuzz")) else { return };
     let again = Topology::parse(&topology.to_toml(), "again").expect("what was a topology is one");
@@ -95,7 +93,7 @@ pub(super) fn topology(bytes: &[u8]) {
     }
 }
 
-/// What Slurm, LLDP and people say of a network, told apart by the first byte.
+/// Output of Slurm, LLDP, or a text by hand, selected by the first byte.
 pub(super) fn network(bytes: &[u8]) {
     let Some((&kind, rest)) = bytes.split_first() else { return };
     let Some(text) = text(rest) else { return };
@@ -124,7 +122,7 @@ pub(super) fn network(bytes: &[u8]) {
     }
 }
 
-/// A saved plan; what it says can be written and read again.
+/// A parsed saved plan can be written and read again.
 pub(super) fn plan(bytes: &[u8]) {
     let Some(Ok(plan)) = text(bytes).map(|text| SavedPlan::parse(text, "fuzz")) else { return };
     let again = SavedPlan::parse(&plan.to_toml(), "again").expect("what was a plan is one");
@@ -133,14 +131,15 @@ pub(super) fn plan(bytes: &[u8]) {
     let _plan = plan.for_members(&names, plan.epoch());
 }
 
-/// What a network costs, as measured; any size can be asked for.
+/// Parsed calibrations give a cost for every size.
 pub(super) fn calibration(bytes: &[u8]) {
     let Some(Ok(calibration)) = text(bytes).map(|text| Calibration::parse(text, "fuzz")) else { return };
     let again = Calibration::parse(&calibration.to_toml(), "again").expect("what was a calibration is one");
     assert_eq!(again, calibration);
     for size in [0, 1, 1468, 1 << 20, u64::MAX] {
         let (gap, latency) = (calibration.gap_ns(size), calibration.latency_ns(size));
-        // Behind a token bucket half a round trip is less than a frame's gap, and the latency below zero.
+        // Behind a token bucket half a round trip is less than a frame's gap, and the latency is
+        // negative.
         assert!(gap >= 0.0 && gap.is_finite() && latency.is_finite(), "{size} bytes: gap {gap}, latency {latency}");
     }
 }

@@ -1,4 +1,5 @@
-//! Whole machines: an input decides what they are told, what gets lost, how time passes and what their disks do.
+//! Whole machines: an input decides which frames arrive, which are lost, how time passes and how
+//! their disks behave.
 
 use super::script::Script;
 use super::world::{Host, World};
@@ -14,11 +15,10 @@ use std::time::Duration;
 /// Kinds of a session's frames, and of a probe's.
 const SESSION_KINDS: [u8; 20] = [1, 2, 3, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 99];
 const ROUND: Duration = Duration::from_millis(2);
-/// Turns of an input at most: what is longer says no more.
+/// Maximum number of turns of an input: longer ones find nothing new.
 const MOST_TURNS: usize = 200;
 const RECEIVERS: usize = 2;
 
-/// What a disk does from now on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Mood {
     #[default]
@@ -27,7 +27,6 @@ enum Mood {
     Fails,
 }
 
-/// A source, or a disk, with moods.
 #[derive(Debug)]
 pub(super) struct Bytes {
     content: Content<Vec<u8>>,
@@ -56,7 +55,6 @@ impl Source for Bytes {
     }
 }
 
-/// A disk with moods, and what it has made visible.
 #[derive(Debug, Default)]
 pub(super) struct Disk {
     collected: Collected,
@@ -107,7 +105,8 @@ fn macs(hosts: usize) -> Vec<MacAddr> {
     (0..hosts).map(host_mac).collect()
 }
 
-/// A session of a root and two receivers, in whatever phase: with a Root, and Receivers that relay or not.
+/// A session of a root and two receivers, in any phase: with a Root, and Receivers with or without
+/// children.
 pub(super) fn session(bytes: &[u8]) {
     let mut script = Script::new(bytes);
     let via = script.one_of(&[Via::Chain, Via::Cast, Via::Flat, Via::ScatterAllgather]);
@@ -120,7 +119,7 @@ pub(super) fn session(bytes: &[u8]) {
     let hosts = hosts_of(&case, 1, source, |_| Disk::default());
     let macs = macs(hosts.len());
     let mut world = World::new(hosts, macs);
-    // A phase of an honest session, to begin with: what is far from the beginning is not reached by chance.
+    // An honest session comes first, up to some phase: later phases are not reached by chance.
     for _ in 0..script.u8() {
         world.round(ROUND, 0);
     }
@@ -144,12 +143,10 @@ pub(super) fn session(bytes: &[u8]) {
     }
 }
 
-/// From 10 µs to 5 s.
 fn passes(script: &mut Script<'_>) -> Duration {
     Duration::from_micros(10) * (1 << script.below(20))
 }
 
-/// Somebody's disk, or the source, changes its mood; or its user has had enough.
 fn disk(world: &mut World<Session>, script: &mut Script<'_>) {
     let (host, mood, now) = (script.below(1 + RECEIVERS), script.below(4), world.now());
     let moods = [Mood::Works, Mood::Stands, Mood::Fails];
@@ -174,7 +171,6 @@ impl Host for Process {
 /// Kinds of a group's frames: of streams, messages and the group itself.
 const GROUP_KINDS: [u8; 14] = [1, 2, 3, 32, 33, 34, 35, 36, 40, 41, 42, 26, 27, 99];
 
-/// A group of two or three, in the middle of a program.
 pub(super) fn group(bytes: &[u8]) {
     let mut script = Script::new(bytes);
     let ranks = 2 + script.u8() as u16 % 2;

@@ -1,7 +1,8 @@
-//! Fuzzing: bytes from outside, and what takes them. A target panics if anything is wrong.
+//! Fuzzing of decoders and machines that take untrusted bytes. A target panics if anything is
+//! wrong.
 //!
-//! `tests/fuzz` runs the targets under libFuzzer for as long as one likes; `tests/tests/simulation/fuzz.rs` runs the
-//! corpus that is kept in `tests/corpus`, and some seconds of mutations of it, on any compiler.
+//! `tests/fuzz` runs the targets under libFuzzer. `tests/tests/simulation/fuzz.rs` runs the corpus
+//! kept in `tests/corpus`, and some seconds of mutations of it, on any compiler.
 
 mod corpus;
 mod decoders;
@@ -14,25 +15,25 @@ pub use corpus::{Entry, keep, load};
 pub use mutation::Mutator;
 use std::path::{Path, PathBuf};
 
-/// What bytes are given to.
+/// A fuzz target.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// Its name: that of the program in `tests/fuzz` and of the file of its corpus.
+    /// Name of its program in `tests/fuzz` and of its corpus file.
     pub name: &'static str,
-    /// Takes an input.
+    /// Runs the target on an input.
     pub run: fn(&[u8]),
     /// Whether its inputs are text.
     pub is_text: bool,
 }
 
 impl Target {
-    /// The file of its corpus.
+    /// Returns the path of its corpus file.
     pub fn corpus(&self) -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(self.name).with_extension("hex")
     }
 }
 
-/// All targets: those that decode, and whole machines.
+/// All targets: decoders, and whole machines.
 pub const TARGETS: [Target; 9] = [
     Target { name: "frame", run: decoders::frame, is_text: false },
     Target { name: "control", run: decoders::control, is_text: false },
@@ -45,10 +46,10 @@ pub const TARGETS: [Target; 9] = [
     Target { name: "group", run: machines::group, is_text: false },
 ];
 
-/// Gives `bytes` to the target of this name.
+/// Runs the target of this name on `bytes`.
 ///
 /// # Panics
-/// If there is no such target, or something is wrong.
+/// Panics if there is no such target, or if it finds an error.
 pub fn run(name: &str, bytes: &[u8]) {
     let target = TARGETS.iter().find(|target| target.name == name);
     (target.expect("a program of tests/fuzz has the name of a target").run)(bytes);

@@ -1,15 +1,13 @@
-//! Inputs made of others by chance, where no fuzzer is at hand.
+//! Random mutations of inputs, for use without a fuzzer.
 
 use super::Entry;
 use ethbcast_transport::sim::Random;
 
-/// No input is longer, in bytes.
 const MOST_BYTES: usize = 4096;
 
-/// Values at which arithmetic breaks.
 const EDGES: [u64; 8] = [0, 1, 0x7F, 0xFF, 0xFFFF, 0x7FFF_FFFF, 0xFFFF_FFFF, u64::MAX];
 
-/// Makes inputs of those of a corpus.
+/// Mutates the inputs of a corpus.
 #[derive(Debug)]
 pub struct Mutator<'a> {
     corpus: &'a [Entry],
@@ -17,7 +15,7 @@ pub struct Mutator<'a> {
 }
 
 impl Mutator<'_> {
-    /// `seed` decides all that it makes.
+    /// Creates a mutator whose results depend on `seed` only.
     pub fn new(corpus: &[Entry], seed: u64) -> Mutator<'_> {
         Mutator { corpus, random: Random::new(seed) }
     }
@@ -31,7 +29,7 @@ impl Mutator<'_> {
         self.corpus.get(at).map_or(&[], |entry| &entry.bytes)
     }
 
-    /// The next input.
+    /// Returns the next input.
     pub fn next_input(&mut self) -> Vec<u8> {
         let mut bytes = self.one_of_all().to_vec();
         for _ in 0..1 + self.below(6) {

@@ -1,6 +1,5 @@
-//! Bytes read as decisions: when they have run out, every further decision is zero.
+//! Bytes read as decisions. When they have run out, every further decision is zero.
 
-/// The rest of an input.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Script<'a> {
     rest: &'a [u8],
@@ -15,7 +14,6 @@ impl<'a> Script<'a> {
         self.rest.is_empty()
     }
 
-    /// As many bytes as there are, at most `most`.
     pub(super) fn bytes(&mut self, most: usize) -> &'a [u8] {
         let (taken, rest) = self.rest.split_at(most.min(self.rest.len()));
         self.rest = rest;
@@ -34,17 +32,14 @@ impl<'a> Script<'a> {
         self.bytes(8).iter().fold(0, |number, &byte| number << 8 | u64::from(byte))
     }
 
-    /// A number below `bound`, which is 256 at most.
     pub(super) fn below(&mut self, bound: usize) -> usize {
         usize::from(self.u8()) % bound
     }
 
-    /// One of `all`.
     pub(super) fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
         all[self.below(all.len())]
     }
 
-    /// A number near `base`, or one that is far from every other.
     pub(super) fn near(&mut self, base: u64) -> u64 {
         const FAR: [u64; 6] = [0, 1 << 30, 1 << 32, 1 << 40, u64::MAX - 1, u64::MAX];
         match self.u8() {

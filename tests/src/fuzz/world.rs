@@ -1,4 +1,4 @@
-//! A few hosts without a simulator: frames go from hand to hand, and an input decides what becomes of them.
+//! A few hosts without a simulator: frames are delivered directly, and an input decides their fate.
 
 use super::script::Script;
 use crate::sealing::make_checksum_fit;
@@ -7,30 +7,21 @@ use ethbcast_transport::{Instant, MacAddr, Machine};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// A host of one of these worlds.
 pub(super) trait Host: Machine {
-    /// The application's turn.
     fn turn(&mut self, now: Instant);
 
-    /// What is wrong with it, if anything.
     fn wrong(&self) -> Option<String>;
 }
 
-/// A host that has more to send at one moment sends without end.
 const MOST_FRAMES: usize = 5000;
-/// A timer that has fallen due so often at one moment always is.
 const MOST_TIMEOUTS: usize = 1000;
-/// Frames that are kept to be told again.
 const MOST_HEARD: usize = 24;
 
-/// All hosts, and what is between them.
 pub(super) struct World<H> {
     hosts: Vec<H>,
     macs: Vec<MacAddr>,
     now: Instant,
-    /// Frames under way, and to whom.
     under_way: VecDeque<(usize, Vec<u8>)>,
-    /// Some that have come by.
     heard: VecDeque<Vec<u8>>,
 }
 
@@ -51,7 +42,8 @@ impl<H: Host> World<H> {
         self.now
     }
 
-    /// So much time passes, and everybody sends what it has to. Of eight frames those are lost whose bit is set.
+    /// Lets `passes` elapse, then all hosts send. Of each eight frames those whose bit is set in
+    /// `lost` are lost.
     pub(super) fn round(&mut self, passes: Duration, lost: u8) {
         self.now += passes;
         for host in 0..self.hosts.len() {
@@ -100,13 +92,11 @@ impl<H: Host> World<H> {
         self.heard.push_back(frame.to_vec());
     }
 
-    /// A frame comes to a host, whoever has sent it.
     pub(super) fn tell(&mut self, to: usize, frame: &[u8]) {
         self.hosts[to].handle_frame(self.now, frame);
         self.hosts[to].turn(self.now);
     }
 
-    /// Tells a host something in the name of another.
     pub(super) fn tell_forged(&mut self, script: &mut Script<'_>, session: u32, kinds: &[u8]) {
         let (to, from) = (script.below(self.hosts.len()), script.below(self.hosts.len()));
         let (stream, rank) = (StreamId(script.one_of(&[0, 1, 2, 3, 0x4001])), Rank(script.below(4) as u16));
@@ -122,7 +112,6 @@ impl<H: Host> World<H> {
         self.tell(to, &frame[..length]);
     }
 
-    /// Tells a host again what has come by, with some bytes changed.
     pub(super) fn tell_again(&mut self, script: &mut Script<'_>) {
         let (to, which) = (script.below(self.hosts.len()), script.below(MOST_HEARD));
         let Some(mut frame) = self.heard.get(which).cloned() else { return };

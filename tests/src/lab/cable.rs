@@ -1,42 +1,42 @@
-//! Which frames a cable loses, by name.
+//! Selection of the frames that a cable loses, by name.
 
 use ethbcast_collectives::session::kind;
 use ethbcast_lab::{Lab, LabError, LinkFault};
 use ethbcast_transport::wire::Kind;
 
-/// Where a frame says its kind: behind the Ethernet header, the magic and the version.
+/// Position of the kind in a frame: behind the Ethernet header, the magic and the version.
 pub const KIND_BYTE: usize = 17;
 
-/// Which way frames go, seen from the host in trouble.
+/// Direction of frames, seen from the affected host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// They arrive there.
+    /// Incoming frames.
     To,
-    /// They leave it.
+    /// Outgoing frames.
     From,
-    /// Both.
+    /// Both directions.
     Both,
 }
 
-/// Which frames.
+/// Set of frames.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Which {
-    /// All of them.
+    /// All frames.
     All,
-    /// Those of one kind.
+    /// Frames of one kind.
     Kind(Kind),
-    /// Those to one host's address.
+    /// Frames to a host's address.
     Unicast,
-    /// Those to the group's address.
+    /// Frames to the group's address.
     Multicast,
-    /// Those with more than so many bytes behind their Ethernet header.
+    /// Frames with more than this number of bytes behind their Ethernet header.
     Large(u32),
-    /// Those from or to this host.
+    /// Frames from or to this host.
     Peer(&'static str),
 }
 
 impl Which {
-    /// Its name in a cell's.
+    /// Returns its part of a cell's name.
     pub fn name(self) -> String {
         match self {
             Which::All => "all".into(),
@@ -66,10 +66,10 @@ fn name_of(of: Kind) -> &'static str {
     }
 }
 
-/// The faults of a cable that make these frames get lost.
+/// Returns the cable's faults that lose these frames.
 ///
 /// # Errors
-/// If the peer's address is not to be had.
+/// Fails if the peer's address cannot be determined.
 pub fn faults(lab: &Lab, which: Which, way: Way, fraction: f64) -> Result<Vec<LinkFault>, LabError> {
     let both = [(Way::To, LinkFault::arriving()), (Way::From, LinkFault::leaving())];
     let wanted = both.into_iter().filter(|(of, _)| way == Way::Both || way == *of);

@@ -1,4 +1,4 @@
-//! Disks that are too small, or lose what was written to them.
+//! Disks that are too small, or lose written data.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,21 +9,21 @@ use anyhow::{Context, bail};
 
 use super::{LIMIT, Run};
 
-/// How long a process that is started at the wrong moment may hold a copy of a mount.
+/// Time for which a process that starts at the wrong moment may hold a copy of a mount.
 const UNDO_LIMIT: Duration = Duration::from_secs(5);
 
-/// A directory in which disks come and go although programs run that have copies of all mounts (`ip netns exec` gives
-/// them one): what is unmounted here is unmounted there too.
+/// A directory for mounts that come and go while programs with their own mount namespace run (`ip
+/// netns exec` gives them one): unmounting here unmounts there, too.
 #[derive(Debug)]
 pub struct SharedDirectory {
     at: PathBuf,
 }
 
 impl SharedDirectory {
-    /// Makes it one.
+    /// Makes `at` such a directory.
     ///
     /// # Errors
-    /// What `mount` says.
+    /// The error of `mount`.
     pub fn make(at: &Path) -> anyhow::Result<Self> {
         run("mount", &["--bind", text(at)?, text(at)?])?;
         let shared = Self { at: at.to_owned() };
@@ -38,7 +38,7 @@ impl Drop for SharedDirectory {
     }
 }
 
-/// A file system in memory of so many bytes; unmounted when this is dropped.
+/// A file system in memory of limited size, unmounted on drop.
 #[derive(Debug)]
 pub struct SmallDisk {
     at: PathBuf,
@@ -48,29 +48,29 @@ impl SmallDisk {
     /// Mounts it over an empty directory.
     ///
     /// # Errors
-    /// What `mount` says.
+    /// The error of `mount`.
     pub fn mount(at: &Path, bytes: u64) -> anyhow::Result<Self> {
         run("mount", &["-t", "tmpfs", "-o", &format!("size={bytes}"), "ethbcast-tests", text(at)?])?;
         Ok(Self { at: at.to_owned() })
     }
 
-    /// Gives it so many bytes in all.
+    /// Sets its total size in bytes.
     ///
     /// # Errors
-    /// What `mount` says.
+    /// The error of `mount`.
     pub fn resize(&self, bytes: u64) -> anyhow::Result<()> {
         run("mount", &["-o", &format!("remount,size={bytes}"), text(&self.at)?]).map(drop)
     }
 
-    /// Takes all the room that is left.
+    /// Fills the remaining space.
     ///
     /// # Errors
-    /// If no file can be made.
+    /// Fails if no file can be made.
     pub fn fill(&self) -> anyhow::Result<()> {
         use std::io::Write;
         let mut file = fs::File::create(self.at.join("of-somebody-else"))?;
         while file.write_all(&[1; 1 << 16]).is_ok() {}
-        // The last page may take less than a piece.
+        // The last page may hold less than a block.
         while file.write_all(&[1; 1 << 12]).is_ok() {}
         Ok(())
     }
@@ -82,35 +82,35 @@ impl Drop for SmallDisk {
     }
 }
 
-/// A block device in a file; there no more when this has been dropped.
+/// A block device in a file, detached on drop.
 #[derive(Debug)]
 pub struct LoopDevice {
     path: String,
 }
 
 impl LoopDevice {
-    /// Makes one of a file or of another device.
+    /// Attaches a file or another device.
     ///
     /// # Errors
-    /// What `losetup` says.
+    /// The error of `losetup`.
     pub fn attach(image: &Path) -> anyhow::Result<Self> {
         LoopDevice::with(image, &[])
     }
 
-    /// The same, with options of `losetup`.
+    /// Attaches a file with options of `losetup`.
     ///
     /// # Errors
-    /// What `losetup` says.
+    /// The error of `losetup`.
     pub fn with(image: &Path, options: &[&str]) -> anyhow::Result<Self> {
         Ok(Self { path: run("losetup", &[&["--find", "--show"], options, &[text(image)?]].concat())? })
     }
 
-    /// `/dev/loop…`.
+    /// Returns `/dev/loop…`.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// Where the kernel tells of it.
+    /// Returns its directory in `/sys/block`.
     pub fn told(&self) -> PathBuf {
         Path::new("/sys/block").join(Path::new(&self.path).file_name().unwrap_or_default())
     }
@@ -121,14 +121,15 @@ impl Drop for LoopDevice {
         let backing = || fs::read_to_string(self.told().join("loop/backing_file")).ok();
         let before = backing();
         undo("losetup", &["--detach", &self.path]);
-        // The kernel puts it off as long as anybody has it open, as whoever looks for a free device has for a moment.
+        // The kernel delays the detachment while any process has the device open, as one that
+        // searches for a free device does for a moment.
         let gone = super::within(UNDO_LIMIT, || (backing().is_none() || backing() != before).then_some(()));
         assert!(thread::panicking() || gone.is_some(), "{} is still there", self.path);
     }
 }
 
-/// ext4 on a loop device over a sparse file, in a file system that is too small for it until it is made larger: what
-/// is written is lost when the kernel writes it back, and a sync says so.
+/// ext4 on a loop device over a sparse file, in a file system too small for it until it is
+/// enlarged: written data is lost when the kernel writes it back, and a sync reports that.
 #[derive(Debug)]
 pub struct ThinDisk {
     mount: PathBuf,
@@ -139,19 +140,20 @@ pub struct ThinDisk {
 }
 
 impl ThinDisk {
-    /// Has room for about `room_mib` of the 96 MiB that it claims to have; both directories are empty, and in a
-    /// [`SharedDirectory`] if anybody else starts programs meanwhile.
+    /// Makes a disk with room for about `room_mib` of the 96 MiB that it claims to have. Both
+    /// directories are empty, and lie in a [`SharedDirectory`] if other programs may start
+    /// meanwhile.
     ///
     /// # Errors
-    /// What `mount`, `losetup` or `mkfs.ext4` says.
+    /// The error of `mount`, `losetup` or `mkfs.ext4`.
     pub fn make(store: &Path, mount: &Path, room_mib: u64) -> anyhow::Result<Self> {
         let image = store.join("image");
         let store = SmallDisk::mount(store, room_mib << 20)?;
         fs::File::create(&image).and_then(|file| file.set_len(96 << 20)).context("a sparse file")?;
         let device = LoopDevice::attach(&image)?;
         let mut disk = Self { mount: mount.to_owned(), is_mounted: false, device, store };
-        // Without a journal nothing but the lost blocks fails, as on a thin pool that queues writes of metadata; with
-        // few inodes these take little of the room.
+        // Without a journal only the lost blocks fail, as on a thin pool that queues writes of
+        // metadata; a few inodes take little of the room.
         let few = ["-q", "-O", "^has_journal", "-N", "64", "-E", "lazy_itable_init=0"];
         run("mkfs.ext4", &[&few[..], &[disk.device.path()]].concat())?;
         run("mount", &[disk.device.path(), text(&disk.mount)?])?;
@@ -159,28 +161,28 @@ impl ThinDisk {
         Ok(disk)
     }
 
-    /// Where it is mounted.
+    /// Returns its mount point.
     pub fn mount(&self) -> &Path {
         &self.mount
     }
 
-    /// Writes back what is cached; whether blocks were lost that no call before was told of.
+    /// Writes back cached blocks; returns whether some were lost that no earlier call reported.
     pub fn has_lost_blocks(&self) -> bool {
         fs::File::open(&self.mount).is_ok_and(|mount| nix::unistd::syncfs(mount).is_err())
     }
 
-    /// Gives the store all the room it wants.
+    /// Enlarges the store to the full size.
     ///
     /// # Errors
-    /// What `mount` says.
+    /// The error of `mount`.
     pub fn grow(&self) -> anyhow::Result<()> {
         self.store.resize(200 << 20)
     }
 
-    /// Forgets what is cached: from now on what is read is what the disk has.
+    /// Drops the cache: from now on reads return the disk's own data.
     ///
     /// # Errors
-    /// What `umount` or `mount` says.
+    /// The error of `umount` or `mount`.
     pub fn reread(&self) -> anyhow::Result<()> {
         run("umount", &[text(&self.mount)?])?;
         run("mount", &[self.device.path(), text(&self.mount)?]).map(drop)
@@ -195,7 +197,6 @@ impl Drop for ThinDisk {
     }
 }
 
-/// Runs a program that must succeed; what it prints, without the white space around it.
 fn run(program: &str, arguments: &[&str]) -> anyhow::Result<String> {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null());
@@ -214,7 +215,7 @@ fn text(path: &Path) -> anyhow::Result<&str> {
     path.to_str().context("a path with a UTF-8 name")
 }
 
-/// Undoes a mount. A process that somebody starts at this moment has a copy of the mounts for a while.
+/// Undoes a mount. A process that starts at this moment has a copy of the mounts for a while.
 fn undo(program: &str, arguments: &[&str]) {
     let undone = super::within(UNDO_LIMIT, || run(program, arguments).is_ok().then_some(()));
     assert!(thread::panicking() || undone.is_some(), "{program} {arguments:?}");

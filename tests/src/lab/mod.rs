@@ -1,7 +1,8 @@
-//! Labs for tests: hosts with processes on them, files, and what a test must leave behind (nothing).
+//! Labs for tests: hosts with processes on them, files, and a check that a test leaves nothing
+//! behind.
 //!
-//! These tests need root, and fail without it: a test that skips itself says nothing. Files live in memory where there
-//! is such a place, because all hosts of a lab share one disk.
+//! These tests need root, and fail without it: a skipped test proves nothing. Files are kept in
+//! memory if possible, because all hosts of a lab share one disk.
 
 mod cable;
 mod disk;
@@ -33,17 +34,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 pub use tempfile::TempDir;
 
-/// How long a transfer may take before its processes are killed and the test fails, on a machine that has other work,
-/// too; also what receivers wait for a sender.
+/// Time limit of a transfer, on a machine that has other work: its processes are then killed and
+/// the test fails. Receivers wait for a sender as long.
 pub const LIMIT: Duration = Duration::from_secs(120);
-/// How long a compiler may take on a machine that has other work, too.
+/// Time limit of a compiler on a machine that has other work.
 pub const COMPILE_LIMIT: Duration = Duration::from_secs(600);
-/// How often a process, a file or a text is looked at while it is waited for.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// Bytes of payload in a full frame at MTU 1500.
 pub const PAYLOAD_BYTES: usize = 1468;
 
-/// Fails a test that is not run as root, in one sentence.
+/// Panics with one sentence if the test is not run as root.
 pub fn require_root() {
     assert!(
         Uid::effective().is_root(),
@@ -52,14 +52,15 @@ pub fn require_root() {
     );
 }
 
-/// `bytes` bytes that differ everywhere, so that a frame in the wrong place shows; another `seed`, other bytes.
+/// Returns `bytes` bytes that differ everywhere, so that a misplaced frame shows; each `seed` gives
+/// other bytes.
 pub fn content(seed: u64, bytes: usize) -> Vec<u8> {
     let mut content = vec![0; bytes];
     Hasher::new().update(&seed.to_be_bytes()).finalize_xof().fill(&mut content);
     content
 }
 
-/// A directory that is gone when it is dropped, in memory if there is a place for it, and open to every user.
+/// Creates a directory that is removed on drop, in memory if possible, and open to every user.
 pub fn scratch() -> TempDir {
     let memory = Path::new("/dev/shm");
     let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
@@ -69,7 +70,8 @@ pub fn scratch() -> TempDir {
     directory
 }
 
-/// Has `make` make a file, and puts it where it belongs whole: other tests may make, or run, the same one.
+/// Creates a file by `make` and moves it to `path` atomically: other tests may create or run the
+/// file, too.
 pub fn put_whole(path: &Path, make: impl FnOnce(&Path)) {
     let directory = directory_in(path.parent().expect("it lies in a directory"));
     let made = directory.path().join(path.file_name().expect("a file"));
@@ -77,12 +79,12 @@ pub fn put_whole(path: &Path, make: impl FnOnce(&Path)) {
     fs::rename(made, path).expect("beside it");
 }
 
-/// A directory in another that is gone when it is dropped, and that no other test has.
+/// Creates a directory in `parent` that is removed on drop and that no other test uses.
 pub fn directory_in(parent: &Path) -> TempDir {
     tempfile::tempdir_in(parent).unwrap_or_else(|error| panic!("{}: {error}", parent.display()))
 }
 
-/// Waits until `found` says something; `None` if it does not within `limit`.
+/// Polls `found` until it returns a value; `None` if it does not within `limit`.
 pub fn within<T>(limit: Duration, mut found: impl FnMut() -> Option<T>) -> Option<T> {
     let deadline = Instant::now() + limit;
     loop {
@@ -93,7 +95,7 @@ pub fn within<T>(limit: Duration, mut found: impl FnMut() -> Option<T>) -> Optio
     }
 }
 
-/// What is in a directory, hidden files included.
+/// Returns the names in a directory, hidden files included.
 pub fn names_in(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
     let mut names: Vec<_> =
@@ -102,14 +104,15 @@ pub fn names_in(directory: &Path) -> Vec<String> {
     names
 }
 
-/// What a user sees in a directory: all but what a receiver hides there, so that the next one goes on with it.
+/// Returns the names that a user sees in a directory: all but a receiver's hidden files for
+/// resuming.
 pub fn shown_in(directory: &Path) -> Vec<String> {
     let mut names = names_in(directory);
     names.retain(|name| !is_hidden(name));
     names
 }
 
-/// Whether a name is that of something that a receiver hides.
+/// Whether a name is that of a receiver's hidden file.
 pub fn is_hidden(name: &str) -> bool {
     name.starts_with(".ethbcast-") && [".part", ".tree", ".journal"].iter().any(|suffix| name.ends_with(suffix))
 }

@@ -1,4 +1,4 @@
-//! A program on a host of the lab, with the moment of every line it says and of its end.
+//! A program on a host of the lab, with the moment of each line of its stderr and of its end.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -15,35 +15,35 @@ use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// How long a program's last words may take after its end. (Another process may hold its stderr.)
+/// Wait for a program's last output after its end. (Another process may hold its stderr.)
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// What becomes of a program's stdout.
+/// Treatment of a program's stdout.
 #[derive(Clone, Debug)]
 pub enum Stdout {
-    /// It is kept.
+    /// Kept in memory.
     Kept,
-    /// It is written to this file, so many bytes per second, and no more after so many.
+    /// Written to a file, at a limited rate and up to a limit.
     Read {
         /// The file.
         into: PathBuf,
-        /// How fast; without it, as fast as it comes.
+        /// Rate limit in bytes per second; none if `None`.
         bytes_per_second: Option<u64>,
-        /// How much; without it, all.
+        /// Number of bytes after which reading stops; never if `None`.
         at_most_bytes: Option<u64>,
     },
 }
 
-/// A line on stderr.
+/// A line of stderr.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// When it was said.
+    /// Moment at which it was read.
     pub at: Instant,
     /// The line.
     pub text: String,
 }
 
-/// A process; killed when this is dropped.
+/// A process, killed on drop.
 pub struct Process {
     child: Child,
     ended: Option<(Instant, i32)>,
@@ -56,7 +56,7 @@ impl Process {
     /// Starts it.
     ///
     /// # Errors
-    /// If the system cannot.
+    /// The error of the system.
     pub fn start(mut command: Command, stdout: Stdout) -> anyhow::Result<Self> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().context("starting a program")?;
@@ -76,7 +76,7 @@ impl Process {
         Ok(Self { child, ended: None, lines, stdout: kept, stopped: false })
     }
 
-    /// Its process id.
+    /// Returns its process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -84,7 +84,7 @@ impl Process {
     /// Sends a signal, unless it has ended.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub fn signal(&mut self, signal: Signal) -> anyhow::Result<()> {
         if self.ended()?.is_none() {
             kill(Pid::from_raw(i32::try_from(self.id())?), signal)?;
@@ -98,10 +98,11 @@ impl Process {
         self.stopped
     }
 
-    /// When and with which code it has ended (128 and the signal that killed it), if it has.
+    /// Returns the moment of its end and its exit code, or 128 and the signal that killed it;
+    /// `None` if it still runs.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub fn ended(&mut self) -> anyhow::Result<Option<(Instant, i32)>> {
         if self.ended.is_none()
             && let Some(status) = self.child.try_wait()?
@@ -112,7 +113,7 @@ impl Process {
         Ok(self.ended)
     }
 
-    /// Waits for what a process that has ended may have said last.
+    /// Waits for the last output of a process that has ended.
     pub fn hear_out(&self) {
         let deadline = Instant::now() + LAST_WORDS;
         while Arc::strong_count(&self.lines) + Arc::strong_count(&self.stdout) > 2 && Instant::now() < deadline {
@@ -120,12 +121,12 @@ impl Process {
         }
     }
 
-    /// What it has said on stderr so far.
+    /// Returns its lines on stderr so far.
     pub fn lines(&self) -> Vec<Line> {
         held(&self.lines).clone()
     }
 
-    /// What it has printed and was kept.
+    /// Returns its stdout, if kept.
     pub fn stdout(&self) -> String {
         String::from_utf8_lossy(&held(&self.stdout)).into_owned()
     }
@@ -133,16 +134,16 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Both fail only for one that has ended and been waited for.
+        // Both fail only for a process that has ended and been waited for.
         drop(self.child.kill());
         drop(self.child.wait());
     }
 }
 
-/// The ids of all processes in a host's namespace.
+/// Returns the ids of all processes in a host's namespace.
 ///
 /// # Errors
-/// If `ip` cannot say.
+/// Fails if `ip` does.
 pub fn processes_on(lab: &Lab, host: &str) -> anyhow::Result<Vec<Pid>> {
     let mut command = Command::new("ip");
     command.args(["netns", "pids", &lab.namespace(host)?]);
@@ -150,10 +151,10 @@ pub fn processes_on(lab: &Lab, host: &str) -> anyhow::Result<Vec<Pid>> {
     ids.split_whitespace().map(|id| Ok(Pid::from_raw(id.parse()?))).collect()
 }
 
-/// Ends every process in a host's namespace at once, as a power failure does.
+/// Kills every process in a host's namespace at once, as a power failure does.
 ///
 /// # Errors
-/// If they cannot be found, or not be ended.
+/// Fails if they cannot be listed or killed.
 pub fn power_off(lab: &Lab, host: &str) -> anyhow::Result<()> {
     for id in processes_on(lab, host)? {
         match kill(id, Signal::SIGKILL) {
@@ -169,8 +170,8 @@ fn held<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reads a program's stdout as its reader is told to. Who stops reading keeps the pipe open as long as somebody wants
-/// to know what the program has printed.
+/// Reads a program's stdout as configured. After the limit the pipe stays open while `kept` is
+/// shared.
 fn read(mut from: ChildStdout, how: &Stdout, kept: &Arc<Mutex<Vec<u8>>>) {
     let Stdout::Read { into, bytes_per_second, at_most_bytes } = how else {
         let mut all = Vec::new();

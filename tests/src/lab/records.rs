@@ -1,4 +1,4 @@
-//! Files to which a campaign adds every run as soon as it is over, for it may be cut off.
+//! Files to which a campaign adds every run at once, because it may be interrupted.
 
 use anyhow::Context;
 use serde_json::Value;
@@ -21,15 +21,15 @@ impl Records {
     /// Adds a run.
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// Fails if the file cannot be written.
     pub fn add(&self, run: impl Fn() -> Value) -> anyhow::Result<()> {
         self.json.iter().try_for_each(|path| Ok(writeln!(appended(path)?, "{}", run())?))
     }
 
-    /// Adds all that was said in a run that is not good, under these headings.
+    /// Adds the output of a failed run, under these headings.
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// Fails if the file cannot be written.
     pub fn complain(&self, headings: &[&str], said: &str) -> anyhow::Result<()> {
         let headings: String = headings.iter().map(|heading| format!("== {heading}\n")).collect();
         self.log.iter().try_for_each(|path| Ok(writeln!(appended(path)?, "{headings}{said}")?))

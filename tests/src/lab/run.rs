@@ -1,4 +1,4 @@
-//! One process: what it writes while it runs, and how it ends.
+//! One process, with its output and its end.
 
 use super::{LIMIT, within};
 use nix::sys::signal::{Signal, kill};
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// A process and what it has written so far; it is killed when this is dropped.
+/// A process and its output so far, killed on drop.
 pub struct Run {
     name: String,
     child: Child,
@@ -25,7 +25,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// Starts a command; `name` is what failures call it.
+    /// Starts a command; failures print `name`.
     pub fn start(name: &str, command: Command) -> Run {
         let mut run = Run::unread(name, command);
         let pipe = run.unread.take().expect("not read yet");
@@ -33,13 +33,13 @@ impl Run {
         run
     }
 
-    /// Runs a command with nothing on its stdin to its end, which must come within `limit`.
+    /// Runs a command without stdin to its end, which must come within `limit`.
     pub fn to_end(mut command: Command, limit: Duration) -> Ended {
         command.stdin(Stdio::null());
         Run::start(&format!("{command:?}"), command).end(limit)
     }
 
-    /// Starts a command whose stdout is a pipe that nobody reads: soon it is full.
+    /// Starts a command whose stdout is a pipe that is not read and soon full.
     pub fn unread(name: &str, mut command: Command) -> Run {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let program = command.get_program().to_string_lossy().into_owned();
@@ -52,7 +52,7 @@ impl Run {
         Run { name: name.to_owned(), child, unread, stdout: Arc::default(), stderr, readers, started: Instant::now() }
     }
 
-    /// Starts a command whose stdout is a pipe out of which so many bytes are read per second.
+    /// Starts a command whose stdout is a pipe that is read at `bytes_per_second`.
     pub fn read_slowly(name: &str, command: Command, bytes_per_second: u64) -> Run {
         let mut run = Run::unread(name, command);
         let pipe = run.unread.take().expect("not read yet");
@@ -60,19 +60,19 @@ impl Run {
         run
     }
 
-    /// A program on this machine itself, outside every lab, with nothing on its stdin.
+    /// Runs a program on this machine, outside every lab, without stdin.
     pub fn here(program: &str, arguments: &[&str]) -> Run {
         let mut command = Command::new(program);
         command.args(arguments).env_remove("RUST_LOG").stdin(Stdio::null());
         Run::start(&arguments.join(" "), command)
     }
 
-    /// What failures call it.
+    /// Returns its name in failures.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its process id: `ip netns exec` and the like become the program they run.
+    /// Returns its process id: `ip netns exec` and the like become the program they run.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -83,24 +83,26 @@ impl Run {
         kill(pid, signal).unwrap_or_else(|errno| panic!("{signal} to {}: {errno}", self.name));
     }
 
-    /// The bytes so far of the largest file below `directory` that it has open, whether that has a name or not.
+    /// Returns the size so far of the largest file below `directory` that it has open, whether the
+    /// file has a name or not.
     pub fn open_bytes(&self, directory: &Path) -> Option<u64> {
         self.open_files(directory).iter().filter_map(|link| fs::metadata(link).ok()).map(|file| file.len()).max()
     }
 
-    /// Ways to the files below `directory` that it has open, whether they have names or not.
+    /// Returns paths of the files below `directory` that it has open, whether they have names or
+    /// not.
     pub fn open_files(&self, directory: &Path) -> Vec<PathBuf> {
         let Ok(opened) = fs::read_dir(format!("/proc/{}/fd", self.pid())) else { return Vec::new() };
         let links = opened.flatten().map(|entry| entry.path());
         links.filter(|link| fs::read_link(link).is_ok_and(|file| file.starts_with(directory))).collect()
     }
 
-    /// What it has written to stderr so far.
+    /// Returns its stderr so far.
     pub fn stderr(&self) -> String {
         text(&self.stderr)
     }
 
-    /// What it has written to stdout so far, if that is read.
+    /// Returns its stdout so far, if that is read.
     pub fn stdout(&self) -> String {
         text(&self.stdout)
     }
@@ -111,7 +113,8 @@ impl Run {
         stdin.write_all(words.as_bytes()).unwrap_or_else(|error| panic!("to {}: {error}", self.name));
     }
 
-    /// Waits until a signal would not end it at once: until then it is about to start.
+    /// Waits until the process handles `signal`: until then it is still starting, and the signal
+    /// would kill it.
     pub fn wait_until_it_hears(&self, signal: Signal) {
         let bit = 1 << (signal as u64 - 1);
         let status = || fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap_or_default();
@@ -125,14 +128,14 @@ impl Run {
         self.wait_for_lines(1, part);
     }
 
-    /// Waits until so many lines of stderr contain `part`.
+    /// Waits until `count` lines of stderr contain `part`.
     pub fn wait_for_lines(&self, count: usize, part: &str) {
         let lines = || self.stderr().lines().filter(|line| line.contains(part)).count();
         let seen = within(LIMIT, || (lines() >= count).then_some(()));
         seen.unwrap_or_else(|| panic!("{} did not say {part:?} {count} times, but:\n{}", self.name, self.stderr()));
     }
 
-    /// The end of it; `None` if that does not come before the deadline.
+    /// Waits for its end; returns `None` if that does not come before the deadline.
     pub fn ended_by(&mut self, deadline: Instant) -> Option<ExitStatus> {
         within(deadline.saturating_duration_since(Instant::now()), || self.child.try_wait().expect("our child"))
     }
@@ -142,7 +145,7 @@ impl Run {
         let status = self.ended_by(Instant::now() + limit);
         let status = status.unwrap_or_else(|| panic!("{} did not end within {limit:?}:\n{}", self.name, self.stderr()));
         let took = self.started.elapsed();
-        // Whatever it has started and left behind may hold its pipes.
+        // A descendant that outlives it may hold its pipes.
         let is_read = || self.readers.iter().all(JoinHandle::is_finished).then_some(());
         within(LIMIT, is_read).unwrap_or_else(|| panic!("somebody else holds the pipes of {}", self.name));
         self.readers.drain(..).for_each(|reader| reader.join().expect("reading a pipe"));
@@ -153,13 +156,12 @@ impl Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        // Only fails for a process that has ended, which is what is wanted.
+        // Fails only for a process that has ended.
         drop(self.child.kill());
         drop(self.child.wait());
     }
 }
 
-/// A pipe that is not read faster than this.
 struct Paced<R> {
     pipe: R,
     bytes_per_second: u64,
@@ -177,7 +179,6 @@ impl<R: Read> Read for Paced<R> {
     }
 }
 
-/// Reads a pipe to its end on a thread, so that the process never waits for the test.
 fn collect(mut pipe: impl Read + Send + 'static, into: &Arc<Mutex<Vec<u8>>>) -> JoinHandle<()> {
     let into = Arc::clone(into);
     thread::spawn(move || {
@@ -188,7 +189,6 @@ fn collect(mut pipe: impl Read + Send + 'static, into: &Arc<Mutex<Vec<u8>>>) -> 
     })
 }
 
-/// A mask of signals as the kernel says it.
 fn hex(mask: &str) -> u64 {
     u64::from_str_radix(mask, 16).unwrap_or(0)
 }
@@ -202,28 +202,27 @@ fn text(bytes: &Mutex<Vec<u8>>) -> String {
 pub struct Ended {
     name: String,
     status: ExitStatus,
-    /// All it wrote to stdout.
+    /// Its stdout.
     pub stdout: Vec<u8>,
-    /// All it wrote to stderr.
+    /// Its stderr.
     pub stderr: String,
-    /// From its start to its end.
+    /// Time from its start to its end.
     pub took: Duration,
 }
 
 impl Ended {
-    /// Its exit code, or 128 and the number of the signal that killed it, as shells have it.
+    /// Returns its exit code, or 128 and the number of the signal that killed it, as shells do.
     pub fn code(&self) -> i32 {
         self.status.code().or(self.status.signal().map(|signal| 128 + signal)).expect("one or the other")
     }
 
-    /// Fails with all it said unless it ended with this code.
+    /// Panics with its output unless it ended with this code.
     #[track_caller]
     pub fn assert_code(&self, code: i32) {
         assert_eq!(self.code(), code, "exit code of {}, which said:\n{}{}", self.name, self.stdout_text(), self.stderr);
     }
 
-    /// Fails unless it ended with this code and every one of these parts is in what it said on stderr, in one line of
-    /// its own.
+    /// Panics unless it ended with this code, and each of `parts` is on a line of stderr.
     #[track_caller]
     pub fn assert_refusal(&self, code: i32, parts: &[&str]) {
         self.assert_code(code);
@@ -232,12 +231,12 @@ impl Ended {
         assert_eq!(self.stdout_text(), "", "stdout of {}: a refusal belongs on stderr", self.name);
     }
 
-    /// Its stdout as text.
+    /// Returns its stdout as text.
     pub fn stdout_text(&self) -> String {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }
 
-    /// The one JSON object that is all of its stdout.
+    /// Returns the one JSON object on its stdout.
     #[track_caller]
     pub fn json(&self) -> Value {
         let text = self.stdout_text();

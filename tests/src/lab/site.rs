@@ -1,4 +1,4 @@
-//! Where a test takes place: a lab, and a directory for files.
+//! The place of a test: a lab, and a directory for files.
 
 use super::{LIMIT, Run, names_in, processes_on, require_root, scratch, within};
 use ethbcast_lab::{Lab, LabConfig, LabGuard};
@@ -14,30 +14,29 @@ use std::thread;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// How long the child of a process that was killed may be there after it.
+/// Time for which the child of a killed process may outlive it.
 const LAST_WORDS: Duration = Duration::from_secs(5);
-/// How long a test may have to wait for its turn.
 const TURN_LIMIT: Duration = Duration::from_secs(3600);
 
-/// A lab of `hosts` hosts `n0…` on one switch: unshaped, MTU 1500, no loss.
+/// Configures a lab of `hosts` hosts `n0…` on one switch: unshaped, MTU 1500, no loss.
 pub fn one_switch(hosts: usize) -> LabConfig {
     LabConfig::new(Topology::single_switch((0..hosts).map(|host| format!("n{host}"))).expect("good names"))
 }
 
-/// A name for a lab that no other test of this or another process has.
+/// Returns a name for a lab that no other test of this or another process has.
 pub fn lab_name(story: &str) -> String {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     format!("t{}.{}.{story}", process_name(), COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// What no other process of this machine is called, also where each has process ids of its own.
+/// Returns a name that no other process of this machine has, also across PID namespaces.
 pub fn process_name() -> String {
     let namespace = fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino());
     format!("{:x}.{}", namespace & 0xffff_ffff, std::process::id())
 }
 
-/// A lab and a place for files. When it ends, also in a panic, the lab is taken down; a test that has succeeded so far
-/// fails if a process is still there then, or a temporary file.
+/// A lab and a directory for files. On drop, also in a panic, the lab is taken down. A test that
+/// has succeeded so far then fails if a process or a temporary file is left.
 pub struct Site {
     lab: LabGuard,
     scratch: TempDir,
@@ -59,7 +58,7 @@ impl Site {
 
     fn up(story: &str, config: LabConfig, turn: FlockArg) -> Site {
         require_root();
-        // A directory can be locked like a file, and this one all test processes of a build share.
+        // A directory can be locked like a file, and all test processes of a build share this one.
         let tests = std::env::current_exe().expect("a test knows where it is");
         let directory = File::open(tests.parent().expect("it lies in a directory")).expect("the test lies in it");
         let mut waiting = Some(directory);
@@ -77,36 +76,36 @@ impl Site {
         Site { lab, scratch: scratch(), _turn: turn }
     }
 
-    /// The lab.
+    /// Returns the lab.
     pub fn lab(&self) -> &Lab {
         &self.lab
     }
 
-    /// The place for files.
+    /// Returns the directory for files.
     pub fn scratch(&self) -> &Path {
         self.scratch.path()
     }
 
-    /// A path in it.
+    /// Returns a path in the directory.
     pub fn path(&self, name: &str) -> PathBuf {
         self.scratch.path().join(name)
     }
 
-    /// A file there.
+    /// Writes a file in the directory.
     pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path(name);
         fs::write(&path, content).expect("written");
         path
     }
 
-    /// A new directory there.
+    /// Creates a directory in the directory.
     pub fn directory(&self, name: &str) -> PathBuf {
         let path = self.path(name);
         fs::create_dir(&path).expect("made");
         path
     }
 
-    /// `program` on a host, with nothing on its stdin.
+    /// Prepares `program` to run on a host, without stdin.
     pub fn command(&self, host: &str, program: &str) -> Command {
         let mut command = self.lab.command(host, program).expect("a host of this lab");
         command.env_remove("RUST_LOG").stdin(Stdio::null());
@@ -135,14 +134,14 @@ impl Drop for Site {
     }
 }
 
-/// Ends this process if it runs beside others in `./test`, which runs it again when no other lab test runs.
+/// Ends this process if it runs beside others in `./test`, which runs it again when no other lab
+/// test runs.
 fn alone_later() {
     if let Some(code) = std::env::var("ETHBCAST_ALONE_EXIT").ok().and_then(|code| code.parse().ok()) {
         std::process::exit(code);
     }
 }
 
-/// The temporary files of receivers in a directory and below.
 fn temporary_files(directory: &Path) -> Vec<PathBuf> {
     let paths = names_in(directory).into_iter().map(|name| directory.join(name));
     let (directories, files): (Vec<_>, Vec<_>) = paths.partition(|path| path.is_dir());

@@ -1,8 +1,8 @@
-//! Telling a thread of a scope to end.
+//! Stopping of threads in a scope.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Sets a flag when it is dropped, also when an assertion fails: a scope waits for its threads.
+/// Sets a flag on drop, also when an assertion fails: a scope waits for its threads.
 #[derive(Debug)]
 pub struct StopOnDrop<'a>(pub &'a AtomicBool);
 

@@ -1,4 +1,4 @@
-//! A raw socket that hears and says everything on an interface.
+//! A raw socket that receives and sends all frames of an interface.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
@@ -11,12 +11,11 @@ use nix::sys::socket::{
     sockopt,
 };
 
-/// What the kernel calls a frame that this host itself sends (`PACKET_OUTGOING`, packet(7)).
+/// The kernel's mark for a frame that this host itself sends (`PACKET_OUTGOING`, packet(7)).
 const OUTGOING: u8 = 4;
-/// Frames that wait for a reader who is late.
 const BUFFER_BYTES: usize = 8 << 20;
 
-/// A socket on one interface, or on all, of the thread's namespace.
+/// A socket on one interface, or on all, of the thread's network namespace.
 #[derive(Debug)]
 pub struct Tap {
     socket: OwnedFd,
@@ -27,7 +26,7 @@ impl Tap {
     /// Opens it on one interface.
     ///
     /// # Errors
-    /// If there is no such interface, or the kernel refuses.
+    /// Fails if there is no such interface, or if the kernel refuses.
     pub fn on(interface: &str) -> anyhow::Result<Self> {
         let address = getifaddrs()?
             .find_map(|entry| (entry.interface_name == interface).then_some(entry.address?.as_link_addr().copied()?));
@@ -37,10 +36,10 @@ impl Tap {
         Ok(tap)
     }
 
-    /// Opens it on all interfaces; it can say nothing.
+    /// Opens it on all interfaces, for receiving only.
     ///
     /// # Errors
-    /// If the kernel refuses.
+    /// Fails if the kernel refuses.
     pub fn everywhere() -> anyhow::Result<Self> {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let socket = socket(AddressFamily::Packet, SockType::Raw, flags, SockProtocol::EthAll)?;
@@ -48,10 +47,10 @@ impl Tap {
         Ok(Self { socket, interface: None })
     }
 
-    /// Takes the next frame that has come in, if there is one; returns its length.
+    /// Reads the next incoming frame, if any; returns its length.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn receive(&self, buffer: &mut [u8]) -> anyhow::Result<Option<usize>> {
         loop {
             match recvfrom::<LinkAddr>(self.socket.as_raw_fd(), buffer) {
@@ -65,10 +64,10 @@ impl Tap {
         }
     }
 
-    /// Says a frame; `false` if there was no room for it.
+    /// Sends a frame; `false` if there was no room for it.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn send(&self, frame: &[u8]) -> anyhow::Result<bool> {
         let interface = self.interface.as_ref().context("a tap on one interface")?;
         match sendto(self.socket.as_raw_fd(), frame, interface, MsgFlags::MSG_DONTWAIT) {
@@ -85,10 +84,10 @@ impl AsFd for Tap {
     }
 }
 
-/// To whom a frame goes.
+/// Returns the destination of a frame.
 ///
 /// # Panics
-/// If it has no Ethernet header.
+/// Panics if the frame has no Ethernet header.
 pub fn destination(frame: &[u8]) -> MacAddr {
     let [a, b, c, d, e, f] = *frame.first_chunk::<6>().expect("a frame begins with an Ethernet header");
     MacAddr::new(a, b, c, d, e, f)

@@ -1,4 +1,4 @@
-//! A small ack tree of streams, with tiny feeds and frames that overtake each other by far: what a session has only
+//! A small ack tree of streams, with tiny feeds and heavy reordering: sessions have ack trees only
 //! above 128 receivers.
 
 use super::acknowledged::Acknowledged;
@@ -14,7 +14,6 @@ use std::time::Duration;
 const FEED_FRAMES: u64 = 16;
 const PAYLOAD: [u8; 200] = [7; 200];
 
-/// Faults that listen to what they let through.
 struct Listening {
     faults: RandomFaults,
     said: Rc<RefCell<Acknowledged>>,
@@ -27,7 +26,7 @@ impl Faults for Listening {
     }
 }
 
-/// Who says that all behind it have frames that one of them lacks.
+/// Names a host that claims frames for all hosts behind it although one of them lacks some.
 fn liar(said: &Acknowledged, parents: &[usize], taken: &[u64]) -> Option<String> {
     (1..parents.len()).find_map(|host| {
         let above = std::iter::successors(Some(host), |&at| Some(parents[at])).take_while(|&at| at != 0);
@@ -36,7 +35,6 @@ fn liar(said: &Acknowledged, parents: &[usize], taken: &[u64]) -> Option<String>
     })
 }
 
-/// Plays one; what is wrong, if anything.
 pub fn run(random: &mut Random, seed: u64) -> Result<(), String> {
     let (hosts, fan_out, frames) = (4 + random.below(8) as usize, 1 + random.below(3) as usize, 30 + random.below(150));
     let loss = [0.0, 0.01, 0.1][random.below(3) as usize];

@@ -1,10 +1,10 @@
-//! What hosts have acknowledged: none takes back what it has said, nor says what is not so of those behind it.
+//! Acknowledgements of all hosts: none is withdrawn, and none claims too much for the hosts behind
+//! the sender.
 
 use ethbcast_transport::sim::Delivery;
 use ethbcast_transport::wire::{Ack, AckBody, Kind, StreamId, parse};
 use std::collections::BTreeMap;
 
-/// What a host has said of a stream, each as far as it goes.
 #[derive(Clone, Copy, Debug)]
 struct Word {
     cursor: u64,
@@ -13,7 +13,6 @@ struct Word {
     limit: u64,
 }
 
-/// The newest words of all hosts.
 #[derive(Debug, Default)]
 pub(super) struct Acknowledged {
     words: BTreeMap<(usize, StreamId), Word>,
@@ -21,7 +20,6 @@ pub(super) struct Acknowledged {
 }
 
 impl Acknowledged {
-    /// Notes what is on its way, in the order in which it was sent.
     pub(super) fn note(&mut self, delivery: &Delivery<'_>) {
         let (Some(from), Ok(frame)) = (delivery.from, parse(delivery.frame)) else { return };
         let ack = (frame.header.kind == Kind::ACK).then(|| Ack::parse(&frame)).flatten();
@@ -35,12 +33,11 @@ impl Acknowledged {
         }
     }
 
-    /// Below which frame a host has said that all behind it have everything.
+    /// Returns the frame below which `host` has claimed that all hosts behind it have everything.
     pub(super) fn below(&self, host: usize, stream: StreamId) -> u64 {
         self.words.get(&(host, stream)).map_or(0, |word| word.below)
     }
 
-    /// What was said that cannot be.
     pub(super) fn wrong(&self) -> Option<&str> {
         self.wrong.as_deref()
     }

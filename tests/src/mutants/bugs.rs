@@ -3,9 +3,9 @@
 /// A planted bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bug {
-    /// The name that `planted!` knows it by.
+    /// Its name in `planted!`.
     pub name: &'static str,
-    /// What it does.
+    /// Description of its effect.
     pub what: &'static str,
 }
 
@@ -13,7 +13,7 @@ const fn bug(name: &'static str, what: &'static str) -> Bug {
     Bug { name, what }
 }
 
-/// All of them.
+/// All planted bugs.
 pub const BUGS: &[Bug] = &[
     bug("timer-not-rearmed", "a question that was asked once is not asked again"),
     bug("answer-not-awaited", "after an acknowledgement the next answer is not waited for"),

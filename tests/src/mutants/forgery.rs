@@ -1,4 +1,4 @@
-//! Frames that somebody makes up: well formed, from the right address, with values that cannot be.
+//! Forged frames: well formed, from the right address, with impossible values.
 
 use crate::session::Host;
 use crate::session::{GROUP, session};
@@ -9,27 +9,26 @@ use ethbcast_transport::wire::{Flags, HEADER_BYTES, Kind, OVERHEAD_BYTES, Rank, 
 use ethbcast_transport::{Instant, MacAddr};
 use std::time::Duration;
 
-/// A kind of them. None of them may keep anybody from its bytes.
+/// Kind of forgery. None may keep a host from its bytes.
 #[derive(Clone, Copy, Debug)]
 pub enum Forgery {
-    /// A member acknowledges all that is there, and more frames `ahead`, by a stamp so many µs in the `future`.
+    /// A member acknowledges all frames there are and `ahead` more, with a stamp `future` µs ahead.
     Ack {
         /// Frames.
         ahead: u64,
-        /// µs.
+        /// Microseconds.
         future: u32,
     },
     /// A parent ends the stream with the next frame, which has other bytes.
     Last,
-    /// The root tells a view in which the last members are lacking.
+    /// The root sends a view that lacks the last members.
     FewerMembers,
     /// The root tells a member that it has gone, under a digest that is not the view's.
     WrongDigest,
-    /// A member says that all is well, with another digest, and then that it has made it visible.
+    /// A member reports success with another digest, and then that it has published the bytes.
     WrongReports,
 }
 
-/// Who says it to whom.
 #[derive(Clone, Copy)]
 struct Way {
     session: u32,
@@ -70,7 +69,6 @@ impl<'a> MadeUp<'a> {
 }
 
 impl Forgery {
-    /// Makes it up about the member that has this `number` among all, at `now`.
     pub(super) fn inject<F: Faults>(
         self,
         simulation: &mut Simulation<Host, F>,
@@ -100,7 +98,7 @@ impl Forgery {
                 let ack = MadeUp::of_stream(Kind::ACK, Flags::default(), here + ahead, stamp, &body);
                 up.inject(simulation, now, &ack);
             }
-            // What takes the place of the true last frame is found out at the end, and nothing can be done about it.
+            // A forged last frame is detected only at the end, and cannot be repaired.
             Forgery::Last if there >= bytes / (1500 - HEADER_BYTES as u64) => {}
             Forgery::Last => {
                 let last = MadeUp::of_stream(Kind::DATA, Flags::LAST, there, stamp, &[7; 40]);

@@ -1,4 +1,5 @@
-//! Planted bugs (`transport/src/planted.rs`), and the hunt for them: each has to be found by seeded schedules.
+//! Planted bugs (`transport/src/planted.rs`) and the hunt for them: seeded schedules have to find
+//! each.
 
 mod ack_tree;
 mod acknowledged;
@@ -17,21 +18,20 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// How often it is looked how long a schedule takes.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// How a bug was found.
+/// Result of a successful hunt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Schedules that this took.
+    /// Number of schedules played.
     pub schedules: u64,
-    /// What the last of them found wrong.
+    /// Violation that the last schedule found.
     pub what: String,
 }
 
-/// Plays schedules from `first` on until one finds something wrong, `most` of them at most. A panic is something wrong,
-/// and so is a schedule for which this process is busy for longer than `patience`: by its own time on processors, so
-/// that a machine full of other work finds nothing.
+/// Plays up to `most` schedules from `first` on until one finds a violation. Panics count as
+/// violations, and so does a schedule that uses more processor time of this process than
+/// `patience`: other load on the machine does not count.
 pub fn hunt(first: u64, most: u64, patience: Duration) -> Option<Found> {
     let (say, heard) = mpsc::channel();
     thread::spawn(move || (first..first + most).try_for_each(|seed| say.send(judge(seed)).ok()));
@@ -51,12 +51,10 @@ pub fn hunt(first: u64, most: u64, patience: Duration) -> Option<Found> {
     None
 }
 
-/// How much time this process has had on processors.
 fn busy_for() -> Duration {
     clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).expect("every process has this clock").into()
 }
 
-/// What is wrong with a schedule.
 fn judge(seed: u64) -> Option<String> {
     match catch_unwind(|| play(seed)) {
         Ok(played) => played.err(),

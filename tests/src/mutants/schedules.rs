@@ -1,4 +1,4 @@
-//! The schedule that a seed stands for: what a planted bug is looked for with.
+//! The schedules used in the hunt for planted bugs, drawn from seeds.
 
 use super::ack_tree;
 use super::forgery::Forgery;
@@ -13,7 +13,7 @@ use ethbcast_transport::sim::{Random, RandomFaults};
 use ethbcast_transport::{Policy, Tuning};
 use std::time::Duration;
 
-/// Plays schedule `seed`; what is wrong with it, if anything. May panic, as what it plays may.
+/// Plays schedule `seed`; returns a violation, if any. May panic on a violation.
 pub fn play(seed: u64) -> Result<(), String> {
     let mut random = Random::new(seed);
     match seed % 10 {
@@ -31,7 +31,7 @@ pub fn play(seed: u64) -> Result<(), String> {
     }
 }
 
-/// One of the swarm, which judges no numbers of frames.
+/// A schedule of the swarm, which does not judge numbers of frames.
 fn swarm(seed: u64) -> Result<(), String> {
     let size = if seed.is_multiple_of(50) { Seed::large } else { Seed::small };
     crate::swarm::run(size(seed)).violation.map_or(Ok(()), |violation| Err(violation.what))
@@ -41,7 +41,7 @@ fn one_of<T: Copy>(random: &mut Random, all: &[T]) -> T {
     all[random.below(all.len() as u64) as usize]
 }
 
-/// Frames that may be sent again, and heartbeats: see `tests/sessions.rs`.
+/// Maximum numbers of retransmissions and heartbeats: see `tests/sessions.rs`.
 fn budgets(case: &Case, trouble: f64) -> (f64, f64) {
     let streams = if case.via.is_in_blocks() { case.receivers + 1 } else { 1 };
     let payload_bytes = usize::from(case.mtu_bytes) - 32;
@@ -52,7 +52,7 @@ fn budgets(case: &Case, trouble: f64) -> (f64, f64) {
     ((expected + 4.0 * expected.sqrt()) * each + 8.0 * ends, 30.0 * ends + hops * trouble * stalls)
 }
 
-/// All ways and policies, loss up to 30 %, duplicates, reordering, corruption.
+/// All kinds of plans and policies, loss up to 30 %, duplicates, reordering, corruption.
 fn lossy(random: &mut Random, seed: u64) -> Scene {
     let via = if random.chance(0.5) { one_of(random, &[Via::Chain, Via::Cast]) } else { one_of(random, Via::ALL) };
     let mut case = Case::new(via, 1 + random.below(15) as usize, random.below(40_000) as usize);
@@ -65,7 +65,8 @@ fn lossy(random: &mut Random, seed: u64) -> Scene {
     Scene { case, faults, rate: 1_000_000_000, within: Duration::from_secs(30), budgets, forgeries: Vec::new() }
 }
 
-/// Up to three receivers die: everybody else has everything in seconds; after one death in a tree also of a pipe.
+/// Up to three receivers die: the others complete in seconds; after one death in a tree also from a
+/// pipe.
 fn deaths(random: &mut Random, seed: u64) -> Scene {
     let via = one_of(random, &[Via::Chain, Via::Chain, Via::Binary, Via::Cast, Via::ScatterAllgather]);
     let mut case = troubled(random, via);
@@ -79,7 +80,7 @@ fn deaths(random: &mut Random, seed: u64) -> Scene {
     case.timing.patience = Duration::ZERO;
     let loss = one_of(random, &[0.0, 0.01]);
     let within = Duration::from_secs(4);
-    // Whoever has died is asked ever less often, for a second and a half.
+    // Probes of a dead host back off for a second and a half.
     let budgets = Some((f64::INFINITY, 1200.0));
     Scene {
         case,
@@ -91,7 +92,6 @@ fn deaths(random: &mut Random, seed: u64) -> Scene {
     }
 }
 
-/// A host stands still for a while, or two come late.
 fn absences(random: &mut Random, seed: u64) -> Scene {
     let via = one_of(random, &[Via::Chain, Via::Cast, Via::Binary, Via::ScatterAllgather]);
     let mut case = troubled(random, via);
@@ -106,8 +106,8 @@ fn absences(random: &mut Random, seed: u64) -> Scene {
     Scene { case, faults, rate: 100_000_000, within, budgets: None, forgeries: Vec::new() }
 }
 
-/// A receiver's disk is slower than the network, but not too slow, and buffers are small: what is sent is what the
-/// slowest has room for.
+/// A receiver's disk is slower than the network, but not too slow, and buffers are small: the
+/// sender keeps to the slowest one's room.
 fn slow(random: &mut Random, seed: u64) -> Scene {
     let via = one_of(random, &[Via::Chain, Via::Cast, Via::Cast, Via::Binary]);
     let mut case = troubled(random, via).with_feed(one_of(random, &[32, 64]));
@@ -117,7 +117,6 @@ fn slow(random: &mut Random, seed: u64) -> Scene {
     Scene { case, faults, rate: 100_000_000, within, budgets: None, forgeries: Vec::new() }
 }
 
-/// A session of a tenth of a second that is impatient.
 fn troubled(random: &mut Random, via: Via) -> Case {
     let (stall, patience) = (Duration::from_secs(2), Duration::from_secs(10));
     let timing = Timing { stall, patience, sync: Duration::from_secs(6), ..Timing::default() };
@@ -125,7 +124,6 @@ fn troubled(random: &mut Random, via: Via) -> Case {
     Case { timing, mtu_bytes: 1500, ..Case::new(via, receivers, 1_200_000) }.with_feed(128)
 }
 
-/// Somebody makes up a frame.
 fn forged(random: &mut Random, seed: u64) -> Scene {
     let mut case = troubled(random, one_of(&mut Random::new(seed ^ 1), &[Via::Chain, Via::Cast, Via::Binary]));
     case.bytes = 400_000;
@@ -145,12 +143,11 @@ fn forged(random: &mut Random, seed: u64) -> Scene {
     moments.sort_unstable();
     let forgeries = moments.into_iter().map(|at| (Duration::from_micros(at), kind)).collect();
     let faults = RandomFaults::new(seed).loss(one_of(random, &[0.02, 0.1]));
-    // One takes less than the limit after which whoever stands still is put aside; several may bring somebody there.
+    // One forgery costs less than the stall limit; several may have a member demoted.
     let within = Duration::from_millis(if times == 1 { 1900 } else { 5000 });
     Scene { case, faults, rate: 100_000_000, within, budgets: None, forgeries }
 }
 
-/// A cast to so many that most acknowledge to another receiver.
 fn crowd(random: &mut Random, seed: u64) -> Scene {
     let receivers = if seed.is_multiple_of(8) { 129 + random.below(30) } else { 16 + random.below(40) } as usize;
     let case = Case::new(Via::Cast, receivers, 30_000);
@@ -158,7 +155,6 @@ fn crowd(random: &mut Random, seed: u64) -> Scene {
     Scene { case, faults, rate: 1_000_000_000, within: Duration::from_secs(10), budgets: None, forgeries: Vec::new() }
 }
 
-/// A program of a communicator.
 fn program(random: &mut Random, seed: u64) -> Result<(), String> {
     use communicator::Step;
     let ranks = 2 + random.below(7) as u16;

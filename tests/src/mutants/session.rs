@@ -1,4 +1,4 @@
-//! One session under the simulator, looked at all along: what a planted bug has to get past.
+//! One session under the simulator, watched throughout: a planted bug has to get past its checks.
 
 use super::acknowledged::Acknowledged;
 use super::forgery::Forgery;
@@ -15,39 +15,26 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// A session, what goes wrong in it, and what it may cost.
 #[derive(Clone, Debug)]
 pub struct Scene {
-    /// The session.
     pub case: Case,
-    /// What becomes of frames.
     pub faults: RandomFaults,
-    /// Bits per second of every cable.
     pub rate: u64,
-    /// From the first data frame to the last report it takes no longer.
     pub within: Duration,
-    /// Frames that may be sent again, and heartbeats, if these are to be judged.
+    /// Maximum numbers of retransmissions and heartbeats, if judged.
     pub budgets: Option<(f64, f64)>,
-    /// Frames that somebody makes up, and when.
     pub forgeries: Vec<(Duration, Forgery)>,
 }
 
-/// What has come by on the wire.
 #[derive(Debug, Default)]
 struct Seen {
-    /// Who has been told a verdict.
     verdicts: BTreeSet<usize>,
-    /// Parts of views that were sent to one host alone.
     views_alone: u64,
-    /// Who has made its bytes visible.
     visible: BTreeSet<usize>,
-    /// What was acknowledged.
     acknowledged: Acknowledged,
-    /// From where who is alone is served.
     side_streams: SideStreams,
 }
 
-/// Faults that look at what they let through.
 struct Watch {
     faults: RandomFaults,
     seen: Rc<RefCell<Seen>>,
@@ -69,7 +56,6 @@ impl Faults for Watch {
     }
 }
 
-/// Plays it; what is wrong with it, if anything.
 pub fn run(scene: &Scene, seed: u64) -> Result<(), String> {
     let case = &scene.case;
     let seen = Rc::new(RefCell::new(Seen::default()));
@@ -100,7 +86,7 @@ pub fn run(scene: &Scene, seed: u64) -> Result<(), String> {
     if let Some(wrong) = seen.side_streams.wrong().filter(|_| scene.forgeries.is_empty()) {
         return Err(wrong.to_owned());
     }
-    // Who takes over another's children speaks for more hosts than before.
+    // A host that takes over another's children acknowledges for more hosts than before.
     let settled = scene.forgeries.is_empty() && case.crashes.is_empty() && case.absences.is_empty();
     if let Some(wrong) = seen.acknowledged.wrong().filter(|_| settled) {
         return Err(wrong.to_owned());
@@ -108,7 +94,6 @@ pub fn run(scene: &Scene, seed: u64) -> Result<(), String> {
     check(scene, simulation.machines(), seen.views_alone)
 }
 
-/// What is wrong at a host at this moment, if anything.
 fn look_at(number: usize, host: &Host, seen: &mut Seen) -> Option<String> {
     if let Err(why) = host.streams().map_or(Ok(()), Blocks::audit) {
         return Some(format!("host {number}: {why}"));
@@ -162,9 +147,9 @@ fn check(scene: &Scene, hosts: &[Host], views_alone: u64) -> Result<(), String> 
     ensure(!honest || totals.beyond_credit == 0, &|| format!("{} frames beyond the credit", totals.beyond_credit))?;
     let most = 2000 * total;
     ensure(control < most, &|| format!("{control} control frames"))?;
-    // Four at a time are sent a view alone, and only after it has been told to all three times.
+    // Four members at a time are sent a view alone, and only after it was sent to all three times.
     let parts = total * 40 / 268 + 1;
-    // Whoever is away is told it alone until it is back.
+    // An absent host is sent the view alone until it is back.
     let most = 20 * (parts + case.absences.len() as u64);
     ensure(views_alone <= most, &|| format!("{views_alone} parts of views of {parts} to one alone"))
 }

@@ -1,24 +1,21 @@
-//! Streams on which the root serves one member alone (docs/protocol/recovery.md §8.5): none begins beyond where that
-//! member stands.
+//! Side streams, on which the root serves one member alone (docs/protocol/recovery.md §8.5): none begins
+//! beyond that member's position.
 
 use ethbcast_collectives::session::{Message, kind};
 use ethbcast_transport::sim::Delivery;
 use ethbcast_transport::wire::{Frame, Kind};
 use std::collections::BTreeMap;
 
-/// The bit of a stream's number by which it is one member's alone.
 const SIDE: u16 = 0x4000;
 
-/// How far each member is known to be on its own stream.
 #[derive(Debug, Default)]
 pub(super) struct SideStreams {
-    /// What it has said it has, or what has been sent to it on that stream: frames below this.
+    /// Frames below this were reported by the member or sent to it on its side stream.
     known: BTreeMap<usize, u64>,
     wrong: Option<String>,
 }
 
 impl SideStreams {
-    /// Notes what is on its way, in the order in which it was sent.
     pub(super) fn note(&mut self, delivery: &Delivery<'_>, frame: &Frame<'_>) {
         let (header, to) = (&frame.header, delivery.to);
         if let (Some(from), Some(Message::Ready { arrived, .. })) = (delivery.from, ready(frame)) {
@@ -40,7 +37,6 @@ impl SideStreams {
         *known = below.max(*known);
     }
 
-    /// What was asked that cannot be answered.
     pub(super) fn wrong(&self) -> Option<&str> {
         self.wrong.as_deref()
     }

@@ -1,4 +1,4 @@
-//! What simulated sessions send, and the disks it comes to.
+//! Contents and disks of simulated sessions.
 
 use ethbcast_collectives::session::application::{Again, Collected, Content, Next, Sink, Source};
 use ethbcast_collectives::session::{Done, Outcome, RootEvent, Trailer};
@@ -6,7 +6,7 @@ use ethbcast_transport::Instant;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-/// Bytes that can be read again, or not, and what their sender is told meanwhile.
+/// Bytes that can be read once or repeatedly, and the events that their sender receives.
 #[derive(Clone, Debug)]
 pub struct Sent<B = Vec<u8>> {
     content: Content<B>,
@@ -15,22 +15,22 @@ pub struct Sent<B = Vec<u8>> {
 }
 
 impl<B: AsRef<[u8]>> Sent<B> {
-    /// A file, or a `pipe`, which can be read once only.
+    /// Creates a file, or a `pipe`, which can be read only once.
     pub fn new(bytes: B, pipe: bool) -> Sent<B> {
         Sent { content: Content::new(bytes), pipe, told: None }
     }
 
-    /// The same, which remembers what its sender is told.
+    /// Keeps the sender's events.
     pub fn listening(self) -> Sent<B> {
         Sent { told: Some(Vec::new()), ..self }
     }
 
-    /// All of it.
+    /// Returns the whole content.
     pub fn bytes(&self) -> &[u8] {
         self.content.bytes()
     }
 
-    /// What was told when, if that is remembered.
+    /// Returns the sender's events with their moments, if kept.
     pub fn told(&self) -> &[(Instant, RootEvent)] {
         self.told.as_deref().unwrap_or_default()
     }
@@ -55,7 +55,7 @@ impl<B: AsRef<[u8]>> Source for Sent<B> {
     }
 }
 
-/// Collects what comes, and knows whether it was made visible; as large and as fast as one likes.
+/// Collects received bytes and notes whether they were published; with limits on size and rate.
 #[derive(Clone, Debug)]
 pub struct Disk {
     collected: Collected,
@@ -68,7 +68,7 @@ pub struct Disk {
     busy_until: Instant,
 }
 
-/// What a slow disk takes at once.
+/// Time's worth of data that a slow disk takes at once.
 const BUFFER: Duration = Duration::from_millis(10);
 
 impl Default for Disk {
@@ -87,42 +87,42 @@ impl Default for Disk {
 }
 
 impl Disk {
-    /// Is full once it has so many bytes.
+    /// Sets the size after which it is full.
     pub fn with_capacity(self, capacity_bytes: usize) -> Disk {
         Disk { capacity_bytes, ..self }
     }
 
-    /// Takes nothing more once it has so many bytes.
+    /// Sets the size after which it takes nothing more.
     pub fn stopping_at(self, stops_at_bytes: usize) -> Disk {
         Disk { stops_at_bytes, ..self }
     }
 
-    /// Whether others can have from it what it has.
+    /// Sets whether others can read back its bytes.
     pub fn keeping(self, keeps: bool) -> Disk {
         Disk { keeps, ..self }
     }
 
-    /// Takes so many bytes in a second, if it is told the time.
+    /// Sets its rate, which needs [`Disk::set_now`].
     pub fn with_rate(self, bytes_per_second: u64) -> Disk {
         Disk { bytes_per_second: Some(bytes_per_second), ..self }
     }
 
-    /// Tells it the time.
+    /// Sets its clock.
     pub fn set_now(&mut self, now: Instant) {
         self.now = now;
     }
 
-    /// What has come.
+    /// Returns the received bytes.
     pub fn bytes(&self) -> &[u8] {
         self.collected.bytes()
     }
 
-    /// Whether it has refused what came after its capacity.
+    /// Whether it is full.
     pub fn is_full(&self) -> bool {
         self.bytes().len() >= self.capacity_bytes
     }
 
-    /// Whether it was made visible.
+    /// Whether its bytes were published.
     pub fn is_published(&self) -> bool {
         self.published
     }

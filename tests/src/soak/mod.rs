@@ -1,4 +1,5 @@
-//! Many sessions in a row, and collectives for minutes, on the hosts of a lab and in one process: does it grow?
+//! Soak tests: many sessions in a row, and collectives for minutes, on the hosts of a lab and in
+//! one process, watched for growth.
 
 mod sessions;
 mod traffic;
@@ -8,5 +9,5 @@ pub use sessions::run_sessions;
 pub use traffic::run_traffic;
 pub use usage::{Course, Usage};
 
-/// How many hosts take part, and the first of them sends.
+/// Number of hosts; the first of them sends.
 pub const HOSTS: usize = 4;

@@ -1,4 +1,4 @@
-//! Sessions in a row by the library: each from one host to three.
+//! Sessions in a row by the library, each from one host to three.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -14,15 +14,14 @@ use ethbcast_transport::sim::Random;
 use super::{Course, HOSTS, Usage};
 use crate::lab::content;
 
-/// The most bytes of a session.
 const MOST_BYTES: u64 = 512 << 10;
-/// How long hosts wait for each other.
 const WAIT: Duration = Duration::from_secs(30);
 
-/// Runs so many sessions in a row, with files in an empty `directory`, and looks after every `every`th what is used.
+/// Runs `sessions` sessions in a row, with files in an empty `directory`, and samples the usage
+/// after every `every`th.
 ///
 /// # Errors
-/// The first session that fails, or brings other bytes than were sent.
+/// The first session that fails, or that delivers other bytes than were sent.
 pub fn run_sessions(lab: &Lab, directory: &Path, sessions: u64, every: u64) -> anyhow::Result<Course> {
     let mut course = Course::default();
     for number in 0..sessions {

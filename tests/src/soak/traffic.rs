@@ -1,4 +1,5 @@
-//! A communicator that is used for minutes: collectives and messages of all sizes, every byte compared.
+//! A communicator in use for minutes: collectives and messages of all sizes, with every byte
+//! compared.
 
 use std::path::Path;
 use std::thread;
@@ -12,15 +13,14 @@ use ethbcast_transport::sim::Random;
 use super::{Course, HOSTS, Usage};
 use crate::lab::content;
 
-/// The most bytes of a block.
 const MOST_BYTES: u64 = 64 << 10;
-/// How long ranks wait for each other.
 const WAIT: Duration = Duration::from_secs(30);
 
-/// Uses a communicator for so long, and looks every `every` what is used; also how many rounds there were.
+/// Uses a communicator for `lasts`, and samples the usage every `every`; also returns the number of
+/// rounds.
 ///
 /// # Errors
-/// The first call that fails, or brings other bytes.
+/// The first call that fails, or that delivers other bytes.
 pub fn run_traffic(lab: &Lab, directory: &Path, lasts: Duration, every: Duration) -> anyhow::Result<(Course, u64)> {
     thread::scope(|scope| {
         let ranks: Vec<_> = (0..HOSTS)
@@ -37,7 +37,6 @@ pub fn run_traffic(lab: &Lab, directory: &Path, lasts: Duration, every: Duration
     })
 }
 
-/// One rank; the first says when it is enough, and looks.
 fn rank(host: &str, directory: &Path, lasts: Duration, every: Duration) -> anyhow::Result<(Course, u64)> {
     let (interface, name) = (Some("eth0".to_owned()), Some(host.to_owned()));
     let options = Options { interface, host: name, join_within: WAIT, call_within: WAIT, ..Options::default() };
@@ -59,7 +58,6 @@ fn rank(host: &str, directory: &Path, lasts: Duration, every: Duration) -> anyho
     unreachable!("rounds do not run out");
 }
 
-/// Every collective once, with blocks of a size that is drawn for the round.
 fn collectives(all: &Communicator, round: u64) -> anyhow::Result<()> {
     let bytes = {
         let mut random = Random::new(round);

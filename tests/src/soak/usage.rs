@@ -1,4 +1,4 @@
-//! What a process has taken of the machine, and whether that grows.
+//! Resources used by a process, and checks for growth.
 
 use std::fmt;
 use std::fs;
@@ -6,15 +6,15 @@ use std::path::Path;
 
 use anyhow::Context;
 
-/// Of so many quarters the first is a warm-up; the second is compared with the last.
+/// Number of parts of a run: the first is a warm-up, the second is compared with the last.
 const QUARTERS: usize = 4;
-/// By so much memory may differ: the allocator keeps what threads have freed, each in its own way.
+/// Permitted growth of memory in KiB: the allocator keeps freed memory for each thread.
 const ALLOWED_KIB: u64 = 2048;
 
-/// What this process has at a moment.
+/// Resources that this process uses at a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Memory that is resident, in KiB.
+    /// Resident memory in KiB.
     pub resident_kib: u64,
     /// Open descriptors.
     pub descriptors: usize,
@@ -25,10 +25,10 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Looks, `directory` included.
+    /// Samples the usage, with the files of `directory`.
     ///
     /// # Errors
-    /// If `/proc` or the directory cannot be read.
+    /// Fails if `/proc` or the directory cannot be read.
     pub fn now(directory: &Path) -> anyhow::Result<Self> {
         let status = fs::read_to_string("/proc/self/status")?;
         let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next());
@@ -57,24 +57,23 @@ fn count_files(directory: &Path) -> anyhow::Result<usize> {
     Ok(count)
 }
 
-/// How it went.
+/// Usage over time.
 #[derive(Clone, Debug, Default)]
 pub struct Course {
     samples: Vec<Usage>,
 }
 
 impl Course {
-    /// Adds what is used now.
+    /// Adds a sample.
     pub fn push(&mut self, usage: Usage) {
         self.samples.push(usage);
     }
 
-    /// The first and the last.
+    /// Returns the first and the last sample.
     pub fn ends(&self) -> Option<(Usage, Usage)> {
         Some((*self.samples.first()?, *self.samples.last()?))
     }
 
-    /// The most of each in the second quarter and in the last.
     fn compared(&self) -> [Usage; 2] {
         let quarter = self.samples.len() / QUARTERS;
         let most = |samples: &[Usage]| {
@@ -88,7 +87,7 @@ impl Course {
         [most(&self.samples[quarter..2 * quarter]), most(&self.samples[self.samples.len() - quarter..])]
     }
 
-    /// What has grown.
+    /// Returns a sentence for each resource that has grown.
     pub fn drift(&self) -> Vec<String> {
         let mut drift = self.counted_drift();
         if self.samples.len() >= 2 * QUARTERS {
@@ -98,7 +97,8 @@ impl Course {
         drift
     }
 
-    /// What has grown of that which is counted: memory grows until every buffer has been used once.
+    /// Returns a sentence for each counted resource that has grown; memory is left out because it
+    /// grows until every buffer has been used once.
     pub fn counted_drift(&self) -> Vec<String> {
         if self.samples.len() < 2 * QUARTERS {
             return vec![format!("{} samples are too few to tell", self.samples.len())];

@@ -1,4 +1,5 @@
-//! What uses a session in a schedule: a source that may be slow or a pipe, and a disk that may be slow, lazy or broken.
+//! The applications of a session in a schedule: a source that may be slow or a pipe, and a disk
+//! that may be slow, lazy or broken.
 
 use ethbcast_collectives::session::application::{Again, Next, Sink, Source, Tally};
 use ethbcast_collectives::session::{Done, Outcome, Trailer};
@@ -9,39 +10,32 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-/// How an application works with what it is given.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pace {
-    /// How many bytes at a time; 0 for as many as there are.
+    /// Bytes taken or given before each rest; 0 for no limit.
     pub bytes: usize,
-    /// How long it rests then.
     pub rests: Duration,
 }
 
-/// Bytes of a root.
 #[derive(Debug)]
 pub struct Origin {
     bytes: Rc<Vec<u8>>,
     trailer: Trailer,
     pushed: usize,
     pipe: bool,
-    /// Any part of it can be read at any time, and not only what has been given.
+    /// Whether any part can be read at any time, not only the bytes given already.
     whole: bool,
     pace: Pace,
     rests_until: Instant,
-    /// What has been given since the last rest.
     given: usize,
-    /// How often it has rested.
     rests: u64,
 }
 
 impl Origin {
-    /// How often it has rested.
     pub fn rests(&self) -> u64 {
         self.rests
     }
 
-    /// All of `bytes`, at this pace; what has been given can be read again unless it is a pipe.
     pub fn new(bytes: Rc<Vec<u8>>, pipe: bool, pace: Pace) -> Origin {
         let mut tally = Tally::default();
         tally.add(&bytes);
@@ -60,12 +54,10 @@ impl Origin {
 }
 
 impl Origin {
-    /// The same, any part of which can be read at any time.
     pub fn whole(self) -> Origin {
         Origin { whole: true, ..self }
     }
 
-    /// Bytes of all of it.
     pub fn content_bytes(&self) -> u64 {
         self.bytes.len() as u64
     }
@@ -107,69 +99,50 @@ impl Source for Origin {
     }
 }
 
-/// What goes wrong at a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskTrouble {
-    /// It is full after so many bytes.
+    /// Full after this number of bytes.
     Full(usize),
-    /// Writing fails after so many bytes.
     Write(usize),
-    /// It takes no more after so many bytes, and says nothing.
+    /// Accepts no more after this number of bytes, and reports no error.
     Stops(usize),
-    /// Settling fails.
     Settle,
-    /// Publishing fails.
     Publish,
-    /// The host dies while it settles.
     DiesSettling,
-    /// The host dies while it publishes.
     DiesPublishing,
 }
 
-/// A receiver's disk.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DiskTerms {
-    /// How it takes what comes.
     pub pace: Pace,
-    /// How long it takes to settle.
     pub settles: Duration,
-    /// How long it takes to publish.
     pub publishes: Duration,
-    /// Whether it does not say that it waits for the disk: it checks what it has.
+    /// Whether the disk checks what it has instead of reporting that the session waits for it.
     pub checks: bool,
-    /// What goes wrong.
     pub trouble: Option<DiskTrouble>,
 }
 
-/// What stays of a host's disk whatever becomes of its process, and what was seen there.
+/// The lasting state of a host's disk, which survives its process, and the observations made there.
 #[derive(Debug, Default)]
 pub struct Shelf {
-    /// Everything is there, equal, and on stable storage.
+    /// Whether everything is there, equal to the sent bytes, and on stable storage.
     pub durable: Cell<bool>,
-    /// It can be seen under its name.
     pub visible: Cell<bool>,
-    /// What was broken.
     pub wrong: RefCell<Option<String>>,
-    /// A trouble of the disk has come true.
     pub failed: Cell<bool>,
-    /// Whose bytes come to it: the number of the root's host.
     pub root: Cell<usize>,
-    /// How often it has rested.
     pub rests: Cell<u64>,
-    /// How often settling or publishing has taken time.
     pub waits: Cell<u64>,
-    /// Reads of what it had that gave something else than it had said.
+    /// Reads of the holdings that returned other bytes than announced.
     pub untrue: Arc<AtomicU64>,
 }
 
 impl Shelf {
-    /// Something is not as it must be.
     pub fn blame(&self, what: impl FnOnce() -> String) {
         self.wrong.borrow_mut().get_or_insert_with(what);
     }
 }
 
-/// What a disk is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Work {
     Writing,
@@ -179,14 +152,13 @@ enum Work {
     Over,
 }
 
-/// See [`DiskTerms`].
 #[derive(Debug)]
 pub struct Disk {
     terms: DiskTerms,
     shelf: Rc<Shelf>,
-    /// What each root sends.
     sent: Rc<Vec<Rc<Vec<u8>>>>,
-    /// Whether other bytes than the root's are to be expected: then they are found, and no more.
+    /// Whether bytes may differ from the root's: differences are then detected, but are no
+    /// violation.
     may_differ: bool,
     differs: bool,
     got: usize,
@@ -199,7 +171,6 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// A disk of a host whose shelf this is.
     pub fn new(terms: DiskTerms, shelf: Rc<Shelf>, sent: Rc<Vec<Rc<Vec<u8>>>>, may_differ: bool) -> Disk {
         Disk {
             terms,
@@ -217,7 +188,6 @@ impl Disk {
         }
     }
 
-    /// Whether its host dies now.
     pub fn is_dying(&self) -> bool {
         match self.work {
             Work::Settling(_) => self.has(DiskTrouble::DiesSettling),
@@ -226,12 +196,10 @@ impl Disk {
         }
     }
 
-    /// What comes is this root's.
     pub fn set_root(&self, host: usize) {
         self.shelf.root.set(host);
     }
 
-    /// Looks at the clock, before anything else in a turn.
     pub fn tick(&mut self, now: Instant) {
         self.rests_until = self.rests_until.filter(|&until| now < until);
         if self.ready_at.is_some_and(|at| at <= now) {

@@ -1,5 +1,5 @@
-//! What a host may hold and have on its way: frames in flight within the window, memory within its formula, and views
-//! in which no two hosts send over one cable.
+//! Bounds on a host's resources: frames in flight within the window, memory within its formula, and
+//! views in which no two hosts send over one cable.
 
 use ethbcast_collectives::session::{Blocks, ControlMemory, View};
 use ethbcast_planning::plan::{Plan, Via, check};
@@ -8,23 +8,22 @@ use ethbcast_transport::stream::{Flight, Memory};
 
 /// Bytes that a slot takes beside its payload, in a feed and in a cast's stamps and repairs.
 const SLOT_BYTES: usize = 64;
-/// Bytes that a reader takes: one of a cast, and a child by unicast without its stamps.
+/// Bytes of one reader: of a cast, or of a unicast child without its stamps.
 const READER_BYTES: usize = 4096;
-/// Bytes of a stream itself.
 const STREAM_BYTES: usize = 4096;
 
-/// Control messages that wait at a host, in all and for each host there is.
+/// Control messages queued at a host: a fixed number, and one for each host.
 const SPARE_FRAMES: usize = 32;
 const FRAMES_EACH: usize = 4;
-/// Entries of those that are no members, in all and for each host there is: an address has a few, of one sort each.
+/// Entries kept about non-members: a fixed number, and one for each host. An address has a few, of
+/// one sort each.
 const SPARE_ENTRIES: usize = 24;
 const ENTRIES_EACH: usize = 6;
-/// Views being put together, and bytes of each: the same for any, and for each member.
+/// Incomplete views, and bytes of each: a fixed number, and one for each member.
 const MOST_VIEWS: usize = 4;
 const SPARE_VIEW_BYTES: usize = 256;
 const MEMBER_BYTES: usize = 64;
 
-/// What is on its way of one stream, after so many acknowledgements.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InFlight {
     acknowledgements: u64,
@@ -32,7 +31,6 @@ pub struct InFlight {
 }
 
 impl InFlight {
-    /// Of each stream of a host.
     pub fn of(blocks: &Blocks) -> Vec<InFlight> {
         let one = |stats: ethbcast_transport::stream::StreamStats, flights| InFlight {
             acknowledgements: stats.acks_received + stats.forged_acks,
@@ -41,8 +39,9 @@ impl InFlight {
         blocks.streams().map(|stream| one(stream.stats(), stream.flights())).collect()
     }
 
-    /// Whether a reader has been sent more than its window between two looks: acknowledgements apart, which may show
-    /// that less has arrived than was thought, only frames that leave make it more.
+    /// Checks that no reader was sent more than its window between two observations.
+    /// Acknowledgements are excluded: they may show that less has arrived than assumed. Otherwise
+    /// only departing frames increase the number in flight.
     pub fn check(&self, before: &InFlight) -> Result<(), String> {
         if self.acknowledgements != before.acknowledgements {
             return Ok(());
@@ -59,8 +58,8 @@ impl InFlight {
     }
 }
 
-/// Whether the memory of a host's streams keeps to its formula (docs/protocol/limits.md §12). `most` are the most
-/// remote readers that each has had: their places are kept.
+/// Checks the memory of a host's streams against its formula (docs/protocol/limits.md §12). `most` holds
+/// the highest number of remote readers of each stream: their places are kept.
 pub fn check_memory(blocks: &Blocks, most: &mut Vec<usize>) -> Result<(), String> {
     most.resize(blocks.streams().count(), 0);
     blocks.streams().zip(most).try_for_each(|(stream, most)| {
@@ -70,10 +69,10 @@ pub fn check_memory(blocks: &Blocks, most: &mut Vec<usize>) -> Result<(), String
     })
 }
 
-/// The same of one stream, which has so many slots of so many bytes, and so many remote readers.
 fn judge_memory(memory: &Memory, (slots, payload_bytes): (usize, usize), readers: usize) -> Result<(), String> {
     let buffer = slots * (payload_bytes + SLOT_BYTES) + STREAM_BYTES;
-    // Stamps of its own has who is served by unicast; in a cast all have them together, and the buffer counts them.
+    // A unicast reader has stamps of its own; a cast's readers share theirs, which the buffer
+    // counts.
     let each = READER_BYTES + if memory.stamps_bytes == 0 { slots * SLOT_BYTES } else { 0 };
     let fits = memory.payload_bytes == slots * payload_bytes
         && memory.buffer_bytes() <= buffer
@@ -81,7 +80,6 @@ fn judge_memory(memory: &Memory, (slots, payload_bytes): (usize, usize), readers
     if fits { Ok(()) } else { Err(format!("{slots} slots of {payload_bytes}, {readers} readers: {memory:?}")) }
 }
 
-/// Whether what a host of so many keeps beside its streams is in proportion to them.
 pub fn check_control(memory: &ControlMemory, hosts: usize) -> Result<(), String> {
     let fits = memory.waiting_frames <= SPARE_FRAMES + hosts * FRAMES_EACH
         && memory.stranger_entries <= SPARE_ENTRIES + hosts * ENTRIES_EACH
@@ -89,8 +87,8 @@ pub fn check_control(memory: &ControlMemory, hosts: usize) -> Result<(), String>
     if fits { Ok(()) } else { Err(format!("{hosts} hosts, and beside the streams {memory:?}")) }
 }
 
-/// Whether no two members in place send over one cable, if that is what the way promises; `host_of` is the place of
-/// each rank in the topology.
+/// Checks that no two members in place send over one cable, if the plan's kind promises that.
+/// `host_of` maps a rank to its host in the topology.
 pub fn check_contention(view: &View, topology: &Topology, host_of: impl Fn(usize) -> usize) -> Result<(), String> {
     if !view.via.is_contention_free() {
         return Ok(());
@@ -105,7 +103,8 @@ pub fn check_contention(view: &View, topology: &Topology, host_of: impl Fn(usize
         place(at)
     };
     let parents: Vec<Option<usize>> = ranks.iter().map(parent).collect();
-    // Whoever takes over the children of another may have more of them than the way has: the shape is not judged.
+    // A member that takes over another's children may have more than the plan's kind allows: the
+    // shape is not judged.
     let plan = Plan::from_parents(Via::Latency, 0, &parents).map_err(|why| why.to_string())?;
     let report = check(topology, &plan, &ranks.iter().map(|&rank| host_of(rank)).collect::<Vec<usize>>());
     let good = report.is_spanning() && report.is_contention_free();

@@ -6,22 +6,20 @@ use ethbcast_planning::topology::Topology;
 use ethbcast_transport::sim::{Cable, CableId, HostSettings, Network, QueueLimit, SwitchSettings};
 use std::time::Duration;
 
-/// A tree of switches with hosts.
 #[derive(Clone, Debug)]
 pub struct Cluster {
-    /// Each switch, and the one before it in the tree that it hangs on; the first hangs on none.
+    /// Each switch with the index of its parent in the tree; the first switch has none.
     pub switches: Vec<(SwitchSettings, usize)>,
-    /// Bits per second between switches, by the second of the two.
+    /// Bits per second of the cable from each switch to its parent; index 0 is unused.
     pub trunks: Vec<u64>,
     /// Each host: its switch, its cable's bits per second, its card and process.
     pub hosts: Vec<(usize, u64, HostSettings)>,
 }
 
 impl Cluster {
-    /// A cluster of `hosts` hosts: one switch mostly, cables alike mostly.
     pub fn draw(draw: &mut Draw, hosts: usize, small: bool) -> Cluster {
         let switches = if hosts > 2 && draw.chance(0.3) { draw.between(2, 4) as usize } else { 1 };
-        // What a hundred hosts say of themselves would fill a slow cable.
+        // Status messages of a hundred hosts would fill a slow cable.
         let rate = draw.log(if small { 8 } else { 50 }, 1000) * 1_000_000;
         let least = if small { 2_000_000 } else { 20_000_000 };
         let mixed = draw.chance(0.2);
@@ -34,7 +32,6 @@ impl Cluster {
         }
     }
 
-    /// So many hosts on one switch, at 100 Mbit/s.
     pub fn star(hosts: usize) -> Cluster {
         Cluster {
             switches: vec![(SwitchSettings::default(), 0)],
@@ -43,7 +40,6 @@ impl Cluster {
         }
     }
 
-    /// As a network of this MTU.
     pub fn network(&self, mtu_bytes: u16) -> (Network, Vec<CableId>) {
         let mut network = Network::new().with_mtu_bytes(usize::from(mtu_bytes));
         let switches: Vec<_> = self.switches.iter().map(|(settings, _)| network.add_switch(*settings)).collect();
@@ -58,7 +54,6 @@ impl Cluster {
         (network, trunks)
     }
 
-    /// The hosts on one switch and behind it, away from the first switch.
     pub fn behind(&self, switch: usize) -> HostSet {
         let below = |mut at: usize| loop {
             if at == switch {
@@ -72,7 +67,6 @@ impl Cluster {
         self.hosts.iter().enumerate().filter(|(_, (at, ..))| below(*at)).map(|(host, _)| host).collect()
     }
 
-    /// As a root is told it, with the names that hosts have; who has none is left out.
     pub fn topology(&self, name: impl Fn(usize) -> Option<String>) -> Topology {
         let mut text = "schema = 1\n".to_owned();
         for at in 0..self.switches.len() {
@@ -85,13 +79,11 @@ impl Cluster {
         Topology::parse(&text, "the swarm").expect("switches form a tree, and names differ")
     }
 
-    /// Bits per second of the slowest cable.
     pub fn slowest(&self) -> u64 {
         let trunks = self.trunks.iter().skip(1).copied();
         self.hosts.iter().map(|(_, rate, _)| *rate).chain(trunks).min().unwrap_or(1_000_000)
     }
 
-    /// Makes rings and queues small.
     pub fn shrink(&mut self, draw: &mut Draw) {
         for (_, _, settings) in &mut self.hosts {
             settings.nic_receive_frames = draw.log(4, 128) as usize;

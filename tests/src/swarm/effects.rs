@@ -1,5 +1,5 @@
-//! What the faults of a schedule have really touched: a frame, a call, a timer, a host at work. That one was drawn and
-//! stood in the calendar is no hit.
+//! Hits: faults of a schedule that touched a frame, a call, a timer or a host at work. A fault that
+//! was only drawn and scheduled is no hit.
 
 use super::application::Shelf;
 use super::class::Class;
@@ -13,7 +13,6 @@ use ethbcast_transport::{Instant, Machine};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
-/// Hits by class of faults.
 #[derive(Clone, Debug)]
 pub struct Effects {
     hits: [u64; Class::COUNT],
@@ -25,19 +24,14 @@ impl Default for Effects {
     }
 }
 
-/// Those whose frames show that something of a class takes part.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Guests {
-    /// Other roots.
     pub roots: HostSet,
-    /// Those who cannot take part.
     pub misfits: HostSet,
-    /// Those who begin late.
     pub late: HostSet,
 }
 
 impl Guests {
-    /// Of a schedule.
     pub fn of(schedule: &Schedule) -> Guests {
         let all = |is: &dyn Fn(usize) -> bool| (1..schedule.hosts()).filter(|&host| is(host)).collect();
         Guests {
@@ -47,7 +41,6 @@ impl Guests {
         }
     }
 
-    /// The class that a frame of this host belongs to.
     pub fn class(&self, from: usize) -> Option<Class> {
         let classes = [(self.roots, Class::TwoRoots), (self.misfits, Class::Misfits), (self.late, Class::Latecomers)];
         classes.into_iter().find(|(hosts, _)| hosts.has(from)).map(|(_, class)| class)
@@ -55,17 +48,14 @@ impl Guests {
 }
 
 impl Effects {
-    /// A class has touched something so often.
     pub fn add(&mut self, class: Class, hits: u64) {
         self.hits[class.index()] += hits;
     }
 
-    /// How often a class has touched anything.
     pub fn of(&self, class: Class) -> u64 {
         self.hits[class.index()]
     }
 
-    /// Something happens to a host, which was at work or not.
     pub fn on_happening(&mut self, schedule: &Schedule, happening: Happening, works: bool, is_dead: bool) {
         let returns = |host| schedule.happenings.iter().any(|&(_, other)| other == Happening::Restart(host));
         let (class, touches) = match happening {
@@ -74,13 +64,12 @@ impl Effects {
             Happening::Restart(host) => (if host == 0 { Class::RootDeath } else { Class::Restart }, is_dead),
             Happening::Pause(..) => (Class::Pause, works),
             Happening::Interrupt(_) => (Class::Interrupt, works),
-            // Counted by the frames that are lost, or not.
+            // Counted by the frames that are lost.
             Happening::Cut(..) | Happening::CutTrunk(..) | Happening::Police(_) | Happening::FreeSwitches => return,
         };
         self.add(class, u64::from(touches));
     }
 
-    /// What counters show at the end.
     pub fn on_end(
         &mut self,
         schedule: &Schedule,
@@ -116,7 +105,6 @@ impl Effects {
     }
 }
 
-/// Frames that were lost on cables that were cut, where nobody has died at their ends.
 fn lost_by_cuts(schedule: &Schedule, network: &Network, trunks: &[CableId], stats: &Stats) -> u64 {
     let dies = |host| schedule.happenings.iter().any(|&(_, other)| other == Happening::Crash(host));
     let cables = schedule.happenings.iter().filter_map(|&(_, happening)| match happening {
@@ -131,7 +119,6 @@ fn lost_by_cuts(schedule: &Schedule, network: &Network, trunks: &[CableId], stat
     cables.iter().map(lost).sum()
 }
 
-/// Whether a host still has anything to do.
 pub fn works(host: &Host) -> bool {
     let is_over = match host {
         Participant::Root(root, _) => root.is_over(),
@@ -140,7 +127,6 @@ pub fn works(host: &Host) -> bool {
     !is_over
 }
 
-/// Whether a timer of a host that was to ring at `due` rings late.
 pub fn rings_late(host: &impl Machine, due: &mut Option<Instant>, now: Instant) -> bool {
     let next = host.poll_timeout(now).map(|deadline| deadline.at);
     std::mem::replace(due, next).is_some_and(|due| due < now)

@@ -1,5 +1,5 @@
-//! Somebody who hears everything and says it again with other values, from the right address and with a checksum that
-//! fits.
+//! An attacker that receives all frames and repeats some with other values, from the right address and with a valid
+//! checksum.
 
 use super::draw::Draw;
 use ethbcast_transport::sim::Delivery;
@@ -9,21 +9,15 @@ use ethbcast_transport::wire::{
 use ethbcast_transport::{Instant, MacAddr};
 use std::time::Duration;
 
-/// Values at the edges of what a field can hold, and of what the code adds to it.
 const EDGES: [u64; 12] = [0, 1, 2, 63, 64, 0x7FFF, 0x8000, 0xFFFF, 0x7FFF_FFFF, 0xFFFF_FFFF, u64::MAX - 1, u64::MAX];
 
-/// A frame that nobody has sent.
 #[derive(Clone, Debug)]
 pub struct Forged {
-    /// When it arrives.
     pub at: Instant,
-    /// At which host.
     pub to: usize,
-    /// The whole frame.
     pub frame: Vec<u8>,
 }
 
-/// See the module's description.
 #[derive(Debug)]
 pub struct Forger {
     draw: Draw,
@@ -32,17 +26,14 @@ pub struct Forger {
 }
 
 impl Forger {
-    /// Says so large a share of what it hears again.
     pub fn new(draw: Draw, share: f64) -> Forger {
         Forger { draw, share, made: Vec::new() }
     }
 
-    /// What it has made since the last call.
     pub fn take(&mut self) -> Vec<Forged> {
         std::mem::take(&mut self.made)
     }
 
-    /// Hears a delivery; whether it says it again.
     pub fn take_turn(&mut self, delivery: &Delivery<'_>) -> bool {
         if !self.draw.chance(self.share) {
             return false;
@@ -53,11 +44,10 @@ impl Forger {
         made.is_some()
     }
 
-    /// The same frame with one to three other values.
     fn forge(&mut self, frame: &[u8]) -> Option<Vec<u8>> {
         let parsed = wire::parse(frame).ok()?;
         let (mut header, mut payload) = (parsed.header, parsed.payload.to_vec());
-        // Few schedules lose what makes a root send parity.
+        // Few schedules have losses that make a root send parity.
         if header.kind == Kind::DATA && self.draw.chance(0.15) {
             self.make_parity(&mut header);
             if self.draw.chance(0.5) {
@@ -74,7 +64,8 @@ impl Forger {
         Some(sealed(frame, &header, &payload))
     }
 
-    /// Parity instead: of any length of block, of the frame's own or any, and any of its parity frames.
+    /// Turns the frame into parity: of any block length, of its own block or any, at any parity
+    /// index.
     fn make_parity(&mut self, header: &mut Header) {
         header.kind = Kind::PARITY;
         let length = self.draw.pick(&[4, 8, 8, 16, 16, 32, 64, 128]);
@@ -93,7 +84,7 @@ impl Forger {
             4 => header.stream = StreamId(value as u16),
             5 => header.flags = Flags(value as u8),
             6 => header.epoch = value as u8,
-            // Most kinds of a rank that speaks from another's address are nothing to anybody.
+            // A wrong rank from another's address is ignored in most kinds of frames.
             _ if self.draw.chance(0.3) => header.rank = Rank(value as u16),
             _ => header.kind = self.draw.pick(&KINDS),
         }
@@ -104,7 +95,7 @@ impl Forger {
         if self.draw.chance(0.1) {
             return payload.truncate(at);
         }
-        // Mostly the fields at the beginning: what follows is a name, or content.
+        // Mostly the fields at the beginning: names and content follow.
         let at = if self.draw.chance(0.7) { at % 24 } else { at };
         let end = (at + width).min(payload.len());
         let at = at.min(end);
@@ -114,7 +105,6 @@ impl Forger {
         payload[at..end].copy_from_slice(&value.to_be_bytes()[8 - (end - at)..]);
     }
 
-    /// Another value than this one: near it, at an edge, or any.
     fn value(&mut self, known: u64) -> u64 {
         match self.draw.index(4) {
             0 => known.wrapping_add(self.draw.log(1, 5000)),
@@ -125,11 +115,9 @@ impl Forger {
     }
 }
 
-/// Kinds that a forged frame may have.
 const KINDS: [Kind; 10] =
     [Kind::DATA, Kind::PARITY, Kind::ACK, Kind::HEARTBEAT, Kind(17), Kind(20), Kind(21), Kind(22), Kind(25), Kind(29)];
 
-/// A frame with the addresses of another, and a checksum that fits.
 pub fn sealed(addresses: &[u8], header: &Header, payload: &[u8]) -> Vec<u8> {
     let mac = |at: usize| {
         let [a, b, c, d, e, f] = [0, 1, 2, 3, 4, 5].map(|byte| addresses[at + byte]);

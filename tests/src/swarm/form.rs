@@ -1,4 +1,4 @@
-//! The form in which a content travels: as it is, or with ledgers.
+//! The form in which a content is sent: plain, or with ledgers.
 
 use super::application::{Disk, Origin};
 use super::holding::Holding;
@@ -9,26 +9,19 @@ use ethbcast_transport::Instant;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
-/// What a root sends.
 #[derive(Debug)]
 pub enum Given {
-    /// As it is.
     Plain(Origin),
-    /// With ledgers.
     Ledgered(Box<Ledgered<Origin>>),
 }
 
-/// Where what comes is put.
 #[derive(Debug)]
 pub enum Taken {
-    /// As it is.
     Plain(Box<Disk>),
-    /// What the ledgers vouch for.
     Checked(Box<Checked<Disk>>),
 }
 
 impl Given {
-    /// What `origin` has in this form.
     pub fn new(form: Form, origin: Origin) -> Given {
         match form {
             Form::Plain => Given::Plain(origin),
@@ -36,13 +29,11 @@ impl Given {
         }
     }
 
-    /// What `origin` has with ledgers, or of it what somebody lacks.
     pub fn selecting(chunk: ChunkSize, origin: Origin) -> Given {
         let bytes = origin.content_bytes();
         Given::Ledgered(Box::new(Ledgered::of(origin.whole()).chunked(chunk).selecting(bytes, Cut::None)))
     }
 
-    /// Where the content comes from.
     pub fn origin(&self) -> &Origin {
         match self {
             Given::Plain(origin) => origin,
@@ -108,7 +99,6 @@ impl Source for Given {
 }
 
 impl Taken {
-    /// Puts a content that comes in this form on `disk`.
     pub fn new(form: Form, disk: Disk) -> Taken {
         match form {
             Form::Plain => Taken::Plain(Box::new(disk)),
@@ -116,12 +106,10 @@ impl Taken {
         }
     }
 
-    /// The same at a host that has something already, with ledgers.
     pub fn holding(disk: Disk, holding: Holding) -> Taken {
         Taken::Checked(Box::new(Checked::checking(disk).holding(Arc::new(holding))))
     }
 
-    /// Bytes of the content that the host had already, and that were right.
     pub fn own_bytes(&self) -> u64 {
         match self {
             Taken::Plain(_) => 0,
@@ -129,7 +117,6 @@ impl Taken {
         }
     }
 
-    /// The disk.
     pub fn disk(&self) -> &Disk {
         match self {
             Taken::Plain(disk) => disk,
@@ -137,7 +124,6 @@ impl Taken {
         }
     }
 
-    /// The disk.
     pub fn disk_mut(&mut self) -> &mut Disk {
         match self {
             Taken::Plain(disk) => disk,
@@ -145,7 +131,6 @@ impl Taken {
         }
     }
 
-    /// How many chunks and ledgers have come damaged.
     pub fn damages(&self) -> usize {
         match self {
             Taken::Plain(_) => 0,
@@ -233,7 +218,7 @@ impl Sink for Taken {
         self.sink_mut().deny(now, why);
     }
 
-    /// Without ledgers nothing is known to be right before the end.
+    /// Without ledgers nothing is verified before the end.
     fn read_again(&mut self, now: Instant, offset: u64, bytes: usize) -> Again<'_> {
         match self {
             Taken::Plain(_) => Again::Impossible("nothing is verified".to_owned()),

@@ -1,5 +1,5 @@
-//! What a receiver has already of what is about to come: a part of it, an older version, something else; and holdings
-//! that are not what they were.
+//! A receiver's holdings: a part of the content, an older version, or other bytes; and holdings
+//! that differ from their announcement.
 
 use super::application::Shelf;
 use super::draw::Draw;
@@ -11,39 +11,32 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a host has when it begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Held {
-    /// Its first chunks, as a run that was cut off leaves them.
+    /// The first chunks, as an interrupted run leaves them.
     Beginning(usize),
-    /// Another version, in which of every so many chunks one is different, from some one on.
+    /// Another version: one chunk in every `.0` differs, from chunk `.1` on.
     Older(usize, usize),
-    /// Something else.
     Other,
 }
 
-/// What is wrong with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoldingTrouble {
-    /// All of it is said to be there.
+    /// All chunks are announced as present.
     Lies,
-    /// After so many reads its bytes are others.
+    /// Bytes change after this number of reads.
     Changes(u64),
-    /// After so many reads it is gone.
+    /// Bytes are gone after this number of reads.
     Vanishes(u64),
 }
 
-/// What a host has, and how far that can be believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HoldingTerms {
-    /// What it has.
     pub held: Held,
-    /// What is wrong with that.
     pub trouble: Option<HoldingTrouble>,
 }
 
 impl HoldingTerms {
-    /// Of a content of so many bytes.
     pub fn draw(draw: &mut Draw, bytes: usize) -> HoldingTerms {
         let chunks = bytes.div_ceil(CHUNK_BYTES).max(1) as u64;
         let held = match draw.index(5) {
@@ -54,14 +47,12 @@ impl HoldingTerms {
         HoldingTerms { held, trouble: None }
     }
 
-    /// The same with something wrong.
     pub fn with_trouble(self, draw: &mut Draw) -> HoldingTerms {
         let reads = draw.between(0, 3);
         let troubles = [HoldingTrouble::Lies, HoldingTrouble::Changes(reads), HoldingTrouble::Vanishes(reads)];
         HoldingTerms { trouble: Some(draw.pick(&troubles)), ..self }
     }
 
-    /// Whether 64 KiB of the content are there, and right.
     fn has(self, chunk: usize) -> bool {
         match self.held {
             Held::Beginning(chunks) => chunk < chunks,
@@ -70,7 +61,6 @@ impl HoldingTerms {
         }
     }
 
-    /// What it has of `content`.
     fn bytes(self, content: &[u8]) -> Vec<u8> {
         let mut bytes = content.to_vec();
         for chunk in (0..content.len().div_ceil(CHUNK_BYTES)).filter(|&chunk| !self.has(chunk)) {
@@ -84,7 +74,6 @@ impl HoldingTerms {
 }
 
 impl Schedule {
-    /// Lets some of the receivers have some of the content: of chunks there are a few then.
     pub fn hold(&mut self, draw: &mut Draw) {
         if self.selects {
             return;
@@ -99,7 +88,6 @@ impl Schedule {
     }
 }
 
-/// See [`HoldingTerms`].
 #[derive(Debug)]
 pub struct Holding {
     terms: HoldingTerms,
@@ -107,13 +95,10 @@ pub struct Holding {
     bytes: Vec<u8>,
     content_bytes: u64,
     reads: AtomicU64,
-    /// Reads that gave something else than had been said.
     untrue: Arc<AtomicU64>,
 }
 
 impl Holding {
-    /// What a host has of `content`, whose chunks are so long; its shelf is told of reads that give something else than
-    /// was said.
     pub fn new((terms, chunk): (HoldingTerms, ChunkSize), content: &[u8], shelf: &Rc<Shelf>) -> Holding {
         Holding {
             terms,
@@ -144,7 +129,7 @@ impl Holdings for Holding {
         let changed = matches!(self.terms.trouble, Some(HoldingTrouble::Changes(after)) if reads >= after);
         let gone = matches!(self.terms.trouble, Some(HoldingTrouble::Vanishes(after)) if reads >= after);
         let offset = StretchPlace::of(self.chunk, stretch, self.content_bytes)?.chunk_offset(chunk);
-        // The first byte of what is not as it should be says so, unless it is not there at all.
+        // A damaged unit is marked by its first byte, unless it is missing altogether.
         let mut told = (offset as usize).div_ceil(CHUNK_BYTES)..(offset as usize + to.len()).div_ceil(CHUNK_BYTES);
         let lies = told.any(|unit| !self.terms.has(unit)) || self.at(offset, to.len()).is_none();
         self.untrue.fetch_add(u64::from(changed || gone || lies), Ordering::Relaxed);

@@ -1,42 +1,33 @@
-//! Some of the hosts of a schedule.
+//! A set of hosts of a schedule.
 
 use std::fmt;
 
-/// Hosts by number, up to 256 of them.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct HostSet([u64; 4]);
 
 impl HostSet {
-    /// The most hosts there can be.
     pub const MOST: usize = 256;
 
-    /// Nobody.
     pub const NONE: HostSet = HostSet([0; 4]);
 
-    /// Everybody.
     pub const ALL: HostSet = HostSet([u64::MAX; 4]);
 
-    /// One host.
     pub fn one(host: usize) -> HostSet {
         [host].into_iter().collect()
     }
 
-    /// Whether `host` is among them.
     pub fn has(&self, host: usize) -> bool {
         self.0[host / 64] >> (host % 64) & 1 == 1
     }
 
-    /// Adds `host`.
     pub fn insert(&mut self, host: usize) {
         self.0[host / 64] |= 1 << (host % 64);
     }
 
-    /// Takes `host` out.
     pub fn remove(&mut self, host: usize) {
         self.0[host / 64] &= !(1 << (host % 64));
     }
 
-    /// All others.
     #[must_use]
     pub fn others(self) -> HostSet {
         HostSet(self.0.map(|word| !word))

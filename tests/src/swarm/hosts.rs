@@ -15,34 +15,28 @@ use ethbcast_transport::{Instant, Tuning};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// The group of all schedules.
 pub const GROUP: &str = "swarm";
 
-/// A host of a session.
 pub type Host = Participant<Given, Taken>;
 
-/// What each host that is a root sends, by its number.
+/// Contents by number of the root that sends them.
 pub type Contents = Rc<Vec<Rc<Vec<u8>>>>;
 
-/// The switches as the root is told them, if it is.
 pub fn told_topology(schedule: &Schedule) -> Option<Topology> {
     let name = |host: usize| (schedule.roles[host] != Role::Namesake).then(|| format!("n{host}"));
     let is_other = schedule.has(Class::NoPlan) || schedule.roles.contains(&Role::NotInTopology);
     (schedule.told && !is_other).then(|| schedule.cluster.topology(name))
 }
 
-/// Makes the hosts of a schedule, also more than once.
 #[derive(Debug)]
 pub struct Hosts<'a> {
     schedule: &'a Schedule,
     contents: Contents,
-    /// Of each run of each host.
     shelves: Vec<Vec<Rc<Shelf>>>,
     runs: u64,
 }
 
 impl<'a> Hosts<'a> {
-    /// Of this schedule.
     pub fn new(schedule: &'a Schedule) -> Hosts<'a> {
         let mut draw = Draw::new(schedule.seed.number(), 3);
         let is_root: Vec<bool> = (0..schedule.hosts()).map(|host| schedule.roots().any(|root| root == host)).collect();
@@ -51,12 +45,10 @@ impl<'a> Hosts<'a> {
         Hosts { schedule, contents, shelves: vec![Vec::new(); schedule.hosts()], runs: 0 }
     }
 
-    /// What stays of each host's runs.
     pub fn shelves(&self) -> &[Vec<Rc<Shelf>>] {
         &self.shelves
     }
 
-    /// A run of a host that begins at `now`.
     pub fn make(&mut self, now: Instant, host: usize) -> Host {
         self.runs += 1;
         if self.schedule.roots().any(|root| root == host) { self.root(now, host) } else { self.receiver(now, host) }
@@ -119,7 +111,7 @@ impl<'a> Hosts<'a> {
             timing: schedule.timing,
             ..ReceiverConfig::new(self.station(host), schedule.seed.number() ^ (host as u64) << 32 ^ self.runs << 48)
         };
-        // Ledgers let nothing pass that the root has not sent.
+        // Ledgers let only the root's own bytes pass.
         let may_differ = schedule.is_forged() && schedule.form == Form::Plain;
         let disk = Disk::new(schedule.disks[host], Rc::clone(&shelf), Rc::clone(&self.contents), may_differ);
         let taken = match holds {

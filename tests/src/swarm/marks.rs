@@ -1,6 +1,7 @@
-//! What is to be reached by the schedules of a normal run, a thousand times each.
+//! Marks: results that a normal run of schedules must reach a thousand times each.
 
-/// Every outcome, refusal, state, end and failure that can come that often; what cannot is in [`RARE`].
+/// Every outcome, refusal, state, end and failure that is common enough; the others are in
+/// [`RARE`].
 pub const ALL: &[&str] = &[
     "damage: found",
     "damage: mended",
@@ -56,7 +57,7 @@ pub const ALL: &[&str] = &[
     "program: told the switches",
 ];
 
-/// What cannot be reached a thousand times, and why.
+/// Marks that cannot be reached a thousand times, with the reason.
 pub const RARE: &[(&str, &str)] = &[
     ("outcome: Verified", "a report is never final with it: the root says NoSpace to Died, or Delivered"),
     ("sent again: Outdated", "an old acknowledgement arrives between a view and the first word that is asked for"),

@@ -40,7 +40,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a seed stands for.
+/// A drawn schedule.
 #[derive(Clone, Debug)]
 pub enum Schedule {
     /// A session.
@@ -50,7 +50,7 @@ pub enum Schedule {
 }
 
 impl Schedule {
-    /// What `seed` stands for.
+    /// Draws the schedule of `seed`.
     pub fn of(seed: Seed) -> Schedule {
         if program::Program::is_meant(seed) {
             Schedule::Program(Box::new(program::Program::of(seed)))
@@ -69,12 +69,12 @@ impl fmt::Display for Schedule {
     }
 }
 
-/// Plays the schedule that `seed` stands for.
+/// Plays the schedule of `seed`.
 pub fn run(seed: Seed) -> Report {
     guarded(seed, Told::Nothing).0
 }
 
-/// The same, with its story.
+/// Plays the schedule of `seed` and returns its story, in the detail of `told`.
 pub fn tell(seed: Seed, told: Told) -> (Report, Vec<String>) {
     guarded(seed, told)
 }
@@ -93,7 +93,7 @@ fn guarded(seed: Seed, told: Told) -> (Report, Vec<String>) {
     })
 }
 
-/// Plays `seeds` on two threads; every hundredth is played twice, and must go the same way.
+/// Plays `seeds` on two threads. Every hundredth is played twice and must go the same way.
 pub fn run_all(seeds: impl Iterator<Item = Seed> + Send) -> Tally {
     let (seeds, sum, count) = (Mutex::new(seeds), Mutex::new(Tally::default()), AtomicU64::new(0));
     let next = || seeds.lock().ok().and_then(|mut seeds| seeds.next());

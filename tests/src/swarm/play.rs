@@ -1,4 +1,4 @@
-//! Plays a schedule: lets happen what is to happen, when it is to, and watches.
+//! Plays a schedule: triggers its events at their moments and watches the hosts.
 
 use super::application::Shelf;
 use super::class::Class;
@@ -16,22 +16,21 @@ use ethbcast_transport::sim::{CableId, Network, Outcome, Simulation, host_mac};
 use ethbcast_transport::wire::{VERSION, group_mac};
 use std::rc::Rc;
 
-/// How much of a schedule's story is to be told.
+/// Detail of a schedule's story.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// Nothing.
+    /// No story.
     Nothing,
-    /// What users hear, and views.
+    /// Events of users, and views.
     Events,
     /// Every frame, too.
     Frames,
 }
 
-/// Plays a schedule; with its story, if that is to be told.
 pub fn play(schedule: &Schedule, told: Told) -> (Report, Vec<String>) {
     let mut stage = Stage::new(schedule, told);
     for &(at, happening) in &schedule.happenings {
-        // What is still to happen may wake what has gone quiet.
+        // Later events may wake a network that is quiescent.
         let _ = stage.run(schedule.begins + at);
         stage.happen(schedule.begins + at, happening);
     }
@@ -40,7 +39,6 @@ pub fn play(schedule: &Schedule, told: Told) -> (Report, Vec<String>) {
     stage.finish(outcome)
 }
 
-/// A schedule while it is played.
 struct Stage<'a> {
     schedule: &'a Schedule,
     network: Network,
@@ -81,7 +79,6 @@ impl<'a> Stage<'a> {
         stage
     }
 
-    /// Has frames of an older session come by, and some of them as of another version.
     fn replay(&mut self) {
         let mut draw = Draw::new(self.schedule.seed.number(), 5);
         let counts = self.schedule.replays;
@@ -98,7 +95,6 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Runs until that moment, or until nothing is left to do.
     fn run(&mut self, until: Instant) -> Outcome {
         let Stage { simulation, watch, .. } = self;
         loop {
@@ -166,8 +162,8 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Whoever is not healed may lose so much that it has not all yet, and live: it is waited for as long as it gets
-    /// further. The core must have all by now.
+    /// Hosts outside the core may lose so many frames that they are alive but incomplete: waits for
+    /// them as long as they make progress. The core must be complete by now.
     fn wait_for_the_slow(&mut self, mut outcome: Outcome) -> Outcome {
         let timing = self.schedule.timing;
         let (mut until, span) = (self.schedule.bound(), timing.patience * 2 + timing.sync);
@@ -186,14 +182,12 @@ impl<'a> Stage<'a> {
         outcome
     }
 
-    /// Whether everybody has all of whom that is demanded.
     fn core_is_done(&self) -> bool {
         let shelves = self.hosts.shelves().iter().enumerate();
         let is_done = |runs: &[Rc<Shelf>]| runs.iter().any(|shelf| shelf.visible.get());
         shelves.filter(|&(host, _)| self.schedule.demands(host)).all(|(_, runs)| is_done(runs))
     }
 
-    /// What acknowledgements had told, and what was sent again for which reason.
     fn judge_receipts(&mut self, report: &mut Report) {
         let Some(receipts) = self.simulation.faults_mut().receipts_mut() else { return };
         receipts.take_wrong().into_iter().for_each(|wrong| report.blame(wrong));
@@ -202,7 +196,6 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// How often a root has sent parity, and it has brought something back.
     fn count_parity(&self, report: &mut Report) {
         let hosts = self.simulation.machines().iter().map(|host| host.stream_stats());
         let (sent, back) =
@@ -244,7 +237,6 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// Events within which all must be over: what frames and signs of life take, many times.
 fn events_bound(schedule: &Schedule) -> u64 {
     let (hosts, seconds) = (schedule.hosts() as u64, schedule.bound().since(schedule.begins).as_secs_f64() as u64);
     let frames = schedule.bytes as u64 / (u64::from(schedule.mtu_bytes) - 32) + 10;
@@ -266,8 +258,9 @@ mod tests {
         Rule { class, from: Duration::ZERO, until: Duration::MAX, filter, effect }
     }
 
-    /// As in `small:257252:v4`: of what goes to a host that is not healed, and of what comes from it, 70 % is lost for
-    /// good. Strict go-back-n brings it a frame or so in a second, and it has all after more than the bound.
+    /// Seed `small:257252:v4`: 70 % of all frames from and to a host outside the core are lost for
+    /// good. Strict go-back-n brings it about one frame a second, so it completes only after the
+    /// bound.
     #[test]
     fn who_is_not_healed_and_gets_further_is_waited_for() {
         let mut schedule = Schedule::plain(Seed::small(0), 2, 200_000);
@@ -282,8 +275,8 @@ mod tests {
         assert!(schedule.begins + took > schedule.bound(), "{took:?}");
     }
 
-    /// As in `small:293088:v4`: an offer comes with a damaged name, by which the bytes were compared with those of
-    /// another root.
+    /// Seed `small:293088:v4`: an ANNOUNCE with a damaged name selected the wrong root's bytes for
+    /// the comparison.
     #[test]
     fn whose_bytes_come_is_known_by_the_view_and_not_by_a_name_that_may_be_damaged() {
         let mut renamed = 0;

@@ -1,4 +1,5 @@
-//! A program of a communicator in the swarm: ranks that exchange messages and call collectives under drawn faults.
+//! A program of a communicator in the swarm: ranks that exchange messages and call collectives
+//! under drawn faults.
 
 use super::class::Class;
 use super::draw::Draw;
@@ -16,9 +17,8 @@ use ethbcast_transport::sim::{Simulation, Stats};
 use std::fmt;
 use std::time::Duration;
 
-/// One in so many schedules is a program.
+/// One schedule in this number is a program.
 const ONE_IN: u64 = 5;
-/// The classes of faults that a program can have.
 const CLASSES: [Class; 16] = [
     Class::Loss,
     Class::OneWay,
@@ -38,34 +38,29 @@ const CLASSES: [Class; 16] = [
     Class::Mistake,
 ];
 
-/// See the module's description.
 #[derive(Clone, Debug)]
 pub struct Program {
     seed: Seed,
     case: Case,
-    /// How many of the ranks each host has.
     seats: Vec<usize>,
-    /// Processes that are killed while their hosts live: the host, the seat, and when.
+    /// Processes that are killed while their hosts live: host, seat, moment.
     kills: Vec<(usize, usize, Duration)>,
-    /// What the clock shows when all begins.
     begins: Instant,
     classes: Vec<Class>,
     rules: Vec<Rule>,
     pauses: Vec<(usize, Duration, Duration)>,
     slow: Vec<(usize, Duration)>,
     slack: Duration,
-    /// Which step of which rank is another than the others'.
+    /// Steps that differ from the other ranks': rank and step.
     mistakes: Vec<(usize, usize)>,
     heals: Duration,
 }
 
 impl Program {
-    /// Whether a seed stands for a program.
     pub fn is_meant(seed: Seed) -> bool {
         seed.number() % ONE_IN == ONE_IN - 1
     }
 
-    /// What `seed` stands for.
     pub fn of(seed: Seed) -> Program {
         let mut draw = Draw::new(seed.number(), 6);
         let small = seed.size() == Size::Small;
@@ -75,7 +70,7 @@ impl Program {
         let (longs, rests) = (draw.chance(0.4), draw.micros(200_000, 2_000_000));
         let program = (0..steps).map(|_| step(&mut draw, ranks, long)).collect::<Vec<_>>().into_iter();
         let program = program.chain(longs.then_some(Step::Compute(rests))).chain(longs.then_some(Step::Barrier));
-        // Who leaves before all have what they need of it may take it along.
+        // A rank that leaves early may take bytes along that others still need.
         let program: Vec<Step> = program.chain([Step::Settle, Step::Barrier]).collect();
         let mut case = Case::new(ranks, &program);
         case.preset = draw.pick(&[Preset::Default, Preset::Default, Preset::Paper, Preset::PushPull]);
@@ -147,23 +142,19 @@ impl Program {
         self.rules.push(Rule { class, from: begins, until: begins + lasts, filter, effect });
     }
 
-    /// Whether some hosts have several ranks.
     fn is_shared(&self) -> bool {
         self.seats.iter().any(|&seats| seats > 1)
     }
 
-    /// Whether ranks compute for long in the middle.
     fn is_long(&self) -> bool {
         let long = |step: &Step| matches!(step, Step::Compute(rests) if *rests >= Duration::from_millis(200));
         self.case.programs[0].iter().any(long)
     }
 
-    /// Whether every program must come to its end: nobody is kept from being heard.
     fn demands(&self) -> bool {
         !self.classes.iter().any(|&class| class.takes_away() && class != Class::Loss)
     }
 
-    /// Its hosts before anything has happened; what happens to them by itself is known already.
     fn stage(&self, told: Told) -> Simulation<Cohort, Weather> {
         let mut case = self.case.clone();
         case.starts.iter_mut().for_each(|start| *start += self.begins.since(Instant::START));
@@ -190,7 +181,6 @@ impl Program {
         simulation
     }
 
-    /// Plays it.
     pub fn play(&self, told: Told) -> (Report, Vec<String>) {
         let mut simulation = self.stage(told);
         let hosts = simulation.machines().len();
@@ -201,7 +191,7 @@ impl Program {
             cohort.turn(now)
         };
         for &(host, seat, at) in &self.kills {
-            // What is still to happen may wake what has gone quiet.
+            // Later events may wake a network that is quiescent.
             let _ = simulation.run(self.begins + at, &mut turn);
             simulation.machine_mut(host).kill(seat);
         }
@@ -242,7 +232,6 @@ impl Program {
         (report, story)
     }
 
-    /// What faults have touched beside frames: a host at work, a call that was made.
     fn touched(&self, processes: &[(usize, &Process)], stats: &Stats, late_timers: u64) -> [(Class, u64); 5] {
         let works = |host: usize, at: Duration| {
             let own = processes.iter().filter(|(of, _)| *of == host).map(|(_, process)| process.ended.as_ref());
@@ -287,12 +276,10 @@ impl Program {
     }
 }
 
-/// The names of an error and of what it is about.
 fn error_words(error: &CommunicatorError) -> String {
     format!("{error:?}").split(|letter: char| !letter.is_alphanumeric()).next().unwrap_or_default().to_owned()
 }
 
-/// How many ranks each host has: one mostly.
 fn seats(draw: &mut Draw, ranks: usize) -> Vec<usize> {
     if draw.chance(0.75) {
         return vec![1; ranks];
@@ -306,7 +293,7 @@ fn seats(draw: &mut Draw, ranks: usize) -> Vec<usize> {
     seats
 }
 
-/// What says who is told of the network: what else is drawn does not depend on it.
+/// A random sequence of its own for network knowledge, so that other draws do not depend on it.
 fn draw_of_the_network(seed: Seed) -> Draw {
     Draw::new(seed.number(), 8)
 }

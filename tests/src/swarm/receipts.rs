@@ -1,41 +1,40 @@
-//! What receivers have told by their acknowledgements, read off the wire: whether nobody sends beyond the credit that
-//! it was given, and whether everything that is sent again has a cause.
+//! Receivers' acknowledgements, read off the wire: checks that no sender exceeds its credit, and
+//! that every retransmission has a cause.
 //!
-//! It shares no code with the engine. What it takes for told may not have been heard yet, never the other way round.
+//! It shares no code with the engine. An acknowledgement counts as known once sent; the engine may
+//! see it later, never earlier.
 
 use super::sent::Sent;
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::{Flags, Kind, OVERHEAD_BYTES};
 use std::collections::HashMap;
 
-/// Credit that everybody has at the beginning of a stream (docs/protocol/streams.md §7.5).
+/// Initial credit of every receiver of a stream (docs/protocol/streams.md §7.5).
 const FIRST_CREDIT: u64 = 32;
-/// A root tries out so many times how fast a member can be, each time with a feed of frames at most.
+/// A root tries out a member's speed this number of times, each with at most a feed of frames.
 const MOST_TRIALS: u64 = 3;
 
-/// Why a frame was sent again.
+/// Cause of a retransmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// An acknowledgement proves it lost: something sent later has arrived, and it has not; or, where only what comes
-    /// next is taken, a frame before it.
+    /// An acknowledgement proves the loss: a frame sent later has arrived and this one has not; or,
+    /// with in-order acceptance, an earlier frame is lost.
     Lost,
-    /// It came from somebody else, and an acknowledgement to this host says that it has not arrived.
+    /// Another host sent the frame, and an acknowledgement to this host reports it missing.
     Lacked,
-    /// A relay has told the root that its child lacks it.
+    /// A relay has reported to the root that its child lacks the frame.
     Orphaned,
-    /// The root tries out how fast a member can be whom it does not serve.
+    /// The root tries out the speed of a member that it does not serve.
     Tried,
-    /// An acknowledgement that came behind newer ones says that it has not arrived: whoever serves a host anew, after
-    /// a view, takes its first word, and that may be an old one that was repeated on its way.
+    /// An acknowledgement that arrived behind newer ones reports the frame missing. A host's new
+    /// sender after a view trusts the first acknowledgement, which may be an old duplicate.
     Outdated,
 }
 
 impl Cause {
-    /// All of them.
     pub const ALL: [Cause; 5] = [Cause::Lost, Cause::Lacked, Cause::Orphaned, Cause::Tried, Cause::Outdated];
 }
 
-/// The fields of a frame that matter here.
 struct Words<'a> {
     kind: Kind,
     stream: (u32, u16),
@@ -67,7 +66,6 @@ impl Words<'_> {
         }
     }
 
-    /// The credit's end, and the bits behind the cursor, of an acknowledgement.
     fn acknowledged(&self) -> Option<(u64, &[u8])> {
         let bytes = number::<2>(self.payload.get(16..18).map(|_| self.payload)?, 16) as usize;
         let limit = self.sequence.checked_add(number::<4>(self.payload, 0))?;
@@ -79,35 +77,29 @@ fn address(bytes: &[u8]) -> MacAddr {
     MacAddr::new(bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5])
 }
 
-/// Whether a stamp was drawn after another, within half the range; zero is none, and before all.
+/// Whether `stamp` was drawn after `other`, within half the range. Zero means none and precedes
+/// all.
 fn is_after(stamp: u32, other: u32) -> bool {
     stamp != 0 && (other == 0 || (stamp != other && stamp.wrapping_sub(other) < 1 << 31))
 }
 
-/// A stream at one host, and whom it is sent to: a host or the group.
 type Way = ((u32, u16), usize, MacAddr);
 
-/// See the module's description.
 #[derive(Debug)]
 pub struct Receipts {
-    /// Strict go-back-n: what follows a lost frame was thrown away.
+    /// Strict go-back-n: frames behind a lost one are dropped.
     in_order_only: bool,
-    /// One past the last frame that each receiver of a stream has given credit for.
     granted: HashMap<((u32, u16), MacAddr), u64>,
     sent: HashMap<Way, Sent>,
-    /// Where a host casts a stream to.
     casts: HashMap<((u32, u16), usize), MacAddr>,
-    /// Frames that relays have told the root about.
     orphaned: Vec<(u64, u64)>,
     causes: [u64; Cause::ALL.len()],
-    /// By root: how many frames it has tried out members with.
     tried: HashMap<usize, u64>,
     feed_frames: u64,
     wrong: Option<String>,
 }
 
 impl Receipts {
-    /// Of streams with this policy and feeds of so many frames at most.
     pub fn new(in_order_only: bool, feed_frames: u64) -> Receipts {
         Receipts {
             in_order_only,
@@ -122,23 +114,20 @@ impl Receipts {
         }
     }
 
-    /// The first thing that is wrong.
     pub fn take_wrong(&mut self) -> Option<String> {
         self.wrong.take()
     }
 
-    /// How many frames were sent again for each cause.
     pub fn causes(&self) -> impl Iterator<Item = (Cause, u64)> + '_ {
         Cause::ALL.into_iter().map(|cause| (cause, self.causes[cause as usize]))
     }
 
-    /// A host hands a frame to its kernel.
     pub fn on_departure(&mut self, from: usize, own: MacAddr, frame: &[u8]) {
         let words = Words::of(frame);
         match words.kind {
             Kind::ACK => {
                 let Some((limit, bits)) = words.acknowledged() else { return };
-                // Who has been served by others may have frames beyond what it grants now.
+                // A host that others have served may have frames beyond the credit it grants now.
                 let known = words.sequence + 1 + 8 * bits.len() as u64;
                 let granted = self.granted.entry((words.stream, own)).or_default();
                 *granted = (*granted).max(limit).max(if bits.is_empty() { 0 } else { known });
@@ -164,14 +153,15 @@ impl Receipts {
                 self.sent.entry((stream, from, to)).or_default().believe(words.epoch);
             }
             if matches!(cause, Cause::Orphaned | Cause::Tried) || (cause == Cause::Lacked && words.is_root) {
-                // A root sends what is gone everywhere else, also to its own children, beside its streams, until it is
-                // not asked for any more: by that no frame becomes one that it has sent.
+                // A root retransmits frames that no other host has, also to its own children,
+                // beside its streams, until the requests end. Such frames do not count as sent in
+                // the stream.
                 return;
             }
         } else {
             self.blame(|| format!("n{from} sends {to} frame {sequence} of {stream:?} again, and nothing asks for it"));
         }
-        // Whoever goes back sends again what was thrown away, also what has been sent since the word of that came.
+        // Go-back-n also retransmits frames sent since the receiver dropped them.
         let in_order_only = self.in_order_only;
         let sent = self.sent.entry((stream, from, to)).or_default();
         let shown = match sent.frame(sequence) {
@@ -204,7 +194,7 @@ impl Receipts {
         }
     }
 
-    /// Once more, or later than others: an acknowledgement may be an old one by then.
+    /// Notes a duplicated or delayed frame: an acknowledgement may be outdated by then.
     pub fn on_late(&mut self, to: usize, by: MacAddr, frame: &[u8]) {
         let words = Words::of(frame);
         if words.kind == Kind::ACK {
@@ -212,7 +202,6 @@ impl Receipts {
         }
     }
 
-    /// A frame reaches a host; `by` is who sent it.
     pub fn on_delivery(&mut self, to: usize, by: MacAddr, frame: &[u8]) {
         let words = Words::of(frame);
         match words.kind {

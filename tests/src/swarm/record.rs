@@ -1,4 +1,4 @@
-//! What was once said by the same hosts in the same group: the frames of an older session, to be said again.
+//! Recorded frames of an older session between these hosts in this group, for replay.
 
 use super::hosts::{GROUP, Hosts};
 use super::schedule::Schedule;
@@ -9,10 +9,8 @@ use ethbcast_transport::wire::group_mac;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// The number of the older session: no schedule's.
 const OLDER: u64 = 0xA6E5_A60F;
 
-/// Frames with the host that each was delivered to.
 pub fn frames() -> &'static [(usize, Vec<u8>)] {
     static FRAMES: OnceLock<Vec<(usize, Vec<u8>)>> = OnceLock::new();
     FRAMES.get_or_init(|| {
@@ -35,7 +33,6 @@ pub fn frames() -> &'static [(usize, Vec<u8>)] {
     })
 }
 
-/// Whether a frame belongs to that session.
 pub fn has(frame: &[u8]) -> bool {
     frames().first().is_some_and(|(_, first)| first[32..36] == frame[32..36])
 }

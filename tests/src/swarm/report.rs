@@ -1,4 +1,4 @@
-//! What a schedule came to, and the sum of many.
+//! The result of a schedule, and the sum of many.
 
 use super::class::Class;
 use super::marks;
@@ -6,12 +6,12 @@ use super::seed::{Seed, Size};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A broken promise, with the line that plays it once more.
+/// A broken promise, with the line that replays it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Where it happened.
+    /// Seed of the schedule that broke it.
     pub seed: Seed,
-    /// What was broken.
+    /// Description of the violation.
     pub what: String,
 }
 
@@ -26,29 +26,29 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What one schedule came to.
+/// Result of one schedule.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// Which.
+    /// Seed of the schedule.
     pub seed: Seed,
-    /// What was broken, if anything was.
+    /// The first broken promise, if any.
     pub violation: Option<Violation>,
-    /// A hash of all frames that were delivered, and when.
+    /// Hash of all delivered frames and their moments.
     pub trace: u64,
-    /// The classes that were on, and how often each has hit.
+    /// The classes that were on, with their hits.
     pub classes: Vec<(Class, u64)>,
-    /// What was reached.
+    /// Results reached, by name, with their counts.
     pub marks: BTreeMap<String, u64>,
     /// Events of the simulation.
     pub events: u64,
-    /// Frames that were sent.
+    /// Frames sent.
     pub frames: u64,
     /// Simulated time, in milliseconds.
     pub millis: u64,
 }
 
 impl Report {
-    /// Nothing has happened yet.
+    /// Creates an empty report.
     pub fn new(seed: Seed) -> Report {
         Report {
             seed,
@@ -62,12 +62,12 @@ impl Report {
         }
     }
 
-    /// Something was reached.
+    /// Counts a result that was reached.
     pub fn mark(&mut self, what: impl Into<String>) {
         *self.marks.entry(what.into()).or_default() += 1;
     }
 
-    /// A promise was broken; the first counts.
+    /// Records a broken promise; the first one counts.
     pub fn blame(&mut self, what: impl Into<String>) {
         let seed = self.seed;
         self.violation.get_or_insert_with(|| Violation { seed, what: what.into() });
@@ -91,7 +91,7 @@ impl fmt::Display for Report {
 pub struct Tally {
     small: u64,
     large: u64,
-    /// By class: in how many schedules it was on, in how many of them it hit, and how often altogether.
+    /// Counts by class: schedules with it on, schedules it hit, hits altogether.
     classes: BTreeMap<Class, [u64; 3]>,
     marks: BTreeMap<String, u64>,
     events: u64,
@@ -115,7 +115,7 @@ impl Tally {
         self.violations.extend(report.violation);
     }
 
-    /// Adds all of another sum.
+    /// Adds another sum.
     pub fn merge(&mut self, other: Tally) {
         (self.small, self.large) = (self.small + other.small, self.large + other.large);
         for (class, counts) in other.classes {
@@ -129,7 +129,7 @@ impl Tally {
         self.violations.extend(other.violations);
     }
 
-    /// What was hit or reached less often than `times`, of all there is to reach.
+    /// Returns the classes and marks that were hit or reached fewer than `times` times.
     pub fn missing(&self, times: u64) -> Vec<String> {
         let classes = Class::ALL.iter().map(|&class| {
             let hit = self.classes.get(&class).map_or(0, |[_, hit, _]| *hit);
@@ -140,7 +140,7 @@ impl Tally {
         few.map(|(what, count)| format!("{what}: {count} times")).collect()
     }
 
-    /// The promises that were broken.
+    /// Returns the promises that were broken.
     pub fn violations(&self) -> &[Violation] {
         &self.violations
     }

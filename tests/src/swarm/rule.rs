@@ -1,4 +1,4 @@
-//! What happens to frames on their last hop: which of them, when, and what.
+//! Rules for frames on their last hop: which frames, when, and their fate.
 
 use super::class::Class;
 use super::draw::Draw;
@@ -8,18 +8,14 @@ use ethbcast_transport::wire::Kind;
 use std::ops::Range;
 use std::time::Duration;
 
-/// Which frames a rule is about.
 #[derive(Clone, Debug)]
 pub struct Filter {
-    /// From whom.
     pub from: HostSet,
-    /// To whom.
     pub to: HostSet,
-    /// Of which kind; of any if there is none here.
+    /// Kinds of frames; empty for all.
     pub kinds: Vec<Kind>,
-    /// To the group, or to one host; both if it is not said.
+    /// Whether group frames (`true`) or frames to one host; both if `None`.
     pub cast: Option<bool>,
-    /// How long they are, in bytes.
     pub bytes: Range<usize>,
 }
 
@@ -30,12 +26,10 @@ impl Default for Filter {
 }
 
 impl Filter {
-    /// Frames to these hosts.
     pub fn to(to: HostSet) -> Filter {
         Filter { to, ..Filter::default() }
     }
 
-    /// Frames from some hosts to others.
     pub fn between(from: HostSet, to: HostSet) -> Filter {
         Filter { from, to, ..Filter::default() }
     }
@@ -49,51 +43,40 @@ impl Filter {
     }
 }
 
-/// What a rule does.
 #[derive(Clone, Debug)]
 pub enum Effect {
-    /// Loses frames with this probability.
     Lose(f64),
-    /// Gilbert and Elliott's channel, a state for each host that hears.
+    /// Gilbert–Elliott channel with a state for each receiving host.
     Burst {
-        /// How likely a good time ends with a frame.
+        /// Probability that a good period ends at a frame.
         begin: f64,
-        /// How likely a bad time ends with a frame.
+        /// Probability that a bad period ends at a frame.
         end: f64,
-        /// How much is lost in a bad time.
+        /// Loss in a bad period.
         loss: f64,
-        /// Who has a bad time.
         bad: HostSet,
     },
-    /// Loses frames with this probability, the same ones at all hosts.
+    /// Loses frames with this probability, and the same frames at all hosts.
     LoseForAll(f64),
-    /// Delays frames with this probability, by this at most.
+    /// Delays frames with this probability, by at most this duration.
     Delay(f64, Duration),
-    /// Delivers frames again with this probability, so much later at most.
+    /// Delivers frames again with this probability, at most this duration later.
     Repeat(f64, Duration),
-    /// Flips a bit with this probability.
     Flip(f64),
-    /// Changes a byte of the payload with this probability, and the checksum with it.
+    /// Changes a byte of the payload with this probability, and fixes the checksum.
     Damage(f64),
 }
 
-/// One fault of the network.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// What it is counted as.
     pub class: Class,
-    /// From when on.
     pub from: Duration,
-    /// Until when.
     pub until: Duration,
-    /// Which frames.
     pub filter: Filter,
-    /// What becomes of them.
     pub effect: Effect,
 }
 
 impl Rule {
-    /// What becomes of a delivery; nothing if this rule has nothing to say.
     pub fn judge(&mut self, from: usize, delivery: &Delivery<'_>, now: Duration, draw: &mut Draw) -> Option<Fate> {
         if now < self.from || now >= self.until || !self.filter.matches(from, delivery) {
             return None;
@@ -107,8 +90,8 @@ impl Rule {
                 (bad.has(delivery.to) && draw.chance(*loss)).then_some(Fate::Drop)
             }
             Effect::LoseForAll(share) => {
-                // The checksum tells frames apart, and is the same at all who hear one within a millisecond: sent again
-                // as it was a frame is another.
+                // The checksum identifies a frame: all hosts receive it within a millisecond and
+                // see one value. A later retransmission counts as another frame.
                 let frame = checksum_of(delivery.frame) ^ now.as_millis() as u32;
                 let frame = frame.wrapping_mul(0x9E37_79B9);
                 (f64::from(frame) < *share * f64::from(u32::MAX)).then_some(Fate::Drop)
@@ -132,17 +115,14 @@ fn upto(draw: &mut Draw, most: Duration) -> Duration {
     Duration::from_nanos(draw.between(0, most.as_nanos() as u64))
 }
 
-/// Whether a frame goes to a group.
 pub fn is_cast(frame: &[u8]) -> bool {
     frame[0] & 1 == 1
 }
 
-/// What a frame carries, by its header.
 pub fn kind_of(frame: &[u8]) -> Kind {
     Kind(frame[17])
 }
 
-/// A frame's checksum.
 pub fn checksum_of(frame: &[u8]) -> u32 {
     u32::from_be_bytes([frame[28], frame[29], frame[30], frame[31]])
 }

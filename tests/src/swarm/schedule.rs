@@ -1,4 +1,5 @@
-//! What a seed stands for: a cluster, what runs on it, the faults that are on, and when they are healed for whom.
+//! A schedule drawn from a seed: a cluster, the hosts and applications on it, its faults, and when
+//! they heal for whom.
 
 use super::application::{DiskTerms, Pace};
 use super::class::Class;
@@ -19,29 +20,20 @@ use ethbcast_transport::{Instant, Policy, Tuning};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Something that happens to a host or a cable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Happening {
-    /// The host dies.
     Crash(usize),
-    /// Its process stands still for so long.
     Pause(usize, Duration),
-    /// Its cable is out for so long.
     Cut(usize, Duration),
-    /// The cable between two switches, by its number, is out for so long.
+    /// The cable between two switches, by its number, is down for this duration.
     CutTrunk(usize, Duration),
-    /// A host that has died is switched on again: its user starts another run.
     Restart(usize),
-    /// Its user stops it.
     Interrupt(usize),
-    /// The switches begin to police what they flood.
     Police(StormControl),
-    /// No switch polices what it floods any more.
     FreeSwitches,
 }
 
 impl Happening {
-    /// The host that it happens to, if it is one.
     pub fn host(self) -> Option<usize> {
         match self {
             Happening::Crash(host) | Happening::Pause(host, _) | Happening::Cut(host, _) => Some(host),
@@ -51,99 +43,61 @@ impl Happening {
     }
 }
 
-/// What kind of host it is, and what it says of itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Role {
-    /// Takes part as everybody else.
     #[default]
     Receiver,
-    /// Its interface takes shorter frames.
     SmallMtu,
-    /// It has no room.
     NoRoom,
-    /// It is none of those that are wanted.
     NotWanted,
-    /// The topology does not name it.
     NotInTopology,
-    /// It has the name of host 1.
     Namesake,
-    /// It has bytes of its own for the group.
     Root,
 }
 
-/// A session, and what is demanded of it.
 #[derive(Clone, Debug)]
 pub struct Schedule {
-    /// Where all this comes from.
     pub seed: Seed,
-    /// How the bytes travel, unless the root chooses that.
     pub via: Via,
-    /// Whether the root measures first and chooses the way itself.
     pub chooses: bool,
-    /// Whether the content travels as it is, or with ledgers.
     pub form: Form,
-    /// Whether the root can send a part only, where receivers have some of the content.
     pub selects: bool,
-    /// What each host has of it; nobody has anything if there is nothing here.
     pub holdings: Vec<Option<HoldingTerms>>,
-    /// Whether the root is told the switches.
     pub told: bool,
-    /// Bytes in the content.
     pub bytes: usize,
-    /// MTU of all hosts.
     pub mtu_bytes: u16,
-    /// The engine's numbers.
     pub tuning: Tuning,
-    /// The session's clockwork.
     pub timing: Timing,
-    /// How long the root waits for receivers.
     pub gathers: Duration,
-    /// Whether the source can be read once only.
     pub pipe: bool,
-    /// Whether the size is said in advance.
     pub sized: bool,
-    /// Whether who comes late is let in.
     pub late: bool,
-    /// What becomes of slow members.
     pub on_slow: OnSlow,
-    /// How the root's application gives.
     pub gives: Pace,
-    /// The network. Host 0 is the root.
     pub cluster: Cluster,
-    /// The disk of each host; the root's is not used.
     pub disks: Vec<DiskTerms>,
-    /// When each host starts.
     pub starts: Vec<Duration>,
-    /// What each host is; that of host 0 means nothing.
     pub roles: Vec<Role>,
-    /// Slots of each host's feed.
     pub feeds: Vec<u64>,
-    /// What the clock shows when all begins.
     pub begins: Instant,
-    /// Kernels that have no room now and then.
     pub sending: Option<SendTrouble>,
-    /// How many of the frames of an older session come again, and how many of another version.
+    /// Numbers of replayed frames of an older session, and of another version.
     pub replays: [usize; 2],
-    /// How large a share of all frames comes again with false values.
+    /// Share of all frames that are repeated with false values.
     pub forges: Option<f64>,
-    /// Whether a receiver ends when the first root says no.
+    /// Whether a receiver ends when the first root refuses it.
     pub once: bool,
-    /// How many receivers are enough to start.
     pub enough: usize,
-    /// The classes of faults that are on.
     pub classes: Vec<Class>,
-    /// The network's faults.
     pub rules: Vec<Rule>,
-    /// What happens to hosts and cables, and when.
     pub happenings: Vec<(Duration, Happening)>,
-    /// When all but deaths is healed for the core.
+    /// Moment at which all faults but deaths heal for the core.
     pub heals: Duration,
-    /// Who is healed then, and must have everything in the end.
+    /// Hosts that are healed then and must have everything in the end.
     pub core: HostSet,
 }
 
 impl Schedule {
-    /// What `seed` stands for.
     pub fn of(seed: Seed) -> Schedule {
         let mut draw = Draw::new(seed.number(), 1);
         let mut schedule = Schedule::calm(&mut draw, seed);
@@ -151,7 +105,7 @@ impl Schedule {
             schedule.hold(&mut draw);
         }
         schedule.classes = classes(&mut draw);
-        // A session that cannot begin shows little, and the other is for programs.
+        // A session that cannot begin shows little, and a wrong program applies only to programs.
         let rare = !draw.chance(0.3);
         schedule.classes.retain(|&class| class != Class::Mistake && !(rare && class == Class::NoPlan));
         for class in schedule.classes.clone() {
@@ -161,7 +115,6 @@ impl Schedule {
         schedule
     }
 
-    /// Adds a host that is there beside those the session is for.
     pub fn add_host(&mut self, draw: &mut Draw, role: Role) -> usize {
         let switch = draw.index(self.cluster.switches.len());
         let (_, rate, settings) = self.cluster.hosts[0].clone();
@@ -172,33 +125,28 @@ impl Schedule {
         self.hosts() - 1
     }
 
-    /// The hosts that have bytes for the others.
     pub fn roots(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.hosts()).filter(|&host| host == 0 || self.roles[host] == Role::Root)
     }
 
-    /// Whether frames are made up in a way that those who hear them cannot see.
     pub fn is_forged(&self) -> bool {
         self.classes.iter().any(|class| class.forges())
     }
 
-    /// Whether receivers take only what comes next.
     pub fn is_strict(&self) -> bool {
         self.tuning.policy == Policy::InOrderOnly
     }
 
-    /// Slots of the largest feed.
     pub fn most_feed(&self) -> u64 {
         self.feeds.iter().copied().max().unwrap_or(0).max(self.tuning.feed.frames)
     }
 
-    /// Whether all that is forged is content, in a form in which damage is found and mended.
+    /// Whether only content is damaged, in a form that detects and repairs damage.
     pub fn is_repaired(&self) -> bool {
         let content = |rule: &Rule| rule.class != Class::Damage || rule.filter.kinds == [Kind::DATA];
         self.form != Form::Plain && !self.has(Class::Hostile) && self.rules.iter().all(content)
     }
 
-    /// A session of `receivers` hosts on one switch, by chain, without any fault.
     pub fn plain(seed: Seed, receivers: usize, bytes: usize) -> Schedule {
         let hosts = receivers + 1;
         Schedule {
@@ -238,7 +186,6 @@ impl Schedule {
         }
     }
 
-    /// The session without any fault.
     fn calm(draw: &mut Draw, seed: Seed) -> Schedule {
         let small = seed.size() == Size::Small;
         let via = match draw.index(4) {
@@ -257,12 +204,12 @@ impl Schedule {
         let payload = u64::from(mtu_bytes) - 32;
         let hosts = receivers + 1;
         let cluster = Cluster::draw(draw, hosts, small);
-        // A second's worth of the slowest cable, if all of it has to cross that for some of the hosts.
+        // At most a second of the slowest cable, if all bytes must cross it for some of the hosts.
         let most = cluster.slowest() / 8 / hosts.min(8) as u64;
         let bytes = (frames * payload - draw.between(0, payload)).min(most) as usize;
         let heals = draw.micros(300_000, 3_000_000);
         let stall = Duration::from_millis(draw.between(1000, 2000));
-        // As by default: who has made no progress has stepped aside long before it is given up.
+        // As by default, a member without progress has been demoted long before it is given up.
         let patience = heals.max(stall * 2) + Duration::from_millis(draw.between(1000, 4000));
         Schedule {
             via,
@@ -284,8 +231,8 @@ impl Schedule {
         }
     }
 
-    /// There are so many bytes instead, of which whoever is lazy takes or gives as many at a time as keep its rests
-    /// few.
+    /// Sets the size of the content. Slow applications then take or give at least 1/500 of it at a
+    /// time.
     pub fn set_bytes(&mut self, bytes: usize) {
         self.bytes = bytes;
         let least = bytes / 500 + 1;
@@ -293,23 +240,20 @@ impl Schedule {
         paces.filter(|pace| pace.bytes > 0).for_each(|pace| pace.bytes = pace.bytes.max(least));
     }
 
-    /// Hosts, the root included.
     pub fn hosts(&self) -> usize {
         self.disks.len()
     }
 
-    /// Whether a class of faults is on.
     pub fn has(&self, class: Class) -> bool {
         self.classes.contains(&class)
     }
 
-    /// Roughly how long the bytes need on the slowest cable.
     pub fn stream_time(&self) -> Duration {
         let fanout = if self.via == Via::Flat { self.hosts() as u64 } else { 2 };
         Duration::from_nanos(self.bytes as u64 * 8 * fanout * 1_000_000_000 / self.cluster.slowest())
     }
 
-    /// A moment at which something may begin: from the start of all to a little after the end of the stream.
+    /// Draws a moment between the start and shortly after the end of the stream.
     pub fn moment(&self, draw: &mut Draw) -> Duration {
         if draw.chance(0.3) {
             return Duration::from_micros(draw.between(1, 260_000));
@@ -318,24 +262,21 @@ impl Schedule {
         (begin + Duration::from_nanos(draw.between(0, span.as_nanos() as u64))).min(self.heals)
     }
 
-    /// A moment while the stream runs, if nothing has gone wrong before.
+    /// Draws a moment while the stream runs, assuming no earlier fault.
     pub fn in_stream(&self, draw: &mut Draw) -> Duration {
         let span = self.stream_time() + Duration::from_millis(2);
         Duration::from_millis(201) + Duration::from_nanos(draw.between(0, span.as_nanos() as u64))
     }
 
-    /// How long something lasts that is to be over when all heals.
     pub fn span_from(&self, from: Duration, draw: &mut Draw) -> Duration {
         let most = self.heals.saturating_sub(from).as_micros().max(2) as u64;
         draw.micros(most.min(1000), most)
     }
 
-    /// A receiver.
     pub fn receiver(&self, draw: &mut Draw) -> usize {
         draw.between(1, self.hosts() as u64 - 1) as usize
     }
 
-    /// Some hosts, one at least.
     pub fn some(&self, draw: &mut Draw) -> HostSet {
         let share = draw.pick(&[0.1, 0.3, 0.6]);
         let mut set: HostSet = (0..self.hosts()).filter(|_| draw.chance(share)).collect();
@@ -343,26 +284,25 @@ impl Schedule {
         set
     }
 
-    /// Whether this receiver must have everything in the end.
     pub fn demands(&self, host: usize) -> bool {
         let ends = [Class::RootDeath, Class::TwoRoots, Class::Replay, Class::Interrupt, Class::NoPlan];
         let ended = ends.into_iter().any(|class| self.has(class)) || (self.is_forged() && !self.is_repaired());
         self.core.has(host) && host > 0 && !ended && !self.may_fail(host)
     }
 
-    /// What may make even a host of the core fail, by what the protocol promises.
+    /// Whether the protocol allows even this host of the core to fail.
     fn may_fail(&self, host: usize) -> bool {
         let broken = self.disks[host].trouble.is_some();
-        // In blocks nobody can step aside, and a pipe cannot be read again for who did.
+        // With blocks no member can be demoted, and a pipe cannot be read again for one.
         let fragile = self.via.is_in_blocks() || self.pipe;
         let absent = self.classes.iter().any(|class| class.takes_away());
         let slow = self.on_slow == OnSlow::Evict && self.classes.iter().any(|class| class.slows());
-        // Those who come late may be as many as are enough to start.
+        // Latecomers may suffice to start without this host.
         broken || (fragile && absent) || slow || (self.once && absent) || self.has(Class::Latecomers)
     }
 
-    /// When all must be over. Whom nothing reaches for good is found out one after the other in a chain: what is behind
-    /// a bad hop shows when it is bridged.
+    /// Returns the deadline for everything. In a chain unreachable hosts are detected one after the
+    /// other: a host behind a bad hop shows only once that is bridged.
     pub fn bound(&self) -> Instant {
         let bad = (1..self.hosts()).filter(|&host| !self.core.has(host)).count();
         let found_out = self.timing.stall * 3 * bad as u32;
@@ -370,7 +310,6 @@ impl Schedule {
     }
 }
 
-/// The classes of faults that are on: none now and then, mostly a few, sometimes many.
 fn classes(draw: &mut Draw) -> Vec<Class> {
     let few = draw.between(1, 3);
     let share = match draw.index(20) {
@@ -385,7 +324,6 @@ fn classes(draw: &mut Draw) -> Vec<Class> {
     Class::ALL.iter().copied().filter(|_| draw.chance(share)).collect()
 }
 
-/// The engine's numbers: what the tool runs on mostly, with a small feed.
 fn tuning(draw: &mut Draw) -> Tuning {
     let feed = draw.pick(&[64, 64, 64, 128, 256]);
     let preset = match draw.index(10) {

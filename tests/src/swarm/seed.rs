@@ -3,13 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The version of the drawing: the same number stands for another schedule in another version.
+/// Version of the drawing: a number stands for another schedule in another version.
 pub const DRAWING: u32 = 7;
 
-/// How large a schedule is.
+/// Size of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Size {
-    /// A few hosts, up to some hundred frames.
+    /// A few hosts, and up to a few hundred frames.
     Small,
     /// Up to 140 hosts.
     Large,
@@ -24,14 +24,14 @@ impl Size {
     }
 }
 
-/// What a whole schedule is drawn from.
+/// The seed of a whole schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Seed {
     size: Size,
     number: u64,
 }
 
-/// Why there is no such seed.
+/// The reason why a text is no seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoSeed(String);
 
@@ -44,28 +44,27 @@ impl fmt::Display for NoSeed {
 impl std::error::Error for NoSeed {}
 
 impl Seed {
-    /// Schedule number `number` of the small ones.
+    /// Names small schedule `number`.
     pub fn small(number: u64) -> Seed {
         Seed { size: Size::Small, number }
     }
 
-    /// Schedule number `number` of the large ones.
+    /// Names large schedule `number`.
     pub fn large(number: u64) -> Seed {
         Seed { size: Size::Large, number }
     }
 
-    /// Its number.
+    /// Returns its number.
     pub fn number(self) -> u64 {
         self.number
     }
 
-    /// How large its schedule is.
+    /// Returns the size of its schedule.
     pub fn size(self) -> Size {
         self.size
     }
 }
 
-/// As in a replay line: `small:17:v7`.
 impl fmt::Display for Seed {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}:{}:v{DRAWING}", self.size.word(), self.number)

@@ -1,4 +1,4 @@
-//! A schedule in words, for whoever plays one.
+//! A schedule described in text.
 
 use super::application::DiskTerms;
 use super::schedule::Schedule;

@@ -1,4 +1,4 @@
-//! What is looked at after every turn of a host, and at the end.
+//! Checks after every turn of a host, and at the end.
 
 use super::application::Shelf;
 use super::bounds::{InFlight, check_contention, check_control, check_memory};
@@ -18,44 +18,35 @@ use std::fmt::Debug;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Nobody sends the dead data for longer than this beyond the dead limit: a sender's longest timeout, and a view's way.
+/// Longest time that a host may send data to a dead one beyond the dead limit: a sender's longest
+/// timeout, and the way of a view.
 const MOURNING: Duration = Duration::from_millis(1000);
-/// Turns of a host beyond those that frames and time account for.
 const SPARE_TURNS: u64 = 2000;
 
-/// Up to so many hosts are looked at after every turn.
+/// Up to this number of hosts are checked after every turn.
 const OFTEN: usize = 16;
 
-/// See the module's description.
 #[derive(Debug)]
 pub struct Watch<'a> {
     schedule: &'a Schedule,
-    /// By host: the number of its last view.
     epochs: Vec<u32>,
-    /// By host: how often its application had its turn.
     turns: Vec<u64>,
-    /// By the root's address and the view's number: its digest.
+    /// Digest of each view, by the root's address and the view's number.
     views: BTreeMap<(MacAddr, u32), [u8; 32]>,
-    /// Those a root counts as delivered: the root, and the address.
     counted: Vec<(usize, MacAddr)>,
     dying: Option<usize>,
-    /// The switches, if the root is told them.
     topology: Option<Topology>,
-    /// By host: what is on its way of each stream.
     in_flight: Vec<Vec<InFlight>>,
-    /// By host: the most readers that each stream has had.
     most_readers: Vec<Vec<usize>>,
-    /// By host: when its machine is to be called next, where timers ring late; and how many did.
+    /// Each host's next timeout, where timers fire late.
     due: Vec<Option<Instant>>,
     late_timers: u64,
     excused: bool,
     report: Report,
-    /// What happens, for whoever plays one schedule to see it.
     story: Option<Vec<String>>,
 }
 
 impl<'a> Watch<'a> {
-    /// Of this schedule; writes down what happens if it is told to.
     pub fn new(schedule: &'a Schedule, told: bool) -> Watch<'a> {
         Watch {
             schedule,
@@ -75,32 +66,27 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// What has happened.
     pub fn take_story(&mut self) -> Vec<String> {
         self.story.take().unwrap_or_default()
     }
 
-    /// A promise was broken.
     pub fn blame(&mut self, what: impl Into<String>) {
         self.report.blame(what);
     }
 
-    /// A host that dies at this moment, as its disk said.
     pub fn take_dying(&mut self) -> Option<usize> {
         self.dying.take()
     }
 
-    /// How many timers have rung late.
     pub fn late_timers(&self) -> u64 {
         self.late_timers
     }
 
-    /// What the bytes must add up to has come wrong: nobody need have them.
+    /// Excuses all hosts: the trailer arrived damaged, so none need have the bytes.
     pub fn excuse_all(&mut self) {
         self.excused = true;
     }
 
-    /// A host begins another run.
     pub fn forget(&mut self, host: usize) {
         self.epochs[host] = 0;
         self.in_flight[host].clear();
@@ -114,7 +100,6 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Lets the application of a host have its turn, and looks at what has become of it.
     pub fn turn(&mut self, number: usize, host: &mut Host, now: Instant) -> Option<Instant> {
         self.turns[number] += 1;
         if !self.schedule.cluster.hosts[number].2.timer_slack.is_zero() {
@@ -163,7 +148,7 @@ impl<'a> Watch<'a> {
         again
     }
 
-    /// What is in flight and what is kept. Of large crowds not after every turn.
+    /// Checks frames in flight and memory. Large crowds are not checked after every turn.
     fn check_bounds(&mut self, number: usize, host: &Host) {
         if let Err(wrong) = check_control(&host.control_memory(), self.schedule.hosts()) {
             self.blame(format!("host {number}: {wrong}"));
@@ -205,7 +190,8 @@ impl<'a> Watch<'a> {
         if view.epoch < before && !forged && !self.schedule.has(Class::RootDeath) {
             self.blame(format!("host {number}: view {} follows view {before}", view.epoch));
         }
-        // The root's own may have changed since it was told; and another run of it begins anew.
+        // The root's own view may have changed since it was sent; and another run of the root
+        // begins anew.
         if is_root || forged || self.schedule.has(Class::RootDeath) {
             return;
         }
@@ -216,10 +202,10 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// How long after a death somebody still sent data to the dead, with nobody left but the root if it is `alone`.
+    /// Checks for how long data was sent to a dead host; `alone`: only the root is left.
     pub fn check_mourning(&mut self, lasts: Duration, alone: bool) {
-        // Words of the dead that come again are signs of life; and a root that hears nobody takes it that it cannot
-        // hear, and counts nobody as dead until its patience ends.
+        // Replayed frames of a dead host count as signs of life. A root that receives nothing
+        // assumes its own failure and counts no host as dead until its patience ends.
         let plain = [Class::Crash, Class::Loss, Class::BitFlip, Class::DiskError, Class::OwnTuning, Class::Wrap];
         let plain = self.schedule.classes.iter().all(|class| plain.contains(class));
         let patience = if alone { self.schedule.timing.patience } else { Duration::ZERO };
@@ -228,7 +214,6 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Looks at all hosts when nothing is left to do.
     pub fn finish(mut self, shelves: &[Vec<Rc<Shelf>>], hosts: &[Host], dead: &[bool], stats: &Stats) -> Report {
         for (number, shelf) in shelves.iter().enumerate().flat_map(|(at, runs)| runs.iter().map(move |run| (at, run))) {
             if let Some(wrong) = shelf.wrong.borrow_mut().take() {
@@ -268,8 +253,8 @@ impl<'a> Watch<'a> {
         self.report
     }
 
-    /// A cast keeps to the least credit of those in place. By unicast the wire shows whether a sender keeps to it; a
-    /// trial need not.
+    /// Checks that a cast keeps to the smallest credit of the members in place. Unicast senders are
+    /// checked on the wire; a trial is exempt.
     fn check_credit(&mut self, hosts: &[Host]) {
         let Some(Participant::Root(root, _)) = hosts.first() else { return };
         let others = [Class::OwnTuning, Class::TwoRoots, Class::Restart, Class::RootDeath];
@@ -287,7 +272,6 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// What a root counts as delivered has to be so.
     fn check_counted(&mut self, shelves: &[Vec<Rc<Shelf>>]) {
         for (root, mac) in std::mem::take(&mut self.counted) {
             let of = |host: &usize| host_mac(*host) == mac;
@@ -333,7 +317,8 @@ impl<'a> Watch<'a> {
             None => self.blame(format!("host {number} has not ended")),
             Some(end) => self.report.mark(format!("end: {}", first_word(end))),
         }
-        // What it alone lacks may not be had: that it says so is confirmed as any report.
+        // A member may be unable to get what it alone lacks: its report of that is confirmed as any
+        // other.
         let lacks = self.schedule.selects && verdict == Some(Outcome::Damaged);
         let excused = failed || lacks || self.schedule.is_forged() || self.schedule.has(Class::Interrupt);
         if matches!(end, Some(End::Confirmed)) && !delivered && !excused {

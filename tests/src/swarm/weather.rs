@@ -1,5 +1,5 @@
-//! The network's faults of one schedule while it runs: rules, kernels without room, forgers, what they have hit, and a
-//! trace of all frames.
+//! The network's faults of one schedule at run time: rules, kernels without room, forgers, their
+//! hits, and a trace of all frames.
 
 use super::class::Class;
 use super::draw::Draw;
@@ -18,21 +18,15 @@ use ethbcast_transport::wire::{self, Flags, Frame, Kind, VERSION};
 use ethbcast_transport::{Instant, MacAddr};
 use std::time::Duration;
 
-/// When the microseconds of the clock pass 32 bits.
 const WRAP: Instant = Instant::from_nanos(1000 << 32);
 
-/// Kernels that have no room now and then.
 #[derive(Clone, Copy, Debug)]
 pub struct SendTrouble {
-    /// At which hosts.
     pub hosts: HostSet,
-    /// For which share of frames.
     pub share: f64,
-    /// For how long at most.
     pub lasts: Duration,
 }
 
-/// See the module's description.
 #[derive(Debug)]
 pub struct Weather {
     draw: Draw,
@@ -40,29 +34,24 @@ pub struct Weather {
     rules: Vec<Rule>,
     sending: Option<SendTrouble>,
     forger: Option<Forger>,
-    /// From this moment on nothing happens to frames between hosts of the core.
+    /// After this moment frames between hosts of the core pass unharmed.
     heals: Duration,
     core: HostSet,
     effects: Effects,
     guests: Guests,
-    /// When stamps wrap, and whether any has come from before.
     wraps_at: Option<Instant>,
     before_wrap: bool,
-    /// The end of a stream has been damaged, with what the bytes must add up to.
     damaged_end: bool,
     trace: u64,
-    /// What is told by acknowledgements, unless somebody speaks in the name of others.
+    /// Absent if frames are forged.
     receipts: Option<Receipts>,
-    /// All deliveries in words, if they are to be told.
     frames: Option<Vec<String>>,
-    /// Hosts that are dead, since when, and when somebody sent one of them data by unicast last.
+    /// Dead hosts, with the time of death and of the last unicast data sent to each.
     dead: Vec<(MacAddr, Instant, Option<Instant>)>,
-    /// Pieces of what was asked for again that have arrived.
     pieces: u64,
 }
 
 impl Weather {
-    /// That of a schedule.
     pub fn new(schedule: &Schedule) -> Weather {
         Weather {
             begins: schedule.begins,
@@ -76,7 +65,6 @@ impl Weather {
         }
     }
 
-    /// These rules, until all heals.
     pub fn of(seed: Seed, rules: Vec<Rule>, heals: Duration) -> Weather {
         Weather {
             draw: Draw::new(seed.number(), 2),
@@ -99,70 +87,58 @@ impl Weather {
         }
     }
 
-    /// The same of a program, whose acknowledgements are looked at, too, unless ranks share interfaces: what one hands
-    /// to another does not come by.
+    /// Creates the faults of a program. Acknowledgements are checked, too, unless ranks share
+    /// interfaces: frames between them do not pass here.
     pub fn of_program(seed: Seed, (begins, rules): (Instant, Vec<Rule>), heals: Duration, is_shared: bool) -> Weather {
         let wraps_at = (begins > Instant::START).then_some(WRAP);
         let receipts = (!is_shared).then(|| Receipts::new(true, 0));
         Weather { begins, wraps_at, receipts, ..Weather::of(seed, rules, heals) }
     }
 
-    /// Writes down all deliveries.
     pub fn listen(&mut self) {
         self.frames = Some(Vec::new());
     }
 
-    /// All deliveries in words.
     pub fn take_frames(&mut self) -> Vec<String> {
         self.frames.take().unwrap_or_default()
     }
 
-    /// What has been touched by faults.
     pub fn effects(&self) -> &Effects {
         &self.effects
     }
 
-    /// The same, for whoever sees more of it.
     pub fn effects_mut(&mut self) -> &mut Effects {
         &mut self.effects
     }
 
-    /// A hash of all deliveries, with the moment of each.
     pub fn trace(&self) -> u64 {
         self.trace
     }
 
-    /// What has been made up since the last call.
     pub fn take_forged(&mut self) -> Vec<Forged> {
         self.forger.as_mut().map(Forger::take).unwrap_or_default()
     }
 
-    /// Whether the end of a stream has been damaged.
     pub fn has_damaged_end(&self) -> bool {
         self.damaged_end
     }
 
-    /// What acknowledgements have told.
     pub fn receipts_mut(&mut self) -> Option<&mut Receipts> {
         self.receipts.as_mut()
     }
 
-    /// Pieces of what was asked for again that have arrived.
     pub fn pieces(&self) -> u64 {
         self.pieces
     }
 
-    /// A host has died.
     pub fn bury(&mut self, host: MacAddr, now: Instant) {
         self.dead.push((host, now, None));
     }
 
-    /// It is there again.
     pub fn raise(&mut self, host: MacAddr) {
         self.dead.retain(|(mac, ..)| *mac != host);
     }
 
-    /// How long after a death somebody still sent the dead one data.
     pub fn longest_mourning(&self) -> Duration {
         let lasts = self.dead.iter().filter_map(|(_, died, last)| last.map(|last| last.since(*died)));
         lasts.max().unwrap_or_default()
@@ -216,7 +192,7 @@ impl Faults for Weather {
 impl Weather {
     fn judge(&mut self, delivery: &Delivery<'_>) -> Fate {
         self.note(delivery);
-        // What somebody made up comes as it is.
+        // Forged frames arrive unchanged.
         let Some(from) = delivery.from else {
             self.on_voice(delivery.frame);
             return Fate::Deliver;
@@ -244,7 +220,6 @@ impl Weather {
         Fate::Deliver
     }
 
-    /// A voice of another day or version reaches somebody.
     fn on_voice(&mut self, frame: &[u8]) {
         if frame[16] != VERSION {
             self.hit(Class::OtherVersion);
@@ -253,7 +228,6 @@ impl Weather {
         }
     }
 
-    /// A stamp arrives that is younger than others, and smaller.
     fn on_stamp(&mut self, delivery: &Delivery<'_>) {
         let Some(wraps_at) = self.wraps_at else { return };
         // Of streams and of messages.
@@ -266,7 +240,6 @@ impl Weather {
         }
     }
 
-    /// Notes data that is sent to one who is dead.
     fn mourn(&mut self, departure: &Departure<'_>) {
         let frame = departure.frame;
         if !self.dead.is_empty() && kind_of(frame) == Kind::DATA && !is_cast(frame) {
@@ -277,7 +250,6 @@ impl Weather {
     }
 }
 
-/// A delivery in a line.
 fn in_words(delivery: &Delivery<'_>, now: Duration, fate: Fate) -> String {
     let (when, to, bytes) = (now.as_secs_f64(), delivery.to, delivery.frame.len());
     let from = delivery.from.map_or("?".to_owned(), |from| format!("n{from}"));

@@ -1,7 +1,9 @@
-//! The small worlds of an ack tree: a cast in which receivers acknowledge to each other, without a session.
+//! The small worlds of an ack tree: a cast in which receivers acknowledge to each other, without a
+//! session.
 //!
-//! The views of a session are played here: the origin learns of a death some time after it, each other host some time
-//! later, and then they graft, drop and change their parents as `collectives` does.
+//! The views of a session are imitated: the origin learns of a death some time after it, the other
+//! hosts some time later. Then they graft and remove children and change their parents as
+//! `collectives` does.
 
 use super::host::{Fate, Host};
 use crate::stream::peer;
@@ -11,49 +13,45 @@ use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Alone, Deadline, Instant, Machine, Timer, Tuning};
 
 const PAYLOAD_BYTES: usize = 40;
-/// What stands where a frame has its EtherType, in a notice: no frame of ours.
+/// Stands in place of the EtherType in a notice: no product frame has it.
 const NOTICE: [u8; 2] = [0, 0];
 const ETHERNET_BYTES: usize = 14;
 
-/// What can be made wrong on purpose, to see that it is found.
+/// A mistake made on purpose, to check that it is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mistake {
-    /// Whose parent has died goes on acknowledging to it.
+    /// A host whose parent has died goes on acknowledging to it.
     KeepsParent,
-    /// Who hears nothing does not ask.
+    /// A host that receives nothing does not send requests.
     NeverAsks,
 }
 
-/// A host of an ack tree, and who of the others is known to be dead.
+/// A host of an ack tree, with its knowledge of dead hosts.
 #[derive(Clone, Debug)]
 pub struct TreeHost {
     stream: Alone<Stream>,
     host: usize,
-    /// To whom each host acknowledges.
     parents: &'static [usize],
     frames: u64,
     pushed: u64,
     taken: u64,
     wrong: Option<String>,
     dead: Vec<usize>,
-    /// Notices to be sent.
     notices: Vec<Vec<u8>>,
     mistake: Option<Mistake>,
 }
 
-/// The origin and its receivers, of which `parents` says to whom each acknowledges, and so many frames; with a mistake
-/// that all hosts make, if any.
+/// Creates the origin and its receivers. `parents` names each one's ack parent; every host makes
+/// `mistake`, if any.
 pub fn ack_tree(parents: &'static [usize], frames: u64, mistake: Option<Mistake>) -> Vec<TreeHost> {
     let host = |host| TreeHost { mistake, ..TreeHost::new(host, parents, frames) };
     (0..parents.len()).map(host).collect()
 }
 
-/// What frame `sequence` carries.
 fn payload(sequence: u64) -> [u8; 8] {
     (sequence * 0x0101_0101_0101_0101 + 7).to_be_bytes()
 }
 
-/// Tells host `to` that host `dead` is.
 fn notice(dead: usize, to: usize) -> Vec<u8> {
     [&host_mac(to).octets()[..], &host_mac(dead).octets()[..], &NOTICE, &[dead as u8]].concat()
 }
@@ -78,7 +76,6 @@ impl TreeHost {
         &self.stream.part
     }
 
-    /// The nearest host above `host` that is not known to be dead.
     fn parent(&self, host: usize) -> usize {
         let mut at = self.parents[host];
         while self.dead.contains(&at) {
@@ -87,7 +84,6 @@ impl TreeHost {
         at
     }
 
-    /// Learns that a host is dead, and the origin passes it on.
     fn learn(&mut self, now: Instant, dead: usize) {
         self.dead.push(dead);
         self.dead.sort_unstable();
@@ -107,7 +103,6 @@ impl TreeHost {
         strangers.into_iter().for_each(|rank| stream.remove_reader(now, rank));
     }
 
-    /// The last but one ends a message.
     fn ending(&self, sequence: u64) -> Ending {
         match self.frames - sequence {
             1 => Ending::Stream,
@@ -136,7 +131,6 @@ impl TreeHost {
     }
 }
 
-/// The engine's numbers with a small feed.
 fn small() -> Tuning {
     Tuning::default().with_feed_frames(4)
 }
@@ -167,7 +161,7 @@ impl Machine for TreeHost {
 
 impl Host for TreeHost {
     const SKIPPED: &'static [&'static str] = &["StreamStats"];
-    /// Nobody but a session finds out that the origin is dead.
+    /// Only a session detects the death of the origin.
     const IS_MORTAL: fn(usize) -> bool = |host| host != 0;
 
     fn notice(dead: usize) -> Option<Vec<u8>> {
@@ -190,14 +184,13 @@ impl Host for TreeHost {
 
     fn fate(&self) -> Fate {
         let is_done = match self.host {
-            // That the end of a message was consumed is certain to be told; that of the stream need not be.
+            // The end of a message is acknowledged for certain; that of the stream need not be.
             0 => self.stream().is_settled() && self.stream().consumed() + 1 >= self.frames,
             _ => self.taken == self.frames,
         };
         if is_done { Fate::Delivered } else { Fate::Open }
     }
 
-    /// It goes on acknowledging and repairing for whoever asks.
     fn is_over(&self) -> bool {
         false
     }

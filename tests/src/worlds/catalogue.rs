@@ -1,4 +1,4 @@
-//! The small worlds there are, by name.
+//! The small worlds by name.
 
 use super::ack_tree::{Mistake, ack_tree};
 use super::event::Event;
@@ -11,9 +11,8 @@ use super::world::World;
 use ethbcast_planning::plan::Via;
 use std::time::Duration;
 
-/// Frames of each stream.
 const FRAMES: usize = 3;
-/// In an ack tree the first receiver acknowledges to the origin, the second to the first.
+/// Ack parents: the first receiver acknowledges to the origin, the second to the first.
 const PARENTS: &[usize] = &[0, 0, 1];
 
 /// A world that can be explored.
@@ -21,7 +20,7 @@ const PARENTS: &[usize] = &[0, 0, 1];
 pub struct Named {
     /// Its name.
     pub name: &'static str,
-    /// How it is explored, and to which depth, if one frame may be lost or repeated at each step.
+    /// Depth to which it is explored with a loss or repetition at each step.
     pub depth: usize,
     kind: Kind,
 }
@@ -33,7 +32,7 @@ enum Kind {
     Communicator,
 }
 
-/// All of them.
+/// All worlds.
 pub const WORLDS: [Named; 9] = [
     Named { name: "chain", depth: 11, kind: Kind::Session(Via::Chain, Beginning::View) },
     Named { name: "cast", depth: 11, kind: Kind::Session(Via::Cast, Beginning::View) },
@@ -47,12 +46,12 @@ pub const WORLDS: [Named; 9] = [
 ];
 
 impl Named {
-    /// The world of this name.
+    /// Finds a world by name.
     pub fn find(name: &str) -> Option<Named> {
         WORLDS.into_iter().find(|world| world.name == name)
     }
 
-    /// Explored to the last state, with so many faults and at most one death.
+    /// Explores it to the last state, with at most `faults` faults and one death.
     ///
     /// # Errors
     /// As [`explore`](Named::explore).
@@ -61,7 +60,7 @@ impl Named {
         self.explore(Bounds { depth, faults, early, deaths: 1, ends_within, follow_one_in: 1 })
     }
 
-    /// Explored to a depth, with a fault at each step and at most one death.
+    /// Explores it to a depth, with a fault at each step and at most one death.
     ///
     /// # Errors
     /// As [`explore`](Named::explore).
@@ -71,10 +70,10 @@ impl Named {
         self.explore(Bounds { depth, faults, early, deaths: 1, ends_within, follow_one_in: 1000 })
     }
 
-    /// The same within any bounds.
+    /// Explores it within `bounds`.
     ///
     /// # Errors
-    /// What must not happen, and how to get there.
+    /// The first violation, with the events that lead to it.
     pub fn explore(self, bounds: Bounds) -> Result<Explored, Violation> {
         match self.kind {
             Kind::Session(via, begins) => explore(&mut World::new(session(via, 2, FRAMES, begins)), bounds),
@@ -83,10 +82,10 @@ impl Named {
         }
     }
 
-    /// These events once more, in words.
+    /// Replays `events` and describes them.
     ///
     /// # Errors
-    /// The first that cannot happen.
+    /// The first event that cannot happen.
     pub fn replay(self, events: &[Event]) -> Result<String, String> {
         fn play<H: Host>(hosts: Vec<H>, events: &[Event]) -> Result<String, String> {
             replay(&mut World::new(hosts), events)
@@ -98,9 +97,10 @@ impl Named {
         }
     }
 
-    /// By when all is over if nothing goes wrong any more. A session waits for whoever is silent for the dead limit and
-    /// its patience, 0.5 s here, and as long for who is stuck; before the start for a second. A communicator finds out
-    /// silence after 1.5 s, and who leaves then waits for 0.5 s.
+    /// Returns the time to an end without further faults. A session waits for silent members for
+    /// the dead limit and its patience, 0.5 s here, and as long for stalled ones; before the start,
+    /// for a second. A communicator detects silence after 1.5 s, and a leaving rank then waits for
+    /// 0.5 s.
     fn ends_within(self) -> Duration {
         match self.kind {
             Kind::Session(_, Beginning::Nothing) => Duration::from_millis(2000),

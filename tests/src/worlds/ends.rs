@@ -1,4 +1,5 @@
-//! Where a world comes to when nothing goes wrong any more: every frame arrives, time passes, until all is quiet.
+//! Fair runs: the way to the end of a world without further faults. Every frame arrives and time
+//! passes until all is quiescent.
 
 use super::event::Event;
 use super::host::Host;
@@ -7,13 +8,12 @@ use super::state::State;
 use super::world::World;
 use std::time::Duration;
 
-/// A fair run that takes more events does not end.
 const MOST_EVENTS: usize = 20_000;
 
-/// What is known of fair runs. Each state has one, so what is known of one state is known of all on the way.
+/// Results of fair runs. Each state has one fair run, so a result holds for all states on the way.
 #[derive(Debug, Default)]
 pub(super) struct Ends {
-    /// By state: how long it takes to the end, in ns.
+    /// Time from each state to the end, in ns.
     left: Prints<u64>,
     delivered: usize,
     failed: usize,
@@ -21,10 +21,6 @@ pub(super) struct Ends {
 }
 
 impl Ends {
-    /// Follows the fair run from `state` to an end, or to a state that is known to come to one.
-    ///
-    /// # Errors
-    /// What is wrong with it, and the run so far.
     pub(super) fn follow<H: Host>(
         &mut self,
         world: &mut World<H>,
@@ -64,7 +60,6 @@ impl Ends {
         self.left.len()
     }
 
-    /// Ends with all delivered, and others.
     pub(super) fn kinds(&self) -> (usize, usize) {
         (self.delivered, self.failed)
     }

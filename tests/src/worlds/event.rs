@@ -1,18 +1,18 @@
-//! What can happen in a small world, and how it is written down.
+//! Events of a small world, and their notation.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// One thing that happens.
+/// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Event {
-    /// The first frame on the way from one host to another arrives.
+    /// The first frame in flight from one host to another arrives.
     Deliver(u8, u8),
-    /// It is lost.
+    /// The first frame in flight from one host to another is lost.
     Lose(u8, u8),
-    /// It arrives, and once more behind all others on this way.
+    /// The first frame in flight arrives, and a copy goes to the end of the queue.
     Repeat(u8, u8),
-    /// Time passes to the next timer of any host.
+    /// Time advances to the next timer of any host.
     Time,
     /// A host dies.
     Kill(u8),
@@ -53,15 +53,14 @@ impl FromStr for Event {
     }
 }
 
-/// Events as they are written down, one after the other.
 pub(super) fn written(events: &[Event]) -> String {
     events.iter().map(Event::to_string).collect::<Vec<_>>().join(" ")
 }
 
-/// Reads what `written` wrote.
+/// Parses a list of events.
 ///
 /// # Errors
-/// The first that is no event.
+/// The first item that is no event.
 pub fn parse_events(text: &str) -> Result<Vec<Event>, String> {
     text.split_whitespace().map(str::parse).collect()
 }

@@ -1,4 +1,4 @@
-//! All that can happen in a small world, breadth first: every state once, each by a shortest way.
+//! Explores all events of a small world, breadth first: every state once, each by a shortest path.
 
 use super::ends::Ends;
 use super::event::{Event, written};
@@ -9,50 +9,50 @@ use super::world::World;
 use std::fmt;
 use std::time::Duration;
 
-/// How far a world is explored. Frames may arrive and time may pass while none is on its way at will.
+/// Limits of an exploration. Arrivals, and time while no frame is in flight, are not limited.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// Events from the beginning on.
     pub depth: usize,
-    /// Frames lost, frames repeated, and timers that fall due while frames are on their way, in all.
+    /// Frames lost, frames repeated, and timers that fire while frames are in flight, in all.
     pub faults: usize,
-    /// Of these so many timers at most.
+    /// Highest number of such timers.
     pub early: usize,
-    /// Hosts that die.
+    /// Highest number of deaths.
     pub deaths: u32,
-    /// From any state on, once nothing goes wrong any more, all is over by then.
+    /// Time within which a fair run from any state must end.
     pub ends_within: Duration,
-    /// Of the states at the last depth, one in so many is followed to its end; of all others each.
+    /// One in this number of states at the last depth is followed to its end; all other states are.
     pub follow_one_in: u64,
 }
 
-/// What has gone wrong on the way to a state, where that is bounded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Spent {
     faults: u32,
     early: u32,
 }
 
-/// What has been explored.
+/// Result of an exploration.
 #[derive(Clone, Debug, Default)]
 pub struct Explored {
-    /// States of the world, each found once.
+    /// Distinct states of the world.
     pub states: usize,
-    /// Events that have been tried.
+    /// Events that were tried.
     pub events: usize,
-    /// Events from the beginning to the state farthest away.
+    /// Events from the beginning to the farthest state.
     pub depth: usize,
-    /// Whether no state was left that leads on to others.
+    /// Whether every state was expanded.
     pub is_complete: bool,
     /// States of single hosts.
     pub locals: usize,
-    /// Steps of single hosts that have been played.
+    /// Steps of single hosts that were played.
     pub steps: usize,
-    /// States that have been followed to an end, those on the way among them.
+    /// States that were followed to an end, including those on the way.
     pub followed: usize,
-    /// Ends of fair runs at which all who live have what they wanted; at which somebody has a reason instead.
+    /// Ends of fair runs at which all living hosts have the bytes, and ends at which some host has
+    /// failed with a reason.
     pub ends: (usize, usize),
-    /// The longest that a fair run takes to its end.
+    /// Longest fair run.
     pub longest: Duration,
 }
 
@@ -69,17 +69,17 @@ impl fmt::Display for Explored {
     }
 }
 
-/// Something that must not happen, and how to get there.
+/// A violation, with the events that lead to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// What is wrong.
+    /// Description of the violation.
     pub what: String,
     /// All events from the beginning on.
     pub events: Vec<Event>,
 }
 
 impl Violation {
-    /// The events as `--replay` takes them.
+    /// Returns the events in the notation of `--replay`.
     pub fn line(&self) -> String {
         written(&self.events)
     }
@@ -94,7 +94,7 @@ impl fmt::Display for Violation {
 /// Explores `world` within `bounds`.
 ///
 /// # Errors
-/// The first thing that must not happen, by a shortest list of events.
+/// The first violation, by a shortest list of events.
 pub fn explore<H: Host>(world: &mut World<H>, bounds: Bounds) -> Result<Explored, Violation> {
     let start = world.start().clone();
     let mut search = Search {
@@ -118,19 +118,16 @@ pub fn explore<H: Host>(world: &mut World<H>, bounds: Bounds) -> Result<Explored
 struct Search<'w, H> {
     world: &'w mut World<H>,
     bounds: Bounds,
-    /// What tells the states that have been found.
     seen: Prints<()>,
-    /// By the order in which states were found: from which one, and by what.
     from: Vec<(u32, Event)>,
     ends: Ends,
-    /// The states at this depth, packed, each behind its number and what has gone wrong on the way to it.
+    /// States at this depth, packed, each behind its number and its faults so far.
     next: Vec<u32>,
     depth: usize,
     events: usize,
 }
 
 impl<H: Host> Search<'_, H> {
-    /// Goes on from all states at this depth.
     fn level(&mut self) -> Result<(), Violation> {
         self.depth += 1;
         let mut words = std::mem::take(&mut self.next).into_iter();
@@ -142,7 +139,7 @@ impl<H: Host> Search<'_, H> {
         Ok(())
     }
 
-    /// A state has been reached. One at the last depth is not gone on from, and need not be kept.
+    /// Notes a state that was reached. A state at the last depth is not expanded, and not kept.
     fn find(&mut self, state: &State, spent: Spent, from: (u32, Event)) -> Result<(), Violation> {
         let print = state.print(spent);
         if self.seen.insert(print, ()).is_some() {
@@ -162,7 +159,6 @@ impl<H: Host> Search<'_, H> {
         self.from.push(from);
     }
 
-    /// Follows a state to its end: state number `number`, or the one to which `event` leads from there.
     fn follow(&mut self, state: &State, number: u32, event: Option<Event>) -> Result<(), Violation> {
         let ended = self.ends.follow(self.world, state, self.bounds.ends_within);
         ended.map_err(|(what, mut last)| {
@@ -173,7 +169,6 @@ impl<H: Host> Search<'_, H> {
         })
     }
 
-    /// Tries everything that can happen in a state.
     fn go_on(&mut self, state: &State, number: u32, spent: Spent) -> Result<(), Violation> {
         for event in self.choices(state, spent) {
             let spent = self.spend(state, event, spent);
@@ -190,7 +185,7 @@ impl<H: Host> Search<'_, H> {
         Ok(())
     }
 
-    /// What has gone wrong after an event; where there may be a fault at each step, none counts.
+    /// Returns the faults after an event; none are counted where they are unlimited.
     fn spend(&self, state: &State, event: Event, spent: Spent) -> Spent {
         let early = event == Event::Time && !state.is_empty();
         let is_fault = early || matches!(event, Event::Lose(..) | Event::Repeat(..));
@@ -219,7 +214,6 @@ impl<H: Host> Search<'_, H> {
         choices
     }
 
-    /// The events that lead to state number `number`.
     fn way_to(&self, mut number: u32) -> Vec<Event> {
         let mut events = Vec::new();
         while number != 0 {

@@ -1,18 +1,16 @@
-//! What tells one state of a host from another: all that `Debug` shows of it, but for some types.
+//! Fingerprints of a host's state: a hash of its `Debug` output, without some types.
 
 use std::fmt::{self, Debug, Write};
 
-/// A state's 128 bits; two states with the same are the same state.
+/// A state's 128 bits; states of one print count as equal.
 pub(super) type Print = u128;
 
-/// Takes fingerprints; the memory for the text is kept.
 #[derive(Debug, Default)]
 pub(super) struct Printer {
     text: String,
 }
 
 impl Printer {
-    /// The fingerprint of `value` without what types named in `skipped` hold, and with `also` beside it.
     pub(super) fn take(&mut self, value: &impl Debug, skipped: &[&str], also: &impl Debug) -> Print {
         self.text.clear();
         let mut without = Without { text: &mut self.text, skipped, inside: false, open: 0 };
@@ -23,7 +21,8 @@ impl Printer {
     }
 }
 
-/// Leaves out the fields of some types. A derived `Debug` writes a type's name in one piece, then its braces.
+/// Leaves out the fields of some types. A derived `Debug` writes a type's name in one piece, then
+/// its braces.
 struct Without<'a> {
     text: &'a mut String,
     skipped: &'a [&'a str],

@@ -1,7 +1,7 @@
-//! The states that single hosts can be in, each kept once, and each step from one to another played once.
+//! The states of single hosts, each kept once, and each step between them, played once.
 //!
-//! The worlds are many because hosts and frames combine; the hosts' own states are few. So a world holds numbers of
-//! states and frames, and most of its steps are looked up.
+//! Worlds have many states because hosts and frames combine; single hosts have few. A world holds
+//! numbers of states and frames, and most steps are looked up.
 
 use super::fingerprint::{Print, Printer};
 use super::host::{Fate, Host};
@@ -10,49 +10,37 @@ use ethbcast_transport::{Instant, MacAddr};
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The number of a state of a host.
 pub(super) type LocalId = u32;
-/// The number of a frame, by its bytes.
 pub(super) type FrameId = u32;
 
-/// A host that sends more frames than this in one step does not come to an end.
+/// A host that sends more frames than this in one step counts as looping.
 const MOST_FRAMES: usize = 500;
-/// No frame is longer, in bytes.
 const BUFFER_BYTES: usize = 2048;
 
-/// What a host is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Input {
     Frame(FrameId),
     Timeout,
 }
 
-/// What comes of it.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
     pub(super) to: LocalId,
-    /// Each frame and the host it goes to.
     pub(super) sent: Box<[(u8, FrameId)]>,
 }
 
-/// A state that a host can be in.
 #[derive(Clone, Debug)]
 pub(super) struct Local<H> {
-    /// Which host it is that can be in this state.
     number: usize,
     pub(super) host: H,
-    /// When it is to be called.
     pub(super) wakes: Option<Instant>,
     pub(super) fate: Fate,
     pub(super) is_over: bool,
     pub(super) has_all: bool,
-    /// The number of its view, and what tells it from others.
     pub(super) view: Option<(u32, u64)>,
-    /// The hosts, by bit, of which it says that they have all.
     pub(super) claims: u8,
 }
 
-/// All states of single hosts that have been found, and all steps.
 #[derive(Debug)]
 pub(super) struct Locals<H> {
     addresses: Vec<MacAddr>,
@@ -66,7 +54,6 @@ pub(super) struct Locals<H> {
 }
 
 impl<H: Host> Locals<H> {
-    /// Nothing yet of a world of so many hosts.
     pub(super) fn new(hosts: usize) -> Locals<H> {
         Locals {
             addresses: (0..hosts).map(host_mac).collect(),
@@ -88,17 +75,14 @@ impl<H: Host> Locals<H> {
         &self.frames[frame as usize]
     }
 
-    /// How many states of single hosts there are.
     pub(super) fn count(&self) -> usize {
         self.locals.len()
     }
 
-    /// How many steps have been played.
     pub(super) fn steps(&self) -> usize {
         self.played.len()
     }
 
-    /// A state of host `number`, which is to be called at `wakes`.
     pub(super) fn add(&mut self, number: usize, host: H, wakes: Option<Instant>) -> LocalId {
         let print = self.printer.take(&host, H::SKIPPED, &(number, wakes));
         let next = self.locals.len() as LocalId;
@@ -111,7 +95,8 @@ impl<H: Host> Locals<H> {
         id
     }
 
-    /// What is left of a host that is not there any more: whatever else it knew makes no difference.
+    /// Reduces the state of a departed host to its results: other knowledge of it makes no
+    /// difference.
     pub(super) fn bury(&mut self, local: LocalId) -> LocalId {
         let Local { fate, has_all, view, claims, .. } = &self.locals[local as usize];
         let print = self.printer.take(&("gone", fate, has_all, view, claims), &[], &());
@@ -124,7 +109,6 @@ impl<H: Host> Locals<H> {
         id
     }
 
-    /// Gives a host some input at `now`; or what went wrong.
     pub(super) fn step(&mut self, local: LocalId, input: Input, now: Instant) -> Result<&Step, &str> {
         let key = (local, input, now);
         let at = match self.steps.get(&key) {
@@ -163,7 +147,6 @@ impl<H: Host> Locals<H> {
         Ok(Step { to, sent: numbered.into_boxed_slice() })
     }
 
-    /// The number of a frame.
     pub(super) fn number(&mut self, bytes: Box<[u8]>) -> FrameId {
         let next = self.frames.len() as FrameId;
         let frames = &mut self.frames;
@@ -173,18 +156,16 @@ impl<H: Host> Locals<H> {
         })
     }
 
-    /// The hosts that a frame is for: the one that has its address, or all but its sender.
     fn addressees(&self, frame: &[u8]) -> Vec<u8> {
         let Some((to, from)) = frame.split_at_checked(6).and_then(|(to, rest)| Some((to, rest.get(..6)?))) else {
             return Vec::new();
         };
-        // The lowest bit of the first byte says that it is for a group.
+        // The lowest bit of the first byte marks a group address.
         let is_for = |mac: &MacAddr| to == mac.octets() || to[0] & 1 == 1 && from != mac.octets();
         (0_u8..).zip(&self.addresses).filter(|(_, mac)| is_for(mac)).map(|(host, _)| host).collect()
     }
 }
 
-/// Gives `host` a frame, or lets time pass, and lets it say all it has to say.
 #[expect(clippy::type_complexity, reason = "used in one place")]
 fn run<H: Host>(
     mut host: H,
@@ -211,7 +192,6 @@ fn run<H: Host>(
     }
 }
 
-/// What a panic says.
 fn words(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
     text.unwrap_or("without words").to_owned()

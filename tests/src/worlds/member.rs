@@ -11,15 +11,12 @@ use ethbcast_transport::{Deadline, Instant, Machine};
 use std::fmt;
 use std::time::Duration;
 
-/// The MTU of these worlds, in bytes: the smallest there is.
+/// MTU of these worlds, in bytes: the smallest allowed.
 const MTU_BYTES: u16 = 576;
 const PAYLOAD_BYTES: usize = MTU_BYTES as usize - HEADER_BYTES;
-/// How long a rank waits for the others, and a call for progress.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long a rank that leaves waits for the others to have what it sent.
 const LEAVES_WITHIN: Duration = Duration::from_millis(500);
 
-/// Where a broadcast puts its bytes.
 #[derive(Clone)]
 struct Buffer(Vec<u8>);
 
@@ -29,36 +26,32 @@ impl fmt::Debug for Buffer {
     }
 }
 
-/// What a rank is at.
 #[derive(Clone, Debug)]
 enum Call {
     Broadcast(Broadcast, Buffer),
     Barrier(Barrier),
 }
 
-/// A rank, and the program it runs: it gets frames from rank 0, meets the others, and leaves.
+/// A rank and its program: it receives frames from rank 0, passes a barrier, and leaves.
 #[derive(Clone, Debug)]
 pub struct RankHost {
     member: Member,
     sent: Shared,
     call: Option<(Call, Patience)>,
-    /// Whether it has the bytes of the broadcast.
     has_all: bool,
-    /// Whether it has met the others.
     has_met: bool,
     wrong: bool,
     error: Option<CommunicatorError>,
-    /// What the member's counters come to, as far as it decides anything by them.
     progress: u64,
 }
 
-/// `ranks` ranks, of which the first broadcasts `frames` frames.
+/// Creates `ranks` ranks, of which the first broadcasts `frames` frames.
 pub fn communicator(ranks: u16, frames: usize) -> Vec<RankHost> {
     let sent = Shared::of(frames * PAYLOAD_BYTES);
     let begin = |host: usize| {
         let station = Station::new(GROUP, &format!("n{host}"), host_mac(host), MTU_BYTES);
         let join_by = Some(Instant::START + PATIENCE);
-        // Feeds as small as they can be.
+        // Feeds of the smallest size.
         let config = Config { join_by, feed_bytes: 0, ..Config::new(station, ranks, host as u64) };
         RankHost {
             member: Member::begin(Instant::START, config).expect("the names and numbers can be"),
@@ -79,7 +72,6 @@ impl RankHost {
         self.member.rank() == Some(Rank::ROOT)
     }
 
-    /// Begins what comes next.
     fn begin(&mut self, now: Instant) -> Result<(), CommunicatorError> {
         let call = if self.has_all {
             Call::Barrier(Barrier::begin(&mut self.member, now)?)
@@ -93,7 +85,6 @@ impl RankHost {
         Ok(())
     }
 
-    /// Goes on as far as it can; when to look whether anything has moved.
     fn go_on(&mut self, now: Instant) -> Result<Option<Instant>, CommunicatorError> {
         while !self.has_met {
             if self.call.is_none() {
@@ -190,7 +181,7 @@ impl Host for RankHost {
         self.has_all
     }
 
-    /// Whoever has met the others knows that they have got there: by the time they have the broadcast.
+    /// A rank that has passed the barrier knows that the others have the broadcast.
     fn claims(&self) -> Vec<usize> {
         (0..usize::from(self.member.size())).filter(|_| self.has_met).collect()
     }

@@ -1,12 +1,13 @@
-//! Small worlds, explored to the last state: the real machines of a few hosts, a few frames between them, and
-//! everything that can happen: frames arrive, are lost or repeated, time passes, a host dies.
+//! Small worlds, explored to the last state (bounded model checking): the real machines of a few
+//! hosts, a few frames between them, and all events: frames arrive, are lost or repeated, time
+//! passes, a host dies.
 //!
-//! A [`World`] is made of [`Host`]s; [`explore`] goes through its states breadth first, checks each, and follows each
-//! to the end it comes to when nothing goes wrong any more.
+//! A [`World`] consists of [`Host`]s. [`explore`] visits its states breadth first, checks each, and
+//! follows each to its end without further faults.
 //!
-//! **What a state is.** All that `Debug` shows of each machine but for counters that no decision depends on, the frames
-//! on each way from one host to another in their order, and the time. Frames take no time unless a timer falls due
-//! first.
+//! A state is the `Debug` output of each machine, but for counters on which no decision depends,
+//! the ordered frames in flight between each pair of hosts, and the time. Frames take no time
+//! unless a timer fires first.
 
 pub mod ack_tree;
 mod catalogue;

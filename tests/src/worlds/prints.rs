@@ -1,12 +1,10 @@
-//! What is known by the fingerprints of states.
+//! Maps keyed by the fingerprints of states.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// A map by fingerprints.
 pub(super) type Prints<V> = HashMap<u64, V, BuildHasherDefault<AsIs>>;
 
-/// Fingerprints are hashes already.
 #[derive(Debug, Default)]
 pub(super) struct AsIs(u64);
 

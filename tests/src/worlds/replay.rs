@@ -1,4 +1,4 @@
-//! A list of events played once more, in words.
+//! Replays a list of events and describes it.
 
 use super::event::Event;
 use super::host::Host;
@@ -6,8 +6,8 @@ use super::world::World;
 use ethbcast_transport::wire::{self, Frame, Kind};
 use std::fmt::Write;
 
-/// Plays `events` in `world` once more, each in a line, to the end that comes then if nothing else goes wrong, or to
-/// what goes wrong.
+/// Replays `events` in `world`, each on a line, and continues without faults to the end or to a
+/// violation.
 ///
 /// # Errors
 /// The first event that cannot happen.
@@ -49,7 +49,6 @@ pub fn replay<H: Host>(world: &mut World<H>, events: &[Event]) -> Result<String,
     Ok(text)
 }
 
-/// A frame in a few words.
 fn words(bytes: &[u8]) -> String {
     let Ok(Frame { header, payload, .. }) = wire::parse(bytes) else { return format!("{} bytes", bytes.len()) };
     let name = match header.kind {

@@ -14,15 +14,13 @@ use ethbcast_transport::{Deadline, Instant, Machine, Tuning};
 use std::fmt;
 use std::time::Duration;
 
-/// The MTU of these worlds, in bytes.
 const MTU_BYTES: u16 = 300;
 /// The payload of a full frame, in bytes.
 pub const PAYLOAD_BYTES: usize = MTU_BYTES as usize - HEADER_BYTES;
-/// How long a root waits for receivers, and a receiver for a root.
 const LISTENS: Duration = Duration::from_secs(1);
 
-/// The clockwork of these worlds: as the default's, but whoever is silent or stuck is found and given up after a few
-/// signs of life.
+/// Timing of these worlds: the default's order, but silent or stalled members are detected and
+/// given up after a few signs of life.
 pub const TIMING: Timing = Timing {
     announce: Duration::from_millis(100),
     join: Duration::from_millis(100),
@@ -39,12 +37,11 @@ pub const TIMING: Timing = Timing {
     farewells: 2,
 };
 
-/// Compares what comes with what was sent, and keeps how much there was.
+/// A sink that compares received bytes with the sent ones and keeps only their count.
 #[derive(Clone, Debug)]
 pub struct Compared {
     sent: Shared,
     taken: usize,
-    /// Where the first byte came that was not sent.
     wrong_at: Option<usize>,
     verdict: Option<Done>,
 }
@@ -82,14 +79,14 @@ impl Sink for Compared {
     }
 }
 
-/// Where the exploring of a session begins.
+/// Starting point of an exploration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beginning {
-    /// Nobody has said anything.
+    /// No frame has been sent.
     Nothing,
     /// The root has sent its first view.
     View,
-    /// It has sent the first frames of the stream.
+    /// The root has sent the first frames of the stream.
     Data,
 }
 
@@ -100,13 +97,13 @@ pub struct SessionHost<K = Compared> {
     begins: Beginning,
 }
 
-/// A root and `receivers` receivers, which get `frames` frames via `via`, the last of them the trailer; their feeds
-/// have four slots.
+/// Creates a root and `receivers` receivers of `frames` frames, the last of them the trailer, sent
+/// via `via`; feeds have four slots.
 pub fn session(via: Via, receivers: usize, frames: usize, begins: Beginning) -> Vec<SessionHost> {
     session_with(via, receivers, frames, begins, |_, sink| sink)
 }
 
-/// The same with other sinks, made of the usual ones.
+/// Creates such a session with sinks made by `change`.
 pub fn session_with<K: Sink>(
     via: Via,
     receivers: usize,
@@ -138,7 +135,7 @@ pub fn session_with<K: Sink>(
 
 /// A sink whose bytes can be compared.
 pub trait Comparing: Sink + Clone + fmt::Debug {
-    /// What has come.
+    /// Returns the comparison so far.
     fn compared(&self) -> &Compared;
 }
 

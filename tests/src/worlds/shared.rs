@@ -1,14 +1,13 @@
-//! Bytes that all hosts of a world know.
+//! Bytes that all hosts of a world share.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Bytes shared by all hosts and the same in all states.
+/// Bytes shared by all hosts and equal in all states.
 #[derive(Clone)]
 pub struct Shared(Arc<[u8]>);
 
 impl Shared {
-    /// So many bytes.
     pub(super) fn of(bytes: usize) -> Shared {
         Shared((0..bytes).map(|at| (at * 7 + (at >> 8)) as u8).collect())
     }

@@ -1,22 +1,18 @@
-//! The state of a whole world: which state each host is in, the frames on their way, the time.
+//! The state of a whole world: the state of each host, the frames in flight, the time.
 
 use super::locals::{FrameId, LocalId};
 use ethbcast_transport::Instant;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// The most hosts of a world.
 pub(super) const MOST_HOSTS: usize = 4;
 
-/// A world's state.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct State {
     pub(super) now: Instant,
     pub(super) hosts: [LocalId; MOST_HOSTS],
-    /// Those that are not there any more, by bit: dead, or over.
     gone: u8,
-    /// How many have died.
     pub(super) deaths: u8,
-    /// Frames on their way: sender, receiver, frame; by way, the first to arrive first.
+    /// Frames in flight: sender, receiver, frame; grouped by these two, in order of arrival.
     flight: Vec<(u8, u8, FrameId)>,
 }
 
@@ -29,24 +25,20 @@ impl State {
         self.gone & 1 << host != 0
     }
 
-    /// The ways on which frames are, each once.
     pub(super) fn ways(&self) -> impl Iterator<Item = (u8, u8)> + '_ {
         let way = |at: usize| (self.flight[at].0, self.flight[at].1);
         (0..self.flight.len()).filter(move |&at| at == 0 || way(at) != way(at - 1)).map(way)
     }
 
-    /// The first frame on a way.
     pub(super) fn first(&self, from: u8, to: u8) -> Option<FrameId> {
         self.flight.get(self.place(from, to)).filter(|one| (one.0, one.1) == (from, to)).map(|one| one.2)
     }
 
-    /// Takes the first frame off a way, on which there is one.
     pub(super) fn take(&mut self, from: u8, to: u8) -> Option<FrameId> {
         self.first(from, to)?;
         Some(self.flight.remove(self.place(from, to)).2)
     }
 
-    /// A frame sets out, behind those on the same way.
     pub(super) fn send(&mut self, from: u8, to: u8, frame: FrameId) {
         if !self.is_gone(usize::from(to)) {
             let end = self.flight.partition_point(|one| (one.0, one.1) <= (from, to));
@@ -54,7 +46,6 @@ impl State {
         }
     }
 
-    /// A host is not there any more, and this is left of it; what was on its way to it does not matter.
     pub(super) fn remove(&mut self, host: u8, left: LocalId) {
         self.gone |= 1 << host;
         self.hosts[usize::from(host)] = left;
@@ -69,14 +60,13 @@ impl State {
         self.flight.partition_point(|one| (one.0, one.1) < (from, to))
     }
 
-    /// What tells it from others: equal for equal states, and different for different ones but for one in 2⁶⁴.
+    /// Hashes the state with `also`. Different states collide with a probability of one in 2⁶⁴.
     pub(super) fn print(&self, also: impl Hash) -> u64 {
         let mut hasher = DefaultHasher::new();
         (self, also).hash(&mut hasher);
         hasher.finish()
     }
 
-    /// Appends it to `words`.
     pub(super) fn pack(&self, words: &mut Vec<u32>) {
         let now = self.now.as_nanos();
         words.extend([(now >> 32) as u32, now as u32]);
@@ -85,7 +75,6 @@ impl State {
         words.extend(self.flight.iter().flat_map(|&(from, to, frame)| [u32::from(from) << 8 | u32::from(to), frame]));
     }
 
-    /// Reads what [`pack`](State::pack) wrote.
     pub(super) fn unpack(words: &mut impl Iterator<Item = u32>) -> Option<State> {
         let mut next = || words.next();
         let now = Instant::from_nanos(u64::from(next()?) << 32 | u64::from(next()?));

@@ -1,4 +1,4 @@
-//! A small world: a few hosts and the ways between them, and what can happen in a state of it.
+//! A small world: a few hosts, the links between them, and the events of each state.
 
 use super::event::Event;
 use super::host::{Fate, Host};
@@ -6,10 +6,9 @@ use super::locals::{Input, Local, Locals};
 use super::state::{MOST_HOSTS, State};
 use ethbcast_transport::Instant;
 
-/// The fair run to the beginning takes no more events.
 const MOST_BEFORE: usize = 10_000;
 
-/// A world and all that has been found out about its hosts.
+/// A world with the known states of its hosts.
 #[derive(Debug)]
 pub struct World<H> {
     count: usize,
@@ -18,10 +17,11 @@ pub struct World<H> {
 }
 
 impl<H: Host> World<H> {
-    /// The world of `hosts`, after what they do without faults until one of them [has begun](Host::has_begun).
+    /// Creates the world of `hosts`, and plays it without faults until one of them [has
+    /// begun](Host::has_begun).
     ///
     /// # Panics
-    /// If that does not happen, or something goes wrong on the way there.
+    /// Panics if that does not happen, or if a violation occurs on the way there.
     pub fn new(hosts: Vec<H>) -> World<H> {
         assert!(hosts.len() <= MOST_HOSTS, "a small world has at most {MOST_HOSTS} hosts");
         let (count, mut locals, mut ids) = (hosts.len(), Locals::new(hosts.len()), [0; MOST_HOSTS]);
@@ -57,7 +57,6 @@ impl<H: Host> World<H> {
         self.locals.get(state.hosts[host])
     }
 
-    /// All hosts, or what is left of them.
     pub(super) fn hosts<'a>(&'a self, state: &'a State) -> impl Iterator<Item = (usize, &'a Local<H>)> {
         (0..self.count).map(|host| (host, self.local(state, host)))
     }
@@ -66,33 +65,27 @@ impl<H: Host> World<H> {
         self.hosts(state).filter(|&(host, _)| !state.is_gone(host))
     }
 
-    /// When the next timer of any host falls due.
     fn next_timer(&self, state: &State) -> Option<Instant> {
         self.living(state).filter_map(|(_, local)| local.wakes).min()
     }
 
-    /// What happens next if nothing goes wrong: all frames arrive, then time passes; nothing if all is quiet.
     pub(super) fn fair(&self, state: &State) -> Option<Event> {
         let first = state.ways().next().map(|(from, to)| Event::Deliver(from, to));
         first.or_else(|| self.next_timer(state).map(|_| Event::Time))
     }
 
-    /// Whether the first frame on a way is subject to losses.
     pub(super) fn is_losable(&self, state: &State, from: u8, to: u8) -> bool {
         state.first(from, to).is_some_and(|frame| !H::is_notice(self.locals.frame(frame)))
     }
 
-    /// Whether time can pass.
     pub(super) fn has_timer(&self, state: &State) -> bool {
         self.next_timer(state).is_some()
     }
 
-    /// The hosts that may die in this state.
     pub(super) fn mortals(&self, state: &State) -> impl Iterator<Item = u8> {
         (0..self.count).filter(|&host| H::IS_MORTAL(host) && !state.is_gone(host)).map(|host| host as u8)
     }
 
-    /// Whether `event` can happen in a state.
     pub(super) fn can_happen(&self, state: &State, event: Event) -> bool {
         match event {
             Event::Deliver(from, to) => state.first(from, to).is_some(),
@@ -102,10 +95,10 @@ impl<H: Host> World<H> {
         }
     }
 
-    /// What `event` makes of `state`; or what goes wrong.
+    /// Returns the state after `event`, or a violation.
     ///
     /// # Panics
-    /// If it cannot happen there.
+    /// Panics if the event cannot happen there.
     pub(super) fn apply(&mut self, state: &State, event: Event) -> Result<State, String> {
         let mut next = state.clone();
         match event {
@@ -166,7 +159,8 @@ impl<H: Host> World<H> {
         state.remove(host, left);
     }
 
-    /// Nobody says of another that it has every byte unless it has; views of the same number are the same.
+    /// Checks that no host claims that another has every byte unless it has, and that views of one
+    /// number are equal.
     fn check(&self, state: &State) -> Result<(), String> {
         let have = self.hosts(state).fold(0, |bits, (host, local)| bits | u8::from(local.has_all) << host);
         for (host, local) in self.hosts(state) {
@@ -181,13 +175,11 @@ impl<H: Host> World<H> {
         views().find(|&one| differ(one)).map_or(Ok(()), |one| Err(format!("there are two views {}", one.0)))
     }
 
-    /// Whether this quiet state is an end: every living host has come to something.
     pub(super) fn check_end(&self, state: &State) -> Result<(), String> {
         let open = self.living(state).find(|(_, local)| local.fate == Fate::Open);
         open.map_or(Ok(()), |(host, _)| Err(format!("all is quiet, and host {host} waits on for ever")))
     }
 
-    /// Whether everybody who lives has what it wanted.
     pub(super) fn is_delivered(&self, state: &State) -> bool {
         self.hosts(state)
             .all(|(host, local)| local.fate == Fate::Delivered || local.fate == Fate::Open && state.is_gone(host))

@@ -1,4 +1,4 @@
-//! What `chaos` does without playing: draws, lists, and says no. A relay that it puts into a cable; disks.
+//! The `chaos` program without runs: drawing, listing, refusals; and its relays and disks.
 
 mod relay;
 
@@ -6,7 +6,6 @@ use ethbcast_lab::LabGuard;
 use ethbcast_tests::lab::{Ended, LIMIT, Run, lab_name, one_switch, require_root};
 use std::process::{Command, Stdio};
 
-/// `chaos` with these arguments; no program is beside it that a test could mean.
 fn chaos(arguments: &[&str]) -> Ended {
     Run::here(env!("CARGO_BIN_EXE_chaos"), arguments).end(LIMIT)
 }
@@ -34,7 +33,7 @@ fn without_root_or_the_program_or_where_a_lab_is_up_it_is_refused_with_the_fix()
     let mut nobody = Command::new("setpriv");
     nobody.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", env!("CARGO_BIN_EXE_chaos")]);
     nobody.stdin(Stdio::null());
-    // The program may lie where nobody but root can look.
+    // The program may lie where only root has access.
     let refused = Run::start("nobody", nobody).end(LIMIT);
     assert!(refused.code() != 0 && !refused.stderr.contains("panicked"), "{}", refused.stderr);
     chaos(&["--ethbcast", "/nowhere/ethbcast"]).assert_refusal(1, &["/nowhere/ethbcast", "cargo build --release"]);

@@ -1,4 +1,4 @@
-//! A cable that is led past a program.
+//! A cable that passes through a relay program.
 
 use ethbcast_lab::{Lab, LabGuard};
 use ethbcast_tests::lab::{LIMIT, Tap, lab_name, one_switch, require_root, within};
@@ -7,12 +7,10 @@ fn tap(lab: &Lab, host: &str) -> Tap {
     lab.run_on(host, || Tap::on("eth0")).expect("a host").expect("a socket")
 }
 
-/// A broadcast with this text, in the local experimental EtherType.
 fn frame(text: &[u8; 46]) -> Vec<u8> {
     [&[0xff; 6][..], &[2, 9, 9, 9, 9, 9], &[0x88, 0xb6], text].concat()
 }
 
-/// The next frame with a text that is heard.
 fn heard(tap: &Tap) -> Option<Vec<u8>> {
     let mut buffer = [0; 2000];
     within(LIMIT, || tap.receive(&mut buffer).expect("a sound cable").map(|length| buffer[..length].to_vec()))

@@ -1,4 +1,4 @@
-//! What calls do when all is well, or when only frames get lost.
+//! Calls without faults, or with lost frames only.
 
 use super::on_all;
 use ethbcast_collectives::communicator::Communicator;
@@ -19,7 +19,6 @@ fn every_collective_brings_the_right_bytes_to_the_right_rank_though_frames_are_l
     });
 }
 
-/// Every collective once, with blocks of so many bytes, the root another one in each round.
 fn collectives(all: &Communicator, round: u64, bytes: usize) {
     let (rank, root) = (usize::from(all.rank()), (round % u64::from(RANKS)) as u16);
     let block = |rank: usize| content(1000 * round + rank as u64, bytes);
@@ -65,7 +64,8 @@ fn nobody_leaves_a_barrier_before_the_last_has_come() {
     assert!(waited.iter().all(|&waited| waited >= pause * 9 / 10), "{waited:?}");
 }
 
-/// How long a rank computes: longer than silence is tolerated, and ten times what sending takes on a busy machine.
+/// Computing time of a rank: longer than the silence limit, and ten times what sending takes on a
+/// busy machine.
 const COMPUTES: Duration = Duration::from_secs(6);
 
 #[test]
@@ -75,7 +75,7 @@ fn a_rank_that_computes_for_long_is_not_taken_for_dead_and_takes_its_messages_la
         let began = Instant::now();
         let mut bytes = vec![1; 3000];
         match all.rank() {
-            // Longer than silence is tolerated: the thread in the background answers meanwhile.
+            // Longer than the silence limit: the background thread sends signs of life meanwhile.
             1 => thread::sleep(COMPUTES),
             0 => (0..10).for_each(|_| all.send(1, 5, &bytes).expect("there is room in the pushed buffer")),
             _ => {}
@@ -88,7 +88,7 @@ fn a_rank_that_computes_for_long_is_not_taken_for_dead_and_takes_its_messages_la
         all.barrier().expect("barrier");
         sent
     });
-    // Held up, it would wait until the other has computed.
+    // A blocked sender would wait until the other rank has computed.
     assert!(took[0] < COMPUTES, "the sender was held up for {:?}", took[0]);
 }
 

@@ -1,8 +1,7 @@
-//! Programs made of it: the examples of the library, which this package builds for its tests.
+//! The library's examples, which this package builds for its tests.
 
 use ethbcast_tests::lab::{LIMIT, Run, Site, one_switch};
 
-/// Runs an example on so many hosts, where all must end well; what rank 0 and the others wrote.
 fn run_example(story: &str, program: &str, ranks: usize, more: &[&str]) -> Vec<String> {
     let site = Site::beside(story, one_switch(ranks));
     let runs: Vec<Run> = (0..ranks)

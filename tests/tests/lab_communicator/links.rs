@@ -1,4 +1,5 @@
-//! A cable that loses one kind of frame in one direction: every rank's call ends, and names who is behind it.
+//! A cable that loses one kind of frame in one direction: every rank's call ends, and names the
+//! rank behind it.
 
 use super::{on_all_with, options};
 use ethbcast_collectives::communicator::{Communicator, Error, Options, kind::ALIVE};
@@ -9,10 +10,8 @@ use std::time::Duration;
 
 const RANKS: u16 = 4;
 const WITHIN: Duration = Duration::from_secs(3);
-/// Where a frame's kind lies.
 const KIND_AT: usize = 17;
 
-/// Calls collectives until one fails; why.
 fn until_failure(all: &Communicator) -> Error {
     let mut buffer = vec![7; 300_000];
     let failed = within(LIMIT, || all.broadcast(0, &mut buffer).and_then(|()| all.barrier()).err());

@@ -1,4 +1,5 @@
-//! The communicator on real frames: the library's calls from threads in network namespaces, its examples.
+//! The communicator on real frames: the library's calls from threads in network namespaces, and its
+//! examples.
 
 mod calls;
 mod examples;
@@ -11,12 +12,10 @@ use ethbcast_tests::lab::Site;
 use std::thread;
 use std::time::Duration;
 
-/// Runs `rank` once on each of `size` hosts, as ranks 0, 1, 2 … of one communicator, and returns what each came to.
 fn on_all<T: Send>(site: &Site, size: u16, rank: impl Fn(&Communicator) -> T + Sync) -> Vec<T> {
     on_all_with(site, size, &options(), rank)
 }
 
-/// The same with options.
 fn on_all_with<T: Send>(site: &Site, size: u16, options: &Options, rank: impl Fn(&Communicator) -> T + Sync) -> Vec<T> {
     thread::scope(|scope| {
         let ranks: Vec<_> = (0..size)

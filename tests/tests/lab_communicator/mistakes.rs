@@ -1,4 +1,5 @@
-//! Calls that are wrong, or do not fit those of the other ranks: each is named, and nobody hangs.
+//! Calls that are wrong, or do not match those of the other ranks: each is named, and no rank
+//! hangs.
 
 use super::on_all;
 use ethbcast_collectives::communicator::{Communicator, CommunicatorError, Error};
@@ -57,12 +58,12 @@ fn a_tag_that_nobody_receives_holds_its_sender_up_until_the_deadline_and_nobody_
     });
 }
 
-/// Fails unless every rank fails with a mismatch, which is no deadline that has passed.
+/// Panics unless every rank fails with a mismatch, not at a deadline.
 fn assert_mismatch(story: &str, call: impl Fn(&Communicator) -> Result<(), Error> + Sync) -> Vec<String> {
     let site = Site::beside(story, one_switch(4));
     let ends = on_all(&site, 4, |all| {
         all.barrier().expect("so far they agree");
-        // A rank that only sends may find out at the next call.
+        // A rank that only sends may detect it at the next call.
         call(all).and_then(|()| all.barrier())
     });
     let check = |(rank, end): (usize, Result<(), Error>)| {

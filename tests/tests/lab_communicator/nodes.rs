@@ -1,5 +1,5 @@
-//! Several ranks on a host, each with a communicator of its own: what they share, what reaches the wire, and what is
-//! refused. Processes that are killed are played in `tools/tests/lab_program/nodes.rs`.
+//! Several ranks on a host, each with a communicator of its own: shared resources, frames on the
+//! wire, and refusals. `tools/tests/lab_program/nodes.rs` tests processes that are killed.
 
 use super::options;
 use ethbcast_collectives::communicator::{Communicator, CommunicatorError, Error, Options};
@@ -12,7 +12,6 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
-/// Runs `rank` once for each rank, so many on each host of `seats`; what each came to, by rank.
 fn on_nodes<T: Send>(site: &Site, seats: &[u16], rank: impl Fn(&Communicator) -> T + Sync) -> Vec<T> {
     let size = seats.iter().sum();
     let mut ends: Vec<(u16, T)> = thread::scope(|scope| {
@@ -39,7 +38,6 @@ fn join(site: &Site, host: &str, size: u16, options: &Options) -> Result<Communi
     site.lab().run_on(host, || Communicator::join_with("test", size, &options)).expect("the lab has this host")
 }
 
-/// Every call once, with `bytes` bytes of each rank.
 fn everything(all: &Communicator, round: u64, bytes: usize) {
     let (rank, size) = (usize::from(all.rank()), usize::from(all.size()));
     let root = (round % size as u64) as u16;
@@ -93,8 +91,8 @@ fn what_ranks_of_one_host_say_to_each_other_does_not_reach_the_wire() {
     assert_eq!(sent, [0; 4]);
 }
 
-/// What all ranks put on the wire for each of so many broadcasts of `bytes` bytes with a barrier behind, signs of life
-/// apart: on a busy machine there are many in the meantime.
+/// Returns the frames on the wire for each of `times` broadcasts of `bytes` bytes with a barrier
+/// behind; signs of life are left out, for a busy machine sends many.
 fn wire_frames(site: &Site, seats: &[u16], bytes: usize, times: u64) -> f64 {
     let sent = on_nodes(site, seats, |all| {
         let mut buffer = vec![1; bytes];
@@ -113,8 +111,8 @@ fn wire_frames(site: &Site, seats: &[u16], bytes: usize, times: u64) -> f64 {
 fn a_broadcast_and_a_barrier_take_fewer_frames_than_there_are_ranks() {
     let site = Site::beside("nodes_frames", one_switch(4));
     let copy = f64::from((64_u32 << 10).div_ceil(1500 - 32));
-    // The broadcast, three arrivals and the release; what acknowledges them, shared by several unless they take long:
-    // other work adds some, and takes none away.
+    // The broadcast, three arrivals, the release, and shared acknowledgements. On a busy machine
+    // there are more acknowledgements, never fewer.
     for (bytes, times, full) in [(256, 100, 0.0), (64 << 10, 50, copy)] {
         let frames = in_a_quiet_moment(|| {
             let frames = wire_frames(&site, &[4; 4], bytes, times);
@@ -157,14 +155,13 @@ fn who_waits_in_vain_is_told_of_those_on_its_host_who_wait_for_another_group() {
         let other = scope.spawn(|| joined("tset", &options));
         let text = joined("test", &short).expect_err("nobody comes").to_string();
         assert!(text.ends_with("on this host others wait for tset: give all ranks the same group"), "{text}");
-        // However slow the machine is, the other one still waits until its second rank is there.
+        // However slow the machine is, the other one still waits for its second rank.
         let second = joined("tset", &options);
         other.join().expect("no panic").expect("it has a second rank");
         second.expect("it is the second rank");
     });
 }
 
-/// The file that the ranks of a host share, once the first has made it.
 fn shared_file(site: &Site, host: &str) -> Option<PathBuf> {
     let read = || std::fs::metadata("/proc/thread-self/ns/net").expect("a namespace").ino();
     let namespace = site.lab().run_on(host, read).expect("a host");

@@ -1,4 +1,4 @@
-//! What the cables do to frames.
+//! Behaviour of a lab's cables.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::{two_switches, up};
 use ethbcast_lab::Lab;
 use ethbcast_tests::lab::{LIMIT, within};
 
-/// Long enough for any frame under way on a busy machine.
+/// Long enough for any frame in flight on a busy machine.
 const QUIET: Duration = Duration::from_millis(800);
 
 fn socket_on(lab: &Lab, host: &str) -> FrameSocket {
@@ -34,7 +34,7 @@ fn a_broadcast_reaches_every_other_host_once_and_nothing_else_moves() {
         let counters = lab.counters(host).expect("counters");
         assert_eq!((counters.received_frames, counters.sent_frames), (1, 0), "{host}: nobody else has spoken");
     }
-    // The switches have learnt where n0 is: an answer goes there alone.
+    // The switches have learnt where n0 is: a reply goes there alone.
     sockets[3].send(sockets[0].mac(), 8, 100, MsgFlags::empty()).expect("sending");
     assert_eq!(numbers(&sockets[0].receive_all(QUIET)), [8]);
     for host in ["n1", "n2"] {
@@ -82,8 +82,8 @@ fn two_senders_into_one_port_lose_what_its_queue_does_not_hold() {
         }
         receiving.join().expect("receiving").len()
     });
-    // Both cables carry 3000 frames while the port carries 3000 and keeps 20. More pass while one of the senders waits
-    // for a processor.
+    // Both cables carry 3000 frames while the port carries 3000 and queues 20. More pass while one
+    // of the senders waits for a processor.
     assert!((2500..5400).contains(&received), "{received} of 6000 arrived");
 }
 
@@ -112,7 +112,7 @@ fn a_host_loses_the_fraction_it_is_told_to_and_no_more_when_told_to_stop() {
         let before = counters().received_frames;
         for number in 0..frames {
             sender.send(BROADCAST, number, 100, MsgFlags::empty()).expect("sending");
-            // No more at once than a kernel that has other work keeps.
+            // Paced, so that a kernel with other work can keep up.
             if number % 500 == 499 {
                 let carried = || (counters().received_frames - before > u64::from(number)).then_some(());
                 within(LIMIT, carried).expect("the cable carries all");
@@ -121,7 +121,7 @@ fn a_host_loses_the_fraction_it_is_told_to_and_no_more_when_told_to_stop() {
         lossy.receive_all(QUIET).len()
     };
     let arrived = deliver();
-    // 3000 throws with p = 0.3 have a standard deviation of 25; this is six of them.
+    // 3000 trials with p = 0.3 have a standard deviation of 25; this is six of them.
     assert!((1950..2250).contains(&arrived), "{arrived} of 3000 arrived at 30 % loss");
     assert_eq!(counters().received_frames, 3000, "the cable carried all");
     assert_eq!(counters().lost_frames, 3000 - arrived as u64, "and the rule counted what it took");

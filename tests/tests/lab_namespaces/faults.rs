@@ -1,4 +1,4 @@
-//! Faults of one cable: which frames they take, and which not.
+//! Faults of one cable: the frames that they affect, and no others.
 
 use std::time::Duration;
 
@@ -8,16 +8,15 @@ use super::frames::{BROADCAST, FrameSocket};
 use super::{two_switches, up};
 use ethbcast_lab::{Lab, LinkFault};
 
-/// Long enough for any frame under way on a busy machine.
+/// Long enough for any frame in flight on a busy machine.
 const QUIET: Duration = Duration::from_millis(300);
-/// The last byte of the number that a frame begins with.
+/// Position of the last byte of the number at the start of a frame.
 const NUMBER_BYTE: usize = 17;
 
 fn socket_on(lab: &Lab, host: &str) -> FrameSocket {
     lab.run_on(host, FrameSocket::open).expect("entering the host")
 }
 
-/// Sends one frame of each of these numbers and lengths to `to`; says which numbers arrive at `at`.
 fn arriving(from: &FrameSocket, to: [u8; 6], at: &FrameSocket, frames: &[(u32, usize)]) -> Vec<u32> {
     for &(number, payload_bytes) in frames {
         from.send(to, number, payload_bytes, MsgFlags::empty()).expect("sending");
@@ -54,7 +53,7 @@ fn a_fault_takes_the_frames_that_fit_it_in_its_direction_alone() {
     }
     let both = [LinkFault::arriving().multicast(), LinkFault::leaving()];
     lab.set_faults("n3", &both).expect("nft takes both");
-    // What the switches flooded before they knew where n3 is.
+    // Frames that the switches flooded before they knew where n3 is.
     n1.receive_all(QUIET);
     assert_eq!(arriving(&n0, BROADCAST, &n3, &frames), [0; 0]);
     assert_eq!(n1.receive_all(QUIET).len(), 3, "another host hears all there was");
@@ -63,7 +62,8 @@ fn a_fault_takes_the_frames_that_fit_it_in_its_direction_alone() {
     assert_eq!(lab.faulted_frames("n3").expect("counters"), 0);
 }
 
-/// Fails unless one of some frames to a host arrives: a bridge forwards to a port that is back a moment later.
+/// Panics unless one of some frames to a host arrives: a bridge forwards again a moment after a
+/// port is back.
 fn comes_through(from: &FrameSocket, to: &FrameSocket, at: &FrameSocket) {
     let came = (0..10).any(|_| arriving(from, to.mac(), at, &[(1, 100)]) == [1]);
     assert!(came, "nothing comes through");
@@ -81,7 +81,7 @@ fn a_port_and_an_interface_go_down_and_come_back() {
     lab.set_link("n3", false).expect("down");
     n0.send(n3.mac(), 2, 100, MsgFlags::empty()).expect("sending");
     lab.set_link("n3", true).expect("up");
-    // The socket hears that its interface was down before it hears the next frame.
+    // The socket reports that its interface was down before it returns the next frame.
     let again = socket_on(&lab, "n3");
     comes_through(&n0, &n3, &again);
 }

@@ -1,7 +1,7 @@
-//! A packet socket on the interface of the namespace the thread is in, out of nix's safe calls only.
+//! A packet socket on the interface of the thread's namespace, made of nix's safe calls only.
 //!
-//! Its EtherType is IPv4's, the one nix knows beside "all": a socket for all would see frames before the loss. Payloads
-//! are no IPv4, so the kernels of the lab's hosts discard them.
+//! Its EtherType is IPv4's, the one nix knows beside "all": a socket for all would receive frames
+//! before the loss. Payloads are no IPv4, so the kernels of the lab's hosts discard them.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -19,14 +19,14 @@ pub const BROADCAST: [u8; 6] = [0xff; 6];
 const ETHERTYPE: [u8; 2] = [0x08, 0x00];
 const HEADER_BYTES: usize = 14;
 
-/// A socket that sends and receives whole frames on `eth0`.
 pub struct FrameSocket {
     socket: OwnedFd,
     interface: LinkAddr,
 }
 
 impl FrameSocket {
-    /// Opens one in the thread's namespace. It receives into a large buffer, to lose nothing itself.
+    /// Opens one in the thread's namespace, with a large receive buffer so that it loses nothing
+    /// itself.
     pub fn open() -> Self {
         let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::EthIp)
             .expect("a packet socket");
@@ -39,12 +39,10 @@ impl FrameSocket {
         Self { socket, interface }
     }
 
-    /// The address of this `eth0`.
     pub fn mac(&self) -> [u8; 6] {
         self.interface.addr().expect("Ethernet has addresses")
     }
 
-    /// Sends a frame of `payload_bytes` that starts with `number`.
     pub fn send(&self, to: [u8; 6], number: u32, payload_bytes: usize, flags: MsgFlags) -> Result<(), Errno> {
         let mut frame = vec![0; HEADER_BYTES + payload_bytes];
         frame[..6].copy_from_slice(&to);
@@ -56,7 +54,6 @@ impl FrameSocket {
         Ok(())
     }
 
-    /// The next frame's number and payload length, and when it came; `None` after `patience` without any.
     pub fn receive(&self, patience: Duration) -> Option<(u32, usize, Instant)> {
         let timeout = TimeVal::new(patience.as_secs() as _, patience.subsec_micros() as _);
         setsockopt(&self.socket, sockopt::ReceiveTimeout, &timeout).expect("a time limit");
@@ -75,7 +72,6 @@ impl FrameSocket {
         }
     }
 
-    /// Everything that comes until nothing has for `patience`.
     pub fn receive_all(&self, patience: Duration) -> Vec<(u32, usize, Instant)> {
         std::iter::from_fn(|| self.receive(patience)).collect()
     }

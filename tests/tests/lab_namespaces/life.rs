@@ -1,4 +1,4 @@
-//! How labs come and go.
+//! Setup and removal of labs.
 
 use std::process::Stdio;
 
@@ -10,14 +10,12 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use super::{two_switches, up};
 use ethbcast_lab::{Lab, LabError, LabGuard, Removed};
 
-/// What `ip` says, which must succeed.
 fn ip(words: &[&str]) -> String {
     let ended = Run::here("ip", words).end(LIMIT);
     ended.assert_code(0);
     ended.stdout_text()
 }
 
-/// The namespaces there are of a lab, by `ip`'s own account.
 fn namespaces_of(lab: &str) -> Vec<String> {
     let prefix = format!("ethbcast-{lab}-");
     let text = ip(&["netns", "list"]);
@@ -28,12 +26,10 @@ fn namespaces_of(lab: &str) -> Vec<String> {
         .collect()
 }
 
-/// Deletes one namespace by hand, as somebody who cleans up after a crash may.
 fn delete_by_hand(namespace: &str) {
     ip(&["netns", "delete", namespace]);
 }
 
-/// What a program on a host prints.
 fn output_on(lab: &Lab, host: &str, program: &str, arguments: &[&str]) -> String {
     let mut command = lab.command(host, program).expect("a host");
     command.args(arguments);
@@ -51,7 +47,7 @@ fn a_program_on_a_host_sees_that_host_alone() {
     assert_eq!(output_on(&lab, "n2", "cat", &["/proc/net/if_inet6"]), "", "no IPv6 anywhere");
     let mut exits = lab.command("n0", "sh").expect("a host");
     exits.args(["-c", "exit 7"]);
-    // The program's exit status comes through.
+    // The program's exit status is passed on.
     Run::to_end(exits, LIMIT).assert_code(7);
     let error = lab.command("n9", "true").expect_err("there is none").to_string();
     assert!(error.contains("`n9`") && error.contains("n0, n1, n2, n3"), "{error}");
@@ -104,7 +100,6 @@ fn down_ends_the_polite_and_the_stubborn_and_leaves_nothing() {
     assert_eq!(Lab::remove(&config.name).expect("nothing to do is no error"), Removed::default());
 }
 
-/// Waits until the process has stepped from `ip` into the namespace.
 fn wait_until_inside(lab: &Lab, host: &str, pid: u32) {
     let inside = || processes_on(lab, host).expect("a host").iter().any(|inside| inside.as_raw() as u32 == pid);
     within(LIMIT, || inside().then_some(())).unwrap_or_else(|| panic!("process {pid} never came inside"));
@@ -117,7 +112,8 @@ fn what_a_crash_left_is_told_apart_and_goes_down_all_the_same() {
     for gone in [lab.switches_namespace(), lab.namespace("n1").expect("a host")] {
         delete_by_hand(&gone);
     }
-    // What `ip netns add` leaves when it is killed half-way: a file with no namespace mounted on it.
+    // `ip netns add` leaves this when it is killed half-way: a file with no namespace mounted on
+    // it.
     std::fs::write(format!("/run/netns/ethbcast-{}-n7", config.name), "").expect("an empty file");
     assert!(matches!(Lab::open(&config.name), Err(LabError::Incomplete(..))));
     assert!(matches!(Lab::up(&config), Err(LabError::LabExists(..))));
@@ -129,7 +125,7 @@ fn what_a_crash_left_is_told_apart_and_goes_down_all_the_same() {
 #[test]
 fn an_interrupt_while_coming_up_leaves_nothing_and_is_not_swallowed() {
     let config = two_switches("interrupt");
-    // Held back by this test as well, so that it waits for the test instead of ending it.
+    // Blocked in this test as well, so that the signal waits instead of ending the test.
     let interrupt: SigSet = [Signal::SIGTERM].into_iter().collect();
     interrupt.thread_block().expect("holding back");
     raise(Signal::SIGTERM).expect("raise goes to this thread");

@@ -1,6 +1,6 @@
-//! The lab itself: how it comes and goes, and what its cables do to frames.
+//! The lab itself: its setup and removal, and the behaviour of its cables.
 //!
-//! These tests need root, and fail without it: a test that skips itself says nothing.
+//! These tests need root, and fail without it: a skipped test proves nothing.
 
 mod cables;
 mod faults;
@@ -11,8 +11,8 @@ use ethbcast_lab::{LabConfig, LabGuard};
 use ethbcast_planning::topology::Topology;
 use ethbcast_tests::lab::{process_name, require_root};
 
-/// A lab of n0 and n1 on one switch, n2 and n3 on another, one cable between. `story` tells the labs of one test
-/// process apart, its name those of two.
+/// A lab of n0 and n1 on one switch, n2 and n3 on another, one cable between. `story` distinguishes
+/// the labs of one test process.
 fn two_switches(story: &str) -> LabConfig {
     require_root();
     let text = "schema = 1\n\
@@ -23,7 +23,6 @@ fn two_switches(story: &str) -> LabConfig {
     config
 }
 
-/// Brings a lab up for the length of a test.
 fn up(config: &LabConfig) -> LabGuard {
     LabGuard::up(config).unwrap_or_else(|error| panic!("bringing up `{}`: {error}", config.name))
 }

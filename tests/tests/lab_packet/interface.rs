@@ -1,4 +1,4 @@
-//! Finding interfaces, and being told what to do when there is none.
+//! Selection of an interface, and the advice if there is none.
 
 use super::network::{Cable, ETHER_TYPE};
 use ethbcast_transport::packet::{Interface, InterfaceError, OpenError, Port, PortConfig};

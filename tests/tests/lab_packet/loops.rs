@@ -1,4 +1,4 @@
-//! The loop: when it sleeps and what ends its sleep.
+//! The driver loop: its sleep and its wake-ups.
 
 use super::network::{Cable, GROUP};
 use super::script::{Script, frame, numbers, send, until};
@@ -23,7 +23,8 @@ fn a_waker_ends_the_sleep_and_each_of_its_causes_is_seen() {
             for round in 1..=1000 {
                 asked.store(round, Ordering::Release);
                 other.wake();
-                // Half of the time the loop is asleep when asked, half of the time it is on its way there.
+                // In half of the rounds the loop is asleep when it gets the request, in the others
+                // on its way there.
                 while round % 2 == 0 && answered.load(Ordering::Acquire) < round {
                     assert!(Moment::now() < deadline, "round {round} is not answered");
                     std::thread::yield_now();
@@ -38,7 +39,7 @@ fn a_waker_ends_the_sleep_and_each_of_its_causes_is_seen() {
         ended.expect("the interface is up");
     });
     assert_eq!(answered.load(Ordering::Acquire), 1000);
-    // Two rounds through the loop for one wake: one for the turn, one to see that there is nothing else.
+    // Two rounds through the loop for one wake-up: one for the turn, one that finds nothing else.
     assert!(a.counters().poll_wakeups <= 1001, "{:?}", a.counters());
 }
 
@@ -71,7 +72,8 @@ fn timers_fire_one_after_the_other() {
     println!("timers: median {:?} late, 95 % within {:?}", script.lateness[100], script.lateness[190]);
 }
 
-/// A machine that cannot go on may leave its deadline in the past; the loop must not burn a core over it.
+/// A machine that cannot go on may leave its deadline in the past; the loop must not burn a core
+/// over it.
 #[test]
 fn a_deadline_that_stays_overdue_does_not_make_the_loop_spin() {
     struct Stuck;
@@ -121,11 +123,12 @@ fn frames_wake_a_sleeping_loop_one_by_one_and_in_batches() {
         ended.expect("the interface is up");
         assert_eq!(numbers(&script.received), (0..1020).collect::<Vec<_>>());
     });
-    // While others have the processor two may come before the loop sees one.
+    // While other processes have the processor, two may arrive before the loop looks.
     assert!(b.counters().poll_wakeups >= 5, "{:?}", b.counters());
 }
 
-/// What a loop with `spin` counted that got 50 frames, each 10 ms after it had the one before.
+/// Returns the counters of a loop with `spin` that received 50 frames, each sent 10 ms after the
+/// one before had arrived.
 fn fifty_frames_far_apart(urgent: bool, spin: Duration) -> Counters {
     let cable = Cable::lay(1500);
     let mut a = cable.open(0, |_| {});
@@ -162,12 +165,13 @@ fn only_an_urgent_loop_looks_before_it_sleeps_and_not_for_longer_than_it_may() {
     let [patient, hasty, calm] = [sleeps(true, long), sleeps(true, short), sleeps(false, long)];
     let sleeps = format!("{patient} sleeps looking for 60 s, {hasty} looking for 100 µs, {calm} if nobody waits");
     println!("{sleeps}");
-    // The first frame is slept for. While others have the processor the next frame may come before a loop can sleep.
+    // The loop sleeps before the first frame. While other processes have the processor, the next
+    // frame may arrive before the loop can sleep.
     assert!(patient <= 2 && hasty >= 10 && calm >= 10, "{sleeps}");
 }
 
-/// It takes a whole processor: where others want one, too, it has it for a part of the time, in slices of milliseconds,
-/// and its timers fire in that part.
+/// A polling loop takes a whole processor. If other processes need one, too, it runs part of the
+/// time, in slices of milliseconds, and its timers fire in that part.
 #[test]
 fn a_loop_that_looks_keeps_its_timers_and_hears_its_waker() {
     let cable = Cable::lay(1500);
@@ -183,7 +187,7 @@ fn a_loop_that_looks_keeps_its_timers_and_hears_its_waker() {
             asked.store(true, Ordering::Release);
             waker.wake();
         });
-        // One frame, and it looks for the next for a minute.
+        // One frame, and then it polls for the next for a minute.
         send(&mut b, [frame(c.interface().mac, 1, 100)]);
         let ended =
             drive(&mut c, &mut script, &waker, &Clock::start(), |_, now| until(asked.load(Ordering::Acquire), now));

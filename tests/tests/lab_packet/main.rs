@@ -1,6 +1,6 @@
 //! The AF_PACKET driver on real interfaces: veth pairs between network namespaces.
 //!
-//! These tests need root, and fail without it: a test that skips itself says nothing.
+//! These tests need root, and fail without it: a skipped test proves nothing.
 
 mod interface;
 mod loops;

@@ -9,20 +9,17 @@ use std::fs::File;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The EtherType of the tests (IEEE local experimental 1).
 pub const ETHER_TYPE: EtherType = EtherType::DEFAULT;
-/// The group of the tests.
 pub const GROUP: MacAddr = MacAddr::new(0x33, 0x0e, 0xb0, 0, 0, 1);
 
 static NEXT_NUMBER: AtomicU32 = AtomicU32::new(0);
 
-/// A cable between two hosts; removed with everything on it when dropped.
+/// A cable between two hosts, removed with everything on it when dropped.
 pub struct Cable {
     hosts: [String; 2],
 }
 
 impl Cable {
-    /// Lays a cable for frames of `mtu_bytes` payload.
     pub fn lay(mtu_bytes: usize) -> Self {
         require_root();
         let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -37,7 +34,6 @@ impl Cable {
         cable
     }
 
-    /// Runs `work` in the namespace of host 0 or 1.
     pub fn on<R: Send>(&self, host: usize, work: impl FnOnce() -> R + Send) -> R {
         let path = format!("/run/netns/{}", self.hosts[host]);
         let inside = move || {
@@ -48,29 +44,26 @@ impl Cable {
         std::thread::scope(|scope| scope.spawn(inside).join().expect("the work in the namespace succeeds"))
     }
 
-    /// Runs `ip`, `tc` … in the namespace of host 0 or 1.
     pub fn command(&self, host: usize, command: &str) {
         run(&format!("ip netns exec {} {command}", self.hosts[host]));
     }
 
-    /// Lays it again after it was taken away, with these addresses (and what else `ip link` is told) at its ends.
+    /// Recreates it after its removal, with these addresses (and other `ip link` arguments) at its
+    /// ends.
     pub fn lay_again(&self, end_a: &str, end_b: &str) {
         let [a, b] = &self.hosts;
         run(&format!("ip link add eth0 netns {a} address {end_a} type veth peer name eth0 netns {b} address {end_b}"));
         self.hosts.iter().for_each(|host| run(&format!("ip -n {host} link set eth0 up")));
     }
 
-    /// Limits what host 0 can send.
     pub fn shape(&self, rate: &str, burst: &str, limit: &str) {
         self.command(0, &format!("tc qdisc add dev eth0 root tbf rate {rate} burst {burst} limit {limit}"));
     }
 
-    /// The only interface of host 0 or 1.
     pub fn interface(&self, host: usize) -> Interface {
         self.on(host, || Interface::find(None).expect("eth0 is up"))
     }
 
-    /// Opens a port with the group on host 0 or 1.
     pub fn open(&self, host: usize, change: impl FnOnce(&mut PortConfig) + Send) -> Port {
         let mut config = PortConfig::new(ETHER_TYPE);
         config.group = Some(GROUP);
@@ -81,7 +74,6 @@ impl Cable {
         })
     }
 
-    /// Opens a port with the default configuration on each host.
     pub fn open_both(&self) -> (Port, Port) {
         (self.open(0, |_| {}), self.open(1, |_| {}))
     }
@@ -96,7 +88,6 @@ impl Drop for Cable {
     }
 }
 
-/// Runs a command made of words; panics with its message if it fails.
 fn run(command: &str) {
     let mut words = command.split(' ');
     let mut command = Command::new(words.next().expect("a command has a first word"));

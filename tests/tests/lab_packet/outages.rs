@@ -1,4 +1,4 @@
-//! Interfaces that are away for a while, for good, or come back as another.
+//! Interfaces that are down for a while or for good, or are replaced.
 
 use super::network::{Cable, GROUP};
 use super::script::{Script, frame, numbers, until};
@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Runs two hosts that send each other a frame whenever there is room, until each has heard `enough` of them after
-/// `meanwhile` is over; what each loop came to.
+/// Runs two hosts that send each other a frame whenever there is room, until each has received
+/// `enough` of them after `meanwhile` is over; returns the results of both loops.
 fn talk(cable: &Cable, ports: [&mut Port; 2], enough: u32, meanwhile: impl FnOnce()) -> [Result<(), DriveError>; 2] {
-    // Frames heard since `meanwhile` is over, by host; none are counted before.
+    // Frames received since `meanwhile` is over, by host; none are counted before.
     let heard = [AtomicU32::new(u32::MAX), AtomicU32::new(u32::MAX)];
     let failed = AtomicBool::new(false);
     let over = || {
@@ -35,12 +35,12 @@ fn talk(cable: &Cable, ports: [&mut Port; 2], enough: u32, meanwhile: impl FnOnc
                 script.outgoing.push_back(frame(GROUP, number, 1000));
                 number += 1;
             }
-            // The rest of the time the timers make the turns.
+            // The rest of the time timers cause the turns.
             thread::sleep(Duration::from_micros(200));
             let too_late = Instant::now() > deadline;
             if over() || too_late { ControlFlow::Break(too_late) } else { ControlFlow::Continue(()) }
         });
-        // Whoever is still there must not wait for one that has failed.
+        // The other host must not wait for one that has failed.
         failed.fetch_or(end.is_err(), Ordering::Relaxed);
         end.map(|too_late| assert!(!too_late, "host {host} heard nothing any more"))
     };
@@ -64,7 +64,7 @@ fn an_interface_that_is_switched_off_for_a_while_is_waited_for() {
         cable.command(0, "ip link set eth0 up");
     });
     ends.into_iter().for_each(|end| end.expect("it came back"));
-    // At the other end the cable has lost its signal, which is no outage of the interface.
+    // At the other end the cable has lost its carrier, which is no outage of the interface.
     assert_eq!((a.counters().outages, b.counters().outages), (1, 0));
 }
 
@@ -110,7 +110,8 @@ fn one_that_does_not_come_back_is_named_after_the_limit_and_not_before() {
     assert!((300..3000).contains(&took.as_millis()), "{took:?}");
 }
 
-/// A veth is taken away and put back as a network card that its driver resets, or a virtual machine's that moves.
+/// Removes a veth and puts it back, as a driver that resets its network card does, or a migration
+/// of a virtual machine.
 fn plug_again(cable: &Cable, address: &str) {
     let peer = cable.interface(1).mac.to_string();
     cable.command(0, "ip link del eth0");

@@ -1,4 +1,4 @@
-//! What reaches the machine, and what does not.
+//! Frames that reach the machine, and frames that do not.
 
 use super::network::{Cable, ETHER_TYPE, GROUP};
 use super::script::{collect, frame, numbers, raw_frame, send};
@@ -32,7 +32,8 @@ fn the_largest_frames_a_link_can_have_pass_whole() {
     assert_eq!(b.counters().truncated, 0);
 }
 
-/// A veth hands a packet socket everything on the cable, as a switch that floods does: the kernel must throw it away.
+/// A veth delivers everything on the cable to a packet socket, as a flooding switch does: the
+/// kernel must filter it.
 #[test]
 fn only_our_ether_type_for_our_own_mac_our_group_or_all_gets_past_the_kernel() {
     let cable = Cable::lay(1500);

@@ -1,4 +1,4 @@
-//! A machine that does what a test has written down, and notes what happens to it.
+//! A machine that follows a test's script and records its events.
 
 use super::network::ETHER_TYPE;
 use ethbcast_transport::packet::Port;
@@ -7,25 +7,21 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-/// When a loop gives up, by its own clock: what has not come by then never comes.
+/// Moment, by a loop's own clock, at which it gives up.
 pub const GIVES_UP: Instant = Instant::from_nanos(60_000_000_000);
 
-/// Frames to send and timers to run, on one side; frames and timeouts that came, on the other.
 #[derive(Default)]
 pub struct Script {
     pub outgoing: VecDeque<Vec<u8>>,
     pub received: Vec<Vec<u8>>,
-    /// Fires then, and again every `period` if there is one.
+    /// Fires then, and again every `period` if set.
     pub deadline: Option<Instant>,
     pub period: Option<Duration>,
-    /// How late each timeout came.
     pub lateness: Vec<Duration>,
-    /// Somebody waits for each frame.
     pub urgent: bool,
 }
 
 impl Script {
-    /// A script that sends `frames`.
     pub fn sending(frames: impl IntoIterator<Item = Vec<u8>>) -> Self {
         Script { outgoing: frames.into_iter().collect(), ..Script::default() }
     }
@@ -50,7 +46,7 @@ impl Machine for Script {
     }
 
     fn poll_timeout(&self, _now: Instant) -> Option<Deadline> {
-        // A loop that only waits for what never comes has a turn, too.
+        // A loop without other deadlines has a turn, too.
         let at = self.deadline.map_or(GIVES_UP, |at| at.min(GIVES_UP));
         Some(Deadline { at, why: Timer::HEARTBEAT })
     }
@@ -60,12 +56,12 @@ impl Machine for Script {
     }
 }
 
-/// Whether a loop goes on: until it is over, and not for ever.
 pub fn until(is_over: bool, now: Instant) -> ControlFlow<()> {
     if is_over || now >= GIVES_UP { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
 
-/// A frame of the tests' EtherType from nobody in particular; its number and then zeros are the payload.
+/// A frame of the tests' EtherType from an arbitrary address; its payload is its number and then
+/// zeros.
 pub fn frame(to: MacAddr, number: u32, payload_bytes: usize) -> Vec<u8> {
     let mut payload = vec![0; payload_bytes];
     let digits = payload_bytes.min(4);
@@ -73,31 +69,27 @@ pub fn frame(to: MacAddr, number: u32, payload_bytes: usize) -> Vec<u8> {
     raw_frame(to, &ETHER_TYPE.octets(), &payload)
 }
 
-/// A frame with anything behind the addresses.
 pub fn raw_frame(to: MacAddr, types: &[u8], payload: &[u8]) -> Vec<u8> {
     let from = [2, 0, 0, 0, 0, 9];
     [&to.octets()[..], &from, types, payload].concat()
 }
 
-/// Numbers of the frames made by [`frame`].
 pub fn numbers(frames: &[Vec<u8>]) -> Vec<u32> {
     let number = |frame: &Vec<u8>| u32::from_be_bytes(frame[14..18].try_into().expect("four bytes"));
     frames.iter().map(number).collect()
 }
 
-/// Sends frames over a port that has room for them.
 pub fn send(port: &mut Port, frames: impl IntoIterator<Item = Vec<u8>>) {
     let mut script = Script::sending(frames);
     while port.transmit(Instant::START, &mut script).expect("the interface is up").frames > 0 {}
     assert!(script.outgoing.is_empty(), "the kernel had no room for {} frames", script.outgoing.len());
 }
 
-/// How long nothing comes once all has come, also where a kernel that has other work hands frames on late.
+/// Idle time after which all frames have arrived, with a margin for a kernel that has other work.
 const QUIET_MILLIS: u32 = 100;
-/// How long nothing comes where nothing is to come.
+/// Idle time after which no frame is expected at all.
 const NOTHING_MILLIS: u32 = 1000;
 
-/// Takes what has arrived, until nothing more comes for a while.
 pub fn collect(port: &mut Port) -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
     let mut quiet = 0;

@@ -1,4 +1,4 @@
-//! What happens when the kernel has no room for a frame.
+//! Sending when the kernel has no room for a frame.
 
 use super::network::Cable;
 use super::script::{Script, collect, frame, numbers, send, until};
@@ -8,7 +8,6 @@ use ethbcast_transport::packet::{Clock, Counters, DriveError, Port, Waker, drive
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-/// Runs a sender of `count` full frames to its end and returns its counters and the time it took.
 fn drive_until_sent(port: &mut Port, to: ethbcast_transport::MacAddr, count: u32) -> (Counters, Duration) {
     let mut script = Script::sending((0..count).map(|number| frame(to, number, 1500)));
     let begin = Instant::now();
@@ -18,8 +17,8 @@ fn drive_until_sent(port: &mut Port, to: ethbcast_transport::MacAddr, count: u32
     (port.counters(), begin.elapsed())
 }
 
-/// Whether each of `count` numbered frames has arrived once. Shaped by tbf they may overtake each other: some leave on
-/// the CPU of its timer.
+/// Whether each of `count` numbered frames has arrived once. Shaped by tbf they may overtake each
+/// other: some leave on the CPU of its timer.
 fn all_of(count: u32, port: &mut Port) -> bool {
     let mut arrived = numbers(&collect(port));
     arrived.sort_unstable();
@@ -49,12 +48,13 @@ fn a_full_transmit_queue_loses_nothing_and_does_not_spin() {
     assert!(counters.send_no_buffers > 0 && counters.send_would_block == 0, "{counters:?}");
     std::thread::sleep(Duration::from_millis(20));
     assert!(all_of(500, &mut b));
-    // One frame takes 242 µs at this rate: no more than two questions per frame in the time that it took.
+    // One frame takes 242 µs at this rate: at most two attempts per frame in the time that it took.
     let most = (time.as_secs_f64() / 121e-6) as u64;
     assert!(counters.poll_wakeups < most && counters.send_no_buffers < most, "{counters:?} in {time:?}");
 }
 
-/// Frames go on arriving, so the loop never sleeps; it must notice all the same that it can send again.
+/// Frames keep arriving, so the loop never sleeps; it must notice all the same that it can send
+/// again.
 #[test]
 fn a_blocked_sender_that_keeps_receiving_gets_its_turn() {
     let cable = Cable::lay(1500);
@@ -66,7 +66,7 @@ fn a_blocked_sender_that_keeps_receiving_gets_its_turn() {
     let waker = Waker::new().expect("a descriptor is free");
     let begin = Instant::now();
     let ended = drive(&mut a, &mut script, &waker, &Clock::start(), |script, _| {
-        // Whenever the loop comes by, there is a frame for the next round.
+        // In every round there is a frame for the next one.
         send(&mut b, [noise.clone()]);
         script.received.clear();
         let done = script.outgoing.is_empty() || begin.elapsed() > LIMIT;

@@ -11,19 +11,17 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The bit that makes a question's number its answer's.
+/// Bit that turns a request's number into its reply's.
 const ANSWER: u32 = 1 << 31;
 
-/// A machine that answers every question, and notes which answers have come and which threads have driven it.
+/// A machine that replies to every request, and notes the replies and the threads that have driven
+/// it.
 struct Oracle {
     peer: MacAddr,
     outgoing: VecDeque<u32>,
     answers: BTreeSet<u32>,
-    /// Frames handed over by each thread.
     driven_by: BTreeMap<Pid, u32>,
-    /// Something that is no frame's doing.
     flag: bool,
-    /// Fires every so often.
     period: Option<Duration>,
     next: Instant,
 }
@@ -68,14 +66,12 @@ fn start(port: Port, peer: MacAddr) -> Shared<Oracle> {
     Shared::start(port, Oracle::new(peer), Clock::start()).expect("a thread is free")
 }
 
-/// An oracle on each end of a cable.
 fn oracles(cable: &Cable, change: impl Fn(&mut PortConfig) + Send + Copy) -> [Shared<Oracle>; 2] {
     let [a, b] = [0, 1].map(|host| cable.open(host, change));
     let (mac_a, mac_b) = (a.interface().mac, b.interface().mac);
     [start(a, mac_b), start(b, mac_a)]
 }
 
-/// Asks a question and waits for its answer.
 fn ask(oracle: &Shared<Oracle>, number: u32) {
     let deadline = oracle.now() + LIMIT;
     let mut asked = false;
@@ -178,7 +174,7 @@ fn a_deadline_passes_for_leader_and_follower_alike() {
     });
     late.sort();
     println!("deadlines: median {:?} late, 80 % within {:?}", late[50], late[80]);
-    // Whom nobody wakes sleeps on.
+    // A thread that is not woken sleeps on.
     assert!(late[99] < LIMIT / 2, "{late:?}");
     let past = a.wait(Some(Instant::START), |_, _| ControlFlow::Break("at once")).expect("the interface is up");
     assert_eq!(past, Some("at once"), "every wait has one turn");
@@ -188,7 +184,7 @@ fn a_deadline_passes_for_leader_and_follower_alike() {
 fn timers_go_on_whoever_drives_and_also_when_one_call_has_made_them_earlier() {
     let cable = Cable::lay(1500);
     let [a, _b] = oracles(&cable, |_| {});
-    // The keeper has taken the lead by then, and sleeps without a limit.
+    // The progress thread leads by then, and sleeps without a limit.
     std::thread::sleep(Duration::from_millis(20));
     let begin = |machine: &mut Oracle, now| (machine.period, machine.next) = (Some(Duration::from_millis(1)), now);
     a.with(begin).expect("the interface is up");
@@ -256,13 +252,14 @@ fn what_the_keeper_meets_is_told_to_the_next_caller() {
     assert!(error.to_string().contains("eth0 went down"), "{error}");
 }
 
-/// More than the kernel takes at once: the caller goes, and the keeper sends the rest as the link takes it.
+/// A burst beyond the kernel's room: the caller returns, and the progress thread sends the rest as
+/// the link takes it.
 #[test]
 fn what_the_kernel_had_no_room_for_follows_while_the_caller_computes() {
     let cable = Cable::lay(1500);
     cable.shape("10mbit", "16kb", "1mb");
     let [a, b] = oracles(&cable, |_| {});
-    // Short questions: 144 bytes on a 10 Mbit/s link are 115 µs.
+    // Short requests: 144 bytes on a 10 Mbit/s link are 115 µs.
     a.with(|machine, _| machine.outgoing.extend(0..1000)).expect("the interface is up");
     within(LIMIT, || (a.counters().frames_sent == 1000).then_some(()));
     let answers = a.wait(Some(a.now() + LIMIT), |machine, _| match machine.answers.len() {

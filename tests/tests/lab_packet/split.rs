@@ -1,15 +1,15 @@
-//! Frames whose payload stays where the machine keeps it.
+//! Frames whose payload stays in the machine's memory.
 
 use super::network::{Cable, ETHER_TYPE};
 use super::script::{GIVES_UP, collect, numbers, until};
 use ethbcast_transport::packet::{Clock, Waker, drive};
 use ethbcast_transport::{Deadline, Instant, Kept, MacAddr, Machine, SplitFrame, Timer};
 
-/// How many payloads are kept: as many as a link takes at a time.
+/// Number of payloads kept: as many as a link takes at a time.
 const PLACES: usize = 64;
 const PAYLOAD_BYTES: usize = 1496;
 
-/// Sends numbered frames and keeps their payloads, until it is called in another way.
+/// Sends numbered frames and keeps their payloads until it is called otherwise.
 struct Keeper {
     to: MacAddr,
     next: u32,
@@ -56,7 +56,6 @@ impl Keeper {
         Keeper { to, next: 0, left: frames, payloads: vec![[0xee; PAYLOAD_BYTES]; PLACES] }
     }
 
-    /// What was kept is something else now.
     fn forget(&mut self) {
         self.payloads.fill([0xee; PAYLOAD_BYTES]);
     }
@@ -66,7 +65,8 @@ fn payload(number: u32) -> [u8; PAYLOAD_BYTES] {
     std::array::from_fn(|at| (number as usize * 31 + at * 7) as u8)
 }
 
-/// Sends so many frames through a shaped cable; whether the sender was held up, and what has arrived.
+/// Sends `frames` frames through a shaped cable; returns how often the sender was blocked, and the
+/// frames that arrived.
 fn sent(frames: u32, shape: [&str; 3]) -> (u64, Vec<Vec<u8>>) {
     let cable = Cable::lay(1500);
     let [rate, burst, limit] = shape;
@@ -85,7 +85,7 @@ fn sent(frames: u32, shape: [&str; 3]) -> (u64, Vec<Vec<u8>>) {
     (counters.send_would_block + counters.send_no_buffers, collect(&mut b))
 }
 
-/// What has not left when the loop goes on is kept by the link: the machine may change it.
+/// The link copies unsent payloads when the loop goes on: the machine may change them.
 #[test]
 fn a_kept_payload_leaves_as_it_was_whoever_is_blocked() {
     for shape in [["50mbit", "16kb", "1mb"], ["50mbit", "4kb", "6kb"]] {

@@ -1,4 +1,4 @@
-//! Ending a session from another thread, in each of its phases and on both sides.
+//! Cancelling a session from another thread, in each of its phases and on both sides.
 
 use super::{Gate, Own, assert_nothing_left, options, receive, send, wait_until};
 use ethbcast_collectives::session::{Cancel, Error, Options, Outcome, Progress, Session};
@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Goes through a gate after so many bytes.
 struct Gated {
     gate: Gate,
     after_bytes: usize,
@@ -43,7 +42,6 @@ impl Write for Gated {
     }
 }
 
-/// Goes through a gate at its end.
 struct GatedEnd(Gate);
 
 impl Write for GatedEnd {
@@ -63,7 +61,6 @@ fn assert_cancelled<T>(result: Result<T, Error>, already: bool) {
     assert!(matches!(error, Error::Cancelled { delivered } if delivered == already), "{error:?}");
 }
 
-/// The usual options, for a session that this ends.
 fn cancelled_by(cancel: &Cancel) -> Options {
     Options { cancel: cancel.clone(), ..options() }
 }
@@ -73,7 +70,7 @@ fn who_waits_for_others_stops_waiting_and_who_comes_late_is_told_at_once() {
     let site = Own::up("cancel_waiting", one_switch(2));
     let cancel = Cancel::new();
     thread::scope(|scope| {
-        // The sender wants two receivers, the receiver another group: nobody gets what he waits for.
+        // The sender wants two receivers, the receiver another group: both wait in vain.
         let sending = send(scope, (&*site, "n0"), io::empty(), cancelled_by(&cancel).receivers(2));
         let waiting = receive(scope, (&*site, "n1"), io::sink(), cancelled_by(&cancel));
         thread::sleep(Duration::from_millis(300));
@@ -104,7 +101,7 @@ fn a_sender_that_is_cancelled_in_the_middle_tells_the_receivers_why() {
             let error = received.join().expect("no panic").expect_err("it has not got all");
             assert!(matches!(&error, Error::Aborted(text) if text.contains("something better")), "{error:?}");
         }
-        // A reader that blocks is waited for.
+        // The session waits for a reader that blocks.
         assert!(!sending.is_finished());
         drop(keeper);
         assert_cancelled(sending.join().expect("no panic"), false);
@@ -173,7 +170,7 @@ fn a_sender_that_is_cancelled_while_receivers_verify_has_accepted_nothing() {
         cancel.cancel();
         assert_cancelled(sending.join().expect("no panic"), false);
         keeper.open();
-        // The bytes are verified, and nobody has said that they are the sender's.
+        // The bytes are verified, but the root has not confirmed them.
         let error = receiving.join().expect("no panic").expect_err("it is not accepted");
         assert!(matches!(error, Error::Aborted(_)), "{error:?}");
     });

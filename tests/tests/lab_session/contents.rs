@@ -1,4 +1,4 @@
-//! Directories, devices and commands without the tool: a program's contents and storages.
+//! Directories, devices and commands without the tool: contents and storages of a program.
 
 use super::{Own, named, options};
 use ethbcast_collectives::session::{ContentKind, Options, Session};
@@ -11,7 +11,6 @@ use std::fs;
 use std::path::Path;
 use std::thread;
 
-/// Sends from n0 to n1, which puts what comes at DEST.
 fn transfer(site: &Site, opened: Opened, dest: Dest, target: Target) -> Landed {
     let (arrival, landed) = Arrival::new(dest, target, Handling { read_back: true, ..Handling::default() });
     thread::scope(|scope| {

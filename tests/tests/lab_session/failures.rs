@@ -1,4 +1,5 @@
-//! What goes wrong on one host: it gets an error with its cause, the others are told, nothing is left behind.
+//! Failures of one host: it gets an error with its cause, the others are told, and nothing is left
+//! behind.
 
 use super::{Own, assert_nothing_left, options, receive, send};
 use ethbcast_collectives::membership::live::StationError;
@@ -9,7 +10,6 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::thread;
 use std::time::Duration;
 
-/// Fails after so many bytes, or before.
 struct Torn {
     left_bytes: usize,
     kind: ErrorKind,
@@ -39,7 +39,7 @@ impl Write for Torn {
     }
 }
 
-/// Fails unless `error` has a system's error as its cause, of this kind.
+/// Panics unless the cause of `error` is a system error of this kind.
 #[track_caller]
 fn assert_cause(error: &Error, kind: ErrorKind) {
     let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());

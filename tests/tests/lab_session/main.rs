@@ -1,4 +1,5 @@
-//! Sessions of programs on real frames: the library's `send` and `receive` from threads in network namespaces.
+//! Sessions of programs on real frames: the library's `send` and `receive` from threads in network
+//! namespaces.
 
 mod cancellation;
 mod contents;
@@ -19,18 +20,17 @@ use std::thread::{Scope, ScopedJoinHandle};
 type Sending<'scope> = ScopedJoinHandle<'scope, Result<SendReport, Error>>;
 type Receiving<'scope> = ScopedJoinHandle<'scope, Result<ReceiveReport, Error>>;
 
-/// What tests take on a host: one receiver and one session, unless they say otherwise.
 fn options() -> Options {
     let (interface, max_wait) = (Some("eth0".to_owned()), Some(LIMIT));
     Options { interface, max_wait, once: true, ..Options::new().receivers(1) }
 }
 
-/// The same on a host of this name.
 fn named(host: &str, options: Options) -> Options {
     Options { host: Some(host.to_owned()), ..options }
 }
 
-/// A lab for sessions of this process, which has no others meanwhile: what they leave behind is looked for by name.
+/// A lab for sessions of this process. It excludes other sessions, because leftovers are found by
+/// thread name.
 struct Own {
     site: Site,
     _turn: MutexGuard<'static, ()>,
@@ -52,7 +52,6 @@ impl Deref for Own {
     }
 }
 
-/// Sends from a host, on a thread of the scope.
 fn send<'scope, 'env>(
     scope: &'scope Scope<'scope, 'env>,
     (site, host): (&'env Site, &'env str),
@@ -63,7 +62,6 @@ fn send<'scope, 'env>(
     scope.spawn(move || site.lab().run_on(host, work).expect("the lab has this host"))
 }
 
-/// Receives on a host, on a thread of the scope.
 fn receive<'scope, 'env>(
     scope: &'scope Scope<'scope, 'env>,
     (site, host): (&'env Site, &'env str),
@@ -74,7 +72,7 @@ fn receive<'scope, 'env>(
     scope.spawn(move || site.lab().run_on(host, work).expect("the lab has this host"))
 }
 
-/// Fails if a session has left a thread or a socket behind. No other session may be running.
+/// Panics if a session has left a thread or a socket behind. No other session may be running.
 fn assert_nothing_left(site: &Site, hosts: &[&str]) {
     // A thread that has ended may still be listed for a moment.
     let names = || {
@@ -92,13 +90,13 @@ fn assert_nothing_left(site: &Site, hosts: &[&str]) {
     }
 }
 
-/// A gate in the way of a reader or writer: it says that it is reached, and lets pass who was told to go on.
+/// A gate for a reader or writer: reports its arrival, and blocks until the keeper opens it.
 struct Gate {
     reached: Sender<()>,
     go_on: Receiver<()>,
 }
 
-/// The other side of a [`Gate`]; dropped, it lets everything pass.
+/// The other side of a [`Gate`]; dropping it opens the gate for good.
 struct Keeper {
     reached: Receiver<()>,
     go_on: Sender<()>,
@@ -111,16 +109,15 @@ impl Gate {
     }
 
     fn pass(&self) {
-        // Without a keeper there is nobody to wait for.
+        // Without a keeper the gate is open.
         if self.reached.send(()).is_ok() {
-            // Also where the keeper is stuck behind a scope that waits for whoever stands here.
+            // Bounded, in case the keeper is blocked in a scope that waits for this thread.
             self.go_on.recv_timeout(LIMIT).unwrap_or_default();
         }
     }
 }
 
 impl Keeper {
-    /// Waits until somebody stands at the gate.
     fn wait(&self) {
         self.reached.recv_timeout(LIMIT).expect("somebody comes to the gate");
     }
@@ -130,7 +127,6 @@ impl Keeper {
     }
 }
 
-/// Waits until `condition` holds.
 fn wait_until(what: &str, condition: impl Fn() -> bool) {
     within(LIMIT, || condition().then_some(())).unwrap_or_else(|| panic!("never: {what}"));
 }

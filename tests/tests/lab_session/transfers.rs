@@ -1,4 +1,4 @@
-//! Bytes that arrive, and what is told of them.
+//! Complete transfers and their reports.
 
 use super::{Own, assert_nothing_left, named, options, receive, send};
 use ethbcast_collectives::session::application::Tally;

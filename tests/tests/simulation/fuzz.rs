@@ -1,9 +1,9 @@
-//! The fuzz targets on any compiler: the corpus that is kept, and some of what chance makes of it.
+//! The fuzz targets on any compiler: the kept corpus, and random mutations of it.
 
 use ethbcast_tests::fuzz::{Mutator, TARGETS, Target, load};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Mutations for each target, of decoders and of machines: half a second or so of each.
+/// Mutations for each decoder target: half a second or so of each.
 const DECODED: u32 = 100_000;
 const PLAYED: u32 = 500;
 

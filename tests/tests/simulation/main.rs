@@ -1,5 +1,5 @@
-//! Whole sessions and communicators in the simulator: what they deliver, what it costs, and what faults change. No
-//! clock, no root, no program but cargo's.
+//! Whole sessions and communicators in the simulator: delivery, costs, and faults. No real clock,
+//! no root, and no programs but cargo's.
 
 mod communicators;
 mod damage;

@@ -1,4 +1,5 @@
-//! A pipe as the source: what nobody has any more cannot be sent again, and that ends for whoever lacks it.
+//! A pipe as the source: bytes that no host has any more cannot be sent again, and a host that
+//! lacks them fails.
 
 use ethbcast_collectives::session::{Outcome, Timing};
 use ethbcast_planning::plan::Via;

@@ -1,11 +1,11 @@
-//! The tests bite: some of the planted bugs are found, and every one has a line that `mutants` knows.
+//! Checks that some planted bugs are found, and that `mutants` lists every one.
 
 use ethbcast_tests::mutants::BUGS;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-/// Found within a few schedules each: all of them take longer than CI has.
+/// Bugs that a few schedules find: hunting all of them takes too long for CI.
 const SOME: [&str; 5] = [
     "timer-not-rearmed",
     "stamps-compared-the-wrong-way",
@@ -18,7 +18,6 @@ fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests stand in the workspace")
 }
 
-/// The names in the `planted!("...")` of all sources below a folder.
 fn planted_below(folder: &Path, found: &mut Vec<String>) {
     for entry in std::fs::read_dir(folder).expect("there are sources") {
         let path = entry.expect("it can be read").path();

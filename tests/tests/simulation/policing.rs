@@ -1,5 +1,5 @@
-//! Switches that let only so many frames a second through to all: `auto` does not bet on them, and a cast that runs
-//! when they begin goes on as a chain.
+//! Switches that police broadcast: `auto` does not rely on casts over them, and a running cast
+//! continues as a chain when they begin.
 
 use ethbcast_collectives::session::{End, Outcome, RootEvent};
 use ethbcast_planning::plan::Via;
@@ -14,15 +14,14 @@ use std::time::Duration;
 const RATE_BITS_PER_SECOND: u64 = 100_000_000;
 const RECEIVERS: usize = 7;
 const MIB: usize = 1 << 20;
-/// What an access switch may be set to: it lets a handful through, and 500 frames a second.
+/// A typical setting of an access switch: 500 frames a second, and a burst of five.
 const STORM: StormControl = StormControl { frames_per_second: 500, burst_frames: 5 };
 
-/// A session whose root measures first and chooses itself.
+/// A session whose root measures first and chooses the kind of plan itself.
 fn auto(bytes: usize) -> Case {
     Case { auto: true, mtu_bytes: 1500, ..Case::new(Via::Cast, RECEIVERS, bytes) }.with_feed(1024)
 }
 
-/// The same with a way that is asked for.
 fn asked(via: Via, bytes: usize) -> Case {
     Case { auto: false, via, ..auto(bytes) }
 }
@@ -35,7 +34,8 @@ fn policed(case: &Case, control: StormControl) -> Network {
     free(case).with_switches(SwitchSettings { storm_control: Some(control), ..SwitchSettings::default() })
 }
 
-/// Hosts on one switch but the last, which hangs behind a switch of its own: what that polices, its port does.
+/// All hosts but the last are on one switch. The last has a switch of its own, which polices for
+/// its port alone.
 fn with_one_behind(hosts: usize) -> Network {
     let groups = vec![group_mac(GROUP)];
     let settings =
@@ -61,7 +61,6 @@ fn play_clean(case: &Case, network: &Network, seed: u64, replay: &str) -> Played
     played
 }
 
-/// When the root said that it goes on another way.
 fn rerouted_at(played: &Played) -> Option<Duration> {
     let rerouted = |(_, event): &&(Duration, RootEvent)| matches!(event, RootEvent::Rerouted { .. });
     played.told.iter().find(rerouted).map(|&(at, _)| at)
@@ -79,8 +78,8 @@ fn where_broadcast_arrives_it_is_chosen_after_a_tenth_of_a_second() {
     assert!(longer < Duration::from_millis(150) && played.took < known.took.mul_f64(1.02), "{longer:?}");
 }
 
-/// As in `small:252:v5`: the next frame of a ramp at the full rate is due while the card still sends the one before. A
-/// timer that had rung already was set again at once, without end.
+/// Seed `small:252:v5`: the next frame of a ramp at the full rate is due while the card still sends
+/// the one before. A timer that had fired already was set again at once, without end.
 #[test]
 fn a_ramp_waits_for_room_in_a_card_that_holds_one_frame() {
     let groups = vec![group_mac(GROUP)];
@@ -133,7 +132,7 @@ fn a_cast_goes_on_as_a_chain_when_switches_begin_to_police_it() {
     let undisturbed = play_clean(&case, &free(&case), 1, "undisturbed").took;
     for seed in 0..18 {
         let mut case = auto(bytes);
-        // All through the transfer, which takes 1.4 s, but where there is little left.
+        // At any moment of the transfer, which takes 1.4 s, except near its end.
         let at = Duration::from_millis(450 + 40 * seed);
         let frames_per_second = [50, 500, 1500][seed as usize % 3];
         let control = StormControl { frames_per_second, burst_frames: 20 };
@@ -157,7 +156,8 @@ fn and_whoever_dies_or_is_out_meanwhile_is_missed_by_nobody() {
         let at = Duration::from_millis(500);
         case.policed = vec![(0, STORM, at)];
         let victim = 1 + seed as usize % RECEIVERS;
-        // The first receiver is let in after 200 ms: from before the switches police until all goes down the chain.
+        // The first receiver is admitted after 200 ms: from before the switches police until all
+        // data goes down the chain.
         case.crashes = vec![(victim, Duration::from_millis(250 + 30 * seed))];
         let loss = (seed % 2) as f64 / 100.0;
         let replay = format!("n{victim} dies, seed {seed}");
@@ -182,13 +182,13 @@ fn a_port_that_begins_to_police_costs_its_host_alone() {
 
 #[test]
 fn nobody_who_says_odd_things_moves_a_session() {
-    // One receiver that loses every second frame, whoever sent it: it may be on its own.
+    // One receiver that loses every second frame of any sender may be demoted.
     let case = auto(8 * MIB);
     let faults = RandomFaults::new(1).loss_at(3, 0.5);
     let odd = play(&case, &free(&case), 1, faults, "one loses half");
     assert!(odd.fates.iter().all(|&fate| fate == Outcome::Delivered), "{:?}", odd.words);
     assert_eq!((odd.view.via, rerouted_at(&odd)), (Via::Cast, None), "{:?}", odd.told);
-    // All of them begin to lose as much as cables do that are no good: repairs are cheaper than moving.
+    // All begin to lose as much as bad cables do: repairs are cheaper than a reroute.
     let mut random = Random::new(1);
     let faults = |delivery: &Delivery<'_>| {
         let lost = delivery.at > Instant::START + Duration::from_millis(450) && random.unit() < 0.03;
@@ -197,7 +197,7 @@ fn nobody_who_says_odd_things_moves_a_session() {
     let lossy = play(&case, &free(&case), 1, faults, "three in a hundred are lost");
     assert!(lossy.fates.iter().all(|&fate| fate == Outcome::Delivered), "{:?}", lossy.words);
     assert_eq!((lossy.view.via, rerouted_at(&lossy)), (Via::Cast, None), "{:?}", lossy.told);
-    // A disk that is slow everywhere is no policer.
+    // A disk that is slow for all kinds of plans is no policer.
     let slow = Case { slow: Some((2, 2_000_000)), ..auto(4 * MIB) };
     let slow = play_clean(&slow, &free(&slow), 1, "a slow disk");
     assert_eq!((slow.view.via, rerouted_at(&slow)), (Via::Cast, None));

@@ -1,5 +1,5 @@
-//! A limit to what each host sends: in every second the root and every relay stay within 1 % of it, whatever is lost,
-//! and with it set anew while the session runs.
+//! A rate limit of each host: in every second the root and every relay stay within 1 % of it, under
+//! loss, and when it is changed while the session runs.
 
 use ethbcast_collectives::session::application::Participant;
 use ethbcast_collectives::session::{Outcome, Rate};
@@ -15,15 +15,15 @@ use std::time::Duration;
 const LINK_BITS_PER_SECOND: u64 = 100_000_000;
 const RATE_BITS_PER_SECOND: u64 = 40_000_000;
 const SECOND: Duration = Duration::from_secs(1);
-/// A frame and what the control messages of a second are at most, in bits.
+/// A frame and the control messages of a second at most, in bits.
 const BOUNDARY_BITS: u64 = 1514 * 8 * 2;
 
-/// What left which host when, in bytes as the kernel counts them.
+/// Host, moment and bytes of each departure, in bytes as the kernel counts them.
 #[derive(Clone, Default)]
 struct Meter(Rc<RefCell<Vec<(usize, Instant, usize)>>>);
 
 impl Meter {
-    /// What left a host from each of its frames on within a second, of those seconds that lie in a stretch of time.
+    /// Bytes sent within a second from each frame of a host on, for seconds inside `within`.
     fn seconds(&self, host: usize, within: &Range<Instant>) -> Vec<u64> {
         let log = self.0.borrow();
         let own: Vec<_> = log.iter().filter(|(from, ..)| *from == host).collect();
@@ -36,7 +36,8 @@ impl Meter {
         own.iter().map(|(_, at, _)| *at).filter(|&at| whole(at)).step_by(7).map(bits).collect()
     }
 
-    /// When a host sent its hundredth full frame (the first ones ask whether such frames arrive), and the last of them.
+    /// Time from a host's hundredth full frame (the first ones probe whether such frames arrive) to
+    /// its last.
     fn bulk(&self, host: usize) -> Range<Instant> {
         let log = self.0.borrow();
         let mut full = log.iter().filter(|(from, _, bytes)| *from == host && *bytes > 1000).map(|(_, at, _)| *at);
@@ -68,7 +69,7 @@ fn limited(via: Via, receivers: usize, seconds: f64) -> Case {
     Case { mtu_bytes: 1500, rate, ..Case::new(via, receivers, bytes) }.with_feed(1024)
 }
 
-/// Plays it, and lets the root set another limit at a moment; how long it took beside what left whom.
+/// Plays it, and changes the root's limit at a moment; returns the duration and the departures.
 fn play(case: &Case, network: &Network, loss: f64, change: Option<(Duration, Rate)>) -> (Duration, Meter) {
     let meter = Meter::default();
     let faults = Metered { faults: RandomFaults::new(7).loss(loss), meter: meter.clone() };
@@ -91,7 +92,6 @@ fn play(case: &Case, network: &Network, loss: f64, change: Option<(Duration, Rat
     (root.took(), meter)
 }
 
-/// The most and the least that a host sent in any second of its bulk.
 fn extremes(meter: &Meter, host: usize) -> (u64, u64) {
     let seconds = meter.seconds(host, &meter.bulk(host));
     assert!(!seconds.is_empty(), "host {host} sends for a second");
@@ -155,7 +155,7 @@ fn another_limit_holds_everywhere_from_the_moment_it_is_told() {
     for via in [Via::Chain, Via::Cast] {
         let case = limited(via, 3, 2.5);
         let (_, meter) = play(&case, &star(&case, LINK_BITS_PER_SECOND), 0.0, Some((at, slower)));
-        // A relay has the view a period of it later, and what lies in its feed then.
+        // A relay gets the view one view period later, and still sends its feed's content then.
         let begin = Instant::START + at + Duration::from_millis(100);
         for host in 0..if via == Via::Chain { 3 } else { 1 } {
             let seconds = meter.seconds(host, &(begin..meter.bulk(host).end));

@@ -1,4 +1,5 @@
-//! Trees that members have stepped out of: everybody alive gets everything, over a tree that is as good as the first.
+//! Trees that members have stepped out of: every living host gets everything, over a tree as good
+//! as the first.
 
 use ethbcast_collectives::session::{Outcome, Timing, View};
 use ethbcast_planning::plan::{Plan, Via, check};
@@ -11,7 +12,7 @@ use std::time::Duration;
 
 const RECEIVERS: usize = 11;
 const RATE_BITS_PER_SECOND: u64 = 100_000_000;
-/// Half a second and more, as trees go.
+/// Half a second or more with these trees.
 const BYTES: usize = 3_000_000;
 
 /// Four switches in a line with three hosts each.
@@ -32,7 +33,6 @@ fn network() -> Network {
     Network::line(4, 3, cable, &settings).with_mtu_bytes(1500)
 }
 
-/// A session whose root finds out soon who is away.
 fn case(via: Via) -> Case {
     let [view, status, suspect, dead] = [10, 20, 60, 150].map(Duration::from_millis);
     let (stall, patience, slow) = (Duration::from_secs(1), Duration::from_secs(3), Duration::from_millis(300));
@@ -41,7 +41,6 @@ fn case(via: Via) -> Case {
     Case { mtu_bytes: 1500, timing, topology, ..Case::new(via, RECEIVERS, BYTES) }.with_feed(64)
 }
 
-/// Who serves whom among those in place, as a plan, and where they are.
 fn plan_of(view: &View) -> (Plan, Vec<usize>) {
     let ranks: Vec<Rank> = view.ranks().collect();
     let parent = |&rank: &Rank| {
@@ -54,14 +53,13 @@ fn plan_of(view: &View) -> (Plan, Vec<usize>) {
     let parents: Vec<Option<usize>> = ranks.iter().map(parent).collect();
     let topology = topology();
     let host = |rank: &Rank| topology.host_named(&view.members[rank.index()].host).expect("all are known");
-    // Bridged, it may have more children than its kind allows.
+    // A bridged tree may have more children than its kind allows.
     (Plan::from_parents(Via::Latency, 0, &parents).expect("a tree"), ranks.iter().map(host).collect())
 }
 
-/// What happens to some hosts; who they are.
 fn trouble(case: &mut Case, random: &mut Random) -> Vec<usize> {
     let first = 1 + random.below(RECEIVERS as u64) as usize;
-    // Those with neighbouring numbers are often parent and child.
+    // Hosts with neighbouring numbers are often parent and child.
     let second = 1 + first % RECEIVERS;
     let at = Duration::from_millis(random.below(400));
     let part = random.below(BYTES as u64 * 3 / 4) as usize;
@@ -91,7 +89,7 @@ fn others_are_exact(played: &Played, victims: &[usize], replay: &str) {
     assert!(report.is_spanning() && report.is_contention_free(), "{replay}: {:?}", played.view);
 }
 
-/// How many of so many runs ended with a view beyond what the troubles themselves make.
+/// Counts the runs that ended with another plan than the faults alone cause.
 fn planned_anew(via: Via, most_children: usize, seeds: std::ops::Range<u64>) -> usize {
     let mut count = 0;
     for seed in seeds {

@@ -1,5 +1,5 @@
-//! Frames of the session itself that come again much later, as a host that hears and repeats them can make them: they
-//! cost time, and nobody the file.
+//! Frames of the session itself, replayed much later by a host that records them: they cost time,
+//! but no host loses the file.
 
 use ethbcast_collectives::session::application::Participant;
 use ethbcast_collectives::session::{End, OnSlow, Outcome, Timing};
@@ -13,16 +13,15 @@ use std::rc::Rc;
 use std::time::Duration;
 
 const RATE_BITS_PER_SECOND: u64 = 100_000_000;
-/// So often somebody says again to each of the hosts what he has heard there.
+/// Interval at which an attacker replays to each host a frame that was delivered there.
 const EVERY: Duration = Duration::from_micros(4800);
-/// For so long.
 const LASTS: Duration = Duration::from_secs(8);
-/// What a session needs meanwhile: without all this half of it.
+/// Time that a session needs under replay; without it half of this.
 const NEEDS: Duration = Duration::from_millis(1500);
-/// And if a host dies whose frames are among those that come again: so it is heard, and makes no progress.
+/// Stall limit for sessions in which a host dies whose frames are replayed: it seems alive, and
+/// makes no progress.
 const STALL: Duration = Duration::from_secs(4);
 
-/// A frame, and where it came.
 type Heard = (usize, Vec<u8>);
 
 fn at(after: Duration) -> Instant {
@@ -37,7 +36,7 @@ fn faults(seed: u64, loss: f64, heard: Rc<RefCell<Vec<Heard>>>) -> impl Faults {
     }
 }
 
-/// Plays a session until all is over, while somebody says again what he has heard; what it comes to at the root.
+/// Plays a session to its end under replay; returns the outcome and time of each receiver.
 fn play(case: &Case, seed: u64, loss: f64) -> Vec<(Outcome, Duration)> {
     let heard: Rc<RefCell<Vec<Heard>>> = Rc::default();
     let network = star(case, RATE_BITS_PER_SECOND);
@@ -97,11 +96,11 @@ fn nor_does_an_ack_tree_stand_still() {
     }
 }
 
-/// How long a root is waited for of which nothing new is heard: the dead limit, and patience.
+/// Time that a receiver waits for a root that sends nothing new: the dead limit, and patience.
 const LIMIT: Duration = Duration::from_millis(1500 + 4000);
 
-/// Plays a session whose root dies, or of whose root some receivers do not hear some kind of frames, while somebody
-/// says again what the root has said there, without end; when each receiver ends.
+/// Plays a session whose root dies, or some of whose frames a receiver loses, while the root's
+/// frames are replayed forever; returns the time of each receiver's end.
 fn ends(case: &Case, seed: u64, root_dies: Option<Duration>, lost: Option<(usize, Kind)>) -> Vec<Duration> {
     let heard: Rc<RefCell<Vec<Heard>>> = Rc::default();
     let of_root = Rc::clone(&heard);
@@ -150,7 +149,8 @@ fn whoever_repeats_what_a_dead_root_has_said_keeps_nobody_beyond_the_limit() {
             let case = Case { timing, mtu_bytes: 1500, ..Case::new(via, 5, 8_000_000) };
             let ends = ends(&case, seed as u64, Some(dies_after), None);
             let (first, last) = (ends.iter().min().expect("five"), ends.iter().max().expect("five"));
-            // What was on its way may have come a little later, and a question is asked a quarter later at most.
+            // Frames in flight may arrive a little later, and a probe is sent a quarter later at
+            // most.
             let latest = dies_after + LIMIT + LIMIT / 4 + Duration::from_millis(200);
             assert!(*first >= dies_after + LIMIT && *last <= latest, "{via}, {dies_after:?}: {ends:?}");
         }
@@ -168,7 +168,8 @@ fn nor_one_to_whom_the_roots_last_word_does_not_come() {
 
 #[test]
 fn a_root_that_is_busy_with_others_for_long_is_asked_and_answers() {
-    // Nothing new comes while the last one writes; whoever has all of it waits for the verdict on all.
+    // Nothing new arrives while the last one writes; the complete receivers wait for the verdict on
+    // all.
     let timing = Timing { patience: Duration::from_millis(500), ..Timing::default() };
     for deaf in [None, Some(1)] {
         let slow = Some((3, 150_000));
@@ -196,8 +197,8 @@ fn a_root_that_is_busy_with_others_for_long_is_asked_and_answers() {
 
 #[test]
 fn many_who_wait_together_for_one_that_writes_are_all_answered() {
-    // All have all at the same moment, and a small switch's port does not hold what all of them ask then. Whom nothing
-    // reaches alone is answered with the others.
+    // All complete at the same moment, and a small switch's port cannot hold all their requests.
+    // The group reply reaches hosts that unicast does not.
     let timing = Timing { patience: Duration::from_millis(500), ..Timing::default() };
     for deaf in [false, true] {
         let slow = Some((60, 25_000));
@@ -224,7 +225,7 @@ fn many_who_wait_together_for_one_that_writes_are_all_answered() {
 
 #[test]
 fn one_that_stands_still_does_not_seem_to_move_because_its_old_words_come_again() {
-    // Beside what it has said of itself before it stood still, each true word of it is more.
+    // Each genuine report of a host is more than it had reported before its stall.
     let timing = Timing { stall: STALL, patience: Duration::from_secs(6), ..Timing::default() };
     for via in [Via::Chain, Via::Cast] {
         let case = Case { timing, mtu_bytes: 1500, stops: Some((2, 3_000_000)), ..Case::new(via, 4, 6_000_000) };

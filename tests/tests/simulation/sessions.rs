@@ -20,13 +20,14 @@ fn case(via: Via, receivers: usize, bytes: usize) -> Case {
 
 fn all_delivered(played: &Played, case: &Case, replay: &str) {
     assert_eq!(played.fates, vec![Outcome::Delivered; case.receivers], "{replay}");
-    // The root's last words may be lost; what was delivered stays delivered.
+    // The root's last messages may be lost; delivered bytes stay delivered.
     let content = |end: &Option<End>| matches!(end, Some(End::Confirmed | End::Unconfirmed));
     assert!(played.ends.iter().all(content), "{replay}: {:?}", played.ends);
 }
 
-/// The case that a seed stands for: 1–15 receivers and in a few casts up to 64, all ways, loss 0–30 %, duplicates,
-/// reordering, corruption, both policies, and of the strict ones half with Push-Pull Broadcast.
+/// Draws a case from a seed: 1–15 receivers and in a few casts up to 64, all kinds of plans, loss
+/// 0–30 %, duplicates, reordering, corruption, both policies, and half of the strict ones with
+/// Push-Pull Broadcast.
 fn seeded(seed: u64) -> (Case, RandomFaults, f64) {
     let mut random = Random::new(seed);
     let via = match random.below(4) {
@@ -46,7 +47,6 @@ fn seeded(seed: u64) -> (Case, RandomFaults, f64) {
     (case, faults, trouble)
 }
 
-/// Plays one seed and checks everything, the number of repairs included.
 fn run_seed(seed: u64) {
     let (case, faults, trouble) = seeded(seed);
     let replay = format!(
@@ -54,23 +54,24 @@ fn run_seed(seed: u64) {
     );
     let played = play(&case, &star(&case, RATE_BITS_PER_SECOND), seed, faults, &replay);
     all_delivered(&played, &case, &replay);
-    // In blocks every rank has a stream of its own, with an end of its own.
+    // With blocks every rank has a stream of its own, with its own end.
     let streams = if case.via.is_in_blocks() { case.receivers + 1 } else { 1 };
     let payload_bytes = usize::from(played.view.payload_bytes);
     let frames = (case.bytes / payload_bytes + 1 + streams) as f64;
     let hops = case.receivers as f64 * frames;
-    // Strict go-back-n sends up to a window again for each loss and stalls more often; hole repair sends about one
-    // frame.
+    // Strict go-back-n retransmits up to a window for each loss and stalls more often; selective
+    // repair sends about one frame.
     let (each, stalls) = if case.tuning.policy == Policy::InOrderOnly { (17.0, 4.0) } else { (1.6, 1.0) };
-    // Losses are random: four standard deviations above their mean may come.
+    // Losses are random: four standard deviations above their mean may occur.
     let expected = hops * trouble / (1.0 - trouble);
     let budget = (expected + 4.0 * expected.sqrt()) * each + 8.0 * (case.receivers * streams) as f64;
     let resent = played.totals.data_resent as f64;
     assert!(resent <= budget, "{replay}: {resent} frames sent again, budget {budget:.0}, trouble {trouble:.3}");
     let waits = played.totals.heartbeats_sent as f64;
-    // A heartbeat is sent when nothing moves: for the tail, and where acknowledgements were lost.
+    // Heartbeats are sent when nothing moves: for the tail, and where acknowledgements were lost.
     let budget = 30.0 * (case.receivers * streams) as f64 + hops * trouble * stalls;
-    // Who has missed all farewells asks its child for as long as it waits for the root, four times a second.
+    // A host that has missed all farewells probes its child while it waits for the root, four times
+    // a second.
     let patience = case.timing.patience.as_secs_f64();
     let budget = if played.quiet_at.as_secs_f64() > patience { budget + 4.0 * patience } else { budget };
     assert!(waits <= budget, "{replay}: {waits} heartbeats, budget {budget:.0}");
@@ -134,7 +135,7 @@ fn an_empty_stream_one_byte_and_the_edges_of_a_frame_all_arrive() {
             let played = play(&case, &star(&case, RATE_BITS_PER_SECOND), 3, NoFaults, &format!("{via} {bytes} bytes"));
             all_delivered(&played, &case, "edges");
             let hops = if via == Via::Chain { 3 } else { 1 };
-            // Down a chain a short message goes in shorter frames.
+            // Down a chain a short message is sent in shorter frames.
             let payload_bytes = usize::from(played.view.payload_bytes);
             assert!(payload_bytes == 268 || via == Via::Chain, "{via}: {payload_bytes} bytes");
             let frames = bytes.div_ceil(payload_bytes) as u64 + 1;
@@ -175,14 +176,15 @@ fn what_a_dying_relay_had_and_its_child_had_not_is_still_kept_by_its_parent() {
 
 #[test]
 fn a_relay_that_leaves_with_frames_still_on_their_way_to_its_child_is_bridged() {
-    // Its last frames bring the child further than the new parent has sent: those acknowledgements are no forgeries.
+    // The child received more frames from the dead parent than the new parent has sent: its
+    // acknowledgements are no forgeries.
     for seed in 0..20 {
         let mut case = case(Via::Chain, 3, 4_000_000);
         case.mtu_bytes = 1500;
         case.tuning = Tuning::default();
         case.gives_up = Some((2, 500_000 + 120_000 * seed as usize));
         let replay = format!("a relay's disk is full, seed {seed}");
-        // What the relay sends arrives in bursts, as behind a busy scheduler.
+        // The relay's frames arrive in bursts, as behind a busy scheduler.
         let in_bursts = |delivery: &Delivery<'_>| match (delivery.from, delivery.to) {
             (Some(2), 3) => Fate::Delay(Duration::from_nanos(20_000_000 - delivery.at.as_nanos() % 20_000_000)),
             _ => Fate::Deliver,
@@ -221,7 +223,7 @@ fn when_a_receiver_of_a_cast_dies_the_others_get_everything() {
     assert_eq!(played.fates, expected);
 }
 
-/// A cast to so many that, above 128, most of them acknowledge to another receiver.
+/// A cast to so many receivers that, above 128, most of them acknowledge to another receiver.
 fn crowd(receivers: usize, bytes: usize) -> Case {
     Case { tuning: Tuning::default().with_feed_frames(256), ..case(Via::Cast, receivers, bytes) }
 }
@@ -249,8 +251,8 @@ fn casts_to_many_receivers_deliver_whatever_gets_lost() {
 
 #[test]
 fn when_receivers_die_that_others_acknowledge_to_their_repair_children_get_everything() {
-    // Of 140, rank 1 hears 13 to 24 and rank 2 hears 25 to 36. Of 300, rank 1 hears 9 to 16 and rank 9 hears 73 to 80,
-    // for whom two in a row go at once.
+    // Of 140, ranks 13 to 24 acknowledge to rank 1 and 25 to 36 to rank 2. Of 300, ranks 9 to 16
+    // acknowledge to rank 1 and 73 to 80 to rank 9, whose parent and grandparent die at once.
     for (seed, receivers, dead) in [
         (1, 140, vec![2]),
         (2, 140, vec![1, 2]),
@@ -265,8 +267,8 @@ fn when_receivers_die_that_others_acknowledge_to_their_repair_children_get_every
         let mut case = crowd(receivers, 1_500_000);
         case.crashes = dead.iter().map(|&host| (host, Duration::from_millis(90 + 3 * seed))).collect();
         let replay = format!("ranks {dead:?} die");
-        // One repair child has a bad cable, so that much of what it needs is kept for it alone. The session begins
-        // without losses: all die in the middle of the stream.
+        // One repair child has a bad cable, so that many frames are kept for it alone. The session
+        // begins without losses: all die in the middle of the stream.
         let mut random = Random::new(seed);
         let faults = |delivery: &Delivery<'_>| {
             let data = parse(delivery.frame).is_ok_and(|frame| matches!(frame.header.kind, Kind::DATA | Kind::ACK));
@@ -284,7 +286,8 @@ fn when_receivers_die_that_others_acknowledge_to_their_repair_children_get_every
     }
 }
 
-/// What all say at the same moment, the last of them says in vain; if all repeated it in step, it always would.
+/// All hosts send at one moment and the last frame is dropped; repetitions in step would lose it
+/// each time.
 #[test]
 fn a_switch_whose_port_holds_few_frames_keeps_nobody_out() {
     for (via, receivers) in [Via::Cast, Via::Chain].into_iter().flat_map(|via| [13, 40].map(|count| (via, count))) {
@@ -301,7 +304,8 @@ fn a_switch_whose_port_holds_few_frames_keeps_nobody_out() {
 
 #[test]
 fn long_sessions_under_heavy_loss_keep_moving() {
-    // A pacing rule that counted each loss once per acknowledgement slowed such a cast down to a frame every 100 ms.
+    // A pacing rule that counted each loss once per acknowledgement slowed such a cast down to a
+    // frame every 100 ms.
     for via in [Via::Chain, Via::Cast] {
         for (seed, loss) in [(1, 0.1), (2, 0.3)] {
             let case = Case { mtu_bytes: 1500, tuning: Tuning::default(), ..case(via, 7, 4 << 20) };

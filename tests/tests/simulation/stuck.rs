@@ -1,4 +1,4 @@
-//! Links that take no frame any more: everything ends when it is to, all the same.
+//! Links that accept no further frames: everything still ends on time.
 
 use ethbcast_collectives::census::Asker;
 use ethbcast_collectives::communicator::{Config, Member};
@@ -17,10 +17,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(5);
-/// What may pass beyond: last words that are repeated, and do not leave.
+/// Permitted excess: repeated last messages that never leave.
 const MORE: Duration = Duration::from_secs(3);
 
-/// A clock that jumps to whatever is waited for.
+/// A clock that jumps to the end of every wait.
 #[derive(Clone, Default)]
 struct Jumping(Rc<Cell<Instant>>);
 
@@ -31,12 +31,12 @@ impl TimeSource for Jumping {
     }
 }
 
-/// Keeps the first frame that it is given for ever, and says that it waits for room, or for a while.
+/// A link that holds its first frame forever, and either reports when it has room or has to be
+/// polled.
 struct Stuck {
     clock: Jumping,
     tells: bool,
     holds: bool,
-    /// What comes, and when.
     arrivals: VecDeque<(Instant, Vec<u8>)>,
 }
 
@@ -77,7 +77,7 @@ impl Link for Stuck {
     }
 }
 
-/// Sleeps until whatever ends its sleep first; what arrives comes every 10 ms.
+/// Sleeps until the first wake-up; arrivals come every 10 ms.
 struct Sleeper(Jumping);
 
 impl Waiter for Sleeper {
@@ -98,8 +98,7 @@ impl Waiter for Sleeper {
     fn wake(&self) {}
 }
 
-/// Runs a machine on a link that takes nothing, until it is over; when that was. `turn` is called in every turn, and
-/// says whether it is.
+/// Runs a machine on a stuck link until `turn` returns true; returns that moment.
 fn end_of<M: Machine>(
     machine: &mut M,
     tells: bool,
@@ -116,7 +115,7 @@ fn end_of<M: Machine>(
     ended.since(Instant::START)
 }
 
-/// Runs it on a link that says when there is room, and on one that does not; what it has come to both times.
+/// Runs it on a link that reports room, and on one that does not; returns both machines.
 fn both<M: Machine>(
     machine: impl Fn() -> M,
     arrivals: &[(Instant, Vec<u8>)],
@@ -144,7 +143,6 @@ fn receiver() -> Receiver {
     Receiver::new(Instant::START, ReceiverConfig { patience, ..ReceiverConfig::new(station(1), 77) })
 }
 
-/// What a root says to whoever listens, for so long.
 fn invitations(lasting: Duration) -> Vec<(Instant, Vec<u8>)> {
     let (mut root, mut frames, mut buffer) = (root(), Vec::new(), vec![0; 9014]);
     let mut now = Instant::START;
@@ -175,7 +173,7 @@ fn a_root_gives_up_when_its_patience_ends_or_its_user_says_so() {
 #[test]
 fn a_receiver_gives_up_when_its_patience_ends_or_its_user_says_so() {
     both(receiver, &[], |receiver, _| receiver.is_over());
-    // A root invites it, and never hears that it would come.
+    // A root announces itself, but no join request reaches it.
     let invited = invitations(PATIENCE * 3);
     for receiver in both(receiver, &invited, |receiver, _| receiver.is_over()) {
         assert!(receiver.asked().is_some(), "it has asked");

@@ -1,6 +1,7 @@
-//! Sessions in which hosts half work: links that lose one kind of frame one way, outages, deaths, readers that stop.
+//! Sessions in which hosts work in part: links that lose one kind of frame one way, outages,
+//! deaths, readers that stop.
 //!
-//! In each of them every host that can be reached has its bytes, the session ends, and the culprit is named.
+//! In each of them every reachable host has its bytes, the session ends, and the culprit is named.
 
 use ethbcast_collectives::session::{OnSlow, Outcome, Timing, kind};
 use ethbcast_planning::plan::Via;
@@ -14,7 +15,6 @@ use std::time::Duration;
 
 const RATE_BITS_PER_SECOND: u64 = 100_000_000;
 const RECEIVERS: usize = 7;
-/// The host in trouble.
 const N4: usize = 4;
 
 fn timing() -> Timing {
@@ -31,7 +31,6 @@ fn played(case: &Case, faults: impl Faults, replay: &str) -> Played {
     play(case, &star(case, RATE_BITS_PER_SECOND), 1, faults, replay)
 }
 
-/// All but `n4` have everything, no later than `within`.
 fn others_delivered(played: &Played, within: Duration, replay: &str) {
     for (rank, (fate, took)) in played.fates.iter().zip(&played.each_took).enumerate() {
         if rank + 1 != N4 {
@@ -41,7 +40,7 @@ fn others_delivered(played: &Played, within: Duration, replay: &str) {
     }
 }
 
-/// Loses the frames of some kinds that n4 sends, or is sent.
+/// Loses the frames of some kinds that n4 sends, or receives.
 fn one_way(kinds: &'static [Kind], from_n4: bool, after: Duration) -> impl FnMut(&Delivery<'_>) -> Fate {
     move |delivery: &Delivery<'_>| {
         let concerned = if from_n4 { delivery.from == Some(N4) } else { delivery.to == N4 };
@@ -72,7 +71,7 @@ fn a_link_that_loses_one_kind_of_frame_one_way_holds_up_nobody_for_long() {
             let limit = case.timing.stall + Duration::from_secs(3);
             others_delivered(&played, limit, &replay);
             let end = case.timing.patience + case.timing.dead + case.timing.stall + Duration::from_secs(3);
-            // Whoever never had a view goes on listening for another root.
+            // A host that never had a view goes on listening for another root.
             assert!(
                 kinds.contains(&kind::VIEW) || played.quiet_at <= end,
                 "{replay}: quiet only after {:?}",
@@ -95,7 +94,6 @@ fn a_reader_that_stops_keeps_the_others_no_longer_than_the_stall_limit_and_is_na
     }
 }
 
-/// Loses all DATA from n3 to n4.
 fn bad_hop(delivery: &Delivery<'_>) -> Fate {
     let hop = delivery.from == Some(N4 - 1) && delivery.to == N4;
     let lost = hop && parse(delivery.frame).is_ok_and(|frame| frame.header.kind == Kind::DATA);
@@ -125,7 +123,7 @@ fn whoever_sends_to_a_reader_that_stops_stays_in_place_and_is_not_evicted() {
     }
 }
 
-/// 300 kB, which the feeds hold: the root has sent all and waits for nobody.
+/// The feeds hold 300 kB: the root has sent all and waits for nobody.
 #[test]
 fn where_the_root_waits_for_nobody_those_who_do_say_who_steps_aside() {
     for patience in [4, 20].map(Duration::from_secs) {
@@ -139,8 +137,8 @@ fn where_the_root_waits_for_nobody_those_who_do_say_who_steps_aside() {
     }
 }
 
-/// As in `large:1232:v6`: what a host waits for behind others' troubles is no trouble of its own. The last of the chain
-/// gets nothing behind n2 for a second, and then for a time shorter than the patience nothing of its own.
+/// Seed `large:1232:v6`: waiting behind others is no stall of a host's own. The last of the chain
+/// gets nothing for a second because of n2, and then nothing of its own for less than the patience.
 #[test]
 fn whoever_has_waited_behind_others_is_waited_for_as_long_as_anybody() {
     let (stall, patience) = (Duration::from_secs(1), Duration::from_secs(4));

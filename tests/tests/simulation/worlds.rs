@@ -1,4 +1,4 @@
-//! Small worlds, explored to their ends: docs/testing.md says what they are.
+//! Small worlds, explored to their ends (docs/testing.md).
 
 use ethbcast_collectives::session::application::Sink;
 use ethbcast_collectives::session::{Done, Trailer};
@@ -13,7 +13,6 @@ fn world(name: &str) -> Named {
     Named::find(name).unwrap_or_else(|| panic!("there is no world {name}"))
 }
 
-/// Prints what was explored; panics with a violation and how to play it once more.
 #[track_caller]
 fn report(name: &str, explored: Result<Explored, Violation>) -> Explored {
     match explored {
@@ -89,7 +88,6 @@ fn ranks_with_a_fault_at_each_step() {
     a_fault_at_each_step("ranks");
 }
 
-/// What is found in a world with a mistake, by one fault and one death at most.
 fn found(name: &str) -> Violation {
     world(name).to_the_end(1).expect_err("the mistake is found")
 }
@@ -108,7 +106,6 @@ fn a_host_that_never_asks_is_found_by_a_loss() {
     assert!(violation.events.iter().any(|event| matches!(event, Event::Lose(..))), "{violation}");
 }
 
-/// Loses what comes in one turn with what came before, and takes the sender's word that it has everything.
 #[derive(Clone, Debug)]
 struct Careless {
     compared: Compared,
@@ -120,7 +117,7 @@ impl Sink for Careless {
     fn write(&mut self, now: Instant, bytes: &[u8], message_end: bool) {
         self.writes += 1;
         if self.writes == 1 {
-            // The first frame of what comes at a time.
+            // Only the first frame of each write.
             self.compared.write(now, &bytes[..bytes.len().min(PAYLOAD_BYTES)], message_end);
         }
     }

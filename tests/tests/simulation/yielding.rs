@@ -1,5 +1,5 @@
-//! A session that gives way (`send --nice`): beside a flow of a fixed rate, on one cable between two switches, it takes
-//! what that leaves, and alone it takes nearly all.
+//! A low-priority session (`send --nice`): beside a flow of a fixed rate, on one cable between two
+//! switches, it takes the remaining rate, and alone nearly all.
 
 use ethbcast_collectives::session::application::Participant;
 use ethbcast_collectives::session::{
@@ -12,13 +12,12 @@ use ethbcast_transport::wire::group_mac;
 use ethbcast_transport::{Instant, Tuning};
 use std::time::Duration;
 
-/// What every cable carries, in bits per second.
 const LINK: u64 = 100_000_000;
 const MTU_BYTES: u16 = 1500;
-/// Of a host's bits so many are content: headers, and what the wire adds to each frame.
+/// Share of content in a host's bits: the rest is headers, and the wire's overhead for each frame.
 const CONTENT: f64 = 1468.0 / 1538.0;
 
-/// A session to some receivers: the hosts of it, by their numbers in the network, the root first.
+/// A session to some receivers: its hosts by their numbers in the network, the root first.
 struct Flow {
     group: &'static str,
     hosts: Vec<usize>,
@@ -71,7 +70,7 @@ fn network(flows: &[Flow]) -> Network {
     network.with_mtu_bytes(MTU_BYTES.into())
 }
 
-/// Plays flows that begin together; how long each took, in seconds.
+/// Plays flows that begin together; returns the seconds of each.
 fn play(flows: &[Flow]) -> Vec<f64> {
     let machines: Vec<Host> = flows.iter().flat_map(Flow::machines).collect();
     let order: Vec<usize> = flows.iter().flat_map(|flow| flow.hosts.iter().copied()).collect();
@@ -87,7 +86,7 @@ fn play(flows: &[Flow]) -> Vec<f64> {
     flows.iter().map(took).collect()
 }
 
-/// Somebody who sends at a fixed rate and looks at nothing: 60 of the 100 Mbit/s, for two seconds.
+/// A sender at a fixed rate without congestion control: 60 of the 100 Mbit/s, for two seconds.
 fn rival(first: usize) -> Flow {
     let rate = Rate::new(60_000_000);
     Flow { group: "rival", hosts: vec![first, first + 1], via: Via::Chain, bytes: 15_000_000, rate }

@@ -1,17 +1,15 @@
-//! Circles of imports: files of one crate that lead back to each other.
+//! Circular imports between the files of a crate.
 
 use crate::source::Source;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The files of one crate, by the modules that lead to them, and what each imports of the others.
 pub struct Crate<'a> {
     files: BTreeMap<Vec<&'a str>, &'a Source>,
-    /// Names that a module takes from another and hands on, by the module and the name.
+    /// Re-exports, by module and name.
     handed_on: BTreeMap<(Vec<String>, String), Vec<String>>,
 }
 
 impl<'a> Crate<'a> {
-    /// Reads the files of one folder `src`.
     pub fn of(sources: impl Iterator<Item = &'a Source>) -> Crate<'a> {
         let files: BTreeMap<_, _> = sources.map(|source| (source.modules(), source)).collect();
         let mut found = Crate { files, handed_on: BTreeMap::new() };
@@ -34,7 +32,7 @@ impl<'a> Crate<'a> {
         found
     }
 
-    /// A path of this crate from its root; `None` if it leads elsewhere.
+    /// Resolves a path of this crate from its root; `None` if it leads elsewhere.
     fn absolute(&self, modules: &[&str], path: &str) -> Option<Vec<String>> {
         let mut words = path.split("::").peekable();
         let mut from: Vec<String> = modules.iter().map(|word| (*word).to_owned()).collect();
@@ -58,7 +56,7 @@ impl<'a> Crate<'a> {
         Some(from)
     }
 
-    /// The file where a path from the root ends: a name that is handed on is followed to where it comes from.
+    /// Returns the file where a path from the root ends, following re-exports.
     fn file_of(&self, path: &[String]) -> Option<&'a Source> {
         let mut path = path.to_vec();
         for _ in 0..8 {
@@ -80,7 +78,7 @@ impl<'a> Crate<'a> {
         })
     }
 
-    /// What each file imports of the others. What a module takes of those below it is its own.
+    /// Imports of each file from the others. Imports from a module's own submodules are left out.
     fn imports(&self) -> BTreeMap<&'a str, BTreeSet<&'a str>> {
         let mut imports: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for (modules, source) in &self.files {
@@ -93,7 +91,6 @@ impl<'a> Crate<'a> {
         imports
     }
 
-    /// The circles, each as the files in it.
     pub fn circles(&self) -> Vec<Vec<&'a str>> {
         let imports = self.imports();
         let reached: BTreeMap<&str, BTreeSet<&str>> =
@@ -108,7 +105,6 @@ impl<'a> Crate<'a> {
         circles
     }
 
-    /// The imports that tie the files of a circle together.
     pub fn ties(&self, circle: &[&str]) -> Vec<String> {
         let imports = self.imports();
         let inside = |from: &&str| {
@@ -122,7 +118,6 @@ impl<'a> Crate<'a> {
     }
 }
 
-/// All files that one leads to.
 fn reach<'a>(imports: &BTreeMap<&'a str, BTreeSet<&'a str>>, from: &'a str) -> BTreeSet<&'a str> {
     let (mut reached, mut next) = (BTreeSet::new(), vec![from]);
     while let Some(from) = next.pop() {

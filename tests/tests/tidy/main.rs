@@ -1,4 +1,4 @@
-//! What must never be (ARCHITECTURE.md), read from the tree itself: rules that no compiler knows. Needs no root.
+//! The rules of ARCHITECTURE.md that no compiler checks, read from the sources. Needs no root.
 
 mod circles;
 mod shape;
@@ -8,7 +8,8 @@ use circles::Crate;
 use source::{Source, files};
 use std::collections::BTreeMap;
 
-/// What belongs to drivers alone: a clock, a thread, a socket, a random source, and the crates that know Linux.
+/// Names reserved for drivers: a clock, a thread, a socket, a random source, and the crates for
+/// Linux.
 const DRIVERS_OWN: [&str; 11] = [
     "std::time::Instant",
     "std::time::SystemTime",
@@ -23,7 +24,8 @@ const DRIVERS_OWN: [&str; 11] = [
     "rustix",
 ];
 
-/// Whom each package's libraries and programs may use of the others. Tests and benches see all libraries.
+/// Packages of the workspace that each package's libraries and programs may use. Tests and benches
+/// see all libraries.
 const MAY_USE: [(&str, &[&str]); 10] = [
     ("transport/", &["transport"]),
     ("collectives/planning/", &["planning"]),
@@ -37,7 +39,8 @@ const MAY_USE: [(&str, &[&str]); 10] = [
     ("tools/src/", &["bench", "collectives", "content", "lab", "planning", "transport"]),
 ];
 
-/// The rooms of each library from the ground up: an import points to a lower floor or stays in its room.
+/// The top modules of each library from the ground up: an import points to a lower floor or stays
+/// in its module.
 const FLOORS: [(&str, &[&[&str]]); 2] = [
     (
         "transport/src/",
@@ -74,14 +77,12 @@ const FLOORS: [(&str, &[&[&str]]); 2] = [
     ),
 ];
 
-/// Fails with all that is wrong, one place in each line.
 #[track_caller]
 fn assert_none(mut violations: Vec<String>) {
     violations.dedup();
     assert!(violations.is_empty(), "{} places:\n{}\n", violations.len(), violations.join("\n"));
 }
 
-/// The code of libraries, without their tests, examples and build scripts.
 fn libraries() -> Vec<Source> {
     let library = |source: &Source| {
         let inside = ["transport/src/", "collectives/src/", "collectives/planning/src/"];
@@ -90,7 +91,6 @@ fn libraries() -> Vec<Source> {
     files(&[".rs"]).into_iter().filter(library).collect()
 }
 
-/// Whether a file of a library belongs to a driver.
 fn is_driver(path: &str) -> bool {
     let live = |path: &str| path.split('/').any(|part| part.starts_with("live"));
     path.starts_with("transport/src/packet/")
@@ -191,11 +191,12 @@ fn fields_are_their_types_own() {
 fn unsafe_code_stands_in_few_files() {
     // Memory shared with the kernel, system calls, memory shared with other processes.
     let packet = ["ring.rs", "syscall.rs", "node/memory.rs"].map(|file| format!("transport/src/packet/{file}"));
-    // Names that C and MPI programs are bound to: an attribute of each, allowed for the package as a whole.
+    // Exported names of the C and MPI interfaces: an attribute of each, allowed for the package as
+    // a whole.
     let bindings = ["c", "mpi"].map(|package| format!("collectives/{package}/src/lib.rs"));
     // Python's memory, which its protocol gives as pointers.
     let python = ["collectives/python/src/buffers.rs".to_owned()];
-    // One call of what not every processor has.
+    // One call of an instruction that some processors lack.
     let products = ["transport/src/parity/products.rs".to_owned()];
     // Rings that only a bench measures.
     let benches = ["benches/src/drivers/rings.rs".to_owned()];
@@ -210,7 +211,8 @@ fn unsafe_code_stands_in_few_files() {
 
 #[test]
 fn bindings_touch_foreign_memory_in_thin_files() {
-    // Pointers of C; the loader, a back end's table, states kept with communicators, buffers, Fortran's integers.
+    // C pointers; the loader, a back end's table, states kept with communicators, buffers,
+    // Fortran's integers.
     let memory = ["dynamic.rs", "table.rs", "group.rs", "buffers.rs", "fortran.rs"];
     // The launcher's descriptor and library; processes by descriptors; signals.
     let system = ["presence/hydra.rs", "presence/pmix.rs", "neighbours.rs", "stderr.rs"];

@@ -1,15 +1,16 @@
-//! How long a file, a function and a line may be, and what a field looks like that others reach.
+//! Limits on files, functions and lines, and the form of fields that are visible outside their
+//! type.
 
 use super::source::{Place, Source};
 
-/// Most lines of a file: above, two concepts share a room.
+/// Maximum lines of a file: a longer one holds two concepts.
 const FILE_LINES: usize = 400;
-/// Most lines of a function: what fits a screen.
+/// Maximum lines of a function: one screen.
 const FUNCTION_LINES: usize = 60;
-/// Most columns of a line.
+/// Maximum columns of a line.
 const COLUMNS: usize = 120;
 
-/// Whether a line of code declares a field that a part of the crate may reach, but not everybody.
+/// Whether a line of code declares a field that a part of the crate, but not everybody, may access.
 pub fn opens_a_field(line: &str) -> bool {
     let named = |rest: &str| {
         let name = rest.trim_start_matches(|letter: char| letter.is_alphanumeric() || letter == '_');
@@ -20,13 +21,11 @@ pub fn opens_a_field(line: &str) -> bool {
     in_tuple || restricted.is_some_and(|(_, rest)| named(rest))
 }
 
-/// What is wrong with the length of a file.
 pub fn too_long_a_file(source: &Source) -> Option<String> {
     let lines = source.text.lines().count();
     (lines > FILE_LINES).then(|| format!("{}:1: {lines} lines, at most {FILE_LINES}", source.path))
 }
 
-/// What is wrong with the lengths of lines.
 pub fn too_long_lines(source: &Source) -> impl Iterator<Item = String> {
     source.text.lines().enumerate().filter_map(|(index, line)| {
         let columns = line.chars().count();
@@ -35,7 +34,8 @@ pub fn too_long_lines(source: &Source) -> impl Iterator<Item = String> {
     })
 }
 
-/// What is wrong with the lengths of functions: from `fn` to the brace in the same column, as rustfmt writes it.
+/// Returns the functions that are too long, from `fn` to the brace in that column, as rustfmt
+/// writes it.
 pub fn too_long_functions(source: &Source) -> Vec<String> {
     let lines: Vec<(Place<'_>, &str)> = source.code().collect();
     let mut found = Vec::new();

@@ -1,35 +1,31 @@
-//! The files of the tree as the rules see them: code without comments and strings, what is a test, and the paths that
-//! code names.
+//! The source files as the rules see them: code without comments and strings, test modules, and the
+//! paths that code names.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A file, by its path from the root of the tree.
 pub struct Source {
     pub path: String,
     pub text: String,
     code: String,
 }
 
-/// A place in a file, as editors and compilers write it.
 pub struct Place<'a> {
     pub source: &'a Source,
     pub line: usize,
 }
 
 impl Place<'_> {
-    /// This place and what is wrong there.
     pub fn says(&self, rule: &str) -> String {
         format!("{}:{}: {rule}", self.source.path, self.line)
     }
 }
 
-/// The root of the tree.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("this package lies in the tree").to_owned()
 }
 
-/// All files below the root that end so, without what is built and what git keeps.
+/// Lists all files below the root with these endings, without build outputs and git's own files.
 pub fn files(endings: &[&str]) -> Vec<Source> {
     let root = root();
     let mut found = Vec::new();
@@ -57,18 +53,18 @@ fn collect(root: &Path, directory: &Path, endings: &[&str], found: &mut Vec<Sour
 }
 
 impl Source {
-    /// Its lines with their numbers, comments and the insides of strings left blank.
+    /// Returns its lines with their numbers; comments and the insides of strings are blank.
     pub fn code(&self) -> impl Iterator<Item = (Place<'_>, &str)> {
         self.code.lines().enumerate().map(|(index, line)| (Place { source: self, line: index + 1 }, line))
     }
 
-    /// Whether all of it is a test.
     pub fn is_test(&self) -> bool {
         let (directories, name) = self.path.rsplit_once('/').unwrap_or(("", &self.path));
         name == "tests.rs" || name.ends_with("_tests.rs") || directories.split('/').any(|part| part == "tests")
     }
 
-    /// Every path that the code outside tests names, uses written out: `use a::{b, c::d}` names `a::b` and `a::c::d`.
+    /// Lists every path that the code outside tests names. Uses are written out: `use a::{b, c::d}`
+    /// names `a::b` and `a::c::d`.
     pub fn paths(&self) -> Vec<(Place<'_>, String)> {
         let mut found = Vec::new();
         let mut lines = self.code();
@@ -94,7 +90,7 @@ impl Source {
         found
     }
 
-    /// The modules that lead to this file from the root of its crate, which is the folder `src`.
+    /// Returns the module path of this file from the root of its crate, which is the folder `src`.
     pub fn modules(&self) -> Vec<&str> {
         let inside = self.path.split_once("/src/").map_or("", |(_, inside)| inside);
         let mut modules: Vec<_> = inside.trim_end_matches(".rs").split('/').collect();
@@ -104,8 +100,8 @@ impl Source {
         modules
     }
 
-    /// The first module that a path within the crate leads to, `crate`, `self` and `super` followed; `None` if it leads
-    /// elsewhere.
+    /// Returns the top module of a path within the crate, following `crate`, `self` and `super`;
+    /// `None` if the path leads elsewhere.
     pub fn room_of(&self, path: &str) -> Option<String> {
         let mut modules = self.modules();
         let mut words = path.split("::").peekable();
@@ -125,20 +121,17 @@ impl Source {
     }
 }
 
-/// Goes past an item that begins in the first column.
 fn skip_item<'a>(lines: &mut impl Iterator<Item = (Place<'a>, &'a str)>) {
     let is_declaration = lines.next().is_some_and(|(_, item)| item.trim_end().ends_with(';'));
     while !is_declaration && lines.next().is_some_and(|(_, line)| !line.starts_with('}')) {}
 }
 
-/// What a line uses, if it is the beginning of a `use`.
 fn used(line: &str) -> Option<&str> {
     let line = line.trim_start();
     let line = line.strip_prefix("pub").map_or(line, |line| line.split_once(' ').map_or(line, |(_, rest)| rest));
     line.strip_prefix("use ")
 }
 
-/// Writes out a tree of uses without spaces.
 fn write_out(before: &str, tree: &str, paths: &mut Vec<String>) {
     let Some((head, rest)) = tree.split_once('{') else {
         return paths.push(format!("{before}{}", tree.split("as_").next().unwrap_or(tree)));
@@ -162,13 +155,13 @@ fn write_out(before: &str, tree: &str, paths: &mut Vec<String>) {
     }
 }
 
-/// The paths of two words or more in a line of code.
+/// Returns the paths of two or more segments in a line of code.
 fn words(line: &str) -> impl Iterator<Item = &str> {
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == ':';
     line.split(move |letter| !is_part(letter)).filter(|word| word.contains("::")).map(|word| word.trim_matches(':'))
 }
 
-/// The text with comments and the insides of strings and characters as spaces, line for line.
+/// Replaces comments and the insides of strings and characters by spaces, line for line.
 fn blank(text: &str) -> String {
     let letters: Vec<char> = text.chars().collect();
     let (mut blanked, mut at) = (String::with_capacity(text.len()), 0);
@@ -187,7 +180,7 @@ fn blank(text: &str) -> String {
     blanked
 }
 
-/// Where the comment, string or character ends that begins here; here, if none does.
+/// Returns the end of the comment, string or character that begins at `at`, or `at` if none does.
 fn hidden(letters: &[char], at: usize) -> usize {
     let starts = |text: &str| text.chars().eq(letters[at..].iter().copied().take(text.len()));
     let find = |from: usize, end: &[char]| {

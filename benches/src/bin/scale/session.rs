@@ -1,4 +1,4 @@
-//! One whole session under the simulator, from invitation to verdict, and what it cost its root.
+//! One whole session under the simulator, from ANNOUNCE to VERDICT, and its costs at the root.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -20,68 +20,51 @@ use ethbcast_transport::{Deadline, Instant, Machine, Tuning};
 const GROUP: &str = "scale";
 /// Bytes on the wire beside a frame's MTU: the Ethernet header; preamble, checksum and gap.
 const LINK_BYTES: u64 = 14 + 24;
-/// A full frame's MTU and payload.
 const FULL_MTU_BYTES: u64 = 1500;
 const FULL_PAYLOAD_BYTES: f64 = 1468.0;
-/// Frames that a host's kernel holds.
 const QUEUE_FRAMES: usize = 32;
 
-/// A session to be simulated.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     pub receivers: usize,
     pub frames: usize,
     pub mtu_bytes: u16,
-    /// The rate at which full frames would take as long as the simulated ones do.
+    /// Rate at which full frames would take as long as the simulated ones do.
     pub rate_bits_per_second: u64,
     pub feed_frames: u64,
-    /// Lost of all deliveries.
     pub loss: f64,
-    /// A frame whose first copy reaches nobody.
     pub all_lose: Option<u64>,
     pub seed: u64,
 }
 
-/// What it came to.
 #[derive(Debug)]
 pub struct Played {
-    /// Frames the root received per second while the stream flowed.
     pub heard_per_second: f64,
-    /// Of full frames' payload, until the last receiver had everything, at the rate named.
+    /// Goodput as a share of full frames' payload at the named rate, until the last receiver had
+    /// everything.
     pub goodput_percent: f64,
-    /// The most that receivers added at the root, all together.
     pub added_bytes: usize,
-    /// Acknowledgements that named the frame that all lost.
     pub reports: usize,
     pub root: StreamStats,
-    /// All hosts together.
     pub all: StreamStats,
 }
 
-/// What all hosts note down together.
 #[derive(Clone, Copy, Debug, Default)]
 struct Flow {
-    /// When the first data was pushed.
     began: Option<Instant>,
-    /// When the first receiver had everything.
     first: Option<Instant>,
-    /// When the last one had.
     last: Instant,
     complete: usize,
-    /// Frames the root received from the one to the other.
     heard: u64,
-    /// The most that readers added at the root.
     added_bytes: usize,
 }
 
 impl Flow {
-    /// Changes what is noted.
     fn note(flow: &Rc<Cell<Flow>>, change: impl FnOnce(Flow) -> Flow) {
         flow.set(change(flow.get()));
     }
 }
 
-/// Sends zeros; whether bytes arrive as they were sent is for the tests to say.
 struct Zeros {
     block: Vec<u8>,
     left_bytes: usize,
@@ -103,7 +86,6 @@ impl Source for Zeros {
     }
 }
 
-/// Counts what comes.
 struct Counter {
     bytes: u64,
     trailer: Option<Trailer>,
@@ -128,7 +110,6 @@ impl Sink for Counter {
     }
 }
 
-/// A host, and what it notes down.
 struct Host {
     participant: Participant<Zeros, Counter>,
     flow: Rc<Cell<Flow>>,
@@ -219,7 +200,6 @@ impl Case {
     }
 }
 
-/// What is looked for on the way, and lost.
 struct Watch {
     random: RandomFaults,
     all_lose: Option<u64>,
@@ -241,7 +221,6 @@ impl Faults for Watch {
     }
 }
 
-/// Plays a session to its end.
 pub fn play(case: &Case) -> anyhow::Result<Played> {
     let (flow, reports) = (Rc::new(Cell::new(Flow::default())), Rc::new(Cell::new(0)));
     let random = RandomFaults::new(case.seed).loss(case.loss);

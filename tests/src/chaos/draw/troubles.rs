@@ -14,13 +14,12 @@ use crate::chaos::Class;
 use crate::chaos::scenario::{Deed, Due, Event, Promise, Scenario, Trouble};
 use crate::chaos::stage::Terms;
 
-/// Codes of a receiver that was kept from the file by others or by its cable, and says so; it may have got it all the
-/// same.
+/// Exit codes of a receiver that others or its cable have kept from the file, and that reports it;
+/// it may have the file all the same.
 const KEPT: &[i32] = &[0, 1, 3];
-/// The same where its own interface is off.
+/// [`KEPT`], and the code of a host whose own interface is off.
 const OFF: &[i32] = &[0, 1, 3, 4];
 
-/// Everything a trouble is drawn from.
 struct Drawing<'a> {
     scenario: &'a Scenario,
     terms: &'a Terms,
@@ -28,7 +27,6 @@ struct Drawing<'a> {
     random: &'a mut Random,
 }
 
-/// Draws a trouble of a class, for hosts that have none yet.
 pub fn draw(class: Class, scenario: &Scenario, terms: &Terms, hosts: &mut Hosts, random: &mut Random) -> Trouble {
     let mut drawing = Drawing { scenario, terms, hosts, random };
     match class {
@@ -47,23 +45,19 @@ pub fn draw(class: Class, scenario: &Scenario, terms: &Terms, hosts: &mut Hosts,
 }
 
 impl Drawing<'_> {
-    /// A trouble in which nothing happens and nobody is harmed.
     fn nothing(class: Class, words: String) -> Trouble {
         let (promise, extra) = (Promise::File, Duration::ZERO);
         Trouble { class, words, events: Vec::new(), marred: Vec::new(), keeps_out: false, promise, extra }
     }
 
-    /// One of these, each as likely.
     fn one_of<T: Copy>(&mut self, of: &[T]) -> T {
         pick(self.random, of)
     }
 
-    /// Between these.
     fn seconds(&mut self, least: f64, most: f64) -> Duration {
         Duration::from_secs_f64(least + (most - least) * self.random.unit())
     }
 
-    /// Any moment from the joining of `host` to the verdict, with a word for it.
     fn moment(&mut self) -> (&'static str, Due, Duration) {
         let unit = self.random.unit();
         let last = (1.0 - 0.05 / self.scenario.transfer().as_secs_f64()).max(0.5);
@@ -76,17 +70,17 @@ impl Drawing<'_> {
         }
     }
 
-    /// The same, while bytes flow.
     fn on_the_way(&mut self) -> Due {
         Due::Share(0.01 + 0.95 * self.random.unit())
     }
 
-    /// How long it costs at most that a host is gone for good.
+    /// Longest delay caused by a host that is gone for good.
     fn gone(&self) -> Duration {
         self.terms.patience + self.terms.stall + Duration::from_secs(4)
     }
 
-    /// How long a thing lasts that all survive: less than patience, so that a busy machine does not make it more.
+    /// Draws a duration that all survive: half of the patience at most, so that a busy machine does
+    /// not exceed it.
     fn bearable(&mut self) -> Duration {
         let most = self.terms.patience.as_secs_f64() / 2.0;
         self.seconds(0.1, most.min(2.5))

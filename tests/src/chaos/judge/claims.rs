@@ -1,72 +1,54 @@
-//! What hosts and the root claim, beside what is on disk.
+//! Compares the reports of hosts and root with the files on disk.
 
 use serde_json::Value;
 
 use crate::chaos::report::Report;
 use crate::chaos::scenario::{Promise, Scenario};
 
-/// What is under a file's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileState {
-    /// Nothing.
     Absent,
-    /// All that this sender has sent.
+    /// The complete file of this sender.
     Whole(usize),
-    /// Something else.
     Wrong,
 }
 
 impl FileState {
-    /// Whether it is what a sender has sent.
     pub fn is_whole(self) -> bool {
         matches!(self, FileState::Whole(_))
     }
 }
 
-/// A receiver's end.
 #[derive(Clone, Debug)]
 pub struct Host {
-    /// Its name.
     pub name: String,
-    /// Its exit code, if it has ended.
     pub code: Option<i32>,
-    /// What it printed.
     pub json: Value,
-    /// Whether it knows that the root knows, if it has the file.
+    /// Whether it has the file and knows that the root knows.
     pub is_confirmed: bool,
-    /// Whether it says that it does not know.
+    /// Whether it reports that it does not know.
     pub admits_doubt: bool,
-    /// What is there.
     pub file: FileState,
-    /// With which codes it may end.
     pub may: Vec<i32>,
-    /// Whether so much harm has come to it that it may be without the file.
+    /// Whether it has been harmed so much that it may lack the file.
     pub is_marred: bool,
 }
 
 impl Host {
-    /// Whether it was ended by a signal that cannot be caught.
     fn is_killed(&self) -> bool {
         self.code == Some(128 + 9)
     }
 }
 
-/// All receivers of a run.
 pub struct Claims<'a> {
-    /// What was played.
     pub scenario: &'a Scenario,
-    /// Each as it is in the end.
     pub hosts: &'a [Host],
-    /// Bytes and digest of what each sender sent.
     pub sent: &'a [Option<(u64, blake3::Hash)>; 2],
-    /// What each sender has said.
     pub root_lines: &'a [Vec<String>],
-    /// All that was said.
     pub said: &'a str,
 }
 
 impl Claims<'_> {
-    /// What is wrong with the receivers.
     pub fn wrong(&self) -> Vec<String> {
         let mut wrong = Vec::new();
         if self.said.contains("panicked at") {
@@ -94,7 +76,7 @@ impl Claims<'_> {
         if is_promised && !host.file.is_whole() {
             wrong.push("has not got the file".to_owned());
         }
-        // One that has not ended is told of elsewhere.
+        // A host that has not ended is reported elsewhere.
         let Some(code) = host.code else { return wrong };
         if !host.may.contains(&code) {
             wrong.push(format!("ended with {code}, not one of {:?}", host.may));
@@ -113,7 +95,6 @@ impl Claims<'_> {
         wrong
     }
 
-    /// What is wrong with the report of a receiver that has the file.
     fn wrong_report(&self, host: &Host, from: usize) -> Option<String> {
         let (bytes, digest) = self.sent[from]?;
         let (status, told) = (&host.json["status"], &host.json["blake3"]);
@@ -121,7 +102,6 @@ impl Claims<'_> {
         (!is_right).then(|| format!("prints {}", host.json))
     }
 
-    /// What is wrong with what a sender says.
     pub fn wrong_of_root(&self, number: usize, code: Option<i32>, report: &Report) -> Vec<String> {
         let mut wrong = Vec::new();
         let Some(code) = code else { return wrong };
@@ -151,7 +131,6 @@ impl Claims<'_> {
         wrong
     }
 
-    /// The codes a sender may end with.
     fn root_may(&self) -> Vec<i32> {
         let all: [(bool, &[i32]); 5] = [
             (!self.scenario.promises(Promise::Either), &[0, 1]),
@@ -163,7 +142,6 @@ impl Claims<'_> {
         all.iter().filter(|(holds, _)| *holds).flat_map(|(_, codes)| codes.iter().copied()).collect()
     }
 
-    /// Where a sender says one thing of a host, and the host and its disk another.
     fn disagreement(&self, number: usize, name: &str, report: &Report) -> Vec<String> {
         let mut wrong = Vec::new();
         if !report.is_there() {
@@ -188,7 +166,7 @@ impl Claims<'_> {
         wrong
     }
 
-    /// Whether a sender says something of a host but that it has joined; true if it has never heard of it.
+    /// Whether a sender prints more about a host than that it joined, or nothing at all.
     fn is_said_of(&self, number: usize, name: &str) -> bool {
         let is_about = |line: &&String| line.split(|letter: char| !letter.is_alphanumeric()).any(|word| word == name);
         let about: Vec<_> = self.root_lines[number].iter().filter(is_about).collect();

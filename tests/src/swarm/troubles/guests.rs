@@ -1,4 +1,4 @@
-//! Those who are not what the session is for: other roots, misfits, latecomers, voices of other days and versions; and
+//! Faults by outsiders: other roots, misfits, latecomers, replays and frames of other versions; and
 //! clocks and kernels at their limits.
 
 use crate::swarm::class::Class;
@@ -8,7 +8,6 @@ use crate::swarm::weather::SendTrouble;
 use ethbcast_transport::Instant;
 use std::time::Duration;
 
-/// Adds the faults of one class.
 pub fn add(schedule: &mut Schedule, class: Class, draw: &mut Draw) {
     match class {
         Class::Wrap => {
@@ -38,7 +37,7 @@ pub fn add(schedule: &mut Schedule, class: Class, draw: &mut Draw) {
             let roles = [Role::SmallMtu, Role::NoRoom, Role::NotWanted, Role::NotInTopology, Role::Namesake];
             for role in roles {
                 let fits = role == Role::NoRoom && !schedule.sized;
-                // Who is not wanted is turned away for that before anything else.
+                // An unwanted host is refused for that before anything else.
                 if !fits && draw.chance(if role == Role::NotWanted { 0.3 } else { 0.6 }) {
                     misfit(schedule, role, draw);
                 }
@@ -50,7 +49,7 @@ pub fn add(schedule: &mut Schedule, class: Class, draw: &mut Draw) {
 fn misfit(schedule: &mut Schedule, role: Role, draw: &mut Draw) {
     let host = schedule.add_host(draw, role);
     if role == Role::Namesake {
-        // Whichever of the two comes first is let in.
+        // Only the first of the two is admitted.
         schedule.core.remove(1);
         schedule.starts[host] = draw.micros(1, 200_000);
     }

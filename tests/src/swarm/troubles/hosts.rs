@@ -1,4 +1,4 @@
-//! What becomes of hosts, and how slow they are.
+//! Faults of hosts: deaths, pauses, slow or failing disks and applications.
 
 use crate::swarm::application::{DiskTrouble, Pace};
 use crate::swarm::class::Class;
@@ -6,7 +6,6 @@ use crate::swarm::draw::Draw;
 use crate::swarm::schedule::{Happening, Schedule};
 use std::time::Duration;
 
-/// Hosts that die, stand still, lose their cable, are stopped by their user.
 pub fn happen(schedule: &mut Schedule, class: Class, draw: &mut Draw) {
     let at = schedule.moment(draw);
     match class {
@@ -25,7 +24,7 @@ pub fn happen(schedule: &mut Schedule, class: Class, draw: &mut Draw) {
         Class::Interrupt => {
             let host = if draw.chance(0.2) { 0 } else { schedule.receiver(draw) };
             schedule.core.remove(host);
-            // Mostly in the middle of what it does.
+            // Mostly in the middle of its work.
             let slow = &mut schedule.disks[host];
             slow.settles = slow.settles.max(draw.micros(100, 30_000));
             let at = if draw.chance(0.7) { schedule.in_stream(draw) } else { at };
@@ -68,7 +67,6 @@ pub fn happen(schedule: &mut Schedule, class: Class, draw: &mut Draw) {
     }
 }
 
-/// Hosts that are slow, lazy, or have a disk that fails.
 pub fn slow(schedule: &mut Schedule, class: Class, draw: &mut Draw) {
     let some = schedule.some(draw);
     let hosts: Vec<usize> = (0..schedule.hosts()).filter(|&host| some.has(host)).collect();

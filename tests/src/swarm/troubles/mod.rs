@@ -1,4 +1,4 @@
-//! What each class of faults does to a schedule: its parameters are drawn here.
+//! Draws the parameters of each class of faults and adds them to a schedule.
 
 mod guests;
 mod hosts;
@@ -13,7 +13,6 @@ use ethbcast_collectives::session::kind;
 use ethbcast_transport::wire::Kind;
 use std::time::Duration;
 
-/// The kinds of frames that can be lost alone.
 const KINDS: [Kind; 14] = [
     Kind::DATA,
     Kind::ACK,
@@ -31,7 +30,6 @@ const KINDS: [Kind; 14] = [
     kind::LEAVE,
 ];
 
-/// Adds the faults of one class to `schedule`.
 pub fn add(schedule: &mut Schedule, class: Class, draw: &mut Draw) {
     match class {
         Class::Pause | Class::Crash | Class::RootDeath | Class::LinkFlap | Class::Restart | Class::Interrupt => {
@@ -49,7 +47,7 @@ pub fn add(schedule: &mut Schedule, class: Class, draw: &mut Draw) {
         Class::SmallRings | Class::StormControl | Class::Policing | Class::SharedBuffer | Class::PauseFrames => {
             switches::add(schedule, class, draw);
         }
-        // What the topology names is known from the class alone.
+        // The class alone determines the topology.
         Class::NoPlan | Class::Mistake => {}
         Class::Wrap
         | Class::Replay
@@ -129,11 +127,10 @@ fn rules(schedule: &mut Schedule, class: Class, draw: &mut Draw) -> Vec<(Filter,
     }
 }
 
-/// The port of a host takes no long frames, either way.
 fn short_frames_only(schedule: &mut Schedule, draw: &mut Draw) -> Vec<(Filter, Effect)> {
     let host = schedule.receiver(draw);
     if draw.chance(0.5) {
-        // It is never healed: the way of this host is like that.
+        // Never healed: the port of this host stays limited.
         schedule.core.remove(host);
     }
     let (host, limit) = (HostSet::one(host), draw.between(90, u64::from(schedule.mtu_bytes) + 13) as usize);

@@ -1,4 +1,4 @@
-//! Switches and cards that hold little, or police what they flood.
+//! Switches and cards with little buffer, and switches that police flooded frames.
 
 use crate::swarm::class::Class;
 use crate::swarm::draw::Draw;
@@ -8,7 +8,6 @@ use ethbcast_transport::Tuning;
 use ethbcast_transport::sim::{PauseFrames, StormControl};
 use std::time::Duration;
 
-/// Adds the faults of one class.
 pub fn add(schedule: &mut Schedule, class: Class, draw: &mut Draw) {
     match class {
         Class::StormControl => {
@@ -34,11 +33,11 @@ pub fn add(schedule: &mut Schedule, class: Class, draw: &mut Draw) {
     }
 }
 
-/// A cast that the root has chosen itself is policed from some moment on, until all heals or for good. It takes long
-/// enough for that to be noticed.
+/// Polices a cast that the root has chosen itself, from some moment on, until the faults heal or
+/// for good. The stream lasts long enough for the root to notice.
 fn police(schedule: &mut Schedule, draw: &mut Draw) {
     (schedule.chooses, schedule.via, schedule.sized) = (true, Via::Cast, true);
-    // What may come late is not sent in blocks.
+    // Latecomers cannot be served in blocks.
     schedule.late = true;
     schedule.tuning = Tuning::default().with_feed_frames(draw.pick(&[64, 128, 256]));
     let (payload, frame) = (u64::from(schedule.mtu_bytes) - 32, u64::from(schedule.mtu_bytes) + 38);

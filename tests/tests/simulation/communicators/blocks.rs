@@ -1,4 +1,4 @@
-//! Blocks of allgather, scatter and gather: which way they take, what that costs, and that queues hold them.
+//! Blocks of allgather, scatter and gather: their route, their cost, and that queues hold them.
 
 use super::ways::{RATE, bed, copy_seconds, took};
 use ethbcast_planning::model::Calibration;
@@ -7,20 +7,17 @@ use ethbcast_tests::in_full;
 use ethbcast_transport::sim::{NoFaults, RandomFaults};
 use std::time::Duration;
 
-/// Ranks on one switch, with full frames on cables of 100 Mbit/s.
 fn star(ranks: u16, program: &[Step]) -> Case {
     let mut case = Case { rate_bits_per_second: 100_000_000, burst_bytes: 3 << 10, ..Case::new(ranks, program) };
     case.mtus.fill(1500);
     case
 }
 
-/// The same where nothing may be cast.
 fn without_casts(mut case: Case) -> Case {
     case.told[0].casts = false;
     case
 }
 
-/// Data frames all ranks have sent, the repeated ones among them, and frames lost for want of room.
 fn counted(played: &Play<NoFaults>) -> (u64, u64, u64) {
     let (mut data, mut again) = (0, 0);
     for stats in played.stats() {
@@ -50,7 +47,8 @@ fn an_allgather_takes_hardly_longer_than_the_others_blocks_on_one_cable() {
 
 #[test]
 fn many_casts_at_once_take_turns_and_overflow_no_queue() {
-    // Unpaced, blocks of 24 ranks would need some 280 places in front of each. (Of more ranks memory is the limit.)
+    // Without pacing, blocks of 24 ranks would need some 280 places in each queue. (With more ranks
+    // memory is the limit.)
     for (ranks, bytes) in [(16, 64 << 10), (24, 16 << 10)] {
         let case = star(ranks, &[Step::Allgather { bytes }, Step::Barrier]);
         let floor = copy_seconds(bytes * usize::from(ranks - 1)) * RATE as f64 / 100e6;
@@ -81,7 +79,7 @@ fn policed_casts_are_left_to_the_ring_by_all_ranks() {
     case.calibration = Some(Calibration::assumed(100_000_000, 1468).with_cast_max(500).expect("a rate"));
     case.told.iter_mut().for_each(|told| told.casts = true);
     let played = play(&case, 1, NoFaults, "policed");
-    // The barrier's release is all that goes on a stream, down a tree.
+    // Only the barrier's release is sent on a stream, down a tree.
     let data: u64 = played.stats().iter().map(|stats| stats.streams.data_sent).sum();
     assert_eq!(data, 7);
 }
@@ -122,7 +120,7 @@ fn many_short_blocks_share_frames_down_a_tree_and_up_again() {
         let took = ended.expect("they ended").since(began);
         println!("{name}: {took:?}, the root sent {} frames", sent(&play) - before);
         assert!(sent(&play) - before < 20, "{name}: the root sent {} frames for 255 blocks", sent(&play) - before);
-        // 255 frames of the least length take 1.7 ms.
+        // 255 frames of the smallest size take 1.7 ms.
         assert!(took < Duration::from_micros(1_700), "{name}: {took:?}");
     }
 }
@@ -152,7 +150,8 @@ fn a_rank_that_dies_is_named_by_all_whatever_the_call() {
                 let long = [Step::Compute(Duration::from_millis(300)), step, Step::Barrier];
                 let mut case = Case { patience: Duration::from_secs(8), leave: false, ..star(ranks, &long) };
                 case.told[0].casts = casts;
-                // It dies in the middle of the call: before its own block is gone, and its word that it is there.
+                // It dies in the middle of the call, before its own block is sent and its arrival
+                // announced.
                 let at = if ranks == 8 { 310 } else { 303 };
                 case.crashes = vec![(dead, Duration::from_millis(at))];
                 let replay = format!("{ranks} ranks, {step:?}, host {dead} dies");

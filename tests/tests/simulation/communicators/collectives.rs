@@ -1,4 +1,4 @@
-//! What collectives deliver: every one of them, among few and many, short and long.
+//! Delivery of collectives: all of them, with few and many ranks, short and long.
 
 use ethbcast_collectives::communicator::Preset;
 use ethbcast_planning::model::{Calibration, Point};
@@ -7,7 +7,6 @@ use ethbcast_tests::in_full;
 use ethbcast_transport::sim::{NoFaults, RandomFaults};
 use std::time::Duration;
 
-/// Every collective from and to the first, a middle and the last rank.
 fn everything(ranks: u16, bytes: usize) -> Vec<Step> {
     let roots = [0, ranks / 2, ranks - 1];
     let rooted = roots.iter().flat_map(|&root| {
@@ -53,7 +52,8 @@ fn among_more_than_129_ranks_an_ack_tree_carries_what_receivers_say() {
     for loss in [0.01, 0.0].into_iter().take(in_full(1, 2)) {
         let played = play(&case, 1, RandomFaults::new(3).loss(loss), &format!("150 ranks, loss {loss}"));
         let heard = played.stats()[7].streams.acks_received;
-        // Eleven children say an eighth of the feed at a time; 149 that each say half of it would be heard 850 times.
+        // Eleven children acknowledge every eighth of the feed; 149 that acknowledge every half
+        // would send 850 acknowledgements.
         assert!(heard < 400, "rank 7 heard {heard} acknowledgements of 184 frames");
     }
 }
@@ -91,7 +91,7 @@ fn a_long_broadcast_goes_down_the_chain_where_that_is_known_to_be_faster() {
     let policed = Calibration::from_points(points).and_then(|costs| costs.with_cast_max(2_000)).expect("a calibration");
     let program = [Step::Broadcast { root: 2, bytes: 400_000 }, Step::Broadcast { root: 2, bytes: 40 }, Step::Barrier];
     let mut case = Case { calibration: Some(policed), ..Case::new(6, &program) };
-    // The root alone decides: the others need not know what the network costs.
+    // The root alone decides: the others need not know the network's costs.
     let frames = (400_000_u64 + 24).div_ceil(544);
     for loss in [0.0, 0.05] {
         let played = play(&case, 1, RandomFaults::new(1).loss(loss), &format!("chain, loss {loss}"));

@@ -1,5 +1,4 @@
-//! What becomes of calls and messages whose other side is done with them: it has left, or died, or said that its send
-//! was done.
+//! Calls and messages whose other side has left, has died, or has finished its send.
 
 use ethbcast_tests::communicator::{Case, Play, Step};
 use ethbcast_transport::Instant;
@@ -11,7 +10,7 @@ use std::time::Duration;
 #[test]
 fn a_send_that_is_done_is_not_withdrawn_when_its_deadline_passes() {
     let case = Case { leave: false, ..Case::new(2, &[Step::Barrier]) };
-    // The cable to rank 1 is out for 200 ms.
+    // The cable to rank 1 is down for 200 ms.
     let out = Duration::from_millis(300)..Duration::from_millis(500);
     let faults = move |delivery: &Delivery<'_>| {
         let lost = delivery.to == 1 && out.contains(&delivery.at.since(Instant::START));
@@ -35,8 +34,8 @@ fn a_send_that_is_done_is_not_withdrawn_when_its_deadline_passes() {
     assert_eq!(play.member(1).take_received(recv), Some(RecvOutcome::Received { bytes: vec![1; 10] }));
 }
 
-/// Rank `leaver` of three makes its `calls` and leaves or dies; the others come to them 8 s later. How they end, and
-/// when.
+/// Plays three ranks of which `leaver` makes its `calls` and leaves or dies; the others make them 8
+/// s later. Returns the result of each and its time in seconds.
 fn late(leaver: usize, calls: &[Step], dies: bool) -> Vec<(String, f64)> {
     let mut case = Case { patience: Duration::from_secs(20), ..Case::new(3, calls) };
     for host in (0..3).filter(|&host| host != leaver) {

@@ -1,4 +1,5 @@
-//! One made-up frame from the right address, in the right session, with numbers that do harm: it ends nothing.
+//! One forged frame from the right address, in the right session, with harmful numbers: it ends
+//! nothing.
 
 use ethbcast_collectives::communicator::kind;
 use ethbcast_tests::communicator::{Case, GROUP, Play, Step};
@@ -9,7 +10,7 @@ use ethbcast_transport::wire::{
 use std::time::Duration;
 
 const RANKS: u16 = 4;
-/// In whose name frames are made up.
+/// Rank that forged frames claim to come from.
 const NAME: u16 = 1;
 const CALLS: [Step; 4] = [
     Step::Broadcast { root: 0, bytes: 60_000 },
@@ -18,13 +19,12 @@ const CALLS: [Step; 4] = [
     Step::Barrier,
 ];
 
-/// A signature as it lies in frames.
 fn signature(number: u64, operation: u8) -> Vec<u8> {
     [&number.to_be_bytes()[..], &[operation, 0, 0, 0, 0, 0, 0, 0], &7_u64.to_be_bytes()].concat()
 }
 
-/// ALIVE or BYE: how often it is repeated, the last call, the failure's code, that of the blame, three ranks, the first
-/// number.
+/// Encodes the body of ALIVE or BYE: number of repeats, last call, code of the failure, three ranks
+/// (the first one blamed), first number.
 fn notice(repeats: u8, call: Option<Vec<u8>>, code: u8, ranks: [u16; 3], from: u64) -> Vec<u8> {
     let blame = if code == 4 { 3 } else { 0 };
     let mut body = vec![repeats, 0, 255, 255, 1, 1, 0, 0];
@@ -38,7 +38,7 @@ fn notice(repeats: u8, call: Option<Vec<u8>>, code: u8, ranks: [u16; 3], from: u
     body
 }
 
-/// What is made up: a word for it, the kind, the number, the stamp and the body.
+/// Forgeries: a name, the kind, the number, the stamp and the body.
 fn forgeries() -> Vec<(&'static str, Kind, u64, u32, Vec<u8>)> {
     let alive = |what, code, rank| (what, kind::ALIVE, 0, 0, notice(0, None, code, [rank, 2, 0], 0));
     vec![
@@ -78,7 +78,6 @@ fn frame(header: Header, body: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// A group that has made its first calls and is quiet.
 fn group(seed: u64, replay: &str) -> Play<NoFaults> {
     let patience = Duration::from_secs(3);
     let case = Case { leave: false, patience, ..Case::new(RANKS, &CALLS) };
@@ -88,7 +87,8 @@ fn group(seed: u64, replay: &str) -> Play<NoFaults> {
     play
 }
 
-/// All ranks call, one or all others get the frame at some moment, and they call again; how they have ended.
+/// All ranks call; one rank or all others receive the frame at some moment; then they call again.
+/// Returns the results.
 fn calls_beside(play: &mut Play<NoFaults>, random: &mut Random, header: Header, body: &[u8]) {
     play.go_on(&CALLS);
     play.run(Duration::from_micros(random.below(3000)));
@@ -116,7 +116,7 @@ fn a_made_up_frame_changes_nothing() {
             let mut play = group(seed, &replay);
             let is_mail = matches!(kind, Kind::ASK | Kind::NOTE | Kind::RECEIPT | Kind::PUSH | Kind::PULL);
             let is_control = matches!(kind, kind::ALIVE | kind::BYE);
-            // The name's own cast, or that of rank 0 for what goes against the flow.
+            // The rank's own cast, or that of rank 0 for frames towards the root.
             let stream = if is_mail || is_control { 0 } else { 1 + 2 * (seed % 2) as u16 };
             let header = header(&mut play, kind, stream, sequence, stamp);
             calls_beside(&mut play, &mut random, header, &body);
@@ -168,7 +168,7 @@ fn calls_of_ghosts_keep_nobody_from_joining() {
         play.run(Duration::from_millis(950));
         let (kind, rank, flags) = (kind::CALL, Rank::NONE, Flags::default());
         let header = Header { kind, session: 0, stream: StreamId(0), rank, epoch: 0, flags, sequence: 0, stamp: 0 };
-        // From an address of its own; or from that of a process that is there.
+        // From an address of its own, or from that of an existing process.
         for source in [9, NAME.into()] {
             let mut frame = vec![0; OVERHEAD_BYTES + body.len()];
             frame[OVERHEAD_BYTES..].copy_from_slice(body);

@@ -1,4 +1,4 @@
-//! Frames that should not be: forged, from strangers, or no message of the protocol.
+//! Invalid frames: forged, from non-members, or no message of the protocol.
 
 use ethbcast_tests::communicator::{Case, GROUP, Play, Step};
 use ethbcast_transport::sim::{NoFaults, Random, host_mac};
@@ -15,7 +15,6 @@ fn group() -> Play<NoFaults> {
     play
 }
 
-/// A frame as host `from` would send it.
 fn frame(from: usize, header: Header, body: &[u8]) -> Vec<u8> {
     let mut frame = vec![0; OVERHEAD_BYTES + body.len()];
     frame[OVERHEAD_BYTES..].copy_from_slice(body);
@@ -43,7 +42,7 @@ fn an_acknowledgement_of_data_that_was_never_sent_is_counted_and_ignored() {
     let mut play = group();
     let mut body = [0; AckBody::BYTES];
     AckBody { limit: 1000, below: 100, consumed: 100, held_us: 0 }.write(100, &mut body, 0);
-    // Of frame 99 of rank 0's cast, which has sent two, and of its chain, which has sent none.
+    // For frame 99 of rank 0's cast, which has sent two, and of its chain, which has sent none.
     let chain = 1 + play.processes().len() as u16;
     for stream in [1, chain] {
         let header = header(&mut play, Kind::ACK, stream, 100);
@@ -102,7 +101,7 @@ fn bytes_of_any_kind_from_a_member_neither_panic_nor_end_anything_but_collective
             play.simulation().inject(now, 0, &frame(1, header, &body));
         }
         play.run(Duration::from_millis(300));
-        // Ranks 0 and 2 have not been harmed in what they send each other.
+        // The traffic between ranks 0 and 2 is unharmed.
         let message = [Step::Message { from: 2, to: 0, tag: 1, bytes: 20_000 }];
         play.go_on_at(0, &message);
         play.go_on_at(2, &message);

@@ -1,4 +1,4 @@
-//! How processes find each other, and why they may not.
+//! Joining: processes find each other, or fail with a reason.
 
 use ethbcast_collectives::communicator::{CommunicatorError, Preset};
 use ethbcast_tests::communicator::{Case, GROUP, Play, Step, play};
@@ -193,7 +193,8 @@ fn a_process_of_another_version_is_refused_by_name() {
     };
     let link = EthernetHeader { source: host_mac(7), destination: group_mac(GROUP), ether_type: EtherType::DEFAULT };
     seal(&mut frame, link, &header, body.len());
-    // As that build would have written it: where length and checksum lay, and what that covered.
+    // In the older version's format: other positions of length and checksum, and other covered
+    // bytes.
     frame[16] = 1;
     frame[18..46].fill(0);
     frame[28..30].copy_from_slice(&(body.len() as u16).to_be_bytes());

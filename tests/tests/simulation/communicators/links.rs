@@ -1,4 +1,5 @@
-//! Links that lose one kind of frame in one direction: no call hangs, and whoever is behind the bad link is named.
+//! Links that lose one kind of frame in one direction: no call hangs, and the rank behind the bad
+//! link is named.
 
 use ethbcast_collectives::communicator::kind::ALIVE;
 use ethbcast_planning::model::{Calibration, Point};
@@ -9,11 +10,9 @@ use ethbcast_transport::wire::{Kind, Rank, parse};
 use std::time::Duration;
 
 const RANKS: u16 = 5;
-/// Who may be behind the bad link: the root of broadcasts and barriers, and another.
+/// Ranks behind the bad link: the root of broadcasts and barriers, and another.
 const VICTIMS: [usize; 2] = [0, 3];
-/// What a call may stand still.
 const WITHIN: Duration = Duration::from_secs(3);
-/// When the link goes bad.
 const BAD_AT: Duration = Duration::from_millis(30);
 
 /// `None` stands for all kinds.
@@ -30,19 +29,17 @@ const KINDS: [Option<Kind>; 10] = [
     None,
 ];
 
-/// Which deliveries get lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Direction {
     ToVictim,
     FromVictim,
-    /// From the victim to the host before it in a chain, or the other way round.
+    /// The victim sends to its predecessor in a chain.
     ToOne,
     FromOne,
 }
 
 const DIRECTIONS: [Direction; 4] = [Direction::ToVictim, Direction::FromVictim, Direction::ToOne, Direction::FromOne];
 
-/// The rank before another in a chain.
 fn before(victim: usize) -> usize {
     (victim + usize::from(RANKS) - 1) % usize::from(RANKS)
 }
@@ -66,13 +63,11 @@ fn faults(kind: Option<Kind>, victim: usize, direction: Direction) -> impl FnMut
     }
 }
 
-/// Every kind of frame, from and to each.
 fn all_faults() -> impl Iterator<Item = (Option<Kind>, usize, Direction)> {
     let of = |kind| DIRECTIONS.into_iter().flat_map(move |direction| VICTIMS.map(|victim| (kind, victim, direction)));
     KINDS.into_iter().flat_map(of)
 }
 
-/// All ranks make these calls over the bad link: each ends, and an error names the victim.
 fn assert_ends(calls: &[Step], chains: bool) {
     let program = [&[Step::Compute(2 * BAD_AT)], calls].concat();
     for (kind, victim, direction) in all_faults() {
@@ -83,7 +78,7 @@ fn assert_ends(calls: &[Step], chains: bool) {
         let mut play = Play::new(&case, 1, faults(kind, victim, direction), &replay);
         play.run(WITHIN + Duration::from_secs(3));
         let failed = play.ends().iter().any(|end| matches!(end, Some(Err(_))));
-        // Who was done before learns of it in the next call.
+        // A rank that had completed learns of it in the next call.
         let done = |end: &Option<Result<(), _>>| *end == Some(Ok(()));
         let late: Vec<usize> = (0..RANKS.into()).filter(|&host| failed && done(&play.ends()[host])).collect();
         late.iter().for_each(|&host| play.go_on_at(host, &[Step::Barrier]));
@@ -165,7 +160,7 @@ fn joining_ends_though_calls_get_lost() {
         for (host, end) in play.ends().into_iter().enumerate() {
             let Some(Err(error)) = end else { panic!("{direction:?}: host {host} has joined or hangs: {end:?}") };
             let text = error.to_string();
-            // Of two that do not hear each other the one is as good as the other.
+            // Of two ranks that cannot reach each other either may be named.
             let named = ["n3", "n2 did not confirm", "4 of 5"].iter().any(|name| text.contains(name));
             assert!(host == 3 || named, "{direction:?}: host {host}: {text}");
         }

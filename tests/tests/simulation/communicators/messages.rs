@@ -1,4 +1,4 @@
-//! Messages of a communicator, and what applications should not ask for.
+//! Messages of a communicator, and invalid requests of applications.
 
 use ethbcast_collectives::communicator::{Barrier, Broadcast, CommunicatorError, Scatter};
 use ethbcast_tests::communicator::{Case, Play, Step, play};

@@ -1,4 +1,4 @@
-//! Ranks that call different collectives: found, named on every rank, and no hang.
+//! Ranks that call different collectives: detected, named on every rank, and no hang.
 
 use ethbcast_collectives::communicator::{CommunicatorError, Operation, Signature};
 use ethbcast_tests::communicator::{Case, Play, Step};
@@ -9,11 +9,11 @@ use std::time::Duration;
 const BARRIER: Step = Step::Barrier;
 const BROADCAST: Step = Step::Broadcast { root: 0, bytes: 256 };
 
-/// `odd` does something else than the others after two collectives that agree; the errors of all, and how long the last
-/// took.
+/// Plays `odd` with other steps than the others after two matching collectives; returns the errors
+/// of all, and the time of the last.
 fn errors(ranks: u16, odd: usize, theirs: &[Step], others: &[Step]) -> Vec<CommunicatorError> {
     let common = [BARRIER, BROADCAST];
-    // A rank that makes no further call after one it need not wait in cannot be told.
+    // A rank learns of the mismatch in its next call if it need not wait in the mismatched one.
     let program = |rest: &[Step]| [&common, rest, &[BARRIER; 2]].concat();
     let mut case = Case::new(ranks, &program(others));
     case.programs[odd] = program(theirs);

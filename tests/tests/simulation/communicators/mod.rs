@@ -1,5 +1,5 @@
-//! Communicators under the simulator: how processes find each other, what collectives deliver and cost, what happens
-//! when ranks disagree, die or leave.
+//! Communicators under the simulator: how processes find each other, what collectives deliver and
+//! cost, and what happens when ranks disagree, die or leave.
 
 mod blocks;
 mod collectives;

@@ -1,4 +1,5 @@
-//! Several ranks on a host: every call is right wherever the ranks are, and what is for a host goes to it once.
+//! Several ranks on a host: every call is right for any placement, and data for a host is sent to
+//! it once.
 
 use ethbcast_collectives::communicator::{CommunicatorError, Named, Preset};
 use ethbcast_planning::topology::Topology;
@@ -7,7 +8,6 @@ use ethbcast_transport::sim::{Faults, NoFaults, RandomFaults};
 use ethbcast_transport::wire::Rank;
 use std::time::Duration;
 
-/// Every call, from and to the first, the last and one between.
 fn everything(ranks: u16, bytes: usize) -> Vec<Step> {
     let (middle, last) = (ranks / 2, ranks - 1);
     let rooted = [0, middle, last].into_iter().flat_map(|root| {
@@ -27,7 +27,6 @@ fn ranks(seats: &[usize]) -> u16 {
     seats.iter().sum::<usize>() as u16
 }
 
-/// Plays a case to its end.
 fn play<F: Faults>(case: &Case, seats: &[usize], faults: F, replay: &str) -> NodePlay<F> {
     let mut play = NodePlay::new(case, seats, 1, faults, replay);
     let quiet = play.run(Duration::from_secs(120));
@@ -78,8 +77,8 @@ fn a_broadcast_and_a_barrier_of_4_hosts_with_4_ranks_take_fewer_frames_than_ther
     play.run(Duration::from_secs(2));
     assert!(play.ends().iter().all(|end| *end == Some(Ok(()))), "{:?}", play.ends());
     let frames = play.wire_frames() - play.signs();
-    // One for the broadcast, an arrival of each of three hosts, one for the release. What acknowledges them is shared
-    // by many.
+    // One frame for the broadcast, one arrival of each of three hosts, one for the release.
+    // Acknowledgements cover many rounds.
     assert!((5 * TIMES..6 * TIMES).contains(&frames), "{frames} frames in {TIMES} rounds");
 }
 

@@ -1,4 +1,4 @@
-//! Ranks that die, leave, stand still or give up.
+//! Ranks that die, leave, pause or give up.
 
 use ethbcast_collectives::communicator::{CommunicatorError, Culprit, Named};
 use ethbcast_tests::communicator::{Case, Play, Step};
@@ -37,7 +37,7 @@ fn when_a_rank_dies_in_the_middle_all_others_name_it_and_nobody_hangs() {
     }
 }
 
-/// From now on hardly a frame to all gets through.
+/// Makes the switches drop nearly all group frames from now on.
 fn police(play: &mut Play<NoFaults>, case: &Case) {
     let nothing = StormControl { frames_per_second: 1, burst_frames: 1 };
     let now = play.simulation().now();
@@ -48,8 +48,8 @@ fn signs(play: &Play<NoFaults>) -> u64 {
     play.stats().iter().map(|stats| stats.signs_sent).sum()
 }
 
-/// Switches that police broadcast may throw away every sign of life that goes to all; who has not been heard for long
-/// is asked alone.
+/// Switches that police broadcast may drop every sign of life to the group; ranks not heard for
+/// long are then probed by unicast.
 #[test]
 fn where_nothing_for_the_group_gets_through_nobody_is_taken_for_gone() {
     for ranks in [2_u16, 8, 40] {
@@ -62,7 +62,8 @@ fn where_nothing_for_the_group_gets_through_nobody_is_taken_for_gone() {
         police(&mut play, &case);
         play.run(8 * SECOND);
         play.assert_done();
-        // To all ten times a second as ever; and to each only when a third of its time has passed.
+        // Ten group frames a second as before; unicast only when a third of a rank's dead limit has
+        // passed.
         let signs = signs(&play) - before;
         let (size, pairs) = (u64::from(ranks), u64::from(ranks) * u64::from(ranks - 1));
         println!("{ranks} ranks: {signs} signs in 8 s");
@@ -85,7 +86,7 @@ fn one_that_has_died_meanwhile_is_named_and_takes_nobody_with_it() {
     }
 }
 
-/// Its good-byes are lost, and the others ask whether it is there: a sign of life would take the good-bye back.
+/// Its BYEs are lost, and the others probe it: a sign of life would cancel the BYE.
 #[test]
 fn who_has_said_good_bye_gives_no_sign_of_life_any_more() {
     let case = Case { leave: false, ..Case::new(8, &[Step::Barrier]) };
@@ -179,8 +180,8 @@ fn when_a_rank_never_calls_the_others_say_at_their_deadline_who_was_missing() {
         "gather #1 of 10 bytes each to rank 0 was not done in time, rank 2 (n2) had not called it: \
          let all ranks call it, or allow more time"
     );
-    // The others had given their blocks and were done; rank 2 learns that it comes too late, and so do all in later
-    // calls.
+    // The others had sent their blocks and completed; rank 2 is told that it comes too late, and so
+    // are all in later calls.
     assert_eq!((&play.ends()[1], &play.ends()[3]), (&Some(Ok(())), &Some(Ok(()))));
     play.go_on_at(1, &[Step::Barrier]);
     play.run(2 * SECOND);
@@ -221,7 +222,7 @@ fn a_short_stop_is_forgiven() {
 
 #[test]
 fn a_call_may_take_as_long_as_it_needs_while_anything_moves() {
-    // Each takes four seconds or more at that rate, and may stand still for one.
+    // Each takes four seconds or more at that rate, and may stall for one.
     let calls = [Step::Broadcast { root: 0, bytes: 5_000_000 }, Step::Gather { root: 1, bytes: 2_500_000 }];
     let program = [&calls[..], &[Step::Barrier]].concat();
     let case = Case { patience: SECOND, rate_bits_per_second: 10_000_000, ..Case::new(3, &program) };

@@ -1,4 +1,4 @@
-//! What the EQA paper's presets put on the wire.
+//! Frames on the wire under the EQA paper's presets.
 
 use ethbcast_collectives::communicator::Preset;
 use ethbcast_tests::communicator::{Case, Step, play};
@@ -6,11 +6,10 @@ use ethbcast_transport::sim::{Delivery, Fate};
 use ethbcast_transport::wire::{Kind, Rank, parse};
 
 const RANKS: u16 = 4;
-/// The receiver at whose place on the wire frames are read.
 const WATCHED: usize = 2;
 
-/// The bytes of a broadcast in each of its frames, in their order; fails if anything beyond the first `pushed` frames
-/// comes before a receiver has answered these.
+/// Returns the bytes of a broadcast in each frame, in order; panics if more than the first `pushed`
+/// frames are sent before a receiver has answered these.
 fn parts(bytes: usize, mtu_bytes: u16, pushed: u64) -> Vec<usize> {
     let mut parts = Vec::new();
     let mut answered = false;
@@ -27,7 +26,7 @@ fn parts(bytes: usize, mtu_bytes: u16, pushed: u64) -> Vec<usize> {
     let steps = [Step::Broadcast { root: 0, bytes }];
     let case = Case { preset: Preset::PushPull, mtus: vec![mtu_bytes; RANKS.into()], ..Case::new(RANKS, &steps) };
     play(&case, 1, watch, &format!("{bytes} bytes"));
-    // The first says which message it is.
+    // The first frame also names the message.
     let head = parts.iter().sum::<usize>() - bytes;
     parts[0] -= head;
     parts

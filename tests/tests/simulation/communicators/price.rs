@@ -1,10 +1,9 @@
-//! What collectives cost: frames counted, and no more than stated.
+//! Costs of collectives: their frames are counted, and are no more than stated.
 
 use ethbcast_tests::communicator::{Case, Play, Step};
 use ethbcast_transport::sim::NoFaults;
 use std::time::Duration;
 
-/// A group that is complete and has been quiet for a while.
 fn group(ranks: u16) -> Play<NoFaults> {
     let case = Case { leave: false, mtus: vec![1500; ranks.into()], ..Case::new(ranks, &[Step::Barrier]) };
     let mut play = Play::new(&case, 1, NoFaults, &format!("{ranks} ranks"));
@@ -13,18 +12,17 @@ fn group(ranks: u16) -> Play<NoFaults> {
     play
 }
 
-/// Frames by what they are, all ranks together.
 #[derive(Debug, PartialEq, Eq)]
 struct Price {
     data: u64,
     acks: u64,
     pushes: u64,
     receipts: u64,
-    /// Repetitions, questions, notes, pulled parts.
+    /// Repetitions, probes, notes, pulled parts.
     others: u64,
 }
 
-/// What the frames of `steps` are, with those that come in the quarter of a second after them; fails if any frame is
+/// Counts the frames of `steps` and of the quarter of a second after them; panics if a frame is
 /// unaccounted for.
 fn price(play: &mut Play<NoFaults>, steps: &[Step]) -> Price {
     let count = |play: &Play<NoFaults>| {

@@ -1,4 +1,4 @@
-//! Random programs under random faults: what they cost. Whether they keep their promises is the swarm's to find out.
+//! Random programs under random faults: their costs. The swarm checks their promises.
 
 use ethbcast_collectives::communicator::Preset;
 use ethbcast_tests::communicator::{Case, Play, Step, play};
@@ -7,11 +7,10 @@ use ethbcast_transport::sim::{Random, RandomFaults};
 use std::time::Duration;
 
 const RUNS: u64 = 2_000;
-/// Bytes of a frame's payload in these runs.
 const PAYLOAD_BYTES: usize = 576 - 32;
 
-/// The case that a seed stands for: 2–64 ranks, mostly few; all presets; loss 0–10 %, duplicates, reordering,
-/// corruption.
+/// Draws a case from a seed: 2–64 ranks, mostly few; all presets; loss 0–10 %, duplicates,
+/// reordering, corruption.
 fn seeded(seed: u64) -> (Case, RandomFaults, f64) {
     let mut random = Random::new(seed);
     let most = [3, 3, 3, 3, 4, 4, 5, 8][random.below(8) as usize];
@@ -19,7 +18,7 @@ fn seeded(seed: u64) -> (Case, RandomFaults, f64) {
     let long = if ranks > 8 { 2000 } else { 30_000 };
     let steps = 1 + random.below(10);
     let program = (0..steps).map(|_| step(&mut random, ranks, long));
-    // Who leaves before all have what they need of it may take it along.
+    // A rank that leaves early may take bytes along that others still need.
     let program = program.chain([Step::Settle, Step::Barrier]).collect::<Vec<_>>();
     let mut case = Case::new(ranks, &program);
     case.preset = [Preset::Default, Preset::Default, Preset::Paper, Preset::PushPull][random.below(4) as usize];
@@ -44,7 +43,6 @@ fn step(random: &mut Random, ranks: u16, long: u64) -> Step {
     }
 }
 
-/// Frames that carry data in a run without faults, and how often one of them is delivered.
 fn frames(case: &Case) -> (f64, f64) {
     let others = case.programs.len() as f64 - 1.0;
     // The first push of a message may be short, and so may its last.
@@ -53,7 +51,7 @@ fn frames(case: &Case) -> (f64, f64) {
         Step::Broadcast { bytes, .. } => (of(bytes), of(bytes) * others),
         Step::Barrier => (others + 1.0, 2.0 * others),
         Step::Scatter { bytes, .. } | Step::Gather { bytes, .. } => (others * of(bytes), others * of(bytes)),
-        // By cast or round the ring: the latter sends more, and delivers as much.
+        // By cast or round the ring: the ring sends more frames, and delivers as much.
         Step::Allgather { bytes } => (others * (others + 1.0) * of(bytes), others * (others + 1.0) * of(bytes)),
         Step::Message { bytes, .. } => (of(bytes), of(bytes)),
         Step::Compute(_) | Step::Settle => (0.0, 0.0),
@@ -61,7 +59,6 @@ fn frames(case: &Case) -> (f64, f64) {
     case.programs[0].iter().map(step).fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
 }
 
-/// Plays one seed and checks everything, the number of frames included.
 fn run_seed(seed: u64) {
     let (case, faults, trouble) = seeded(seed);
     let replay = format!(
@@ -98,7 +95,7 @@ fn assert_price<F: ethbcast_transport::sim::Faults>(played: &Play<F>, case: &Cas
     let (ranks, expected) = (case.programs.len() as f64, delivered * trouble / (1.0 - trouble));
     let budget = (expected + 4.0 * expected.sqrt()) * each + 8.0 * ranks;
     assert!(resent as f64 <= budget, "{replay}: {resent} frames sent again, budget {budget:.0}, trouble {trouble:.3}");
-    // A question is asked when nothing moves: for the tail, and where acknowledgements were lost.
+    // Probes are sent when nothing moves: for the tail, and where acknowledgements were lost.
     let budget = 20.0 * ranks + (delivered + ranks * ranks) * (0.02 + trouble) * stalls;
     assert!(asked as f64 <= budget, "{replay}: {asked} questions, budget {budget:.0}");
 }

@@ -1,4 +1,5 @@
-//! Which way broadcasts take: agreed by all from the roll, by the model, by a saved plan; and what is refused.
+//! Routes of broadcasts: agreed by all from the roll, by the model, by a saved plan; and their
+//! refusals.
 
 use ethbcast_collectives::Route;
 use ethbcast_collectives::communicator::CommunicatorError;
@@ -14,8 +15,8 @@ use std::time::Duration;
 const MIBIBYTE: usize = 1 << 20;
 pub const RATE: u64 = 25_000_000;
 
-/// The ranks of a test bed on its switches, with full frames on its cables; rank 0 alone is told where they are, and
-/// that nothing may be cast.
+/// A case with the ranks of a test bed on its switches, and full frames on its cables; only rank 0
+/// knows the topology, and that casts are excluded.
 pub fn bed(name: &str, program: &[Step]) -> Case {
     let topology = Topology::builtin(name).expect("a test bed");
     let mut case = Case::new(topology.hosts().len() as u16, program);
@@ -26,7 +27,6 @@ pub fn bed(name: &str, program: &[Step]) -> Case {
     case
 }
 
-/// From the moment in which the last had joined to that in which the last was done.
 pub fn took(case: &Case) -> f64 {
     let played = play(case, 1, NoFaults, "a bed");
     let joined = played.processes().iter().filter_map(|process| process.joined_at).max().expect("all have joined");
@@ -34,7 +34,7 @@ pub fn took(case: &Case) -> f64 {
     ended.expect("all have ended").since(joined).as_secs_f64()
 }
 
-/// What one cable of a bed takes for so many bytes in full frames.
+/// Returns the seconds that `bytes` in full frames take on one cable of a bed.
 pub fn copy_seconds(bytes: usize) -> f64 {
     let frames = bytes.div_ceil(1468);
     (bytes + frames * (14 + 32 + 24)) as f64 * 8.0 / RATE as f64
@@ -43,13 +43,14 @@ pub fn copy_seconds(bytes: usize) -> f64 {
 #[test]
 fn a_broadcast_takes_hardly_longer_than_one_copy_however_neighbours_are_named() {
     let program = [Step::Broadcast { root: 0, bytes: MIBIBYTE }, Step::Barrier];
-    // The cables of a lab let a frame through at once if they were idle, as those of a switch that cuts through.
+    // Idle cables of a lab pass a frame at once, as those of a cut-through switch do.
     let burst = |name| Case { burst_bytes: 3 << 10, ..bed(name, &program) };
     let [by_switch, dealt] = ["fig9-4", "fig9-5"].map(|name| took(&burst(name)) / copy_seconds(MIBIBYTE));
     println!("copies: fig9-4 {by_switch:.3}, fig9-5 {dealt:.3}");
     assert!(dealt <= 1.10, "fig9-5: {dealt:.3} copies");
     assert!((by_switch / dealt - 1.0).abs() <= 0.05, "fig9-4: {by_switch:.3} copies, fig9-5: {dealt:.3}");
-    // Cables and switches that store each frame hold it up twice from rank to rank, and once more between switches.
+    // Cables and switches that store each frame delay it twice from rank to rank, and once more
+    // between switches.
     let floor = copy_seconds(MIBIBYTE) + (2 * 31 + 3) as f64 * copy_seconds(1468);
     let stored = ["fig9-4", "fig9-5"].map(|name| took(&bed(name, &program)) / floor);
     println!("of what storing each frame leaves possible: {stored:.3?}");
@@ -119,7 +120,6 @@ fn all_ranks_know_the_same_way_and_it_is_what_the_model_chooses() {
     }
 }
 
-/// A plan for the hosts of a bed, as `ethbcast plan --out` saves it.
 fn saved(name: &str, via: Via, root: usize) -> SavedPlan {
     let topology = Topology::builtin(name).expect("a test bed");
     let members: Vec<usize> = (0..topology.hosts().len()).collect();
@@ -170,7 +170,6 @@ fn what_rank_0_measures_at_joining_is_what_all_choose_by_and_comes_true() {
     }
 }
 
-/// What the ranks of a case end with, once they have given up or found out.
 fn refusals(case: &Case) -> Vec<CommunicatorError> {
     let case = Case { patience: Duration::from_secs(3), ..case.clone() };
     let mut play = Play::new(&case, 1, NoFaults, "refused");
@@ -183,7 +182,7 @@ fn what_is_not_about_this_group_is_refused_with_line_and_fix() {
     let says = |case: &Case, words: &[&str]| {
         let refusals = refusals(case);
         let text = refusals[0].to_string();
-        // The others are told at once, and are sent to whoever knows.
+        // The others are told at once, and are referred to the rank that knows the reason.
         let sent_home =
             refusals[1..].iter().all(|error| *error == refusals[0] || error.to_string().contains("n0 cannot"));
         assert!(sent_home, "{:?}", refusals[1]);
@@ -224,7 +223,7 @@ fn ranks_that_were_told_different_things_are_named_to_all() {
 
 #[test]
 fn what_one_rank_was_told_reaches_all_through_losses_and_small_frames() {
-    // Hosts that all differ make a long description.
+    // A description of many different hosts is long.
     let hosts: String = (0..48).map(|host| format!("{{name='n{host}', rate='{}mbit'}},", 100 + host)).collect();
     let text = format!("schema = 1\nswitch = [{{name='a', hosts='n[0-47]'}}]\nhost = [{hosts}]");
     let topology = Topology::parse(&text, "t").expect("a topology");
@@ -262,8 +261,8 @@ fn one_switch(hosts: usize) -> Topology {
     Topology::single_switch((0..hosts).map(|host| format!("n{host}"))).expect("hosts")
 }
 
-/// What fits one frame is cast without a thought elsewhere; here a frame to all may be lost whenever another has just
-/// been sent.
+/// A broadcast that fits one frame is otherwise always cast; here a group frame may be lost
+/// whenever another has just been sent.
 #[test]
 fn where_few_frames_to_all_pass_neither_a_short_broadcast_nor_a_barrier_is_cast() {
     let rounds = 60;
@@ -279,7 +278,7 @@ fn where_few_frames_to_all_pass_neither_a_short_broadcast_nor_a_barrier_is_cast(
     play.assert_done();
     let stats = play.stats();
     let resent: u64 = stats.iter().map(|stats| stats.streams.data_resent).sum();
-    // Down a tree each of the seven others is sent each of both once.
+    // Each of the seven others receives both once, down a tree.
     let data: u64 = stats.iter().map(|stats| stats.streams.data_sent).sum();
     assert_eq!((data, resent), (2 * 7 * rounds as u64, 0));
     let ended = play.processes().iter().filter_map(|process| Some(process.ended.as_ref()?.1)).max().expect("ended");

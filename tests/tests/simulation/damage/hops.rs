@@ -1,4 +1,5 @@
-//! Every way to travel, with something on it that damages: all have the bytes that were sent, and who damaged is named.
+//! Every kind of plan with damage on the way: all have the sent bytes, and the source of the damage
+//! is named.
 
 use super::scene::{Broken, CHUNK_BYTES, Played, Scene};
 use ethbcast_collectives::session::Outcome;
@@ -17,14 +18,14 @@ fn all_delivered(played: &Played, scene: &Scene, replay: &str) {
     assert_eq!(played.fates, vec![Outcome::Delivered; scene.case.receivers], "{replay}: {:?}", played.words);
 }
 
-/// Whoever is named is at the broken place.
+/// Checks that every named host is at the damaged place.
 fn named(played: &Played, scene: &Scene, replay: &str) {
     assert_eq!(played.told.len(), played.damages.len(), "{replay}: {:?} {:?}", played.told, played.damages);
     assert_eq!(played.told.is_empty(), played.price.damaged == 0, "{replay}: {:?}", played.price);
     assert!(scene.case.via.is_in_blocks() || played.damages.iter().all(|damage| damage.from.is_some()), "{replay}");
     for damage in &played.damages {
         let right = match scene.broken {
-            // Where bytes come from several hosts it does not show from which.
+            // If bytes come from several hosts, their source is unknown.
             Broken::Memory(host) => damage.from.as_ref().is_none_or(|from| *from == format!("n{host}")),
             Broken::Card(host) if damage.from.is_none() => damage.to.contains(&format!("n{host}")),
             Broken::Card(host) => damage.to == [format!("n{host}")],
@@ -50,7 +51,7 @@ fn whatever_the_way_and_wherever_it_breaks_all_are_exact_and_the_hop_is_named() 
         all_delivered(&played, &scene, &replay);
         named(&played, &scene, &replay);
         damaged += played.price.damaged;
-        // Each chunk goes once more to each behind the broken place.
+        // Each chunk goes once more to each host behind the damaged place.
         let chunks = played.price.damaged.min(BYTES.div_ceil(CHUNK_BYTES) as u64) * receivers as u64;
         let most = (chunks * (CHUNK_BYTES as u64 + 4 * 16)) as f64 * (1.0 + 4.0 * scene.loss) + 5000.0;
         let again = played.price.piece_bytes as f64;

@@ -1,4 +1,5 @@
-//! The same with files in their ledgered form, spans and chunks as they are: as `send` and `recv` do it.
+//! Damage of files in their ledgered form, with spans and chunks of full size, as in `send` and
+//! `recv`.
 
 use ethbcast_collectives::session::application::Participant;
 use ethbcast_collectives::session::ledger::{Checked, Form, Ledgered};
@@ -10,8 +11,8 @@ use ethbcast_transport::sim::{Delivery, Fate, Faults, Random, RandomFaults, Simu
 use ethbcast_transport::wire::{Flags, Kind, parse};
 use std::time::Duration;
 
-/// The card of a host changes a byte of the frames of these numbers, the first time they come; or of the last of the
-/// stream, whenever it comes.
+/// A host's card changes a byte of the numbered frames at their first arrival, or of the last frame
+/// of the stream at each.
 struct BadCard {
     host: usize,
     frames: Vec<u64>,
@@ -39,14 +40,13 @@ impl Faults for BadCard {
     }
 }
 
-/// A session in which one host's card is bad.
 struct Scene {
     case: Case,
     host: usize,
     frames: Vec<u64>,
     last: bool,
     loss: f64,
-    /// Whether the root keeps what it has sent last.
+    /// Whether the root keeps the bytes it has sent last.
     keeps: bool,
 }
 
@@ -54,13 +54,11 @@ fn case(via: Via, receivers: usize, bytes: usize, pipe: bool) -> Case {
     Case { mtu_bytes: 1500, pipe, ..Case::new(via, receivers, bytes).with_feed(256) }
 }
 
-/// Ten frames of the stream.
 fn ten(random: &mut Random, case: &Case) -> Vec<u64> {
     let frames = Form::LEDGERED.stream_bytes(case.bytes as u64).div_ceil(1468);
     (0..10).map(|_| random.below(frames)).collect()
 }
 
-/// Outcome and words by rank, and what was damaged.
 fn play(scene: Scene, seed: u64) -> (Vec<(Outcome, String)>, Vec<Damage>) {
     let Scene { case, host, frames, last, loss, keeps } = scene;
     let content = data(case.bytes, seed);
@@ -147,7 +145,8 @@ fn a_pipe_that_is_damaged_on_the_first_hop_of_a_chain_is_mended_by_the_root() {
     for seed in 0..12 {
         let mut random = Random::new(seed);
         let case = case(Via::Chain, 4, 6_500_000, true);
-        // One is mended before the next comes: what waits behind it is less than the root keeps.
+        // The first is repaired before the second arrives: fewer bytes wait behind it than the root
+        // keeps.
         let frames = vec![random.below(700), 2000 + random.below(700)];
         let (fates, damages) =
             play(Scene { case, host: 1, frames, last: false, loss: [0.0, 0.01][seed as usize % 2], keeps: true }, seed);

@@ -1,5 +1,5 @@
-//! Bytes that come damaged in frames whose checksum fits: they are noticed, asked for again and mended, and the hop is
-//! named.
+//! Bytes damaged in frames with a valid checksum: they are detected, fetched again and repaired,
+//! and the hop is named.
 
 mod hops;
 mod ledgers;

@@ -1,4 +1,4 @@
-//! A source that can be read once: what somebody lacks comes from a receiver that has kept it.
+//! A source that can be read only once: missing bytes come from a receiver that has kept them.
 
 use super::scene::{Broken, Scene};
 use ethbcast_collectives::session::Outcome;
@@ -16,7 +16,8 @@ fn pipe(via: Via, bytes: usize, broken: Broken) -> Scene {
     Scene { case, broken, chance: 0.0, again: 0, loss: 0.0, lossy: None, keepers: None }
 }
 
-/// Neighbours die: what one of them has freed, the next may have alone, for the one behind them hears badly.
+/// Draws a scene in which neighbours die: the host behind them loses many frames, and the bytes it
+/// needs may exist only at the next one.
 fn deaths(seed: u64) -> (Scene, Range<usize>, String) {
     let mut random = Random::new(seed);
     let via = [Via::Chain, Via::Chain, Via::Chain, Via::Binary, Via::Cast][random.below(5) as usize];
@@ -73,7 +74,7 @@ fn what_came_damaged_out_of_a_pipe_comes_from_who_has_kept_it_and_else_fails_its
             scene.keepers = Some(keepers.clone());
             let replay = format!("{via}: n4 takes some frames badly, {keepers:?} keep what they have");
             let played = scene.play(3, &replay);
-            // In a chain those behind n4 have the same damage.
+            // In a chain the hosts behind n4 have that damage, too.
             let behind = if via == Via::Chain { 4..8 } else { 4..5 };
             for (at, found) in played.fates.iter().enumerate() {
                 let expected = if behind.contains(&(at + 1)) { fate } else { Outcome::Delivered };

@@ -1,4 +1,4 @@
-//! Sessions over links, cards and relays that damage what they pass on.
+//! Sessions over links, cards and relays that damage frames.
 
 use ethbcast_collectives::session::application::{Again, Participant, Sink, Source, Tally};
 use ethbcast_collectives::session::ledger::{Checked, Ledgered};
@@ -16,20 +16,19 @@ use std::time::Duration;
 pub const CHUNK_BYTES: usize = 4096;
 /// Bytes that may wait to be checked.
 const MOST_WAITING: usize = 64 * CHUNK_BYTES;
-/// So often a chunk is fetched.
+/// Fetches of a chunk before it is given up.
 const ATTEMPTS: u32 = 3;
 
-/// Knows what is to come, as if a digest of each chunk had been announced, and wants again what is not the same.
+/// A sink that knows the expected bytes, as by an announced digest of each chunk, and fetches
+/// chunks that differ.
 pub struct Checking {
     expected: Rc<[u8]>,
     bytes: Vec<u8>,
-    /// So many of them are what was sent.
     checked: usize,
-    /// How often the chunk behind them was fetched.
     attempts: u32,
     denied: Option<String>,
     trailer: Option<Trailer>,
-    /// Whether it has what it has verified for others.
+    /// Whether it serves its verified bytes to others.
     keeps: bool,
     given: bool,
 }
@@ -48,7 +47,6 @@ impl Checking {
         }
     }
 
-    /// The chunk behind what is checked, if all of it is there.
     fn next(&self) -> Option<Range<usize>> {
         let end = (self.checked + CHUNK_BYTES).min(self.expected.len());
         (self.checked < end && end <= self.bytes.len()).then_some(self.checked..end)
@@ -122,16 +120,15 @@ fn damage((_, event): &(Instant, RootEvent)) -> Option<Damage> {
     if let RootEvent::Damaged(damage) = event { Some(damage.clone()) } else { None }
 }
 
-/// Which frames of the stream are damaged.
+/// The frames of the stream that are damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Broken {
-    /// What the card of this host takes.
+    /// Frames received by this host.
     Card(usize),
-    /// What this host passes on, to whomever.
+    /// Frames sent by this host.
     Memory(usize),
 }
 
-/// What was sent again, and what was asked.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Price {
     pub damaged: u64,
@@ -140,7 +137,6 @@ pub struct Price {
     pub piece_bytes: u64,
 }
 
-/// Loses and damages.
 struct Damaging {
     broken: Broken,
     chance: f64,
@@ -159,7 +155,7 @@ impl Faults for Damaging {
             price.pieces += 1;
             price.piece_bytes += frame.payload.len() as u64;
         }
-        // Its first 16 bytes say which they are.
+        // The first 16 bytes of a PIECE say which bytes it holds.
         let piece = frame.header.kind == kind::PIECE && frame.payload.len() > 16;
         let of_stream = frame.header.kind == Kind::DATA && !frame.header.flags.has(Flags::LAST);
         let concerned = match self.broken {
@@ -179,27 +175,25 @@ impl Faults for Damaging {
     }
 }
 
-/// A session in which something damages what it passes on.
 #[derive(Clone, Debug)]
 pub struct Scene {
     pub case: Case,
     pub broken: Broken,
-    /// Of the frames concerned so many are damaged.
+    /// Probability of damage for each affected frame.
     pub chance: f64,
-    /// And so many of the first pieces that are sent again.
+    /// Number of pieces that are damaged, too.
     pub again: u64,
     pub loss: f64,
-    /// A host that loses a third of what comes to it.
+    /// A host with a loss of a third.
     pub lossy: Option<usize>,
-    /// Who keeps what it has verified for others; all, if nobody is named.
+    /// Receivers that serve their verified bytes to others; all if `None`.
     pub keepers: Option<Vec<usize>>,
 }
 
-/// What became of it.
 pub struct Played {
     pub fates: Vec<Outcome>,
     pub words: Vec<String>,
-    /// What the user was told of damage while it ran, and what is known at the end.
+    /// Damages reported while it ran; `damages` are those known at the end.
     pub told: Vec<Damage>,
     pub damages: Vec<Damage>,
     pub price: Price,
@@ -207,7 +201,8 @@ pub struct Played {
 }
 
 impl Scene {
-    /// Plays it with chunks of 4 KiB that are known beforehand, and checks that whoever claims the bytes has them.
+    /// Plays it with chunks of 4 KiB that are known beforehand, and checks that each host that
+    /// claims the bytes has them.
     pub fn play(&self, seed: u64, replay: &str) -> Played {
         let expected = self.content(seed);
         let sink = |host| Checking::new(&expected, self.keeps(host));
@@ -215,7 +210,6 @@ impl Scene {
         self.play_with(seed, replay, (self.sent(&expected), |sent| sent.told()), (sink, exact))
     }
 
-    /// The same in the ledgered form in which files travel.
     pub fn play_ledgered(&self, seed: u64, replay: &str) -> Played {
         let expected = self.content(seed);
         let sink = |host| Checked::checking(Disk::default().keeping(self.keeps(host)));

@@ -1,4 +1,4 @@
-//! Requests to join by the ten thousand, forged.
+//! Tens of thousands of forged join requests.
 
 use super::scene::{Scene, at, forged, join};
 use ethbcast_collectives::session::{RootEvent, Wanted};
@@ -13,7 +13,8 @@ fn ghost(number: u64) -> MacAddr {
 
 #[test]
 fn ten_thousand_forged_requests_before_the_start_take_no_place_and_little_time() {
-    // From as many addresses, or from one; the root takes whoever is there after 4 s, or the first three.
+    // From as many addresses, or from one; the root takes the receivers present after 4 s, or the
+    // first three.
     for (addresses, wanted) in [
         (10_000, Wanted { at_least: 1, enough: None, patience: Duration::from_secs(4) }),
         (10_000, Wanted::exactly(3)),

@@ -1,4 +1,4 @@
-//! A receiver whose user decides when it asks a root, and what it has had.
+//! A receiver with an admission hook, and sessions to ignore.
 
 use super::scene::{Host, Scene, at, run_until};
 use ethbcast_collectives::session::application::Participant;
@@ -6,7 +6,7 @@ use ethbcast_collectives::session::{Admission, Receiver, ReceiverConfig, RootEve
 use ethbcast_transport::sim::{NoFaults, Simulation, host_mac};
 use std::time::Duration;
 
-/// No room at first: how much there is says whoever gives leave.
+/// A receiver without room at first: the admission hook sets the space.
 fn by_leave(config: ReceiverConfig) -> ReceiverConfig {
     ReceiverConfig { by_leave: true, free_bytes: 0, ..config }
 }

@@ -1,4 +1,5 @@
-//! How sessions begin, in the simulator: who is let in, who is not, and what floods, replays and other roots change.
+//! The beginning of sessions: who is admitted and who is not, under floods, replays and several
+//! roots.
 
 mod floods;
 mod leave;

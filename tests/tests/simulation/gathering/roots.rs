@@ -1,4 +1,4 @@
-//! Two roots of one group, and roots that only seem to be there.
+//! Two roots of one group, and replayed frames of roots that no longer exist.
 
 use super::scene::{Host, Scene, announce, at, forged, switched_on};
 use ethbcast_collectives::measure::kind;
@@ -41,7 +41,8 @@ fn of_two_roots_that_begin_at_once_one_stays_and_has_all_receivers() {
 fn invitations_of_a_session_that_is_long_over_keep_nobody_from_a_root_that_is_there() {
     let scene = Scene::new(1500).root(0, 1000, Wanted::exactly(4)).receivers(4);
     let played = scene.play(NoFaults, |simulation| {
-        // Five dead roots, each ten times a second, all heard before the one that lives, and by that one, too.
+        // Frames of five dead roots, ten times a second each, arrive before those of the living
+        // root, and at that root, too.
         for number in 0..5_u8 {
             let mac = MacAddr::new(2, 7, 7, 7, 7, number);
             let frame = forged(mac, group_mac("group"), 0xDEAD + u32::from(number), &announce("dead"));
@@ -55,16 +56,15 @@ fn invitations_of_a_session_that_is_long_over_keep_nobody_from_a_root_that_is_th
     assert!(when < Duration::from_secs(20), "{when:?}");
 }
 
-/// The nonce of another run.
+/// Session number and nonce of another run.
 const OTHERS: (u32, u64) = (0, 9_999);
 
-/// What the root of a former session, which was host 0, said to each of these hosts, twenty times a second: an
-/// invitation, a part of a view, a PROBE of this number with this nonce.
+/// Replays frames of a former session, whose root was host 0, to each of `hosts`, twenty times a
+/// second: an ANNOUNCE, a part of a view, a PROBE of this session with this nonce.
 fn replay<F: Faults>(simulation: &mut Simulation<Host, F>, hosts: std::ops::RangeInclusive<usize>, said: (u32, u64)) {
     replay_of(simulation, (host_mac(0), 0xDEAD), hosts, said);
 }
 
-/// The same of this root.
 fn replay_of<F: Faults>(
     simulation: &mut Simulation<Host, F>,
     (root, session): (MacAddr, u32),
@@ -88,7 +88,7 @@ fn replay_of<F: Faults>(
 
 #[test]
 fn a_whole_session_that_is_replayed_keeps_nobody_from_the_next_of_the_same_root() {
-    // The old invitations are heard before the new ones, and after each of them.
+    // The old ANNOUNCEs arrive before the new ones, and after each of them.
     let scene = Scene::new(1500).root(300, 1000, Wanted::exactly(3)).receivers(3);
     let played = scene.play(switched_on(0, 300), |simulation| replay(simulation, 1..=3, OTHERS));
     assert_eq!([1, 2, 3].map(|host| played.has(host)), [Some(0); 3], "{}", played.failure(0));
@@ -98,7 +98,7 @@ fn a_whole_session_that_is_replayed_keeps_nobody_from_the_next_of_the_same_root(
 
 #[test]
 fn whom_only_a_replayed_session_answers_gives_up_when_its_patience_ends() {
-    // Also if the root that has died since had proved that it lives: the same proof is none a second time.
+    // Also if the dead root had proved its liveness: a proof counts only once.
     for said in [OTHERS, (1 << 31, 78)] {
         let scene = Scene::new(1500)
             .root(45_000, 1000, Wanted { patience: Duration::from_secs(1), ..Wanted::exactly(1) })
@@ -125,7 +125,7 @@ fn nor_do_two_such_sessions_keep_it_that_are_asked_in_turn() {
 
 #[test]
 fn who_was_told_of_a_view_that_there_is_not_waits_for_the_root_that_gathers() {
-    // For much longer than a root may owe a proof that it lives.
+    // For much longer than a root may owe a liveness proof.
     let scene = Scene::new(1500).root(0, 1000, Wanted { patience: Duration::from_secs(20), ..Wanted::exactly(2) });
     let timing = Timing { patience: Duration::from_secs(1), ..Timing::default() };
     let scene = scene.receivers_with(1, |config| ReceiverConfig { timing, ..config }).receivers(1);
@@ -163,7 +163,7 @@ fn who_was_told_of_a_view_that_there_is_not_waits_for_the_root_that_gathers() {
 
 #[test]
 fn a_reason_that_comes_again_and_again_is_told_once() {
-    // It has no room for the one, and the other is full.
+    // The receiver lacks room for the one, and the other is full.
     let wanted = Wanted { patience: Duration::from_secs(25), ..Wanted::exactly(2) };
     let scene = Scene::new(1500).root(0, 1000, wanted);
     let scene = scene.receivers_with(1, |config| ReceiverConfig { free_bytes: 10, ..config });
@@ -185,7 +185,7 @@ fn who_has_no_room_and_then_comes_too_late_ends_for_want_of_room() {
     let scene = Scene::new(1500).root(0, 1000, wanted).receivers(1);
     let scene = scene.receivers_with(1, |config| ReceiverConfig { free_bytes: 10, ..config });
     let played = scene.play(NoFaults, |simulation| {
-        // Another root says that its session runs.
+        // Another root announces that its session is running.
         let Message::Announce { group, host, source, size, content, chunk, mtu_bytes, age_millis, .. } = announce("n0")
         else {
             unreachable!("an invitation")

@@ -1,4 +1,4 @@
-//! Roots and receivers on one switch, all that happens to them, and when.
+//! Roots and receivers on one switch, with their events and moments.
 
 use ethbcast_collectives::session::application::{Collected, Content, Participant};
 use ethbcast_collectives::session::ledger::ChunkSize;
@@ -13,11 +13,10 @@ use std::time::Duration;
 
 pub type Host = Participant<Content<Vec<u8>>, Collected>;
 
-/// Hosts with names of their own, in the order of their numbers.
 pub struct Scene {
     pub mtu_bytes: u16,
     hosts: Vec<Host>,
-    /// What the roots and the receivers were told, when, and by which host.
+    /// Events of roots, with their moments and hosts; those of receivers follow.
     pub root_events: Vec<(Duration, usize, RootEvent)>,
     pub receiver_events: Vec<(Duration, usize, ReceiverEvent)>,
 }
@@ -35,12 +34,11 @@ impl Scene {
         Station::new("group", &format!("n{host}"), host_mac(host), self.mtu_bytes)
     }
 
-    /// The next host is a root that begins after so many milliseconds and sends so many bytes.
+    /// Adds a root that starts after `begin` milliseconds and sends `bytes` bytes.
     pub fn root(self, begin: u64, bytes: usize, wanted: Wanted) -> Scene {
         self.root_with(begin, bytes, |config| RootConfig { wanted, ..config })
     }
 
-    /// The same with other settings.
     pub fn root_with(mut self, begin: u64, bytes: usize, change: impl Fn(RootConfig) -> RootConfig) -> Scene {
         let number = self.hosts.len();
         let config = RootConfig::new(self.station(number), 0x1000 + number as u32, &format!("file{number}"));
@@ -51,12 +49,10 @@ impl Scene {
         self
     }
 
-    /// The next hosts are receivers.
     pub fn receivers(self, count: usize) -> Scene {
         self.receivers_with(count, |config| config)
     }
 
-    /// The same with other settings.
     pub fn receivers_with(mut self, count: usize, change: impl Fn(ReceiverConfig) -> ReceiverConfig) -> Scene {
         for _ in 0..count {
             let number = self.hosts.len();
@@ -70,7 +66,6 @@ impl Scene {
         self
     }
 
-    /// Runs until nothing is left to do; `prepare` may add frames and faults.
     pub fn play<F: Faults>(mut self, faults: F, prepare: impl FnOnce(&mut Simulation<Host, F>)) -> Played {
         let groups = vec![group_mac("group")];
         let settings = HostSettings { groups, nic_receive_frames: 4096, ..HostSettings::default() };
@@ -101,20 +96,17 @@ impl Scene {
     }
 }
 
-/// Faults of a host that is switched on when so much time has passed.
 pub fn switched_on(host: usize, millis: u64) -> impl Faults {
     move |delivery: &Delivery<'_>| {
         if delivery.to == host && delivery.at < at(millis) { Fate::Drop } else { Fate::Deliver }
     }
 }
 
-/// Runs the beginning, of which nobody is told.
 pub fn run_until<F: Faults>(simulation: &mut Simulation<Host, F>, millis: u64) {
     let end = simulation.run(at(millis), |_, host, now| host.turn(now));
     assert!(!end.is_quiet(), "something is still to come");
 }
 
-/// What came of it.
 pub struct Played {
     pub hosts: Vec<Host>,
     pub scene: Scene,
@@ -129,7 +121,6 @@ impl Played {
         self.root(host).failure().map(RootFailure::to_string).unwrap_or_default()
     }
 
-    /// The number of the root whose bytes a receiver has, all of them.
     pub fn has(&self, host: usize) -> Option<usize> {
         let bytes = self.hosts[host].receiving()?.sink().bytes();
         let first = usize::from(*bytes.first()?);
@@ -137,13 +128,11 @@ impl Played {
         (bytes == sent).then_some(first)
     }
 
-    /// What the user of a root was told first of this kind, and when.
     pub fn told(&self, host: usize, matches: impl Fn(&RootEvent) -> bool) -> Option<(Duration, &RootEvent)> {
         let mut events = self.scene.root_events.iter().filter(|(_, number, _)| *number == host);
         events.find(|(_, _, event)| matches(event)).map(|(when, _, event)| (*when, event))
     }
 
-    /// Why a receiver was left out, as often as it was told.
     pub fn left_out(&self, host: usize) -> Vec<&str> {
         let events = self.scene.receiver_events.iter().filter(|(_, number, _)| *number == host);
         events
@@ -156,7 +145,6 @@ impl Played {
     }
 }
 
-/// A frame with a control message from a host that is not there.
 pub fn forged(from: MacAddr, to: MacAddr, session: u32, message: &Message) -> Vec<u8> {
     let station = Station::new("group", "ghost", from, 9000);
     let (kind, body) = message.encode();

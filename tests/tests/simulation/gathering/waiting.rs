@@ -1,4 +1,4 @@
-//! Whom a root waits for, whom it lets in, and what those hear that it does not.
+//! Receivers that a root waits for and admits, and the replies to the others.
 
 use super::scene::{Played, Scene, at, forged, join, run_until, switched_on};
 use ethbcast_collectives::session::application::Participant;
@@ -65,13 +65,13 @@ fn as_soon_as_so_many_are_there_or_with_fewer_when_the_wait_is_over() {
     let wanted = |enough| Wanted { at_least: 2, enough: Some(enough), patience: within(3) };
     let started =
         |played: &Played| played.told(0, |event| matches!(event, RootEvent::Started { .. })).map(|(when, _)| when);
-    // Long enough for the fourth to ask while it lasts.
+    // Long enough for the fourth to send its request meanwhile.
     let soon = Scene::new(1500).root(0, 20_000_000, wanted(3)).receivers(4).play(NoFaults, |_| {});
     assert!(started(&soon).is_some_and(|when| when < Duration::from_millis(300)));
     let late = Scene::new(1500).root(0, 1000, wanted(5)).receivers(4).play(NoFaults, |_| {});
     assert!(started(&late).is_some_and(|when| when >= within(3)));
     assert!((1..=4).all(|host| late.has(host) == Some(0)));
-    // The fourth was one too many: both ends know, and why.
+    // The fourth was one too many: both ends know the reason.
     let away: Vec<_> = soon.root(0).turned_away().collect();
     assert_eq!((away.len(), away[0].why), (1, Refusal::Late));
     assert_eq!(away[0].text, format!("the session started with 3 of 3 wanted before {} asked", away[0].host));
@@ -102,7 +102,7 @@ fn a_candidate_that_ends_frees_its_place_at_once() {
         simulation.crash(1, at(1000));
         simulation.inject(at(1001), 0, &farewell);
     });
-    // What was told in the first second went to nobody here.
+    // Events of the first second were not kept.
     let (when, event) = played.told(0, |event| matches!(event, RootEvent::Left { .. })).expect("gone");
     assert_eq!(
         (when, event),

@@ -1,4 +1,4 @@
-//! Hundreds that die together: one new view, and the data goes on.
+//! Hundreds of receivers die together: one new view, and the data goes on.
 
 use ethbcast_collectives::session::application::{Collected, Content, Participant};
 use ethbcast_collectives::session::kind::VIEW;
@@ -15,7 +15,6 @@ const RECEIVERS: usize = 1000;
 const BYTES: usize = 600_000;
 const RATE_BITS_PER_SECOND: u64 = 100_000_000;
 
-/// What the last receiver has heard of the root: the views it was told, and when data came.
 #[derive(Default)]
 struct Heard {
     views: BTreeSet<u8>,
@@ -54,7 +53,8 @@ fn of_a_thousand_half_die_at_once_and_one_view_says_so_while_data_stands_still_f
     let Participant::Root(root, _) = &hosts[0] else { panic!("host 0 is the root") };
     let delivered = root.reports().filter(|report| report.outcome == Outcome::Delivered).count();
     assert_eq!(delivered, RECEIVERS / 2);
-    // The first, the one in which they step aside, and the one in which they have been waited for long enough.
+    // The first view, the one in which they step aside, and the one in which their patience has
+    // ended.
     assert_eq!(heard.views, BTreeSet::from([1, 2, 3]));
     let pauses = heard.data.windows(2).map(|two| two[1].since(two[0]));
     let longest = pauses.max().expect("data has come");

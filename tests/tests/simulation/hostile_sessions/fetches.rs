@@ -1,4 +1,4 @@
-//! Bytes that are asked for again, and sent, by somebody who makes it up.
+//! Forged requests for bytes, and forged replies.
 
 use super::forgery::{Forged, Harm, forged};
 use super::scene::{BYTES, MEMBERS};
@@ -8,7 +8,6 @@ use ethbcast_transport::wire::Rank;
 const ALL: u64 = BYTES as u64;
 const MOST: u64 = 128 << 10;
 
-/// Questions of every sense and nonsense.
 pub fn questions() -> Vec<Forged> {
     let (whole, ends) = ((0, MOST), (u64::MAX - 1, u64::MAX));
     let ranges = [whole, (0, 1), (0, MOST + 1), (0, u64::MAX), (9, 3), (7, 7), (ALL - 1, ALL), (ALL, ALL + 1), ends];
@@ -23,7 +22,6 @@ pub fn questions() -> Vec<Forged> {
     found
 }
 
-/// Answers that nobody has asked for.
 pub fn answers() -> Vec<Forged> {
     let places = [(0, MOST), (0, 0), (0, 1), (ALL - 5, ALL), (ALL, u64::MAX), (u64::MAX, u64::MAX), (u64::MAX, 0)];
     let answer = |(from, end): (u64, u64)| {
@@ -32,7 +30,7 @@ pub fn answers() -> Vec<Forged> {
     places.into_iter().flat_map(answer).collect()
 }
 
-/// What a member lacks, of every sense and nonsense, where nobody has asked.
+/// NEEDS with valid and invalid values, in sessions without holdings.
 pub fn words() -> Vec<Forged> {
     let sets = [vec![], vec![0], vec![1], vec![1, 0, 0, 4, 0], vec![0xff; 129], vec![0; 129], vec![7; 60]];
     let word = |stretch: u64| sets.clone().map(|set| forged(&Message::Needs(Needs { stretch, set }), Harm::Nothing));

@@ -1,4 +1,4 @@
-//! One kind of control frame by the ten thousand: the session goes on, and what it queues has limits.
+//! Floods of one kind of control frame: the session goes on, and its queues are bounded.
 
 use super::scene::{MEMBERS, Name, Phase, Scene};
 use ethbcast_collectives::session::ledger::ChunkSize;
@@ -9,10 +9,11 @@ use ethbcast_transport::wire::Rank;
 use std::time::Duration;
 
 const TIMES: u64 = 10_000;
-/// As fast as a link of 1 Gbit/s carries them.
+/// Interval of the shortest frames at 1 Gbit/s.
 const EVERY: Duration = Duration::from_micros(1);
 
-/// Plays a session in which host `to` is told `message` so often when it is that far, each time another.
+/// Plays a session in which host `to` receives a flood of `message`, each with another number, in
+/// `phase`.
 fn flood(phase: Phase, to: usize, from: Name, message: impl Fn(u64) -> Message) {
     for via in [Via::Chain, Via::Cast] {
         let mut scene = Scene::new(via);
@@ -56,10 +57,10 @@ fn ten_thousand_words_of_one_kind_disturb_nobody() {
     for from in [Name::Host(2), Name::Group] {
         flood(Phase::Middle, 0, from, join);
     }
-    // Views that nobody has told: each is answered, but not by a view for each.
+    // READYs for views that were never sent: each gets a reply, but not a view.
     let ready = |number| Message::Ready { epoch: 2 + number as u32 % 20, digest: [9; 32], arrived: number };
     flood(Phase::Middle, 0, Name::Host(2), ready);
-    // Of each member one question waits, and the answers have a fifth of the link.
+    // One request of each member waits, and the replies get a fifth of the link.
     for phase in [Phase::FirstFrames, Phase::Middle, Phase::Verifying] {
         let asks = |rank, number: u64| {
             let (bytes, attempt) = (number % 30_000..number % 30_000 + 20_000, 1 + (number % 3) as u8);

@@ -1,4 +1,4 @@
-//! Control frames that somebody makes up: well formed, the right addresses, and values that do harm.
+//! Forged control frames: well formed, with the right addresses and harmful values.
 
 use super::fetches;
 use super::scene::{BYTES, MEMBERS, Phase, Scene};
@@ -14,20 +14,19 @@ use ethbcast_transport::MacAddr;
 use ethbcast_transport::stream::Orphan;
 use ethbcast_transport::wire::{Kind, Rank, StreamId};
 
-/// What one frame may do at most. There are no keys yet: who has everything right is believed.
+/// Greatest harm of one frame. There are no keys yet: a frame with all values right is believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Harm {
-    /// Everybody has everything.
+    /// All have everything.
     Nothing,
-    /// The one it is told to, or in whose name it is told, is out of the session.
+    /// The recipient, or the forged sender, is out of the session.
     OneMember,
-    /// The session is over for whoever hears it.
+    /// The session is over for every recipient.
     Session,
 }
 
 use Harm::{Nothing, OneMember};
 
-/// A made-up message: its kind and body, and what it may do.
 #[derive(Clone, Debug)]
 pub struct Forged {
     pub what: String,
@@ -36,7 +35,6 @@ pub struct Forged {
     pub harm: Harm,
 }
 
-/// This message, made up.
 pub fn forged(message: &Message, harm: Harm) -> Forged {
     let (kind, body) = message.encode();
     let what = format!("{message:?}");
@@ -44,7 +42,6 @@ pub fn forged(message: &Message, harm: Harm) -> Forged {
     Forged { what, kind, body, harm }
 }
 
-/// The bodies of a view as changed by somebody.
 fn views(scene: &Scene, to: usize) -> Vec<(Harm, View)> {
     let Some(view) = scene.view() else { return first_views(scene, to) };
     let later = |steps: u32| View { epoch: view.epoch.wrapping_add(steps), ..view.clone() };
@@ -89,7 +86,6 @@ fn views(scene: &Scene, to: usize) -> Vec<(Harm, View)> {
     views
 }
 
-/// The same with the root as everybody's parent.
 fn flat(mut view: View) -> View {
     for (order, member) in (0..).zip(&mut view.members[1..]) {
         (member.parent, member.order) = (Some(Rank::ROOT), order);
@@ -97,7 +93,6 @@ fn flat(mut view: View) -> View {
     view
 }
 
-/// The same as a chain that goes the other way round.
 fn turned(mut view: View) -> View {
     let last = view.members.len() - 1;
     for (rank, member) in (1..).zip(&mut view.members[1..]) {
@@ -106,7 +101,7 @@ fn turned(mut view: View) -> View {
     view
 }
 
-/// First views before there is one: who is told that it is a member of something else is.
+/// First views before there is one: a host that receives one becomes a member of another session.
 fn first_views(scene: &Scene, to: usize) -> Vec<(Harm, View)> {
     let member = |rank: usize| ViewMember {
         host: format!("n{rank}"),
@@ -289,7 +284,7 @@ fn reports(scene: &Scene) -> Vec<Forged> {
 fn joins(scene: &Scene, of: usize) -> Vec<Forged> {
     let mut found = Vec::new();
     for nonce in [scene.nonce(of), 0, u64::MAX] {
-        // Of two runs of a receiver at one address the first is let in.
+        // Of two runs of a receiver at one address the first is admitted.
         let first = scene.view().is_none() && nonce != scene.nonce(of);
         let harm = if first { OneMember } else { Nothing };
         for (mtu_bytes, free_bytes, features) in
@@ -307,23 +302,22 @@ fn departures(scene: &Scene, of: usize) -> Vec<Forged> {
     vec![leave(scene.nonce(of), OneMember), leave(0, Nothing), leave(u64::MAX, Nothing)]
 }
 
-/// Bodies of every kind that hold nothing of sense.
 fn rubbish() -> Vec<Forged> {
     let bodies: [&[u8]; 5] = [&[], &[0], &[0; 64], &[0xFF; 64], &[0xFF; 1400]];
     let kinds = (16..=25).chain([29, 30, 31, 36, 48, 99]).map(Kind).chain([PROBE, ECHO, REPORT]);
     let all = kinds.flat_map(|kind| bodies.map(|body| (kind, body)));
     all.map(|(kind, body)| {
         let what = format!("kind {} with {} bytes of {:?}", kind.0, body.len(), body.first());
-        // A last word needs no body that says more.
+        // These kinds need no further body.
         let harm = if [VERDICT, ABORT].contains(&kind) { Harm::Session } else { Nothing };
         Forged { what, kind, body: body.to_vec(), harm }
     })
     .collect()
 }
 
-/// Everything that can be told to host `to` in the name of host `from`, at this moment, in families.
+/// All forgeries to host `to` in the name of host `from` at this moment, in families.
 pub fn all(scene: &Scene, to: usize, from: usize) -> Vec<Vec<Forged>> {
-    // Whom it is about: a member that is told something, or in whose name something is told.
+    // The member affected: the recipient, or the forged sender.
     let member = if to == 0 { from.max(1) } else { to };
     let view = |(harm, view): (Harm, View)| {
         let part = view.parts(1468).next().expect("a view has a part");
@@ -356,10 +350,9 @@ fn standings(view: &View) -> Vec<(Standing, u64)> {
     view.members.iter().map(|member| (member.standing, member.nonce)).collect()
 }
 
-/// Whether a frame of this kind means anything to host `to` in the name of host `from`.
 pub fn is_for(kind: Kind, to: usize, from: usize, phase: Phase) -> bool {
     match kind {
-        // Who is no member yet asks again.
+        // A host that is no member yet sends its request again.
         VERDICT | ABORT if phase == Phase::Joining => false,
         VIEW | VERDICT | ABORT => to > 0 && from == 0,
         LEAVE => to == 0 && from > 0,

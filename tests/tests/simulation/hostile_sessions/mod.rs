@@ -1,4 +1,4 @@
-//! Sessions under frames that somebody makes up: no panic, no hang, nothing false, nothing without limit.
+//! Sessions under forged frames: no panic, no hang, nothing false, nothing unbounded.
 
 mod deaths;
 mod fetches;

@@ -1,4 +1,4 @@
-//! A false word about a member's progress does not hide that it makes none.
+//! Forged progress of a member does not hide its stall.
 
 use super::scene::{Name, Phase, Scene};
 use ethbcast_collectives::session::application::Participant;
@@ -65,8 +65,8 @@ fn a_false_ready_does_not_leave_out_what_a_member_aside_lacks() {
     }
 }
 
-/// The bytes of a pipe cannot be had again: who lacks them is lost, and the root goes on. It asked for ever for one
-/// whose fate it knew.
+/// Bytes of a pipe cannot be read again: a host that lacks them is lost, and the root goes on.
+/// Formerly the root sent requests forever for a host whose fate it knew.
 #[test]
 fn a_false_word_that_one_who_has_everything_lacks_bytes_of_a_pipe_does_nothing() {
     let timing = Timing { stall: Duration::from_secs(2), patience: Duration::from_secs(4), ..Timing::default() };

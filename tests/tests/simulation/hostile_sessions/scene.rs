@@ -1,4 +1,4 @@
-//! A session of four receivers at a moment of it, and what becomes of it.
+//! A session of four receivers, stopped at a moment of it, and its outcome.
 
 use ethbcast_collectives::session::application::{Collected, Content, Participant, Sink};
 use ethbcast_collectives::session::{Done, End, Outcome, Receiver, Root, Standing, Timing, Trailer, View};
@@ -13,18 +13,17 @@ pub const MEMBERS: usize = 4;
 pub const BYTES: usize = 150_000;
 const SEED: u64 = 77;
 const RATE_BITS_PER_SECOND: u64 = 1_000_000_000;
-/// Checking what has come takes so long, and making it visible as long again.
+/// Time to check the bytes, and again to publish them.
 const DISK_TIME: Duration = Duration::from_millis(4);
-/// Without trouble all is over after 0.3 s; whoever is made to wait waits for these.
+/// Patience of the root. Without faults all is over after 0.3 s.
 const PATIENCE: Duration = Duration::from_secs(3);
 const STALL: Duration = Duration::from_secs(2);
 const BOUND: Duration = Duration::from_secs(14);
-/// Whoever was kept out of the session goes on listening for so long.
+/// Time for which a receiver that was not admitted goes on listening.
 const LISTENS: Duration = Duration::from_secs(40);
 const MOST_CONTROL_FRAMES: u64 = 6000;
 const MOST_STREAM_FRAMES: u64 = 20_000;
 
-/// A disk that takes its time; what was made visible on it.
 #[derive(Debug, Default)]
 pub struct SlowDisk {
     collected: Collected,
@@ -63,7 +62,6 @@ impl Sink for SlowDisk {
 
 pub type Host = Participant<Content<Vec<u8>>, SlowDisk>;
 
-/// A moment of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     Joining,
@@ -85,7 +83,6 @@ pub const PHASES: [Phase; 7] = [
     Phase::Settled,
 ];
 
-/// A session that runs.
 pub struct Scene {
     simulation: Simulation<Host, NoFaults>,
 }
@@ -123,22 +120,18 @@ impl Scene {
         }
     }
 
-    /// The root's view, if there is one.
     pub fn view(&self) -> Option<&View> {
         self.root().view()
     }
 
-    /// What all bytes add up to.
     pub fn trailer(&self) -> Trailer {
         self.simulation.machines()[0].sending().expect("the root").source().trailer()
     }
 
-    /// Frames that the root has pushed.
     pub fn sent_frames(&self) -> u64 {
         self.root().streams().map_or(0, |streams| streams.frames())
     }
 
-    /// Runs until the receiver `host` is that far; whether it ever is.
     pub fn run_to(&mut self, phase: Phase, host: usize) -> bool {
         let frames = BYTES.div_ceil(1468) as u64;
         loop {
@@ -163,14 +156,12 @@ impl Scene {
         }
     }
 
-    /// Stops a receiver's process for so long.
     pub fn pause(&mut self, host: usize, lasts: Duration) {
         let now = self.simulation.now();
         self.simulation.pause(host, now);
         self.simulation.resume(host, now + lasts);
     }
 
-    /// Runs until the root has put the member of a host aside.
     pub fn run_to_aside(&mut self, host: usize) {
         let rank = self.rank(host).index();
         while self.view().is_none_or(|view| view.members[rank].standing != Standing::Aside) {
@@ -178,12 +169,10 @@ impl Scene {
         }
     }
 
-    /// Tells host `to` something in the name of host `from`.
     pub fn inject(&mut self, to: usize, from: Name, kind: Kind, body: &[u8]) {
         self.inject_after(Duration::ZERO, to, from, kind, body);
     }
 
-    /// The same after so much time.
     pub fn inject_after(&mut self, after: Duration, to: usize, from: Name, kind: Kind, body: &[u8]) {
         let (mac, rank) = match from {
             Name::Host(host) => (host_mac(host), self.rank(host)),
@@ -201,8 +190,8 @@ impl Scene {
         Rank(host as u16)
     }
 
-    /// Ends the session and looks what became of it: who has everything, by host, the root's entry being whether all
-    /// have.
+    /// Ends the session and checks it; returns which hosts have everything. The root's entry is
+    /// whether all have.
     pub fn finish(&mut self, replay: &str) -> Vec<bool> {
         let begun = self.simulation.now();
         let (bound, end) = (begun + BOUND, begun + LISTENS);
@@ -249,7 +238,6 @@ impl Scene {
         assert!(sent < MOST_STREAM_FRAMES, "{replay}: {sent} frames");
     }
 
-    /// What the root says of each, for a failure's message.
     pub fn story(&self) -> String {
         let reports: Vec<String> = self
             .root()
@@ -262,7 +250,6 @@ impl Scene {
     }
 }
 
-/// In whose name something is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Name {
     Host(usize),

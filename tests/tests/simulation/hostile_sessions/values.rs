@@ -1,10 +1,9 @@
-//! One control frame with hostile values from the right address: each kind, in each phase, at each kind of member.
+//! One control frame with hostile values from the right address: each kind, in each phase, to each
+//! kind of member.
 //!
-//! There are no keys yet. One frame that has everything right ends
-//! * the session for whoever hears it: ABORT, and VERDICT that says it is over;
-//! * one member's part: VIEW in which it is gone, LEAVE, and JOIN in its name before its own.
-//!
-//! Whatever else it says, everybody has everything.
+//! There are no keys yet. One frame with all values right can end the session for its recipients
+//! (ABORT, and VERDICT that says it is over), or one member's part (VIEW in which it is gone,
+//! LEAVE, and JOIN in its name before its own). With any other values everybody has everything.
 
 use super::forgery::{self, Forged, Harm};
 use super::scene::{MEMBERS, Name, PHASES, Phase, Scene};
@@ -16,8 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const RUNS: [u64; 2] = [4_000, 8_000];
 const WAYS: [Via; 4] = [Via::Chain, Via::Cast, Via::Binary, Via::ScatterAllgather];
 
-/// Who is told something, and in whose name: the root in those of its first child and of the last, a relay and the last
-/// in those of the root, of another member, and of the group.
+/// Recipient and forged sender: the root from its first child, from the last, and from itself; a
+/// relay and the last member from the root, from another member, and from the group.
 const PLACES: [(usize, Name); 7] = [
     (0, Name::Host(1)),
     (0, Name::Host(MEMBERS)),
@@ -28,7 +27,6 @@ const PLACES: [(usize, Name); 7] = [
     (MEMBERS, Name::Group),
 ];
 
-/// One seed: a way, a phase, a place, and one of what can be told there.
 fn play(seed: u64) {
     let (ways, phases, places) = (WAYS.len() as u64, PHASES.len() as u64, PLACES.len() as u64);
     let via = WAYS[(seed % ways) as usize];
@@ -40,7 +38,7 @@ fn play(seed: u64) {
     assert!(scene.run_to(phase, watched), "{via}: there is no {phase:?}");
     let from = if let Name::Host(from) = name { from } else { 0 };
     let all = forgery::all(&scene, to, from);
-    // Of some kinds there are hundreds, of others three: each has its turn.
+    // Some kinds have hundreds of forgeries, others three: each kind has its turn.
     let family = &all[(round % all.len() as u64) as usize];
     let forged = &family[Random::new(seed).below(family.len() as u64) as usize];
     let replay = format!(
@@ -55,7 +53,7 @@ fn play(seed: u64) {
 
 fn judge(scene: &Scene, forged: &Forged, (to, name, phase): (usize, Name, Phase), has: &[bool], replay: &str) {
     let from = if let Name::Host(from) = name { from } else { usize::MAX };
-    // Words that are the root's own do nothing in anybody else's name, and those of members only at the root.
+    // The root's messages have no effect in another name, and those of members only at the root.
     let heard = forgery::is_for(forged.kind, to, from, phase);
     let harm = if heard { forged.harm } else { Harm::Nothing };
     let concerned = if to == 0 { from } else { to };

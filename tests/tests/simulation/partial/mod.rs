@@ -1,5 +1,5 @@
-//! Sessions whose receivers have some of the content already: only what somebody lacks is sent, once, and what a single
-//! one lacks it fetches.
+//! Sessions whose receivers have some of the content already: missing bytes alone are sent, once,
+//! and bytes that a single receiver lacks are fetched.
 
 mod prices;
 mod scene;

@@ -1,4 +1,4 @@
-//! What is sent, and how much of it.
+//! Amounts of data that selective sessions send.
 
 use super::scene::{CHUNK, Have, Played, Price, Scene};
 use ethbcast_collectives::session::Outcome;
@@ -16,14 +16,13 @@ fn content(bytes: usize) -> Arc<[u8]> {
     data(bytes, 7).into()
 }
 
-/// An older version: these chunks are others.
 fn older(content: &Arc<[u8]>, chunks: impl IntoIterator<Item = usize>) -> Have {
     let mut bytes = content.to_vec();
     chunks.into_iter().for_each(|chunk| bytes[chunk * CHUNK + 5] ^= 1);
     Have::new(&bytes.into())
 }
 
-/// What is sent to all beside chunks: ledgers, heads, what fills a frame, the trailer.
+/// Bytes sent to all beside chunks: ledgers, headers, padding of frames, the trailer.
 fn overhead(content: usize) -> u64 {
     Form::LEDGERED.stream_bytes(content as u64) - content as u64 + 2 * 24 + 129 + 40 + 24 + 1468
 }
@@ -58,7 +57,7 @@ fn the_union_of_what_two_lack_is_sent_once_and_what_a_single_one_lacks_to_it_alo
         ];
         let played = Scene::new(case(via, 4, content.len()), content, have).play(1, "union");
         all_have_it(&played, 4);
-        // 2, 3 and 20 are lacked by several; 1, 4, 30 and the shorter 47 by one each.
+        // Chunks 2, 3 and 20 are lacked by several; 1, 4, 30 and the shorter 47 by one each.
         let Price { data, pieces, words, .. } = played.price;
         assert_eq!(pieces, 4 * CHUNK as u64 - 1000, "{via}");
         assert!((3 * CHUNK as u64..3 * CHUNK as u64 + overhead(48 * CHUNK)).contains(&data), "{via}: {data}");
@@ -95,7 +94,7 @@ fn a_single_receiver_gets_what_it_lacks_by_the_stream() {
 #[test]
 fn thirty_one_hosts_with_four_old_versions_get_the_exact_union() {
     let content = content(400 * CHUNK);
-    // Two in a hundred chunks are new; in each of the versions half of these, others each time.
+    // Two in a hundred chunks are new; each version has another half of these.
     let changed: Vec<usize> = (0..8).map(|one| one * 50 + 3).collect();
     let version = |version: usize| {
         changed.iter().copied().enumerate().filter_map(move |(at, chunk)| ((at + version) % 4 < 2).then_some(chunk))
@@ -109,7 +108,7 @@ fn thirty_one_hosts_with_four_old_versions_get_the_exact_union() {
     assert!((data as f64) < 0.021 * (400 * CHUNK) as f64, "{data}");
 }
 
-/// On hosts that each have processors of their own: the simulator's take no time.
+/// Needs hosts with processors of their own, as in the simulator, where computing takes no time.
 #[test]
 fn an_update_of_a_fiftieth_to_thirty_one_hosts_takes_less_than_a_tenth_of_the_whole() {
     for via in [Via::Chain, Via::Cast] {
@@ -144,12 +143,12 @@ fn what_was_moved_is_found_by_whole_chunks_or_anywhere() {
     };
     assert!(play(&by_chunks, Cut::Fixed) < 12 * 110, "names alone");
     assert!(play(&by_bytes, Cut::Fixed) > 99 * CHUNK as u64, "nothing is at its place");
-    // The chunks around what is new, the names of all pieces.
+    // The chunks around the new bytes, and the headers of all pieces.
     let found = play(&by_bytes, Cut::ContentDefined);
     assert!(found < 4 * CHUNK as u64 + 8 * 1024, "{found}");
 }
 
-/// The root waits for an answer to ledgers, which may be a part of a segment only.
+/// The root waits for replies to ledgers, which may be a part of a segment only.
 #[test]
 fn ledgers_do_not_wait_until_they_fill_a_segment() {
     let ways = [Via::Chain, Via::Binary, Via::Binomial, Via::Flat, Via::ScatterAllgather, Via::RecursiveDoubling];
@@ -167,8 +166,9 @@ fn ledgers_do_not_wait_until_they_fill_a_segment() {
     }
 }
 
-/// What docs/design.md says of words that nobody gathers: each receiver says once of each stretch what it lacks, and
-/// again only while it waits. A stretch of 64 MiB costs the same as this short one, but for longer words.
+/// Claim of docs/design.md: each receiver sends its NEEDS once for each stretch, and repeats it
+/// only while it waits. A stretch of 64 MiB costs as much as this short one, but for longer
+/// messages.
 #[test]
 fn words_of_hundreds_of_receivers_are_one_frame_each_that_comes_while_the_root_sends() {
     for receivers in [31, 130, 400] {
@@ -179,12 +179,13 @@ fn words_of_hundreds_of_receivers_are_one_frame_each_that_comes_while_the_root_s
         let Price { data, words, word_bytes, .. } = played.price;
         println!("{receivers} receivers: {words} words, {word_bytes} bytes; {data} bytes of data in {:?}", played.took);
         assert!((receivers as u64..=2 * receivers as u64).contains(&words), "{words} words of {receivers}");
-        // The longest, of a stretch in which every second chunk has changed, is less than twice as long.
+        // The longest message, of a stretch in which every second chunk has changed, is less than
+        // twice as long.
         assert!(word_bytes <= words * 110, "{word_bytes} in {words}");
     }
 }
 
-/// 400 MB: more stretches than ledgers go ahead.
+/// 400 MB are more stretches than ledgers are sent ahead for.
 #[test]
 fn ledgers_go_ahead_of_long_contents_and_the_wire_does_not_wait_for_words() {
     let content = content(400_000_000);
@@ -198,6 +199,6 @@ fn ledgers_go_ahead_of_long_contents_and_the_wire_does_not_wait_for_words() {
     let data = played.price.data;
     let least = 1600 * CHUNK as u64;
     assert!((least..least + overhead(length) + 6 * 9200).contains(&data), "{data} of {least}");
-    // At 1 Gbit/s on two hops: 0.84 s, and what simulated time the first words take.
+    // At 1 Gbit/s on two hops: 0.84 s, and the simulated time of the first messages.
     assert!(played.took.as_secs_f64() < 0.84 * 1.05 + 0.05, "{:?}", played.took);
 }

@@ -1,4 +1,4 @@
-//! A session whose receivers have something, and what it costs.
+//! A session whose receivers have holdings, and its costs.
 
 use ethbcast_collectives::session::application::{Participant, Sink, Tally};
 use ethbcast_collectives::session::ledger::{
@@ -19,18 +19,16 @@ use std::time::Duration;
 
 pub const CHUNK: usize = 64 << 10;
 
-/// What a host has: bytes, of which some may be the content's, at their place or elsewhere.
+/// Holdings of a host: bytes, some of which may be the content's, in place or elsewhere.
 #[derive(Debug, Default)]
 pub struct Have {
     bytes: Arc<[u8]>,
-    /// Chunks of it that are not there.
     without: Vec<Range<usize>>,
-    /// Says that it has everything.
     lies: bool,
-    /// From that many reads on its bytes are others.
+    /// Number of reads after which its bytes differ.
     changes_after: Option<u64>,
     reads: AtomicU64,
-    /// Where fragments are, by name.
+    /// Positions of fragments, by name.
     fragments: BTreeMap<[u8; 8], Range<usize>>,
 }
 
@@ -52,7 +50,6 @@ impl Have {
         Have { changes_after: Some(reads), ..self }
     }
 
-    /// Finds fragments wherever they are.
     pub fn anywhere(mut self, cut: Cut) -> Have {
         let (mut cutter, bytes) = (Cutter::new(cut, ChunkSize::DEFAULT), Arc::clone(&self.bytes));
         let mut found = |fragment: ethbcast_collectives::session::ledger::Fragment, _: &[u8]| {
@@ -70,7 +67,6 @@ impl Have {
         self.bytes.get(begin..end).filter(|_| !self.without.iter().any(missing))
     }
 
-    /// A chunk put together of fragments that are somewhere.
     fn of_fragments(&self, ledger: &StretchLedger, chunk: usize) -> Option<Vec<u8>> {
         let (begin, mut found) = (ledger.chunk_offset(chunk), vec![0; ledger.chunk_bytes(chunk)]);
         let (end, mut to) = (begin + found.len() as u64, begin);
@@ -87,7 +83,6 @@ impl Have {
     }
 }
 
-/// What was found of each stretch.
 #[derive(Debug)]
 struct Found {
     have: Have,
@@ -124,7 +119,7 @@ impl Holdings for Found {
     }
 }
 
-/// Counts what comes; it is what was sent if it adds up to that.
+/// A sink that counts bytes and compares their digest with the trailer.
 #[derive(Debug, Default)]
 pub struct Counted {
     tally: Tally,
@@ -146,22 +141,22 @@ impl Sink for Counted {
     }
 }
 
-/// What went over the root's own link, and what was said of needs.
+/// Data on the root's own link, and NEEDS messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Price {
-    /// Payload of the stream, the first time that each frame is sent, and of all other times.
+    /// Stream payload of first transmissions; `again` counts retransmissions.
     pub data: u64,
     pub again: u64,
-    /// Content and ledgers in pieces.
+    /// Bytes of content and ledgers in pieces.
     pub pieces: u64,
     pub words: u64,
-    /// Bytes of these frames on the wire, with their Ethernet headers.
+    /// Bytes of the NEEDS frames on the wire, with their Ethernet headers.
     pub word_bytes: u64,
 }
 
 struct Meter {
     price: Rc<RefCell<Price>>,
-    /// Transmissions that were counted: a cast comes to everybody.
+    /// Transmissions that were counted: a cast is delivered to every host.
     counted: BTreeSet<(u64, u32)>,
     next: u64,
     others: RandomFaults,
@@ -191,7 +186,6 @@ impl Faults for Meter {
     }
 }
 
-/// What a member would send the root, by somebody else.
 fn forged(session: u32, rank: u16, needs: &Needs) -> Vec<u8> {
     let mac = host_mac(usize::from(rank));
     let identity = Identity { session, stream: StreamId(0), rank: Rank(rank), mac, ether_type: EtherType::DEFAULT };
@@ -202,31 +196,24 @@ fn forged(session: u32, rank: u16, needs: &Needs) -> Vec<u8> {
     frame
 }
 
-/// A session whose receivers have something.
 pub struct Scene {
     pub case: Case,
     pub content: Arc<[u8]>,
-    /// What receiver *i* + 1 has.
     pub have: Vec<Option<Have>>,
     pub cut: Cut,
-    /// How long chunks are.
     pub chunk: ChunkSize,
     pub loss: f64,
-    /// Of every cable.
     pub bits_per_second: u64,
-    /// Whether the root can send a part only.
     pub selects: bool,
-    /// Words that somebody sends the root in a member's name, and when.
+    /// Forged NEEDS to the root in a member's name, with their moments.
     pub strays: Vec<(Duration, u16, Needs)>,
 }
 
-/// What became of it.
 #[derive(Debug)]
 pub struct Played {
     pub fates: Vec<Outcome>,
     pub price: Price,
     pub damages: Vec<Damage>,
-    /// Content bytes that each receiver had.
     pub own: Vec<u64>,
     pub took: Duration,
 }

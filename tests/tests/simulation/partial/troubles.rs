@@ -1,4 +1,4 @@
-//! Loss, deaths, latecomers, and holdings that are not what they say.
+//! Loss, deaths, latecomers, and holdings that differ from their announcement.
 
 use super::scene::{CHUNK, Have, Scene};
 use ethbcast_collectives::session::ledger::ChunkSize;
@@ -13,7 +13,6 @@ fn case(via: Via, receivers: usize, bytes: usize) -> Case {
     Case { mtu_bytes: 1500, ..Case::new(via, receivers, bytes).with_feed(128) }
 }
 
-/// Each host has some of the content, or nothing.
 fn some(content: &Arc<[u8]>, hosts: usize, random: &mut Random) -> Vec<Option<Have>> {
     let chunks = content.len().div_ceil(CHUNK) as u64;
     let hosts = 0..hosts;
@@ -46,7 +45,6 @@ fn whoever_claims_more_than_it_has_costs_itself_only_those_chunks() {
     assert!(played.damages.is_empty() && played.price.data < CHUNK as u64, "{played:?}");
 }
 
-/// One of the lengths that a chunk can have.
 fn chunk(seed: u64) -> ChunkSize {
     ChunkSize::of_bytes(1 << (14 + seed % 4)).expect("from 16 to 128 KiB")
 }

@@ -1,4 +1,4 @@
-//! One receiver is slower than the others: how much so, and what the others lose by it.
+//! One receiver is slower than the others: effects on the others by its degree of slowness.
 
 mod scene;
 
@@ -11,11 +11,11 @@ use std::time::Duration;
 /// 25 s on the cables of these sessions.
 const LONG_BYTES: usize = 29_000_000;
 
-/// 7 s: somebody slow would have been put aside.
+/// 7 s: long enough to demote a slow receiver.
 const SHORT_BYTES: usize = 8_000_000;
 
-/// The slow receiver, and nobody else, is put aside, and the others have everything within 1.15 of their time without
-/// it; in whichever of these ways it is slow, for which their time without it is the same.
+/// Checks, for each way of being slow, that the slow receiver alone is demoted, and that the others
+/// complete within 1.15 of their time without a slow one, which is equal for all `ways`.
 fn is_put_aside(scene: Scene, ways: impl IntoIterator<Item = (Short, u64)>) {
     let undisturbed = scene.undisturbed().play();
     assert!(undisturbed.aside.is_empty(), "{scene:?}: {:?}", undisturbed.aside);
@@ -30,7 +30,6 @@ fn is_put_aside(scene: Scene, ways: impl IntoIterator<Item = (Short, u64)>) {
     }
 }
 
-/// A session in which nobody is slow yet.
 fn even(via: Via, receivers: usize, bytes: usize) -> Scene {
     Scene { via, receivers, bytes, slow: None, short: Short::Disk, percent: 100, seed: 1 }
 }
@@ -39,7 +38,7 @@ fn even(via: Via, receivers: usize, bytes: usize) -> Scene {
 fn in_a_chain_the_others_do_not_wait_for_a_receiver_of_half_their_rate_or_less() {
     for (receivers, slow) in [(7, 4), (3, 2), (7, 1), (15, 15)].into_iter().take(in_full(2, 4)) {
         let ways = [Short::Disk, Short::Cpu, Short::Turns, Short::Cable].map(|short| [(short, 10), (short, 50)]);
-        // Whoever relays nothing takes in its turn all that has come meanwhile.
+        // A receiver that relays nothing catches up in each of its turns.
         let is_slow = |(short, _): &(Short, u64)| *short != Short::Turns || slow < receivers;
         let scene = Scene { slow: Some(slow), ..even(Via::Chain, receivers, LONG_BYTES) };
         is_put_aside(scene, ways.into_iter().flatten().filter(is_slow));
@@ -52,7 +51,7 @@ fn in_a_cast_the_others_do_not_wait_for_a_receiver_of_half_their_rate_or_less() 
         let ways = [
             (Short::Disk, 10),
             (Short::Disk, 50),
-            // What goes to all takes its time at whoever is slow, too.
+            // Group frames cost time at a slow host, too.
             (Short::Cpu, 25),
             (Short::Cpu, 50),
             (Short::Cable, 10),
@@ -70,7 +69,7 @@ fn in_a_tree_that_is_planned_anew_the_others_do_not_wait_either() {
     }
 }
 
-/// Nobody is put aside where everybody has at least nine tenths of the others' rate.
+/// Checks that no receiver is demoted if each has at least nine tenths of the others' rate.
 fn nobody_is_put_aside(seeds: impl Iterator<Item = u64>) {
     const VIAS: [Via; 4] = [Via::Chain, Via::Chain, Via::Cast, Via::Binary];
     const SHORTS: [Short; 4] = [Short::Disk, Short::Cpu, Short::Turns, Short::Cable];

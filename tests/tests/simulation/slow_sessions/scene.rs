@@ -1,4 +1,5 @@
-//! A session in which one receiver is slower than the others: in one of several ways, from its first frame or later.
+//! A session in which one receiver is slower than the others, from its first frame or later, in one
+//! of several ways.
 
 use ethbcast_collectives::session::application::Participant;
 use ethbcast_collectives::session::{Outcome, RootEvent};
@@ -9,50 +10,42 @@ use ethbcast_transport::sim::{Cable, HostSettings, Network, NoFaults, Random, Si
 use ethbcast_transport::wire::group_mac;
 use std::time::Duration;
 
-/// Of every cable but a slow one.
+/// Rate of every cable but a slow one.
 pub const RATE_BITS_PER_SECOND: u64 = 10_000_000;
-/// What a frame of 1500 bytes takes on such a cable.
+/// Time of a 1500-byte frame on such a cable.
 const FRAME_TIME: Duration = Duration::from_nanos(1_230_400);
 /// Half a second of frames: as 4096 of them are at 100 Mbit/s.
 const FEED_FRAMES: u64 = 512;
 
-/// What a receiver is short of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Short {
-    /// Its disk takes so much of what comes.
     Disk,
-    /// It handles every frame late.
     Cpu,
-    /// Its process runs for a part of every 100 ms.
+    /// The process runs only for a part of every 100 ms.
     Turns,
-    /// Its cable carries less.
     Cable,
 }
 
-/// A session with a slow receiver.
 #[derive(Clone, Copy, Debug)]
 pub struct Scene {
     pub via: Via,
     pub receivers: usize,
     pub bytes: usize,
-    /// The slow one; none if nobody is.
     pub slow: Option<usize>,
     pub short: Short,
-    /// Of the others' rate.
+    /// Percentage of the others' rate.
     pub percent: u64,
     pub seed: u64,
 }
 
-/// What became of it.
 #[derive(Debug)]
 pub struct Story {
-    /// Who was put aside, when, and why.
+    /// Demoted receivers, with moment and reason.
     pub aside: Vec<(usize, Duration, String)>,
-    /// Until the last of those who are not slow had everything.
+    /// Time until the last of the fast receivers was complete.
     pub others: Duration,
 }
 
-/// Who was put aside, when, and why, if that is what was told.
 fn aside((now, event): &(Instant, RootEvent)) -> Option<(usize, Duration, String)> {
     let RootEvent::Aside { host, text } = event else { return None };
     let host = host.trim_start_matches('n').parse().expect("a host's name is its number");
@@ -60,7 +53,6 @@ fn aside((now, event): &(Instant, RootEvent)) -> Option<(usize, Duration, String
 }
 
 impl Scene {
-    /// The same with nobody slow.
     pub fn undisturbed(self) -> Scene {
         Scene { slow: None, ..self }
     }
@@ -69,8 +61,8 @@ impl Scene {
         self.slow == Some(host) && self.short == of
     }
 
-    /// What a frame takes at a host that handles them late: a relay has to handle acknowledgements, too, nearly as many
-    /// when they come slowly.
+    /// Time of a frame at a host with a slow processor. A relay also handles acknowledgements:
+    /// nearly as many frames again when they come slowly.
     fn frame_cost(&self) -> Duration {
         let relays = self.via != Via::Cast && self.slow.is_some_and(|slow| slow < self.receivers);
         FRAME_TIME * if relays { 50 } else { 100 } / self.percent as u32
@@ -94,7 +86,6 @@ impl Scene {
         network.with_mtu_bytes(1500)
     }
 
-    /// Plays it to its end.
     pub fn play(&self) -> Story {
         let case = Case { mtu_bytes: 1500, ..Case::new(self.via, self.receivers, self.bytes) }.with_feed(FEED_FRAMES);
         let payload_rate = RATE_BITS_PER_SECOND / 8 * 1468 / 1538;

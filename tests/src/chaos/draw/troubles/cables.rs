@@ -10,7 +10,6 @@ use crate::chaos::Class;
 use crate::chaos::scenario::{Deed, Due, Manners, ROOT, Trouble};
 use crate::lab::{Way, Which};
 
-/// Frames that can get lost, and which way.
 const LOSABLE: [(Which, Way); 24] = [
     (Which::Kind(Kind::DATA), Way::To),
     (Which::Kind(Kind::DATA), Way::From),
@@ -56,7 +55,7 @@ impl Drawing<'_> {
         }
         let marred = if for_good { vec![(host, OFF)] } else { Vec::new() };
         let keeps_out = for_good && due == Due::Joined;
-        // One whose cable is cut waits for a sender as long as it is told.
+        // A host that is cut off waits for a sender for as long as `--max-wait` allows.
         let extra = self.gone() + lasts + if for_good { self.terms.receive_wait } else { Duration::ZERO };
         Trouble { events, marred, keeps_out, extra, ..Self::nothing(Class::Link, words) }
     }

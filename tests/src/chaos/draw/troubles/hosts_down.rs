@@ -6,7 +6,7 @@ use super::{Drawing, KEPT, event};
 use crate::chaos::Class;
 use crate::chaos::scenario::{Deed, Due, Promise, ROOT, Trouble};
 
-/// SIGKILL, or it had ended.
+/// SIGKILL, or an earlier regular end.
 const KILLED: &[i32] = &[0, 137];
 
 impl Drawing<'_> {
@@ -23,7 +23,7 @@ impl Drawing<'_> {
         let each = killed.iter().enumerate();
         let events = each.map(|(number, host)| event(host, deed, due, then + step * number as u32)).collect();
         let marred = killed.iter().map(|host| (host.clone(), KILLED)).collect();
-        // Silence is found out once for all who die together.
+        // The silence of hosts that die together is detected once.
         let extra = self.gone() * if one_by_one { 2 } else { 1 } + step * count as u32;
         Trouble { events, marred, keeps_out: due == Due::Joined, extra, ..Self::nothing(Class::Kill, words) }
     }
@@ -59,7 +59,7 @@ impl Drawing<'_> {
         let down = self.seconds(0.0, 1.5);
         let words = format!("{host} in {phase}, back after {:.2} s", down.as_secs_f64());
         let events = vec![event(&host, Deed::PowerOff, due, then), event(&host, Deed::Restart, due, then + down)];
-        // The new one may be too late, and waits then for a sender as long as it is told.
+        // The new receiver may be too late, and then waits for a sender for its whole limit.
         let extra = self.gone() + self.terms.receive_wait;
         let marred = vec![(host, &[0, 1, 3, 137][..])];
         Trouble { events, marred, keeps_out: due == Due::Joined, extra, ..Self::nothing(Class::Reboot, words) }

@@ -1,4 +1,4 @@
-//! Troubles of disks, and of others on the same Ethernet.
+//! Troubles of disks, and of other hosts on the Ethernet.
 
 use std::time::Duration;
 
@@ -6,7 +6,6 @@ use super::{Drawing, event};
 use crate::chaos::Class;
 use crate::chaos::scenario::{Attack, Deed, Due, Promise, STRANGER, Trouble};
 
-/// A disk that failed, or did not after all.
 const DISK: &[i32] = &[0, 4];
 
 impl Drawing<'_> {
@@ -27,7 +26,7 @@ impl Drawing<'_> {
             _ => {
                 let room = 1 + ((bytes / 3) >> 20);
                 let words = format!("{host}'s disk loses what is more than {room} MiB");
-                // What the file system itself takes of it.
+                // The file system's own needs.
                 (words, vec![before(Deed::ThinDisk(room + 2))], false)
             }
         };

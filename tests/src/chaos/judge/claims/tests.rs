@@ -10,7 +10,6 @@ fn scenario() -> Scenario {
     Scenario { seed, only, via: "chain", bytes: 13, rate_bits_per_second, late: false, troubles }
 }
 
-/// One that has the file, and says so.
 fn good() -> Host {
     let json = json!({ "status": "verified", "bytes": 13, "blake3": digest().to_hex().as_str() });
     let (file, may) = (FileState::Whole(0), vec![0]);
@@ -31,7 +30,6 @@ fn report(status: &str) -> String {
     json!({ "bytes": 13, "blake3": digest().to_hex().as_str(), "receivers": receivers, "left_out": [] }).to_string()
 }
 
-/// What is wrong with a run of one receiver whose sender ended with this code and this report.
 fn wrong(host: Host, code: i32, report: &str) -> Vec<String> {
     let (scenario, sent) = (scenario(), [Some((13, digest())), None]);
     let root_lines = [vec!["n1 joined (1)".to_owned()]];
