@@ -19,7 +19,7 @@ use ethbcast_planning::topology::Topology;
 #[derive(Debug, Parser)]
 #[command(name = "drivers")]
 struct Arguments {
-    /// How long each of them sends, in milliseconds.
+    /// Time that each of them sends, in milliseconds.
     #[arg(long, default_value_t = 1000, value_name = "MS", value_parser = clap::value_parser!(u64).range(50..=600_000))]
     milliseconds: u64,
     /// MTUs.

@@ -24,7 +24,7 @@ use nix::unistd::Uid;
 #[derive(Debug, Parser)]
 #[command(name = "faults")]
 struct Arguments {
-    /// How often each cell is played.
+    /// Number of runs of each cell.
     #[arg(long, default_value_t = 1)]
     runs: u64,
     /// Only cells whose names contain one of these; words in one of them, with blanks between, must all be there.
@@ -39,19 +39,19 @@ struct Arguments {
     /// MiB to send.
     #[arg(long, default_value_t = 16, value_name = "MIB")]
     size: u64,
-    /// Of every cable.
+    /// Rate of every cable.
     #[arg(long, default_value = "100mbit", value_parser = parse_rate)]
     rate: u64,
     /// Seconds a run may take beyond what its trouble lasts, until it counts as hung.
     #[arg(long, default_value_t = 15.0)]
     limit: f64,
-    /// Of the first run; the others count on.
+    /// Seed of the first run; each further run takes the next number.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// What the programs are told where a cell promises less than all, if they know these options.
+    /// Value of --stall, in seconds, where a cell promises less than all and the program knows the option.
     #[arg(long, default_value_t = 2.0)]
     stall: f64,
-    /// As --stall.
+    /// Value of --patience, in seconds, likewise.
     #[arg(long, default_value_t = 3.0)]
     patience: f64,
     /// More options for `send`, with blanks between.

@@ -63,10 +63,10 @@ struct Arguments {
     /// Random clusters of each size.
     #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     clusters: u32,
-    /// Which random clusters.
+    /// Seed of the random clusters.
     #[arg(long, default_value_t = 5, value_name = "N")]
     seed: u64,
-    /// Where to write the results.
+    /// Folder for the results.
     #[arg(long, default_value = "docs/results", value_name = "DIR")]
     out: PathBuf,
 }

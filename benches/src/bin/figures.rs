@@ -25,7 +25,7 @@ struct Arguments {
     /// The program ethbcast; without it, the one beside this program.
     #[arg(long, value_name = "FILE")]
     ethbcast: Option<PathBuf>,
-    /// Where the results go.
+    /// Folder for the results.
     #[arg(long, default_value = "docs/results", value_name = "FOLDER")]
     out: PathBuf,
 }

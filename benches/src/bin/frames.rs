@@ -25,7 +25,7 @@ const GRACE: Duration = Duration::from_millis(100);
 #[derive(Debug, Parser)]
 #[command(name = "frames")]
 struct Arguments {
-    /// How long each of them sends.
+    /// Time that each of them sends.
     #[arg(long, default_value_t = 2, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=600))]
     seconds: u64,
     /// Bytes of a frame behind the Ethernet header.

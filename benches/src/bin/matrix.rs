@@ -21,7 +21,7 @@ use ethbcast_lab::{LabError, parse_rate_or_unlimited};
 #[derive(Debug, Parser)]
 #[command(name = "matrix")]
 struct Arguments {
-    /// Where matrix.txt, .csv, .json and .html go.
+    /// Folder for matrix.txt, .csv, .json and .html.
     #[arg(long, default_value = "target/matrix", value_name = "DIR")]
     out: PathBuf,
     /// Ways of ours.

@@ -42,7 +42,7 @@ const SIMULATED_NODES: usize = 256;
 #[derive(Debug, Parser)]
 #[command(name = "memory")]
 struct Arguments {
-    /// Where to write the results.
+    /// Folder for the results.
     #[arg(long, default_value = "docs/results", value_name = "DIR")]
     out: PathBuf,
 }

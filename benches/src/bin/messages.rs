@@ -38,10 +38,10 @@ const LENGTHS: [usize; 9] = [256, 1024, 1436, 4096, 8192, 16_384, 18_668, 32_768
 #[derive(Debug, Parser)]
 #[command(name = "messages")]
 struct Arguments {
-    /// What to measure; all if it is not given.
+    /// Measurements to make; all by default.
     #[arg(long, value_name = "PART")]
     only: Option<Part>,
-    /// How often each way has its turn.
+    /// Number of turns of each way.
     #[arg(long, default_value_t = 7, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
     /// Round trips of a turn.

@@ -58,7 +58,7 @@ struct Arguments {
     /// Broadcasts, and barriers alone, of each size; the EQA paper has 500.
     #[arg(long, default_value_t = 500, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     iterations: u32,
-    /// How `ethbcast` sends.
+    /// Way that `ethbcast` sends.
     #[arg(long, default_value = "auto", value_name = "VIA")]
     via: String,
     /// Have Open MPI's hosts cut TCP's data into frames of 1500 bytes, as a wire carries it; without it they leave that
@@ -77,7 +77,7 @@ struct Arguments {
     /// The program ethbcast; without it, the one beside this program.
     #[arg(long, value_name = "FILE")]
     ethbcast: Option<PathBuf>,
-    /// Where the results go.
+    /// Folder for the results.
     #[arg(long, default_value = "docs/results", value_name = "FOLDER")]
     out: PathBuf,
 }

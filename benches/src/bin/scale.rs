@@ -30,7 +30,7 @@ const MOST_REPORTS_MEAN: f64 = 5.0;
 const MOST_REPORTS_P95: usize = 15;
 const LOSS: f64 = 1e-4;
 
-/// What a cast to a thousand receivers costs its root, simulated.
+/// Measures the cost of a cast to a thousand receivers at its root, simulated.
 #[derive(Debug, Parser)]
 #[command(name = "scale")]
 struct Arguments {
@@ -40,13 +40,13 @@ struct Arguments {
     /// Frames of the casts whose rates are measured, at 1 Gbit/s; three times as many at 10 Gbit/s.
     #[arg(long, default_value_t = 20_000)]
     frames: usize,
-    /// How many casts in which all lose the same frame.
+    /// Number of casts in which all lose the same frame.
     #[arg(long, default_value_t = 100)]
     seeds: u64,
     /// The MTU of the frames that are simulated.
     #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u16).range(200..=9000))]
     mtu: u16,
-    /// Where to write the results.
+    /// Folder for the results.
     #[arg(long, default_value = "docs/results", value_name = "DIR")]
     out: PathBuf,
 }

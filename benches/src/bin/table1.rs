@@ -27,7 +27,7 @@ const TOLERANCE: f64 = 0.04;
 #[derive(Debug, Parser)]
 #[command(name = "table1")]
 struct Arguments {
-    /// Where table1.txt, table1.csv and table1.svg go.
+    /// Folder for table1.txt, table1.csv and table1.svg.
     #[arg(long, default_value = "docs/results", value_name = "FOLDER")]
     out: PathBuf,
 }

@@ -25,7 +25,7 @@ const MOST_EXCESS: f64 = 0.025;
 #[derive(Debug, Parser)]
 #[command(name = "table3")]
 struct Arguments {
-    /// Where table3.txt, table3.csv and table3.svg go.
+    /// Folder for table3.txt, table3.csv and table3.svg.
     #[arg(long, default_value = "docs/results", value_name = "FOLDER")]
     out: PathBuf,
 }

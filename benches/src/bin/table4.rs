@@ -29,7 +29,7 @@ const PAPERS_GOOD_BYTES: [u64; 2] = [1024, 8192];
 #[derive(Debug, Parser)]
 #[command(name = "table4")]
 struct Arguments {
-    /// Where table4.txt, table4.csv and table4.svg go.
+    /// Folder for table4.txt, table4.csv and table4.svg.
     #[arg(long, default_value = "docs/results", value_name = "FOLDER")]
     out: PathBuf,
 }

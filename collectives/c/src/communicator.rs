@@ -27,14 +27,14 @@ impl Communicator {
     }
 }
 
-/// How a broadcast would travel.
+/// The way that a broadcast would take.
 #[repr(C)]
 pub struct Choice {
     /// The way, such as "cast" or "chain", with a zero byte at its end.
     pub via: [c_char; 32],
     /// The length of a segment in bytes.
     pub segment_bytes: u64,
-    /// What it is predicted to take, in seconds.
+    /// Predicted time in seconds.
     pub predicted_seconds: f64,
 }
 
@@ -74,7 +74,7 @@ pub extern "C" fn ethbcast_rank(communicator: Option<&Communicator>) -> u16 {
     communicator.map_or(0, |all| all.ranks.rank())
 }
 
-/// How many ranks there are; 0 for null.
+/// Returns the number of ranks; 0 for null.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_size(communicator: Option<&Communicator>) -> u16 {
     communicator.map_or(0, |all| all.ranks.size())
@@ -200,7 +200,7 @@ pub extern "C" fn ethbcast_recv(
     })
 }
 
-/// How so many bytes from `root` would be broadcast: the same answer on all ranks.
+/// Returns the way that `bytes` from `root` would be broadcast: the same answer on all ranks.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_choice(
     communicator: Option<&Communicator>,

@@ -13,7 +13,7 @@ pub struct Topology {
     hosts: Vec<CString>,
 }
 
-/// Who sends to whom; a rank is a host's number in the topology.
+/// A plan: who sends to whom. A rank is a host's number in the topology.
 pub struct Plan {
     plan: plan::Plan,
     is_contention_free: bool,
@@ -39,7 +39,7 @@ pub extern "C" fn ethbcast_topology_free(topology: Option<Box<Topology>>) {
     drop(topology);
 }
 
-/// How many hosts there are; 0 for null.
+/// Returns the number of hosts; 0 for null.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_topology_hosts(topology: Option<&Topology>) -> usize {
     topology.map_or(0, |topology| topology.hosts.len())
@@ -83,14 +83,14 @@ pub extern "C" fn ethbcast_plan_free(plan: Option<Box<Plan>>) {
     drop(plan);
 }
 
-/// From whom a rank gets the bytes; -1 for the root, for null and if there is no such rank.
+/// Returns the parent of a rank; -1 for the root, for null and if there is no such rank.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_plan_parent(plan: Option<&Plan>, rank: usize) -> i64 {
     let parent = plan.filter(|plan| rank < plan.plan.ranks()).and_then(|plan| plan.plan.parent(rank));
     parent.map_or(-1, |parent| parent as i64)
 }
 
-/// How many ranks a rank sends to, in order of which `child` says one; 0 for null and if there is no such rank.
+/// Returns the number of children of a rank, which `child` lists in order; 0 for null and if there is no such rank.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_plan_children(plan: Option<&Plan>, rank: usize) -> usize {
     children(plan, rank).len()

@@ -7,13 +7,13 @@ use ethbcast_collectives::session::live::Content;
 use ethbcast_collectives::session::{ReceiveReport, SendReport, Session};
 use std::ffi::{c_char, c_int, c_void};
 
-/// What a session came to.
+/// The result of a session.
 #[repr(C)]
 #[derive(Default)]
 pub struct Report {
     /// Bytes that were sent or received.
     pub bytes: u64,
-    /// From the first of them to the last verdict, in seconds.
+    /// Seconds from the first data frame to the last verdict.
     pub seconds: f64,
     /// BLAKE3 of them.
     pub blake3: [u8; 32],

@@ -7,17 +7,17 @@ use std::ffi::{CStr, CString, c_char};
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What a call came to. Up to 5 the numbers are the exit codes of the program ethbcast.
+/// The result of a call. Up to 5 the numbers are the exit codes of the program ethbcast.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// It is done.
+    /// Success.
     Ok = 0,
-    /// Not every receiver has the bytes, or the group's work has failed at others.
+    /// Some receivers lack the bytes, or the group's work has failed at others.
     SomeFailed = 1,
     /// An argument, a file or an option cannot be, or contradicts what the others were told.
     Usage = 2,
-    /// Nobody was there, not everybody came, or the time was up.
+    /// Timed out: nobody was there, some did not come, or the time was up.
     Nobody = 3,
     /// The system: interface, permission, memory, a file.
     System = 4,
@@ -29,7 +29,7 @@ pub enum Status {
     Gone = 7,
     /// A message, or a text, is longer than the buffer for it.
     TooLong = 8,
-    /// It was ended before its time.
+    /// The call was interrupted.
     Cancelled = 9,
     /// A fault of this library: please report it.
     Internal = 10,
@@ -107,8 +107,8 @@ fn words(panic: &(dyn Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked without a word")
 }
 
-/// What the last call that failed in this thread had to say: one sentence that says what to do, in UTF-8; empty if none
-/// has failed. It stays until the next failure in this thread.
+/// Returns the message of the last failed call in this thread: one sentence that says what to do, in UTF-8; empty if
+/// none has failed. It stays until the next failure in this thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_error_message() -> *const c_char {
     MESSAGE.with(|message| message.borrow().as_ptr())

@@ -36,13 +36,13 @@ struct Arguments {
     /// End a test after so many seconds, whatever its kind.
     #[arg(long)]
     deadline: Option<u64>,
-    /// What cargo has said of the programs that it has built.
+    /// File with cargo's messages about the programs it has built.
     #[arg(long, hide = true)]
     targets: PathBuf,
-    /// How long building took, in seconds.
+    /// Time that building took, in seconds.
     #[arg(long, hide = true, default_value_t = 0)]
     built_in: u64,
-    /// Why lab tests are not run; the run then ends red, with this as the reason.
+    /// Reason why lab tests are not run; the run then ends red with it.
     #[arg(long, hide = true)]
     without_labs: Option<String>,
 }

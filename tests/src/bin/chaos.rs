@@ -24,19 +24,19 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 #[derive(Debug, Parser)]
 #[command(name = "chaos")]
 struct Arguments {
-    /// How many.
+    /// Number of runs.
     #[arg(long, default_value_t = 100)]
     runs: u64,
-    /// Of the first run; the others count on.
+    /// Seed of the first run; each further run takes the next number.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Only runs whose first trouble is of this class.
     #[arg(long, value_name = "CLASS")]
     only: Option<Class>,
-    /// How many labs are up at once.
+    /// Number of labs that are up at once.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=16))]
     jobs: u64,
-    /// How the labs are called; a number follows.
+    /// Name of the labs; a number follows.
     #[arg(long, default_value = "chaos", value_name = "NAME")]
     lab: String,
     /// Seconds without progress after which the programs put a receiver aside.
@@ -45,7 +45,7 @@ struct Arguments {
     /// Seconds they wait for a silent host.
     #[arg(long, default_value_t = 6.0)]
     patience: f64,
-    /// How many times as long as it should a run may take, on a machine that has other work.
+    /// Factor by which a run may take longer, on a machine that has other work.
     #[arg(long, default_value_t = 2.0)]
     slack: f64,
     /// Print what the runs are, and play none.

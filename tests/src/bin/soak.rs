@@ -28,7 +28,7 @@ struct Arguments {
     /// Minutes of collectives.
     #[arg(long, default_value_t = 10.0)]
     minutes: f64,
-    /// How many times is looked what is used.
+    /// Number of times that resources are read.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(8..))]
     samples: u32,
 }

@@ -6,7 +6,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Where runs are written down.
+/// File that runs are recorded in.
 #[derive(Debug, clap::Args)]
 pub struct Records {
     /// Add every run to this file, as a line of JSON.
