@@ -1,5 +1,6 @@
 //! The arguments of `ethbcast bench`, and of the chain of TCP connections beside it.
 
+use super::{decimal, number, whole};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use ethbcast_bench::options::WAYS;
@@ -22,22 +23,22 @@ pub struct BenchArgs {
     #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = parse_size, default_value = "4K,1M,16M")]
     pub sizes: Vec<u64>,
     /// Numbers of receivers, 1 to 63.
-    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "3,7")]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = whole::<u16>, default_value = "3,7")]
     pub receivers: Vec<u16>,
     /// MTUs of the interfaces, 576 to 65535.
-    #[arg(long, value_name = "BYTES", value_delimiter = ',', default_value = "1500")]
+    #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = whole::<u32>, default_value = "1500")]
     pub mtu: Vec<u32>,
     /// Fractions of frames lost at every host.
-    #[arg(long, value_name = "FRACTION", value_delimiter = ',', default_value = "0,0.01")]
+    #[arg(long, value_name = "FRACTION", value_delimiter = ',', value_parser = decimal, default_value = "0,0.01")]
     pub loss: Vec<f64>,
     /// Rates of all cables, such as 100mbit; `unlimited` means as fast as this machine.
     #[arg(long, value_name = "RATE", value_delimiter = ',', value_parser = rate, default_value = "100mbit")]
     pub rate: Vec<Rate>,
     /// Number of timed broadcasts from memory.
-    #[arg(long, value_name = "K", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "K", default_value_t = 20, value_parser = number(1..=100_000_u32))]
     pub iterations: u32,
     /// Number of timed transfers of a file.
-    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = number(1..=1000_u32))]
     pub runs: u32,
     /// Time limit of one run, in seconds. Default: ten times what the cables need, at least 30.
     #[arg(long, value_name = "SECONDS", value_parser = super::seconds)]
@@ -67,7 +68,7 @@ fn ways() -> impl TypedValueParser<Value = &'static str> {
 #[derive(Debug, Args)]
 pub struct TcpChainArgs {
     /// Port to which the previous host connects. Without it, this host has the file.
-    #[arg(long, value_name = "PORT")]
+    #[arg(long, value_name = "PORT", value_parser = whole::<u16>)]
     pub listen: Option<u16>,
     /// Next host; the last has none.
     #[arg(long, value_name = "ADDRESS:PORT")]

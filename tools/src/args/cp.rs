@@ -1,7 +1,7 @@
 //! The arguments of `ethbcast cp`.
 
 use super::heading::{HOW, WHAT, WHO};
-use super::{ProgressArgs, WireArgs, examples, seconds};
+use super::{ProgressArgs, WireArgs, examples, seconds, whole};
 use clap::Args;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -41,7 +41,7 @@ pub struct CpArgs {
     #[arg(long, help_heading = HOW)]
     pub nice: bool,
     /// Accepted for sbcast and clush: the broadcast algorithm decides how many hosts are sent to at once.
-    #[arg(short = 'F', long, value_name = "N", help_heading = HOW)]
+    #[arg(short = 'F', long, value_name = "N", value_parser = whole::<u32>, help_heading = HOW)]
     pub fanout: Option<u32>,
     /// Progress, metrics and logs.
     #[command(flatten)]

@@ -1,6 +1,7 @@
 //! The arguments of `ethbcast ctl`.
 
 use super::send::rate;
+use super::whole;
 use clap::{Args, Subcommand};
 use ethbcast_collectives::session::Rate;
 
@@ -8,7 +9,7 @@ use ethbcast_collectives::session::Rate;
 #[derive(Debug, Args)]
 pub struct CtlArgs {
     /// Process id of the `ethbcast send` or `cp`. Default: the only one on this host, or in this network namespace.
-    #[arg(long, value_name = "PID")]
+    #[arg(long, value_name = "PID", value_parser = whole::<u32>)]
     pub pid: Option<u32>,
     /// Command for the sender.
     #[command(subcommand)]

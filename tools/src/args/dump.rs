@@ -1,5 +1,6 @@
 //! The arguments of `ethbcast dump`.
 
+use super::whole;
 use clap::Args;
 use ethbcast_transport::wire::EtherType;
 use std::path::PathBuf;
@@ -21,7 +22,7 @@ pub struct DumpArgs {
     #[arg(long, value_name = "HEX", default_value = "88b5")]
     pub ether_type: EtherType,
     /// Stop after N frames.
-    #[arg(short, long, value_name = "N")]
+    #[arg(short, long, value_name = "N", value_parser = whole::<u64>)]
     pub count: Option<u64>,
     /// Also write the frames to FILE as a capture (pcap with nanoseconds), for later or for Wireshark.
     #[arg(short, long, value_name = "FILE")]

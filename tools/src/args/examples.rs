@@ -14,7 +14,7 @@ const EXAMPLES: [(&str, &[Example]); 6] = [
                 "Send the content of a directory to named hosts, over no cable twice, at 400 Mbit/s at most:",
             ),
             (
-                "ethbcast send --hosts 'n[1-31]' --report run.json --only-missing image.raw",
+                "ethbcast send --report run.json --only-missing image.raw",
                 "Send again to those hosts alone that failed in the last run:",
             ),
             (

@@ -1,6 +1,6 @@
 //! The arguments of `ethbcast lab`.
 
-use super::examples;
+use super::{decimal, examples, number, whole};
 use clap::{Args, Subcommand};
 use std::ffi::OsString;
 
@@ -73,16 +73,16 @@ pub enum LabCommand {
     /// Send a file to 7 hosts by both paths, print a table, and remove the lab.
     Demo {
         /// Size of the file in MiB.
-        #[arg(long, default_value_t = 64, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=4096))]
+        #[arg(long, default_value_t = 64, value_name = "MIB", value_parser = number(1..=4096_u64))]
         mebibytes: u64,
         /// Number of hosts, the sender included.
-        #[arg(long, default_value_t = 8, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=32))]
+        #[arg(long, default_value_t = 8, value_name = "N", value_parser = number(2..=32_u16))]
         hosts: u16,
         /// Rate of every cable.
         #[arg(long, value_name = "RATE", default_value = "100mbit")]
         rate: String,
         /// Fraction of frames lost at every receiver, such as 0.01.
-        #[arg(long, value_name = "FRACTION", default_value_t = 0.0)]
+        #[arg(long, value_name = "FRACTION", default_value_t = 0.0, value_parser = decimal)]
         loss: f64,
     },
 }
@@ -97,9 +97,9 @@ pub struct CableArgs {
     #[arg(long, value_name = "RATE")]
     pub rate: Option<String>,
     /// MTU of every interface.
-    #[arg(long, value_name = "BYTES", default_value_t = 1500)]
+    #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = whole::<u32>)]
     pub mtu: u32,
     /// Fraction of frames lost at every host, such as 0.01.
-    #[arg(long, value_name = "FRACTION", default_value_t = 0.0)]
+    #[arg(long, value_name = "FRACTION", default_value_t = 0.0, value_parser = decimal)]
     pub loss: f64,
 }

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 /// `ethbcast man`.
 #[derive(Debug, Args)]
 pub struct ManArgs {
-    /// Directory for the pages. It is created if it is missing; files of the same name are replaced. `man -l FILE` shows
-    /// a page.
+    /// Directory for the pages. It is created if it is missing; files of the same name are replaced. `man -l FILE`
+    /// shows a page.
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
 }

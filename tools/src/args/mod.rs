@@ -26,17 +26,16 @@ mod simulate;
 mod spellings;
 mod topo;
 mod tree;
+mod values;
 
 use crate::exit::{self, Form};
 pub use bench::{BenchArgs, TcpChainArgs};
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 pub use config::{ConfigArgs, ConfigCommand};
 pub use cp::CpArgs;
 pub use ctl::{CtlArgs, CtlCommand};
 pub use doctor::{DoctorArgs, ExplainArgs};
 pub use dump::DumpArgs;
-use ethbcast_collectives::Preset;
 use ethbcast_transport::wire::EtherType;
 pub use examples::examples;
 use heading::{HOW, PRINTED, WHO};
@@ -59,6 +58,7 @@ pub use spellings::{Meaning, Role, UnusedByReceiver, UnusedBySender, meaning, un
 use std::path::Path;
 pub use topo::{DrawingArgs, ImportArgs, TopoArgs, TopoCommand};
 pub use tree::TreeArgs;
+use values::{decimal, misplaced, number, presets, receivers, seconds, whole};
 
 /// Copy a file, directory or disk image to all hosts of an Ethernet network at once, over raw frames.
 #[derive(Debug, Parser)]
@@ -169,8 +169,8 @@ impl Command {
 pub struct WireArgs {
     /// Network interface, such as eth0.
     ///
-    /// An interface name, alternative name, MAC address, IP address, or the value of BOOTIF=. Default: the only Ethernet
-    /// interface that is up; if several are, that of the default route.
+    /// An interface name, alternative name, MAC address, IP address, or the value of BOOTIF=. Default: the only
+    /// Ethernet interface that is up; if several are, that of the default route.
     #[arg(short, long, value_name = "IFACE", help_heading = HOW, display_order = 0)]
     pub interface: Option<String>,
     /// Name of the session. A sender and receivers of the same group meet.
@@ -197,24 +197,6 @@ pub struct WatchArgs {
     /// Interface of the session.
     #[arg(long, value_name = "IFACE")]
     pub interface: String,
-}
-
-/// Parses the name of a protocol.
-fn presets() -> impl TypedValueParser<Value = Preset> {
-    PossibleValuesParser::new(Preset::ALL.map(Preset::name))
-        .map(|name| name.parse::<Preset>().expect("other names do not pass"))
-}
-
-/// Parses a number of receivers.
-fn receivers() -> impl TypedValueParser<Value = u16> {
-    clap::value_parser!(u16).range(1..65535)
-}
-
-fn seconds(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(value) if value.is_finite() && (0.0..=1e9).contains(&value) => Ok(value),
-        _ => Err("expected a number of seconds, such as 30 or 0.5".to_owned()),
-    }
 }
 
 #[cfg(test)]

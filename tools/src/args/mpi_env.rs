@@ -1,5 +1,6 @@
 //! The arguments of `ethbcast mpi-env` and `ethbcast port`.
 
+use super::whole;
 use clap::{Args, ValueEnum};
 use ethbcast_transport::wire::EtherType;
 use std::path::PathBuf;
@@ -46,7 +47,7 @@ pub struct PortArgs {
     #[arg(long, value_name = "MODE", default_value = "660", value_parser = mode)]
     pub mode: u32,
     /// Group of the Unix socket, by number.
-    #[arg(long, value_name = "GID")]
+    #[arg(long, value_name = "GID", value_parser = whole::<u32>)]
     pub gid: Option<u32>,
     /// EtherType of the frames, in hexadecimal.
     #[arg(long, value_name = "HEX", default_value = "88b5")]

@@ -1,7 +1,7 @@
 //! The arguments of `ethbcast perf`.
 
 use super::heading::{HOW, MEASURED, WHO};
-use super::{WireArgs, examples};
+use super::{WireArgs, examples, number, presets, seconds};
 use crate::perf::Op;
 use clap::Args;
 use ethbcast_collectives::Preset;
@@ -13,14 +13,14 @@ use std::path::PathBuf;
 #[command(after_long_help = examples::text("perf"))]
 pub struct PerfArgs {
     /// Number of ranks, this one included.
-    #[arg(short = 'n', long, value_name = "RANKS", value_parser = clap::value_parser!(u16).range(2..),
+    #[arg(short = 'n', long, value_name = "RANKS", value_parser = number(2..=u16::MAX),
         help_heading = WHO)]
     pub ranks: u16,
     /// Make this host the root, which broadcasts, measures and reports. Exactly one host is the root.
     #[arg(long, help_heading = WHO)]
     pub root: bool,
     /// Seconds to wait for the other ranks.
-    #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = super::seconds, help_heading = WHO)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = seconds, help_heading = WHO)]
     pub max_wait: f64,
     /// Operation to time: bcast (and a barrier), barrier, sendrecv (to the next rank and from the previous one),
     /// allgather, scatter (and a barrier) or gather.
@@ -31,12 +31,12 @@ pub struct PerfArgs {
         help_heading = MEASURED)]
     pub sizes: Vec<u64>,
     /// Iterations for each size.
-    #[arg(long, value_name = "K", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000_000),
+    #[arg(long, value_name = "K", default_value_t = 20, value_parser = number(1..=1_000_000_u32),
         help_heading = MEASURED)]
     pub iterations: u32,
     /// Seconds to pause before each timed broadcast and barrier, as a program that computes in between does. Token
     /// buckets fill up meanwhile. Root only.
-    #[arg(long, value_name = "SECONDS", value_parser = super::seconds, help_heading = MEASURED)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = MEASURED)]
     pub pause: Option<f64>,
     /// Broadcast algorithm: auto, or another value of `send --via` such as chain, binary, kary=3 or cast. Root only.
     #[arg(long, value_name = "VIA", default_value = "auto", help_heading = HOW)]
@@ -49,7 +49,7 @@ pub struct PerfArgs {
     #[arg(long, requires = "plan", help_heading = HOW)]
     pub allow_contention: bool,
     /// Protocol of --via cast: default, paper or push-pull, as for `send`. All ranks need the same.
-    #[arg(long, value_name = "PRESET", value_parser = super::presets(), default_value_t, hide_possible_values = true,
+    #[arg(long, value_name = "PRESET", value_parser = presets(), default_value_t, hide_possible_values = true,
         help_heading = HOW)]
     pub preset: Preset,
     /// Send no broadcast frames, as where switches police them: broadcasts use trees, allgathers a ring. Root only.

@@ -16,13 +16,13 @@ pub struct ProbeArgs {
     #[arg(value_name = "HOST", help_heading = WHO)]
     pub hosts: Vec<String>,
     /// Start as soon as N hosts have answered. Fewer within --max-wait is a failure.
-    #[arg(short = 'n', long, value_name = "N", value_parser = receivers(), help_heading = WHO)]
+    #[arg(short = 'n', long, value_name = "N", value_parser = receivers, help_heading = WHO)]
     pub receivers: Option<u16>,
     /// Seconds to look for hosts that answer (default: 5), or with --answer to keep answering (default: for ever).
     #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = WHO)]
     pub max_wait: Option<f64>,
-    /// Find the switches between the hosts, and write a topology file to --out or stdout. Hosts send flows of 10 ms, two
-    /// at a time; two flows that share a cable slow each other down. The network should be idle.
+    /// Find the switches between the hosts, and write a topology file to --out or stdout. Hosts send flows of 10 ms,
+    /// two at a time; two flows that share a cable slow each other down. The network should be idle.
     #[arg(long, conflicts_with_all = ["answer", "update"], help_heading = MEASURED)]
     pub discover: bool,
     /// Write the calibration to FILE, for `send --calibration` and `plan --calibration`. With --discover, write the

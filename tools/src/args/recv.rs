@@ -1,16 +1,23 @@
 //! The arguments of `ethbcast recv`.
 
 use super::heading::{HOW, TROUBLE, WHO, WRITTEN, everyday};
-use super::{PatienceArgs, ProgressArgs, ServeArgs, UnusedByReceiver, WireArgs, examples, seconds};
+use super::{PatienceArgs, ProgressArgs, ServeArgs, UnusedByReceiver, WireArgs, examples, misplaced, number, seconds};
 use crate::exit::Form;
-use clap::{Args, ValueEnum};
+use clap::{Arg, Args, ValueEnum};
 use ethbcast_collectives::session::Expected;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+/// Returns -n, an option of the other side that is often given here, to be refused by name.
+fn refused_receivers() -> Arg {
+    let refusal = misplaced("recv takes one DEST; the number of receivers is an option of send");
+    Arg::new("receivers").short('n').long("receivers").value_name("N").hide(true).value_parser(refusal)
+}
+
 /// `ethbcast recv`.
 #[derive(Debug, Args)]
 #[command(
+    arg = refused_receivers(),
     mut_args = everyday(&["serve", "max_wait", "dest", "force", "in_place", "interface"]),
     after_help = "all options: ethbcast recv --help",
     after_long_help = examples::text("recv"),
@@ -36,7 +43,7 @@ pub struct RecvArgs {
     /// File, directory or device to write, or `-` for stdout.
     ///
     /// In a directory that exists, the data gets the name under which it was sent.
-    #[arg(required_unless_present_any = ["pipe", "file"], help_heading = WRITTEN)]
+    #[arg(required_unless_present_any = ["pipe", "file"], help_heading = WRITTEN, display_order = 0)]
     pub dest: Option<OsString>,
     /// Replace DEST if it exists.
     #[arg(short, long, help_heading = WRITTEN)]
@@ -72,7 +79,7 @@ pub struct RecvArgs {
     pub exec: Option<String>,
     /// Use a packet socket that root has opened with socket(AF_PACKET, SOCK_RAW, 0): its file descriptor, such as 3. No
     /// capability is needed then. With --serve, give one for each group.
-    #[arg(long, value_name = "FD", value_parser = clap::value_parser!(i32).range(0..), help_heading = HOW)]
+    #[arg(long, value_name = "FD", value_parser = number(0..=i32::MAX), help_heading = HOW)]
     pub port_fd: Vec<i32>,
     /// Data to compare with the sender's digest: received (as it was handed to the disk) or read (also as read back
     /// after the sync). Default: read for a block device, otherwise received.

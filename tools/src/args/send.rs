@@ -3,7 +3,7 @@
 use super::heading::{HOW, WHAT, WHO, everyday};
 use super::{
     PatienceArgs, ProgressArgs, ResumeArgs, StallArgs, TreeArgs, UnusedBySender, WireArgs, examples, presets,
-    receivers, seconds,
+    receivers, seconds, whole,
 };
 use crate::exit::Form;
 use crate::send::StartRule;
@@ -25,7 +25,7 @@ pub struct SendArgs {
     ///
     /// Fewer within --max-wait is a failure, unless --min-receivers allows it. Without -n, --min-receivers and --hosts,
     /// send lists on a terminal who joins, and starts when you press Enter.
-    #[arg(short = 'n', long, value_name = "N", value_parser = receivers(), help_heading = WHO)]
+    #[arg(short = 'n', long, value_name = "N", value_parser = receivers, help_heading = WHO)]
     pub receivers: Option<u16>,
     /// Send to these hosts only, such as n[1-31].
     ///
@@ -34,7 +34,7 @@ pub struct SendArgs {
     #[arg(long, value_name = "NODESET", help_heading = WHO)]
     pub hosts: Option<String>,
     /// After --max-wait, start if at least N receivers have joined.
-    #[arg(long, value_name = "N", requires = "max_wait", value_parser = receivers(), help_heading = WHO)]
+    #[arg(long, value_name = "N", requires = "max_wait", value_parser = receivers, help_heading = WHO)]
     pub min_receivers: Option<u16>,
     /// Seconds to wait for receivers. Default: 60.
     #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = WHO)]
@@ -44,10 +44,11 @@ pub struct SendArgs {
     pub late: bool,
     /// File or directory to send, or `-` for stdin.
     ///
-    /// DIR is sent to DEST, or to DEST/DIR if DEST exists; DIR/ sends the content of DIR to DEST itself. Several sources
-    /// go to one directory, each under its own name.
+    /// DIR is sent to DEST, or to DEST/DIR if DEST exists; DIR/ sends the content of DIR to DEST itself. Several
+    /// sources go to one directory, each under its own name.
     #[arg(
-        required_unless_present_any = ["pipe", "file"], conflicts_with = "pipe", num_args = 1.., help_heading = WHAT
+        required_unless_present_any = ["pipe", "file"], conflicts_with = "pipe", num_args = 1.., help_heading = WHAT,
+        display_order = 0
     )]
     pub source: Vec<OsString>,
     /// Offer SOURCE, a file or stdin, under NAME. A receiver that writes into a directory uses this name.
@@ -90,8 +91,8 @@ pub struct SendArgs {
     /// yields does not count as slow.
     #[arg(long, help_heading = HOW)]
     pub nice: bool,
-    /// Broadcast algorithm: auto (least predicted time), chain, binary, kary=K, cast, flat, binomial, scatter-allgather,
-    /// recursive-doubling, chain-unaware, binary-unaware, latency or binary-best.
+    /// Broadcast algorithm: auto (least predicted time), chain, binary, kary=K, cast, flat, binomial,
+    /// scatter-allgather, recursive-doubling, chain-unaware, binary-unaware, latency or binary-best.
     #[arg(long, value_name = "VIA", default_value = "auto", help_heading = HOW)]
     pub via: String,
     /// Protocol of --via cast: default (repairs the gaps that receivers report), paper (Simple Broadcast of the EQA
@@ -122,7 +123,7 @@ pub struct SendArgs {
     #[arg(long, help_heading = HOW)]
     pub no_probe: bool,
     /// Send frames for this MTU instead of the interface's.
-    #[arg(long, value_name = "BYTES", help_heading = HOW)]
+    #[arg(long, value_name = "BYTES", value_parser = whole::<u32>, help_heading = HOW)]
     pub mtu: Option<u32>,
     /// Limits on silent receivers.
     #[command(flatten)]

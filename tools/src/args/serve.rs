@@ -1,6 +1,7 @@
 //! The receiver as a service.
 
 use super::heading::WHO;
+use super::number;
 use clap::Args;
 
 /// Options of `recv --serve`.
@@ -18,6 +19,6 @@ pub struct ServeArgs {
     pub allow_group: Vec<String>,
     /// With --serve, largest number of sessions at the same time. Senders of further groups wait.
     #[arg(long, value_name = "N", requires = "serve", default_value_t = 64,
-        value_parser = clap::value_parser!(u16).range(1..=1024))]
+        value_parser = number(1..=1024_u16))]
     pub max_sessions: u16,
 }

@@ -1,5 +1,6 @@
 //! The arguments of `ethbcast simulate`.
 
+use super::{decimal, whole};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -10,7 +11,7 @@ pub struct SimulateArgs {
     #[arg(long, value_name = "FILE", required_unless_present = "hosts", conflicts_with = "hosts")]
     pub topology: Option<PathBuf>,
     /// Simulate N hosts n0, n1, … on one switch, the root included.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<usize>)]
     pub hosts: Option<usize>,
     /// Sending host. Default: that of the plan file, or the first host of the topology.
     #[arg(long, value_name = "HOST")]
@@ -29,16 +30,16 @@ pub struct SimulateArgs {
     #[arg(long, value_name = "RATE")]
     pub rate: Option<String>,
     /// MTU of every host.
-    #[arg(long, value_name = "BYTES", default_value_t = 1500)]
+    #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = whole::<u16>)]
     pub mtu: u16,
     /// Fraction of frames lost at every host, such as 0.01.
-    #[arg(long, value_name = "FRACTION", default_value_t = 0.0)]
+    #[arg(long, value_name = "FRACTION", default_value_t = 0.0, value_parser = decimal)]
     pub loss: f64,
     /// Propagation delay of a cable, in microseconds. Default: 0.5.
-    #[arg(long, value_name = "US")]
+    #[arg(long, value_name = "US", value_parser = decimal)]
     pub delay: Option<f64>,
     /// Seed of the random losses. The same seed gives the same run.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, value_name = "SEED", default_value_t = 1, value_parser = whole::<u64>)]
     pub seed: u64,
     /// Simulate the cables of `ethbcast lab`: token buckets that count frame bytes only, no delay.
     #[arg(long)]

@@ -37,9 +37,14 @@ impl Given {
         }
     }
 
+    /// Returns the option as messages name it, such as `--host`.
+    pub fn option(&self) -> String {
+        format!("--{}", self.name)
+    }
+
     /// What it is and where it comes from.
     pub fn says(&self) -> String {
-        format!("{} ({})", self.argument().display(), self.from)
+        format!("{}, from {}", self.argument().display(), self.from)
     }
 }
 
