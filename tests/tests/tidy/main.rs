@@ -1,6 +1,7 @@
 //! What must never be (ARCHITECTURE.md), read from the tree itself: rules that no compiler knows. Needs no root.
 
 mod circles;
+mod map;
 mod shape;
 mod source;
 
