@@ -1,6 +1,6 @@
 //! Man pages and shell completions, generated from the command-line definition.
 
-use crate::args::{Cli, CompletionsArgs, ManArgs};
+use crate::args::{Cli, CompletionsArgs, ManArgs, examples};
 use crate::exit::{CODES, Code, WithCode, print, report};
 use anyhow::Context;
 use clap::{Command, CommandFactory};
@@ -20,6 +20,18 @@ const ENVIRONMENT: [(&str, &str); 5] = [
     ("ETHBCAST_HOST", "This host's name in reports and topology files, where --host is not given."),
     ("NO_COLOR", "If it is set, a terminal gets no colours."),
     ("RUST_LOG", "What is logged on stderr: error (the default), warn, info, debug or trace, also for a part alone."),
+];
+
+/// Files of every command that can be configured.
+const FILES: [(&str, &str); 1] =
+    [("/etc/ethbcast/ethbcast.toml", "Options that hold unless the command line or the environment has others.")];
+/// Further files of `recv`, beside DEST.
+const RECV_FILES: [(&str, &str); 2] = [
+    (
+        ".ethbcast-*.part, .ethbcast-*.tree",
+        "Data of DEST that is not complete; the next recv to the same DEST goes on.",
+    ),
+    (".ethbcast-*.journal", "List of what is there of it, and of its checksums."),
 ];
 
 /// Runs `ethbcast man`.
@@ -66,8 +78,13 @@ fn page(command: &Command, name: &str) -> anyhow::Result<Vec<u8>> {
         man.render_subcommands_section(&mut page)?;
     }
     let mut rest = Roff::new();
+    add_examples(&mut rest, examples(command.get_name()));
     add_section(&mut rest, "EXIT STATUS", &CODES);
     add_section(&mut rest, "ENVIRONMENT", &ENVIRONMENT);
+    add_section(&mut rest, "FILES", &FILES);
+    if command.get_name() == "recv" {
+        add_entries(&mut rest, &RECV_FILES);
+    }
     rest.control("SH", ["SEE ALSO"]);
     let others = ["ethbcast(8)", "ethbcast-send(8)", "ethbcast-recv(8)", "ethbcast-topology(5)", "ethbcast.toml(5)"];
     rest.text([roman(others.join(", "))]);
@@ -75,8 +92,30 @@ fn page(command: &Command, name: &str) -> anyhow::Result<Vec<u8>> {
     Ok(page)
 }
 
+/// Adds command lines as they are typed, each after its sentence.
+fn add_examples(roff: &mut Roff, examples: &[(&str, &str)]) {
+    if examples.is_empty() {
+        return;
+    }
+    roff.control("SH", ["EXAMPLES"]);
+    for (line, says) in examples {
+        roff.control("PP", []);
+        roff.text([roman(*says)]);
+        roff.control("PP", []);
+        roff.control("RS", ["4"]);
+        roff.control("nf", []);
+        roff.text([roman(*line)]);
+        roff.control("fi", []);
+        roff.control("RE", []);
+    }
+}
+
 fn add_section(roff: &mut Roff, title: &str, entries: &[(&str, &str)]) {
     roff.control("SH", [title]);
+    add_entries(roff, entries);
+}
+
+fn add_entries(roff: &mut Roff, entries: &[(&str, &str)]) {
     for (term, text) in entries {
         roff.control("TP", []);
         roff.text([bold(*term)]);

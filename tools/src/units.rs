@@ -1,5 +1,10 @@
 //! Formatting of sizes and rates.
 
+/// Returns a number of receivers in words.
+pub fn receivers(count: usize) -> String {
+    if count == 1 { "1 receiver".to_owned() } else { format!("{count} receivers") }
+}
+
 /// Formats `67108864` as `64.0 MiB`.
 pub fn bytes(count: u64) -> String {
     indicatif::BinaryBytes(count).to_string()

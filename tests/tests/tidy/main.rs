@@ -1,6 +1,7 @@
 //! The rules of ARCHITECTURE.md that no compiler checks, read from the sources. Needs no root.
 
 mod circles;
+mod map;
 mod shape;
 mod source;
 

@@ -2,12 +2,17 @@
 
 use std::fmt::Write;
 
-const WIDTH: f64 = 840.0;
+const WIDTH: f64 = 920.0;
 const HEIGHT: f64 = 440.0;
 /// Rectangle of the axes: left, top, right, bottom.
-const FRAME: [f64; 4] = [64.0, 44.0, 580.0, 384.0];
-/// Okabe and Ito's palette, which is safe for colour blindness.
-const COLOURS: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"];
+const FRAME: [f64; 4] = [88.0, 44.0, 620.0, 384.0];
+/// Height of a line of the legend, right of the frame.
+const LEGEND_PITCH: f64 = 20.0;
+/// Okabe and Ito's colours, which most people can tell apart, and darker ones for as many tools as a bench has.
+const COLOURS: [&str; 12] = [
+    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#7a3b00", "#6a3d9a", "#5d7a00",
+    "#b3003b", "#00545c",
+];
 /// Dash patterns of lines that share a colour.
 const DASHES: [&str; 3] = ["none", "6 4", "2 3"];
 const LIMIT_COLOUR: &str = "#888888";
@@ -53,10 +58,11 @@ pub fn log_chart(title: &str, x_label: &str, y_label: &str, series: &[Series], l
 
 fn drawn(title: &str, x_label: &str, y_label: &str, all: &[Series], axes: &Axes) -> String {
     let [left, top, right, bottom] = FRAME;
+    let height = HEIGHT.max(top + LEGEND_PITCH * (all.len() + 1) as f64);
     let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" \
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" font-family=\"sans-serif\" \
          font-size=\"12\">\n\
-         <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"white\"/>\n"
+         <rect width=\"{WIDTH}\" height=\"{height}\" fill=\"white\"/>\n"
     );
     let (middle, centre) = ((left + right) / 2.0, (top + bottom) / 2.0);
     text(&mut svg, (middle, 24.0), "middle", "font-size=\"15\"", title);
@@ -93,7 +99,7 @@ fn draw(svg: &mut String, axes: &Axes, (index, of_kind): (usize, usize), series:
     for (x, y) in points {
         push(svg, &format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{colour}\"/>"));
     }
-    let (x, y) = (FRAME[2] + 16.0, FRAME[1] + 10.0 + 20.0 * index as f64);
+    let (x, y) = (FRAME[2] + 16.0, FRAME[1] + 10.0 + LEGEND_PITCH * index as f64);
     push(svg, &format!("<polyline points=\"{x},{y} {},{y}\" {stroke}/>", x + 24.0));
     text(svg, (x + 30.0, y + 4.0), "start", "", &series.name);
 }

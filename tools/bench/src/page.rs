@@ -5,7 +5,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use crate::chart::{Series, log_chart};
 use crate::report::{Cell, Report, Setting};
 use crate::run::size;
-use crate::text::{fastest, place, table};
+use crate::text::{fastest, place, receivers, table};
 
 /// Content policy that forbids scripts and external resources, whatever a name or text contains.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
@@ -106,7 +106,7 @@ impl Axis {
     /// Describes the settings that a chart has in common.
     fn title(self, setting: &Setting) -> String {
         let rate = setting.rate.map_or_else(|| "unshaped".to_owned(), ethbcast_lab::format_rate);
-        let receivers = (self != Axis::Receivers).then(|| format!("{} receivers", setting.receivers));
+        let receivers = (self != Axis::Receivers).then(|| receivers(setting.receivers));
         let bytes = (self != Axis::Size).then(|| size(setting.size_bytes));
         let loss = (self != Axis::Loss).then(|| format!("loss {} %", setting.loss * 100.0));
         let always = [format!("MTU {}", setting.mtu_bytes), rate];

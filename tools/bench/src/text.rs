@@ -82,14 +82,19 @@ fn row(cell: &Cell, tool: &str, seconds: Option<f64>, [cost, verified, remark]: 
     ]
 }
 
+/// Returns a number of receivers in words.
+pub fn receivers(count: u16) -> String {
+    if count == 1 { "1 receiver".to_owned() } else { format!("{count} receivers") }
+}
+
 /// Describes the setting of a cell.
 pub fn place(cell: &Cell) -> String {
     let setting = &cell.setting;
     let rate = setting.rate.map_or_else(|| "unshaped".to_owned(), format_rate);
     format!(
-        "{} to {} receivers, MTU {}, {rate}, loss {} %",
+        "{} to {}, MTU {}, {rate}, loss {} %",
         size(setting.size_bytes),
-        setting.receivers,
+        receivers(setting.receivers),
         setting.mtu_bytes,
         setting.loss * 100.0
     )

@@ -1,5 +1,6 @@
 //! The arguments of `ethbcast bench`, and of the chain of TCP connections beside it.
 
+use super::{decimal, number, whole};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use ethbcast_bench::options::WAYS;
@@ -11,41 +12,41 @@ use std::path::PathBuf;
 /// `ethbcast bench`.
 #[derive(Debug, Args)]
 pub struct BenchArgs {
-    /// Measure other tools as well: udpcast, UFTP, a chain of TCP connections, Open MPI, MPICH, each as its manual says
-    /// and as far as it is installed.
+    /// Measure other tools as well, if they are installed: udpcast, UFTP, a chain of TCP connections, Open MPI, MPICH.
     #[arg(long)]
     pub peers: bool,
-    /// Ways to send.
+    /// Broadcast algorithms: values of `send --via`.
     #[arg(long, value_name = "VIA", value_delimiter = ',', value_parser = ways(), default_value = "chain,cast")]
     pub ways: Vec<&'static str>,
-    /// Sizes of a broadcast, 1 to 1G: up to 1M from memory with a barrier behind each, above that files.
+    /// Sizes of a broadcast, 1 to 1G. Up to 1M, data is in memory and a barrier follows each broadcast; larger ones are
+    /// files.
     #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = parse_size, default_value = "4K,1M,16M")]
     pub sizes: Vec<u64>,
     /// Numbers of receivers, 1 to 63.
-    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "3,7")]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = whole::<u16>, default_value = "3,7")]
     pub receivers: Vec<u16>,
-    /// MTU of the interfaces, 576 to 65535.
-    #[arg(long, value_name = "BYTES", value_delimiter = ',', default_value = "1500")]
+    /// MTUs of the interfaces, 576 to 65535.
+    #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = whole::<u32>, default_value = "1500")]
     pub mtu: Vec<u32>,
-    /// Shares of frames lost at every host.
-    #[arg(long, value_name = "SHARE", value_delimiter = ',', default_value = "0,0.01")]
+    /// Fractions of frames lost at every host.
+    #[arg(long, value_name = "FRACTION", value_delimiter = ',', value_parser = decimal, default_value = "0,0.01")]
     pub loss: Vec<f64>,
-    /// Rates of all cables, such as 100mbit; `unlimited` for as fast as this machine copies.
+    /// Rates of all cables, such as 100mbit; `unlimited` means as fast as this machine.
     #[arg(long, value_name = "RATE", value_delimiter = ',', value_parser = rate, default_value = "100mbit")]
     pub rate: Vec<Rate>,
-    /// Broadcasts of a message that are timed.
-    #[arg(long, value_name = "K", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    /// Number of timed broadcasts from memory.
+    #[arg(long, value_name = "K", default_value_t = 20, value_parser = number(1..=100_000_u32))]
     pub iterations: u32,
-    /// Transfers of a file that are timed.
-    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    /// Number of timed transfers of a file.
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = number(1..=1000_u32))]
     pub runs: u32,
-    /// How long one run may take; without it, ten times what the wire needs, 30 s at least.
+    /// Time limit of one run, in seconds. Default: ten times what the cables need, at least 30.
     #[arg(long, value_name = "SECONDS", value_parser = super::seconds)]
     pub limit: Option<f64>,
     /// Print one JSON object on stdout instead of the table.
     #[arg(long)]
     pub json: bool,
-    /// Write a page with charts to this file as well.
+    /// Also write a web page with charts to FILE.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 }
@@ -66,13 +67,13 @@ fn ways() -> impl TypedValueParser<Value = &'static str> {
 /// `ethbcast tcp-chain`.
 #[derive(Debug, Args)]
 pub struct TcpChainArgs {
-    /// The port on which the host before connects; without it, this host has the file.
-    #[arg(long, value_name = "PORT")]
+    /// Port to which the previous host connects. Without it, this host has the file.
+    #[arg(long, value_name = "PORT", value_parser = whole::<u16>)]
     pub listen: Option<u16>,
-    /// The next host; the last has none.
+    /// Next host; the last has none.
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub next: Option<SocketAddr>,
-    /// What is sent, or where it goes.
+    /// File to send, or to write.
     #[arg(long, value_name = "FILE")]
     pub file: PathBuf,
 }

@@ -6,17 +6,17 @@ use std::path::PathBuf;
 /// `ethbcast config`.
 #[derive(Debug, Args)]
 pub struct ConfigArgs {
-    /// What to do with the configuration.
+    /// Command on the configuration.
     #[command(subcommand)]
     pub command: ConfigCommand,
 }
 
-/// The commands about the configuration.
+/// Commands on the configuration.
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// Say what is wrong with a configuration file (exit code 2), and which options may be meant.
+    /// List the errors of a configuration file, with the options that may be meant. With errors, the exit code is 2.
     Check {
-        /// The file; without it $ETHBCAST_CONFIG, or /etc/ethbcast/ethbcast.toml.
+        /// File to check. Default: $ETHBCAST_CONFIG, or /etc/ethbcast/ethbcast.toml.
         #[arg(value_name = "FILE")]
         file: Option<PathBuf>,
     },

@@ -1,50 +1,52 @@
 //! The arguments of `ethbcast cp`.
 
-use super::{ProgressArgs, WireArgs, seconds};
+use super::heading::{HOW, WHAT, WHO};
+use super::{ProgressArgs, WireArgs, examples, seconds, whole};
 use clap::Args;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// `ethbcast cp`.
 #[derive(Debug, Args)]
+#[command(after_long_help = examples::text("cp"))]
 pub struct CpArgs {
-    /// What all commands on the wire share.
-    #[command(flatten)]
-    pub wire: WireArgs,
-    /// How it tells how far it is.
+    /// Destination hosts, such as n[1-31], rack[1-4]n[0-9], ^FILE (a file of host names) or @group (a group of
+    /// ClusterShell). Without it and without HOSTS:, those of the Slurm job (SLURM_JOB_NODELIST).
+    #[arg(short = 'w', long, value_name = "NODESET", help_heading = WHO)]
+    pub nodes: Option<String>,
+    /// Seconds to look for hosts that run `recv --serve`, and then to wait for them to join.
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0, value_parser = seconds, help_heading = WHO)]
+    pub max_wait: f64,
+    /// Files and directories to copy, and the destination: `n[1-31]:` or `n[1-31]:NAME`. With -w or in a Slurm job NAME
+    /// is enough, or nothing. Several sources keep their names; the destination is then `n[1-31]:` (or `:`), and the
+    /// hosts run `recv --serve --in-place`.
+    #[arg(required = true, num_args = 1.., value_names = ["SOURCE", "HOSTS:NAME"], help_heading = WHAT)]
+    pub paths: Vec<OsString>,
+    /// Accepted for sbcast and cp: modes and times are always kept.
+    #[arg(short = 'p', long, help_heading = WHAT)]
+    pub preserve: bool,
+    /// Accepted for sbcast and cp: the hosts decide whether files are replaced (`recv --serve --force`).
+    #[arg(short = 'f', long, help_heading = WHAT)]
+    pub force: bool,
+    /// Topology file with the cluster's switches and hosts. Without it, all hosts are assumed to be on one switch.
+    #[arg(long, value_name = "FILE", help_heading = HOW)]
+    pub topology: Option<PathBuf>,
+    /// Broadcast algorithm: auto, or another value of `send --via`.
+    #[arg(long, value_name = "VIA", default_value = "auto", help_heading = HOW)]
+    pub via: String,
+    /// Limit of each host's sending rate, such as 400mbit, as for `send`.
+    #[arg(long, value_name = "RATE", help_heading = HOW)]
+    pub rate: Option<String>,
+    /// Yield to other traffic, as for `send`.
+    #[arg(long, help_heading = HOW)]
+    pub nice: bool,
+    /// Accepted for sbcast and clush: the broadcast algorithm decides how many hosts are sent to at once.
+    #[arg(short = 'F', long, value_name = "N", value_parser = whole::<u32>, help_heading = HOW)]
+    pub fanout: Option<u32>,
+    /// Progress, metrics and logs.
     #[command(flatten)]
     pub progress: ProgressArgs,
-    /// To these hosts, such as n[1-31], rack[1-4]n[0-9], ^FILE (a file of hosts) or @group (as ClusterShell's `nodeset`
-    /// knows it). Without it and without HOSTS:, those of the Slurm job (SLURM_JOB_NODELIST).
-    #[arg(short = 'w', long, value_name = "NODESET")]
-    pub nodes: Option<String>,
-    /// How long to look for the hosts that serve, and to wait for those to join.
-    #[arg(long, value_name = "SECONDS", default_value_t = 5.0, value_parser = seconds)]
-    pub max_wait: f64,
-    /// How the bytes travel: auto, or a way as `send` knows it.
-    #[arg(long, value_name = "VIA", default_value = "auto")]
-    pub via: String,
-    /// The cluster's switches and hosts; without it all hosts are taken to be on one switch.
-    #[arg(long, value_name = "FILE")]
-    pub topology: Option<PathBuf>,
-    /// Let no host send more than this, such as 400mbit, as with `send`.
-    #[arg(long, value_name = "RATE")]
-    pub rate: Option<String>,
-    /// Give way to what others send, as with `send`.
-    #[arg(long)]
-    pub nice: bool,
-    /// For sbcast's and cp's sake: modes and times are kept anyway.
-    #[arg(short = 'p', long)]
-    pub preserve: bool,
-    /// For sbcast's and cp's sake: what is replaced is decided by the hosts (`recv --serve --force`).
-    #[arg(short = 'f', long)]
-    pub force: bool,
-    /// For sbcast's and clush's sake: how many are sent to is decided by the way that the bytes take.
-    #[arg(short = 'F', long, value_name = "N")]
-    pub fanout: Option<u32>,
-    /// Files and directories, and the hosts with the name that one gets there: `n[1-31]:`, `n[1-31]:NAME`, with -w or
-    /// in a job also NAME, or nothing. Several keep their names; behind them stands `n[1-31]:`, with -w or in a job
-    /// `:`, and the hosts serve with --in-place.
-    #[arg(required = true, num_args = 1.., value_names = ["SOURCE", "HOSTS:NAME"])]
-    pub paths: Vec<OsString>,
+    /// Options that all commands on the network share.
+    #[command(flatten)]
+    pub wire: WireArgs,
 }

@@ -1,33 +1,32 @@
 //! The arguments of `ethbcast ctl`.
 
 use super::send::rate;
+use super::whole;
 use clap::{Args, Subcommand};
 use ethbcast_collectives::session::Rate;
 
 /// `ethbcast ctl`.
 #[derive(Debug, Args)]
 pub struct CtlArgs {
-    /// The `ethbcast send` (or `cp`) that is meant, by its process id; without it, the only one on this host (or in
-    /// this network namespace).
-    #[arg(long, value_name = "PID")]
+    /// Process id of the `ethbcast send` or `cp`. Default: the only one on this host, or in this network namespace.
+    #[arg(long, value_name = "PID", value_parser = whole::<u32>)]
     pub pid: Option<u32>,
-    /// What it is told.
+    /// Command for the sender.
     #[command(subcommand)]
     pub command: CtlCommand,
 }
 
-/// What a running sender is told.
+/// Commands for a running sender.
 #[derive(Debug, Subcommand)]
 pub enum CtlCommand {
-    /// Set the limit of a sender that was started with --rate: for itself at once, for those that hand on a moment
-    /// later.
+    /// Set the rate limit of a sender that was started with --rate. Forwarding hosts follow a moment later.
     Rate {
-        /// The limit, such as 400mbit.
+        /// New limit, such as 400mbit.
         #[arg(value_parser = rate)]
         rate: Rate,
     },
-    /// Say what the limit is.
+    /// Print the rate limit.
     Show,
-    /// Start with the receivers that have joined, though -n, --hosts or --max-wait would wait for more.
+    /// Start with the receivers that have joined, without waiting for those of -n, --hosts or --max-wait.
     Start,
 }

@@ -1,5 +1,6 @@
 //! The arguments of `ethbcast dump`.
 
+use super::whole;
 use clap::Args;
 use ethbcast_transport::wire::EtherType;
 use std::path::PathBuf;
@@ -7,30 +8,29 @@ use std::path::PathBuf;
 /// `ethbcast dump`.
 #[derive(Debug, Args)]
 pub struct DumpArgs {
-    /// The capture: pcap (either byte order, microseconds or nanoseconds) or pcapng, as tcpdump and Wireshark write it;
-    /// `-` is stdin.
+    /// Capture file of tcpdump or Wireshark, pcap or pcapng; `-` is stdin.
     #[arg(value_name = "FILE", required_unless_present = "interface", conflicts_with = "interface")]
     pub file: Option<PathBuf>,
-    /// Print what comes and leaves on this interface, until interrupted. It is not made promiscuous: a switch sends
-    /// this host what is for it and its groups.
+    /// Print frames that arrive and leave on this interface, until interrupted. It is not put into promiscuous mode, so
+    /// only frames to and from this host and its groups are seen.
     #[arg(short, long, value_name = "IFACE")]
     pub interface: Option<String>,
-    /// With -i: the group whose frames the card is to take in. May be given several times.
+    /// With -i, group whose multicast frames the card accepts. May be repeated.
     #[arg(short, long, value_name = "GROUP", default_value = "ethbcast", requires = "interface")]
     pub group: Vec<String>,
-    /// EtherType of the frames, in hexadecimal; others are passed over.
+    /// EtherType of the frames, in hexadecimal. Others are skipped.
     #[arg(long, value_name = "HEX", default_value = "88b5")]
     pub ether_type: EtherType,
-    /// End after so many frames.
-    #[arg(short, long, value_name = "N")]
+    /// Stop after N frames.
+    #[arg(short, long, value_name = "N", value_parser = whole::<u64>)]
     pub count: Option<u64>,
-    /// Write the frames to this file, too, as a capture (pcap, nanoseconds): for later, or for Wireshark.
+    /// Also write the frames to FILE as a capture (pcap with nanoseconds), for later or for Wireshark.
     #[arg(short, long, value_name = "FILE")]
     pub write: Option<PathBuf>,
-    /// Print a JSON object for each frame, on a line of its own.
+    /// Print one JSON object per frame, each on its own line.
     #[arg(long)]
     pub json: bool,
-    /// Print no frames, only the summary.
+    /// Print only the summary.
     #[arg(short, long)]
     pub quiet: bool,
 }

@@ -1,12 +1,14 @@
 //! The arguments of `ethbcast lab`.
 
+use super::{decimal, examples, number, whole};
 use clap::{Args, Subcommand};
 use std::ffi::OsString;
 
 /// `ethbcast lab`.
 #[derive(Debug, Args)]
+#[command(after_long_help = examples::text("lab"))]
 pub struct LabArgs {
-    /// What to do with the lab.
+    /// Command on the lab.
     #[command(subcommand)]
     pub command: LabCommand,
 }
@@ -14,15 +16,15 @@ pub struct LabArgs {
 /// The lab's commands.
 #[derive(Debug, Subcommand)]
 pub enum LabCommand {
-    /// Bring a lab up.
+    /// Create the hosts, switches and cables of a lab.
     Up {
-        /// Number of hosts on one switch, a topology file, or a test bed of the papers (fig9-1 … fig9-5).
+        /// Number of hosts on one switch, a topology file, or a test bed of the papers (fig9-1 to fig9-5).
         #[arg(value_name = "TOPOLOGY|N", required_unless_present = "topology")]
         shape: Option<String>,
-        /// A topology file, or a test bed by name.
+        /// Topology file, or name of a test bed.
         #[arg(long, value_name = "FILE", conflicts_with = "shape")]
         topology: Option<String>,
-        /// The lab's cables and name.
+        /// Name and cables of the lab.
         #[command(flatten)]
         cables: CableArgs,
     },
@@ -31,73 +33,73 @@ pub enum LabCommand {
         /// Name of the lab.
         #[arg(long, value_name = "NAME", default_value = ethbcast_lab::DEFAULT_LAB)]
         lab: String,
-        /// The host.
+        /// Host on which the command runs, such as n0.
         host: String,
-        /// The command and its arguments, after `--`.
+        /// Command and its arguments, after `--`.
         #[arg(last = true, required = true)]
         command: Vec<OsString>,
     },
-    /// Run a command on every host of the lab at once; `{}` in it stands for the host's name.
+    /// Run a command on every host of the lab at the same time. `{}` in it becomes the host's name.
     Each {
         /// Name of the lab.
         #[arg(long, value_name = "NAME", default_value = ethbcast_lab::DEFAULT_LAB)]
         lab: String,
-        /// Leave this host out; may be given several times.
+        /// Leave this host out. May be repeated.
         #[arg(long, value_name = "HOST")]
         except: Vec<String>,
-        /// Put the host's name before each line.
+        /// Print the host's name before each line.
         #[arg(short, long)]
         label: bool,
-        /// The command and its arguments, after `--`.
+        /// Command and its arguments, after `--`.
         #[arg(last = true, required = true)]
         command: Vec<OsString>,
     },
-    /// Take a lab down, whole or what a crash left of it.
+    /// Remove a lab, also one that a crash has left incomplete.
     Down {
         /// Name of the lab.
         #[arg(long, value_name = "NAME", default_value = ethbcast_lab::DEFAULT_LAB)]
         lab: String,
-        /// All labs of this machine.
+        /// Remove all labs of this machine.
         #[arg(long, conflicts_with = "lab")]
         all: bool,
     },
-    /// List the labs that are up and their hosts.
+    /// List the labs and their hosts.
     List,
-    /// Print the topology file of a test bed (fig9-1 … fig9-5).
+    /// Print the topology file of a test bed of the papers.
     Topology {
-        /// Its name.
+        /// Name of the test bed: fig9-1 to fig9-5.
         name: String,
     },
-    /// 8 hosts at 100 Mbit/s, a 64 MiB file by both paths, a table, and everything cleaned up.
+    /// Send a file to 7 hosts by both paths, print a table, and remove the lab.
     Demo {
-        /// MiB to send.
-        #[arg(long, default_value_t = 64, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=4096))]
+        /// Size of the file in MiB.
+        #[arg(long, default_value_t = 64, value_name = "MIB", value_parser = number(1..=4096_u64))]
         mebibytes: u64,
-        /// Hosts, the sender included.
-        #[arg(long, default_value_t = 8, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=32))]
+        /// Number of hosts, the sender included.
+        #[arg(long, default_value_t = 8, value_name = "N", value_parser = number(2..=32_u16))]
         hosts: u16,
         /// Rate of every cable.
-        #[arg(long, default_value = "100mbit")]
+        #[arg(long, value_name = "RATE", default_value = "100mbit")]
         rate: String,
-        /// Share of frames lost at every receiver.
-        #[arg(long, default_value_t = 0.0)]
+        /// Fraction of frames lost at every receiver, such as 0.01.
+        #[arg(long, value_name = "FRACTION", default_value_t = 0.0, value_parser = decimal)]
         loss: f64,
     },
 }
 
-/// What the cables of a lab are like.
+/// Name and cables of a lab.
 #[derive(Debug, Args)]
 pub struct CableArgs {
-    /// Name of the lab, to have several.
+    /// Name of the lab; several labs need different names.
     #[arg(long, value_name = "NAME", default_value = ethbcast_lab::DEFAULT_LAB)]
     pub lab: String,
-    /// Rate of every cable, such as 100mbit; without it, as fast as the machine copies.
-    #[arg(long)]
+    /// Rate of every cable, such as 100mbit. Without it, cables are as fast as this machine.
+    #[arg(long, value_name = "RATE")]
     pub rate: Option<String>,
-    /// MTU of every interface, in bytes.
-    #[arg(long, default_value_t = 1500)]
+    /// MTU of every interface.
+    #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = whole::<u32>)]
     pub mtu: u32,
-    /// Share of frames lost at every host, such as 0.01.
-    #[arg(long, default_value_t = 0.0)]
+    /// Fraction of frames lost at every host, such as 0.01.
+    #[arg(long, value_name = "FRACTION", default_value_t = 0.0, value_parser = decimal)]
     pub loss: f64,
 }

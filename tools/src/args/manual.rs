@@ -7,8 +7,8 @@ use std::path::PathBuf;
 /// `ethbcast man`.
 #[derive(Debug, Args)]
 pub struct ManArgs {
-    /// Directory to write them to, made if it is not there; what is called the same in it is replaced. `man -l FILE`
-    /// shows one.
+    /// Directory for the pages. It is created if it is missing; files of the same name are replaced. `man -l FILE`
+    /// shows a page.
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
 }
@@ -16,7 +16,7 @@ pub struct ManArgs {
 /// `ethbcast completions`.
 #[derive(Debug, Args)]
 pub struct CompletionsArgs {
-    /// The shell. For bash: `ethbcast completions bash > /etc/bash_completion.d/ethbcast`.
+    /// Shell that reads the script. For bash: `ethbcast completions bash > /etc/bash_completion.d/ethbcast`.
     #[arg(value_name = "SHELL")]
     pub shell: Shell,
 }

@@ -1,4 +1,4 @@
-//! The command line, literally; what the arguments mean is resolved by the commands.
+//! Arguments of all commands, as clap parses them. Each command checks and converts its own.
 
 mod bench;
 mod config;
@@ -6,6 +6,8 @@ mod cp;
 mod ctl;
 mod doctor;
 mod dump;
+mod examples;
+mod heading;
 mod hosts;
 mod lab;
 mod manual;
@@ -24,18 +26,19 @@ mod simulate;
 mod spellings;
 mod topo;
 mod tree;
+mod values;
 
 use crate::exit::{self, Form};
 pub use bench::{BenchArgs, TcpChainArgs};
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 pub use config::{ConfigArgs, ConfigCommand};
 pub use cp::CpArgs;
 pub use ctl::{CtlArgs, CtlCommand};
 pub use doctor::{DoctorArgs, ExplainArgs};
 pub use dump::DumpArgs;
-use ethbcast_collectives::Preset;
 use ethbcast_transport::wire::EtherType;
+pub use examples::examples;
+use heading::{HOW, PRINTED, WHO};
 pub use hosts::HostsArgs;
 pub use lab::{CableArgs, LabArgs, LabCommand};
 pub use manual::{CompletionsArgs, ManArgs};
@@ -55,71 +58,72 @@ pub use spellings::{Meaning, Role, UnusedByReceiver, UnusedBySender, meaning, un
 use std::path::Path;
 pub use topo::{DrawingArgs, ImportArgs, TopoArgs, TopoCommand};
 pub use tree::TreeArgs;
+use values::{decimal, misplaced, number, presets, receivers, seconds, whole};
 
-/// Put the same bytes on every host of an Ethernet cluster, over raw frames, and lose nothing.
+/// Copy a file, directory or disk image to all hosts of an Ethernet network at once, over raw frames.
 #[derive(Debug, Parser)]
 #[command(name = "ethbcast", version, arg_required_else_help = true, after_help = exit::codes())]
 pub struct Cli {
-    /// What to do.
+    /// Command to run.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// The commands.
+/// Commands of the program.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Send a file, a directory or stdin to the receivers of a group.
+    /// Send a file, directory, disk image or stdin to all receivers.
     Send(Box<SendArgs>),
-    /// Receive what is sent to a group.
+    /// Receive data, verify it and write it to DEST.
     Recv(Box<RecvArgs>),
-    /// Copy to hosts that serve, by name: those that do not are named, and the others have it.
+    /// Copy files to named hosts that run `recv --serve`.
     Cp(CpArgs),
-    /// Tell a sender that runs on this host something: another rate limit.
+    /// Control a send that runs on this host: change its rate limit, or start it.
     Ctl(CtlArgs),
-    /// List who listens: each receiver's host, group, room, and how its last session went.
+    /// List waiting receivers with group, free disk space and last result.
     Hosts(HostsArgs),
-    /// Make a page of a report of send, to keep: plan, course, losses and settings.
+    /// Turn a saved report of send into a web page.
     Report(ReportArgs),
-    /// Show, check or import a topology.
+    /// Draw, check or import a topology file.
     Topo(TopoArgs),
-    /// Plan a broadcast: who sends to whom, on which cables, in what time.
+    /// Plan a broadcast: sender and receivers of each step, cables, predicted time.
     Plan(PlanArgs),
-    /// Measure the network: gaps, latencies, rate, MTU, broadcast.
+    /// Measure the network: latency, rate, MTU, loss, broadcast.
     Probe(ProbeArgs),
-    /// Run the real engine on any topology in a simulated network.
+    /// Run the real protocol in a simulated network of any topology.
     Simulate(SimulateArgs),
-    /// Measure broadcast and barrier, run on every host.
+    /// Measure broadcast and barrier times; started on every host.
     Perf(PerfArgs),
-    /// Measure ways, receivers, sizes and loss in a lab on this machine, beside other tools with --peers.
+    /// Measure transfers in a lab on this machine, and other tools with --peers.
     Bench(BenchArgs),
-    /// Look for what stands in the way on this host, and say the command that mends it.
+    /// Find problems on this host, and print the commands that fix them.
     Doctor(DoctorArgs),
-    /// Say what the code of a finding means.
+    /// Explain a problem code, such as E-MTU.
     Explain(ExplainArgs),
-    /// Print the frames of a capture, or of an interface as they come and leave.
+    /// Print the frames of a capture file or of an interface.
     Dump(DumpArgs),
-    /// Look whether the configuration file is right.
+    /// Check the configuration file.
     Config(ConfigArgs),
-    /// A cluster of network namespaces on this machine, to try things on.
+    /// Create a test cluster of network namespaces on this machine.
     Lab(LabArgs),
     /// Write the man pages, one for each command.
     Man(ManArgs),
-    /// Print what a shell needs to complete this program's commands and options.
+    /// Print a completion script for a shell.
     Completions(CompletionsArgs),
-    /// Print the line that starts an MPI program with the drop-in.
+    /// Print the command that starts an MPI program with the drop-in library.
     MpiEnv(MpiEnvArgs),
-    /// Hand packet sockets to processes that may not open one.
+    /// Open packet sockets for processes without CAP_NET_RAW.
     Port(PortArgs),
-    /// One host of a chain of TCP connections; started by bench.
+    /// Run one host of a chain of TCP connections; started by bench.
     #[command(hide = true)]
     TcpChain(TcpChainArgs),
-    /// Says that a process has ended which could not say so itself; started by send and recv.
+    /// Report the end of a process that was killed; started by send and recv.
     #[command(hide = true)]
     Watch(WatchArgs),
 }
 
 impl Cli {
-    /// The same with what was spelled as udpcast does.
+    /// Moves values given under udpcast's option names to their own fields.
     pub fn settled(self) -> Cli {
         let command = match self.command {
             Command::Send(args) => Command::Send(Box::new(args.settled())),
@@ -131,7 +135,7 @@ impl Cli {
 }
 
 impl Command {
-    /// The file to which is added what is logged, if it is named.
+    /// Returns the log file, if the command line names one.
     pub fn log(&self) -> Option<&Path> {
         match self {
             Command::Send(args) => args.progress.log.as_deref(),
@@ -141,11 +145,11 @@ impl Command {
         }
     }
 
-    /// What programs read on stdout, however it ends.
+    /// Returns the output format on stdout.
     pub fn form(&self) -> Form {
         match self {
             Command::Send(args) => args.form(),
-            // Whoever reads data there is not to take an object for some.
+            // Stdout carries the received data there.
             Command::Recv(args) if args.dest.as_ref().is_some_and(|dest| dest == "-") => Form::Lines,
             Command::Recv(args) => args.form(),
             Command::Cp(args) => args.progress.form(&args.wire),
@@ -160,56 +164,39 @@ impl Command {
     }
 }
 
-/// What `send` and `recv` have in common.
+/// Options of all commands on the network.
 #[derive(Clone, Debug, Args)]
 pub struct WireArgs {
-    /// Network interface: its name, an alternative name, its MAC or an IP address, or the value of BOOTIF=; without it,
-    /// the only Ethernet interface that is up, or that of the default route.
-    #[arg(short, long, value_name = "IFACE")]
+    /// Network interface, such as eth0.
+    ///
+    /// An interface name, alternative name, MAC address, IP address, or the value of BOOTIF=. Default: the only
+    /// Ethernet interface that is up; if several are, that of the default route.
+    #[arg(short, long, value_name = "IFACE", help_heading = HOW, display_order = 0)]
     pub interface: Option<String>,
-    /// Name of the session: only sender and receivers of the same group meet.
-    #[arg(short, long, value_name = "GROUP", default_value = "ethbcast")]
+    /// Name of the session. A sender and receivers of the same group meet.
+    #[arg(short, long, value_name = "GROUP", default_value = "ethbcast", help_heading = WHO)]
     pub group: String,
-    /// This host's name in reports and topology files; without it, $ETHBCAST_HOST, the network namespace's name, the
-    /// hostname, or, where that was never set, a network card's address.
-    #[arg(long, value_name = "NAME")]
+    /// Name of this host in reports and topology files. Default: $ETHBCAST_HOST, the network namespace's name, the host
+    /// name, or a network card's address if the host name was never set.
+    #[arg(long, value_name = "NAME", help_heading = WHO)]
     pub host: Option<String>,
     /// EtherType of the frames, in hexadecimal.
-    #[arg(long, value_name = "HEX", default_value = "88b5")]
+    #[arg(long, value_name = "HEX", default_value = "88b5", help_heading = HOW)]
     pub ether_type: EtherType,
     /// Print one JSON object on stdout at the end: the outcome, or the failure.
-    #[arg(long)]
+    #[arg(long, help_heading = PRINTED)]
     pub json: bool,
-    /// No progress, and no lines but errors: of the report nothing but what --json prints or --report keeps;
-    /// --no-progress is the same.
-    #[arg(short, long, alias = "no-progress")]
+    /// Print errors only: no progress, and no report but that of --json. Alias: --no-progress.
+    #[arg(short, long, alias = "no-progress", help_heading = PRINTED)]
     pub quiet: bool,
 }
 
 /// `ethbcast watch`.
 #[derive(Debug, Args)]
 pub struct WatchArgs {
-    /// The interface of the session.
+    /// Interface of the session.
     #[arg(long, value_name = "IFACE")]
     pub interface: String,
-}
-
-/// Reads the name of a protocol.
-fn presets() -> impl TypedValueParser<Value = Preset> {
-    PossibleValuesParser::new(Preset::ALL.map(Preset::name))
-        .map(|name| name.parse::<Preset>().expect("other names do not pass"))
-}
-
-/// Reads how many receivers there are.
-fn receivers() -> impl TypedValueParser<Value = u16> {
-    clap::value_parser!(u16).range(1..65535)
-}
-
-fn seconds(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(value) if value.is_finite() && (0.0..=1e9).contains(&value) => Ok(value),
-        _ => Err("expected a number of seconds, such as 30 or 0.5".to_owned()),
-    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The arguments of `ethbcast mpi-env` and `ethbcast port`.
 
+use super::whole;
 use clap::{Args, ValueEnum};
 use ethbcast_transport::wire::EtherType;
 use std::path::PathBuf;
@@ -7,24 +8,24 @@ use std::path::PathBuf;
 /// `ethbcast mpi-env`.
 #[derive(Debug, Args)]
 pub struct MpiEnvArgs {
-    /// Only the line of this launcher, without a heading.
+    /// Print only the command of this launcher, without a heading.
     #[arg(long, value_name = "LAUNCHER")]
     pub launcher: Option<Launcher>,
-    /// The drop-in; without it, the one beside this program or in ../lib.
+    /// Drop-in library. Default: the one next to this program or in ../lib.
     #[arg(long, value_name = "FILE")]
     pub library: Option<PathBuf>,
-    /// Network interface of every host; without it, the only Ethernet interface that is up.
+    /// Network interface of every host. Default: the only Ethernet interface that is up.
     #[arg(short, long, value_name = "IFACE")]
     pub interface: Option<String>,
-    /// The socket of `ethbcast port --serve` on every host, for ranks without CAP_NET_RAW.
+    /// Unix socket of `ethbcast port --serve` on every host, for ranks without CAP_NET_RAW.
     #[arg(long, value_name = "SOCKET")]
     pub port: Option<PathBuf>,
-    /// Have rank 0 say at the end which calls were taken over.
+    /// Let rank 0 print at the end which calls used ethbcast.
     #[arg(long)]
     pub stats: bool,
 }
 
-/// Who starts the ranks.
+/// Program that starts the ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Launcher {
     /// Open MPI's mpirun.
@@ -38,15 +39,15 @@ pub enum Launcher {
 /// `ethbcast port`.
 #[derive(Debug, Args)]
 pub struct PortArgs {
-    /// Hand packet sockets to whoever may connect to this Unix socket, which is made and at the end removed; they hear
-    /// frames of ethbcast's EtherType and of nothing else.
+    /// Unix socket over which processes get packet sockets. It is created, and removed at the end. The packet sockets
+    /// receive only frames of ethbcast's EtherType.
     #[arg(long, value_name = "SOCKET", required = true)]
     pub serve: PathBuf,
-    /// The socket file's permissions, in octal: who may connect.
+    /// Permissions of the Unix socket, in octal: they decide who may connect.
     #[arg(long, value_name = "MODE", default_value = "660", value_parser = mode)]
     pub mode: u32,
-    /// The socket file's group, by number.
-    #[arg(long, value_name = "GID")]
+    /// Group of the Unix socket, by number.
+    #[arg(long, value_name = "GID", value_parser = whole::<u32>)]
     pub gid: Option<u32>,
     /// EtherType of the frames, in hexadecimal.
     #[arg(long, value_name = "HEX", default_value = "88b5")]

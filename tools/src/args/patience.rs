@@ -1,68 +1,72 @@
-//! How long `send` and `recv` wait, and for what.
+//! Time limits of `send` and `recv`.
 
+use super::heading::TROUBLE;
 use super::seconds;
 use clap::{Args, ValueEnum};
 use ethbcast_collectives::session::{OnSlow, Options};
 use std::time::Duration;
 
-/// How long `send` and `recv` wait for the other side.
+/// Limits on the silence of the other side, and on the whole run.
 #[derive(Debug, Args)]
+#[command(next_help_heading = TROUBLE)]
 pub struct PatienceArgs {
-    /// How long a host that falls silent is waited for (a cable that was pulled, a stopped process) while the others go
-    /// on; 0 gives it up at once. --receive-timeout is the same.
+    /// Seconds to wait for a silent host (cable pulled, process stopped) while the others go on. 0 gives it up at once.
+    /// Alias: --receive-timeout.
     #[arg(long, alias = "receive-timeout", value_name = "SECONDS", default_value_t = 30.0, value_parser = seconds)]
     pub patience: f64,
-    /// Silence after which a host is put out of the others' way: 0.05 to 30.
+    /// Seconds of silence after which the others go on without a host: 0.05 to 30.
     #[arg(long, value_name = "SECONDS", default_value_t = 1.5, value_parser = dead_after)]
     pub dead_after: f64,
-    /// End the whole after so long, whatever it waits for.
+    /// End the run after SECONDS, whatever it is waiting for.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub timeout: Option<f64>,
 }
 
-/// How long `send` bears with receivers that are heard.
+/// Limits on receivers that answer but are slow.
 #[derive(Debug, Args)]
+#[command(next_help_heading = TROUBLE)]
 pub struct StallArgs {
-    /// Without progress for so long a receiver is put out of the others' way; it is given up after --patience.
+    /// Seconds without progress after which the others go on without a receiver. It is given up when --patience has
+    /// passed as well.
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
     pub stall: f64,
-    /// How long a receiver may verify and sync what it has.
+    /// Seconds a receiver may take to verify its data and sync it to disk.
     #[arg(long, value_name = "SECONDS", default_value_t = 120.0, value_parser = seconds)]
     pub sync_timeout: f64,
-    /// What becomes of a receiver that is slower than the others: demote (it is served beside them and finishes last),
-    /// wait (all are as slow as it is) or evict (it is given up).
-    #[arg(long, value_enum, value_name = "WHAT", default_value = "demote", hide_possible_values = true)]
+    /// Treatment of a receiver that is slower than the others: demote (serve it separately; it finishes last), wait
+    /// (all slow down to its rate) or evict (give it up).
+    #[arg(long, value_enum, value_name = "ACTION", default_value = "demote", hide_possible_values = true)]
     pub on_slow: Slow,
-    /// For so long a receiver may hold up the others.
+    /// Tolerate a slow receiver for SECONDS before applying --on-slow.
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0, value_parser = seconds)]
     pub slow_after: f64,
 }
 
-/// What `send --on-slow` says.
+/// Treatment of a slow receiver: the value of `send --on-slow`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Slow {
-    /// It is served beside the others.
+    /// Serve it separately from the others.
     Demote,
-    /// All wait for it.
+    /// Slow all receivers down to its rate.
     Wait,
-    /// It is given up.
+    /// Give it up.
     Evict,
 }
 
 impl PatienceArgs {
-    /// Tells the session.
+    /// Copies the limits into the session's options.
     pub fn apply(&self, options: &mut Options) {
         options.timing.patience = Duration::from_secs_f64(self.patience);
         options.timing.dead = Duration::from_secs_f64(self.dead_after);
         options.timing.suspect = options.timing.suspect.min(options.timing.dead / 2);
-        // Several signs of life may get lost before silence counts.
+        // Several heartbeats may be lost before silence counts.
         options.timing.status = options.timing.status.min(options.timing.dead / 10);
         options.time_limit = self.timeout.map(Duration::from_secs_f64);
     }
 }
 
 impl StallArgs {
-    /// Tells the session.
+    /// Copies the limits into the session's options.
     pub fn apply(&self, options: &mut Options) {
         options.timing.stall = Duration::from_secs_f64(self.stall);
         options.timing.sync = Duration::from_secs_f64(self.sync_timeout);

@@ -1,35 +1,38 @@
-//! How a transfer tells how far it is.
+//! Progress output, metrics and logs of `send`, `recv` and `cp`.
 
+use super::heading::PRINTED;
 use super::{WireArgs, seconds};
 use crate::exit::Form;
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Progress comes ten times a second: more lines than that have nothing to say.
+/// Shortest period between two progress lines, in seconds: progress is sampled ten times a second.
 const LEAST_PERIOD_SECONDS: f64 = 0.1;
 
-/// How `send`, `recv` and `cp` tell how far they are.
+/// Options for progress output, metrics and logs.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = PRINTED)]
 pub struct ProgressArgs {
-    /// Where stderr is no terminal, say so often on a line of its own how far it is; 0: never.
+    /// Seconds between progress lines if stderr is not a terminal. 0 prints none.
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = period)]
     pub stat_period: f64,
-    /// Keep FILE up to date with how far it is, for Prometheus' textfile collector (whose files are called *.prom):
-    /// written at the start, each --stat-period and at the end, whole each time.
+    /// Keep metrics in FILE for Prometheus' textfile collector, which reads *.prom. FILE is replaced at the start,
+    /// every --stat-period and at the end.
     #[arg(long, value_name = "FILE")]
     pub metrics_file: Option<PathBuf>,
-    /// Add what is logged to FILE, and more than without it (RUST_LOG says how much); errors stay on stderr.
+    /// Append log messages to FILE, from level info on unless RUST_LOG sets another. Error messages of the command
+    /// still go to stderr.
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
-    /// Print on stdout what happens as it happens, one JSON object in a line: who joins, how far it is (ten times a
-    /// second at most), what becomes of each host; the last has the object of --json.
+    /// Print events on stdout as they happen, one JSON object per line: hosts that join, progress (at most ten times a
+    /// second), the result of each host. The last event holds the object of --json.
     #[arg(long, conflicts_with = "json")]
     pub json_stream: bool,
 }
 
 impl ProgressArgs {
-    /// What programs read on stdout.
+    /// Returns the output format on stdout.
     pub fn form(&self, wire: &WireArgs) -> Form {
         match (self.json_stream, wire.json) {
             (true, _) => Form::Stream,
@@ -38,7 +41,7 @@ impl ProgressArgs {
         }
     }
 
-    /// How often it is said how far it is, if ever.
+    /// Returns the period between progress lines, or `None` if there are to be none.
     pub fn period(&self) -> Option<Duration> {
         (self.stat_period > 0.0).then(|| Duration::from_secs_f64(self.stat_period))
     }

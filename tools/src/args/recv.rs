@@ -1,108 +1,124 @@
-//! `ethbcast recv`: whom it waits for, and where the bytes go.
+//! The arguments of `ethbcast recv`.
 
-use super::{PatienceArgs, ProgressArgs, ServeArgs, UnusedByReceiver, WireArgs, seconds};
+use super::heading::{HOW, TROUBLE, WHO, WRITTEN, everyday};
+use super::{PatienceArgs, ProgressArgs, ServeArgs, UnusedByReceiver, WireArgs, examples, misplaced, number, seconds};
 use crate::exit::Form;
-use clap::{Args, ValueEnum};
+use clap::{Arg, Args, ValueEnum};
 use ethbcast_collectives::session::Expected;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+/// Returns -n, an option of the other side that is often given here, to be refused by name.
+fn refused_receivers() -> Arg {
+    let refusal = misplaced("recv takes one DEST; the number of receivers is an option of send");
+    Arg::new("receivers").short('n').long("receivers").value_name("N").hide(true).value_parser(refusal)
+}
+
 /// `ethbcast recv`.
 #[derive(Debug, Args)]
+#[command(
+    arg = refused_receivers(),
+    mut_args = everyday(&["serve", "max_wait", "dest", "force", "in_place", "interface"]),
+    after_help = "all options: ethbcast recv --help",
+    after_long_help = examples::text("recv"),
+)]
 pub struct RecvArgs {
-    /// What send and recv share.
-    #[command(flatten)]
-    pub wire: WireArgs,
-    /// How it tells how far it is.
-    #[command(flatten)]
-    pub progress: ProgressArgs,
-    /// How long to wait for a silent sender.
-    #[command(flatten)]
-    pub patience: PatienceArgs,
-    /// Whether it stays.
+    /// Receiver as a service.
     #[command(flatten)]
     pub serve: ServeArgs,
-    /// A packet socket that root has opened, socket(AF_PACKET, SOCK_RAW, 0), and left open for this program: its
-    /// number, such as 3. With it no permission is needed. With --serve, once for each group.
-    #[arg(long, value_name = "FD", value_parser = clap::value_parser!(i32).range(0..))]
-    pub port_fd: Vec<i32>,
-    /// Replace DEST if it exists.
-    #[arg(short, long)]
-    pub force: bool,
-    /// What is compared with the sender's digest: the bytes as they were received and handed to the disk, or also the
-    /// file as it is read back after it was synced, which is the default for a block device.
-    #[arg(long, value_enum, value_name = "received|read", hide_possible_values = true)]
-    pub verify: Option<Verify>,
-    /// Make holes of zeros: room that a file does not take, blocks that a device forgets. Holes at the sender are holes
-    /// again also without it.
-    #[arg(long)]
-    pub sparse: bool,
-    /// Give up if no sender takes this host within this time, and wait as long for an interface that is down or not yet
-    /// there, and for a device as DEST that is not; without it, wait for ever for a sender alone. --start-timeout is
-    /// the same.
-    #[arg(long, alias = "start-timeout", value_name = "SECONDS", value_parser = seconds)]
+    /// Seconds to wait for a sender. Default: for ever.
+    ///
+    /// With it, an interface that is down or missing and a device DEST that is missing are waited for as long; without
+    /// it, they are an error. Alias: --start-timeout.
+    #[arg(long, alias = "start-timeout", value_name = "SECONDS", value_parser = seconds, help_heading = WHO)]
     pub max_wait: Option<f64>,
-    /// Take only what is offered under this name, or has this BLAKE3 (64 digits, as reports have it), and refuse
-    /// anything else.
-    #[arg(long, value_name = "NAME|DIGEST", value_parser = expected, conflicts_with = "serve")]
-    pub expect: Option<Expected>,
-    /// End with the reason when a sender turns this host away, gives up or has started without it; without it, wait for
+    /// Exit with the reason if a sender refuses this host, gives up or has started without it. Otherwise recv waits for
     /// the next session.
-    #[arg(long)]
+    #[arg(long, help_heading = WHO)]
     pub once: bool,
-    /// Change what is there, within the room there is: write over a file; put the files of a directory one by one into
-    /// the directory that is there, each over the one of its name. What is the same is left alone. Without it what
-    /// comes appears whole, and with --force takes the place of what is there.
-    #[arg(long)]
+    /// Accept only data offered under NAME, or with this BLAKE3 digest (64 hex digits, as in reports). Anything else is
+    /// refused.
+    #[arg(long, value_name = "NAME|DIGEST", value_parser = expected, conflicts_with = "serve", help_heading = WHO)]
+    pub expect: Option<Expected>,
+    /// File, directory or device to write, or `-` for stdout.
+    ///
+    /// In a directory that exists, the data gets the name under which it was sent.
+    #[arg(required_unless_present_any = ["pipe", "file"], help_heading = WRITTEN, display_order = 0)]
+    pub dest: Option<OsString>,
+    /// Replace DEST if it exists.
+    #[arg(short, long, help_heading = WRITTEN)]
+    pub force: bool,
+    /// Overwrite DEST in place.
+    ///
+    /// A file is overwritten where it differs; the files of a directory are replaced one by one. No room for a second
+    /// copy is needed. Without it, data appears at DEST when it is complete, and --force replaces what was there.
+    #[arg(long, help_heading = WRITTEN)]
     pub in_place: bool,
-    /// With --in-place: remove what the sender does not have.
-    #[arg(long, requires = "in_place")]
+    /// With --in-place, delete files that the sender does not have.
+    #[arg(long, requires = "in_place", help_heading = WRITTEN)]
     pub delete: bool,
-    /// Write an image to a device whose sectors are not those for which its partition table is made, such as one for
-    /// 512 bytes to a disk with 4096; without it, it is refused.
-    #[arg(long)]
-    pub any_sectors: bool,
-    /// Something like what comes, such as an older version of it: a file, a block device or a directory. What is the
-    /// same there is not sent. May be given several times; without it, what is at DEST.
-    #[arg(long, value_name = "PATH")]
-    pub basis: Vec<PathBuf>,
-    /// Do not take up what an earlier run left, but remove it, and leave nothing when this one is cut off.
-    #[arg(long)]
-    pub no_resume: bool,
-    /// Run this by `sh -c` when all is verified and at DEST, with ETHBCAST_PATH, _GROUP, _SOURCE, _BYTES and _BLAKE3 in
-    /// its environment.
-    #[arg(long, value_name = "COMMAND")]
-    pub exec: Option<String>,
-    /// Feed this command, run by `sh -c`, instead of writing DEST: it reads the bytes on its stdin, and sees their end
-    /// only when all have come and are verified; if the transfer fails, it is ended. If it fails, its exit code is this
-    /// program's.
-    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["force", "in_place", "dest"])]
+    /// Write the data to the stdin of COMMAND, run by `sh -c`, instead of to DEST. COMMAND reads end of file only when
+    /// everything is verified; if the transfer fails, it is terminated. If COMMAND fails, recv exits with its code.
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["force", "in_place", "dest"], help_heading = WRITTEN)]
     pub pipe: Option<String>,
-    /// What is taken and ignored.
+    /// Older version of the data: a file, block device or directory. Matching parts are not sent. May be repeated.
+    /// Without it, DEST is used.
+    #[arg(long, value_name = "PATH", help_heading = WRITTEN)]
+    pub basis: Vec<PathBuf>,
+    /// Write zeros as holes: a file takes no room for them, a device discards them. Holes of the sender's file are kept
+    /// in any case.
+    #[arg(long, help_heading = WRITTEN)]
+    pub sparse: bool,
+    /// Write an image even if its partition table was made for another sector size than the device's, such as 512 bytes
+    /// on a disk with 4096. Without it, such an image is refused.
+    #[arg(long, help_heading = WRITTEN)]
+    pub any_sectors: bool,
+    /// Run COMMAND with `sh -c` when the data is verified and at DEST. Its environment has ETHBCAST_PATH, _GROUP,
+    /// _SOURCE, _BYTES and _BLAKE3.
+    #[arg(long, value_name = "COMMAND", help_heading = WRITTEN)]
+    pub exec: Option<String>,
+    /// Use a packet socket that root has opened with socket(AF_PACKET, SOCK_RAW, 0): its file descriptor, such as 3. No
+    /// capability is needed then. With --serve, give one for each group.
+    #[arg(long, value_name = "FD", value_parser = number(0..=i32::MAX), help_heading = HOW)]
+    pub port_fd: Vec<i32>,
+    /// Data to compare with the sender's digest: received (as it was handed to the disk) or read (also as read back
+    /// after the sync). Default: read for a block device, otherwise received.
+    #[arg(long, value_enum, value_name = "received|read", hide_possible_values = true, help_heading = TROUBLE)]
+    pub verify: Option<Verify>,
+    /// Delete partial data of an earlier run instead of resuming it, and keep none if this run is cut off.
+    #[arg(long, help_heading = TROUBLE)]
+    pub no_resume: bool,
+    /// Limits on a silent sender.
+    #[command(flatten)]
+    pub patience: PatienceArgs,
+    /// Progress, metrics and logs.
+    #[command(flatten)]
+    pub progress: ProgressArgs,
+    /// Options that send and recv share.
+    #[command(flatten)]
+    pub wire: WireArgs,
+    /// Options of udpcast that are accepted and ignored.
     #[command(flatten)]
     pub unused: UnusedByReceiver,
-    /// DEST by udpcast's name for it.
+    /// DEST under udpcast's option name.
     #[arg(long, value_name = "DEST", hide = true, conflicts_with_all = ["dest", "pipe"])]
     file: Option<OsString>,
-    /// File or directory to write, or a directory to put it into under its own name; `-` is stdout.
-    #[arg(required_unless_present_any = ["pipe", "file"])]
-    pub dest: Option<OsString>,
 }
 
 impl RecvArgs {
-    /// The same with what was spelled as udpcast does.
+    /// Moves values given under udpcast's option names to their own fields.
     pub fn settled(mut self) -> RecvArgs {
         self.dest = self.dest.or_else(|| self.file.take());
         self
     }
 
-    /// What programs read on stdout.
+    /// Returns the output format on stdout.
     pub fn form(&self) -> Form {
         self.progress.form(&self.wire)
     }
 }
 
-/// Reads what a receiver expects.
+/// Parses a name or a digest.
 fn expected(text: &str) -> Result<Expected, String> {
     match blake3::Hash::from_hex(text) {
         Ok(digest) => Ok(Expected::Digest(*digest.as_bytes())),
@@ -111,11 +127,11 @@ fn expected(text: &str) -> Result<Expected, String> {
     }
 }
 
-/// What `recv --verify` compares.
+/// Data that is compared with the digest: the value of `recv --verify`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Verify {
-    /// What came.
+    /// Received data.
     Received,
-    /// What came, and what is read back.
+    /// Received data, and the same read back.
     Read,
 }

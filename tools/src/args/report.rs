@@ -6,10 +6,10 @@ use std::path::PathBuf;
 /// `ethbcast report`.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// The report: what `send --report FILE` wrote, or `send --json` printed; `-` is stdin.
+    /// Report to read: written by `send --report FILE` or printed by `send --json`; `-` is stdin.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Write the page to this file instead of stdout.
+    /// Write the page to FILE instead of stdout.
     #[arg(short, long, value_name = "FILE")]
     pub out: Option<PathBuf>,
 }

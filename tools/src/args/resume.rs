@@ -1,54 +1,57 @@
-//! Sending to receivers that have something already.
+//! Sending to receivers that already hold part of the data.
 
+use super::heading::{PRINTED, TROUBLE, WHAT};
 use clap::{Args, ValueEnum};
 use ethbcast_collectives::session::ContentKind;
 use ethbcast_collectives::session::ledger::{ChunkSize, Cut};
 use std::path::PathBuf;
 
-/// What `send` makes of receivers that have some of SOURCE, and of the last run.
+/// Options about an earlier version at receivers, and about the last run.
 #[derive(Debug, Args)]
 pub struct ResumeArgs {
-    /// Write the report of this run to FILE: as a page for people if its name ends in .html, else as --json prints it
-    /// (`ethbcast report` makes the page of that). --resume and --only-missing read that of the last run there before.
-    #[arg(long, value_name = "FILE")]
-    pub report: Option<PathBuf>,
-    /// Send again to the hosts of the last run: who has everything verifies it, who has a part gets the rest.
-    #[arg(long, requires = "report", conflicts_with_all = ["hosts", "only_missing"])]
-    pub resume: bool,
-    /// Send to those hosts of the last run alone that had not verified everything.
-    #[arg(long, requires = "report", conflicts_with = "hosts")]
-    pub only_missing: bool,
-    /// What receivers with an older version find at another place: what was moved by whole chunks (fixed), as
-    /// in images, or by any number of bytes (cdc), as in archives and directories; none: only what is where it was.
-    /// Without it, cdc for directories and for files with holes, else fixed.
-    #[arg(long, value_enum, value_name = "fixed|cdc|none", hide_possible_values = true)]
+    /// Method by which receivers find parts of an older version at another offset: fixed (whole chunks, as in images),
+    /// cdc (content-defined chunks, as in archives and directories) or none. Default: cdc for directories and sparse
+    /// files, otherwise fixed.
+    #[arg(long, value_enum, value_name = "fixed|cdc|none", hide_possible_values = true, help_heading = WHAT)]
     pub delta: Option<Delta>,
-    /// What is checked, sent again and looked for at receivers at a time: 16K, 32K, 64K or 128K. Of an old version with
-    /// small changes everywhere less is sent by short ones; their ledgers take 0.2 % at 16K, 0.05 % at 64K.
-    #[arg(long, value_name = "BYTES", value_parser = chunk, default_value = "64K")]
+    /// Chunk size for checking, repair and comparison with an older version: 16K, 32K, 64K or 128K. Smaller chunks
+    /// resend less if changes are scattered; hashes add 0.2 % at 16K and 0.05 % at 64K.
+    #[arg(long, value_name = "BYTES", value_parser = chunk, default_value = "64K", help_heading = WHAT)]
     pub chunk: ChunkSize,
+    /// Send again to the hosts of the last run in --report. Complete receivers verify what they have, the others get
+    /// the rest.
+    #[arg(long, requires = "report", conflicts_with_all = ["hosts", "only_missing"], help_heading = TROUBLE)]
+    pub resume: bool,
+    /// Send only to those hosts of the last run in --report that have not verified everything.
+    #[arg(long, requires = "report", conflicts_with = "hosts", help_heading = TROUBLE)]
+    pub only_missing: bool,
+    /// Write the report to FILE: a web page if its name ends in .html, otherwise the object of --json. --resume and
+    /// --only-missing read the last run's report from FILE first.
+    #[arg(long, value_name = "FILE", help_heading = PRINTED)]
+    pub report: Option<PathBuf>,
 }
 
-/// Reads how long chunks are.
+/// Parses a chunk size.
 fn chunk(text: &str) -> Result<ChunkSize, String> {
     let bytes = ethbcast_planning::parse_size(text)?;
     ChunkSize::of_bytes(bytes)
         .ok_or_else(|| format!("chunks have 16K, 32K, 64K or 128K, not {bytes} bytes: give one of these"))
 }
 
-/// What `send --delta` says.
+/// Method of finding moved data: the value of `send --delta`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Delta {
-    /// By whole chunks.
+    /// Whole chunks.
     Fixed,
-    /// By any number of bytes.
+    /// Content-defined chunks.
     Cdc,
-    /// Nothing.
+    /// Only data that has not moved.
     None,
 }
 
 impl ResumeArgs {
-    /// How such a content is cut: of one that is put together of parts nothing is at a multiple of a chunk's length.
+    /// Returns the chunking for this kind of content. In a concatenation of files, offsets are no multiples of the
+    /// chunk size, so content-defined chunks are the default there.
     pub fn cut(&self, content: ContentKind) -> Cut {
         let is_gathered = matches!(content, ContentKind::Tree | ContentKind::Sparse(_));
         self.delta.unwrap_or(if is_gathered { Delta::Cdc } else { Delta::Fixed }).into()

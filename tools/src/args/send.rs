@@ -1,7 +1,9 @@
-//! `ethbcast send`: who is waited for, how the bytes travel, what they are.
+//! The arguments of `ethbcast send`.
 
+use super::heading::{HOW, WHAT, WHO, everyday};
 use super::{
-    PatienceArgs, ProgressArgs, ResumeArgs, StallArgs, TreeArgs, UnusedBySender, WireArgs, presets, receivers, seconds,
+    PatienceArgs, ProgressArgs, ResumeArgs, StallArgs, TreeArgs, UnusedBySender, WireArgs, examples, presets,
+    receivers, seconds, whole,
 };
 use crate::exit::Form;
 use crate::send::StartRule;
@@ -13,137 +15,156 @@ use std::path::PathBuf;
 
 /// `ethbcast send`.
 #[derive(Debug, Args)]
+#[command(
+    mut_args = everyday(&["receivers", "hosts", "source", "interface", "topology", "rate"]),
+    after_help = "all options: ethbcast send --help",
+    after_long_help = examples::text("send"),
+)]
 pub struct SendArgs {
-    /// What send and recv share.
-    #[command(flatten)]
-    pub wire: WireArgs,
-    /// How it tells how far it is.
-    #[command(flatten)]
-    pub progress: ProgressArgs,
-    /// How long to wait for whoever is silent.
-    #[command(flatten)]
-    pub patience: PatienceArgs,
-    /// How long to bear with whoever makes no progress.
-    #[command(flatten)]
-    pub stall: StallArgs,
-    /// Start as soon as N receivers have joined; fewer within --max-wait is a failure, unless --min-receivers will do.
-    /// With neither of these nor --hosts, send lists on a terminal who joins, and starts at Enter.
-    #[arg(short = 'n', long, value_name = "N", value_parser = receivers())]
+    /// Start as soon as N receivers have joined.
+    ///
+    /// Fewer within --max-wait is a failure, unless --min-receivers allows it. Without -n, --min-receivers and --hosts,
+    /// send lists on a terminal who joins, and starts when you press Enter.
+    #[arg(short = 'n', long, value_name = "N", value_parser = receivers, help_heading = WHO)]
     pub receivers: Option<u16>,
-    /// After --max-wait, start with whoever is there if they are at least N.
-    #[arg(long, value_name = "N", requires = "max_wait", value_parser = receivers())]
-    pub min_receivers: Option<u16>,
-    /// Send to these hosts, such as n[1-31], and to no others: start as soon as all are there (or -n of them). Who is
-    /// missing is named. ^FILE is a file of hosts; name@ADDRESS is one of several hosts of a name.
-    #[arg(long, value_name = "NODESET")]
+    /// Send to these hosts only, such as n[1-31].
+    ///
+    /// The transfer starts as soon as all of them (or -n of them) have joined. Missing hosts are listed. ^FILE reads
+    /// host names from a file; name@ADDRESS selects one of several hosts with the same name.
+    #[arg(long, value_name = "NODESET", help_heading = WHO)]
     pub hosts: Option<String>,
-    /// Let receivers take part that come after the start: each is served beside the others, and after them.
-    #[arg(long)]
-    pub late: bool,
-    /// How long to wait for receivers; 60 seconds without it.
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    /// After --max-wait, start if at least N receivers have joined.
+    #[arg(long, value_name = "N", requires = "max_wait", value_parser = receivers, help_heading = WHO)]
+    pub min_receivers: Option<u16>,
+    /// Seconds to wait for receivers. Default: 60.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = WHO)]
     pub max_wait: Option<f64>,
-    /// How the bytes travel: auto (the least predicted time), chain, binary, kary=K, cast, flat, binomial,
-    /// scatter-allgather, recursive-doubling, chain-unaware, binary-unaware, latency or binary-best.
-    #[arg(long, value_name = "VIA", default_value = "auto")]
-    pub via: String,
-    /// The protocol of a cast, with --via cast: default fills the holes receivers name; paper and push-pull are the EQA
-    /// paper's Simple Broadcast (strict go-back-n, window 16) and Push-Pull Broadcast (the first frames at once, the
-    /// rest when a receiver has answered).
-    #[arg(long, value_name = "PRESET", value_parser = presets(), default_value_t, hide_possible_values = true)]
-    pub preset: Preset,
-    /// With --preset push-pull: push so many bytes before a receiver has answered, in as few frames as carry them; 860
-    /// without it, as in the paper.
-    #[arg(long, value_name = "BYTES", value_parser = ethbcast_planning::parse_size)]
-    pub push_bytes: Option<u64>,
-    /// Run a plan that `ethbcast plan --out` saved. With --topology it is judged first, and refused if several hosts
-    /// send over one cable at a time.
-    #[arg(long, value_name = "FILE", conflicts_with = "via")]
-    pub plan: Option<PathBuf>,
-    /// Run the plan even if several hosts send over one cable at a time.
-    #[arg(long, requires = "plan")]
-    pub allow_contention: bool,
-    /// What the network costs, as `ethbcast probe --out` writes it; without it a short probe runs before the start.
-    #[arg(long, value_name = "FILE")]
-    pub calibration: Option<PathBuf>,
-    /// Do not probe: assume cables of 1 Gbit/s unless there is a calibration.
-    #[arg(long)]
-    pub no_probe: bool,
-    /// Wait for the receivers, print what would be sent how, and end the session without sending. Where they have some
-    /// of it already they are asked what they lack, and wait on.
-    #[arg(long)]
-    pub dry_run: bool,
-    /// The cluster's switches and hosts; without it all hosts are taken to be on one switch.
-    #[arg(long, value_name = "FILE")]
-    pub topology: Option<PathBuf>,
-    /// Let no host send more than this, neither this one nor those that hand on: 400mbit, 1gbit, 50MB/s; 400m is
-    /// 400mbit. All frames count, with their Ethernet headers. SIGUSR1 raises it by a tenth while it runs, SIGUSR2
-    /// lowers it, `ethbcast ctl rate RATE` sets it. --max-bitrate is the same.
-    #[arg(long, alias = "max-bitrate", value_name = "RATE", value_parser = rate)]
-    pub rate: Option<Rate>,
-    /// Give way to what others send: every host sends less where frames wait in queues for more than a millisecond, and
-    /// as much as there is room for otherwise. A receiver that gives way is not taken for a slow one.
-    #[arg(long)]
-    pub nice: bool,
-    /// Send frames for this MTU instead of the interface's.
-    #[arg(long, value_name = "BYTES")]
-    pub mtu: Option<u32>,
-    /// Offer SOURCE, a file or stdin, under this name: a receiver that takes it into a directory calls it so.
-    #[arg(long = "as", value_name = "NAME")]
+    /// Accept receivers that join after the start. Each is served separately and finishes after the others.
+    #[arg(long, help_heading = WHO)]
+    pub late: bool,
+    /// File or directory to send, or `-` for stdin.
+    ///
+    /// DIR is sent to DEST, or to DEST/DIR if DEST exists; DIR/ sends the content of DIR to DEST itself. Several
+    /// sources go to one directory, each under its own name.
+    #[arg(
+        required_unless_present_any = ["pipe", "file"], conflicts_with = "pipe", num_args = 1.., help_heading = WHAT,
+        display_order = 0
+    )]
+    pub source: Vec<OsString>,
+    /// Offer SOURCE, a file or stdin, under NAME. A receiver that writes into a directory uses this name.
+    #[arg(long = "as", value_name = "NAME", help_heading = WHAT)]
     pub name: Option<String>,
-    /// Send a file that is written to meanwhile as it comes, as many bytes as it has at first.
-    #[arg(long)]
-    pub allow_changing: bool,
-    /// Send what this command writes, run by `sh -c`; if it fails, the run fails and nobody keeps a part.
-    #[arg(long, value_name = "COMMAND")]
+    /// Send the output of COMMAND, run by `sh -c`. If COMMAND fails, the run fails and no receiver keeps anything.
+    #[arg(long, value_name = "COMMAND", help_heading = WHAT)]
     pub pipe: Option<String>,
-    /// How many bytes stdin or the command has, so that the way is chosen by it and receivers know it; other than so
-    /// many are an error.
-    #[arg(long, value_name = "BYTES", value_parser = ethbcast_planning::parse_size)]
+    /// Expected length of stdin or of the output of --pipe. It is announced to receivers and used for planning; a
+    /// different length is an error.
+    #[arg(long, value_name = "BYTES", value_parser = ethbcast_planning::parse_size, help_heading = WHAT)]
     pub size: Option<u64>,
-    /// Unpack SOURCE (gzip, xz, zstd, told by its first bytes; qcow2, at the root only): once here, so that what is
-    /// sent is the image, or at each receiver, so that less is sent.
-    #[arg(long, value_enum, value_name = "root|receivers", hide_possible_values = true)]
+    /// Decompress SOURCE (gzip, xz or zstd, detected by its first bytes; qcow2 at the root only): once at the root, or
+    /// at each receiver, so that fewer bytes are sent.
+    #[arg(long, value_enum, value_name = "root|receivers", hide_possible_values = true, help_heading = WHAT)]
     pub decompress: Option<Decompress>,
-    /// Run this by `sh -c` when all receivers have verified the bytes, with ETHBCAST_GROUP, _SOURCE, _BYTES, _BLAKE3
-    /// and _RECEIVERS in its environment.
-    #[arg(long, value_name = "COMMAND")]
+    /// Send a file that is being written to, up to the length it had at the start.
+    #[arg(long, help_heading = WHAT)]
+    pub allow_changing: bool,
+    /// Run COMMAND with `sh -c` when all receivers have verified the data. Its environment has ETHBCAST_GROUP, _SOURCE,
+    /// _BYTES, _BLAKE3 and _RECEIVERS.
+    #[arg(long, value_name = "COMMAND", help_heading = WHAT)]
     pub exec_after: Option<String>,
-    /// What receivers have already.
-    #[command(flatten)]
-    pub resume: ResumeArgs,
-    /// What of a directory is sent.
+    /// Options for a directory as SOURCE.
     #[command(flatten)]
     pub tree: TreeArgs,
-    /// What is taken and ignored.
+    /// Topology file with the cluster's switches and hosts.
+    ///
+    /// Plans then send the data over no cable twice. Without it, all hosts are assumed to be on one switch.
+    #[arg(long, value_name = "FILE", help_heading = HOW)]
+    pub topology: Option<PathBuf>,
+    /// Limit of each host's sending rate, such as 400mbit.
+    ///
+    /// The limit holds for this host and for hosts that forward: 400mbit (or 400m), 1gbit, 50MB/s. Whole frames count,
+    /// Ethernet headers included. `ethbcast ctl rate RATE` changes it while send runs; SIGUSR1 raises it by a tenth,
+    /// SIGUSR2 lowers it. Alias: --max-bitrate.
+    #[arg(long, alias = "max-bitrate", value_name = "RATE", value_parser = rate, help_heading = HOW)]
+    pub rate: Option<Rate>,
+    /// Yield to other traffic: every host lowers its rate while its frames queue for more than 1 ms. A receiver that
+    /// yields does not count as slow.
+    #[arg(long, help_heading = HOW)]
+    pub nice: bool,
+    /// Broadcast algorithm: auto (least predicted time), chain, binary, kary=K, cast, flat, binomial,
+    /// scatter-allgather, recursive-doubling, chain-unaware, binary-unaware, latency or binary-best.
+    #[arg(long, value_name = "VIA", default_value = "auto", help_heading = HOW)]
+    pub via: String,
+    /// Protocol of --via cast: default (repairs the gaps that receivers report), paper (Simple Broadcast of the EQA
+    /// paper: strict go-back-N, window 16) or push-pull (its Push-Pull Broadcast: the first frames at once, the rest
+    /// when a receiver has answered).
+    #[arg(long, value_name = "PRESET", value_parser = presets(), default_value_t, hide_possible_values = true,
+        help_heading = HOW)]
+    pub preset: Preset,
+    /// With --preset push-pull, bytes to send before a receiver has answered, in as few frames as possible. Default:
+    /// 860, as in the paper.
+    #[arg(long, value_name = "BYTES", value_parser = ethbcast_planning::parse_size, help_heading = HOW)]
+    pub push_bytes: Option<u64>,
+    /// Print the plan and end the session without sending. Receivers that hold part of the data report what they lack,
+    /// and keep waiting.
+    #[arg(long, help_heading = HOW)]
+    pub dry_run: bool,
+    /// Run a plan saved by `ethbcast plan --out`. With --topology it is checked first, and refused if several hosts
+    /// would send over one cable at the same time.
+    #[arg(long, value_name = "FILE", conflicts_with = "via", help_heading = HOW)]
+    pub plan: Option<PathBuf>,
+    /// Run the plan even if several hosts send over one cable at the same time.
+    #[arg(long, requires = "plan", help_heading = HOW)]
+    pub allow_contention: bool,
+    /// Network costs measured by `ethbcast probe --out`. Without it, a short probe runs before the start.
+    #[arg(long, value_name = "FILE", help_heading = HOW)]
+    pub calibration: Option<PathBuf>,
+    /// Do not probe before the start. Without --calibration, cables of 1 Gbit/s are assumed.
+    #[arg(long, help_heading = HOW)]
+    pub no_probe: bool,
+    /// Send frames for this MTU instead of the interface's.
+    #[arg(long, value_name = "BYTES", value_parser = whole::<u32>, help_heading = HOW)]
+    pub mtu: Option<u32>,
+    /// Limits on silent receivers.
+    #[command(flatten)]
+    pub patience: PatienceArgs,
+    /// Limits on slow receivers.
+    #[command(flatten)]
+    pub stall: StallArgs,
+    /// Data that receivers already hold, and the last run.
+    #[command(flatten)]
+    pub resume: ResumeArgs,
+    /// Progress, metrics and logs.
+    #[command(flatten)]
+    pub progress: ProgressArgs,
+    /// Options that send and recv share.
+    #[command(flatten)]
+    pub wire: WireArgs,
+    /// Options of udpcast that are accepted and ignored.
     #[command(flatten)]
     pub unused: UnusedBySender,
-    /// SOURCE by udpcast's name for it.
+    /// SOURCE under udpcast's option name.
     #[arg(long, value_name = "SOURCE", hide = true, conflicts_with_all = ["source", "pipe"])]
     file: Option<OsString>,
-    /// What to send: a file, `-` for stdin, or a directory: DIR goes to DEST, or into it under its own name if DEST
-    /// exists; DIR/ is what is in it and goes to DEST itself. Several go to one directory, each under its own name.
-    #[arg(required_unless_present_any = ["pipe", "file"], conflicts_with = "pipe", num_args = 1..)]
-    pub source: Vec<OsString>,
-    /// When it starts, by the command line of another program.
+    /// Start rule of another program's command line.
     #[arg(skip)]
     pub start_rule: Option<StartRule>,
 }
 
 impl SendArgs {
-    /// The same with what was spelled as udpcast does.
+    /// Moves values given under udpcast's option names to their own fields.
     pub fn settled(mut self) -> SendArgs {
         self.source.extend(self.file.take());
         self
     }
 
-    /// What programs read on stdout.
+    /// Returns the output format on stdout.
     pub fn form(&self) -> Form {
         self.progress.form(&self.wire)
     }
 }
 
-/// Who unpacks, by `send --decompress`.
+/// Hosts that decompress: the value of `send --decompress`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Decompress {
     /// The sender.
@@ -152,7 +173,7 @@ pub enum Decompress {
     Receivers,
 }
 
-/// Reads how much a host may send.
+/// Parses a rate limit.
 pub(super) fn rate(text: &str) -> Result<Rate, String> {
     let bits_per_second = ethbcast_planning::parse_rate(text)?;
     Rate::new(bits_per_second)

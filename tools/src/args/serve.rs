@@ -1,20 +1,24 @@
-//! A receiver that stays.
+//! The receiver as a service.
 
+use super::heading::WHO;
+use super::number;
 use clap::Args;
 
-/// What `recv --serve` is told.
+/// Options of `recv --serve`.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = WHO)]
 pub struct ServeArgs {
-    /// Stay: take one session after another, and several groups' at once, into the directory DEST, until SIGTERM.
-    /// SIGHUP reads the configuration again. With --json, an object on a line of its own for each session.
+    /// Keep running and receive one session after another.
+    ///
+    /// Sessions of several groups run at the same time, into the directory DEST, until SIGTERM. SIGHUP reloads the
+    /// configuration. --json prints one object per session, each on its own line.
     #[arg(long, conflicts_with_all = ["once", "max_wait", "timeout", "stat_period", "metrics_file", "json_stream"])]
     pub serve: bool,
-    /// With --serve: take what is sent to these groups, such as images or rack[1-4], instead of to that of -g. May be
-    /// given several times.
+    /// With --serve, accept these groups, such as images or rack[1-4], instead of the group of -g. May be repeated.
     #[arg(long, value_name = "GROUPS", requires = "serve")]
     pub allow_group: Vec<String>,
-    /// With --serve: take part in so many sessions at once; whoever sends in another group meanwhile waits.
+    /// With --serve, largest number of sessions at the same time. Senders of further groups wait.
     #[arg(long, value_name = "N", requires = "serve", default_value_t = 64,
-        value_parser = clap::value_parser!(u16).range(1..=1024))]
+        value_parser = number(1..=1024_u16))]
     pub max_sessions: u16,
 }

@@ -1,5 +1,6 @@
-//! udpcast's programs and those of their options that have no use here: under udpcast's names they are taken and
-//! ignored or refused, and `send` and `recv` take those that are ignored, too.
+//! Names of udpcast's programs, and options of theirs without a counterpart here.
+//!
+//! Under udpcast's program names such an option is ignored or refused. `send` and `recv` accept the ignored ones, too.
 
 use clap::error::Error;
 use clap::parser::ValueSource;
@@ -7,7 +8,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use std::ffi::OsStr;
 use std::path::Path;
 
-/// Which of udpcast's programs this process is to be.
+/// Program of udpcast that this process stands in for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// `udp-sender`.
@@ -17,13 +18,13 @@ pub enum Role {
 }
 
 impl Role {
-    /// The role by the name under which the program was called, if that is one of udpcast's.
+    /// Returns the role for the name under which the program was called, if that is one of udpcast's.
     pub fn of(program: &OsStr) -> Option<Role> {
         let name = Path::new(program).file_name()?;
         [Role::Sender, Role::Receiver].into_iter().find(|role| name == role.name())
     }
 
-    /// What it is called.
+    /// Returns the program's name.
     pub fn name(self) -> &'static str {
         match self {
             Role::Sender => "udp-sender",
@@ -32,20 +33,20 @@ impl Role {
     }
 }
 
-/// What an option of udpcast's means here.
+/// Meaning of a udpcast option here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meaning {
-    /// The same, or what there is here in any case (`--nokbd`).
+    /// Unchanged, or always in effect (`--nokbd`).
     Same,
-    /// Nothing: addresses, slices, duplex.
+    /// Ignored: addresses, slices, duplex.
     Ignored,
-    /// A limit that nothing here can keep.
+    /// Limit that cannot be enforced here.
     Unlimited,
-    /// What the scripts that give it could not do without.
+    /// Refused, because scripts that use it depend on it.
     Refused,
 }
 
-/// An option without a use here: its name, its letter, whether it has a value, its other names.
+/// Option without a use here: name, letter, whether it takes a value, other names.
 pub type Unused = (&'static str, Option<char>, bool, &'static [&'static str]);
 
 const UNUSED_BY_BOTH: [Unused; 3] = [
@@ -84,7 +85,7 @@ const UNUSED_BY_RECEIVER: [Unused; 5] = [
     ("ignore-lost-data", Some('Z'), false, &[]),
 ];
 
-/// Options of a role that have no use here.
+/// Returns the options of a role that have no use here.
 pub fn unused(role: Role) -> impl Iterator<Item = &'static Unused> {
     let own: &[Unused] = match role {
         Role::Sender => &UNUSED_BY_SENDER,
@@ -93,7 +94,7 @@ pub fn unused(role: Role) -> impl Iterator<Item = &'static Unused> {
     UNUSED_BY_BOTH.iter().chain(own)
 }
 
-/// What becomes of an option.
+/// Returns the meaning of an option.
 pub fn meaning(name: &str) -> Meaning {
     let unused = UNUSED_BY_BOTH.iter().chain(&UNUSED_BY_SENDER).chain(&UNUSED_BY_RECEIVER);
     match name {
@@ -104,7 +105,7 @@ pub fn meaning(name: &str) -> Meaning {
     }
 }
 
-/// Options of a role, by their long names, that mean nothing to this program's own commands.
+/// Returns the options of a role that this program's own commands ignore, without their letters.
 fn ignored(role: Role) -> impl Iterator<Item = Arg> {
     let unused = unused(role).filter(|(name, ..)| meaning(name) == Meaning::Ignored);
     let without_letter = |&(name, _, has_value, others): &Unused| without_use(&(name, None, has_value, others));
@@ -112,27 +113,27 @@ fn ignored(role: Role) -> impl Iterator<Item = Arg> {
     unused.map(without_letter).chain([nokbd]).map(|arg| arg.hide(true))
 }
 
-/// One of them.
+/// Returns the clap argument for an option without a use.
 pub fn without_use(&(name, letter, has_value, others): &Unused) -> Arg {
     let action = if has_value { ArgAction::Set } else { ArgAction::SetTrue };
     let help = match meaning(name) {
         Meaning::Refused => "Refused",
-        Meaning::Unlimited => "Not obeyed, which is said",
-        _ => "Ignored, which is said",
+        Meaning::Unlimited => "Not enforced; a message says so",
+        _ => "Ignored; a message says so",
     };
     let arg = Arg::new(name).long(name).aliases(others).action(action).help(help);
     letter.into_iter().fold(arg, Arg::short)
 }
 
-/// Options of `udp-sender`'s that `send` takes and ignores.
+/// Options of `udp-sender` that `send` ignores.
 #[derive(Clone, Debug, Default)]
 pub struct UnusedBySender(Given);
 
-/// Options of `udp-receiver`'s that `recv` takes and ignores.
+/// Options of `udp-receiver` that `recv` ignores.
 #[derive(Clone, Debug, Default)]
 pub struct UnusedByReceiver(Given);
 
-/// Those that were given, such as `--full-duplex`.
+/// Ignored options on the command line, such as `--full-duplex`.
 #[derive(Clone, Debug, Default)]
 struct Given {
     names: Vec<String>,
@@ -149,7 +150,7 @@ impl Given {
 macro_rules! takes_and_ignores {
     ($unused:ident, $role:expr) => {
         impl $unused {
-            /// Those that were given, such as `--full-duplex`, in a row; none if none was.
+            /// Returns the ignored options on the command line, separated by commas, if there are any.
             pub fn given(&self) -> Option<String> {
                 Some(self.0.names.join(", ")).filter(|given| !given.is_empty())
             }

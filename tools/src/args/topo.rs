@@ -6,30 +6,28 @@ use std::path::PathBuf;
 /// `ethbcast topo`.
 #[derive(Debug, Args)]
 pub struct TopoArgs {
-    /// What to do with the topology.
+    /// Command on the topology.
     #[command(subcommand)]
     pub command: TopoCommand,
 }
 
-/// The commands about topologies.
+/// Commands on topologies.
 #[derive(Debug, Subcommand)]
 pub enum TopoCommand {
-    /// Draw a topology: which host hangs on which switch, and what joins the switches.
+    /// Draw the switches, the hosts on each, and the cables between them.
     Show {
-        /// A topology file (TOML, or Slurm's), a folder of lldpcli outputs, or a test bed (fig9-1 …
-        /// fig9-5).
+        /// Topology file (TOML or Slurm's), directory of lldpcli outputs, or test bed (fig9-1 to fig9-5).
         #[arg(value_name = "FILE")]
         file: PathBuf,
-        /// How to draw it.
+        /// Format of the drawing.
         #[command(flatten)]
         drawing: DrawingArgs,
     },
-    /// Read what others know of the network, and write it as a topology file.
+    /// Write a topology file from Slurm's or LLDP's data.
     Import(ImportArgs),
-    /// Say what a topology is, or what is wrong with it (exit code 2).
+    /// Summarise a topology, or list its errors. With errors, the exit code is 2.
     Check {
-        /// A topology file (TOML, or Slurm's), a folder of lldpcli outputs, or a test bed (fig9-1 …
-        /// fig9-5).
+        /// Topology file (TOML or Slurm's), directory of lldpcli outputs, or test bed (fig9-1 to fig9-5).
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
@@ -38,39 +36,39 @@ pub enum TopoCommand {
 /// `ethbcast topo import`.
 #[derive(Debug, Args)]
 pub struct ImportArgs {
-    /// Where the topology comes from.
+    /// Source of the topology.
     #[command(flatten)]
     pub source: ImportSource,
-    /// Of what hosts heard by LLDP, take what they heard on this interface only.
+    /// Use only LLDP neighbours that hosts saw on this interface.
     #[arg(long, value_name = "IFACE", conflicts_with_all = ["slurm", "slurm_addr"])]
     pub interface: Option<String>,
-    /// Write the topology to this file instead of stdout.
+    /// Write the topology to FILE instead of stdout.
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
 }
 
-/// Where a topology comes from.
+/// Source of a topology.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub struct ImportSource {
     /// Slurm's topology.conf or topology.yaml (topology/tree).
     #[arg(long, value_name = "FILE")]
     pub slurm: Option<PathBuf>,
-    /// A file with `$SLURM_TOPOLOGY_ADDR $SLURM_TOPOLOGY_ADDR_PATTERN` of each host on a line, as
-    /// `srun sh -c 'echo $SLURM_TOPOLOGY_ADDR $SLURM_TOPOLOGY_ADDR_PATTERN'` prints them; `-` is stdin.
+    /// File with one line per host, as `srun sh -c 'echo $SLURM_TOPOLOGY_ADDR $SLURM_TOPOLOGY_ADDR_PATTERN'` prints
+    /// them; `-` is stdin.
     #[arg(long, value_name = "FILE")]
     pub slurm_addr: Option<PathBuf>,
-    /// A folder with the output of `lldpcli -f json0 show neighbors` of each host, as HOST.json; those of switches
-    /// help.
+    /// Directory with the output of `lldpcli -f json0 show neighbors` of each host, as HOST.json. Files of switches
+    /// help, too.
     #[arg(long, value_name = "DIR")]
     pub lldp: Option<PathBuf>,
 }
 
-/// How to draw; as text unless told otherwise.
+/// Format of a drawing; text by default.
 #[derive(Debug, Clone, Copy, Default, Args)]
 #[group(multiple = false)]
 pub struct DrawingArgs {
-    /// Draw as a text tree: the default.
+    /// Draw a tree as text (the default).
     #[arg(long)]
     pub text: bool,
     /// Draw as DOT, for Graphviz.

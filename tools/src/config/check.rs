@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn a_value_that_cannot_be_and_options_that_exclude_each_other_are_named() {
         for (text, part) in [
-            ("[recv]\nmax-sessions = 0", "1..=1024"),
+            ("[recv]\nmax-sessions = 0", "from 1 to 1024"),
             ("[recv]\nforce = \"yes\"", "true or false"),
             ("[recv]\nexec = true", "needs a value"),
             ("[recv]\nbasis = [1, [2]]", "needs a value"),

@@ -26,14 +26,25 @@ const VARIABLE: &str = "ETHBCAST_CONFIG";
 /// # Errors
 /// A [`Failure`] with code 2 or 4 if the file cannot be read or is invalid.
 pub fn command_line(own: Vec<OsString>) -> anyhow::Result<Cli> {
-    let (arguments, given) = whole(own)?;
+    let (arguments, given) = whole(own.clone())?;
     // clap prints help to stdout (exit 0) and errors to stderr (exit 2).
     let form = Form::asked_for(&arguments);
-    let cli = Cli::command().try_get_matches_from(arguments).and_then(|matches| Cli::from_arg_matches(&matches));
-    cli.map(Cli::settled).or_else(|error| {
-        let came = given.iter().map(Given::says).collect::<Vec<_>>().join(", ");
-        let more = (!came.is_empty()).then(|| format!("ethbcast: not from the command line: {came}"));
-        exit::refuse(&error, more, form)
+    let read = |arguments: Vec<OsString>| {
+        let cli = Cli::command().try_get_matches_from(arguments).and_then(|matches| Cli::from_arg_matches(&matches));
+        cli.map(Cli::settled)
+    };
+    read(arguments).or_else(|error| match read(own) {
+        // A mistake of the command line itself: what else is in force has no part in it.
+        Err(own_error) => exit::refuse(&own_error, None, form),
+        Ok(_) => {
+            let text = error.to_string();
+            let message = text.split("\n\n").next().unwrap_or_default();
+            let (named, other): (Vec<&Given>, Vec<&Given>) =
+                given.iter().partition(|one| message.contains(&one.option()));
+            let at_fault = if named.is_empty() { other } else { named };
+            let also = at_fault.into_iter().map(Given::says).collect::<Vec<_>>().join(", ");
+            exit::refuse(&error, Some(format!("ethbcast: also in force: {also}")), form)
+        }
     })
 }
 

@@ -36,8 +36,13 @@ impl Given {
         }
     }
 
+    /// Returns the option as messages name it, such as `--host`.
+    pub fn option(&self) -> String {
+        format!("--{}", self.name)
+    }
+
     pub fn says(&self) -> String {
-        format!("{} ({})", self.argument().display(), self.from)
+        format!("{}, from {}", self.argument().display(), self.from)
     }
 }
 

@@ -160,8 +160,8 @@ const EXPLAINED: [(Fault, &str, &str); 36] = [
     ),
     (
         Fault::Mtu,
-        "a frame costs hosts the same work whatever it carries, and a receiver whose MTU is below the sender's is \
-         turned away",
+        "a receiver whose MTU is below the sender's is turned away, and small frames take hosts more work for the same \
+         bytes",
         "ip link set IFACE mtu N, the same on all hosts, and no more than the switches carry; or `ethbcast send --mtu \
          N`",
     ),

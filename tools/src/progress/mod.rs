@@ -117,6 +117,7 @@ impl Bar {
             line(progress).into_iter().for_each(|text| self.line(text));
         }
         match progress {
+            Progress::Sender(RootEvent::Joined { host, receivers }) => self.put(Show::Joined(host.clone(), *receivers)),
             Progress::Receiver(ReceiverEvent::LeftOut { .. }) => {
                 self.put(Show::Waiting("the next session".to_owned()));
             }

@@ -5,6 +5,8 @@ use super::picture::picture;
 use super::stat_line::stat_line;
 use crate::exit::say;
 use console::{Term, colors_enabled_stderr};
+use ethbcast_planning::natural_order;
+use ethbcast_planning::topology::nodeset;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use parking_lot::Mutex;
 use std::io::IsTerminal;
@@ -26,6 +28,10 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 const LAST_LINES: Duration = Duration::from_millis(500);
 const REDRAW: Duration = Duration::from_millis(100);
 
+/// Receivers that are named as soon as they join; later ones once a second.
+const NAMED_AT_ONCE: usize = 4;
+const JOIN_PERIOD: Duration = Duration::from_secs(1);
+
 #[derive(Debug)]
 pub struct Screen {
     shows: SyncSender<Show>,
@@ -35,6 +41,8 @@ pub struct Screen {
 #[derive(Debug)]
 pub enum Show {
     Line(String),
+    /// A receiver that has joined, and the number of those that have.
+    Joined(String, usize),
     Start,
     /// The present reason for waiting, until another one or the start of the stream.
     Waiting(String),
@@ -45,7 +53,7 @@ impl Screen {
     /// terminal. Fails if the system has no room for a thread.
     pub fn start(course: Arc<Mutex<Course>>, period: Option<Duration>) -> std::io::Result<Screen> {
         let (shows, queue) = sync_channel(WAITING);
-        let painter = Painter { course, period, picture: Picture::None, wait: None };
+        let painter = Painter { course, period, picture: Picture::None, wait: None, joins: Joins::default() };
         let thread = std::thread::Builder::new().name("screen".to_owned()).spawn(move || painter.run(&queue))?;
         Ok(Screen { shows, thread })
     }
@@ -70,6 +78,7 @@ struct Painter {
     period: Option<Duration>,
     picture: Picture,
     wait: Option<LongWait>,
+    joins: Joins,
 }
 
 enum Picture {
@@ -90,12 +99,21 @@ impl Painter {
             match show {
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {}
-                Ok(Show::Line(text)) => self.say(&text),
+                Ok(Show::Joined(host, count)) => self.joins.add(host, count, Instant::now()),
+                // Lines stay in the order of what they are about.
+                Ok(Show::Line(text)) => {
+                    self.say_joined();
+                    self.say(&text);
+                }
                 Ok(Show::Waiting(what)) => self.wait = Some(LongWait::new(what)),
-                Ok(Show::Start) => self.start(),
+                Ok(Show::Start) => {
+                    self.say_joined();
+                    self.start();
+                }
             }
             self.look();
         }
+        self.say_joined();
         if let Picture::Drawn(bar, _) = self.picture {
             bar.finish_and_clear();
         }
@@ -106,11 +124,14 @@ impl Painter {
             Picture::None => None,
             Picture::Drawn(_, next) | Picture::Lines(next, _) => Some(*next),
         };
-        self.wait.as_ref().map(LongWait::next).into_iter().chain(picture).min()
+        self.wait.as_ref().map(LongWait::next).into_iter().chain(picture).chain(self.joins.due()).min()
     }
 
     fn look(&mut self) {
         let now = Instant::now();
+        if self.joins.due().is_some_and(|due| now >= due) {
+            self.say_joined();
+        }
         if let Some(text) = self.wait.as_mut().and_then(|wait| wait.tell(now)) {
             self.say(&text);
         }
@@ -127,6 +148,13 @@ impl Painter {
                 bar.set_message(lines.join("\n"));
             }
             _ => {}
+        }
+    }
+
+    /// Prints a line about the receivers that have joined since the last one.
+    fn say_joined(&mut self) {
+        if let Some(text) = self.joins.take(Instant::now()) {
+            self.say(&text);
         }
     }
 
@@ -152,6 +180,40 @@ fn canvas() -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
     bar.set_style(ProgressStyle::with_template("{msg}").expect("the template is a constant"));
     bar
+}
+
+/// Receivers that have joined and are not printed yet.
+#[derive(Debug, Default)]
+struct Joins {
+    hosts: Vec<String>,
+    count: usize,
+    /// When the next line is due, if some wait for it.
+    due: Option<Instant>,
+    last: Option<Instant>,
+}
+
+impl Joins {
+    fn add(&mut self, host: String, count: usize, now: Instant) {
+        self.hosts.push(host);
+        self.count = count;
+        let next = self.last.filter(|_| count > NAMED_AT_ONCE).map_or(now, |last| last + JOIN_PERIOD);
+        self.due = self.due.or(Some(next));
+    }
+
+    fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// Returns the line on all that wait, if there are any.
+    fn take(&mut self, now: Instant) -> Option<String> {
+        let mut hosts = std::mem::take(&mut self.hosts);
+        if hosts.is_empty() {
+            return None;
+        }
+        (self.due, self.last) = (None, Some(now));
+        hosts.sort_by(|one, other| natural_order(one, other));
+        Some(format!("{} joined ({})", nodeset::fold(&hosts), self.count))
+    }
 }
 
 #[derive(Debug)]
@@ -182,6 +244,23 @@ impl LongWait {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_receivers_are_named_at_once_and_later_ones_once_a_second() {
+        let (mut joins, begin) = (Joins::default(), Instant::now());
+        let mut said = Vec::new();
+        for count in 1..=20_u32 {
+            let now = begin + Duration::from_millis(100) * count;
+            // Nobody joins in order.
+            joins.add(format!("n{}", if count < 5 { count } else { 25 - count }), count as usize, now);
+            said.extend(joins.due().filter(|&due| now >= due).and_then(|_| joins.take(now)));
+        }
+        said.extend(joins.take(begin + Duration::from_secs(3)));
+        let one_by_one = ["n1 joined (1)", "n2 joined (2)", "n3 joined (3)", "n4 joined (4)"];
+        assert_eq!(said[..4], one_by_one);
+        assert_eq!(said[4..], ["n[11-20] joined (14)", "n[5-10] joined (20)"]);
+        assert_eq!((joins.take(begin), joins.due()), (None, None), "nobody has joined since");
+    }
 
     #[test]
     fn a_long_wait_is_spoken_of_less_and_less_often() {

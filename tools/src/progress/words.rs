@@ -24,7 +24,6 @@ pub fn line(progress: &Progress<'_>) -> Option<String> {
 
 fn line_of_sender(event: &RootEvent) -> Option<String> {
     Some(match event {
-        RootEvent::Joined { host, receivers } => format!("{host} joined ({receivers})"),
         RootEvent::Waiting { joined, missing, wanted } => waiting(joined, missing, *wanted),
         RootEvent::Refused { host, mac, text } => format!("{host} ({mac}) turned away: {text}"),
         RootEvent::Left { host, text } => format!("{host} left before the start: {text}"),
@@ -73,8 +72,9 @@ fn own_address(mac: MacAddr) -> String {
 }
 
 fn waiting(joined: &[String], missing: &[String], wanted: Option<usize>) -> String {
+    let are = if wanted.unwrap_or(joined.len()) == 1 { "receiver is" } else { "receivers are" };
     let wanted = wanted.map_or(String::new(), |wanted| format!(" of {wanted}"));
-    let mut text = format!("waiting: {}{wanted} receivers are there", joined.len());
+    let mut text = format!("waiting: {}{wanted} {are} there", joined.len());
     if !joined.is_empty() {
         text += &format!(", {}", nodeset::fold(joined));
     }

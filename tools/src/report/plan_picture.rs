@@ -77,7 +77,14 @@ pub fn section(run: &Run) -> Markup {
             @if ranks > MOST_HOSTS {
                 p { (title) ": too many hosts to draw; `ethbcast plan --svg` draws it." }
             } @else {
-                div.plan { (PreEscaped(draw::svg_in_page(&drawn.topology, &overlay))) }
+                div.plan {
+                    div.wide { (PreEscaped(draw::svg_in_page(&drawn.topology, &overlay))) }
+                    ul.legend {
+                        @for (sign, text) in draw::svg_legend(&drawn.topology, &overlay) {
+                            li { (PreEscaped(sign)) span { (text) } }
+                        }
+                    }
+                }
             }
         }
     }

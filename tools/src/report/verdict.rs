@@ -16,7 +16,10 @@ pub fn header(kept: &Kept) -> Markup {
             h1 { (title(kept)) }
             p {
                 @if failed == 0 {
-                    span.good { "✓ all " (all) " receivers have verified the bytes" }
+                    span.good {
+                        "✓ " @if all == 1 { "the receiver has" } @else { "all " (all) " receivers have" }
+                        " verified the bytes"
+                    }
                 } @else {
                     span.bad { "✕ " (failed) " of " (all) " receivers have not got the bytes" }
                 }

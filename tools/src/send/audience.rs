@@ -2,6 +2,7 @@
 
 use super::StartRule;
 use crate::progress::Bar;
+use crate::units;
 use ethbcast_collectives::session::{Options, Session};
 use ethbcast_planning::topology::nodeset;
 
@@ -12,8 +13,8 @@ pub fn show(bar: &Bar, session: &Session, options: &Options, rule: Option<StartR
     let how_many = match (options.receivers, options.min_receivers, options.hosts.len()) {
         (None, None, 0) => "receivers; press Enter to start with those who have joined".to_owned(),
         (None, Some(least), 0) => format!("receivers, {least} at least"),
-        (Some(count), None, 0) => count_of(count),
-        (Some(count), Some(least), 0) => format!("{}, {least} at least", count_of(count)),
+        (Some(count), None, 0) => units::receivers(count),
+        (Some(count), Some(least), 0) => format!("{}, {least} at least", units::receivers(count)),
         (count, _, hosts) => {
             let some = count.filter(|&count| count < hosts).map_or(String::new(), |count| format!("{count} of "));
             format!("{some}{}", nodeset::fold(&options.hosts))
@@ -27,8 +28,4 @@ pub fn show(bar: &Bar, session: &Session, options: &Options, rule: Option<StartR
         "{} on {interface}, MTU {mtu}, group {}: waiting for {how_many}{fewer}",
         station.host, station.group
     ));
-}
-
-pub fn count_of(count: usize) -> String {
-    if count == 1 { "1 receiver".to_owned() } else { format!("{count} receivers") }
 }

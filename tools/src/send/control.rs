@@ -59,7 +59,7 @@ fn answer(mut stream: UnixStream, limit: &Limit) -> io::Result<()> {
 /// Executes a line and returns the reply: `ok` or `no`, with a text.
 fn said(line: &str, limit: &Limit) -> String {
     if line == START {
-        let started = limit.start().map(|receivers| format!("ok starts with {}", super::audience::count_of(receivers)));
+        let started = limit.start().map(|receivers| format!("ok starts with {}", crate::units::receivers(receivers)));
         return started.unwrap_or_else(|why| format!("no {why}"));
     }
     let rate = if line == SHOW {

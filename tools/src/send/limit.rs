@@ -44,7 +44,7 @@ impl Limit {
             (false, 0) => Err("nobody has joined yet"),
             (false, joined) => {
                 start.now();
-                self.bar.line(format!("started by `ethbcast ctl start`, with {}", super::audience::count_of(joined)));
+                self.bar.line(format!("started by `ethbcast ctl start`, with {}", crate::units::receivers(joined)));
                 Ok(joined)
             }
         }

@@ -63,7 +63,8 @@ impl Report<'_> {
     pub fn interrupted(&self) -> Option<String> {
         let is_user = |why: &&Failure| matches!(why.code(), Code::Interrupted | Code::Terminated);
         self.given_up.filter(is_user)?;
-        let lines: String = self.sent.receivers.iter().map(|report| receiver_line(report, None)).collect();
+        let part = self.sent.sent_bytes;
+        let lines: String = self.sent.receivers.iter().map(|report| receiver_line(report, part, None)).collect();
         let (verified, all) = (self.sent.verified(), self.sent.receivers.len());
         Some(format!("{lines}interrupted: {verified} of {all} receivers have verified everything"))
     }
@@ -71,7 +72,12 @@ impl Report<'_> {
     fn to_lines(&self) -> String {
         let limits = limits(&self.to_json());
         let limit = |at: usize| limits.as_ref().and_then(|limits| limits.receivers.get(at)?.as_deref());
-        let lines = self.sent.receivers.iter().enumerate().map(|(at, report)| receiver_line(report, limit(at)));
+        let lines = self
+            .sent
+            .receivers
+            .iter()
+            .enumerate()
+            .map(|(at, report)| receiver_line(report, self.sent.sent_bytes, limit(at)));
         let lines: String = lines.collect();
         let limited = limits.as_ref().map_or(String::new(), |limits| format!("\nlimited by: {}", limits.whole));
         let away: String = self.left_out.iter().map(LeftOut::to_line).collect();
@@ -79,6 +85,10 @@ impl Report<'_> {
         let plan = self.sent.choice.as_ref().map_or(String::new(), |choice| format!("\n{}", choice.reason));
         let predicted = self.predicted_seconds().map_or(String::new(), |seconds| format!(" ({seconds:.3} predicted)"));
         let part = self.sent.sent_bytes.map_or(String::new(), |bytes| format!(" ({} sent)", units::bytes(bytes)));
+        let rate = self.sent.sent_bytes.map_or_else(
+            || self.sent.goodput_bits_per_second(),
+            |part| part.min(self.sent.bytes()) as f64 * 8.0 / self.seconds().max(1e-9),
+        );
         let preset = if self.preset == Preset::Default { String::new() } else { format!(" (preset {})", self.preset) };
         format!(
             "{lines}{away}{damaged}{} of {} receivers verified {}{part} via {}{preset} in {:.3} s{predicted}: {} ({} \
@@ -88,7 +98,7 @@ impl Report<'_> {
             units::bytes(self.sent.bytes()),
             self.via(),
             self.seconds(),
-            units::rate(self.sent.goodput_bits_per_second()),
+            units::rate(rate),
             self.sent.stream.data_sent,
             self.sent.stream.data_resent,
         )
@@ -274,11 +284,13 @@ fn damage_json(damage: &Damage) -> Value {
     json!({ "at": bytes.start, "bytes": bytes.end - bytes.start, "ledger": is_ledger, "from": from, "to": to })
 }
 
-fn receiver_line(report: &MemberReport, limit: Option<&str>) -> String {
+/// A receiver, how it fared, and what limited it. Where only a `part` of the bytes was sent, the rate is of that.
+fn receiver_line(report: &MemberReport, part: Option<u64>, limit: Option<&str>) -> String {
     let MemberReport { host, outcome, bytes, took, text, .. } = report;
     let seconds = took.as_secs_f64();
     let is_rated = *outcome == Outcome::Delivered && seconds > 0.0;
-    let rate = if is_rated { units::rate(*bytes as f64 * 8.0 / seconds) } else { String::new() };
+    let carried = part.map_or(*bytes, |part| part.min(*bytes));
+    let rate = if is_rated { units::rate(carried as f64 * 8.0 / seconds) } else { String::new() };
     let text = if text.is_empty() { String::new() } else { format!("  {text}") };
     let limit = limit.map_or(String::new(), |limit| format!("  limited by {limit}"));
     let line = format!(
@@ -324,15 +336,15 @@ mod tests {
         };
         let delivered = report(Outcome::Delivered, "");
         assert_eq!(
-            receiver_line(&delivered, None),
+            receiver_line(&delivered, None, None),
             "n1               verified        64.00 MiB     5.588 s   96.1 Mbit/s\n"
         );
         assert_eq!(
-            receiver_line(&delivered, Some("a host behind it")),
+            receiver_line(&delivered, None, Some("a host behind it")),
             "n1               verified        64.00 MiB     5.588 s   96.1 Mbit/s  limited by a host behind it\n"
         );
         assert_eq!(
-            receiver_line(&report(Outcome::Died, "its process has ended"), None),
+            receiver_line(&report(Outcome::Died, "its process has ended"), None, None),
             "n1               died            64.00 MiB     5.588 s                its process has ended\n"
         );
     }

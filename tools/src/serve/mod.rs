@@ -157,7 +157,7 @@ impl Server {
         // A missing interface of one group does not delay the system's boot.
         if !self.is_ready && self.unopened.values().all(|&waits| waits) {
             self.is_ready = true;
-            self.say(&format!("{} to {}", self.status(), self.place()));
+            self.say(&format!("{} into {}", self.served(), self.place()));
             self.supervisor.tell(&format!("READY=1\nSTATUS={}", self.status()));
         } else {
             self.supervisor.tell(&format!("STATUS={}", self.status()));
@@ -175,13 +175,17 @@ impl Server {
         dest.or_else(|| self.args.pipe.clone()).unwrap_or_default()
     }
 
-    fn status(&self) -> String {
+    /// Returns the groups that are served, and the number of those that wait.
+    fn served(&self) -> String {
         let groups = self.seats.keys().cloned().collect::<Vec<_>>();
-        let (delivered, failed, running) = (self.delivered, self.failed, self.hall.running().len());
         let waits = self.unopened.values().filter(|&&waits| waits).count();
         let waits = if waits > 0 { format!(", {waits} wait for their interface") } else { String::new() };
-        let groups = groups::shown(&groups);
-        format!("serving {groups}{waits}; sessions: {running} running, {delivered} received, {failed} failed")
+        format!("serving {}{waits}", groups::shown(&groups))
+    }
+
+    fn status(&self) -> String {
+        let (delivered, failed, running) = (self.delivered, self.failed, self.hall.running().len());
+        format!("{}; sessions: {running} running, {delivered} received, {failed} failed", self.served())
     }
 
     /// Notifies the watchdog if all loops have made progress since the last time.
@@ -244,6 +248,7 @@ impl Server {
         // Sessions that were complete at the last moment are not counted.
         match self.failed - failed_before {
             0 => Ok(()),
+            1 if count == 1 => fail(Code::SomeFailed, "the session was cut off; have it sent again"),
             lost => fail(Code::SomeFailed, format!("{lost} of {count} sessions were cut off; have them sent again")),
         }
     }

@@ -54,10 +54,10 @@ impl<'a> Report<'a> {
         let loss = if conditions.loss > 0.0 { format!(", loss {}", conditions.loss) } else { String::new() };
         let plural = if switches == 1 { "" } else { "es" };
         format!(
-            "{} from {} to {} receivers in {name}: {switches} switch{plural}, {kind} of {}{loss}",
+            "{} from {} to {} in {name}: {switches} switch{plural}, {kind} of {}{loss}",
             units::bytes(*bytes),
             self.settings.root_name(),
-            hosts - 1,
+            units::receivers(hosts - 1),
             units::rate(conditions.rate_bits_per_second as f64),
         )
     }

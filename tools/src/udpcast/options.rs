@@ -37,41 +37,43 @@ fn seconds(name: &'static str, help: &'static str) -> Arg {
 
 fn shared() -> [Arg; 8] {
     [
-        path("file", 'f', "What is sent, or where it goes; without it stdin or stdout"),
-        text("pipe", 'p', "Send what this command makes of FILE, or write to FILE what it makes of what comes"),
-        text("interface", 'i', "Network interface; without it, the only one that is up, or that of the default route"),
-        text("portbase", 'P', "Sender and receivers with the same meet: it is a part of the group's name")
+        path("file", 'f', "File to send or to write. Default: stdin or stdout"),
+        text("pipe", 'p', "Filter: command through which the data passes before it is sent, or before it is written"),
+        text("interface", 'i', "Network interface. Default: the only one that is up, or that of the default route"),
+        text("portbase", 'P', "Number of the session: a sender and receivers with the same number meet")
             .alias("port")
             .value_parser(value_parser!(u16))
             .default_value("9000"),
-        path("log", 'l', "Add what is logged to this file"),
-        switch("no-progress", "No progress, no lines but errors"),
-        text("stat-period", 'z', "Say so often how far it is where stderr is no terminal, in milliseconds")
+        path("log", 'l', "Append log messages to this file"),
+        switch("no-progress", "Print errors only"),
+        text("stat-period", 'z', "Milliseconds between progress lines if stderr is not a terminal")
             .alias("statistics-period")
             .value_parser(value_parser!(u32)),
-        switch("nokbd", "Do not start at a key").short('k'),
+        switch("nokbd", "Do not start when a key is pressed").short('k'),
     ]
 }
 
 fn of_sender() -> [Arg; 8] {
     [
-        text("min-receivers", 'C', "Start as soon as so many have joined")
+        text("min-receivers", 'C', "Start as soon as this many receivers have joined")
             .alias("min-clients")
             .value_parser(value_parser!(u16).range(0..65535)),
-        seconds("min-wait", "Not before so long after the first has joined").short('w'),
-        seconds("max-wait", "With fewer so long after the first has joined; 0: never").short('W'),
-        seconds("start-timeout", "Give up if it has not started by then; 0: never").short('T'),
-        text("autostart", 'S', "Start after so many times --rexmit-hello-interval").value_parser(value_parser!(u32)),
-        text("rexmit-hello-interval", 'H', "Milliseconds; a second without it").value_parser(value_parser!(u32)),
-        text("max-bitrate", 'r', "Send no more than this, such as 900m").alias("max_bitrate"),
-        switch("streaming", "Let receivers take part that come later: they get all of it").short('Z'),
+        seconds("min-wait", "Seconds to wait at least after the first receiver has joined").short('w'),
+        seconds("max-wait", "Seconds after the first receiver has joined until the start with fewer; 0: never")
+            .short('W'),
+        seconds("start-timeout", "Seconds until send gives up if it has not started; 0: never").short('T'),
+        text("autostart", 'S', "Start after this many times --rexmit-hello-interval").value_parser(value_parser!(u32)),
+        text("rexmit-hello-interval", 'H', "Unit of --autostart in milliseconds. Default: 1000")
+            .value_parser(value_parser!(u32)),
+        text("max-bitrate", 'r', "Limit of the sending rate, such as 900m").alias("max_bitrate"),
+        switch("streaming", "Accept receivers that join after the start; they get all data").short('Z'),
     ]
 }
 
 fn of_receiver() -> [Arg; 3] {
     [
-        seconds("start-timeout", "Give up if nothing has begun by then; 0: never").short('s'),
-        seconds("receive-timeout", "How long a silent sender is waited for; 0: half a minute"),
-        switch("sync", "What is done in any case: the bytes are on the disk at the end").short('y'),
+        seconds("start-timeout", "Seconds until recv gives up if nothing has started; 0: never").short('s'),
+        seconds("receive-timeout", "Seconds to wait for a silent sender; 0: 30"),
+        switch("sync", "Sync to disk at the end, which is always done").short('y'),
     ]
 }

@@ -118,3 +118,15 @@ fn every_link_of_a_document_leads_somewhere_and_the_book_has_every_page() {
         assert!(summary.contains(&format!("]({page})")), "docs/SUMMARY.md does not name {page}");
     }
 }
+
+#[test]
+fn every_page_opens_with_one_sentence_on_its_readers() {
+    for (page, text) in pages() {
+        if page == "README.md" || page == "docs/SUMMARY.md" {
+            continue;
+        }
+        let first = text.split("\n\n").nth(1).unwrap_or_default();
+        let is_sentence = first.ends_with('.') && !first.trim_end_matches('.').contains(". ");
+        assert!(first.starts_with("This page is for ") && is_sentence, "{page} opens with: {first}");
+    }
+}

@@ -59,8 +59,12 @@ fn every_command_has_a_page_that_names_each_of_its_options() {
         for option in options(&help.stdout_text()) {
             assert!(page.contains(&format!("--{option}")), "ethbcast-{command}.8 says nothing of --{option}");
         }
-        for section in ["NAME", "SYNOPSIS", "DESCRIPTION", "EXIT STATUS", "ENVIRONMENT", "SEE ALSO"] {
+        for section in ["NAME", "SYNOPSIS", "DESCRIPTION", "EXIT STATUS", "ENVIRONMENT", "FILES", "SEE ALSO"] {
             assert!(page.contains(section), "ethbcast-{command}.8 has no section {section}");
+        }
+        if ["send", "recv", "cp", "probe", "perf"].contains(&command) {
+            let (_, examples) = page.split_once("EXAMPLES").unwrap_or_else(|| panic!("{command} has no examples"));
+            assert!(examples.contains(&format!("\nethbcast {command} ")), "{examples}");
         }
     }
     assert!(text(&out.path().join("new/ethbcast.8")).contains("ethbcast-send(8)"));

@@ -1,6 +1,7 @@
 //! Errors in the command line itself.
 
 use super::ended_here;
+use std::process::Command;
 
 #[test]
 fn what_clap_does_not_understand_is_a_usage_error() {
@@ -10,8 +11,12 @@ fn what_clap_does_not_understand_is_a_usage_error() {
         (&["recv"], "DEST"),
         (&["recv", "a", "b"], "unexpected"),
         (&["send", "--no-such-flag", "file"], "--no-such-flag"),
-        (&["send", "-n", "0", "file"], "1..65535"),
-        (&["send", "-n", "many", "file"], "many"),
+        (&["send", "-n", "0", "file"], "a whole number from 1 to 65534"),
+        (&["send", "-n", "many", "file"], "a whole number from 1 to 65534"),
+        (&["send", "--mtu", "large", "file"], "expected a whole number"),
+        (&["recv", "-n", "3", "file"], "recv takes one DEST; the number of receivers is an option of send"),
+        (&["lab", "up", "2", "--loss", "some"], "expected a number, such as 0.01"),
+        (&["explain", "FOO"], "there is no code FOO: `ethbcast explain` lists them"),
         (&["send", "--min-receivers", "1", "file"], "--max-wait"),
         (&["send", "--max-wait=-1", "file"], "number of seconds"),
         (&["recv", "--max-wait", "soon", "file"], "number of seconds"),
@@ -129,4 +134,17 @@ fn with_json_stream_a_failure_is_the_last_event() {
         (&1.into(), &4.into(), &"E-INTERFACE".into())
     );
     assert!(ended.stderr.contains(report["error"].as_str().expect("a reason")), "{report}: {}", ended.stderr);
+}
+
+#[test]
+fn an_option_of_the_environment_is_named_where_it_is_at_fault_and_nowhere_else() {
+    let stderr = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ethbcast"));
+        command.args(arguments).env("ETHBCAST_CONFIG", "").env("ETHBCAST_HOST", "n0").env("ETHBCAST_SEND_MTU", "large");
+        String::from_utf8(command.output().expect("it runs").stderr).expect("UTF-8")
+    };
+    let own = stderr(&["recv", "--no-such-flag", "file"]);
+    assert!(own.contains("--no-such-flag") && !own.contains("n0"), "{own}");
+    let other = stderr(&["send", "-n", "1", "file"]);
+    assert!(other.ends_with("ethbcast: also in force: --mtu=large, from $ETHBCAST_SEND_MTU\n"), "{other}");
 }

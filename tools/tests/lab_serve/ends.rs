@@ -22,7 +22,7 @@ fn the_end_says_what_it_cuts_off_and_what_came_is_gone_on_with() {
     assert!(ended.stderr.contains("SIGTERM: it ends; 1 session is cut off"), "{}", ended.stderr);
     assert!(ended.stderr.contains("group ethbcast: cut off: stdout of n0, "), "{}", ended.stderr);
     assert!(ended.stderr.contains("of 7.63 MiB"), "{}", ended.stderr);
-    assert!(ended.stderr.contains("1 of 1 sessions were cut off; have them sent again"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("the session was cut off; have it sent again"), "{}", ended.stderr);
     root.signal(Signal::SIGTERM);
     assert_ne!(root.end(LIMIT).code(), 0);
     assert_eq!(shown_in(&dir), [""; 0]);

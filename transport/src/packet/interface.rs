@@ -29,7 +29,7 @@ pub struct Interface {
 #[non_exhaustive]
 pub enum InterfaceError {
     /// No interface has that name.
-    #[error("there is no interface {name}: choose one of {} with -i", list(.known))]
+    #[error("there is no interface {name}{}", others(.known))]
     Unknown {
         /// The name given.
         name: String,
@@ -49,13 +49,13 @@ pub enum InterfaceError {
         name: String,
     },
     /// No name was given and no interface is usable.
-    #[error("no Ethernet interface is up among {}: bring one up with `ip link set NAME up`", list(.known))]
+    #[error("no Ethernet interface is up{}: bring one up with `ip link set NAME up`", among(.known))]
     NoneUsable {
         /// Names of the interfaces that exist.
         known: Vec<String>,
     },
     /// No name was given and several interfaces are usable.
-    #[error("several Ethernet interfaces are up ({}): say which with -i", list(.usable))]
+    #[error("several Ethernet interfaces are up ({}): say which with -i", .usable.join(", "))]
     Ambiguous {
         /// The usable interfaces.
         usable: Vec<String>,
@@ -190,8 +190,17 @@ fn names<'a>(all: impl IntoIterator<Item = &'a LinkInfo>) -> Vec<String> {
     names
 }
 
-fn list(names: &[String]) -> String {
-    if names.is_empty() { "(none)".to_owned() } else { names.join(", ") }
+/// Returns what else `-i` may name.
+fn others(names: &[String]) -> String {
+    if names.is_empty() {
+        ", nor any Ethernet interface".to_owned()
+    } else {
+        format!(": choose one of {} with -i", names.join(", "))
+    }
+}
+
+fn among(names: &[String]) -> String {
+    if names.is_empty() { String::new() } else { format!(" among {}", names.join(", ")) }
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ mod text;
 pub use dot::dot;
 pub use hung::levels;
 pub use overlay::Overlay;
-pub use svg::{svg, svg_in_page};
+pub use svg::{svg, svg_in_page, svg_legend};
 pub use text::text;
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use crate::harness::{Ethbcast, LIMIT, Run, Site, ended_here, one_switch};
 fn ranks_sizes_and_iterations_are_numbers_that_can_be_meant() {
     for (arguments, part) in [
         (&[][..], "--ranks"),
-        (&["-n", "0"], "2..="),
-        (&["-n", "1"], "2..="),
+        (&["-n", "0"], "from 2 to 65535"),
+        (&["-n", "1"], "from 2 to 65535"),
         (&["-n", "many"], "many"),
         (&["-n", "70000"], "65535"),
         (&["-n", "4", "--sizes", "4X"], "`4X` is no size"),
@@ -15,8 +15,8 @@ fn ranks_sizes_and_iterations_are_numbers_that_can_be_meant() {
         (&["-n", "4", "--sizes="], "is no size"),
         (&["-n", "4", "--sizes=-1"], "is no size"),
         (&["-n", "4", "--sizes", "18446744073709551615K"], "is no size"),
-        (&["-n", "4", "--iterations", "0"], "1..=1000000"),
-        (&["-n", "4", "--iterations", "1000001"], "1..=1000000"),
+        (&["-n", "4", "--iterations", "0"], "from 1 to 1000000"),
+        (&["-n", "4", "--iterations", "1000001"], "from 1 to 1000000"),
         (&["-n", "4", "--max-wait", "soon"], "number of seconds"),
         (&["-n", "4", "--op", "reduce"], "bcast"),
         (&["-n", "4", "file"], "unexpected"),

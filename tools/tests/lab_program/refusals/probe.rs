@@ -9,7 +9,7 @@ fn who_answers_measures_nothing_and_numbers_are_numbers() {
         (&["--answer", "-n", "2"][..], "cannot be used with"),
         (&["--answer", "--out", "file"], "cannot be used with"),
         (&["--answer", "n1"], "cannot be used with"),
-        (&["-n", "0"], "1..65535"),
+        (&["-n", "0"], "from 1 to 65534"),
         (&["-n", "many"], "many"),
         (&["--max-wait", "soon"], "number of seconds"),
         (&["--max-wait=-1"], "number of seconds"),

@@ -32,6 +32,16 @@ impl Legend {
         Self { title: if title.is_empty() { kind.to_owned() } else { title.to_owned() }, lines }
     }
 
+    /// Returns the title alone.
+    pub fn without_lines(self) -> Self {
+        Self { lines: Vec::new(), ..self }
+    }
+
+    /// Returns each sign as an element of its own, and its meaning.
+    pub fn signs(&self) -> Vec<(String, &'static str)> {
+        self.lines.iter().map(|&(sign, text)| (shapes::sign_alone(sign), text)).collect()
+    }
+
     pub fn lines(&self) -> usize {
         self.lines.len()
     }

@@ -26,10 +26,17 @@ pub fn svg_in_page(topology: &Topology, overlay: &Overlay) -> String {
     draw(topology, overlay, Whole::Element)
 }
 
+/// Returns the legend of a picture in a page: each sign as an SVG element, and its meaning.
+pub fn svg_legend(topology: &Topology, overlay: &Overlay) -> Vec<(String, &'static str)> {
+    Legend::of(topology, &Annotations::new(topology, overlay), overlay.title).signs()
+}
+
 fn draw(topology: &Topology, overlay: &Overlay, whole: Whole) -> String {
     let marks = Annotations::new(topology, overlay);
     let hung = Hung::new(topology);
     let legend = Legend::of(topology, &marks, overlay.title);
+    // A page has it as text, which wraps.
+    let legend = if whole == Whole::File { legend } else { legend.without_lines() };
     let layout = Layout::new(topology, &hung, !marks.is_empty(), &legend);
     let picture = Picture { topology, hung: &hung, marks: &marks, layout: &layout };
     // Later elements are on top: long edges pass behind the hosts on their way.

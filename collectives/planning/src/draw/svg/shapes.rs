@@ -76,12 +76,23 @@ pub(super) enum Sign {
 pub(super) const SIGN_WIDTH: f64 = 64.0;
 
 pub(super) fn legend_line(at: Position, sign: Sign, text: &str) -> String {
+    let (x, y) = (at.x + SIGN_WIDTH, at.y);
+    format!("{}<text class=\"load\" x=\"{x:.1}\" y=\"{y:.1}\">{}</text>\n", sign_at(at, sign), escape(text))
+}
+
+/// A sign of the legend as an element of its own.
+pub(super) fn sign_alone(sign: Sign) -> String {
+    let drawn = sign_at(Position { x: 0.0, y: 12.0 }, sign);
+    format!("<svg width=\"{:.0}\" height=\"16\" aria-hidden=\"true\">{drawn}</svg>", SIGN_WIDTH - 12.0)
+}
+
+fn sign_at(at: Position, sign: Sign) -> String {
     let Position { x, y } = at;
     let line = |class: &str, head: &str| {
         format!("<path class=\"{class}\"{head} d=\"M{x:.1} {:.1}H{:.1}\"/>", y - 4.0, x + SIGN_WIDTH - 16.0)
     };
     let head = " marker-end=\"url(#head)\"";
-    let sign = match sign {
+    match sign {
         Sign::Cable => line("cable", ""),
         Sign::Copied | Sign::Edge => line("copied", head),
         Sign::Blocked => line("blocked", ""),
@@ -89,8 +100,7 @@ pub(super) fn legend_line(at: Position, sign: Sign, text: &str) -> String {
         Sign::Root => {
             format!("<rect class=\"root\" x=\"{x:.1}\" y=\"{:.1}\" width=\"40\" height=\"14\" rx=\"4\"/>", y - 11.0)
         }
-    };
-    format!("{sign}<text class=\"load\" x=\"{:.1}\" y=\"{y:.1}\">{}</text>\n", x + SIGN_WIDTH, escape(text))
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

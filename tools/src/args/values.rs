@@ -1,0 +1,52 @@
+//! Parsers of option values, with messages that say what is expected.
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use ethbcast_collectives::Preset;
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+/// Parses the name of a protocol.
+pub fn presets() -> impl TypedValueParser<Value = Preset> {
+    PossibleValuesParser::new(Preset::ALL.map(Preset::name))
+        .map(|name| name.parse::<Preset>().expect("other names do not pass"))
+}
+
+/// Parses a number of receivers.
+pub fn receivers(text: &str) -> Result<u16, String> {
+    number(1..=65534)(text)
+}
+
+/// Parses a number of seconds.
+pub fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value.is_finite() && (0.0..=1e9).contains(&value) => Ok(value),
+        _ => Err("expected a number of seconds, such as 30 or 0.5".to_owned()),
+    }
+}
+
+/// Parses a whole number within limits.
+pub fn number<T>(range: RangeInclusive<T>) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static
+where
+    T: FromStr + PartialOrd + Display + Copy + Send + Sync + 'static,
+{
+    move |text| {
+        let value = text.parse().ok().filter(|value| range.contains(value));
+        value.ok_or_else(|| format!("expected a whole number from {} to {}", range.start(), range.end()))
+    }
+}
+
+/// Parses a whole number, negative only where the type is signed.
+pub fn whole<T: FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| "expected a whole number".to_owned())
+}
+
+/// Parses a number with a fraction.
+pub fn decimal(text: &str) -> Result<f64, String> {
+    text.parse().map_err(|_| "expected a number, such as 0.01".to_owned())
+}
+
+/// Returns the refusal of an option that belongs to another command.
+pub fn misplaced(why: &'static str) -> impl Fn(&str) -> Result<String, String> + Clone + Send + Sync + 'static {
+    move |_| Err(why.to_owned())
+}
