@@ -17,7 +17,6 @@ use crate::units::FRAME_PAYLOAD_BYTES;
 pub struct Bed {
     /// Value of `--topology`; `None` for hosts on one switch, which need no topology.
     pub name: Option<String>,
-    /// The lab.
     pub lab: LabGuard,
     topology: Topology,
     members: Vec<usize>,

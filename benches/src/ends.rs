@@ -55,7 +55,6 @@ fn is_ours(frame: &[u8]) -> bool {
     frame.get(HEADER_BYTES - 2..HEADER_BYTES) == Some(&ETHER_TYPE.octets())
 }
 
-/// This project's driver.
 pub struct OurEnd(Port);
 
 #[derive(Default)]

@@ -6,6 +6,8 @@
 //! All but the simulated ones run in labs of network namespaces (`ethbcast-lab`), so they need root
 //! and leave nothing behind.
 
+#![expect(missing_docs, reason = "nobody but this tree uses it: names that say it need no comment")]
+
 pub mod bed;
 pub mod drivers;
 pub mod ends;

@@ -6,9 +6,7 @@ use ethbcast_planning::model::{Calibration, Job, Point, Processing, Shape, predi
 /// The networks of the paper's clusters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cluster {
-    /// 100 Mbit/s.
     Fast,
-    /// 1000 Mbit/s.
     Gigabit,
 }
 
@@ -132,11 +130,9 @@ pub const fn table_4(network: Cluster) -> [[f64; 4]; 9] {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Cell {
-    /// The cluster.
     pub network: Cluster,
     /// Whether the column is the linear tree's, not the binary tree's.
     pub linear: bool,
-    /// Bytes of the message.
     pub message_bytes: u64,
     /// The paper's best segment, in bytes.
     pub paper_bytes: u64,

@@ -35,12 +35,10 @@ const LEAST_ITERATIONS: f64 = 3.0;
 pub struct Site<'a> {
     /// The hosts; the first is the root.
     pub bed: &'a Bed,
-    /// The program `ethbcast`.
     pub program: &'a Program,
     /// File with the network's costs; without it, every session begins with a short probe of its
     /// own.
     pub calibration: Option<&'a Path>,
-    /// The user's interrupt.
     pub interrupt: &'a Interrupt,
 }
 
@@ -63,9 +61,7 @@ pub struct Job<'a> {
     pub via: &'a str,
     /// Preset of the cast's protocol, equal on all ranks.
     pub preset: &'a str,
-    /// Bytes of each broadcast.
     pub size_bytes: u64,
-    /// Broadcasts.
     pub iterations: u32,
     /// Predicted seconds of one broadcast; limits the run.
     pub predicted_seconds: f64,
@@ -78,9 +74,7 @@ pub struct Job<'a> {
 pub struct Measured {
     /// Kind of the plan used.
     pub via: String,
-    /// Bytes of a segment.
     pub segment_bytes: u64,
-    /// Broadcasts.
     pub iterations: u32,
     /// The session's prediction, by its calibration or probe.
     pub predicted: f64,
@@ -90,7 +84,6 @@ pub struct Measured {
     pub barrier: f64,
     /// Broadcasts with the barrier behind each.
     pub broadcasts: Times,
-    /// Barriers alone.
     pub barriers: Times,
 }
 

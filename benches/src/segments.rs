@@ -39,7 +39,6 @@ impl Segments {
         Ok(Self { sizes: sizes.to_vec(), frames: frames.to_vec(), times })
     }
 
-    /// Whether every transfer succeeded.
     pub fn is_complete(&self) -> bool {
         self.times.iter().flatten().all(Result::is_ok)
     }

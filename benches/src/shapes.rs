@@ -16,18 +16,13 @@ const SLOWER: RangeInclusive<f64> = 1.0..=f64::INFINITY;
 /// A claim about the ratio of two times.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claim {
-    /// Bytes of the message.
     pub size_bytes: u64,
-    /// The times compared.
     pub what: String,
-    /// The times' ratio.
     pub ratio: f64,
-    /// Bounds of the ratio.
     pub bounds: RangeInclusive<f64>,
 }
 
 impl Claim {
-    /// Whether it holds.
     pub fn holds(&self) -> bool {
         self.bounds.contains(&self.ratio)
     }

@@ -1,6 +1,8 @@
 //! Shared helpers of the tests: whole sessions and communicators under the simulator, and processes on the hosts of a
 //! lab.
 
+#![expect(missing_docs, reason = "nobody but this tree uses it: names that say it need no comment")]
+
 pub mod chaos;
 pub mod communicator;
 pub mod fuzz;

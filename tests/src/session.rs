@@ -27,15 +27,11 @@ pub const GROUP: &str = "simulated";
 /// A session to be simulated.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// Kind of the plan.
     pub via: Via,
-    /// Receivers.
     pub receivers: usize,
-    /// Bytes in the stream.
     pub bytes: usize,
     /// MTU of every host, in bytes.
     pub mtu_bytes: u16,
-    /// The engine's tuning.
     pub tuning: Tuning,
     /// Hosts (not the root) that die, with the time since the first receiver was admitted.
     pub crashes: Vec<(usize, Duration)>,
@@ -51,9 +47,7 @@ pub struct Case {
     pub late: (usize, Duration),
     /// Whether the source can be read only once.
     pub pipe: bool,
-    /// The session's timing.
     pub timing: Timing,
-    /// Treatment of slow members.
     pub on_slow: OnSlow,
     /// The root's knowledge of the cables.
     pub topology: Option<Topology>,
@@ -70,11 +64,8 @@ pub struct Case {
 /// A temporary absence of a host.
 #[derive(Clone, Copy, Debug)]
 pub struct Absence {
-    /// Number of the host.
     pub host: usize,
-    /// Start of the absence.
     pub from: Duration,
-    /// Duration of the absence.
     pub lasts: Duration,
     /// Whether its process is suspended; otherwise its cable is down.
     pub paused: bool,
@@ -116,7 +107,6 @@ impl Case {
 /// A host of a simulated session.
 pub type Host = Participant<Sent, Disk>;
 
-/// Result of a session.
 #[derive(Clone, Debug)]
 pub struct Played {
     /// Moment after which no frame and no timer was left.
@@ -133,11 +123,9 @@ pub struct Played {
     pub each_took: Vec<Duration>,
     /// Description of each failure, by rank.
     pub words: Vec<String>,
-    /// The root's last view.
     pub view: View,
     /// Events that the root's user received, with their moments.
     pub told: Vec<(Duration, RootEvent)>,
-    /// Statistics of the network.
     pub network: Stats,
 }
 

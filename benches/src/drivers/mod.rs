@@ -41,18 +41,15 @@ pub enum Receiving {
 /// A way to send frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sending {
-    /// The port: `sendmmsg`.
     Port,
     /// The port past the queueing discipline.
     PortBypass,
-    /// `sendto` for each frame.
     Calls,
     /// A ring of frames (PACKET_TX_RING).
     Ring,
 }
 
 impl Receiving {
-    /// All ways to receive.
     pub const ALL: [Receiving; 6] = [
         Receiving::Ring,
         Receiving::RingWithoutNaps,
@@ -64,7 +61,6 @@ impl Receiving {
 }
 
 impl Sending {
-    /// All ways to send.
     pub const ALL: [Sending; 4] = [Sending::Port, Sending::PortBypass, Sending::Calls, Sending::Ring];
 }
 

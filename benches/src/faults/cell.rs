@@ -29,11 +29,9 @@ impl Moment {
 /// The hosts that must have the file in the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promise {
-    /// All receivers.
     All,
     /// All but the host in trouble, which the root names if it lacks the file.
     Others,
-    /// None; all programs end.
     End,
 }
 
@@ -42,11 +40,8 @@ pub enum Promise {
 pub struct Cell {
     /// Its name: words between `/`.
     pub name: String,
-    /// Value of `--via`.
     pub via: &'static str,
-    /// The trouble.
     pub trouble: Trouble,
-    /// Moment of the trouble.
     pub moment: Moment,
     /// Duration of the trouble; `None` for ever.
     pub lasts: Option<Duration>,
@@ -56,7 +51,6 @@ pub struct Cell {
     pub loss: f64,
     /// The MTU of all hosts and ports.
     pub mtu_bytes: u32,
-    /// The promise.
     pub promise: Promise,
     /// Permitted delay of the files at unaffected hosts, compared with a run without trouble.
     pub allowance: Duration,

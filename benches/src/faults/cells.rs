@@ -26,7 +26,6 @@ fn relay(name: String, via: &'static str, trouble: Trouble, terms: &Terms) -> Ce
     Cell { name, via, trouble, moment, lasts, host: RELAY, loss: 0.0, mtu_bytes: 1500, promise, allowance }
 }
 
-/// Returns all cells.
 pub fn all(terms: &Terms, rate_bits_per_second: u64) -> Vec<Cell> {
     let mut cells = Vec::new();
     for via in VIAS {

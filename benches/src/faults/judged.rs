@@ -17,11 +17,8 @@ use crate::table::median;
 pub struct Judged {
     /// Seed of the hosts and moments.
     pub seed: u64,
-    /// Hosts in trouble.
     pub victims: Vec<String>,
-    /// Moment of the trouble.
     pub trouble_seconds: Option<f64>,
-    /// Frames dropped by faults.
     pub taken_frames: u64,
     /// Hosts with exactly the sent bytes.
     pub exact: Vec<String>,
@@ -41,7 +38,6 @@ pub struct Judged {
     pub others_seconds: Option<f64>,
     /// The root's first line about the hosts in trouble, and its delay in seconds.
     pub first_word: Option<(f64, String)>,
-    /// Stderr of all programs.
     pub said: String,
 }
 
@@ -224,7 +220,6 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Columns of [`Summary::row`].
     pub const HEADING: &str =
         "cell, runs, good, hung, lost live, lies, unnamed, late, exact, seconds, x, worst, taken, named after, as";
 
@@ -233,7 +228,6 @@ impl Summary {
         Self { runs: Vec::new(), undisturbed_seconds }
     }
 
-    /// Adds a run.
     pub fn push(&mut self, run: Judged) {
         self.runs.push(run);
     }

@@ -24,25 +24,18 @@ pub const ROOT: &str = "n0";
 
 /// Settings shared by all runs.
 pub struct Stage<'a> {
-    /// The program.
     pub program: &'a Program,
-    /// The file to send.
     pub source: &'a Path,
-    /// Its size.
     pub source_bytes: u64,
-    /// An empty directory.
     pub directory: &'a Path,
     /// Number of hosts, including the sender.
     pub hosts: usize,
-    /// Rate of every cable.
     pub rate_bits_per_second: u64,
-    /// Timeouts of the programs.
     pub terms: &'a Terms,
     /// Time that a run may take beyond its trouble's duration.
     pub limit: Duration,
     /// More options for `send` and for `recv`.
     pub options: [Vec<String>; 2],
-    /// Ctrl-C.
     pub interrupt: &'a Interrupt,
 }
 

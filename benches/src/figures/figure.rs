@@ -15,13 +15,10 @@ pub type Line = (String, Box<dyn Fn(u64) -> Run>);
 pub struct Panel {
     /// Its letter; empty for a single panel.
     pub letter: &'static str,
-    /// Title of the panel.
     pub title: String,
     /// Name of the axis: bytes of the message, or hosts.
     pub axis: &'static str,
-    /// The points.
     pub points: Vec<u64>,
-    /// The lines.
     pub lines: Vec<Line>,
 }
 
@@ -29,11 +26,8 @@ pub struct Panel {
 pub struct Figure {
     /// Base name of its results, such as `figure12`.
     pub name: &'static str,
-    /// Title of the figure.
     pub title: &'static str,
-    /// Its panels.
     pub panels: Vec<Panel>,
-    /// Compares the paper's statements.
     pub said: fn(&[Drawn]) -> anyhow::Result<Vec<Said>>,
 }
 
@@ -76,12 +70,10 @@ impl Panel {
 }
 
 impl Drawn {
-    /// Returns its letter.
     pub fn letter(&self) -> &'static str {
         self.letter
     }
 
-    /// Returns its points.
     pub fn points(&self) -> &[u64] {
         &self.points
     }

@@ -13,7 +13,6 @@ const KIB: u64 = 1 << 10;
 const BEDS: [&str; 5] = ["fig9-1", "fig9-2", "fig9-3", "fig9-4", "fig9-5"];
 const AT_LEAST_1: std::ops::RangeInclusive<f64> = 1.0..=f64::INFINITY;
 
-/// Returns all figures.
 pub fn patarasuk() -> Vec<Figure> {
     vec![figure_11(), figure_12(), figure_13_14(), figure_15(), figure_16(), figure_17(), figure_18()]
 }

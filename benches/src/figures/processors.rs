@@ -12,7 +12,6 @@ use ethbcast_planning::plan::Via;
 const BYTES: u64 = 100_000;
 const WORKSTATIONS: [(usize, usize); 5] = [(0, 2), (1, 2), (1, 2), (0, 2), (1, 1)];
 
-/// Returns the figure.
 pub fn processors() -> Figure {
     let line = |name: &str, via: Via| -> super::Line {
         let run = move |ranks: u64| Run {

@@ -22,7 +22,6 @@ use crate::units::FRAME_PAYLOAD_BYTES;
 
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Place of the hosts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Site {
     /// On one of the papers' test beds.
@@ -33,16 +32,12 @@ pub enum Site {
     File(String, String),
 }
 
-/// One broadcast.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Run {
-    /// Place of the hosts.
     pub site: Site,
     /// The paper's network whose costs apply.
     pub network: Cluster,
-    /// Kind of the plan.
     pub via: Via,
-    /// Bytes of the message.
     pub bytes: u64,
     /// Bytes of a segment; the model's best if `None`.
     pub segment_bytes: Option<u64>,

@@ -10,19 +10,15 @@ use crate::results::verdict;
 pub struct Said {
     /// The paper's statement, and the quantities compared.
     pub what: String,
-    /// Our value.
     pub ours: f64,
-    /// Bounds of the value.
     pub bounds: RangeInclusive<f64>,
 }
 
 impl Said {
-    /// Creates a statement.
     pub fn new(what: impl Into<String>, ours: f64, bounds: RangeInclusive<f64>) -> Self {
         Self { what: what.into(), ours, bounds }
     }
 
-    /// Whether it holds here.
     pub fn holds(&self) -> bool {
         self.bounds.contains(&self.ours)
     }

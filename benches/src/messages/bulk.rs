@@ -22,7 +22,6 @@ const AHEAD: usize = 4;
 /// Frames of one direction, and their costs.
 #[derive(Clone, Copy, Debug)]
 pub struct Rate {
-    /// Frames per second.
     pub frames_per_second: f64,
     /// CPU time of the sending thread for each frame, in microseconds, including the kernel's
     /// delivery to the other host's ring.

@@ -28,7 +28,6 @@ impl Hop {
         Ok(Self { lab, hosts, macs })
     }
 
-    /// Returns the lab.
     pub fn lab(&self) -> &Lab {
         &self.lab
     }

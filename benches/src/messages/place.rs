@@ -7,14 +7,12 @@ use anyhow::Context;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
-/// Placement of both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// On one CPU: a wake-up is a switch between threads.
     Together,
     /// On two CPUs: a wake-up is an interrupt from one to the other, and both may spin.
     Apart,
-    /// Placed by the kernel.
     Anywhere,
 }
 

@@ -20,9 +20,7 @@ const ETHER_TYPE: u16 = 255_u16.to_be();
 /// Way to wait for a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
-    /// Blocking in `recv(2)`.
     Blocking,
-    /// Polling with `MSG_DONTWAIT`.
     Spinning,
 }
 

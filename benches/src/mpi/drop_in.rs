@@ -28,9 +28,7 @@ const MOST_IDLE: f64 = 1.01;
 /// Way to run the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
-    /// No drop-in.
     Alone,
-    /// Preloaded drop-in.
     With,
     /// Preloaded drop-in, configured with a missing interface.
     Refused,
@@ -40,14 +38,11 @@ impl Variant {
     const ALL: [Variant; 3] = [Variant::Alone, Variant::With, Variant::Refused];
 }
 
-/// A comparison to run.
 #[derive(Debug)]
 pub struct Comparison<'a> {
-    /// The lab.
     pub lab: &'a Lab,
     /// Rate of the cables; `None` if they are not shaped.
     pub rate_bits_per_second: Option<u64>,
-    /// Sizes of the messages.
     pub sizes: &'a [u64],
     /// Rounds in which all variants take their turn.
     pub runs: u16,

@@ -44,6 +44,7 @@ impl fmt::Display for Culprit {
 }
 
 /// Error of joining a communicator or of a call on it. Each sentence says what to do.
+#[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum CommunicatorError {
@@ -126,10 +127,7 @@ pub enum CommunicatorError {
         "two processes of this group run on {host} and do not see each other: let both have the same /dev/shm (in \
          containers, too), end one, or give them groups of their own"
     )]
-    TwoProcesses {
-        /// The host.
-        host: String,
-    },
+    TwoProcesses { host: String },
     /// More processes called than there are ranks.
     #[error(
         "{} processes want to be one of {size} ranks ({}): end those that are too many, or raise the size",
@@ -214,10 +212,7 @@ pub enum CommunicatorError {
     },
     /// A tag is reserved for collectives.
     #[error("tag {tag} is reserved: use tags below 2147483648")]
-    Tag {
-        /// The tag.
-        tag: u32,
-    },
+    Tag { tag: u32 },
     /// The queue of sends is full.
     #[error("too many messages wait: take the outcomes of earlier ones first ({0})")]
     Sends(SendError),

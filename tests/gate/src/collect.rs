@@ -9,7 +9,6 @@ use std::process::Command;
 /// Possible causes of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// The code alone.
     Deterministic,
     /// The machine, too: real frames, processes and disks.
     Lab,
@@ -34,7 +33,6 @@ pub struct Target {
 
 #[derive(Clone, Debug)]
 pub struct Test {
-    /// Target and path, `ethbcast::lab_serve::start::it_says_so`.
     pub name: String,
     pub kind: Kind,
     pub command: Vec<String>,

@@ -240,7 +240,6 @@ fn newest(results: &Path) -> BTreeMap<String, Vec<String>> {
     rows.map(|row| (row[3].clone(), row)).collect()
 }
 
-/// Fisher–Yates shuffle with splitmix64.
 fn shuffle(numbers: &mut [u32], mut seed: u64) {
     for last in (1..numbers.len()).rev() {
         seed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);

@@ -13,10 +13,8 @@ use super::{Class, Scenario, Stage, Tally, Terms, Verdict, play};
 use crate::lab::program::Program;
 use crate::lab::{SharedDirectory, scratch};
 
-/// Runs to play.
 #[derive(Clone, Copy, Debug)]
 pub struct Campaign<'a> {
-    /// The program.
     pub program: &'a Program,
     /// Prefix of the labs' names; a number follows.
     pub lab: &'a str,
@@ -30,10 +28,8 @@ pub struct Campaign<'a> {
     pub interrupted: &'a AtomicBool,
 }
 
-/// Results of a campaign.
 #[derive(Debug, Default)]
 pub struct Results {
-    /// Runs by class.
     pub tally: Tally,
     /// Runs that failed, each with the command that replays it.
     pub failures: Vec<String>,

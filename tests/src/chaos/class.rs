@@ -3,7 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Class of trouble.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
     /// Receivers are killed: any of them, neighbours or not, at once or one after the other, in
@@ -11,7 +10,6 @@ pub enum Class {
     Kill,
     /// A process is suspended for a while: SIGSTOP, SIGCONT.
     Pause,
-    /// The sender dies.
     Root,
     /// A link goes down, and up again or not.
     Link,
@@ -32,7 +30,6 @@ pub enum Class {
 }
 
 impl Class {
-    /// All classes.
     pub const ALL: [Class; 11] = [
         Class::Kill,
         Class::Pause,

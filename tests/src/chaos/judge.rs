@@ -17,20 +17,15 @@ const KEPT: &[i32] = &[0, 1, 3];
 /// Exit codes that forged messages may cause at a receiver.
 const DECEIVED: &[i32] = &[0, 1, 3, 4, 5];
 
-/// Result of a run.
 #[derive(Clone, Debug)]
 pub struct Verdict {
-    /// Classes of its troubles.
     pub classes: Vec<Class>,
-    /// All violations.
     pub wrong: Vec<String>,
     /// Seconds from the start of the sender to the last end, or the time waited if there is none.
     pub seconds: f64,
     /// Number of receivers that have the file.
     pub exact: usize,
-    /// Whether every trouble happened.
     pub came: bool,
-    /// Output of all programs.
     pub said: String,
 }
 

@@ -74,7 +74,6 @@ pub struct Event {
     pub host: String,
     pub deed: Deed,
     pub due: Due,
-    /// Delay after `due`.
     pub then: Duration,
 }
 
@@ -107,19 +106,15 @@ pub struct Trouble {
 /// A run to be played.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// Seed of the scenario.
     pub seed: u64,
     /// The class that was requested.
     pub only: Option<Class>,
-    /// Value of `--via`.
     pub via: &'static str,
-    /// Size of the file.
     pub bytes: u64,
     /// Rate of every cable; as fast as the machine copies if `None`.
     pub rate_bits_per_second: Option<u64>,
     /// Whether receivers may come after the start.
     pub late: bool,
-    /// Troubles of the run.
     pub troubles: Vec<Trouble>,
 }
 

@@ -26,9 +26,7 @@ pub struct Terms {
 /// The place of a run.
 #[derive(Debug)]
 pub struct Stage<'a> {
-    /// The program.
     pub program: &'a Program,
-    /// An empty directory.
     pub directory: &'a Path,
     /// The name of the lab.
     pub lab: &'a str,

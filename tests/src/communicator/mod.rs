@@ -27,41 +27,29 @@ pub const GROUP: &str = "simulated";
 pub enum Step {
     /// A broadcast from one rank to all.
     Broadcast {
-        /// Rank of the sender.
         root: u16,
-        /// Number of bytes.
         bytes: usize,
     },
-    /// A barrier.
     Barrier,
     /// A block to each rank from one.
     Scatter {
-        /// Rank of the sender.
         root: u16,
-        /// Bytes in a block.
         bytes: usize,
     },
     /// A block from each rank to one.
     Gather {
-        /// Rank of the receiver.
         root: u16,
-        /// Bytes in a block.
         bytes: usize,
     },
     /// A block from each rank to all.
     Allgather {
-        /// Bytes in a block.
         bytes: usize,
     },
     /// A message: its sender goes on at once, its receiver waits for it, the others do nothing.
     Message {
-        /// Its sender.
         from: u16,
-        /// Its receiver.
         to: u16,
-        /// Its tag.
         tag: u32,
-        /// Its length.
         bytes: usize,
     },
     /// A computation of this duration.
@@ -73,17 +61,14 @@ pub enum Step {
 /// A communicator to be simulated.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// Program of each rank.
     pub programs: Vec<Vec<Step>>,
     /// Number of ranks configured at each process.
     pub sizes: Vec<u16>,
-    /// Start of each process.
     pub starts: Vec<Duration>,
     /// The name of each host.
     pub names: Vec<String>,
     /// The MTU of each host, in bytes.
     pub mtus: Vec<u16>,
-    /// The protocol's preset.
     pub preset: Preset,
     /// Network configuration of each process.
     pub told: Vec<Told>,

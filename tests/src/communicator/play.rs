@@ -86,7 +86,6 @@ impl<F: Faults> Play<F> {
         self.simulation.machine_mut(host).member.as_mut().expect("it has started")
     }
 
-    /// Returns the simulation.
     pub fn simulation(&mut self) -> &mut Simulation<Process, F> {
         &mut self.simulation
     }

@@ -53,11 +53,9 @@ pub struct Process {
     pub(super) ongoing: Option<(Ongoing, Instant)>,
     standstill: Option<Patience>,
     sends: Vec<SendId>,
-    /// Moment of its joining.
     pub joined_at: Option<Instant>,
     /// Result of its program, and the moment; the first error ends it.
     pub ended: Option<(Result<(), CommunicatorError>, Instant)>,
-    /// The first wrong data.
     pub wrong: Option<String>,
     /// The first receive that got a later message of its sender and tag because a receive was left
     /// out.

@@ -11,7 +11,6 @@ use std::fmt::Write as _;
 pub struct Told {
     /// The switches with their hosts.
     pub topology: Option<Topology>,
-    /// Route of broadcasts.
     pub route: Route,
     /// Whether broadcasts may be cast.
     pub casts: bool,

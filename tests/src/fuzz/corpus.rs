@@ -8,12 +8,10 @@ use std::path::Path;
 
 const NAME_DIGITS: usize = 16;
 
-/// A kept input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// First digits of its digest.
     pub name: String,
-    /// The input.
     pub bytes: Vec<u8>,
 }
 

@@ -15,7 +15,6 @@ pub use corpus::{Entry, keep, load};
 pub use mutation::Mutator;
 use std::path::{Path, PathBuf};
 
-/// A fuzz target.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     /// Name of its program in `tests/fuzz` and of its corpus file.

@@ -29,7 +29,6 @@ impl Mutator<'_> {
         self.corpus.get(at).map_or(&[], |entry| &entry.bytes)
     }
 
-    /// Returns the next input.
     pub fn next_input(&mut self) -> Vec<u8> {
         let mut bytes = self.one_of_all().to_vec();
         for _ in 0..1 + self.below(6) {

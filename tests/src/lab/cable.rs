@@ -10,20 +10,14 @@ pub const KIND_BYTE: usize = 17;
 /// Direction of frames, seen from the affected host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// Incoming frames.
     To,
-    /// Outgoing frames.
     From,
-    /// Both directions.
     Both,
 }
 
-/// Set of frames.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Which {
-    /// All frames.
     All,
-    /// Frames of one kind.
     Kind(Kind),
     /// Frames to a host's address.
     Unicast,

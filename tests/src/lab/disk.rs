@@ -105,7 +105,6 @@ impl LoopDevice {
         Ok(Self { path: run("losetup", &[&["--find", "--show"], options, &[text(image)?]].concat())? })
     }
 
-    /// Returns `/dev/loop…`.
     pub fn path(&self) -> &str {
         &self.path
     }
@@ -161,7 +160,6 @@ impl ThinDisk {
         Ok(disk)
     }
 
-    /// Returns its mount point.
     pub fn mount(&self) -> &Path {
         &self.mount
     }

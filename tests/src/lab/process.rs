@@ -21,11 +21,9 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Treatment of a program's stdout.
 #[derive(Clone, Debug)]
 pub enum Stdout {
-    /// Kept in memory.
     Kept,
     /// Written to a file, at a limited rate and up to a limit.
     Read {
-        /// The file.
         into: PathBuf,
         /// Rate limit in bytes per second; none if `None`.
         bytes_per_second: Option<u64>,
@@ -34,12 +32,10 @@ pub enum Stdout {
     },
 }
 
-/// A line of stderr.
 #[derive(Clone, Debug)]
 pub struct Line {
     /// Moment at which it was read.
     pub at: Instant,
-    /// The line.
     pub text: String,
 }
 
@@ -76,7 +72,6 @@ impl Process {
         Ok(Self { child, ended: None, lines, stdout: kept, stopped: false })
     }
 
-    /// Returns its process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -93,7 +88,6 @@ impl Process {
         Ok(())
     }
 
-    /// Whether it is stopped.
     pub fn is_stopped(&self) -> bool {
         self.stopped
     }

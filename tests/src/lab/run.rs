@@ -77,7 +77,6 @@ impl Run {
         self.child.id()
     }
 
-    /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(i32::try_from(self.pid()).expect("a process id"));
         kill(pid, signal).unwrap_or_else(|errno| panic!("{signal} to {}: {errno}", self.name));
@@ -140,7 +139,6 @@ impl Run {
         within(deadline.saturating_duration_since(Instant::now()), || self.child.try_wait().expect("our child"))
     }
 
-    /// Waits for its end.
     pub fn end(mut self, limit: Duration) -> Ended {
         let status = self.ended_by(Instant::now() + limit);
         let status = status.unwrap_or_else(|| panic!("{} did not end within {limit:?}:\n{}", self.name, self.stderr()));
@@ -202,9 +200,7 @@ fn text(bytes: &Mutex<Vec<u8>>) -> String {
 pub struct Ended {
     name: String,
     status: ExitStatus,
-    /// Its stdout.
     pub stdout: Vec<u8>,
-    /// Its stderr.
     pub stderr: String,
     /// Time from its start to its end.
     pub took: Duration,
@@ -231,7 +227,6 @@ impl Ended {
         assert_eq!(self.stdout_text(), "", "stdout of {}: a refusal belongs on stderr", self.name);
     }
 
-    /// Returns its stdout as text.
     pub fn stdout_text(&self) -> String {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }

@@ -76,7 +76,6 @@ impl Site {
         Site { lab, scratch: scratch(), _turn: turn }
     }
 
-    /// Returns the lab.
     pub fn lab(&self) -> &Lab {
         &self.lab
     }
@@ -98,7 +97,6 @@ impl Site {
         path
     }
 
-    /// Creates a directory in the directory.
     pub fn directory(&self, name: &str) -> PathBuf {
         let path = self.path(name);
         fs::create_dir(&path).expect("made");

@@ -1,11 +1,8 @@
 //! The planted bugs by name.
 
-/// A planted bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bug {
-    /// Its name in `planted!`.
     pub name: &'static str,
-    /// Description of its effect.
     pub what: &'static str,
 }
 
@@ -13,7 +10,6 @@ const fn bug(name: &'static str, what: &'static str) -> Bug {
     Bug { name, what }
 }
 
-/// All planted bugs.
 pub const BUGS: &[Bug] = &[
     bug("timer-not-rearmed", "a question that was asked once is not asked again"),
     bug("answer-not-awaited", "after an acknowledgement the next answer is not waited for"),

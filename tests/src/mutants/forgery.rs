@@ -13,12 +13,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug)]
 pub enum Forgery {
     /// A member acknowledges all frames there are and `ahead` more, with a stamp `future` µs ahead.
-    Ack {
-        /// Frames.
-        ahead: u64,
-        /// Microseconds.
-        future: u32,
-    },
+    Ack { ahead: u64, future: u32 },
     /// A parent ends the stream with the next frame, which has other bytes.
     Last,
     /// The root sends a view that lacks the last members.

@@ -23,7 +23,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Result of a successful hunt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Number of schedules played.
     pub schedules: u64,
     /// Violation that the last schedule found.
     pub what: String,

@@ -20,12 +20,10 @@ impl<B: AsRef<[u8]>> Sent<B> {
         Sent { content: Content::new(bytes), pipe, told: None }
     }
 
-    /// Keeps the sender's events.
     pub fn listening(self) -> Sent<B> {
         Sent { told: Some(Vec::new()), ..self }
     }
 
-    /// Returns the whole content.
     pub fn bytes(&self) -> &[u8] {
         self.content.bytes()
     }
@@ -107,17 +105,14 @@ impl Disk {
         Disk { bytes_per_second: Some(bytes_per_second), ..self }
     }
 
-    /// Sets its clock.
     pub fn set_now(&mut self, now: Instant) {
         self.now = now;
     }
 
-    /// Returns the received bytes.
     pub fn bytes(&self) -> &[u8] {
         self.collected.bytes()
     }
 
-    /// Whether it is full.
     pub fn is_full(&self) -> bool {
         self.bytes().len() >= self.capacity_bytes
     }

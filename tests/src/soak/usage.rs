@@ -14,11 +14,8 @@ const ALLOWED_KIB: u64 = 2048;
 /// Resources that this process uses at a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Resident memory in KiB.
     pub resident_kib: u64,
-    /// Open descriptors.
     pub descriptors: usize,
-    /// Threads.
     pub threads: usize,
     /// Files in a directory and below.
     pub files: usize,
@@ -57,14 +54,12 @@ fn count_files(directory: &Path) -> anyhow::Result<usize> {
     Ok(count)
 }
 
-/// Usage over time.
 #[derive(Clone, Debug, Default)]
 pub struct Course {
     samples: Vec<Usage>,
 }
 
 impl Course {
-    /// Adds a sample.
     pub fn push(&mut self, usage: Usage) {
         self.samples.push(usage);
     }

@@ -40,10 +40,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A drawn schedule.
 #[derive(Clone, Debug)]
 pub enum Schedule {
-    /// A session.
     Session(Box<schedule::Schedule>),
     /// A program of a communicator.
     Program(Box<program::Program>),

@@ -19,11 +19,9 @@ use std::rc::Rc;
 /// Detail of a schedule's story.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// No story.
     Nothing,
     /// Events of users, and views.
     Events,
-    /// Every frame, too.
     Frames,
 }
 

@@ -14,7 +14,6 @@ const FIRST_CREDIT: u64 = 32;
 /// A root tries out a member's speed this number of times, each with at most a feed of frames.
 const MOST_TRIALS: u64 = 3;
 
-/// Cause of a retransmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// An acknowledgement proves the loss: a frame sent later has arrived and this one has not; or,

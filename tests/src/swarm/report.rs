@@ -11,7 +11,6 @@ use std::fmt;
 pub struct Violation {
     /// Seed of the schedule that broke it.
     pub seed: Seed,
-    /// Description of the violation.
     pub what: String,
 }
 
@@ -26,10 +25,8 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Result of one schedule.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// Seed of the schedule.
     pub seed: Seed,
     /// The first broken promise, if any.
     pub violation: Option<Violation>,
@@ -39,16 +36,12 @@ pub struct Report {
     pub classes: Vec<(Class, u64)>,
     /// Results reached, by name, with their counts.
     pub marks: BTreeMap<String, u64>,
-    /// Events of the simulation.
     pub events: u64,
-    /// Frames sent.
     pub frames: u64,
-    /// Simulated time, in milliseconds.
     pub millis: u64,
 }
 
 impl Report {
-    /// Creates an empty report.
     pub fn new(seed: Seed) -> Report {
         Report {
             seed,
@@ -101,7 +94,6 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Adds one report.
     pub fn add(&mut self, report: Report) {
         *(if report.seed.size() == Size::Small { &mut self.small } else { &mut self.large }) += 1;
         for (class, hits) in report.classes {
@@ -115,7 +107,6 @@ impl Tally {
         self.violations.extend(report.violation);
     }
 
-    /// Adds another sum.
     pub fn merge(&mut self, other: Tally) {
         (self.small, self.large) = (self.small + other.small, self.large + other.large);
         for (class, counts) in other.classes {

@@ -6,12 +6,10 @@ use std::str::FromStr;
 /// Version of the drawing: a number stands for another schedule in another version.
 pub const DRAWING: u32 = 7;
 
-/// Size of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Size {
     /// A few hosts, and up to a few hundred frames.
     Small,
-    /// Up to 140 hosts.
     Large,
 }
 
@@ -44,17 +42,14 @@ impl fmt::Display for NoSeed {
 impl std::error::Error for NoSeed {}
 
 impl Seed {
-    /// Names small schedule `number`.
     pub fn small(number: u64) -> Seed {
         Seed { size: Size::Small, number }
     }
 
-    /// Names large schedule `number`.
     pub fn large(number: u64) -> Seed {
         Seed { size: Size::Large, number }
     }
 
-    /// Returns its number.
     pub fn number(self) -> u64 {
         self.number
     }

@@ -18,7 +18,6 @@ const PARENTS: &[usize] = &[0, 0, 1];
 /// A world that can be explored.
 #[derive(Clone, Copy, Debug)]
 pub struct Named {
-    /// Its name.
     pub name: &'static str,
     /// Depth to which it is explored with a loss or repetition at each step.
     pub depth: usize,
@@ -32,7 +31,6 @@ enum Kind {
     Communicator,
 }
 
-/// All worlds.
 pub const WORLDS: [Named; 9] = [
     Named { name: "chain", depth: 11, kind: Kind::Session(Via::Chain, Beginning::View) },
     Named { name: "cast", depth: 11, kind: Kind::Session(Via::Cast, Beginning::View) },

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Event {
     /// The first frame in flight from one host to another arrives.
@@ -14,7 +13,6 @@ pub enum Event {
     Repeat(u8, u8),
     /// Time advances to the next timer of any host.
     Time,
-    /// A host dies.
     Kill(u8),
 }
 

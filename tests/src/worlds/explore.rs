@@ -18,7 +18,6 @@ pub struct Bounds {
     pub faults: usize,
     /// Highest number of such timers.
     pub early: usize,
-    /// Highest number of deaths.
     pub deaths: u32,
     /// Time within which a fair run from any state must end.
     pub ends_within: Duration,
@@ -32,18 +31,15 @@ struct Spent {
     early: u32,
 }
 
-/// Result of an exploration.
 #[derive(Clone, Debug, Default)]
 pub struct Explored {
     /// Distinct states of the world.
     pub states: usize,
-    /// Events that were tried.
     pub events: usize,
     /// Events from the beginning to the farthest state.
     pub depth: usize,
     /// Whether every state was expanded.
     pub is_complete: bool,
-    /// States of single hosts.
     pub locals: usize,
     /// Steps of single hosts that were played.
     pub steps: usize,
@@ -52,7 +48,6 @@ pub struct Explored {
     /// Ends of fair runs at which all living hosts have the bytes, and ends at which some host has
     /// failed with a reason.
     pub ends: (usize, usize),
-    /// Longest fair run.
     pub longest: Duration,
 }
 
@@ -72,7 +67,6 @@ impl fmt::Display for Explored {
 /// A violation, with the events that lead to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Description of the violation.
     pub what: String,
     /// All events from the beginning on.
     pub events: Vec<Event>,

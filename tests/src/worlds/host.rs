@@ -55,10 +55,8 @@ pub trait Host: Machine + Clone + Debug {
     fn check(&self, before: &Self) -> Result<(), String>;
 }
 
-/// Result of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// Still running.
     Open,
     /// Ended with its bytes, or with the others' completion as far as it knows.
     Delivered,

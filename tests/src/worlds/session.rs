@@ -90,7 +90,6 @@ pub enum Beginning {
     Data,
 }
 
-/// A host of a session.
 #[derive(Clone, Debug)]
 pub struct SessionHost<K = Compared> {
     participant: Participant<Sent<Shared>, K>,

@@ -24,20 +24,15 @@ impl RecvId {
 }
 
 /// End of a send or a receive; each has exactly one, unless it was cancelled.
+#[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Completion {
     /// A send has ended.
-    Send {
-        /// The send.
-        id: SendId,
-        /// Its outcome.
-        outcome: SendOutcome,
-    },
+    Send { id: SendId, outcome: SendOutcome },
     /// A receive has ended.
     Recv {
         /// The receive.
         id: RecvId,
-        /// Its outcome.
         outcome: RecvOutcome,
     },
 }
@@ -80,6 +75,7 @@ pub enum RecvOutcome {
 }
 
 /// Reason why a message is not taken.
+#[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SendError {
     /// No such rank.
@@ -87,7 +83,6 @@ pub enum SendError {
     NoSuchRank {
         /// The rank given.
         rank: Rank,
-        /// Number of ranks.
         ranks: usize,
     },
     /// The peer has been given up.
@@ -109,6 +104,7 @@ pub enum SendError {
 }
 
 /// Reason why a receive is not posted.
+#[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum RecvError {
     /// No such rank.
@@ -116,7 +112,6 @@ pub enum RecvError {
     NoSuchRank {
         /// The rank given.
         rank: Rank,
-        /// Number of ranks.
         ranks: usize,
     },
     /// The receive queue is full.

@@ -28,19 +28,16 @@ impl From<Errno> for io::Error {
 }
 
 /// Reason why a port could not be opened.
+#[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
     /// Raw sockets need a privilege this process lacks.
     #[error("raw Ethernet on {interface} is not permitted: {}", permission_help(nix::unistd::geteuid().is_root()))]
-    Permission {
-        /// The interface.
-        interface: String,
-    },
+    Permission { interface: String },
     /// The process that should have opened it ($ETHBCAST_PORT) has not.
     #[error("no port on {interface} from {path}: {text}; see whether `ethbcast port --serve {path}` runs on this host")]
     Served {
-        /// The interface.
         interface: String,
         /// The server's socket.
         path: String,
@@ -55,21 +52,16 @@ pub enum OpenError {
     Inherited {
         /// The descriptor.
         number: i32,
-        /// The interface.
         interface: String,
         /// The kernel's reason.
         errno: Errno,
     },
     /// The interface was switched off or removed since it was found.
     #[error("interface {interface} has gone down: bring it up with `ip link set {interface} up`")]
-    Down {
-        /// The interface.
-        interface: String,
-    },
+    Down { interface: String },
     /// The kernel has no memory for the receive ring.
     #[error("no memory for a receive ring of {ring_bytes} bytes on {interface}: ask for a smaller one")]
     Memory {
-        /// The interface.
         interface: String,
         /// The size that was tried.
         ring_bytes: usize,
@@ -77,7 +69,6 @@ pub enum OpenError {
     /// The kernel refused one of the steps.
     #[error("cannot {step} on {interface} ({errno}): this needs Linux 4.20 or later with AF_PACKET sockets")]
     System {
-        /// The interface.
         interface: String,
         /// Step that failed.
         step: &'static str,
@@ -87,6 +78,7 @@ pub enum OpenError {
 }
 
 /// Reason why a loop ended before its application broke.
+#[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DriveError {
@@ -96,7 +88,6 @@ pub enum DriveError {
          {interface} up` and start again"
     )]
     InterfaceDown {
-        /// The interface.
         interface: String,
         /// Length of the outage so far.
         away: Duration,
@@ -105,7 +96,6 @@ pub enum DriveError {
     /// the old one.
     #[error("interface {interface} has changed its address from {was} to {is}: start again")]
     AddressChanged {
-        /// The interface.
         interface: String,
         /// The address when the port was opened.
         was: MacAddr,
@@ -117,7 +107,6 @@ pub enum DriveError {
         "the MTU of interface {interface} was lowered from {was} to {is} bytes, and larger frames come: start again"
     )]
     MtuLowered {
-        /// The interface.
         interface: String,
         /// The MTU when the port was opened.
         was: usize,
@@ -127,7 +116,6 @@ pub enum DriveError {
     /// The interface no longer sends frames of the size it took when the port was opened.
     #[error("interface {interface} refuses a frame of {frame_bytes} bytes: its MTU was lowered; start again")]
     FrameTooLong {
-        /// The interface.
         interface: String,
         /// The frame's length, Ethernet header included.
         frame_bytes: usize,
@@ -140,9 +128,7 @@ pub enum DriveError {
         first_hop_help(interface, *passes)
     )]
     FirstHop {
-        /// The interface.
         interface: String,
-        /// Its MTU, in bytes.
         mtu_bytes: usize,
         /// The largest MTU that passes, in bytes; zero if none was found.
         passes: usize,
@@ -153,7 +139,6 @@ pub enum DriveError {
          (`nft list ruleset`) and its queue (`tc -s qdisc show dev {interface}`)"
     )]
     NothingLeaves {
-        /// The interface.
         interface: String,
         /// Time since the last frame that left.
         lasts: Duration,
@@ -161,7 +146,6 @@ pub enum DriveError {
     /// The kernel refused to send or to wait.
     #[error("cannot {step} on {interface} ({errno}): check it with `ip -s link show {interface}`")]
     System {
-        /// The interface.
         interface: String,
         /// Step that failed.
         step: &'static str,

@@ -3,6 +3,7 @@
 use crate::{Instant, Timer};
 
 /// Reason why a run has ended.
+#[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a run that has not gone quiet has shown nothing yet"]
 #[non_exhaustive]
@@ -27,7 +28,6 @@ pub enum Outcome {
     LiveLock {
         /// The present time.
         at: Instant,
-        /// The host.
         host: usize,
         /// The machine's timer; `None` if the application requests the calls.
         why: Option<Timer>,

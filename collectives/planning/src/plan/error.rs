@@ -4,6 +4,7 @@ use super::via::Via;
 use thiserror::Error;
 
 /// Reason why a plan cannot be made. Ranks and hosts are named by number.
+#[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum PlanError {
@@ -12,17 +13,11 @@ pub enum PlanError {
     NoSuchRoot {
         /// Requested root.
         root: usize,
-        /// Number of ranks.
         ranks: usize,
     },
     /// The root has a parent.
     #[error("rank {root} is the root but has the parent {parent}; the root has none")]
-    RootWithParent {
-        /// The root.
-        root: usize,
-        /// Its parent.
-        parent: usize,
-    },
+    RootWithParent { root: usize, parent: usize },
     /// This rank is not the root and has no parent.
     #[error("rank {0} has no parent; every rank but the root needs one")]
     NoParent(usize),
@@ -31,9 +26,7 @@ pub enum PlanError {
     NoSuchParent {
         /// The receiving rank.
         rank: usize,
-        /// Its parent.
         parent: usize,
-        /// Number of ranks.
         ranks: usize,
     },
     /// This rank is on a cycle that the root does not reach.
@@ -44,9 +37,7 @@ pub enum PlanError {
     TooManyChildren {
         /// The kind of plan.
         via: Via,
-        /// The rank.
         rank: usize,
-        /// Its children.
         children: usize,
         /// Limit of children.
         most: usize,
@@ -68,7 +59,6 @@ pub enum PlanError {
         rank: usize,
         /// The sending rank.
         parent: usize,
-        /// Number of ranks.
         ranks: usize,
     },
     /// A rank has two parents.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 /// Error of a call of the communicator. Each sentence says what to do.
+#[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -78,7 +79,6 @@ pub enum Error {
     Withdrawn {
         /// The sender.
         from: Named,
-        /// The tag.
         tag: u32,
     },
     /// The caller's [`Meanwhile`](super::Meanwhile) hook has ended the call. A collective has then

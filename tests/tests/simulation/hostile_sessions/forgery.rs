@@ -17,7 +17,6 @@ use ethbcast_transport::wire::{Kind, Rank, StreamId};
 /// Greatest harm of one frame. There are no keys yet: a frame with all values right is believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Harm {
-    /// All have everything.
     Nothing,
     /// The recipient, or the forged sender, is out of the session.
     OneMember,

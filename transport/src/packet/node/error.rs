@@ -4,6 +4,7 @@ use crate::packet::error::{Errno, OpenError};
 use std::path::PathBuf;
 
 /// Reason why a process cannot share the port of its host, with advice.
+#[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NodeError {
@@ -17,7 +18,6 @@ pub enum NodeError {
          file"
     )]
     OtherUser {
-        /// The group.
         group: String,
         /// The shared file.
         path: PathBuf,
@@ -29,7 +29,6 @@ pub enum NodeError {
     /// They use other settings.
     #[error("other ranks of group {group} on this host were told {what} {theirs}, this one {ours}: tell all the same")]
     Differs {
-        /// The group.
         group: String,
         /// Name of the setting.
         what: &'static str,
@@ -50,7 +49,6 @@ pub enum NodeError {
     /// The node has no free seat.
     #[error("group {group} has {most} ranks on this host already: place the others on other hosts")]
     Full {
-        /// The group.
         group: String,
         /// Number of seats.
         most: usize,

@@ -4,6 +4,7 @@ use crate::topology::nodeset::{self, list};
 use thiserror::Error;
 
 /// Problem of one output of `lldpcli`, or of all of them together.
+#[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum LldpProblem {
@@ -23,7 +24,6 @@ pub enum LldpProblem {
              again", hear(.hosts), on(.interface))]
     /// Hosts without a switch among their neighbours.
     NoSwitch {
-        /// The hosts.
         hosts: Vec<String>,
         /// The only interface considered, if given.
         interface: Option<String>,

@@ -15,6 +15,7 @@ use thiserror::Error;
 pub type TopologyError = SourceError<TopologyProblem>;
 
 /// Problem of a topology.
+#[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TopologyProblem {
@@ -35,7 +36,6 @@ pub enum TopologyProblem {
     Hosts {
         /// Switch of these hosts.
         switch: String,
-        /// Error in the node set.
         error: NodeSetError,
     },
     /// A name of no characters.
@@ -58,7 +58,6 @@ pub enum TopologyProblem {
     /// A host is named twice, on one switch or on two.
     #[error("host `{host}` is on switch `{switch}` already; name every host once")]
     HostTwice {
-        /// The host.
         host: String,
         /// Switch that it was on first.
         switch: String,
@@ -98,7 +97,6 @@ pub enum TopologyProblem {
         "switch `{switch}` links to `{link}`, and the same cable is blocked; name it under `links` or under `blocked`"
     )]
     BlockedLink {
-        /// One switch.
         switch: String,
         /// Switch at the other end.
         link: String,
@@ -109,7 +107,6 @@ pub enum TopologyProblem {
          rate"
     )]
     RateTwice {
-        /// One switch.
         switch: String,
         /// Switch at the other end.
         link: String,

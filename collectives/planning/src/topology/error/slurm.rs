@@ -4,6 +4,7 @@ use crate::topology::nodeset::NodeSetError;
 use thiserror::Error;
 
 /// Problem of Slurm's topology data.
+#[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SlurmProblem {
@@ -42,7 +43,6 @@ pub enum SlurmProblem {
     Switches {
         /// Switch whose children they are.
         switch: String,
-        /// Error in the node set.
         error: NodeSetError,
     },
     /// No `SwitchName=` in the whole file.
@@ -63,7 +63,6 @@ pub enum SlurmProblem {
     /// An address has fewer parts than its pattern.
     #[error("the address `{address}` has fewer parts than its pattern `{pattern}`; copy both from one host")]
     ShortAddress {
-        /// The address.
         address: String,
         /// Pattern of the address.
         pattern: String,
