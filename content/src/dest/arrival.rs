@@ -100,7 +100,7 @@ impl Arrival {
     /// Whether what is offered can be put there.
     fn check(&self, offered: &Offered) -> Result<(), StorageError> {
         if let Some(text) = self.refusal().filter(|_| self.is_tree) {
-            return Err(StorageError::new(Outcome::WriteFailed, text));
+            return Err(StorageError::refused(text));
         }
         let free = self.dest.free_bytes();
         if let Some(size) = offered.size.filter(|&size| size > free) {

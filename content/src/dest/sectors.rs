@@ -1,6 +1,5 @@
 //! For which sectors the partition table of an image is made: on a disk with others nobody finds what it speaks of.
 
-use ethbcast_collectives::session::Outcome;
 use ethbcast_collectives::session::live::StorageError;
 
 /// Bytes at the beginning of an image that tell.
@@ -17,14 +16,11 @@ const PROTECTIVE: u8 = 0xee;
 /// bytes.
 pub(super) fn check_sectors(own: u64, head: &[u8], image_bytes: u64) -> Result<(), StorageError> {
     match made_for(head, image_bytes) {
-        Some(made) if made != own => Err(StorageError::new(
-            Outcome::WriteFailed,
-            format!(
-                "what comes has a partition table for sectors of {made} bytes, and those of DEST have {own}: no \
-                 machine would find its partitions; nothing was written: send an image that is made for them, or \
-                 write it all the same with --any-sectors"
-            ),
-        )),
+        Some(made) if made != own => Err(StorageError::refused(format!(
+            "what comes has a partition table for sectors of {made} bytes, and those of DEST have {own}: no machine \
+             would find its partitions; nothing was written: send an image that is made for them, or write it all the \
+             same with --any-sectors"
+        ))),
         _ => Ok(()),
     }
 }

@@ -80,6 +80,11 @@ impl StorageError {
         StorageError { outcome, text: text.into(), cause: None }
     }
 
+    /// What is at DEST forbids it, and nothing was changed: the sentence says what to do.
+    pub fn refused(text: impl std::fmt::Display) -> StorageError {
+        StorageError::new(Outcome::WriteFailed, format!("{}: {text}", Outcome::REFUSED))
+    }
+
     /// What the sender hears: the outcome and the sentence; and the system's own error, if that is the cause.
     pub(super) fn into_parts(self) -> (Outcome, String, Option<io::Error>) {
         (self.outcome, self.text, self.cause)

@@ -103,7 +103,7 @@ impl Outcome {
     }
 
     /// What the root reports of a host.
-    fn row(&self, host: &str) -> Value {
+    pub fn row(&self, host: &str) -> Value {
         let report = self.root.json();
         let receivers = report["receivers"].as_array().expect("a list");
         let found = receivers.iter().find(|receiver| receiver["host"] == host);
