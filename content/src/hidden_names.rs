@@ -1,6 +1,7 @@
 //! The hidden names of what is unfinished, and what becomes of those that nobody takes up again.
 
 use crate::disk::{Directory, DiskFile, Kind};
+use crate::journal;
 use std::collections::hash_map::RandomState;
 use std::ffi::OsStr;
 use std::hash::{BuildHasher, Hasher};
@@ -66,18 +67,19 @@ fn with_suffix(name: &OsStr, suffix: &str) -> Option<HiddenNames> {
 }
 
 /// Removes what dead receivers left in a directory, and says how many files and directories that were. What has a
-/// journal can be taken up again, and is kept for a week. What was set aside and has no successor is brought back.
+/// journal can be taken up again, and is kept for a week; for ever, if nothing else may have what it has of an old
+/// content. What was set aside and has no successor is brought back.
 pub fn remove_stale<D: Directory>(directory: &D) -> usize {
     bring_back(directory);
     let Ok(names) = directory.names() else { return 0 };
     let all = |suffix| names.iter().filter_map(move |name| with_suffix(name, suffix));
-    let is_dead = |part: &Path| directory.take_up(part).is_ok_and(|part| part.try_lock());
     let is_dead_tree = |tree: &Path| {
         directory.has_directory(tree).is_ok_and(|there| there)
             && directory.directory(tree).is_ok_and(|tree| tree.try_lock())
     };
     let is_old = |names: &HiddenNames| is_old(directory, names);
-    let parts = all(PART).filter(|names| is_old(names) && is_dead(&names.part) && remove(directory, names));
+    let is_spare = |names: &HiddenNames| is_old(names) && !has_old(directory, names);
+    let parts = all(PART).filter(|names| is_spare(names) && remove_dead(directory, names));
     let trees = all(TREE).filter(|names| is_old(names) && is_dead_tree(&names.tree) && remove(directory, names));
     let removed = parts.count() + trees.count();
     let is_alone = |names: &HiddenNames| {
@@ -150,6 +152,23 @@ fn allocated_bytes<D: Directory>(directory: &D, name: &Path) -> u64 {
         Ok(Some(Kind::File)) => directory.allocated_bytes(name).unwrap_or(0),
         _ => 0,
     }
+}
+
+/// The files in a directory that were written over, are not complete, and were left so for longer than others are kept.
+pub(crate) fn broken<D: Directory>(directory: &D) -> Vec<PathBuf> {
+    let names = directory.names().unwrap_or_default();
+    let parts = names.iter().filter_map(|name| with_suffix(name, PART));
+    parts.filter(|names| has_old(directory, names) && is_old(directory, names)).map(|names| names.part).collect()
+}
+
+/// Whether the data of these names was at DEST, and may have the only remains of what that was.
+pub(crate) fn has_old<D: Directory>(directory: &D, names: &HiddenNames) -> bool {
+    directory.file(&names.journal).is_ok_and(|journal| journal::has_old(&journal))
+}
+
+/// Removes a file that nobody writes to any more, and its journal; whether it is gone.
+pub(crate) fn remove_dead<D: Directory>(directory: &D, names: &HiddenNames) -> bool {
+    directory.take_up(&names.part).is_ok_and(|part| part.try_lock()) && remove(directory, names)
 }
 
 /// Whether nobody will take it up.

@@ -9,7 +9,7 @@
 //!
 //! In place, what has the name already is written over, and needs no room but for what is longer. Before its first
 //! byte changes it gets the hidden name and a journal, as if an earlier run had left it: under its own name it is old
-//! or new.
+//! or new. It may have the only remains of what it was, so the journal says so, and no age removes it.
 
 #[cfg(test)]
 mod crashes;
@@ -81,6 +81,8 @@ pub(super) struct FileDest<D: Directory> {
     present: Present,
     /// Where it is while it is neither old nor new.
     broken: Arc<OnceLock<PathBuf>>,
+    /// What an earlier run left of an old content, to be removed when this is in its place.
+    superseded: Option<HiddenNames>,
 }
 
 impl<D: Directory> FileDest<D> {
@@ -99,12 +101,14 @@ impl<D: Directory> FileDest<D> {
         let identity = match resume {
             Resume::From(identity) | Resume::InPlace(identity) => identity.clone(),
             Resume::Not => {
-                if holder.take_up(&names.part).is_ok_and(|part| part.try_lock()) && hidden_names::remove(holder, &names)
-                {
+                let superseded = hidden_names::has_old(holder, &names).then(|| names.clone());
+                if superseded.is_none() && hidden_names::remove_dead(holder, &names) {
                     log::info!("removed what an earlier run left of {shown}");
                 }
                 let (file, hidden) = open_fleeting(holder, &place.holder_path)?;
-                return FileDest::new(place, file, hidden, Identity::default(), None, pace, broken);
+                let mut dest = FileDest::new(place, file, hidden, Identity::default(), None, pace, broken)?;
+                dest.superseded = superseded;
+                return Ok(dest);
             }
         };
         if let Resume::InPlace(_) = resume
@@ -155,6 +159,7 @@ impl<D: Directory> FileDest<D> {
             prologue: Vec::new(),
             present: Present::default(),
             broken,
+            superseded: None,
         })
     }
 
@@ -199,7 +204,7 @@ impl<D: Directory> FileDest<D> {
             return Err(Error::other(format!("{} became another file meanwhile: receive again", name.display())));
         }
         drop(holder.remove(&names.journal));
-        let journal = Journal::begin(holder.create(&names.journal, PRIVATE_FILE)?, &self.identity)?;
+        let journal = Journal::begin_over(holder.create(&names.journal, PRIVATE_FILE)?, &self.identity, true)?;
         journal.sync().and_then(|()| holder.sync_names())?;
         holder.rename(name, holder, &names.part)?;
         self.broken.get_or_init(|| holder_path.join(&names.part));
@@ -277,6 +282,9 @@ impl<D: Directory> FileDest<D> {
         self.show().map_err(at(&format!("rename to {}", path.display())))?;
         let synced = self.place.holder.sync_names();
         synced.map_err(|error| DiskError { in_place: true, ..at("sync the directory")(error) })?;
+        if let Some(names) = &self.superseded {
+            hidden_names::remove_dead(&*self.place.holder, names);
+        }
         // It says nothing more.
         if let Hidden::Kept(names) = std::mem::replace(&mut self.hidden, Hidden::Published) {
             drop(self.place.holder.remove(&names.journal));
