@@ -1,5 +1,9 @@
 //! What the end of a transfer needs, tried at its beginning, in an empty hidden entry at the place where it will be.
 
+mod lacks;
+
+pub(crate) use lacks::{has_none, lacks, sentence};
+
 use crate::disk::{COMMON_FILE, Directory, DiskFile};
 use crate::hidden_names::HiddenNames;
 use crate::manifest::Manifest;
@@ -82,7 +86,7 @@ impl<D: Directory> Drop for Scratch<'_, D> {
     }
 }
 
-/// Makes a file and a directory, syncs them, and gives the file the name of another, as what comes will get its own.
+/// Makes a file and a directory, syncs both, and gives the file the name of another, as what comes will get its own.
 ///
 /// # Errors
 /// The first step that fails.
@@ -104,7 +108,8 @@ fn try_place_once<D: Directory>(holder: &D) -> Result<(), Refused> {
     second.try_lock();
     at("give a file the name of another", holder.rename(&one.part, holder, &other.part))?;
     at("make a directory", holder.make_directory(&one.old()))?;
-    at("open a directory", holder.directory(&one.old()))?;
+    let made = at("open a directory", holder.directory(&one.old()))?;
+    at("sync a directory", made.sync_names())?;
     at("sync the directory", holder.sync_names())
 }
 
@@ -201,7 +206,7 @@ mod tests {
         assert_eq!(undisturbed.current(), world());
         let mut named = BTreeSet::new();
         for errno in [libc::EIO, libc::ENOSPC, libc::EDQUOT, libc::EROFS, libc::EACCES] {
-            for call in 1..=7 {
+            for call in 1..=8 {
                 let disk = Model::of(world()).failing_at(call, errno);
                 let refused = try_place(&disk.root()).expect_err("a step failed");
                 assert_eq!(refused.error.raw_os_error(), Some(errno), "call {call}");
@@ -209,7 +214,7 @@ mod tests {
                 assert_eq!(disk.current(), world(), "call {call}");
             }
         }
-        assert_eq!(named.len(), 7, "{named:?}");
+        assert_eq!(named.len(), 8, "{named:?}");
     }
 
     /// Two receivers that start in one directory: what one tries was taken by the other for what a dead one left.

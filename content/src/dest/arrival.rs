@@ -4,10 +4,12 @@ use super::bytes::{Bytes, Said, too_small};
 use super::unpacking::{Unpacked, Unpacking};
 use super::{Dest, Handling};
 use crate::command::CommandState;
+use crate::disk::Lack;
 use crate::holdings::Held;
 use crate::storage::{Arrived, Target, TreeStorage};
 use ethbcast_collectives::session::live::{Offered, ReadAt, Storage, StorageError};
 use ethbcast_collectives::session::{ContentKind, FileAttributes, Outcome, Packing, Trailer};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -26,6 +28,8 @@ pub struct Arrival {
 pub struct Landed {
     bytes: Arc<Said>,
     tree: Arc<Arrived>,
+    /// What its user was told before it came.
+    told: BTreeSet<Lack>,
 }
 
 impl Landed {
@@ -65,9 +69,9 @@ impl Landed {
         self.tree.left_out()
     }
 
-    /// What of a directory DEST could not keep, such as owners.
+    /// What of a directory DEST could not keep, such as owners; without what [`Dest::warnings`] says of it.
     pub fn lacks(&self) -> Vec<String> {
-        self.tree.lacks()
+        self.tree.lacks_beside(&self.told)
     }
 
     /// The directory that was replaced and cannot be removed: its place, the reason, and what to do.
@@ -80,10 +84,11 @@ impl Arrival {
     /// A storage for DEST; a directory is put there as `target` says.
     pub fn new(dest: impl Into<Arc<Dest>>, target: Target, handling: Handling) -> (Arrival, Landed) {
         let (dest, said) = (dest.into(), Arc::<Said>::default());
+        let told = dest.told();
         let bytes = Some(Bytes::new(Arc::clone(&dest), handling, Arc::clone(&said)));
         let (tree, arrived) = TreeStorage::new(target, handling.read_back);
         let arrival = Arrival { dest, bytes, unpacking: None, tree, is_tree: false, held: None };
-        (arrival, Landed { bytes: said, tree: arrived })
+        (arrival, Landed { bytes: said, tree: arrived, told })
     }
 
     /// From now on what this host has of the content is found by `held`. If it `resumes`, that is also what an earlier

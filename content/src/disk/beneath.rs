@@ -1,8 +1,8 @@
 //! A directory of this system: paths are resolved by the kernel (`openat2`), which follows no symbolic link and leads
 //! nowhere else, whoever changes the directory meanwhile.
 
-use super::attributes::{Given, keep_attributes};
-use super::{Directory, DiskFile, Kind, or_here};
+use super::attributes::{Given, keep_attributes, keeps};
+use super::{Directory, DiskFile, Kind, Lack, or_here};
 use crate::manifest::Special;
 use ethbcast_collectives::session::FileAttributes;
 use rustix::fs::{
@@ -293,6 +293,10 @@ impl DiskFile for File {
 
     fn set_attributes(&self, given: Given<'_>) -> io::Result<()> {
         given.set(self)
+    }
+
+    fn keeps(&self, lack: Lack) -> io::Result<bool> {
+        keeps(self, lack)
     }
 
     fn keep_attributes(&self, attributes: FileAttributes) -> io::Result<()> {

@@ -106,6 +106,12 @@ pub trait DiskFile: std::fmt::Debug + Send + Sync + Sized + 'static {
     /// The system's.
     fn set_attributes(&self, given: Given<'_>) -> io::Result<()>;
 
+    /// Whether it keeps a mode, an owner or extended attributes: of a file that nobody will see that is tried.
+    ///
+    /// # Errors
+    /// The system's, if it says nothing of the file system.
+    fn keeps(&self, lack: Lack) -> io::Result<bool>;
+
     /// Sets the mode and time that a single file keeps.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use super::hidden::Hidden;
 use super::leftover::{self, Leftover};
 use super::place::Place;
 use super::putting::Putting;
-use crate::disk::{Directory, PRIVATE_FILE};
+use crate::disk::{Directory, Lack, PRIVATE_FILE};
 use crate::journal::{Identity, Journal};
 use crate::layout::{Layout, Verdict};
 use crate::manifest::Manifest;
@@ -48,7 +48,7 @@ pub(super) struct Published {
     /// What it took the place of and cannot be removed.
     pub remains: Vec<String>,
     /// What of it could not be kept here.
-    pub lacks: Vec<String>,
+    pub lacks: Vec<(Lack, String)>,
 }
 
 /// Where a directory is built: what an earlier run left, or a new one.
