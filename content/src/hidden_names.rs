@@ -1,6 +1,7 @@
 //! Hidden names of unfinished data, and the removal of data that no receiver resumes.
 
 use crate::disk::{Directory, DiskFile, Kind};
+use crate::journal;
 use std::collections::hash_map::RandomState;
 use std::ffi::OsStr;
 use std::hash::{BuildHasher, Hasher};
@@ -84,7 +85,7 @@ pub fn remove_stale<D: Directory>(directory: &D) -> usize {
 
 /// The locked data of a file that no living receiver has and none will take up.
 fn dead_part<D: Directory>(directory: &D, names: &HiddenNames) -> Option<D::File> {
-    lock_part(directory, names).filter(|_| is_old(directory, names))
+    lock_part(directory, names).filter(|_| is_old(directory, names) && !has_old(directory, names))
 }
 
 /// Locks the data of an unfinished file; `None` if there is none, or a living receiver has it.
@@ -95,7 +96,7 @@ fn lock_part<D: Directory>(directory: &D, names: &HiddenNames) -> Option<D::File
 }
 
 /// Removes an unfinished file that no living receiver has; returns whether there was one.
-pub(crate) fn remove_left_part<D: Directory>(directory: &D, names: &HiddenNames) -> bool {
+pub(crate) fn remove_dead<D: Directory>(directory: &D, names: &HiddenNames) -> bool {
     lock_part(directory, names).is_some_and(|_locked| remove(directory, names))
 }
 
@@ -167,6 +168,18 @@ fn allocated_bytes<D: Directory>(directory: &D, name: &Path) -> u64 {
         Ok(Some(Kind::File)) => directory.allocated_bytes(name).unwrap_or(0),
         _ => 0,
     }
+}
+
+/// The files in a directory that were written over, are not complete, and were left so for longer than others are kept.
+pub(crate) fn broken<D: Directory>(directory: &D) -> Vec<PathBuf> {
+    let names = directory.names().unwrap_or_default();
+    let parts = names.iter().filter_map(|name| with_suffix(name, PART));
+    parts.filter(|names| has_old(directory, names) && is_old(directory, names)).map(|names| names.part).collect()
+}
+
+/// Whether the data of these names was at DEST, and may have the only remains of what that was.
+pub(crate) fn has_old<D: Directory>(directory: &D, names: &HiddenNames) -> bool {
+    directory.file(&names.journal).is_ok_and(|journal| journal::has_old(&journal))
 }
 
 fn is_old<D: Directory>(directory: &D, names: &HiddenNames) -> bool {

@@ -31,6 +31,14 @@ pub(crate) fn place_of(path: &Path) -> Option<(u32, u32, u64)> {
     Some((stat.stx_dev_major, stat.stx_dev_minor, stat.stx_mnt_id))
 }
 
+/// The kind of file system that something is on, such as `vfat`.
+pub(crate) fn kind_of(path: &Path) -> Option<String> {
+    let (_, _, mount) = place_of(path)?;
+    let text = std::fs::read_to_string(TABLE).ok()?;
+    let line = text.lines().find(|line| line.split(' ').next() == Some(&mount.to_string()))?;
+    line.split_once(" - ")?.1.split(' ').next().map(str::to_owned)
+}
+
 fn table() -> Vec<PathBuf> {
     let text = std::fs::read(TABLE).unwrap_or_default();
     let lines = text.split(|byte| *byte == b'\n');
@@ -69,6 +77,7 @@ mod tests {
         assert!(below(directory.path()).is_empty() && !is_mount_point(directory.path()));
         assert_ne!(place_of(Path::new("/proc")), place_of(Path::new("/")));
         assert_eq!(place_of(directory.path()), place_of(&directory.path().join(".")));
+        assert_eq!(kind_of(Path::new("/proc")).as_deref(), Some("proc"));
     }
 
     #[test]

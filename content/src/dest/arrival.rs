@@ -5,10 +5,12 @@ use super::bytes::{Bytes, Said, too_small};
 use super::unpacking::{Unpacked, Unpacking};
 use super::{Dest, Handling};
 use crate::command::CommandState;
+use crate::disk::Lack;
 use crate::holdings::Held;
 use crate::storage::{Arrived, Target, TreeStorage};
 use ethbcast_collectives::session::live::{Offered, ReadAt, Storage, StorageError};
 use ethbcast_collectives::session::{ContentKind, FileAttributes, Outcome, Packing, Trailer};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -27,6 +29,8 @@ pub struct Arrival {
 pub struct Landed {
     bytes: Arc<Said>,
     tree: Arc<Arrived>,
+    /// Lacks that the user was warned of before the transfer.
+    told: BTreeSet<Lack>,
 }
 
 impl Landed {
@@ -68,7 +72,7 @@ impl Landed {
 
     /// Returns the attributes of a directory that DEST could not keep, such as owners.
     pub fn lacks(&self) -> Vec<String> {
-        self.tree.lacks()
+        self.tree.lacks_beside(&self.told)
     }
 
     /// Returns the replaced directories that could not be removed, with path, reason and advice.
@@ -81,10 +85,11 @@ impl Arrival {
     /// Creates a storage for `dest` and its results. A directory is put there as `target` says.
     pub fn new(dest: impl Into<Arc<Dest>>, target: Target, handling: Handling) -> (Arrival, Landed) {
         let (dest, said) = (dest.into(), Arc::<Said>::default());
+        let told = dest.told();
         let bytes = Some(Bytes::new(Arc::clone(&dest), handling, Arc::clone(&said)));
         let (tree, arrived) = TreeStorage::new(target, handling.read_back);
         let arrival = Arrival { dest, bytes, unpacking: None, tree, is_tree: false, held: None };
-        (arrival, Landed { bytes: said, tree: arrived })
+        (arrival, Landed { bytes: said, tree: arrived, told })
     }
 
     /// Looks up the content on this host through `held`. If it `resumes`, an earlier run's data is
@@ -100,7 +105,7 @@ impl Arrival {
 
     fn check(&self, offered: &Offered) -> Result<(), StorageError> {
         if let Some(text) = self.refusal().filter(|_| self.is_tree) {
-            return Err(StorageError::new(Outcome::WriteFailed, text));
+            return Err(StorageError::refused(text));
         }
         let free = self.dest.free_bytes();
         if let Some(size) = offered.size.filter(|&size| size > free) {

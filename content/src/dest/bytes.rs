@@ -134,7 +134,7 @@ impl Bytes {
             }
             Dest::File { .. } | Dest::Directory { .. } => {}
         }
-        let path = self.dest.path(&offered.source).map_err(|text| StorageError::new(Outcome::WriteFailed, text))?;
+        let path = self.dest.path(&offered.source).map_err(StorageError::refused)?;
         let (path, over) = path.expect("it is a file");
         let directory = self.dest.directory().unwrap_or(Path::new("."));
         let holder = Beneath::open(directory).map_err(|error| trouble("open the directory of DEST", error))?;

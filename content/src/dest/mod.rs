@@ -17,11 +17,12 @@ pub use device::Device;
 pub(crate) use in_use::written_at;
 pub use lacking::lacking_device;
 
-use crate::disk::Beneath;
-use crate::hidden_names::{bring_back, has_left, left_bytes, remove_stale};
+use crate::disk::{Beneath, Lack};
+use crate::hidden_names::{bring_back, broken, has_left, left_bytes, remove_stale};
 use crate::mounts;
-use crate::trial::{Refused, try_place, try_replacing};
+use crate::trial::{Refused, lacks as lacks_of, sentence, try_place, try_replacing};
 use nix::sys::statvfs::statvfs;
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -80,6 +81,8 @@ pub enum Dest {
         path: PathBuf,
         /// Permitted change to an existing file.
         over: Over,
+        /// Attributes that its file system cannot keep.
+        lacks: BTreeSet<Lack>,
     },
     /// A block device, which is overwritten.
     Device {
@@ -94,6 +97,8 @@ pub enum Dest {
         path: PathBuf,
         /// Permitted change to an existing file in it.
         over: Over,
+        /// Attributes that its file system cannot keep.
+        lacks: BTreeSet<Lack>,
     },
 }
 
@@ -131,11 +136,13 @@ impl Dest {
         if path.metadata().is_ok_and(|there| there.file_type().is_block_device()) {
             return Dest::device(path, overwrite);
         }
-        let resolved = if path.is_dir() { Dest::Directory { path, over } } else { Dest::File { path, over } };
-        if let Dest::File { path, over } = &resolved {
+        let lacks = BTreeSet::new();
+        let mut resolved =
+            if path.is_dir() { Dest::Directory { path, over, lacks } } else { Dest::File { path, over, lacks } };
+        if let Dest::File { path, over, .. } = &resolved {
             check_replaceable(path, *over)?;
         }
-        let directory = resolved.directory().unwrap_or(Path::new("."));
+        let directory = resolved.directory().unwrap_or(Path::new(".")).to_owned();
         if !directory.is_dir() {
             let text =
                 format!("the directory {} of DEST does not exist: make it with `mkdir -p {0}`", directory.display());
@@ -146,12 +153,40 @@ impl Dest {
             count => log::warn!("removed {count} unfinished files that dead receivers left where DEST is"),
         }
         // Only an actual trial shows that the operations at the end will succeed.
-        let opened = Beneath::open(directory).map_err(|error| Refused { doing: "open it".to_owned(), error });
-        opened.and_then(|holder| try_place(&holder)).map_err(|Refused { doing, error }| {
+        let opened = Beneath::open(&directory).map_err(|error| Refused { doing: "open it".to_owned(), error });
+        let tried = opened.and_then(|holder| try_place(&holder).map(|()| lacks_of(&holder)));
+        let found = tried.map_err(|Refused { doing, error }| {
             let shown = directory.display();
             DestError(format!("cannot write to {shown} ({doing}): {error}; choose another DEST"))
         })?;
+        if let Dest::File { lacks, .. } | Dest::Directory { lacks, .. } = &mut resolved {
+            *lacks = found;
+        }
         Ok(resolved)
+    }
+
+    /// Sentences for a user before anything comes.
+    pub fn warnings(&self) -> Vec<String> {
+        let kind = self.directory().and_then(mounts::kind_of);
+        let mut warnings: Vec<String> = sentence(kind.as_deref(), &self.told()).into_iter().collect();
+        for (path, holder) in self.paths().filter_map(|path| Beneath::open(&path).ok().map(|holder| (path, holder))) {
+            warnings.extend(broken(&holder).iter().map(|name| {
+                format!(
+                    "{} is a file that `recv --in-place` left neither old nor new more than a week ago: the next recv \
+                     to the same DEST completes it; it is kept until then, or until you remove it",
+                    path.join(name).display()
+                )
+            }));
+        }
+        warnings
+    }
+
+    /// Returns the lacks that its user is warned of.
+    fn told(&self) -> BTreeSet<Lack> {
+        match self {
+            Dest::File { lacks, .. } | Dest::Directory { lacks, .. } => lacks.clone(),
+            Dest::Stdout | Dest::Command(_) | Dest::Device { .. } => BTreeSet::new(),
+        }
     }
 
     fn device(path: PathBuf, overwrite: bool) -> Result<Dest, DestError> {
@@ -188,8 +223,8 @@ impl Dest {
         match self {
             Dest::Stdout | Dest::Command(_) => Ok(None),
             Dest::Device { path, .. } => Ok(Some((path.clone(), Over::InPlace))),
-            Dest::File { path, over } => Ok(Some((path.clone(), *over))),
-            Dest::Directory { path, over } => {
+            Dest::File { path, over, .. } => Ok(Some((path.clone(), *over))),
+            Dest::Directory { path, over, .. } => {
                 let name = Path::new(source).file_name().ok_or_else(|| {
                     format!("the sender's name for the file, {source:?}, is none: give DEST a file name")
                 })?;
@@ -217,8 +252,12 @@ impl Dest {
     }
 
     fn holders(&self) -> impl Iterator<Item = Beneath> + use<> {
-        let paths = [self.directory().map(Path::to_owned), path_beside(self)];
-        paths.into_iter().flatten().filter_map(|path| Beneath::open(&path).ok())
+        self.paths().filter_map(|path| Beneath::open(&path).ok())
+    }
+
+    /// Their paths.
+    fn paths(&self) -> impl Iterator<Item = PathBuf> + use<> {
+        [self.directory().map(Path::to_owned), path_beside(self)].into_iter().flatten()
     }
 
     /// Returns the bytes that can be written there.
@@ -232,7 +271,7 @@ impl Dest {
         let bytes = |blocks| u64::try_from(blocks as u128 * stat.fragment_size() as u128).unwrap_or(u64::MAX);
         let over = match self {
             // Overwriting needs no new space.
-            Dest::File { path, over: Over::InPlace } => path.metadata().map_or(0, |there| there.blocks() * 512),
+            Dest::File { path, over: Over::InPlace, .. } => path.metadata().map_or(0, |there| there.blocks() * 512),
             Dest::Directory { over: Over::InPlace, .. } => return bytes(stat.blocks()),
             _ => 0,
         };
@@ -280,6 +319,7 @@ fn check_movable(path: &Path) -> Result<(), DestError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::journal::{Identity, Journal};
 
     #[test]
     fn an_existing_file_needs_force_and_a_senders_name_stays_in_the_directory() {
@@ -297,6 +337,24 @@ mod tests {
             1,
             "the probe left something behind"
         );
+    }
+
+    #[test]
+    fn a_file_that_was_left_half_written_over_is_named_however_old_it_is() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = |suffix: &str| directory.path().join(format!(".ethbcast-1-2{suffix}"));
+        std::fs::write(path(".part"), b"half").expect("room");
+        let journal = std::fs::File::create_new(path(".journal")).expect("room");
+        Journal::begin_over(journal.try_clone().expect("one more"), &Identity::default(), true).expect("room");
+        let warned = || Dest::resolve(directory.path().join("dest").as_os_str(), false).expect("free").warnings();
+        assert!(!warned().iter().any(|line| line.contains("neither old nor new")), "it is not a week old");
+        journal.set_modified(std::time::SystemTime::now() - std::time::Duration::from_secs(8 * 86_400)).expect("mine");
+        let lines = warned();
+        assert!(
+            lines.iter().any(|line| line.contains("1-2.part") && line.contains("neither old nor new")),
+            "{lines:?}"
+        );
+        assert!(path(".part").exists() && path(".journal").exists());
     }
 
     #[test]

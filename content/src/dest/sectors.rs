@@ -1,7 +1,6 @@
 //! Detection of the sector size of an image's partition table, which is useless on a disk with
 //! other sectors.
 
-use ethbcast_collectives::session::Outcome;
 use ethbcast_collectives::session::live::StorageError;
 
 const HEAD_BYTES: usize = 4096 + 8;
@@ -16,14 +15,11 @@ const PROTECTIVE: u8 = 0xee;
 /// the device's, which have `own` bytes.
 pub(super) fn check_sectors(own: u64, head: &[u8], image_bytes: u64) -> Result<(), StorageError> {
     match made_for(head, image_bytes) {
-        Some(made) if made != own => Err(StorageError::new(
-            Outcome::WriteFailed,
-            format!(
-                "what comes has a partition table for sectors of {made} bytes, and those of DEST have {own}: no \
-                 machine would find its partitions; nothing was written: send an image that is made for them, or \
-                 write it all the same with --any-sectors"
-            ),
-        )),
+        Some(made) if made != own => Err(StorageError::refused(format!(
+            "what comes has a partition table for sectors of {made} bytes, and those of DEST have {own}: no machine \
+             would find its partitions; nothing was written: send an image that is made for them, or write it all the \
+             same with --any-sectors"
+        ))),
         _ => Ok(()),
     }
 }

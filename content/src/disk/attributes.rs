@@ -17,6 +17,10 @@ use std::path::Path;
 /// Mode bits that are kept if the owner cannot be set: a set-user-id program must not run as
 /// another user.
 const MODE_WITHOUT_OWNER: u16 = 0o1777;
+/// A mode that no file system gives by itself, and that vfat cannot have.
+const TRIED_MODE: u32 = 0o640;
+/// A user and a group that are hardly those of this process.
+const TRIED_OWNER: u32 = 1;
 
 /// An attribute that a file system may be unable to keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,8 +31,23 @@ pub enum Lack {
     Modes,
     /// Extended attributes.
     Xattrs,
+    /// Symbolic links.
+    SymbolicLinks,
     /// Hard links.
     HardLinks,
+}
+
+impl Lack {
+    /// The word for it, to be read after "no".
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Lack::Owners => "owners",
+            Lack::Modes => "modes",
+            Lack::Xattrs => "extended attributes",
+            Lack::SymbolicLinks => "symbolic links",
+            Lack::HardLinks => "hard links",
+        }
+    }
 }
 
 /// Sets attributes, and counts those that cannot be set here.
@@ -54,9 +73,14 @@ impl Given<'_> {
 
     /// Counts the owner as lacking, on a model disk without owners.
     #[cfg(test)]
-    pub(super) fn lacks_owner(&self) {
-        if self.setter.owner(self.attributes, self.manifest).is_some() {
-            self.setter.count(Lack::Owners, "");
+    pub(super) fn lacks(&self, lack: Lack) {
+        let is_given = match lack {
+            Lack::Owners => self.setter.owner(self.attributes, self.manifest).is_some(),
+            Lack::Xattrs => !self.attributes.xattrs.is_empty(),
+            _ => true,
+        };
+        if is_given {
+            self.setter.count(lack, "");
         }
     }
 
@@ -114,17 +138,18 @@ impl Setter {
     }
 
     /// Returns a sentence for each kind of attribute that could not be kept.
-    pub fn lacks(&self) -> Vec<String> {
-        let sentence = |(lack, (count, why)): (&Lack, &(u64, String))| match lack {
+    pub fn lacks(&self) -> Vec<(Lack, String)> {
+        let sentence = |lack: &Lack, count: &u64, why: &str| match lack {
             Lack::Owners => format!(
                 "the owners of {count} files and directories are not kept ({why}): only root may give files away, and \
                  not on every file system"
             ),
             Lack::Modes => format!("the modes of {count} files and directories are not kept ({why})"),
             Lack::Xattrs => format!("{count} extended attributes are not kept, the first of them {why}"),
+            Lack::SymbolicLinks => format!("{count} symbolic links are left out ({why})"),
             Lack::HardLinks => format!("{count} hard links are copies, as the file system has no more links ({why})"),
         };
-        self.lacks.lock().iter().map(sentence).collect()
+        self.lacks.lock().iter().map(|(lack, (count, why))| (*lack, sentence(lack, count, why))).collect()
     }
 
     /// Whether the owner was set. A failure for want of rights or support is counted, any other is
@@ -169,6 +194,43 @@ pub(super) fn keep_attributes(file: &File, attributes: FileAttributes) -> io::Re
         set => set?,
     }
     Ok(linux::futimens(file, &times(&attributes))?)
+}
+
+/// Whether an open file keeps a mode, an owner or an attribute: sets one and looks, as some file systems take them and
+/// say nothing. Whose right it is not to give files away, or whose user namespace has no other users, has nothing to
+/// try.
+///
+/// # Errors
+/// One that says nothing of the file system.
+pub(super) fn keeps(file: &File, lack: Lack) -> io::Result<bool> {
+    let set = match lack {
+        Lack::Modes => linux::fchmod(file, Mode::from_raw_mode(TRIED_MODE)),
+        Lack::Owners if !may_give_away() => return Ok(true),
+        Lack::Owners => linux::fchown(file, Some(Uid::from_raw(TRIED_OWNER)), Some(Gid::from_raw(TRIED_OWNER))),
+        Lack::Xattrs => {
+            let set = |name: &str| linux::fsetxattr(file, name, b"1", XattrFlags::empty());
+            set("user.ethbcast").or_else(|error| set("trusted.ethbcast").map_err(|_| error))
+        }
+        Lack::SymbolicLinks | Lack::HardLinks => return Ok(true),
+    };
+    match set {
+        Err(Errno::INVAL) => return Ok(true),
+        Err(error) if is_impossible(error) => return Ok(false),
+        set => set?,
+    }
+    let there = linux::fstat(file)?;
+    Ok(match lack {
+        Lack::Modes => Mode::from_raw_mode(there.st_mode) == Mode::from_raw_mode(TRIED_MODE),
+        Lack::Owners => (there.st_uid, there.st_gid) == (TRIED_OWNER, TRIED_OWNER),
+        _ => true,
+    })
+}
+
+/// Whether this process has CAP_CHOWN (proc_pid_status(5)).
+fn may_give_away() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    effective.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).is_some_and(|bits| bits & 1 == 1)
 }
 
 fn mode(attributes: &Attributes, owned: bool) -> Mode {

@@ -1,8 +1,8 @@
 //! A directory of the host's file systems. The kernel resolves paths below it (`openat2`) without
 //! following symbolic links or leaving it, even if the directory changes meanwhile.
 
-use super::attributes::{Given, keep_attributes};
-use super::{Directory, DiskFile, Kind, or_here};
+use super::attributes::{Given, keep_attributes, keeps};
+use super::{Directory, DiskFile, Kind, Lack, or_here};
 use crate::manifest::Special;
 use ethbcast_collectives::session::FileAttributes;
 use rustix::fs::{
@@ -289,6 +289,10 @@ impl DiskFile for File {
 
     fn set_attributes(&self, given: Given<'_>) -> io::Result<()> {
         given.set(self)
+    }
+
+    fn keeps(&self, lack: Lack) -> io::Result<bool> {
+        keeps(self, lack)
     }
 
     fn keep_attributes(&self, attributes: FileAttributes) -> io::Result<()> {

@@ -83,6 +83,12 @@ pub trait DiskFile: std::fmt::Debug + Send + Sync + Sized + 'static {
     /// Sets the attributes that the file has at the sender.
     fn set_attributes(&self, given: Given<'_>) -> io::Result<()>;
 
+    /// Whether it keeps a mode, an owner or extended attributes: of a file that nobody will see that is tried.
+    ///
+    /// # Errors
+    /// The system's, if it says nothing of the file system.
+    fn keeps(&self, lack: Lack) -> io::Result<bool>;
+
     /// Sets the mode and time of a file that is sent alone.
     fn keep_attributes(&self, attributes: FileAttributes) -> io::Result<()>;
 }

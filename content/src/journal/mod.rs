@@ -2,7 +2,8 @@
 //! the bytes that are on the disk.
 //!
 //! ```text
-//! head      6 EBJRNL │ u16 version, 1 │ u32 chunk bytes │ u32 0 │ u64 bytes │ 32 content │ 16 seal
+//! head      6 EBJRNL │ u16 version, 1 │ u32 chunk bytes │ u32 flags │ u64 bytes │ 32 content │ 16 seal
+//! flags     1 the data was at DEST, and is written over: nothing else may have what it still has of the old content
 //! record    u32 bytes of its body │ u8 kind │ 3 zeros │ body │ 16 seal
 //! kinds     1 durable bytes: u64 begin, u64 end
 //!           2 the next bytes of a directory's list of files, or of a file's extents
@@ -66,6 +67,8 @@ pub struct Recovered {
     pub durable: Runs,
     /// List of files or map of extents, as far as it was kept.
     pub prologue: Vec<u8>,
+    /// The data was at DEST: it may have the only remains of what that was.
+    pub has_old: bool,
 }
 
 /// Reason why nothing can be recovered from a journal.
@@ -94,6 +97,7 @@ pub(crate) fn newer(version: u16) -> io::Error {
 pub struct Journal<F> {
     file: F,
     identity: Identity,
+    has_old: bool,
     end: u64,
     seal: Seal,
 }
@@ -101,10 +105,19 @@ pub struct Journal<F> {
 impl<F: DiskFile> Journal<F> {
     /// Starts a new journal in `file`, whatever it contained.
     pub fn begin(file: F, identity: &Identity) -> io::Result<Journal<F>> {
-        file.set_bytes(0)?;
-        let (head, seal) = write_head(identity);
+        Journal::begin_over(file, identity, false)
+    }
+
+    /// The same of data that `has_old` content, or not.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn begin_over(file: F, identity: &Identity, has_old: bool) -> io::Result<Journal<F>> {
+        // At no moment is there less than a head, where there was one: that it has old content is not forgotten.
+        file.set_bytes(HEAD_BYTES as u64)?;
+        let (head, seal) = write_head(identity, has_old);
         file.write_all_at(&head, 0)?;
-        Ok(Journal { file, identity: identity.clone(), end: head.len() as u64, seal })
+        Ok(Journal { file, identity: identity.clone(), has_old, end: head.len() as u64, seal })
     }
 
     /// Recovers the journal in `file` and continues behind its last valid record.
@@ -114,7 +127,7 @@ impl<F: DiskFile> Journal<F> {
     pub fn take_up(file: F) -> Result<(Journal<F>, Recovered), JournalError> {
         let (recovered, end, seal) = recover(&file)?;
         file.set_bytes(end)?;
-        Ok((Journal { file, identity: recovered.identity.clone(), end, seal }, recovered))
+        Ok((Journal { file, identity: recovered.identity.clone(), has_old: recovered.has_old, end, seal }, recovered))
     }
 
     /// Records that `run` is on the disk. The caller must have synced it.
@@ -130,7 +143,7 @@ impl<F: DiskFile> Journal<F> {
     /// Replaces the kept list, and drops earlier claims about bytes if there was one.
     pub fn replace_prologue(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.end > HEAD_BYTES as u64 {
-            let (head, seal) = write_head(&self.identity);
+            let (head, seal) = write_head(&self.identity, self.has_old);
             self.file.set_bytes(head.len() as u64)?;
             (self.end, self.seal) = (head.len() as u64, seal);
         }
@@ -150,11 +163,18 @@ impl<F: DiskFile> Journal<F> {
     }
 }
 
+/// Whether a journal says that its data has old content.
+pub(crate) fn has_old<F: DiskFile>(file: &F) -> bool {
+    let mut head = [0; HEAD_BYTES];
+    let read = read_all(file, &mut head, 0).unwrap_or(0);
+    read_head(&head[..read]).is_ok_and(|(_, has_old, _)| has_old)
+}
+
 fn recover<F: DiskFile>(file: &F) -> Result<(Recovered, u64, Seal), JournalError> {
     let mut head = [0; HEAD_BYTES];
     let read = read_all(file, &mut head, 0)?;
-    let (identity, mut seal) = read_head(&head[..read])?;
-    let mut recovered = Recovered { identity, ..Recovered::default() };
+    let (identity, has_old, mut seal) = read_head(&head[..read])?;
+    let mut recovered = Recovered { identity, has_old, ..Recovered::default() };
     let mut end = HEAD_BYTES as u64;
     let mut buffer = Vec::new();
     loop {

@@ -20,11 +20,17 @@ pub(super) enum Record {
     Prologue(Vec<u8>),
 }
 
-pub(super) fn write_head(identity: &Identity) -> (Vec<u8>, Seal) {
+/// The flag of a head whose data has what was at DEST before.
+const HAS_OLD: u32 = 1;
+/// Offset of the flags in a head.
+const FLAGS_AT: usize = 12;
+
+/// The head of data that `has_old` content, or not, and its seal.
+pub(super) fn write_head(identity: &Identity, has_old: bool) -> (Vec<u8>, Seal) {
     let mut head = MAGIC.to_vec();
     head.extend(VERSION.to_be_bytes());
     head.extend(identity.chunk_bytes.to_be_bytes());
-    head.extend([0; 4]);
+    head.extend((if has_old { HAS_OLD } else { 0 }).to_be_bytes());
     head.extend(identity.bytes.to_be_bytes());
     head.extend(identity.content);
     let seal = seal(&[0; SEAL_BYTES], &head);
@@ -32,7 +38,8 @@ pub(super) fn write_head(identity: &Identity) -> (Vec<u8>, Seal) {
     (head, seal)
 }
 
-pub(super) fn read_head(head: &[u8]) -> Result<(Identity, Seal), JournalError> {
+/// The content that a head names, whether its data has old content, and its seal.
+pub(super) fn read_head(head: &[u8]) -> Result<(Identity, bool, Seal), JournalError> {
     let version =
         head.strip_prefix(MAGIC).and_then(|rest| rest.first_chunk()).map(|version| u16::from_be_bytes(*version));
     match version {
@@ -49,7 +56,9 @@ pub(super) fn read_head(head: &[u8]) -> Result<(Identity, Seal), JournalError> {
     }
     let chunk_bytes = u32::from_be_bytes(*body[8..].first_chunk().expect("so long"));
     let bytes = number(&body[16..]);
-    Ok((Identity { bytes, chunk_bytes, content: *body[24..].first_chunk().expect("so long") }, own))
+    let flags = u32::from_be_bytes(*body[FLAGS_AT..].first_chunk().expect("so long"));
+    let identity = Identity { bytes, chunk_bytes, content: *body[24..].first_chunk().expect("so long") };
+    Ok((identity, flags & HAS_OLD != 0, own))
 }
 
 impl Record {

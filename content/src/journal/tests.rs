@@ -89,7 +89,7 @@ fn what_an_older_journal_left_behind_a_new_head_is_not_read() {
     let disk = Model::default();
     let old = written(&disk);
     let mut new = old.clone();
-    let (head, _) = write_head(&identity(2));
+    let (head, _) = write_head(&identity(2), false);
     new[..head.len()].copy_from_slice(&head);
     let recovered = read(&new).expect("it is one");
     assert_eq!((recovered.identity, recovered.durable.is_empty()), (identity(2), true));

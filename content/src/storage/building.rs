@@ -3,16 +3,16 @@
 use super::current::Current;
 use super::makers::{Failed, Makers, Orders, SMALL_BYTES};
 use super::putting::Putting;
-use crate::disk::{Directory, Kind, PRIVATE_FILE, Setter, is_taken, one};
+use crate::disk::{Directory, Kind, Lack, PRIVATE_FILE, Setter, is_taken, one};
 use crate::hidden_names::is_hidden;
 use crate::layout::{Layout, Piece, Verdict};
 use crate::manifest::{Entry, Manifest, Node};
 use crate::replay::{Trouble, Troubles};
 use crate::runs::Runs;
+use crate::trial::has_none;
 use crate::trouble::trouble;
 use ethbcast_collectives::session::Outcome;
 use ethbcast_collectives::session::live::StorageError;
-use nix::libc;
 use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::io;
@@ -94,7 +94,7 @@ impl<D: Directory> Building<D> {
         self.makers.as_ref().map(|makers| Arc::clone(makers.orders()))
     }
 
-    pub(super) fn lacks(&self) -> Vec<String> {
+    pub(super) fn lacks(&self) -> Vec<(Lack, String)> {
         self.setter.lacks()
     }
 
@@ -339,11 +339,6 @@ impl<D: Directory> Building<D> {
         );
         StorageError::new(Outcome::WriteFailed, text)
     }
-}
-
-fn has_none(error: &io::Error) -> bool {
-    let errors = [libc::EPERM, libc::EOPNOTSUPP, libc::ENOSYS, libc::EMLINK];
-    error.raw_os_error().is_some_and(|errno| errors.contains(&errno))
 }
 
 pub(super) fn remove_others<D: Directory>(root: &D, manifest: &Manifest) -> io::Result<()> {

@@ -22,7 +22,7 @@ mod work;
 
 pub use place::Target;
 
-use crate::disk::Beneath;
+use crate::disk::{Beneath, Lack};
 use crate::journal::Identity;
 use crate::replay::Replay;
 use crate::trouble::trouble;
@@ -34,6 +34,7 @@ use incoming::Incoming;
 use leftover::Leftover;
 use parking_lot::{Mutex, RwLock};
 use place::Place;
+use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -49,7 +50,7 @@ pub struct Arrived {
     path: OnceLock<PathBuf>,
     lost: Mutex<Vec<String>>,
     remains: Mutex<Vec<String>>,
-    lacks: Mutex<Vec<String>>,
+    lacks: Mutex<Vec<(Lack, String)>>,
     broken: OnceLock<PathBuf>,
 }
 
@@ -77,7 +78,13 @@ impl Arrived {
 
     /// Returns the attributes that the file system could not keep, such as owners.
     pub fn lacks(&self) -> Vec<String> {
-        self.lacks.lock().clone()
+        self.lacks_beside(&BTreeSet::new())
+    }
+
+    /// The same without what a user has been told of before it came.
+    pub(crate) fn lacks_beside(&self, told: &BTreeSet<Lack>) -> Vec<String> {
+        let lacks = self.lacks.lock();
+        lacks.iter().filter(|(lack, _)| !told.contains(lack)).map(|(_, sentence)| sentence.clone()).collect()
     }
 
     /// Returns the replaced entries that could not be removed: path, reason and advice.

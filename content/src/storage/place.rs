@@ -155,7 +155,7 @@ impl<D: Directory> Place<D> {
                 "{} became another directory while DEST was received, and nothing was put there: receive again",
                 self.holder_path.display()
             );
-            return Err(refused(text));
+            return Err(StorageError::new(Outcome::WriteFailed, text));
         }
         let shown = match &self.name {
             Some(name) => self.show_whole(hidden, name),
@@ -274,5 +274,5 @@ fn named(manifest: &Manifest, entry: usize, error: &io::Error) -> io::Error {
 }
 
 fn refused(text: String) -> StorageError {
-    StorageError::new(Outcome::WriteFailed, text)
+    StorageError::refused(text)
 }

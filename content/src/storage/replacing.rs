@@ -4,7 +4,7 @@
 use super::crashes::{DEST, build, build_in, dest, old_world, receive, stream};
 use super::place::Target;
 use crate::disk::model::{Abilities, Inode, Model, ROOT, World};
-use crate::disk::{COMMON_FILE, Directory, DiskFile};
+use crate::disk::{COMMON_FILE, Directory, DiskFile, Lack};
 use crate::hidden_names::{is_hidden, remove_stale};
 use crate::manifest::{Attributes, Builder, Entry, FileData, Node};
 use ethbcast_collectives::session::live::StorageError;
@@ -28,28 +28,13 @@ fn inode(world: &World, path: &str) -> u64 {
 
 fn disks() -> Vec<(&'static str, Abilities)> {
     let held: BTreeSet<u64> = [inode(&old(), "dest/a"), inode(&old(), "dest/mnt/precious")].into();
-    let all = Abilities::default;
-    let (no_exchange, no_nameless) = (true, true);
-    vec![
-        ("all it should", all()),
-        ("no exchange", Abilities { no_exchange, ..all() }),
-        ("files that somebody has open", Abilities { held: held.clone(), ..all() }),
-        ("NFS", Abilities { no_exchange, no_nameless, held: held.clone(), ..all() }),
-        ("SFTP", Abilities { no_exchange, no_nameless, no_links: true, no_rename_over: true, held, ..all() }),
-        (
-            "vfat",
-            Abilities {
-                no_nameless,
-                no_links: true,
-                no_symlinks: true,
-                no_owners: true,
-                folds_case: true,
-                refused: Some(b':'),
-                ..all()
-            },
-        ),
-        ("exFAT", Abilities { no_exchange, no_nameless, no_links: true, no_symlinks: true, folds_case: true, ..all() }),
-    ]
+    let mut disks = Abilities::profiles();
+    disks
+        .iter_mut()
+        .filter(|(kind, _)| matches!(*kind, "NFS" | "SFTP"))
+        .for_each(|(_, one)| one.held.clone_from(&held));
+    disks.push(("files that somebody has open", Abilities { held, ..Abilities::default() }));
+    disks
 }
 
 fn entries(abilities: &Abilities) -> usize {
@@ -209,7 +194,13 @@ fn two_names_that_are_one_here_are_refused_and_the_old_one_is_there() {
 fn what_cannot_be_removed_is_left_aside_hidden_and_goes_when_nobody_has_it_open() {
     for (kind, abilities) in disks() {
         let disk = Model::of(old()).with(&abilities);
-        receive(&disk, &stream(17)).unwrap_or_else(|error| panic!("{kind}: {error}"));
+        let built = build(&disk, &stream(17)).and_then(|(work, _)| work.publish());
+        let remains = built.unwrap_or_else(|error| panic!("{kind}: {error}")).remains;
+        assert_eq!(remains.len(), usize::from(!abilities.held.is_empty()), "{kind}: {remains:?}");
+        assert!(
+            remains.iter().all(|line| line.contains("of what was there before a part cannot be removed")),
+            "{kind}"
+        );
         let names = disk.root().names().expect("readable");
         assert_eq!(names.iter().filter(|name| !is_hidden(name)).collect::<Vec<_>>(), [DEST], "{kind}");
         assert_eq!(names.len(), 1 + usize::from(!abilities.held.is_empty()), "{kind}: {names:?}");
@@ -217,6 +208,28 @@ fn what_cannot_be_removed_is_left_aside_hidden_and_goes_when_nobody_has_it_open(
         remove_stale(&later.root());
         assert_eq!(later.root().names().expect("readable"), [DEST], "{kind}");
     }
+}
+
+#[test]
+fn a_file_that_can_have_no_more_links_is_copied_and_that_is_said() {
+    let stream = stream(43);
+    let undisturbed = Model::of(old());
+    let (work, _) = build(&undisturbed, &stream).expect("it does not fail");
+    let calls = undisturbed.calls();
+    work.publish().expect("it does not fail");
+    let twin = |disk: &Model| match below(&disk.durable(), "twin") {
+        Some((Inode::File { bytes, .. }, _)) => bytes,
+        other => panic!("{other:?}"),
+    };
+    let mut copies = 0;
+    for call in 1..=calls {
+        let disk = Model::of(old()).failing_at(call, libc::EMLINK);
+        let Ok(published) = build(&disk, &stream).and_then(|(work, _)| work.publish()) else { continue };
+        assert_eq!(twin(&disk), twin(&undisturbed), "call {call}");
+        let said = published.lacks.iter().find(|(lack, _)| *lack == Lack::HardLinks);
+        copies += usize::from(said.is_some_and(|(_, line)| line.contains("1 hard links are copies")));
+    }
+    assert_eq!(copies, 1, "one call makes the link");
 }
 
 #[test]

@@ -1,4 +1,5 @@
 use super::*;
+use crate::disk::Lack;
 use crate::hidden_names::remove_stale;
 use crate::manifest::{Attributes, Builder, Entry, FileData, Manifest, Node};
 use crate::source::{Exclusion, Selection, Tree};
@@ -307,4 +308,12 @@ fn sixty_thousand_small_files_come_out_as_they_went_in() {
     assert_eq!(tree.entries(), 60_000 + 600 + 20);
     receive(&stream(&tree), whole(&dest)).expect("room");
     assert_eq!(seen(&dest), seen(&source));
+}
+
+#[test]
+fn what_was_said_of_dest_before_is_not_said_again_and_both_ends_reports_have_it() {
+    let arrived = Arrived::default();
+    *arrived.lacks.lock() = vec![(Lack::Owners, "owners".to_owned()), (Lack::Xattrs, "attributes".to_owned())];
+    assert_eq!(arrived.lacks_beside(&[Lack::Owners].into()), ["attributes"]);
+    assert_eq!(arrived.lacks(), ["owners", "attributes"]);
 }

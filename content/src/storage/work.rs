@@ -7,7 +7,7 @@ use super::hidden::Hidden;
 use super::leftover::{self, Leftover};
 use super::place::Place;
 use super::putting::Putting;
-use crate::disk::{Directory, PRIVATE_FILE};
+use crate::disk::{Directory, Lack, PRIVATE_FILE};
 use crate::journal::{Identity, Journal};
 use crate::layout::{Layout, Verdict};
 use crate::manifest::Manifest;
@@ -42,7 +42,7 @@ pub(super) struct Published {
     pub path: PathBuf,
     pub lost: Vec<String>,
     pub remains: Vec<String>,
-    pub lacks: Vec<String>,
+    pub lacks: Vec<(Lack, String)>,
 }
 
 struct Site<D: Directory> {

@@ -63,7 +63,7 @@ impl Course {
                 }
                 self.failed = self.failed_hosts.len();
                 if let Some(host) = self.hosts.iter_mut().find(|host| host.name == report.host) {
-                    host.end = Some(report.outcome.word());
+                    host.end = Some(report.outcome.told(&report.text).0);
                     host.bytes = if is_delivered { report.bytes } else { host.bytes };
                 }
             }

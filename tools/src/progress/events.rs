@@ -118,13 +118,14 @@ fn of_sender(event: &RootEvent) -> Option<(&'static str, Value)> {
 
 fn of_member(report: &MemberReport) -> Value {
     let failed = report.outcome != Outcome::Delivered;
+    let (word, text) = report.outcome.told(&report.text);
     json!({
         "host": report.host,
-        "status": report.outcome.word(),
+        "status": word,
         "delivered": !failed,
         "bytes": report.bytes,
         "seconds": report.took.as_secs_f64(),
-        "reason": failed.then_some(report.text.as_str()),
+        "reason": failed.then_some(text),
         "finding": doctor::of_outcome(report.outcome).map(|fault| fault.code()),
     })
 }

@@ -187,7 +187,7 @@ fn canvas() -> ProgressBar {
 struct Joins {
     hosts: Vec<String>,
     count: usize,
-    /// When the next line is due, if some wait for it.
+    /// Due time of the next line, if some wait for it.
     due: Option<Instant>,
     last: Option<Instant>,
 }

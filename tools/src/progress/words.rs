@@ -39,7 +39,8 @@ fn line_of_sender(event: &RootEvent) -> Option<String> {
         RootEvent::Aside { host, text } => format!("{host} {text}: it is served beside the others from now on"),
         RootEvent::Rerouted { via, text } => format!("{text}: it goes on via {via}"),
         RootEvent::Reported(report) if report.outcome != Outcome::Delivered => {
-            format!("{} failed: {}: {}", report.host, report.outcome.word(), report.text)
+            let (word, text) = report.outcome.told(&report.text);
+            format!("{} failed: {word}: {text}", report.host)
         }
         _ => return None,
     })

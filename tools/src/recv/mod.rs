@@ -39,6 +39,7 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     let mut options = bar.attach(options(&args.wire));
     options.max_wait = args.max_wait.map(Duration::from_secs_f64);
     let dest = Arc::new(opening::dest(&args, &mut options, bar)?);
+    say_warnings(&dest);
     options.port_fd = args.port_fd.first().copied();
     options.about = Some(About::default());
     args.patience.apply(&mut options);
@@ -115,6 +116,11 @@ pub fn dest(args: &RecvArgs) -> anyhow::Result<Dest> {
         (None, dest) => Dest::resolve_over(dest.as_deref().unwrap_or_default(), args.force, over(args))
             .map_err(|error| Failure::new(Code::System, error).found(Fault::Dest).into()),
     }
+}
+
+/// Says before anything comes what a user should know of DEST.
+pub fn say_warnings(dest: &Dest) {
+    dest.warnings().iter().for_each(|line| crate::exit::say(format_args!("ethbcast: {line}")));
 }
 
 fn over(args: &RecvArgs) -> Over {

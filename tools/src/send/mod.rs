@@ -3,6 +3,7 @@
 mod audience;
 pub mod control;
 mod dry_run;
+mod failed;
 mod last_run;
 mod left_out;
 mod limit;
@@ -91,7 +92,9 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
     if let Some(why) = given_up {
         return Err(why.into());
     }
-    let sent = sent.all_verified().map_err(|error| with_own_link(failure(error), &session))?;
+    let sent = sent
+        .all_verified()
+        .map_err(|error| with_own_link(failed::failure(error, args.resume.report.as_deref()), &session))?;
     bar.settle(sent.bytes());
     let files = tree.map(|tree| tree.left_out()).unwrap_or_default();
     if !files.is_empty() {

@@ -180,7 +180,7 @@ impl Report<'_> {
         let predicted = self.predicted_seconds().filter(|_| is_priced)?;
         let error = self.seconds() / predicted - 1.0;
         // The model does not include joining, verifying and syncing.
-        if error.abs() <= MOST_ERROR || (self.seconds() - predicted).abs() < LEAST_SURPRISE_SECONDS {
+        if !is_surprising(self.seconds(), predicted) {
             return None;
         }
         let (actual, times) = (duration(self.seconds()), format!("{:+.0} %", error * 100.0));
@@ -245,6 +245,12 @@ impl Report<'_> {
     }
 }
 
+/// Whether a time is news to whoever knew the predicted one.
+fn is_surprising(seconds: f64, predicted: f64) -> bool {
+    let difference = (seconds - predicted).abs();
+    difference > predicted * MOST_ERROR && difference >= LEAST_SURPRISE_SECONDS
+}
+
 /// Returns the part of the report beyond the outcome.
 pub fn run(sent: &SendReport, session: &Session, options: &Options, group: &str) -> Value {
     let station = session.station();
@@ -287,30 +293,28 @@ fn damage_json(damage: &Damage) -> Value {
 /// A receiver, how it fared, and what limited it. Where only a `part` of the bytes was sent, the rate is of that.
 fn receiver_line(report: &MemberReport, part: Option<u64>, limit: Option<&str>) -> String {
     let MemberReport { host, outcome, bytes, took, text, .. } = report;
+    let (word, text) = outcome.told(text);
     let seconds = took.as_secs_f64();
     let is_rated = *outcome == Outcome::Delivered && seconds > 0.0;
     let carried = part.map_or(*bytes, |part| part.min(*bytes));
     let rate = if is_rated { units::rate(carried as f64 * 8.0 / seconds) } else { String::new() };
     let text = if text.is_empty() { String::new() } else { format!("  {text}") };
     let limit = limit.map_or(String::new(), |limit| format!("  limited by {limit}"));
-    let line = format!(
-        "{host:<16} {:<12} {:>12}  {seconds:>8.3} s  {rate:>12}{text}{limit}",
-        outcome.word(),
-        units::bytes(*bytes)
-    );
+    let line = format!("{host:<16} {word:<12} {:>12}  {seconds:>8.3} s  {rate:>12}{text}{limit}", units::bytes(*bytes));
     format!("{}\n", line.trim_end())
 }
 
 fn receiver_json(report: &MemberReport) -> Value {
+    let (word, text) = report.outcome.told(&report.text);
     json!({
         "host": report.host,
         "rank": report.rank.0,
-        "status": report.outcome.word(),
+        "status": word,
         "bytes": report.bytes,
         "blake3": (report.digest != [0; 32]).then(|| units::hex(&report.digest)),
         "seconds": report.took.as_secs_f64(),
-        "reason": (report.outcome != Outcome::Delivered).then_some(report.text.as_str()),
-        "note": (report.outcome == Outcome::Delivered && !report.text.is_empty()).then_some(report.text.as_str()),
+        "reason": (report.outcome != Outcome::Delivered).then_some(text),
+        "note": (report.outcome == Outcome::Delivered && !text.is_empty()).then_some(text),
         "frames": report.taken.map(Taken::frames),
         "repaired_frames": report.taken.map(Taken::repaired),
     })
@@ -321,6 +325,15 @@ mod tests {
     use super::*;
     use ethbcast_transport::wire::Rank;
     use std::time::Duration;
+
+    #[test]
+    fn a_time_is_news_if_it_is_a_quarter_and_more_than_a_moment_off() {
+        for (seconds, predicted, expected) in
+            [(0.04, 0.000_014, false), (2.0, 1.0, true), (1.2, 1.0, false), (0.5, 1.0, true), (0.051, 0.000_014, true)]
+        {
+            assert_eq!(is_surprising(seconds, predicted), expected, "{seconds} s, {predicted} s predicted");
+        }
+    }
 
     #[test]
     fn a_line_has_how_a_receiver_fared_how_fast_and_what_limited_it() {

@@ -91,6 +91,10 @@ fn check(args: &RecvArgs) -> anyhow::Result<Vec<String>> {
     if args.pipe.is_some() && args.verify.is_some() {
         recv::dest(args)?;
     }
+    // Whether it can be written to is asked again for each session.
+    if let Ok(dest) = recv::dest(args) {
+        recv::say_warnings(&dest);
+    }
     let sockets = args.port_fd.len();
     if sockets > 0 && sockets != groups.len() {
         let text = format!("{sockets} packet sockets for {} groups: give --port-fd once for each", groups.len());

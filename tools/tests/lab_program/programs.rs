@@ -62,6 +62,7 @@ fn commands_take_what_comes_and_one_that_fails_fails_its_receiver_with_its_own_c
     let good = good.end(LIMIT);
     good.assert_code(0);
     assert!(good.stderr.contains("of image\n"), "{}", good.stderr);
+    assert!(good.stdout_text().starts_with("image: 3.00 MiB verified"), "{}", good.stdout_text());
     assert!(fs::read(copy).is_ok_and(|copy| copy == bytes));
     early.end(LIMIT).assert_refusal(4, &["`head -c 10 > /dev/null` ended before it had taken all", "cat > /dev/null"]);
     failing.end(LIMIT).assert_refusal(7, &["failed (exit status: 7)"]);

@@ -178,6 +178,10 @@ fn sessions_of_different_ports_do_not_mix_and_what_cannot_be_obeyed_is_said_once
         assert_eq!((count("--autorate is not obeyed"), count("ignored")), (1, 1), "{}", sender.stderr);
         assert!(sender.stderr.contains("--fec") && sender.stderr.contains("--ttl"), "{}", sender.stderr);
     }
+    // With fewer than are wanted it starts, and says so before.
+    let call = "udp-sender -i eth0 -k --min-receivers 2 --max-wait 1 --start-timeout 1 -P 9106 -f $SRC";
+    let waited = shell(&site, "n0", call, &out, true).end(LIMIT);
+    assert!(waited.stderr.contains("2 at least, or for whoever is there 1 s later"), "{}", waited.stderr);
     for (call, code, words) in [
         ("udp-sender -i eth0 -k -f $SRC", 2, "nothing says when to start"),
         ("udp-sender -i eth0 -k -C 1 --async -f $SRC", 2, "--async"),

@@ -183,7 +183,8 @@ impl History {
             RootEvent::Rerouted { text, .. } => (IncidentKind::Rerouted, Vec::new(), text.clone()),
             RootEvent::Damaged(damage) => (IncidentKind::Damaged, damage.to.clone(), damage.to_string()),
             RootEvent::Reported(report) if report.outcome != Outcome::Delivered => {
-                let text = format!("{}: {}", report.outcome.word(), report.text);
+                let (word, text) = report.outcome.told(&report.text);
+                let text = format!("{word}: {text}");
                 (IncidentKind::Failed, vec![report.host.clone()], text)
             }
             RootEvent::AllReported => {

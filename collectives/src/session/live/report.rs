@@ -103,7 +103,8 @@ impl SendReport {
     }
 
     pub(super) fn failures(&self) -> String {
-        let names: Vec<String> = self.failed().map(|one| format!("{} ({})", one.host, one.outcome.word())).collect();
+        let names: Vec<String> =
+            self.failed().map(|one| format!("{} ({})", one.host, one.outcome.told(&one.text).0)).collect();
         let (failed, all) = (names.len(), self.receivers.len());
         let at_dest = self.failed().any(|one| one.outcome == Outcome::WriteFailed);
         let help = if at_dest { "mend what they say, start `recv` there and " } else { "" };
@@ -227,7 +228,10 @@ impl ReceiveReport {
             (Some(verdict), _) => match verdict.outcome {
                 Outcome::Delivered => Ok(()),
                 Outcome::Damaged => Err(Error::Damaged(verdict.text.clone())),
-                outcome => Err(Error::Write { outcome, text: verdict.text.clone(), cause: None }),
+                outcome => {
+                    let text = outcome.told(&verdict.text).1.to_owned();
+                    Err(Error::Write { outcome, text, cause: None })
+                }
             },
             (None, Some(End::Refused(why, text))) => Err(Error::Refused { why: *why, text: text.clone() }),
             (None, Some(End::Aborted(text))) => Err(Error::Aborted(text.clone())),

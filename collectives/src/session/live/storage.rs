@@ -81,6 +81,11 @@ impl StorageError {
         StorageError { outcome, text: text.into(), cause: None }
     }
 
+    /// Refuses because of what is at DEST; nothing was changed. `text` says what to do.
+    pub fn refused(text: impl std::fmt::Display) -> StorageError {
+        StorageError::new(Outcome::WriteFailed, format!("{}: {text}", Outcome::REFUSED))
+    }
+
     pub(super) fn into_parts(self) -> (Outcome, String, Option<io::Error>) {
         (self.outcome, self.text, self.cause)
     }

@@ -50,6 +50,19 @@ wire_enum! {
 }
 
 impl Outcome {
+    /// The word for a receiver that took nothing, because of what it found at its DEST.
+    pub const REFUSED: &'static str = "refused";
+
+    /// The word for it in reports, and the reason, by the words of a receiver. One that took nothing says so at their
+    /// beginning (protocol.md §10).
+    pub fn told(self, text: &str) -> (&'static str, &str) {
+        let reason = text.strip_prefix(Outcome::REFUSED).and_then(|rest| rest.strip_prefix(": "));
+        match reason.filter(|_| self == Outcome::WriteFailed) {
+            Some(reason) => (Outcome::REFUSED, reason),
+            None => (self.word(), text),
+        }
+    }
+
     /// Returns the name used in reports.
     pub fn word(self) -> &'static str {
         match self {

@@ -99,6 +99,7 @@ pub(super) fn open_journal<D: Directory>(
         Err(error) if error.kind() == ErrorKind::NotFound => holder.create(&names.journal, PRIVATE_FILE)?,
         there => there?,
     };
+    let mut has_old = false;
     match Journal::take_up(file.try_clone()?) {
         Err(JournalError::Newer(version)) => return Err(crate::journal::newer(version)),
         Err(JournalError::System(error)) => return Err(error),
@@ -107,7 +108,10 @@ pub(super) fn open_journal<D: Directory>(
             log::info!("an earlier run left {} bytes of it here: they are checked", recovered.durable.bytes());
             return Ok((journal, recovered));
         }
-        Ok(_) => log::info!("an earlier run left a part of something else here: what is the same is used"),
+        Ok((_, recovered)) => {
+            log::info!("an earlier run left a part of something else here: what is the same is used");
+            has_old = recovered.has_old && !is_new;
+        }
     }
-    Ok((Journal::begin(file, identity)?, Recovered::default()))
+    Ok((Journal::begin_over(file, identity, has_old)?, Recovered::default()))
 }

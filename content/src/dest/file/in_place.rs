@@ -2,11 +2,14 @@
 
 use super::Resume;
 use super::crashes::{DEST, assert_delivered, content, disks, receive, receive_by, world};
+use crate::disk::Directory;
 use crate::disk::model::{Abilities, Model};
-use crate::hidden_names::remove_stale;
+use crate::hidden_names::{broken, remove_stale};
 use crate::journal::Identity;
 use nix::libc;
 use std::path::Path;
+
+const YEAR_SECONDS: u64 = 365 * 86_400;
 
 #[test]
 fn in_place_dest_is_old_or_new_or_named_as_neither_whenever_the_machine_stops_and_the_next_run_completes_it() {
@@ -79,4 +82,42 @@ fn whichever_call_fails_in_place_dest_is_old_or_new_or_named_as_neither() {
             assert!(disk.durable().file(DEST) == Some(&new[..]), "{when}: what memory had was believed");
         }
     }
+}
+
+#[test]
+fn what_was_half_written_over_is_removed_by_no_age_and_by_no_run_that_fails() {
+    let (old, new, other) = (content(200, 6), content(100, 6), content(50, 4));
+    let failing = |call| Model::of(world(Some(&old))).failing_at(call, libc::EIO);
+    let is_half = |disk: &Model| {
+        let names = disk.root().names().expect("readable");
+        !names.iter().any(|name| name == DEST) && names.iter().any(|name| name.to_string_lossy().ends_with(".part"))
+    };
+    let undisturbed = Model::of(world(Some(&old)));
+    receive_by(&undisturbed, &new, Resume::InPlace).expect("it does not fail");
+    let mut halves = 0;
+    for call in 1..=undisturbed.calls() {
+        let disk = failing(call);
+        if receive_by(&disk, &new, Resume::InPlace).is_ok() || !is_half(&disk) {
+            continue;
+        }
+        halves += 1;
+        let assert_kept = |disk: &Model, when: &str| {
+            disk.ages(YEAR_SECONDS);
+            assert_eq!(remove_stale(&disk.root()), 0, "call {call}, {when}");
+            assert!(is_half(disk), "call {call}, {when}");
+            assert_eq!(broken(&disk.root()).len(), 1, "call {call}, {when}");
+        };
+        assert_kept(&disk, "as it was left");
+        // Another content begins to complete it, and fails on the way.
+        let half = disk.current();
+        for how in [Resume::InPlace as fn(Identity) -> Resume, Resume::From, |_| Resume::Not] {
+            let later = Model::of(half.clone()).with(&Abilities { room_bytes: Some(0), ..Abilities::default() });
+            receive_by(&later, &other, how).expect_err("there is no room");
+            assert_kept(&later, "taken up by a run that failed");
+            let later = later.with(&Abilities::default());
+            receive_by(&later, &other, how).expect("there is room");
+            assert_delivered(&later, &other, "completed");
+        }
+    }
+    assert!(halves > 5, "{halves} calls leave it half written");
 }

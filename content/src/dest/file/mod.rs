@@ -71,6 +71,8 @@ pub(super) struct FileDest<D: Directory> {
     prologue: Vec<u8>,
     present: Present,
     broken: Arc<OnceLock<PathBuf>>,
+    /// Names of an unfinished file with old content, removed once this file is in its place.
+    superseded: Option<HiddenNames>,
 }
 
 impl<D: Directory> FileDest<D> {
@@ -87,11 +89,14 @@ impl<D: Directory> FileDest<D> {
         let identity = match resume {
             Resume::From(identity) | Resume::InPlace(identity) => identity.clone(),
             Resume::Not => {
-                if hidden_names::remove_left_part(holder, &names) {
+                let superseded = hidden_names::has_old(holder, &names).then(|| names.clone());
+                if superseded.is_none() && hidden_names::remove_dead(holder, &names) {
                     log::info!("removed what an earlier run left of {shown}");
                 }
                 let (file, hidden) = open_fleeting(holder, &place.holder_path)?;
-                return FileDest::new(place, file, hidden, Identity::default(), None, pace, broken);
+                let mut dest = FileDest::new(place, file, hidden, Identity::default(), None, pace, broken)?;
+                dest.superseded = superseded;
+                return Ok(dest);
             }
         };
         if let Resume::InPlace(_) = resume
@@ -142,6 +147,7 @@ impl<D: Directory> FileDest<D> {
             prologue: Vec::new(),
             present: Present::default(),
             broken,
+            superseded: None,
         })
     }
 
@@ -184,7 +190,7 @@ impl<D: Directory> FileDest<D> {
             return Err(Error::other(format!("{} became another file meanwhile: receive again", name.display())));
         }
         drop(holder.remove(&names.journal));
-        let journal = Journal::begin(holder.create(&names.journal, PRIVATE_FILE)?, &self.identity)?;
+        let journal = Journal::begin_over(holder.create(&names.journal, PRIVATE_FILE)?, &self.identity, true)?;
         journal.sync().and_then(|()| holder.sync_names())?;
         holder.rename(name, holder, &names.part)?;
         self.broken.get_or_init(|| holder_path.join(&names.part));
@@ -258,6 +264,9 @@ impl<D: Directory> FileDest<D> {
         self.show().map_err(at(&format!("rename to {}", path.display())))?;
         let synced = self.place.holder.sync_names();
         synced.map_err(|error| DiskError { in_place: true, ..at("sync the directory")(error) })?;
+        if let Some(names) = &self.superseded {
+            hidden_names::remove_dead(&*self.place.holder, names);
+        }
         // The journal is obsolete.
         if let Hidden::Kept(names) = std::mem::replace(&mut self.hidden, Hidden::Published) {
             drop(self.place.holder.remove(&names.journal));

@@ -2,6 +2,7 @@
 
 use super::State;
 use super::world::{Change, Inode};
+use crate::disk::Lack;
 use nix::libc;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -23,6 +24,10 @@ pub struct Abilities {
     pub no_symlinks: bool,
     /// Cannot change owners (vfat, or a user without rights).
     pub no_owners: bool,
+    /// A file's mode is what the mount says (vfat, exFAT).
+    pub no_modes: bool,
+    /// No extended attributes (vfat, exFAT, SFTP, NFS before 4.2).
+    pub no_xattrs: bool,
     /// Byte that no name may contain.
     pub refused: Option<u8>,
     /// Whether names that differ in case only are equal.
@@ -41,6 +46,37 @@ fn fail<T>(errno: i32) -> Result<T> {
 }
 
 impl Abilities {
+    /// Real file systems, by what they can.
+    pub fn profiles() -> Vec<(&'static str, Abilities)> {
+        let all = Abilities::default;
+        let fat = || Abilities {
+            no_nameless: true,
+            no_links: true,
+            no_symlinks: true,
+            no_owners: true,
+            no_modes: true,
+            no_xattrs: true,
+            refused: Some(b':'),
+            folds_case: true,
+            ..all()
+        };
+        let nfs = || Abilities { no_exchange: true, no_nameless: true, no_xattrs: true, ..all() };
+        vec![
+            ("all it should", all()),
+            ("no exchange", Abilities { no_exchange: true, ..all() }),
+            ("NFS", nfs()),
+            ("SFTP", Abilities { no_links: true, no_rename_over: true, ..nfs() }),
+            ("vfat", fat()),
+            ("exFAT", Abilities { no_exchange: true, ..fat() }),
+        ]
+    }
+
+    /// The attributes that it has no place for.
+    pub(super) fn kept_nowhere(&self) -> impl Iterator<Item = Lack> + use<> {
+        let lacks = [(self.no_owners, Lack::Owners), (self.no_modes, Lack::Modes), (self.no_xattrs, Lack::Xattrs)];
+        lacks.into_iter().filter(|(lacks, _)| *lacks).map(|(_, lack)| lack)
+    }
+
     pub(super) fn have(&self, is_there: bool) -> Result<()> {
         if is_there { Ok(()) } else { fail(libc::EPERM) }
     }

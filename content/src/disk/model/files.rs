@@ -2,7 +2,7 @@
 
 use super::world::{Change, Inode, World};
 use super::{Model, State};
-use crate::disk::{Directory, DiskFile, Given, Kind};
+use crate::disk::{Directory, DiskFile, Given, Kind, Lack};
 use crate::manifest::{Attributes, Special};
 use ethbcast_collectives::session::FileAttributes;
 use nix::libc;
@@ -259,9 +259,8 @@ impl Directory for ModelDirectory {
 }
 
 fn give(disk: &Model, inode: u64, given: Given<'_>) -> Result<()> {
-    if disk.0.lock().abilities.no_owners {
-        given.lacks_owner();
-    }
+    let abilities = disk.0.lock().abilities.clone();
+    abilities.kept_nowhere().for_each(|lack| given.lacks(lack));
     set(disk, inode, text(given.attributes()))
 }
 
@@ -352,6 +351,10 @@ impl DiskFile for ModelFile {
 
     fn set_attributes(&self, given: Given<'_>) -> Result<()> {
         give(&self.disk, self.inode, given)
+    }
+
+    fn keeps(&self, lack: Lack) -> Result<bool> {
+        self.disk.change("try attributes", |state| Ok(state.abilities.kept_nowhere().all(|one| one != lack)))
     }
 
     fn keep_attributes(&self, attributes: FileAttributes) -> Result<()> {

@@ -102,7 +102,7 @@ impl Outcome {
     }
 
     /// Returns a host's entry in the root's report.
-    fn row(&self, host: &str) -> Value {
+    pub fn row(&self, host: &str) -> Value {
         let report = self.root.json();
         let receivers = report["receivers"].as_array().expect("a list");
         let found = receivers.iter().find(|receiver| receiver["host"] == host);

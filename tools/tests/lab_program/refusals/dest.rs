@@ -42,6 +42,12 @@ fn force_replaces_dest_and_a_directory_takes_the_file_under_its_own_name() {
     let root = site.run("n0", &["send", "-n", "1", "-i", "eth0", "--max-wait", "10"], &source);
     receiver.end(LIMIT).assert_refusal(4, &["source.txt", "exists", "--force"]);
     root.assert_code(1);
+    // The same again would end in the same way: what works is named.
+    for word in ["n2 (refused); n2 says: DEST", "exists", "--force", "start `recv` there again, then send again to it"]
+    {
+        assert!(root.stderr.contains(word), "{word}: {}", root.stderr);
+    }
+    assert!(!root.stderr.contains("write-failed"), "{}", root.stderr);
     assert_eq!(names_in(&directory), ["source.txt"]);
     assert_eq!(fs::read(directory.join("source.txt")).expect("still there"), b"new");
 }

@@ -5,6 +5,7 @@ use crate::harness::{Ethbcast, LIMIT, Site, names_in, one_switch};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 
 #[test]
 fn a_source_that_cannot_be_read_is_refused_before_anybody_is_waited_for() {
@@ -62,6 +63,18 @@ fn what_would_arrive_as_less_or_never_come_is_said_before_anybody_is_waited_for(
     let sent = send(&["--follow", "--one-file-system"], &hub);
     sent.assert_code(3);
     assert!(!sent.stderr.contains("leads out"), "{}", sent.stderr);
+    // A program that may have a packet socket, by itself and in a directory.
+    let capable = site.file("other/capable", "program");
+    let set = "import os, struct, sys; \
+               os.setxattr(sys.argv[1], 'security.capability', struct.pack('<5I', 1 << 25, 1 << 13, 0, 0, 0))";
+    assert!(Command::new("python3").args(["-c", set]).arg(&capable).status().expect("there").success());
+    for (source, words) in [
+        (&capable, "SOURCE has capabilities or access lists (ACLs), which a single file is sent without"),
+        (&other, "1 file or directory has capabilities or access lists (ACLs), which are sent with --xattrs alone"),
+    ] {
+        let sent = send(&[], source);
+        assert!(sent.stderr.contains(words), "{}", sent.stderr);
+    }
     let odd = site.file("two\nlines", "text");
     send(&[], &odd).assert_refusal(2, &["two\\nlines", "control characters", "--as NAME"]);
     send(&["--as", "name"], &odd).assert_code(3);

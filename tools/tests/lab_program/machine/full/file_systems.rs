@@ -2,6 +2,7 @@
 //! every kind of entry.
 
 use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Site, one_switch};
+use ethbcast_content::dest::Dest;
 use ethbcast_tests::lab::LoopDevice;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown, symlink};
@@ -132,6 +133,9 @@ fn line(site: &Site, kind: &str, [all, odd]: &[PathBuf; 2]) -> Option<String> {
         transfer(site, all, &["--force"], &dest),
         transfer(site, all, &["--in-place"], &dest),
     ];
+    // It was said before.
+    let told = Dest::resolve(dest.as_os_str(), true).expect("it was written to").warnings();
+    assert_eq!(told.iter().any(|line| line.contains("it keeps no")), kept[..4].contains(&false), "{kind}: {told:?}");
     Some(format!("| {kind} | {} |", kept.map(word).join(" | ")))
 }
 
