@@ -13,6 +13,7 @@
 //! - [`draw`]: a topology, and a plan over it, as text, as DOT and as SVG.
 //!
 //! Beside them [`load`] reads topologies, calibrations and plans from files; nothing else here opens one.
+//! [`host_list`] reads hosts as users name them, files of hosts among them.
 //!
 //! ```
 //! use ethbcast_planning::model::{Calibration, Situation, choose};
@@ -48,6 +49,7 @@
 mod decimal;
 pub mod draw;
 mod duration;
+pub mod host_list;
 mod host_names;
 pub mod load;
 pub mod model;
