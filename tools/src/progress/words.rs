@@ -31,6 +31,9 @@ fn line_of_sender(event: &RootEvent) -> Option<String> {
         RootEvent::Left { host, text } => format!("{host} left before the start: {text}"),
         RootEvent::OtherVersion(other) => other.to_string(),
         RootEvent::OwnAddress(mac) => own_address(*mac),
+        RootEvent::Rival { host, mac } => {
+            format!("{host} ({mac}) wants to send to this group, too: it was told that the group is taken")
+        }
         RootEvent::Started { receivers, via, size, selective } => {
             let what = size.map_or("a stream".to_owned(), units::bytes);
             let what = if *selective { format!("what somebody lacks of {what}") } else { what };

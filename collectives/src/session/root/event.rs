@@ -41,6 +41,13 @@ pub enum RootEvent {
     /// Frames come in with this host's own address as their source: another host has the same one, or the network sends
     /// frames back.
     OwnAddress(MacAddr),
+    /// Another root wanted to send to the group, and was told that it is taken.
+    Rival {
+        /// Its name.
+        host: String,
+        /// Its address.
+        mac: MacAddr,
+    },
     /// The root has been waiting for receivers for some time.
     Waiting {
         /// Who is there, in the order of their ranks.

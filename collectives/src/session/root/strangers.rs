@@ -9,10 +9,13 @@ use crate::session::message::{Message, Outcome, Refusal, Stage};
 use crate::session::other_build::OtherBuilds;
 use ethbcast_transport::wire::{Frame, Rank, Reject};
 use ethbcast_transport::{Instant, MacAddr};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Another root of the group is answered no more often than this.
 const BETWEEN_ANSWERS: Duration = Duration::from_millis(20);
+/// Limit of other roots that the user is told of: whoever makes up addresses fills no list.
+const MOST_RIVALS: usize = 8;
 
 /// What a root knows of them.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +24,8 @@ pub(super) struct Strangers {
     other_builds: OtherBuilds,
     /// When another root of the group was told of this one.
     answered_at: Option<Instant>,
+    /// Roots that have asked for the group, of which the user has been told.
+    rivals: BTreeSet<MacAddr>,
 }
 
 impl Strangers {
@@ -73,6 +78,15 @@ impl Strangers {
             endpoint.tell(RootEvent::Joined { host: named, receivers: running.view().hosts() - 1 });
         }
         room
+    }
+
+    /// Answers another root, which asks whether this one is there, that the group is taken; the user is told once.
+    pub(super) fn answer_root(&mut self, to: MacAddr, nonce: u64, host: &str, endpoint: &mut RootEndpoint) {
+        let text = format!("{} sends to this group already", endpoint.station().host);
+        endpoint.answer(to, &Message::Refuse { nonce, why: Refusal::Late, text });
+        if self.rivals.len() < MOST_RIVALS && self.rivals.insert(to) {
+            endpoint.tell(RootEvent::Rival { host: host.to_owned(), mac: to });
+        }
     }
 
     /// Says no to a receiver that asks after the start with so many.
@@ -130,10 +144,4 @@ fn given_up(running: &Running, host: &str, nonce: u64, from: MacAddr) -> Option<
     let report = reports.find(|report| same(report.rank) && report.outcome != Outcome::Died)?;
     let text = format!("{host} was given up by this session, {}: start its receiver again", report.outcome.word());
     Some((Refusal::Late, text))
-}
-
-/// Another root asks whether this one is there, which has its group.
-pub(super) fn answer_root(to: MacAddr, nonce: u64, endpoint: &mut RootEndpoint) {
-    let text = format!("{} sends to this group already", endpoint.station().host);
-    endpoint.answer(to, &Message::Refuse { nonce, why: Refusal::Late, text });
 }
