@@ -118,6 +118,10 @@ fn of_sender(event: &RootEvent) -> Option<(&'static str, Value)> {
         ),
         RootEvent::HeldUp { host, text } => incident("held-up", one(host), text),
         RootEvent::Aside { host, text } => incident("aside", one(host), text),
+        RootEvent::Apart { one, other } => {
+            let reason = "nothing gets through between them, though both are heard";
+            incident("apart", &[one.clone(), other.clone()], reason)
+        }
         RootEvent::Rerouted { text, .. } => incident("rerouted", &[], text),
         RootEvent::Damaged(damage) => incident("damaged", &damage.to, &damage.to_string()),
         RootEvent::Reported(report) => ("host", of_member(report)),

@@ -62,6 +62,10 @@ fn of_hosts(kept: &Kept) -> Option<String> {
         return Some(format!("{}: failed on the way, and the others waited for it", shown(&nodeset::fold(&failed))));
     }
     let run = kept.run.as_ref()?;
+    if let Some(apart) = run.timeline.incidents.iter().find(|incident| incident.kind == "apart") {
+        let pair = shown(&apart.hosts.join(" and "));
+        return Some(format!("the way between {pair}, who do not hear each other: both were served beside the others"));
+    }
     if !run.aside.is_empty() {
         return Some(format!("{}, served beside the others from then on", shown(&nodeset::fold(&run.aside))));
     }

@@ -232,6 +232,11 @@ impl Stream {
         self.readers.held_up_by(&self.feed)
     }
 
+    /// A child of which nothing was ever heard, though it has been asked again and again; none where all hear a cast.
+    pub fn mute(&self, now: Instant) -> Option<Rank> {
+        self.readers.mute(now, &self.feed)
+    }
+
     /// The next frame of a child that has answered for all before it and has room for more: only this host can move it
     /// on, when its turn comes. Nothing for whoever hears a cast.
     pub fn turn_of(&self, child: Rank) -> Option<u64> {

@@ -79,6 +79,11 @@ pub(super) trait Readers: Debug + Send + Sync {
     /// For whom the stream cannot go on, if it cannot: see [`Stream::held_up_by`](super::Stream::held_up_by).
     fn held_up_by(&self, feed: &Feed) -> Option<Rank>;
 
+    /// See [`Stream::mute`](super::Stream::mute).
+    fn mute(&self, _now: Instant, _feed: &Feed) -> Option<Rank> {
+        None
+    }
+
     /// See [`Stream::turn_of`](super::Stream::turn_of).
     fn turn_of(&self, _rank: Rank, _feed: &Feed) -> Option<u64> {
         None

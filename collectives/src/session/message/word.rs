@@ -18,6 +18,8 @@ pub struct Status {
     pub arrived: u64,
     /// Frames that its application has taken.
     pub consumed: u64,
+    /// Nothing was ever heard of that child.
+    pub is_mute: bool,
 }
 
 /// A member asks the root for a word back that nobody else can know.

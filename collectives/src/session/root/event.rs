@@ -82,6 +82,13 @@ pub enum RootEvent {
         /// Why, to be read after its name.
         text: String,
     },
+    /// Nothing gets through between two members, though both are heard: both are served alone from now on.
+    Apart {
+        /// The name of one.
+        one: String,
+        /// That of the other.
+        other: String,
+    },
     /// What is sent to all goes another way from now on.
     Rerouted {
         /// Which.

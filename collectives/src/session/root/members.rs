@@ -20,6 +20,8 @@ pub(super) struct Entry {
     /// The last view it has confirmed.
     ready_epoch: u32,
     status: Status,
+    /// Its child of which it has never heard anything, and since when it says so.
+    mute_child: Option<(Rank, Instant)>,
     advance: Advance,
     pace: Pace,
     /// What it has verified is what was sent.
@@ -44,6 +46,7 @@ impl Entry {
             standing,
             ready_epoch: 0,
             status: Status::default(),
+            mute_child: None,
             advance: Advance::new(now),
             pace: Pace::new(now),
             accepted: false,
@@ -67,6 +70,11 @@ impl Entry {
     /// What it has said of itself last.
     pub(super) fn status(&self) -> Status {
         self.status
+    }
+
+    /// Its child of which it has never heard anything, if it has said so for so long.
+    pub(super) fn mute_child(&self, now: Instant, lasts: Duration) -> Option<Rank> {
+        self.mute_child.filter(|&(_, since)| now.since(since) >= lasts).map(|(child, _)| child)
     }
 
     /// How fast it takes frames.
@@ -246,6 +254,9 @@ impl Members {
             entry.claimed = None;
         }
         entry.status = status;
+        let known = entry.mute_child.take();
+        let mute = status.waits_for.filter(|_| status.is_mute);
+        entry.mute_child = mute.map(|child| known.filter(|&(known, _)| known == child).unwrap_or((child, now)));
         entry.pace.note(now, &status, kept);
         if entry.standing == Standing::InPlace {
             let rate = entry.pace.arriving().unwrap_or_default();

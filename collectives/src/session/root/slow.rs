@@ -114,7 +114,7 @@ impl Slow {
         let text = format!("holds up the others: {}", slow.why);
         match (scene.stuck_with(members, slow), on_slow) {
             // One of the two is not to blame: both are served alone, and whoever does not move then is given up.
-            (Some(from), _) => [from, slow.rank].map(|rank| Finding::StepAside(rank, text.clone())).into(),
+            (Some(from), _) => scene.ends_aside(members, (from, slow.rank)),
             (None, OnSlow::Evict) => vec![Finding::GiveUp(slow.rank, format!("it {text}"))],
             (None, _) => vec![Finding::StepAside(slow.rank, text)],
         }

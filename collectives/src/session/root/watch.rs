@@ -15,6 +15,9 @@ pub(super) const TOLD_AFTER: Duration = Duration::from_secs(2);
 /// And again each time after so much more.
 const TOLD_EVERY: Duration = Duration::from_secs(5);
 
+/// A member says for so long that nothing was ever heard of a child, before it is believed.
+const APART_AFTER: Duration = Duration::from_millis(500);
+
 /// A root that looks so late has slept itself, however short the dead limit is: a busy one is late by less.
 const ASLEEP_AFTER: Duration = Duration::from_millis(500);
 
@@ -25,6 +28,8 @@ pub(super) enum Finding {
     Tell(Rank, String),
     /// It holds up the others: it is to step aside.
     StepAside(Rank, String),
+    /// Nothing gets through between the two, though both are heard: both are to step aside.
+    Apart(Rank, Rank),
     /// It has been waited for long enough.
     GiveUp(Rank, String),
 }
@@ -173,6 +178,10 @@ impl Scene<'_> {
             members.all_moved(self.now);
             return Vec::new();
         }
+        let apart = self.apart(members);
+        if !apart.is_empty() {
+            return apart;
+        }
         let bottleneck = self.bottleneck(members);
         let full = self.delivery.blocks().is_full();
         let (mut findings, mut wait, mut behind) = (Vec::new(), Vec::new(), Vec::new());
@@ -204,6 +213,21 @@ impl Scene<'_> {
         findings
     }
 
+    /// Pairs between whom nothing ever got through, each in place, heard and with the present view: where hosts wait
+    /// for each other in a circle, as in blocks, nothing else shows where it began.
+    fn apart(&self, members: &Members) -> Vec<Finding> {
+        let is_there = |rank: Rank| {
+            let entry = members.in_place(rank).filter(|entry| entry.is_ready(self.view.epoch) && !entry.is_reported());
+            entry.is_some() && members.silence(self.now, rank) < self.timing.suspect
+        };
+        let child = |entry: &Entry| entry.mute_child(self.now, APART_AFTER).map(|child| (entry.rank(), child));
+        let pairs = members.entries().iter().filter_map(child);
+        pairs
+            .filter(|&(from, at)| self.view.serves(from, at) && is_there(from) && is_there(at))
+            .map(|(from, at)| Finding::Apart(from, at))
+            .collect()
+    }
+
     /// Adds who is to step aside because of others: with the bottleneck, if that does, the other end of its hop; where
     /// nobody is found and some of those that are `behind` wait, who holds those up.
     fn add_hops(
@@ -226,9 +250,21 @@ impl Scene<'_> {
             }));
         }
         findings.extend(hops.into_iter().filter_map(|hop| {
-            let text = format!("gets nothing through to {}, or hears nothing of it", self.host(hop.1));
-            Some(Finding::StepAside(self.other_end(members, hop)?, text))
+            self.other_end(members, hop)?;
+            Some(self.sender_aside(hop))
         }));
+    }
+
+    fn sender_aside(&self, (from, at): (Rank, Rank)) -> Finding {
+        let text = format!("gets nothing through to {}, or hears nothing of it", self.host(at));
+        Finding::StepAside(from, text)
+    }
+
+    /// The ends of a hop over which nothing gets through, of which one is to blame.
+    pub(super) fn ends_aside(&self, members: &Members, hop: (Rank, Rank)) -> Vec<Finding> {
+        let words = members.entry(hop.1).map(|entry| Owed::Frames.words(entry, self.host(hop.0)));
+        let receiver = words.map(|words| Finding::StepAside(hop.1, words));
+        std::iter::once(self.sender_aside(hop)).chain(receiver).collect()
     }
 
     /// Whether one that cannot be blamed has waited for so long that somebody must be.
@@ -288,7 +324,7 @@ mod tests {
         let (now, timing, view) = (Instant::START, Timing::default(), chain(5));
         let mut members = Members::new(now, 4, &timing);
         for (rank, (state, waits_for)) in (1..).map(Rank).zip(said) {
-            let status = Status { state, waits_for: waits_for.map(Rank), arrived: 0, consumed: 0 };
+            let status = Status { state, waits_for: waits_for.map(Rank), ..Status::default() };
             members.set_status(now, rank, status, 0);
         }
         let delivery = Delivery::new(&view, None, &endpoint);
