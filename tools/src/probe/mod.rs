@@ -9,7 +9,7 @@ use crate::args::{ProbeArgs, WireArgs};
 use crate::exit::{Code, WithCode};
 use crate::session::Wire;
 use crate::signals::Interrupt;
-use ethbcast_transport::packet::{Clock, DriveError, PortConfig, Waker, drive};
+use ethbcast_transport::packet::{Clock, PortConfig, Waker, drive};
 use ethbcast_transport::wire::{Identity, Rank};
 use ethbcast_transport::{Instant, Machine};
 pub use measure::{look_for, measure};
@@ -54,11 +54,6 @@ impl Station {
         let wire = Wire::open(args, port)?;
         interrupt.heed();
         Ok(Station { wire, clock: Clock::start(), waker, interrupt })
-    }
-
-    /// Why nothing, or nothing long, leaves at the moment, if so.
-    pub fn outage(&self) -> Option<DriveError> {
-        self.wire.port.outage(self.clock.now())
     }
 
     /// What all frames of this run say about their sender.

@@ -1,5 +1,6 @@
 //! A packet socket bound to one interface and one EtherType.
 
+mod flags;
 mod link;
 
 use super::counters::Counters;
@@ -270,21 +271,6 @@ impl Port {
         let name = &self.interface.name;
         let away = self.outage.lasts(now).map(|away| DriveError::InterfaceDown { interface: name.clone(), away });
         away.or_else(|| self.sender.trouble(now, name).map(|(error, _)| error))
-    }
-
-    /// Whether the interface is away, for who has no port at hand: a flag that follows it.
-    pub fn away_flag(&self) -> Arc<AtomicBool> {
-        self.outage.flag()
-    }
-
-    /// Whether the interface has no link, for who has no port at hand: a flag that follows it.
-    pub fn no_link_flag(&self) -> Arc<AtomicBool> {
-        self.carrier.flag()
-    }
-
-    /// Whether the interface has another MTU than when the port was opened: a flag that follows it.
-    pub fn other_mtu_flag(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.has_other_mtu)
     }
 
     /// Follows the interface to a name that it has got meanwhile: its number is what it is known by.

@@ -1,4 +1,4 @@
-//! How much each host of the session may send.
+//! How much each host of the session may send, and how long frames leave the root.
 
 use super::{Phase, Root};
 use crate::session::rate::Rate;
@@ -8,6 +8,14 @@ impl Root {
     /// How much each host may send, if there is a limit.
     pub fn rate(&self) -> Option<Rate> {
         self.endpoint.config().rate
+    }
+
+    /// Takes the largest MTU, in bytes, that what the root's own interface leads to takes: hosts that long frames do
+    /// not reach are told that it is not their way.
+    pub fn set_first_hop(&mut self, mtu_bytes: usize) {
+        if let Phase::Gathering(gathering) = &mut self.phase {
+            gathering.checks_mut().set_first_hop(mtu_bytes);
+        }
     }
 
     /// Sets another limit: for this host at once, for the members as soon as they have the view that says so.
