@@ -24,7 +24,7 @@ use crate::exit::{Code, fail, report};
 pub use explain::explain;
 pub use fault::Fault;
 use findings::{Findings, Fix, quoted};
-pub use link::megabits_per_second;
+pub use link::{WIFI, is_wifi, megabits_per_second};
 pub use outside::text_of;
 pub use refusals::{of_call, of_interface, of_open, of_outcome, of_session, of_station};
 

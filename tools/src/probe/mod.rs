@@ -7,7 +7,7 @@ mod report;
 
 use crate::args::{ProbeArgs, WireArgs};
 use crate::exit::{Code, WithCode};
-use crate::session::Wire;
+use crate::session::{Wire, say_interface};
 use crate::signals::Interrupt;
 use ethbcast_transport::packet::{Clock, PortConfig, Waker, drive};
 use ethbcast_transport::wire::{Identity, Rank};
@@ -23,6 +23,7 @@ use std::time::Duration;
 /// A [`Failure`](crate::exit::Failure) whose code is the exit code.
 pub fn run(args: ProbeArgs) -> anyhow::Result<()> {
     let station = Station::open(&args.wire)?;
+    say_interface(station.wire.port.interface(), args.wire.quiet);
     match () {
         () if args.answer => answer::run(&args, station),
         () if args.discover => discover::run(&args, station),

@@ -17,7 +17,7 @@ use crate::exit::{Code, Failure, Form, WithCode, fail};
 use crate::program::run_after;
 use crate::progress::{Bar, Role};
 use crate::same_host;
-use crate::session::{failure, say_membership, watch, with_own_link};
+use crate::session::{failure, say_interface, watch, with_own_link};
 use crate::signals::Interrupt;
 use crate::udpcast::say_ignored;
 use crate::units;
@@ -62,7 +62,7 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
     bar.open_on(&session).code(Code::System)?;
     settings.check_station(session.station())?;
     let _sending = same_host::send(&session, &args.wire.group, args.wire.quiet);
-    say_membership(&session, args.wire.quiet);
+    say_interface(session.interface(), args.wire.quiet);
     let Opened { content, tree } = source::open(&args)?;
     let content = source::named(content, tree.is_some(), args.name.as_deref())?;
     let _watcher = watch(&session, &mut options);
