@@ -22,7 +22,7 @@ use crate::signals::Interrupt;
 use crate::udpcast::say_ignored;
 use crate::units;
 use ethbcast_collectives::session::application::Sending;
-use ethbcast_collectives::session::{Error, Options, Route, SendReport, Session};
+use ethbcast_collectives::session::{Error, Options, SendReport, Session};
 use ethbcast_content::source::Opened;
 use left_out::LeftOut;
 use report::Report;
@@ -119,9 +119,8 @@ fn tell(
     if given_up.is_some() && sent.receivers.is_empty() {
         return Ok(());
     }
-    let is_unjudged = matches!(options.route, Route::Saved(_)) && settings.verdict.is_none();
     let (run, verdict) = (report::run(sent, session, options, &args.wire.group), settings.verdict.as_ref());
-    let report = Report { sent, preset: options.preset, verdict, is_unjudged, run, given_up, left_out };
+    let report = Report { sent, preset: options.preset, verdict, run, given_up, left_out };
     report.print(form, args.wire.quiet)?;
     report.keep(args.resume.report.as_deref())?;
     if let Some(text) = report.interrupted().filter(|_| form == Form::Lines && !args.wire.quiet) {

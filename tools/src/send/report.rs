@@ -28,8 +28,6 @@ pub struct Report<'a> {
     pub preset: Preset,
     /// What the judge found of a saved plan.
     pub verdict: Option<&'a CheckReport>,
-    /// Whether it went by a saved plan that nobody could judge.
-    pub is_unjudged: bool,
     /// What is not of the outcome: circumstances, plan, course.
     pub run: Value,
     /// Why the sender gave up, if it did.
@@ -172,7 +170,8 @@ impl Report<'_> {
         last_run::save(path, &text)
     }
 
-    /// Why the transfer took much longer or shorter than predicted, if it did.
+    /// By how much the transfer took longer or shorter than predicted, if much; the cause, as far as one is seen, is
+    /// what limited it.
     pub fn surprise(&self) -> Option<String> {
         // The model is one of the default protocol and of all bytes: that another, or a part, takes another time is no
         // surprise.
@@ -183,65 +182,15 @@ impl Report<'_> {
         if error.abs() <= MOST_ERROR || (self.seconds() - predicted).abs() < LEAST_SURPRISE_SECONDS {
             return None;
         }
-        let (actual, times) = (duration(self.seconds()), format!("{:+.0} %", error * 100.0));
-        Some(format!("took {actual}, {times} of the {} predicted: {}", duration(predicted), self.cause(error)?))
-    }
-
-    /// The likeliest cause of an error of the prediction; `None` if it may well be that the bytes came slowly, as those
-    /// of a pipe do.
-    fn cause(&self, error: f64) -> Option<String> {
-        if error < 0.0 {
-            return Some("the calibration is of a slower network; measure again with `ethbcast probe`".to_owned());
-        }
+        // It may well be that the bytes came slowly, as those of a pipe do.
         let is_of_known_length = self.sent.choice.as_ref().is_some_and(|choice| choice.size_bytes.is_some());
-        self.seen_cause().or_else(|| is_of_known_length.then(|| self.supposed_cause()))
-    }
-
-    /// A cause that something speaks for.
-    fn seen_cause(&self) -> Option<String> {
-        if !self.sent.cut_off.is_zero() {
-            let seconds = self.sent.cut_off.as_secs_f64();
-            return Some(format!("this host's own interface was away, or had no link, for {seconds:.1} s"));
-        }
-        if let Some(via) = self.sent.rerouted {
-            return Some(format!("switches threw away what was sent to all, and it went on via {via}"));
-        }
-        // What senders do to each other on one cable, loss included, is their plan's doing.
-        if let Some(contended) = self.verdict.filter(|report| !report.is_contention_free()) {
-            let cables = contended.contention();
-            return Some(format!("the plan's doing, several hosts send over one cable at a time: {cables}"));
-        }
-        let failed = |member: &&MemberReport| member.outcome != Outcome::Delivered;
-        let failed: Vec<String> = self.sent.receivers.iter().filter(failed).map(|member| member.host.clone()).collect();
-        if !failed.is_empty() {
-            return Some(format!("{} failed on the way, and the others waited for it", nodeset::fold(&failed)));
-        }
-        if !self.sent.aside.is_empty() {
-            let hosts = nodeset::fold(&self.sent.aside);
-            return Some(format!("{hosts} held up the others, and was served beside them from then on"));
-        }
-        let lost = self.sent.stream.data_resent as f64 / self.sent.stream.data_sent.max(1) as f64;
-        if lost > 0.01 {
-            return Some(format!("likely loss, {:.1} % of the frames were sent again", lost * 100.0));
-        }
-        let slow = |host: &String| format!("likely a slow receiver, {host} took frames more slowly than they came");
-        self.sent.held_up_by.as_ref().map(slow)
-    }
-
-    /// A cause where nothing speaks for any.
-    fn supposed_cause(&self) -> String {
-        let mut took: Vec<(f64, &str)> =
-            self.sent.receivers.iter().map(|member| (member.took.as_secs_f64(), member.host.as_str())).collect();
-        took.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let (median, slowest) = (took[took.len() / 2].0, took[took.len() - 1]);
-        if slowest.0 > median * 1.1 {
-            return format!("likely a slow receiver or its cable, {} was last", slowest.1);
-        }
-        if self.is_unjudged {
-            return "likely the plan, which nobody has judged, or a slow cable; name the switches with --topology"
-                .to_owned();
-        }
-        "likely a slow or shared cable, or a topology that is not what --topology says".to_owned()
+        let help = match error < 0.0 {
+            true => ": the calibration is of a slower network; measure again with `ethbcast probe`",
+            false if is_of_known_length => "",
+            false => return None,
+        };
+        let (actual, times) = (duration(self.seconds()), format!("{:+.0} %", error * 100.0));
+        Some(format!("took {actual}, {times} of the {} predicted{help}", duration(predicted)))
     }
 }
 
