@@ -43,8 +43,8 @@ pub struct RecvArgs {
     #[arg(long, alias = "start-timeout", value_name = "SECONDS", value_parser = seconds)]
     pub max_wait: Option<f64>,
     /// Take only what is offered under this name, or has this BLAKE3 (64 digits, as reports have it), and refuse
-    /// anything else.
-    #[arg(long, value_name = "NAME|DIGEST", value_parser = expected, conflicts_with = "serve")]
+    /// anything else. Not with --serve, which takes one thing after the other.
+    #[arg(long, value_name = "NAME|DIGEST", value_parser = expected)]
     pub expect: Option<Expected>,
     /// End with the reason when a sender turns this host away, gives up or has started without it; without it, wait for
     /// the next session.
