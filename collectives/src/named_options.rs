@@ -3,9 +3,10 @@
 use crate::communicator::Options as JoinOptions;
 use crate::route::Route;
 use crate::session::{Options as SessionOptions, Progress};
+use ethbcast_planning::host_list;
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::plan::file::SavedPlan;
-use ethbcast_planning::topology::{Topology, nodeset};
+use ethbcast_planning::topology::Topology;
 use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
@@ -150,7 +151,7 @@ impl NamedOptions {
             "casts" => join.casts = parsed(name, value)?,
             "receivers" => session.receivers = Some(parsed(name, value)?),
             "min-receivers" => session.min_receivers = Some(parsed(name, value)?),
-            "hosts" => session.hosts = nodeset::expand(value).map_err(OptionError::new)?,
+            "hosts" => session.hosts = host_list::read(value).map_err(OptionError::new)?,
             "max-wait" => session.max_wait = Some(seconds(name, value)?),
             "time-limit" => session.time_limit = Some(seconds(name, value)?),
             _ => session.source = value.into(),
@@ -201,6 +202,14 @@ mod tests {
         assert_eq!((join.host.as_deref(), session.host.as_deref()), (Some("n7"), Some("n7")));
         options.set("hosts", "n[1-3]").expect("names");
         assert_eq!(options.session().expect("for sessions").hosts.len(), 3);
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), "n1 # the first\nn[2-3]\n").expect("written");
+        for sign in ["^", "@"] {
+            options.set("hosts", &format!("{sign}{},n3,n9", file.path().display())).expect("a file of names");
+            assert_eq!(options.session().expect("for sessions").hosts, ["n1", "n2", "n3", "n9"], "{sign}");
+        }
+        assert!(said(options.set("hosts", "^/no/such/file")).contains("cannot read the list of hosts /no/such/file"));
+        assert!(said(options.set("hosts", "@rack")).contains("name the hosts, or a file of them with ^FILE"));
         assert!(options.join().expect_err("not for these").to_string().contains("hosts is for sending and receiving"));
     }
 

@@ -3,7 +3,7 @@
 
 use crate::args::WireArgs;
 use crate::doctor;
-use crate::doctor::Fault;
+use crate::doctor::{Fault, WIFI, is_wifi};
 use crate::exit::{Code, Failure, WithCode, fail, say};
 use crate::interface::chosen;
 use crate::progress::NO_LINK;
@@ -15,7 +15,7 @@ use ethbcast_collectives::membership::host;
 use ethbcast_collectives::membership::live::{Opening, RingRoom, StationError};
 use ethbcast_collectives::session::{Cancel, Error, Options, Session, Station};
 use ethbcast_transport::Tuning;
-use ethbcast_transport::packet::{InterfaceError, OpenError, Port, PortConfig};
+use ethbcast_transport::packet::{Interface, InterfaceError, OpenError, Port, PortConfig};
 
 /// Checks that the MTU leaves room for an acknowledgement's bitmap in a frame.
 ///
@@ -88,10 +88,14 @@ pub fn watch(session: &Session, options: &mut Options) -> Option<Watcher> {
     }
 }
 
-/// Warns if the interface is a port of another one, which receives its frames.
-pub fn say_membership(session: &Session, quiet: bool) {
-    if let Some((master, kind)) = session.interface().port_of().filter(|_| !quiet) {
-        let name = &session.interface().name;
+/// Says what is wrong with the own interface that the kernel does not refuse: it is Wi-Fi, or a port of another, which
+/// takes what comes.
+pub fn say_interface(interface: &Interface, quiet: bool) {
+    let name = &interface.name;
+    if !quiet && is_wifi(interface) {
+        say(format_args!("ethbcast: {name} is Wi-Fi, {WIFI} [{}]", Fault::Wifi.code()));
+    }
+    if let Some((master, kind)) = interface.port_of().filter(|_| !quiet) {
         say(format_args!(
             "ethbcast: {name} is a port of the {kind} {master}, which takes its frames: use that with -i {master} \
              [{}]",

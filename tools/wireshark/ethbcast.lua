@@ -68,7 +68,7 @@ local NUMBERS = {
     "about", "age_ms", "arrived", "arrived_beyond", "arrived_late", "attempt", "below", "blamed",
     "bytes", "came_bytes", "child", "chunk_bytes", "consumed", "cursor", "designated", "echo", "epoch", "features", "first_ns", "for_rank",
     "frames", "free_bytes", "from", "held_us", "joined", "last_ns", "late_ns", "limit", "megabits", "members", "message", "message_bytes",
-    "moved", "mtu", "number", "of_stream", "offset", "over", "parity", "part", "parts", "payload", "preset", "pushed_bytes",
+    "moved", "mtu", "mute", "number", "of_stream", "offset", "over", "parity", "part", "parts", "payload", "preset", "pushed_bytes",
     "ranks", "rate", "repaired", "repeats", "room_bytes", "room_messages", "seconds_ago",
     "segment", "selective", "set_bytes", "size", "spread_ms", "stretch", "tag",
     "to", "told", "unfit", "waits_for", "worked_ns", "yields",
@@ -528,6 +528,10 @@ function bodies.STATUS(from)
     from:perhaps("waits_for", 2, NONE)
     from:number("arrived", 8)
     from:number("consumed", 8)
+    -- Builds before do not say it.
+    if from.left > 0 and from:peek(1) ~= 0 then
+        from:number("mute", 1)
+    end
 end
 
 function bodies.DONE(from)

@@ -48,6 +48,10 @@ static int alone(void)
     REQUIRE(ethbcast_options_set(options, NULL, NULL) == ETHBCAST_STATUS_USAGE);
     REQUIRE(ethbcast_options_set(NULL, "host", "n0") == ETHBCAST_STATUS_USAGE);
     REQUIRE(ethbcast_options_set(options, "topology", "/nonexistent") == ETHBCAST_STATUS_USAGE);
+    REQUIRE(ethbcast_options_set(options, "hosts", "n1,^/nonexistent") == ETHBCAST_STATUS_USAGE);
+    REQUIRE(strstr(ethbcast_error_message(), "cannot read the list of hosts /nonexistent") != NULL);
+    REQUIRE(ethbcast_options_set(options, "hosts", "n1,@rack") == ETHBCAST_STATUS_USAGE);
+    REQUIRE(strstr(ethbcast_error_message(), "a file of them with ^FILE") != NULL);
     REQUIRE(ethbcast_join(NULL, 2, NULL, &all) == ETHBCAST_STATUS_USAGE && all == NULL);
     REQUIRE(ethbcast_join("group", 2, NULL, NULL) == ETHBCAST_STATUS_USAGE);
     REQUIRE(ethbcast_options_set(options, "interface", "nosuch") == ETHBCAST_STATUS_OK);

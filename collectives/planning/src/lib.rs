@@ -47,6 +47,7 @@
 mod decimal;
 pub mod draw;
 mod duration;
+pub mod host_list;
 mod host_names;
 pub mod load;
 pub mod model;

@@ -134,11 +134,20 @@ impl SavedPlan {
 /// # Errors
 /// If it cannot be read, or is no text.
 pub fn read_text(path: &Path, what: &'static str) -> Result<String, LoadError> {
+    match path.to_str() {
+        Some("-") => text_of(Ok(io::stdin()), path, what),
+        _ => read_file(path, what),
+    }
+}
+
+/// Reads a text file of bounded length, whatever its name.
+pub(crate) fn read_file(path: &Path, what: &'static str) -> Result<String, LoadError> {
+    text_of(File::open(path), path, what)
+}
+
+fn text_of(opened: io::Result<impl Read>, path: &Path, what: &'static str) -> Result<String, LoadError> {
     let mut text = String::new();
-    let read = match path.to_str() {
-        Some("-") => io::stdin().take(MAX_FILE_BYTES + 1).read_to_string(&mut text),
-        _ => File::open(path).and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text)),
-    };
+    let read = opened.and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text));
     let path = || path.to_owned();
     match read {
         Ok(bytes) if bytes as u64 <= MAX_FILE_BYTES => Ok(text),

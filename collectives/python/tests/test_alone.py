@@ -58,6 +58,8 @@ def test_an_error_has_status_and_sentence():
         ({"probe": "perhaps"}, "probe cannot be"),
         ({"topology": pathlib.Path("/nonexistent")}, "nonexistent"),
         ({"join_within": 1.0}, "is for communicators"),
+        ({"hosts": "^/nonexistent"}, "cannot read the list of hosts /nonexistent"),
+        ({"hosts": ["n1", "@rack"]}, "a file of them with"),
     ],
 )
 def test_an_option_that_cannot_be_is_named(options, said):

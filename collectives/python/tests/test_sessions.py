@@ -36,15 +36,17 @@ def test_memory_goes_to_memory(group):
     assert "3000000 bytes" in repr(received)
 
 
-def test_bytes_are_in_the_report_and_progress_is_told(group):
+def test_bytes_are_in_the_report_and_progress_is_told(group, tmp_path):
     told = []
+    names = tmp_path / "hosts"
+    names.write_text("n1  # the first\n")
 
     def progress(bytes, slowest):
         assert threading.current_thread() is threading.main_thread()
         told.append((bytes, slowest))
 
     if HOST == 0:
-        ethbcast.send(BYTES, group, hosts=["n1", "n2"], progress=progress, max_wait=30)
+        ethbcast.send(BYTES, group, hosts=[f"^{names}", "n2"], progress=progress, max_wait=30)
         assert {slowest for _, slowest in told} <= {"n1", "n2"}
     else:
         assert ethbcast.recv(group, progress=progress, max_wait=30).data == BYTES

@@ -43,10 +43,11 @@ impl Speller {
             Message::Ready { epoch, digest, arrived } => {
                 fields.number("epoch", *epoch).hex("digest", digest).number("arrived", *arrived)
             }
-            Message::Status(Status { state, waits_for, arrived, consumed }) => {
+            Message::Status(Status { state, waits_for, arrived, consumed, is_mute }) => {
                 let child = waits_for.map(|rank| rank.0);
                 let fields = fields.text("state", self::state(*state)).perhaps("waits_for", child);
-                fields.number("arrived", *arrived).number("consumed", *consumed)
+                let fields = fields.number("arrived", *arrived).number("consumed", *consumed);
+                fields.perhaps("mute", is_mute.then_some(1_u8))
             }
             Message::Orphan { stream, gap } => {
                 let fields = fields.number("of_stream", stream.0).number("child", gap.rank.0);

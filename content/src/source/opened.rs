@@ -5,6 +5,7 @@ use super::{Selection, SourceError, Tree};
 use crate::command::CommandOutput;
 use crate::dest::written_at;
 use crate::image::{ImageFormat, MAGIC_BYTES, Qcow2, unpack};
+use crate::name;
 use crate::page_cache::Passing;
 use crate::sparse::{Map, SparseStream};
 use crate::unchanged::{Unchanged, UnchangedAt, WholeFile};
@@ -15,6 +16,7 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Cursor, ErrorKind, Read, Seek, SeekFrom};
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -123,12 +125,20 @@ impl Opened {
         let names: Vec<String> = sources.iter().map(|source| source.display().to_string()).collect();
         let what = format!("SOURCE {}", names.join(" "));
         log::info!("{what}: {} entries, {} bytes", tree.entries(), tree.bytes());
-        let name = Some(tree.name()).filter(|name| !name.is_empty()).unwrap_or_else(|| "files".to_owned());
+        let name = Some(tree.name()).filter(|name| !name.is_empty()).unwrap_or_else(|| without_name(sources));
         let again = if selection.allow_changing { Err(may_change()) } else { Ok(Box::new(tree.again()) as _) };
         let content = Content::of(tree.reader()).again_from(again);
         let content = content.named(&name, &what).sized(Some(tree.bytes())).kind(ContentKind::Tree);
         Ok(Opened { content, tree: Some(tree) })
     }
+}
+
+/// A name, for people, of what arrives under no name of its own.
+fn without_name(sources: &[PathBuf]) -> String {
+    let [source] = sources else { return "files".to_owned() };
+    let directory = source.canonicalize().unwrap_or_else(|_| source.clone());
+    let own = directory.file_name().map(|own| name::shown(own.as_bytes())).unwrap_or_default();
+    format!("the content of {own}/")
 }
 
 impl Source<'_> {

@@ -6,6 +6,7 @@ mod damage;
 mod fuzz;
 mod gathering;
 mod hostile_sessions;
+mod isolation;
 mod partial;
 mod pipes;
 mod planted;

@@ -37,8 +37,8 @@ pub struct RecvArgs {
     #[arg(long, help_heading = WHO)]
     pub once: bool,
     /// Accept only data offered under NAME, or with this BLAKE3 digest (64 hex digits, as in reports). Anything else is
-    /// refused.
-    #[arg(long, value_name = "NAME|DIGEST", value_parser = expected, conflicts_with = "serve", help_heading = WHO)]
+    /// refused. Not with --serve, which accepts one session after another.
+    #[arg(long, value_name = "NAME|DIGEST", value_parser = expected, help_heading = WHO)]
     pub expect: Option<Expected>,
     /// File, directory or device to write, or `-` for stdout.
     ///

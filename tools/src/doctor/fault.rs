@@ -26,6 +26,9 @@ pub enum Fault {
     /// the link is at half duplex
     #[value(name = "E-DUPLEX")]
     Duplex,
+    /// the interface is Wi-Fi
+    #[value(name = "E-WIFI")]
+    Wifi,
     /// the interface is a part of a bridge, bond or team
     #[value(name = "E-MEMBER")]
     Member,
@@ -139,7 +142,7 @@ impl Fault {
     }
 }
 
-const EXPLAINED: [(Fault, &str, &str); 36] = [
+const EXPLAINED: [(Fault, &str, &str); 37] = [
     (
         Fault::Capability,
         "frames go past TCP/IP through a packet socket, which the kernel gives to root and to programs with \
@@ -207,6 +210,12 @@ const EXPLAINED: [(Fault, &str, &str); 36] = [
         "frames that came wrong, or that nobody else sent, cost time and are thrown away by their check sums; what \
          cards do with TCP and UDP does not touch these frames",
         "ethtool -k IFACE says what is on; ethtool -K IFACE FEATURE off",
+    ),
+    (
+        Fault::Wifi,
+        "Wi-Fi sends frames to all at its lowest rate and acknowledges none of them, so that many are lost, and every \
+         frame between two stations takes its air twice",
+        "use a cable; or send by --via chain, whose frames are to one host each; --rate keeps air for others",
     ),
     (
         Fault::Promiscuous,

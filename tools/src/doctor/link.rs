@@ -6,7 +6,12 @@ use ethbcast_collectives::communicator::LEAST_MTU_BYTES;
 use ethbcast_transport::packet::Interface;
 use serde_json::Value;
 use std::fs;
+use std::path::Path;
 
+/// Kernel's folder of interfaces.
+const SHOWN: &str = "/sys/class/net";
+/// Effect of Wi-Fi on frames, to be read after "is Wi-Fi, ".
+pub const WIFI: &str = "which carries frames to all hosts at its lowest rate and acknowledges none of them";
 const USUAL_MTU_BYTES: usize = 1500;
 const JUMBO_MTU_BYTES: usize = 9000;
 /// Rate above which hosts cannot use the link fully with the standard MTU.
@@ -30,6 +35,10 @@ pub fn check(interface: &Interface, findings: &mut Findings) -> Value {
     }
     if !link["xdp"].is_null() {
         findings.skip(format!("what the XDP program on {name} does with frames: `ip link show {name}`"));
+    }
+    if is_wifi(interface) {
+        let what = format!("{name} is Wi-Fi, {WIFI}");
+        findings.add(Fault::Wifi, what, Fix::Words("use a cable, or send by --via chain".to_owned()));
     }
     promiscuity(name, &link, findings);
     mtu(interface, findings);
@@ -70,6 +79,18 @@ fn mtu(interface: &Interface, findings: &mut Findings) {
         return;
     };
     findings.add(Fault::Mtu, what, Fix::Command(format!("ip link set {} mtu {USUAL_MTU_BYTES}", quoted(name))));
+}
+
+/// Whether an interface is Wi-Fi, where the kernel shows it.
+pub fn is_wifi(interface: &Interface) -> bool {
+    is_wifi_by(Path::new(SHOWN), interface)
+}
+
+fn is_wifi_by(shown: &Path, interface: &Interface) -> bool {
+    let own = shown.join(&interface.name);
+    // It may be another network namespace's.
+    let is_own = fs::read_to_string(own.join("ifindex")).is_ok_and(|text| text.trim() == interface.index.to_string());
+    is_own && ["wireless", "phy80211"].iter().any(|what| own.join(what).exists())
 }
 
 pub fn megabits_per_second(interface: &Interface) -> Option<u64> {
@@ -125,4 +146,26 @@ fn membership(name: &str, link: &Value, findings: &mut Findings) {
         _ => Fix::Words(format!("choose another with -i, or take it out: ip link set {} nomaster", quoted(name))),
     };
     findings.add(Fault::Member, what, fix);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ethbcast_transport::MacAddr;
+
+    #[test]
+    fn wi_fi_is_known_by_what_the_kernel_shows_of_the_interface_itself() {
+        let shown = tempfile::tempdir().expect("a directory");
+        let interface = |name: &str, index| {
+            let mac = MacAddr::new(2, 0, 0, 0, 0, 1);
+            Interface { name: name.to_owned(), index, mac, mtu_bytes: 1500 }
+        };
+        for (name, has) in [("wlan0", "wireless"), ("wlp2s0", "phy80211"), ("eth0", "queues")] {
+            fs::create_dir_all(shown.path().join(name).join(has)).expect("room");
+            fs::write(shown.path().join(name).join("ifindex"), "3\n").expect("room");
+        }
+        let is_wifi = |name, index| is_wifi_by(shown.path(), &interface(name, index));
+        assert_eq!(["wlan0", "wlp2s0", "eth0", "none"].map(|name| is_wifi(name, 3)), [true, true, false, false]);
+        assert!(!is_wifi("wlan0", 4), "another network namespace's");
+    }
 }

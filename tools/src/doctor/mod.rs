@@ -8,6 +8,7 @@ mod explain;
 mod fault;
 mod filter;
 mod findings;
+mod first_hop;
 mod interface;
 mod limits;
 mod link;
@@ -23,7 +24,7 @@ use crate::exit::{Code, fail, report};
 pub use explain::explain;
 pub use fault::Fault;
 use findings::{Findings, Fix, quoted};
-pub use link::megabits_per_second;
+pub use link::{WIFI, is_wifi, megabits_per_second};
 pub use outside::text_of;
 pub use refusals::{of_call, of_interface, of_open, of_outcome, of_session, of_station};
 
@@ -77,10 +78,12 @@ fn look(args: &DoctorArgs) -> anyhow::Result<(Option<String>, Findings)> {
         dest::check(dest, args.size, &mut findings);
     }
     limits::check(args.size, &mut findings);
+    let first_hop = found.as_ref().filter(|_| !findings.is_cut_off());
+    let first_hop = first_hop.and_then(|interface| first_hop::check(interface, args.wire.ether_type, &mut findings));
     match &args.peer {
         // Without permission or link no other host can be reached, which is reported already.
         Some(_) if findings.is_cut_off() => findings.skip("the way to other hosts, as long as this one is cut off"),
-        Some(hosts) => peer::check(args, hosts, &mut findings)?,
+        Some(hosts) => peer::check(args, hosts, first_hop, &mut findings)?,
         None => {}
     }
     Ok((found.map(|interface| interface.name), findings))

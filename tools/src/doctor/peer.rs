@@ -5,7 +5,7 @@ use crate::args::DoctorArgs;
 use crate::exit::{Code, Failure, WithCode};
 use crate::probe::{Station, host_of, look_for, measure};
 use ethbcast_collectives::measure::{Answerer, CastFinding, ProbeResult, ProbeSettings, Search};
-use ethbcast_transport::packet::{DriveError, random_u32};
+use ethbcast_transport::packet::random_u32;
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -15,7 +15,12 @@ const LOSS: f64 = 0.001;
 ///
 /// # Errors
 /// A failure whose code is the exit code: a signal, the socket.
-pub fn check(args: &DoctorArgs, hosts: &[String], findings: &mut Findings) -> anyhow::Result<()> {
+pub fn check(
+    args: &DoctorArgs,
+    hosts: &[String],
+    first_hop: Option<usize>,
+    findings: &mut Findings,
+) -> anyhow::Result<()> {
     let mut station = match Station::open(&args.wire) {
         Ok(station) => station,
         // Session errors with a code are findings; errors of the command line are not.
@@ -59,26 +64,12 @@ pub fn check(args: &DoctorArgs, hosts: &[String], findings: &mut Findings) -> an
         let (names, own) = (found.iter().map(|peer| peer.host.clone()).collect::<Vec<_>>(), &station.wire.station.host);
         findings.skip(format!("losses on the way back: `ethbcast doctor --peer {own}` on {}", names.join(", ")));
         let interface = &station.wire.port.interface().name;
-        let own = first_hop(&station, findings);
-        judge(interface, (mtu_bytes, own.unwrap_or(mtu_bytes)), &found, &result, findings);
+        judge(interface, (mtu_bytes, first_hop.unwrap_or(mtu_bytes)), &found, &result, findings);
         if deaf.is_empty() {
             frames_to_all(&result.cast, findings);
         }
     }
     Ok(())
-}
-
-/// Reports if the next device has a smaller MTU than this host's interface, and returns it.
-fn first_hop(station: &Station, findings: &mut Findings) -> Option<usize> {
-    let DriveError::FirstHop { interface, mtu_bytes, passes } = station.outage()? else { return None };
-    let what = format!("{interface} has an MTU of {mtu_bytes}, and what it leads to takes frames of {passes} at most");
-    let own = quoted(&interface);
-    let words = format!(
-        "ip link set {own} mtu {passes}, the same on all hosts, or raise what the interface leads to: the MTU of the \
-         other end of a veth (`ip link`), the burst of a token bucket (`tc qdisc show dev {own}`)"
-    );
-    findings.add(Fault::Path, what, Fix::Words(words));
-    Some(passes)
 }
 
 /// Returns settings with just enough frames to detect a loss of one in a thousand.

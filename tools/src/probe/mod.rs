@@ -8,9 +8,9 @@ mod report;
 
 use crate::args::{ProbeArgs, WireArgs};
 use crate::exit::{Code, WithCode};
-use crate::session::Wire;
+use crate::session::{Wire, say_interface};
 use crate::signals::Interrupt;
-use ethbcast_transport::packet::{Clock, DriveError, PortConfig, Waker, drive};
+use ethbcast_transport::packet::{Clock, PortConfig, Waker, drive};
 use ethbcast_transport::wire::{Identity, Rank};
 use ethbcast_transport::{Instant, Machine};
 pub use measure::{look_for, measure};
@@ -24,6 +24,7 @@ use std::time::Duration;
 /// A [`Failure`](crate::exit::Failure) whose code is the exit code.
 pub fn run(args: ProbeArgs) -> anyhow::Result<()> {
     let station = Station::open(&args.wire)?;
+    say_interface(station.wire.port.interface(), args.wire.quiet);
     match () {
         () if args.answer => answer::run(&args, station),
         () if args.discover => discover::run(&args, station),
@@ -55,11 +56,6 @@ impl Station {
         let wire = Wire::open(args, port)?;
         interrupt.heed();
         Ok(Station { wire, clock: Clock::start(), waker, interrupt })
-    }
-
-    /// Returns the reason why frames, or long frames, cannot be sent at present.
-    pub fn outage(&self) -> Option<DriveError> {
-        self.wire.port.outage(self.clock.now())
     }
 
     /// Returns the identity that the frames of this run carry.

@@ -103,12 +103,17 @@ fn of_sender(event: &RootEvent) -> Option<(&'static str, Value)> {
         RootEvent::Refused { host, mac, text } => {
             ("refused", json!({ "host": host, "mac": mac.to_string(), "reason": text }))
         }
+        RootEvent::Rival { host, mac } => ("rival", json!({ "host": host, "mac": mac.to_string() })),
         RootEvent::Started { receivers, via, size, selective } => (
             "planned",
             json!({ "receivers": receivers, "via": via.to_string(), "bytes": size, "selective": selective }),
         ),
         RootEvent::HeldUp { host, text } => incident("held-up", one(host), text),
         RootEvent::Aside { host, text } => incident("aside", one(host), text),
+        RootEvent::Apart { one, other } => {
+            let reason = "nothing gets through between them, though both are heard";
+            incident("apart", &[one.clone(), other.clone()], reason)
+        }
         RootEvent::Rerouted { text, .. } => incident("rerouted", &[], text),
         RootEvent::Damaged(damage) => incident("damaged", &damage.to, &damage.to_string()),
         RootEvent::Reported(report) => ("host", of_member(report)),

@@ -29,6 +29,9 @@ fn line_of_sender(event: &RootEvent) -> Option<String> {
         RootEvent::Left { host, text } => format!("{host} left before the start: {text}"),
         RootEvent::OtherVersion(other) => other.to_string(),
         RootEvent::OwnAddress(mac) => own_address(*mac),
+        RootEvent::Rival { host, mac } => {
+            format!("{host} ({mac}) wants to send to this group, too: it was told that the group is taken")
+        }
         RootEvent::Started { receivers, via, size, selective } => {
             let what = size.map_or("a stream".to_owned(), units::bytes);
             let what = if *selective { format!("what somebody lacks of {what}") } else { what };
@@ -37,6 +40,10 @@ fn line_of_sender(event: &RootEvent) -> Option<String> {
         }
         RootEvent::HeldUp { host, text } => format!("waiting: {host} {text}"),
         RootEvent::Aside { host, text } => format!("{host} {text}: it is served beside the others from now on"),
+        RootEvent::Apart { one, other } => format!(
+            "nothing gets through between {one} and {other}, though both are heard here (does a switch isolate their \
+             ports, or part them by a private VLAN?): both are served beside the others from now on"
+        ),
         RootEvent::Rerouted { via, text } => format!("{text}: it goes on via {via}"),
         RootEvent::Reported(report) if report.outcome != Outcome::Delivered => {
             let (word, text) = report.outcome.told(&report.text);

@@ -12,7 +12,7 @@ use crate::hosts;
 use crate::program::run_after;
 use crate::progress::{Bar, Role};
 use crate::same_host;
-use crate::session::{interrupt, options, say_membership, watch, with_own_link};
+use crate::session::{interrupt, options, say_interface, watch, with_own_link};
 use crate::udpcast::say_ignored;
 use ethbcast_collectives::census::About;
 use ethbcast_collectives::session::Session;
@@ -48,7 +48,7 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     let mut session = opening::open(&args.wire, &mut options, bar)?;
     bar.open_on(&session).code(Code::System)?;
     let _receiving = same_host::receive(&session, &args.wire.group, args.wire.quiet);
-    say_membership(&session, args.wire.quiet);
+    say_interface(session.interface(), args.wire.quiet);
     let _watcher = watch(&session, &mut options);
     options.about = Some(hosts::about(session.interface()));
     options.free_bytes = dest.free_bytes();

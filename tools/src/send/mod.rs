@@ -18,12 +18,12 @@ use crate::exit::{Code, Failure, Form, WithCode, fail};
 use crate::program::run_after;
 use crate::progress::{Bar, Role};
 use crate::same_host;
-use crate::session::{failure, say_membership, watch, with_own_link};
+use crate::session::{failure, say_interface, watch, with_own_link};
 use crate::signals::Interrupt;
 use crate::udpcast::say_ignored;
 use crate::units;
 use ethbcast_collectives::session::application::Sending;
-use ethbcast_collectives::session::{Error, Options, Route, SendReport, Session};
+use ethbcast_collectives::session::{Error, Options, SendReport, Session};
 use ethbcast_content::source::Opened;
 use left_out::LeftOut;
 use report::Report;
@@ -58,7 +58,7 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
     bar.open_on(&session).code(Code::System)?;
     settings.check_station(session.station())?;
     let _sending = same_host::send(&session, &args.wire.group, args.wire.quiet);
-    say_membership(&session, args.wire.quiet);
+    say_interface(session.interface(), args.wire.quiet);
     let Opened { content, tree } = source::open(&args)?;
     let content = source::named(content, tree.is_some(), args.name.as_deref())?;
     let _watcher = watch(&session, &mut options);
@@ -116,9 +116,8 @@ fn tell(
     if given_up.is_some() && sent.receivers.is_empty() {
         return Ok(());
     }
-    let is_unjudged = matches!(options.route, Route::Saved(_)) && settings.verdict.is_none();
     let (run, verdict) = (report::run(sent, session, options, &args.wire.group), settings.verdict.as_ref());
-    let report = Report { sent, preset: options.preset, verdict, is_unjudged, run, given_up, left_out };
+    let report = Report { sent, preset: options.preset, verdict, run, given_up, left_out };
     report.print(form, args.wire.quiet)?;
     report.keep(args.resume.report.as_deref())?;
     if let Some(text) = report.interrupted().filter(|_| form == Form::Lines && !args.wire.quiet) {

@@ -24,8 +24,6 @@ pub struct Report<'a> {
     pub sent: &'a SendReport,
     pub preset: Preset,
     pub verdict: Option<&'a CheckReport>,
-    /// Whether a saved plan was used that could not be checked.
-    pub is_unjudged: bool,
     /// Circumstances, plan and timeline for the report.
     pub run: Value,
     pub given_up: Option<&'a Failure>,
@@ -183,65 +181,15 @@ impl Report<'_> {
         if !is_surprising(self.seconds(), predicted) {
             return None;
         }
-        let (actual, times) = (duration(self.seconds()), format!("{:+.0} %", error * 100.0));
-        Some(format!("took {actual}, {times} of the {} predicted: {}", duration(predicted), self.cause(error)?))
-    }
-
-    /// Returns the likeliest cause of a prediction error; `None` if the source may have been slow,
-    /// as a pipe.
-    fn cause(&self, error: f64) -> Option<String> {
-        if error < 0.0 {
-            return Some("the calibration is of a slower network; measure again with `ethbcast probe`".to_owned());
-        }
+        // It may well be that the bytes came slowly, as those of a pipe do.
         let is_of_known_length = self.sent.choice.as_ref().is_some_and(|choice| choice.size_bytes.is_some());
-        self.seen_cause().or_else(|| is_of_known_length.then(|| self.supposed_cause()))
-    }
-
-    /// Returns a cause for which there is evidence.
-    fn seen_cause(&self) -> Option<String> {
-        if !self.sent.cut_off.is_zero() {
-            let seconds = self.sent.cut_off.as_secs_f64();
-            return Some(format!("this host's own interface was away, or had no link, for {seconds:.1} s"));
-        }
-        if let Some(via) = self.sent.rerouted {
-            return Some(format!("switches threw away what was sent to all, and it went on via {via}"));
-        }
-        // A plan with contention explains its own loss.
-        if let Some(contended) = self.verdict.filter(|report| !report.is_contention_free()) {
-            let cables = contended.contention();
-            return Some(format!("the plan's doing, several hosts send over one cable at a time: {cables}"));
-        }
-        let failed = |member: &&MemberReport| member.outcome != Outcome::Delivered;
-        let failed: Vec<String> = self.sent.receivers.iter().filter(failed).map(|member| member.host.clone()).collect();
-        if !failed.is_empty() {
-            return Some(format!("{} failed on the way, and the others waited for it", nodeset::fold(&failed)));
-        }
-        if !self.sent.aside.is_empty() {
-            let hosts = nodeset::fold(&self.sent.aside);
-            return Some(format!("{hosts} held up the others, and was served beside them from then on"));
-        }
-        let lost = self.sent.stream.data_resent as f64 / self.sent.stream.data_sent.max(1) as f64;
-        if lost > 0.01 {
-            return Some(format!("likely loss, {:.1} % of the frames were sent again", lost * 100.0));
-        }
-        let slow = |host: &String| format!("likely a slow receiver, {host} took frames more slowly than they came");
-        self.sent.held_up_by.as_ref().map(slow)
-    }
-
-    /// Returns a cause without evidence.
-    fn supposed_cause(&self) -> String {
-        let mut took: Vec<(f64, &str)> =
-            self.sent.receivers.iter().map(|member| (member.took.as_secs_f64(), member.host.as_str())).collect();
-        took.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let (median, slowest) = (took[took.len() / 2].0, took[took.len() - 1]);
-        if slowest.0 > median * 1.1 {
-            return format!("likely a slow receiver or its cable, {} was last", slowest.1);
-        }
-        if self.is_unjudged {
-            return "likely the plan, which nobody has judged, or a slow cable; name the switches with --topology"
-                .to_owned();
-        }
-        "likely a slow or shared cable, or a topology that is not what --topology says".to_owned()
+        let help = match error < 0.0 {
+            true => ": the calibration is of a slower network; measure again with `ethbcast probe`",
+            false if is_of_known_length => "",
+            false => return None,
+        };
+        let (actual, times) = (duration(self.seconds()), format!("{:+.0} %", error * 100.0));
+        Some(format!("took {actual}, {times} of the {} predicted{help}", duration(predicted)))
     }
 }
 

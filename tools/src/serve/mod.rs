@@ -80,6 +80,11 @@ pub fn run(args: RecvArgs) -> anyhow::Result<()> {
 
 fn check(args: &RecvArgs) -> anyhow::Result<Vec<String>> {
     let groups = groups::served(&args.wire.group, &args.serve.allow_group)?;
+    if args.expect.is_some() {
+        let text = "--expect takes one thing and --serve one after the other: leave out --serve, and recv waits until \
+                    what it expects is offered, refusing all else, and ends with it";
+        return fail(Code::Usage, text);
+    }
     let dest = args.dest.clone().unwrap_or_default();
     if let Some(text) = lacking_device(Path::new(&dest)).filter(|_| args.pipe.is_none()) {
         return Err(Failure::new(Code::System, text).found(Fault::Dest).into());

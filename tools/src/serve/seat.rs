@@ -9,7 +9,7 @@ use crate::program::run_after;
 use crate::progress;
 use crate::recv::{self, Received, Reception};
 use crate::same_host;
-use crate::session::{failure, may_pass, options, say_membership, watch};
+use crate::session::{failure, may_pass, options, say_interface, watch};
 use ethbcast_collectives::census::{About, LastSession};
 use ethbcast_collectives::session::live::Usher;
 use ethbcast_collectives::session::{Cancel, Options, Progress, ReceiverEvent, Session};
@@ -103,7 +103,7 @@ impl Seat {
             let _watcher = watch(&session, &mut options);
             let is_quiet = self.args.lock().wire.quiet;
             let _receiving = same_host::receive(&session, &self.group, is_quiet);
-            say_membership(&session, is_quiet);
+            say_interface(session.interface(), is_quiet);
             self.words.send(Word::Open(self.group.clone()));
             let served = self.serve(&mut session, &options, &mut had);
             self.hall.set_waker(&self.group, None);

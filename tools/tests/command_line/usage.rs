@@ -54,6 +54,8 @@ fn what_clap_does_not_understand_is_a_usage_error() {
 #[test]
 fn what_clap_lets_pass_and_cannot_be_meant_is_a_usage_error_too() {
     let long = "g".repeat(65);
+    let expecting = ["recv", "--serve", "--expect", "image", "/tmp"];
+    ended_here(&expecting).assert_refusal(2, &["--expect takes one thing", "leave out --serve"]);
     ended_here(&["send", "--via", "pigeon", "file"]).assert_refusal(2, &["pigeon", "chain", "cast", "auto"]);
     for via in [&[][..], &["--via", "auto"], &["--via", "chain"]] {
         for preset in ["paper", "push-pull"] {

@@ -75,6 +75,8 @@ fn a_session_that_fails_is_named_and_the_next_one_is_had() {
     let tree = site.directory("tree");
     fs::write(tree.join("file"), "in a tree").expect("written");
     send(&site, "ethbcast", "1", &[], format!("{}/", tree.display())).end(LIMIT).assert_code(1);
+    server.wait_for_line("n0 offers the content of tree/, ");
+    server.wait_for_line("the content of tree/ was not received: ");
     server.wait_for_line("which is served: send DIR and not DIR/");
     send(&site, "ethbcast", "1", &[], &tree).end(LIMIT).assert_code(0);
     send(&site, "ethbcast", "1", &[], &new).end(LIMIT).assert_code(0);

@@ -86,3 +86,101 @@ fn instruction(code: u32, k: u32, jt: u8, jf: u8) -> sock_filter {
     let code = u16::try_from(code).expect("every classic BPF opcode fits in 16 bits");
     sock_filter { code, jt, jf, k }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use libc::{SKF_AD_IFINDEX, SKF_AD_OFF, SKF_AD_PKTTYPE, SKF_AD_VLAN_TAG_PRESENT};
+
+    const CARD: u32 = 2;
+    /// An interface of its own that takes frames of the card: a VLAN's, a bond's.
+    const ABOVE: u32 = 7;
+    const MAC: MacAddr = MacAddr::new(2, 0, 0, 0, 0, 1);
+    const GROUP: MacAddr = MacAddr::new(3, 0, 0, 0, 0, 9);
+
+    /// A frame as a socket on the card is given it: the bytes without a tag, and what the kernel knows beside them.
+    #[derive(Clone, Copy)]
+    struct Given {
+        to: MacAddr,
+        ether_type: u16,
+        packet_type: u8,
+        tagged: bool,
+        interface: u32,
+    }
+
+    /// An untagged frame to the card itself.
+    const OWN: Given =
+        Given { to: MAC, ether_type: 0x88b5, packet_type: libc::PACKET_HOST, tagged: false, interface: CARD };
+
+    impl Given {
+        /// Returns the value that a load of `bytes` bytes puts into the accumulator.
+        fn load(&self, code: u32, offset: u32) -> u32 {
+            let beside = offset.wrapping_sub(SKF_AD_OFF as u32) as i32;
+            match beside {
+                SKF_AD_PKTTYPE => return self.packet_type.into(),
+                SKF_AD_VLAN_TAG_PRESENT => return self.tagged.into(),
+                SKF_AD_IFINDEX => return self.interface,
+                _ => {}
+            }
+            let bytes = [&self.to.octets()[..], &[0; 6], &self.ether_type.to_be_bytes()].concat();
+            let length = match code & 0x18 {
+                BPF_W => 4,
+                BPF_H => 2,
+                _ => 1,
+            };
+            let at = offset as usize;
+            bytes[at..at + length].iter().fold(0, |sum, byte| sum << 8 | u32::from(*byte))
+        }
+    }
+
+    /// Whether a program lets a frame in, as the kernel runs it.
+    fn takes(program: &[sock_filter], given: Given) -> bool {
+        let (mut at, mut accumulator) = (0, 0);
+        loop {
+            let sock_filter { code, jt, jf, k } = program[at];
+            let code = u32::from(code);
+            at += 1;
+            if code == BPF_RET | BPF_K {
+                return k != REJECT;
+            } else if code & 0x07 == BPF_LD {
+                accumulator = given.load(code, k);
+            } else {
+                let holds = if code & 0xf0 == BPF_JEQ { accumulator == k } else { accumulator > k };
+                at += usize::from(if holds { jt } else { jf });
+            }
+        }
+    }
+
+    /// A card's filter, and the same without its comparison of interfaces.
+    fn programs() -> [Vec<sock_filter>; 2] {
+        let card = Interface { name: "eth0".to_owned(), index: CARD, mac: MAC, mtu_bytes: 1500 };
+        let whole = program(EtherType::DEFAULT, &card, &[GROUP]);
+        let compares = whole.iter().position(|one| one.k == extension(SKF_AD_IFINDEX)).expect("it compares");
+        // One load, and a comparison of two instructions.
+        let without = [&whole[..compares], &whole[compares + 3..]].concat();
+        [whole, without]
+    }
+
+    #[test]
+    fn a_frame_of_a_vlan_or_bond_above_the_card_is_not_the_cards_which_its_interface_alone_tells() {
+        let [whole, without] = programs();
+        for to in [MAC, GROUP, MacAddr::BROADCAST] {
+            let packet_type = if to == MAC { libc::PACKET_HOST } else { libc::PACKET_MULTICAST };
+            let own = Given { to, packet_type, ..OWN };
+            assert!(takes(&whole, own) && takes(&without, own), "{to}");
+            // `__netif_receive_skb_core` has taken the tag off, and handed the frame to the VLAN's interface first.
+            let above = Given { interface: ABOVE, ..own };
+            assert!(takes(&without, above), "nothing else shows whose it is");
+            assert!(!takes(&whole, above), "{to}");
+        }
+    }
+
+    #[test]
+    fn what_is_tagged_for_others_or_of_other_types_stays_out() {
+        let [whole, _] = programs();
+        let other = Given { to: MacAddr::new(2, 0, 0, 0, 0, 2), packet_type: libc::PACKET_MULTICAST, ..OWN };
+        let elsewhere = Given { packet_type: libc::PACKET_OTHERHOST, ..OWN };
+        let strangers = [other, elsewhere, Given { tagged: true, ..OWN }, Given { ether_type: 0x0800, ..OWN }];
+        assert_eq!(strangers.map(|one| takes(&whole, one)), [false; 4]);
+    }
+}

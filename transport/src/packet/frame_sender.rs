@@ -1,7 +1,9 @@
 //! A socket that only sends, for callers without a driver loop; it has no ring.
 
 use super::error::{Errno, OpenError};
+use super::sender::{largest_passing, mtu_of};
 use super::{Interface, links, syscall};
+use crate::wire::{ETHERNET_BYTES, EtherType};
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -28,6 +30,17 @@ impl FrameSender {
     /// before.
     pub fn has_link(&self) -> bool {
         links::has_link(self.interface.index)
+    }
+
+    /// Returns the largest MTU, in bytes, that what the interface leads to takes, where that is not the interface's
+    /// own; nothing where all or no frames leave. The frames for it are to this host itself, and go no further than
+    /// the next switch.
+    pub fn first_hop(&self, ether_type: EtherType) -> Option<usize> {
+        let mac = self.interface.mac.octets();
+        let mut header = [0; ETHERNET_BYTES];
+        header.copy_from_slice(&[&mac[..], &mac, &ether_type.octets()].concat());
+        let passes = largest_passing(self.socket.as_fd(), &header, ETHERNET_BYTES + self.interface.mtu_bytes)?;
+        Some(mtu_of(passes)).filter(|&mtu_bytes| mtu_bytes > 0)
     }
 
     /// Sends a frame, Ethernet header first, if the kernel has room for it.

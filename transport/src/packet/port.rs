@@ -1,5 +1,6 @@
 //! A packet socket bound to one interface and one EtherType.
 
+mod flags;
 mod link;
 
 use super::counters::Counters;
@@ -272,24 +273,6 @@ impl Port {
         let name = &self.interface.name;
         let away = self.outage.lasts(now).map(|away| DriveError::InterfaceDown { interface: name.clone(), away });
         away.or_else(|| self.sender.trouble(now, name).map(|(error, _)| error))
-    }
-
-    /// Returns a flag that follows whether the interface is away, for code without access to the
-    /// port.
-    pub fn away_flag(&self) -> Arc<AtomicBool> {
-        self.outage.flag()
-    }
-
-    /// Returns a flag that follows whether the interface has no link, for code without access to
-    /// the port.
-    pub fn no_link_flag(&self) -> Arc<AtomicBool> {
-        self.carrier.flag()
-    }
-
-    /// Returns a flag that follows whether the interface's MTU has changed since the port was
-    /// opened.
-    pub fn other_mtu_flag(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.has_other_mtu)
     }
 
     fn follow_name(&mut self) {

@@ -18,6 +18,8 @@ use crate::wire::ETHERNET_BYTES;
 use nix::errno::Errno;
 use std::io::IoSlice;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 const WARN_AFTER: Duration = Duration::from_secs(1);
@@ -34,6 +36,8 @@ pub(super) struct Sender {
     refusals: Refusals,
     warned: bool,
     passes: Option<usize>,
+    /// The same as an MTU, for who has no sender at hand; `usize::MAX` while all frames leave.
+    first_hop: Arc<AtomicUsize>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +51,8 @@ impl Sender {
         let staging = Staging::new(mtu_bytes);
         let backlog = SendBuffer::new(staging.frame_bytes(), buffer_bytes);
         let refusals = Refusals::new();
-        Sender { staging, backlog, blocked: None, refusals, warned: false, passes: None }
+        let first_hop = Arc::new(AtomicUsize::new(usize::MAX));
+        Sender { staging, backlog, blocked: None, refusals, warned: false, passes: None, first_hop }
     }
 
     pub(super) fn frame_bytes(&self) -> usize {
@@ -170,23 +175,31 @@ impl Sender {
     }
 
     fn look_for_length(&mut self, socket: BorrowedFd, interface: &str) {
-        let Some(too_long) = self.refusals.too_long() else {
-            self.passes = None;
-            return;
-        };
+        let Some(too_long) = self.refusals.too_long() else { return self.note_passing(None) };
         if self.passes.is_some() {
             return;
         }
         let Some(passes) = largest_passing(socket, &self.staging.header(), too_long.bytes) else {
             return self.refusals.forgive();
         };
-        self.passes = Some(passes);
+        self.note_passing(Some(passes));
         self.refusals.narrow(passes);
         log::warn!("{}", self.first_hop(interface, passes));
     }
 
+    fn note_passing(&mut self, passes: Option<usize>) {
+        self.passes = passes;
+        self.first_hop.store(passes.map_or(usize::MAX, mtu_of), Ordering::Relaxed);
+    }
+
+    /// The largest MTU that the first hop takes, in bytes: a flag that follows it.
+    pub(super) fn first_hop_flag(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.first_hop)
+    }
+
     pub(super) fn forget_refusals(&mut self) {
-        (self.refusals, self.passes) = (Refusals::new(), None);
+        self.refusals = Refusals::new();
+        self.note_passing(None);
     }
 
     pub(super) fn trouble(&self, now: Instant, interface: &str) -> Option<(DriveError, Duration)> {
@@ -199,9 +212,7 @@ impl Sender {
 
     fn first_hop(&self, interface: &str, passes: usize) -> DriveError {
         let mtu_bytes = self.frame_bytes() - ETHERNET_BYTES;
-        // A veth takes frames longer than its MTU by a VLAN tag, but the next hop does not.
-        let passes = passes.saturating_sub(ETHERNET_BYTES + VLAN_TAG_BYTES);
-        DriveError::FirstHop { interface: interface.to_owned(), mtu_bytes, passes }
+        DriveError::FirstHop { interface: interface.to_owned(), mtu_bytes, passes: mtu_of(passes) }
     }
 
     fn longer_than_mtu(&self, interface: &str) -> DriveError {
@@ -209,10 +220,20 @@ impl Sender {
     }
 }
 
+/// The MTU, in bytes, whose frames pass where those of so many bytes do: a veth takes as much more than its MTU as a
+/// VLAN tag has, and what follows does not.
+pub(super) fn mtu_of(passes: usize) -> usize {
+    passes.saturating_sub(ETHERNET_BYTES + VLAN_TAG_BYTES)
+}
+
 /// Finds the longest frame in bytes that leaves if one of `refused_bytes` was refused, zero if none
 /// does; `None` if that length leaves now. Test frames are addressed to this host, so they go no
 /// further than the next switch.
-fn largest_passing(socket: BorrowedFd, header: &[u8; ETHERNET_BYTES], refused_bytes: usize) -> Option<usize> {
+pub(super) fn largest_passing(
+    socket: BorrowedFd,
+    header: &[u8; ETHERNET_BYTES],
+    refused_bytes: usize,
+) -> Option<usize> {
     let mut frame = vec![0; refused_bytes.max(LEAST_BYTES)];
     let (source, rest) = (&header[MAC_BYTES..2 * MAC_BYTES], &header[MAC_BYTES..]);
     frame[..MAC_BYTES].copy_from_slice(source);

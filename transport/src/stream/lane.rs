@@ -48,6 +48,8 @@ pub(super) struct Lane {
     question: Question,
     /// False from a graft until the child's first acknowledgement reports its cursor.
     synced: bool,
+    /// An acknowledgement of the child has come.
+    heard: bool,
     origins: Origins,
     moved_at: Instant, // It got further, or began to owe an answer.
 }
@@ -74,6 +76,7 @@ impl Lane {
             echo: Echo::new(tuning),
             question: Question::default(),
             synced: true,
+            heard: false,
             origins: Origins::Here,
             moved_at: Instant::START,
         }
@@ -127,6 +130,7 @@ impl Lane {
     }
 
     pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed, newest: Stamp) -> AckFrom {
+        self.heard = true;
         self.end(feed);
         let (ack, forged) =
             Sent { below: self.origins.may_have(self.highest, feed), newest, credit: feed.slots() }.believe(ack);

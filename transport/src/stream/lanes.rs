@@ -145,6 +145,10 @@ impl Readers for Lanes {
         self.lanes.iter().filter(holds_up).filter_map(waiting).min().map(|(_, rank)| rank)
     }
 
+    fn mute(&self, now: Instant, feed: &Feed) -> Option<Rank> {
+        self.lanes.iter().find(|lane| lane.is_mute(now, feed)).map(|lane| lane.peer().rank)
+    }
+
     fn turn_of(&self, rank: Rank, feed: &Feed) -> Option<u64> {
         let lane = self.lanes.iter().find(|lane| lane.peer().rank == rank)?;
         lane.waiting_since(feed).is_none().then(|| lane.next())

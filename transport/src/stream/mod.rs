@@ -230,6 +230,11 @@ impl Stream {
         self.readers.held_up_by(&self.feed)
     }
 
+    /// A child of which nothing was ever heard, though it has been asked again and again; none where all hear a cast.
+    pub fn mute(&self, now: Instant) -> Option<Rank> {
+        self.readers.mute(now, &self.feed)
+    }
+
     /// Returns the next frame for a child that has acknowledged everything sent and has room for
     /// more, so that it waits for its turn here. `None` for a listener of a cast.
     pub fn turn_of(&self, child: Rank) -> Option<u64> {

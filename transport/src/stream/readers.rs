@@ -67,6 +67,11 @@ pub(super) trait Readers: Debug + Send + Sync {
 
     fn held_up_by(&self, feed: &Feed) -> Option<Rank>;
 
+    /// See [`Stream::mute`](super::Stream::mute).
+    fn mute(&self, _now: Instant, _feed: &Feed) -> Option<Rank> {
+        None
+    }
+
     fn turn_of(&self, _rank: Rank, _feed: &Feed) -> Option<u64> {
         None
     }

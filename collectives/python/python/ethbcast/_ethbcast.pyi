@@ -55,7 +55,7 @@ class _SendOptions(_SessionOptions, total=False):
     min_receivers: int | None
     """With so many it starts when ``max_wait`` is over."""
     hosts: str | Sequence[str] | None
-    """The only receivers, by name: ``"n[1-3]"``."""
+    """The only receivers, by name: ``"n[1-3]"``, or ``"^FILE"``, a file of them."""
     source: str | None
     """What receivers are told of the bytes."""
 

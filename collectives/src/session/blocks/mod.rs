@@ -286,6 +286,11 @@ impl Blocks {
         self.streams.iter().find_map(|stream| stream.blocked_by(now))
     }
 
+    /// The child of which nothing was ever heard, if there is one.
+    pub(super) fn mute(&self, now: Instant) -> Option<Rank> {
+        self.streams.iter().find_map(|stream| stream.mute(now))
+    }
+
     pub(super) fn is_full(&self) -> bool {
         self.streams.iter().any(|stream| stream.feed().head() >= stream.feed().limit())
     }

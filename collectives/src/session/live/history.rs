@@ -77,6 +77,8 @@ pub enum IncidentKind {
     HeldUp,
     /// A receiver was demoted.
     Aside,
+    /// No frame got through between two hosts.
+    Apart,
     /// Bytes came damaged.
     Damaged,
     /// The stream continued by another algorithm.
@@ -91,6 +93,7 @@ impl IncidentKind {
         match self {
             IncidentKind::HeldUp => "held-up",
             IncidentKind::Aside => "aside",
+            IncidentKind::Apart => "apart",
             IncidentKind::Damaged => "damaged",
             IncidentKind::Rerouted => "rerouted",
             IncidentKind::Failed => "failed",
@@ -180,6 +183,10 @@ impl History {
         let (kind, hosts, text) = match event {
             RootEvent::HeldUp { host, text } => (IncidentKind::HeldUp, vec![host.clone()], text.clone()),
             RootEvent::Aside { host, text } => (IncidentKind::Aside, vec![host.clone()], text.clone()),
+            RootEvent::Apart { one, other } => {
+                let text = format!("nothing got through between {one} and {other}, though both were heard");
+                (IncidentKind::Apart, vec![one.clone(), other.clone()], text)
+            }
             RootEvent::Rerouted { text, .. } => (IncidentKind::Rerouted, Vec::new(), text.clone()),
             RootEvent::Damaged(damage) => (IncidentKind::Damaged, damage.to.clone(), damage.to_string()),
             RootEvent::Reported(report) if report.outcome != Outcome::Delivered => {

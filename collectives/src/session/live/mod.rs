@@ -228,7 +228,7 @@ impl Session {
         let mut teller = Teller::new(options, form, &self.port);
         let mut watcher = last_words::Teller::new(options.last_words.clone());
         watcher.tell(|| root.farewell(ROOT_ENDED));
-        let (mut stopped, mut given_up) = (false, None);
+        let (mut stopped, mut given_up, first_hop) = (false, None, self.port.first_hop_flag());
         let driven = drive(&mut self.port, &mut root, &self.waker, &self.clock, |root, now| {
             if let Some(reason) = options.cancel.reason().filter(|_| !std::mem::replace(&mut stopped, true)) {
                 let decided = root.stop_waiting(now, reason);
@@ -237,6 +237,7 @@ impl Session {
             if root.take_over(now) && !root.stop_waiting(now, TIMED_OUT) {
                 given_up.get_or_insert(Error::TimedOut);
             }
+            root.set_first_hop(first_hop.load(Ordering::Relaxed));
             options.start.iter().filter(|start| start.is_now()).for_each(|_| root.start_now(now));
             options.rate.iter().for_each(|limit| limit.apply(root, now));
             while let Some(event) = root.poll_event() {

@@ -159,9 +159,10 @@ impl Message {
                 (kind::VIEW, out.u32(*epoch).bytes(digest).u16(*at).u16(*count).bytes(bytes))
             }
             Message::Ready { epoch, digest, arrived } => (kind::READY, out.u32(*epoch).bytes(digest).u64(*arrived)),
-            Message::Status(Status { state, waits_for, arrived, consumed }) => {
+            Message::Status(Status { state, waits_for, arrived, consumed, is_mute }) => {
                 let child = waits_for.unwrap_or(Rank::NONE).0;
-                (kind::STATUS, out.u8(*state as u8).u16(child).u64(*arrived).u64(*consumed))
+                out.u8(*state as u8).u16(child).u64(*arrived).u64(*consumed);
+                (kind::STATUS, if *is_mute { out.u8(1) } else { out })
             }
             Message::Orphan { stream, gap: Orphan { rank, from, to } } => {
                 (kind::ORPHAN, out.u16(stream.0).u16(rank.0).u64(*from).u64(*to))
@@ -228,7 +229,10 @@ impl Message {
             kind::STATUS => {
                 let (state, child) = (MemberState::read(from)?, Rank(from.u16()?));
                 let waits_for = Some(child).filter(|&child| child != Rank::NONE);
-                Message::Status(Status { state, waits_for, arrived: from.u64()?, consumed: from.u64()? })
+                let (arrived, consumed) = (from.u64()?, from.u64()?);
+                // Builds before do not know it.
+                let is_mute = from.u8().is_some_and(|mute| mute != 0);
+                Message::Status(Status { state, waits_for, arrived, consumed, is_mute })
             }
             kind::ORPHAN => {
                 let (stream, rank) = (StreamId(from.u16()?), Rank(from.u16()?));
@@ -306,11 +310,11 @@ mod tests {
             (
                 prop::sample::select(MemberState::ALL.to_vec()),
                 prop::option::of(0..u16::MAX),
-                any::<u64>(),
-                any::<u64>()
+                any::<[u64; 2]>(),
+                any::<bool>()
             )
-                .prop_map(|(state, child, arrived, consumed)| {
-                    Message::Status(Status { state, waits_for: child.map(Rank), arrived, consumed })
+                .prop_map(|(state, child, [arrived, consumed], is_mute)| {
+                    Message::Status(Status { state, waits_for: child.map(Rank), arrived, consumed, is_mute })
                 }),
             (any::<[u16; 2]>(), any::<[u64; 2]>(), any::<u8>()).prop_map(|([rank, blamed], [from, to], attempt)| {
                 Message::Fetch(Fetch { rank: Rank(rank), bytes: from..to, attempt, blamed: Rank(blamed) })

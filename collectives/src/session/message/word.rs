@@ -18,6 +18,8 @@ pub struct Status {
     pub arrived: u64,
     /// Frames consumed by its application.
     pub consumed: u64,
+    /// Whether no frame of that child was ever received.
+    pub is_mute: bool,
 }
 
 /// Liveness challenge of a member, with a number that only it can know.

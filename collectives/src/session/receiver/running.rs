@@ -340,7 +340,9 @@ impl Running {
 
     fn status(&self, now: Instant) -> Status {
         let (arrived, backlog) = (self.blocks.frames(), self.blocks.backlog_frames());
-        let blocked_by = self.blocks.blocked_by(now);
+        // Whoever waits for a child that is mute may wait for others, too, and they for this host.
+        let mute = self.blocks.mute(now);
+        let blocked_by = mute.or_else(|| self.blocks.blocked_by(now));
         let state = match &self.report {
             Some(report) if report.outcome == Outcome::Verified && self.accepted => MemberState::Syncing,
             Some(report) if report.outcome == Outcome::Verified => MemberState::Settled,
@@ -353,7 +355,7 @@ impl Running {
             None => MemberState::Alive,
         };
         let waits_for = blocked_by.or_else(|| self.blocks.held_up_by());
-        Status { state, waits_for, arrived, consumed: arrived - backlog }
+        Status { state, waits_for, arrived, consumed: arrived - backlog, is_mute: mute.is_some() }
     }
 
     /// Delay before a message that all members send at the same moment.

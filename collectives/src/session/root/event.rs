@@ -41,6 +41,13 @@ pub enum RootEvent {
     /// Frames arrive with this host's own address as their source: another host has the same
     /// address, or the network loops frames back.
     OwnAddress(MacAddr),
+    /// Another root wanted to send to the group, and was told that it is taken.
+    Rival {
+        /// Its name.
+        host: String,
+        /// Its address.
+        mac: MacAddr,
+    },
     /// Periodic report while the root waits for receivers.
     Waiting {
         /// Receivers that have joined, in rank order.
@@ -74,6 +81,13 @@ pub enum RootEvent {
         host: String,
         /// The reason, to be read after the name.
         text: String,
+    },
+    /// No frame gets through between two members, though both are heard: both are served alone from now on.
+    Apart {
+        /// The name of one.
+        one: String,
+        /// Name of the other member.
+        other: String,
     },
     /// The main stream continues by another algorithm.
     Rerouted {

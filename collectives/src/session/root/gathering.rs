@@ -15,7 +15,7 @@ use crate::session::kind::CHALLENGE;
 use crate::session::message::{Message, Refusal, Stage};
 use crate::session::view::View;
 use ethbcast_planning::model::{Broadcast, Calibration, Choice};
-use ethbcast_transport::wire::{ETHERNET_BYTES, Frame, Peer, Rank};
+use ethbcast_transport::wire::{Frame, Peer, Rank};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Part};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -99,6 +99,11 @@ impl Gathering {
 
     pub(super) fn age(&self, now: Instant) -> Duration {
         now.since(self.began)
+    }
+
+    /// The checks of the way to those who ask.
+    pub(super) fn checks_mut(&mut self) -> &mut PathChecks {
+        &mut self.checks
     }
 
     pub(super) fn entries(&self) -> usize {
@@ -231,11 +236,7 @@ impl Gathering {
 
     fn refuse_unreached(&mut self, now: Instant, to: MacAddr, refusals: &mut Refusals, endpoint: &mut RootEndpoint) {
         let Some(gone) = self.applicants.remove(to) else { return };
-        let bytes = usize::from(endpoint.config().station.mtu_bytes) + ETHERNET_BYTES;
-        let text = format!(
-            "control frames arrive, frames of {bytes} bytes do not: look for a smaller MTU on the way to {}",
-            gone.host
-        );
+        let text = self.checks.why_unreached(endpoint.station(), &gone.host);
         let away = TurnedAway { host: gone.host, mac: to, why: Refusal::Path, text };
         refusals.refuse(now, to, gone.nonce, away, endpoint);
     }

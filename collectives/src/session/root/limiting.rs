@@ -10,6 +10,14 @@ impl Root {
         self.endpoint.config().rate
     }
 
+    /// Takes the largest MTU, in bytes, that what the root's own interface leads to takes: hosts that long frames do
+    /// not reach are told that it is not their way.
+    pub fn set_first_hop(&mut self, mtu_bytes: usize) {
+        if let Phase::Gathering(gathering) = &mut self.phase {
+            gathering.checks_mut().set_first_hop(mtu_bytes);
+        }
+    }
+
     /// Sets another limit: for this host at once, for the members with the next view.
     pub fn set_rate(&mut self, now: Instant, rate: Rate) {
         if self.rate() == Some(rate) {

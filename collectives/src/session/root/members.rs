@@ -18,6 +18,8 @@ pub(super) struct Entry {
     standing: Standing,
     ready_epoch: u32,
     status: Status,
+    /// Its child of which it has never heard anything, and since when it says so.
+    mute_child: Option<(Rank, Instant)>,
     advance: Advance,
     pace: Pace,
     accepted: bool,
@@ -40,6 +42,7 @@ impl Entry {
             standing,
             ready_epoch: 0,
             status: Status::default(),
+            mute_child: None,
             advance: Advance::new(now),
             pace: Pace::new(now),
             accepted: false,
@@ -62,6 +65,11 @@ impl Entry {
 
     pub(super) fn status(&self) -> Status {
         self.status
+    }
+
+    /// Its child of which it has never heard anything, if it has said so for so long.
+    pub(super) fn mute_child(&self, now: Instant, lasts: Duration) -> Option<Rank> {
+        self.mute_child.filter(|&(_, since)| now.since(since) >= lasts).map(|(child, _)| child)
     }
 
     pub(super) fn pace(&self) -> &Pace {
@@ -225,6 +233,9 @@ impl Members {
             entry.claimed = None;
         }
         entry.status = status;
+        let known = entry.mute_child.take();
+        let mute = status.waits_for.filter(|_| status.is_mute);
+        entry.mute_child = mute.map(|child| known.filter(|&(known, _)| known == child).unwrap_or((child, now)));
         entry.pace.note(now, &status, kept);
         if entry.standing == Standing::InPlace {
             let rate = entry.pace.arriving().unwrap_or_default();

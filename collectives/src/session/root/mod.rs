@@ -294,7 +294,7 @@ impl Root {
         }
         if features & ROOT_ASKS != 0 {
             if self.phase.has_group() {
-                strangers::answer_root(frame.source, *nonce, &mut self.endpoint);
+                self.strangers.answer_root(frame.source, *nonce, host, &mut self.endpoint);
             }
             return;
         }

@@ -5,7 +5,8 @@
 //! is sent a PROBE of full length before it counts.
 
 use crate::measure::{FIRST_PING, write_ping};
-use ethbcast_transport::wire::{Frame, Identity};
+use crate::membership::Station;
+use ethbcast_transport::wire::{ETHERNET_BYTES, Frame, Identity};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Timer};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -50,6 +51,8 @@ pub(super) struct PathChecks {
     credit: u32,
     refill_at: Instant,
     next_test: u32,
+    /// The largest MTU that what this host's own interface leads to takes.
+    first_hop: usize,
 }
 
 impl PathChecks {
@@ -66,7 +69,29 @@ impl PathChecks {
             credit: AT_ONCE,
             refill_at: Instant::START,
             next_test: FIRST_PING,
+            first_hop: usize::MAX,
         }
+    }
+
+    /// Takes the largest MTU, in bytes, that what this host's own interface leads to takes.
+    pub(super) fn set_first_hop(&mut self, mtu_bytes: usize) {
+        self.first_hop = mtu_bytes;
+    }
+
+    /// The reason why long frames do not reach `host`, as far as `station`, their sender, knows it.
+    pub(super) fn why_unreached(&self, station: &Station, host: &str) -> String {
+        let (mtu_bytes, own, passes) = (usize::from(station.mtu_bytes), &station.host, self.first_hop);
+        let bytes = mtu_bytes + ETHERNET_BYTES;
+        if passes >= mtu_bytes {
+            return format!(
+                "control frames arrive, frames of {bytes} bytes do not: look for a smaller MTU on the way to {host}"
+            );
+        }
+        let help = if passes > 0 { format!("send with --mtu {passes}, or raise") } else { "see to".to_owned() };
+        format!(
+            "{own} itself sends no frames of {bytes} bytes, whatever the way to {host}: {help} what the interface of \
+             {own} leads to (the MTU of the other end of a veth, the burst of a token bucket)"
+        )
     }
 
     pub(super) fn begin(&mut self, host: MacAddr, nonce: u64) {

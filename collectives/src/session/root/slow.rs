@@ -113,7 +113,7 @@ impl Slow {
         match (scene.stuck_with(members, slow), on_slow) {
             // One of the two is at fault: both are demoted, and the one that makes no progress then
             // is given up.
-            (Some(from), _) => [from, slow.rank].map(|rank| Finding::StepAside(rank, text.clone())).into(),
+            (Some(from), _) => scene.ends_aside(members, (from, slow.rank)),
             (None, OnSlow::Evict) => vec![Finding::GiveUp(slow.rank, format!("it {text}"))],
             (None, _) => vec![Finding::StepAside(slow.rank, text)],
         }

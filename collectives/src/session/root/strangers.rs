@@ -9,16 +9,21 @@ use crate::session::message::{Message, Outcome, Refusal, Stage};
 use crate::session::other_build::OtherBuilds;
 use ethbcast_transport::wire::{Frame, Rank, Reject};
 use ethbcast_transport::{Instant, MacAddr};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Minimum time between replies to another root of the group.
 const BETWEEN_ANSWERS: Duration = Duration::from_millis(20);
+/// Limit of other roots that the user is told of: whoever makes up addresses fills no list.
+const MOST_RIVALS: usize = 8;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Strangers {
     refusals: Refusals,
     other_builds: OtherBuilds,
     answered_at: Option<Instant>,
+    /// Roots that have asked for the group, of which the user has been told.
+    rivals: BTreeSet<MacAddr>,
 }
 
 impl Strangers {
@@ -69,6 +74,15 @@ impl Strangers {
             endpoint.tell(RootEvent::Joined { host: named, receivers: running.view().hosts() - 1 });
         }
         room
+    }
+
+    /// Answers another root, which asks whether this one is there, that the group is taken; the user is told once.
+    pub(super) fn answer_root(&mut self, to: MacAddr, nonce: u64, host: &str, endpoint: &mut RootEndpoint) {
+        let text = format!("{} sends to this group already", endpoint.station().host);
+        endpoint.answer(to, &Message::Refuse { nonce, why: Refusal::Late, text });
+        if self.rivals.len() < MOST_RIVALS && self.rivals.insert(to) {
+            endpoint.tell(RootEvent::Rival { host: host.to_owned(), mac: to });
+        }
     }
 
     pub(super) fn refuse_late(
@@ -125,9 +139,4 @@ fn given_up(running: &Running, host: &str, nonce: u64, from: MacAddr) -> Option<
     let report = reports.find(|report| same(report.rank) && report.outcome != Outcome::Died)?;
     let text = format!("{host} was given up by this session, {}: start its receiver again", report.outcome.word());
     Some((Refusal::Late, text))
-}
-
-pub(super) fn answer_root(to: MacAddr, nonce: u64, endpoint: &mut RootEndpoint) {
-    let text = format!("{} sends to this group already", endpoint.station().host);
-    endpoint.answer(to, &Message::Refuse { nonce, why: Refusal::Late, text });
 }

@@ -15,6 +15,9 @@ pub(super) const TOLD_AFTER: Duration = Duration::from_secs(2);
 /// Interval of further reports.
 const TOLD_EVERY: Duration = Duration::from_secs(5);
 
+/// A member says for so long that nothing was ever heard of a child, before it is believed.
+const APART_AFTER: Duration = Duration::from_millis(500);
+
 /// Delay of a check after which this host itself must have slept, however short the dead limit is;
 /// a busy host is late by less.
 const ASLEEP_AFTER: Duration = Duration::from_millis(500);
@@ -23,6 +26,8 @@ const ASLEEP_AFTER: Duration = Duration::from_millis(500);
 pub(super) enum Finding {
     Tell(Rank, String),
     StepAside(Rank, String),
+    /// No frame gets through between the two, though both are heard: both are demoted.
+    Apart(Rank, Rank),
     GiveUp(Rank, String),
 }
 
@@ -159,6 +164,10 @@ impl Scene<'_> {
             members.all_moved(self.now);
             return Vec::new();
         }
+        let apart = self.apart(members);
+        if !apart.is_empty() {
+            return apart;
+        }
         let bottleneck = self.bottleneck(members);
         let full = self.delivery.blocks().is_full();
         let (mut findings, mut wait, mut behind) = (Vec::new(), Vec::new(), Vec::new());
@@ -191,6 +200,21 @@ impl Scene<'_> {
         findings
     }
 
+    /// Pairs between whom nothing ever got through, each in place, heard and with the present view: where hosts wait
+    /// for each other in a circle, as in blocks, nothing else shows where it began.
+    fn apart(&self, members: &Members) -> Vec<Finding> {
+        let is_there = |rank: Rank| {
+            let entry = members.in_place(rank).filter(|entry| entry.is_ready(self.view.epoch) && !entry.is_reported());
+            entry.is_some() && members.silence(self.now, rank) < self.timing.suspect
+        };
+        let child = |entry: &Entry| entry.mute_child(self.now, APART_AFTER).map(|child| (entry.rank(), child));
+        let pairs = members.entries().iter().filter_map(child);
+        pairs
+            .filter(|&(from, at)| self.view.serves(from, at) && is_there(from) && is_there(at))
+            .map(|(from, at)| Finding::Apart(from, at))
+            .collect()
+    }
+
     /// Adds members to demote because of others: the upstream end of the bottleneck's hop if the
     /// bottleneck is demoted; if nobody was found, those that hold up waiting members.
     fn add_hops(
@@ -213,9 +237,21 @@ impl Scene<'_> {
             }));
         }
         findings.extend(hops.into_iter().filter_map(|hop| {
-            let text = format!("gets nothing through to {}, or hears nothing of it", self.host(hop.1));
-            Some(Finding::StepAside(self.other_end(members, hop)?, text))
+            self.other_end(members, hop)?;
+            Some(self.sender_aside(hop))
         }));
+    }
+
+    fn sender_aside(&self, (from, at): (Rank, Rank)) -> Finding {
+        let text = format!("gets nothing through to {}, or hears nothing of it", self.host(at));
+        Finding::StepAside(from, text)
+    }
+
+    /// The ends of a hop over which nothing gets through, of which one is to blame.
+    pub(super) fn ends_aside(&self, members: &Members, hop: (Rank, Rank)) -> Vec<Finding> {
+        let words = members.entry(hop.1).map(|entry| Owed::Frames.words(entry, self.host(hop.0)));
+        let receiver = words.map(|words| Finding::StepAside(hop.1, words));
+        std::iter::once(self.sender_aside(hop)).chain(receiver).collect()
     }
 
     /// Whether a member that is not to blame has waited so long that another must be.
@@ -271,7 +307,7 @@ mod tests {
         let (now, timing, view) = (Instant::START, Timing::default(), chain(5));
         let mut members = Members::new(now, 4, &timing);
         for (rank, (state, waits_for)) in (1..).map(Rank).zip(said) {
-            let status = Status { state, waits_for: waits_for.map(Rank), arrived: 0, consumed: 0 };
+            let status = Status { state, waits_for: waits_for.map(Rank), ..Status::default() };
             members.set_status(now, rank, status, 0);
         }
         let delivery = Delivery::new(&view, None, &endpoint);

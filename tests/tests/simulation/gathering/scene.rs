@@ -49,6 +49,14 @@ impl Scene {
         self
     }
 
+    /// Frames of a larger MTU do not leave the last root's interface.
+    pub fn with_first_hop(mut self, mtu_bytes: usize) -> Scene {
+        if let Some(Participant::Root(root, _)) = self.hosts.last_mut() {
+            root.set_first_hop(mtu_bytes);
+        }
+        self
+    }
+
     pub fn receivers(self, count: usize) -> Scene {
         self.receivers_with(count, |config| config)
     }

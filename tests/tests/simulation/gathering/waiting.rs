@@ -34,6 +34,24 @@ fn a_host_behind_a_smaller_mtu_is_refused_by_name_and_the_others_get_everything(
 }
 
 #[test]
+fn a_host_that_the_roots_own_first_hop_keeps_apart_is_told_so() {
+    let wanted = Wanted { patience: within(4), ..Wanted::exactly(1) };
+    let long = |delivery: &Delivery<'_>| {
+        if delivery.from == Some(0) && delivery.frame.len() > 1514 { Fate::Drop } else { Fate::Deliver }
+    };
+    let scene = Scene::new(9000).root(0, 300_000, wanted).with_first_hop(1500);
+    let played = scene.receivers(1).play(long, |_| {});
+    let own = "n0 itself sends no frames of 9014 bytes, whatever the way to n1: send with --mtu 1500";
+    let RootEvent::Refused { text, .. } =
+        played.told(0, |event| matches!(event, RootEvent::Refused { .. })).expect("refused").1
+    else {
+        unreachable!("asked for")
+    };
+    assert!(text.starts_with(own), "{text}");
+    assert!(played.left_out(1).iter().any(|text| text.contains(own)), "{:?}", played.left_out(1));
+}
+
+#[test]
 fn everybody_gets_in_though_every_third_frame_is_lost() {
     for seed in 0..20 {
         let faults = RandomFaults::new(seed).loss(0.3);

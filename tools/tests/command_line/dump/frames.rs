@@ -220,7 +220,8 @@ fn messages(digest: [u8; 32]) -> Vec<Message> {
         })
     };
     let status = |waits_for| {
-        Message::Status(Status { state: MemberState::WaitsForChild, waits_for, arrived: 1 << 40, consumed: 7 })
+        let (state, is_mute) = (MemberState::WaitsForChild, waits_for.is_some());
+        Message::Status(Status { state, waits_for, arrived: 1 << 40, consumed: 7, is_mute })
     };
     let mut messages = vec![
         announce(Some(1 << 40), content, Stage::Gathering),

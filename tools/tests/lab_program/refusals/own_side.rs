@@ -82,3 +82,21 @@ fn a_host_behind_a_switch_that_drops_frames_to_groups_gets_the_file() {
     receivers.into_iter().for_each(|receiver: Run| receiver.end(LIMIT).assert_code(0));
     assert!(["n1", "n2"].into_iter().all(|host| fs::read(site.path(host)).is_ok_and(|file| file == bytes)));
 }
+
+#[test]
+fn two_receivers_whose_ports_a_switch_isolates_are_named_and_all_get_the_file() {
+    let site = Site::beside("isolated", one_switch(4));
+    for port in ["p1", "p2"] {
+        at_switch(&site, &["bridge", "link", "set", "dev", port, "isolated", "on"]);
+    }
+    let bytes = content(6, 2 << 20);
+    let source = site.file("source", &bytes);
+    let hosts = ["n1", "n2", "n3"];
+    let receivers = hosts.map(|host| site.start(host, &["recv"], site.path(host)));
+    let sender = site.run("n0", &["send", "-n", "3", "--via", "scatter-allgather", "--max-wait", "30"], &source);
+    sender.assert_code(0);
+    assert!(sender.stderr.contains("nothing gets through between n1 and n2, though both"), "{}", sender.stderr);
+    assert!(sender.stdout_text().contains("limited by: the way between n1 and n2, "), "{}", sender.stdout_text());
+    receivers.into_iter().for_each(|receiver: Run| receiver.end(LIMIT).assert_code(0));
+    assert!(hosts.into_iter().all(|host| fs::read(site.path(host)).is_ok_and(|file| file == bytes)));
+}

@@ -77,8 +77,10 @@ fn what_a_contended_plan_takes_is_the_plans_doing() {
     root.assert_code(0);
     let report = root.json();
     // The calibration is of a network twenty times as fast.
-    let surprise = report["surprise"].as_str().unwrap_or_default();
-    assert!(surprise.contains("the plan's doing") && surprise.contains("switch s1 to switch s2"), "{report}");
+    let (surprise, cause) = (&report["surprise"], &report["limited_by"]);
+    assert!(surprise.as_str().is_some_and(|text| text.contains(" % of the ") && !text.contains(':')), "{report}");
+    let cause = cause.as_str().unwrap_or_default();
+    assert!(cause.contains("s1") && cause.contains("over which the plan has 2 hosts send at a time"), "{report}");
     assert_eq!(report["contention"][0]["senders"], 2, "{report}");
     row.assert_received(receivers, &bytes);
 }

@@ -7,6 +7,12 @@ use crate::arq::stamp::Stamps;
 use crate::feed::Feed;
 use crate::time::Instant;
 use crate::tuning::Policy;
+use std::time::Duration;
+
+/// A child of which nothing has been heard for so long, and after so many questions, is mute: with a third of all
+/// frames lost each way one in a thousand would seem to be.
+const MUTE_AFTER: Duration = Duration::from_secs(1);
+const MUTE_TRIES: u32 = 3;
 
 impl Lane {
     pub(in crate::stream) fn on_timeout(&mut self, now: Instant) {
@@ -86,6 +92,12 @@ impl Lane {
 
     pub(in crate::stream) fn waiting_since(&self, feed: &Feed) -> Option<Instant> {
         (!self.synced || self.is_waiting(feed)).then_some(self.moved_at)
+    }
+
+    /// Whether the child has been asked again and again, and nothing was ever heard of it.
+    pub(in crate::stream) fn is_mute(&self, now: Instant, feed: &Feed) -> bool {
+        let waits_for_long = self.waiting_since(feed).is_some_and(|since| now.since(since) >= MUTE_AFTER);
+        !self.heard && waits_for_long && self.question.tries() >= MUTE_TRIES
     }
 
     pub(super) fn arm(&mut self, now: Instant) {

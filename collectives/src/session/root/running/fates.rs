@@ -48,6 +48,13 @@ impl Running {
         }
     }
 
+    /// Demotes two members between which no frame gets through: both are served alone from now on.
+    pub(super) fn part(&mut self, now: Instant, pair: [Rank; 2], endpoint: &mut RootEndpoint) {
+        let [one, other] = pair.map(|rank| self.host(rank).to_owned());
+        endpoint.tell(RootEvent::Apart { one, other });
+        pair.into_iter().for_each(|rank| self.place(now, rank, Standing::Aside));
+    }
+
     pub(super) fn step_aside(&mut self, now: Instant, rank: Rank, text: &str, endpoint: &mut RootEndpoint) {
         let Some(entry) = self.members.in_place(rank) else { return };
         if !entry.is_reported() {

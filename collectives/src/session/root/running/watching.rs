@@ -43,6 +43,7 @@ impl Running {
                     endpoint.tell(RootEvent::HeldUp { host: self.host(rank).to_owned(), text })
                 }
                 Finding::StepAside(rank, text) => self.step_aside(now, rank, &text, endpoint),
+                Finding::Apart(from, at) => self.part(now, [from, at], endpoint),
                 Finding::GiveUp(rank, text) => self.lose(now, rank, Outcome::Stalled, &text, endpoint),
             }
         }
