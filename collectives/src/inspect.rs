@@ -15,7 +15,7 @@
 //! assert_eq!((seen.frame.header.session, spelled.kind), (7, "HEARTBEAT"));
 //! ```
 
-use crate::session::Speller;
+use crate::session::Describer;
 use crate::{census, communicator, measure};
 use ethbcast_transport::messages;
 use ethbcast_transport::wire::{self, Frame, Reject, Spelled};
@@ -23,7 +23,7 @@ use ethbcast_transport::wire::{self, Frame, Reject, Spelled};
 /// Decodes frames; it keeps parts of views until these are complete.
 #[derive(Clone, Debug, Default)]
 pub struct Inspector {
-    session: Speller,
+    session: Describer,
 }
 
 /// A decoded frame.

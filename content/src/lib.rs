@@ -34,8 +34,8 @@
 pub mod command;
 pub mod dest;
 pub mod disk;
+pub mod have_set;
 mod hidden_names;
-pub mod holdings;
 pub mod image;
 pub mod journal;
 pub mod layout;

@@ -16,9 +16,9 @@ pub struct Interrupt {
 
 const ENDING: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
 
-static WATCHERS: Mutex<Vec<Watcher>> = Mutex::new(Vec::new());
+static WATCHERS: Mutex<Vec<SignalWatcher>> = Mutex::new(Vec::new());
 
-struct Watcher {
+struct SignalWatcher {
     interrupt: Interrupt,
     impatient: bool,
     tell: Box<dyn Fn() + Send>,
@@ -86,7 +86,7 @@ impl Interrupt {
             listen(&ENDING, hear)?;
         }
         block(&ENDING)?;
-        watchers.push(Watcher { interrupt: interrupt.clone(), impatient, tell: Box::new(tell) });
+        watchers.push(SignalWatcher { interrupt: interrupt.clone(), impatient, tell: Box::new(tell) });
         Ok(interrupt)
     }
 

@@ -7,7 +7,7 @@
 
 use crate::args::WatchArgs;
 use crate::exit::{Code, WithCode};
-use ethbcast_collectives::session::live::LastWords;
+use ethbcast_collectives::session::live::AbortNotice;
 use ethbcast_transport::packet::{FrameSender, Interface};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::{SigSet, Signal};
@@ -43,7 +43,7 @@ impl Watcher {
     ///
     /// # Errors
     /// If there can be no other process. Then an end of this one is found out by its silence.
-    pub fn start(interface: &str) -> io::Result<(Watcher, LastWords)> {
+    pub fn start(interface: &str) -> io::Result<(Watcher, AbortNotice)> {
         let mut command = Command::new(std::env::current_exe()?);
         // A process group of its own, so that a terminal's Ctrl-C does not reach it.
         command.args(["watch", "--interface", interface]).process_group(0);
@@ -54,7 +54,7 @@ impl Watcher {
         let pipe = Arc::new(Mutex::new(Some(pipe)));
         let (writer, has_words) = (Arc::clone(&pipe), Arc::new(AtomicBool::new(false)));
         let has = Arc::clone(&has_words);
-        let last_words = LastWords::new(move |frame| {
+        let last_words = AbortNotice::new(move |frame| {
             has.store(frame.is_some(), Ordering::Relaxed);
             if let Some(pipe) = writer.lock().as_mut() {
                 drop(pipe.write_all(&encode(frame.unwrap_or_default())));

@@ -1,10 +1,10 @@
 //! State kept with a communicator: its place on the wire, or why it has none.
 
-use crate::card::{self, Card};
-use crate::lookout;
+use crate::deadlock_watchdog;
 use crate::neighbours::ProcessId;
+use crate::node_descriptor::{self, NodeDescriptor};
 use crate::presence;
-use crate::seating::{Seating, cards};
+use crate::rank_map::{RankMap, cards};
 use crate::settings::Settings;
 use crate::statistics::Reason;
 use crate::stderr::say;
@@ -62,7 +62,7 @@ impl Group {
             say(format_args!("{size} ranks stay with MPI: {}: {text}", reason.text()));
         }
         let way = way.map(Arc::new).map_err(|(reason, _)| reason);
-        way.iter().for_each(lookout::add);
+        way.iter().for_each(deadlock_watchdog::add);
         ON_THE_WIRE.fetch_add(usize::from(way.is_ok()), Ordering::Relaxed);
         let (rank, size) = (rank as usize, size as usize);
         let group: &'static Group = Box::leak(Box::new(Group { way: RwLock::new(way), rank, size }));
@@ -131,11 +131,11 @@ fn wired(
     }
     let size = size as usize;
     let own = own_card(settings);
-    let mut all = vec![0; card::BYTES * size];
-    let exchanged = (table.allgather)(comm, own.encode().as_ptr(), all.as_mut_ptr(), card::BYTES as c_int);
+    let mut all = vec![0; node_descriptor::BYTES * size];
+    let exchanged = (table.allgather)(comm, own.encode().as_ptr(), all.as_mut_ptr(), node_descriptor::BYTES as c_int);
     let mpi = |code: c_int| (Reason::NotJoined, format!("the MPI's error {code}"));
     done(exchanged).map_err(mpi)?;
-    let seating = Seating::new(&cards(&all)?, &settings.agreed, settings.topology.is_some())?;
+    let seating = RankMap::new(&cards(&all)?, &settings.agreed, settings.topology.is_some())?;
     let wire = Wire::join(table, settings, comm, rank as usize, seating);
     let mut least = 0;
     done((table.least)(comm, c_int::from(wire.is_ok()), &mut least)).map_err(mpi)?;
@@ -164,7 +164,7 @@ fn wired(
     }
 }
 
-fn own_card(settings: &Settings) -> Card {
+fn own_card(settings: &Settings) -> NodeDescriptor {
     let place = place(settings.interface.as_deref());
     let crowded = ON_THE_WIRE.load(Ordering::Relaxed) >= settings.agreed.most_groups;
     let trouble = match place {
@@ -175,7 +175,7 @@ fn own_card(settings: &Settings) -> Card {
     };
     let mac = place.as_ref().copied().unwrap_or(MacAddr::new(0, 0, 0, 0, 0, 0));
     let nonce = random_u64().unwrap_or_default();
-    Card {
+    NodeDescriptor {
         mac,
         nonce,
         process: ProcessId::own(),

@@ -4,7 +4,7 @@
 //! it has in a program all of whose calls use that route, and delays of one route are not counted
 //! for the other.
 
-use crate::prices::Way;
+use crate::cost_table::Way;
 use std::time::Duration;
 
 pub trait Calls {

@@ -1,7 +1,7 @@
 //! Probe transfers: when a communicator's ranks first call a length, they make some calls of it by
 //! either route and time them. All ranks adopt the slowest rank's timing.
 
-use crate::prices::{self, Length, Prices, Way};
+use crate::cost_table::{self, CostTable, Length, Way};
 use crate::settings::Operation;
 use crate::stderr::say;
 use crate::table::{Table, Word, done};
@@ -31,7 +31,7 @@ const QUESTION_BYTES: usize = 2 * 8;
 /// whether ranks share hosts.
 type Kind = (u32, bool);
 
-static KNOWN: Mutex<BTreeMap<Kind, Prices>> = Mutex::new(BTreeMap::new());
+static KNOWN: Mutex<BTreeMap<Kind, CostTable>> = Mutex::new(BTreeMap::new());
 static SPENT: Mutex<Duration> = Mutex::new(Duration::ZERO);
 
 #[derive(Clone, Copy)]
@@ -56,8 +56,9 @@ impl Ranks<'_> {
 /// The MPI's.
 pub fn share_known(ranks: Ranks) -> Result<(), Trouble> {
     let mut bytes = KNOWN.lock().entry(ranks.kind()).or_default().encode();
-    done((ranks.table.broadcast)(ranks.comm, bytes.as_mut_ptr(), prices::BYTES as c_int, 0)).map_err(Trouble::Mpi)?;
-    ranks.wire.set_prices(Prices::decode(&bytes));
+    done((ranks.table.broadcast)(ranks.comm, bytes.as_mut_ptr(), cost_table::BYTES as c_int, 0))
+        .map_err(Trouble::Mpi)?;
+    ranks.wire.set_prices(CostTable::decode(&bytes));
     Ok(())
 }
 
@@ -68,7 +69,7 @@ pub fn share_known(ranks: Ranks) -> Result<(), Trouble> {
 /// On all ranks, if calls differ, or the wire fails on one.
 pub fn settle(ranks: Ranks, operation: Operation, length: Length) -> Result<(), Trouble> {
     let began = Instant::now();
-    let mut trial = Trial { ranks, prices: ranks.wire.prices(), trouble: None };
+    let mut trial = ProbeTransfer { ranks, prices: ranks.wire.prices(), trouble: None };
     trial.meet()?;
     let is_same = trial.ask(operation, length);
     if !trial.all_agree(is_same) {
@@ -79,7 +80,7 @@ pub fn settle(ranks: Ranks, operation: Operation, length: Length) -> Result<(), 
         *SPENT.lock() += began.elapsed();
     }
     let all_is_well = trial.all_agree(true);
-    let Trial { prices, trouble, .. } = trial;
+    let ProbeTransfer { prices, trouble, .. } = trial;
     match trouble {
         Some(trouble) => Err(trouble),
         None if !all_is_well => Err(Trouble::Others),
@@ -92,13 +93,13 @@ pub fn settle(ranks: Ranks, operation: Operation, length: Length) -> Result<(), 
 }
 
 /// A trial. All ranks make equal MPI calls, even if those by the wire fail.
-struct Trial<'a> {
+struct ProbeTransfer<'a> {
     ranks: Ranks<'a>,
-    prices: Prices,
+    prices: CostTable,
     trouble: Option<Trouble>,
 }
 
-impl Trial<'_> {
+impl ProbeTransfer<'_> {
     /// Begins by the wire, where a rank that makes another call, or the MPI's own, is detected.
     /// Inside the MPI it would not be. Other failures are announced to all ranks later.
     fn meet(&mut self) -> Result<(), Trouble> {
@@ -121,7 +122,7 @@ impl Trial<'_> {
         self.by_mpi((self.ranks.table.broadcast)(self.ranks.comm, asked.as_mut_ptr(), asked.len() as c_int, 0));
         let (heard, known) = asked.split_at(QUESTION_BYTES);
         if let Ok(known) = known.try_into() {
-            self.prices.learn(&Prices::decode(known));
+            self.prices.learn(&CostTable::decode(known));
         }
         heard == question
     }
@@ -226,7 +227,7 @@ impl Trial<'_> {
 }
 
 struct Tried<'t, 'a> {
-    trial: &'t mut Trial<'a>,
+    trial: &'t mut ProbeTransfer<'a>,
     operation: Operation,
     length: Length,
     began: Instant,

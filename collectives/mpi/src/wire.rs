@@ -1,14 +1,14 @@
 //! A communicator's place on the wire: the ethbcast group of its hosts' leaders, and the ranks of
 //! this host.
 
-use crate::ledger::Ledger;
+use crate::cost_table::{CostTable, Length};
 use crate::neighbours::{Neighbours, Watch};
 use crate::order::{Contradiction, Kind, Order, Told};
-use crate::prices::{Length, Prices};
-use crate::seating::Seating;
+use crate::rank_map::RankMap;
 use crate::settings::{Operation, Settings};
 use crate::stderr::say;
 use crate::table::{GIVEN_UP, Table, Word, done};
+use crate::tuning_table::TuningTable;
 use ethbcast_collectives::ErrorKind;
 use ethbcast_collectives::communicator::{Communicator, Error, Meanwhile, Options};
 use ethbcast_planning::model::Calibration;
@@ -88,7 +88,7 @@ impl std::fmt::Display for Trouble {
 
 pub struct Wire {
     table: &'static Table,
-    seating: Seating,
+    seating: RankMap,
     rank: usize,
     /// Communicator of the leaders; `None` on other ranks.
     leaders: Option<Communicator>,
@@ -97,7 +97,7 @@ pub struct Wire {
     /// Leader's rank on the wire of each host.
     seats: Vec<u16>,
     neighbours: Neighbours,
-    ledger: Mutex<Ledger>,
+    ledger: Mutex<TuningTable>,
     order: Arc<Mutex<Order>>,
 }
 
@@ -109,7 +109,7 @@ impl Wire {
         settings: &Settings,
         comm: Word,
         rank: usize,
-        seating: Seating,
+        seating: RankMap,
     ) -> Result<Wire, String> {
         let host = seating.host_of[rank];
         let own_host = |other: &usize| seating.host_of[*other] == host;
@@ -156,11 +156,11 @@ impl Wire {
         Ok(wire)
     }
 
-    pub fn prices(&self) -> Prices {
+    pub fn prices(&self) -> CostTable {
         self.ledger.lock().prices().clone()
     }
 
-    pub fn set_prices(&self, prices: Prices) {
+    pub fn set_prices(&self, prices: CostTable) {
         self.ledger.lock().set_prices(prices);
     }
 
@@ -330,7 +330,7 @@ fn ended(code: c_int) -> Result<(), Trouble> {
     }
 }
 
-fn seats(seating: &Seating, leaders: &Communicator) -> Result<Vec<u16>, String> {
+fn seats(seating: &RankMap, leaders: &Communicator) -> Result<Vec<u16>, String> {
     let seat = |name: &String| leaders.hosts().iter().position(|host| host == name).map(|seat| seat as u16);
     let seats: Option<Vec<u16>> = seating.names.iter().map(seat).collect();
     seats.ok_or_else(|| "the wire has other names for the hosts".to_owned())

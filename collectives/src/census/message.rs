@@ -13,7 +13,7 @@ const UNKNOWN: u64 = u64::MAX;
 
 /// A query for receivers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Question {
+pub struct CensusRequest {
     /// Random number that replies repeat.
     pub nonce: u64,
     /// Time over which the replies have to be spread.
@@ -71,7 +71,7 @@ pub struct About {
 
 /// Reply of a receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct CensusReply {
     /// Nonce of the query.
     pub nonce: u64,
     /// Group of the receiver.
@@ -92,7 +92,7 @@ pub struct Answer {
     pub about: About,
 }
 
-impl Question {
+impl CensusRequest {
     /// Returns the body.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = BodyWriter::default();
@@ -102,15 +102,15 @@ impl Question {
     }
 
     /// Reads a body; `None` if it is malformed.
-    pub fn decode(body: &[u8]) -> Option<Question> {
+    pub fn decode(body: &[u8]) -> Option<CensusRequest> {
         let mut from = BodyReader::new(body);
         let (nonce, spread) = (from.u64()?, Duration::from_millis(from.u16()?.into()).min(MOST_SPREAD));
         from.bytes(2)?;
-        Some(Question { nonce, spread, group: from.text()? })
+        Some(CensusRequest { nonce, spread, group: from.text()? })
     }
 }
 
-impl Answer {
+impl CensusReply {
     /// Returns the body.
     pub fn encode(&self) -> Vec<u8> {
         let About { version, megabits_per_second, last } = &self.about;
@@ -125,7 +125,7 @@ impl Answer {
     }
 
     /// Reads a body; `None` if it is malformed.
-    pub fn decode(body: &[u8]) -> Option<Answer> {
+    pub fn decode(body: &[u8]) -> Option<CensusReply> {
         let mut from = BodyReader::new(body);
         let nonce = from.u64()?;
         let busy = from.u8()?;
@@ -140,7 +140,7 @@ impl Answer {
         let megabits_per_second = Some(megabits).filter(|&megabits| megabits > 0);
         let about = About { version, megabits_per_second, last };
         let (free_bytes, size) = (known(free_bytes), known(size));
-        Some(Answer { nonce, group, host, mtu_bytes, free_bytes, busy, bytes, size, about })
+        Some(CensusReply { nonce, group, host, mtu_bytes, free_bytes, busy, bytes, size, about })
     }
 }
 

@@ -5,15 +5,15 @@
 //! in time, so that five hundred do not arrive at once. Since frames get lost, a query is repeated,
 //! and receivers reply again. Replies are unauthenticated, and nothing is decided by them.
 
-mod answerer;
-mod asker;
 pub mod kind;
 mod message;
+mod query;
+mod responder;
 mod spell;
 
-pub use answerer::Answerer;
-pub use asker::{Asker, Present};
-pub use message::{About, Answer, Busy, LastSession, Question};
+pub use message::{About, Busy, CensusReply, CensusRequest, LastSession};
+pub use query::{CensusQuery, Present};
+pub use responder::CensusResponder;
 pub(crate) use spell::spell;
 
 use ethbcast_transport::MacAddr;

@@ -1,28 +1,28 @@
 //! Text form of census frames, for capture tools.
 
 use super::kind::{HERE, WHO};
-use super::{Answer, Question};
+use super::{CensusReply, CensusRequest};
 use ethbcast_transport::wire::{Fields, Frame, Spelled};
 
 pub(crate) fn spell(frame: &Frame<'_>) -> Option<Spelled> {
     let (kind, fields) = match frame.header.kind {
-        WHO => ("WHO", Question::decode(frame.payload).map(question)),
-        HERE => ("HERE", Answer::decode(frame.payload).map(answer)),
+        WHO => ("WHO", CensusRequest::decode(frame.payload).map(question)),
+        HERE => ("HERE", CensusReply::decode(frame.payload).map(answer)),
         _ => return None,
     };
     Some(Spelled { kind, fields })
 }
 
-fn question(question: Question) -> Fields {
-    let Question { nonce, spread, group } = question;
+fn question(question: CensusRequest) -> Fields {
+    let CensusRequest { nonce, spread, group } = question;
     Fields::default()
         .text("nonce", format!("{nonce:016x}"))
         .number("spread_ms", spread.as_millis() as u64)
         .text("group", group)
 }
 
-fn answer(answer: Answer) -> Fields {
-    let Answer { nonce, group, host, mtu_bytes, free_bytes, busy, bytes, size, about } = answer;
+fn answer(answer: CensusReply) -> Fields {
+    let CensusReply { nonce, group, host, mtu_bytes, free_bytes, busy, bytes, size, about } = answer;
     let fields = Fields::default().text("nonce", format!("{nonce:016x}")).text("busy", busy.word());
     let fields = fields.number("mtu", mtu_bytes).perhaps("megabits", about.megabits_per_second);
     let fields = fields.perhaps("free_bytes", free_bytes).number("came_bytes", bytes).perhaps("size", size);

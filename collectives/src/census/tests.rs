@@ -1,6 +1,6 @@
 //! Many receivers, lost frames, floods and lies, without a socket.
 
-use super::{About, Answer, Answerer, Asker, Busy, LastSession, Present, Question, kind};
+use super::{About, Busy, CensusQuery, CensusReply, CensusRequest, CensusResponder, LastSession, Present, kind};
 use crate::membership::Station;
 use ethbcast_transport::wire::{self, OVERHEAD_BYTES, Rank};
 use ethbcast_transport::{Instant, MacAddr, Machine};
@@ -16,10 +16,10 @@ fn station(host: u16, group: &str) -> Station {
     Station::new(group, &format!("n{host}"), MacAddr::new(2, 0, 0, 0, high, low), 1500)
 }
 
-fn answer(station: &Station, nonce: u64) -> Answer {
+fn answer(station: &Station, nonce: u64) -> CensusReply {
     let last = LastSession { is_delivered: true, source: "größe.iso".to_owned(), seconds_ago: 7 };
     let about = About { version: "ethbcast 0.1.0".to_owned(), megabits_per_second: Some(10_000), last: Some(last) };
-    Answer {
+    CensusReply {
         nonce,
         group: station.group.clone(),
         host: station.host.clone(),
@@ -40,11 +40,11 @@ fn frame(station: &Station, kind: wire::Kind, body: &[u8]) -> Vec<u8> {
     frame
 }
 
-fn asker(group: &str) -> Asker {
-    Asker::new(at(0), station(9999, "").identity(0, Rank::NONE), group, Duration::from_secs(1), 77)
+fn asker(group: &str) -> CensusQuery {
+    CensusQuery::new(at(0), station(9999, "").identity(0, Rank::NONE), group, Duration::from_secs(1), 77)
 }
 
-fn asked(asker: &mut Asker, now: Instant) -> Option<Vec<u8>> {
+fn asked(asker: &mut CensusQuery, now: Instant) -> Option<Vec<u8>> {
     let mut buffer = vec![0; 1514];
     let length = asker.poll_transmit(now, &mut buffer)?;
     buffer.truncate(length);
@@ -52,7 +52,11 @@ fn asked(asker: &mut Asker, now: Instant) -> Option<Vec<u8>> {
 }
 
 /// Runs a round of `hosts`; `passes` says which replies arrive. Returns the arrival times.
-fn round(asker: &mut Asker, hosts: &mut [(Station, Answerer)], passes: impl Fn(usize, u64) -> bool) -> Vec<u64> {
+fn round(
+    asker: &mut CensusQuery,
+    hosts: &mut [(Station, CensusResponder)],
+    passes: impl Fn(usize, u64) -> bool,
+) -> Vec<u64> {
     let (mut moments, begin) = (Vec::new(), asker.rounds());
     for micros in (u64::from(begin) * 1_000_000..).step_by(1000) {
         let now = at(micros);
@@ -76,13 +80,13 @@ fn round(asker: &mut Asker, hosts: &mut [(Station, Answerer)], passes: impl Fn(u
     unreachable!("a round ends")
 }
 
-fn names(asker: &Asker) -> BTreeSet<String> {
+fn names(asker: &CensusQuery) -> BTreeSet<String> {
     asker.present().map(|Present { answer, .. }| answer.host.clone()).collect()
 }
 
 #[test]
 fn five_hundred_are_found_in_a_second_though_every_third_answer_is_lost_and_not_all_answer_at_once() {
-    let mut hosts: Vec<_> = (0..500).map(|host| (station(host, "g"), Answerer::default())).collect();
+    let mut hosts: Vec<_> = (0..500).map(|host| (station(host, "g"), CensusResponder::default())).collect();
     let mut asker = asker("");
     let moments = round(&mut asker, &mut hosts, |number, micros| !(number as u64 + micros / 1000).is_multiple_of(3));
     assert!(names(&asker).len() >= 470, "{}", names(&asker).len());
@@ -97,8 +101,9 @@ fn five_hundred_are_found_in_a_second_though_every_third_answer_is_lost_and_not_
 
 #[test]
 fn only_the_group_that_is_asked_for_answers() {
-    let mut hosts: Vec<_> =
-        (0..9).map(|host| (station(host, if host % 3 == 0 { "red" } else { "blue" }), Answerer::default())).collect();
+    let mut hosts: Vec<_> = (0..9)
+        .map(|host| (station(host, if host % 3 == 0 { "red" } else { "blue" }), CensusResponder::default()))
+        .collect();
     let mut red = asker("red");
     round(&mut red, &mut hosts, |_, _| true);
     assert_eq!(names(&red), ["n0", "n3", "n6"].map(str::to_owned).into());
@@ -106,11 +111,11 @@ fn only_the_group_that_is_asked_for_answers() {
 
 #[test]
 fn who_asks_all_the_time_or_in_many_names_gets_an_answer_now_and_then() {
-    let (own, mut answerer) = (station(1, "g"), Answerer::default());
+    let (own, mut answerer) = (station(1, "g"), CensusResponder::default());
     let mut answers = 0;
     for tick in 0..100_000_u64 {
         let from = station(1000 + (tick % 5000) as u16, "");
-        let body = Question { nonce: tick, spread: Duration::ZERO, group: String::new() }.encode();
+        let body = CensusRequest { nonce: tick, spread: Duration::ZERO, group: String::new() }.encode();
         let question = frame(&from, kind::WHO, &body);
         assert!(answerer.hear(at(tick * 10), &wire::parse(&question).expect("a frame"), &own));
         answers += u32::from(answerer.poll(at(tick * 10)).is_some());
@@ -119,8 +124,8 @@ fn who_asks_all_the_time_or_in_many_names_gets_an_answer_now_and_then() {
     assert!(std::iter::from_fn(|| answerer.poll(at(10_000_000))).count() <= 1, "one at a time");
     let group = MacAddr::new(3, 0, 0, 0, 0, 1);
     let nobody = Station { mac: group, ..station(2, "") };
-    let body = Question { nonce: 1, spread: Duration::ZERO, group: String::new() }.encode();
-    let mut fresh = Answerer::default();
+    let body = CensusRequest { nonce: 1, spread: Duration::ZERO, group: String::new() }.encode();
+    let mut fresh = CensusResponder::default();
     fresh.hear(at(0), &wire::parse(&frame(&nobody, kind::WHO, &body)).expect("a frame"), &own);
     assert_eq!(fresh.poll(at(1)), None, "a group asks nothing");
 }
@@ -144,22 +149,23 @@ fn lies_take_no_room_beyond_what_there_is_and_answers_to_others_are_none() {
 fn bodies_say_what_was_said_and_what_is_cut_or_unknown_is_malformed() {
     let own = station(1, "g");
     let full = answer(&own, 1 << 63);
-    let bare = Answer { free_bytes: None, size: Some(9), busy: Busy::Waiting, about: About::default(), ..full.clone() };
+    let bare =
+        CensusReply { free_bytes: None, size: Some(9), busy: Busy::Waiting, about: About::default(), ..full.clone() };
     for said in [full, bare] {
         let body = said.encode();
-        assert_eq!(Answer::decode(&body).as_ref(), Some(&said));
-        (0..body.len()).for_each(|end| assert_eq!(Answer::decode(&body[..end]), None, "cut to {end}"));
+        assert_eq!(CensusReply::decode(&body).as_ref(), Some(&said));
+        (0..body.len()).for_each(|end| assert_eq!(CensusReply::decode(&body[..end]), None, "cut to {end}"));
         for (at, wrong) in [(8, 3), (9, 3)] {
             let mut body = body.clone();
             body[at] = wrong;
-            assert_eq!(Answer::decode(&body), None, "byte {at}");
+            assert_eq!(CensusReply::decode(&body), None, "byte {at}");
         }
     }
-    let question = Question { nonce: 5, spread: Duration::from_millis(100), group: "g".to_owned() };
+    let question = CensusRequest { nonce: 5, spread: Duration::from_millis(100), group: "g".to_owned() };
     let body = question.encode();
-    assert_eq!(Question::decode(&body), Some(question));
-    (0..body.len()).for_each(|end| assert_eq!(Question::decode(&body[..end]), None));
-    let long = Question::decode(&[&[0; 8][..], &[0xff; 2], &[0; 3]].concat()).expect("a question");
+    assert_eq!(CensusRequest::decode(&body), Some(question));
+    (0..body.len()).for_each(|end| assert_eq!(CensusRequest::decode(&body[..end]), None));
+    let long = CensusRequest::decode(&[&[0; 8][..], &[0xff; 2], &[0; 3]].concat()).expect("a question");
     assert_eq!(long.spread, Duration::from_secs(2), "no longer than that");
 }
 
@@ -168,8 +174,8 @@ fn the_longest_answer_fits_into_the_smallest_frame() {
     let own = Station::new(&"g".repeat(64), &"h".repeat(255), MacAddr::new(2, 0, 0, 0, 0, 1), 576);
     let last = LastSession { is_delivered: false, source: "ü".repeat(127), seconds_ago: u32::MAX };
     let about = About { version: "v".repeat(255), megabits_per_second: None, last: Some(last) };
-    let body = Answer { about, ..answer(&own, 1) }.encode();
+    let body = CensusReply { about, ..answer(&own, 1) }.encode();
     assert!(body.len() <= usize::from(own.payload_bytes()), "{} bytes", body.len());
-    let about = Answer::decode(&body).expect("an answer").about;
+    let about = CensusReply::decode(&body).expect("an answer").about;
     assert_eq!((about.version.len(), about.last.map(|last| last.source)), (32, Some("ü".repeat(50))));
 }

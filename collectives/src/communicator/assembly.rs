@@ -5,7 +5,7 @@ use super::body::CallBody;
 use super::config::{Config, gone_after, period};
 use super::error::CommunicatorError;
 use super::kind;
-use super::network::{Network, Spread, SpreadWord, Teller, contradiction};
+use super::network::{Network, Spread, SpreadMessage, SpreadSource, contradiction};
 use super::roster::{Roster, RosterDigest, RosterEntry};
 use crate::membership::{LEAST_MTU_BYTES, OtherBuild, Station};
 use ethbcast_transport::wire::{self, HEADER_BYTES, OtherVersion, Rank};
@@ -37,7 +37,7 @@ struct Caller {
     mtu_bytes: u16,
     digest: RosterDigest,
     joined: bool,
-    network: SpreadWord,
+    network: SpreadMessage,
     /// Consecutive calls with an unchanged network description.
     said: u32,
     heard_at: Instant,
@@ -273,17 +273,17 @@ impl Assembly {
 
     fn check_network(&self, now: Instant, fresh_for: Duration) -> Result<(), CommunicatorError> {
         let own = self.spread.known().filter(|_| self.config.describes_network());
-        let own = own.map(|(_, network)| SpreadWord {
+        let own = own.map(|(_, network)| SpreadMessage {
             told: true,
             list: self.spread.list(),
             network,
-            ..SpreadWord::default()
+            ..SpreadMessage::default()
         });
         let station = &self.config.station;
-        let own = own.as_ref().map(|word| Teller { host: &station.host, word });
+        let own = own.as_ref().map(|word| SpreadSource { host: &station.host, word });
         let fresh = |caller: &&Caller| caller.said >= CREDIBLE_CALLS && now.since(caller.heard_at) < fresh_for;
         let others = self.callers.values().filter(fresh);
-        let others = others.map(|caller| Teller { host: &caller.host, word: &caller.network });
+        let others = others.map(|caller| SpreadSource { host: &caller.host, word: &caller.network });
         match contradiction(self.spread.list(), own.into_iter().chain(others)) {
             Some((one, other)) => {
                 Err(CommunicatorError::NetworksDiffer { one: one.to_owned(), other: other.to_owned() })

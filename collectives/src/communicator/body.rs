@@ -1,7 +1,7 @@
 //! Bodies of the three control messages of a group without a root: CALL, ALIVE and BYE.
 
 use super::failure::Failure;
-use super::network::SpreadWord;
+use super::network::SpreadMessage;
 use super::roster::RosterDigest;
 use super::signature::Signature;
 use crate::membership::codec::{BodyReader, BodyWriter};
@@ -18,12 +18,12 @@ pub(super) struct CallBody {
     pub digest: RosterDigest,
     pub group: String,
     pub host: String,
-    pub network: SpreadWord,
+    pub network: SpreadMessage,
 }
 
 impl CallBody {
     pub(super) fn bytes(group: &str, host: &str) -> usize {
-        8 + 2 + 2 + 1 + 1 + 32 + 1 + group.len() + 1 + host.len() + SpreadWord::BYTES
+        8 + 2 + 2 + 1 + 1 + 32 + 1 + group.len() + 1 + host.len() + SpreadMessage::BYTES
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {
@@ -49,7 +49,7 @@ impl CallBody {
             digest: from.array()?,
             group: from.text()?,
             host: from.text()?,
-            network: SpreadWord::read(&mut from)?,
+            network: SpreadMessage::read(&mut from)?,
         })
     }
 
@@ -122,7 +122,7 @@ mod tests {
             digest: [7; 32],
             group: "g".into(),
             host: "n0".into(),
-            network: SpreadWord { told: true, unfit: true, list: 5, network: 9, piece: None },
+            network: SpreadMessage { told: true, unfit: true, list: 5, network: 9, piece: None },
         };
         assert_eq!(call.encode().len(), CallBody::bytes("g", "n0"));
         assert_eq!(CallBody::names(&call.encode()), Some(("g".to_owned(), "n0".to_owned())));

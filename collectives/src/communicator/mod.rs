@@ -37,7 +37,7 @@ mod spell;
 
 pub use crate::membership::{LEAST_MTU_BYTES, MAX_GROUP_BYTES, OtherBuild, Station};
 pub use crate::preset::Preset;
-pub use collective::{Allgather, Barrier, Broadcast, Call, Gather, Patience, Progress, Scatter};
+pub use collective::{Allgather, Barrier, Broadcast, Call, CallProgress, Gather, Patience, Scatter};
 pub use config::{Config, MAX_HOST_BYTES, MAX_RANKS};
 pub use error::{CommunicatorError, Culprit, Named};
 pub use live::{Communicator, Error, Meanwhile, Options};

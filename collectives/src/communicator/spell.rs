@@ -3,7 +3,7 @@
 use super::body::{CallBody, Notice};
 use super::failure::{Cause, Failure};
 use super::kind;
-use super::network::SpreadWord;
+use super::network::SpreadMessage;
 use ethbcast_transport::wire::{Fields, Frame, Rank, Spelled};
 
 pub(crate) fn spell(frame: &Frame<'_>) -> Option<Spelled> {
@@ -21,7 +21,7 @@ fn call(body: &CallBody) -> Fields {
     let fields = Fields::default().text("nonce", format_args!("{nonce:016x}")).number("ranks", *size);
     let fields = fields.number("mtu", *mtu_bytes).number("preset", *preset).number("joined", *joined);
     let fields = fields.hex("digest", digest).text("group", group).text("host", host);
-    let SpreadWord { told, unfit, list, network, piece } = network;
+    let SpreadMessage { told, unfit, list, network, piece } = network;
     let fields = fields.number("told", *told).number("unfit", *unfit).text("list", format_args!("{list:016x}"));
     let fields = fields.text("network", format_args!("{network:016x}"));
     match piece {

@@ -1,7 +1,7 @@
 //! Conversion of a measurement to the model's calibration.
 
 use super::processor::per_frame_and_byte;
-use super::{self as measure, Bulk, CastFinding, ProbeResult, TargetResult};
+use super::{self as measure, BulkCost, CastFinding, ProbeResult, TargetResult};
 use ethbcast_planning::model::{Broadcast, Calibration, CalibrationError, HostCost, Point, Processing};
 use ethbcast_transport::wire::{HEADER_BYTES, Rank};
 
@@ -36,9 +36,9 @@ fn processing(result: &ProbeResult) -> Option<Processing> {
     let cable_nanos = result.rate_bits_per_second.map_or(0, |rate| (least.bytes as u64 * 8_000_000_000) / rate.max(1));
     let wake_up_ns = (least.round_trip_nanos / 2)
         .saturating_sub(send_frame_ns.saturating_add(receive_frame_ns).saturating_add(2 * cable_nanos));
-    let bulk = result.bulk.filter(Bulk::waits_for_processors);
-    let in_streams = |of: fn(&Bulk) -> Option<u64>| bulk.as_ref().and_then(of).unwrap_or(0);
-    let alone = |bulk: &Bulk| bulk.work_nanos.map(|(sending, receiving)| sending.saturating_add(receiving));
+    let bulk = result.bulk.filter(BulkCost::waits_for_processors);
+    let in_streams = |of: fn(&BulkCost) -> Option<u64>| bulk.as_ref().and_then(of).unwrap_or(0);
+    let alone = |bulk: &BulkCost| bulk.work_nanos.map(|(sending, receiving)| sending.saturating_add(receiving));
     let shared_cores = result.shared_cores;
     let processing = Processing {
         send_frame_ns,

@@ -13,7 +13,7 @@ const SETTLED_AFTER: Duration = Duration::from_millis(500);
 
 /// A host that answers probes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answerer {
+pub struct ProbeHost {
     /// Its name.
     pub host: String,
     /// Address of its interface.
@@ -43,7 +43,7 @@ pub struct Finder {
     group_mac: MacAddr,
     group: String,
     wanted: Search,
-    found: Vec<Answerer>,
+    found: Vec<ProbeHost>,
     began: Instant,
     invite_at: Instant,
     invite: bool,
@@ -79,7 +79,7 @@ impl Finder {
     }
 
     /// Returns the hosts that have replied, in order of reply.
-    pub fn found(&self) -> &[Answerer] {
+    pub fn found(&self) -> &[ProbeHost] {
         &self.found
     }
 
@@ -109,7 +109,7 @@ impl Part for Finder {
         };
         let Some(host) = rest.text() else { return };
         if self.found.iter().all(|found| found.mac != frame.source) {
-            self.found.push(Answerer { host, mac: frame.source, mtu_bytes: number as usize });
+            self.found.push(ProbeHost { host, mac: frame.source, mtu_bytes: number as usize });
             if self.invites_all {
                 self.deaf_to_group.push(frame.source);
             }

@@ -1,6 +1,6 @@
 //! Measurements so far.
 
-use super::parcel::Parcel;
+use super::framed_message::FramedMessage;
 use super::processor::Processors;
 use super::settings::Unicast;
 use ethbcast_transport::wire::Peer;
@@ -131,8 +131,8 @@ impl Findings {
         shared.map_or(0, Processors::cores)
     }
 
-    pub(super) fn parcel(&self, bytes: usize) -> Parcel {
-        Parcel { bytes, payload_bytes: self.payload_bytes }
+    pub(super) fn parcel(&self, bytes: usize) -> FramedMessage {
+        FramedMessage { bytes, payload_bytes: self.payload_bytes }
     }
 }
 

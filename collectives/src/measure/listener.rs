@@ -14,14 +14,14 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const APPLICATION_BYTES: usize = 16 << 20;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct StreamPlace {
     pub parent: Option<Peer>,
     pub child: Option<Peer>,
     pub listeners: u16,
     pub position: u16,
 }
 
-impl Place {
+impl StreamPlace {
     /// Returns an order's payload: its body, both neighbours as rank and address (zeros for none),
     /// and the cast's numbers.
     pub(super) fn behind(&self, body: &ProbeBody) -> Vec<u8> {
@@ -36,7 +36,7 @@ impl Place {
 
     /// Reads the place behind an order's body. Returns `None` if a neighbour is a group address, or
     /// the receiver's `own`, or both parent and child.
-    pub(super) fn read(from: &mut BodyReader<'_>, own: MacAddr, prober: MacAddr) -> Option<Place> {
+    pub(super) fn read(from: &mut BodyReader<'_>, own: MacAddr, prober: MacAddr) -> Option<StreamPlace> {
         let mut peer = || Some((Rank(from.u16()?), address(from)));
         let (parent, child) = (peer()?, peer()?);
         let [parent, child] = [parent, child].map(|(rank, mac)| Some(Peer { rank, mac: mac? }));
@@ -44,7 +44,7 @@ impl Place {
         let sane = macs.all(|mac| !mac.is_multicast() && mac != own)
             && child.is_none_or(|child| child.mac != parent.map_or(prober, |parent| parent.mac));
         let (listeners, position) = (from.u16()?, from.u16()?);
-        sane.then_some(Place { parent, child, listeners, position })
+        sane.then_some(StreamPlace { parent, child, listeners, position })
     }
 }
 
@@ -79,7 +79,7 @@ impl Listener {
         now: Instant,
         identity: Identity,
         order: &Frame<'_>,
-        (body, place): (&ProbeBody, &Place),
+        (body, place): (&ProbeBody, &StreamPlace),
         application: Vec<u8>,
     ) -> Listener {
         let (session, test) = (order.header.session, order.header.stamp);

@@ -7,7 +7,7 @@ use super::probe::ProbeWriter;
 use super::processor::Processors;
 use super::result::ProbeResult;
 use super::settings::{ProbeSettings, full_payload};
-use super::step::{Bulk, CastStep, EchoFrame, Largest, Ping, Report, RollCall, Step, Train, Way};
+use super::step::{Bulk, BulkRoute, CastStep, EchoFrame, Largest, Ping, ProbeStep, Report, RollCall, Train};
 use crate::membership::timers::Wait;
 use ethbcast_transport::wire::{Flags, Frame, Identity, Kind, Peer};
 use ethbcast_transport::{Deadline, Instant, Kept, Part, SplitFrame, Timer};
@@ -27,7 +27,7 @@ pub struct Prober {
     told: Instant,
     findings: Findings,
     agenda: VecDeque<Item>,
-    step: Option<Box<dyn Step>>,
+    step: Option<Box<dyn ProbeStep>>,
 }
 
 /// Queued test; later ones build on the findings of earlier ones. `EachLargest` expands to the
@@ -159,17 +159,17 @@ impl Prober {
             Item::Largest { target } => Some(Box::new(Largest::new(target, findings, settings))),
             Item::Ping { target, bytes } => Some(Box::new(Ping::new(target, bytes, findings, settings))),
             Item::Train { target, bytes } => Some(Box::new(Train::new(target, bytes, findings, settings))),
-            Item::Bulk { target } => Some(Box::new(Bulk::new(&[target], Way::Chain, findings, settings))),
-            Item::ChainBulk => self.bulk(BULK_TARGETS, Way::Chain),
+            Item::Bulk { target } => Some(Box::new(Bulk::new(&[target], BulkRoute::Chain, findings, settings))),
+            Item::ChainBulk => self.bulk(BULK_TARGETS, BulkRoute::Chain),
             Item::CastBulk => {
                 let tried = findings.cast == CastFinding::FullRate && findings.present() <= MOST_LISTENERS;
-                settings.cast.filter(|_| tried).and_then(|group| self.bulk(MOST_LISTENERS, Way::Cast(group)))
+                settings.cast.filter(|_| tried).and_then(|group| self.bulk(MOST_LISTENERS, BulkRoute::Cast(group)))
             }
             Item::Cast => settings.cast.map(|group| Box::new(CastStep::new(group, findings, settings)) as _),
         };
     }
 
-    fn bulk(&self, most: usize, way: Way) -> Option<Box<dyn Step>> {
+    fn bulk(&self, most: usize, way: BulkRoute) -> Option<Box<dyn ProbeStep>> {
         let (findings, settings) = (&self.findings, &self.settings);
         // A target that took no stream alone would delay the others.
         let takes = |at: usize, target: &Target| target.present && (at >= BULK_TARGETS || target.bulk.is_some());

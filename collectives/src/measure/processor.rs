@@ -1,6 +1,6 @@
 //! Processor time of sending and receiving, at both ends.
 
-use super::parcel::Parcel;
+use super::framed_message::FramedMessage;
 use std::fmt;
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ impl fmt::Debug for Processors {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Work {
+pub(super) struct ProcessorTime {
     /// One past the highest frame that had arrived, and one past the last that had been sent.
     pub seen: u64,
     pub sent: u64,
@@ -51,7 +51,7 @@ pub(super) struct Work {
 
 /// Returns both ends' processor time per message between two reports, in nanoseconds: to send, to
 /// receive. `None` if it was not reported, or no frame arrived in between.
-pub(super) fn between(first: &Work, last: &Work, parcel: Parcel) -> Option<(u64, u64)> {
+pub(super) fn between(first: &ProcessorTime, last: &ProcessorTime, parcel: FramedMessage) -> Option<(u64, u64)> {
     let each = |nanos: u64, frames: u64| nanos.checked_mul(parcel.frames())?.checked_div(frames);
     let sending = last.sending_nanos.checked_sub(first.sending_nanos)?;
     let receiving = last.receiving_nanos.checked_sub(first.receiving_nanos)?;
@@ -125,8 +125,13 @@ mod tests {
 
     #[test]
     fn work_counts_between_reports_that_tell_it() {
-        let work = |seen, receiving_nanos, sending_nanos| Work { seen, sent: seen + 8, receiving_nanos, sending_nanos };
-        let parcel = Parcel { bytes: 2000, payload_bytes: 1000 };
+        let work = |seen, receiving_nanos, sending_nanos| ProcessorTime {
+            seen,
+            sent: seen + 8,
+            receiving_nanos,
+            sending_nanos,
+        };
+        let parcel = FramedMessage { bytes: 2000, payload_bytes: 1000 };
         assert_eq!(between(&work(10, 1_000, 5_000), &work(30, 41_000, 25_000), parcel), Some((2_000, 4_000)));
         assert_eq!(between(&work(10, 0, 5_000), &work(30, 41_000, 25_000), parcel), None, "the other does not tell");
         assert_eq!(between(&work(10, 1_000, 5_000), &work(10, 1_000, 5_000), parcel), None);

@@ -1,9 +1,9 @@
 //! The host that answers probes.
 
 use super::body::{ProbeBody, ReportBody, Task, address};
+use super::framed_message::FramedMessage;
 use super::kind;
-use super::listener::{Listener, Place};
-use super::parcel::Parcel;
+use super::listener::{Listener, StreamPlace};
 use super::probe::header;
 use super::processor::Processors;
 use crate::membership::codec::BodyReader;
@@ -60,13 +60,13 @@ struct Reply {
     to: MacAddr,
     session: u32,
     test: u32,
-    what: What,
+    what: ResponderTask,
 }
 
 #[derive(Clone, Debug)]
-enum What {
+enum ResponderTask {
     Info,
-    Echo { parcel: Parcel, next: u64 },
+    Echo { parcel: FramedMessage, next: u64 },
     Report { seen: u64, body: ReportBody, asked: bool },
     Flow { frames: u32, payload_bytes: usize, next: u32 },
 }
@@ -114,10 +114,15 @@ impl Responder {
 
     pub(super) fn flow(&mut self, to: MacAddr, (session, test): (u32, u32), frames: u32, payload_bytes: usize) {
         let payload_bytes = payload_bytes.clamp(ProbeBody::BYTES, self.most_payload_bytes());
-        let is_flow = |answer: &&Reply| matches!(answer.what, What::Flow { .. });
+        let is_flow = |answer: &&Reply| matches!(answer.what, ResponderTask::Flow { .. });
         let has_room = self.answers.len() < MAX_ANSWERS && self.answers.iter().filter(is_flow).count() < MAX_FLOWS;
         if has_room && (1..=MAX_FLOW_FRAMES).contains(&frames) && !to.is_multicast() && to != self.identity.mac {
-            self.answers.push_back(Reply { to, session, test, what: What::Flow { frames, payload_bytes, next: 0 } });
+            self.answers.push_back(Reply {
+                to,
+                session,
+                test,
+                what: ResponderTask::Flow { frames, payload_bytes, next: 0 },
+            });
         }
     }
 
@@ -134,7 +139,7 @@ impl Responder {
     fn on_bulk(&mut self, now: Instant, frame: &Frame<'_>, body: ProbeBody, mut rest: BodyReader<'_>) {
         let (prober, session, test) = (frame.source, frame.header.session, frame.header.stamp);
         let own = self.identity.mac;
-        let Some(place) = Place::read(&mut rest, own, prober).filter(|_| self.info.is_some()) else { return };
+        let Some(place) = StreamPlace::read(&mut rest, own, prober).filter(|_| self.info.is_some()) else { return };
         let known = self.listener.as_ref();
         // The order is another prober's, or was delayed on its way.
         if known.is_some_and(|known| !known.is_for(prober, session) || known.ahead(test) < 0) {
@@ -173,10 +178,10 @@ impl Responder {
     /// Echoes a message when its last frame has arrived, as between processes (§5.1).
     fn on_ping(&mut self, frame: &Frame<'_>, body: ProbeBody) {
         let payload_bytes = self.payload_bytes(&body);
-        let parcel = Parcel { bytes: (body.number as usize).min(MAX_ECHO_BYTES + 1), payload_bytes };
+        let parcel = FramedMessage { bytes: (body.number as usize).min(MAX_ECHO_BYTES + 1), payload_bytes };
         let allowed = parcel.bytes <= MAX_ECHO_BYTES && parcel.frames() <= MAX_ECHO_FRAMES;
         if frame.header.flags.has(Flags::LAST) && allowed {
-            self.answer(frame, What::Echo { parcel, next: 0 });
+            self.answer(frame, ResponderTask::Echo { parcel, next: 0 });
         }
     }
 
@@ -240,10 +245,10 @@ impl Responder {
     fn answer_report(&mut self, frame: &Frame<'_>, (seen, counts): (u64, ReportBody), asked: bool) {
         let worked_nanos = self.processors.map_or(0, Processors::nanos);
         let body = ReportBody { worked_nanos, computer: self.processors.and_then(Processors::computer), ..counts };
-        self.answer(frame, What::Report { seen, body, asked });
+        self.answer(frame, ResponderTask::Report { seen, body, asked });
     }
 
-    fn answer(&mut self, frame: &Frame<'_>, what: What) {
+    fn answer(&mut self, frame: &Frame<'_>, what: ResponderTask) {
         if self.answers.len() < MAX_ANSWERS {
             let (session, test) = (frame.header.session, frame.header.stamp);
             self.answers.push_back(Reply { to: frame.source, session, test, what });
@@ -265,7 +270,7 @@ impl Part for Responder {
         match body.task {
             Task::Invite => {
                 if self.info.as_ref().is_some_and(|info| rest.text().is_some_and(|group| group == info.group)) {
-                    self.answer(frame, What::Info);
+                    self.answer(frame, ResponderTask::Info);
                 }
             }
             Task::Ping => self.on_ping(frame, body),
@@ -289,7 +294,7 @@ impl Part for Responder {
     /// Sends reports before a stream, which may never leave room for them, and other replies behind
     /// it.
     fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
-        let is_report = |answer: &Reply| matches!(answer.what, What::Report { .. });
+        let is_report = |answer: &Reply| matches!(answer.what, ResponderTask::Report { .. });
         let report = if self.listener.is_some() { self.answers.iter().position(is_report) } else { None };
         if let Some(report) = report.and_then(|at| self.answers.remove(at)) {
             self.answers.push_front(report);
@@ -322,19 +327,19 @@ impl Responder {
         let answer = self.answers.front_mut()?;
         let identity = Identity { session: answer.session, ..self.identity };
         let (length, over) = match &mut answer.what {
-            What::Info => {
+            ResponderTask::Info => {
                 let number = u32::try_from(self.mtu_bytes).unwrap_or(u32::MAX);
                 let host = self.info.as_ref().map_or("", |info| info.host.as_str());
                 let body = ProbeBody { task: Task::Invite, payload_bytes: 0, number }.named(host);
                 let header = header(&identity, kind::ECHO, answer.test, 0, Flags::LAST);
                 (identity.write(buffer, answer.to, &header, &body), true)
             }
-            What::Report { seen, body, asked } => {
+            ResponderTask::Report { seen, body, asked } => {
                 let flags = if *asked { Flags::LAST } else { Flags::default() };
                 let header = header(&identity, kind::REPORT, answer.test, *seen, flags);
                 (identity.write(buffer, answer.to, &header, &body.encode()), true)
             }
-            What::Echo { parcel, next } => {
+            ResponderTask::Echo { parcel, next } => {
                 let (index, payload_bytes) = (*next, parcel.payload_of(*next));
                 *next += 1;
                 let over = *next == parcel.frames();
@@ -345,7 +350,7 @@ impl Responder {
                 let header = header(&identity, kind::ECHO, answer.test, index, flags);
                 (identity.seal(buffer, answer.to, &header, payload_bytes), over)
             }
-            What::Flow { frames, payload_bytes, next } => {
+            ResponderTask::Flow { frames, payload_bytes, next } => {
                 let (index, lead_in) = (*next, *frames / FLOW_LEAD_IN_PART);
                 *next += 1;
                 let payload = &mut buffer[OVERHEAD_BYTES..][..*payload_bytes];

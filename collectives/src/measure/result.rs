@@ -26,7 +26,7 @@ pub struct Point {
 
 /// Costs of a stream of full frames, per frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bulk {
+pub struct BulkCost {
     /// Payload of its frames, in bytes.
     pub payload_bytes: usize,
     /// Interval between two frames, one way.
@@ -39,7 +39,7 @@ pub struct Bulk {
     pub casting_nanos: Option<u64>,
 }
 
-impl Bulk {
+impl BulkCost {
     /// Whether a processor is the bottleneck. On a slower cable each frame arrives alone and wakes
     /// its receiver, so its cost says nothing about denser arrivals.
     pub(super) fn waits_for_processors(&self) -> bool {
@@ -86,7 +86,7 @@ pub struct ProbeResult {
     /// Processor time of messages at both ends, by size; empty if not reported.
     pub work: Vec<WorkPoint>,
     /// Costs of streams; `None` if there were none.
-    pub bulk: Option<Bulk>,
+    pub bulk: Option<BulkCost>,
     /// Cores that this host shares with all that replied, as in namespaces of one computer; 0 if
     /// each has its own, or one does not report.
     pub shared_cores: u32,
@@ -115,12 +115,12 @@ impl ProbeResult {
     }
 }
 
-fn bulk(findings: &Findings) -> Option<Bulk> {
+fn bulk(findings: &Findings) -> Option<BulkCost> {
     let found = || findings.targets.iter().filter_map(|target| target.bulk);
     let middle = |nanos: Vec<u64>| median(&nanos);
     let work = || found().filter_map(|bulk| bulk.work_nanos);
     let gap_nanos = middle(found().map(|bulk| bulk.gap_nanos).collect())?;
-    Some(Bulk {
+    Some(BulkCost {
         payload_bytes: findings.payload_bytes,
         gap_nanos,
         work_nanos: middle(work().map(|(sending, _)| sending).collect())
@@ -144,7 +144,7 @@ fn relaying(findings: &Findings, gap_nanos: u64) -> Option<u64> {
 /// Returns the factor from a train's full-frame gap to a stream's, where processors are the
 /// bottleneck. Elsewhere a train is more exact: its frames are timed one by one and none is
 /// repeated.
-fn streaming(findings: &Findings, bulk: Option<&Bulk>) -> f64 {
+fn streaming(findings: &Findings, bulk: Option<&BulkCost>) -> f64 {
     let bulk = bulk.filter(|bulk| bulk.waits_for_processors());
     let gaps = findings.targets.iter().filter_map(|target| median(target.gaps.get(&findings.payload_bytes)?));
     let train = median(&gaps.collect::<Vec<_>>());

@@ -33,7 +33,7 @@ pub(crate) enum Change {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct PresenceEntry {
     heard_at: Instant,
     suspected: bool,
     standing: Attendance,
@@ -56,7 +56,7 @@ pub(crate) struct Presence {
     /// Whether a host that has not checked for half of `gone_after` assumes that it was asleep
     /// itself. Only one that checks at regular intervals can tell.
     forgives_own_sleep: bool,
-    entries: Vec<Entry>,
+    entries: Vec<PresenceEntry>,
     looked_at: Instant,
     next_farewell: Option<Instant>,
     /// Fewest collectives after which a member has left.
@@ -68,7 +68,7 @@ impl Presence {
     /// Creates the state of `size` ranks present at `now`. Each but `own` is gone after a silence
     /// of `gone_after`.
     pub(crate) fn new(now: Instant, own: Rank, size: u16, gone_after: Duration) -> Presence {
-        let entry = Entry { heard_at: now, suspected: false, standing: Attendance::Here };
+        let entry = PresenceEntry { heard_at: now, suspected: false, standing: Attendance::Here };
         Presence {
             own,
             suspect_after: None,
@@ -146,7 +146,7 @@ impl Presence {
     }
 
     pub(crate) fn admit(&mut self, now: Instant) {
-        self.entries.push(Entry { heard_at: now, suspected: false, standing: Attendance::Here });
+        self.entries.push(PresenceEntry { heard_at: now, suspected: false, standing: Attendance::Here });
     }
 
     pub(crate) fn remove(&mut self, rank: Rank) {
@@ -157,7 +157,7 @@ impl Presence {
         if number < self.fewest {
             return None;
         }
-        let left = |entry: &Entry| match entry.standing {
+        let left = |entry: &PresenceEntry| match entry.standing {
             Attendance::Left { calls } => calls <= number,
             _ => false,
         };
@@ -172,12 +172,12 @@ impl Presence {
         now.since(self.entries[rank.index()].heard_at)
     }
 
-    fn others(&self) -> impl Iterator<Item = &Entry> {
+    fn others(&self) -> impl Iterator<Item = &PresenceEntry> {
         self.entries.iter().zip((0..).map(Rank)).filter(|&(_, rank)| rank != self.own).map(|(entry, _)| entry)
     }
 
     pub(crate) fn next_silence(&self) -> Option<Instant> {
-        let due = |entry: &Entry| match entry.standing {
+        let due = |entry: &PresenceEntry| match entry.standing {
             Attendance::Here if !entry.suspected && self.suspect_after.is_some() => {
                 Some(entry.heard_at + self.suspect_after?)
             }
@@ -195,20 +195,22 @@ impl Presence {
         self.looked_at = now;
         // Suspects are not evidence that this host still hears.
         let heard_within = self.suspect_after.unwrap_or(self.gone_after);
-        let speaks = |entry: &Entry| match entry.standing {
+        let speaks = |entry: &PresenceEntry| match entry.standing {
             Attendance::Here | Attendance::Leaving { .. } => now.since(entry.heard_at) < heard_within,
             _ => false,
         };
         self.alone = self.patience > Duration::ZERO && !self.others().any(speaks);
         let mut changes = Vec::new();
         let own = self.own;
-        let silent = |entry: &Entry| entry.standing == Attendance::Here && now.since(entry.heard_at) >= self.gone_after;
+        let silent =
+            |entry: &PresenceEntry| entry.standing == Attendance::Here && now.since(entry.heard_at) >= self.gone_after;
         let away_after = self.gone_after - if self.others().any(silent) { self.together } else { Duration::ZERO };
         for rank in (0..self.entries.len() as u16).map(Rank).filter(|&rank| rank != own) {
             changes.extend(self.look_at(now, rank, away_after));
         }
-        let until =
-            |entry: &Entry| if let Attendance::Leaving { until, .. } = entry.standing { Some(until) } else { None };
+        let until = |entry: &PresenceEntry| {
+            if let Attendance::Leaving { until, .. } = entry.standing { Some(until) } else { None }
+        };
         self.next_farewell = self.entries.iter().filter_map(until).min();
         changes
     }

@@ -68,12 +68,11 @@
 pub mod application;
 mod blocks;
 mod control_memory;
-mod courtesy;
 mod endpoint;
 mod fetch;
 pub mod kind;
-pub mod ledger;
 pub mod live;
+mod low_priority;
 mod message;
 mod other_build;
 mod rate;
@@ -82,6 +81,7 @@ mod root;
 mod share;
 mod spell;
 mod throttle;
+pub mod verified;
 mod view;
 
 pub use crate::membership::OtherBuild;
@@ -94,8 +94,8 @@ pub use live::{
     Start,
 };
 pub use message::{
-    ContentKind, Digest, Done, Fetch, FileAttributes, MemberState, Message, Needs, Outcome, Packing, Piece, Refusal,
-    Stage, Status, Taken, Trailer, Verdict, ViewPart,
+    ContentKind, Digest, Done, Fetch, FetchedPiece, FileAttributes, MemberState, Message, Needs, Outcome, Packing,
+    Refusal, Stage, Status, Taken, Trailer, Verdict, ViewPart,
 };
 pub use rate::Rate;
 pub use receiver::{Admission, Arrival, End, Receiver, ReceiverConfig, ReceiverEvent};
@@ -103,7 +103,7 @@ pub use root::{
     Damage, Lacking, MemberReport, NamesError, NoPlan, OnSlow, Root, RootConfig, RootEvent, RootFailure, Route,
     TurnedAway, Wanted,
 };
-pub(crate) use spell::Speller;
+pub(crate) use spell::Describer;
 pub use view::{MAX_MEMBERS, Standing, View, ViewMember};
 
 use ethbcast_transport::wire::{Frame, Kind};

@@ -1,21 +1,21 @@
 //! Decoding of a session's frames into named fields, for inspection.
 
-use super::ledger::ChunkSize;
 use super::message::{
-    Challenge, ContentKind, Done, Fetch, FileAttributes, MemberState, Message, Needs, Piece, Stage, Status, Taken,
-    Trailer, Verdict, ViewPart,
+    Challenge, ContentKind, Done, Fetch, FetchedPiece, FileAttributes, MemberState, Message, Needs, Stage, Status,
+    Taken, Trailer, Verdict, ViewPart,
 };
 use super::rate::Rate;
+use super::verified::ChunkSize;
 use super::view::{Assembler, View};
 use super::{Standing, kind};
 use ethbcast_transport::wire::{Ack, Fields, Flags, Frame, Kind, Parity, Rank, Spelled};
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Speller {
+pub(crate) struct Describer {
     views: Assembler,
 }
 
-impl Speller {
+impl Describer {
     pub(crate) fn spell(&mut self, frame: &Frame<'_>) -> Option<Spelled> {
         let name = name(frame.header.kind)?;
         let fields = match frame.header.kind {
@@ -58,7 +58,7 @@ impl Speller {
                 let fields = fields.number("for_rank", rank.0).perhaps("blamed", blamed).number("attempt", *attempt);
                 fields.number("from", bytes.start).number("to", bytes.end)
             }
-            Message::Piece(Piece { from, end, bytes }) => {
+            Message::Piece(FetchedPiece { from, end, bytes }) => {
                 fields.number("from", *from).number("to", *end).number("bytes", bytes.len() as u64)
             }
             Message::Needs(Needs { stretch, set }) => {

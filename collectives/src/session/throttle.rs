@@ -6,7 +6,7 @@
 //! processor the host may catch up by [`DEPTH`], so that within any second it sends at most 1 %
 //! above the limit.
 
-use super::courtesy::Courtesy;
+use super::low_priority::LowPriority;
 use super::rate::Rate;
 use ethbcast_transport::wire::Frame;
 use ethbcast_transport::{Deadline, Instant, Timer};
@@ -28,7 +28,7 @@ const SHORTEST_FRAME_BYTES: usize = 60;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Throttle {
     told: Option<Rate>,
-    courtesy: Option<Courtesy>,
+    courtesy: Option<LowPriority>,
     rate: Option<Rate>,
     /// Time at which all frames sent are paid for.
     paid_at: Instant,
@@ -56,7 +56,7 @@ impl Throttle {
 
     fn settle(&mut self) {
         let told = self.told.and_then(Rate::limit).and_then(Rate::new);
-        let found = self.courtesy.as_ref().and_then(Courtesy::rate);
+        let found = self.courtesy.as_ref().and_then(LowPriority::rate);
         let rate = told.into_iter().chain(found).min();
         if self.rate != rate {
             (self.rate, self.rest) = (rate, 0);

@@ -6,7 +6,7 @@ use super::unpacking::{Unpacked, Unpacking};
 use super::{Dest, Handling};
 use crate::command::CommandState;
 use crate::disk::Lack;
-use crate::holdings::Held;
+use crate::have_set::Held;
 use crate::storage::{Arrived, Target, TreeStorage};
 use ethbcast_collectives::session::live::{Offered, ReadAt, Storage, StorageError};
 use ethbcast_collectives::session::{ContentKind, FileAttributes, Outcome, Packing, Trailer};

@@ -1,7 +1,7 @@
 //! Storage of bytes at DEST: a file, a file with holes, or a stream. It also makes holes of zeros,
 //! and refuses contents that the device cannot hold.
 
-use super::file::{FileDest, Place, Resume};
+use super::file::{DestPlace, FileDest, Resume};
 use super::kind::{Kind, SYNC_BYTES};
 use super::overwriting::ZEROS;
 use super::pipe::PipeDest;
@@ -138,7 +138,7 @@ impl Bytes {
         let (path, over) = path.expect("it is a file");
         let directory = self.dest.directory().unwrap_or(Path::new("."));
         let holder = Beneath::open(directory).map_err(|error| trouble("open the directory of DEST", error))?;
-        let place = Place {
+        let place = DestPlace {
             holder: Arc::new(holder),
             holder_path: directory.to_owned(),
             name: path.file_name().unwrap_or_default().into(),

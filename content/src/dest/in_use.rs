@@ -48,19 +48,19 @@ fn is_writable(options: &str) -> bool {
     options.split(',').any(|option| option == "rw")
 }
 
-struct Part {
+struct PartInUse {
     number: u64,
     name: String,
 }
 
-fn parts(number: u64) -> Vec<Part> {
+fn parts(number: u64) -> Vec<PartInUse> {
     let at = sys(number);
     let own = at.canonicalize().ok().and_then(|at| Some(at.file_name()?.to_string_lossy().into_owned()));
-    let mut parts = vec![Part { number, name: own.unwrap_or_default() }];
+    let mut parts = vec![PartInUse { number, name: own.unwrap_or_default() }];
     for entry in fs::read_dir(&at).into_iter().flatten().flatten() {
         let number = fs::read_to_string(entry.path().join("dev")).ok().and_then(|text| read_number(text.trim()));
         if let Some(number) = number.filter(|_| entry.path().join("partition").exists()) {
-            parts.push(Part { number, name: entry.file_name().to_string_lossy().into_owned() });
+            parts.push(PartInUse { number, name: entry.file_name().to_string_lossy().into_owned() });
         }
     }
     parts
@@ -75,11 +75,11 @@ fn read_number(text: &str) -> Option<u64> {
     Some(makedev(major.parse().ok()?, minor.parse().ok()?))
 }
 
-fn mounted(table: &Path, parts: &[Part]) -> Vec<String> {
+fn mounted(table: &Path, parts: &[PartInUse]) -> Vec<String> {
     mounts_of(table, parts, |_| true)
 }
 
-fn mounts_of(table: &Path, parts: &[Part], counts: impl Fn(&str) -> bool) -> Vec<String> {
+fn mounts_of(table: &Path, parts: &[PartInUse], counts: impl Fn(&str) -> bool) -> Vec<String> {
     let text = fs::read_to_string(table).unwrap_or_default();
     let mount = |line: &str| {
         let (own, of_file_system) = line.split_once(" - ")?;
@@ -102,7 +102,7 @@ fn unescaped(text: &str) -> String {
     mounts::unescaped(text.as_bytes()).to_string_lossy().into_owned()
 }
 
-fn swaps(parts: &[Part]) -> Vec<String> {
+fn swaps(parts: &[PartInUse]) -> Vec<String> {
     let text = fs::read_to_string("/proc/swaps").unwrap_or_default();
     let swap = |line: &str| {
         let path = unescaped(line.split_whitespace().next()?);
@@ -137,7 +137,7 @@ fn loops(device: &Path) -> Vec<String> {
 }
 
 /// Returns a mount in another process's namespace, if this process does not see it.
-fn elsewhere(parts: &[Part], counts: fn(&str) -> bool) -> Option<String> {
+fn elsewhere(parts: &[PartInUse], counts: fn(&str) -> bool) -> Option<String> {
     fs::read_dir("/proc").into_iter().flatten().flatten().find_map(|entry| {
         let process = entry.file_name().to_str()?.parse::<u32>().ok()?;
         let mounted = mounts_of(&entry.path().join("mountinfo"), parts, counts).into_iter().next()?;
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn a_mounted_disk_is_found_by_its_partition_by_its_source_and_with_a_space_in_its_path() {
         let file = tempfile::NamedTempFile::new().expect("a file");
-        let part = |number, name: &str| Part { number, name: name.to_owned() };
+        let part = |number, name: &str| PartInUse { number, name: name.to_owned() };
         let parts = [part(makedev(8, 16), "sdb"), part(makedev(8, 17), "sdb1")];
         let table = "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
                      40 22 8:17 / /mnt/my\\040disk rw,relatime shared:1 - ext4 /dev/sdb1 rw\n\

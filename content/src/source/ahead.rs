@@ -22,14 +22,14 @@ const THREADS: usize = 3;
 
 #[derive(Debug)]
 pub(super) struct FilesAhead {
-    shared: Arc<Shared>,
+    shared: Arc<AheadQueue>,
     threads: Vec<JoinHandle<()>>,
     batch: Batch,
     passed: u64,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct AheadQueue {
     layout: Arc<Layout>,
     files: SourceFiles,
     allow_changing: bool,
@@ -63,7 +63,7 @@ impl FilesAhead {
     /// Starts at the first file. If no thread can be started, each file is read when its bytes are
     /// due.
     pub(super) fn begin(layout: &Arc<Layout>, files: &SourceFiles, allow_changing: bool) -> FilesAhead {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(AheadQueue {
             layout: Arc::clone(layout),
             files: files.clone(),
             allow_changing,
@@ -121,7 +121,7 @@ impl Drop for FilesAhead {
 
 /// A batch in a thread's hands, which is handed over on drop.
 struct Taken<'a> {
-    shared: &'a Shared,
+    shared: &'a AheadQueue,
     number: u64,
     batch: Batch,
 }
@@ -134,7 +134,7 @@ impl Drop for Taken<'_> {
     }
 }
 
-impl Shared {
+impl AheadQueue {
     fn read_batch(&self) -> bool {
         let Some(mut taken) = self.take() else { return false };
         let entries: Vec<usize> = taken.batch.files.iter().map(|(entry, _)| *entry).collect();

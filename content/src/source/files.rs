@@ -12,10 +12,10 @@ use std::sync::Arc;
 
 /// Paths and stamps of the files that are sent.
 #[derive(Clone, Debug)]
-pub struct SourceFiles(Arc<Listed>);
+pub struct SourceFiles(Arc<OpenedEntry>);
 
 #[derive(Debug)]
-struct Listed {
+struct OpenedEntry {
     /// Entries of the SOURCEs with their paths; all other entries are below one of them.
     bases: Vec<(u32, PathBuf)>,
     layout: Arc<Layout>,
@@ -24,11 +24,11 @@ struct Listed {
 
 impl SourceFiles {
     pub(super) fn new(bases: Vec<(u32, PathBuf)>, layout: Arc<Layout>, stamps: Vec<(u32, Stamp)>) -> SourceFiles {
-        SourceFiles(Arc::new(Listed { bases, layout, stamps }))
+        SourceFiles(Arc::new(OpenedEntry { bases, layout, stamps }))
     }
 
     pub(super) fn path(&self, entry: usize) -> PathBuf {
-        let Listed { bases, layout, .. } = &*self.0;
+        let OpenedEntry { bases, layout, .. } = &*self.0;
         let entries = layout.manifest().entries();
         let base = |at: usize| bases.iter().find(|(of, _)| *of as usize == at).map(|(_, path)| path);
         let (mut names, mut at) = (Vec::new(), entry);

@@ -12,36 +12,36 @@ const ATTEMPTS: u32 = 1000;
 
 /// The hidden directory. It is removed on drop unless it can be resumed.
 #[derive(Debug)]
-pub(super) struct Hidden<D: Directory> {
+pub(super) struct HiddenTree<D: Directory> {
     holder: D,
     names: HiddenNames,
     root: Arc<D>,
     is_kept: AtomicBool,
 }
 
-impl<D: Directory> Hidden<D> {
-    pub(super) fn create(holder: &D) -> io::Result<Hidden<D>> {
+impl<D: Directory> HiddenTree<D> {
+    pub(super) fn create(holder: &D) -> io::Result<HiddenTree<D>> {
         for _ in 0..ATTEMPTS {
             let names = HiddenNames::fleeting();
             match holder.make_directory(&names.tree) {
                 Err(error) if is_taken(&error) => continue,
                 made => made?,
             }
-            if let Some(hidden) = Hidden::open(holder, names)? {
+            if let Some(hidden) = HiddenTree::open(holder, names)? {
                 return Ok(hidden);
             }
         }
         Err(io::Error::new(ErrorKind::AlreadyExists, "temporary directories are removed as they are made"))
     }
 
-    pub(super) fn create_named(holder: &D, names: &HiddenNames) -> io::Result<Hidden<D>> {
+    pub(super) fn create_named(holder: &D, names: &HiddenNames) -> io::Result<HiddenTree<D>> {
         holder.make_directory(&names.tree)?;
         let taken = || io::Error::new(ErrorKind::AlreadyExists, "another process receives the same");
-        Hidden::open(holder, names.clone())?.ok_or_else(taken)
+        HiddenTree::open(holder, names.clone())?.ok_or_else(taken)
     }
 
     /// Opens the one with these names; none if there is none, or another process holds its lock.
-    pub(super) fn open(holder: &D, names: HiddenNames) -> io::Result<Option<Hidden<D>>> {
+    pub(super) fn open(holder: &D, names: HiddenNames) -> io::Result<Option<HiddenTree<D>>> {
         if !holder.has_directory(&names.tree)? {
             return Ok(None);
         }
@@ -51,7 +51,12 @@ impl<D: Directory> Hidden<D> {
         if !root.try_lock() || !holder.is_own(&root, &names.tree) {
             return Ok(None);
         }
-        Ok(Some(Hidden { holder: holder.try_clone()?, names, root: Arc::new(root), is_kept: AtomicBool::new(false) }))
+        Ok(Some(HiddenTree {
+            holder: holder.try_clone()?,
+            names,
+            root: Arc::new(root),
+            is_kept: AtomicBool::new(false),
+        }))
     }
 
     pub(super) fn name(&self) -> &Path {
@@ -122,7 +127,7 @@ impl<D: Directory> Hidden<D> {
     }
 }
 
-impl<D: Directory> Drop for Hidden<D> {
+impl<D: Directory> Drop for HiddenTree<D> {
     fn drop(&mut self) {
         if self.is_kept.load(Ordering::Relaxed) {
             return;

@@ -1,7 +1,7 @@
 //! Partial directories of earlier runs, found by the identity of the offered content.
 
 use super::current::BuiltFiles;
-use super::hidden::Hidden;
+use super::hidden::HiddenTree;
 use crate::disk::Directory;
 use crate::hidden_names::HiddenNames;
 use crate::journal::{Identity, Journal, JournalError};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 #[derive(Debug)]
 pub(super) struct Leftover<D: Directory> {
-    pub hidden: Hidden<D>,
+    pub hidden: HiddenTree<D>,
     pub journal: Journal<D::File>,
     pub encoded: Arc<Vec<u8>>,
     layout: Arc<Layout>,
@@ -33,7 +33,7 @@ impl<D: Directory> Leftover<D> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             there => there?,
         };
-        let Some(hidden) = Hidden::open(holder, names)? else { return Ok(None) };
+        let Some(hidden) = HiddenTree::open(holder, names)? else { return Ok(None) };
         let taken_up = Journal::take_up(file);
         // Nothing else can use it, unless a newer build can read it.
         let (journal, recovered) = match taken_up {

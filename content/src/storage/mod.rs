@@ -208,7 +208,7 @@ impl Storage for TreeStorage {
     }
 
     fn kept(&mut self) -> Option<Box<dyn ReadAt>> {
-        Some(Box::new(Kept { encoded: Arc::clone(&self.encoded), built: Arc::clone(&self.built) }))
+        Some(Box::new(KeptTree { encoded: Arc::clone(&self.encoded), built: Arc::clone(&self.built) }))
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
@@ -245,12 +245,12 @@ impl Storage for TreeStorage {
 }
 
 #[derive(Debug)]
-struct Kept {
+struct KeptTree {
     encoded: Arc<RwLock<Vec<u8>>>,
     built: Arc<OnceLock<Replay<BuiltFiles<Beneath>>>>,
 }
 
-impl ReadAt for Kept {
+impl ReadAt for KeptTree {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         if let Some(built) = self.built.get() {
             return built.read_at(buffer, offset);

@@ -2,7 +2,7 @@
 
 use super::aside::{self, Aside, Displaced};
 use super::building::remove_others;
-use super::hidden::Hidden;
+use super::hidden::HiddenTree;
 use super::mounted;
 use crate::disk::{Beneath, Directory, Setter, is_taken};
 use crate::manifest::Manifest;
@@ -146,7 +146,7 @@ impl<D: Directory> Place<D> {
     /// entry if it was set aside, to be removed last.
     pub(super) fn publish(
         &self,
-        hidden: &Hidden<D>,
+        hidden: &HiddenTree<D>,
         manifest: &Manifest,
         done: &HashSet<usize>,
     ) -> Result<Option<Aside<D>>, StorageError> {
@@ -180,7 +180,7 @@ impl<D: Directory> Place<D> {
         )
     }
 
-    fn show_whole(&self, hidden: &Hidden<D>, name: &Path) -> io::Result<Option<Aside<D>>> {
+    fn show_whole(&self, hidden: &HiddenTree<D>, name: &Path) -> io::Result<Option<Aside<D>>> {
         if !self.target.replace || self.holder.kind(name)?.is_none() {
             match self.holder.rename_to_free(hidden.name(), name) {
                 // Some file systems rename nothing over a directory, not even an empty one.
@@ -208,7 +208,7 @@ impl<D: Directory> Place<D> {
         self.holder.directory(name).and_then(|there| there.names()).is_ok_and(|names| names.is_empty())
     }
 
-    fn merge(&self, hidden: &Hidden<D>, manifest: &Manifest, done: &HashSet<usize>) -> io::Result<()> {
+    fn merge(&self, hidden: &HiddenTree<D>, manifest: &Manifest, done: &HashSet<usize>) -> io::Result<()> {
         let setter = Setter::default();
         let entries = manifest.entries();
         let mut open: Option<(u32, D, D)> = None;

@@ -5,7 +5,7 @@ use super::*;
 use crate::hidden_names::{left_bytes, remove_stale};
 use crate::source::Selection;
 use ethbcast_collectives::session::ContentKind;
-use ethbcast_collectives::session::ledger::CHUNK_BYTES;
+use ethbcast_collectives::session::verified::CHUNK_BYTES;
 use std::fs;
 use std::path::Path;
 

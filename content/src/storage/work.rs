@@ -3,7 +3,7 @@
 use super::aside::Aside;
 use super::building::Building;
 use super::current::BuiltFiles;
-use super::hidden::Hidden;
+use super::hidden::HiddenTree;
 use super::leftover::{self, Leftover};
 use super::place::Place;
 use super::putting::Putting;
@@ -31,9 +31,9 @@ pub(super) struct Work<D: Directory> {
     syncer: Syncer,
     layout: Arc<Layout>,
     troubles: Troubles,
-    hidden: Hidden<D>,
+    hidden: HiddenTree<D>,
     /// A leftover that cannot be resumed, kept until its equal chunks have been copied.
-    _leftover: Option<Hidden<D>>,
+    _leftover: Option<HiddenTree<D>>,
     place: Place<D>,
 }
 
@@ -46,9 +46,9 @@ pub(super) struct Published {
 }
 
 struct Site<D: Directory> {
-    hidden: Hidden<D>,
+    hidden: HiddenTree<D>,
     journal: Option<Journal<D::File>>,
-    leftover: Option<Hidden<D>>,
+    leftover: Option<HiddenTree<D>>,
     is_taken_up: bool,
 }
 
@@ -72,11 +72,11 @@ impl<D: Directory> Site<D> {
             old = Some(hidden);
         }
         let new = |hidden, journal| Site { hidden, journal, leftover: old, is_taken_up: false };
-        let Some(identity) = identity else { return Ok(new(Hidden::create(place.holder())?, None)) };
+        let Some(identity) = identity else { return Ok(new(HiddenTree::create(place.holder())?, None)) };
         let names = leftover::names(identity);
-        let hidden = match Hidden::create_named(place.holder(), &names) {
+        let hidden = match HiddenTree::create_named(place.holder(), &names) {
             // Another process receives this content, or the name is taken.
-            Err(error) if crate::disk::is_taken(&error) => return Ok(new(Hidden::create(place.holder())?, None)),
+            Err(error) if crate::disk::is_taken(&error) => return Ok(new(HiddenTree::create(place.holder())?, None)),
             created => created?,
         };
         drop(place.holder().remove(hidden.journal()));

@@ -2,7 +2,7 @@
 
 use super::{Case, Step};
 use ethbcast_collectives::communicator::{
-    Allgather, Barrier, Broadcast, CommunicatorError, Config, Gather, Member, Patience, Progress, Scatter,
+    Allgather, Barrier, Broadcast, CallProgress, CommunicatorError, Config, Gather, Member, Patience, Scatter,
 };
 use ethbcast_transport::messages::{RecvId, RecvOutcome, SendId, SendOutcome};
 use ethbcast_transport::wire::Rank;
@@ -142,8 +142,8 @@ impl Process {
         }
         while self.ended.is_none() {
             match self.go(now) {
-                Ok(Progress::Done) => {}
-                Ok(Progress::Waiting) => return self.ongoing.as_ref().map(|(_, until)| *until),
+                Ok(CallProgress::Done) => {}
+                Ok(CallProgress::Waiting) => return self.ongoing.as_ref().map(|(_, until)| *until),
                 Err(error) => self.end(Err(error), now),
             }
         }
@@ -159,43 +159,43 @@ impl Process {
         }
     }
 
-    fn go(&mut self, now: Instant) -> Result<Progress, CommunicatorError> {
+    fn go(&mut self, now: Instant) -> Result<CallProgress, CommunicatorError> {
         if self.ongoing.is_none() {
             let Some(&step) = self.program.get(self.step) else { return self.finish(now) };
             self.begin(step, now)?;
             if self.ongoing.is_none() {
                 self.step += 1;
-                return Ok(Progress::Done);
+                return Ok(CallProgress::Done);
             }
         }
-        let Some((mut ongoing, until)) = self.ongoing.take() else { return Ok(Progress::Done) };
+        let Some((mut ongoing, until)) = self.ongoing.take() else { return Ok(CallProgress::Done) };
         match self.advance(&mut ongoing, now, until)? {
-            Progress::Done => {
+            CallProgress::Done => {
                 self.judge(ongoing);
                 self.step += 1;
-                Ok(Progress::Done)
+                Ok(CallProgress::Done)
             }
-            Progress::Waiting if now >= until && ongoing.is_a_call() => {
+            CallProgress::Waiting if now >= until && ongoing.is_a_call() => {
                 let member = self.member.as_ref().expect("it runs a program");
                 if self.standstill.as_mut().is_none_or(|standstill| standstill.is_over(member, now)) {
                     return Err(self.abandon(ongoing, now));
                 }
                 self.ongoing = self.standstill.as_ref().map(|standstill| (ongoing, standstill.due()));
-                Ok(Progress::Waiting)
+                Ok(CallProgress::Waiting)
             }
-            Progress::Waiting => {
+            CallProgress::Waiting => {
                 self.ongoing = Some((ongoing, until));
-                Ok(Progress::Waiting)
+                Ok(CallProgress::Waiting)
             }
         }
     }
 
-    fn finish(&mut self, now: Instant) -> Result<Progress, CommunicatorError> {
+    fn finish(&mut self, now: Instant) -> Result<CallProgress, CommunicatorError> {
         if !self.settle() {
-            return Ok(Progress::Waiting);
+            return Ok(CallProgress::Waiting);
         }
         self.end(Ok(()), now);
-        Ok(Progress::Done)
+        Ok(CallProgress::Done)
     }
 
     fn settle(&mut self) -> bool {
@@ -259,7 +259,12 @@ impl Process {
         Ok(())
     }
 
-    fn advance(&mut self, ongoing: &mut Ongoing, now: Instant, until: Instant) -> Result<Progress, CommunicatorError> {
+    fn advance(
+        &mut self,
+        ongoing: &mut Ongoing,
+        now: Instant,
+        until: Instant,
+    ) -> Result<CallProgress, CommunicatorError> {
         let member = self.member.as_mut().expect("it runs a program");
         match ongoing {
             Ongoing::Broadcast(call, buffer) => call.advance(member, now, buffer),
@@ -268,7 +273,7 @@ impl Process {
             Ongoing::Gather(call, block, blocks) => call.advance(member, now, block, blocks),
             Ongoing::Allgather(call, block, blocks) => call.advance(member, now, block, blocks),
             Ongoing::Receive(id) => match member.take_received(*id) {
-                None => Ok(Progress::Waiting),
+                None => Ok(CallProgress::Waiting),
                 Some(outcome) => {
                     let Step::Message { from, tag, bytes, .. } = self.program[self.step] else {
                         unreachable!("it receives")
@@ -284,12 +289,12 @@ impl Process {
                         };
                         place.get_or_insert(format!("step {}: a receive ended as {outcome:?}", self.step));
                     }
-                    Ok(Progress::Done)
+                    Ok(CallProgress::Done)
                 }
             },
-            Ongoing::Settle => Ok(if self.settle() { Progress::Done } else { Progress::Waiting }),
-            Ongoing::Compute if now >= until => Ok(Progress::Done),
-            Ongoing::Compute => Ok(Progress::Waiting),
+            Ongoing::Settle => Ok(if self.settle() { CallProgress::Done } else { CallProgress::Waiting }),
+            Ongoing::Compute if now >= until => Ok(CallProgress::Done),
+            Ongoing::Compute => Ok(CallProgress::Waiting),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Decoders of untrusted bytes: none panics, and what they accept survives encoding and decoding.
 
 use super::script::Script;
-use ethbcast_collectives::census::{Answer, Question};
+use ethbcast_collectives::census::{CensusReply, CensusRequest};
 use ethbcast_collectives::session::{Message, View};
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::plan::file::SavedPlan;
@@ -53,13 +53,13 @@ fn look_at(frame: &Frame<'_>) {
 
 pub(super) fn control(bytes: &[u8]) {
     let Some((&kind, body)) = bytes.split_first() else { return };
-    if let Some(question) = Question::decode(body) {
-        assert_eq!(Question::decode(&question.encode()), Some(question));
+    if let Some(question) = CensusRequest::decode(body) {
+        assert_eq!(CensusRequest::decode(&question.encode()), Some(question));
     }
-    if let Some(answer) = Answer::decode(body) {
+    if let Some(answer) = CensusReply::decode(body) {
         // Long names are cut once, when they are sent.
-        let sent = Answer::decode(&answer.encode()).expect("what was an answer is one");
-        assert_eq!(Answer::decode(&sent.encode()), Some(sent));
+        let sent = CensusReply::decode(&answer.encode()).expect("what was an answer is one");
+        assert_eq!(CensusReply::decode(&sent.encode()), Some(sent));
     }
     let Some(message) = Message::decode(Kind(kind), body) else { return };
     let (again, body) = message.encode();

@@ -5,7 +5,7 @@ use super::script::Script;
 use super::world::{Host, World};
 use crate::communicator::{self, Process, Step};
 use crate::session::{Case, data, hosts_of, session as session_number};
-use ethbcast_collectives::session::application::{Again, Collected, Content, Next, Participant, Sink, Source};
+use ethbcast_collectives::session::application::{Again, Collected, MemoryContent, Next, Participant, Sink, Source};
 use ethbcast_collectives::session::{Blocks, Done, Outcome, Timing, Trailer};
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::sim::host_mac;
@@ -29,7 +29,7 @@ enum Mood {
 
 #[derive(Debug)]
 pub(super) struct Bytes {
-    content: Content<Vec<u8>>,
+    content: MemoryContent<Vec<u8>>,
     mood: Mood,
 }
 
@@ -115,7 +115,7 @@ pub(super) fn session(bytes: &[u8]) {
     let timing = Timing { stall, patience, sync: patience, dead: Duration::from_millis(700), ..Timing::default() };
     let case =
         Case { timing, late: (usize::from(script.u8() & 1), Duration::ZERO), ..Case::new(via, RECEIVERS, length) };
-    let source = Bytes { content: Content::new(data(length, 1)), mood: Mood::Works };
+    let source = Bytes { content: MemoryContent::new(data(length, 1)), mood: Mood::Works };
     let hosts = hosts_of(&case, 1, source, |_| Disk::default());
     let macs = macs(hosts.len());
     let mut world = World::new(hosts, macs);

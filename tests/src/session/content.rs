@@ -1,6 +1,6 @@
 //! Contents and disks of simulated sessions.
 
-use ethbcast_collectives::session::application::{Again, Collected, Content, Next, Sink, Source};
+use ethbcast_collectives::session::application::{Again, Collected, MemoryContent, Next, Sink, Source};
 use ethbcast_collectives::session::{Done, Outcome, RootEvent, Trailer};
 use ethbcast_transport::Instant;
 use std::ops::ControlFlow;
@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Bytes that can be read once or repeatedly, and the events that their sender receives.
 #[derive(Clone, Debug)]
 pub struct Sent<B = Vec<u8>> {
-    content: Content<B>,
+    content: MemoryContent<B>,
     pipe: bool,
     told: Option<Vec<(Instant, RootEvent)>>,
 }
@@ -17,7 +17,7 @@ pub struct Sent<B = Vec<u8>> {
 impl<B: AsRef<[u8]>> Sent<B> {
     /// Creates a file, or a `pipe`, which can be read only once.
     pub fn new(bytes: B, pipe: bool) -> Sent<B> {
-        Sent { content: Content::new(bytes), pipe, told: None }
+        Sent { content: MemoryContent::new(bytes), pipe, told: None }
     }
 
     pub fn listening(self) -> Sent<B> {

@@ -114,7 +114,7 @@ pub fn check_contention(view: &View, topology: &Topology, host_of: impl Fn(usize
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ethbcast_collectives::session::ledger::ChunkSize;
+    use ethbcast_collectives::session::verified::ChunkSize;
     use ethbcast_collectives::session::{ContentKind, Standing, ViewMember};
     use ethbcast_transport::Policy;
     use ethbcast_transport::sim::host_mac;

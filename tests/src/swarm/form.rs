@@ -3,7 +3,7 @@
 use super::application::{Disk, Origin};
 use super::holding::Holding;
 use ethbcast_collectives::session::application::{Again, Next, Sink, Source};
-use ethbcast_collectives::session::ledger::{Checked, ChunkSet, ChunkSize, Cut, Form, Ledgered};
+use ethbcast_collectives::session::verified::{Checked, ChunkSet, ChunkSize, Cut, Form, Ledgered};
 use ethbcast_collectives::session::{Done, Needs, ReceiverEvent, RootEvent, Trailer};
 use ethbcast_transport::Instant;
 use std::ops::{ControlFlow, Range};

@@ -4,8 +4,8 @@
 use super::application::Shelf;
 use super::draw::Draw;
 use super::schedule::Schedule;
-use ethbcast_collectives::session::ledger::{
-    CHUNK_BYTES, ChunkSet, ChunkSize, Form, Holdings, Origin, StretchLedger, StretchPlace,
+use ethbcast_collectives::session::verified::{
+    CHUNK_BYTES, ChunkSet, ChunkSize, Form, HaveSet, Origin, StretchLedger, StretchPlace,
 };
 use std::rc::Rc;
 use std::sync::Arc;
@@ -115,7 +115,7 @@ impl Holding {
     }
 }
 
-impl Holdings for Holding {
+impl HaveSet for Holding {
     fn have(&self, ledger: &StretchLedger) -> ChunkSet {
         let is_here = |&chunk: &usize| {
             let here = self.at(ledger.chunk_offset(chunk), ledger.chunk_bytes(chunk));

@@ -7,7 +7,7 @@ use super::form::{Given, Taken};
 use super::holding::Holding;
 use super::schedule::{Role, Schedule};
 use ethbcast_collectives::session::application::Participant;
-use ethbcast_collectives::session::ledger::Form;
+use ethbcast_collectives::session::verified::Form;
 use ethbcast_collectives::session::{Receiver, ReceiverConfig, Root, RootConfig, Route, Station, Wanted};
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::sim::host_mac;

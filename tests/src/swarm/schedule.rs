@@ -11,7 +11,7 @@ use super::rule::Rule;
 use super::seed::{Seed, Size};
 use super::troubles;
 use super::weather::SendTrouble;
-use ethbcast_collectives::session::ledger::Form;
+use ethbcast_collectives::session::verified::Form;
 use ethbcast_collectives::session::{OnSlow, Timing};
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::sim::StormControl;

@@ -3,7 +3,9 @@
 use super::host::{Fate, Host};
 use super::shared::Shared;
 use crate::communicator::GROUP;
-use ethbcast_collectives::communicator::{Barrier, Broadcast, CommunicatorError, Config, Member, Patience, Progress};
+use ethbcast_collectives::communicator::{
+    Barrier, Broadcast, CallProgress, CommunicatorError, Config, Member, Patience,
+};
 use ethbcast_collectives::session::Station;
 use ethbcast_transport::sim::host_mac;
 use ethbcast_transport::wire::{HEADER_BYTES, Rank};
@@ -95,7 +97,7 @@ impl RankHost {
                 Call::Broadcast(call, buffer) => call.advance(&mut self.member, now, &mut buffer.0)?,
                 Call::Barrier(call) => call.advance(&mut self.member, now)?,
             };
-            if progress == Progress::Waiting {
+            if progress == CallProgress::Waiting {
                 let is_over = patience.is_over(&self.member, now);
                 let due = patience.due();
                 return if is_over { Err(self.abandon(now)) } else { Ok(Some(due)) };

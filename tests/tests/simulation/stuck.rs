@@ -1,9 +1,9 @@
 //! Links that accept no further frames: everything still ends on time.
 
-use ethbcast_collectives::census::Asker;
+use ethbcast_collectives::census::CensusQuery;
 use ethbcast_collectives::communicator::{Config, Member};
 use ethbcast_collectives::measure::{Finder, ProbeSettings, Prober, Search};
-use ethbcast_collectives::session::application::{Collected, Content, Participant};
+use ethbcast_collectives::session::application::{Collected, MemoryContent, Participant};
 use ethbcast_collectives::session::{Receiver, ReceiverConfig, Root, RootConfig, Station, Wanted};
 use ethbcast_transport::link::{Blocked, Interest, Link, Waiter};
 use ethbcast_transport::sim::host_mac;
@@ -179,7 +179,7 @@ fn a_receiver_gives_up_when_its_patience_ends_or_its_user_says_so() {
         assert!(receiver.asked().is_some(), "it has asked");
     }
     let stopped_at = Instant::START + PATIENCE / 5;
-    let host = || Participant::<Content<Vec<u8>>, Collected>::receiver(receiver(), Collected::default());
+    let host = || Participant::<MemoryContent<Vec<u8>>, Collected>::receiver(receiver(), Collected::default());
     both(host, &invited, |host, now| {
         let Participant::Receiver(receiver, receiving) = host else { unreachable!("it is one") };
         if now >= stopped_at {
@@ -203,7 +203,7 @@ fn measurements_and_questions_end_with_their_time() {
     let search = || Search { hosts: vec!["n1".to_owned()], count: None, patience: PATIENCE };
     let finder = || Alone::new(Finder::new(Instant::START, identity(), "group", search()));
     both(finder, &[], |finder, _| finder.part.is_done());
-    let asker = || Asker::new(Instant::START, identity(), "group", PATIENCE, 5);
+    let asker = || CensusQuery::new(Instant::START, identity(), "group", PATIENCE, 5);
     both(asker, &[], |asker, _| asker.rounds() > 0);
 }
 

@@ -3,7 +3,7 @@
 use super::heading::{PRINTED, TROUBLE, WHAT};
 use clap::{Args, ValueEnum};
 use ethbcast_collectives::session::ContentKind;
-use ethbcast_collectives::session::ledger::{ChunkSize, Cut};
+use ethbcast_collectives::session::verified::{ChunkSize, Cut};
 use std::path::PathBuf;
 
 /// Options about an earlier version at receivers, and about the last run.

@@ -1,7 +1,7 @@
 //! Validation of a configuration file.
 
 use super::file::{File, Setting};
-use super::options::{Given, commands, given, options, program, shared};
+use super::options::{ConfiguredOption, commands, given, options, program, shared};
 use crate::exit::{Code, fail};
 use clap::Command;
 use clap::error::ErrorKind;
@@ -88,8 +88,8 @@ pub fn problems(file: &File) -> Vec<String> {
 }
 
 /// Returns the command-line parser's objection to these options; missing ones are ignored.
-fn refusal(program: &Command, command: &str, given: &[Given]) -> Option<String> {
-    let arguments = ["ethbcast".into(), command.into()].into_iter().chain(given.iter().map(Given::argument));
+fn refusal(program: &Command, command: &str, given: &[ConfiguredOption]) -> Option<String> {
+    let arguments = ["ethbcast".into(), command.into()].into_iter().chain(given.iter().map(ConfiguredOption::argument));
     let error = program.clone().try_get_matches_from(arguments).err()?;
     let is_missing = matches!(error.kind(), ErrorKind::MissingRequiredArgument | ErrorKind::MissingSubcommand);
     let text = error.to_string();

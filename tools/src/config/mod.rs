@@ -13,7 +13,7 @@ use crate::args::{Cli, Command, ConfigArgs, ConfigCommand, RecvArgs};
 use crate::exit::{self, Code, Failure, Form, fail, report, say};
 use clap::{CommandFactory, FromArgMatches};
 use file::File;
-use options::Given;
+use options::ConfiguredOption;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -39,10 +39,10 @@ pub fn command_line(own: Vec<OsString>) -> anyhow::Result<Cli> {
         Ok(_) => {
             let text = error.to_string();
             let message = text.split("\n\n").next().unwrap_or_default();
-            let (named, other): (Vec<&Given>, Vec<&Given>) =
+            let (named, other): (Vec<&ConfiguredOption>, Vec<&ConfiguredOption>) =
                 given.iter().partition(|one| message.contains(&one.option()));
             let at_fault = if named.is_empty() { other } else { named };
-            let also = at_fault.into_iter().map(Given::says).collect::<Vec<_>>().join(", ");
+            let also = at_fault.into_iter().map(ConfiguredOption::says).collect::<Vec<_>>().join(", ");
             exit::refuse(&error, Some(format!("ethbcast: also in force: {also}")), form)
         }
     })
@@ -70,7 +70,7 @@ pub fn receiver_again() -> anyhow::Result<RecvArgs> {
 }
 
 /// Returns a command line extended by environment and file, and the added options.
-fn whole(own: Vec<OsString>) -> anyhow::Result<(Vec<OsString>, Vec<Given>)> {
+fn whole(own: Vec<OsString>) -> anyhow::Result<(Vec<OsString>, Vec<ConfiguredOption>)> {
     let Some(name) = options::command_of(&own) else { return Ok((own, Vec::new())) };
     let file = match path() {
         Some(path) => check::read(&path)?,
@@ -78,7 +78,8 @@ fn whole(own: Vec<OsString>) -> anyhow::Result<(Vec<OsString>, Vec<Given>)> {
     };
     let given = options::added(&own, &name, &file)?;
     let (program, rest) = own.split_at(2);
-    let arguments = program.iter().cloned().chain(given.iter().map(Given::argument)).chain(rest.iter().cloned());
+    let arguments =
+        program.iter().cloned().chain(given.iter().map(ConfiguredOption::argument)).chain(rest.iter().cloned());
     Ok((arguments.collect(), given))
 }
 

@@ -22,13 +22,13 @@ const ONLY_WITH: [(&str, &str); 6] = [
 const SHORT_VARIABLES: [&str; 3] = ["interface", "host", "ether-type"];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Given {
+pub struct ConfiguredOption {
     name: String,
     value: Option<String>,
     from: String,
 }
 
-impl Given {
+impl ConfiguredOption {
     pub fn argument(&self) -> OsString {
         match &self.value {
             Some(value) => format!("--{}={value}", self.name).into(),
@@ -80,7 +80,7 @@ pub fn command_of(own: &[OsString]) -> Option<String> {
 ///
 /// # Errors
 /// A failure with code 2 if one has an invalid value.
-pub fn added(own: &[OsString], name: &str, file: &File) -> anyhow::Result<Vec<Given>> {
+pub fn added(own: &[OsString], name: &str, file: &File) -> anyhow::Result<Vec<ConfiguredOption>> {
     let program = program();
     // The parser handles requests for help, and errors.
     let Ok(matches) = program.clone().ignore_errors(true).try_get_matches_from(own) else { return Ok(Vec::new()) };
@@ -101,10 +101,11 @@ pub fn added(own: &[OsString], name: &str, file: &File) -> anyhow::Result<Vec<Gi
         }
     }
     let is_there = |option: &str| {
-        added.iter().any(|given: &Given| given.name == option)
+        added.iter().any(|given: &ConfiguredOption| given.name == option)
             || options(command).any(|(name, arg)| name == option && is_given(arg))
     };
-    let lacks = |given: &Given| ONLY_WITH.iter().any(|(option, other)| given.name == *option && !is_there(other));
+    let lacks =
+        |given: &ConfiguredOption| ONLY_WITH.iter().any(|(option, other)| given.name == *option && !is_there(other));
     let lacking: Vec<String> = added.iter().filter(|given| lacks(given)).map(|given| given.name.clone()).collect();
     added.retain(|given| !lacking.contains(&given.name));
     Ok(added)
@@ -148,8 +149,8 @@ pub fn takes_value(arg: &Arg) -> bool {
 ///
 /// # Errors
 /// A failure with code 2 if its value is invalid.
-pub fn given(option: &str, arg: &Arg, setting: Setting, from: &str) -> anyhow::Result<Vec<Given>> {
-    let one = |value| Given { name: option.to_owned(), value, from: from.to_owned() };
+pub fn given(option: &str, arg: &Arg, setting: Setting, from: &str) -> anyhow::Result<Vec<ConfiguredOption>> {
+    let one = |value| ConfiguredOption { name: option.to_owned(), value, from: from.to_owned() };
     match (setting, takes_value(arg)) {
         (Setting::Switch(is_on), false) => Ok(is_on.then(|| one(None)).into_iter().collect()),
         (Setting::Values(values), true) => Ok(values.into_iter().map(|value| one(Some(value))).collect()),

@@ -7,7 +7,7 @@ use crate::args::{Cli, Command, CpArgs, SendArgs};
 use crate::exit::{Code, Failure, fail, say};
 use crate::hosts::{self, Census, Search};
 use crate::interface::chosen;
-use crate::progress::{Bar, Role};
+use crate::progress::{Bar, ProgressRole};
 use crate::send;
 use clap::Parser;
 use ethbcast_planning::HostNames;
@@ -22,7 +22,7 @@ use target::Target;
 /// # Errors
 /// A [`Failure`] with code 1 if some hosts do not serve, or have not got it; 3 if none serves.
 pub fn run(args: &CpArgs) -> anyhow::Result<()> {
-    let bar = Bar::open(Role::Root, &args.wire, &args.progress)?;
+    let bar = Bar::open(ProgressRole::Root, &args.wire, &args.progress)?;
     let result = copy(args, &bar);
     bar.conclude(&result);
     result

@@ -4,7 +4,7 @@ use super::{Fault, Findings, Fix, quoted};
 use crate::args::DoctorArgs;
 use crate::exit::{Code, Failure, WithCode};
 use crate::probe::{Station, host_of, look_for, measure};
-use ethbcast_collectives::measure::{Answerer, CastFinding, ProbeResult, ProbeSettings, Search};
+use ethbcast_collectives::measure::{CastFinding, ProbeHost, ProbeResult, ProbeSettings, Search};
 use ethbcast_transport::packet::random_u32;
 use std::time::Duration;
 
@@ -89,7 +89,7 @@ fn settings(mtu_bytes: usize) -> ProbeSettings {
 fn judge(
     interface: &str,
     (mtu_bytes, first_hop): (usize, usize),
-    hosts: &[Answerer],
+    hosts: &[ProbeHost],
     result: &ProbeResult,
     findings: &mut Findings,
 ) {

@@ -10,7 +10,7 @@ use crate::node_set;
 use crate::session::station_failure;
 use crate::signals::Interrupt;
 use crate::topology_file::read_topology;
-use ethbcast_collectives::census::{About, Asker, Present};
+use ethbcast_collectives::census::{About, CensusQuery, Present};
 use ethbcast_collectives::membership::live::{Opening, RingRoom, check_group};
 use ethbcast_planning::topology::{Topology, nodeset};
 use ethbcast_planning::{HostNames, natural_order};
@@ -51,7 +51,7 @@ pub struct Search<'a> {
 pub struct Census<'a> {
     search: &'a Search<'a>,
     port: Port,
-    asker: Asker,
+    asker: CensusQuery,
     waker: Waker,
     clock: Clock,
     /// Handler of the signals that end a round. Without it they are left to the process.
@@ -67,7 +67,7 @@ impl<'a> Census<'a> {
         let (waker, clock) = (Waker::new().code(Code::System)?, Clock::start());
         let nonce = random_u64().code(Code::System)?;
         let wait = search.wait.max(LEAST_WAIT);
-        let asker = Asker::new(clock.now(), identity, search.group.unwrap_or_default(), wait, nonce);
+        let asker = CensusQuery::new(clock.now(), identity, search.group.unwrap_or_default(), wait, nonce);
         Ok(Census { search, port, asker, waker, clock, interrupt: None })
     }
 
@@ -142,7 +142,7 @@ fn open(search: &Search<'_>) -> anyhow::Result<(Port, Identity)> {
     Ok((port, station.identity(0, Rank::NONE)))
 }
 
-fn sorted(asker: &Asker) -> Vec<Present> {
+fn sorted(asker: &CensusQuery) -> Vec<Present> {
     let mut present: Vec<Present> = asker.present().cloned().collect();
     present.sort_by(|a, b| {
         let (one, other) = (&a.answer, &b.answer);

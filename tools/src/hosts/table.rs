@@ -2,7 +2,7 @@
 
 use super::node_name;
 use crate::units;
-use ethbcast_collectives::census::{Answer, Busy, LastSession, Present};
+use ethbcast_collectives::census::{Busy, CensusReply, LastSession, Present};
 use ethbcast_planning::format_rate;
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::MacAddr;
@@ -35,7 +35,7 @@ pub fn text(present: &[Present], topology: Option<&Topology>) -> String {
 }
 
 fn row(present: &Present, is_shared: bool, topology: Option<&Topology>) -> [String; 9] {
-    let Answer { group, host, mtu_bytes, free_bytes, about, .. } = &present.answer;
+    let CensusReply { group, host, mtu_bytes, free_bytes, about, .. } = &present.answer;
     let rate = about.megabits_per_second.map(|megabits| format_rate(u64::from(megabits) * 1_000_000));
     let unknown = || "-".to_owned();
     [
@@ -57,8 +57,8 @@ fn place(host: &str, topology: Option<&Topology>) -> Option<String> {
     Some(topology.switches()[topology.switch_of(number)].clone())
 }
 
-fn state(answer: &Answer) -> String {
-    let Answer { busy, bytes, size, .. } = answer;
+fn state(answer: &CensusReply) -> String {
+    let CensusReply { busy, bytes, size, .. } = answer;
     match (busy, size.filter(|&size| size > 0)) {
         (Busy::Receiving, Some(size)) => format!("receiving, {} %", u128::from(*bytes) * 100 / u128::from(size)),
         (Busy::Receiving, None) => format!("receiving, {}", units::bytes(*bytes)),
@@ -79,7 +79,7 @@ fn last(last: &LastSession) -> String {
 }
 
 pub fn to_json(present: &Present, topology: Option<&Topology>) -> Value {
-    let Answer { group, host, mtu_bytes, free_bytes, busy, bytes, size, about, .. } = &present.answer;
+    let CensusReply { group, host, mtu_bytes, free_bytes, busy, bytes, size, about, .. } = &present.answer;
     let last = about.last.as_ref().map(|last| {
         json!({
             "status": if last.is_delivered { "verified" } else { "failed" },
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn what_a_receiver_is_busy_with_and_what_became_of_its_last_session_is_said_shortly() {
-        let answer = |busy, bytes, size| Answer {
+        let answer = |busy, bytes, size| CensusReply {
             nonce: 1,
             group: "g".to_owned(),
             host: "n1".to_owned(),

@@ -15,7 +15,7 @@ use std::process::{Child, Command, Stdio};
 const FRAME_BYTES: f64 = 1514.0;
 const PAYLOAD_BYTES: f64 = 1468.0;
 
-struct Row {
+struct DemoRow {
     via: &'static str,
     seconds: f64,
     verified: usize,
@@ -78,7 +78,7 @@ fn transfer(
     source: &Path,
     directory: &Path,
     interrupt: &Interrupt,
-) -> anyhow::Result<Row> {
+) -> anyhow::Result<DemoRow> {
     let (root, receivers) =
         lab.hosts().split_first().map(|(root, rest)| (root.clone(), rest.to_vec())).unwrap_or_default();
     let mut started: Vec<(String, Child)> = Vec::new();
@@ -109,7 +109,7 @@ fn transfer(
     let verified = report["receivers"]
         .as_array()
         .map_or(0, |all| all.iter().filter(|receiver| receiver["status"] == "verified").count());
-    Ok(Row { via, seconds: report["seconds"].as_f64().unwrap_or_default(), verified, receivers: receivers.len() })
+    Ok(DemoRow { via, seconds: report["seconds"].as_f64().unwrap_or_default(), verified, receivers: receivers.len() })
 }
 
 fn on(lab: &LabGuard, host: &str) -> anyhow::Result<Command> {
@@ -119,7 +119,7 @@ fn on(lab: &LabGuard, host: &str) -> anyhow::Result<Command> {
     Ok(lab.command(host, program).map_err(lab_failure)?)
 }
 
-fn print_table(rows: &[Row], bytes: u64, rate_bits_per_second: u64) -> anyhow::Result<()> {
+fn print_table(rows: &[DemoRow], bytes: u64, rate_bits_per_second: u64) -> anyhow::Result<()> {
     let limit = bytes as f64 * 8.0 / rate_bits_per_second as f64 * FRAME_BYTES / PAYLOAD_BYTES;
     let mut text =
         format!("\n{:<8} {:>9} {:>22} {:>20}\n", "path", "seconds", "share of wire limit", "verified receivers");

@@ -5,7 +5,7 @@
 
 use super::Op;
 use super::pattern::Pattern;
-use super::report::{Report, Row};
+use super::report::{PerfReport, PerfRow};
 use crate::args::PerfArgs;
 use crate::doctor::of_call;
 use crate::exit::{Code, Failure, WithCode, fail, say};
@@ -60,12 +60,12 @@ fn watch(joined: &Arc<OnceLock<Communicator>>) -> std::io::Result<Interrupt> {
 fn measure_all(ranks: &Communicator, args: &PerfArgs) -> anyhow::Result<()> {
     let root = find_root(ranks, args)?;
     let (iterations, sizes) = agree(ranks, root, args)?;
-    let mut report = Report::new(args);
+    let mut report = PerfReport::new(args);
     let pause = Duration::from_secs_f64(args.pause.filter(|_| args.root).unwrap_or(0.0));
     for size in sizes {
         let row = match args.op {
             Op::Bcast => measure_broadcasts(ranks, root, size, iterations, pause)?,
-            op => Row::new(op, size as u64, &measure(ranks, op, root, size, iterations)?),
+            op => PerfRow::new(op, size as u64, &measure(ranks, op, root, size, iterations)?),
         };
         if args.root {
             report.add(row);
@@ -143,7 +143,7 @@ fn measure_broadcasts(
     size: usize,
     iterations: u32,
     pause: Duration,
-) -> anyhow::Result<Row> {
+) -> anyhow::Result<PerfRow> {
     let (pattern, mut buffer) = (Pattern::new(size as u64), vec![0; size]);
     let choice = ranks.choice(root, size).map_err(failure)?;
     ranks.barrier().map_err(failure)?;
@@ -173,7 +173,7 @@ fn measure_broadcasts(
             bail!(Failure::new(Code::Integrity, text));
         }
     }
-    Ok(Row::new(Op::Bcast, size as u64, &broadcasts).beside(&barriers).along(Some(&choice)))
+    Ok(PerfRow::new(Op::Bcast, size as u64, &broadcasts).beside(&barriers).along(Some(&choice)))
 }
 
 /// Sleeps, except for a zero pause, which would still cause a context switch.

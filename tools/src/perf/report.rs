@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 #[derive(Clone, Debug)]
-pub struct Row {
+pub struct PerfRow {
     op: Op,
     size_bytes: u64,
     times: Times,
@@ -27,22 +27,22 @@ struct Way {
     predicted_seconds: f64,
 }
 
-impl Row {
-    pub fn new(op: Op, size_bytes: u64, iterations: &[Duration]) -> Row {
-        Row { op, size_bytes, times: Times::of(iterations), barrier: None, way: None }
+impl PerfRow {
+    pub fn new(op: Op, size_bytes: u64, iterations: &[Duration]) -> PerfRow {
+        PerfRow { op, size_bytes, times: Times::of(iterations), barrier: None, way: None }
     }
 
-    pub fn beside(self, barriers: &[Duration]) -> Row {
-        Row { barrier: Some(Times::of(barriers)), ..self }
+    pub fn beside(self, barriers: &[Duration]) -> PerfRow {
+        PerfRow { barrier: Some(Times::of(barriers)), ..self }
     }
 
-    pub fn along(self, choice: Option<&Choice>) -> Row {
+    pub fn along(self, choice: Option<&Choice>) -> PerfRow {
         let way = choice.map(|choice| Way {
             via: choice.plan.via().to_string(),
             segment_bytes: choice.segment_bytes,
             predicted_seconds: choice.predicted_seconds,
         });
-        Row { way, ..self }
+        PerfRow { way, ..self }
     }
 
     fn goodput_bits_per_second(&self) -> f64 {
@@ -90,17 +90,17 @@ impl Row {
 }
 
 #[derive(Debug)]
-pub struct Report<'a> {
+pub struct PerfReport<'a> {
     args: &'a PerfArgs,
-    rows: Vec<Row>,
+    rows: Vec<PerfRow>,
 }
 
-impl Report<'_> {
-    pub fn new(args: &PerfArgs) -> Report<'_> {
-        Report { args, rows: Vec::new() }
+impl PerfReport<'_> {
+    pub fn new(args: &PerfArgs) -> PerfReport<'_> {
+        PerfReport { args, rows: Vec::new() }
     }
 
-    pub fn add(&mut self, row: Row) {
+    pub fn add(&mut self, row: PerfRow) {
         self.rows.push(row);
     }
 
@@ -121,7 +121,7 @@ impl Report<'_> {
         }
         let preset =
             if self.args.preset == Preset::Default { String::new() } else { format!(", preset {}", self.args.preset) };
-        let lines = self.rows.iter().map(Row::line).collect::<Vec<_>>().join("\n");
+        let lines = self.rows.iter().map(PerfRow::line).collect::<Vec<_>>().join("\n");
         report(&format!(
             "{} ranks{preset}, {}; times in µs\n{}\n{lines}",
             self.args.ranks,
@@ -149,7 +149,7 @@ impl Report<'_> {
             "ranks": self.args.ranks,
             "via": self.args.via,
             "preset": self.args.preset.to_string(),
-            "results": self.rows.iter().map(Row::to_json).collect::<Vec<_>>(),
+            "results": self.rows.iter().map(PerfRow::to_json).collect::<Vec<_>>(),
         })
     }
 }
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn a_row_says_what_was_measured_and_leaves_out_what_was_not() {
         // An eighth and a quarter of a second are exact in floating point.
-        let row = Row::new(Op::Bcast, 1000, &[Duration::from_millis(125); 3]);
+        let row = PerfRow::new(Op::Bcast, 1000, &[Duration::from_millis(125); 3]);
         let words: Vec<String> = row.line().split_whitespace().map(str::to_owned).collect();
         assert_eq!(words.join(" "), "1000 B - - 125000.0 - 125000.0 125000.0 125000.0 125000.0 - 0.1");
         let json = row.to_json();

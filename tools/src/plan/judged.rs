@@ -1,6 +1,6 @@
 //! A plan with its predicted duration and its load on the cables.
 
-use super::settings::{Settings, Ways};
+use super::settings::{PlanSettings, Ways};
 use crate::exit::{Code, WithCode, fail};
 use ethbcast_planning::draw::Overlay;
 use ethbcast_planning::model::{Estimate, choose, given, price};
@@ -25,7 +25,7 @@ impl Judged {
     ///
     /// # Errors
     /// A [`Failure`](crate::exit::Failure) with code 2.
-    pub fn one(settings: &Settings) -> anyhow::Result<Judged> {
+    pub fn one(settings: &PlanSettings) -> anyhow::Result<Judged> {
         let situation = settings.situation();
         if let Some(saved) = &settings.saved {
             let names: Vec<&str> = (0..settings.members.len()).map(|rank| settings.name(rank)).collect();
@@ -50,7 +50,7 @@ impl Judged {
     ///
     /// # Errors
     /// A [`Failure`](crate::exit::Failure) if a plan does not reach everybody.
-    pub fn all(settings: &Settings) -> anyhow::Result<Vec<Judged>> {
+    pub fn all(settings: &PlanSettings) -> anyhow::Result<Vec<Judged>> {
         let situation = settings.situation();
         let priced = Via::every().filter_map(|via| price(via, &situation).ok());
         let judged = priced.map(|priced| judge(settings, priced.plan, priced.estimate, None));
@@ -61,7 +61,7 @@ impl Judged {
     }
 
     /// Returns the overlay for the drawing of the topology.
-    pub fn overlay<'a>(&'a self, settings: &'a Settings) -> Overlay<'a> {
+    pub fn overlay<'a>(&'a self, settings: &'a PlanSettings) -> Overlay<'a> {
         Overlay {
             title: &self.title,
             plan: Some(&self.plan),
@@ -84,7 +84,7 @@ impl Judged {
 }
 
 /// Checks a plan with the independent checker, which shares no code with the planners.
-fn judge(settings: &Settings, plan: Plan, estimate: Estimate, reason: Option<String>) -> anyhow::Result<Judged> {
+fn judge(settings: &PlanSettings, plan: Plan, estimate: Estimate, reason: Option<String>) -> anyhow::Result<Judged> {
     let report = plan::check_message(&settings.topology, &plan, &settings.members);
     if !report.is_spanning() {
         let text =

@@ -13,14 +13,14 @@ use crate::exit::{self, Code, WithCode};
 use crate::topo;
 use ethbcast_planning::plan::file::{Contention, SavedPlan};
 use judged::Judged;
-use settings::{Settings, Ways};
+use settings::{PlanSettings, Ways};
 
 /// Runs the command.
 ///
 /// # Errors
 /// A [`Failure`](crate::exit::Failure) whose code is the exit code.
 pub fn run(args: PlanArgs) -> anyhow::Result<()> {
-    let settings = Settings::resolve(&args)?;
+    let settings = PlanSettings::resolve(&args)?;
     if settings.ways == Ways::All {
         let plans = Judged::all(&settings)?;
         let text = if args.json { report::all_as_json(&settings, &plans) } else { report::table(&settings, &plans) };
@@ -42,7 +42,7 @@ pub fn run(args: PlanArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn saved(settings: &Settings, judged: &Judged) -> SavedPlan {
+fn saved(settings: &PlanSettings, judged: &Judged) -> SavedPlan {
     let names: Vec<&str> = (0..judged.plan.ranks()).map(|rank| settings.name(rank)).collect();
     SavedPlan::from_plan(&judged.plan, &names, judged.estimate.segment_bytes, settings.size_bytes)
 }

@@ -1,7 +1,7 @@
 //! Output of plans.
 
 use super::judged::Judged;
-use super::settings::Settings;
+use super::settings::PlanSettings;
 use crate::units;
 use ethbcast_planning::draw;
 use ethbcast_planning::duration;
@@ -9,7 +9,7 @@ use ethbcast_planning::plan::CableLoad;
 use serde_json::{Value, json};
 
 /// Formats a plan with its prediction and a drawing over the switches.
-pub fn as_text(settings: &Settings, judged: &Judged) -> String {
+pub fn as_text(settings: &PlanSettings, judged: &Judged) -> String {
     let estimate = &judged.estimate;
     let chosen = judged.reason.as_ref().map_or(String::new(), |reason| format!("chosen: {reason}\n"));
     let slow = estimate.slow_cable.as_ref().map_or(String::new(), |slow| {
@@ -32,7 +32,7 @@ pub fn as_text(settings: &Settings, judged: &Judged) -> String {
 }
 
 /// Formats all plans in a table, by ascending predicted time.
-pub fn table(settings: &Settings, plans: &[Judged]) -> String {
+pub fn table(settings: &PlanSettings, plans: &[Judged]) -> String {
     let title = format!(
         "{} from {} to {} others on {}{}\n",
         size(settings),
@@ -62,7 +62,7 @@ pub fn table(settings: &Settings, plans: &[Judged]) -> String {
     title + &head + &plans.iter().map(row).collect::<String>()
 }
 
-pub fn as_json(settings: &Settings, judged: &Judged) -> Value {
+pub fn as_json(settings: &PlanSettings, judged: &Judged) -> Value {
     let edges = (0..judged.plan.ranks()).flat_map(|rank| {
         let numbered = judged.plan.children(rank).iter().enumerate();
         numbered
@@ -85,16 +85,16 @@ pub fn as_json(settings: &Settings, judged: &Judged) -> Value {
     })
 }
 
-pub fn all_as_json(settings: &Settings, plans: &[Judged]) -> String {
+pub fn all_as_json(settings: &PlanSettings, plans: &[Judged]) -> String {
     let plans: Vec<Value> = plans.iter().map(|judged| as_json(settings, judged)).collect();
     json!({ "plans": plans }).to_string()
 }
 
-fn size(settings: &Settings) -> String {
+fn size(settings: &PlanSettings) -> String {
     settings.size_bytes.map_or("a stream of unknown length".to_owned(), units::bytes)
 }
 
-fn assumption(settings: &Settings) -> String {
+fn assumption(settings: &PlanSettings) -> String {
     if settings.is_measured {
         return String::new();
     }
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
     use crate::args::{DrawingArgs, PlanArgs};
 
-    fn settings(topology: &str, root: &str, via: &str) -> Settings {
+    fn settings(topology: &str, root: &str, via: &str) -> PlanSettings {
         let args = PlanArgs {
             topology: topology.into(),
             root: Some(root.to_owned()),
@@ -142,7 +142,7 @@ mod tests {
             json: false,
             out: None,
         };
-        Settings::resolve(&args).expect("good arguments")
+        PlanSettings::resolve(&args).expect("good arguments")
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub enum Ways {
 }
 
 #[derive(Debug)]
-pub struct Settings {
+pub struct PlanSettings {
     /// Name of the topology in reports.
     pub name: String,
     pub topology: Topology,
@@ -43,12 +43,12 @@ pub struct Settings {
     pub saved: Option<SavedPlan>,
 }
 
-impl Settings {
+impl PlanSettings {
     /// Resolves the arguments.
     ///
     /// # Errors
     /// A [`Failure`](crate::exit::Failure) with code 2, or 4 if a file cannot be read.
-    pub fn resolve(args: &PlanArgs) -> anyhow::Result<Settings> {
+    pub fn resolve(args: &PlanArgs) -> anyhow::Result<PlanSettings> {
         let ways = read_ways(&args.via)?;
         if ways == Ways::All && (args.drawing.dot || args.drawing.svg || args.out.is_some()) {
             return fail(
@@ -68,7 +68,7 @@ impl Settings {
             (Some(plan), _) => members_of(&topology, plan, frame_payload_bytes)?,
             (None, root) => members(&topology, &name, root.as_deref().unwrap_or_default())?,
         };
-        Ok(Settings {
+        Ok(PlanSettings {
             name,
             topology,
             members,

@@ -48,7 +48,7 @@ pub fn run(args: &ProbeArgs, mut station: Station) -> anyhow::Result<()> {
     let sketch = discovery.sketch().map_err(|question| format!("{question:?} was not answered")).code(Code::System)?;
     let seconds = station.clock.now().since(began).as_secs_f64();
     let is_sure = surveyor.part.is_sure();
-    Finding { args, names: &names, discovery, sketch: &sketch, seconds, is_sure }.tell()
+    Discovered { args, names: &names, discovery, sketch: &sketch, seconds, is_sure }.tell()
 }
 
 fn check_end(end: Option<SurveyEnd>, names: &[String], group: &str) -> anyhow::Result<()> {
@@ -75,7 +75,7 @@ fn check_end(end: Option<SurveyEnd>, names: &[String], group: &str) -> anyhow::R
     Err(Failure::new(Code::Nobody, text).found(Fault::Nobody).into())
 }
 
-struct Finding<'a> {
+struct Discovered<'a> {
     args: &'a ProbeArgs,
     names: &'a [String],
     discovery: &'a Discovery,
@@ -84,7 +84,7 @@ struct Finding<'a> {
     is_sure: bool,
 }
 
-impl Finding<'_> {
+impl Discovered<'_> {
     fn support(&self, cable: (usize, usize)) -> Support {
         self.discovery.support(self.sketch, cable)
     }

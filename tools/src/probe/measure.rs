@@ -1,13 +1,13 @@
 //! `ethbcast probe`: finds hosts that answer, and measures the network to them.
 
 use super::Station;
-use super::report::{OWN_RANK, Report, host_of};
+use super::report::{OWN_RANK, ProbeReport, host_of};
 use crate::args::ProbeArgs;
 use crate::doctor::Fault;
 use crate::exit::{Code, Failure, WithCode};
 use crate::route::read_calibration;
 use ethbcast_collectives::measure::{
-    Answerer, Finder, ProbeResult, ProbeSettings, Prober, Search, calibrate, host_costs,
+    Finder, ProbeHost, ProbeResult, ProbeSettings, Prober, Search, calibrate, host_costs,
 };
 use ethbcast_collectives::session::live::{log_counters, processors};
 use ethbcast_planning::model::Calibration;
@@ -41,7 +41,7 @@ pub fn run(args: &ProbeArgs, mut station: Station) -> anyhow::Result<()> {
     if let Some(path) = path {
         write_calibration(&measured(&station, &hosts, &result, before)?, path)?;
     }
-    let report = Report { station: &station.wire.station, hosts: &hosts, result: &result, calibration: path };
+    let report = ProbeReport { station: &station.wire.station, hosts: &hosts, result: &result, calibration: path };
     report.print(args.wire.json, args.wire.quiet)?;
     verdict(&hosts, &result)
 }
@@ -51,7 +51,7 @@ pub fn run(args: &ProbeArgs, mut station: Station) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// A failure whose code is the exit code: a signal, the socket.
-pub fn find(station: &mut Station, session: u32, wanted: Search) -> anyhow::Result<(Vec<Answerer>, Vec<String>)> {
+pub fn find(station: &mut Station, session: u32, wanted: Search) -> anyhow::Result<(Vec<ProbeHost>, Vec<String>)> {
     look_for(station, session, wanted).map(|(found, missing, _)| (found, missing))
 }
 
@@ -64,7 +64,7 @@ pub fn look_for(
     station: &mut Station,
     session: u32,
     wanted: Search,
-) -> anyhow::Result<(Vec<Answerer>, Vec<String>, Vec<String>)> {
+) -> anyhow::Result<(Vec<ProbeHost>, Vec<String>, Vec<String>)> {
     let group = station.wire.station.group.clone();
     let finder = Finder::new(station.clock.now(), station.identity(session, OWN_RANK), &group, wanted);
     let mut finder = Alone::new(finder);
@@ -81,7 +81,7 @@ pub fn look_for(
 ///
 /// # Errors
 /// A failure with code 3 if one that was named, or all, do not answer.
-pub fn wanted(args: &ProbeArgs, station: &mut Station, session: u32) -> anyhow::Result<Vec<Answerer>> {
+pub fn wanted(args: &ProbeArgs, station: &mut Station, session: u32) -> anyhow::Result<Vec<ProbeHost>> {
     let group = &args.wire.group;
     let patience = args.max_wait.map_or(DEFAULT_PATIENCE, Duration::from_secs_f64);
     let search = Search { hosts: args.hosts.clone(), count: args.receivers.map(usize::from), patience };
@@ -116,7 +116,7 @@ pub fn wanted(args: &ProbeArgs, station: &mut Station, session: u32) -> anyhow::
 pub fn measure(
     station: &mut Station,
     session: u32,
-    hosts: &[Answerer],
+    hosts: &[ProbeHost],
     settings: ProbeSettings,
 ) -> anyhow::Result<ProbeResult> {
     let targets = (OWN_RANK.0 + 1..).zip(hosts).map(|(rank, host)| Peer { rank: Rank(rank), mac: host.mac }).collect();
@@ -131,7 +131,7 @@ pub fn measure(
 /// Merges the measured values, also of each host, into an earlier calibration.
 fn measured(
     station: &Station,
-    hosts: &[Answerer],
+    hosts: &[ProbeHost],
     result: &ProbeResult,
     before: Option<Calibration>,
 ) -> anyhow::Result<Calibration> {
@@ -152,7 +152,7 @@ fn write_calibration(calibration: &Calibration, path: &Path) -> anyhow::Result<(
 }
 
 /// Fails if a host answered the invitation and no probe, whatever the results for others.
-fn verdict(hosts: &[Answerer], result: &ProbeResult) -> anyhow::Result<()> {
+fn verdict(hosts: &[ProbeHost], result: &ProbeResult) -> anyhow::Result<()> {
     let silent: Vec<String> = result.silent.iter().map(|&rank| host_of(hosts, rank).host.clone()).collect();
     if silent.is_empty() {
         return Ok(());
@@ -164,6 +164,6 @@ fn verdict(hosts: &[Answerer], result: &ProbeResult) -> anyhow::Result<()> {
     Err(Failure::new(Code::Nobody, text).found(Fault::Nobody).into())
 }
 
-fn names(hosts: &[Answerer]) -> Vec<String> {
+fn names(hosts: &[ProbeHost]) -> Vec<String> {
     hosts.iter().map(|answerer| answerer.host.clone()).collect()
 }

@@ -2,7 +2,7 @@
 
 use crate::exit::report;
 use crate::units;
-use ethbcast_collectives::measure::{Answerer, CastFinding, Point, ProbeResult, TargetResult, WorkPoint};
+use ethbcast_collectives::measure::{CastFinding, Point, ProbeHost, ProbeResult, TargetResult, WorkPoint};
 use ethbcast_collectives::session::Station;
 use ethbcast_transport::wire::Rank;
 use serde_json::{Value, json};
@@ -12,16 +12,16 @@ use std::path::Path;
 pub const OWN_RANK: Rank = Rank(0);
 
 /// Measurements with their hosts and the written file.
-pub struct Report<'a> {
+pub struct ProbeReport<'a> {
     pub station: &'a Station,
     /// The measured hosts, by rank.
-    pub hosts: &'a [Answerer],
+    pub hosts: &'a [ProbeHost],
     pub result: &'a ProbeResult,
     /// Path of the calibration file, if one was written.
     pub calibration: Option<&'a Path>,
 }
 
-impl Report<'_> {
+impl ProbeReport<'_> {
     /// Prints the report on stdout, unless it is quiet and not JSON.
     ///
     /// # Errors
@@ -122,7 +122,7 @@ impl Report<'_> {
     }
 }
 
-pub fn host_of(hosts: &[Answerer], rank: Rank) -> &Answerer {
+pub fn host_of(hosts: &[ProbeHost], rank: Rank) -> &ProbeHost {
     &hosts[rank.index() - OWN_RANK.index() - 1]
 }
 

@@ -1,6 +1,6 @@
 //! State of a running transfer, from the events of this host.
 
-use ethbcast_collectives::session::live::Place;
+use ethbcast_collectives::session::live::ProgressPlace;
 use ethbcast_collectives::session::{MemberState, Outcome, Progress, ReceiverEvent, RootEvent};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ const WINDOW: Duration = Duration::from_secs(3);
 pub const MOST_HOSTS: usize = 8;
 
 #[derive(Clone, Debug, Default)]
-pub struct Course {
+pub struct TransferCourse {
     pub interface: String,
     /// Receivers that have joined, and once the stream has begun, members. A receiver knows their
     /// number only then.
@@ -29,13 +29,13 @@ pub struct Course {
     pub failed: usize,
     failed_hosts: BTreeSet<String>,
     /// The receivers by rank, if they are few; at a sender only.
-    pub hosts: Vec<Host>,
+    pub hosts: Vec<HostProgress>,
     began: Option<Instant>,
     meter: Meter,
 }
 
 #[derive(Clone, Debug)]
-pub struct Host {
+pub struct HostProgress {
     pub name: String,
     pub state: MemberState,
     pub bytes: u64,
@@ -43,7 +43,7 @@ pub struct Host {
     pub meter: Meter,
 }
 
-impl Course {
+impl TransferCourse {
     pub fn hear(&mut self, progress: &Progress<'_>, now: Instant) {
         match progress {
             Progress::Sender(RootEvent::Joined { receivers, .. }) => self.receivers = *receivers,
@@ -87,10 +87,10 @@ impl Course {
         self.meter.note(now, 0);
     }
 
-    fn place(&mut self, place: &Place<'_>, now: Instant) {
+    fn place(&mut self, place: &ProgressPlace<'_>, now: Instant) {
         let at = self.hosts.iter().position(|host| host.name == place.host).unwrap_or_else(|| {
             let (name, meter) = (place.host.to_owned(), Meter::default());
-            self.hosts.push(Host { name, state: place.state, bytes: 0, end: None, meter });
+            self.hosts.push(HostProgress { name, state: place.state, bytes: 0, end: None, meter });
             self.hosts.len() - 1
         });
         let host = &mut self.hosts[at];
@@ -148,14 +148,14 @@ pub mod tests {
     use ethbcast_planning::plan::Via;
 
     /// Creates the state of a sender that sends 64 MiB to three receivers by a chain since `begin`.
-    pub fn sending(begin: Instant) -> Course {
-        let mut course = Course::default();
+    pub fn sending(begin: Instant) -> TransferCourse {
+        let mut course = TransferCourse::default();
         let started = RootEvent::Started { receivers: 3, via: Via::Chain, size: Some(64 << 20), selective: false };
         course.hear(&Progress::Sender(&started), begin);
         course
     }
 
-    pub fn moved(course: &mut Course, bytes: u64, now: Instant) {
+    pub fn moved(course: &mut TransferCourse, bytes: u64, now: Instant) {
         let slowest = Some(("n3", MemberState::Starved));
         course.hear(&Progress::Moved { bytes, slowest, members: &[], resent_frames: 12 }, now);
     }
@@ -166,7 +166,7 @@ pub mod tests {
         let at = |seconds: u64| begin + Duration::from_secs(seconds);
         let mut course = sending(begin);
         assert_eq!((course.rate(begin), course.left(begin)), (None, None), "nothing can be said yet");
-        assert_eq!((course.average(begin), Course::default().average(begin)), (None, None));
+        assert_eq!((course.average(begin), TransferCourse::default().average(begin)), (None, None));
         for second in 1..=4 {
             moved(&mut course, second << 20, at(second));
         }
@@ -181,7 +181,7 @@ pub mod tests {
 
     #[test]
     fn a_stream_of_which_only_a_part_is_sent_has_no_end_that_is_known() {
-        let mut course = Course::default();
+        let mut course = TransferCourse::default();
         let started = RootEvent::Started { receivers: 1, via: Via::Cast, size: Some(9), selective: true };
         course.hear(&Progress::Sender(&started), Instant::now());
         assert_eq!((course.size, course.via.as_deref()), (None, Some("cast")));

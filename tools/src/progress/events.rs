@@ -1,7 +1,7 @@
 //! `--json-stream`: events as objects on stdout, one per line.
 
-use super::Role;
-use super::course::Course;
+use super::ProgressRole;
+use super::course::TransferCourse;
 use crate::doctor;
 use crate::event::event;
 use ethbcast_collectives::session::{MemberReport, MemberState, Outcome, Progress, ReceiverEvent, RootEvent, Session};
@@ -36,7 +36,7 @@ impl Events {
 
     /// Writes an event. Progress events are dropped before the stream begins and while too many
     /// lines wait; all others are bounded by the number of receivers and their events.
-    pub fn hear(&self, progress: &Progress<'_>, course: &Course, now: Instant) {
+    pub fn hear(&self, progress: &Progress<'_>, course: &TransferCourse, now: Instant) {
         let says_nothing = !course.has_started() || self.waiting.load(Ordering::Relaxed) >= MOST_WAITING;
         if says_nothing && matches!(progress, Progress::Moved { .. }) {
             return;
@@ -46,7 +46,7 @@ impl Events {
         }
     }
 
-    pub fn open(&self, role: Role, session: &Session) {
+    pub fn open(&self, role: ProgressRole, session: &Session) {
         let station = session.station();
         let fields = json!({
             "role": role.word(),
@@ -81,7 +81,7 @@ fn write(queue: &Receiver<String>, waiting: &AtomicUsize) {
     }
 }
 
-fn happened(progress: &Progress<'_>, course: &Course, now: Instant) -> Option<(&'static str, Value)> {
+fn happened(progress: &Progress<'_>, course: &TransferCourse, now: Instant) -> Option<(&'static str, Value)> {
     match progress {
         Progress::Sender(event) => of_sender(event),
         Progress::Receiver(event) => of_receiver(event),
@@ -166,7 +166,7 @@ fn word(state: MemberState) -> &'static str {
     }
 }
 
-fn of_course(course: &Course, now: Instant) -> Value {
+fn of_course(course: &TransferCourse, now: Instant) -> Value {
     let slowest = |(host, state): &(String, MemberState)| json!({ "host": host, "state": word(*state) });
     json!({
         "bytes": course.bytes,

@@ -1,7 +1,7 @@
 //! `--metrics-file`: progress for the textfile collector of Prometheus' node exporter.
 
-use super::Role;
-use super::course::Course;
+use super::ProgressRole;
+use super::course::TransferCourse;
 use crate::exit::{Code, Failure, say};
 use crate::whole_file;
 use parking_lot::Mutex;
@@ -22,7 +22,7 @@ const STATES: [&str; 4] = ["waiting", "transferring", "done", "failed"];
 #[derive(Clone, Debug)]
 pub struct Labels {
     pub group: String,
-    pub role: Role,
+    pub role: ProgressRole,
     pub began: SystemTime,
 }
 
@@ -39,7 +39,7 @@ impl Metrics {
     ///
     /// # Errors
     /// A [`Failure`] with code 4 if it cannot be written.
-    pub fn open(path: &Path, labels: Labels, course: Arc<Mutex<Course>>) -> anyhow::Result<Metrics> {
+    pub fn open(path: &Path, labels: Labels, course: Arc<Mutex<TransferCourse>>) -> anyhow::Result<Metrics> {
         let writer = Writer { path: path.to_owned(), labels, course, has_warned: false };
         writer.write(None).map_err(|error| {
             let help = "name a file in a directory that can be written with --metrics-file";
@@ -77,7 +77,7 @@ impl Metrics {
 struct Writer {
     path: PathBuf,
     labels: Labels,
-    course: Arc<Mutex<Course>>,
+    course: Arc<Mutex<TransferCourse>>,
     has_warned: bool,
 }
 
@@ -114,7 +114,7 @@ struct Ending {
 }
 
 /// Returns the file's text in Prometheus' format 0.0.4.
-fn text(labels: &Labels, course: &Course, now: Instant, ending: Option<Ending>) -> String {
+fn text(labels: &Labels, course: &TransferCourse, now: Instant, ending: Option<Ending>) -> String {
     let interface = if course.interface.is_empty() {
         String::new()
     } else {
@@ -122,7 +122,7 @@ fn text(labels: &Labels, course: &Course, now: Instant, ending: Option<Ending>) 
     };
     let labels_text = format!("group=\"{}\",{interface}role=\"{}\"", escaped(&labels.group), labels.role.word());
     let mut page = Page { labels: labels_text, text: String::new() };
-    let is_root = labels.role == Role::Root;
+    let is_root = labels.role == ProgressRole::Root;
     page.gauge("start_time_seconds", "When the run began, in seconds since 1970.", Some(unix_seconds(labels.began)));
     let end = ending.map(|ending| unix_seconds(ending.at));
     page.gauge("end_time_seconds", "When the run ended, in seconds since 1970.", end);
@@ -144,7 +144,7 @@ fn text(labels: &Labels, course: &Course, now: Instant, ending: Option<Ending>) 
     page.text
 }
 
-fn state(course: &Course, ending: Option<Ending>) -> &'static str {
+fn state(course: &TransferCourse, ending: Option<Ending>) -> &'static str {
     match ending {
         Some(Ending { exit_code: 0, .. }) => "done",
         Some(_) => "failed",
@@ -204,7 +204,7 @@ mod tests {
     use super::super::course::tests::{moved, sending};
     use super::*;
 
-    fn labels(role: Role) -> Labels {
+    fn labels(role: ProgressRole) -> Labels {
         let began = UNIX_EPOCH + Duration::from_millis(1_700_000_000_250);
         Labels { group: "a\\\"b\nc".to_owned(), role, began }
     }
@@ -247,13 +247,13 @@ ethbcast_receivers_failed{group="a\\\"b\nc",interface="eth0",role="root"} 0
 # TYPE ethbcast_resent_frames_total counter
 ethbcast_resent_frames_total{group="a\\\"b\nc",interface="eth0",role="root"} 12
 "##;
-        assert_eq!(text(&labels(Role::Root), &course, now, None), expected);
+        assert_eq!(text(&labels(ProgressRole::Root), &course, now, None), expected);
     }
 
     #[test]
     fn the_end_of_a_run_that_never_began_has_its_exit_code() {
         let ending = Ending { at: UNIX_EPOCH + Duration::from_secs(1_700_000_009), exit_code: 3 };
-        let text = text(&labels(Role::Receiver), &Course::default(), Instant::now(), Some(ending));
+        let text = text(&labels(ProgressRole::Receiver), &TransferCourse::default(), Instant::now(), Some(ending));
         let samples: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
         let of = r#"{group="a\\\"b\nc",role="receiver""#;
         let expected = [

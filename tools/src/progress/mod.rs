@@ -15,7 +15,7 @@ mod words;
 use crate::args::{ProgressArgs, WireArgs};
 use crate::exit;
 use crate::exit::Form;
-use course::Course;
+use course::TransferCourse;
 use ethbcast_collectives::session::{Options, Progress, ReceiverEvent, RootEvent, Session};
 use events::Events;
 use metrics::{Labels, Metrics};
@@ -28,9 +28,9 @@ pub use words::{NO_LINK, line};
 /// Progress output of a command, for all receivers or for this one.
 #[derive(Debug)]
 pub struct Bar {
-    course: Arc<Mutex<Course>>,
+    course: Arc<Mutex<TransferCourse>>,
     screen: Mutex<Option<Screen>>,
-    role: Role,
+    role: ProgressRole,
     quiet: bool,
     period: Option<Duration>,
     metrics: Mutex<Option<Metrics>>,
@@ -40,16 +40,16 @@ pub struct Bar {
 
 /// Role of this host in a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum ProgressRole {
     Root,
     Receiver,
 }
 
-impl Role {
+impl ProgressRole {
     fn word(self) -> &'static str {
         match self {
-            Role::Root => "root",
-            Role::Receiver => "receiver",
+            ProgressRole::Root => "root",
+            ProgressRole::Receiver => "receiver",
         }
     }
 }
@@ -60,7 +60,7 @@ impl Bar {
     /// # Errors
     /// A [`Failure`](crate::exit::Failure) with code 4 if there is to be a file that cannot be
     /// written.
-    pub fn open(role: Role, wire: &WireArgs, args: &ProgressArgs) -> anyhow::Result<Arc<Bar>> {
+    pub fn open(role: ProgressRole, wire: &WireArgs, args: &ProgressArgs) -> anyhow::Result<Arc<Bar>> {
         let course = Arc::default();
         let labels = Labels { group: wire.group.clone(), role, began: SystemTime::now() };
         let metrics = args.metrics_file.as_deref();

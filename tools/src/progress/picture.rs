@@ -1,6 +1,6 @@
 //! Progress on a terminal: a line for each host if they are few, and a summary.
 
-use super::course::{Course, Host, MOST_HOSTS};
+use super::course::{HostProgress, MOST_HOSTS, TransferCourse};
 use super::stat_line::{stat_line, summary};
 use crate::units;
 use console::{Style, measure_text_width, truncate_str};
@@ -11,7 +11,7 @@ const BAR_COLUMNS: usize = 20;
 /// Limit on the width of names, so that columns stay aligned.
 const MOST_NAME_COLUMNS: usize = 24;
 
-pub fn picture(course: &Course, now: Instant, columns: usize, colours: bool) -> Vec<String> {
+pub fn picture(course: &TransferCourse, now: Instant, columns: usize, colours: bool) -> Vec<String> {
     let whole = course.size.map_or(String::new(), |size| format!("{} ", bar(course.bytes, size)));
     let lines = if course.hosts.is_empty() || course.receivers > MOST_HOSTS {
         vec![whole + &stat_line(course, now)]
@@ -26,7 +26,7 @@ pub fn picture(course: &Course, now: Instant, columns: usize, colours: bool) -> 
 }
 
 /// Formats `n1  [=====>              ]  25 %    96.0 Mbit/s  is receiving`.
-fn host_line(host: &Host, size: Option<u64>, now: Instant, name_columns: usize, colours: bool) -> String {
+fn host_line(host: &HostProgress, size: Option<u64>, now: Instant, name_columns: usize, colours: bool) -> String {
     let (style, does) = match (host.end, host.state) {
         (Some("verified"), _) => (Style::new().green(), "verified"),
         (Some(end), _) => (Style::new().red(), end),
@@ -58,16 +58,16 @@ fn bar(bytes: u64, size: u64) -> String {
 mod tests {
     use super::super::course::tests::sending;
     use super::*;
-    use ethbcast_collectives::session::live::Place;
+    use ethbcast_collectives::session::live::ProgressPlace;
     use ethbcast_collectives::session::{MemberReport, Outcome, Progress, RootEvent};
     use ethbcast_transport::wire::Rank;
     use std::time::Duration;
 
     /// Creates three receivers after one second: one has all bytes, one a quarter, one waits for
     /// its disk.
-    fn three(begin: Instant) -> Course {
+    fn three(begin: Instant) -> TransferCourse {
         let mut course = sending(begin);
-        let place = Place::new;
+        let place = ProgressPlace::new;
         for (at, part) in [(0, 0), (1, 1)] {
             let members = [
                 place("n1", MemberState::Settled, part * (64 << 20)),

@@ -1,6 +1,6 @@
 //! The thread that writes messages and progress to stderr.
 
-use super::course::Course;
+use super::course::TransferCourse;
 use super::picture::picture;
 use super::stat_line::stat_line;
 use crate::exit::say;
@@ -51,7 +51,7 @@ pub enum Show {
 impl Screen {
     /// Starts the thread, which reports the state of `course` every `period` if stderr is not a
     /// terminal. Fails if the system has no room for a thread.
-    pub fn start(course: Arc<Mutex<Course>>, period: Option<Duration>) -> std::io::Result<Screen> {
+    pub fn start(course: Arc<Mutex<TransferCourse>>, period: Option<Duration>) -> std::io::Result<Screen> {
         let (shows, queue) = sync_channel(WAITING);
         let painter = Painter { course, period, picture: Picture::None, wait: None, joins: Joins::default() };
         let thread = std::thread::Builder::new().name("screen".to_owned()).spawn(move || painter.run(&queue))?;
@@ -74,7 +74,7 @@ impl Screen {
 }
 
 struct Painter {
-    course: Arc<Mutex<Course>>,
+    course: Arc<Mutex<TransferCourse>>,
     period: Option<Duration>,
     picture: Picture,
     wait: Option<LongWait>,

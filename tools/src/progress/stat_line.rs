@@ -1,15 +1,15 @@
 //! Progress as a single plain line, for logs.
 
-use super::course::Course;
+use super::course::TransferCourse;
 use crate::units;
 use std::time::{Duration, Instant};
 
-pub fn stat_line(course: &Course, now: Instant) -> String {
+pub fn stat_line(course: &TransferCourse, now: Instant) -> String {
     let slowest = course.slowest.as_ref().map(|(host, state)| format!(", slowest {host}: {}", state.words()));
     summary(course, now) + &slowest.unwrap_or_default()
 }
 
-pub fn summary(course: &Course, now: Instant) -> String {
+pub fn summary(course: &TransferCourse, now: Instant) -> String {
     let mut parts = vec![arrived(course)];
     if let Some(rate) = course.rate(now) {
         parts.push(units::rate(rate));
@@ -29,7 +29,7 @@ pub fn summary(course: &Course, now: Instant) -> String {
     parts.join(", ")
 }
 
-fn arrived(course: &Course) -> String {
+fn arrived(course: &TransferCourse) -> String {
     let bytes = units::bytes(course.bytes);
     let of = course.size.map_or(String::new(), |size| {
         let percent = (u128::from(course.bytes) * 100).checked_div(u128::from(size)).unwrap_or(100);
@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn a_receiver_of_a_stream_whose_end_nobody_knows_says_what_it_has() {
         let begin = Instant::now();
-        let mut course = Course::default();
+        let mut course = TransferCourse::default();
         for seconds in 0..2 {
             let bytes = seconds * 1000;
             let progress = Progress::Moved { bytes, slowest: None, members: &[], resent_frames: 0 };

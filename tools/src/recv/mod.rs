@@ -10,7 +10,7 @@ use crate::doctor::Fault;
 use crate::exit::{Code, Failure, Form, WithCode, fail};
 use crate::hosts;
 use crate::program::run_after;
-use crate::progress::{Bar, Role};
+use crate::progress::{Bar, ProgressRole};
 use crate::same_host;
 use crate::session::{interrupt, options, say_interface, watch, with_own_link};
 use crate::udpcast::say_ignored;
@@ -26,7 +26,7 @@ use std::time::Duration;
 
 pub fn run(args: RecvArgs) -> anyhow::Result<()> {
     args.unused.given().into_iter().for_each(|names| say_ignored(&names));
-    let bar = Bar::open(Role::Receiver, &args.wire, &args.progress)?;
+    let bar = Bar::open(ProgressRole::Receiver, &args.wire, &args.progress)?;
     let result = receive(args, &bar);
     bar.conclude(&result);
     result

@@ -10,7 +10,7 @@ use ethbcast_collectives::session::live::{WriteBehind, write_behind};
 use ethbcast_collectives::session::{Options, ReceiveReport, Session};
 use ethbcast_content::command::Signal as Ending;
 use ethbcast_content::dest::{Arrival, Dest, Handling, Landed};
-use ethbcast_content::holdings::Held;
+use ethbcast_content::have_set::Held;
 use ethbcast_content::storage::Target;
 use ethbcast_transport::MacAddr;
 use nix::sys::signal::Signal;

@@ -41,7 +41,7 @@ pub struct Kept {
     pub frames: Frames,
     pub receivers: Vec<Receiver>,
     pub damaged: Vec<Damaged>,
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<KeptLeftOut>,
     /// Circumstances, plan and timeline. Older programs did not record them.
     pub run: Option<Run>,
 }
@@ -90,7 +90,7 @@ pub struct Damaged {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct LeftOut {
+pub struct KeptLeftOut {
     pub host: String,
     pub reason: String,
 }

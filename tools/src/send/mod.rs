@@ -16,7 +16,7 @@ mod start_rule;
 use crate::args::SendArgs;
 use crate::exit::{Code, Failure, Form, WithCode, fail};
 use crate::program::run_after;
-use crate::progress::{Bar, Role};
+use crate::progress::{Bar, ProgressRole};
 use crate::same_host;
 use crate::session::{failure, say_interface, watch, with_own_link};
 use crate::signals::Interrupt;
@@ -38,7 +38,7 @@ const INTERRUPTED: &str = "interrupted; the receivers have been told";
 
 pub fn run(args: SendArgs) -> anyhow::Result<()> {
     args.unused.given().into_iter().for_each(|names| say_ignored(&names));
-    let bar = Bar::open(Role::Root, &args.wire, &args.progress)?;
+    let bar = Bar::open(ProgressRole::Root, &args.wire, &args.progress)?;
     let result = transfer(args, &bar).map(drop);
     bar.conclude(&result);
     result

@@ -4,11 +4,11 @@
 //! sessions (`hall`). The main thread handles signals, notifies the system's supervisor and reloads
 //! the configuration.
 
+mod events;
 mod groups;
-mod hall;
-mod seat;
+mod registry;
 mod supervisor;
-mod words;
+mod worker;
 
 use crate::args::RecvArgs;
 use crate::config;
@@ -19,17 +19,17 @@ use crate::signals;
 use crate::udpcast::say_ignored;
 use ethbcast_content::dest::lacking_device;
 use ethbcast_transport::packet::keep_little_memory;
-use hall::Hall;
+use events::{Say, ServeEvent, ServeLog};
 use nix::sys::signal::Signal;
 use nix::time::{ClockId, clock_gettime};
-use seat::Seat;
+use registry::Registry;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use supervisor::{Rounds, Supervisor};
-use words::{Say, Word, Words};
+use worker::Worker;
 
 /// Longest wait for the workers to end, which may have to sync a disk or run a command.
 const END_LIMIT: Duration = Duration::from_secs(20);
@@ -38,10 +38,10 @@ const LONG: Duration = Duration::from_secs(3600);
 struct Server {
     args: Arc<RecvArgs>,
     groups: Vec<String>,
-    hall: Arc<Hall>,
-    seats: BTreeMap<String, Arc<Seat>>,
-    words: Words,
-    heard: Receiver<Word>,
+    hall: Arc<Registry>,
+    seats: BTreeMap<String, Arc<Worker>>,
+    words: ServeLog,
+    heard: Receiver<ServeEvent>,
     supervisor: Supervisor,
     rounds: Rounds,
     /// Groups without an open port, and whether each waits for its interface.
@@ -55,13 +55,13 @@ pub fn run(args: RecvArgs) -> anyhow::Result<()> {
     args.unused.given().into_iter().for_each(|names| say_ignored(&names));
     let groups = check(&args)?;
     keep_little_memory();
-    let (words, heard) = Words::channel();
+    let (words, heard) = ServeLog::channel();
     let ear = words.clone();
     let signals = [Signal::SIGHUP, Signal::SIGTERM, Signal::SIGINT];
-    signals::listen(&signals, move |signal| ear.send(Word::Signal(signal))).code(Code::System)?;
+    signals::listen(&signals, move |signal| ear.send(ServeEvent::Signal(signal))).code(Code::System)?;
     let supervisor = Supervisor::of_environment().code(Code::System)?;
     let mut server = Server {
-        hall: Arc::new(Hall::new(args.serve.max_sessions.into())),
+        hall: Arc::new(Registry::new(args.serve.max_sessions.into())),
         args: Arc::new(args),
         groups,
         seats: BTreeMap::new(),
@@ -116,12 +116,12 @@ impl Server {
             }
             let port_fd = self.args.port_fd.get(number).copied();
             let (hall, args) = (Arc::clone(&self.hall), Arc::clone(&self.args));
-            let seat = Arc::new(Seat::new(group, hall, args, port_fd, self.words.clone()));
+            let seat = Arc::new(Worker::new(group, hall, args, port_fd, self.words.clone()));
             self.seats.insert(group.clone(), Arc::clone(&seat));
             self.unopened.insert(group.clone(), false);
             let (group, words) = (group.clone(), self.words.clone());
             let thread = std::thread::Builder::new().name("group".to_owned());
-            thread.spawn(move || words.send(Word::Ended(group, seat.run()))).code(Code::System)?;
+            thread.spawn(move || words.send(ServeEvent::Ended(group, seat.run()))).code(Code::System)?;
         }
         Ok(())
     }
@@ -132,9 +132,9 @@ impl Server {
         loop {
             let wait = every.map_or(LONG, |every| (tick + every).saturating_duration_since(Instant::now()));
             match self.heard.recv_timeout(wait) {
-                Ok(Word::Signal(Signal::SIGHUP)) => self.reload(),
-                Ok(Word::Signal(signal)) => return self.end(signal),
-                Ok(Word::Ended(group, Err(error))) => return Err(self.give_up(&group, &error)),
+                Ok(ServeEvent::Signal(Signal::SIGHUP)) => self.reload(),
+                Ok(ServeEvent::Signal(signal)) => return self.end(signal),
+                Ok(ServeEvent::Ended(group, Err(error))) => return Err(self.give_up(&group, &error)),
                 Ok(word) => self.hear(word),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => unreachable!("this server tells itself things, too"),
@@ -146,12 +146,14 @@ impl Server {
         }
     }
 
-    fn hear(&mut self, word: Word) {
+    fn hear(&mut self, word: ServeEvent) {
         match word {
-            Word::Open(group) => drop(self.unopened.remove(&group)),
-            Word::Waits(group) => drop(self.unopened.insert(group, true)),
-            Word::Over { is_delivered } => *(if is_delivered { &mut self.delivered } else { &mut self.failed }) += 1,
-            Word::Ended(group, _) => {
+            ServeEvent::Open(group) => drop(self.unopened.remove(&group)),
+            ServeEvent::Waits(group) => drop(self.unopened.insert(group, true)),
+            ServeEvent::Over { is_delivered } => {
+                *(if is_delivered { &mut self.delivered } else { &mut self.failed }) += 1
+            }
+            ServeEvent::Ended(group, _) => {
                 self.seats.remove(&group);
                 self.unopened.remove(&group);
                 if !self.groups.contains(&group) {
@@ -161,7 +163,7 @@ impl Server {
                     Say::Error.say(&format!("{error:#}"));
                 }
             }
-            Word::Signal(_) => {}
+            ServeEvent::Signal(_) => {}
         }
         // A missing interface of one group does not delay the system's boot.
         if !self.is_ready && self.unopened.values().all(|&waits| waits) {
@@ -267,7 +269,7 @@ impl Server {
         self.supervisor.tell("STOPPING=1");
         self.seats.remove(group);
         self.end_seats();
-        seat::lost(group, error).into()
+        worker::lost(group, error).into()
     }
 
     fn end_seats(&mut self) {
@@ -275,10 +277,15 @@ impl Server {
         let until = Instant::now() + END_LIMIT;
         while !self.seats.is_empty() {
             match self.heard.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                Ok(Word::Ended(group, _)) => drop(self.seats.remove(&group)),
-                Ok(Word::Over { is_delivered: false }) => self.failed += 1,
-                Ok(Word::Signal(Signal::SIGHUP) | Word::Open(_) | Word::Waits(_) | Word::Over { .. }) => {}
-                Ok(Word::Signal(_)) => break,
+                Ok(ServeEvent::Ended(group, _)) => drop(self.seats.remove(&group)),
+                Ok(ServeEvent::Over { is_delivered: false }) => self.failed += 1,
+                Ok(
+                    ServeEvent::Signal(Signal::SIGHUP)
+                    | ServeEvent::Open(_)
+                    | ServeEvent::Waits(_)
+                    | ServeEvent::Over { .. },
+                ) => {}
+                Ok(ServeEvent::Signal(_)) => break,
                 Err(_) => break,
             }
         }

@@ -17,17 +17,17 @@ mod wiring;
 
 use crate::args::SimulateArgs;
 use play::play;
-use report::Report;
-use settings::Settings;
+use report::SimulationReport;
+use settings::SimulationSettings;
 
 /// Runs the command.
 ///
 /// # Errors
 /// A [`Failure`](crate::exit::Failure) whose code is the exit code.
 pub fn run(args: SimulateArgs) -> anyhow::Result<()> {
-    let settings = Settings::resolve(&args)?;
+    let settings = SimulationSettings::resolve(&args)?;
     let runs = settings.routes.all.iter().map(|route| play(&settings, route)).collect::<anyhow::Result<Vec<_>>>()?;
-    let report = Report::new(&settings, runs);
+    let report = SimulationReport::new(&settings, runs);
     report.print(args.json)?;
     report.verdict()
 }

@@ -1,7 +1,7 @@
 //! A run of a whole session, from invitation to verdict, on the simulated network.
 
-use super::process::{Host, Sender, Taker, content};
-use super::settings::Settings;
+use super::process::{Sender, SimulatedHost, Taker, content};
+use super::settings::SimulationSettings;
 use super::watch::{Load, Watch};
 use super::wiring::Wiring;
 use crate::exit::{Code, Failure, fail};
@@ -62,7 +62,7 @@ impl Played {
 /// # Errors
 /// A [`Failure`]: 2 if there is no plan for these hosts, 3 if they do not meet or the session does
 /// not end.
-pub fn play(settings: &Settings, route: &Route) -> anyhow::Result<Played> {
+pub fn play(settings: &SimulationSettings, route: &Route) -> anyhow::Result<Played> {
     let conditions = &settings.conditions;
     let wiring = Wiring::new(&settings.topology, conditions, settings.copy.time, group_mac(GROUP));
     let faults = RandomFaults::new(conditions.seed).loss(conditions.loss);
@@ -83,8 +83,8 @@ pub fn play(settings: &Settings, route: &Route) -> anyhow::Result<Played> {
         root.choice().ok_or_else(|| Failure::new(Code::Nobody, "the simulated hosts did not meet; try less loss"))?;
     let began = sending.source().began().unwrap_or_default();
     let taken_at = |receiving: &Receiving<Taker>| receiving.sink().taken_at();
-    let delivered = hosts.iter().filter_map(Host::receiving).map(taken_at).fold(began, Instant::max);
-    let stream = hosts.iter().map(Host::stream_stats).fold(StreamStats::default(), |sum, one| sum + one);
+    let delivered = hosts.iter().filter_map(SimulatedHost::receiving).map(taken_at).fold(began, Instant::max);
+    let stream = hosts.iter().map(SimulatedHost::stream_stats).fold(StreamStats::default(), |sum, one| sum + one);
     let control = |count: fn(&ControlStats) -> u64| hosts.iter().map(|host| count(&host.control_stats())).sum::<u64>();
     Ok(Played {
         choice: choice.clone(),
@@ -100,7 +100,7 @@ pub fn play(settings: &Settings, route: &Route) -> anyhow::Result<Played> {
     })
 }
 
-fn hosts(settings: &Settings, wiring: &Wiring, route: &Route) -> Vec<Host> {
+fn hosts(settings: &SimulationSettings, wiring: &Wiring, route: &Route) -> Vec<SimulatedHost> {
     let content = content(settings.bytes, settings.conditions.seed);
     let names = settings.topology.hosts();
     let tuning = tuning(settings);
@@ -125,7 +125,7 @@ fn hosts(settings: &Settings, wiring: &Wiring, route: &Route) -> Vec<Host> {
     names.iter().enumerate().map(host).collect()
 }
 
-fn root_config(settings: &Settings, station: Station, route: &Route, tuning: Tuning) -> RootConfig {
+fn root_config(settings: &SimulationSettings, station: Station, route: &Route, tuning: Tuning) -> RootConfig {
     RootConfig {
         size: Some(settings.bytes),
         wanted: Wanted { patience: PATIENCE, ..Wanted::exactly(settings.topology.hosts().len() - 1) },
@@ -139,7 +139,7 @@ fn root_config(settings: &Settings, station: Station, route: &Route, tuning: Tun
 }
 
 /// Returns the tool's tuning. Feeds are smaller only if all together would exceed the memory limit.
-fn tuning(settings: &Settings) -> Tuning {
+fn tuning(settings: &SimulationSettings) -> Tuning {
     let usual = Tuning::default();
     let (hosts, payload_bytes) = (settings.topology.hosts().len() as u64, settings.conditions.payload_bytes());
     let stream_frames = settings.bytes.div_ceil(payload_bytes) + 1;
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
     use ethbcast_planning::topology::Topology;
 
-    fn settings(hosts: usize, bytes: u64, loss: f64) -> Settings {
+    fn settings(hosts: usize, bytes: u64, loss: f64) -> SimulationSettings {
         let delay = Duration::from_nanos(500);
         let conditions = Conditions {
             rate_bits_per_second: 1_000_000_000,
@@ -171,7 +171,7 @@ mod tests {
             naps: true,
         };
         let copy = OneCopy::new(bytes, &conditions);
-        Settings {
+        SimulationSettings {
             name: "one switch".to_owned(),
             topology: Topology::single_switch((0..hosts).map(|host| format!("n{host}"))).expect("good names"),
             root: 0,

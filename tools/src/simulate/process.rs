@@ -1,6 +1,6 @@
 //! The application of simulated hosts, with memory in place of files.
 
-use ethbcast_collectives::session::application::{Content, Next, Participant, Sink, Source};
+use ethbcast_collectives::session::application::{MemoryContent, Next, Participant, Sink, Source};
 use ethbcast_collectives::session::{Done, Outcome, RootEvent, Trailer};
 use ethbcast_transport::Instant;
 use ethbcast_transport::sim::Random;
@@ -8,15 +8,15 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::time::Duration;
 
-pub type Host = Participant<Sender, Taker>;
+pub type SimulatedHost = Participant<Sender, Taker>;
 
 /// The content and its digest, of which all simulated hosts share one copy.
-pub type Shared = Content<Rc<[u8]>>;
+pub type Shared = MemoryContent<Rc<[u8]>>;
 
 pub fn content(bytes: u64, seed: u64) -> Shared {
     let mut content: Rc<[u8]> = std::iter::repeat_n(0, bytes as usize).collect();
     Random::new(seed).fill(Rc::get_mut(&mut content).expect("it is not shared yet"));
-    Content::new(content)
+    MemoryContent::new(content)
 }
 
 #[derive(Debug)]

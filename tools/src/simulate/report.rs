@@ -1,7 +1,7 @@
 //! Output of `simulate`: a few lines for one algorithm, a table for several, or a JSON object.
 
 use super::play::Played;
-use super::settings::Settings;
+use super::settings::SimulationSettings;
 use super::watch::Load;
 use crate::exit::{Code, fail, report};
 use crate::units;
@@ -12,14 +12,14 @@ use serde_json::{Value, json};
 const BUSIEST: usize = 5;
 
 #[derive(Debug)]
-pub struct Report<'a> {
-    settings: &'a Settings,
+pub struct SimulationReport<'a> {
+    settings: &'a SimulationSettings,
     runs: Vec<Played>,
 }
 
-impl<'a> Report<'a> {
-    pub fn new(settings: &'a Settings, runs: Vec<Played>) -> Report<'a> {
-        Report { settings, runs }
+impl<'a> SimulationReport<'a> {
+    pub fn new(settings: &'a SimulationSettings, runs: Vec<Played>) -> SimulationReport<'a> {
+        SimulationReport { settings, runs }
     }
 
     pub fn print(&self, as_json: bool) -> anyhow::Result<()> {
@@ -48,7 +48,7 @@ impl<'a> Report<'a> {
     }
 
     fn title(&self) -> String {
-        let Settings { topology, bytes, conditions, name, .. } = self.settings;
+        let SimulationSettings { topology, bytes, conditions, name, .. } = self.settings;
         let (hosts, switches) = (topology.hosts().len(), topology.switches().len());
         let kind = if conditions.lab { "lab cables" } else { "cables" };
         let loss = if conditions.loss > 0.0 { format!(", loss {}", conditions.loss) } else { String::new() };

@@ -57,7 +57,7 @@ impl OneCopy {
 }
 
 #[derive(Debug)]
-pub struct Settings {
+pub struct SimulationSettings {
     pub name: String,
     pub topology: Topology,
     /// Topology index of the sending host.
@@ -70,12 +70,12 @@ pub struct Settings {
     pub compared: bool,
 }
 
-impl Settings {
+impl SimulationSettings {
     /// Resolves the arguments.
     ///
     /// # Errors
     /// A [`Failure`](crate::exit::Failure) with code 2, or 4 if a file cannot be read.
-    pub fn resolve(args: &SimulateArgs) -> anyhow::Result<Settings> {
+    pub fn resolve(args: &SimulateArgs) -> anyhow::Result<SimulationSettings> {
         let routes = Routes::resolve(args)?;
         let (name, topology) = cluster(args)?;
         let saved = routes.saved();
@@ -94,7 +94,7 @@ impl Settings {
             None => conditions.calibration(copy.time),
         };
         conditions.processing = calibration.processing().copied();
-        Ok(Settings {
+        Ok(SimulationSettings {
             name,
             topology,
             root,

@@ -1,6 +1,6 @@
 //! Load of the cables between the first data frame and the last verdict.
 
-use super::process::{Host, Sender};
+use super::process::{Sender, SimulatedHost};
 use super::settings::Conditions;
 use super::wiring::Wiring;
 use ethbcast_transport::Instant;
@@ -31,7 +31,7 @@ pub struct Watch {
 impl Watch {
     /// Runs until the network is quiescent, and reads its counters at the first data frame and at
     /// the last verdict.
-    pub fn run(simulation: &mut Simulation<Host, RandomFaults>, root: usize) -> (Outcome, Watch) {
+    pub fn run(simulation: &mut Simulation<SimulatedHost, RandomFaults>, root: usize) -> (Outcome, Watch) {
         let mut watch = Watch::default();
         if let Some(outcome) = run_until(simulation, root, |sender| sender.began().is_some()) {
             return (outcome, watch);
@@ -69,12 +69,12 @@ impl Watch {
 
 /// Runs until the root meets a condition, or returns the outcome if the run ends before.
 fn run_until(
-    simulation: &mut Simulation<Host, RandomFaults>,
+    simulation: &mut Simulation<SimulatedHost, RandomFaults>,
     root: usize,
     reached: impl Fn(&Sender) -> bool,
 ) -> Option<Outcome> {
     let there = Cell::new(false);
-    let mut turn = |number: usize, host: &mut Host, now: Instant| {
+    let mut turn = |number: usize, host: &mut SimulatedHost, now: Instant| {
         let again = host.turn(now);
         if number == root {
             there.set(host.sending().is_some_and(|sending| reached(sending.source())));

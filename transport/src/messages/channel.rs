@@ -1,12 +1,12 @@
 //! One peer: both directions of the traffic with it, and its frames.
 
 use super::arrivals::{Arrivals, Class};
-use super::body::{Note, Pull, Push, Word};
+use super::body::{Note, NoteWord, Pull, Push};
 use super::core::{Label, MailboxCore};
 use super::credit::Credit;
 use super::flight::{Flight, Piece};
 use super::inbox::{Inbox, Read};
-use super::ledger::Ledger;
+use super::operations::Operations;
 use super::outbox::{Fit, Outbox};
 use super::outcome::{RecvOutcome, SendId};
 use super::settings::Settings;
@@ -144,12 +144,14 @@ impl Channel {
         Some(self.on_word(note.word, &mut endpoint.ledger, &mut endpoint.stats))
     }
 
-    fn on_word(&mut self, word: Word, ledger: &mut Ledger, stats: &mut MailboxStats) -> Read {
+    fn on_word(&mut self, word: NoteWord, ledger: &mut Operations, stats: &mut MailboxStats) -> Read {
         let honest = match word {
-            Word::Credit => true,
-            Word::Grant { message } => self.outbox.on_grant(message),
-            Word::Refuse { message } => self.outbox.on_refuse(message, ledger),
-            Word::Withdraw { message, pushed_bytes } => return self.inbox.on_withdraw(message, pushed_bytes, ledger),
+            NoteWord::Credit => true,
+            NoteWord::Grant { message } => self.outbox.on_grant(message),
+            NoteWord::Refuse { message } => self.outbox.on_refuse(message, ledger),
+            NoteWord::Withdraw { message, pushed_bytes } => {
+                return self.inbox.on_withdraw(message, pushed_bytes, ledger);
+            }
         };
         stats.forged_acks += u64::from(!honest);
         Read::Used
@@ -247,7 +249,7 @@ impl Channel {
             Piece::Word(word) => return self.write_note(now, endpoint, sequence, word, how, buffer),
         };
         let Some((envelope, content)) = self.outbox.content(message, offset, bytes) else {
-            return self.write_note(now, endpoint, sequence, Word::Credit, how, buffer);
+            return self.write_note(now, endpoint, sequence, NoteWord::Credit, how, buffer);
         };
         let (stamp, again) = how;
         let payload = &mut buffer[OVERHEAD_BYTES..];
@@ -269,7 +271,7 @@ impl Channel {
         now: Instant,
         endpoint: &MailboxCore,
         sequence: u64,
-        word: Word,
+        word: NoteWord,
         (stamp, again): (Stamp, bool),
         buffer: &mut [u8],
     ) -> usize {
@@ -284,7 +286,7 @@ impl Channel {
         self.flight.flying() < BULK_FRAMES && self.inbox.missing_bytes() < BULK_BYTES
     }
 
-    pub(super) fn give_up(&mut self, ledger: &mut Ledger) {
+    pub(super) fn give_up(&mut self, ledger: &mut Operations) {
         self.gone = true;
         self.outbox.give_up(ledger);
         self.inbox.give_up(ledger);

@@ -1,6 +1,6 @@
 //! State common to all peers of a mailbox: identity, stamps, ledger, counters.
 
-use super::ledger::Ledger;
+use super::operations::Operations;
 use super::stats::MailboxStats;
 use crate::arq::stamp::{Stamp, Stamps};
 use crate::wire::{Flags, Header, Identity, Kind, MacAddr};
@@ -10,7 +10,7 @@ pub(super) struct MailboxCore {
     pub identity: Identity,
     pub payload_bytes: usize,
     pub stamps: Stamps,
-    pub ledger: Ledger,
+    pub ledger: Operations,
     pub stats: MailboxStats,
 }
 

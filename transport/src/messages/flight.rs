@@ -4,11 +4,11 @@
 //! requests a receipt and never repeats data. No payload is kept: a lost frame is written again
 //! from the message, or from the present room for messages.
 
-use super::body::Word;
+use super::body::NoteWord;
 use super::settings::SPAN_FRAMES;
 use crate::arq::echo::{Behind, Echo};
-use crate::arq::evidence::{Evidence, Sent};
-use crate::arq::question::{News, Question};
+use crate::arq::loss_detection::{LossDetection, Sent};
+use crate::arq::probe_timer::{News, ProbeTimer};
 use crate::arq::stamp::{Stamp, Stamps};
 use crate::arq::window::{Congestion, Window};
 use crate::audit::AuditError;
@@ -21,7 +21,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Piece {
     Part { message: u64, offset: u64, bytes: u32, pushed_bytes: u32 },
-    Word(Word),
+    Word(NoteWord),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub(super) struct Flight {
     window: Window,
     congestion: Congestion,
     echo: Echo,
-    question: Question,
+    question: ProbeTimer,
     waiting_since: Instant,
     /// Time since which the peer reports as missing what it had acknowledged: another host has
     /// forged an acknowledgement.
@@ -69,7 +69,7 @@ impl Flight {
             window: Window::new(&tuning.window, SPAN_FRAMES),
             congestion: Congestion::default(),
             echo: Echo::new(tuning),
-            question: Question::default(),
+            question: ProbeTimer::default(),
             waiting_since: Instant::START,
             lacks_since: None,
         }
@@ -193,7 +193,7 @@ impl Flight {
     /// Finds the frames that the echo proves lost. Under `InOrderOnly` only the first frame is
     /// judged, and all that follow it are lost with it.
     fn find_lost(&mut self, covered: u64, newest: Stamp) {
-        let evidence = Evidence { echo: self.echo.newest(), tolerance: self.echo.tolerance(), covered };
+        let evidence = LossDetection { echo: self.echo.newest(), tolerance: self.echo.tolerance(), covered };
         let strict = self.policy == Policy::InOrderOnly;
         let proves = |frame: &Numbered| frame.state == FrameState::Flying && evidence.overtook(frame.stamp);
         if strict && !self.frames.front().is_some_and(proves) {

@@ -5,9 +5,9 @@
 //! Bytes that arrive before a message is matched are kept in the pushed buffer; those of a matched
 //! message go straight to its destination, and the rest is granted at once.
 
-use super::body::{Envelope, Pull, Push, Word};
+use super::body::{Envelope, NoteWord, Pull, Push};
 use super::credit::{Credit, CreditAccount};
-use super::ledger::Ledger;
+use super::operations::Operations;
 use super::outcome::{RecvId, RecvOutcome};
 use super::ranges::Ranges;
 use crate::audit::AuditError;
@@ -44,7 +44,7 @@ pub(super) struct Inbox {
     unexpected: BTreeSet<(u32, u64)>,
     /// First message that may not be matched yet: all before it are known.
     turn: u64,
-    words: VecDeque<Word>,
+    words: VecDeque<NoteWord>,
 }
 
 impl Inbox {
@@ -59,7 +59,7 @@ impl Inbox {
         }
     }
 
-    pub(super) fn on_push(&mut self, push: &Push<'_>, ledger: &mut Ledger) -> Read {
+    pub(super) fn on_push(&mut self, push: &Push<'_>, ledger: &mut Operations) -> Read {
         let Push { message, envelope, .. } = *push;
         if !self.messages.contains_key(&message) {
             if message < self.turn {
@@ -81,7 +81,7 @@ impl Inbox {
         }
     }
 
-    pub(super) fn on_pull(&mut self, pull: &Pull<'_>, ledger: &mut Ledger) -> Read {
+    pub(super) fn on_pull(&mut self, pull: &Pull<'_>, ledger: &mut Operations) -> Read {
         match self.messages.get(&pull.message) {
             // Only granted bytes may arrive.
             Some(IncomingMessage { place: Whereabouts::Held, .. }) => Read::Malformed,
@@ -93,7 +93,7 @@ impl Inbox {
         }
     }
 
-    fn take_turns(&mut self, ledger: &mut Ledger) {
+    fn take_turns(&mut self, ledger: &mut Operations) {
         while let Some(incoming) = self.messages.get(&self.turn) {
             let message = self.turn;
             self.turn += 1;
@@ -111,7 +111,7 @@ impl Inbox {
         }
     }
 
-    pub(super) fn on_posted(&mut self, tag: u32, ledger: &mut Ledger) {
+    pub(super) fn on_posted(&mut self, tag: u32, ledger: &mut Operations) {
         let oldest = self
             .unexpected
             .range((tag, 0)..=(tag, u64::MAX))
@@ -128,25 +128,25 @@ impl Inbox {
         self.unexpected.range((tag, 0)..=(tag, u64::MAX)).next().is_some()
     }
 
-    fn match_with(&mut self, message: u64, receive: RecvId, max_bytes: usize, ledger: &mut Ledger) {
+    fn match_with(&mut self, message: u64, receive: RecvId, max_bytes: usize, ledger: &mut Operations) {
         let incoming = self.messages.get_mut(&message).expect("a message is matched while it is here");
         let Envelope { pushed_bytes, message_bytes, .. } = incoming.envelope;
         let rest = message_bytes > u64::from(pushed_bytes);
         if usize::try_from(message_bytes).is_ok_and(|length| length <= max_bytes) {
             incoming.bytes.reserve_exact(message_bytes as usize - incoming.bytes.len());
             incoming.place = Whereabouts::Matched(receive);
-            self.words.extend(rest.then_some(Word::Grant { message }));
+            self.words.extend(rest.then_some(NoteWord::Grant { message }));
             self.end_if_whole(message, ledger);
         } else {
             self.messages.remove(&message);
-            self.words.extend(rest.then_some(Word::Refuse { message }));
+            self.words.extend(rest.then_some(NoteWord::Refuse { message }));
             ledger.end_receive(receive, RecvOutcome::TooShort { message_bytes });
         }
         self.account.release(if planted!("credit-never-returned") { 0 } else { pushed_bytes.into() });
     }
 
     /// Stores a part; parts mostly arrive in order, so the destination is not zeroed first.
-    fn put(&mut self, message: u64, offset: u64, bytes: &[u8], ledger: &mut Ledger) -> Read {
+    fn put(&mut self, message: u64, offset: u64, bytes: &[u8], ledger: &mut Operations) -> Read {
         let Some(incoming) = self.messages.get_mut(&message) else { return Read::Used };
         let end = offset.checked_add(bytes.len() as u64).filter(|&end| end <= incoming.envelope.message_bytes);
         let Some(end) = end else { return Read::Malformed };
@@ -163,7 +163,7 @@ impl Inbox {
         Read::Used
     }
 
-    fn end_if_whole(&mut self, message: u64, ledger: &mut Ledger) {
+    fn end_if_whole(&mut self, message: u64, ledger: &mut Operations) {
         let whole = |incoming: &IncomingMessage| incoming.arrived.bytes() >= incoming.envelope.message_bytes;
         let Some(&IncomingMessage { place: Whereabouts::Matched(receive), .. }) =
             self.messages.get(&message).filter(|incoming| whole(incoming))
@@ -174,7 +174,7 @@ impl Inbox {
         ledger.end_receive(receive, RecvOutcome::Received { bytes });
     }
 
-    pub(super) fn on_withdraw(&mut self, message: u64, pushed_bytes: u64, ledger: &mut Ledger) -> Read {
+    pub(super) fn on_withdraw(&mut self, message: u64, pushed_bytes: u64, ledger: &mut Operations) -> Read {
         let Some(incoming) = self.messages.get_mut(&message) else {
             if message < self.turn {
                 return Read::Used;
@@ -217,12 +217,12 @@ impl Inbox {
 
     pub(super) fn abandon(&mut self, message: u64) {
         if self.messages.remove(&message).is_some() {
-            self.words.retain(|&word| word != Word::Grant { message });
-            self.words.push_back(Word::Refuse { message });
+            self.words.retain(|&word| word != NoteWord::Grant { message });
+            self.words.push_back(NoteWord::Refuse { message });
         }
     }
 
-    pub(super) fn give_up(&mut self, ledger: &mut Ledger) {
+    pub(super) fn give_up(&mut self, ledger: &mut Operations) {
         self.words.clear();
         let mut released = Vec::new();
         self.messages.retain(|_, incoming| {
@@ -238,8 +238,8 @@ impl Inbox {
         self.unexpected.retain(|(_, message)| self.messages.contains_key(message));
     }
 
-    pub(super) fn next_word(&mut self) -> Option<Word> {
-        self.words.pop_front().or(self.account.is_due().then_some(Word::Credit))
+    pub(super) fn next_word(&mut self) -> Option<NoteWord> {
+        self.words.pop_front().or(self.account.is_due().then_some(NoteWord::Credit))
     }
 
     pub(super) fn tell(&mut self) -> Credit {
@@ -264,7 +264,7 @@ impl Inbox {
     pub(super) fn memory_bytes(&self) -> usize {
         let records =
             self.messages.len() * size_of::<(u64, IncomingMessage)>() + self.unexpected.len() * size_of::<(u32, u64)>();
-        records + self.words.capacity() * size_of::<Word>()
+        records + self.words.capacity() * size_of::<NoteWord>()
     }
 
     pub(super) fn audit(&self) -> Result<(), AuditError> {

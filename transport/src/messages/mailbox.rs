@@ -2,7 +2,7 @@
 
 use super::channel::Channel;
 use super::core::MailboxCore;
-use super::ledger::{Ledger, Operation};
+use super::operations::{Operation, Operations};
 use super::outcome::{Completion, RecvError, RecvId, RecvOutcome, SendError, SendId, SendOutcome};
 use super::settings::Settings;
 use super::stats::{MailboxMemory, MailboxStats};
@@ -54,7 +54,7 @@ impl Mailbox {
             identity,
             payload_bytes,
             stamps: Stamps::default(),
-            ledger: Ledger::default(),
+            ledger: Operations::default(),
             stats: MailboxStats::default(),
         };
         Mailbox { settings, channels, endpoint, agenda: Agenda::default() }

@@ -5,10 +5,10 @@
 //! as BTP1, BTP2 and the room in the peer's pushed buffer allow, possibly only its envelope; the
 //! rest waits for the peer's grant.
 
-use super::body::{Envelope, Word};
+use super::body::{Envelope, NoteWord};
 use super::credit::Credit;
 use super::flight::Piece;
-use super::ledger::Ledger;
+use super::operations::Operations;
 use super::outcome::{SendId, SendOutcome};
 use super::settings::Settings;
 use crate::audit::AuditError;
@@ -50,7 +50,7 @@ pub(super) struct Outbox {
     pushing: Option<u64>,
     pulling: VecDeque<u64>,
     pulled_last: bool,
-    withdrawn: VecDeque<Word>,
+    withdrawn: VecDeque<NoteWord>,
     next_message: u64,
     pushed_bytes: u64,
     limit: Credit,
@@ -87,7 +87,7 @@ impl Outbox {
         });
     }
 
-    pub(super) fn next_word(&mut self) -> Option<Word> {
+    pub(super) fn next_word(&mut self) -> Option<NoteWord> {
         self.withdrawn.pop_front()
     }
 
@@ -158,7 +158,7 @@ impl Outbox {
         self.begun.get(&message).is_some_and(|queued| queued.pushed < end && end == queued.bytes.len())
     }
 
-    pub(super) fn on_arrived(&mut self, message: u64, ledger: &mut Ledger) {
+    pub(super) fn on_arrived(&mut self, message: u64, ledger: &mut Operations) {
         let Some(queued) = self.begun.get_mut(&message) else { return };
         queued.flying -= 1;
         if queued.is_done() {
@@ -182,7 +182,7 @@ impl Outbox {
         message < self.next_message
     }
 
-    pub(super) fn on_refuse(&mut self, message: u64, ledger: &mut Ledger) -> bool {
+    pub(super) fn on_refuse(&mut self, message: u64, ledger: &mut Operations) -> bool {
         if let Some(queued) = self.remove_begun(message) {
             ledger.end_send(queued.id, SendOutcome::Refused);
         }
@@ -198,7 +198,7 @@ impl Outbox {
         if let Some(message) = found
             && let Some(queued) = self.remove_begun(message)
         {
-            self.withdrawn.push_back(Word::Withdraw { message, pushed_bytes: queued.pushed as u64 });
+            self.withdrawn.push_back(NoteWord::Withdraw { message, pushed_bytes: queued.pushed as u64 });
         }
     }
 
@@ -208,7 +208,7 @@ impl Outbox {
         self.begun.remove(&message)
     }
 
-    pub(super) fn give_up(&mut self, ledger: &mut Ledger) {
+    pub(super) fn give_up(&mut self, ledger: &mut Operations) {
         for queued in self.waiting.drain(..).chain(std::mem::take(&mut self.begun).into_values()) {
             ledger.end_send(queued.id, SendOutcome::PeerGone);
         }
@@ -229,7 +229,7 @@ impl Outbox {
         let slots = self.waiting.capacity() + self.begun.len();
         slots * size_of::<QueuedMessage>()
             + self.pulling.capacity() * size_of::<u64>()
-            + self.withdrawn.capacity() * size_of::<Word>()
+            + self.withdrawn.capacity() * size_of::<NoteWord>()
     }
 
     pub(super) fn audit(&self) -> Result<(), AuditError> {

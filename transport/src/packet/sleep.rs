@@ -1,7 +1,7 @@
 //! Waiting in `poll(2)` for a socket, a waker or a deadline, without borrowing the port: another
 //! thread may use it meanwhile.
 
-use super::node::Doorbell;
+use super::node::WakeUpSocket;
 use crate::Instant;
 use crate::link::{Interest, Waiter};
 use nix::errno::Errno;
@@ -130,7 +130,7 @@ impl Sleeper {
         events: PollFlags,
         now: Instant,
         end: Option<Instant>,
-        bell: Option<&Doorbell>,
+        bell: Option<&WakeUpSocket>,
     ) -> nix::Result<PollFlags> {
         if let Some(end) = end {
             self.alarm.set(now, end)?;
@@ -153,7 +153,7 @@ impl Sleeper {
         Ok(socket)
     }
 
-    pub(super) fn wait_or_ring(&self, now: Instant, wanted: Interest, bell: &Doorbell) -> SocketEvents {
+    pub(super) fn wait_or_ring(&self, now: Instant, wanted: Interest, bell: &WakeUpSocket) -> SocketEvents {
         let room = if wanted.room { PollFlags::POLLOUT } else { PollFlags::empty() };
         SocketEvents(self.sleep(room | PollFlags::POLLIN, now, wanted.until, Some(bell)))
     }

@@ -13,7 +13,7 @@ use super::network::Network;
 use super::outcome::Outcome;
 use super::settings::PauseFrames;
 use super::stats::HostStats;
-use super::wishes::Wishes;
+use super::timer_requests::TimerRequests;
 use crate::{Deadline, Instant, MacAddr, Machine};
 
 pub(super) trait Application<M>: FnMut(usize, &mut M, Instant) -> Option<Instant> {}
@@ -75,7 +75,7 @@ pub(super) struct Host {
     refused: Option<(Rc<SharedFrame>, u64)>,
     timer_slack_nanos: u64,
     pause: Option<PauseFrames>,
-    wishes: Wishes,
+    wishes: TimerRequests,
 }
 
 impl Host {
@@ -100,7 +100,7 @@ impl Host {
             refused: None,
             timer_slack_nanos: settings.timer_slack.as_nanos() as u64,
             pause: settings.pause,
-            wishes: Wishes::default(),
+            wishes: TimerRequests::default(),
         }
     }
 

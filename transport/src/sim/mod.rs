@@ -69,8 +69,8 @@ mod run;
 mod settings;
 mod stats;
 mod switch;
+mod timer_requests;
 mod wire;
-mod wishes;
 
 #[cfg(test)]
 mod tests;

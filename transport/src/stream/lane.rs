@@ -19,8 +19,8 @@ use super::outgoing::AckFrom;
 use super::terms::Flight;
 use super::transmissions::Transmissions;
 use crate::arq::echo::{Behind, Echo};
-use crate::arq::evidence::{Evidence, Sent};
-use crate::arq::question::{News, Question};
+use crate::arq::loss_detection::{LossDetection, Sent};
+use crate::arq::probe_timer::{News, ProbeTimer};
 use crate::arq::stamp::Stamp;
 use crate::arq::window::{LossRound, Window};
 use crate::feed::{Feed, ReaderId};
@@ -45,7 +45,7 @@ pub(super) struct Lane {
     window: Window,
     round: LossRound,
     echo: Echo,
-    question: Question,
+    question: ProbeTimer,
     /// False from a graft until the child's first acknowledgement reports its cursor.
     synced: bool,
     /// An acknowledgement of the child has come.
@@ -74,7 +74,7 @@ impl Lane {
             window: Window::new(&tuning.window, u64::MAX),
             round: LossRound::new(&tuning.window),
             echo: Echo::new(tuning),
-            question: Question::default(),
+            question: ProbeTimer::default(),
             synced: true,
             heard: false,
             origins: Origins::Here,
@@ -280,7 +280,8 @@ impl Lane {
     }
 
     fn find_lost(&mut self, ack: &Ack<'_>, from: u64, feed: &Feed) -> u64 {
-        let evidence = Evidence { echo: self.echo.newest(), tolerance: self.echo.tolerance(), covered: ack.covered() };
+        let evidence =
+            LossDetection { echo: self.echo.newest(), tolerance: self.echo.tolerance(), covered: ack.covered() };
         let mut found = evidence.missing(ack, from..self.next, |sequence| self.sent.last(sequence));
         match self.policy {
             Policy::HolesAllowed => {

@@ -4,9 +4,9 @@
 //! it: lanes to children, the cast, repair children, the local application. A role is just which parts are there.
 
 mod application;
+mod back_pressure;
 mod boundaries;
 mod cast;
-mod crowding;
 mod intake;
 mod lane;
 mod lanes;
@@ -36,9 +36,9 @@ use crate::split_frame::{Kept, SplitFrame};
 use crate::time::Instant;
 use crate::tuning::Tuning;
 use crate::wire::{Ack, Flags, Frame, Header, Identity, Kind, MacAddr, OVERHEAD_BYTES, Peer, Rank};
+use back_pressure::BackPressure;
 use boundaries::Boundaries;
 use cast::{Cast, RepairChildren};
-use crowding::Crowding;
 use intake::{Intake, Received, Standing};
 use lanes::Lanes;
 use orphan::Orphans;
@@ -70,7 +70,7 @@ pub struct Stream {
     local: Option<ReaderId>,
     message_end: u64,
     orphans: Orphans,
-    crowding: Crowding,
+    crowding: BackPressure,
     stats: StreamStats,
 }
 
@@ -125,7 +125,7 @@ impl Stream {
             local: None,
             message_end: 0,
             orphans: Orphans::default(),
-            crowding: Crowding::default(),
+            crowding: BackPressure::default(),
             stats: StreamStats::default(),
         }
     }

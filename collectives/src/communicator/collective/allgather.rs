@@ -8,7 +8,7 @@
 
 use super::mail::{AwaitedBlocks, BlockToSend};
 use super::transfer::{Reading, Writing};
-use super::{Call, Progress, Work, begin_blocks, block_range};
+use super::{Call, CallProgress, CallWork, begin_blocks, block_range};
 use crate::communicator::error::CommunicatorError;
 use crate::communicator::failure::Failure;
 use crate::communicator::member::{Group, MEETING_FRAMES, Member};
@@ -29,12 +29,12 @@ pub type Allgather = Call<Exchange>;
 /// One rank's part in an allgather.
 #[derive(Clone, Debug)]
 pub struct Exchange {
-    pattern: Pattern,
+    pattern: AllgatherPattern,
     placed: bool,
 }
 
 #[derive(Clone, Debug)]
-enum Pattern {
+enum AllgatherPattern {
     Casts(Casts),
     Ring(AroundTheRing),
 }
@@ -76,13 +76,13 @@ impl Allgather {
         let pattern = if group.streams().plans().blocks_are_cast(block_bytes) {
             let others =
                 (1..size).map(|step| rank.ahead(step, size)).map(|origin| (origin, Reading::cast(origin))).collect();
-            Pattern::Casts(Casts { own: Writing::cast(rank), others })
+            AllgatherPattern::Casts(Casts { own: Writing::cast(rank), others })
         } else {
             let line = group.streams().plans().line();
             let place = line.iter().position(|&other| other == rank).unwrap_or(0);
             let outbound = BlockToSend::new(line[(place + 1) % line.len()]);
             let awaited = AwaitedBlocks::default();
-            Pattern::Ring(AroundTheRing { line, place, handed: 0, come: 0, asked: 0, outbound, awaited })
+            AllgatherPattern::Ring(AroundTheRing { line, place, handed: 0, come: 0, asked: 0, outbound, awaited })
         };
         Ok(Call::new(signature, Exchange { pattern, placed: false }))
     }
@@ -100,13 +100,13 @@ impl Allgather {
         now: Instant,
         block: &[u8],
         blocks: &mut [u8],
-    ) -> Result<Progress, CommunicatorError> {
+    ) -> Result<CallProgress, CommunicatorError> {
         self.check_length(block);
         self.step(member, now, (block, blocks))
     }
 }
 
-impl Work for Exchange {
+impl CallWork for Exchange {
     type Slices<'a> = (&'a [u8], &'a mut [u8]);
 
     fn step(
@@ -121,24 +121,24 @@ impl Work for Exchange {
         }
         match &mut self.pattern {
             _ if group.size() == 1 => Ok(true),
-            Pattern::Casts(casts) => casts.advance(group, now, call, blocks),
-            Pattern::Ring(ring) => ring.advance(group, call, blocks),
+            AllgatherPattern::Casts(casts) => casts.advance(group, now, call, blocks),
+            AllgatherPattern::Ring(ring) => ring.advance(group, call, blocks),
         }
     }
 
     fn give_up(&mut self, group: &mut Group) {
-        if let Pattern::Ring(ring) = &mut self.pattern {
+        if let AllgatherPattern::Ring(ring) = &mut self.pattern {
             ring.awaited.clear(group);
         }
     }
 
     fn waits_for(&self, group: &mut Group) -> Option<Rank> {
         match &self.pattern {
-            Pattern::Casts(Casts { own, others }) => {
+            AllgatherPattern::Casts(Casts { own, others }) => {
                 let awaited = others.first().and_then(|(_, reading)| reading.waits_for(group));
                 own.waits_for(group).or(awaited)
             }
-            Pattern::Ring(ring) => ring.outbound.waits_for().or_else(|| ring.awaited.waits_for()),
+            AllgatherPattern::Ring(ring) => ring.outbound.waits_for().or_else(|| ring.awaited.waits_for()),
         }
     }
 }

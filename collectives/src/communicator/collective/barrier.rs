@@ -3,7 +3,7 @@
 
 use super::mail::{AwaitedBlocks, BlockToSend};
 use super::transfer::{Reading, Writing};
-use super::{Call, Progress, Work};
+use super::{Call, CallProgress, CallWork};
 use crate::communicator::error::CommunicatorError;
 use crate::communicator::failure::Failure;
 use crate::communicator::member::{Group, Member, StreamName};
@@ -56,12 +56,12 @@ impl Barrier {
     ///
     /// # Errors
     /// If the ranks cannot go on together.
-    pub fn advance(&mut self, member: &mut Member, now: Instant) -> Result<Progress, CommunicatorError> {
+    pub fn advance(&mut self, member: &mut Member, now: Instant) -> Result<CallProgress, CommunicatorError> {
         self.step(member, now, ())
     }
 }
 
-impl Work for Meeting {
+impl CallWork for Meeting {
     type Slices<'a> = ();
 
     fn step(&mut self, group: &mut Group, now: Instant, call: Signature, (): ()) -> Result<bool, Failure> {

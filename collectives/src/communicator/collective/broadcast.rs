@@ -1,7 +1,7 @@
 //! Broadcast: one rank's bytes to all, by the route predicted to be fastest or the one configured.
 
 use super::shares::{Incoming, Outgoing};
-use super::{Call, Progress, Work};
+use super::{Call, CallProgress, CallWork};
 use crate::communicator::error::CommunicatorError;
 use crate::communicator::failure::Failure;
 use crate::communicator::member::{Group, Member, StreamName};
@@ -53,13 +53,13 @@ impl Broadcast {
         member: &mut Member,
         now: Instant,
         buffer: &mut [u8],
-    ) -> Result<Progress, CommunicatorError> {
+    ) -> Result<CallProgress, CommunicatorError> {
         self.check_length(buffer);
         self.step(member, now, buffer)
     }
 }
 
-impl Work for BroadcastRole {
+impl CallWork for BroadcastRole {
     type Slices<'a> = &'a mut [u8];
 
     fn step(&mut self, group: &mut Group, now: Instant, call: Signature, buffer: &mut [u8]) -> Result<bool, Failure> {

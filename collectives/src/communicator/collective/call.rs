@@ -12,7 +12,7 @@ use std::fmt::Debug;
 /// Progress of a collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a collective that waits has to be advanced again"]
-pub enum Progress {
+pub enum CallProgress {
     /// This rank has what it needs and has given what the others need.
     Done,
     /// The rank waits for frames or for room.
@@ -20,7 +20,7 @@ pub enum Progress {
 }
 
 /// One rank's work in a collective.
-pub trait Work: Debug {
+pub trait CallWork: Debug {
     /// The caller's slices, identical at every step.
     type Slices<'a>;
 
@@ -60,15 +60,15 @@ impl<W> Call<W> {
     }
 }
 
-impl<W: Work> Call<W> {
+impl<W: CallWork> Call<W> {
     pub(super) fn step(
         &mut self,
         member: &mut Member,
         now: Instant,
         slices: W::Slices<'_>,
-    ) -> Result<Progress, CommunicatorError> {
+    ) -> Result<CallProgress, CommunicatorError> {
         if self.done {
-            return Ok(Progress::Done);
+            return Ok(CallProgress::Done);
         }
         let group = member.group()?;
         let step = self.work.step(group, now, self.signature, slices);
@@ -81,7 +81,7 @@ impl<W: Work> Call<W> {
         if end.is_err() {
             self.work.give_up(group);
         }
-        end.map(|done| if done { Progress::Done } else { Progress::Waiting })
+        end.map(|done| if done { CallProgress::Done } else { CallProgress::Waiting })
     }
 
     pub(super) fn check_length(&self, slice: &[u8]) {

@@ -3,7 +3,7 @@
 //! a message.
 
 use super::relay::{Own, Relay};
-use super::{Call, Progress, Work, begin_blocks, block_range};
+use super::{Call, CallProgress, CallWork, begin_blocks, block_range};
 use crate::communicator::error::CommunicatorError;
 use crate::communicator::failure::Failure;
 use crate::communicator::member::{Group, Member};
@@ -49,13 +49,13 @@ impl Gather {
         now: Instant,
         block: &[u8],
         blocks: &mut [u8],
-    ) -> Result<Progress, CommunicatorError> {
+    ) -> Result<CallProgress, CommunicatorError> {
         self.check_length(block);
         self.step(member, now, (block, blocks))
     }
 }
 
-impl Work for GatheredBlocks {
+impl CallWork for GatheredBlocks {
     type Slices<'a> = (&'a [u8], &'a mut [u8]);
 
     fn step(

@@ -20,7 +20,7 @@ mod transfer;
 pub use allgather::Allgather;
 pub use barrier::Barrier;
 pub use broadcast::Broadcast;
-pub use call::{Call, Progress};
+pub use call::{Call, CallProgress};
 pub use gather::Gather;
 pub use patience::Patience;
 pub use scatter::Scatter;
@@ -28,7 +28,7 @@ pub use scatter::Scatter;
 use super::error::CommunicatorError;
 use super::member::Group;
 use super::signature::{Operation, Signature};
-pub(super) use call::Work;
+pub(super) use call::CallWork;
 use ethbcast_transport::Instant;
 use ethbcast_transport::wire::Rank;
 

@@ -2,7 +2,7 @@
 //! down a tree where they are short and many. Those with the longest way go first.
 
 use super::relay::{Own, Relay};
-use super::{Call, Progress, Work, begin_blocks, block_range};
+use super::{Call, CallProgress, CallWork, begin_blocks, block_range};
 use crate::communicator::error::CommunicatorError;
 use crate::communicator::failure::Failure;
 use crate::communicator::member::{Group, Member};
@@ -48,13 +48,13 @@ impl Scatter {
         now: Instant,
         blocks: &[u8],
         block: &mut [u8],
-    ) -> Result<Progress, CommunicatorError> {
+    ) -> Result<CallProgress, CommunicatorError> {
         self.check_length(block);
         self.step(member, now, (blocks, block))
     }
 }
 
-impl Work for Shares {
+impl CallWork for Shares {
     type Slices<'a> = (&'a [u8], &'a mut [u8]);
 
     fn step(
@@ -69,7 +69,7 @@ impl Work for Shares {
             return self.0.advance(group, call, &mut Recipient { rank, block });
         }
         block.copy_from_slice(&blocks[block_range(rank, block_bytes)]);
-        self.0.advance(group, call, &mut Giver { blocks, block_bytes })
+        self.0.advance(group, call, &mut ScatterRoot { blocks, block_bytes })
     }
 
     fn give_up(&mut self, group: &mut Group) {
@@ -81,12 +81,12 @@ impl Work for Shares {
     }
 }
 
-struct Giver<'a> {
+struct ScatterRoot<'a> {
     blocks: &'a [u8],
     block_bytes: usize,
 }
 
-impl Own for Giver<'_> {
+impl Own for ScatterRoot<'_> {
     fn given(&self, rank: Rank) -> Option<&[u8]> {
         Some(&self.blocks[block_range(rank, self.block_bytes)])
     }

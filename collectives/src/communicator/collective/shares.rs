@@ -2,7 +2,7 @@
 
 use super::transfer::{Reading, Writing};
 use crate::communicator::failure::Failure;
-use crate::communicator::member::{Group, StreamName, Way};
+use crate::communicator::member::{Group, MessagePath, StreamName};
 use crate::communicator::signature::Signature;
 use ethbcast_transport::Instant;
 use ethbcast_transport::wire::Rank;
@@ -52,7 +52,7 @@ impl Incoming {
     ) -> Result<bool, Failure> {
         if self.shares.is_none()
             && let Some(name) = self.whole.find(group, signature)?
-            && let Way::Blocks(_) = name.way
+            && let MessagePath::Blocks(_) = name.way
         {
             let shares = shares(name, data.len(), self.size).map(|(range, name)| (range, Reading::on(name)));
             self.shares = Some(shares.collect());
@@ -79,7 +79,7 @@ impl Incoming {
 /// carries something, at least the signature.
 fn shares(name: StreamName, bytes: usize, size: u16) -> impl Iterator<Item = (Range<usize>, StreamName)> {
     let (count, share_bytes) = match name.way {
-        Way::Blocks(_) => (size, bytes.div_ceil(usize::from(size))),
+        MessagePath::Blocks(_) => (size, bytes.div_ceil(usize::from(size))),
         _ => (1, bytes),
     };
     let range = move |share: u16| {
@@ -101,8 +101,8 @@ mod tests {
             let name = StreamName::new(Rank(2), way);
             shares(name, bytes, 4).map(|(range, name)| (name.share, range)).collect::<Vec<_>>()
         };
-        assert_eq!(ranges(Way::Tree(Via::Binary), 10), [(0, 0..10)]);
-        let blocks = Way::Blocks(Via::ScatterAllgather);
+        assert_eq!(ranges(MessagePath::Tree(Via::Binary), 10), [(0, 0..10)]);
+        let blocks = MessagePath::Blocks(Via::ScatterAllgather);
         assert_eq!(ranges(blocks, 10), [(0, 0..3), (1, 3..6), (2, 6..9), (3, 9..10)]);
         assert_eq!((ranges(blocks, 2), ranges(blocks, 0)), (vec![(0, 0..1), (1, 1..2)], vec![(0, 0..0)]));
     }

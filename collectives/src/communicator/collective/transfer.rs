@@ -2,7 +2,7 @@
 //! into the caller's slices.
 
 use crate::communicator::failure::Failure;
-use crate::communicator::member::{Group, StreamName, Way};
+use crate::communicator::member::{Group, MessagePath, StreamName};
 use crate::communicator::signature::Signature;
 use ethbcast_transport::Instant;
 use ethbcast_transport::stream::{Ending, Run};
@@ -28,7 +28,7 @@ impl Writing {
     }
 
     pub(super) fn cast(origin: Rank) -> Writing {
-        Writing::on(StreamName::new(origin, Way::Cast))
+        Writing::on(StreamName::new(origin, MessagePath::Cast))
     }
 
     pub(super) fn advance(&mut self, group: &mut Group, now: Instant, signature: Signature, data: &[u8]) -> bool {
@@ -98,7 +98,7 @@ impl Reading {
     }
 
     pub(super) fn cast(origin: Rank) -> Reading {
-        Reading::on(StreamName::new(origin, Way::Cast))
+        Reading::on(StreamName::new(origin, MessagePath::Cast))
     }
 
     pub(super) fn advance(

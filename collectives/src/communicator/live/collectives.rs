@@ -1,9 +1,9 @@
 //! The collectives as blocking calls.
 
 use super::{Communicator, Error};
-use crate::communicator::collective::{Call, Work};
+use crate::communicator::collective::{Call, CallWork};
 use crate::communicator::{
-    Allgather, Barrier, Broadcast, CommunicatorError, Gather, Member, Patience, Progress, Scatter,
+    Allgather, Barrier, Broadcast, CallProgress, CommunicatorError, Gather, Member, Patience, Scatter,
 };
 use ethbcast_transport::Instant;
 use ethbcast_transport::wire::Rank;
@@ -69,10 +69,10 @@ impl Communicator {
         )
     }
 
-    fn collective<W: Work>(
+    fn collective<W: CallWork>(
         &self,
         begin: impl FnOnce(&mut Member, Instant) -> Result<Call<W>, CommunicatorError>,
-        mut advance: impl FnMut(&mut Call<W>, &mut Member, Instant) -> Result<Progress, CommunicatorError>,
+        mut advance: impl FnMut(&mut Call<W>, &mut Member, Instant) -> Result<CallProgress, CommunicatorError>,
     ) -> Result<(), Error> {
         let _turn = self.collective_turn()?;
         let (mut begin, mut call, mut patience) = (Some(begin), None, None);
@@ -81,9 +81,11 @@ impl Communicator {
             // The call begins in the turn that first advances it: nothing is sent in between.
             let begun = begin.take().map_or(Ok(()), |begin| begin(member, now).map(|begun| call = Some(begun)));
             match begun.and_then(|()| advance(call.as_mut().expect("it has begun"), member, now)) {
-                Ok(Progress::Waiting) if !patience.is_over(member, now) => ControlFlow::Continue(patience.due()),
-                Ok(Progress::Waiting) => ControlFlow::Break(Err(call.take().expect("it waits").abandon(member, now))),
-                Ok(Progress::Done) => ControlFlow::Break(Ok(())),
+                Ok(CallProgress::Waiting) if !patience.is_over(member, now) => ControlFlow::Continue(patience.due()),
+                Ok(CallProgress::Waiting) => {
+                    ControlFlow::Break(Err(call.take().expect("it waits").abandon(member, now)))
+                }
+                Ok(CallProgress::Done) => ControlFlow::Break(Ok(())),
                 Err(error) => ControlFlow::Break(Err(error)),
             }
         };

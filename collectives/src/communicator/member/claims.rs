@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 #[derive(Clone, Copy, Debug)]
-struct Claim {
+struct FailureClaim {
     failure: Failure,
     since: Instant,
 }
@@ -19,7 +19,7 @@ struct Claim {
 pub(super) struct Claims {
     /// Time within which a rank that has not failed contradicts a forged claim.
     held_for: Duration,
-    claims: BTreeMap<Rank, Claim>,
+    claims: BTreeMap<Rank, FailureClaim>,
 }
 
 impl Claims {
@@ -35,9 +35,9 @@ impl Claims {
         if others.any(|(_, claim)| is_same(claim.failure.cause, failure.cause)) {
             return true;
         }
-        let claim = self.claims.entry(teller).or_insert(Claim { failure, since: now });
+        let claim = self.claims.entry(teller).or_insert(FailureClaim { failure, since: now });
         if !is_same(claim.failure.cause, failure.cause) {
-            *claim = Claim { failure, since: now };
+            *claim = FailureClaim { failure, since: now };
         }
         now.since(claim.since) >= self.held_for
     }

@@ -8,7 +8,7 @@ use super::neighbours::Neighbours;
 use super::probing::Probing;
 use super::stats::{MemberMemory, MemberStats};
 use super::streams::Streams;
-use super::way::{StreamName, Way};
+use super::way::{MessagePath, StreamName};
 use crate::communicator::body::Notice;
 use crate::communicator::config::Config;
 use crate::communicator::error::CommunicatorError;
@@ -187,7 +187,7 @@ impl Group {
     /// and so is every rank that forwards or repairs it.
     pub(in crate::communicator) fn dried_up(&mut self, origin: Rank, number: u64) -> Option<Failure> {
         let failure = self.calls.absence(origin, number)?;
-        let cast = self.streams.parent(StreamName::new(origin, Way::Cast));
+        let cast = self.streams.parent(StreamName::new(origin, MessagePath::Cast));
         let begun: Vec<StreamName> = self.streams.of_origin(origin).collect();
         let sources = begun.into_iter().filter_map(|name| self.streams.source(name));
         let flows = sources.chain(cast).any(|rank| self.calls.absence(rank, number).is_none());

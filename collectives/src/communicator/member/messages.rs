@@ -1,6 +1,6 @@
 //! Messages between two ranks, and their outcomes.
 
-use super::asked::Pending;
+use super::pending::Pending;
 use crate::communicator::error::CommunicatorError;
 use ethbcast_transport::messages::{
     Completion, Mailbox, RecvError, RecvId, RecvOutcome, SendError, SendId, SendOutcome,

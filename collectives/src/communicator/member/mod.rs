@@ -1,7 +1,6 @@
 //! One process of a group: a state machine that finds the others, and makes messages and collectives possible.
 
 mod agreement;
-mod asked;
 mod block_plans;
 mod calls;
 mod cast_tree;
@@ -12,6 +11,7 @@ mod leaving;
 mod machine;
 mod messages;
 mod neighbours;
+mod pending;
 mod plans;
 mod probing;
 mod stats;
@@ -23,7 +23,7 @@ pub(super) use block_plans::{Bundle, MEETING_FRAMES, Passage};
 pub(super) use group::Group;
 pub(super) use messages::{FIRST_RESERVED_TAG, Handover};
 pub use stats::{MemberMemory, MemberStats};
-pub(super) use way::{StreamName, Way};
+pub(super) use way::{MessagePath, StreamName};
 
 use super::assembly::Assembly;
 use super::body::CallBody;

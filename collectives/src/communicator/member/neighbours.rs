@@ -3,7 +3,7 @@
 
 use super::cast_tree::CastTree;
 use super::plans::{Plans, TreePlace};
-use super::way::{StreamName, Way};
+use super::way::{MessagePath, StreamName};
 use crate::communicator::network::Network;
 use crate::communicator::node::Nodes;
 use crate::communicator::signature::Signature;
@@ -79,7 +79,7 @@ impl Neighbours {
 
     /// Returns how many bytes of a message are pushed, if only a part is.
     pub(super) fn push_bytes(&self, name: StreamName) -> Option<usize> {
-        let pushed = self.tuning.cast.push_bytes.filter(|_| name.way == Way::Cast)?;
+        let pushed = self.tuning.cast.push_bytes.filter(|_| name.way == MessagePath::Cast)?;
         Some(usize::try_from(pushed).unwrap_or(usize::MAX))
     }
 
@@ -106,12 +106,12 @@ impl Neighbours {
 
     pub(super) fn can_begin(&mut self, name: StreamName, rank: Rank) -> bool {
         let Some(parent) = self.parent(name) else { return false };
-        parent.rank == rank || (name.way == Way::Cast && name.origin == rank)
+        parent.rank == rank || (name.way == MessagePath::Cast && name.origin == rank)
     }
 
     pub(super) fn parent(&mut self, name: StreamName) -> Option<Peer> {
         let to = match name.way {
-            Way::Cast => self.casts.parent(name.origin)?,
+            MessagePath::Cast => self.casts.parent(name.origin)?,
             _ => self.place(name).parent?,
         };
         (name.origin != self.rank()).then(|| self.peers[to.index()])
@@ -123,7 +123,7 @@ impl Neighbours {
     }
 
     fn outlet(&mut self, name: StreamName) -> Outlet {
-        if name.way != Way::Cast {
+        if name.way != MessagePath::Cast {
             let children = self.place(name).children.clone();
             return Outlet::Lanes(self.present(children.into_iter()));
         }
@@ -144,7 +144,7 @@ impl Neighbours {
         let feed_frames = self.tuning.feed_frames_for(self.payload_bytes);
         let tuning = self.tuning.clone().with_feed_frames(feed_frames);
         let mut tuning = match name.way {
-            Way::Cast => self.casts.tuned(&tuning, name.origin),
+            MessagePath::Cast => self.casts.tuned(&tuning, name.origin),
             _ => {
                 // Neighbouring relays are at nearly equal positions, so acknowledgements need not
                 // be frequent.

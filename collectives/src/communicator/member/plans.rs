@@ -2,7 +2,7 @@
 //! to be fastest.
 
 use super::block_plans::{BlockTree, Passage, casts_are_best};
-use super::way::{KARY, StreamName, Way};
+use super::way::{KARY, MessagePath, StreamName};
 use crate::communicator::network::{Chosen, Network, SavedTree, most_ranks};
 use crate::communicator::node::Nodes;
 use crate::communicator::signature::Operation;
@@ -41,7 +41,7 @@ pub(in crate::communicator) struct Plans {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::communicator) struct Decision {
-    pub way: Way,
+    pub way: MessagePath,
     /// Limit of payload bytes in a frame: short messages fill a chain of short frames sooner.
     pub frame_bytes: usize,
 }
@@ -116,7 +116,7 @@ impl Plans {
     /// Returns all ranks along the switches in depth-first order. A ring over them uses every cable
     /// once in each direction.
     pub(in crate::communicator) fn line(&self) -> Vec<Rank> {
-        let Some(chain) = self.plan(Rank::ROOT, Way::Tree(Via::Chain)) else {
+        let Some(chain) = self.plan(Rank::ROOT, MessagePath::Tree(Via::Chain)) else {
             return (0..self.size()).map(Rank).collect();
         };
         let next = |&rank: &usize| chain.children(rank).first().copied();
@@ -140,17 +140,17 @@ impl Plans {
         let fits = |via: Via| self.size() <= most_ranks(via);
         let asked = |via: Via| matches!(self.network.chosen(), Chosen::Via(asked) if *asked == via);
         match name.way {
-            Way::Cast => true,
-            Way::Saved => self.saved(name.origin).is_some(),
-            Way::Latency(_) => fits(Via::Latency),
-            Way::Blocks(via) => fits(via),
-            Way::Tree(via @ (Via::ChainUnaware | Via::BinaryUnaware | Via::BinaryBest)) => asked(via),
-            Way::Tree(via) => fits(via),
+            MessagePath::Cast => true,
+            MessagePath::Saved => self.saved(name.origin).is_some(),
+            MessagePath::Latency(_) => fits(Via::Latency),
+            MessagePath::Blocks(via) => fits(via),
+            MessagePath::Tree(via @ (Via::ChainUnaware | Via::BinaryUnaware | Via::BinaryBest)) => asked(via),
+            MessagePath::Tree(via) => fits(via),
         }
     }
 
     pub(super) fn place(&self, name: StreamName, rank: Rank) -> TreePlace {
-        if let Way::Blocks(via) = name.way {
+        if let MessagePath::Blocks(via) = name.way {
             return self.place_in_blocks(via, name, rank);
         }
         // A plan that was checked on receipt can be made.
@@ -176,11 +176,11 @@ impl Plans {
         self.segment_bytes(name.origin, name.way).div_ceil(self.payload_bytes)
     }
 
-    fn segment_bytes(&self, origin: Rank, way: Way) -> u64 {
+    fn segment_bytes(&self, origin: Rank, way: MessagePath) -> u64 {
         match (way, self.saved(origin)) {
-            (Way::Saved, Some(saved)) => saved.segment_bytes.min(self.segment_bytes),
-            (Way::Tree(via), _) if !via.is_atomic() => self.payload_bytes,
-            (Way::Cast, _) => self.payload_bytes,
+            (MessagePath::Saved, Some(saved)) => saved.segment_bytes.min(self.segment_bytes),
+            (MessagePath::Tree(via), _) if !via.is_atomic() => self.payload_bytes,
+            (MessagePath::Cast, _) => self.payload_bytes,
             _ => self.segment_bytes,
         }
     }
@@ -192,13 +192,13 @@ impl Plans {
         }
     }
 
-    fn via(&self, way: Way) -> Via {
+    fn via(&self, way: MessagePath) -> Via {
         match (way, self.network.chosen()) {
-            (Way::Tree(KARY), Chosen::Via(kary @ Via::Kary(_))) => *kary,
-            (Way::Saved, Chosen::Saved(saved)) => saved.plan.via(),
-            (Way::Tree(via) | Way::Blocks(via), _) => via,
-            (Way::Latency(_), _) => Via::Latency,
-            (Way::Cast | Way::Saved, _) => Via::Cast,
+            (MessagePath::Tree(KARY), Chosen::Via(kary @ Via::Kary(_))) => *kary,
+            (MessagePath::Saved, Chosen::Saved(saved)) => saved.plan.via(),
+            (MessagePath::Tree(via) | MessagePath::Blocks(via), _) => via,
+            (MessagePath::Latency(_), _) => Via::Latency,
+            (MessagePath::Cast | MessagePath::Saved, _) => Via::Cast,
         }
     }
 
@@ -213,16 +213,16 @@ impl Plans {
         }
     }
 
-    fn plan(&self, origin: Rank, way: Way) -> Option<Plan> {
-        if let (Way::Saved, Some(saved)) = (way, self.saved(origin)) {
+    fn plan(&self, origin: Rank, way: MessagePath) -> Option<Plan> {
+        if let (MessagePath::Saved, Some(saved)) = (way, self.saved(origin)) {
             return Some(saved.plan.clone());
         }
         // The length matters only for the tree of least latency.
-        let frames = if let Way::Latency(class) = way { Way::latency_frames(class) } else { 1 };
+        let frames = if let MessagePath::Latency(class) = way { MessagePath::latency_frames(class) } else { 1 };
         price(self.via(way), &self.situation(origin, frames * self.payload_bytes)).ok().map(|priced| priced.plan)
     }
 
-    pub(super) fn price(&mut self, origin: Rank, way: Way, bytes: usize) -> Option<Choice> {
+    pub(super) fn price(&mut self, origin: Rank, way: MessagePath, bytes: usize) -> Option<Choice> {
         let name = StreamName::new(origin, way);
         let plan = match self.made.get(&name) {
             Some(plan) => plan.clone(),
@@ -234,8 +234,8 @@ impl Plans {
         };
         let situation = self.situation(origin, bytes as u64);
         let segment_bytes = match way {
-            Way::Blocks(_) => (bytes as u64).div_ceil(self.size().into()).clamp(1, self.segment_bytes),
-            Way::Tree(via) if !via.is_atomic() => {
+            MessagePath::Blocks(_) => (bytes as u64).div_ceil(self.size().into()).clamp(1, self.segment_bytes),
+            MessagePath::Tree(via) if !via.is_atomic() => {
                 // A relay forwards frames as they arrive: a segment is at most one frame.
                 let best = given(plan.clone(), None, &situation);
                 best.segment_bytes.min(self.payload_bytes)
@@ -248,16 +248,16 @@ impl Plans {
     pub(in crate::communicator) fn decide(&mut self, origin: Rank, bytes: usize) -> Decision {
         let frames = (bytes as u64).div_ceil(self.payload_bytes).max(1);
         let chosen = match self.network.chosen() {
-            Chosen::Via(via) => Some(Way::of(*via, frames)),
-            Chosen::Saved(saved) if saved.plan.root() == origin.index() => Some(Way::Saved),
+            Chosen::Via(via) => Some(MessagePath::of(*via, frames)),
+            Chosen::Saved(saved) if saved.plan.root() == origin.index() => Some(MessagePath::Saved),
             Chosen::Saved(_) | Chosen::Auto => None,
         };
         // Between two ranks every tree equals a cast; and a message of one frame is not worth
         // planning, unless broadcast is policed.
         let is_small = self.size() <= 2 || frames == 1 && !self.is_policed() || !self.is_known;
-        let is_cast = chosen.map_or(is_small && self.network.casts(), |way| way == Way::Cast);
+        let is_cast = chosen.map_or(is_small && self.network.casts(), |way| way == MessagePath::Cast);
         if is_cast {
-            return Decision { way: Way::Cast, frame_bytes: self.payload_bytes as usize };
+            return Decision { way: MessagePath::Cast, frame_bytes: self.payload_bytes as usize };
         }
         if let Some(&decision) = self.decided.get(&(origin, bytes)) {
             return decision;
@@ -272,23 +272,23 @@ impl Plans {
 
     /// Returns the route of a barrier's release. Where broadcast is policed, rank 0 sends to each
     /// rank itself: a relay may leave before it has forwarded the release.
-    pub(in crate::communicator) fn release(&self) -> Way {
-        if self.is_policed() { Way::Tree(Via::Flat) } else { Way::Cast }
+    pub(in crate::communicator) fn release(&self) -> MessagePath {
+        if self.is_policed() { MessagePath::Tree(Via::Flat) } else { MessagePath::Cast }
     }
 
     fn is_policed(&self) -> bool {
         self.calibration.cast_max_frames_per_second().is_some()
     }
 
-    fn candidates(&self, frames: u64) -> Vec<Way> {
+    fn candidates(&self, frames: u64) -> Vec<MessagePath> {
         let casts = self.network.casts();
         // Block-wise routes ignore shared hosts, and would cross their cables repeatedly.
         let is_wasteful = |via: Via| self.are_hosts_shared && via.is_in_blocks();
         let vias = candidates(self.members.len()).filter(|&via| (casts || via != Via::Cast) && !is_wasteful(via));
-        vias.map(|via| Way::of(via, frames)).collect()
+        vias.map(|via| MessagePath::of(via, frames)).collect()
     }
 
-    fn best(&mut self, origin: Rank, bytes: usize, ways: Vec<Way>) -> Decision {
+    fn best(&mut self, origin: Rank, bytes: usize, ways: Vec<MessagePath>) -> Decision {
         let frame_bytes = self.payload_bytes as usize;
         let mut best = (f64::INFINITY, Decision { way: ways[0], frame_bytes });
         for way in ways {
@@ -302,7 +302,8 @@ impl Plans {
             }
         }
         // Frames are full in block-wise routes and where a relay waits for the whole message.
-        let is_cut = matches!(best.1.way, Way::Tree(via) if !via.is_atomic()) || best.1.way == Way::Saved;
+        let is_cut =
+            matches!(best.1.way, MessagePath::Tree(via) if !via.is_atomic()) || best.1.way == MessagePath::Saved;
         if is_cut { best.1 } else { Decision { frame_bytes, ..best.1 } }
     }
 }

@@ -21,12 +21,12 @@ pub(super) struct Probing {
     group: Option<MacAddr>,
     mtu_bytes: usize,
     responder: Responder,
-    stage: Stage,
+    stage: ProbingStage,
     told_by: Option<Instant>,
 }
 
 #[derive(Clone, Debug)]
-enum Stage {
+enum ProbingStage {
     Measuring(Box<Prober>),
     Trying(Box<Prober>, Box<Calibration>),
     /// Rank 0 sends the result to the others; the list is worked off from its end.
@@ -52,10 +52,10 @@ impl Probing {
         let stage = match peers.iter().find(elsewhere) {
             Some(next) if identity.rank == Rank::ROOT => {
                 let prober = Prober::new(now, identity, vec![*next], ProbeSettings::short(mtu_bytes));
-                Stage::Measuring(Box::new(prober.with_processors(processors)))
+                ProbingStage::Measuring(Box::new(prober.with_processors(processors)))
             }
-            Some(_) => Stage::Awaiting(None),
-            None => Stage::Done,
+            Some(_) => ProbingStage::Awaiting(None),
+            None => ProbingStage::Done,
         };
         let others = peers.iter().filter(elsewhere).copied().collect();
         let responder = Responder::new(identity, mtu_bytes, None).with_processors(processors);
@@ -63,51 +63,51 @@ impl Probing {
     }
 
     pub(super) fn is_untold(&self) -> bool {
-        matches!(self.stage, Stage::Untold)
+        matches!(self.stage, ProbingStage::Untold)
     }
 
     pub(super) fn is_done(&self) -> bool {
-        matches!(self.stage, Stage::Done)
+        matches!(self.stage, ProbingStage::Done)
     }
 
     pub(super) fn advance(&mut self, messages: &mut Messages, peers: u16) -> Option<Calibration> {
         let stage = &mut self.stage;
         match stage {
-            Stage::Measuring(prober) if prober.is_done() => {
+            ProbingStage::Measuring(prober) if prober.is_done() => {
                 let found = calibrate(&prober.result());
                 if let Err(error) = &found {
                     log::warn!("the short probe found out too little ({error}); cables of 1 Gbit/s are assumed");
                 }
                 self.tell(found.ok(), messages, peers)
             }
-            Stage::Trying(prober, calibration) if prober.is_done() => {
+            ProbingStage::Trying(prober, calibration) if prober.is_done() => {
                 let found = prober.result().cast;
                 log::info!("broadcast: {found:?}");
                 let calibration = (**calibration).clone().with_broadcast(broadcast(found)).ok();
                 self.tell(calibration, messages, peers)
             }
-            Stage::Telling(told, left) => {
+            ProbingStage::Telling(told, left) => {
                 while let Some(&to) = left.last()
                     && messages.send_internal(to, TAG, told.clone()) != Handover::Full
                 {
                     left.pop();
                 }
                 if left.is_empty() {
-                    *stage = Stage::Done;
+                    *stage = ProbingStage::Done;
                 }
                 None
             }
-            Stage::Awaiting(id) => {
+            ProbingStage::Awaiting(id) => {
                 *id = id.or_else(|| messages.receive_internal(Rank::ROOT, TAG, MAX_BYTES));
                 let outcome = messages.take_received((*id)?)?;
                 // The result of an absent rank 0 never comes; the first call reports that.
-                *stage = Stage::Done;
+                *stage = ProbingStage::Done;
                 match outcome {
                     RecvOutcome::Received { bytes } => read_costs(&bytes),
                     _ => None,
                 }
             }
-            Stage::Measuring(_) | Stage::Trying(..) | Stage::Untold | Stage::Done => None,
+            ProbingStage::Measuring(_) | ProbingStage::Trying(..) | ProbingStage::Untold | ProbingStage::Done => None,
         }
     }
 }
@@ -115,14 +115,14 @@ impl Probing {
 impl Probing {
     fn tell(&mut self, found: Option<Calibration>, messages: &mut Messages, peers: u16) -> Option<Calibration> {
         let told = found.as_ref().map_or_else(Vec::new, write_costs);
-        self.stage = Stage::Telling(told.into(), (1..peers).rev().map(Rank).collect());
+        self.stage = ProbingStage::Telling(told.into(), (1..peers).rev().map(Rank).collect());
         self.advance(messages, peers);
         found
     }
 
     /// Tries broadcast before it is chosen for anything, as soon as unicast is measured.
     fn try_broadcast(&mut self, now: Instant) {
-        let Stage::Measuring(prober) = &self.stage else { return };
+        let ProbingStage::Measuring(prober) = &self.stage else { return };
         let found = self.group.filter(|_| prober.is_done()).zip(calibrate(&prober.result()).ok());
         if let Some((group, calibration)) = found {
             let frame_bytes = self.mtu_bytes.saturating_sub(HEADER_BYTES) as u64;
@@ -130,7 +130,7 @@ impl Probing {
             let unicast = Unicast { frame_gap, loss: calibration.loss() };
             let settings = ProbeSettings::ramp(self.mtu_bytes, group, unicast);
             let prober = Prober::new(now, self.identity, self.others.clone(), settings);
-            self.stage = Stage::Trying(Box::new(prober), Box::new(calibration));
+            self.stage = ProbingStage::Trying(Box::new(prober), Box::new(calibration));
         }
     }
 }
@@ -139,7 +139,7 @@ impl Part for Probing {
     fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
         match &mut self.stage {
             _ if frame.header.kind == kind::PROBE => self.responder.handle_frame(now, frame),
-            Stage::Measuring(prober) | Stage::Trying(prober, _) => prober.handle_frame(now, frame),
+            ProbingStage::Measuring(prober) | ProbingStage::Trying(prober, _) => prober.handle_frame(now, frame),
             _ => {}
         }
         self.try_broadcast(now);
@@ -147,8 +147,8 @@ impl Part for Probing {
 
     fn handle_timeout(&mut self, now: Instant) {
         match &mut self.stage {
-            Stage::Measuring(prober) | Stage::Trying(prober, _) => prober.handle_timeout(now),
-            Stage::Awaiting(_) if self.told_by.is_some_and(|by| by <= now) => self.stage = Stage::Untold,
+            ProbingStage::Measuring(prober) | ProbingStage::Trying(prober, _) => prober.handle_timeout(now),
+            ProbingStage::Awaiting(_) if self.told_by.is_some_and(|by| by <= now) => self.stage = ProbingStage::Untold,
             _ => {}
         }
         self.try_broadcast(now);
@@ -157,15 +157,15 @@ impl Part for Probing {
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
         let answer = self.responder.poll_transmit(now, buffer);
         answer.or_else(|| match &mut self.stage {
-            Stage::Measuring(prober) | Stage::Trying(prober, _) => prober.poll_transmit(now, buffer),
+            ProbingStage::Measuring(prober) | ProbingStage::Trying(prober, _) => prober.poll_transmit(now, buffer),
             _ => None,
         })
     }
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
         match &self.stage {
-            Stage::Measuring(prober) | Stage::Trying(prober, _) => prober.poll_timeout(now),
-            Stage::Awaiting(_) => self.told_by.map(|at| Deadline { at, why: Timer("measured") }),
+            ProbingStage::Measuring(prober) | ProbingStage::Trying(prober, _) => prober.poll_timeout(now),
+            ProbingStage::Awaiting(_) => self.told_by.map(|at| Deadline { at, why: Timer("measured") }),
             _ => None,
         }
     }

@@ -3,7 +3,7 @@
 
 use super::neighbours::Neighbours;
 use super::plans::Plans;
-use super::way::{StreamName, Way};
+use super::way::{MessagePath, StreamName};
 use ethbcast_planning::model::Calibration;
 use ethbcast_transport::stream::{Ending, Memory, Run, Stream, StreamStats};
 use ethbcast_transport::wire::{Frame, Kind, Rank, StreamId};
@@ -51,7 +51,7 @@ impl Streams {
     }
 
     pub(super) fn is_cast(&self, number: StreamId) -> bool {
-        self.neighbours.name_of(number).is_some_and(|name| name.way == Way::Cast)
+        self.neighbours.name_of(number).is_some_and(|name| name.way == MessagePath::Cast)
     }
 
     pub(in crate::communicator) fn push(

@@ -9,7 +9,7 @@ use ethbcast_transport::wire::Rank;
 use std::time::Duration;
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Told {
+struct ReportedWait {
     waits_for: Option<Rank>,
     moved: u16,
 }
@@ -22,13 +22,13 @@ pub(super) struct Waits {
     waits_for: Option<Rank>,
     look_at: Instant,
     looks_every: Duration,
-    told: Vec<Told>,
+    told: Vec<ReportedWait>,
     others_moved: u64,
 }
 
 impl Waits {
     pub(super) fn new(now: Instant, own: Rank, size: u16) -> Waits {
-        let told = vec![Told::default(); usize::from(size)];
+        let told = vec![ReportedWait::default(); usize::from(size)];
         Waits { own, waits_for: None, look_at: now, looks_every: period(size) / 2, told, others_moved: 0 }
     }
 
@@ -56,7 +56,7 @@ impl Waits {
     pub(super) fn hear(&mut self, rank: Rank, waits_for: Option<Rank>, moved: u16) {
         let told = &mut self.told[rank.index()];
         self.others_moved += u64::from(told.moved != moved);
-        *told = Told { waits_for: waits_for.filter(|&other| other != rank), moved };
+        *told = ReportedWait { waits_for: waits_for.filter(|&other| other != rank), moved };
     }
 
     pub(super) fn blame(&self, agreement: &Agreement, number: u64) -> Option<Blame> {

@@ -5,7 +5,7 @@ use ethbcast_planning::plan::Via;
 use ethbcast_transport::wire::{Rank, StreamId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(in crate::communicator) enum Way {
+pub(in crate::communicator) enum MessagePath {
     Cast,
     /// Tree of this kind; `kary` stands for the agreed number of children.
     Tree(Via),
@@ -16,21 +16,21 @@ pub(in crate::communicator) enum Way {
 }
 
 /// Routes with one stream per origin, in the order of their numbers.
-const WAYS: [Way; 14] = [
-    Way::Cast,
-    Way::Tree(Via::Chain),
-    Way::Tree(Via::Binary),
-    Way::Tree(KARY),
-    Way::Tree(Via::Binomial),
-    Way::Tree(Via::Flat),
-    Way::Latency(0),
-    Way::Latency(1),
-    Way::Latency(2),
-    Way::Latency(3),
-    Way::Saved,
-    Way::Tree(Via::ChainUnaware),
-    Way::Tree(Via::BinaryUnaware),
-    Way::Tree(Via::BinaryBest),
+const WAYS: [MessagePath; 14] = [
+    MessagePath::Cast,
+    MessagePath::Tree(Via::Chain),
+    MessagePath::Tree(Via::Binary),
+    MessagePath::Tree(KARY),
+    MessagePath::Tree(Via::Binomial),
+    MessagePath::Tree(Via::Flat),
+    MessagePath::Latency(0),
+    MessagePath::Latency(1),
+    MessagePath::Latency(2),
+    MessagePath::Latency(3),
+    MessagePath::Saved,
+    MessagePath::Tree(Via::ChainUnaware),
+    MessagePath::Tree(Via::BinaryUnaware),
+    MessagePath::Tree(Via::BinaryBest),
 ];
 
 /// Routes with a stream for each share of each origin, in the order of their numbers.
@@ -43,15 +43,15 @@ const LATENCY_FRAMES: [u64; 4] = [1, 4, 16, 64];
 
 const _: () = assert!(WAYS.len() * MAX_RANKS as usize <= u16::MAX as usize, "every stream has a number");
 
-impl Way {
-    pub(in crate::communicator) fn of(via: Via, frames: u64) -> Way {
+impl MessagePath {
+    pub(in crate::communicator) fn of(via: Via, frames: u64) -> MessagePath {
         match via {
-            Via::Cast => Way::Cast,
-            Via::Latency => Way::Latency(latency_class(frames)),
-            Via::Kary(_) => Way::Tree(KARY),
-            Via::ScatterAllgather | Via::RecursiveDoubling => Way::Blocks(via),
-            Via::Chain | Via::Binary | Via::Binomial | Via::Flat => Way::Tree(via),
-            Via::ChainUnaware | Via::BinaryUnaware | Via::BinaryBest => Way::Tree(via),
+            Via::Cast => MessagePath::Cast,
+            Via::Latency => MessagePath::Latency(latency_class(frames)),
+            Via::Kary(_) => MessagePath::Tree(KARY),
+            Via::ScatterAllgather | Via::RecursiveDoubling => MessagePath::Blocks(via),
+            Via::Chain | Via::Binary | Via::Binomial | Via::Flat => MessagePath::Tree(via),
+            Via::ChainUnaware | Via::BinaryUnaware | Via::BinaryBest => MessagePath::Tree(via),
         }
     }
 
@@ -68,17 +68,17 @@ fn latency_class(frames: u64) -> u8 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::communicator) struct StreamName {
     pub origin: Rank,
-    pub way: Way,
+    pub way: MessagePath,
     pub share: u16,
 }
 
 impl StreamName {
-    pub(in crate::communicator) fn new(origin: Rank, way: Way) -> StreamName {
+    pub(in crate::communicator) fn new(origin: Rank, way: MessagePath) -> StreamName {
         StreamName { origin, way, share: 0 }
     }
 
     pub(super) fn first_of(origin: Rank) -> StreamName {
-        StreamName::new(origin, Way::Cast)
+        StreamName::new(origin, MessagePath::Cast)
     }
 
     /// Returns the stream number among `size` ranks: casts of all origins from 1, then their
@@ -87,7 +87,7 @@ impl StreamName {
         let (size, origin, share) = (u32::from(size), u32::from(self.origin.0), u32::from(self.share));
         let place = |way| WAYS.iter().position(|&other| other == way).unwrap_or(0) as u32;
         let at = match self.way {
-            Way::Blocks(via) => {
+            MessagePath::Blocks(via) => {
                 let way = BLOCK_WAYS.iter().position(|&other| other == via).unwrap_or(0) as u32;
                 WAYS.len() as u32 * size + (way * size + origin) * size + share
             }
@@ -104,7 +104,7 @@ impl StreamName {
         let at = at - WAYS.len() * size;
         let via = BLOCK_WAYS.get(at / (size * size)).filter(|_| blocks)?;
         let (origin, share) = (Rank((at / size % size) as u16), (at % size) as u16);
-        Some(StreamName { origin, way: Way::Blocks(*via), share })
+        Some(StreamName { origin, way: MessagePath::Blocks(*via), share })
     }
 }
 
@@ -129,9 +129,12 @@ mod tests {
     #[test]
     fn every_way_to_send_is_one_here() {
         for via in Via::every() {
-            let ways = [1, 5, 1000].map(|frames| Way::of(via, frames));
-            assert!(ways.iter().all(|way| WAYS.contains(way) || matches!(way, Way::Blocks(_))), "{via}");
+            let ways = [1, 5, 1000].map(|frames| MessagePath::of(via, frames));
+            assert!(ways.iter().all(|way| WAYS.contains(way) || matches!(way, MessagePath::Blocks(_))), "{via}");
         }
-        assert_eq!([1, 4, 5, 1000].map(|frames| Way::of(Via::Latency, frames)), [0, 1, 2, 3].map(Way::Latency));
+        assert_eq!(
+            [1, 4, 5, 1000].map(|frames| MessagePath::of(Via::Latency, frames)),
+            [0, 1, 2, 3].map(MessagePath::Latency)
+        );
     }
 }

@@ -7,7 +7,7 @@ mod spread;
 
 pub(super) use codec::{read_costs, write_costs};
 use describe::describe;
-pub(super) use spread::{Spread, SpreadWord, Teller, contradiction};
+pub(super) use spread::{Spread, SpreadMessage, SpreadSource, contradiction};
 
 use super::config::MAX_RANKS;
 use ethbcast_planning::model::Calibration;

@@ -12,24 +12,24 @@ use std::sync::Arc;
 const MOST_IN_A_ROW: u16 = 32;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::communicator) struct Piece {
+pub(in crate::communicator) struct DescriptionPiece {
     pub at: u16,
     pub count: u16,
     pub bytes: Vec<u8>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::communicator) struct SpreadWord {
+pub(in crate::communicator) struct SpreadMessage {
     pub told: bool,
     pub unfit: bool,
     /// Number of the sender's list, zero if incomplete.
     pub list: u64,
     /// Digest of its description for that list, zero if it has none yet.
     pub network: u64,
-    pub piece: Option<Piece>,
+    pub piece: Option<DescriptionPiece>,
 }
 
-impl SpreadWord {
+impl SpreadMessage {
     pub(in crate::communicator) const BYTES: usize = 1 + 8 + 8 + 2 + 2;
 
     pub(in crate::communicator) fn write(&self, out: &mut BodyWriter) {
@@ -43,27 +43,27 @@ impl SpreadWord {
             .bytes(bytes);
     }
 
-    pub(in crate::communicator) fn says_the_same(&self, other: &SpreadWord) -> bool {
-        let said = |word: &SpreadWord| (word.told, word.unfit, word.list, word.network);
+    pub(in crate::communicator) fn says_the_same(&self, other: &SpreadMessage) -> bool {
+        let said = |word: &SpreadMessage| (word.told, word.unfit, word.list, word.network);
         said(self) == said(other)
     }
 
-    pub(in crate::communicator) fn read(from: &mut BodyReader<'_>) -> Option<SpreadWord> {
+    pub(in crate::communicator) fn read(from: &mut BodyReader<'_>) -> Option<SpreadMessage> {
         let (flags, list, network) = (from.u8()?, from.u64()?, from.u64()?);
         let (at, count) = (from.u16()?, from.u16()?);
-        let piece = (at < count).then(|| Piece { at, count, bytes: from.rest().to_vec() });
-        Some(SpreadWord { told: flags & 1 != 0, unfit: flags & 2 != 0, list, network, piece })
+        let piece = (at < count).then(|| DescriptionPiece { at, count, bytes: from.rest().to_vec() });
+        Some(SpreadMessage { told: flags & 1 != 0, unfit: flags & 2 != 0, list, network, piece })
     }
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(in crate::communicator) struct Teller<'a> {
+pub(in crate::communicator) struct SpreadSource<'a> {
     pub host: &'a str,
-    pub word: &'a SpreadWord,
+    pub word: &'a SpreadMessage,
 }
 
 #[derive(Clone, Debug)]
-struct Known {
+struct SpreadState {
     network: Arc<Network>,
     encoded: Vec<u8>,
     digest: u64,
@@ -72,7 +72,7 @@ struct Known {
 #[derive(Clone, Debug, Default)]
 pub(in crate::communicator) struct Spread {
     list: u64,
-    known: Option<Known>,
+    known: Option<SpreadState>,
     fault: Option<CommunicatorError>,
     /// Received pieces: digest of their description, count, and bytes by index.
     pieces: (u64, u16, BTreeMap<u16, Vec<u8>>),
@@ -86,7 +86,7 @@ impl Spread {
             return;
         }
         match describe(config, hosts) {
-            Ok(network) => self.known = Some(Known::new(network)),
+            Ok(network) => self.known = Some(SpreadState::new(network)),
             Err(fault) => self.fault = Some(fault),
         }
     }
@@ -104,12 +104,12 @@ impl Spread {
     }
 
     pub(in crate::communicator) fn settle_unknown(&mut self) {
-        self.known = Some(Known::new(Network::unknown()));
+        self.known = Some(SpreadState::new(Network::unknown()));
     }
 
     /// Takes a piece from the distributing process; returns whether the known description has
     /// changed. If `sure`, a differing description known before is dropped: it was forged.
-    pub(in crate::communicator) fn take(&mut self, word: &SpreadWord, sure: bool, size: u16) -> bool {
+    pub(in crate::communicator) fn take(&mut self, word: &SpreadMessage, sure: bool, size: u16) -> bool {
         let is_other = self.known.as_ref().is_some_and(|known| known.digest != word.network);
         let forgotten = is_other && sure && word.list == self.list && word.network != 0;
         if forgotten {
@@ -118,8 +118,8 @@ impl Spread {
         self.take_piece(word, size) || forgotten
     }
 
-    fn take_piece(&mut self, word: &SpreadWord, size: u16) -> bool {
-        let Some(Piece { at, count, bytes }) = &word.piece else { return false };
+    fn take_piece(&mut self, word: &SpreadMessage, size: u16) -> bool {
+        let Some(DescriptionPiece { at, count, bytes }) = &word.piece else { return false };
         let fits = usize::from(*count).saturating_mul(bytes.len()) <= MAX_NETWORK_BYTES + bytes.len();
         if self.known.is_some() || self.list == 0 || word.list != self.list || word.network == 0 || !fits {
             return false;
@@ -132,20 +132,20 @@ impl Spread {
             return false;
         }
         let whole: Vec<u8> = std::mem::take(&mut self.pieces).2.into_values().flatten().collect();
-        self.known = Network::decode(&whole, size).map(Known::new).filter(|known| known.digest == word.network);
+        self.known = Network::decode(&whole, size).map(SpreadState::new).filter(|known| known.digest == word.network);
         self.known.is_some()
     }
 
-    pub(in crate::communicator) fn word(&mut self, told: bool, tells: bool, room_bytes: usize) -> SpreadWord {
+    pub(in crate::communicator) fn word(&mut self, told: bool, tells: bool, room_bytes: usize) -> SpreadMessage {
         let network = self.known.as_ref().map_or(0, |known| known.digest);
         let piece = self.known.as_ref().filter(|_| tells).map(|known| {
             let count = known.encoded.len().div_ceil(room_bytes).max(1) as u16;
             let at = self.next % count;
             self.next = at + 1;
             let bytes = known.encoded.iter().skip(usize::from(at) * room_bytes).take(room_bytes).copied().collect();
-            Piece { at, count, bytes }
+            DescriptionPiece { at, count, bytes }
         });
-        SpreadWord { told, unfit: self.fault.is_some(), list: self.list, network, piece }
+        SpreadMessage { told, unfit: self.fault.is_some(), list: self.list, network, piece }
     }
 
     pub(in crate::communicator) fn pieces(&self, room_bytes: usize) -> u16 {
@@ -154,18 +154,18 @@ impl Spread {
     }
 }
 
-impl Known {
-    fn new(network: Network) -> Known {
+impl SpreadState {
+    fn new(network: Network) -> SpreadState {
         let encoded = network.encode();
         let digest =
             u64::from_be_bytes(*blake3::hash(&encoded).as_bytes().first_chunk().expect("a digest has 32 bytes"));
-        Known { network: Arc::new(network), encoded, digest: digest.max(1) }
+        SpreadState { network: Arc::new(network), encoded, digest: digest.max(1) }
     }
 }
 
 pub(in crate::communicator) fn contradiction<'a>(
     list: u64,
-    mut tellers: impl Iterator<Item = Teller<'a>>,
+    mut tellers: impl Iterator<Item = SpreadSource<'a>>,
 ) -> Option<(&'a str, &'a str)> {
     let mut told =
         tellers.by_ref().filter(|teller| teller.word.told && teller.word.list == list && teller.word.network != 0);
@@ -193,9 +193,9 @@ mod tests {
     fn a_description_is_learnt_in_pieces_and_one_that_was_made_up_is_forgotten() {
         let (mut teller, mut learner) = pair();
         let network = teller.known().expect("it was told").1;
-        let mut other = Spread { list: 7, known: Some(Known::new(Network::unknown())), ..Spread::default() };
+        let mut other = Spread { list: 7, known: Some(SpreadState::new(Network::unknown())), ..Spread::default() };
         assert!(learner.take(&other.word(true, true, 100), false, 2), "nobody can tell that it is not the teller's");
-        let words: Vec<SpreadWord> = (0..4).map(|_| teller.word(true, true, 1)).collect();
+        let words: Vec<SpreadMessage> = (0..4).map(|_| teller.word(true, true, 1)).collect();
         assert!(!learner.take(&words[0], false, 2) && learner.known().is_some_and(|(_, known)| known != network));
         assert!(learner.take(&words[0], true, 2) && learner.known().is_none(), "it says so again");
         assert!(learner.take(&words[1], true, 2));
@@ -206,11 +206,11 @@ mod tests {
     #[test]
     fn two_who_were_told_different_things_are_found() {
         let (mut teller, _) = pair();
-        let mut other = Spread { list: 7, known: Some(Known::new(Network::unknown())), ..Spread::default() };
+        let mut other = Spread { list: 7, known: Some(SpreadState::new(Network::unknown())), ..Spread::default() };
         let words = [teller.word(true, false, 1), other.word(true, false, 1), other.word(false, false, 1)];
         let found = |at: &[usize]| {
             let hosts = ["n0", "n1", "n2"];
-            contradiction(7, at.iter().map(|&at| Teller { host: hosts[at], word: &words[at] }))
+            contradiction(7, at.iter().map(|&at| SpreadSource { host: hosts[at], word: &words[at] }))
         };
         assert_eq!((found(&[0, 1]), found(&[0, 2]), found(&[1])), (Some(("n0", "n1")), None, None));
     }

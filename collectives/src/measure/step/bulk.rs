@@ -3,10 +3,10 @@
 //! A train's receiver wakes up for every frame, and neither end does the engine's work on it. A
 //! stream is acknowledged and kept, and its receiver coalesces arrivals.
 
-use super::{Report, Step};
+use super::{ProbeStep, Report};
 use crate::measure::body::{ProbeBody, Task};
 use crate::measure::findings::{BulkFinding, Findings};
-use crate::measure::listener::{Place, stream_of, tuned};
+use crate::measure::listener::{StreamPlace, stream_of, tuned};
 use crate::measure::probe::{Probe, ProbeWriter};
 use crate::measure::processor::Processors;
 use crate::measure::settings::ProbeSettings;
@@ -28,20 +28,20 @@ const POSSIBLE: RangeInclusive<u64> = 1..=1_000_000_000;
 const LEAST_FRAMES: u64 = 200;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::measure) enum Way {
+pub(in crate::measure) enum BulkRoute {
     Chain,
     Cast(MacAddr),
 }
 
 #[derive(Clone, Debug)]
 pub(in crate::measure) struct Bulk {
-    hearers: Vec<Hearer>,
-    way: Way,
+    hearers: Vec<BulkReceiver>,
+    way: BulkRoute,
     payload: Vec<u8>,
     length: Duration,
     patience: Duration,
     processors: Option<Processors>,
-    running: Option<Running>,
+    running: Option<BulkRun>,
     tries: u32,
     due: Option<Instant>,
     next_at: Option<Instant>,
@@ -51,22 +51,22 @@ pub(in crate::measure) struct Bulk {
 }
 
 #[derive(Clone, Debug)]
-struct Running {
+struct BulkRun {
     test: u32,
     stream: Box<Stream>,
 }
 
 #[derive(Clone, Debug)]
-struct Hearer {
+struct BulkReceiver {
     target: usize,
     peer: Peer,
-    marks: Vec<Mark>,
+    marks: Vec<BulkMark>,
     to_ask: bool,
     closed: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Mark {
+struct BulkMark {
     taken: u64,
     last_nanos: u64,
     receiving_nanos: u64,
@@ -75,8 +75,13 @@ struct Mark {
 }
 
 impl Bulk {
-    pub(in crate::measure) fn new(targets: &[usize], way: Way, findings: &Findings, settings: &ProbeSettings) -> Bulk {
-        let hearer = |target: usize| Hearer {
+    pub(in crate::measure) fn new(
+        targets: &[usize],
+        way: BulkRoute,
+        findings: &Findings,
+        settings: &ProbeSettings,
+    ) -> Bulk {
+        let hearer = |target: usize| BulkReceiver {
             target,
             peer: findings.targets[target].peer,
             marks: Vec::new(),
@@ -87,7 +92,11 @@ impl Bulk {
             hearers: targets.iter().copied().map(hearer).collect(),
             way,
             payload: vec![0; findings.payload_bytes],
-            length: if way == Way::Chain && targets.len() > 1 { settings.bulk * CHAIN_TIMES } else { settings.bulk },
+            length: if way == BulkRoute::Chain && targets.len() > 1 {
+                settings.bulk * CHAIN_TIMES
+            } else {
+                settings.bulk
+            },
             patience: settings.patience,
             processors: findings.processors,
             running: None,
@@ -105,14 +114,14 @@ impl Bulk {
         let identity = Identity { stream: stream_of(test), ..writer.identity() };
         let peers = self.hearers.iter().map(|hearer| hearer.peer);
         let (outlet, listeners) = match self.way {
-            Way::Chain => (Outlet::Lanes(peers.take(1).collect()), 0),
-            Way::Cast(group) => (Outlet::Cast { group, listeners: peers.collect() }, self.hearers.len()),
+            BulkRoute::Chain => (Outlet::Lanes(peers.take(1).collect()), 0),
+            BulkRoute::Cast(group) => (Outlet::Cast { group, listeners: peers.collect() }, self.hearers.len()),
         };
         let stream = Box::new(Stream::origin(identity, self.payload.len(), &outlet, tuned(listeners, 0)));
-        self.running = Some(Running { test, stream });
+        self.running = Some(BulkRun { test, stream });
     }
 
-    fn owes(&self, hearer: &Hearer) -> bool {
+    fn owes(&self, hearer: &BulkReceiver) -> bool {
         if self.closing { !hearer.closed } else { hearer.marks.len() < self.asked }
     }
 
@@ -156,17 +165,19 @@ impl Bulk {
         Some(writer.order(buffer, &order, &self.place(at).behind(&order.body)))
     }
 
-    fn place(&self, at: usize) -> Place {
+    fn place(&self, at: usize) -> StreamPlace {
         let peer = |at: Option<usize>| Some(self.hearers.get(at?)?.peer);
         match self.way {
-            Way::Chain => {
-                Place { parent: peer(at.checked_sub(1)), child: peer(Some(at + 1)), listeners: 0, position: 0 }
+            BulkRoute::Chain => {
+                StreamPlace { parent: peer(at.checked_sub(1)), child: peer(Some(at + 1)), listeners: 0, position: 0 }
             }
-            Way::Cast(_) => Place { listeners: self.hearers.len() as u16, position: at as u16, ..Place::default() },
+            BulkRoute::Cast(_) => {
+                StreamPlace { listeners: self.hearers.len() as u16, position: at as u16, ..StreamPlace::default() }
+            }
         }
     }
 
-    fn finding(&self, hearer: &Hearer) -> Option<BulkFinding> {
+    fn finding(&self, hearer: &BulkReceiver) -> Option<BulkFinding> {
         let [_, first, last] = hearer.marks[..] else { return None };
         let (taken, sent) = (last.taken.checked_sub(first.taken)?, last.sent.checked_sub(first.sent)?);
         let each =
@@ -180,8 +191,8 @@ impl Bulk {
     }
 }
 
-impl Step for Bulk {
-    fn boxed(&self) -> Box<dyn Step> {
+impl ProbeStep for Bulk {
+    fn boxed(&self) -> Box<dyn ProbeStep> {
         Box::new(self.clone())
     }
 
@@ -198,7 +209,7 @@ impl Step for Bulk {
             hearer.closed = true;
             self.go_on(now);
         } else if hearer.marks.len() < asked {
-            hearer.marks.push(Mark {
+            hearer.marks.push(BulkMark {
                 taken: report.seen,
                 last_nanos: report.body.last_nanos,
                 receiving_nanos: report.body.worked_nanos,
@@ -276,11 +287,13 @@ impl Step for Bulk {
             let Some(finding) = self.finding(hearer) else { continue };
             let work = finding.work_nanos.into_iter();
             match self.way {
-                Way::Cast(_) => findings.casting_nanos.extend(work.map(|(sending, _)| sending)),
-                Way::Chain if last == 0 => findings.targets[hearer.target].bulk = Some(finding),
+                BulkRoute::Cast(_) => findings.casting_nanos.extend(work.map(|(sending, _)| sending)),
+                BulkRoute::Chain if last == 0 => findings.targets[hearer.target].bulk = Some(finding),
                 // A relay's work is to receive a frame and to send it.
-                Way::Chain if at < last => findings.chain.relaying_nanos.extend(work.map(|(_, relaying)| relaying)),
-                Way::Chain => {
+                BulkRoute::Chain if at < last => {
+                    findings.chain.relaying_nanos.extend(work.map(|(_, relaying)| relaying))
+                }
+                BulkRoute::Chain => {
                     findings.chain.copies = self.hearers.len() as u64;
                     findings.chain.gap_nanos = Some(finding.gap_nanos);
                 }

@@ -6,10 +6,10 @@
 //! gentle ramp has shorter trains and repeats none longer. It first sends a suspect train by
 //! unicast, too, because the host's own cable may lose the frames.
 
-use super::{Report, Step};
+use super::{ProbeStep, Report};
 use crate::measure::body::{ProbeBody, ReportBody, Task};
 use crate::measure::findings::{CastFinding, Findings};
-use crate::measure::knee::{GENTLY_POLICED_BELOW, Known, POLICED_BELOW, RampPace, policed};
+use crate::measure::policer_threshold::{GENTLY_POLICED_BELOW, POLICED_BELOW, RampPace, UnicastKnowledge, policed};
 use crate::measure::probe::{Probe, ProbeWriter};
 use crate::measure::settings::ProbeSettings;
 use ethbcast_transport::wire::Flags;
@@ -38,7 +38,7 @@ const TRIES: u32 = 4;
 #[derive(Clone, Debug)]
 pub(in crate::measure) struct CastStep {
     group: MacAddr,
-    hearers: Vec<Hearer>,
+    hearers: Vec<CastReceiver>,
     link_frames_per_second: f64,
     payload_bytes: usize,
     patience: Duration,
@@ -52,10 +52,10 @@ pub(in crate::measure) struct CastStep {
 }
 
 #[derive(Clone, Debug)]
-struct Hearer {
+struct CastReceiver {
     target: usize,
     mac: MacAddr,
-    known: Known,
+    known: UnicastKnowledge,
     report: Option<ReportBody>,
     to_ask: bool,
 }
@@ -89,11 +89,11 @@ impl Run {
 impl CastStep {
     pub(in crate::measure) fn new(group: MacAddr, findings: &Findings, settings: &ProbeSettings) -> CastStep {
         let present = findings.targets.iter().enumerate().filter(|(_, it)| it.present);
-        let hearers: Vec<Hearer> = present
+        let hearers: Vec<CastReceiver> = present
             .filter_map(|(target, it)| {
                 let frames_per_second = it.frames_per_second(findings.payload_bytes)?;
-                let known = Known { frames_per_second, loss: it.loss() };
-                Some(Hearer { target, mac: it.peer.mac, known, report: None, to_ask: false })
+                let known = UnicastKnowledge { frames_per_second, loss: it.loss() };
+                Some(CastReceiver { target, mac: it.peer.mac, known, report: None, to_ask: false })
             })
             .collect();
         let link_frames_per_second = hearers.iter().map(|it| it.known.frames_per_second).fold(0.0, f64::max);
@@ -124,7 +124,7 @@ impl CastStep {
         }
     }
 
-    fn awaited(&self) -> impl Iterator<Item = (usize, &Hearer)> + Clone {
+    fn awaited(&self) -> impl Iterator<Item = (usize, &CastReceiver)> + Clone {
         let only = self.run.only;
         self.hearers.iter().enumerate().filter(move |&(at, _)| only.is_none_or(|only| only == at))
     }
@@ -240,8 +240,8 @@ fn level(level: usize, gentle: bool, link_frames_per_second: f64) -> RampPace {
     RampPace { frames_per_second, frames: frames.clamp(LEAST_FRAMES, MOST_FRAMES) }
 }
 
-impl Step for CastStep {
-    fn boxed(&self) -> Box<dyn Step> {
+impl ProbeStep for CastStep {
+    fn boxed(&self) -> Box<dyn ProbeStep> {
         Box::new(self.clone())
     }
 

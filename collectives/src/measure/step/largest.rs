@@ -1,6 +1,6 @@
 //! MTU of the path: the largest single frame that comes back.
 
-use super::{EchoFrame, Step};
+use super::{EchoFrame, ProbeStep};
 use crate::measure::body::{ProbeBody, Task};
 use crate::measure::findings::Findings;
 use crate::measure::probe::{Probe, ProbeWriter};
@@ -70,8 +70,8 @@ impl Largest {
     }
 }
 
-impl Step for Largest {
-    fn boxed(&self) -> Box<dyn Step> {
+impl ProbeStep for Largest {
+    fn boxed(&self) -> Box<dyn ProbeStep> {
         Box::new(self.clone())
     }
 

@@ -7,7 +7,7 @@ mod ping;
 mod roll_call;
 mod train;
 
-pub(super) use bulk::{Bulk, Way};
+pub(super) use bulk::{Bulk, BulkRoute};
 pub(super) use cast::CastStep;
 pub(super) use largest::Largest;
 pub(super) use ping::Ping;
@@ -40,8 +40,8 @@ pub(super) struct Report {
 }
 
 /// One test. The order of calls is that of [`Machine`](ethbcast_transport::Machine).
-pub(super) trait Step: Debug + Send {
-    fn boxed(&self) -> Box<dyn Step>;
+pub(super) trait ProbeStep: Debug + Send {
+    fn boxed(&self) -> Box<dyn ProbeStep>;
 
     fn on_echo(&mut self, _now: Instant, _echo: EchoFrame) {}
 
@@ -73,7 +73,7 @@ pub(super) trait Step: Debug + Send {
     fn conclude(&self, findings: &mut Findings);
 }
 
-impl Clone for Box<dyn Step> {
+impl Clone for Box<dyn ProbeStep> {
     fn clone(&self) -> Self {
         (**self).boxed()
     }

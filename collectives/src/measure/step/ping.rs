@@ -1,9 +1,9 @@
 //! RTT(m): messages of m bytes that come back (Patarasuk 2008 §5.1).
 
-use super::{EchoFrame, Step};
+use super::{EchoFrame, ProbeStep};
 use crate::measure::body::{ProbeBody, Task};
 use crate::measure::findings::Findings;
-use crate::measure::parcel::Parcel;
+use crate::measure::framed_message::FramedMessage;
 use crate::measure::probe::{Probe, ProbeWriter};
 use crate::measure::settings::ProbeSettings;
 use ethbcast_transport::wire::Flags;
@@ -19,7 +19,7 @@ const PATIENCE_MIN: Duration = Duration::from_millis(10);
 pub(in crate::measure) struct Ping {
     target: usize,
     to: MacAddr,
-    parcel: Parcel,
+    parcel: FramedMessage,
     wanted: u32,
     length: Duration,
     began: Option<Instant>,
@@ -49,8 +49,8 @@ impl Ping {
     }
 }
 
-impl Step for Ping {
-    fn boxed(&self) -> Box<dyn Step> {
+impl ProbeStep for Ping {
+    fn boxed(&self) -> Box<dyn ProbeStep> {
         Box::new(self.clone())
     }
 

@@ -1,6 +1,6 @@
 //! Roll call: finds out which targets reply at all.
 
-use super::{EchoFrame, Step};
+use super::{EchoFrame, ProbeStep};
 use crate::measure::body::{ProbeBody, Task};
 use crate::measure::findings::Findings;
 use crate::measure::probe::{Probe, ProbeWriter};
@@ -38,8 +38,8 @@ impl RollCall {
     }
 }
 
-impl Step for RollCall {
-    fn boxed(&self) -> Box<dyn Step> {
+impl ProbeStep for RollCall {
+    fn boxed(&self) -> Box<dyn ProbeStep> {
         Box::new(self.clone())
     }
 

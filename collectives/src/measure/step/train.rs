@@ -1,12 +1,12 @@
 //! g(m): the gap between the messages of a long one-way train (Patarasuk 2008 §5.1), and the loss
 //! on the way.
 
-use super::{Report, Step};
+use super::{ProbeStep, Report};
 use crate::measure::body::{ProbeBody, ReportBody, Task};
 use crate::measure::findings::Findings;
-use crate::measure::parcel::Parcel;
+use crate::measure::framed_message::FramedMessage;
 use crate::measure::probe::{Probe, ProbeWriter};
-use crate::measure::processor::{Processors, Work, between};
+use crate::measure::processor::{ProcessorTime, Processors, between};
 use crate::measure::settings::ProbeSettings;
 use ethbcast_transport::wire::Flags;
 use ethbcast_transport::{Deadline, Instant, MacAddr, Timer};
@@ -36,7 +36,7 @@ const LEAD_IN_PART: u64 = 4;
 pub(in crate::measure) struct Train {
     target: usize,
     to: MacAddr,
-    parcel: Parcel,
+    parcel: FramedMessage,
     length: Duration,
     least_messages: u64,
     patience: Duration,
@@ -50,7 +50,7 @@ pub(in crate::measure) struct Train {
     reports: Vec<(u64, u64)>,
     first_nanos: u64,
     stalled: bool,
-    work: Vec<Work>,
+    work: Vec<ProcessorTime>,
     processors: Option<Processors>,
     latest: Option<(u64, ReportBody)>,
     closed: bool,
@@ -115,7 +115,7 @@ impl Train {
     fn note_work(&mut self, report: &Report) {
         if let Some(processors) = self.processors {
             let (sending_nanos, receiving_nanos) = (processors.nanos(), report.body.worked_nanos);
-            self.work.push(Work { seen: report.seen, sent: self.next, receiving_nanos, sending_nanos });
+            self.work.push(ProcessorTime { seen: report.seen, sent: self.next, receiving_nanos, sending_nanos });
         }
     }
 
@@ -151,8 +151,8 @@ fn steady_part(reports: &[(u64, u64)], began_nanos: Option<u64>) -> Option<((u64
     Some((first.or(began_nanos.map(|nanos| (1, nanos)))?, (last, last_nanos)))
 }
 
-impl Step for Train {
-    fn boxed(&self) -> Box<dyn Step> {
+impl ProbeStep for Train {
+    fn boxed(&self) -> Box<dyn ProbeStep> {
         Box::new(self.clone())
     }
 

@@ -13,7 +13,7 @@ use ethbcast_transport::wire::{Frame, Identity};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Part};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use trial::{Flow, Trial};
+use trial::{Trial, TrialFlow};
 
 /// Duration of a flow alone: long compared with differences in start times, short for a user.
 const FLOW: Duration = Duration::from_millis(10);
@@ -126,10 +126,10 @@ impl Surveyor {
                 let frames = self.guess.map_or(FIRST_FRAMES, frames_for);
                 // A switch that has not learned the receiver's address floods its frames, so the
                 // receiver sends first.
-                (vec![Flow { from: to, to: from, frames: 1 }, Flow { from, to, frames }], FLOW)
+                (vec![TrialFlow { from: to, to: from, frames: 1 }, TrialFlow { from, to, frames }], FLOW)
             }
             None => {
-                let flow = |(from, to)| Flow { from, to, frames: frames_for(self.alone[&(from, to)]) };
+                let flow = |(from, to)| TrialFlow { from, to, frames: frames_for(self.alone[&(from, to)]) };
                 (pairs.map(flow).to_vec(), 2 * FLOW)
             }
         };
@@ -170,7 +170,7 @@ impl Surveyor {
             return;
         };
         self.failures = 0;
-        if let [Flow { frames: 1, .. }, Flow { from, to, frames }] = trial.flows[..] {
+        if let [TrialFlow { frames: 1, .. }, TrialFlow { from, to, frames }] = trial.flows[..] {
             let gap = gaps[0];
             self.guess = Some(gap);
             // A flow too short to measure is repeated at the length that is now known to be needed.

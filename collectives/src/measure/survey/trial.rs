@@ -17,7 +17,7 @@ const MIN_FRAMES: u64 = 8;
 
 /// A flow from one host to another, by number. Host 0 is the surveying one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Flow {
+pub(super) struct TrialFlow {
     pub from: usize,
     pub to: usize,
     pub frames: u32,
@@ -26,7 +26,7 @@ pub(super) struct Flow {
 #[derive(Clone, Debug)]
 pub(super) struct Trial {
     test: u32,
-    pub flows: Vec<Flow>,
+    pub flows: Vec<TrialFlow>,
     ordered: usize,
     counts: Vec<(u64, ReportBody)>,
     answered: Vec<bool>,
@@ -39,7 +39,7 @@ pub(super) struct Trial {
 }
 
 impl Trial {
-    pub(super) fn new(test: u32, flows: Vec<Flow>, expected: Duration) -> Trial {
+    pub(super) fn new(test: u32, flows: Vec<TrialFlow>, expected: Duration) -> Trial {
         let count = flows.len();
         Trial {
             test,
@@ -81,7 +81,7 @@ impl Trial {
     pub(super) fn silent(&self) -> Option<usize> {
         let is_missing = |&at: &usize| self.flows[at].frames > 1 && self.counts[at].1.arrived == 0;
         let nothing = (0..self.flows.len()).find(is_missing)?;
-        let Flow { from, to, .. } = self.flows[nothing];
+        let TrialFlow { from, to, .. } = self.flows[nothing];
         Some(if to == 0 || self.answered[nothing] { from } else { to })
     }
 
@@ -109,7 +109,7 @@ impl Trial {
         self.seen = seen;
         self.ask = (0..self.flows.len()).filter(|&at| !self.is_whole(at)).collect();
         for at in std::mem::take(&mut self.ask) {
-            let Flow { from, to, .. } = self.flows[at];
+            let TrialFlow { from, to, .. } = self.flows[at];
             if to == 0 {
                 let (seen, body) = local.counted(hosts[from], (session, self.test));
                 self.on_count(self.test, 0, seen, body);

@@ -3,7 +3,7 @@
 use super::*;
 use crate::measure::body::{ProbeBody, Task};
 use crate::measure::kind;
-use crate::measure::listener::Place;
+use crate::measure::listener::StreamPlace;
 use ethbcast_transport::Machine;
 use ethbcast_transport::wire::{self, EthernetHeader, Flags, Header, OVERHEAD_BYTES, Rank, StreamId};
 use proptest::prelude::*;
@@ -58,7 +58,7 @@ fn answers_that_cannot_leave_do_not_pile_up() {
     assert_eq!(drain(&mut responder).0, 64);
 }
 
-fn order(from: usize, test: u32, place: Place) -> Vec<u8> {
+fn order(from: usize, test: u32, place: StreamPlace) -> Vec<u8> {
     let body = ProbeBody { task: Task::Bulk, payload_bytes: 1468, number: 1 };
     let identity = identity(from);
     let header = Header { stamp: test, ..identity.header(kind::PROBE) };
@@ -70,7 +70,7 @@ fn order(from: usize, test: u32, place: Place) -> Vec<u8> {
 
 #[test]
 fn a_stream_is_taken_from_one_prober_at_a_time_by_who_was_started_to_be_measured() {
-    let nobody = Place::default();
+    let nobody = StreamPlace::default();
     let answered = |responder: &mut Alone<Responder>, frame: &[u8], at: Duration| {
         responder.handle_timeout(Instant::START + at);
         responder.handle_frame(Instant::START + at, frame);
@@ -81,7 +81,7 @@ fn a_stream_is_taken_from_one_prober_at_a_time_by_who_was_started_to_be_measured
     let mut responder = Alone::new(responder(1));
     let beside = |parent, child| {
         let peer = |mac| Some(Peer { rank: Rank(2), mac });
-        Place { parent: peer(parent), child: peer(child), ..nobody }
+        StreamPlace { parent: peer(parent), child: peer(child), ..nobody }
     };
     for (parent, child) in [(2, group()), (2, host_mac(1)), (1, host_mac(2)), (2, host_mac(2))] {
         let place = beside(host_mac(parent), child);

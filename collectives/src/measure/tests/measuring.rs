@@ -64,7 +64,7 @@ fn a_stream_shows_what_trains_do_where_cables_limit_and_what_it_takes_processors
     assert_near(frame.gap_nanos, frame_nanos(1468, 100_000_000), 0.005, "a train's is told more exactly");
     let processing = *crate::measure::calibrate(&result).expect("enough").processing().expect("told");
     assert_eq!((processing.pass_on_frame_ns, processing.cast_frame_ns), (0, 0), "cables are what limits");
-    let busy = crate::measure::Bulk { work_nanos: Some((bulk.gap_nanos, 1_000)), ..bulk };
+    let busy = crate::measure::BulkCost { work_nanos: Some((bulk.gap_nanos, 1_000)), ..bulk };
     let busy = crate::measure::calibrate(&ProbeResult { bulk: Some(busy), ..result }).expect("enough");
     let processing = *busy.processing().expect("told");
     assert!(processing.pass_on_frame_ns > bulk.gap_nanos && processing.cast_frame_ns > 0, "{processing:?}");

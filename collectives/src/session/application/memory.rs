@@ -6,19 +6,19 @@ use ethbcast_transport::Instant;
 
 /// Content in memory to be sent, such as a `Vec`, a slice or an `Rc`.
 #[derive(Clone, Debug)]
-pub struct Content<B> {
+pub struct MemoryContent<B> {
     bytes: B,
     trailer: Trailer,
     pushed: usize,
 }
 
-impl<B: AsRef<[u8]>> Content<B> {
+impl<B: AsRef<[u8]>> MemoryContent<B> {
     /// Creates a content of `bytes` and computes their digest.
-    pub fn new(bytes: B) -> Content<B> {
+    pub fn new(bytes: B) -> MemoryContent<B> {
         let mut tally = Tally::default();
         tally.add(bytes.as_ref());
         let trailer = tally.trailer();
-        Content { bytes, trailer, pushed: 0 }
+        MemoryContent { bytes, trailer, pushed: 0 }
     }
 
     /// Returns length and digest of the bytes.
@@ -32,7 +32,7 @@ impl<B: AsRef<[u8]>> Content<B> {
     }
 }
 
-impl<B: AsRef<[u8]>> Source for Content<B> {
+impl<B: AsRef<[u8]>> Source for MemoryContent<B> {
     fn next(&mut self, _now: Instant, _passed: bool) -> Next<'_> {
         let rest = &self.bytes.as_ref()[self.pushed..];
         if rest.is_empty() { Next::End(self.trailer) } else { Next::Bytes(rest) }

@@ -41,7 +41,7 @@ mod tally;
 #[cfg(test)]
 mod tests;
 
-pub use memory::{Collected, Content};
+pub use memory::{Collected, MemoryContent};
 pub use participant::Participant;
 pub use receiving::{Receiving, Sink};
 pub use sending::{Again, Next, Sending, Source};

@@ -1,7 +1,7 @@
 //! Application of a receiver: moves data into a sink and reports the outcome.
 
 use super::Again;
-use crate::session::ledger::Form;
+use crate::session::verified::Form;
 use crate::session::{Arrival, Digest, Done, End, Needs, Outcome, Receiver, ReceiverEvent, Trailer};
 use ethbcast_transport::Instant;
 use ethbcast_transport::planted;

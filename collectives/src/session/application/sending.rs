@@ -1,6 +1,6 @@
 //! Application of a root: moves bytes from a source into the stream.
 
-use crate::session::ledger::{ChunkSet, Form};
+use crate::session::verified::{ChunkSet, Form};
 use crate::session::{Root, RootEvent, Trailer};
 use ethbcast_transport::Instant;
 use std::ops::ControlFlow;

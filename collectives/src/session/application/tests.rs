@@ -40,7 +40,7 @@ fn disturbed<S: Source, K: Sink>(
 }
 
 struct Torn {
-    content: Content<Vec<u8>>,
+    content: MemoryContent<Vec<u8>>,
     left_bytes: usize,
 }
 
@@ -61,8 +61,10 @@ impl Source for Torn {
 
 #[test]
 fn a_source_that_fails_half_way_is_the_end_for_everybody() {
-    let hosts =
-        play(Torn { content: Content::new(vec![1; 300_000]), left_bytes: 100_000 }, vec![Collected::default(); 2]);
+    let hosts = play(
+        Torn { content: MemoryContent::new(vec![1; 300_000]), left_bytes: 100_000 },
+        vec![Collected::default(); 2],
+    );
     let sending = hosts[0].sending().expect("the root");
     assert_eq!((sending.failed(), sending.trailer()), (Some("the tape tore"), None));
     for receiving in hosts.iter().filter_map(Participant::receiving) {
@@ -90,7 +92,7 @@ fn an_end_that_somebody_makes_up_is_refused_where_the_size_is_known() {
     let length = identity.write(&mut frame, host_mac(1), &header, &trailer);
     for at in (0..90).map(|step| Instant::START + Duration::from_micros(199_500 + step * 50)) {
         let stray = Some((at, &frame[..length]));
-        let hosts = disturbed(Some(400_000), stray, Content::new(content.clone()), vec![Collected::default(); 2]);
+        let hosts = disturbed(Some(400_000), stray, MemoryContent::new(content.clone()), vec![Collected::default(); 2]);
         for receiving in hosts.iter().filter_map(Participant::receiving) {
             assert_eq!(receiving.verdict().map(|done| done.outcome), Some(Outcome::Delivered), "{at:?}");
             assert!(receiving.sink().bytes() == content, "{at:?}");
@@ -98,7 +100,7 @@ fn an_end_that_somebody_makes_up_is_refused_where_the_size_is_known() {
     }
 }
 
-struct Forged(Content<Vec<u8>>);
+struct Forged(MemoryContent<Vec<u8>>);
 
 impl Source for Forged {
     fn next(&mut self, now: Instant, consumed: bool) -> Next<'_> {
@@ -115,7 +117,7 @@ impl Source for Forged {
 
 #[test]
 fn bytes_that_are_not_the_trailers_are_damaged() {
-    let hosts = play(Forged(Content::new(vec![1; 10_000])), vec![Collected::default()]);
+    let hosts = play(Forged(MemoryContent::new(vec![1; 10_000])), vec![Collected::default()]);
     let verdict = hosts[1].receiving().and_then(Receiving::verdict).expect("a verdict");
     assert_eq!((verdict.outcome, verdict.bytes), (Outcome::Damaged, 10_000));
     assert!(verdict.text.contains("send again"), "{}", verdict.text);
@@ -153,7 +155,7 @@ impl Sink for Small {
 #[test]
 fn a_sink_that_is_full_is_given_no_more_and_the_others_get_everything() {
     let sinks = [u32::MAX, 3, u32::MAX].map(|writes| Small { writes, done: None });
-    let hosts = play(Content::new(vec![1; 100_000]), sinks.into());
+    let hosts = play(MemoryContent::new(vec![1; 100_000]), sinks.into());
     let Participant::Root(root, _) = &hosts[0] else { panic!("the root is the first") };
     let outcomes: Vec<_> = root.reports().map(|report| report.outcome).collect();
     assert_eq!(outcomes, [Outcome::Delivered, Outcome::NoSpace, Outcome::Delivered]);

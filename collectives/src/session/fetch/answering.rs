@@ -1,6 +1,6 @@
 //! Replies to repair requests: one request per member waits, and one reply at a time is in memory.
 
-use crate::session::message::{Fetch, MOST_FETCH_BYTES, Piece};
+use crate::session::message::{Fetch, FetchedPiece, MOST_FETCH_BYTES};
 use crate::session::share::Share;
 use ethbcast_transport::Instant;
 use ethbcast_transport::wire::Rank;
@@ -23,7 +23,7 @@ const SHORTEST_PORTION_BYTES: u64 = 2 << 10;
 #[derive(Clone, Debug, Default)]
 pub(in crate::session) struct Answering {
     questions: VecDeque<Fetch>,
-    ready: VecDeque<(Rank, Piece)>,
+    ready: VecDeque<(Rank, FetchedPiece)>,
     share: Share<MAIN_FRAMES>,
     sent_bytes: u64,
 }
@@ -73,12 +73,12 @@ impl Answering {
             self.questions.push_back(Fetch { bytes: end..question.bytes.end, ..question });
         }
         let pieces = (from..).step_by(piece_bytes).zip(bytes.chunks(piece_bytes));
-        self.ready.extend(pieces.map(|(from, bytes)| (rank, Piece { from, end, bytes: bytes.to_vec() })));
+        self.ready.extend(pieces.map(|(from, bytes)| (rank, FetchedPiece { from, end, bytes: bytes.to_vec() })));
     }
 
     pub(in crate::session) fn deny(&mut self, rank: Rank, from: u64) {
         if self.take(rank, from).is_some() {
-            self.ready.push_back((rank, Piece::denial(from)));
+            self.ready.push_back((rank, FetchedPiece::denial(from)));
         }
     }
 
@@ -106,7 +106,7 @@ impl Answering {
 
     /// Returns the next piece, if it may go: in its turn, or because the main stream is `over` or
     /// idle.
-    pub(in crate::session) fn poll(&mut self, now: Instant, over: bool) -> Option<(Rank, Piece)> {
+    pub(in crate::session) fn poll(&mut self, now: Instant, over: bool) -> Option<(Rank, FetchedPiece)> {
         if !(over || self.share.may_go(now)) {
             return None;
         }
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(answering.next(), Some(&question(2, 50..60)), "whoever was answered stands at the end again");
         assert_eq!(answering.wanted(), Some((Rank(2), 50..60)));
         answering.deny(Rank(2), 50);
-        assert_eq!(answering.poll(idle, false), Some((Rank(2), Piece::denial(50))));
+        assert_eq!(answering.poll(idle, false), Some((Rank(2), FetchedPiece::denial(50))));
         answering.retain(|rank| rank == Rank(2));
         assert_eq!(answering.next(), None);
     }

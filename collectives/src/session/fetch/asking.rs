@@ -1,6 +1,6 @@
 //! A repair request, repeated until all bytes have come.
 
-use crate::session::message::{MOST_FETCH_BYTES, Piece};
+use crate::session::message::{FetchedPiece, MOST_FETCH_BYTES};
 use ethbcast_transport::Instant;
 use std::ops::Range;
 use std::time::Duration;
@@ -73,7 +73,7 @@ impl Asking {
         (!self.lacking.is_empty()).then_some(self.again_at)
     }
 
-    pub(in crate::session) fn take(&mut self, now: Instant, piece: &Piece) {
+    pub(in crate::session) fn take(&mut self, now: Instant, piece: &FetchedPiece) {
         if piece.is_denial() {
             self.denials += u32::from(self.lacking.first().is_some_and(|lacking| lacking.start == piece.from));
             return;
@@ -114,8 +114,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn piece(bytes: Range<u64>, end: u64) -> Piece {
-        Piece { from: bytes.start, end, bytes: bytes.map(|at| at as u8).collect() }
+    fn piece(bytes: Range<u64>, end: u64) -> FetchedPiece {
+        FetchedPiece { from: bytes.start, end, bytes: bytes.map(|at| at as u8).collect() }
     }
 
     #[test]
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(asking.poll(at(4000)), Some(1200..1500), "the last has come: nothing else is on its way");
         assert_eq!((asking.poll(at(4019)), asking.silence(at(4019))), (None, Duration::from_millis(19)));
         asking.take(at(4020), &piece(1600..1700, 2000));
-        asking.take(at(4020), &Piece { bytes: vec![9; 500], ..piece(1200..1201, 2000) });
+        asking.take(at(4020), &FetchedPiece { bytes: vec![9; 500], ..piece(1200..1201, 2000) });
         assert_eq!(asking.take_bytes(), None, "the one was there, the other is not what it says");
         asking.take(at(4020), &piece(1200..1500, 1500));
         assert_eq!((asking.poll(at(9000)), asking.again_at()), (None, None));
@@ -143,7 +143,7 @@ mod tests {
     fn of_what_cannot_be_had_each_word_counts_that_answers_a_question() {
         let mut asking = Asking::new(Instant::START, &(10..20));
         asking.poll(Instant::START);
-        [9, 10, 20].into_iter().for_each(|from| asking.take(Instant::START, &Piece::denial(from)));
+        [9, 10, 20].into_iter().for_each(|from| asking.take(Instant::START, &FetchedPiece::denial(from)));
         assert_eq!(asking.denials(), 1);
     }
 

@@ -1,6 +1,6 @@
 //! Threads that hash the chunks of a span in parallel, on otherwise idle processors.
 
-use crate::session::ledger::{Alone, ChunkHash, Crew};
+use crate::session::verified::{Alone, ChunkHash, HashPool};
 use rayon_core::{ThreadPool, ThreadPoolBuilder};
 use std::ops::Range;
 use std::sync::{Arc, LazyLock};
@@ -12,14 +12,14 @@ const OWN_PROCESSORS: usize = 2;
 const MOST_THREADS: usize = 4;
 
 /// Threads shared by all sessions of a process, with the id of that process.
-static SHARED: LazyLock<(u32, Arc<dyn Crew>)> = LazyLock::new(|| {
+static SHARED: LazyLock<(u32, Arc<dyn HashPool>)> = LazyLock::new(|| {
     let processors = thread::available_parallelism().map_or(1, usize::from);
     (process::id(), Hashers::of_threads(processors.saturating_sub(OWN_PROCESSORS).min(MOST_THREADS)))
 });
 
 /// Returns the hashing threads of this process, one per free processor; hashes inline if fewer than
 /// 2 are free. A forked child does not have its parent's threads.
-pub(super) fn hashers() -> Arc<dyn Crew> {
+pub(super) fn hashers() -> Arc<dyn HashPool> {
     let (process, crew) = &*SHARED;
     if *process == process::id() { Arc::clone(crew) } else { Arc::new(Alone) }
 }
@@ -29,7 +29,7 @@ pub(super) struct Hashers(ThreadPool);
 
 impl Hashers {
     /// Starts a pool of `threads`; hashes inline if fewer than 2 or if it cannot start.
-    pub(super) fn of_threads(threads: usize) -> Arc<dyn Crew> {
+    pub(super) fn of_threads(threads: usize) -> Arc<dyn HashPool> {
         let named = ThreadPoolBuilder::new().num_threads(threads).thread_name(|number| format!("hasher {number}"));
         match if threads < 2 { None } else { named.build().ok() } {
             Some(pool) => Arc::new(Hashers(pool)),
@@ -38,7 +38,7 @@ impl Hashers {
     }
 }
 
-impl Crew for Hashers {
+impl HashPool for Hashers {
     fn hash_all(&self, chunks: Range<usize>, hash: &(dyn Fn(usize) -> ChunkHash + Sync)) -> Vec<ChunkHash> {
         if chunks.len() < 2 { Alone.hash_all(chunks, hash) } else { self.0.install(|| side_by_side(chunks, hash)) }
     }
@@ -58,7 +58,7 @@ fn side_by_side(chunks: Range<usize>, hash: &(dyn Fn(usize) -> ChunkHash + Sync)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::ledger::{ChunkSize, Decoder, Encoder, SPAN_BYTES, SpanBuffer, encoded};
+    use crate::session::verified::{ChunkSize, Decoder, Encoder, SPAN_BYTES, SpanBuffer, encoded};
 
     #[test]
     fn side_by_side_the_same_comes_of_it_and_the_same_damage_is_found() {

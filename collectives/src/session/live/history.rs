@@ -1,6 +1,6 @@
 //! Progress of each receiver over time, and incidents, for the report's charts.
 
-use crate::session::ledger::Form;
+use crate::session::verified::Form;
 use crate::session::{MemberReport, MemberState, Outcome, Root, RootEvent, Status, View};
 use ethbcast_transport::Instant;
 use ethbcast_transport::wire::HEADER_BYTES;

@@ -21,12 +21,14 @@
 //! numbers. Reader and writer run on threads of their own ([`read_ahead`], [`write_behind`]), so
 //! that a slow disk slows the stream down and nothing else.
 
+mod abort_notice;
+mod admission_hook;
 mod cancel;
 mod content;
 mod hashers;
 mod history;
-mod last_words;
 mod limited;
+mod notifier;
 mod options;
 mod progress;
 mod rate_limit;
@@ -36,36 +38,36 @@ mod reader;
 mod report;
 mod select_ahead;
 mod storage;
-mod teller;
-mod usher;
 mod write_behind;
 
-pub use crate::session::ledger::Offered;
+pub use crate::session::verified::Offered;
+pub use abort_notice::AbortNotice;
+pub use admission_hook::AdmissionHook;
 pub use cancel::{Cancel, Start};
 pub use content::Content;
 pub use history::{History, Incident, IncidentKind, Moment, Track};
-pub use last_words::LastWords;
+pub use notifier::log_counters;
 pub use options::{Callback, Expected, Options, processors};
-pub use progress::{Place, Progress};
+pub use progress::{Progress, ProgressPlace};
 pub use rate_limit::RateLimit;
 pub use read_again::{ReadAt, RestOfFile};
 pub use read_ahead::{ReadAhead, read_ahead};
 pub use reader::Reader;
 pub use report::{Error, ReceiveReport, SendReport};
 pub use storage::{Output, Storage, StorageError, is_full};
-pub use teller::log_counters;
-pub use usher::Usher;
 pub use write_behind::{OnThread, WriteBehind, Writer, write_behind};
 
 use super::application::{Receiving, Sending, Sink, Source};
 use super::{Admission, Outcome, Receiver, Root, Station};
 use crate::census;
 use crate::membership::live::{Opening, RingRoom};
+use abort_notice::{RECEIVER_ENDED, ROOT_ENDED, TIMED_OUT};
+use admission_hook::HookedAdmission;
 use ethbcast_planning::topology::nodeset;
 use ethbcast_transport::packet::{Clock, Interface, Port, PortConfig, Waker, drive, random_u32, random_u64};
 use ethbcast_transport::{Instant, Tuning};
-use last_words::{RECEIVER_ENDED, ROOT_ENDED, TIMED_OUT};
 use limited::Limited;
+use notifier::Notifier;
 use report::{aside, by_host, fates};
 use std::fs::File;
 use std::io::Write;
@@ -74,8 +76,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::{self, Scope};
 use std::time::Duration;
-use teller::Teller;
-use usher::Ushered;
 
 /// An open port, on which sessions of one group run one after the other.
 ///
@@ -225,8 +225,8 @@ impl Session {
         let config = options.root_config(&self.station, session, (form, selects), &self.tuning)?;
         self.port.begin_anew();
         let mut root = Limited::new(Root::new(began, config), began, options.time_limit);
-        let mut teller = Teller::new(options, form, &self.port);
-        let mut watcher = last_words::Teller::new(options.last_words.clone());
+        let mut teller = Notifier::new(options, form, &self.port);
+        let mut watcher = abort_notice::AbortNotifier::new(options.last_words.clone());
         watcher.tell(|| root.farewell(ROOT_ENDED));
         let (mut stopped, mut given_up, first_hop) = (false, None, self.port.first_hop_flag());
         let driven = drive(&mut self.port, &mut root, &self.waker, &self.clock, |root, now| {
@@ -303,13 +303,13 @@ impl Session {
         let began = self.clock.now();
         self.port.begin_anew();
         let mut receiver = Limited::new(Receiver::new(began, config), began, options.time_limit);
-        let mut teller = Teller::new(options, form, &self.port);
+        let mut teller = Notifier::new(options, form, &self.port);
         if let Some(Expected::Digest(digest)) = options.expects {
             receiving.expect(digest);
         }
-        let mut watcher = last_words::Teller::new(options.last_words.clone());
+        let mut watcher = abort_notice::AbortNotifier::new(options.last_words.clone());
         let mut timed_out = false;
-        let mut ushered = Ushered::new(options.usher.as_ref());
+        let mut ushered = HookedAdmission::new(options.usher.as_ref());
         let (other_mtu, mut is_outdated) = (self.port.other_mtu_flag(), false);
         let driven = drive(&mut self.port, &mut receiver, &self.waker, &self.clock, |receiver, now| {
             timed_out |= receiver.take_over(now);

@@ -1,11 +1,11 @@
 //! The options of a session.
 
-use super::{Cancel, Error, LastWords, Progress, RateLimit, Start, Usher};
+use super::{AbortNotice, AdmissionHook, Cancel, Error, Progress, RateLimit, Start};
 use crate::Preset;
 use crate::census::About;
 use crate::measure::Processors;
 use crate::membership::live::host;
-use crate::session::ledger::Form;
+use crate::session::verified::Form;
 use crate::session::{ContentKind, Digest, OnSlow, ReceiverConfig, RootConfig, Route, Station, Timing, Wanted};
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::topology::Topology;
@@ -62,7 +62,7 @@ with_defaults! {
         /// ([`census`](crate::census)); without it, they are not answered.
         pub about: Option<About> = None,
         /// Admission hook, called before joining. `None`: join every announced session.
-        pub usher: Option<Arc<dyn Usher>> = None,
+        pub usher: Option<Arc<dyn AdmissionHook>> = None,
         /// (sender, session) pairs to ignore.
         pub had: Vec<(MacAddr, u32)> = Vec::new(),
         /// The only content that a receiver accepts; `None` accepts any.
@@ -111,7 +111,7 @@ with_defaults! {
         /// Handle that ends the session early.
         pub cancel: Cancel = Cancel::new(),
         /// Abort notification for another process to send if this one ends without notice.
-        pub last_words: Option<LastWords> = None,
+        pub last_words: Option<AbortNotice> = None,
         /// Callback for progress: see [`on_progress`](Options::on_progress).
         pub progress: Option<Callback> = None,
     }

@@ -29,7 +29,7 @@ pub enum Progress<'a> {
         /// Slowest receiver and its state, at a sender.
         slowest: Option<(&'a str, MemberState)>,
         /// Progress of each receiver that is not gone, by rank, at a sender.
-        members: &'a [Place<'a>],
+        members: &'a [ProgressPlace<'a>],
         /// Data frames re-sent by this host.
         resent_frames: u64,
     },
@@ -38,7 +38,7 @@ pub enum Progress<'a> {
 /// Progress of a receiver, by its own report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Place<'a> {
+pub struct ProgressPlace<'a> {
     /// Name of the receiver.
     pub host: &'a str,
     /// State of the receiver.
@@ -47,9 +47,9 @@ pub struct Place<'a> {
     pub bytes: u64,
 }
 
-impl<'a> Place<'a> {
+impl<'a> ProgressPlace<'a> {
     /// Creates the progress of `host`.
-    pub fn new(host: &'a str, state: MemberState, bytes: u64) -> Place<'a> {
-        Place { host, state, bytes }
+    pub fn new(host: &'a str, state: MemberState, bytes: u64) -> ProgressPlace<'a> {
+        ProgressPlace { host, state, bytes }
     }
 }

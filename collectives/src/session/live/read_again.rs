@@ -2,7 +2,7 @@
 //! that a receiver lacks and the root no longer keeps.
 
 use crate::session::application::Again;
-use crate::session::ledger::{ChunkSize, Form, SPAN_BYTES, SpanBuffer, SpanPlace, overlap};
+use crate::session::verified::{ChunkSize, Form, SPAN_BYTES, SpanBuffer, SpanPlace, overlap};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use ethbcast_transport::packet::Waker;
 use std::collections::VecDeque;
@@ -117,7 +117,7 @@ pub(super) struct ReadAgain {
     asked: Vec<Request>,
     kept: VecDeque<Span>,
     part: Vec<u8>,
-    work: Option<Work>,
+    work: Option<RereadWork>,
 }
 
 impl ReadAgain {
@@ -125,7 +125,7 @@ impl ReadAgain {
         let (requests, orders) = bounded::<Request>(REQUESTS);
         let (answers, spans) = bounded(REQUESTS);
         let waker = Arc::clone(waker);
-        let work = Work(Box::new(move || {
+        let work = RereadWork(Box::new(move || {
             for request in orders {
                 if answers.send(read(&positions, request)).is_err() {
                     return;
@@ -166,7 +166,7 @@ impl ReadAgain {
     }
 
     fn ask(&mut self, request: Request) -> Again<'static> {
-        if let Some(Work(work)) = self.work.take()
+        if let Some(RereadWork(work)) = self.work.take()
             && let Err(error) = thread::Builder::new().name("again".to_owned()).spawn(work)
         {
             log::warn!("no thread to read again with: {error}");
@@ -181,9 +181,9 @@ impl ReadAgain {
     }
 }
 
-struct Work(Box<dyn FnOnce() + Send>);
+struct RereadWork(Box<dyn FnOnce() + Send>);
 
-impl std::fmt::Debug for Work {
+impl std::fmt::Debug for RereadWork {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str("Work")
     }
@@ -229,7 +229,7 @@ fn read(positions: &impl ReadAt, request: Request) -> Span {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::ledger::{Encoder, SPAN_BYTES};
+    use crate::session::verified::{Encoder, SPAN_BYTES};
     use std::io::{Read, SeekFrom, Write};
     use std::os::fd::OwnedFd;
 

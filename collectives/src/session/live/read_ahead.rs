@@ -3,11 +3,11 @@
 
 use super::Error;
 use super::read_again::{Positions, ReadAgain, ReadAt};
-use super::reader::{Progress, Reader};
+use super::reader::{ReadProgress, Reader};
 use super::select_ahead::{SealedSpans, SelectAhead};
 use crate::session::application::Again;
-use crate::session::ledger::{
-    Bringer, Brought, ChunkSet, ChunkSize, Cut, Form, Manner, Sections, SpanBuffer, SpanSource,
+use crate::session::verified::{
+    Brought, ChunkSet, ChunkSize, Cut, Form, InputQueue, Manner, Sections, SpanBuffer, SpanSource,
 };
 use crossbeam_channel::{Receiver, TryRecvError, bounded, never};
 use crossbeam_queue::ArrayQueue;
@@ -27,7 +27,7 @@ pub type ReadAhead = SpanSource<OnThreads>;
 /// Connection to a [`Reader`].
 #[derive(Debug)]
 pub struct OnThreads {
-    progress: Receiver<Progress>,
+    progress: Receiver<ReadProgress>,
     used: Arc<ArrayQueue<SpanBuffer>>,
     error: Option<Error>,
     again: Result<ReadAgain, String>,
@@ -117,7 +117,7 @@ impl OnThreads {
     }
 }
 
-impl Bringer for OnThreads {
+impl InputQueue for OnThreads {
     fn chunk(&self) -> ChunkSize {
         self.chunk
     }
@@ -130,13 +130,13 @@ impl Bringer for OnThreads {
             return selecting.bring().unwrap_or_else(|error| self.fail(error));
         }
         match self.progress.try_recv() {
-            Ok(Progress::Span(span)) => Brought::Span(span),
-            Ok(Progress::End(trailer)) => {
+            Ok(ReadProgress::Span(span)) => Brought::Span(span),
+            Ok(ReadProgress::End(trailer)) => {
                 // Bytes appended later are not re-read.
                 self.size = Some(Form::Ledgered(self.chunk).content_bytes(trailer.bytes));
                 Brought::End(trailer)
             }
-            Ok(Progress::Failed(error)) => self.fail(error),
+            Ok(ReadProgress::Failed(error)) => self.fail(error),
             Err(TryRecvError::Empty) => Brought::Nothing,
             Err(TryRecvError::Disconnected) => self.fail(Error::GaveUp("the reader panicked".to_owned())),
         }
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
     use crate::session::Trailer;
     use crate::session::application::{Next, Source};
-    use crate::session::ledger::{Decoder, SPAN_BYTES};
+    use crate::session::verified::{Decoder, SPAN_BYTES};
     use std::io::{Chain, Cursor, ErrorKind};
     use std::thread;
 

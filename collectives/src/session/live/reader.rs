@@ -4,7 +4,7 @@
 use super::Error;
 use super::hashers::hashers;
 use crate::session::Trailer;
-use crate::session::ledger::{ChunkSize, Encoder, SpanBuffer};
+use crate::session::verified::{ChunkSize, Encoder, SpanBuffer};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use crossbeam_queue::ArrayQueue;
 use ethbcast_transport::packet::Waker;
@@ -15,7 +15,7 @@ use std::thread;
 const SPANS_UNHASHED: usize = 1;
 
 #[derive(Debug)]
-pub(super) enum Progress {
+pub(super) enum ReadProgress {
     Span(SpanBuffer),
     End(Trailer),
     Failed(Error),
@@ -28,7 +28,7 @@ pub struct Reader<R> {
     what: String,
     size: Option<u64>,
     chunk: ChunkSize,
-    progress: Sender<Progress>,
+    progress: Sender<ReadProgress>,
     used: Arc<ArrayQueue<SpanBuffer>>,
     waker: Arc<Waker>,
 }
@@ -37,7 +37,7 @@ impl<R: Read> Reader<R> {
     pub(super) fn new(
         (input, what, size): (R, String, Option<u64>),
         chunk: ChunkSize,
-        progress: Sender<Progress>,
+        progress: Sender<ReadProgress>,
         used: Arc<ArrayQueue<SpanBuffer>>,
         waker: Arc<Waker>,
     ) -> Reader<R> {
@@ -53,7 +53,7 @@ impl<R: Read> Reader<R> {
             let hasher = Hasher { what, size, encoder: Encoder::new(chunk).hashed_by(hashers()), progress, waker };
             let started = thread::Builder::new().name("hasher".to_owned());
             if let Err(error) = started.spawn_scoped(scope, move || hasher.run(&filled)) {
-                drop(failed.send(Progress::Failed(Error::Resources(error))));
+                drop(failed.send(ReadProgress::Failed(Error::Resources(error))));
                 return woken.wake();
             }
             // Dropped, so that the consumer learns when this thread ends, even by a panic.
@@ -75,7 +75,7 @@ struct Hasher {
     what: String,
     size: Option<u64>,
     encoder: Encoder,
-    progress: Sender<Progress>,
+    progress: Sender<ReadProgress>,
     waker: Arc<Waker>,
 }
 
@@ -84,16 +84,16 @@ impl Hasher {
         for (mut span, filled) in spans {
             let bytes = self.encoder.content_bytes() + span.content_bytes() as u64;
             let progress = match filled {
-                Err(cause) => Progress::Failed(Error::Read { what: self.what.clone(), bytes, cause }),
+                Err(cause) => ReadProgress::Failed(Error::Read { what: self.what.clone(), bytes, cause }),
                 // Receivers take nothing beyond the announced size.
-                Ok(()) if self.size.is_some_and(|size| bytes > size) => Progress::Failed(self.changed(bytes)),
+                Ok(()) if self.size.is_some_and(|size| bytes > size) => ReadProgress::Failed(self.changed(bytes)),
                 Ok(()) if span.content_bytes() == 0 => self.end(),
                 Ok(()) => {
                     self.encoder.seal(&mut span);
-                    Progress::Span(span)
+                    ReadProgress::Span(span)
                 }
             };
-            let more = matches!(progress, Progress::Span(_));
+            let more = matches!(progress, ReadProgress::Span(_));
             let wanted = self.progress.send(progress).is_ok();
             self.waker.wake();
             if !(more && wanted) {
@@ -102,10 +102,10 @@ impl Hasher {
         }
     }
 
-    fn end(&self) -> Progress {
+    fn end(&self) -> ReadProgress {
         let read = self.encoder.content_bytes();
         let changed = self.size.is_some_and(|size| size != read);
-        if changed { Progress::Failed(self.changed(read)) } else { Progress::End(self.encoder.trailer()) }
+        if changed { ReadProgress::Failed(self.changed(read)) } else { ReadProgress::End(self.encoder.trailer()) }
     }
 
     fn changed(&self, read: u64) -> Error {

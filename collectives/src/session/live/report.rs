@@ -4,7 +4,7 @@ use super::History;
 use super::history::bytes_of;
 use crate::membership::live::StationError;
 use crate::session::application::{Receiving, Sink};
-use crate::session::ledger::Form;
+use crate::session::verified::Form;
 use crate::session::{
     ControlStats, Damage, Done, End, Lacking, MemberReport, NamesError, Outcome, Rate, Receiver, Refusal, Root,
     RootFailure, Standing, Trailer, TurnedAway,

@@ -3,9 +3,9 @@
 
 use super::Error;
 use super::read_again::{Positions, ReadAt};
-use super::reader::Progress;
+use super::reader::ReadProgress;
 use crate::session::Trailer;
-use crate::session::ledger::{
+use crate::session::verified::{
     Brought, ChunkSet, Manner, Sections, Selected, SelectedInput, SelectedSender, SpanBuffer, SpanPlace,
 };
 use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded, unbounded};
@@ -43,7 +43,7 @@ impl SelectAhead {
         let sender = SelectedSender::new(content_bytes, manner);
         let sections = Arc::clone(sender.sections());
         let input = Input { spans, positions, what: what.to_owned(), content_bytes };
-        let work = Work { input, sender, chosen, parts: to_machine, waker: Arc::clone(waker) };
+        let work = SelectWork { input, sender, chosen, parts: to_machine, waker: Arc::clone(waker) };
         thread::Builder::new().name("select".to_owned()).spawn(|| work.run())?;
         Ok((SelectAhead { parts, choices }, sections))
     }
@@ -68,18 +68,18 @@ impl SelectAhead {
 
 #[derive(Debug)]
 pub(super) struct SealedSpans {
-    progress: Receiver<Progress>,
+    progress: Receiver<ReadProgress>,
     used: Arc<ArrayQueue<SpanBuffer>>,
 }
 
 impl SealedSpans {
-    pub(super) fn new(progress: Receiver<Progress>, used: Arc<ArrayQueue<SpanBuffer>>) -> SealedSpans {
+    pub(super) fn new(progress: Receiver<ReadProgress>, used: Arc<ArrayQueue<SpanBuffer>>) -> SealedSpans {
         SealedSpans { progress, used }
     }
 
-    fn next(&self) -> Result<Progress, Error> {
+    fn next(&self) -> Result<ReadProgress, Error> {
         match self.progress.recv() {
-            Ok(Progress::Failed(error)) => Err(error),
+            Ok(ReadProgress::Failed(error)) => Err(error),
             Ok(progress) => Ok(progress),
             Err(_) => Err(panicked()),
         }
@@ -99,7 +99,7 @@ impl SelectedInput for Input {
     fn span(&mut self, _place: &SpanPlace, used: SpanBuffer) -> Result<SpanBuffer, Error> {
         drop(self.spans.used.push(used));
         match self.spans.next()? {
-            Progress::Span(span) => Ok(span),
+            ReadProgress::Span(span) => Ok(span),
             _ => Err(panicked()),
         }
     }
@@ -124,13 +124,13 @@ impl SelectedInput for Input {
 
     fn end(&mut self) -> Result<Trailer, Error> {
         match self.spans.next()? {
-            Progress::End(trailer) => Ok(trailer),
+            ReadProgress::End(trailer) => Ok(trailer),
             _ => Err(panicked()),
         }
     }
 }
 
-struct Work {
+struct SelectWork {
     input: Input,
     sender: SelectedSender,
     chosen: Receiver<ChunkSet>,
@@ -138,7 +138,7 @@ struct Work {
     waker: Arc<Waker>,
 }
 
-impl Work {
+impl SelectWork {
     fn run(mut self) {
         loop {
             self.chosen.try_iter().for_each(|chunks| self.sender.choose(chunks));

@@ -1,7 +1,7 @@
 //! Destination of received bytes.
 
 use super::read_again::ReadAt;
-use crate::session::ledger::Offered;
+use crate::session::verified::Offered;
 use crate::session::{Outcome, Trailer};
 use std::io::{self, ErrorKind, Write};
 

@@ -6,8 +6,8 @@ use super::read_again::{ReadAgain, ReadAt};
 use super::storage::{Storage, StorageError};
 use crate::session::Outcome;
 use crate::session::application::Again;
-use crate::session::ledger::{
-    Backend, ChunkSize, Holdings, Order, ReceiverOutput, ReceiverState, SpanSink, Spans, VerifiedReceiver,
+use crate::session::verified::{
+    Backend, ChunkSize, HaveSet, Order, ReceiverOutput, ReceiverState, SpanSink, Spans, VerifiedReceiver,
 };
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
 use crossbeam_queue::ArrayQueue;
@@ -138,7 +138,7 @@ impl Backend for OnThread {
 
 impl<S: Storage> Writer<S> {
     /// Sets the have-set of content that may be here already.
-    pub fn holding(mut self, holdings: Arc<dyn Holdings>) -> Writer<S> {
+    pub fn holding(mut self, holdings: Arc<dyn HaveSet>) -> Writer<S> {
         self.receiver.hold(holdings);
         self
     }

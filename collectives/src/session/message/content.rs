@@ -1,7 +1,7 @@
 //! Kind of a session's content.
 
 use crate::membership::codec::{BodyReader, BodyWriter};
-use crate::session::ledger::ChunkSize;
+use crate::session::verified::ChunkSize;
 
 /// Bits of a mode: permissions, set-user-id, set-group-id and sticky.
 const MODE_BITS: u16 = 0o7777;

@@ -1,7 +1,7 @@
 //! Messages of repair and of want-bitmaps.
 
 use crate::membership::codec::{BodyReader, BodyWriter};
-use crate::session::ledger::ChunkSet;
+use crate::session::verified::ChunkSet;
 use ethbcast_transport::wire::Rank;
 use std::ops::Range;
 
@@ -69,7 +69,7 @@ impl Needs {
 /// Part of the reply to a [`Fetch`]. Without bytes, and with `end` equal to `from`, it says that
 /// they are unavailable.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct FetchedPiece {
     /// Start of the bytes in the stream.
     pub from: u64,
     /// End of the portion that is sent at a time.
@@ -78,13 +78,13 @@ pub struct Piece {
     pub bytes: Vec<u8>,
 }
 
-impl Piece {
+impl FetchedPiece {
     pub(in crate::session) fn fitting(payload_bytes: usize) -> usize {
         payload_bytes.saturating_sub(size_of::<[u64; 2]>()).max(1)
     }
 
-    pub(in crate::session) fn denial(from: u64) -> Piece {
-        Piece { from, end: from, bytes: Vec::new() }
+    pub(in crate::session) fn denial(from: u64) -> FetchedPiece {
+        FetchedPiece { from, end: from, bytes: Vec::new() }
     }
 
     pub(in crate::session) fn is_denial(&self) -> bool {
@@ -100,7 +100,7 @@ impl Piece {
         out.u64(self.from).u64(self.end).bytes(&self.bytes);
     }
 
-    pub(super) fn read(from: &mut BodyReader<'_>) -> Option<Piece> {
-        Some(Piece { from: from.u64()?, end: from.u64()?, bytes: from.rest().to_vec() })
+    pub(super) fn read(from: &mut BodyReader<'_>) -> Option<FetchedPiece> {
+        Some(FetchedPiece { from: from.u64()?, end: from.u64()?, bytes: from.rest().to_vec() })
     }
 }

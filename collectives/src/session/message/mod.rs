@@ -3,16 +3,16 @@
 mod codes;
 mod content;
 mod fetch;
-mod word;
+mod status;
 
 pub use codes::{MemberState, Outcome, Refusal, Stage};
 pub use content::{ContentKind, FileAttributes, Packing};
-pub use fetch::{Fetch, Needs, Piece};
+pub use fetch::{Fetch, FetchedPiece, Needs};
 pub(super) use fetch::{MOST_ATTEMPTS, MOST_FETCH_BYTES};
-pub use word::{Challenge, Digest, Done, Status, Taken, Trailer, Verdict};
+pub use status::{Challenge, Digest, Done, Status, Taken, Trailer, Verdict};
 
 use super::kind;
-use super::ledger::ChunkSize;
+use super::verified::ChunkSize;
 use crate::membership::codec::{BodyReader, BodyWriter};
 use ethbcast_transport::stream::Orphan;
 use ethbcast_transport::wire::{Kind, Rank, StreamId};
@@ -120,7 +120,7 @@ pub enum Message {
     /// Request for bytes of the stream.
     Fetch(Fetch),
     /// Part of the reply to a request.
-    Piece(Piece),
+    Piece(FetchedPiece),
     /// Want-bitmap of a member.
     Needs(Needs),
     /// Outcome at a member, and its reception counters if it sends them.
@@ -258,7 +258,7 @@ impl Message {
                 Message::Response(Some(words).filter(|words| !words.is_empty())?)
             }
             kind::FETCH => Message::Fetch(Fetch::read(from)?),
-            kind::PIECE => Message::Piece(Piece::read(from)?),
+            kind::PIECE => Message::Piece(FetchedPiece::read(from)?),
             kind::NEEDS => Message::Needs(Needs::read(from)?),
             _ => return None,
         })
@@ -320,7 +320,7 @@ mod tests {
                 Message::Fetch(Fetch { rank: Rank(rank), bytes: from..to, attempt, blamed: Rank(blamed) })
             }),
             (any::<[u64; 2]>(), prop::collection::vec(any::<u8>(), 0..99))
-                .prop_map(|([from, end], bytes)| Message::Piece(Piece { from, end, bytes })),
+                .prop_map(|([from, end], bytes)| Message::Piece(FetchedPiece { from, end, bytes })),
             (any::<u64>(), prop::collection::vec(any::<u8>(), 0..129))
                 .prop_map(|(stretch, set)| Message::Needs(Needs { stretch, set })),
             (any::<u16>(), any::<u16>(), any::<u64>(), any::<u64>()).prop_map(|(stream, rank, from, to)| {

@@ -3,8 +3,8 @@
 use crate::census::About;
 use crate::measure::Processors;
 use crate::membership::{Station, Timing};
-use crate::session::ledger::Form;
 use crate::session::message::{HOLDS, Message};
+use crate::session::verified::Form;
 use ethbcast_transport::{MacAddr, Tuning};
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! Events of a receiver.
 
 use crate::membership::OtherBuild;
-use crate::session::ledger::ChunkSize;
 use crate::session::message::{ContentKind, Refusal, Trailer};
+use crate::session::verified::ChunkSize;
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::Rank;

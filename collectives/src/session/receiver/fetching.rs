@@ -2,10 +2,10 @@
 //! behalf of other members.
 
 use super::ReceiverEndpoint;
-use super::needing::Needing;
+use super::want_report::WantReport;
 use crate::membership::timers::Wait;
 use crate::session::fetch::{Answering, Asking};
-use crate::session::message::{Fetch, MOST_ATTEMPTS, Message, Piece};
+use crate::session::message::{Fetch, FetchedPiece, MOST_ATTEMPTS, Message};
 use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Deadline, Instant, MacAddr};
 use std::ops::Range;
@@ -22,11 +22,11 @@ pub(super) struct Fetching {
     /// takes them.
     fetched: Option<Result<(u64, Vec<u8>), String>>,
     answering: Answering,
-    needing: Needing,
+    needing: WantReport,
 }
 
 impl Fetching {
-    pub(super) fn needing_mut(&mut self) -> &mut Needing {
+    pub(super) fn needing_mut(&mut self) -> &mut WantReport {
         &mut self.needing
     }
 
@@ -62,7 +62,7 @@ impl Fetching {
         self.fetched.take()
     }
 
-    pub(super) fn on_piece(&mut self, now: Instant, piece: &Piece) {
+    pub(super) fn on_piece(&mut self, now: Instant, piece: &FetchedPiece) {
         let Some(asking) = &mut self.asking else { return };
         asking.take(now, piece);
         let first = asking.first();
@@ -130,7 +130,7 @@ impl Fetching {
         self.answering.main_sent(now);
     }
 
-    pub(super) fn poll(&mut self, now: Instant, before: bool) -> Option<Piece> {
+    pub(super) fn poll(&mut self, now: Instant, before: bool) -> Option<FetchedPiece> {
         let waits = before && !self.answering.is_due();
         if waits { None } else { self.answering.poll(now, false).map(|(_, piece)| piece) }
     }

@@ -1,6 +1,6 @@
 //! The root that this host has asked, or whose session it is in.
 
-use super::proof::Proof;
+use super::liveness::LivenessChallenge;
 use super::{ReceiverConfig, ReceiverEndpoint, ReceiverEvent};
 use crate::session::message::Message;
 use ethbcast_transport::wire::Frame;
@@ -12,7 +12,7 @@ pub(super) struct KnownRoot {
     mac: MacAddr,
     session: u32,
     heard_at: Instant,
-    proof: Proof,
+    proof: LivenessChallenge,
     spoken_at: Instant,
 }
 
@@ -21,7 +21,7 @@ const MISSED_AFTER: Duration = Duration::from_secs(2);
 
 impl KnownRoot {
     pub(super) fn new(now: Instant, mac: MacAddr, session: u32, config: &ReceiverConfig) -> KnownRoot {
-        let proof = Proof::new(now, config.secret, &config.timing);
+        let proof = LivenessChallenge::new(now, config.secret, &config.timing);
         KnownRoot { mac, session, heard_at: now, proof, spoken_at: now }
     }
 

@@ -1,8 +1,8 @@
 //! [`Machine`] of the receiver: the five calls its driver makes.
 
-use super::{End, Phase, Receiver, ReceiverEvent};
+use super::{End, Receiver, ReceiverEvent, ReceiverPhase};
 use crate::census::kind::{HERE, WHO};
-use crate::census::{Answer, Busy};
+use crate::census::{Busy, CensusReply};
 use crate::measure::kind::PROBE;
 use crate::membership::timers::Wait;
 use crate::session::is_of_stream;
@@ -36,7 +36,7 @@ impl Machine for Receiver {
             }
             return;
         }
-        if let Phase::Waiting(waiting) = &mut self.phase {
+        if let ReceiverPhase::Waiting(waiting) = &mut self.phase {
             let step = waiting.handle_frame(now, &frame, &mut self.root, &mut self.endpoint);
             self.go_on(now, step);
             return;
@@ -56,10 +56,10 @@ impl Machine for Receiver {
             return;
         }
         match &mut self.phase {
-            Phase::Running(running) if of_stream => {
+            ReceiverPhase::Running(running) if of_stream => {
                 running.on_stream_frame(now, &frame, root.mac(), &mut self.endpoint);
             }
-            Phase::Running(running) if frame.header.kind == PROBE => running.on_probe(now, &frame),
+            ReceiverPhase::Running(running) if frame.header.kind == PROBE => running.on_probe(now, &frame),
             _ if of_stream => {}
             _ => {
                 if let Some(message) = self.endpoint.read(&frame) {
@@ -72,8 +72,8 @@ impl Machine for Receiver {
     fn handle_timeout(&mut self, now: Instant) {
         self.endpoint.throttle_mut().handle_timeout(now);
         let end = match (&mut self.phase, &mut self.root) {
-            (Phase::Waiting(waiting), root) => waiting.handle_timeout(now, root, &mut self.endpoint),
-            (Phase::Running(running), Some(root)) => {
+            (ReceiverPhase::Waiting(waiting), root) => waiting.handle_timeout(now, root, &mut self.endpoint),
+            (ReceiverPhase::Running(running), Some(root)) => {
                 let end = running.handle_timeout(now, (root.mac(), root.silence(now)), &mut self.endpoint);
                 root.watch(now, running.blocks().frames(), &mut self.endpoint);
                 let silent = root.is_dead(now);
@@ -99,9 +99,9 @@ impl Machine for Receiver {
     fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
         let first = self.endpoint.poll_transmit(now, buffer).or_else(|| self.answer(now, buffer));
         let frame = first.map(SplitFrame::whole).or_else(|| match &mut self.phase {
-            Phase::Waiting(waiting) => waiting.poll_transmit(now, buffer).map(SplitFrame::whole),
-            Phase::Running(running) => running.poll_transmit_split(now, buffer, &mut self.endpoint),
-            Phase::Ended(_) => None,
+            ReceiverPhase::Waiting(waiting) => waiting.poll_transmit(now, buffer).map(SplitFrame::whole),
+            ReceiverPhase::Running(running) => running.poll_transmit_split(now, buffer, &mut self.endpoint),
+            ReceiverPhase::Ended(_) => None,
         })?;
         self.endpoint.throttle_mut().spend(now, frame.bytes());
         Some(frame)
@@ -110,20 +110,20 @@ impl Machine for Receiver {
     /// # Panics
     /// If this host is not a running member, or `kept` is no longer kept.
     fn payload(&self, kept: Kept) -> &[u8] {
-        let Phase::Running(running) = &self.phase else { panic!("only what is handed on is kept") };
+        let ReceiverPhase::Running(running) = &self.phase else { panic!("only what is handed on is kept") };
         running.payload(kept)
     }
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
         let config = self.endpoint.config();
         let own = match &self.phase {
-            Phase::Waiting(waiting) => waiting.poll_timeout(config),
-            Phase::Running(running) => {
+            ReceiverPhase::Waiting(waiting) => waiting.poll_timeout(config),
+            ReceiverPhase::Running(running) => {
                 let silence = self.root.as_ref().map(|root| Wait::Silence.at(root.look_at()));
                 running.poll_timeout(now).into_iter().chain(silence).min()
             }
             // A host that has left answers nobody.
-            Phase::Ended(_) => return self.endpoint.next_end(),
+            ReceiverPhase::Ended(_) => return self.endpoint.next_end(),
         };
         self.endpoint.throttle().deadline(own.into_iter().chain(self.answerer.next()).min())
     }
@@ -141,7 +141,7 @@ impl Receiver {
         Some(identity.write(buffer, to, &identity.header(HERE), &body))
     }
 
-    fn describe(&self, now: Instant, nonce: u64) -> Option<Answer> {
+    fn describe(&self, now: Instant, nonce: u64) -> Option<CensusReply> {
         let config = self.endpoint.config();
         let mut about = config.about.clone()?;
         if let Some(last) = &mut about.last {
@@ -149,7 +149,7 @@ impl Receiver {
             last.seconds_ago = last.seconds_ago.saturating_add(since);
         }
         let busy = match (&self.phase, &self.root) {
-            (Phase::Running(_), _) => Busy::Receiving,
+            (ReceiverPhase::Running(_), _) => Busy::Receiving,
             (_, Some(_)) => Busy::Joining,
             _ => Busy::Waiting,
         };
@@ -157,7 +157,7 @@ impl Receiver {
         let came = |streams: &super::Blocks| streams.frames() * streams.payload_bytes() as u64;
         let came = self.streams().map_or(0, came).min(size.unwrap_or(u64::MAX));
         let station = self.endpoint.station();
-        Some(Answer {
+        Some(CensusReply {
             nonce,
             group: station.group.clone(),
             host: station.host.clone(),
@@ -174,7 +174,7 @@ impl Receiver {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::census::{About, LastSession, Question, address};
+    use crate::census::{About, CensusRequest, LastSession, address};
     use crate::membership::Station;
     use crate::session::ReceiverConfig;
     use ethbcast_transport::MacAddr;
@@ -183,13 +183,13 @@ mod tests {
 
     const ASKER: MacAddr = MacAddr::new(2, 0, 0, 0, 0, 9);
 
-    fn asked(about: Option<About>, seconds: u64) -> Option<Answer> {
+    fn asked(about: Option<About>, seconds: u64) -> Option<CensusReply> {
         let station = Station::new("g", "n1", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
         let config = ReceiverConfig { about, free_bytes: 77, ..ReceiverConfig::new(station.clone(), 1) };
         let mut receiver = Receiver::new(Instant::START, config);
         let now = Instant::START + Duration::from_secs(seconds);
         let identity = Station { mac: ASKER, ..station }.identity(0, Rank::NONE);
-        let question = Question { nonce: 5, spread: Duration::from_millis(50), group: String::new() }.encode();
+        let question = CensusRequest { nonce: 5, spread: Duration::from_millis(50), group: String::new() }.encode();
         let mut frame = vec![0; OVERHEAD_BYTES + question.len()];
         let length = identity.write(&mut frame, address(), &identity.header(WHO), &question);
         receiver.handle_frame(now, &frame[..length]);
@@ -200,7 +200,7 @@ mod tests {
         let answer = wire::parse(&buffer[..length]).expect("a frame");
         assert_eq!((answer.header.kind, &buffer[..6]), (HERE, &ASKER.octets()[..]));
         assert_eq!(receiver.poll_transmit(due.at, &mut [0; 1514]), None, "once");
-        Answer::decode(answer.payload)
+        CensusReply::decode(answer.payload)
     }
 
     #[test]

@@ -8,15 +8,15 @@ mod admission;
 mod config;
 mod event;
 mod fetching;
-mod givers;
 mod joining;
 mod known_root;
+mod liveness;
 mod machine;
-mod needing;
-mod proof;
 mod roots;
 mod running;
+mod upstreams;
 mod waiting;
+mod want_report;
 
 pub use admission::Admission;
 pub use config::ReceiverConfig;
@@ -28,34 +28,34 @@ use super::endpoint::Endpoint;
 use super::message::{Done, Message, Needs, Outcome, Stage, Trailer};
 use super::other_build::OtherBuilds;
 use super::view::View;
-use crate::census::Answerer;
+use crate::census::CensusResponder;
 use crate::membership::ControlStats;
 use ethbcast_transport::stream::{Ending, Run, StreamStats};
 use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Instant, MacAddr};
 use known_root::KnownRoot;
-use running::Running;
+use running::MemberPhase;
 use std::ops::Range;
 use waiting::{Waiting, WaitingStep};
 
 type ReceiverEndpoint = Endpoint<ReceiverConfig, ReceiverEvent>;
 
 #[derive(Clone, Debug)]
-enum Phase {
+enum ReceiverPhase {
     Waiting(Box<Waiting>),
-    Running(Box<Running>),
-    Ended(Option<Box<Running>>),
+    Running(Box<MemberPhase>),
+    Ended(Option<Box<MemberPhase>>),
 }
 
 /// State machine of a receiver.
 #[derive(Clone, Debug)]
 pub struct Receiver {
     endpoint: ReceiverEndpoint,
-    phase: Phase,
+    phase: ReceiverPhase,
     root: Option<KnownRoot>,
     other_builds: OtherBuilds,
     began: Instant,
-    answerer: Answerer,
+    answerer: CensusResponder,
 }
 
 impl Receiver {
@@ -68,17 +68,17 @@ impl Receiver {
         let station = config.station.clone();
         Receiver {
             endpoint: Endpoint::new(config, station, 0, Rank::NONE),
-            phase: Phase::Waiting(Box::new(Waiting::new(now))),
+            phase: ReceiverPhase::Waiting(Box::new(Waiting::new(now))),
             root: None,
             other_builds: OtherBuilds::default(),
             began: now,
-            answerer: Answerer::default(),
+            answerer: CensusResponder::default(),
         }
     }
 
-    fn running(&self) -> Option<&Running> {
+    fn running(&self) -> Option<&MemberPhase> {
         match &self.phase {
-            Phase::Running(running) | Phase::Ended(Some(running)) => Some(running),
+            ReceiverPhase::Running(running) | ReceiverPhase::Ended(Some(running)) => Some(running),
             _ => None,
         }
     }
@@ -90,12 +90,12 @@ impl Receiver {
 
     /// Whether the session is over: nothing more will be sent.
     pub fn is_over(&self) -> bool {
-        matches!(self.phase, Phase::Ended(_)) && self.endpoint.is_quiet()
+        matches!(self.phase, ReceiverPhase::Ended(_)) && self.endpoint.is_quiet()
     }
 
     /// Returns this host's end of the streams, once it is a member.
     pub fn streams(&self) -> Option<&Blocks> {
-        self.running().map(Running::blocks)
+        self.running().map(MemberPhase::blocks)
     }
 
     /// Returns the frame counters of the streams.
@@ -111,9 +111,9 @@ impl Receiver {
     /// Returns the amount of state kept beside the streams.
     pub fn control_memory(&self) -> ControlMemory {
         let view_bytes = match &self.phase {
-            Phase::Waiting(waiting) => waiting.view_bytes(),
-            Phase::Running(running) | Phase::Ended(Some(running)) => running.view_bytes(),
-            Phase::Ended(None) => 0,
+            ReceiverPhase::Waiting(waiting) => waiting.view_bytes(),
+            ReceiverPhase::Running(running) | ReceiverPhase::Ended(Some(running)) => running.view_bytes(),
+            ReceiverPhase::Ended(None) => 0,
         };
         ControlMemory { view_bytes, ..self.endpoint.memory() }
     }
@@ -121,15 +121,15 @@ impl Receiver {
     /// Returns the state of admission, where [it is needed](ReceiverConfig::by_leave).
     pub fn admission(&self) -> Admission {
         match &self.phase {
-            Phase::Waiting(waiting) => waiting.admission(),
-            Phase::Running(_) => Admission::Given,
-            Phase::Ended(_) => Admission::None,
+            ReceiverPhase::Waiting(waiting) => waiting.admission(),
+            ReceiverPhase::Running(_) => Admission::Given,
+            ReceiverPhase::Ended(_) => Admission::None,
         }
     }
 
     /// Permits the join request that is [wanted](Admission::Wanted).
     pub fn admit(&mut self, now: Instant) {
-        if let Phase::Waiting(waiting) = &mut self.phase {
+        if let ReceiverPhase::Waiting(waiting) = &mut self.phase {
             waiting.admit(now);
         }
     }
@@ -152,12 +152,12 @@ impl Receiver {
 
     /// Returns this host's rank, once it is a member.
     pub fn rank(&self) -> Option<Rank> {
-        self.running().map(Running::rank)
+        self.running().map(MemberPhase::rank)
     }
 
     /// Returns the current view, once this host is a member.
     pub fn view(&self) -> Option<&View> {
-        self.running().map(Running::view)
+        self.running().map(MemberPhase::view)
     }
 
     /// Returns the next data that arrived and was not consumed, and the number of frames in it.
@@ -180,7 +180,7 @@ impl Receiver {
     /// If fewer were shown.
     pub fn consume(&mut self, now: Instant, frames: u64) -> Ending {
         match &mut self.phase {
-            Phase::Running(running) | Phase::Ended(Some(running)) => running.consume(now, frames),
+            ReceiverPhase::Running(running) | ReceiverPhase::Ended(Some(running)) => running.consume(now, frames),
             _ => panic!("nothing was shown"),
         }
     }
@@ -188,7 +188,7 @@ impl Receiver {
     /// Sets the range to request again: of the whole content if this host alone is `lacking` it,
     /// else bytes of the stream that came damaged. `None` cancels. Must be called in every turn.
     pub fn fetch(&mut self, now: Instant, wanted: Option<Range<u64>>, lacking: bool) {
-        if let Phase::Running(running) = &mut self.phase {
+        if let ReceiverPhase::Running(running) = &mut self.phase {
             running.fetch(now, wanted, lacking);
         }
     }
@@ -196,14 +196,14 @@ impl Receiver {
     /// Sends this host's want-bitmap of a stretch, repeated until
     /// [`settle_needs`](Receiver::settle_needs) is called for it.
     pub fn say_needs(&mut self, now: Instant, needs: Needs) {
-        if let Phase::Running(running) = &mut self.phase {
+        if let ReceiverPhase::Running(running) = &mut self.phase {
             running.say_needs(now, needs);
         }
     }
 
     /// Stops the want-bitmaps of all stretches below this one, because they are decided.
     pub fn settle_needs(&mut self, below: u64) {
-        if let Phase::Running(running) = &mut self.phase {
+        if let ReceiverPhase::Running(running) = &mut self.phase {
             running.settle_needs(below);
         }
     }
@@ -211,13 +211,13 @@ impl Receiver {
     /// Returns fetched bytes with their position, or the reason why they are unavailable: all of
     /// the wanted range, or its first 128 KiB.
     pub fn poll_fetched(&mut self) -> Option<Result<(u64, Vec<u8>), String>> {
-        if let Phase::Running(running) = &mut self.phase { running.take_fetched() } else { None }
+        if let ReceiverPhase::Running(running) = &mut self.phase { running.take_fetched() } else { None }
     }
 
     /// Returns the range that the root requests on behalf of another member;
     /// [`supply`](Receiver::supply) takes the bytes.
     pub fn wants_again(&self) -> Option<Range<u64>> {
-        if let Phase::Running(running) = &self.phase { running.wants_again() } else { None }
+        if let ReceiverPhase::Running(running) = &self.phase { running.wants_again() } else { None }
     }
 
     /// Takes the bytes that [`wants_again`](Receiver::wants_again) named.
@@ -225,7 +225,7 @@ impl Receiver {
     /// # Panics
     /// If the length differs.
     pub fn supply(&mut self, bytes: &[u8]) {
-        if let Phase::Running(running) = &mut self.phase {
+        if let ReceiverPhase::Running(running) = &mut self.phase {
             running.supply(bytes);
         }
     }
@@ -233,7 +233,7 @@ impl Receiver {
     /// Reports that this host does not have the range that [`wants_again`](Receiver::wants_again)
     /// named, and never will.
     pub fn deny(&mut self) {
-        if let Phase::Running(running) = &mut self.phase {
+        if let ReceiverPhase::Running(running) = &mut self.phase {
             running.deny();
         }
     }
@@ -243,12 +243,12 @@ impl Receiver {
     pub fn conclude(&mut self, now: Instant, report: Done) {
         let outcome = report.outcome;
         let noted = match &mut self.phase {
-            Phase::Running(running) => running.conclude(now, report, &self.endpoint),
+            ReceiverPhase::Running(running) => running.conclude(now, report, &self.endpoint),
             _ => false,
         };
-        let is_member = matches!(self.phase, Phase::Running(_));
+        let is_member = matches!(self.phase, ReceiverPhase::Running(_));
         if !noted && (outcome == Outcome::Interrupted || (!is_member && outcome != Outcome::Delivered)) {
-            if let (Phase::Waiting(_), Some(root)) = (&self.phase, &self.root) {
+            if let (ReceiverPhase::Waiting(_), Some(root)) = (&self.phase, &self.root) {
                 waiting::leave(root, "it has ended before the start", &mut self.endpoint);
             }
             self.end(now, End::Dropped);
@@ -258,7 +258,7 @@ impl Receiver {
     /// Sets whether the application, which has everything, waits for its disk. The root learns it
     /// with the next status report.
     pub fn set_syncing(&mut self, syncing: bool) {
-        if let Phase::Running(running) = &mut self.phase {
+        if let ReceiverPhase::Running(running) = &mut self.phase {
             running.set_syncing(syncing);
         }
     }
@@ -272,18 +272,19 @@ impl Receiver {
     }
 
     fn end(&mut self, now: Instant, end: End) {
-        if matches!(self.phase, Phase::Ended(_)) {
+        if matches!(self.phase, ReceiverPhase::Ended(_)) {
             return;
         }
         log::debug!("session ended: {end:?}");
-        let last = std::mem::replace(&mut self.phase, Phase::Ended(None));
-        self.phase = Phase::Ended(if let Phase::Running(running) = last { Some(running) } else { None });
+        let last = std::mem::replace(&mut self.phase, ReceiverPhase::Ended(None));
+        self.phase =
+            ReceiverPhase::Ended(if let ReceiverPhase::Running(running) = last { Some(running) } else { None });
         self.endpoint.end(now);
         self.endpoint.tell(ReceiverEvent::Ended(end));
     }
 
     fn on_control(&mut self, now: Instant, message: Message) {
-        let Phase::Running(running) = &mut self.phase else { return };
+        let ReceiverPhase::Running(running) = &mut self.phase else { return };
         let end = match message {
             Message::View(part) => running.on_view_part(now, &part, &mut self.endpoint),
             Message::Verdict(verdict) => running.on_verdict(&verdict, &mut self.endpoint),
@@ -317,10 +318,10 @@ impl Receiver {
             WaitingStep::Wait => {}
             WaitingStep::End(end) => self.end(now, end),
             WaitingStep::Start(view, rank, part, joining) => {
-                let mut running = Running::new(now, view, rank, joining, &mut self.endpoint);
+                let mut running = MemberPhase::new(now, view, rank, joining, &mut self.endpoint);
                 running.confirm(now, &part, &self.endpoint);
                 self.root.iter_mut().for_each(|root| root.begin(now));
-                self.phase = Phase::Running(Box::new(running));
+                self.phase = ReceiverPhase::Running(Box::new(running));
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The roots that a receiver has heard, and the choice of the next to ask.
 
-use crate::session::ledger::ChunkSize;
 use crate::session::message::{ContentKind, Message, Stage};
+use crate::session::verified::ChunkSize;
 use ethbcast_transport::{Instant, MacAddr};
 use std::time::Duration;
 

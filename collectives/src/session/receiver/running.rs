@@ -4,14 +4,14 @@
 mod sending;
 
 use super::fetching::Fetching;
-use super::givers::Givers;
 use super::joining::Joining;
+use super::upstreams::Upstreams;
 use super::{End, ReceiverConfig, ReceiverEndpoint, ReceiverEvent};
 use crate::membership::timers::{TimerTable, Wait};
 use crate::membership::timing::{CLAIM_PERIOD, jitter, turn};
 use crate::session::blocks::Blocks;
 use crate::session::message::{
-    Digest, Done, Fetch, MemberState, Message, Needs, Outcome, Piece, Status, Taken, Trailer, Verdict, ViewPart,
+    Digest, Done, Fetch, FetchedPiece, MemberState, Message, Needs, Outcome, Status, Taken, Trailer, Verdict, ViewPart,
 };
 use crate::session::view::{Assembler, Standing, View};
 use ethbcast_planning::plan::Via;
@@ -26,7 +26,7 @@ use std::time::Duration;
 const GAP_REPORTS: Duration = Duration::from_millis(2);
 
 #[derive(Clone, Debug)]
-pub(super) struct Running {
+pub(super) struct MemberPhase {
     view: View,
     digest: Digest,
     rank: Rank,
@@ -37,7 +37,7 @@ pub(super) struct Running {
     joining: Option<Box<Joining>>,
     blocks: Blocks,
     fetching: Fetching,
-    givers: Givers,
+    givers: Upstreams,
     complete: bool,
     syncing: bool,
     report: Option<Done>,
@@ -48,22 +48,22 @@ pub(super) struct Running {
     timers: TimerTable,
 }
 
-impl Running {
+impl MemberPhase {
     pub(super) fn new(
         now: Instant,
         view: View,
         rank: Rank,
         joining: Box<Joining>,
         endpoint: &mut ReceiverEndpoint,
-    ) -> Running {
+    ) -> MemberPhase {
         let (receivers, via) = (view.members.len() - 1, view.via);
         let size = view.size.map(|bytes| endpoint.config().form.content_bytes(bytes));
         log::info!("rank {rank} of {receivers} receivers via {via}");
         endpoint.tell(ReceiverEvent::Started { rank, receivers, via, size, selective: view.selective });
-        Running { joining: Some(joining), ..Running::begin(now, view, rank, endpoint) }
+        MemberPhase { joining: Some(joining), ..MemberPhase::begin(now, view, rank, endpoint) }
     }
 
-    fn begin(now: Instant, view: View, rank: Rank, endpoint: &mut ReceiverEndpoint) -> Running {
+    fn begin(now: Instant, view: View, rank: Rank, endpoint: &mut ReceiverEndpoint) -> MemberPhase {
         endpoint.adopt(rank, view.epoch);
         endpoint.throttle_mut().set(view.rate);
         let config = endpoint.config();
@@ -72,10 +72,10 @@ impl Running {
         let offset = config.timing.status * u32::from(rank.0) / view.members.len().max(1) as u32;
         let mut timers = TimerTable::default();
         timers.set(Wait::Status, now + offset);
-        Running {
+        MemberPhase {
             digest: view.digest(),
             fetching: Fetching::default(),
-            givers: Givers::new(&view),
+            givers: Upstreams::new(&view),
             view,
             rank,
             assembler: Assembler::default(),
@@ -134,7 +134,7 @@ impl Running {
         self.fetching.take()
     }
 
-    pub(super) fn on_piece(&mut self, now: Instant, piece: &Piece) {
+    pub(super) fn on_piece(&mut self, now: Instant, piece: &FetchedPiece) {
         self.fetching.on_piece(now, piece);
     }
 
@@ -147,7 +147,7 @@ impl Running {
     }
 
     pub(super) fn supply(&mut self, bytes: &[u8]) {
-        self.fetching.supply(bytes, Piece::fitting(self.blocks.payload_bytes()));
+        self.fetching.supply(bytes, FetchedPiece::fitting(self.blocks.payload_bytes()));
     }
     pub(super) fn deny(&mut self) {
         self.fetching.deny();
@@ -213,7 +213,7 @@ impl Running {
             if !view.extends(&self.view) {
                 if let Some(rank) = self.replaced_by(now, &view, part.digest, endpoint) {
                     let joining = self.joining.take();
-                    *self = Running { joining, ..Running::begin(now, view, rank, endpoint) };
+                    *self = MemberPhase { joining, ..MemberPhase::begin(now, view, rank, endpoint) };
                     self.confirm(now, part, endpoint);
                 } else if part.epoch > self.view.epoch {
                     endpoint.count_malformed();

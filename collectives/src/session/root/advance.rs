@@ -9,19 +9,19 @@ use std::time::Duration;
 const KEPT: Duration = Duration::from_millis(500);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Word {
+struct ReportedProgress {
     arrived: u64,
     consumed: u64,
     phase: u8,
 }
 
-impl Word {
-    fn of(status: &Status) -> Word {
-        Word { arrived: status.arrived, consumed: status.consumed, phase: phase(status.state) }
+impl ReportedProgress {
+    fn of(status: &Status) -> ReportedProgress {
+        ReportedProgress { arrived: status.arrived, consumed: status.consumed, phase: phase(status.state) }
     }
 
-    fn most(self, other: Word) -> Word {
-        Word {
+    fn most(self, other: ReportedProgress) -> ReportedProgress {
+        ReportedProgress {
             arrived: self.arrived.max(other.arrived),
             consumed: self.consumed.max(other.consumed),
             phase: self.phase.max(other.phase),
@@ -34,28 +34,28 @@ impl Word {
 /// maximum would let one forged report hide all later progress.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Advance {
-    last: Word,
-    most: [Word; 2],
+    last: ReportedProgress,
+    most: [ReportedProgress; 2],
     ends_at: Instant,
 }
 
 impl Advance {
     pub(super) fn new(now: Instant) -> Advance {
-        Advance { last: Word::default(), most: [Word::default(); 2], ends_at: now + KEPT }
+        Advance { last: ReportedProgress::default(), most: [ReportedProgress::default(); 2], ends_at: now + KEPT }
     }
 
     pub(super) fn note(&mut self, now: Instant, status: &Status) -> bool {
         if self.ends_at <= now {
             (self.most, self.ends_at) = ([self.last, self.most[0]], now + KEPT);
         }
-        let (word, known) = (Word::of(status), self.most[0].most(self.most[1]));
+        let (word, known) = (ReportedProgress::of(status), self.most[0].most(self.most[1]));
         self.last = word;
         self.most[0] = self.most[0].most(word);
         known.most(word) != known
     }
 
     pub(super) fn begin(&mut self, status: &Status) {
-        self.last = Word::of(status);
+        self.last = ReportedProgress::of(status);
         self.most = [self.last; 2];
     }
 }

@@ -1,7 +1,7 @@
 //! The end of a session: the root repeats its final message.
 
 use super::RootEndpoint;
-use super::running::Running;
+use super::running::SessionPhase;
 use crate::membership::timers::Wait;
 use crate::session::message::Message;
 use ethbcast_transport::{Deadline, Instant, MacAddr};
@@ -26,7 +26,7 @@ pub(super) struct Closing {
 impl Closing {
     /// Begins to repeat the message `farewells` times, and more often if much of the stream was
     /// lost: a receiver that misses all of them waits for the root until its patience ends.
-    pub(super) fn new(now: Instant, last_word: Message, farewells: u32, members: Option<&Running>) -> Closing {
+    pub(super) fn new(now: Instant, last_word: Message, farewells: u32, members: Option<&SessionPhase>) -> Closing {
         let deaf: Vec<MacAddr> = members.iter().flat_map(|members| members.deaf()).collect();
         let sent = members.map(|members| members.delivery().stats()).unwrap_or_default();
         let more = sent.data_resent * LOSSY_TIMES / sent.data_sent.max(1);

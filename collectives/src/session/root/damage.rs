@@ -2,8 +2,8 @@
 //! to the root names the hop.
 
 use super::Root;
-use crate::session::ledger::{Form, amount};
 use crate::session::message::Fetch;
+use crate::session::verified::{Form, amount};
 use crate::session::view::View;
 use ethbcast_planning::topology::nodeset;
 use ethbcast_transport::Instant;

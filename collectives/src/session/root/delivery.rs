@@ -3,11 +3,11 @@
 
 mod lacking;
 
+use super::backfill::Backfills;
+use super::catch_up::CatchUpStreams;
 use super::pause::Pause;
-use super::refill::Refills;
 use super::rereading::Extent;
-use super::side::Sides;
-use super::trial::Trials;
+use super::trial::RateTrials;
 use super::{RootConfig, RootEndpoint};
 use crate::membership::timers::Wait;
 use crate::session::blocks::{Blocks, Dealing, SIDE};
@@ -39,10 +39,10 @@ pub(super) struct Delivery {
     pushed: u64,
     /// Whether the trailer's length is that of the pushed stream; not so in a selective session.
     is_whole: bool,
-    sides: Sides,
-    refills: Refills,
+    sides: CatchUpStreams,
+    refills: Backfills,
     answering: Answering,
-    trials: Trials,
+    trials: RateTrials,
     pause: Pause,
     macs: Vec<MacAddr>,
     first_data: Option<Instant>,
@@ -60,10 +60,10 @@ impl Delivery {
             trailer,
             pushed: 0,
             is_whole: !view.selective,
-            sides: Sides::default(),
-            refills: Refills::default(),
+            sides: CatchUpStreams::default(),
+            refills: Backfills::default(),
             answering: Answering::default(),
-            trials: Trials::default(),
+            trials: RateTrials::default(),
             pause: Pause::new(u64::from(view.segment_frames).min(blocks.slots() / 4)),
             macs: view.members.iter().map(|member| member.mac).collect(),
             first_data: None,

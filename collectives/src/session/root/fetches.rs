@@ -3,14 +3,14 @@
 
 use super::damage::{Damage, Damages};
 use super::delivery::Delivery;
-use super::members::{Entry, Members};
-use super::needs::{Lacking, Needs};
-use super::questions::{Questions, Step};
+use super::members::{MemberEntry, Members};
+use super::recovery::{RecoveryQueries, RecoveryStep};
 use super::rereading::Needy;
+use super::wants::{Lacking, MemberWants};
 use super::{RootEndpoint, RootEvent};
 use crate::membership::timers::Wait;
-use crate::session::ledger::{ChunkSet, Form, StretchPlace};
-use crate::session::message::{self, Fetch, MOST_ATTEMPTS, Message, Piece};
+use crate::session::message::{self, Fetch, FetchedPiece, MOST_ATTEMPTS, Message};
+use crate::session::verified::{ChunkSet, Form, StretchPlace};
 use crate::session::view::{Standing, View};
 use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Deadline, Instant};
@@ -24,12 +24,12 @@ const MOST_KEEPERS: usize = 64;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fetches {
-    questions: Questions,
+    questions: RecoveryQueries,
     damages: Damages,
     /// Progress of each member's requests: for bytes that it alone lacks, then for bytes that came
     /// damaged the first, second and third time.
     furthest: BTreeMap<Rank, [Option<u64>; 1 + MOST_ATTEMPTS as usize]>,
-    needs: Needs,
+    needs: MemberWants,
 }
 
 impl Fetches {
@@ -45,7 +45,7 @@ impl Fetches {
         endpoint: &mut RootEndpoint,
     ) {
         let Fetch { rank, bytes, attempt, blamed } = fetch;
-        let asks = |entry: &Entry| entry.standing() != Standing::Gone && !entry.is_reported();
+        let asks = |entry: &MemberEntry| entry.standing() != Standing::Gone && !entry.is_reported();
         let may_have_sent = *blamed == Rank::NONE || (blamed.index() < view.members.len() && blamed != rank);
         let sound = fetch.is_bounded() && may_have_sent && (view.selective || *attempt > 0);
         let end = if view.selective { view.size.unwrap_or_default() } else { delivery.pushed_bytes() };
@@ -92,8 +92,8 @@ impl Fetches {
         form: Form,
     ) -> Option<ChunkSet> {
         let place = StretchPlace::of(form.chunk(), stretch, form.content_bytes(view.size.filter(|_| view.selective)?))?;
-        let open = |entry: &&Entry| entry.standing() != Standing::Gone && !entry.is_reported();
-        let open: Vec<&Entry> = members.entries().iter().filter(open).collect();
+        let open = |entry: &&MemberEntry| entry.standing() != Standing::Gone && !entry.is_reported();
+        let open: Vec<&MemberEntry> = members.entries().iter().filter(open).collect();
         let in_place = open.iter().filter(|entry| entry.standing() == Standing::InPlace);
         let waited_for: Vec<Rank> = in_place.map(|entry| entry.rank()).collect();
         let (chosen, silent) = self.needs.decide(now, &place, &waited_for, open.len(), limit)?;
@@ -112,7 +112,7 @@ impl Fetches {
         view.selective && matches!(delivery.needy(), Some((Needy::Fetch(_), _)))
     }
 
-    pub(super) fn on_piece(&mut self, now: Instant, from: Rank, piece: &Piece) {
+    pub(super) fn on_piece(&mut self, now: Instant, from: Rank, piece: &FetchedPiece) {
         self.questions.on_piece(now, from, piece);
     }
 
@@ -130,17 +130,17 @@ impl Fetches {
         let Some((need, bytes)) = delivery.needy().filter(|_| !self.questions.is_open()) else { return };
         // Members keep the content, not the stream of a selective session.
         let kept = !view.selective || matches!(need, Needy::Fetch(_));
-        let may_have = |entry: &&Entry| {
+        let may_have = |entry: &&MemberEntry| {
             let sound = entry.is_accepted() || !entry.is_reported();
             let here = entry.standing() != Standing::Gone && members.is_here(entry.rank());
             kept && sound && here && entry.rank() != need.rank()
         };
-        let mut keepers: Vec<&Entry> = members.entries().iter().filter(may_have).collect();
+        let mut keepers: Vec<&MemberEntry> = members.entries().iter().filter(may_have).collect();
         // Members that lack the bytes themselves come last, and before them the sender that is
         // blamed: it may still hold a sound copy, and replies are verified.
         let question = delivery.question(need);
-        let blamed = |entry: &Entry| question.is_some_and(|fetch| fetch.blamed == entry.rank());
-        let taken = |entry: &Entry| delivery.bytes_of(entry.status().consumed);
+        let blamed = |entry: &MemberEntry| question.is_some_and(|fetch| fetch.blamed == entry.rank());
+        let taken = |entry: &MemberEntry| delivery.bytes_of(entry.status().consumed);
         keepers.sort_by_cached_key(|entry| {
             let lacks = self.damages.concern(entry.rank(), &bytes);
             (lacks, blamed(entry), Reverse(taken(entry) >= bytes.end), entry.rank())
@@ -151,7 +151,7 @@ impl Fetches {
             let first = usize::from(fetch.attempt.saturating_sub(1)) % keepers.len();
             keepers.rotate_left(first);
         }
-        self.questions.open(now, need, bytes, keepers.into_iter().map(Entry::rank).collect(), text);
+        self.questions.open(now, need, bytes, keepers.into_iter().map(MemberEntry::rank).collect(), text);
     }
 
     /// Continues to ask members and reports located damages. Returns the members that cannot be
@@ -169,17 +169,17 @@ impl Fetches {
             && let Some(step) = self.questions.poll(now, endpoint.config().timing.stall / 2)
         {
             match step {
-                Step::Ask(keeper, need, bytes) => {
+                RecoveryStep::Ask(keeper, need, bytes) => {
                     let fetch = Fetch { rank: need.rank(), bytes, attempt: 1, blamed: Rank::NONE };
                     endpoint.send(view.members[keeper.index()].mac, &Message::Fetch(fetch));
                 }
-                Step::Found(need, from, bytes) => delivery.supply_to(need, from, &bytes),
+                RecoveryStep::Found(need, from, bytes) => delivery.supply_to(need, from, &bytes),
                 // The member repeats its request if it still wants the bytes.
-                Step::NotNow(Needy::Fetch(rank), from) => delivery.skip(rank, from),
-                Step::NotNow(..) => {}
+                RecoveryStep::NotNow(Needy::Fetch(rank), from) => delivery.skip(rank, from),
+                RecoveryStep::NotNow(..) => {}
                 // The member reports the failure itself.
-                Step::Nobody(Needy::Fetch(rank), from, _) => delivery.deny(rank, from),
-                Step::Nobody(need, _, text) => {
+                RecoveryStep::Nobody(Needy::Fetch(rank), from, _) => delivery.deny(rank, from),
+                RecoveryStep::Nobody(need, _, text) => {
                     // Also if its fate was known already and a report of its gap came late:
                     // otherwise the same bytes would be wanted again at once, for ever.
                     delivery.stop_serving(view, need.rank());

@@ -1,6 +1,6 @@
 //! The first view: the algorithm, chosen once the members are known, and each member's place in it.
 
-use super::applicants::Applicant;
+use super::join_requests::JoinRequest;
 use super::planner::Planner;
 use super::{NoPlan, RootConfig};
 use crate::membership::ack_tree::AckTree;
@@ -18,7 +18,7 @@ use ethbcast_transport::wire::Rank;
 /// [`NoPlan`] if there is no sound plan for them.
 pub(super) fn first_view(
     config: &RootConfig,
-    joined: &[Applicant],
+    joined: &[JoinRequest],
     calibration: Option<Calibration>,
 ) -> Result<(View, Choice, Planner), NoPlan> {
     let root = (config.station.host.as_str(), config.station.mac, 0);

@@ -1,13 +1,13 @@
 //! The phase before a session: the root announces, waits for receivers, and may measure the network
 //! meanwhile.
 
-use super::applicants::{Answer, Applicants, Gone};
+use super::competing_roots::CompetingRoots;
 use super::first_view::first_view;
-use super::offer::{Names, table};
+use super::join_requests::{Gone, JoinDecision, JoinRequests};
+use super::parameters::{Names, table};
 use super::path_check::PathChecks;
 use super::planner::Planner;
 use super::refusals::Refusals;
-use super::rivals::Rivals;
 use super::{NoPlan, RootConfig, RootEndpoint, RootEvent, RootFailure, TurnedAway};
 use crate::measure::{ProbeSettings, Prober, Unicast, broadcast, calibrate, kind};
 use crate::membership::timers::{TimerTable, Wait};
@@ -40,11 +40,11 @@ const AT_ONCE: Duration = Duration::from_millis(50);
 #[derive(Clone, Debug)]
 pub(super) struct Gathering {
     began: Instant,
-    applicants: Applicants,
+    applicants: JoinRequests,
     checks: PathChecks,
     reached: VecDeque<MacAddr>,
     names: Names,
-    rivals: Rivals,
+    rivals: CompetingRoots,
     started_by_user: bool,
     prober: Option<Prober>,
     /// Whether the measurement has been done, with any result; then whether broadcast has been
@@ -73,11 +73,11 @@ impl Gathering {
         let identity = config.station.identity(config.session, Rank::ROOT);
         Gathering {
             began: now,
-            applicants: Applicants::default(),
+            applicants: JoinRequests::default(),
             checks: PathChecks::new(identity, usize::from(config.station.payload_bytes())),
             reached: VecDeque::new(),
             names: Names::new(config),
-            rivals: Rivals::default(),
+            rivals: CompetingRoots::default(),
             started_by_user: false,
             prober: None,
             probed: false,
@@ -122,10 +122,10 @@ impl Gathering {
         let offer = self.names.offer(endpoint.config());
         let answer = self.applicants.on_join(now, from, join, offer, GREET_EVERY);
         match answer {
-            Answer::Wait => {}
-            Answer::Check => self.checks.begin(from, *nonce),
-            Answer::Greet => self.checks.greet(from, *nonce),
-            Answer::Refused(why, text) => {
+            JoinDecision::Wait => {}
+            JoinDecision::Check => self.checks.begin(from, *nonce),
+            JoinDecision::Greet => self.checks.greet(from, *nonce),
+            JoinDecision::Refused(why, text) => {
                 refusals.refuse(now, from, *nonce, TurnedAway { host: host.clone(), mac: from, why, text }, endpoint);
             }
         }

@@ -1,6 +1,6 @@
 //! The rate limit of the session's hosts.
 
-use super::{Phase, Root};
+use super::{Root, RootPhase};
 use crate::session::rate::Rate;
 use ethbcast_transport::Instant;
 
@@ -13,7 +13,7 @@ impl Root {
     /// Takes the largest MTU, in bytes, that what the root's own interface leads to takes: hosts that long frames do
     /// not reach are told that it is not their way.
     pub fn set_first_hop(&mut self, mtu_bytes: usize) {
-        if let Phase::Gathering(gathering) = &mut self.phase {
+        if let RootPhase::Gathering(gathering) = &mut self.phase {
             gathering.checks_mut().set_first_hop(mtu_bytes);
         }
     }
@@ -25,7 +25,7 @@ impl Root {
         }
         self.endpoint.config_mut().rate = Some(rate);
         self.endpoint.throttle_mut().set(Some(rate));
-        if let Phase::Running(running) = &mut self.phase {
+        if let RootPhase::Running(running) = &mut self.phase {
             running.set_rate(now, rate, &mut self.endpoint);
         }
     }

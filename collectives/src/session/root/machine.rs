@@ -1,6 +1,6 @@
 //! [`Machine`] of the root: the five calls its driver makes.
 
-use super::{Phase, Root, RootEvent};
+use super::{Root, RootEvent, RootPhase};
 use crate::session::kind::{ANNOUNCE, JOIN, LEAVE, REFUSE};
 use ethbcast_transport::{Deadline, Instant, Kept, Machine, Part, SplitFrame, wire};
 
@@ -32,7 +32,7 @@ impl Machine for Root {
             self.on_join(now, &frame);
         } else if kind == LEAVE {
             self.on_leave(now, &frame);
-        } else if let Phase::Gathering(gathering) = &mut self.phase {
+        } else if let RootPhase::Gathering(gathering) = &mut self.phase {
             gathering.handle_frame(now, &frame, &mut self.endpoint);
             self.go_on(now);
         } else {
@@ -43,21 +43,21 @@ impl Machine for Root {
     fn handle_timeout(&mut self, now: Instant) {
         self.endpoint.throttle_mut().handle_timeout(now);
         match &mut self.phase {
-            Phase::Gathering(gathering) => {
+            RootPhase::Gathering(gathering) => {
                 gathering.handle_timeout(now, self.strangers.refusals_mut(), &mut self.endpoint);
                 self.go_on(now);
             }
-            Phase::Running(running) => {
+            RootPhase::Running(running) => {
                 running.handle_timeout(now, &mut self.endpoint);
                 self.watch_reports(now);
             }
-            Phase::Closing(closing, _) => {
+            RootPhase::Closing(closing, _) => {
                 if closing.handle_timeout(now, &mut self.endpoint) {
-                    self.phase = Phase::Ended(self.phase.take());
+                    self.phase = RootPhase::Ended(self.phase.take());
                     self.endpoint.end(now);
                 }
             }
-            Phase::Ended(_) => self.endpoint.handle_end(now),
+            RootPhase::Ended(_) => self.endpoint.handle_end(now),
         }
     }
 
@@ -70,10 +70,10 @@ impl Machine for Root {
         let first = self.endpoint.poll_transmit(now, buffer).map(SplitFrame::whole);
         let frame = match &mut self.phase {
             _ if first.is_some() => first,
-            Phase::Gathering(gathering) if self.endpoint.throttle_mut().admits(now) => {
+            RootPhase::Gathering(gathering) if self.endpoint.throttle_mut().admits(now) => {
                 gathering.poll_transmit(now, buffer).map(SplitFrame::whole)
             }
-            Phase::Running(running) if self.endpoint.throttle_mut().admits(now) => {
+            RootPhase::Running(running) if self.endpoint.throttle_mut().admits(now) => {
                 running.delivery_mut().poll_transmit_split(now, buffer, &mut self.endpoint)
             }
             _ => None,
@@ -85,16 +85,16 @@ impl Machine for Root {
     /// # Panics
     /// If no stream is being sent, or `kept` is no longer kept.
     fn payload(&self, kept: Kept) -> &[u8] {
-        let Phase::Running(running) = &self.phase else { panic!("only what is delivered is kept") };
+        let RootPhase::Running(running) = &self.phase else { panic!("only what is delivered is kept") };
         running.delivery().payload(kept)
     }
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
         let of_phase = match &self.phase {
-            Phase::Gathering(gathering) => gathering.poll_timeout(now, self.endpoint.config()),
-            Phase::Running(running) => running.poll_timeout(now),
-            Phase::Closing(closing, _) => closing.poll_timeout(),
-            Phase::Ended(_) => return self.endpoint.next_end(),
+            RootPhase::Gathering(gathering) => gathering.poll_timeout(now, self.endpoint.config()),
+            RootPhase::Running(running) => running.poll_timeout(now),
+            RootPhase::Closing(closing, _) => closing.poll_timeout(),
+            RootPhase::Ended(_) => return self.endpoint.next_end(),
         };
         let own = of_phase.into_iter().chain(self.endpoint.next_answer(now)).min();
         self.endpoint.throttle().deadline(own)

@@ -1,7 +1,7 @@
 //! The report about one receiver.
 
-use crate::session::ledger::Form;
 use crate::session::message::{Digest, Done, Outcome, Taken};
+use crate::session::verified::Form;
 use ethbcast_transport::wire::Rank;
 use std::time::Duration;
 

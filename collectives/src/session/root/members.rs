@@ -13,7 +13,7 @@ use ethbcast_transport::{Instant, planted};
 use std::time::Duration;
 
 #[derive(Clone, Debug)]
-pub(super) struct Entry {
+pub(super) struct MemberEntry {
     rank: Rank,
     standing: Standing,
     ready_epoch: u32,
@@ -35,9 +35,9 @@ pub(super) struct Entry {
     report: Option<MemberReport>,
 }
 
-impl Entry {
-    fn new(now: Instant, rank: Rank, standing: Standing) -> Entry {
-        Entry {
+impl MemberEntry {
+    fn new(now: Instant, rank: Rank, standing: Standing) -> MemberEntry {
+        MemberEntry {
             rank,
             standing,
             ready_epoch: 0,
@@ -130,7 +130,7 @@ const MOST_COMING: usize = 16;
 
 #[derive(Clone, Debug)]
 pub(super) struct Members {
-    entries: Vec<Entry>,
+    entries: Vec<MemberEntry>,
     presence: Presence,
     rates: Rates,
 }
@@ -142,7 +142,7 @@ impl Members {
             .with_patience(timing.patience)
             .together_within(timing.status)
             .forgiving_own_sleep();
-        let entry = |rank| Entry::new(now, Rank(rank), Standing::InPlace);
+        let entry = |rank| MemberEntry::new(now, Rank(rank), Standing::InPlace);
         Members { entries: (1..=receivers).map(entry).collect(), presence, rates: Rates::new(now, timing.slow) }
     }
 
@@ -153,28 +153,28 @@ impl Members {
         let fits = coming < MOST_COMING;
         if fits {
             self.presence.admit(now);
-            self.entries.push(Entry::new(now, Rank(self.entries.len() as u16 + 1), Standing::Aside));
+            self.entries.push(MemberEntry::new(now, Rank(self.entries.len() as u16 + 1), Standing::Aside));
         }
         fits
     }
 
-    pub(super) fn entries(&self) -> &[Entry] {
+    pub(super) fn entries(&self) -> &[MemberEntry] {
         &self.entries
     }
 
-    pub(super) fn entry(&self, rank: Rank) -> Option<&Entry> {
+    pub(super) fn entry(&self, rank: Rank) -> Option<&MemberEntry> {
         self.entries.get(rank.index().checked_sub(1)?)
     }
 
     pub(super) fn is_reported(&self, rank: Rank) -> bool {
-        self.entry(rank).is_some_and(Entry::is_reported)
+        self.entry(rank).is_some_and(MemberEntry::is_reported)
     }
 
-    pub(super) fn in_place(&self, rank: Rank) -> Option<&Entry> {
+    pub(super) fn in_place(&self, rank: Rank) -> Option<&MemberEntry> {
         self.entry(rank).filter(|entry| entry.standing == Standing::InPlace)
     }
 
-    pub(super) fn entry_mut(&mut self, rank: Rank) -> Option<&mut Entry> {
+    pub(super) fn entry_mut(&mut self, rank: Rank) -> Option<&mut MemberEntry> {
         self.entries.get_mut(rank.index().checked_sub(1)?)
     }
 
@@ -207,7 +207,7 @@ impl Members {
     /// Gives members in place, and `moved` itself, new time to show progress after `moved` was
     /// moved.
     pub(super) fn all_tried(&mut self, now: Instant, moved: Rank) {
-        let served = |entry: &&mut Entry| entry.standing == Standing::InPlace || entry.rank == moved;
+        let served = |entry: &&mut MemberEntry| entry.standing == Standing::InPlace || entry.rank == moved;
         self.entries.iter_mut().filter(served).for_each(|entry| entry.tried(now));
     }
 
@@ -301,7 +301,7 @@ impl Members {
             self.presence.remove(rank);
         }
         let entry = self.entry_mut(rank).filter(|entry| entry.standing != standing && entry.standing != Standing::Gone);
-        let changed = |entry: &mut Entry| {
+        let changed = |entry: &mut MemberEntry| {
             (entry.standing, entry.moved_at) = (standing, entry.moved_at.max(entry.tried_at));
         };
         entry.map(changed).is_some()
@@ -312,33 +312,33 @@ impl Members {
     }
 
     pub(super) fn all_ready(&self, epoch: u32) -> bool {
-        let ready = |entry: &Entry| entry.standing != Standing::InPlace || entry.is_ready(epoch);
+        let ready = |entry: &MemberEntry| entry.standing != Standing::InPlace || entry.is_ready(epoch);
         self.entries.iter().all(ready)
     }
 
     pub(super) fn unready(&self, epoch: u32) -> impl Iterator<Item = Rank> + '_ {
-        let lacks = move |entry: &&Entry| {
+        let lacks = move |entry: &&MemberEntry| {
             entry.standing != Standing::Gone && self.is_here(entry.rank) && !entry.is_ready(epoch)
         };
-        self.entries.iter().filter(lacks).map(Entry::rank)
+        self.entries.iter().filter(lacks).map(MemberEntry::rank)
     }
 
     pub(super) fn all_reported(&self) -> bool {
-        self.entries.iter().all(Entry::is_reported)
-            || planted!("over-after-one-report") && self.entries.iter().any(Entry::is_reported)
+        self.entries.iter().all(MemberEntry::is_reported)
+            || planted!("over-after-one-report") && self.entries.iter().any(MemberEntry::is_reported)
     }
 
     pub(super) fn open_if_silent(&self, now: Instant, silence: Duration) -> Option<Vec<Rank>> {
-        let open = self.entries.iter().filter(|entry| !entry.is_reported()).map(Entry::rank);
+        let open = self.entries.iter().filter(|entry| !entry.is_reported()).map(MemberEntry::rank);
         open.map(|rank| (self.silence(now, rank) >= silence).then_some(rank)).collect()
     }
 
     pub(super) fn verdict(&self, trailer: Option<Trailer>, over: bool) -> Verdict {
-        let (heard, accepted) = (self.bitmap(Entry::is_reported), self.bitmap(Entry::is_accepted));
+        let (heard, accepted) = (self.bitmap(MemberEntry::is_reported), self.bitmap(MemberEntry::is_accepted));
         Verdict { over, trailer, heard, accepted }
     }
 
-    fn bitmap(&self, has: impl Fn(&Entry) -> bool) -> Vec<u8> {
+    fn bitmap(&self, has: impl Fn(&MemberEntry) -> bool) -> Vec<u8> {
         let mut bits = vec![0_u8; self.entries.len() / 8 + 1];
         for entry in self.entries.iter().filter(|&entry| has(entry)) {
             bits[entry.rank.index() / 8] |= 1 << (entry.rank.0 % 8);

@@ -5,8 +5,10 @@
 //! timers.
 
 mod advance;
-mod applicants;
+mod backfill;
+mod catch_up;
 mod closing;
+mod competing_roots;
 mod config;
 mod damage;
 mod delivery;
@@ -14,40 +16,38 @@ mod event;
 mod fetches;
 mod first_view;
 mod gathering;
+mod join_requests;
 mod limiting;
+mod liveness;
 mod machine;
 mod member_report;
 mod members;
-mod needs;
-mod offer;
+mod non_members;
 mod pace;
+mod parameters;
 mod path_check;
 mod pause;
 mod phase;
 mod planner;
-mod policing;
-mod proofs;
-mod questions;
-mod refill;
+mod recovery;
 mod refusals;
 mod replanning;
 mod rereading;
-mod rivals;
 mod running;
 mod selecting;
-mod side;
-mod slow;
-mod strangers;
-mod telling;
+mod stall_watch;
+mod storm_control;
+mod stragglers;
 mod trial;
-mod watch;
+mod view_announcement;
+mod wants;
 
 pub use crate::Route;
 pub use config::{NamesError, OnSlow, RootConfig, Wanted};
 pub use damage::Damage;
 pub use event::{NoPlan, RootEvent, RootFailure, TurnedAway};
 pub use member_report::MemberReport;
-pub use needs::Lacking;
+pub use wants::Lacking;
 
 use super::ControlMemory;
 use super::blocks::Blocks;
@@ -61,11 +61,11 @@ use ethbcast_transport::Instant;
 use ethbcast_transport::stream::{Ending, StreamStats};
 use ethbcast_transport::wire::{Frame, Rank};
 use gathering::{Gathering, GatheringStep};
-use phase::Phase;
-use running::Running;
+use non_members::NonMembers;
+use phase::RootPhase;
+use running::SessionPhase;
 use std::ops::Range;
 use std::time::Duration;
-use strangers::Strangers;
 
 type RootEndpoint = Endpoint<RootConfig, RootEvent>;
 
@@ -73,11 +73,11 @@ type RootEndpoint = Endpoint<RootConfig, RootEvent>;
 #[derive(Clone, Debug)]
 pub struct Root {
     endpoint: RootEndpoint,
-    phase: Phase,
+    phase: RootPhase,
     trailer: Option<Trailer>,
     choice: Option<Choice>,
     failure: Option<RootFailure>,
-    strangers: Strangers,
+    strangers: NonMembers,
 }
 
 impl Root {
@@ -89,11 +89,11 @@ impl Root {
     pub fn new(now: Instant, config: RootConfig) -> Root {
         config.tuning.check().expect("the root's tuning passes its check");
         config.check_names().expect("the root's names pass their check");
-        let phase = Phase::Gathering(Box::new(Gathering::new(now, &config)));
+        let phase = RootPhase::Gathering(Box::new(Gathering::new(now, &config)));
         let (station, session, rate) = (config.station.clone(), config.session, config.rate);
         let mut endpoint = Endpoint::new(config, station, session, Rank::ROOT);
         endpoint.throttle_mut().set(rate);
-        Root { endpoint, phase, trailer: None, choice: None, failure: None, strangers: Strangers::default() }
+        Root { endpoint, phase, trailer: None, choice: None, failure: None, strangers: NonMembers::default() }
     }
 
     /// Returns the next event.
@@ -113,7 +113,7 @@ impl Root {
 
     /// Starts with the receivers present, or with the first that comes.
     pub fn start_now(&mut self, now: Instant) {
-        if let Phase::Gathering(gathering) = &mut self.phase {
+        if let RootPhase::Gathering(gathering) = &mut self.phase {
             gathering.start_now();
             self.go_on(now);
         }
@@ -121,12 +121,12 @@ impl Root {
 
     /// Whether the session is over: nothing more will be sent.
     pub fn is_over(&self) -> bool {
-        matches!(self.phase, Phase::Ended(_)) && self.endpoint.is_quiet()
+        matches!(self.phase, RootPhase::Ended(_)) && self.endpoint.is_quiet()
     }
 
     /// Returns the current view, once there is one.
     pub fn view(&self) -> Option<&View> {
-        self.phase.running().map(Running::view)
+        self.phase.running().map(SessionPhase::view)
     }
 
     /// Returns the plan and its predicted time, once members are there.
@@ -151,13 +151,13 @@ impl Root {
 
     /// Returns the amount of state kept beside the streams.
     pub fn control_memory(&self) -> ControlMemory {
-        let asking = if let Phase::Gathering(gathering) = &self.phase { gathering.entries() } else { 0 };
+        let asking = if let RootPhase::Gathering(gathering) = &self.phase { gathering.entries() } else { 0 };
         ControlMemory { stranger_entries: asking + self.strangers.refusals().len(), ..self.endpoint.memory() }
     }
 
     /// Returns the time from the first data frame to the last report, once all are in.
     pub fn took(&self) -> Duration {
-        self.phase.running().map(Running::took).unwrap_or_default()
+        self.phase.running().map(SessionPhase::took).unwrap_or_default()
     }
 
     /// Returns the reports of all members whose outcome is known, by rank.
@@ -231,7 +231,7 @@ impl Root {
     /// members that may have kept it are asked. If none has it, the members that lack it are lost,
     /// with `text` as the reason.
     pub fn deny(&mut self, now: Instant, text: &str) {
-        if let Phase::Running(running) = &mut self.phase {
+        if let RootPhase::Running(running) = &mut self.phase {
             running.deny(now, text, &mut self.endpoint);
             self.watch_reports(now);
         }
@@ -242,9 +242,9 @@ impl Root {
     /// anyway.
     pub fn stop_waiting(&mut self, now: Instant, text: &str) -> bool {
         let decided = match &mut self.phase {
-            Phase::Running(running) => running.give_up_waiting(now, &mut self.endpoint),
-            Phase::Closing(..) | Phase::Ended(_) => true,
-            Phase::Gathering(_) => false,
+            RootPhase::Running(running) => running.give_up_waiting(now, &mut self.endpoint),
+            RootPhase::Closing(..) | RootPhase::Ended(_) => true,
+            RootPhase::Gathering(_) => false,
         };
         if decided {
             self.watch_reports(now);
@@ -256,7 +256,7 @@ impl Root {
 
     /// Aborts the session and sends `text` to all as the reason.
     pub fn abort(&mut self, now: Instant, text: &str) {
-        if matches!(self.phase, Phase::Gathering(_) | Phase::Running(_)) {
+        if matches!(self.phase, RootPhase::Gathering(_) | RootPhase::Running(_)) {
             self.close(now, Message::Abort { text: text.to_owned() });
         }
     }
@@ -266,9 +266,9 @@ impl Root {
     /// session has ended.
     pub fn farewell(&self, text: &str) -> Option<Vec<u8>> {
         let message = match &self.phase {
-            Phase::Gathering(_) | Phase::Running(_) => Message::Abort { text: text.to_owned() },
-            Phase::Closing(closing, _) => closing.last_word().clone(),
-            Phase::Ended(_) => return None,
+            RootPhase::Gathering(_) | RootPhase::Running(_) => Message::Abort { text: text.to_owned() },
+            RootPhase::Closing(closing, _) => closing.last_word().clone(),
+            RootPhase::Ended(_) => return None,
         };
         Some(self.endpoint.frame(self.endpoint.station().group_mac, &message))
     }
@@ -277,7 +277,7 @@ impl Root {
         let mut members = self.phase.take();
         let closing = Closing::new(now, last_word, self.endpoint.config().timing.farewells, members.as_deref());
         members.iter_mut().for_each(|members| members.delivery_mut().shut());
-        self.phase = Phase::Closing(closing, members);
+        self.phase = RootPhase::Closing(closing, members);
     }
 
     fn on_join(&mut self, now: Instant, frame: &Frame<'_>) {
@@ -287,7 +287,7 @@ impl Root {
             self.endpoint.count_stranger();
             return;
         }
-        if matches!(self.phase, Phase::Ended(_)) {
+        if matches!(self.phase, RootPhase::Ended(_)) {
             // The session has ended. A receiver that gets no answer asks another root.
             self.endpoint.count_stranger();
             return;
@@ -299,12 +299,12 @@ impl Root {
             return;
         }
         match &mut self.phase {
-            Phase::Gathering(gathering) => {
+            RootPhase::Gathering(gathering) => {
                 gathering.on_join(now, frame.source, &message, self.strangers.refusals_mut(), &mut self.endpoint);
             }
             phase => {
                 if !phase.running_mut().is_some_and(|running| running.heard_join(now, *nonce, frame.source)) {
-                    if let Phase::Running(running) = phase {
+                    if let RootPhase::Running(running) = phase {
                         running.heard_other_run(now, frame.source, &mut self.endpoint);
                         let late = self.endpoint.config().late && !running.view().via.is_in_blocks();
                         let strangers = &mut self.strangers;
@@ -324,8 +324,8 @@ impl Root {
     fn on_leave(&mut self, now: Instant, frame: &Frame<'_>) {
         let Some(Message::Leave { nonce, text }) = self.endpoint.read(frame) else { return };
         match &mut self.phase {
-            Phase::Gathering(gathering) => gathering.on_leave(frame.source, nonce, &text, &mut self.endpoint),
-            Phase::Running(running) => {
+            RootPhase::Gathering(gathering) => gathering.on_leave(frame.source, nonce, &text, &mut self.endpoint),
+            RootPhase::Running(running) => {
                 running.on_leave(now, (nonce, frame.source), &text, &mut self.endpoint);
                 self.watch_reports(now);
             }
@@ -334,7 +334,7 @@ impl Root {
     }
 
     fn on_answer(&mut self, now: Instant, frame: &Frame<'_>) {
-        let Phase::Gathering(gathering) = &self.phase else {
+        let RootPhase::Gathering(gathering) = &self.phase else {
             self.endpoint.count_stranger();
             return;
         };
@@ -343,7 +343,7 @@ impl Root {
     }
 
     fn go_on(&mut self, now: Instant) {
-        let Phase::Gathering(gathering) = &mut self.phase else { return };
+        let RootPhase::Gathering(gathering) = &mut self.phase else { return };
         match gathering.go_on(now, self.strangers.refusals_mut(), &mut self.endpoint) {
             GatheringStep::Wait => {}
             GatheringStep::Start => self.start(now),
@@ -363,26 +363,26 @@ impl Root {
     /// Assigns ranks, plans and publishes the first view. A dry run ends here without a message,
     /// unless some receivers already hold a part: they are asked what they lack.
     fn start(&mut self, now: Instant) {
-        let Phase::Gathering(gathering) = &mut self.phase else { return };
+        let RootPhase::Gathering(gathering) = &mut self.phase else { return };
         match gathering.first_view(self.endpoint.config()) {
             Ok((view, choice, _)) if self.endpoint.config().dry_run && !view.selective => {
                 self.choice = Some(choice);
-                self.phase = Phase::Ended(None);
+                self.phase = RootPhase::Ended(None);
                 self.endpoint.silence();
             }
             Ok((view, choice, planner)) => {
                 log::info!("view 1: {} receivers via {}", view.members.len() - 1, view.via);
                 self.choice = Some(choice);
                 let timers = gathering.take_timers();
-                let running = Running::new(now, view, planner, timers, self.trailer, &mut self.endpoint);
-                self.phase = Phase::Running(Box::new(running));
+                let running = SessionPhase::new(now, view, planner, timers, self.trailer, &mut self.endpoint);
+                self.phase = RootPhase::Running(Box::new(running));
             }
             Err(error) => self.fail(now, error.to_string(), error.into()),
         }
     }
 
     fn of_member(&mut self, now: Instant, frame: &Frame<'_>) {
-        let (Phase::Running(running) | Phase::Closing(_, Some(running))) = &mut self.phase else {
+        let (RootPhase::Running(running) | RootPhase::Closing(_, Some(running))) = &mut self.phase else {
             return self.endpoint.count_stranger();
         };
         running.handle_frame(now, frame, &mut self.endpoint);
@@ -390,7 +390,7 @@ impl Root {
     }
 
     fn watch_reports(&mut self, now: Instant) {
-        if let Some(verdict) = self.phase.running_mut().and_then(Running::take_last_word) {
+        if let Some(verdict) = self.phase.running_mut().and_then(SessionPhase::take_last_word) {
             self.close(now, verdict);
         }
     }

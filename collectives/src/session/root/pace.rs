@@ -18,7 +18,7 @@ const MARKS: u32 = 20;
 const PERIODS: [Duration; 3] = [Duration::from_millis(200), Duration::from_millis(400), Duration::from_millis(600)];
 
 #[derive(Clone, Copy, Debug)]
-struct Mark {
+struct PaceMark {
     at: Instant,
     arrived: u64,
     consumed: u64,
@@ -27,12 +27,12 @@ struct Mark {
 #[derive(Clone, Debug)]
 pub(super) struct Pace {
     /// The last mark moves along until it is far enough from the one before.
-    marks: VecDeque<Mark>,
+    marks: VecDeque<PaceMark>,
 }
 
 impl Pace {
     pub(super) fn new(now: Instant) -> Pace {
-        Pace { marks: VecDeque::from([Mark { at: now, arrived: 0, consumed: 0 }]) }
+        Pace { marks: VecDeque::from([PaceMark { at: now, arrived: 0, consumed: 0 }]) }
     }
 
     pub(super) fn note(&mut self, now: Instant, status: &Status, kept: Duration) {
@@ -42,13 +42,13 @@ impl Pace {
         if before.is_some_and(|before| self.marks.back().is_some_and(|last| last.at < before + spacing)) {
             self.marks.pop_back();
         }
-        self.marks.push_back(Mark { at: now, arrived: status.arrived, consumed: status.consumed });
+        self.marks.push_back(PaceMark { at: now, arrived: status.arrived, consumed: status.consumed });
         while self.marks.get(1).is_some_and(|second| second.at + kept <= now) {
             self.marks.pop_front();
         }
     }
 
-    fn mark(&self, now: Instant, period: Duration) -> Option<&Mark> {
+    fn mark(&self, now: Instant, period: Duration) -> Option<&PaceMark> {
         self.marks.iter().rev().find(|mark| mark.at + period <= now).or(self.marks.front())
     }
 

@@ -2,42 +2,42 @@
 
 use super::closing::Closing;
 use super::gathering::Gathering;
-use super::running::Running;
+use super::running::SessionPhase;
 
 #[derive(Clone, Debug)]
-pub(super) enum Phase {
+pub(super) enum RootPhase {
     Gathering(Box<Gathering>),
-    Running(Box<Running>),
-    Closing(Closing, Option<Box<Running>>),
-    Ended(Option<Box<Running>>),
+    Running(Box<SessionPhase>),
+    Closing(Closing, Option<Box<SessionPhase>>),
+    Ended(Option<Box<SessionPhase>>),
 }
 
-impl Phase {
-    pub(super) fn running(&self) -> Option<&Running> {
+impl RootPhase {
+    pub(super) fn running(&self) -> Option<&SessionPhase> {
         match self {
-            Phase::Gathering(_) => None,
-            Phase::Running(running) => Some(running),
-            Phase::Closing(_, members) | Phase::Ended(members) => members.as_deref(),
+            RootPhase::Gathering(_) => None,
+            RootPhase::Running(running) => Some(running),
+            RootPhase::Closing(_, members) | RootPhase::Ended(members) => members.as_deref(),
         }
     }
 
-    pub(super) fn running_mut(&mut self) -> Option<&mut Running> {
+    pub(super) fn running_mut(&mut self) -> Option<&mut SessionPhase> {
         match self {
-            Phase::Gathering(_) => None,
-            Phase::Running(running) => Some(running),
-            Phase::Closing(_, members) | Phase::Ended(members) => members.as_deref_mut(),
+            RootPhase::Gathering(_) => None,
+            RootPhase::Running(running) => Some(running),
+            RootPhase::Closing(_, members) | RootPhase::Ended(members) => members.as_deref_mut(),
         }
     }
 
     pub(super) fn has_group(&self) -> bool {
-        matches!(self, Phase::Gathering(_) | Phase::Running(_))
+        matches!(self, RootPhase::Gathering(_) | RootPhase::Running(_))
     }
 
-    pub(super) fn take(&mut self) -> Option<Box<Running>> {
-        match std::mem::replace(self, Phase::Ended(None)) {
-            Phase::Gathering(_) => None,
-            Phase::Running(running) => Some(running),
-            Phase::Closing(_, members) | Phase::Ended(members) => members,
+    pub(super) fn take(&mut self) -> Option<Box<SessionPhase>> {
+        match std::mem::replace(self, RootPhase::Ended(None)) {
+            RootPhase::Gathering(_) => None,
+            RootPhase::Running(running) => Some(running),
+            RootPhase::Closing(_, members) | RootPhase::Ended(members) => members,
         }
     }
 }

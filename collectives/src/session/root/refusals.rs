@@ -13,14 +13,14 @@ const BETWEEN: Duration = Duration::from_secs(1);
 const MOST_REMEMBERED: usize = 4096;
 
 #[derive(Clone, Debug)]
-struct Entry {
+struct RefusalEntry {
     last: TurnedAway,
     told_at: Instant,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Refusals {
-    entries: BTreeMap<MacAddr, Entry>,
+    entries: BTreeMap<MacAddr, RefusalEntry>,
 }
 
 impl Refusals {
@@ -45,7 +45,7 @@ impl Refusals {
         if is_news {
             endpoint.tell(RootEvent::Refused { host: away.host.clone(), mac: away.mac, text: away.text.clone() });
         }
-        self.entries.insert(to, Entry { last: away, told_at: now });
+        self.entries.insert(to, RefusalEntry { last: away, told_at: now });
     }
 
     pub(super) fn forget(&mut self, host: MacAddr) {

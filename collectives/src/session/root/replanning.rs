@@ -7,7 +7,7 @@
 //! time, the bridges stay.
 
 use super::delivery::Delivery;
-use super::members::{Entry, Members};
+use super::members::{MemberEntry, Members};
 use super::planner::Planner;
 use crate::membership::Timing;
 use crate::session::view::{Standing, View};
@@ -17,7 +17,7 @@ use ethbcast_transport::wire::Rank;
 use std::time::Duration;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum ReplanningStage {
     Settled,
     /// New data is held back until all members are at the same frame; given up at this time.
     Draining(Instant),
@@ -27,7 +27,7 @@ enum Stage {
 #[derive(Clone, Debug)]
 pub(super) struct Replanning {
     planner: Planner,
-    stage: Stage,
+    stage: ReplanningStage,
     changed: bool,
     /// Whether parents may differ from those that a member derives from the views it has seen.
     rearranged: bool,
@@ -35,7 +35,7 @@ pub(super) struct Replanning {
 
 impl Replanning {
     pub(super) fn new(planner: Planner) -> Replanning {
-        Replanning { planner, stage: Stage::Settled, changed: false, rearranged: false }
+        Replanning { planner, stage: ReplanningStage::Settled, changed: false, rearranged: false }
     }
 
     pub(super) fn planner(&self) -> &Planner {
@@ -77,28 +77,32 @@ impl Replanning {
     ) -> bool {
         match self.stage {
             // The rate of this tree has to be measured first.
-            Stage::Settled if !self.changed || delivery.since_first_data(now) < timing.status * 2 => return false,
-            Stage::Settled => {
+            ReplanningStage::Settled if !self.changed || delivery.since_first_data(now) < timing.status * 2 => {
+                return false;
+            }
+            ReplanningStage::Settled => {
                 let crowd = Crowd::of(view).filter(|_| self.planner.can_again(view.ranks().count()));
                 let lasts = crowd.and_then(|crowd| crowd.pause(now, view, delivery, timing));
-                self.stage = lasts.map_or(Stage::Settled, |lasts| Stage::Draining(now + lasts));
+                self.stage = lasts.map_or(ReplanningStage::Settled, |lasts| ReplanningStage::Draining(now + lasts));
                 self.changed = false;
             }
-            Stage::Draining(until) if now >= until || delivery.trailer().is_some() => {
+            ReplanningStage::Draining(until) if now >= until || delivery.trailer().is_some() => {
                 log::info!("the tree stays as it is: not everybody has got what was sent");
-                self.stage = Stage::Settled;
+                self.stage = ReplanningStage::Settled;
             }
-            Stage::Draining(_) if delivery.rests() && are_even(members, view.epoch, delivery.blocks().frames()) => {
-                (self.stage, self.changed) = (Stage::Settled, false);
+            ReplanningStage::Draining(_)
+                if delivery.rests() && are_even(members, view.epoch, delivery.blocks().frames()) =>
+            {
+                (self.stage, self.changed) = (ReplanningStage::Settled, false);
                 if self.plan(view) {
-                    self.stage = Stage::Confirming;
+                    self.stage = ReplanningStage::Confirming;
                     return true;
                 }
             }
-            Stage::Confirming if members.all_ready(view.epoch) => self.stage = Stage::Settled,
-            Stage::Draining(_) | Stage::Confirming => return false,
+            ReplanningStage::Confirming if members.all_ready(view.epoch) => self.stage = ReplanningStage::Settled,
+            ReplanningStage::Draining(_) | ReplanningStage::Confirming => return false,
         }
-        delivery.pause(self.stage != Stage::Settled);
+        delivery.pause(self.stage != ReplanningStage::Settled);
         false
     }
 
@@ -121,7 +125,7 @@ fn periods(timing: &Timing) -> Duration {
 
 fn are_even(members: &Members, epoch: u32, frames: u64) -> bool {
     let in_place = members.entries().iter().filter(|entry| entry.standing() == Standing::InPlace);
-    let is_even = |entry: &Entry| entry.is_ready(epoch) && entry.status().consumed >= frames;
+    let is_even = |entry: &MemberEntry| entry.is_ready(epoch) && entry.status().consumed >= frames;
     in_place.into_iter().all(is_even)
 }
 

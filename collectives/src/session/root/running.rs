@@ -3,22 +3,22 @@
 mod fates;
 mod watching;
 
-use super::applicants::REBOOT_SILENCE;
 use super::delivery::Delivery;
 use super::fetches::Fetches;
+use super::join_requests::REBOOT_SILENCE;
+use super::liveness::{self, LivenessReplies};
 use super::members::Members;
 use super::planner::Planner;
-use super::policing::Policing;
-use super::proofs::{self, Proofs};
 use super::replanning::Replanning;
-use super::slow::Slow;
-use super::telling::Telling;
+use super::storm_control::StormControl;
+use super::stragglers::Stragglers;
+use super::view_announcement::ViewAnnouncement;
 use super::{RootEndpoint, RootEvent};
 use crate::membership::timers::{TimerTable, Wait};
 use crate::session::is_of_stream;
-use crate::session::ledger::{ChunkSet, Form};
 use crate::session::message::{Done, Message, Outcome, Status, Trailer};
 use crate::session::rate::Rate;
+use crate::session::verified::{ChunkSet, Form};
 use crate::session::view::{Standing, View, ViewMember};
 use ethbcast_transport::planted;
 use ethbcast_transport::wire::{Frame, Rank};
@@ -26,24 +26,24 @@ use ethbcast_transport::{Deadline, Instant, MacAddr};
 use std::time::Duration;
 
 #[derive(Clone, Debug)]
-pub(super) struct Running {
+pub(super) struct SessionPhase {
     view: View,
-    telling: Telling,
+    telling: ViewAnnouncement,
     changed: bool,
     replanning: Replanning,
-    policing: Policing,
+    policing: StormControl,
     members: Members,
     delivery: Delivery,
     fetches: Fetches,
-    proofs: Proofs,
+    proofs: LivenessReplies,
     last_report: Option<Instant>,
     last_word: Option<Message>,
     watched_at: Instant,
-    slow: Slow,
+    slow: Stragglers,
     timers: TimerTable,
 }
 
-impl Running {
+impl SessionPhase {
     pub(super) fn new(
         now: Instant,
         view: View,
@@ -51,22 +51,22 @@ impl Running {
         mut timers: TimerTable,
         trailer: Option<Trailer>,
         endpoint: &mut RootEndpoint,
-    ) -> Running {
+    ) -> SessionPhase {
         let config = endpoint.config();
         timers.set(Wait::Status, now + config.timing.status);
-        let mut running = Running {
-            telling: Telling::default(),
+        let mut running = SessionPhase {
+            telling: ViewAnnouncement::default(),
             changed: false,
             replanning: Replanning::new(planner),
-            policing: Policing::new(&view, config),
+            policing: StormControl::new(&view, config),
             members: Members::new(now, view.members.len() as u16 - 1, &config.timing),
             delivery: Delivery::new(&view, trailer, endpoint),
             fetches: Fetches::default(),
-            proofs: Proofs::default(),
+            proofs: LivenessReplies::default(),
             last_report: None,
             last_word: None,
             watched_at: now,
-            slow: Slow::default(),
+            slow: Stragglers::default(),
             timers,
             view,
         };
@@ -215,7 +215,7 @@ impl Running {
             Message::Piece(piece) => self.fetches.on_piece(now, rank, &piece),
             Message::Challenge(challenge) => {
                 self.proofs.ask(rank, challenge);
-                self.timers.set_unless_set(Wait::Proof, now + proofs::BETWEEN);
+                self.timers.set_unless_set(Wait::Proof, now + liveness::BETWEEN);
             }
             Message::Needs(word) => {
                 self.fetches.on_needs(now, (rank, &word), (&self.view, &mut self.members), endpoint);
@@ -285,7 +285,7 @@ impl Running {
             endpoint.send_to_group(&Message::Verdict(self.members.verdict(self.delivery.trailer(), false)));
         }
         if self.timers.take_due(Wait::Proof, now) && self.proofs.say(&self.view, endpoint) {
-            self.timers.set(Wait::Proof, now + proofs::BETWEEN);
+            self.timers.set(Wait::Proof, now + liveness::BETWEEN);
         }
         self.delivery.handle_timeout(now);
         self.follow_up(now, endpoint);

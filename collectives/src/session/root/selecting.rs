@@ -1,8 +1,8 @@
 //! Calls of the root's user in a selective session, in which only missing chunks are sent.
 
-use super::needs::Lacking;
-use super::{Phase, Root};
-use crate::session::ledger::ChunkSet;
+use super::wants::Lacking;
+use super::{Root, RootPhase};
+use crate::session::verified::ChunkSet;
 use ethbcast_transport::Instant;
 
 impl Root {
@@ -14,7 +14,7 @@ impl Root {
     /// Returns the chunks to send to all of a stretch whose hash lists have been pushed; `None`
     /// while undecided.
     pub fn chosen(&mut self, now: Instant, stretch: u64) -> Option<ChunkSet> {
-        let Phase::Running(running) = &mut self.phase else { return None };
+        let RootPhase::Running(running) = &mut self.phase else { return None };
         let config = self.endpoint.config();
         running.choose(now, stretch, config.timing.stall, config.form)
     }

@@ -18,13 +18,13 @@ struct Rest {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Trials {
+pub(super) struct RateTrials {
     rest: Option<Rest>,
     begun: u32,
     sent: u64,
 }
 
-impl Trials {
+impl RateTrials {
     pub(super) fn begin(&mut self, blocks: &Blocks, to: Rank, arrived: u64) {
         if self.rest.is_none() && self.begun < MOST_TRIALS {
             log::info!("rank {to} is tried: how fast can it take frames?");

@@ -8,9 +8,9 @@ mod tree;
 pub(super) use assembler::Assembler;
 pub(super) use tree::Tree;
 
-use super::ledger::ChunkSize;
 use super::message::{ContentKind, Digest, ViewPart};
 use super::rate::Rate;
+use super::verified::ChunkSize;
 use crate::membership::codec::{BodyReader, BodyWriter};
 use crate::route::{via_from_wire, via_to_wire};
 use ethbcast_planning::plan::{Plan, Via};

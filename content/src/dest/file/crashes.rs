@@ -41,7 +41,7 @@ pub(super) fn receive(disk: &Model, content: &[u8]) -> Result<usize, DiskError> 
 
 fn prepare(disk: &Model, resume: &Resume) -> io::Result<FileDest<ModelDirectory>> {
     let (holder, holder_path) = (Arc::new(disk.root()), PathBuf::from("/"));
-    let place = Place { holder, holder_path, name: PathBuf::from(DEST), replace: true };
+    let place = DestPlace { holder, holder_path, name: PathBuf::from(DEST), replace: true };
     FileDest::prepare(place, resume, Pace::AtOnce(SYNC_BYTES), Arc::default())
 }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 const ATTEMPTS: usize = 10;
 
 #[derive(Clone, Debug)]
-pub(super) enum Hidden {
+pub(super) enum HiddenFile {
     Nameless,
     /// A name that is unique to this process and removed with it.
     Fleeting(HiddenNames, #[expect(dead_code, reason = "it is noted as long as this is there")] Arc<Unfinished>),
@@ -23,23 +23,23 @@ pub(super) enum Hidden {
     Published,
 }
 
-impl Hidden {
-    pub(super) fn fleeting(names: HiddenNames, holder_path: &Path) -> Hidden {
+impl HiddenFile {
+    pub(super) fn fleeting(names: HiddenNames, holder_path: &Path) -> HiddenFile {
         let unfinished = Unfinished::note(&holder_path.join(&names.part));
-        Hidden::Fleeting(names, Arc::new(unfinished))
+        HiddenFile::Fleeting(names, Arc::new(unfinished))
     }
 }
 
-pub(super) fn open_fleeting<D: Directory>(holder: &D, holder_path: &Path) -> io::Result<(D::File, Hidden)> {
+pub(super) fn open_fleeting<D: Directory>(holder: &D, holder_path: &Path) -> io::Result<(D::File, HiddenFile)> {
     if let Some(file) = create_nameless(holder) {
-        return Ok((file, Hidden::Nameless));
+        return Ok((file, HiddenFile::Nameless));
     }
     for _ in 0..ATTEMPTS {
         let hidden = HiddenNames::fleeting();
         let file = holder.create(&hidden.part, COMMON_FILE)?;
         // Another receiver may have removed it as a leftover before it was locked.
         if file.try_lock() && holder.is_named(&file, &hidden.part) {
-            return Ok((file, Hidden::fleeting(hidden, holder_path)));
+            return Ok((file, HiddenFile::fleeting(hidden, holder_path)));
         }
     }
     Err(Error::new(ErrorKind::AlreadyExists, "temporary files are removed as they are made"))

@@ -30,7 +30,7 @@ use crate::runs::Runs;
 use crate::syncer::{Pace, Syncer};
 use ethbcast_collectives::session::FileAttributes;
 use ethbcast_collectives::session::live::{ReadAt, StorageError};
-use hidden::{Hidden, open_fleeting, open_journal, open_kept, open_untouched};
+use hidden::{HiddenFile, open_fleeting, open_journal, open_kept, open_untouched};
 use kept::{Kept, syncing};
 use std::io::{self, Error, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
@@ -38,7 +38,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 #[derive(Clone, Debug)]
-pub(super) struct Place<D> {
+pub(super) struct DestPlace<D> {
     pub holder: Arc<D>,
     pub holder_path: PathBuf,
     pub name: PathBuf,
@@ -59,9 +59,9 @@ pub(super) enum Resume {
 
 #[derive(Debug)]
 pub(super) struct FileDest<D: Directory> {
-    place: Place<D>,
+    place: DestPlace<D>,
     file: D::File,
-    hidden: Hidden,
+    hidden: HiddenFile,
     identity: Identity,
     at: u64,
     syncer: Syncer,
@@ -79,7 +79,7 @@ impl<D: Directory> FileDest<D> {
     /// Prepares the file for a place. `broken` is set to its path once an overwritten file is
     /// renamed. Fails if nothing can be written there, or a newer build's journal exists.
     pub(super) fn prepare(
-        place: Place<D>,
+        place: DestPlace<D>,
         resume: &Resume,
         pace: Pace,
         broken: Arc<OnceLock<PathBuf>>,
@@ -104,7 +104,7 @@ impl<D: Directory> FileDest<D> {
         {
             file.sync_data()?;
             file.forget()?;
-            return FileDest::new(place, file, Hidden::Untouched(names), identity, None, pace, broken);
+            return FileDest::new(place, file, HiddenFile::Untouched(names), identity, None, pace, broken);
         }
         let Some((file, is_new)) = open_kept(holder, &names)? else {
             log::warn!("another process receives {shown}: what comes here cannot be resumed");
@@ -116,7 +116,7 @@ impl<D: Directory> FileDest<D> {
         file.sync_data()?;
         file.forget()?;
         let (journal, recovered) = open_journal(holder, &names, &identity, is_new)?;
-        let mut dest = FileDest::new(place, file, Hidden::Kept(names), identity, Some(journal), pace, broken)?;
+        let mut dest = FileDest::new(place, file, HiddenFile::Kept(names), identity, Some(journal), pace, broken)?;
         #[cfg(test)]
         dest.claimed.clone_from(&recovered.durable);
         dest.prologue = recovered.prologue;
@@ -124,9 +124,9 @@ impl<D: Directory> FileDest<D> {
     }
 
     fn new(
-        place: Place<D>,
+        place: DestPlace<D>,
         file: D::File,
-        hidden: Hidden,
+        hidden: HiddenFile,
         identity: Identity,
         journal: Option<Journal<D::File>>,
         pace: Pace,
@@ -162,7 +162,7 @@ impl<D: Directory> FileDest<D> {
     }
 
     fn put_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
-        if let Hidden::Untouched(_) = self.hidden {
+        if let HiddenFile::Untouched(_) = self.hidden {
             let mut present = std::mem::take(&mut self.present);
             let (file, at) = (self.file.try_clone()?, self.at);
             let written = present.write(&file, at, bytes, || self.touch());
@@ -184,8 +184,8 @@ impl<D: Directory> FileDest<D> {
     /// Gives the file its hidden name and a journal before the first byte changes, so that nobody
     /// finds a mixture under its own name.
     fn touch(&mut self) -> io::Result<()> {
-        let Hidden::Untouched(names) = &self.hidden else { return Ok(()) };
-        let (names, Place { holder, holder_path, name, .. }) = (names.clone(), &self.place);
+        let HiddenFile::Untouched(names) = &self.hidden else { return Ok(()) };
+        let (names, DestPlace { holder, holder_path, name, .. }) = (names.clone(), &self.place);
         if !holder.is_at(holder_path) || !holder.is_named(&self.file, name) {
             return Err(Error::other(format!("{} became another file meanwhile: receive again", name.display())));
         }
@@ -194,7 +194,7 @@ impl<D: Directory> FileDest<D> {
         journal.sync().and_then(|()| holder.sync_names())?;
         holder.rename(name, holder, &names.part)?;
         self.broken.get_or_init(|| holder_path.join(&names.part));
-        self.hidden = Hidden::Kept(names);
+        self.hidden = HiddenFile::Kept(names);
         *self.kept.journal.lock() = Some(journal);
         holder.sync_names()
     }
@@ -216,7 +216,7 @@ impl<D: Directory> FileDest<D> {
         let left = self.at..end.min(old_end);
         // Existing data must become a hole if possible; a file that is overwritten may have zeros
         // there anyway.
-        let is_touched = !matches!(self.hidden, Hidden::Untouched(_));
+        let is_touched = !matches!(self.hidden, HiddenFile::Untouched(_));
         if is_touched && !left.is_empty() && self.file.punch(left.clone()).is_ok() {
             self.pass(left.end - left.start);
         }
@@ -233,7 +233,7 @@ impl<D: Directory> FileDest<D> {
     }
 
     pub(super) fn keep_prologue(&mut self, bytes: &[u8]) {
-        let is_found_again = matches!(self.hidden, Hidden::Kept(_) | Hidden::Untouched(_));
+        let is_found_again = matches!(self.hidden, HiddenFile::Kept(_) | HiddenFile::Untouched(_));
         if is_found_again && self.prologue != bytes {
             *self.kept.prologue.lock() = bytes.to_vec();
         }
@@ -268,14 +268,14 @@ impl<D: Directory> FileDest<D> {
             hidden_names::remove_dead(&*self.place.holder, names);
         }
         // The journal is obsolete.
-        if let Hidden::Kept(names) = std::mem::replace(&mut self.hidden, Hidden::Published) {
+        if let HiddenFile::Kept(names) = std::mem::replace(&mut self.hidden, HiddenFile::Published) {
             drop(self.place.holder.remove(&names.journal));
         }
         Ok(())
     }
 
     fn show(&mut self) -> io::Result<()> {
-        let Place { holder, holder_path, name, replace } = &self.place;
+        let DestPlace { holder, holder_path, name, replace } = &self.place;
         if !holder.is_at(holder_path) {
             return Err(Error::other(format!(
                 "{} became another directory meanwhile, and nothing was put there; receive again",
@@ -283,20 +283,20 @@ impl<D: Directory> FileDest<D> {
             )));
         }
         let hidden = match &self.hidden {
-            Hidden::Published | Hidden::Untouched(_) => return Ok(()),
-            Hidden::Fleeting(names, _) | Hidden::Kept(names) => names.part.clone(),
-            Hidden::Nameless => match holder.name(&self.file, name) {
+            HiddenFile::Published | HiddenFile::Untouched(_) => return Ok(()),
+            HiddenFile::Fleeting(names, _) | HiddenFile::Kept(names) => names.part.clone(),
+            HiddenFile::Nameless => match holder.name(&self.file, name) {
                 Err(error) if *replace && error.kind() == ErrorKind::AlreadyExists => {
                     // Only a named file can replace another. It is locked first, or a receiver that
                     // starts would remove it as a leftover.
                     self.file.try_lock();
                     let names = HiddenNames::fleeting();
                     holder.name(&self.file, &names.part)?;
-                    self.hidden = Hidden::fleeting(names.clone(), holder_path);
+                    self.hidden = HiddenFile::fleeting(names.clone(), holder_path);
                     names.part
                 }
                 named => {
-                    self.hidden = Hidden::Published;
+                    self.hidden = HiddenFile::Published;
                     return named;
                 }
             },
@@ -311,7 +311,7 @@ impl<D: Directory> Kind for FileDest<D> {
     }
 
     fn has_some(&mut self) -> io::Result<bool> {
-        Ok(matches!(self.hidden, Hidden::Kept(_) | Hidden::Untouched(_)) && self.file.bytes()? > 0)
+        Ok(matches!(self.hidden, HiddenFile::Kept(_) | HiddenFile::Untouched(_)) && self.file.bytes()? > 0)
     }
 
     fn prologue(&self) -> &[u8] {
@@ -360,14 +360,14 @@ impl<D: Directory> Drop for FileDest<D> {
         drop(self.syncer.finish());
         let holder = &*self.place.holder;
         match &self.hidden {
-            Hidden::Nameless | Hidden::Published | Hidden::Untouched(_) => {}
-            Hidden::Fleeting(names, _) => drop(hidden_names::remove(holder, names)),
+            HiddenFile::Nameless | HiddenFile::Published | HiddenFile::Untouched(_) => {}
+            HiddenFile::Fleeting(names, _) => drop(hidden_names::remove(holder, names)),
             // An empty file is not worth resuming.
-            Hidden::Kept(names) if self.file.bytes().is_ok_and(|bytes| bytes == 0) => {
+            HiddenFile::Kept(names) if self.file.bytes().is_ok_and(|bytes| bytes == 0) => {
                 hidden_names::remove(holder, names);
             }
             // Releases the space that was reserved behind its end.
-            Hidden::Kept(_) => drop(self.file.bytes().and_then(|bytes| self.file.set_bytes(bytes))),
+            HiddenFile::Kept(_) => drop(self.file.bytes().and_then(|bytes| self.file.set_bytes(bytes))),
         }
     }
 }

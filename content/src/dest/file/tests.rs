@@ -22,12 +22,12 @@ fn begin(directory: &TempDir, resume: &Resume) -> io::Result<FileDest<Beneath>> 
 
 fn begin_over(directory: &TempDir, resume: &Resume, replace: bool) -> io::Result<FileDest<Beneath>> {
     let (holder, holder_path) = (holder(directory), directory.path().to_owned());
-    let place = Place { holder, holder_path, name: PathBuf::from("dest"), replace };
+    let place = DestPlace { holder, holder_path, name: PathBuf::from("dest"), replace };
     FileDest::prepare(place, resume, Pace::Every(u64::MAX), Arc::default())
 }
 
 fn is_kept(file: &FileDest<Beneath>) -> bool {
-    matches!(file.hidden, Hidden::Kept(_))
+    matches!(file.hidden, HiddenFile::Kept(_))
 }
 
 fn kept(content: u8) -> Resume {

@@ -2,7 +2,7 @@
 //! `recv`.
 
 use ethbcast_collectives::session::application::Participant;
-use ethbcast_collectives::session::ledger::{Checked, Form, Ledgered};
+use ethbcast_collectives::session::verified::{Checked, Form, Ledgered};
 use ethbcast_collectives::session::{Damage, Outcome, Trailer};
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::session::{Case, Disk, data, hosts_of, sent, star};

@@ -1,7 +1,7 @@
 //! Sessions over links, cards and relays that damage frames.
 
 use ethbcast_collectives::session::application::{Again, Participant, Sink, Source, Tally};
-use ethbcast_collectives::session::ledger::{Checked, Ledgered};
+use ethbcast_collectives::session::verified::{Checked, Ledgered};
 use ethbcast_collectives::session::{Damage, Done, End, Outcome, RootEvent, Trailer, kind};
 use ethbcast_tests::session::{Case, Disk, Sent, data, hosts_of, run, star, strike};
 use ethbcast_transport::Instant;

@@ -2,7 +2,7 @@
 
 use super::scene::{Host, Scene, announce, at, forged, switched_on};
 use ethbcast_collectives::measure::kind;
-use ethbcast_collectives::session::ledger::ChunkSize;
+use ethbcast_collectives::session::verified::ChunkSize;
 use ethbcast_collectives::session::{
     ContentKind, End, Message, ReceiverConfig, ReceiverEvent, Refusal, RootEvent, Stage, Standing, Station, Timing,
     View, ViewMember, ViewPart, Wanted,

@@ -1,7 +1,7 @@
 //! Roots and receivers on one switch, with their events and moments.
 
-use ethbcast_collectives::session::application::{Collected, Content, Participant};
-use ethbcast_collectives::session::ledger::ChunkSize;
+use ethbcast_collectives::session::application::{Collected, MemoryContent, Participant};
+use ethbcast_collectives::session::verified::ChunkSize;
 use ethbcast_collectives::session::{
     ContentKind, Message, Receiver, ReceiverConfig, ReceiverEvent, Root, RootConfig, RootEvent, RootFailure, Stage,
     Station, Wanted,
@@ -11,7 +11,7 @@ use ethbcast_transport::wire::{OVERHEAD_BYTES, Rank, group_mac};
 use ethbcast_transport::{Instant, MacAddr, Tuning};
 use std::time::Duration;
 
-pub type Host = Participant<Content<Vec<u8>>, Collected>;
+pub type Host = Participant<MemoryContent<Vec<u8>>, Collected>;
 
 pub struct Scene {
     pub mtu_bytes: u16,
@@ -45,7 +45,7 @@ impl Scene {
         let tuning = Tuning::default().with_feed_frames(256);
         let config = change(RootConfig { size: Some(bytes as u64), probe: false, tuning, ..config });
         let root = Root::new(at(begin), config);
-        self.hosts.push(Participant::root(root, Content::new(vec![number as u8; bytes])));
+        self.hosts.push(Participant::root(root, MemoryContent::new(vec![number as u8; bytes])));
         self
     }
 

@@ -1,6 +1,6 @@
 //! Hundreds of receivers die together: one new view, and the data goes on.
 
-use ethbcast_collectives::session::application::{Collected, Content, Participant};
+use ethbcast_collectives::session::application::{Collected, MemoryContent, Participant};
 use ethbcast_collectives::session::kind::VIEW;
 use ethbcast_collectives::session::{Outcome, Timing};
 use ethbcast_planning::plan::Via;
@@ -25,7 +25,7 @@ struct Heard {
 fn of_a_thousand_half_die_at_once_and_one_view_says_so_while_data_stands_still_for_the_dead_limit_and_a_second() {
     let timing = Timing { patience: Duration::from_secs(3), ..Timing::default() };
     let case = Case { timing, mtu_bytes: 1500, ..Case::new(Via::Cast, RECEIVERS, BYTES) };
-    let hosts = hosts_of(&case, 1, Content::new(data(BYTES, 1)), |_| Collected::default());
+    let hosts = hosts_of(&case, 1, MemoryContent::new(data(BYTES, 1)), |_| Collected::default());
     let mut heard = Heard::default();
     let listen = |delivery: &Delivery<'_>| {
         if delivery.to == RECEIVERS
@@ -41,7 +41,7 @@ fn of_a_thousand_half_die_at_once_and_one_view_says_so_while_data_stands_still_f
     };
     let mut simulation = Simulation::new(&star(&case, RATE_BITS_PER_SECOND), hosts, listen);
     // In the middle of the data.
-    let mut turn = |_: usize, host: &mut Participant<Content<Vec<u8>>, Collected>, now| host.turn(now);
+    let mut turn = |_: usize, host: &mut Participant<MemoryContent<Vec<u8>>, Collected>, now| host.turn(now);
     while simulation.machines()[RECEIVERS].streams().is_none_or(|streams| streams.frames() < 50) {
         assert!(simulation.step(Instant::START + Duration::from_secs(60), &mut turn).is_none(), "it does not begin");
     }

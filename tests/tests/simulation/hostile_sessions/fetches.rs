@@ -2,7 +2,7 @@
 
 use super::forgery::{Forged, Harm, forged};
 use super::scene::{BYTES, MEMBERS};
-use ethbcast_collectives::session::{Fetch, Message, Needs, Piece};
+use ethbcast_collectives::session::{Fetch, FetchedPiece, Message, Needs};
 use ethbcast_transport::wire::Rank;
 
 const ALL: u64 = BYTES as u64;
@@ -25,7 +25,8 @@ pub fn questions() -> Vec<Forged> {
 pub fn answers() -> Vec<Forged> {
     let places = [(0, MOST), (0, 0), (0, 1), (ALL - 5, ALL), (ALL, u64::MAX), (u64::MAX, u64::MAX), (u64::MAX, 0)];
     let answer = |(from, end): (u64, u64)| {
-        [0, 1, 1400].map(|bytes| forged(&Message::Piece(Piece { from, end, bytes: vec![7; bytes] }), Harm::Nothing))
+        [0, 1, 1400]
+            .map(|bytes| forged(&Message::Piece(FetchedPiece { from, end, bytes: vec![7; bytes] }), Harm::Nothing))
     };
     places.into_iter().flat_map(answer).collect()
 }

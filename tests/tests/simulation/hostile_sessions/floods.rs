@@ -1,8 +1,8 @@
 //! Floods of one kind of control frame: the session goes on, and its queues are bounded.
 
 use super::scene::{MEMBERS, Name, Phase, Scene};
-use ethbcast_collectives::session::ledger::ChunkSize;
-use ethbcast_collectives::session::{ContentKind, Fetch, Message, Piece, Refusal, Stage};
+use ethbcast_collectives::session::verified::ChunkSize;
+use ethbcast_collectives::session::{ContentKind, Fetch, FetchedPiece, Message, Refusal, Stage};
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::session::GROUP;
 use ethbcast_transport::wire::Rank;
@@ -68,7 +68,7 @@ fn ten_thousand_words_of_one_kind_disturb_nobody() {
         };
         flood(phase, 0, Name::Host(2), |number| asks(Rank(2), number));
         flood(phase, MEMBERS, Name::Host(0), |number| asks(Rank(2), number));
-        let piece = |number| Message::Piece(Piece { from: number * 1000, end: 1 << 40, bytes: vec![7; 1000] });
+        let piece = |number| Message::Piece(FetchedPiece { from: number * 1000, end: 1 << 40, bytes: vec![7; 1000] });
         flood(phase, 2, Name::Host(0), piece);
         flood(phase, 0, Name::Host(2), piece);
     }

@@ -4,7 +4,7 @@ use super::fetches;
 use super::scene::{BYTES, MEMBERS, Phase, Scene};
 use ethbcast_collectives::measure::kind::{ECHO, PROBE, REPORT};
 use ethbcast_collectives::session::kind::{ABORT, LEAVE, VERDICT, VIEW};
-use ethbcast_collectives::session::ledger::ChunkSize;
+use ethbcast_collectives::session::verified::ChunkSize;
 use ethbcast_collectives::session::{
     ContentKind, Done, MemberState, Message, Outcome, Refusal, Stage, Standing, Status, Taken, Trailer, Verdict, View,
     ViewMember, ViewPart,

@@ -1,6 +1,6 @@
 //! A session of four receivers, stopped at a moment of it, and its outcome.
 
-use ethbcast_collectives::session::application::{Collected, Content, Participant, Sink};
+use ethbcast_collectives::session::application::{Collected, MemoryContent, Participant, Sink};
 use ethbcast_collectives::session::{Done, End, Outcome, Receiver, Root, Standing, Timing, Trailer, View};
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::session::{Case, GROUP, data, hosts_of, nonce, session, star};
@@ -60,7 +60,7 @@ impl Sink for SlowDisk {
     }
 }
 
-pub type Host = Participant<Content<Vec<u8>>, SlowDisk>;
+pub type Host = Participant<MemoryContent<Vec<u8>>, SlowDisk>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
@@ -91,7 +91,7 @@ impl Scene {
     pub fn new(via: Via) -> Scene {
         let timing = Timing { stall: STALL, patience: PATIENCE, sync: PATIENCE, ..Timing::default() };
         let case = Case { timing, mtu_bytes: 1500, ..Case::new(via, MEMBERS, BYTES) };
-        let hosts = hosts_of(&case, SEED, Content::new(data(BYTES, SEED)), |_| SlowDisk::default());
+        let hosts = hosts_of(&case, SEED, MemoryContent::new(data(BYTES, SEED)), |_| SlowDisk::default());
         let mut simulation = Simulation::new(&star(&case, RATE_BITS_PER_SECOND), hosts, NoFaults);
         simulation.set_event_limit(3_000_000);
         Scene { simulation }

@@ -2,7 +2,7 @@
 
 use super::scene::{CHUNK, Have, Played, Price, Scene};
 use ethbcast_collectives::session::Outcome;
-use ethbcast_collectives::session::ledger::{Cut, Form};
+use ethbcast_collectives::session::verified::{Cut, Form};
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::session::{Case, data};
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! A session whose receivers have holdings, and its costs.
 
 use ethbcast_collectives::session::application::{Participant, Sink, Tally};
-use ethbcast_collectives::session::ledger::{
-    Checked, ChunkSet, ChunkSize, Cut, Cutter, Form, Holdings, Ledgered, Origin, StretchLedger,
+use ethbcast_collectives::session::verified::{
+    Checked, ChunkSet, ChunkSize, Cut, Cutter, Form, HaveSet, Ledgered, Origin, StretchLedger,
 };
 use ethbcast_collectives::session::{Damage, Done, End, Message, Needs, Outcome, Trailer, kind};
 use ethbcast_tests::session::{Case, Sent, hosts_of, run, session, star, strike};
@@ -52,7 +52,7 @@ impl Have {
 
     pub fn anywhere(mut self, cut: Cut) -> Have {
         let (mut cutter, bytes) = (Cutter::new(cut, ChunkSize::DEFAULT), Arc::clone(&self.bytes));
-        let mut found = |fragment: ethbcast_collectives::session::ledger::Fragment, _: &[u8]| {
+        let mut found = |fragment: ethbcast_collectives::session::verified::Fragment, _: &[u8]| {
             let at = fragment.offset as usize;
             self.fragments.insert(fragment.name, at..at + fragment.bytes as usize);
         };
@@ -90,7 +90,7 @@ struct Found {
     moved: std::sync::Mutex<BTreeMap<(u64, usize), Vec<u8>>>,
 }
 
-impl Holdings for Found {
+impl HaveSet for Found {
     fn have(&self, ledger: &StretchLedger) -> ChunkSet {
         let here = |chunk: &usize| {
             let at = self.have.at(ledger.chunk_offset(*chunk), ledger.chunk_bytes(*chunk));

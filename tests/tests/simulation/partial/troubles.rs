@@ -1,7 +1,7 @@
 //! Loss, deaths, latecomers, and holdings that differ from their announcement.
 
 use super::scene::{CHUNK, Have, Scene};
-use ethbcast_collectives::session::ledger::ChunkSize;
+use ethbcast_collectives::session::verified::ChunkSize;
 use ethbcast_collectives::session::{Needs, Outcome};
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::session::{Absence, Case, data};

@@ -28,7 +28,7 @@ impl Holds {
 }
 
 #[derive(Clone, Debug)]
-pub struct Frames<'a> {
+pub struct FrameCondition<'a> {
     pub interface: &'a str,
     /// Whether the interface is a bridge, in which case rules see its ports as well.
     pub is_bridge: bool,
@@ -38,7 +38,7 @@ pub struct Frames<'a> {
     pub mtu_bytes: u64,
 }
 
-impl Frames<'_> {
+impl FrameCondition<'_> {
     /// Evaluates a `match` of a rule; unknown conditions count as never met.
     pub fn fit(&self, condition: &Value) -> Holds {
         let (operator, left, right) =

@@ -7,7 +7,7 @@ mod ruleset;
 use super::outside::{json_of, text_of};
 use super::{Fault, Findings, Fix};
 use crate::args::DoctorArgs;
-use condition::Frames;
+use condition::FrameCondition;
 use ethbcast_transport::packet::Interface;
 use ethbcast_transport::wire::group_mac;
 use ruleset::Ruleset;
@@ -22,7 +22,7 @@ pub fn check(interface: &Interface, args: &DoctorArgs, link: &Value, findings: &
         (Err(why), _) | (_, Err(why)) => return findings.skip(format!("rules that drop frames: {why}")),
     };
     let ether_type = args.wire.ether_type;
-    let frames = Frames {
+    let frames = FrameCondition {
         interface: &interface.name,
         is_bridge: link["linkinfo"]["info_kind"] == "bridge",
         addresses: [interface.mac, group_mac(&args.wire.group)].map(|mac| mac.to_string()),

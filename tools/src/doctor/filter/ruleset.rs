@@ -1,6 +1,6 @@
 //! Chains and rules of nftables, evaluated as for a frame.
 
-use super::condition::{Frames, Holds, is_ether_type};
+use super::condition::{FrameCondition, Holds, is_ether_type};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::fmt;
@@ -69,7 +69,7 @@ impl<'a> Ruleset<'a> {
     }
 
     /// Returns the chains that drop such frames, and whether they drop all or some.
-    pub fn dropping(&self, frames: &Frames<'_>) -> Vec<(ChainName, &'static str)> {
+    pub fn dropping(&self, frames: &FrameCondition<'_>) -> Vec<(ChainName, &'static str)> {
         let seen = self.bases.iter().filter(|(name, chain)| self.sees(name, chain, frames));
         seen.filter_map(|(name, chain)| {
             let fate = match self.follow(name, frames, 0) {
@@ -85,7 +85,7 @@ impl<'a> Ruleset<'a> {
         .collect()
     }
 
-    fn sees(&self, name: &ChainName, chain: &Value, frames: &Frames<'_>) -> bool {
+    fn sees(&self, name: &ChainName, chain: &Value, frames: &FrameCondition<'_>) -> bool {
         match name.family.as_str() {
             "netdev" => self.devices.get(name).is_some_and(|all| all.iter().any(|device| frames.is_on(device))),
             "bridge" => frames.is_bridge && chain["hook"] != "forward",
@@ -93,7 +93,7 @@ impl<'a> Ruleset<'a> {
         }
     }
 
-    fn follow(&self, name: &ChainName, frames: &Frames<'_>, jumps: usize) -> Fate {
+    fn follow(&self, name: &ChainName, frames: &FrameCondition<'_>, jumps: usize) -> Fate {
         let mut worst = Fate::GoOn;
         for rule in self.rules.get(name).into_iter().flatten() {
             let mut holds = Holds::Always;
@@ -131,7 +131,7 @@ enum Verdict<'a> {
 }
 
 /// Returns how many frames get past a statement of a rule.
-fn reached(statement: &Value, frames: &Frames<'_>) -> Holds {
+fn reached(statement: &Value, frames: &FrameCondition<'_>) -> Holds {
     if let Some(condition) = statement.get("match") {
         return frames.fit(condition);
     }
@@ -143,7 +143,7 @@ fn reached(statement: &Value, frames: &Frames<'_>) -> Holds {
     }
 }
 
-fn verdict<'a>(statement: &'a Value, frames: &Frames<'_>) -> Option<Verdict<'a>> {
+fn verdict<'a>(statement: &'a Value, frames: &FrameCondition<'_>) -> Option<Verdict<'a>> {
     let has = |key: &str| statement.get(key).is_some();
     if let Some(map) = statement.get("vmap") {
         let elements = map["data"]["set"].as_array().filter(|_| is_ether_type(&map["key"]))?;

@@ -1,7 +1,7 @@
 use super::*;
 use serde_json::json;
 
-const FRAMES: Frames<'static> = Frames {
+const FRAMES: FrameCondition<'static> = FrameCondition {
     interface: "eth0",
     is_bridge: false,
     addresses: [String::new(), String::new()],
@@ -103,17 +103,18 @@ fn a_chain_for_another_interface_is_none_of_ours() {
     ] });
     let text = "table netdev t {\n\tchain a {\n\t\ttype filter hook egress device \"eth7\" priority filter;\n\t}\n\
                 \tchain b {\n\t\ttype filter hook egress devices = { eth7, eth0 } priority filter;\n\t}\n}\n";
-    let names = |frames: &Frames<'_>| -> Vec<String> {
+    let names = |frames: &FrameCondition<'_>| -> Vec<String> {
         Ruleset::new(&json, text).dropping(frames).into_iter().map(|(chain, _)| chain.to_string()).collect()
     };
     assert_eq!(names(&FRAMES), ["netdev t b", "netdev t c"]);
-    let bridge = Frames { interface: "br0", is_bridge: true, ..FRAMES };
+    let bridge = FrameCondition { interface: "br0", is_bridge: true, ..FRAMES };
     assert_eq!(names(&bridge), ["bridge t input"]);
 }
 
 #[test]
 fn bits_of_addresses_and_addresses_of_ours_fit_some_frames() {
-    let frames = Frames { addresses: ["02:00:00:00:00:01".to_owned(), "03:00:00:00:00:02".to_owned()], ..FRAMES };
+    let frames =
+        FrameCondition { addresses: ["02:00:00:00:00:01".to_owned(), "03:00:00:00:00:02".to_owned()], ..FRAMES };
     let masked = |payload: Value| json!({ "op": "==", "left": { "&": [{ "payload": payload }, 1] }, "right": 1 });
     assert_eq!(frames.fit(&masked(json!({ "protocol": "ether", "field": "daddr" }))), Holds::Sometimes);
     assert_eq!(frames.fit(&masked(json!({ "base": "ll", "offset": 0, "len": 8 }))), Holds::Sometimes);

@@ -1,9 +1,9 @@
 //! Frames of every kind, and captures of them.
 
-use ethbcast_collectives::census::{About, Answer, Busy, LastSession, Question, kind};
-use ethbcast_collectives::session::ledger::ChunkSize;
+use ethbcast_collectives::census::{About, Busy, CensusReply, CensusRequest, LastSession, kind};
+use ethbcast_collectives::session::verified::ChunkSize;
 use ethbcast_collectives::session::{
-    ContentKind, Done, Fetch, FileAttributes, MemberState, Message, Needs, Outcome, Piece, Rate, Refusal, Stage,
+    ContentKind, Done, Fetch, FetchedPiece, FileAttributes, MemberState, Message, Needs, Outcome, Rate, Refusal, Stage,
     Standing, Status, Taken, Trailer, Verdict, View, ViewMember,
 };
 use ethbcast_planning::plan::Via;
@@ -174,10 +174,10 @@ pub fn every_message() -> Vec<OnWire> {
 
 /// Returns a census query and two replies, a full and a minimal one.
 fn census() -> Vec<OnWire> {
-    let question = Question { nonce: 7, spread: Duration::from_millis(150), group: "ethbcast".to_owned() };
+    let question = CensusRequest { nonce: 7, spread: Duration::from_millis(150), group: "ethbcast".to_owned() };
     let last = LastSession { is_delivered: true, source: "größe.iso".to_owned(), seconds_ago: 77 };
     let about = About { version: "ethbcast 0.1.0".to_owned(), megabits_per_second: Some(10_000), last: Some(last) };
-    let full = Answer {
+    let full = CensusReply {
         nonce: 7,
         group: "ethbcast".to_owned(),
         host: "n1".to_owned(),
@@ -188,8 +188,14 @@ fn census() -> Vec<OnWire> {
         size: Some(70_000),
         about,
     };
-    let bare =
-        Answer { free_bytes: None, size: None, busy: Busy::Waiting, about: About::default(), bytes: 0, ..full.clone() };
+    let bare = CensusReply {
+        free_bytes: None,
+        size: None,
+        busy: Busy::Waiting,
+        about: About::default(),
+        bytes: 0,
+        ..full.clone()
+    };
     let mut frames = vec![frame(kind::WHO, |header| header.rank = Rank::NONE, &question.encode())];
     frames.extend([full, bare].map(|answer| frame(kind::HERE, |header| header.rank = Rank::NONE, &answer.encode())));
     frames
@@ -219,7 +225,7 @@ fn messages(digest: [u8; 32]) -> Vec<Message> {
             accepted: vec![0b0000_0110, 2],
         })
     };
-    let status = |waits_for| {
+    let status = |waits_for: Option<Rank>| {
         let (state, is_mute) = (MemberState::WaitsForChild, waits_for.is_some());
         Message::Status(Status { state, waits_for, arrived: 1 << 40, consumed: 7, is_mute })
     };
@@ -242,8 +248,8 @@ fn messages(digest: [u8; 32]) -> Vec<Message> {
         Message::Orphan { stream: StreamId(1), gap: Orphan { rank: Rank(3), from: 5, to: 1 << 33 } },
         Message::Fetch(Fetch { rank: Rank(1), bytes: 0..1 << 17, attempt: 3, blamed: Rank::NONE }),
         Message::Fetch(Fetch { rank: Rank(1), bytes: 9..10, attempt: 0, blamed: Rank(4) }),
-        Message::Piece(Piece { from: 9, end: 10, bytes: vec![1] }),
-        Message::Piece(Piece { from: 9, end: 9, bytes: Vec::new() }),
+        Message::Piece(FetchedPiece { from: 9, end: 10, bytes: vec![1] }),
+        Message::Piece(FetchedPiece { from: 9, end: 9, bytes: Vec::new() }),
         Message::Needs(Needs { stretch: 3, set: vec![1, 0, 1] }),
         Message::Done(Done { outcome: Outcome::WriteFailed, bytes: 3, digest, text: text() }, None),
         Message::Done(Done { outcome: Outcome::Verified, bytes: 3, digest, text: text() }, Taken::new(1 << 33, 9)),

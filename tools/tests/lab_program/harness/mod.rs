@@ -10,7 +10,7 @@ pub use ethbcast_tests::lab::{
 pub use outcome::Outcome;
 pub use transfer::{Reader, Session, Transfer};
 
-use ethbcast_collectives::session::ledger::Form;
+use ethbcast_collectives::session::verified::Form;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;

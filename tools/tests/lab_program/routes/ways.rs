@@ -2,7 +2,7 @@
 
 use super::{BYTES, OTHERS, ROOT, Row, WAYS, frames, predicted_seconds, row};
 use crate::harness::{LIMIT, MEBIBYTE, Outcome, PAYLOAD_BYTES, content, full_frames};
-use ethbcast_collectives::session::ledger::Form;
+use ethbcast_collectives::session::verified::Form;
 use ethbcast_lab::LabConfig;
 use nix::sys::signal::Signal;
 use serde_json::Value;

@@ -13,7 +13,6 @@
 //! them; `port` is the [`Link`](crate::Link).
 
 mod board;
-mod doorbell;
 mod error;
 mod locks;
 mod memory;
@@ -23,9 +22,10 @@ mod producer;
 #[cfg(test)]
 mod tests;
 mod waiter;
+mod wake_up_socket;
 
-pub(super) use doorbell::Doorbell;
 pub use error::NodeError;
 pub use place::NodeConfig;
 pub use port::NodePort;
 pub use waiter::NodeWaiter;
+pub(super) use wake_up_socket::WakeUpSocket;

@@ -7,10 +7,10 @@
 //! process is emptied by the next one that joins, or removed.
 
 use super::board::{Board, SEATS, TEXT_BYTES};
-use super::doorbell::Doorbell;
 use super::error::NodeError;
 use super::locks::Lock;
 use super::memory::SharedMemory;
+use super::wake_up_socket::WakeUpSocket;
 use crate::MacAddr;
 use crate::packet::Interface;
 use crate::packet::error::Errno;
@@ -50,7 +50,7 @@ pub struct NodeConfig {
 pub(super) struct Place {
     pub board: Board,
     pub seat: u8,
-    pub bell: Doorbell,
+    pub bell: WakeUpSocket,
     path: PathBuf,
     pub file: OwnedFd,
 }
@@ -113,7 +113,7 @@ impl Place {
         for from in 0..board.given() {
             while board.take(from, seat, |_| {}) {}
         }
-        let bell = Doorbell::new(config.nonce);
+        let bell = WakeUpSocket::new(config.nonce);
         let bell = bell.map_err(|error| {
             let errno = nix::errno::Errno::from_raw(error.raw_os_error().unwrap_or(0));
             failed("make a socket beside")(errno)

@@ -7,9 +7,9 @@
 //! different frames of a block, its parity goes to all. A listener that does not acknowledge gets a
 //! heartbeat.
 
+mod acker;
 mod asking;
 mod blocks;
-mod designated;
 mod listener;
 mod pace;
 mod parity;
@@ -24,15 +24,15 @@ pub(super) use repair_children::RepairChildren;
 use super::boundaries::Boundaries;
 use super::outgoing::{AckFrom, Departure, Outgoing};
 use crate::arq::echo::Behind;
-use crate::arq::evidence::Evidence;
-use crate::arq::question::{News, Question};
+use crate::arq::loss_detection::LossDetection;
+use crate::arq::probe_timer::{News, ProbeTimer};
 use crate::arq::stamp::{Stamp, StampRing, Stamps};
 use crate::feed::Feed;
 use crate::time::Instant;
 use crate::tuning::{Policy, Tuning};
 use crate::wire::{Ack, MacAddr, Peer};
+use acker::AckerChoice;
 use blocks::Blocks;
-use designated::Designation;
 use listener::Listener;
 use pace::Pace;
 use remote::Remote;
@@ -61,8 +61,8 @@ pub(super) struct Cast {
     pace: Pace,
     /// Frames at the beginning of a message that do not wait for credit (EQA §3.3).
     push_frames: Option<u64>,
-    designation: Option<Designation>,
-    question: Question,
+    designation: Option<AckerChoice>,
+    question: ProbeTimer,
     /// Whether the cast sends nothing new, and only heartbeats to the group.
     retired: bool,
 }
@@ -88,9 +88,9 @@ impl Cast {
             allowance: 0,
             pace: Pace::new(tuning),
             push_frames: tuning.cast.push_frames,
-            designation: if tuning.designates() { Designation::new(&listeners, feed.slots()) } else { None },
+            designation: if tuning.designates() { AckerChoice::new(&listeners, feed.slots()) } else { None },
             listeners,
-            question: Question::default(),
+            question: ProbeTimer::default(),
             retired: false,
         };
         cast.count_credit();
@@ -199,7 +199,7 @@ impl Cast {
         self.evidence(at, ack).missing(ack, remote.from(feed)..self.next, sent_at).collect()
     }
 
-    fn evidence(&self, at: usize, ack: &Ack<'_>) -> Evidence {
+    fn evidence(&self, at: usize, ack: &Ack<'_>) -> LossDetection {
         let remote = self.listeners[at].remote();
         // In the push phase receivers drop what a frame overtook, so there is no reordering to
         // tolerate.
@@ -324,7 +324,7 @@ impl Cast {
     /// Whether the pull phase may go on (EQA §3.3): the acker, and every listener known to have
     /// lost anything since the push began, has received it.
     fn may_pull(&self, push_end: u64) -> bool {
-        let designated = self.designation.as_ref().map(Designation::rank);
+        let designated = self.designation.as_ref().map(AckerChoice::rank);
         self.listeners.iter().all(|listener| {
             let is_designated = Some(listener.remote().rank()) == designated;
             listener.is_made_whole() && !(is_designated && listener.remote().cursor() < push_end)

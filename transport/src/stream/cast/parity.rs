@@ -10,7 +10,7 @@ use super::Cast;
 use super::blocks::Block;
 use super::listener::Listener;
 use super::remote::Remote;
-use crate::arq::evidence::Evidence;
+use crate::arq::loss_detection::LossDetection;
 use crate::arq::stamp::{Stamp, Stamps};
 use crate::feed::Feed;
 use crate::stream::boundaries::Boundaries;
@@ -27,7 +27,7 @@ impl Cast {
         &mut self,
         at: usize,
         found: &[u64],
-        evidence: Evidence,
+        evidence: LossDetection,
         feed: &Feed,
         boundaries: &Boundaries,
     ) -> Vec<u64> {

@@ -1,10 +1,10 @@
 //! A cast as the readers of a stream: what it takes, sends and waits for.
 
 use super::Cast;
-use super::designated::Designation;
+use super::acker::AckerChoice;
 use super::listener::Listener;
 use super::remote::Remote;
-use crate::arq::evidence::Sent;
+use crate::arq::loss_detection::Sent;
 use crate::arq::stamp::{Stamp, Stamps};
 use crate::feed::Feed;
 use crate::stream::boundaries::Boundaries;
@@ -57,7 +57,7 @@ impl Readers for Cast {
 
     fn poll(&mut self, now: Instant, feed: &Feed, boundaries: &Boundaries, stamps: &mut Stamps) -> Option<Departure> {
         if let Some(to) = self.next_asked(feed) {
-            let designated = self.designation.as_ref().map(Designation::rank);
+            let designated = self.designation.as_ref().map(AckerChoice::rank);
             let outgoing = Outgoing::Heartbeat { highest: self.next, designated };
             return Some(Departure { outgoing, to, stamp: self.draw(now, stamps) });
         }

@@ -4,7 +4,7 @@
 use super::repairs::Outstanding;
 use crate::arq::bits;
 use crate::arq::echo::{Behind, Echo};
-use crate::arq::evidence::Evidence;
+use crate::arq::loss_detection::LossDetection;
 use crate::arq::rtt::Rtt;
 use crate::arq::stamp::Stamp;
 use crate::feed::{Feed, ReaderId};
@@ -182,8 +182,8 @@ impl Remote {
         &mut self.echo
     }
 
-    pub(super) fn evidence(&self, tolerance: Duration, covered: u64) -> Evidence {
-        Evidence { echo: self.echo.newest(), tolerance, covered }
+    pub(super) fn evidence(&self, tolerance: Duration, covered: u64) -> LossDetection {
+        LossDetection { echo: self.echo.newest(), tolerance, covered }
     }
 
     pub(super) fn follow(&self, feed: &mut Feed) {

@@ -8,7 +8,7 @@
 
 use super::remote::Remote;
 use crate::arq::echo::Behind;
-use crate::arq::question::{News, Question};
+use crate::arq::probe_timer::{News, ProbeTimer};
 use crate::arq::stamp::{Stamp, StampRing, Stamps};
 use crate::feed::Feed;
 use crate::stream::outgoing::{AckFrom, Departure, Outgoing};
@@ -51,7 +51,7 @@ impl OwnArrivals {
 pub(super) struct RepairChild {
     remote: Remote,
     asked: Stamp,
-    question: Question,
+    question: ProbeTimer,
 }
 
 impl RepairChild {
@@ -67,7 +67,7 @@ impl RepairChild {
     }
 
     fn of(remote: Remote) -> RepairChild {
-        RepairChild { remote, asked: Stamp::NONE, question: Question::default() }
+        RepairChild { remote, asked: Stamp::NONE, question: ProbeTimer::default() }
     }
 
     pub(super) fn remote(&self) -> &Remote {

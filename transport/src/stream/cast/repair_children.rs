@@ -2,7 +2,7 @@
 
 use super::remote::Remote;
 use super::repair_child::{OwnArrivals, RepairChild};
-use crate::arq::evidence::Sent;
+use crate::arq::loss_detection::Sent;
 use crate::arq::stamp::{Stamp, Stamps};
 use crate::feed::Feed;
 use crate::stream::boundaries::Boundaries;

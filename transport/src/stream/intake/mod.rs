@@ -4,7 +4,7 @@ mod backoff;
 mod schedule;
 
 use super::stats::StreamStats;
-use crate::arq::question::Question;
+use crate::arq::probe_timer::ProbeTimer;
 use crate::arq::receipt::Receipt;
 use crate::arq::stamp::Stamp;
 use crate::feed::{Feed, Inserted};
@@ -50,7 +50,7 @@ pub(super) struct Intake {
     parts: u64,
     stagger: Duration,
     receipt: Receipt,
-    reminder: Question,
+    reminder: ProbeTimer,
     silent: bool,
     heard: bool,
     gap: Option<Gap>,
@@ -70,7 +70,7 @@ impl Intake {
             parts: tuning.ack.room_parts,
             stagger: tuning.ack.gap_delay,
             receipt: Receipt::default(),
-            reminder: Question::default(),
+            reminder: ProbeTimer::default(),
             silent: false,
             heard: false,
             gap: None,
@@ -182,7 +182,7 @@ impl Intake {
 
     fn hear(&mut self) {
         self.heard = true;
-        self.reminder = Question::default();
+        self.reminder = ProbeTimer::default();
     }
 
     pub(super) fn on_heartbeat(&mut self, now: Instant, header: &Header, payload: &[u8]) {
@@ -223,7 +223,7 @@ impl Intake {
     pub(super) fn is_ready(&mut self, now: Instant, feed: &Feed, more: bool, stats: &mut StreamStats) -> bool {
         self.on_timeout(now, feed, stats);
         if !more {
-            self.reminder = Question::default();
+            self.reminder = ProbeTimer::default();
         } else {
             self.reminder.arm(now, remind_after);
         }

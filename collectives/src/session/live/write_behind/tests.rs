@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::session::application::Sink;
-use crate::session::ledger::{CHUNK_BYTES, EARLY_AFTER, encoded};
 use crate::session::live::{Output, StorageError};
+use crate::session::verified::{CHUNK_BYTES, EARLY_AFTER, encoded};
 use crate::session::{Done, ReceiverEvent, Trailer};
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::wire::Rank;

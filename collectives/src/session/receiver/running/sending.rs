@@ -1,12 +1,12 @@
 //! Frames and timers of a member.
 
-use super::Running;
+use super::MemberPhase;
 use crate::session::message::Message;
 use crate::session::receiver::ReceiverEndpoint;
 use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Deadline, Instant, Kept, Part, SplitFrame};
 
-impl Running {
+impl MemberPhase {
     /// Writes the next frame. If the rate limit is reached, only acknowledgements leave.
     pub(in crate::session::receiver) fn poll_transmit_split(
         &mut self,

@@ -4,7 +4,7 @@
 use super::super::rereading::Needy;
 use super::{Delivery, Flow};
 use crate::session::blocks::Dealing;
-use crate::session::message::{Fetch, Piece};
+use crate::session::message::{Fetch, FetchedPiece};
 use ethbcast_transport::wire::Rank;
 use std::ops::Range;
 
@@ -38,7 +38,9 @@ impl Delivery {
         let wanted = match need {
             Needy::Gap(rank, at) => self.refills.wanted_by(rank, at, &self.extent(self.blocks.dealing())),
             Needy::Aside(rank) => self.sides.wanted_by(rank, &self.extent(Dealing::single())),
-            Needy::Fetch(rank) => return self.answering.supply(rank, from, bytes, Piece::fitting(payload_bytes)),
+            Needy::Fetch(rank) => {
+                return self.answering.supply(rank, from, bytes, FetchedPiece::fitting(payload_bytes));
+            }
         };
         let Some(wanted) = wanted.filter(|wanted| wanted.start == from) else { return };
         let bytes = &bytes[..bytes.len().min((wanted.end - wanted.start) as usize)];

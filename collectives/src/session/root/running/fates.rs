@@ -2,13 +2,13 @@
 
 use super::super::member_report::MemberReport;
 use super::super::{RootEndpoint, RootEvent};
-use super::Running;
+use super::SessionPhase;
 use crate::session::message::{Done, Message, Outcome};
 use crate::session::view::Standing;
 use ethbcast_transport::Instant;
 use ethbcast_transport::wire::Rank;
 
-impl Running {
+impl SessionPhase {
     pub(super) fn lose(&mut self, now: Instant, rank: Rank, outcome: Outcome, text: &str, endpoint: &mut RootEndpoint) {
         log::warn!("lost {}: {text}", self.host(rank));
         // Its last status report gives the amount.

@@ -1,14 +1,14 @@
 //! Periodic checks for silent members and members without progress.
 
-use super::Running;
+use super::SessionPhase;
 use crate::membership::presence::Change;
 use crate::membership::timers::Wait;
 use crate::session::message::Outcome;
-use crate::session::root::watch::{Finding, Scene};
+use crate::session::root::stall_watch::{StallFinding, WatchContext};
 use crate::session::root::{OnSlow, RootConfig, RootEndpoint, RootEvent};
 use ethbcast_transport::Instant;
 
-impl Running {
+impl SessionPhase {
     pub(super) fn watch_silence(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
         for change in self.members.look(now) {
             match change {
@@ -26,7 +26,7 @@ impl Running {
     pub(super) fn watch_progress(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
         let RootConfig { timing, on_slow, .. } = *endpoint.config();
         self.members.rates_mut().sent(now, self.delivery.frames_sent());
-        let scene = Scene { now, view: &self.view, timing: &timing, delivery: &self.delivery };
+        let scene = WatchContext { now, view: &self.view, timing: &timing, delivery: &self.delivery };
         let since_last = now.since(std::mem::replace(&mut self.watched_at, now));
         let mut findings = scene.look(&mut self.members, since_last);
         let brake = scene.brake(&self.members).filter(|_| on_slow != OnSlow::Wait);
@@ -39,12 +39,12 @@ impl Running {
         to_try.into_iter().for_each(|(rank, arrived)| self.delivery.try_out(&self.view, rank, arrived));
         for finding in findings {
             match finding {
-                Finding::Tell(rank, text) => {
+                StallFinding::Tell(rank, text) => {
                     endpoint.tell(RootEvent::HeldUp { host: self.host(rank).to_owned(), text })
                 }
-                Finding::StepAside(rank, text) => self.step_aside(now, rank, &text, endpoint),
-                Finding::Apart(from, at) => self.part(now, [from, at], endpoint),
-                Finding::GiveUp(rank, text) => self.lose(now, rank, Outcome::Stalled, &text, endpoint),
+                StallFinding::StepAside(rank, text) => self.step_aside(now, rank, &text, endpoint),
+                StallFinding::Apart(from, at) => self.part(now, [from, at], endpoint),
+                StallFinding::GiveUp(rank, text) => self.lose(now, rank, Outcome::Stalled, &text, endpoint),
             }
         }
     }

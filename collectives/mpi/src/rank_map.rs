@@ -1,0 +1,114 @@
+//! Rank-to-host map: which rank speaks for which host. It is derived from the cards of all ranks,
+//! so it is identical on all of them.
+
+use crate::neighbours::ProcessId;
+use crate::node_descriptor::NodeDescriptor;
+use crate::settings::Agreed;
+use crate::statistics::Reason;
+use std::collections::HashMap;
+
+/// Ranks of a communicator by hosts. A host's first rank is its leader, and the only one on the
+/// wire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RankMap {
+    pub group: String,
+    /// Leader's rank of each host.
+    pub leaders: Vec<usize>,
+    pub host_of: Vec<usize>,
+    /// Place of each rank among those of its host.
+    pub place_of: Vec<usize>,
+    pub processes: Vec<ProcessId>,
+    /// Name under which each host joins.
+    pub names: Vec<String>,
+}
+
+impl RankMap {
+    /// Maps the ranks with these cards, `None` for one that could not be read; or returns why no
+    /// rank is to be wired.
+    pub fn new(cards: &[Option<NodeDescriptor>], agreed: &Agreed, by_name: bool) -> Result<RankMap, (Reason, String)> {
+        let cards: Vec<&NodeDescriptor> = cards.iter().flatten().collect::<Vec<_>>();
+        let (mut leaders, mut host_of, mut place_of) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut hosts, mut ranks_on) = (HashMap::new(), Vec::new());
+        for (rank, card) in cards.iter().enumerate() {
+            if !card.trouble.is_empty() {
+                return Err((Reason::NotEverywhere, format!("rank {rank} ({}): {}", card.host, card.trouble)));
+            }
+            if card.fingerprint != agreed.fingerprint() {
+                let text = format!("rank {rank} ({}) was told other settings than this one", card.host);
+                return Err((Reason::NotEverywhere, text));
+            }
+            let host = *hosts.entry(card.mac).or_insert_with(|| {
+                leaders.push(rank);
+                ranks_on.push(0);
+                leaders.len() - 1
+            });
+            host_of.push(host);
+            place_of.push(ranks_on[host]);
+            ranks_on[host] += 1;
+        }
+        if leaders.len() < agreed.least_hosts {
+            let text = format!("{} hosts, fewer than {}", leaders.len(), agreed.least_hosts);
+            return Err((Reason::FewHosts, text));
+        }
+        let given: Vec<String> = leaders.iter().map(|&rank| cards[rank].host.clone()).collect();
+        let numbers = || (0..leaders.len()).map(|host| format!("{host:05}")).collect();
+        let names = if by_name { given } else { numbers() };
+        let group = format!("mpi-{:016x}", cards[0].nonce);
+        let processes = cards.iter().map(|card| card.process).collect();
+        Ok(RankMap { group, leaders, host_of, place_of, processes, names })
+    }
+
+    pub fn is_one_each(&self) -> bool {
+        self.leaders.len() == self.host_of.len()
+    }
+}
+
+pub fn cards(bytes: &[u8]) -> Result<Vec<Option<NodeDescriptor>>, (Reason, String)> {
+    let cards: Vec<_> = bytes.chunks(crate::node_descriptor::BYTES).map(NodeDescriptor::decode).collect();
+    match cards.iter().position(Option::is_none) {
+        Some(rank) => Err((Reason::NotEverywhere, format!("rank {rank} runs another build of the drop-in"))),
+        None => Ok(cards),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Settings;
+    use ethbcast_transport::MacAddr;
+
+    fn card(mac: u8) -> Option<NodeDescriptor> {
+        let agreed = Settings::read().expect("the tests' environment is empty").agreed;
+        Some(NodeDescriptor {
+            mac: MacAddr::new(2, 0, 0, 0, 0, mac),
+            process: ProcessId::default(),
+            nonce: 5,
+            host: format!("n{mac}"),
+            fingerprint: agreed.fingerprint(),
+            trouble: String::new(),
+        })
+    }
+
+    fn seated(cards: &[Option<NodeDescriptor>]) -> Result<RankMap, (Reason, String)> {
+        RankMap::new(cards, &Settings::read().expect("empty").agreed, false)
+    }
+
+    #[test]
+    fn a_hosts_first_rank_leads_wherever_the_others_are() {
+        let seating = seated(&[3, 1, 3, 2, 1, 3].map(card)).expect("three hosts");
+        assert_eq!(seating.leaders, [0, 1, 3]);
+        assert_eq!(seating.host_of, [0, 1, 0, 2, 1, 0]);
+        assert_eq!(seating.place_of, [0, 0, 1, 0, 1, 2]);
+        assert_eq!(seating.names, ["00000", "00001", "00002"]);
+        assert!(!seating.is_one_each() && seated(&[1, 2, 3].map(card)).expect("three").is_one_each());
+    }
+
+    #[test]
+    fn one_who_cannot_keeps_all_from_it_and_says_why() {
+        let mut cards = [1, 2, 3].map(card);
+        cards[2].as_mut().expect("there").trouble = "no capability".into();
+        assert_eq!(seated(&cards), Err((Reason::NotEverywhere, "rank 2 (n3): no capability".into())));
+        assert_eq!(seated(&[1, 2, 2].map(card)).expect_err("two hosts").0, Reason::FewHosts);
+        assert!(super::cards(&[0; crate::node_descriptor::BYTES]).expect_err("no card").1.contains("another build"));
+    }
+}

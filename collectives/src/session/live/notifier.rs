@@ -1,0 +1,128 @@
+//! Progress reports of a session to its user.
+
+use super::history::bytes_of;
+use super::{History, Options, Progress, ProgressPlace};
+use crate::session::verified::Form;
+use crate::session::{Blocks, MemberState, Receiver, Root, RootEvent, Status};
+use ethbcast_transport::Instant;
+use ethbcast_transport::packet::{Counters, Port};
+use ethbcast_transport::wire::Rank;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+pub(super) struct Notifier<'a> {
+    options: &'a Options,
+    form: Form,
+    told_at: Option<Instant>,
+    blocked: BTreeMap<Rank, u32>,
+    away: Notified,
+    no_link: Notified,
+    history: History,
+}
+
+struct Notified {
+    flag: Arc<AtomicBool>,
+    told: bool,
+}
+
+impl Notified {
+    fn new(flag: Arc<AtomicBool>) -> Notified {
+        Notified { flag, told: false }
+    }
+
+    fn news(&mut self) -> Option<bool> {
+        let is = self.flag.load(Ordering::Relaxed);
+        (is != std::mem::replace(&mut self.told, is)).then_some(is)
+    }
+}
+
+impl<'a> Notifier<'a> {
+    pub(super) fn new(options: &'a Options, form: Form, port: &Port) -> Notifier<'a> {
+        Notifier {
+            options,
+            form,
+            told_at: None,
+            blocked: BTreeMap::new(),
+            away: Notified::new(port.away_flag()),
+            no_link: Notified::new(port.no_link_flag()),
+            history: History::default(),
+        }
+    }
+
+    fn look_at_interface(&mut self) {
+        if let Some(away) = self.away.news() {
+            self.options.tell(Progress::Interface { away });
+        }
+        if let Some(lost) = self.no_link.news() {
+            self.options.tell(Progress::Link { lost });
+        }
+    }
+
+    fn is_due(&mut self, now: Instant) -> bool {
+        let due = self.told_at.is_none_or(|at| now.since(at) >= self.options.progress_every);
+        if due {
+            self.told_at = Some(now);
+        }
+        due
+    }
+
+    pub(super) fn root_event(&mut self, now: Instant, event: &RootEvent) {
+        self.options.tell(Progress::Sender(event));
+        self.history.hear(event, now);
+    }
+
+    pub(super) fn root_moved(&mut self, root: &Root, now: Instant) {
+        self.look_at_interface();
+        self.history.note(root, self.form, now);
+        for (rank, _) in root.states().filter(|(_, status)| status.state == MemberState::Blocked) {
+            *self.blocked.entry(rank).or_default() += 1;
+        }
+        let Some(view) = root.view() else { return };
+        if root.states().next().is_none() || !self.is_due(now) {
+            return;
+        }
+        let place = |(rank, Status { state, consumed, .. }): (Rank, Status)| ProgressPlace {
+            host: view.members[rank.index()].host.as_str(),
+            state,
+            bytes: bytes_of(consumed, view, self.form),
+        };
+        let members: Vec<ProgressPlace<'_>> = root.states().map(place).collect();
+        let slowest = root.states().min_by_key(|(_, status)| status.consumed).map(place);
+        self.options.tell(Progress::Moved {
+            bytes: slowest.map_or(0, |slowest| slowest.bytes),
+            slowest: slowest.map(|slowest| (slowest.host, slowest.state)),
+            members: &members,
+            resent_frames: root.stream_stats().data_resent,
+        });
+    }
+
+    pub(super) fn receiver_moved(&mut self, receiver: &Receiver, form: Form, now: Instant) {
+        self.look_at_interface();
+        let arrived = |streams: &Blocks| streams.frames() * streams.payload_bytes() as u64;
+        let Some(arrived) = receiver.streams().map(arrived) else { return };
+        if self.is_due(now) {
+            let size = receiver.view().and_then(|view| view.size);
+            let bytes = form.content_bytes(arrived.min(size.unwrap_or(u64::MAX)));
+            let resent_frames = receiver.stream_stats().data_resent;
+            self.options.tell(Progress::Moved { bytes, slowest: None, members: &[], resent_frames });
+        }
+    }
+
+    pub(super) fn take_history(&mut self) -> History {
+        std::mem::take(&mut self.history)
+    }
+
+    pub(super) fn held_up_by(&self, root: &Root) -> Option<String> {
+        let (&rank, _) = self.blocked.iter().max_by_key(|(_, times)| **times)?;
+        root.view().map(|view| view.members[rank.index()].host.clone())
+    }
+}
+
+/// Logs the counters of a socket.
+pub fn log_counters(counters: &Counters) {
+    log::info!("socket: {counters:?}");
+    if counters.kernel_dropped > 0 {
+        log::warn!("the kernel dropped {} frames because the receive ring was full", counters.kernel_dropped);
+    }
+}

@@ -1,0 +1,142 @@
+//! Hosts that are no members: refused receivers, other builds, and other roots of the group.
+
+use super::parameters::{HostClaim, Names, node_name};
+use super::phase::RootPhase;
+use super::refusals::Refusals;
+use super::running::SessionPhase;
+use super::{RootEndpoint, RootEvent, TurnedAway};
+use crate::session::message::{Message, Outcome, Refusal, Stage};
+use crate::session::other_build::OtherBuilds;
+use ethbcast_transport::wire::{Frame, Rank, Reject};
+use ethbcast_transport::{Instant, MacAddr};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// Minimum time between replies to another root of the group.
+const BETWEEN_ANSWERS: Duration = Duration::from_millis(20);
+/// Limit of other roots that the user is told of: whoever makes up addresses fills no list.
+const MOST_RIVALS: usize = 8;
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct NonMembers {
+    refusals: Refusals,
+    other_builds: OtherBuilds,
+    answered_at: Option<Instant>,
+    /// Roots that have asked for the group, of which the user has been told.
+    rivals: BTreeSet<MacAddr>,
+}
+
+impl NonMembers {
+    pub(super) fn refusals(&self) -> &Refusals {
+        &self.refusals
+    }
+
+    pub(super) fn refusals_mut(&mut self) -> &mut Refusals {
+        &mut self.refusals
+    }
+
+    pub(super) fn on_reject(&mut self, frame: &[u8], why: Reject, endpoint: &mut RootEndpoint) {
+        endpoint.count_malformed();
+        let other = self.other_builds.hear(frame, why);
+        other.into_iter().for_each(|other| endpoint.tell(RootEvent::OtherVersion(other)));
+    }
+
+    /// Admits a receiver that asks after the start, or refuses it with a reason. Returns false if
+    /// it was neither.
+    pub(super) fn welcome(
+        &mut self,
+        now: Instant,
+        from: MacAddr,
+        join: &Message,
+        running: &mut SessionPhase,
+        endpoint: &mut RootEndpoint,
+    ) -> bool {
+        let Message::Join { nonce, host, mtu_bytes, free_bytes, .. } = join else { return false };
+        let names = Names::new(endpoint.config());
+        let offer = names.offer(endpoint.config());
+        let refused = offer.refusal((host, from), *mtu_bytes, *free_bytes);
+        let why = refused.or_else(|| given_up(running, host, *nonce, from));
+        if let Some((why, text)) = why {
+            let away = TurnedAway { host: host.clone(), mac: from, why, text };
+            self.refusals.refuse(now, from, *nonce, away, endpoint);
+            return true;
+        }
+        let members = &running.view().members;
+        let is_shared = members.iter().any(|one| HostClaim::name(&one.host) == HostClaim::name(host));
+        let named = match members.iter().rev().find(|one| one.mac == from) {
+            // A former member has come back.
+            Some(former) if former.host == *host || former.host == node_name(host, from) => former.host.clone(),
+            _ if is_shared || offer.knows_by_address(host, from) => node_name(host, from),
+            _ => host.clone(),
+        };
+        let room = members.len() <= offer.most && running.admit(now, named.clone(), from, *nonce);
+        if room {
+            endpoint.tell(RootEvent::Joined { host: named, receivers: running.view().hosts() - 1 });
+        }
+        room
+    }
+
+    /// Answers another root, which asks whether this one is there, that the group is taken; the user is told once.
+    pub(super) fn answer_root(&mut self, to: MacAddr, nonce: u64, host: &str, endpoint: &mut RootEndpoint) {
+        let text = format!("{} sends to this group already", endpoint.station().host);
+        endpoint.answer(to, &Message::Refuse { nonce, why: Refusal::Late, text });
+        if self.rivals.len() < MOST_RIVALS && self.rivals.insert(to) {
+            endpoint.tell(RootEvent::Rival { host: host.to_owned(), mac: to });
+        }
+    }
+
+    pub(super) fn refuse_late(
+        &mut self,
+        now: Instant,
+        to: MacAddr,
+        nonce: u64,
+        host: &str,
+        started_with: usize,
+        endpoint: &mut RootEndpoint,
+    ) {
+        let wanted = endpoint.config().wanted.enough.map_or(String::new(), |enough| format!(" of {enough} wanted"));
+        let text = format!("the session started with {started_with}{wanted} before {host} asked");
+        let away = TurnedAway { host: host.to_owned(), mac: to, why: Refusal::Late, text };
+        self.refusals.refuse(now, to, nonce, away, endpoint);
+    }
+
+    pub(super) fn on_announce(
+        &mut self,
+        now: Instant,
+        frame: &Frame<'_>,
+        phase: &mut RootPhase,
+        endpoint: &mut RootEndpoint,
+    ) {
+        let Some(message) = endpoint.read(frame) else { return };
+        let (station, Message::Announce { group, .. }) = (endpoint.station(), &message) else { return };
+        if *group != station.group {
+            endpoint.count_stranger();
+            return;
+        }
+        let (stage, age) = match phase {
+            RootPhase::Gathering(gathering) => {
+                gathering.on_announce(now, (frame.source, frame.header.session), &message, endpoint);
+                (Stage::Gathering, gathering.age(now))
+            }
+            RootPhase::Running(_) => (endpoint.config().stage(), Duration::MAX),
+            RootPhase::Closing(..) | RootPhase::Ended(_) => return,
+        };
+        // If the other root began later, it should know soon.
+        if self.answered_at.is_none_or(|at| now >= at + BETWEEN_ANSWERS) {
+            self.answered_at = Some(now);
+            endpoint.send_to_group(&endpoint.config().invitation(stage, age));
+        }
+    }
+}
+
+/// Returns the refusal for a receiver that was a member in this very run and was given up. Such a
+/// receiver may not hear that it was given up; it would ask for ever and be waited for each time. A
+/// receiver that left may come back.
+fn given_up(running: &SessionPhase, host: &str, nonce: u64, from: MacAddr) -> Option<(Refusal, String)> {
+    let members = &running.view().members;
+    let same = |rank: Rank| members.get(rank.index()).is_some_and(|one| one.nonce == nonce && one.mac == from);
+    let mut reports = running.members().reports();
+    let report = reports.find(|report| same(report.rank) && report.outcome != Outcome::Died)?;
+    let text = format!("{host} was given up by this session, {}: start its receiver again", report.outcome.word());
+    Some((Refusal::Late, text))
+}

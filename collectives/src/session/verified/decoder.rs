@@ -1,0 +1,314 @@
+//! Decoder from the verified stream to the content; every chunk is checked.
+
+use super::Form;
+use super::early::Early;
+use super::hash::{ChunkHash, Merged, is_ledger, value_in};
+use super::hash_pool::{HashPool, Hashing};
+use super::layout::{ChunkSize, SpanPlace, amount};
+use crate::session::Trailer;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Maximum number of requests for the same bytes before the content is given up.
+pub const MOST_ATTEMPTS: u8 = 3;
+/// Maximum number of bytes wanted at a time: as many as a request may name.
+const MOST_BYTES_WANTED: usize = ChunkSize::LONGEST.bytes();
+/// Chunks hashed before they are compared; those behind a damaged one are hashed again with it.
+const CHUNKS_AT_A_TIME: usize = 16;
+/// Bitmap of all chunks of a span.
+const ALL: u64 = u64::MAX;
+
+/// A range that came damaged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DamagedChunk {
+    /// Range of the content: a chunk, or the whole span of a damaged hash list.
+    pub content: Range<u64>,
+    /// Whether the hash list is damaged instead of the chunk.
+    pub is_ledger: bool,
+    /// Number of times it came damaged.
+    pub times: u8,
+}
+
+impl DamagedChunk {
+    fn amount(&self) -> String {
+        amount(self.content.end - self.content.start)
+    }
+}
+
+impl std::fmt::Display for DamagedChunk {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (bytes, at) = (self.amount(), self.content.start);
+        let ledger = if self.is_ledger { "the ledger of " } else { "" };
+        write!(formatter, "{ledger}{bytes} at byte {at} came damaged")?;
+        if self.times > 1 { write!(formatter, " {} times", self.times) } else { Ok(()) }
+    }
+}
+
+/// A span that has been verified.
+#[derive(Clone, Debug)]
+pub struct DecodedContent {
+    span: Vec<u8>,
+    place: SpanPlace,
+    given: usize,
+    own: u64,
+}
+
+impl DecodedContent {
+    /// Returns the next bytes of the content.
+    pub fn bytes(&self) -> &[u8] {
+        let given = self.given * self.place.chunk_size().bytes();
+        &self.span[self.span.len().min(self.place.ledger_bytes() + given)..]
+    }
+
+    /// Returns its chunks, each with whether this receiver already held it.
+    pub fn chunks(&self) -> impl Iterator<Item = (&[u8], bool)> {
+        let numbered = self.bytes().chunks(self.place.chunk_size().bytes()).zip(self.given..);
+        numbered.map(|(chunk, number)| (chunk, self.own >> number & 1 == 1))
+    }
+
+    /// Returns the memory for reuse.
+    pub fn into_memory(self) -> Vec<u8> {
+        self.span
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Held {
+    place: SpanPlace,
+    span: Vec<u8>,
+    ledger_is_right: bool,
+    /// Hashes of its first chunks, as far as they are verified.
+    right: Vec<ChunkHash>,
+    given: usize,
+    times: u8,
+    /// Bitmap of the chunks that have come or were already held. The others must be fetched.
+    here: u64,
+    /// Bitmap of those that were already held.
+    own: u64,
+}
+
+/// Verifies spans one after the other. A damaged span is held until the wanted part has come again.
+#[derive(Clone, Debug, Default)]
+pub struct Decoder {
+    chunk: ChunkSize,
+    spans: u64,
+    content_bytes: u64,
+    merged: Merged,
+    held: Option<Held>,
+    early: Early,
+    hashing: Hashing,
+    damage: Option<DamagedChunk>,
+    failed: Option<String>,
+}
+
+impl Decoder {
+    /// Creates a decoder for chunks of size `chunk`.
+    pub fn new(chunk: ChunkSize) -> Decoder {
+        Decoder { chunk, ..Decoder::default() }
+    }
+
+    /// Sets the crew that hashes the chunks.
+    pub fn hashed_by(self, crew: Arc<dyn HashPool>) -> Decoder {
+        Decoder { hashing: Hashing::by(crew), ..self }
+    }
+
+    /// Takes the next span: a whole one, or the last. Its content comes from
+    /// [`poll`](Decoder::poll), unless part of it is [wanted](Decoder::wanted).
+    ///
+    /// # Panics
+    /// If a span is held already.
+    pub fn take(&mut self, span: Vec<u8>) {
+        self.take_partly(span, ALL, 0);
+    }
+
+    /// Takes the next whole chunks of a span before its rest has come; the first follows the hash
+    /// list. Returns the verified ones, which are not delivered again when [the whole
+    /// span](Decoder::take) is taken.
+    pub fn take_early<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+        self.early.take(self.chunk, self.spans, bytes)
+    }
+
+    /// Takes a span of which only the chunks in the bitmap `here` are present, like
+    /// [`take`](Decoder::take). Chunks in the bitmap `own` are those this receiver already held: if
+    /// they are wrong, no other host is to blame. Missing chunks are wanted.
+    ///
+    /// # Panics
+    /// If a span is held already.
+    pub fn take_partly(&mut self, span: Vec<u8>, here: u64, own: u64) {
+        assert!(self.held.is_none(), "one span is checked at a time");
+        let place = SpanPlace::of_stream(self.chunk, self.spans, span.len());
+        let Some((place, right)) = place.and_then(|place| Some((place, self.early.end(&place)?))) else {
+            let at = self.content_bytes;
+            self.failed = Some(format!("what came behind byte {at} is not what a sender of files sends: send again"));
+            return;
+        };
+        let (given, ledger_is_right) = (right.len(), false);
+        self.held = Some(Held { place, span, ledger_is_right, right, given, times: 0, here, own });
+        self.check();
+    }
+
+    /// Returns the content of the span that was taken, once all of it is verified.
+    pub fn poll(&mut self) -> Option<DecodedContent> {
+        let Held { place, span, right, given, own, .. } = self.held.take_if(|held| held.is_right())?;
+        right.iter().for_each(|chunk| self.merged.push(chunk));
+        self.spans += 1;
+        self.content_bytes += place.content_bytes() as u64;
+        Some(DecodedContent { span, place, given, own })
+    }
+
+    /// Returns the range of the stream that must come again.
+    pub fn wanted(&self) -> Option<Range<u64>> {
+        let held = self.held.as_ref().filter(|held| self.failed.is_none() && !held.is_right())?;
+        let part = held.part();
+        Some(held.place.begin() + part.start as u64..held.place.begin() + part.end as u64)
+    }
+
+    /// Whether the wanted range has not come at all; otherwise it came damaged.
+    pub fn is_lacking(&self) -> bool {
+        self.held.as_ref().is_some_and(Held::lacks)
+    }
+
+    /// Takes all wanted bytes, which begin at `at`; they may be damaged again.
+    pub fn supply(&mut self, at: u64, bytes: &[u8]) {
+        if self.wanted() != Some(at..at + bytes.len() as u64) {
+            return;
+        }
+        let held = self.held.as_mut().expect("something of it is wanted");
+        let part = held.part();
+        held.span[part].copy_from_slice(bytes);
+        if held.ledger_is_right {
+            let chunks = bytes.len().div_ceil(self.chunk.bytes());
+            (0..chunks).for_each(|chunk| held.here |= 1 << (held.right.len() + chunk));
+        }
+        self.check();
+    }
+
+    /// Reports that the wanted bytes are unavailable.
+    pub fn deny(&mut self, why: &str) {
+        if let Some(held) = self.held.as_ref().filter(|held| !held.is_right()) {
+            let damage = held.damage();
+            self.failed = Some(match held.lacks() {
+                false => format!("{damage}, and they cannot be had again: {why}"),
+                true => format!("{} from byte {} on cannot be had: {why}", damage.amount(), damage.content.start),
+            });
+        }
+    }
+
+    fn check(&mut self) {
+        let Some(held) = &mut self.held else { return };
+        if held.check(&self.hashing) || held.lacks() {
+            return;
+        }
+        held.times += 1;
+        let damage = held.damage();
+        if held.times > MOST_ATTEMPTS {
+            self.failed = Some(format!("{damage}: a host or cable on the way is bad; send again without it"));
+        }
+        self.damage = Some(damage);
+    }
+
+    /// Returns a damage found since the last call.
+    pub fn poll_damage(&mut self) -> Option<DamagedChunk> {
+        self.damage.take()
+    }
+
+    /// Returns why the content is given up, as a sentence.
+    pub fn failed(&self) -> Option<&str> {
+        self.failed.as_deref()
+    }
+
+    /// Returns the number of content bytes that are verified.
+    pub fn content_bytes(&self) -> u64 {
+        self.content_bytes
+    }
+
+    /// Returns the stream bytes that carry the verified content.
+    pub fn stream_bytes(&self) -> u64 {
+        Form::Ledgered(self.chunk).stream_bytes(self.content_bytes)
+    }
+
+    /// Returns length and digest of the verified content.
+    pub fn content(&self) -> Trailer {
+        Trailer { bytes: self.content_bytes, digest: self.merged.digest() }
+    }
+
+    /// Returns the trailer that a stream of these bytes should have. The received trailer is not
+    /// protected by a hash: if it differs, it came damaged or bytes are missing, and the root can
+    /// tell which from this one.
+    pub fn trailer(&self) -> Trailer {
+        Trailer { bytes: self.stream_bytes(), ..self.content() }
+    }
+}
+
+impl Held {
+    fn is_right(&self) -> bool {
+        self.ledger_is_right && self.right.len() == self.place.chunks()
+    }
+
+    fn is_here(&self, chunk: usize) -> bool {
+        self.here >> chunk & 1 == 1
+    }
+
+    fn lacks(&self) -> bool {
+        self.ledger_is_right && !self.is_right() && !self.is_here(self.right.len())
+    }
+
+    /// Range to check next, from the start of the hash list; if chunks are missing, with the
+    /// missing ones that follow.
+    fn part(&self) -> Range<usize> {
+        if !self.ledger_is_right {
+            return 0..self.place.ledger_bytes();
+        }
+        let (first, most) = (self.right.len(), MOST_BYTES_WANTED / self.place.chunk_size().bytes());
+        let more = (first + 1..self.place.chunks()).take_while(|&chunk| self.lacks() && !self.is_here(chunk));
+        self.place.chunk(first).start..self.place.chunk(first + more.take(most - 1).count()).end
+    }
+
+    /// Verifies from the present part on. Returns false at the first damaged part, which is then
+    /// the present one.
+    fn check(&mut self, hashing: &Hashing) -> bool {
+        let (ledger, _) = self.span.split_at(self.place.ledger_bytes());
+        if !self.ledger_is_right {
+            if !is_ledger(&self.place, ledger) {
+                return false;
+            }
+            (self.ledger_is_right, self.times) = (true, 0);
+        }
+        while self.right.len() < self.place.chunks() {
+            if !self.check_some(hashing) {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn check_some(&mut self, hashing: &Hashing) -> bool {
+        let first = self.right.len();
+        let most = self.place.chunks().min(first + CHUNKS_AT_A_TIME);
+        let end = (first..most).find(|&number| !self.is_here(number)).unwrap_or(most);
+        let (ledger, _) = self.span.split_at(self.place.ledger_bytes());
+        let chunks = hashing.hash_all(first..end, |number| ChunkHash::in_span(&self.place, number, &self.span));
+        for (number, chunk) in (first..end).zip(chunks) {
+            if chunk.value() != value_in(ledger, number) {
+                // A wrong chunk that was already held counts as missing.
+                let own = self.own & (1 << number);
+                (self.here, self.own) = (self.here & !own, self.own & !own);
+                return false;
+            }
+            self.right.push(chunk);
+            self.times = 0;
+        }
+        end > first
+    }
+
+    fn damage(&self) -> DamagedChunk {
+        let content = if self.ledger_is_right {
+            let chunk = self.place.chunk(self.right.len());
+            let from = self.place.chunk_offset(self.right.len());
+            from..from + chunk.len() as u64
+        } else {
+            self.place.content()
+        };
+        DamagedChunk { content, is_ledger: !self.ledger_is_right, times: self.times }
+    }
+}

@@ -1,0 +1,130 @@
+//! Encoder from a content to its verified stream.
+
+use super::Form;
+use super::hash::{ChunkHash, Merged, write_ledger};
+use super::hash_pool::{HashPool, Hashing};
+use super::layout::{ChunkSize, SPAN_BYTES, SpanPlace};
+use crate::session::Trailer;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A span filled in place: room for its hash list is kept before the content.
+#[derive(Clone, Debug, Default)]
+pub struct SpanBuffer {
+    chunk: ChunkSize,
+    bytes: Vec<u8>,
+    begin: Option<usize>,
+    content_bytes: usize,
+}
+
+impl SpanBuffer {
+    /// Returns an empty span with chunks of size `chunk`, in the memory of `used` if it fits.
+    pub fn empty(chunk: ChunkSize, used: SpanBuffer) -> SpanBuffer {
+        // Of new memory only the filled part is touched.
+        let fits = used.bytes.len() == chunk.whole_bytes();
+        let bytes = if fits { used.bytes } else { vec![0; chunk.whole_bytes()] };
+        SpanBuffer { chunk, bytes, begin: None, content_bytes: 0 }
+    }
+
+    /// Returns the room for further content.
+    pub fn room(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.chunk.most_ledger_bytes() + self.content_bytes..]
+    }
+
+    /// Records that `bytes` of the room were filled.
+    pub fn filled(&mut self, bytes: usize) {
+        self.content_bytes += bytes;
+        debug_assert!(self.content_bytes <= SPAN_BYTES);
+    }
+
+    /// Whether the span is full.
+    pub fn is_full(&self) -> bool {
+        self.content_bytes == SPAN_BYTES
+    }
+
+    /// Returns the number of content bytes in it.
+    pub fn content_bytes(&self) -> usize {
+        self.content_bytes
+    }
+
+    /// Writes the hash list before the content of span `index`; does nothing if there is no
+    /// content.
+    pub fn seal(&mut self, index: u64) {
+        self.seal_with(index, &Hashing::default(), |_| ());
+    }
+
+    fn seal_with(&mut self, index: u64, hashing: &Hashing, mut each: impl FnMut(&ChunkHash)) {
+        if self.content_bytes == 0 {
+            return;
+        }
+        let place = SpanPlace::new(self.chunk, index, self.content_bytes);
+        let begin = self.chunk.most_ledger_bytes() - place.ledger_bytes();
+        let span = &mut self.bytes[begin..];
+        let chunks = hashing.hash_all(0..place.chunks(), |number| ChunkHash::in_span(&place, number, span));
+        let chunks: Vec<ChunkHash> = chunks.collect();
+        chunks.iter().for_each(&mut each);
+        write_ledger(&place, &chunks, &mut span[..place.ledger_bytes()]);
+        self.begin = Some(begin);
+    }
+
+    /// Appends the bytes that this span, of number `index`, has of a part of the stream.
+    pub fn copy_part(&self, index: u64, part: &Range<u64>, to: &mut Vec<u8>) {
+        let (begin, bytes) = (index * self.chunk.whole_bytes() as u64, self.as_bytes());
+        let within = |at: u64| usize::try_from(at.saturating_sub(begin)).unwrap_or(usize::MAX).min(bytes.len());
+        to.extend_from_slice(&bytes[within(part.start)..within(part.end)]);
+    }
+
+    pub(super) fn content(&self) -> &[u8] {
+        &self.bytes[self.chunk.most_ledger_bytes()..][..self.content_bytes]
+    }
+
+    pub(super) fn ledger(&self) -> &[u8] {
+        self.begin.map_or(&[], |begin| &self.bytes[begin..self.chunk.most_ledger_bytes()])
+    }
+
+    /// Returns hash list and content once sealed; empty before.
+    pub fn as_bytes(&self) -> &[u8] {
+        let end = self.chunk.most_ledger_bytes() + self.content_bytes;
+        self.begin.map_or(&[], |begin| &self.bytes[begin..end])
+    }
+}
+
+/// Seals the spans of a content one after the other, and computes their digest.
+#[derive(Clone, Debug, Default)]
+pub struct Encoder {
+    chunk: ChunkSize,
+    spans: u64,
+    content_bytes: u64,
+    merged: Merged,
+    hashing: Hashing,
+}
+
+impl Encoder {
+    /// Creates an encoder for chunks of size `chunk`.
+    pub fn new(chunk: ChunkSize) -> Encoder {
+        Encoder { chunk, ..Encoder::default() }
+    }
+
+    /// Sets the crew that hashes the chunks.
+    pub fn hashed_by(self, crew: Arc<dyn HashPool>) -> Encoder {
+        Encoder { hashing: Hashing::by(crew), ..self }
+    }
+
+    /// Seals the next span, which must be full unless it is the last.
+    pub fn seal(&mut self, span: &mut SpanBuffer) {
+        debug_assert_eq!(span.chunk, self.chunk, "all chunks of a content are of one size");
+        span.seal_with(self.spans, &self.hashing, |chunk| self.merged.push(chunk));
+        self.spans += 1;
+        self.content_bytes += span.content_bytes as u64;
+    }
+
+    /// Returns the number of content bytes in all sealed spans.
+    pub fn content_bytes(&self) -> u64 {
+        self.content_bytes
+    }
+
+    /// Returns the trailer: the bytes of the stream and the digest of the content.
+    pub fn trailer(&self) -> Trailer {
+        Trailer { bytes: Form::Ledgered(self.chunk).stream_bytes(self.content_bytes), digest: self.merged.digest() }
+    }
+}

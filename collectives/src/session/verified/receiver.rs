@@ -1,0 +1,315 @@
+//! Receiving end of a verified stream: verifies spans, requests damaged or missing chunks, and says
+//! what to store next.
+//!
+//! [`VerifiedReceiver`] takes [`Order`]s and returns [`ReceiverOutput`]s; its driver carries each
+//! of them out before it asks for the next. On hosts a thread does that beside the session, in
+//! simulations the session's own turn. The session's side is [`SpanSink`](super::SpanSink); both
+//! share the [`ReceiverState`](super::ReceiverState).
+
+use super::decoder::{DamagedChunk, DecodedContent, Decoder};
+use super::hash_pool::{Alone, HashPool};
+use super::layout::ChunkSize;
+use super::receiver_state::ReceiverState;
+use super::selection::{Completed, Completer, Completion, HaveSet, HeldContent};
+use super::spans::Spans;
+use crate::session::{ContentKind, Done, Outcome, Trailer};
+use ethbcast_transport::planted;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+
+/// The session parameters that describe the content.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Offered {
+    /// Name at the sender.
+    pub source: String,
+    /// Size in bytes, if known in advance.
+    pub size: Option<u64>,
+    /// Kind of the content.
+    pub content: ContentKind,
+    /// Size of its chunks.
+    pub chunk: ChunkSize,
+}
+
+/// An order of a session to its verified receiver.
+#[derive(Debug)]
+pub enum Order {
+    /// The session has begun.
+    Begin(Offered),
+    /// Part of the content may be here already: only missing chunks come.
+    Complete(HeldContent),
+    /// The next span, or the next bytes of a selective session.
+    Write(Vec<u8>),
+    /// The next whole chunks of a span that is still coming.
+    Early(Vec<u8>),
+    /// Bytes that were wanted again, from this byte of the stream on.
+    Supply(u64, Vec<u8>),
+    /// The wanted bytes are unavailable, for this reason.
+    Deny(String),
+    /// The stream has ended.
+    End(Trailer),
+    /// The root has accepted the digest.
+    Publish,
+}
+
+/// An output of a verified receiver, to be carried out by its driver.
+#[derive(Debug)]
+pub enum ReceiverOutput {
+    /// The offered content will come.
+    Begin(Offered),
+    /// Verified bytes to store next.
+    Write(Vec<u8>),
+    /// Verified span to store next; call [`wrote`](VerifiedReceiver::wrote) once it is stored.
+    Span(RightSpan),
+    /// Memory that is free again.
+    Used(Vec<u8>),
+    /// The [`ReceiverState`] has changed for the session's side.
+    Said,
+    /// A range came damaged, and is wanted again.
+    Damaged(DamagedChunk),
+    /// Everything has come: make it durable, then call [`settled`](VerifiedReceiver::settled).
+    Settle {
+        /// Length and digest of the content.
+        content: Trailer,
+        /// Whether the received trailer differs from the bytes received.
+        end_differs: bool,
+    },
+    /// Make the content visible under its name, then call
+    /// [`published`](VerifiedReceiver::published).
+    Publish,
+    /// The content is given up, for this reason; call [`fail`](VerifiedReceiver::fail).
+    Failed(String),
+}
+
+/// A span of which all chunks are verified.
+#[derive(Debug)]
+pub struct RightSpan {
+    content: DecodedContent,
+    in_place: u64,
+}
+
+impl RightSpan {
+    /// Stores its chunks in order: `keep` for those already in place, `write` for the others, in
+    /// runs as long as possible.
+    ///
+    /// # Errors
+    /// The first that either returns.
+    pub fn store<T, E>(
+        &self,
+        to: &mut T,
+        write: impl Fn(&mut T, &[u8]) -> Result<(), E>,
+        keep: impl Fn(&mut T, &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if self.in_place == 0 {
+            return write(to, self.content.bytes());
+        }
+        for (number, (chunk, own)) in self.content.chunks().enumerate() {
+            let stays = own && self.in_place >> number & 1 == 1;
+            if stays { keep(to, chunk)? } else { write(to, chunk)? }
+        }
+        Ok(())
+    }
+
+    /// Returns the number of its bytes that this receiver already held.
+    pub fn own_bytes(&self) -> u64 {
+        self.content.chunks().filter(|(_, own)| *own).map(|(chunk, _)| chunk.len() as u64).sum()
+    }
+
+    /// Returns the memory for reuse.
+    pub fn into_memory(self) -> Vec<u8> {
+        self.content.into_memory()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum VerifiedPhase {
+    Coming,
+    /// The storage settles or publishes it: nothing else is done meanwhile.
+    Syncing,
+    Over,
+}
+
+/// Verifies a stream and completes it.
+#[derive(Debug)]
+pub struct VerifiedReceiver {
+    state: Arc<ReceiverState>,
+    crew: fn() -> Arc<dyn HashPool>,
+    decoder: Decoder,
+    holdings: Option<Arc<dyn HaveSet>>,
+    completer: Option<Completer>,
+    /// Whether the wanted range was reported and has not come since. It is not reported again,
+    /// because bytes in flight would be requested twice.
+    asked: bool,
+    in_place: u64,
+    waiting: VecDeque<Order>,
+    phase: VerifiedPhase,
+}
+
+impl VerifiedReceiver {
+    /// Creates a receiver; the session's side sees `state`.
+    pub fn new(state: &Arc<ReceiverState>) -> VerifiedReceiver {
+        VerifiedReceiver {
+            state: Arc::clone(state),
+            crew: || Arc::new(Alone),
+            decoder: Decoder::default(),
+            holdings: None,
+            completer: None,
+            asked: false,
+            in_place: 0,
+            waiting: VecDeque::new(),
+            phase: VerifiedPhase::Coming,
+        }
+    }
+
+    /// Sets how to create the crew that hashes the chunks.
+    pub fn hashed_by(self, crew: fn() -> Arc<dyn HashPool>) -> VerifiedReceiver {
+        VerifiedReceiver { crew, ..self }
+    }
+
+    /// Sets the have-set of chunks that this receiver may already hold.
+    pub fn hold(&mut self, holdings: Arc<dyn HaveSet>) {
+        self.holdings = Some(holdings);
+    }
+
+    /// Takes an order. Bytes that were wanted again do not queue behind spans.
+    pub fn take(&mut self, order: Order) {
+        match order {
+            _ if self.is_over() => self.state.obeyed(1),
+            order @ Order::Supply(..) if planted!("supply-waits-behind-spans") => self.waiting.push_back(order),
+            Order::Supply(at, bytes) => {
+                self.state.obeyed(1);
+                self.asked &= planted!("asked-for-once");
+                self.decoder.supply(at, &bytes);
+            }
+            Order::Deny(why) => {
+                self.state.obeyed(1);
+                self.decoder.deny(&why);
+            }
+            order => self.waiting.push_back(order),
+        }
+    }
+
+    /// Returns the next output, if there is one. The previous one must have been carried out.
+    pub fn poll_output(&mut self) -> Option<ReceiverOutput> {
+        while self.phase == VerifiedPhase::Coming {
+            if let Some(damage) = self.decoder.poll_damage() {
+                self.state.count_damage();
+                return Some(ReceiverOutput::Damaged(damage));
+            }
+            if let Some(text) = self.decoder.failed() {
+                return Some(ReceiverOutput::Failed(text.to_owned()));
+            }
+            if let Some(content) = self.decoder.poll() {
+                return Some(ReceiverOutput::Span(RightSpan { content, in_place: std::mem::take(&mut self.in_place) }));
+            }
+            if let Some(wanted) = self.decoder.wanted() {
+                if std::mem::replace(&mut self.asked, true) {
+                    return None;
+                }
+                self.state.want(wanted, self.decoder.is_lacking());
+                return Some(ReceiverOutput::Said);
+            }
+            if let Some(completion) = self.complete() {
+                match completion {
+                    Completion::Needs(needs) => {
+                        self.state.need(needs);
+                        return Some(ReceiverOutput::Said);
+                    }
+                    Completion::Passed => self.state.set_only_asked(),
+                    Completion::Span(Completed { span, here, own, in_place }) => {
+                        self.in_place = in_place;
+                        self.decoder.take_partly(span, here, own);
+                    }
+                }
+                continue;
+            }
+            let order = self.waiting.pop_front()?;
+            self.state.obeyed(1);
+            if let Some(output) = self.obey(order) {
+                return Some(output);
+            }
+        }
+        None
+    }
+
+    fn complete(&mut self) -> Option<Completion> {
+        let completer = self.completer.as_mut()?;
+        let completion = completer.poll(|| Vec::with_capacity(Spans::MOST_BYTES));
+        self.state.set_decided(completer.decided());
+        completion
+    }
+
+    fn obey(&mut self, order: Order) -> Option<ReceiverOutput> {
+        match order {
+            Order::Begin(offered) => {
+                self.decoder = Decoder::new(offered.chunk).hashed_by((self.crew)());
+                return Some(ReceiverOutput::Begin(offered));
+            }
+            Order::Complete(offer) => self.completer = Some(Completer::new(&offer, self.holdings.clone())),
+            Order::Write(bytes) => match &mut self.completer {
+                Some(completer) => {
+                    completer.take(&bytes);
+                    return Some(ReceiverOutput::Used(bytes));
+                }
+                None => self.decoder.take(bytes),
+            },
+            Order::Early(bytes) => {
+                let right = self.decoder.take_early(&bytes);
+                return (!right.is_empty()).then(|| ReceiverOutput::Write(right.to_vec()));
+            }
+            Order::End(trailer) if self.lacks_some() => {
+                self.completer.iter_mut().for_each(Completer::finish);
+                self.state.order();
+                self.waiting.push_front(Order::End(trailer));
+            }
+            Order::End(trailer) => {
+                self.phase = VerifiedPhase::Syncing;
+                let end_differs = trailer != self.decoder.trailer();
+                return Some(ReceiverOutput::Settle { content: self.decoder.content(), end_differs });
+            }
+            Order::Publish => {
+                self.phase = VerifiedPhase::Syncing;
+                return Some(ReceiverOutput::Publish);
+            }
+            Order::Supply(..) | Order::Deny(_) => {}
+        }
+        None
+    }
+
+    fn lacks_some(&self) -> bool {
+        self.completer.as_ref().is_some_and(|completer| !completer.is_done())
+    }
+
+    /// Records that the span returned last is stored, so that other receivers may be given it.
+    pub fn wrote(&self) {
+        self.state.set_content_bytes(self.decoder.content_bytes());
+    }
+
+    /// Records that everything is durable, but not visible.
+    pub fn settled(&mut self) {
+        self.phase = VerifiedPhase::Coming;
+        self.conclude(Outcome::Verified, String::new(), None);
+    }
+
+    /// Records that the content is visible; `note` is a message to its sender, or empty.
+    pub fn published(&mut self, note: String) {
+        self.fail(Outcome::Delivered, note, None);
+    }
+
+    /// Records that the storage has failed or the content is given up; partial work is discarded.
+    pub fn fail(&mut self, outcome: Outcome, text: String, cause: Option<io::Error>) {
+        self.phase = VerifiedPhase::Over;
+        self.state.obeyed(std::mem::take(&mut self.waiting).len());
+        self.conclude(outcome, text, cause);
+    }
+
+    /// Whether the content is published or has failed.
+    pub fn is_over(&self) -> bool {
+        self.phase == VerifiedPhase::Over
+    }
+
+    fn conclude(&self, outcome: Outcome, text: String, cause: Option<io::Error>) {
+        let Trailer { bytes, digest } = self.decoder.trailer();
+        self.state.conclude(Done { outcome, bytes, digest, text }, cause);
+    }
+}

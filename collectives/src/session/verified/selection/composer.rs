@@ -1,0 +1,263 @@
+//! Decoder of a selective stream: spans of the content, as far as they were sent.
+
+use super::super::layout::{ChunkSize, SpanPlace};
+use super::fragments::FRAGMENT_BYTES;
+use super::sections::{HEAD_BYTES, Head, MOST_AHEAD};
+use super::{ChunkSet, StretchLedger, StretchPlace, stretches};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// An output of a [`Composer`].
+#[derive(Clone, Debug)]
+pub enum Composed {
+    /// Hash lists of the next stretch. The root waits for the want-bitmap.
+    Ledger(Arc<StretchLedger>),
+    /// The next span, with the chunks that were sent to all.
+    Span(PartialSpan),
+    /// This stretch is not sent: the root only queries want-bitmaps.
+    Passed(u64),
+}
+
+/// A span of which some chunks have come.
+#[derive(Clone, Debug)]
+pub struct PartialSpan {
+    /// Place of the span.
+    pub place: SpanPlace,
+    /// Its hash list and content, with zeros for missing chunks.
+    pub bytes: Vec<u8>,
+    /// Bitmap of the chunks that have come.
+    pub here: u64,
+    /// Number of its stretch, and its first chunk there.
+    pub stretch: (u64, usize),
+    /// Whether it is the last of that stretch.
+    pub is_last: bool,
+}
+
+#[derive(Clone, Debug)]
+enum State {
+    Begin,
+    Ledgers { place: StretchPlace, before: u16, bytes: usize },
+    Padding(usize),
+    Set { head: [u8; HEAD_BYTES], bytes: usize },
+    Chunks(Box<OpenSection>),
+}
+
+enum Begun {
+    Section(State),
+    Passed(u64),
+}
+
+#[derive(Clone, Debug)]
+struct OpenSection {
+    place: StretchPlace,
+    ledger: Option<Arc<StretchLedger>>,
+    set: ChunkSet,
+    span: usize,
+    bytes: Vec<u8>,
+    /// Chunks of the span that are present, or are not sent.
+    passed: usize,
+    filled: usize,
+}
+
+/// Makes spans of a selective stream. Malformed parts count as not sent: their spans have no
+/// chunks, and all of them is fetched.
+#[derive(Clone, Debug)]
+pub struct Composer {
+    chunk: ChunkSize,
+    content_bytes: u64,
+    input: Vec<u8>,
+    at: usize,
+    ledgers: VecDeque<Arc<StretchLedger>>,
+    next_ledger: u64,
+    next_chunks: u64,
+    state: State,
+    ended: bool,
+}
+
+impl Composer {
+    /// Creates a composer at the start of the stream of a content of `content_bytes` bytes, with
+    /// chunks of size `chunk`.
+    pub fn new(chunk: ChunkSize, content_bytes: u64) -> Composer {
+        Composer {
+            chunk,
+            content_bytes,
+            input: Vec::new(),
+            at: 0,
+            ledgers: VecDeque::new(),
+            next_ledger: 0,
+            next_chunks: 0,
+            state: State::Begin,
+            ended: false,
+        }
+    }
+
+    /// Takes the next bytes of the stream.
+    pub fn take(&mut self, bytes: &[u8]) {
+        if !self.ended {
+            self.input.drain(..std::mem::take(&mut self.at));
+            self.input.extend_from_slice(bytes);
+        }
+    }
+
+    /// Ends the stream.
+    pub fn finish(&mut self) {
+        self.ended = true;
+    }
+
+    /// Returns the first stretch for which it is not decided which chunks go to all.
+    pub fn decided(&self) -> u64 {
+        self.next_chunks + u64::from(matches!(self.state, State::Chunks(_)))
+    }
+
+    /// Returns the next complete output; `memory` supplies memory for a span.
+    pub fn poll(&mut self, mut memory: impl FnMut() -> Vec<u8>) -> Option<Composed> {
+        loop {
+            match &mut self.state {
+                State::Chunks(open) => {
+                    let input = &self.input[self.at..];
+                    let (span, taken) = open.go_on(if self.ended { None } else { Some(input) }, &mut memory);
+                    self.at += taken;
+                    let done = open.is_done();
+                    if done {
+                        (self.state, self.next_chunks) = (State::Begin, self.next_chunks + 1);
+                    }
+                    match span {
+                        Some(span) => return Some(Composed::Span(span)),
+                        None if !done => return None,
+                        None => {}
+                    }
+                }
+                _ if self.ended => self.state = self.without_data()?,
+                State::Ledgers { place, before, bytes } => {
+                    let ledger = self.input[self.at..].get(..*bytes)?;
+                    self.at += *bytes;
+                    let ledger = Arc::new(StretchLedger::read(*place, u64::from(*before), ledger));
+                    (self.state, self.next_ledger) = (State::Begin, self.next_ledger + 1);
+                    self.ledgers.push_back(Arc::clone(&ledger));
+                    return Some(Composed::Ledger(ledger));
+                }
+                State::Padding(left) => {
+                    let count = (*left).min(self.input.len() - self.at);
+                    (self.at, *left) = (self.at + count, *left - count);
+                    if *left > 0 {
+                        return None;
+                    }
+                    self.state = State::Begin;
+                }
+                State::Begin => {
+                    let head = *self.input[self.at..].first_chunk()?;
+                    self.at += HEAD_BYTES;
+                    match self.begin(&head) {
+                        Some(Begun::Section(state)) => self.state = state,
+                        Some(Begun::Passed(stretch)) => {
+                            self.ledgers.pop_front();
+                            self.next_chunks += 1;
+                            return Some(Composed::Passed(stretch));
+                        }
+                        None => self.give_up(),
+                    }
+                }
+                State::Set { head, bytes } => {
+                    let (head, bytes) = (*head, *bytes);
+                    let set = self.input[self.at..].get(..bytes)?.to_vec();
+                    self.at += bytes;
+                    match self.open(&head, &set) {
+                        Some(open) => self.state = State::Chunks(Box::new(open)),
+                        None => self.give_up(),
+                    }
+                }
+            }
+        }
+    }
+
+    fn begin(&self, head: &[u8; HEAD_BYTES]) -> Option<Begun> {
+        let is_sealed = |stretch| head[8..] == Head::seal(head, &[], stretch);
+        let state = match Head::read(head)? {
+            Head::Ledgers { before, fragments } => {
+                let place = self.place(self.next_ledger)?;
+                let sound = is_sealed(place.number()) && self.next_ledger < self.next_chunks + MOST_AHEAD;
+                let bytes = place.ledger_bytes() + fragments as usize * FRAGMENT_BYTES;
+                sound.then_some(State::Ledgers { place, before, bytes })
+            }
+            Head::Chunks { set_bytes } => Some(State::Set { head: *head, bytes: set_bytes.into() }),
+            Head::Padding { bytes } => is_sealed(self.next_chunks).then_some(State::Padding(bytes as usize)),
+            Head::Passed => {
+                let sound = is_sealed(self.next_chunks) && !self.ledgers.is_empty();
+                return sound.then_some(Begun::Passed(self.next_chunks));
+            }
+        };
+        state.map(Begun::Section)
+    }
+
+    fn open(&mut self, head: &[u8; HEAD_BYTES], set: &[u8]) -> Option<OpenSection> {
+        let place = self.place(self.next_chunks)?;
+        let sound = head[8..] == Head::seal(head, set, place.number()) && !self.ledgers.is_empty();
+        let set = ChunkSet::read(place.chunks(), set).filter(|_| sound)?;
+        Some(OpenSection::new(place, self.ledgers.pop_front(), set))
+    }
+
+    fn without_data(&mut self) -> Option<State> {
+        let place = self.place(self.next_chunks)?;
+        Some(State::Chunks(Box::new(OpenSection::new(place, self.ledgers.pop_front(), ChunkSet::default()))))
+    }
+
+    fn place(&self, stretch: u64) -> Option<StretchPlace> {
+        StretchPlace::of(self.chunk, stretch, self.content_bytes)
+    }
+
+    fn give_up(&mut self) {
+        log::warn!("what came of stretch {} on is not what a sender sends: it is fetched", self.next_chunks);
+        (self.ended, self.at) = (true, 0);
+        self.input = Vec::new();
+    }
+
+    /// Whether all spans have been returned.
+    pub fn is_done(&self) -> bool {
+        self.next_chunks == stretches(self.chunk, self.content_bytes)
+    }
+}
+
+impl OpenSection {
+    fn new(place: StretchPlace, ledger: Option<Arc<StretchLedger>>, set: ChunkSet) -> OpenSection {
+        OpenSection { place, ledger, set, span: 0, bytes: Vec::new(), passed: 0, filled: 0 }
+    }
+
+    fn is_done(&self) -> bool {
+        self.span * self.place.chunk_size().in_span() >= self.place.chunks()
+    }
+
+    /// Continues with `input`, or without missing chunks if there will be no more. Returns the next
+    /// span if it is complete, and the number of bytes taken.
+    fn go_on(&mut self, input: Option<&[u8]>, memory: &mut impl FnMut() -> Vec<u8>) -> (Option<PartialSpan>, usize) {
+        let first = self.span * self.place.chunk_size().in_span();
+        let (place, _) = self.place.span_of(first);
+        if self.bytes.is_empty() {
+            self.bytes = memory();
+            self.bytes.clear();
+            self.bytes.extend_from_slice(self.ledger.as_ref().map_or(&[], |ledger| ledger.ledger(self.span)));
+            self.bytes.resize(place.bytes(), 0);
+        }
+        let mut taken = 0;
+        while self.passed < place.chunks() {
+            if self.set.contains(first + self.passed) {
+                let Some(input) = input else {
+                    // An announced chunk does not come.
+                    (first + self.passed..first + place.chunks()).for_each(|chunk| self.set.remove(chunk));
+                    continue;
+                };
+                let to = place.chunk(self.passed);
+                let count = (to.len() - self.filled).min(input.len() - taken);
+                self.bytes[to.start + self.filled..][..count].copy_from_slice(&input[taken..][..count]);
+                (taken, self.filled) = (taken + count, self.filled + count);
+                if self.filled < to.len() {
+                    return (None, taken);
+                }
+            }
+            (self.passed, self.filled) = (self.passed + 1, 0);
+        }
+        let here = (0..place.chunks()).filter(|&chunk| self.set.contains(first + chunk)).map(|chunk| 1 << chunk).sum();
+        let (bytes, stretch) = (std::mem::take(&mut self.bytes), (self.place.number(), first));
+        (self.span, self.passed) = (self.span + 1, 0);
+        (Some(PartialSpan { place, bytes, here, stretch, is_last: self.is_done() }), taken)
+    }
+}

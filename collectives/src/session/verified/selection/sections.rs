@@ -1,0 +1,295 @@
+//! Sections of a selective stream: their order, encoding and positions.
+
+use super::super::layout::{SEAL_BYTES, overlap};
+use super::super::{ChunkSize, Form};
+use super::fragments::FRAGMENT_BYTES;
+use super::{ChunkSet, StretchPlace};
+use std::ops::Range;
+
+/// Number of stretches by which hash lists precede chunks: want-bitmaps of the next stretches are
+/// collected while this one is sent.
+pub(super) const AHEAD: u64 = 4;
+/// Maximum number of stretches whose hash lists a receiver holds.
+pub(in crate::session) const MOST_AHEAD: u64 = 8;
+/// Bytes of a section's head: its kind, two lengths and a seal over them.
+pub(super) const HEAD_BYTES: usize = 8 + SEAL_BYTES;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Head {
+    /// Hash lists of the next stretch, then fragments; the first of these begins `before` bytes
+    /// before the stretch.
+    Ledgers {
+        before: u16,
+        fragments: u32,
+    },
+    Chunks {
+        set_bytes: u16,
+    },
+    /// Padding, which completes a frame so that the bytes before it are sent.
+    Padding {
+        bytes: u32,
+    },
+    /// The next stretch is not sent: only its want-bitmaps are queried.
+    Passed,
+}
+
+impl Head {
+    const LEDGERS: u8 = 1;
+    const CHUNKS: u8 = 2;
+    const PADDING: u8 = 3;
+    const PASSED: u8 = 4;
+
+    fn write(self) -> [u8; 8] {
+        let (kind, short, long) = match self {
+            Head::Ledgers { before, fragments } => (Head::LEDGERS, before, fragments),
+            Head::Chunks { set_bytes } => (Head::CHUNKS, set_bytes, 0),
+            Head::Padding { bytes } => (Head::PADDING, 0, bytes),
+            Head::Passed => (Head::PASSED, 0, 0),
+        };
+        let mut bytes = [kind, 0, 0, 0, 0, 0, 0, 0];
+        bytes[2..4].copy_from_slice(&short.to_be_bytes());
+        bytes[4..].copy_from_slice(&long.to_be_bytes());
+        bytes
+    }
+
+    pub(super) fn read(bytes: &[u8]) -> Option<Head> {
+        let (kind, rest) = bytes.split_first_chunk::<2>()?;
+        let (short, long) = rest.split_first_chunk::<2>()?;
+        let (short, long) = (u16::from_be_bytes(*short), u32::from_be_bytes(*long.first_chunk()?));
+        match kind {
+            [Head::LEDGERS, 0] if long as usize <= MOST_FRAGMENTS => {
+                Some(Head::Ledgers { before: short, fragments: long })
+            }
+            [Head::CHUNKS, 0] if long == 0 && usize::from(short) <= ChunkSet::MOST_BYTES => {
+                Some(Head::Chunks { set_bytes: short })
+            }
+            [Head::PADDING, 0] if short == 0 && long <= MOST_PADDING_BYTES => Some(Head::Padding { bytes: long }),
+            [Head::PASSED, 0] if (short, long) == (0, 0) => Some(Head::Passed),
+            _ => None,
+        }
+    }
+
+    pub(super) fn seal(head: &[u8], set: &[u8], stretch: u64) -> [u8; SEAL_BYTES] {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&head[..8]).update(set).update(&stretch.to_be_bytes());
+        *hasher.finalize().as_bytes().first_chunk().expect("a digest is longer than a seal")
+    }
+}
+
+/// Maximum length of padding in bytes; a frame is shorter.
+const MOST_PADDING_BYTES: u32 = 1 << 17;
+
+/// Maximum number of fragments of a stretch, at 4 KiB each.
+const MOST_FRAGMENTS: usize = super::MOST_STRETCH_BYTES as usize / 4096 + 1;
+
+/// The next section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DueSection {
+    /// Hash lists of this stretch.
+    Ledgers(StretchPlace),
+    /// Chunks of this stretch, once it is decided which.
+    Chunks(StretchPlace),
+    /// The end of the stream.
+    End,
+}
+
+/// A part of a section.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SectionPart {
+    /// Literal bytes.
+    Bytes(Vec<u8>),
+    /// The bytes of this range of the verified stream of the whole content.
+    Whole(Range<u64>),
+    /// This number of bytes of fragment names, which are not kept: re-created, they are zeros.
+    Names(u64),
+}
+
+impl SectionPart {
+    fn bytes(&self) -> u64 {
+        match self {
+            SectionPart::Bytes(bytes) => bytes.len() as u64,
+            SectionPart::Whole(range) => range.end - range.start,
+            SectionPart::Names(bytes) => *bytes,
+        }
+    }
+
+    fn part(&self, part: Range<u64>) -> SectionPart {
+        match self {
+            SectionPart::Bytes(bytes) => SectionPart::Bytes(bytes[part.start as usize..part.end as usize].to_vec()),
+            SectionPart::Whole(range) => SectionPart::Whole(range.start + part.start..range.start + part.end),
+            SectionPart::Names(_) => SectionPart::Names(part.end - part.start),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Section {
+    begin: u64,
+    place: StretchPlace,
+    what: SectionKind,
+}
+
+#[derive(Clone, Debug)]
+enum SectionKind {
+    Ledgers { before: u16, fragments: u32 },
+    Chunks(Box<ChunkSet>),
+    Padding(u32),
+    Passed,
+}
+
+impl Section {
+    fn parts(&self) -> Vec<SectionPart> {
+        match &self.what {
+            SectionKind::Ledgers { before, fragments } => {
+                let head = Head::Ledgers { before: *before, fragments: *fragments }.write();
+                let head = [&head[..], &Head::seal(&head, &[], self.place.number())].concat();
+                let ledgers = self.place.spans().map(|span| SectionPart::Whole(span.ledger()));
+                let names = SectionPart::Names(u64::from(*fragments) * FRAGMENT_BYTES as u64);
+                std::iter::once(SectionPart::Bytes(head)).chain(ledgers).chain([names]).collect()
+            }
+            SectionKind::Passed => {
+                let head = Head::Passed.write();
+                vec![SectionPart::Bytes([&head[..], &Head::seal(&head, &[], self.place.number())].concat())]
+            }
+            SectionKind::Padding(bytes) => {
+                let head = Head::Padding { bytes: *bytes }.write();
+                let seal = Head::seal(&head, &[], self.place.number());
+                vec![SectionPart::Bytes([&head[..], &seal, &vec![0; *bytes as usize]].concat())]
+            }
+            SectionKind::Chunks(chunks) => {
+                let mut set = Vec::new();
+                chunks.write(self.place.chunks(), &mut set);
+                let head = Head::Chunks { set_bytes: set.len() as u16 }.write();
+                let head = [&head[..], &Head::seal(&head, &set, self.place.number()), &set].concat();
+                let chunks = chunks.iter().map(|chunk| SectionPart::Whole(chunk_in_stream(&self.place, chunk)));
+                std::iter::once(SectionPart::Bytes(head)).chain(chunks).collect()
+            }
+        }
+    }
+}
+
+fn chunk_in_stream(place: &StretchPlace, chunk: usize) -> Range<u64> {
+    let begin = place.chunk_offset(chunk);
+    place.span_of(chunk).0.in_stream(&(begin..begin + place.chunk_bytes(chunk) as u64))
+}
+
+/// The sections that a root has made of a content, and the next one.
+#[derive(Clone, Debug)]
+pub struct Sections {
+    chunk: ChunkSize,
+    content_bytes: u64,
+    list: Vec<Section>,
+    end: u64,
+    ledgers: u64,
+    chunks: u64,
+}
+
+impl Sections {
+    /// Creates an empty list for a content of `content_bytes` bytes with chunks of size `chunk`.
+    pub fn new(chunk: ChunkSize, content_bytes: u64) -> Sections {
+        Sections { chunk, content_bytes, list: Vec::new(), end: 0, ledgers: 0, chunks: 0 }
+    }
+
+    /// Returns the next section: hash lists as far ahead as allowed, then the chunks of the first
+    /// stretch without them.
+    pub fn due(&self) -> DueSection {
+        let place = |number| StretchPlace::of(self.chunk, number, self.content_bytes);
+        let ledgers = place(self.ledgers).filter(|_| self.ledgers < self.chunks + AHEAD);
+        let chunks = || place(self.chunks);
+        ledgers.map(DueSection::Ledgers).or_else(|| chunks().map(DueSection::Chunks)).unwrap_or(DueSection::End)
+    }
+
+    /// Adds the hash lists that are due, with `fragments` fragments of which the first begins
+    /// `before` bytes before the stretch. Returns the section's parts.
+    ///
+    /// # Panics
+    /// If hash lists are not due.
+    pub fn add_ledgers(&mut self, before: u16, fragments: u32) -> Vec<SectionPart> {
+        let DueSection::Ledgers(place) = self.due() else { panic!("ledgers are not due") };
+        self.ledgers += 1;
+        self.add(place, SectionKind::Ledgers { before, fragments })
+    }
+
+    /// Adds the chunks that are due. Returns the section's parts.
+    ///
+    /// # Panics
+    /// If chunks are not due.
+    pub fn add_chunks(&mut self, chunks: ChunkSet) -> Vec<SectionPart> {
+        let DueSection::Chunks(place) = self.due() else { panic!("chunks are not due") };
+        self.chunks += 1;
+        self.add(place, SectionKind::Chunks(Box::new(chunks)))
+    }
+
+    /// Adds a section that skips the stretch that is due. Returns its bytes.
+    ///
+    /// # Panics
+    /// If chunks are not due.
+    pub fn pass(&mut self) -> Vec<SectionPart> {
+        let DueSection::Chunks(place) = self.due() else { panic!("chunks are not due") };
+        self.chunks += 1;
+        self.add(place, SectionKind::Passed)
+    }
+
+    /// Adds padding that completes the frame of `frame_bytes` bytes with the last byte of the
+    /// stream and begins the next, so that all before it is sent at once. Empty if that was done
+    /// already, or no choice is pending.
+    pub fn pad(&mut self, frame_bytes: u64) -> Vec<SectionPart> {
+        let is_padded = matches!(self.list.last(), None | Some(Section { what: SectionKind::Padding(_), .. }));
+        let DueSection::Chunks(place) = self.due() else { return Vec::new() };
+        if is_padded {
+            return Vec::new();
+        }
+        let least = self.end + HEAD_BYTES as u64;
+        let bytes = (least.next_multiple_of(frame_bytes) + 1 - least) as u32;
+        self.add(place, SectionKind::Padding(bytes))
+    }
+
+    fn add(&mut self, place: StretchPlace, what: SectionKind) -> Vec<SectionPart> {
+        let section = Section { begin: self.end, place, what };
+        let parts = section.parts();
+        self.end += parts.iter().map(SectionPart::bytes).sum::<u64>();
+        self.list.push(section);
+        parts
+    }
+
+    /// Returns the number of stretches whose hash lists have been made.
+    pub fn ledgers(&self) -> u64 {
+        self.ledgers
+    }
+
+    /// Returns the bytes of the stream so far.
+    pub fn stream_bytes(&self) -> u64 {
+        self.end
+    }
+
+    /// Returns the bytes of the content.
+    pub fn content_bytes(&self) -> u64 {
+        self.content_bytes
+    }
+
+    /// Returns the bytes of the verified stream of the whole content.
+    pub fn whole_bytes(&self) -> u64 {
+        Form::Ledgered(self.chunk).stream_bytes(self.content_bytes)
+    }
+
+    /// Returns the parts that make up a range of the stream; empty if some of it has not been made.
+    pub fn parts_of(&self, range: &Range<u64>) -> Vec<SectionPart> {
+        let mut found = Vec::new();
+        if range.end > self.end {
+            return found;
+        }
+        let first = self.list.partition_point(|section| section.begin <= range.start).saturating_sub(1);
+        for section in self.list[first..].iter().take_while(|section| section.begin < range.end) {
+            let mut at = section.begin;
+            for part in section.parts() {
+                let here = at..at + part.bytes();
+                if overlap(&here, range) {
+                    let (from, to) = (range.start.max(here.start), range.end.min(here.end));
+                    found.push(part.part(from - here.start..to - here.start));
+                }
+                at = here.end;
+            }
+        }
+        found
+    }
+}

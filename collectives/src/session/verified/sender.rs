@@ -1,0 +1,150 @@
+//! Sending end of a selective session: hash lists ahead of the chunks that were chosen.
+//!
+//! [`SelectedSender`] does one step at a time and reads the content through a [`SelectedInput`],
+//! which may block: on hosts a thread drives it, in simulations the session's own turn. The
+//! session's side is [`SpanSource`](super::SpanSource).
+
+use super::encoder::SpanBuffer;
+use super::layout::{ChunkSize, Form, SpanPlace};
+use super::selection::{ChunkSet, Cut, DueSection, SectionPart, Sections, Selector};
+use crate::session::Trailer;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Approximate length of a part, in bytes.
+const PART_BYTES: usize = 1 << 20;
+
+/// Settings of a selective transfer.
+#[derive(Clone, Copy, Debug)]
+pub struct Manner {
+    /// Size of its chunks.
+    pub chunk: ChunkSize,
+    /// Method of cutting fragments.
+    pub cut: Cut,
+    /// Payload bytes of a frame.
+    pub frame_bytes: usize,
+    /// Whether only want-bitmaps are queried and nothing is sent.
+    pub only_asks: bool,
+}
+
+/// The content of a selective transfer.
+pub trait SelectedInput {
+    /// Error of reading the content.
+    type Error;
+
+    /// Returns the next span, sealed. All spans are requested in order; `used` is memory for reuse.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    fn span(&mut self, place: &SpanPlace, used: SpanBuffer) -> Result<SpanBuffer, Self::Error>;
+
+    /// Fills `to` with the content from byte `offset` on.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    fn read(&mut self, to: &mut [u8], offset: u64) -> Result<(), Self::Error>;
+
+    /// Returns length and digest of all spans.
+    ///
+    /// # Errors
+    /// If there are further spans.
+    fn end(&mut self) -> Result<Trailer, Self::Error>;
+}
+
+/// An output of a [`SelectedSender`].
+#[derive(Debug)]
+pub enum Selected {
+    /// The next bytes of the stream.
+    Part(Vec<u8>),
+    /// Pending: it must be [chosen](SelectedSender::choose) which chunks of the next stretch are
+    /// sent.
+    NeedsChoice,
+    /// The end of the stream.
+    End(Trailer),
+    /// The end of a query: all want-bitmaps were requested, and nothing is sent.
+    Asked,
+}
+
+/// Makes the stream of a selective session.
+#[derive(Debug)]
+pub struct SelectedSender {
+    selector: Selector,
+    form: Form,
+    only_asks: bool,
+    chosen: VecDeque<ChunkSet>,
+    left: VecDeque<SectionPart>,
+}
+
+impl SelectedSender {
+    /// Creates a sender for a content of `content_bytes` bytes.
+    pub fn new(content_bytes: u64, manner: Manner) -> SelectedSender {
+        let Manner { chunk, cut, frame_bytes, only_asks } = manner;
+        let selector = Selector::new(chunk, content_bytes, cut, frame_bytes);
+        SelectedSender {
+            selector,
+            form: Form::Ledgered(chunk),
+            only_asks,
+            chosen: VecDeque::new(),
+            left: VecDeque::new(),
+        }
+    }
+
+    /// Returns the sections made so far, with which the stream can be re-read.
+    pub fn sections(&self) -> &Arc<Mutex<Sections>> {
+        self.selector.sections()
+    }
+
+    /// Sets the chunks to send of the next stretch without a choice.
+    pub fn choose(&mut self, chunks: ChunkSet) {
+        self.chosen.push_back(chunks);
+    }
+
+    /// Makes the next output.
+    ///
+    /// # Errors
+    /// Those of `input`.
+    pub fn next<I: SelectedInput>(&mut self, input: &mut I) -> Result<Selected, I::Error> {
+        loop {
+            if let Some(part) = self.rest_of_section(input)? {
+                return Ok(Selected::Part(part));
+            }
+            match self.selector.due() {
+                // Its want-bitmaps are requested at once.
+                DueSection::Ledgers(place) => {
+                    return self.selector.ledgers(&place, |place, used| input.span(place, used)).map(Selected::Part);
+                }
+                DueSection::Chunks(_) => match self.chosen.pop_front() {
+                    Some(_) if self.only_asks => self.left = self.selector.pass().into(),
+                    Some(chunks) => self.left = self.selector.chunks(chunks).into(),
+                    // The bytes made so far are sent, whole frame or not, because receivers answer
+                    // them.
+                    None => return Ok(self.selector.padding().map_or(Selected::NeedsChoice, Selected::Part)),
+                },
+                DueSection::End => {
+                    let trailer = input.end()?;
+                    return Ok(if self.only_asks { Selected::Asked } else { Selected::End(trailer) });
+                }
+            }
+        }
+    }
+
+    fn rest_of_section<I: SelectedInput>(&mut self, input: &mut I) -> Result<Option<Vec<u8>>, I::Error> {
+        let whole_bytes = self.form.stream_bytes(self.selector.sections().lock().content_bytes());
+        let mut bytes = Vec::new();
+        while bytes.len() < PART_BYTES {
+            match self.left.pop_front() {
+                Some(SectionPart::Bytes(part)) => bytes.extend(part),
+                Some(SectionPart::Names(count)) => bytes.resize(bytes.len() + count as usize, 0),
+                Some(SectionPart::Whole(range)) => {
+                    let (content, _) = self.form.content_of(&range, whole_bytes);
+                    let begin = bytes.len();
+                    bytes.resize(begin + (content.end - content.start) as usize, 0);
+                    input.read(&mut bytes[begin..], content.start)?;
+                }
+                None => break,
+            }
+        }
+        Ok((!bytes.is_empty()).then_some(bytes))
+    }
+}

@@ -1,0 +1,291 @@
+//! The session's side of a verified receiver: reassembles spans and hands them on.
+
+use super::layout::{ChunkSize, Form, overlap};
+use super::receiver::{Offered, Order};
+use super::receiver_state::ReceiverState;
+use super::selection::HeldContent;
+use super::spans::Spans;
+use crate::session::application::{Again, Sink, Tally};
+use crate::session::{Done, Needs, Outcome, ReceiverEvent, Trailer};
+use ethbcast_transport::Instant;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Time without a complete span after which whole chunks are handed on early; at 1 Gbit/s a span
+/// takes less. A killed receiver must fetch again only what it had not written.
+pub(in crate::session) const EARLY_AFTER: Duration = Duration::from_millis(10);
+
+/// The place where a [`VerifiedReceiver`](super::VerifiedReceiver) runs.
+pub trait Backend {
+    /// Hands an order over; [`SpanSink`] ensures that there is room.
+    fn give(&mut self, now: Instant, order: Order);
+
+    /// Returns memory for a span.
+    fn memory(&mut self) -> Vec<u8> {
+        Vec::with_capacity(Spans::MOST_BYTES)
+    }
+
+    /// Whether orders are still taken.
+    fn is_open(&self) -> bool {
+        true
+    }
+
+    /// Lets a receiver that runs in the session's turns do its work.
+    fn turn(&mut self, _now: Instant) {}
+
+    /// Returns the time of the next turn it wants, if nothing happens before.
+    fn turn_at(&self) -> Option<Instant> {
+        None
+    }
+
+    /// Whether the storage is settling or publishing.
+    fn is_syncing(&self) -> bool;
+
+    /// Whether the stored content, with such chunks, is kept for other receivers.
+    fn keeps(&mut self, chunk: ChunkSize) -> bool;
+
+    /// Returns a part of the stream of a content with such chunks, of which `content_bytes` bytes
+    /// are stored.
+    fn read_again(&mut self, now: Instant, chunk: ChunkSize, part: Range<u64>, content_bytes: u64) -> Again<'_>;
+
+    /// Whether the receiver has ended, so that nothing more will be stored.
+    fn has_ended(&mut self) -> bool;
+
+    /// Whether the receiver has ended without a verdict.
+    fn has_panicked(&mut self) -> bool {
+        false
+    }
+
+    /// Handles an event of the session's receiver.
+    fn on_event(&mut self, _now: Instant, _event: &ReceiverEvent) {}
+}
+
+/// A [`Sink`] for a verified stream, which a verified receiver at `B` checks and stores.
+#[derive(Debug)]
+pub struct SpanSink<B> {
+    backend: B,
+    state: Arc<ReceiverState>,
+    /// Maximum number of orders waiting for the receiver; later data waits in the feed.
+    most_waiting: usize,
+    spans: Spans,
+    went_at: Instant,
+    offered: Offered,
+    cause: Option<io::Error>,
+    publishing: bool,
+    holds: bool,
+    is_selective: bool,
+}
+
+impl<B: Backend> SpanSink<B> {
+    /// Creates a sink that hands orders to `backend` and shares `state`. At most `most_waiting`
+    /// orders, three or more, may wait there.
+    pub fn new(backend: B, state: Arc<ReceiverState>, most_waiting: usize) -> SpanSink<B> {
+        SpanSink {
+            backend,
+            state,
+            most_waiting,
+            spans: Spans::default(),
+            went_at: Instant::START,
+            offered: Offered::default(),
+            cause: None,
+            publishing: false,
+            holds: false,
+            is_selective: false,
+        }
+    }
+
+    /// Declares that this receiver may already hold part of the content, which the root is told.
+    /// The verified receiver must be [holding](super::VerifiedReceiver::hold) it.
+    pub fn told_to_hold(self) -> SpanSink<B> {
+        SpanSink { holds: true, ..self }
+    }
+
+    /// Returns the place where the verified receiver runs.
+    pub fn backend(&self) -> &B {
+        &self.backend
+    }
+
+    /// Returns the place where the verified receiver runs, mutably.
+    pub fn backend_mut(&mut self) -> &mut B {
+        &mut self.backend
+    }
+
+    /// Returns the state shared with the verified receiver.
+    pub fn state(&self) -> &ReceiverState {
+        &self.state
+    }
+
+    /// Whether the storage was told to publish, and has not answered.
+    pub fn is_publishing(&self) -> bool {
+        self.publishing
+    }
+
+    /// Takes the storage's own error, if it failed.
+    pub fn take_cause(&mut self) -> Option<io::Error> {
+        self.cause.take()
+    }
+
+    /// Whether the sender has only queried want-bitmaps.
+    pub fn is_only_asked(&self) -> bool {
+        self.state.is_only_asked()
+    }
+
+    /// Returns the number of damages that were requested again.
+    pub fn damages(&self) -> u64 {
+        self.state.damages()
+    }
+
+    fn order(&mut self, now: Instant, order: Order) {
+        self.state.order();
+        self.backend.give(now, order);
+    }
+
+    fn end_span(&mut self, now: Instant) {
+        if !self.spans.is_empty() {
+            let span = self.spans.end();
+            self.order(now, Order::Write(span));
+        }
+    }
+
+    fn answer(&mut self, now: Instant, order: impl FnOnce() -> Order) {
+        if self.state.wanted().is_some() {
+            self.state.is_supplied();
+            self.order(now, order());
+        }
+    }
+}
+
+impl<B: Backend> Sink for SpanSink<B> {
+    fn form(&self) -> Form {
+        Form::Ledgered(self.offered.chunk)
+    }
+
+    fn holds(&self) -> bool {
+        self.holds
+    }
+
+    /// Whether two more orders (a last span and the end) can be given without waiting.
+    fn has_room(&self) -> bool {
+        self.backend.is_open() && self.state.waiting() + 2 <= self.most_waiting
+    }
+
+    fn write(&mut self, now: Instant, bytes: &[u8], _message_end: bool) {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            if self.spans.is_empty() {
+                let memory = self.backend.memory();
+                self.spans.begin(memory);
+            }
+            rest = self.spans.take(rest);
+            if self.spans.is_whole() {
+                self.end_span(now);
+                self.went_at = now;
+            }
+        }
+    }
+
+    /// Hands on partial spans at once in a selective session, because the root waits for an answer
+    /// to hash lists; otherwise hands on whole chunks.
+    fn idle(&mut self, now: Instant) {
+        if self.is_selective {
+            self.end_span(now);
+        } else if now.since(self.went_at) >= EARLY_AFTER {
+            let bytes = self.spans.whole_chunks().to_vec();
+            if !bytes.is_empty() {
+                self.order(now, Order::Early(bytes));
+                self.went_at = now;
+            }
+        }
+    }
+
+    fn finish(&mut self, now: Instant, trailer: Trailer) {
+        self.end_span(now);
+        self.order(now, Order::End(trailer));
+    }
+
+    fn publish(&mut self, now: Instant) -> bool {
+        if !std::mem::replace(&mut self.publishing, true) {
+            self.order(now, Order::Publish);
+        }
+        false
+    }
+
+    fn is_syncing(&self) -> bool {
+        self.backend.is_syncing()
+    }
+
+    fn verdict(&mut self, now: Instant) -> Option<Done> {
+        self.backend.turn(now);
+        let has_panicked = self.backend.has_panicked();
+        if let Some((verdict, cause)) = self.state.take_conclusion() {
+            (self.cause, self.publishing) = (cause, false);
+            return Some(verdict);
+        }
+        has_panicked.then(|| Tally::default().verdict(Outcome::WriteFailed, "the writer panicked"))
+    }
+
+    fn verdict_at(&self) -> Option<Instant> {
+        self.backend.turn_at()
+    }
+
+    fn wanted(&mut self) -> Option<Range<u64>> {
+        self.state.wanted()
+    }
+
+    fn is_lacking(&self) -> bool {
+        self.state.is_lacking()
+    }
+
+    fn poll_needs(&mut self) -> Option<Needs> {
+        self.state.poll_needs()
+    }
+
+    fn decided(&self) -> u64 {
+        self.state.decided()
+    }
+
+    fn supply(&mut self, now: Instant, at: u64, bytes: &[u8]) {
+        self.answer(now, || Order::Supply(at, bytes.to_vec()));
+    }
+
+    fn deny(&mut self, now: Instant, why: &str) {
+        self.answer(now, || Order::Deny(why.to_owned()));
+    }
+
+    fn read_again(&mut self, now: Instant, offset: u64, bytes: usize) -> Again<'_> {
+        let part = offset..offset + bytes as u64;
+        if !self.backend.keeps(self.offered.chunk) {
+            return Again::Impossible("nothing is kept here".to_owned());
+        }
+        if self.state.wanted().is_some_and(|wanted| overlap(&wanted, &part)) {
+            return Again::Impossible("they came damaged here, too".to_owned());
+        }
+        let content_bytes = self.state.content_bytes();
+        if part.end <= self.form().stream_bytes(content_bytes) {
+            return self.backend.read_again(now, self.offered.chunk, part, content_bytes);
+        }
+        // Bytes missing when the receiver has ended never come.
+        if self.backend.has_ended() { Again::Impossible("they did not come here".to_owned()) } else { Again::Pending }
+    }
+
+    fn on_event(&mut self, now: Instant, event: &ReceiverEvent) {
+        match event {
+            ReceiverEvent::Invited { source, content, chunk, .. } => {
+                self.offered = Offered { source: source.clone(), size: None, content: *content, chunk: *chunk };
+                self.spans = Spans::new(*chunk);
+            }
+            ReceiverEvent::Started { size, selective, .. } => {
+                self.order(now, Order::Begin(Offered { size: *size, ..self.offered.clone() }));
+                if let Some(size) = size.filter(|_| *selective) {
+                    let Offered { source, content, chunk, .. } = self.offered.clone();
+                    self.is_selective = true;
+                    self.order(now, Order::Complete(HeldContent { source, size, content, chunk }));
+                }
+            }
+            _ => {}
+        }
+        self.backend.on_event(now, event);
+    }
+}

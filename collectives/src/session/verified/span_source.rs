@@ -1,0 +1,253 @@
+//! The session's side of a verified sender: presents the stream that a [`Bringer`] reads, hashes
+//! and selects.
+
+use super::encoder::SpanBuffer;
+use super::layout::{ChunkSize, Form};
+use super::recent::Recent;
+use super::selection::{ChunkSet, SectionPart, Sections};
+use crate::session::application::{Again, Next, Source};
+use crate::session::{RootEvent, Trailer};
+use ethbcast_transport::{Instant, planted};
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::ops::{ControlFlow, Range};
+use std::sync::Arc;
+
+const ASKED: &str = "the sender has asked what is lacking, and sends nothing now (--dry-run)";
+
+/// An output of a [`Bringer`].
+#[derive(Debug)]
+pub enum Brought {
+    /// The next span, sealed; not in a selective session.
+    Span(SpanBuffer),
+    /// The next bytes of a selective stream.
+    Part(Vec<u8>),
+    /// The end of the stream.
+    End(Trailer),
+    /// The end of a query: all want-bitmaps were requested, and nothing is sent.
+    Asked,
+    /// No data yet.
+    Nothing,
+    /// No data before this time.
+    Until(Instant),
+    /// Failure: all receivers get this sentence.
+    Failed(String),
+}
+
+/// Reads, hashes and selects a content.
+pub trait InputQueue {
+    /// Returns the size of its chunks.
+    fn chunk(&self) -> ChunkSize;
+
+    /// Returns the next output; `consumed` as for [`Source::next`].
+    fn bring(&mut self, now: Instant, consumed: bool) -> Brought;
+
+    /// Takes memory for reuse.
+    fn recycle(&mut self, _used: SpanBuffer) {}
+
+    /// Whether any part of the content can be read, so that the session can be selective.
+    fn selects(&self) -> bool;
+
+    /// Starts a selective stream for frames of `frame_bytes` bytes. Returns the sections made so
+    /// far, for re-reading; `None` if the content cannot be selected, which
+    /// [`bring`](Bringer::bring) reports.
+    fn select(&mut self, frame_bytes: usize) -> Option<Arc<Mutex<Sections>>>;
+
+    /// Sets the chunks to send of the next stretch.
+    fn choose(&mut self, chunks: ChunkSet);
+
+    /// Returns a part of the verified stream of the whole content.
+    fn read_whole(&mut self, now: Instant, part: Range<u64>) -> Again<'_>;
+
+    /// Handles an event of the root.
+    fn on_event(&mut self, _now: Instant, _event: &RootEvent) -> ControlFlow<String> {
+        ControlFlow::Continue(())
+    }
+}
+
+/// A [`Source`] of the verified stream of a content that `B` brings.
+#[derive(Debug)]
+pub struct SpanSource<B> {
+    bringer: B,
+    span: SpanBuffer,
+    part: Vec<u8>,
+    taken: usize,
+    /// Last spans sent, if the content itself cannot be re-read; then a buffer for re-read bytes.
+    recent: Option<Recent>,
+    again: Vec<u8>,
+    selecting: Option<Selecting>,
+}
+
+#[derive(Debug)]
+struct Selecting {
+    sections: Arc<Mutex<Sections>>,
+    choices: u64,
+    again: Remade,
+    has_asked: bool,
+}
+
+/// A part of the selective stream that is being re-created. Reading the hash lists of a stretch
+/// takes more spans than are kept, so finished pieces are not made twice.
+#[derive(Debug, Default)]
+struct Remade {
+    range: Range<u64>,
+    left: VecDeque<SectionPart>,
+    bytes: Vec<u8>,
+}
+
+impl<B: InputQueue> SpanSource<B> {
+    /// Creates a source; the last spans sent are kept for repairs.
+    pub fn new(bringer: B) -> SpanSource<B> {
+        let (span, part, again) = (SpanBuffer::default(), Vec::new(), Vec::new());
+        SpanSource { bringer, span, part, taken: 0, recent: Some(Recent::default()), again, selecting: None }
+    }
+
+    /// Disables keeping of sent spans.
+    pub fn forgetting(self) -> SpanSource<B> {
+        SpanSource { recent: None, ..self }
+    }
+
+    /// Replaces the bringer by another of the same content.
+    pub fn brought_by(self, change: impl FnOnce(B) -> B) -> SpanSource<B> {
+        SpanSource { bringer: change(self.bringer), ..self }
+    }
+
+    /// Returns the bringer.
+    pub fn bringer(&self) -> &B {
+        &self.bringer
+    }
+
+    /// Returns the bringer, mutably.
+    pub fn bringer_mut(&mut self) -> &mut B {
+        &mut self.bringer
+    }
+
+    /// Whether the want-bitmaps of receivers that hold part of the content were queried for all of
+    /// it.
+    pub fn has_asked(&self) -> bool {
+        self.selecting.as_ref().is_some_and(|selecting| selecting.has_asked)
+    }
+
+    fn is_taken(&self) -> bool {
+        self.taken == if self.selecting.is_some() { self.part.len() } else { self.span.as_bytes().len() }
+    }
+
+    fn put_away(&mut self) {
+        if !planted!("part-shown-twice") {
+            self.part.clear();
+        }
+        if std::mem::take(&mut self.taken) == 0 || self.selecting.is_some() {
+            return;
+        }
+        let sent = std::mem::take(&mut self.span);
+        let used = match &mut self.recent {
+            Some(recent) => recent.keep(sent),
+            None => Some(sent),
+        };
+        if let Some(used) = used {
+            self.bringer.recycle(used);
+        }
+    }
+}
+
+impl Selecting {
+    fn read_again<B: InputQueue>(&mut self, now: Instant, range: &Range<u64>, bringer: &mut B) -> Again<'_> {
+        let Remade { range: begun, left, bytes: made } = &mut self.again;
+        if begun != range {
+            (*begun, *left) = (range.clone(), self.sections.lock().parts_of(range).into());
+            made.clear();
+        }
+        while let Some(part) = left.front() {
+            match part {
+                SectionPart::Bytes(bytes) => made.extend(bytes),
+                SectionPart::Names(count) => made.resize(made.len() + *count as usize, 0),
+                SectionPart::Whole(range) => match bringer.read_whole(now, range.clone()) {
+                    Again::Bytes(bytes) => made.extend_from_slice(bytes),
+                    Again::Pending => return Again::Pending,
+                    Again::Impossible(why) => return Again::Impossible(why),
+                },
+            }
+            left.pop_front();
+        }
+        Again::Bytes(made)
+    }
+}
+
+impl<B: InputQueue> Source for SpanSource<B> {
+    fn form(&self) -> Form {
+        Form::Ledgered(self.bringer.chunk())
+    }
+
+    fn selects(&self) -> bool {
+        self.bringer.selects()
+    }
+
+    fn select(&mut self, frame_bytes: usize) {
+        if let Some(sections) = self.bringer.select(frame_bytes) {
+            self.selecting = Some(Selecting { sections, choices: 0, again: Remade::default(), has_asked: false });
+        }
+    }
+
+    fn wants_choice(&self) -> Option<u64> {
+        let selecting = self.selecting.as_ref()?;
+        Some(selecting.choices).filter(|&next| next < selecting.sections.lock().ledgers())
+    }
+
+    fn choose(&mut self, _stretch: u64, chunks: ChunkSet) {
+        if let Some(selecting) = &mut self.selecting {
+            selecting.choices += 1;
+            self.bringer.choose(chunks);
+        }
+    }
+
+    fn read_whole(&mut self, now: Instant, offset: u64, bytes: usize) -> Again<'_> {
+        self.bringer.read_whole(now, offset..offset + bytes as u64)
+    }
+
+    fn next(&mut self, now: Instant, consumed: bool) -> Next<'_> {
+        if self.is_taken() {
+            self.put_away();
+            if self.has_asked() {
+                // The failure comes after all receivers know that this was a query: they go on
+                // waiting for a sender.
+                return if consumed { Next::Failed(ASKED.to_owned()) } else { Next::Nothing };
+            }
+            match self.bringer.bring(now, consumed) {
+                Brought::Span(span) => self.span = span,
+                Brought::Part(part) => self.part = part,
+                Brought::End(trailer) => return Next::End(trailer),
+                Brought::Asked => {
+                    self.selecting.iter_mut().for_each(|selecting| selecting.has_asked = true);
+                    return Next::Message { reported: true };
+                }
+                Brought::Nothing => return Next::Nothing,
+                Brought::Until(moment) => return Next::Until(moment),
+                Brought::Failed(text) => return Next::Failed(text),
+            }
+        }
+        Next::Bytes(if self.selecting.is_some() {
+            &self.part[self.taken..]
+        } else {
+            &self.span.as_bytes()[self.taken..]
+        })
+    }
+
+    fn advance(&mut self, bytes: usize) {
+        self.taken += bytes;
+    }
+
+    fn read_again(&mut self, now: Instant, offset: u64, bytes: usize) -> Again<'_> {
+        let part = offset..offset + bytes as u64;
+        if let Some(selecting) = &mut self.selecting {
+            return selecting.read_again(now, &part, &mut self.bringer);
+        }
+        if self.recent.as_ref().is_some_and(|recent| recent.copy_part(&self.span, &part, &mut self.again)) {
+            return Again::Bytes(&self.again);
+        }
+        self.bringer.read_whole(now, part)
+    }
+
+    fn on_event(&mut self, now: Instant, event: &RootEvent) -> ControlFlow<String> {
+        self.bringer.on_event(now, event)
+    }
+}

@@ -1,0 +1,236 @@
+//! Tests of the verified stream, in both directions, with damage anywhere.
+
+use super::*;
+use crate::session::application::{Again, Collected, MemoryContent as InMemory, Next, Sink, Source};
+use crate::session::{ContentKind, Outcome, ReceiverEvent, Trailer};
+use ethbcast_planning::plan::Via;
+use ethbcast_transport::Instant;
+use ethbcast_transport::wire::Rank;
+use proptest::prelude::*;
+
+const NOW: Instant = Instant::START;
+
+fn content(bytes: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ bytes as u64;
+    let mut content = vec![0; bytes];
+    for word in content.chunks_mut(8) {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        let length = word.len();
+        word.copy_from_slice(&state.to_be_bytes()[..length]);
+    }
+    content
+}
+
+pub(crate) fn encoded(content: &[u8]) -> (Vec<u8>, Trailer) {
+    encoded_in(ChunkSize::DEFAULT, content)
+}
+
+pub(super) fn encoded_in(chunk: ChunkSize, content: &[u8]) -> (Vec<u8>, Trailer) {
+    let (mut encoder, mut stream) = (Encoder::new(chunk), Vec::new());
+    for part in content.chunks(SPAN_BYTES) {
+        let mut span = SpanBuffer::empty(chunk, SpanBuffer::default());
+        span.room()[..part.len()].copy_from_slice(part);
+        span.filled(part.len());
+        encoder.seal(&mut span);
+        stream.extend_from_slice(span.as_bytes());
+    }
+    (stream, encoder.trailer())
+}
+
+pub(super) fn sizes() -> impl Strategy<Value = ChunkSize> {
+    (-2_i8..=1).prop_map(|doublings| ChunkSize::of_doublings(doublings).expect("there are four"))
+}
+
+fn lengths() -> impl Strategy<Value = usize> {
+    let borders = prop::sample::select(vec![0, 1024, CHUNK_BYTES, 5 * CHUNK_BYTES, SPAN_BYTES, 2 * SPAN_BYTES]);
+    let around = (borders, -2_i64..=2).prop_map(|(border, off)| (border as i64 + off).max(0) as usize);
+    prop_oneof![around, 0..2 * SPAN_BYTES + CHUNK_BYTES, 0..3 * CHUNK_BYTES]
+}
+
+fn invited(chunk: ChunkSize) -> Checked<Collected> {
+    let mut sink = Checked::checking(Collected::default());
+    let (host, source, content) = ("n0".to_owned(), "a file".to_owned(), ContentKind::Stream);
+    sink.on_event(NOW, &ReceiverEvent::Invited { host, source, size: None, content, chunk });
+    let (rank, receivers, via) = (Rank(1), 1, Via::Chain);
+    sink.on_event(NOW, &ReceiverEvent::Started { rank, receivers, via, size: None, selective: false });
+    sink
+}
+
+fn received(
+    mut sink: Checked<Collected>,
+    stream: &[u8],
+    pieces: &[usize],
+    (truth, trailer): (&[u8], Trailer),
+) -> Checked<Collected> {
+    let (mut at, mut turn) = (0, 0);
+    while at < stream.len() {
+        mend(&mut sink, truth);
+        assert!(sink.has_room(), "it has been given what it wanted");
+        let end = (at + pieces[turn % pieces.len()]).min(stream.len());
+        sink.write(NOW, &stream[at..end], false);
+        (at, turn) = (end, turn + 1);
+    }
+    sink.finish(NOW, trailer);
+    mend(&mut sink, truth);
+    sink
+}
+
+fn mend(sink: &mut Checked<Collected>, truth: &[u8]) {
+    while let Some(wanted) = sink.wanted() {
+        let (from, to) = (wanted.start as usize, wanted.end as usize);
+        sink.supply(NOW, wanted.start, &truth[from..to - 1]);
+        assert_eq!(sink.wanted(), Some(wanted), "the last byte is lacking");
+        sink.supply(NOW, from as u64, &truth[from..to]);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn any_content_comes_back_from_any_pieces_with_the_digest_of_the_whole(
+        chunk in sizes(),
+        length in lengths(),
+        pieces in prop::collection::vec(1_usize..200_000, 1..4),
+    ) {
+        let content = content(length);
+        let (stream, trailer) = encoded_in(chunk, &content);
+        prop_assert_eq!(trailer.bytes, stream.len() as u64);
+        prop_assert_eq!(trailer.digest, *blake3::hash(&content).as_bytes());
+        let mut sink = received(invited(chunk), &stream, &pieces, (&stream, trailer));
+        let verdict = sink.verdict(NOW).expect("all has come");
+        prop_assert_eq!(verdict.outcome, Outcome::Verified);
+        prop_assert_eq!((verdict.bytes, verdict.digest), (trailer.bytes, trailer.digest));
+        prop_assert!(sink.content().bytes() == content && sink.all_damages().is_empty());
+    }
+
+    #[test]
+    fn any_damage_is_found_asked_for_and_mended(
+        chunk in sizes(),
+        length in lengths().prop_filter("nothing to damage", |length| *length > 0),
+        places in prop::collection::vec((any::<prop::sample::Index>(), 1_u8..), 1..4),
+        pieces in prop::collection::vec(1000_usize..100_000, 1..3),
+    ) {
+        let content = content(length);
+        let (truth, trailer) = encoded_in(chunk, &content);
+        let mut stream = truth.clone();
+        places.iter().for_each(|(place, bits)| stream[place.index(truth.len())] ^= bits);
+        let damaged = stream != truth;
+        let mut sink = received(invited(chunk), &stream, &pieces, (&truth, trailer));
+        prop_assert!(sink.content().bytes() == content);
+        prop_assert_eq!(sink.verdict(NOW).expect("all is mended").outcome, Outcome::Verified);
+        prop_assert_eq!(!sink.all_damages().is_empty(), damaged);
+        prop_assert!(sink.all_damages().len() <= places.len());
+    }
+
+    #[test]
+    fn any_part_of_the_stream_is_made_again_from_the_content(
+        chunk in sizes(),
+        length in lengths(),
+        part in any::<(prop::sample::Index, prop::sample::Index)>(),
+    ) {
+        let content = content(length);
+        let (stream, _) = encoded_in(chunk, &content);
+        let (one, other) = (part.0.index(stream.len() + 1), part.1.index(stream.len() + 1));
+        let (from, to) = (one.min(other), one.max(other));
+        let mut source = Ledgered::of(InMemory::new(&content[..])).chunked(chunk);
+        let mut pushed = Vec::new();
+        while let Next::Bytes(bytes) = source.next(NOW, false) {
+            let count = bytes.len().min(300_001);
+            pushed.extend_from_slice(&bytes[..count]);
+            source.advance(count);
+        }
+        prop_assert!(pushed == stream);
+        match source.read_again(NOW, from as u64, to - from) {
+            Again::Bytes(bytes) => prop_assert!(bytes == &stream[from..to]),
+            other => prop_assert!(false, "{other:?}"),
+        }
+        prop_assert!(matches!(source.read_again(NOW, from as u64, stream.len() - from + 1), Again::Impossible(_)));
+    }
+
+    #[test]
+    fn places_are_arithmetic(chunk in sizes(), length in 0_u64..1 << 40, off in 0_u64..1 << 30) {
+        let form = Form::Ledgered(chunk);
+        let stream = form.stream_bytes(length);
+        prop_assert_eq!(form.content_bytes(stream), length);
+        let (ledger, share) = (24 + 32 * chunk.in_span() as u64, chunk.bytes() as u64 / 35);
+        prop_assert!(stream - length <= length / share + 56 + 32, "at 64 KiB a little more than 1/2000");
+        let part = form.content_bytes(stream.saturating_sub(off));
+        prop_assert!(part <= length && part + off + ledger >= length);
+        prop_assert!(form.content_bytes(stream + off) >= length);
+    }
+}
+
+#[test]
+fn what_stays_damaged_is_given_up_after_three_times_and_named() {
+    let (truth, trailer) = encoded(&content(3 * SPAN_BYTES));
+    let place = SpanPlace::at(ChunkSize::DEFAULT, truth.len() as u64 / 2, truth.len() as u64).expect("a span");
+    let mut stream = truth.clone();
+    stream[place.begin() as usize + place.chunk(3).start] ^= 1;
+    let mut sink = Checked::checking(Collected::default());
+    stream.chunks(9000).for_each(|frame| sink.write(NOW, frame, false));
+    sink.finish(NOW, trailer);
+    for times in 1..=3 {
+        let wanted = sink.wanted().expect("it is damaged");
+        assert_eq!(wanted.end - wanted.start, CHUNK_BYTES as u64);
+        assert_eq!((sink.all_damages().len(), sink.verdict(NOW).is_none()), (times, true));
+        sink.supply(NOW, wanted.start, &stream[wanted.start as usize..wanted.end as usize]);
+    }
+    assert_eq!(sink.wanted(), None);
+    let verdict = sink.verdict(NOW).expect("it is given up");
+    assert_eq!(verdict.outcome, Outcome::Damaged);
+    assert_eq!(
+        verdict.text,
+        "64 KiB at byte 1245184 came damaged 4 times: a host or cable on the way is bad; send again without it"
+    );
+    assert_eq!(sink.content().bytes().len(), SPAN_BYTES, "nothing from behind the damage, nor of it");
+}
+
+#[test]
+fn what_cannot_be_had_fails_with_the_reason() {
+    let (mut stream, trailer) = encoded(&content(100_000));
+    stream[10] ^= 1;
+    let mut sink = Checked::checking(Collected::default());
+    sink.write(NOW, &stream, false);
+    sink.finish(NOW, trailer);
+    assert_eq!(sink.wanted(), Some(0..24 + 2 * 32));
+    sink.deny(NOW, "nobody has them");
+    let text = sink.verdict(NOW).expect("it is given up").text;
+    let expected = "the ledger of 100000 bytes at byte 0 came damaged, and they cannot be had again: nobody has them";
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn what_is_no_ledgered_form_is_damaged_and_an_end_that_says_something_else_is_left_to_the_root() {
+    let bytes = content(24 + 32);
+    let mut sink = Checked::checking(Collected::default());
+    sink.write(NOW, &bytes, false);
+    sink.finish(NOW, Trailer { bytes: 56, digest: *blake3::hash(&bytes).as_bytes() });
+    let text = sink.verdict(NOW).expect("no span is so long").text;
+    assert!(text.contains("not what a sender of files sends"), "{text}");
+    let (stream, trailer) = encoded(&content(1000));
+    for wrong in [Trailer { bytes: trailer.bytes + 1, ..trailer }, Trailer { digest: [0; 32], ..trailer }] {
+        let mut sink = Checked::checking(Collected::default());
+        sink.write(NOW, &stream, false);
+        sink.finish(NOW, wrong);
+        let verdict = sink.verdict(NOW).expect("all has come");
+        assert!(sink.end_is_damaged());
+        assert_eq!(
+            (verdict.outcome, verdict.bytes, verdict.digest),
+            (Outcome::Verified, trailer.bytes, trailer.digest)
+        );
+    }
+}
+
+#[test]
+fn the_example_of_the_protocol_is_true() {
+    let bytes: Vec<u8> = (0..70_000_u32).map(|at| (at % 251) as u8).collect();
+    let (stream, trailer) = encoded(&bytes);
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    assert_eq!(stream.len(), 70_088);
+    let ledger = "000111700000000088da791e722ac59740d9a44402e384ad99f1c79d4bab7449a0c2da1fafb91fb7620a39052da00f42\
+                  2ba1183399877919a28233b275e3de519415b2d1f436f9f6ef7243ee4e0f000c20fd24094b4c362c";
+    assert_eq!(hex(&stream[..88]), ledger);
+    assert!(stream[88..] == bytes);
+    assert_eq!(hex(&trailer.digest), "5a8ef06db0fc4e6c27f6e4a44e333916934b860d747d8d65f56df4597f0421bf");
+}

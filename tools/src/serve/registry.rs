@@ -1,0 +1,126 @@
+//! Registry of the server's running sessions, which limits their number over all groups.
+
+use crate::units;
+use ethbcast_transport::packet::Waker;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A session in which this host participates.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Running {
+    pub host: String,
+    pub source: String,
+    /// Announced size in bytes, if it is known.
+    pub size: Option<u64>,
+    pub bytes: u64,
+}
+
+impl Running {
+    /// Formats the progress as `disk.img of n0, 12.0 MiB of 64.0 MiB`.
+    pub fn says(&self) -> String {
+        let Running { host, source, size, bytes } = self;
+        let (source, of) = (if source.is_empty() { "a stream" } else { source }, size.map(units::bytes));
+        let of = of.map_or(String::new(), |size| format!(" of {size}"));
+        format!("{source} of {host}, {}{of}", units::bytes(*bytes))
+    }
+}
+
+/// Running sessions and event-loop wakers by group.
+#[derive(Debug)]
+pub struct Registry {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    most: usize,
+    running: BTreeMap<String, Running>,
+    wakers: BTreeMap<String, Arc<Waker>>,
+}
+
+impl Registry {
+    pub fn new(most: usize) -> Registry {
+        Registry { state: Mutex::new(State { most, ..State::default() }) }
+    }
+
+    /// Sets the limit. Sessions beyond it continue.
+    pub fn set_most(&self, most: usize) {
+        self.state.lock().most = most;
+        self.wake();
+    }
+
+    /// Registers a group's session, or returns the limit if it is reached.
+    pub fn enter(&self, group: &str) -> Result<(), usize> {
+        let mut state = self.state.lock();
+        if state.running.len() >= state.most && !state.running.contains_key(group) {
+            return Err(state.most);
+        }
+        state.running.entry(group.to_owned()).or_default();
+        Ok(())
+    }
+
+    /// Removes a group's session and wakes the groups that wait.
+    pub fn leave(&self, group: &str) {
+        self.state.lock().running.remove(group);
+        self.wake();
+    }
+
+    /// Updates the record of a group's session, if it is registered.
+    pub fn note(&self, group: &str, change: impl FnOnce(&mut Running)) {
+        if let Some(running) = self.state.lock().running.get_mut(group) {
+            change(running);
+        }
+    }
+
+    pub fn running(&self) -> BTreeMap<String, Running> {
+        self.state.lock().running.clone()
+    }
+
+    pub fn is_in(&self, group: &str) -> bool {
+        self.state.lock().running.contains_key(group)
+    }
+
+    /// Sets the waker of a group's loop; none when the loop has ended.
+    pub fn set_waker(&self, group: &str, waker: Option<Arc<Waker>>) {
+        let wakers = &mut self.state.lock().wakers;
+        match waker {
+            Some(waker) => drop(wakers.insert(group.to_owned(), waker)),
+            None => drop(wakers.remove(group)),
+        }
+    }
+
+    pub fn wake(&self) {
+        self.state.lock().wakers.values().for_each(|waker| waker.wake());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_sessions_as_there_is_room_for_are_let_in_and_the_next_when_one_is_over() {
+        let hall = Registry::new(2);
+        assert_eq!(["a", "b", "c", "a"].map(|group| hall.enter(group)), [Ok(()), Ok(()), Err(2), Ok(())]);
+        hall.leave("b");
+        assert_eq!((hall.enter("c"), hall.enter("b")), (Ok(()), Err(2)));
+        hall.set_most(1);
+        assert_eq!((hall.running().len(), hall.enter("d")), (2, Err(1)), "what runs goes on");
+        hall.set_most(3);
+        assert_eq!(hall.enter("d"), Ok(()));
+    }
+
+    #[test]
+    fn what_runs_is_said_as_far_as_it_is_known() {
+        let hall = Registry::new(1);
+        hall.note("a", |running| running.bytes = 1);
+        assert!(hall.running().is_empty(), "who is not in has nothing to say");
+        hall.enter("a").expect("room");
+        let known = Running { host: "n0".into(), source: "disk.img".into(), size: Some(64 << 20), bytes: 12 << 20 };
+        hall.note("a", |running| *running = known);
+        assert_eq!(hall.running()["a"].says(), "disk.img of n0, 12.00 MiB of 64.00 MiB");
+        hall.note("a", |running| (running.size, running.source) = (None, String::new()));
+        assert_eq!(hall.running()["a"].says(), "a stream of n0, 12.00 MiB");
+    }
+}

@@ -1,0 +1,304 @@
+//! The worker of a group, which runs its sessions one after the other on a thread of its own.
+
+use super::events::{Say, ServeEvent, ServeLog};
+use super::registry::Registry;
+use crate::args::RecvArgs;
+use crate::exit::{Code, Failure, report};
+use crate::hosts;
+use crate::program::run_after;
+use crate::progress;
+use crate::recv::{self, Received, Reception};
+use crate::same_host;
+use crate::session::{failure, may_pass, options, say_interface, watch};
+use ethbcast_collectives::census::{About, LastSession};
+use ethbcast_collectives::session::live::AdmissionHook;
+use ethbcast_collectives::session::{Cancel, Options, Progress, ReceiverEvent, Session};
+use ethbcast_content::dest::Dest;
+use ethbcast_transport::MacAddr;
+use parking_lot::Mutex;
+use serde_json::json;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Delay before a retry after a transient error, such as a missing interface or an unwritable
+/// directory.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
+/// Polling interval for the server's end during that delay.
+const LOOK: Duration = Duration::from_millis(50);
+/// Number of finished sessions that are remembered, because a sender's last invitations may arrive
+/// late.
+const MOST_HAD: usize = 8;
+
+/// State of a group, shared by its worker and the main thread.
+#[derive(Debug)]
+pub struct Worker {
+    group: String,
+    hall: Arc<Registry>,
+    args: Mutex<Arc<RecvArgs>>,
+    /// Inherited packet socket.
+    port_fd: Option<i32>,
+    cancel: Cancel,
+    /// Whether the worker ends after the running session.
+    is_last: AtomicBool,
+    words: ServeLog,
+    /// DEST for the next session.
+    dest: Mutex<Option<Arc<Dest>>>,
+    is_in_loop: AtomicBool,
+    turns: AtomicU64,
+    /// Whether the wait of a sender for a free session has been logged.
+    has_said_full: AtomicBool,
+    /// Outcome of the last session, and its time.
+    last: Mutex<Option<(LastSession, Instant)>>,
+}
+
+impl Worker {
+    pub fn new(group: &str, hall: Arc<Registry>, args: Arc<RecvArgs>, port_fd: Option<i32>, words: ServeLog) -> Worker {
+        Worker {
+            group: group.to_owned(),
+            hall,
+            args: Mutex::new(args),
+            port_fd,
+            cancel: Cancel::new(),
+            is_last: AtomicBool::new(false),
+            words,
+            dest: Mutex::new(None),
+            is_in_loop: AtomicBool::new(false),
+            turns: AtomicU64::new(0),
+            has_said_full: AtomicBool::new(false),
+            last: Mutex::new(None),
+        }
+    }
+
+    pub fn set_args(&self, args: Arc<RecvArgs>) {
+        *self.args.lock() = args;
+    }
+
+    /// Ends the worker at once and aborts a running session.
+    pub fn end(&self) {
+        self.cancel.cancel_because("its server ends");
+    }
+
+    /// Ends the worker after the running session, or at once if there is none.
+    pub fn end_after_session(&self) {
+        self.is_last.store(true, Ordering::SeqCst);
+        if !self.hall.is_in(&self.group) {
+            self.end();
+        }
+    }
+
+    /// Returns the turns of its event loop, if it is in one.
+    pub fn turns(&self) -> Option<u64> {
+        self.is_in_loop.load(Ordering::Relaxed).then(|| self.turns.load(Ordering::Relaxed))
+    }
+
+    /// Runs one session after another. Returns the error if the worker ends by itself.
+    pub fn run(self: &Arc<Worker>) -> anyhow::Result<()> {
+        let (mut had, mut said) = (VecDeque::new(), String::new());
+        while !self.is_ending() {
+            let Some((mut session, mut options)) = self.open()? else { break };
+            self.hall.set_waker(&self.group, Some(Arc::clone(session.waker())));
+            let _watcher = watch(&session, &mut options);
+            let is_quiet = self.args.lock().wire.quiet;
+            let _receiving = same_host::receive(&session, &self.group, is_quiet);
+            say_interface(session.interface(), is_quiet);
+            self.words.send(ServeEvent::Open(self.group.clone()));
+            let served = self.serve(&mut session, &options, &mut had);
+            self.hall.set_waker(&self.group, None);
+            let Err(error) = served else { continue };
+            let text = format!("{error:#}");
+            // A lasting error is logged once.
+            if said != text {
+                self.say(Say::Warning, &format!("{text}; it is tried again"));
+            }
+            said = text;
+            self.pause();
+        }
+        Ok(())
+    }
+
+    fn is_ending(&self) -> bool {
+        self.cancel.is_cancelled()
+    }
+
+    /// Opens a port as soon as the interface exists; none when the server ends.
+    fn open(self: &Arc<Worker>) -> anyhow::Result<Option<(Session, Options)>> {
+        let mut said = String::new();
+        while !self.is_ending() {
+            let args = self.args();
+            let mut options = options(&args.wire);
+            args.patience.apply(&mut options);
+            options.port_fd = self.port_fd;
+            options.cancel = self.cancel.clone();
+            options.usher = Some(Arc::<Worker>::clone(self));
+            // Filled anew for each session; the port needs to know that it exists.
+            options.about = Some(About::default());
+            let seat = Arc::clone(self);
+            let options = options.on_progress(move |progress| seat.hear(&progress));
+            match Session::open(&self.group, &options) {
+                Ok(session) => return Ok(Some((session, options))),
+                Err(error) if !may_pass(&error) => return Err(failure(error).into()),
+                Err(error) => {
+                    let text = error.to_string();
+                    if text != said {
+                        self.say(Say::Warning, &format!("{text}; it is waited for"));
+                        self.words.send(ServeEvent::Waits(self.group.clone()));
+                        said = text;
+                    }
+                }
+            }
+            self.pause();
+        }
+        Ok(None)
+    }
+
+    /// Runs one session after another on an open port, until the end or an error of the port.
+    fn serve(
+        &self,
+        session: &mut Session,
+        options: &Options,
+        had: &mut VecDeque<(MacAddr, u32)>,
+    ) -> anyhow::Result<()> {
+        while !self.is_ending() {
+            let args = self.args();
+            let dest = Arc::new(recv::dest(&args)?);
+            *self.dest.lock() = Some(Arc::clone(&dest));
+            let reception = Reception::prepare(session, Arc::clone(&dest), &args)?;
+            let about = Some(About { last: self.last_session(), ..hosts::about(session.interface()) });
+            let options = Options { had: had.iter().copied().collect(), about, ..options.clone() };
+            self.is_in_loop.store(true, Ordering::SeqCst);
+            let received = reception.run(session, &options);
+            self.is_in_loop.store(false, Ordering::SeqCst);
+            let received = received?;
+            if let Some(asked) = received.asked {
+                had.truncate(MOST_HAD - 1);
+                had.push_front(asked);
+                if received.was_only_asked {
+                    self.say(Say::Info, "a sender has asked what is lacking here (--dry-run)");
+                } else {
+                    let left = recv::left_by(&dest, &received.landed);
+                    *self.dest.lock() = None;
+                    recv::read_again(dest);
+                    self.conclude(&received, &args, &left);
+                }
+            }
+            if self.is_last.load(Ordering::SeqCst) {
+                self.end();
+            }
+        }
+        Ok(())
+    }
+
+    /// Logs a session's outcome and runs the configured command.
+    fn conclude(&self, received: &Received, args: &RecvArgs, left: &str) {
+        let path = received.landed.path().map(|path| path.display().to_string());
+        let checked = received.check(args, None, left);
+        let why = checked.as_ref().err().map(|error| format!("{error:#}"));
+        let said = if args.wire.json {
+            let mut object = recv::to_json(&received.report, path);
+            object["group"] = json!(self.group);
+            object["error"] = json!(why);
+            report(&object.to_string())
+        } else if received.report.is_delivered() {
+            report(&format!("{}: {}", self.group, recv::line(&received.report, path)))
+        } else {
+            Ok(())
+        };
+        if let Err(error) = said {
+            self.say(Say::Error, &error.to_string());
+        }
+        if let Some(why) = &why {
+            self.say(Say::Error, &format!("{} was not received: {why}", received.report.source));
+        }
+        let source = received.report.source.clone();
+        let last = LastSession { is_delivered: checked.is_ok(), source, seconds_ago: 0 };
+        *self.last.lock() = Some((last, Instant::now()));
+        self.words.send(ServeEvent::Over { is_delivered: checked.is_ok() });
+        let command = args.exec.as_ref().filter(|_| checked.is_ok());
+        let ran = command.map_or(Ok(()), |command| run_after(command, received.environment(&self.group)));
+        if let Err(error) = ran {
+            self.say(Say::Error, &format!("{error:#}"));
+        }
+    }
+
+    fn hear(&self, progress: &Progress<'_>) {
+        match progress {
+            Progress::Receiver(ReceiverEvent::Invited { host, source, size, .. }) => {
+                self.hall.note(&self.group, |running| {
+                    (running.host, running.source, running.size) = (host.clone(), source.clone(), *size);
+                });
+            }
+            Progress::Moved { bytes, .. } => self.hall.note(&self.group, |running| running.bytes = *bytes),
+            _ => {}
+        }
+        if let Some(text) = progress::line(progress) {
+            self.say(Say::Info, &text);
+        }
+    }
+
+    fn say(&self, how: Say, text: &str) {
+        let is_quiet = self.args.lock().wire.quiet && how == Say::Info;
+        if !is_quiet {
+            how.say(&format!("group {}: {text}", self.group));
+        }
+    }
+
+    fn last_session(&self) -> Option<LastSession> {
+        let last = self.last.lock().clone();
+        last.map(|(last, ended)| LastSession { seconds_ago: ended.elapsed().as_secs() as u32, ..last })
+    }
+
+    fn args(&self) -> Arc<RecvArgs> {
+        Arc::clone(&self.args.lock())
+    }
+
+    fn pause(&self) {
+        let mut left = TRY_AGAIN;
+        while !left.is_zero() && !self.is_ending() {
+            sleep(LOOK);
+            left = left.saturating_sub(LOOK);
+        }
+    }
+}
+
+impl AdmissionHook for Worker {
+    fn admit(&self) -> bool {
+        if self.is_last.load(Ordering::SeqCst) {
+            return false;
+        }
+        match self.hall.enter(&self.group) {
+            Ok(()) => {
+                self.has_said_full.store(false, Ordering::Relaxed);
+                true
+            }
+            Err(most) => {
+                if !self.has_said_full.swap(true, Ordering::Relaxed) {
+                    let text = format!("a sender invites, and waits: {most} sessions run, as --max-sessions allows");
+                    self.say(Say::Info, &text);
+                }
+                false
+            }
+        }
+    }
+
+    fn free_bytes(&self) -> u64 {
+        self.dest.lock().as_ref().map_or(0, |dest| dest.free_bytes())
+    }
+
+    fn dismiss(&self) {
+        self.hall.leave(&self.group);
+    }
+
+    fn came_round(&self) {
+        self.turns.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Returns the error that ends the server when a group cannot be served.
+pub fn lost(group: &str, error: &anyhow::Error) -> Failure {
+    let known = error.downcast_ref::<Failure>();
+    let (code, fault) = (known.map_or(Code::System, Failure::code), known.and_then(Failure::fault));
+    Failure::new(code, format!("group {group}: {error:#}")).found(fault)
+}
