@@ -20,7 +20,8 @@ pub struct CpArgs {
     /// Files and directories to copy, and the destination: `n[1-31]:` or `n[1-31]:NAME`. With -w or in a Slurm job NAME
     /// is enough, or nothing. Several sources keep their names; the destination is then `n[1-31]:` (or `:`), and the
     /// hosts run `recv --serve --in-place`.
-    #[arg(required = true, num_args = 1.., value_names = ["SOURCE", "HOSTS:NAME"], help_heading = WHAT)]
+    #[arg(required = true, num_args = 1.., value_names = ["SOURCE", "HOSTS:NAME"], help_heading = WHAT,
+        display_order = 0)]
     pub paths: Vec<OsString>,
     /// Accepted for sbcast and cp: modes and times are always kept.
     #[arg(short = 'p', long, help_heading = WHAT)]

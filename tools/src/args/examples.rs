@@ -92,6 +92,7 @@ pub fn text(command: &str) -> String {
 mod tests {
     use super::*;
     use crate::args::Cli;
+    use crate::args::heading::{HOW, MEASURED, PRINTED, TROUBLE, WHAT, WHO, WRITTEN};
     use clap::{CommandFactory, Parser};
 
     /// Splits a line at blanks as a shell does, where nothing but single quotes quotes.
@@ -135,14 +136,22 @@ mod tests {
     }
 
     #[test]
-    fn every_option_of_a_command_with_headings_is_under_one() {
+    fn every_option_of_a_command_with_headings_is_under_one_and_they_stand_in_order() {
+        let order = [WHO, WHAT, WRITTEN, MEASURED, HOW, TROUBLE, PRINTED];
         let mut program = Cli::command();
         program.build();
         for name in ["send", "recv", "cp", "probe", "perf"] {
             let command = program.find_subcommand(name).expect("a command");
-            let shown = command.get_arguments().filter(|arg| !arg.is_hide_set() && arg.get_id() != "help");
-            let bare: Vec<_> = shown.filter(|arg| arg.get_help_heading().is_none()).map(|arg| arg.get_id()).collect();
-            assert!(bare.is_empty(), "{name}: no heading for {bare:?}");
+            let mut headings = Vec::new();
+            for arg in command.get_arguments().filter(|arg| !arg.is_hide_set() && arg.get_id() != "help") {
+                let heading =
+                    arg.get_help_heading().unwrap_or_else(|| panic!("{name}: no heading for {}", arg.get_id()));
+                if !headings.contains(&heading) {
+                    headings.push(heading);
+                }
+            }
+            let place = |heading: &str| order.iter().position(|known| *known == heading).expect("a heading");
+            assert!(headings.is_sorted_by_key(|heading| place(heading)), "{name}: {headings:?}");
         }
     }
 }

@@ -167,12 +167,6 @@ impl Command {
 /// Options of all commands on the network.
 #[derive(Clone, Debug, Args)]
 pub struct WireArgs {
-    /// Network interface, such as eth0.
-    ///
-    /// An interface name, alternative name, MAC address, IP address, or the value of BOOTIF=. Default: the only
-    /// Ethernet interface that is up; if several are, that of the default route.
-    #[arg(short, long, value_name = "IFACE", help_heading = HOW, display_order = 0)]
-    pub interface: Option<String>,
     /// Name of the session. A sender and receivers of the same group meet.
     #[arg(short, long, value_name = "GROUP", default_value = "ethbcast", help_heading = WHO)]
     pub group: String,
@@ -180,6 +174,12 @@ pub struct WireArgs {
     /// name, or a network card's address if the host name was never set.
     #[arg(long, value_name = "NAME", help_heading = WHO)]
     pub host: Option<String>,
+    /// Network interface, such as eth0.
+    ///
+    /// An interface name, alternative name, MAC address, IP address, or the value of BOOTIF=. Default: the only
+    /// Ethernet interface that is up; if several are, that of the default route.
+    #[arg(short, long, value_name = "IFACE", help_heading = HOW, display_order = 0)]
+    pub interface: Option<String>,
     /// EtherType of the frames, in hexadecimal.
     #[arg(long, value_name = "HEX", default_value = "88b5", help_heading = HOW)]
     pub ether_type: EtherType,

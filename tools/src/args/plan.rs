@@ -1,7 +1,7 @@
 //! The arguments of `ethbcast plan`.
 
+use super::number;
 use super::topo::DrawingArgs;
-use super::whole;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -31,7 +31,7 @@ pub struct PlanArgs {
     #[arg(long, value_name = "FILE")]
     pub calibration: Option<PathBuf>,
     /// MTU of the hosts.
-    #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = whole::<u16>)]
+    #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = number(0..=u16::MAX))]
     pub mtu: u16,
     /// Format of the drawing.
     #[command(flatten)]

@@ -13,7 +13,7 @@ pub struct ProbeArgs {
     #[arg(long, conflicts_with_all = ["receivers", "out", "update", "hosts"], help_heading = WHO)]
     pub answer: bool,
     /// Hosts to measure. Default: all that answer.
-    #[arg(value_name = "HOST", help_heading = WHO)]
+    #[arg(value_name = "HOST", help_heading = WHO, display_order = 0)]
     pub hosts: Vec<String>,
     /// Start as soon as N hosts have answered. Fewer within --max-wait is a failure.
     #[arg(short = 'n', long, value_name = "N", value_parser = receivers, help_heading = WHO)]
@@ -25,6 +25,9 @@ pub struct ProbeArgs {
     /// two at a time; two flows that share a cable slow each other down. The network should be idle.
     #[arg(long, conflicts_with_all = ["answer", "update"], help_heading = MEASURED)]
     pub discover: bool,
+    /// Options that all commands on the network share.
+    #[command(flatten)]
+    pub wire: WireArgs,
     /// Write the calibration to FILE, for `send --calibration` and `plan --calibration`. With --discover, write the
     /// topology.
     #[arg(long, value_name = "FILE", help_heading = PRINTED)]
@@ -33,7 +36,4 @@ pub struct ProbeArgs {
     /// of the network as a whole are replaced if all hosts in FILE are measured again.
     #[arg(long, value_name = "FILE", conflicts_with = "out", help_heading = PRINTED)]
     pub update: Option<PathBuf>,
-    /// Options that all commands on the network share.
-    #[command(flatten)]
-    pub wire: WireArgs,
 }

@@ -1,6 +1,6 @@
 //! The arguments of `ethbcast simulate`.
 
-use super::{decimal, whole};
+use super::{decimal, number, whole};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -30,7 +30,7 @@ pub struct SimulateArgs {
     #[arg(long, value_name = "RATE")]
     pub rate: Option<String>,
     /// MTU of every host.
-    #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = whole::<u16>)]
+    #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = number(0..=u16::MAX))]
     pub mtu: u16,
     /// Fraction of frames lost at every host, such as 0.01.
     #[arg(long, value_name = "FRACTION", default_value_t = 0.0, value_parser = decimal)]

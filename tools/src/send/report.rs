@@ -304,6 +304,8 @@ mod tests {
             receiver_line(&delivered, None, Some("a host behind it")),
             "n1               verified        64.00 MiB     5.588 s   96.1 Mbit/s  limited by a host behind it\n"
         );
+        let part = receiver_line(&delivered, Some(16 << 20), None);
+        assert!(part.contains("64.00 MiB") && part.contains("24.0 Mbit/s"), "the rate of what was sent: {part}");
         assert_eq!(
             receiver_line(&report(Outcome::Died, "its process has ended"), None, None),
             "n1               died            64.00 MiB     5.588 s                its process has ended\n"

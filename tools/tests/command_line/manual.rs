@@ -67,6 +67,11 @@ fn every_command_has_a_page_that_names_each_of_its_options() {
             assert!(examples.contains(&format!("\nethbcast {command} ")), "{examples}");
         }
     }
+    let send = text(&out.path().join("new/ethbcast-send.8"));
+    // What the short help leaves out, too; and how it is called.
+    for part in ["Tolerate a slow receiver", "WHEN SOMETHING GOES WRONG", "[OPTIONS] [SOURCE]..."] {
+        assert!(send.contains(part), "ethbcast-send.8 does not say {part:?}");
+    }
     assert!(text(&out.path().join("new/ethbcast.8")).contains("ethbcast-send(8)"));
     assert!(text(&out.path().join("new/ethbcast-topology.5")).contains("injection_ns"));
     assert!(!out.path().join("new/ethbcast-watch.8").exists(), "what nobody is to call has no page");

@@ -104,8 +104,8 @@ fn a_page_of_100_hosts_is_small_asks_for_nothing_and_names_all() {
     assert_eq!(outside.map(|word| without_names.matches(word).count()), [0; 8]);
     assert_eq!(page.matches("url(").count(), page.matches("url(#head)").count());
     let pictures = pictures(&page);
-    // The common chart, each host, and the plan.
-    assert_eq!(pictures.len(), 102);
+    // All together, each host, the plan, and the four signs of its legend.
+    assert_eq!(pictures.len(), 106);
     let points = |picture: &roxmltree::Document<'_>| {
         let paths = picture.descendants().filter_map(|node| node.attribute("d")).map(|path| path.matches('L').count());
         paths.max().unwrap_or_default()
@@ -125,7 +125,7 @@ fn no_name_and_no_text_is_anything_but_text() {
     let tags = page.split('<').skip(1).filter_map(|part| part.split_once('>')).map(|(tag, _)| tag);
     assert_eq!(tags.filter(|tag| tag.contains("example.org")).count(), 0, "a name is in no tag");
     let pictures = pictures(&page);
-    assert_eq!(pictures.len(), 23);
+    assert_eq!(pictures.len(), 27);
     let elements = pictures.iter().flat_map(|picture| picture.descendants()).filter(roxmltree::Node::is_element);
     let known = ["svg", "title", "path", "rect", "g", "text", "defs", "marker"];
     let mut names: Vec<String> = elements.map(|element| element.tag_name().name().to_owned()).collect();
