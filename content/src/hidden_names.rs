@@ -78,7 +78,7 @@ pub fn remove_stale<D: Directory>(directory: &D) -> usize {
             && directory.directory(tree).is_ok_and(|tree| tree.try_lock())
     };
     let is_old = |names: &HiddenNames| is_old(directory, names);
-    let is_spare = |names: &HiddenNames| is_old(names) && !has_old(directory, names);
+    let is_spare = |names: &HiddenNames| is_old(names) && !has_old(directory, names).unwrap_or(true);
     let parts = all(PART).filter(|names| is_spare(names) && remove_dead(directory, names));
     let trees = all(TREE).filter(|names| is_old(names) && is_dead_tree(&names.tree) && remove(directory, names));
     let removed = parts.count() + trees.count();
@@ -158,12 +158,19 @@ fn allocated_bytes<D: Directory>(directory: &D, name: &Path) -> u64 {
 pub(crate) fn broken<D: Directory>(directory: &D) -> Vec<PathBuf> {
     let names = directory.names().unwrap_or_default();
     let parts = names.iter().filter_map(|name| with_suffix(name, PART));
-    parts.filter(|names| has_old(directory, names) && is_old(directory, names)).map(|names| names.part).collect()
+    let has_old = |names: &HiddenNames| has_old(directory, names).is_ok_and(|has_old| has_old);
+    parts.filter(|names| has_old(names) && is_old(directory, names)).map(|names| names.part).collect()
 }
 
 /// Whether the data of these names was at DEST, and may have the only remains of what that was.
-pub(crate) fn has_old<D: Directory>(directory: &D, names: &HiddenNames) -> bool {
-    directory.file(&names.journal).is_ok_and(|journal| journal::has_old(&journal))
+///
+/// # Errors
+/// The system's, if that cannot be read.
+pub(crate) fn has_old<D: Directory>(directory: &D, names: &HiddenNames) -> io::Result<bool> {
+    match directory.file(&names.journal) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        journal => journal::has_old(&journal?),
+    }
 }
 
 /// Removes a file that nobody writes to any more, and its journal; whether it is gone.
