@@ -85,7 +85,7 @@ pub fn remove_stale<D: Directory>(directory: &D) -> usize {
 
 /// The locked data of a file that no living receiver has and none will take up.
 fn dead_part<D: Directory>(directory: &D, names: &HiddenNames) -> Option<D::File> {
-    lock_part(directory, names).filter(|_| is_old(directory, names) && !has_old(directory, names))
+    lock_part(directory, names).filter(|_| is_old(directory, names) && !has_old(directory, names).unwrap_or(true))
 }
 
 /// Locks the data of an unfinished file; `None` if there is none, or a living receiver has it.
@@ -174,12 +174,19 @@ fn allocated_bytes<D: Directory>(directory: &D, name: &Path) -> u64 {
 pub(crate) fn broken<D: Directory>(directory: &D) -> Vec<PathBuf> {
     let names = directory.names().unwrap_or_default();
     let parts = names.iter().filter_map(|name| with_suffix(name, PART));
-    parts.filter(|names| has_old(directory, names) && is_old(directory, names)).map(|names| names.part).collect()
+    let has_old = |names: &HiddenNames| has_old(directory, names).is_ok_and(|has_old| has_old);
+    parts.filter(|names| has_old(names) && is_old(directory, names)).map(|names| names.part).collect()
 }
 
 /// Whether the data of these names was at DEST, and may have the only remains of what that was.
-pub(crate) fn has_old<D: Directory>(directory: &D, names: &HiddenNames) -> bool {
-    directory.file(&names.journal).is_ok_and(|journal| journal::has_old(&journal))
+///
+/// # Errors
+/// The system's, if that cannot be read.
+pub(crate) fn has_old<D: Directory>(directory: &D, names: &HiddenNames) -> io::Result<bool> {
+    match directory.file(&names.journal) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        journal => journal::has_old(&journal?),
+    }
 }
 
 fn is_old<D: Directory>(directory: &D, names: &HiddenNames) -> bool {

@@ -164,10 +164,10 @@ impl<F: DiskFile> Journal<F> {
 }
 
 /// Whether a journal says that its data has old content.
-pub(crate) fn has_old<F: DiskFile>(file: &F) -> bool {
+pub(crate) fn has_old<F: DiskFile>(file: &F) -> io::Result<bool> {
     let mut head = [0; HEAD_BYTES];
-    let read = read_all(file, &mut head, 0).unwrap_or(0);
-    read_head(&head[..read]).is_ok_and(|(_, has_old, _)| has_old)
+    let read = read_all(file, &mut head, 0)?;
+    Ok(read_head(&head[..read]).is_ok_and(|(_, has_old, _)| has_old))
 }
 
 fn recover<F: DiskFile>(file: &F) -> Result<(Recovered, u64, Seal), JournalError> {

@@ -89,7 +89,7 @@ impl<D: Directory> FileDest<D> {
         let identity = match resume {
             Resume::From(identity) | Resume::InPlace(identity) => identity.clone(),
             Resume::Not => {
-                let superseded = hidden_names::has_old(holder, &names).then(|| names.clone());
+                let superseded = hidden_names::has_old(holder, &names).unwrap_or(true).then(|| names.clone());
                 if superseded.is_none() && hidden_names::remove_dead(holder, &names) {
                     log::info!("removed what an earlier run left of {shown}");
                 }
