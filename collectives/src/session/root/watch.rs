@@ -217,13 +217,15 @@ impl Scene<'_> {
     /// for each other in a circle, as in blocks, nothing else shows where it began.
     fn apart(&self, members: &Members) -> Vec<Finding> {
         let is_there = |rank: Rank| {
-            let entry = members.in_place(rank).filter(|entry| entry.is_ready(self.view.epoch) && !entry.is_reported());
+            let entry = members.in_place(rank).filter(|entry| entry.is_ready(self.view.epoch));
             entry.is_some() && members.silence(self.now, rank) < self.timing.suspect
         };
         let child = |entry: &Entry| entry.mute_child(self.now, APART_AFTER).map(|child| (entry.rank(), child));
         let pairs = members.entries().iter().filter_map(child);
         pairs
             .filter(|&(from, at)| self.view.serves(from, at) && is_there(from) && is_there(at))
+            // Who sends may have everything; who is sent to would have to say so.
+            .filter(|&(_, at)| !members.is_reported(at))
             .map(|(from, at)| Finding::Apart(from, at))
             .collect()
     }

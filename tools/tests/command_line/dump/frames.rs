@@ -219,7 +219,7 @@ fn messages(digest: [u8; 32]) -> Vec<Message> {
             accepted: vec![0b0000_0110, 2],
         })
     };
-    let status = |waits_for| {
+    let status = |waits_for: Option<Rank>| {
         let (state, is_mute) = (MemberState::WaitsForChild, waits_for.is_some());
         Message::Status(Status { state, waits_for, arrived: 1 << 40, consumed: 7, is_mute })
     };
