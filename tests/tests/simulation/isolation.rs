@@ -6,9 +6,12 @@ use ethbcast_tests::session::{Case, Played, play, star};
 use ethbcast_transport::sim::{Delivery, Fate, RandomFaults};
 use std::time::Duration;
 
-/// A transfer to three receivers, of which these do not hear each other.
-fn isolated(via: Via, pair: (usize, usize)) -> Played {
-    let case = Case::new(via, 3, 400_000);
+/// Feeds that hold a part of the stream, and all of it.
+const FEEDS: [u64; 2] = [64, 2048];
+
+/// A transfer to three receivers with feeds of so many frames, of which these do not hear each other.
+fn isolated(via: Via, pair: (usize, usize), feed: u64) -> Played {
+    let case = Case::new(via, 3, 400_000).with_feed(feed);
     let faults = move |delivery: &Delivery<'_>| {
         let ends = (delivery.from.unwrap_or(usize::MAX), delivery.to);
         if ends == pair || ends == (pair.1, pair.0) { Fate::Drop } else { Fate::Deliver }
@@ -49,15 +52,14 @@ fn two_receivers_that_do_not_hear_each_other_are_named_and_nobody_else_and_both_
         (RecursiveDoubling, (2, 3), ("n2", "n3")),
         (RecursiveDoubling, (1, 3), ("n1", "n3")),
     ] {
-        let played = isolated(via, pair);
-        let named_is = apart(&played);
-        assert!(
-            !named_is.is_empty() && named_is.iter().all(|&(one, other)| (one, other) == named || (other, one) == named),
-            "{via} {pair:?}: {:?}",
-            played.told
-        );
-        assert_eq!(blamed(&played), [] as [&RootEvent; 0], "{via} {pair:?}");
-        assert!(played.took < Duration::from_millis(2500), "{via} {pair:?}: {:?}", played.took);
+        for feed in FEEDS {
+            let played = isolated(via, pair, feed);
+            let (story, pairs) = (format!("{via} {pair:?}, feed {feed}: {:?}", played.told), apart(&played));
+            let is_pair = |&(one, other): &(&str, &str)| (one, other) == named || (other, one) == named;
+            assert!(!pairs.is_empty() && pairs.iter().all(is_pair), "{story}");
+            assert_eq!(blamed(&played), [] as [&RootEvent; 0], "{story}");
+            assert!(played.took < Duration::from_millis(2500), "{story}");
+        }
     }
 }
 
@@ -71,7 +73,7 @@ fn whoever_does_not_send_to_the_other_is_not_disturbed() {
         (Via::Cast, (2, 3)),
         (Via::RecursiveDoubling, (1, 2)),
     ] {
-        let played = isolated(via, pair);
+        let played = isolated(via, pair, FEEDS[0]);
         assert_eq!((apart(&played), blamed(&played)), (Vec::new(), Vec::new()), "{via} {pair:?}");
         assert!(played.took < Duration::from_millis(200), "{via} {pair:?}: {:?}", played.took);
     }

@@ -208,13 +208,15 @@ impl WatchContext<'_> {
     /// for each other in a circle, as in blocks, nothing else shows where it began.
     fn apart(&self, members: &Members) -> Vec<StallFinding> {
         let is_there = |rank: Rank| {
-            let entry = members.in_place(rank).filter(|entry| entry.is_ready(self.view.epoch) && !entry.is_reported());
+            let entry = members.in_place(rank).filter(|entry| entry.is_ready(self.view.epoch));
             entry.is_some() && members.silence(self.now, rank) < self.timing.suspect
         };
         let child = |entry: &MemberEntry| entry.mute_child(self.now, APART_AFTER).map(|child| (entry.rank(), child));
         let pairs = members.entries().iter().filter_map(child);
         pairs
             .filter(|&(from, at)| self.view.serves(from, at) && is_there(from) && is_there(at))
+            // The sending host may have everything; the other one would have to report it.
+            .filter(|&(_, at)| !members.is_reported(at))
             .map(|(from, at)| StallFinding::Apart(from, at))
             .collect()
     }
