@@ -28,7 +28,7 @@ const SEATED_WITHIN: Duration = Duration::from_millis(300);
 /// Predicted seconds of a broadcast above which it is measured only once.
 pub const LONG_SECONDS: f64 = 3.0;
 /// Least number of other broadcasts: a median needs them.
-const LEAST_ITERATIONS: f64 = 3.0;
+const MIN_ITERATIONS: f64 = 3.0;
 
 /// Place and programs of a measurement.
 #[derive(Clone, Copy, Debug)]
@@ -102,7 +102,7 @@ pub fn iterations(predicted_seconds: f64, budget_seconds: f64, most: u32) -> u32
         return 1;
     }
     // Saturates for a prediction of zero.
-    (budget_seconds / predicted_seconds).max(LEAST_ITERATIONS).min(f64::from(most)) as u32
+    (budget_seconds / predicted_seconds).max(MIN_ITERATIONS).min(f64::from(most)) as u32
 }
 
 /// Runs `ethbcast perf` on all hosts. A failed run is a result, not an error.

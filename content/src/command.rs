@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 /// Grace period between a termination signal and SIGKILL.
 const END_LIMIT: Duration = Duration::from_millis(300);
-const LOOK: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// Offset that a shell adds to a signal's number in an exit code.
 const SIGNALLED: i32 = 128;
 
@@ -206,7 +206,7 @@ impl Drop for CommandInput {
         if self.state.end(Signal::TERM) {
             let until = Instant::now() + END_LIMIT;
             while matches!(self.look(WaitIdOptions::NOHANG), Ok(false)) && Instant::now() < until {
-                thread::sleep(LOOK);
+                thread::sleep(POLL_INTERVAL);
             }
             self.state.end(Signal::KILL);
         }
@@ -217,7 +217,7 @@ impl Drop for CommandInput {
 }
 
 fn drain(pipe: &ChildStdin) -> io::Result<bool> {
-    let look = PollTimeout::try_from(LOOK).expect("it is short");
+    let look = PollTimeout::try_from(POLL_INTERVAL).expect("it is short");
     loop {
         if rustix::io::ioctl_fionread(pipe)? == 0 {
             return Ok(true);

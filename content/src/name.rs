@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 /// The longest name of one file or directory, in bytes (Linux's `NAME_MAX`).
-pub const MOST_NAME_BYTES: usize = 255;
+pub const MAX_NAME_BYTES: usize = 255;
 /// The longest path below the directory that is sent, in bytes (Linux's `PATH_MAX` without the end).
-pub const MOST_PATH_BYTES: usize = 4095;
+pub const MAX_PATH_BYTES: usize = 4095;
 
 /// Reason why a name is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -13,8 +13,8 @@ pub enum NameError {
     /// No bytes.
     #[error("is empty")]
     Empty,
-    /// More than [`MOST_NAME_BYTES`].
-    #[error("has {0} bytes, at most {MOST_NAME_BYTES} can be")]
+    /// More than [`MAX_NAME_BYTES`].
+    #[error("has {0} bytes, at most {MAX_NAME_BYTES} can be")]
     Long(usize),
     /// `.` or `..`.
     #[error("leads out of its directory")]
@@ -35,7 +35,7 @@ pub fn check(name: &[u8]) -> Result<(), NameError> {
     match name {
         [] => Err(NameError::Empty),
         b"." | b".." => Err(NameError::Dots),
-        name if name.len() > MOST_NAME_BYTES => Err(NameError::Long(name.len())),
+        name if name.len() > MAX_NAME_BYTES => Err(NameError::Long(name.len())),
         name if name.contains(&b'/') => Err(NameError::Path),
         name if name.contains(&0) => Err(NameError::Nul),
         _ => Ok(()),

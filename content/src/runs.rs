@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// Limit on the ranges that are kept, 1 MiB of memory. Data written in order is one range; of data
 /// written in more pieces, further ranges are dropped.
-const MOST_RUNS: usize = 64 << 10;
+const MAX_RUNS: usize = 64 << 10;
 
 /// A set of bytes as sorted ranges that neither touch nor overlap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,7 +18,7 @@ impl Runs {
         }
         let from = self.0.partition_point(|known| known.end < run.start);
         let to = self.0.partition_point(|known| known.start <= run.end);
-        if from == to && self.0.len() == MOST_RUNS {
+        if from == to && self.0.len() == MAX_RUNS {
             return;
         }
         let touched = &self.0[from..to];
@@ -77,7 +77,7 @@ mod tests {
     fn however_a_content_is_written_what_is_known_of_it_is_bounded() {
         let mut set = Runs::default();
         (0..200_000_u64).for_each(|at| set.insert(2 * at..2 * at + 1));
-        assert_eq!(set.0.len(), MOST_RUNS);
+        assert_eq!(set.0.len(), MAX_RUNS);
         set.insert(0..400_000);
         assert!(set.contains(&(0..400_000)) && set.0.len() == 1);
     }

@@ -11,7 +11,7 @@ const MAGIC: [u8; 8] = *b"EBHOLES\x01";
 const HEAD_BYTES: usize = 8 + 8 + 4 + 32;
 const EXTENT_BYTES: usize = 16;
 /// Limit on the extents of a map: beyond it, the smallest holes are sent as zeros.
-pub const MOST_EXTENTS: usize = 1 << 16;
+pub const MAX_EXTENTS: usize = 1 << 16;
 
 /// The extents of a file that has holes, and the file's size.
 #[derive(Debug, PartialEq, Eq)]
@@ -97,7 +97,7 @@ fn joined(extents: Vec<Extent>) -> Vec<Extent> {
                 _ => joined.push(extent),
             }
         }
-        if joined.len() <= MOST_EXTENTS {
+        if joined.len() <= MAX_EXTENTS {
             return joined;
         }
         (extents, least_hole) = (joined, least_hole * 2);
@@ -128,7 +128,7 @@ impl IncomingMap {
         if self.0[..8] != MAGIC {
             return Err(ManifestError::whole(Fault::NoManifest));
         }
-        if count > MOST_EXTENTS || bytes > i64::MAX as u64 {
+        if count > MAX_EXTENTS || bytes > i64::MAX as u64 {
             return Err(ManifestError::whole(Fault::Extents));
         }
         let whole = HEAD_BYTES + count * EXTENT_BYTES;
@@ -233,7 +233,7 @@ mod tests {
         }
         let many = (0..200_000_u64).map(|at| extent(at * 100 + at % 7, 50)).collect();
         let map = Map::new(1 << 30, many).expect("sound");
-        assert!(map.data.extents().is_some_and(|extents| extents.len() <= MOST_EXTENTS));
+        assert!(map.data.extents().is_some_and(|extents| extents.len() <= MAX_EXTENTS));
         assert_eq!(map.at(map.encoded.len() as u64).map(|part| matches!(part, Part::Data(_))), Some(true));
     }
 

@@ -15,7 +15,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Limit on the incoming names that are tried.
-const MOST_NAMES: usize = 4096;
+const MAX_NAMES: usize = 4096;
 /// Length above which a name is tried: file systems that encrypt names refuse long ones.
 const LONG_NAME_BYTES: usize = 140;
 /// Bytes in names that vfat, exFAT, NTFS and SMB refuse.
@@ -23,7 +23,7 @@ const ODD_BYTES: &[u8] = b"\"*:<>?\\|";
 
 /// Attempts to create an entry, which a receiver that starts in the same directory may remove as a
 /// leftover.
-const MOST_TRIES: usize = 16;
+const MAX_TRIES: usize = 16;
 
 #[derive(Debug)]
 pub(crate) struct Refused {
@@ -63,7 +63,7 @@ fn within<D: Directory, T>(
     path: fn(&HiddenNames) -> PathBuf,
     mut work: impl FnMut(&Path, &D) -> io::Result<T>,
 ) -> io::Result<Option<T>> {
-    for _ in 0..MOST_TRIES {
+    for _ in 0..MAX_TRIES {
         let scratch = Scratch::new(holder);
         if let Some((path, directory)) = scratch.directory(path)? {
             return work(&path, &directory).map(Some);
@@ -88,7 +88,7 @@ impl<D: Directory> Drop for Scratch<'_, D> {
 /// the transfer will. Returns the first operation that fails.
 pub(crate) fn try_place<D: Directory>(holder: &D) -> Result<(), Refused> {
     let is_gone = |refused: &Refused| refused.error.kind() == io::ErrorKind::NotFound;
-    let tries = (1..MOST_TRIES).map(|_| try_place_once(holder));
+    let tries = (1..MAX_TRIES).map(|_| try_place_once(holder));
     let done = tries.into_iter().find(|done| !done.as_ref().is_err_and(is_gone));
     done.unwrap_or_else(|| try_place_once(holder))
 }
@@ -137,7 +137,7 @@ pub(crate) fn try_replacing<D: Directory>(holder: &D, name: &Path) -> io::Result
 pub(crate) fn refused_name<D: Directory>(holder: &D, manifest: &Manifest) -> io::Result<Option<(PathBuf, io::Error)>> {
     let mut tried = BTreeSet::new();
     let odd = manifest.entries().iter().enumerate().skip(1).filter(|(_, entry)| is_odd(&entry.name));
-    let odd: Vec<_> = odd.filter(|(_, entry)| tried.insert(&entry.name)).take(MOST_NAMES).collect();
+    let odd: Vec<_> = odd.filter(|(_, entry)| tried.insert(&entry.name)).take(MAX_NAMES).collect();
     if odd.is_empty() {
         return Ok(None);
     }

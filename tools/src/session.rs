@@ -9,8 +9,8 @@ use crate::interface::chosen;
 use crate::progress::NO_LINK;
 use crate::signals::Interrupt;
 use crate::watcher::Watcher;
-use ethbcast_collectives::communicator::LEAST_MTU_BYTES;
 pub use ethbcast_collectives::communicator::MAX_GROUP_BYTES;
+use ethbcast_collectives::communicator::MIN_MTU_BYTES;
 use ethbcast_collectives::membership::host;
 use ethbcast_collectives::membership::live::{Opening, RingRoom, StationError};
 use ethbcast_collectives::session::{Cancel, Error, Options, Session, Station};
@@ -22,10 +22,10 @@ use ethbcast_transport::packet::{Interface, InterfaceError, OpenError, Port, Por
 /// # Errors
 /// A [`Failure`] with code 2.
 pub fn check_mtu(mtu_bytes: u16) -> anyhow::Result<()> {
-    if mtu_bytes >= LEAST_MTU_BYTES {
+    if mtu_bytes >= MIN_MTU_BYTES {
         return Ok(());
     }
-    fail(Code::Usage, format!("an MTU of {mtu_bytes} is too small: choose at least {LEAST_MTU_BYTES} with --mtu"))
+    fail(Code::Usage, format!("an MTU of {mtu_bytes} is too small: choose at least {MIN_MTU_BYTES} with --mtu"))
 }
 
 pub fn options(args: &WireArgs) -> Options {

@@ -29,11 +29,11 @@ use ethbcast_planning::model::Calibration;
 use ethbcast_planning::plan::Via;
 
 /// Broadcasts of a point at most: a median of more is no better.
-const MOST_ITERATIONS: u32 = 15;
+const MAX_ITERATIONS: u32 = 15;
 const BESIDE_SECONDS: f64 = 0.7;
 
 /// No broadcast takes less than one copy; medians of two loops are compared.
-const LEAST_COPIES: f64 = 0.99;
+const MIN_COPIES: f64 = 0.99;
 
 /// Measure all ways to send on the papers' test beds, side by side; needs root.
 #[derive(Debug, Parser)]
@@ -126,7 +126,7 @@ fn planned(arguments: &Arguments, beds: &[Bed], calibration: &Calibration) -> an
                 let predicted = bed.predict(via, size_bytes, calibration)?;
                 let is_measured = predicted <= arguments.longest;
                 let iterations =
-                    if is_measured { perf::iterations(predicted, arguments.budget, MOST_ITERATIONS) } else { 0 };
+                    if is_measured { perf::iterations(predicted, arguments.budget, MAX_ITERATIONS) } else { 0 };
                 points.push(Point { bed: number, via, size_bytes, predicted, iterations, outcome: None });
             }
         }
@@ -268,8 +268,8 @@ fn report(findings: &Findings) -> anyhow::Result<ExitCode> {
         let in_copies = |seconds: f64, bytes| format!("{:.2}", seconds / findings.copy_seconds(bytes));
         text += &format!("\n{topology}\n{}", findings.table(topology, in_copies).aligned());
     }
-    let (least, is_met) = (findings.least(), findings.least() >= LEAST_COPIES);
-    text += &format!("\nThe least of all is {least:.3} copies (at least {LEAST_COPIES}): {}\n", verdict(is_met));
+    let (least, is_met) = (findings.least(), findings.least() >= MIN_COPIES);
+    text += &format!("\nThe least of all is {least:.3} copies (at least {MIN_COPIES}): {}\n", verdict(is_met));
     let claims = findings.claims();
     if !claims.is_empty() {
         let lines: String = claims.iter().map(|claim| format!("{claim}\n")).collect();

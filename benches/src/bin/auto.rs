@@ -35,11 +35,11 @@ const POLICED_FRAMES_PER_SECOND: u32 = 500;
 const POLICED_BURST_FRAMES: u32 = 20;
 const MIXED: &str = "mixed";
 const MIXED_PART: u64 = 4;
-const MOST_RATIO: f64 = 1.1;
+const MAX_RATIO: f64 = 1.1;
 const SIZES_BYTES: [u64; 4] = [256, 4 << 10, 64 << 10, 1 << 20];
 const MORE_SIZES_BYTES: [u64; 3] = [4 << 20, 16 << 20, 64 << 20];
 /// Broadcasts of a run at most: below a millisecond, medians of fewer are not comparable.
-const MOST_ITERATIONS: u32 = 60;
+const MAX_ITERATIONS: u32 = 60;
 /// Ratio to the best plan's time from which a plan is not tried again.
 const HOPELESS: f64 = 3.0;
 
@@ -174,7 +174,7 @@ impl Contest {
         entries.extend(plans);
 
         // An equal number for all: medians of more are steadier.
-        let iterations = perf::iterations(least, arguments.budget, MOST_ITERATIONS);
+        let iterations = perf::iterations(least, arguments.budget, MAX_ITERATIONS);
         let rounds = if least > perf::LONG_SECONDS { 1 } else { arguments.rounds };
         for _ in 0..rounds {
             // The measured times, not the predicted ones, decide which plans get another round.
@@ -214,7 +214,7 @@ impl Contest {
 
     fn is_good(&self) -> bool {
         let failed = self.entries.iter().any(|entry| entry.failure.is_some());
-        !failed && self.ratio().is_some_and(|ratio| ratio <= MOST_RATIO)
+        !failed && self.ratio().is_some_and(|ratio| ratio <= MAX_RATIO)
     }
 
     fn words(&self) -> String {
@@ -282,7 +282,7 @@ fn chart(arguments: &Arguments, contests: &[Contest]) -> Option<String> {
         arguments.topologies.iter().map(line).filter(|series| !series.points.is_empty()).collect();
     let sizes = || series.iter().flat_map(|series| &series.points).map(|point| point.0);
     let ends = [sizes().reduce(f64::min)?, sizes().reduce(f64::max)?];
-    series.push(Series::new("at most", ends.map(|end| (end, MOST_RATIO))));
+    series.push(Series::new("at most", ends.map(|end| (end, MAX_RATIO))));
     let title = format!("auto beside the best plan, cables of {}", format_rate(arguments.rate));
     Some(line_chart(&title, "bytes", "time of auto / time of the best plan", &series, true))
 }
@@ -305,7 +305,7 @@ fn report(arguments: &Arguments, contests: &[Contest]) -> anyhow::Result<ExitCod
          Everything takes its turn, {} rounds (long messages: one) of so many broadcasts; the median of the rounds' \
          medians.\n\n{}\n\
          The fastest, and where:\n{}\n\
-         {good} of {} within {MOST_RATIO:.2} times the best plan, the worst {worst:.3}: {}\n",
+         {good} of {} within {MAX_RATIO:.2} times the best plan, the worst {worst:.3}: {}\n",
         format_rate(arguments.rate),
         if arguments.calibrated { "calibrated by a probe beforehand" } else { "a short probe in every session" },
         arguments.rounds,

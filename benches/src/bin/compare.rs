@@ -24,7 +24,7 @@ const PAYLOAD_BYTES: f64 = 1468.0;
 
 /// Factor on the wire time of a transfer, and the least limit in seconds, unless --limit is given.
 const PATIENCE: f64 = 10.0;
-const SHORTEST_LIMIT_SECONDS: f64 = 30.0;
+const MIN_LIMIT_SECONDS: f64 = 30.0;
 
 /// Compare ethbcast with other tools in a lab of network namespaces; needs root.
 #[derive(Debug, Parser)]
@@ -123,7 +123,7 @@ impl Bench<'_> {
     }
 
     fn limit(&self) -> Duration {
-        let default = (self.wire_seconds() * PATIENCE).max(SHORTEST_LIMIT_SECONDS);
+        let default = (self.wire_seconds() * PATIENCE).max(MIN_LIMIT_SECONDS);
         Duration::from_secs_f64(self.arguments.limit.map_or(default, f64::from))
     }
 

@@ -37,12 +37,12 @@ const TOLERANCE: f64 = 0.15;
 const LONG_TOLERANCE: f64 = 0.1;
 const LONG_BYTES: u64 = 64 << 10;
 /// Share of all results that must be within [`TOLERANCE`].
-const MOST: f64 = 0.95;
+const MAX_BUSY_SHARE: f64 = 0.95;
 /// Broadcasts of a point at most: of messages shorter than [`LONG_BYTES`], and of others.
-const MOST_ITERATIONS: [u32; 2] = [301, 25];
+const MAX_ITERATIONS: [u32; 2] = [301, 25];
 /// Rest of the root before each broadcast shorter than [`LONG_BYTES`] on shaped cables: their
 /// buckets are full again then, as in the model and the simulator.
-const REST: Duration = Duration::from_millis(3);
+const ROOT_PAUSE: Duration = Duration::from_millis(3);
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Compare predicted, simulated and measured times of broadcasts in a lab; needs root.
@@ -123,9 +123,9 @@ impl Row {
         size_bytes: u64,
     ) -> anyhow::Result<Self> {
         let predicted_seconds = site.bed.predict(via, size_bytes, calibration)?;
-        let most = MOST_ITERATIONS[usize::from(size_bytes >= LONG_BYTES)];
+        let most = MAX_ITERATIONS[usize::from(size_bytes >= LONG_BYTES)];
         let iterations = perf::iterations(predicted_seconds, arguments.budget, most);
-        let pause = if arguments.unshaped || size_bytes >= LONG_BYTES { Duration::ZERO } else { REST };
+        let pause = if arguments.unshaped || size_bytes >= LONG_BYTES { Duration::ZERO } else { ROOT_PAUSE };
         let name = via.to_string();
         let measured = perf::measure(
             site,
@@ -277,11 +277,11 @@ fn summary(rows: &[Row], which: usize, what: &str) -> (bool, String) {
     );
     let off = rows.iter().filter_map(|row| row.ratios()[which]).map(|ratio| (ratio - 1.0).abs());
     let furthest = off.fold(0.0, f64::max) * 100.0;
-    let is_met = close as f64 >= all as f64 * MOST && long_close == long;
+    let is_met = close as f64 >= all as f64 * MAX_BUSY_SHARE && long_close == long;
     let mut text = format!(
         "{what}: {close} of {all} within {:.0} % of measured ({:.0} % of them have to be)",
         TOLERANCE * 100.0,
-        MOST * 100.0
+        MAX_BUSY_SHARE * 100.0
     );
     if long > 0 {
         let (least, bound) = (size(LONG_BYTES), LONG_TOLERANCE * 100.0);

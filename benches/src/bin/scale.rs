@@ -24,10 +24,10 @@ const RATES: [Rate; 2] = [
     // The usual feed holds 5 ms of full frames at this rate.
     Rate { bits_per_second: 10_000_000_000, feed_frames: 8192, most_heard_per_second: 30_000.0 },
 ];
-const LEAST_GOODPUT_PERCENT: f64 = 85.0;
-const MOST_ADDED_BYTES: usize = 4096;
-const MOST_REPORTS_MEAN: f64 = 5.0;
-const MOST_REPORTS_P95: usize = 15;
+const MIN_GOODPUT_PERCENT: f64 = 85.0;
+const MAX_ADDED_BYTES: usize = 4096;
+const MAX_REPORTS_MEAN: f64 = 5.0;
+const MAX_REPORTS_P95: usize = 15;
 const LOSS: f64 = 1e-4;
 
 /// Measures the cost of a cast to a thousand receivers at its root, simulated.
@@ -73,14 +73,14 @@ fn main() -> anyhow::Result<()> {
     let text = format!(
         "{}\n{}\nAll {} lose the same frame ({} casts at 1 Gbit/s): mean {mean:.1}, p95 {p95}, at most {most} \
          acknowledgements tell the root\n\
-         (limits {MOST_REPORTS_MEAN:.0} and {MOST_REPORTS_P95}).\n",
+         (limits {MAX_REPORTS_MEAN:.0} and {MAX_REPORTS_P95}).\n",
         explanation(arguments.mtu),
         table.aligned(),
         arguments.receivers,
         arguments.seeds
     );
     results::publish(&arguments.out, "scale", &text, &table, [])?;
-    ensure!(mean <= MOST_REPORTS_MEAN && p95 <= MOST_REPORTS_P95, "too many tell the root of the same loss");
+    ensure!(mean <= MAX_REPORTS_MEAN && p95 <= MAX_REPORTS_P95, "too many tell the root of the same loss");
     Ok(())
 }
 
@@ -94,7 +94,7 @@ fn explanation(mtu: u16) -> String {
          receiver has everything.\n\
          resent: frames by the root; by others: by receivers to those that acknowledge to them. root bytes each: what \
          a receiver adds\n\
-         at the root at most, beside the buffer (limit {MOST_ADDED_BYTES}).\n"
+         at the root at most, beside the buffer (limit {MAX_ADDED_BYTES}).\n"
     )
 }
 
@@ -132,8 +132,8 @@ impl Rate {
     fn check(&self, receivers: usize, played: &Played) -> anyhow::Result<()> {
         let heard = played.heard_per_second;
         ensure!(heard <= self.most_heard_per_second, "the root hears {heard:.0} frames per second");
-        ensure!(played.goodput_percent >= LEAST_GOODPUT_PERCENT, "goodput is {:.1} %", played.goodput_percent);
-        ensure!(played.added_bytes <= receivers * MOST_ADDED_BYTES, "receivers add {} bytes", played.added_bytes);
+        ensure!(played.goodput_percent >= MIN_GOODPUT_PERCENT, "goodput is {:.1} %", played.goodput_percent);
+        ensure!(played.added_bytes <= receivers * MAX_ADDED_BYTES, "receivers add {} bytes", played.added_bytes);
         Ok(())
     }
 }

@@ -17,9 +17,9 @@ use ethbcast_planning::model::Shape;
 use ethbcast_planning::plan::{self, Costs, Via};
 use ethbcast_planning::topology::Topology;
 
-const LEAST_EQUAL: usize = 31;
+const MIN_EQUAL: usize = 31;
 /// Highest permitted excess of the paper's choice over ours in our model.
-const MOST_EXCESS: f64 = 0.025;
+const MAX_EXCESS: f64 = 0.025;
 
 /// Write Table 3 of Patarasuk 2008 beside the same from our model, as text, CSV and SVG.
 #[derive(Debug, Parser)]
@@ -50,12 +50,12 @@ fn main() -> anyhow::Result<()> {
         cells.len(),
     );
     results::publish(&out, "table3", &text, &by_cell(&cells), [("svg".to_owned(), svg(&cells))])?;
-    ensure!(equal >= LEAST_EQUAL, "only {equal} cells are equal, not {LEAST_EQUAL}");
+    ensure!(equal >= MIN_EQUAL, "only {equal} cells are equal, not {MIN_EQUAL}");
     ensure!(
-        worst <= MOST_EXCESS,
+        worst <= MAX_EXCESS,
         "the paper's choice takes {:.2} % longer, more than {:.1} %",
         worst * 100.0,
-        MOST_EXCESS * 100.0
+        MAX_EXCESS * 100.0
     );
     Ok(())
 }

@@ -16,14 +16,14 @@ use crate::units::{copy_seconds, milliseconds, size};
 /// Target time of a size in a run, in seconds, so that long messages are sent fewer times; the next
 /// constant is the least number.
 const RUN_SECONDS: f64 = 3.0;
-const LEAST_ITERATIONS: u32 = 5;
+const MIN_ITERATIONS: u32 = 5;
 /// Assumed maximum time of a byte in an MPI without shaping, in seconds.
 const BYTE_SECONDS: f64 = 12e-9;
 /// Assumed maximum number of copies in an MPI's broadcast, for the time limit of a run.
-const MOST_COPIES: f64 = 9.0;
+const MAX_COPIES: f64 = 9.0;
 
 /// Highest permitted ratio of a program's best rounds with the refused drop-in to those without it.
-const MOST_IDLE: f64 = 1.01;
+const MAX_IDLE: f64 = 1.01;
 
 /// Way to run the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,9 +107,9 @@ impl Comparison<'_> {
     fn what(&self, bytes: u64) -> Loop<'static> {
         let once = self
             .rate_bits_per_second
-            .map_or(bytes as f64 * BYTE_SECONDS * MOST_COPIES, |rate| copy_seconds(bytes, rate) * MOST_COPIES);
+            .map_or(bytes as f64 * BYTE_SECONDS * MAX_COPIES, |rate| copy_seconds(bytes, rate) * MAX_COPIES);
         let fits = (RUN_SECONDS / once) as u32;
-        let iterations = fits.clamp(LEAST_ITERATIONS, self.iterations.max(LEAST_ITERATIONS));
+        let iterations = fits.clamp(MIN_ITERATIONS, self.iterations.max(MIN_ITERATIONS));
         Loop { warm_ups: (iterations / 5).max(2), iterations, sizes: &[] }
     }
 
@@ -137,8 +137,7 @@ impl Comparison<'_> {
             table.push(cells);
             self.push(mpi, bytes, rounds, csv);
             let idle = rounds.least(Variant::Refused) / rounds.least(Variant::Alone);
-            let idle =
-                (format!("{idle:.3} times as long where it may not run (at most {MOST_IDLE})"), idle <= MOST_IDLE);
+            let idle = (format!("{idle:.3} times as long where it may not run (at most {MAX_IDLE})"), idle <= MAX_IDLE);
             for (text, is_met) in self.judged(mpi, bytes, [alone, with]).into_iter().chain([idle]) {
                 all_met &= is_met;
                 bounds += &format!("{}, {} bytes: {text}: {}\n", mpi.name(), size(bytes), verdict(is_met));

@@ -6,15 +6,15 @@ use crate::settings::Operation;
 /// Exponents of the shortest and the longest length tried, all blocks together. Every power of two
 /// between them is tried separately: the faster route changes more than once between 256 bytes and
 /// 16 MiB.
-const LEAST_LOG: u32 = 8;
-const MOST_LOG: u32 = 24;
-const LENGTHS: usize = (MOST_LOG - LEAST_LOG + 1) as usize;
+const MIN_LOG: u32 = 8;
+const MAX_LOG: u32 = 24;
+const LENGTHS: usize = (MAX_LOG - MIN_LOG + 1) as usize;
 /// Differences below this many percent are noise.
 const MARGIN_PERCENT: u64 = 10;
 /// Margin in percent for lengths far beyond those tried: on slow cables the burst that they let
 /// pass hides their rate.
 const FAR_MARGIN_PERCENT: u64 = 50;
-const FAR: usize = 3;
+const MAX_DISTANCE_LOG: usize = 3;
 const NUMBERS: usize = Operation::ALL.len() * (2 * LENGTHS + 1);
 pub const BYTES: usize = NUMBERS * 8;
 
@@ -32,12 +32,12 @@ impl Length {
     /// Returns the length for a call of `bytes` bytes: the next power of two. A barrier has the
     /// least.
     pub fn of(bytes: u64) -> Length {
-        let log = bytes.clamp(1 << LEAST_LOG, 1 << MOST_LOG).next_power_of_two().ilog2();
-        Length((log - LEAST_LOG) as usize)
+        let log = bytes.clamp(1 << MIN_LOG, 1 << MAX_LOG).next_power_of_two().ilog2();
+        Length((log - MIN_LOG) as usize)
     }
 
     pub fn bytes(self) -> usize {
-        1 << (self.0 as u32 + LEAST_LOG)
+        1 << (self.0 as u32 + MIN_LOG)
     }
 
     pub fn quarter(self) -> Option<Length> {
@@ -97,7 +97,7 @@ impl CostTable {
     pub fn is_mpi_faster(&self, operation: Operation, bytes: u64) -> bool {
         let length = Length::of(bytes);
         let Some((tried, [wire, mpi])) = self.nearest(operation, length) else { return false };
-        let is_far = length.0 >= tried.0 + FAR;
+        let is_far = length.0 >= tried.0 + MAX_DISTANCE_LOG;
         let margin_percent = if is_far { FAR_MARGIN_PERCENT } else { MARGIN_PERCENT };
         u128::from(mpi) * 100 < u128::from(wire) * u128::from(100 - margin_percent)
     }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// Duration after which a call is announced or listened for: shorter ones most likely end by
 /// themselves.
-const LONG: Duration = Duration::from_secs(1);
+const WARNING_DELAY: Duration = Duration::from_secs(1);
 /// Recent calls remembered. A rank ahead of the others is in one of the next few, because a barrier
 /// holds it.
 const REMEMBERED: usize = 64;
@@ -80,14 +80,14 @@ impl Order {
     pub fn tell(&mut self, now: Instant) -> Option<Told> {
         let kind = *self.kinds.front()?;
         let (since, told) = self.present.as_mut().filter(|_| kind != Kind::Wire)?;
-        let is_due = now.duration_since(*since) >= LONG && !*told;
+        let is_due = now.duration_since(*since) >= WARNING_DELAY && !*told;
         *told |= is_due;
         is_due.then_some(Told { number: self.begun, is_trial: kind == Kind::Trial })
     }
 
     /// Whether the present call has lasted so long that others may have announced theirs.
     pub fn listens(&self, now: Instant) -> bool {
-        self.present.is_some_and(|(since, _)| now.duration_since(since) >= LONG)
+        self.present.is_some_and(|(since, _)| now.duration_since(since) >= WARNING_DELAY)
     }
 
     pub fn hear(&mut self, seat: u16, told: Told) {
@@ -129,14 +129,18 @@ mod tests {
         let now = Instant::now();
         let mut own = order(&[Kind::Wire, Kind::Mpi], now);
         assert_eq!(
-            [Duration::ZERO, LONG / 2, LONG, LONG * 2].map(|later| own.tell(now + later)),
+            [Duration::ZERO, WARNING_DELAY / 2, WARNING_DELAY, WARNING_DELAY * 2].map(|later| own.tell(now + later)),
             [None, None, Some(mpi(2)), None]
         );
         own.end();
-        assert_eq!((own.tell(now + LONG * 3), own.listens(now + LONG * 3)), (None, false), "it has ended");
+        assert_eq!(
+            (own.tell(now + WARNING_DELAY * 3), own.listens(now + WARNING_DELAY * 3)),
+            (None, false),
+            "it has ended"
+        );
         let mut wire = order(&[Kind::Mpi, Kind::Wire], now);
-        assert_eq!(wire.tell(now + LONG), None);
-        assert!(wire.listens(now + LONG) && !wire.listens(now));
+        assert_eq!(wire.tell(now + WARNING_DELAY), None);
+        assert!(wire.listens(now + WARNING_DELAY) && !wire.listens(now));
     }
 
     #[test]
@@ -159,7 +163,7 @@ mod tests {
     #[test]
     fn a_trial_is_neither_the_mpis_call_nor_the_wires() {
         let now = Instant::now();
-        let told = order(&[Kind::Mpi, Kind::Trial], now).tell(now + LONG).expect("it waits inside the MPI");
+        let told = order(&[Kind::Mpi, Kind::Trial], now).tell(now + WARNING_DELAY).expect("it waits inside the MPI");
         assert_eq!(Told::of(told.word()), told);
         assert_eq!(Told::of(mpi(u64::MAX >> 1).word()), mpi(u64::MAX >> 1));
         for (second, is_found) in [(Kind::Trial, false), (Kind::Mpi, true), (Kind::Wire, true)] {

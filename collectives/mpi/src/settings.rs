@@ -4,11 +4,11 @@ use std::env;
 use std::path::PathBuf;
 
 /// Limit of bytes in a call: that of MPI's own functions, which pack and forward.
-const MOST_BYTES: u64 = i32::MAX as u64;
+const MAX_BYTES: u64 = i32::MAX as u64;
 /// Fewest hosts: between two hosts there is one copy to send, whoever sends it.
-const LEAST_HOSTS: usize = 3;
+const MIN_HOSTS: usize = 3;
 /// Limit of communicators on the wire at a time: each has its own ring and feeds.
-const MOST_GROUPS: usize = 16;
+const MAX_GROUPS: usize = 16;
 
 /// Calls that can be taken over, by their names in the environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -89,9 +89,9 @@ impl Settings {
         let agreed = Agreed {
             taken: value("ETHBCAST_MPI_TAKE").map_or(Ok(Operation::ALL.to_vec()), |names| taken(&names))?,
             least_bytes: number("ETHBCAST_MPI_MIN_BYTES", 0)?,
-            most_bytes: number("ETHBCAST_MPI_MAX_BYTES", MOST_BYTES)?.min(MOST_BYTES),
-            least_hosts: number("ETHBCAST_MPI_MIN_HOSTS", LEAST_HOSTS as u64)?.max(2) as usize,
-            most_groups: number("ETHBCAST_MPI_COMMUNICATORS", MOST_GROUPS as u64)? as usize,
+            most_bytes: number("ETHBCAST_MPI_MAX_BYTES", MAX_BYTES)?.min(MAX_BYTES),
+            least_hosts: number("ETHBCAST_MPI_MIN_HOSTS", MIN_HOSTS as u64)?.max(2) as usize,
+            most_groups: number("ETHBCAST_MPI_COMMUNICATORS", MAX_GROUPS as u64)? as usize,
             tries: !is_off("ETHBCAST_MPI_TRIAL"),
         };
         Ok(Settings {

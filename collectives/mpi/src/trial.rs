@@ -14,13 +14,13 @@ use std::time::{Duration, Instant};
 
 /// Time of the pairs of calls timed for a length, and their limits. An untimed pair precedes them.
 const TIMED: Duration = Duration::from_millis(12);
-const LEAST_PAIRS: u64 = 3;
-const MOST_PAIRS: u64 = 15;
+const MIN_PAIRS: u64 = 3;
+const MAX_PAIRS: u64 = 15;
 /// Shortest length, in bytes, that is tried before a length four times as long.
 const FIRST_BYTES: usize = 16 << 10;
 /// Longest time of one call of a length that is tried: on a slower network a shorter length
 /// suffices.
-const LONGEST_CALL: Duration = Duration::from_millis(100);
+const MAX_CALL: Duration = Duration::from_millis(100);
 /// Total time of a process's trials; then the nearest length tried decides.
 const LONGEST_TRIALS: Duration = Duration::from_secs(1);
 /// Unit of times exchanged by ranks, so that a call's time fits an `int`.
@@ -29,9 +29,9 @@ const QUESTION_BYTES: usize = 2 * 8;
 
 /// Properties by which communicators share results: the rounds of a tree of their hosts, and
 /// whether ranks share hosts.
-type Kind = (u32, bool);
+type TransferKind = (u32, bool);
 
-static KNOWN: Mutex<BTreeMap<Kind, CostTable>> = Mutex::new(BTreeMap::new());
+static KNOWN: Mutex<BTreeMap<TransferKind, CostTable>> = Mutex::new(BTreeMap::new());
 static SPENT: Mutex<Duration> = Mutex::new(Duration::ZERO);
 
 #[derive(Clone, Copy)]
@@ -45,7 +45,7 @@ pub struct Ranks<'a> {
 }
 
 impl Ranks<'_> {
-    fn kind(self) -> Kind {
+    fn kind(self) -> TransferKind {
         (self.wire.hosts().next_power_of_two().ilog2(), self.wire.is_one_each())
     }
 }
@@ -133,7 +133,7 @@ impl ProbeTransfer<'_> {
         steps.retain(|&step| !self.prices.is_settled(operation, step));
         while let Some(step) = steps.pop() {
             let expected = self.prices.expected(operation, step).map(Duration::from_nanos);
-            let is_short = expected.is_none_or(|expected| expected <= LONGEST_CALL) && *SPENT.lock() < LONGEST_TRIALS;
+            let is_short = expected.is_none_or(|expected| expected <= MAX_CALL) && *SPENT.lock() < LONGEST_TRIALS;
             if !self.all_agree(is_short || self.ranks.rank != 0) {
                 break;
             }
@@ -159,9 +159,9 @@ impl ProbeTransfer<'_> {
 
     fn agreed_pairs(&mut self, took: Duration) -> u64 {
         let fit = (TIMED.as_nanos() / took.as_nanos().max(1)) as u64;
-        let mut pairs = [if took > LONGEST_CALL * 4 { 0 } else { fit.clamp(LEAST_PAIRS, MOST_PAIRS) as u8 }];
+        let mut pairs = [if took > MAX_CALL * 4 { 0 } else { fit.clamp(MIN_PAIRS, MAX_PAIRS) as u8 }];
         self.by_mpi((self.ranks.table.broadcast)(self.ranks.comm, pairs.as_mut_ptr(), 1, 0));
-        u64::from(pairs[0]).min(MOST_PAIRS)
+        u64::from(pairs[0]).min(MAX_PAIRS)
     }
 
     fn barrier(&mut self, way: Way) {

@@ -52,7 +52,7 @@ pub fn run<T: Send>(
 
 fn watch(told: &Receiver<Moved>, progress: Option<&Py<PyAny>>) -> PyResult<()> {
     loop {
-        let moved = match told.recv_timeout(signals::EVERY) {
+        let moved = match told.recv_timeout(signals::CHECK_INTERVAL) {
             Ok(moved) => Some(moved),
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => return Ok(()),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Interval of signal checks in a waiting call; short enough to seem immediate.
-pub const EVERY: Duration = Duration::from_millis(50);
+pub const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Exception raised by a signal handler while a call waited.
 #[derive(Clone, Default)]
@@ -21,7 +21,7 @@ impl Signals {
     /// if one raises.
     pub fn meanwhile(&self) -> Meanwhile {
         let signals = self.clone();
-        Meanwhile::new(EVERY, move || match Python::try_attach(|py| py.check_signals()) {
+        Meanwhile::new(CHECK_INTERVAL, move || match Python::try_attach(|py| py.check_signals()) {
             Some(Err(raised)) => {
                 *signals.raised.lock() = Some(raised);
                 ControlFlow::Break(())

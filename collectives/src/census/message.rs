@@ -4,11 +4,11 @@ use crate::membership::codec::{BodyReader, BodyWriter};
 use std::time::Duration;
 
 /// Longest time over which replies are spread, even if a query requests more.
-const MOST_SPREAD: Duration = Duration::from_secs(2);
+const MAX_SPREAD: Duration = Duration::from_secs(2);
 /// Limits of the version and of the name of what was sent, in bytes; longer ones are cut. With a
 /// group's and a host's name, a reply fits into a frame of the least MTU.
-const MOST_VERSION_BYTES: usize = 32;
-const MOST_SOURCE_BYTES: usize = 100;
+const MAX_VERSION_BYTES: usize = 32;
+const MAX_SOURCE_BYTES: usize = 100;
 const UNKNOWN: u64 = u64::MAX;
 
 /// A query for receivers.
@@ -96,7 +96,7 @@ impl CensusRequest {
     /// Returns the body.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = BodyWriter::default();
-        let spread = self.spread.min(MOST_SPREAD).as_millis() as u16;
+        let spread = self.spread.min(MAX_SPREAD).as_millis() as u16;
         out.u64(self.nonce).u16(spread).zeros(2).text(&self.group);
         out.into_bytes()
     }
@@ -104,7 +104,7 @@ impl CensusRequest {
     /// Reads a body; `None` if it is malformed.
     pub fn decode(body: &[u8]) -> Option<CensusRequest> {
         let mut from = BodyReader::new(body);
-        let (nonce, spread) = (from.u64()?, Duration::from_millis(from.u16()?.into()).min(MOST_SPREAD));
+        let (nonce, spread) = (from.u64()?, Duration::from_millis(from.u16()?.into()).min(MAX_SPREAD));
         from.bytes(2)?;
         Some(CensusRequest { nonce, spread, group: from.text()? })
     }
@@ -119,8 +119,8 @@ impl CensusReply {
         out.u8(last.as_ref().map_or(0, |last| 1 + u8::from(last.is_delivered))).u16(self.mtu_bytes);
         out.u32(megabits_per_second.unwrap_or(0)).u32(last.as_ref().map_or(0, |last| last.seconds_ago));
         out.u64(self.free_bytes.unwrap_or(UNKNOWN)).u64(self.bytes).u64(self.size.unwrap_or(UNKNOWN));
-        out.text(&self.group).text(&self.host).text(within(version, MOST_VERSION_BYTES));
-        out.text(last.as_ref().map_or("", |last| within(&last.source, MOST_SOURCE_BYTES)));
+        out.text(&self.group).text(&self.host).text(within(version, MAX_VERSION_BYTES));
+        out.text(last.as_ref().map_or("", |last| within(&last.source, MAX_SOURCE_BYTES)));
         out.into_bytes()
     }
 

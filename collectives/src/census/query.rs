@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Limit of receivers kept: forged ones by the thousand must not take more memory.
-const MOST: usize = 65_536;
+const MAX_REPLIES: usize = 65_536;
 const ASK_EVERY: Duration = Duration::from_millis(300);
 /// Shortest time over which replies are spread; it grows with each known receiver.
-const LEAST_SPREAD: Duration = Duration::from_millis(50);
+const MIN_SPREAD: Duration = Duration::from_millis(50);
 const SPREAD_EACH: Duration = Duration::from_micros(200);
 /// Rounds without a reply after which a receiver is forgotten.
 const FORGOTTEN_AFTER: u32 = 2;
@@ -76,7 +76,7 @@ impl CensusQuery {
     }
 
     fn spread(&self) -> Duration {
-        LEAST_SPREAD + SPREAD_EACH * self.found.len().min(MOST) as u32
+        MIN_SPREAD + SPREAD_EACH * self.found.len().min(MAX_REPLIES) as u32
     }
 
     /// Returns the query's nonce in this round: a late reply belongs to none.
@@ -95,7 +95,7 @@ impl Machine for CensusQuery {
             return;
         };
         let (key, round) = ((frame.source, answer.group.clone()), self.round);
-        if self.found.len() >= MOST && !self.found.contains_key(&key) {
+        if self.found.len() >= MAX_REPLIES && !self.found.contains_key(&key) {
             self.lost += 1;
             return;
         }

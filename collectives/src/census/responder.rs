@@ -10,8 +10,8 @@ use ethbcast_transport::{Deadline, Instant, MacAddr};
 use std::time::Duration;
 
 /// Limit of askers served at once. Queries are unauthenticated, so further ones are dropped.
-const MOST_ASKERS: usize = 16;
-const BETWEEN: Duration = Duration::from_millis(10);
+const MAX_ASKERS: usize = 16;
+const REPLY_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Replies that are due.
 #[derive(Clone, Debug, Default)]
@@ -42,7 +42,7 @@ impl CensusResponder {
         let of_group = station.group_mac.octets()[5];
         let at = now + jitter(question.spread, question.nonce ^ own ^ u64::from(of_group) << 48);
         let due = PendingReply { at, to: frame.source, nonce: question.nonce };
-        let has_room = self.due.len() < MOST_ASKERS;
+        let has_room = self.due.len() < MAX_ASKERS;
         match self.due.iter_mut().find(|due| due.to == frame.source) {
             // An asker that repeats its query before the reply gets it at the earlier time.
             Some(waiting) => *waiting = PendingReply { at: waiting.at.min(at), ..due },
@@ -60,7 +60,7 @@ impl CensusResponder {
         let first = self.due.iter().enumerate().min_by_key(|(_, due)| due.at);
         let (at, _) = first.filter(|(_, due)| due.at <= now)?;
         let PendingReply { to, nonce, .. } = self.due.swap_remove(at);
-        self.next = Some(now + BETWEEN);
+        self.next = Some(now + REPLY_INTERVAL);
         Some((to, nonce))
     }
 

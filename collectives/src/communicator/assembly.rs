@@ -7,7 +7,7 @@ use super::error::CommunicatorError;
 use super::kind;
 use super::network::{Network, Spread, SpreadMessage, SpreadSource, contradiction};
 use super::roster::{Roster, RosterDigest, RosterEntry};
-use crate::membership::{LEAST_MTU_BYTES, OtherBuild, Station};
+use crate::membership::{MIN_MTU_BYTES, OtherBuild, Station};
 use ethbcast_transport::wire::{self, HEADER_BYTES, OtherVersion, Rank};
 use ethbcast_transport::{Instant, MacAddr};
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ const SPARE_CALLERS: usize = 16;
 const CREDIBLE_CALLS: u32 = 2;
 
 /// Limit of misfit processes counted; further ones are ignored.
-const MOST_MISFITS: usize = 64;
+const MAX_MISFITS: usize = 64;
 
 #[derive(Clone, Debug)]
 struct Caller {
@@ -99,7 +99,7 @@ impl Assembly {
     fn piece_bytes(&self) -> usize {
         let station = &self.config.station;
         let call_bytes = HEADER_BYTES + CallBody::bytes(&station.group, &station.host);
-        usize::from(station.mtu_bytes.min(LEAST_MTU_BYTES)).saturating_sub(call_bytes).max(1)
+        usize::from(station.mtu_bytes.min(MIN_MTU_BYTES)).saturating_sub(call_bytes).max(1)
     }
 
     fn tells(&self) -> bool {
@@ -171,7 +171,7 @@ impl Assembly {
     }
 
     fn on_misfit(&mut self, mac: MacAddr, why: CommunicatorError) -> Result<(), CommunicatorError> {
-        if self.misfits.len() >= MOST_MISFITS && !self.misfits.contains_key(&mac) {
+        if self.misfits.len() >= MAX_MISFITS && !self.misfits.contains_key(&mac) {
             return Ok(());
         }
         let calls = self.misfits.entry(mac).or_default();
@@ -181,7 +181,7 @@ impl Assembly {
 
     fn note(&mut self, now: Instant, mac: MacAddr, call: CallBody) -> bool {
         let CallBody { nonce, mtu_bytes, joined, digest, host, network, .. } = call;
-        let mtu_bytes = mtu_bytes.max(LEAST_MTU_BYTES);
+        let mtu_bytes = mtu_bytes.max(MIN_MTU_BYTES);
         if self.callers.len() >= usize::from(self.config.size) + SPARE_CALLERS && !self.callers.contains_key(&mac) {
             return false;
         }

@@ -2,7 +2,7 @@
 
 use super::error::CommunicatorError;
 use crate::measure::Processors;
-use crate::membership::{LEAST_MTU_BYTES, MAX_GROUP_BYTES, Station};
+use crate::membership::{MAX_GROUP_BYTES, MIN_MTU_BYTES, Station};
 use crate::{Preset, Route};
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::plan::file::Contention;
@@ -21,7 +21,7 @@ pub const MAX_RANKS: u16 = 4096;
 const FEED_FRAMES: u64 = 1024;
 /// Keepalives and calls that a host receives per second from all others together.
 const SIGNS_PER_SECOND: u32 = 640;
-const LEAST_PERIOD: Duration = Duration::from_millis(100);
+const MIN_PERIOD: Duration = Duration::from_millis(100);
 /// Periods of silence after which a member counts as gone: 1.5 s among up to 64 ranks.
 const GONE_AFTER_PERIODS: u32 = 15;
 
@@ -104,8 +104,8 @@ impl Config {
         if !(1..=MAX_RANKS).contains(&self.size) {
             return Err(CommunicatorError::Size { size: self.size, most: MAX_RANKS });
         }
-        if *mtu_bytes < LEAST_MTU_BYTES {
-            return Err(CommunicatorError::Mtu { mtu_bytes: *mtu_bytes, least: LEAST_MTU_BYTES });
+        if *mtu_bytes < MIN_MTU_BYTES {
+            return Err(CommunicatorError::Mtu { mtu_bytes: *mtu_bytes, least: MIN_MTU_BYTES });
         }
         Ok(())
     }
@@ -128,7 +128,7 @@ impl Config {
 }
 
 pub(super) fn period(size: u16) -> Duration {
-    LEAST_PERIOD.max(Duration::from_secs(1) * u32::from(size) / SIGNS_PER_SECOND)
+    MIN_PERIOD.max(Duration::from_secs(1) * u32::from(size) / SIGNS_PER_SECOND)
 }
 
 /// Silence after which a member is probed by unicast: broadcast may not reach it. An eighth of the

@@ -35,7 +35,7 @@ mod roster;
 mod signature;
 mod spell;
 
-pub use crate::membership::{LEAST_MTU_BYTES, MAX_GROUP_BYTES, OtherBuild, Station};
+pub use crate::membership::{MAX_GROUP_BYTES, MIN_MTU_BYTES, OtherBuild, Station};
 pub use crate::preset::Preset;
 pub use collective::{Allgather, Barrier, Broadcast, Call, CallProgress, Gather, Patience, Scatter};
 pub use config::{Config, MAX_HOST_BYTES, MAX_RANKS};

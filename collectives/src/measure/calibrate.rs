@@ -6,8 +6,8 @@ use ethbcast_planning::model::{Broadcast, Calibration, CalibrationError, HostCos
 use ethbcast_transport::wire::{HEADER_BYTES, Rank};
 
 /// Loss below this share is an accident, not a property of the network.
-const LEAST_LOSS: f64 = 1e-5;
-const MOST_LOSS: f64 = 0.99;
+const MIN_LOSS: f64 = 1e-5;
+const MAX_LOSS: f64 = 0.99;
 
 /// Derives the calibration from a measurement.
 ///
@@ -15,7 +15,7 @@ const MOST_LOSS: f64 = 0.99;
 /// [`CalibrationError`] if fewer than two sizes were measured.
 pub fn calibrate(result: &ProbeResult) -> Result<Calibration, CalibrationError> {
     let calibration = Calibration::from_points(result.points.iter().map(point).collect())?;
-    let loss = if result.loss < LEAST_LOSS { 0.0 } else { result.loss.min(MOST_LOSS) };
+    let loss = if result.loss < MIN_LOSS { 0.0 } else { result.loss.min(MAX_LOSS) };
     let calibration = calibration.with_loss(loss)?.with_broadcast(broadcast(result.cast))?;
     match processing(result) {
         Some(processing) => calibration.with_processing(processing),

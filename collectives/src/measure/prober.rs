@@ -51,7 +51,7 @@ enum Item {
 /// Limit of targets that are sent a stream; the others are assumed to be alike.
 const BULK_TARGETS: usize = 8;
 /// Limit of receivers of a cast stream, who all acknowledge to this end.
-const MOST_LISTENERS: usize = 16;
+const MAX_LISTENERS: usize = 16;
 
 impl Prober {
     /// Begins to measure between this host and `targets`, which must run a
@@ -162,8 +162,8 @@ impl Prober {
             Item::Bulk { target } => Some(Box::new(Bulk::new(&[target], BulkRoute::Chain, findings, settings))),
             Item::ChainBulk => self.bulk(BULK_TARGETS, BulkRoute::Chain),
             Item::CastBulk => {
-                let tried = findings.cast == CastFinding::FullRate && findings.present() <= MOST_LISTENERS;
-                settings.cast.filter(|_| tried).and_then(|group| self.bulk(MOST_LISTENERS, BulkRoute::Cast(group)))
+                let tried = findings.cast == CastFinding::FullRate && findings.present() <= MAX_LISTENERS;
+                settings.cast.filter(|_| tried).and_then(|group| self.bulk(MAX_LISTENERS, BulkRoute::Cast(group)))
             }
             Item::Cast => settings.cast.map(|group| Box::new(CastStep::new(group, findings, settings)) as _),
         };

@@ -6,7 +6,7 @@ use ethbcast_transport::wire::{Peer, Rank};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Utilisation above which a processor is the stream's bottleneck.
-const BUSY: f64 = 0.7;
+const BUSY_SHARE: f64 = 0.7;
 
 /// Factor over the time of one send, above which processors limit a chain.
 const LIMITED: u64 = 2;
@@ -44,7 +44,7 @@ impl BulkCost {
     /// its receiver, so its cost says nothing about denser arrivals.
     pub(super) fn waits_for_processors(&self) -> bool {
         let busy = self.work_nanos.map_or(0, |(sending, receiving)| sending.max(receiving));
-        busy as f64 >= self.gap_nanos as f64 * BUSY
+        busy as f64 >= self.gap_nanos as f64 * BUSY_SHARE
     }
 }
 

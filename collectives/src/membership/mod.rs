@@ -12,5 +12,5 @@ pub(crate) mod timing;
 
 pub use live::host;
 pub use other_build::OtherBuild;
-pub use station::{ControlStats, LEAST_MTU_BYTES, MAX_GROUP_BYTES, Station};
+pub use station::{ControlStats, MAX_GROUP_BYTES, MIN_MTU_BYTES, Station};
 pub use timing::Timing;

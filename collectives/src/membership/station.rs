@@ -5,7 +5,7 @@ use ethbcast_transport::wire::{self, EtherType, HEADER_BYTES, Identity, Rank, St
 
 /// Smallest MTU, in bytes: below it a frame has no room for an acknowledgement's bitmap (protocol
 /// §2).
-pub const LEAST_MTU_BYTES: u16 = 576;
+pub const MIN_MTU_BYTES: u16 = 576;
 /// Longest name of a group, in bytes.
 pub const MAX_GROUP_BYTES: usize = 64;
 

@@ -38,22 +38,22 @@ with_defaults! {
 }
 
 /// Interval of repetitions of an urgent message: a failure of the group, or a BYE.
-pub(crate) const HURRY: Duration = Duration::from_micros(12_500);
+pub(crate) const URGENT_INTERVAL: Duration = Duration::from_micros(12_500);
 
 /// Interval of repetitions of a member's claim that its part is over, which counts when it is made
 /// twice.
-pub(crate) const CLAIM_PERIOD: Duration = HURRY;
+pub(crate) const CLAIM_PERIOD: Duration = URGENT_INTERVAL;
 
 /// Receivers whose simultaneous frames a switch's port can buffer, even if all ports share little
 /// memory.
-const AT_ONCE: usize = 16;
+const UNSPACED_MEMBERS: usize = 16;
 /// Interval above that: a short frame's time at 100 Mbit/s, so that the root's port does not
 /// overflow.
-const BETWEEN: Duration = Duration::from_micros(20);
+const SPACING: Duration = Duration::from_micros(20);
 
 /// Returns a member's delay before a message that all `members` send at one moment.
 pub(crate) fn turn(rank: Rank, members: usize) -> Duration {
-    if members <= AT_ONCE { Duration::ZERO } else { BETWEEN * u32::from(rank.0) }
+    if members <= UNSPACED_MEMBERS { Duration::ZERO } else { SPACING * u32::from(rank.0) }
 }
 
 pub(crate) fn jitter(period: Duration, seed: u64) -> Duration {

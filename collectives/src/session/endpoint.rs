@@ -12,9 +12,9 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 /// Maximum number of waiting control messages: the parts of the longest view, a few times.
-const MOST_WAITING: usize = 8192;
+const MAX_WAITING: usize = 8192;
 /// Maximum number of waiting replies to non-members, which repeat their requests.
-const MOST_ANSWERS: usize = 64;
+const MAX_ANSWERS: usize = 64;
 /// Minimum time between two such replies: a thousandth of a fast link's frames.
 const BETWEEN_ANSWERS: Duration = Duration::from_millis(1);
 /// Time for the final messages to leave when the session is over; after it they are dropped, so
@@ -49,8 +49,8 @@ impl<C, E> Endpoint<C, E> {
             station,
             identity,
             epoch: 0,
-            control: ControlQueue::new(MOST_WAITING),
-            answers: ControlQueue::new(MOST_ANSWERS),
+            control: ControlQueue::new(MAX_WAITING),
+            answers: ControlQueue::new(MAX_ANSWERS),
             next_answer: Instant::START,
             events: VecDeque::new(),
             stats: ControlStats::default(),

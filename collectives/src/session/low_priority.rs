@@ -19,11 +19,11 @@ const TARGET: Duration = Duration::from_millis(1);
 /// Minimum length of a period, and the round trips of one child it takes, before the rate is
 /// adjusted.
 const PERIOD: Duration = Duration::from_millis(20);
-const LEAST_ANSWERS: u32 = 3;
+const MIN_ANSWERS: u32 = 3;
 /// Maximum length of a period, even with fewer round trips.
-const LONGEST_PERIOD: Duration = Duration::from_millis(200);
+const MAX_PERIOD: Duration = Duration::from_millis(200);
 /// Maximum divisor of the rate in one period.
-const MOST_DECREASE: u32 = 2;
+const MAX_DECREASE: u32 = 2;
 /// Divisor of the rate that gives its growth in a period with empty queues.
 const INCREASE: u64 = 8;
 /// Divisor of the rate below which sending leaves it unused: then it does not grow.
@@ -61,8 +61,8 @@ impl LowPriority {
         way.base = Some(way.base.map_or(trip, |base| base.min(trip)));
         way.shortest = Some(way.shortest.map_or(trip, |shortest| shortest.min(trip)));
         way.answers += 1;
-        let (enough, lasts) = (way.answers >= LEAST_ANSWERS, now.since(self.began));
-        let is_over = lasts >= PERIOD && enough || lasts >= LONGEST_PERIOD;
+        let (enough, lasts) = (way.answers >= MIN_ANSWERS, now.since(self.began));
+        let is_over = lasts >= PERIOD && enough || lasts >= MAX_PERIOD;
         if is_over {
             self.conclude(lasts);
             self.began = now;
@@ -75,7 +75,7 @@ impl LowPriority {
         let bits = std::mem::take(&mut self.bits);
         self.ways.values_mut().for_each(|way| (way.shortest, way.answers) = (None, 0));
         // The first acknowledgement ends no real period, and a pause is none either.
-        if lasts >= LONGEST_PERIOD * 2 {
+        if lasts >= MAX_PERIOD * 2 {
             return;
         }
         let sent = (u128::from(bits) * 1_000_000_000 / lasts.as_nanos().max(1)) as u64;
@@ -91,7 +91,7 @@ impl LowPriority {
 }
 
 fn shrunk(rate: u64, waited: Duration) -> u64 {
-    let least = rate / u64::from(MOST_DECREASE);
+    let least = rate / u64::from(MAX_DECREASE);
     let part = u128::from(rate) * TARGET.as_nanos() / waited.as_nanos().max(1);
     least.max(part as u64)
 }

@@ -8,7 +8,7 @@ use ethbcast_transport::wire::{self, Kind, OtherVersion, Reject};
 use std::collections::BTreeSet;
 
 /// Maximum number of addresses remembered; further hosts are not reported.
-const MOST_TOLD: usize = 64;
+const MAX_TOLD: usize = 64;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct OtherBuilds {
@@ -18,7 +18,7 @@ pub(super) struct OtherBuilds {
 impl OtherBuilds {
     pub(super) fn hear(&mut self, frame: &[u8], why: Reject) -> Option<OtherBuild> {
         let Reject::Version(OtherVersion { version, kind, source }) = why else { return None };
-        let is_news = matches!(kind, kind::ANNOUNCE | kind::JOIN) && self.told.len() < MOST_TOLD;
+        let is_news = matches!(kind, kind::ANNOUNCE | kind::JOIN) && self.told.len() < MAX_TOLD;
         (is_news && self.told.insert(source)).then(|| OtherBuild {
             mac: source,
             host: name(version, kind, frame),

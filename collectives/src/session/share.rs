@@ -5,7 +5,7 @@ use ethbcast_transport::Instant;
 use std::time::Duration;
 
 /// Maximum number of turns that may be saved up.
-const MOST_SAVED: u32 = 32;
+const MAX_SAVED: u32 = 32;
 
 /// Time without main-stream frames after which another host must be the bottleneck, and the link
 /// counts as free.
@@ -22,7 +22,7 @@ pub(super) struct Share<const MAIN_FRAMES: u32> {
 impl<const MAIN_FRAMES: u32> Share<MAIN_FRAMES> {
     pub(super) fn main_sent(&mut self, now: Instant) {
         self.main_at = now;
-        self.saved = (self.saved + 1).min(MOST_SAVED * MAIN_FRAMES);
+        self.saved = (self.saved + 1).min(MAX_SAVED * MAIN_FRAMES);
     }
 
     pub(super) fn is_due(&self) -> bool {

@@ -17,13 +17,13 @@ pub(super) const DEPTH: Duration = Duration::from_millis(8);
 
 /// Extra wait for the limit, after which several frames are sent: a wake-up costs as much as a
 /// handful of frames. The depth makes up for it.
-const TOGETHER: Duration = Duration::from_micros(200);
+const BATCH_TIME: Duration = Duration::from_micros(200);
 
 /// Interval at which a due event that cannot be sent is checked again.
-const LOOK: Duration = Duration::from_millis(5);
+const CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Shortest Ethernet frame without check sequence, in bytes; shorter ones are padded.
-const SHORTEST_FRAME_BYTES: usize = 60;
+const MIN_FRAME_BYTES: usize = 60;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Throttle {
@@ -76,7 +76,7 @@ impl Throttle {
         if self.paid_at < earliest {
             (self.paid_at, self.rest) = (earliest, 0);
         }
-        let bits = frame_bytes.max(SHORTEST_FRAME_BYTES) as u128 * 8;
+        let bits = frame_bytes.max(MIN_FRAME_BYTES) as u128 * 8;
         let (cost, rate) = (bits * 1_000_000_000 + u128::from(self.rest), u128::from(rate.bits_per_second()));
         self.paid_at += Duration::from_nanos((cost / rate) as u64);
         self.rest = (cost % rate) as u64;
@@ -93,13 +93,15 @@ impl Throttle {
         if !self.refused {
             return own;
         }
-        let own =
-            own.map(|own| Deadline { at: if own.at > self.handled { own.at } else { self.handled + LOOK }, ..own });
+        let own = own.map(|own| Deadline {
+            at: if own.at > self.handled { own.at } else { self.handled + CHECK_INTERVAL },
+            ..own
+        });
         own.into_iter().chain([Deadline { at: self.leave_at(), why: Timer::PACE }]).min()
     }
 
     fn leave_at(&self) -> Instant {
-        self.paid_at + TOGETHER
+        self.paid_at + BATCH_TIME
     }
 }
 
@@ -135,7 +137,7 @@ mod tests {
 
         fn send(&mut self, frame_bytes: usize) {
             self.throttle.spend(self.now, frame_bytes);
-            self.sent.push((self.now, frame_bytes.max(SHORTEST_FRAME_BYTES)));
+            self.sent.push((self.now, frame_bytes.max(MIN_FRAME_BYTES)));
         }
 
         fn sleep(&mut self, late: Duration) {
@@ -185,7 +187,7 @@ mod tests {
             }
             let (most, fewest) = host.bits_of_any_second();
             let frame_bits = frame_bytes as u64 * 8;
-            let control_bits: u64 = control.iter().map(|&bytes| bytes.max(SHORTEST_FRAME_BYTES) as u64 * 8).sum();
+            let control_bits: u64 = control.iter().map(|&bytes| bytes.max(MIN_FRAME_BYTES) as u64 * 8).sum();
             prop_assert!(most <= rate + rate / 100 + frame_bits + control_bits, "{most} of {rate}");
             prop_assert!(fewest + frame_bits * 2 >= rate - rate / 100 - rate * 6 / 1000, "{fewest} of {rate}");
         }
@@ -214,9 +216,12 @@ mod tests {
     fn what_is_due_and_stays_waits_with_the_data_and_what_comes_later_does_not() {
         let mut host = Host::at(1_000_000);
         host.poll(1514, usize::MAX);
-        let leave = host.throttle.paid_at + TOGETHER;
+        let leave = host.throttle.paid_at + BATCH_TIME;
         let own = |at| Some(Deadline { at, why: Timer::HEARTBEAT });
-        assert_eq!(host.throttle.deadline(own(host.now)).map(|next| next.at), Some(leave.min(host.now + LOOK)));
+        assert_eq!(
+            host.throttle.deadline(own(host.now)).map(|next| next.at),
+            Some(leave.min(host.now + CHECK_INTERVAL))
+        );
         let soon = host.now + Duration::from_micros(1);
         assert_eq!(host.throttle.deadline(own(soon)), own(soon));
         host.throttle.handle_timeout(leave);

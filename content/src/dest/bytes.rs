@@ -22,7 +22,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-const LEAST_KEPT_BYTES: u64 = 1 << 20;
+const MIN_KEPT_BYTES: u64 = 1 << 20;
 const READ_BYTES: usize = 1 << 20;
 /// Length of an aligned block of zeros that becomes a hole, in bytes; smaller holes cost more than
 /// they save.
@@ -113,7 +113,7 @@ impl Bytes {
         let Some(bytes) = offered.size.filter(|_| is_file) else { return Resume::Not };
         match over {
             Over::InPlace => Resume::InPlace(Identity::of(offered, bytes)),
-            _ if self.resumes && bytes >= LEAST_KEPT_BYTES => Resume::From(Identity::of(offered, bytes)),
+            _ if self.resumes && bytes >= MIN_KEPT_BYTES => Resume::From(Identity::of(offered, bytes)),
             _ => Resume::Not,
         }
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// The directory of devices. Any path on its file system counts as inside it, however it is spelt.
 const DEVICES: &str = "/dev";
 const BY_NAME: &str = "/sys/block";
-const MOST_NAMED: usize = 12;
+const MAX_NAMED: usize = 12;
 /// Unit of the kernel's size in sysfs, whatever the disk's sector size.
 const SECTOR_BYTES: u64 = 512;
 
@@ -68,8 +68,8 @@ fn disks(of: &Path) -> Vec<String> {
     };
     let mut disks: Vec<String> = fs::read_dir(of).into_iter().flatten().flatten().filter_map(disk).collect();
     disks.sort();
-    let others = disks.len().saturating_sub(MOST_NAMED);
-    disks.truncate(MOST_NAMED);
+    let others = disks.len().saturating_sub(MAX_NAMED);
+    disks.truncate(MAX_NAMED);
     if others > 0 {
         disks.push(format!("{others} more in {BY_NAME}"));
     }

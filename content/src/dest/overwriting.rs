@@ -17,7 +17,7 @@ pub(super) struct Present {
 }
 
 impl Present {
-    const LOOKS: u32 = 64;
+    const DIFFERENT_IN_A_ROW: u32 = 64;
     const THEN_ONE_IN: u64 = 16;
 
     /// Writes the pieces of `bytes` that differ at `offset`. `before` is called before each write.
@@ -49,7 +49,7 @@ impl Present {
 
     fn is<F: DiskFile>(&mut self, file: &F, offset: u64, bytes: &[u8]) -> bool {
         let number = offset / PIECE_BYTES as u64;
-        if self.different >= Present::LOOKS && !number.is_multiple_of(Present::THEN_ONE_IN) {
+        if self.different >= Present::DIFFERENT_IN_A_ROW && !number.is_multiple_of(Present::THEN_ONE_IN) {
             return false;
         }
         self.buffer.resize(bytes.len(), 0);

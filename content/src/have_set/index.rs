@@ -5,7 +5,7 @@ use ethbcast_collectives::session::verified::{ChunkSize, Cut, Cutter, Fragment};
 
 /// Limit on indexed chunks: 16 MiB of memory. Beyond it every second one is dropped, then every
 /// fourth, and so on; the dropped ones are found through their neighbours.
-const MOST_FRAGMENTS: usize = 1 << 20;
+const MAX_FRAGMENTS: usize = 1 << 20;
 const READ_BYTES: usize = 1 << 20;
 /// Bits of a place that hold its offset; the bits above hold the basis number.
 const OFFSET_BITS: u32 = 56;
@@ -27,7 +27,7 @@ pub(super) struct Index {
 impl Index {
     /// Reads all bases once and indexes them, cut as a content with this chunk size is.
     pub(super) fn of(bases: &[Basis], cut: Cut, chunk: ChunkSize) -> Index {
-        Index::with_room(bases, (cut, chunk), MOST_FRAGMENTS)
+        Index::with_room(bases, (cut, chunk), MAX_FRAGMENTS)
     }
 
     pub(super) fn with_room(bases: &[Basis], (cut, chunk): (Cut, ChunkSize), most_fragments: usize) -> Index {

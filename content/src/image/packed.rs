@@ -10,14 +10,14 @@ use std::io::{self, BufRead, BufReader, Error, ErrorKind, Read};
 
 const READ_BYTES: usize = 1 << 16;
 /// Memory limit of the xz decoder in KiB, enough for `xz -9`.
-const MOST_XZ_KIB: u32 = 96 << 10;
+const MAX_XZ_KIB: u32 = 96 << 10;
 
 /// Decompresses a stream; an end within it is an error.
 pub fn unpack<'a>(packing: Packing, packed: impl Read + Send + 'a) -> Box<dyn Read + Send + 'a> {
     let packed = BufReader::with_capacity(READ_BYTES, packed);
     match packing {
         Packing::Gzip => Box::new(MultiGzDecoder::new(packed)),
-        Packing::Xz => Box::new(XzReader::new_mem_limit(packed, true, MOST_XZ_KIB)),
+        Packing::Xz => Box::new(XzReader::new_mem_limit(packed, true, MAX_XZ_KIB)),
         Packing::Zstd => Box::new(ZstdReader { packed, decoder: FrameDecoder::new(), is_open: false }),
     }
 }

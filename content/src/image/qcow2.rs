@@ -16,7 +16,7 @@ const OFFSET_BITS: u64 = 0x00ff_ffff_ffff_fe00;
 const COMPRESSED: u64 = 1 << 62;
 const READS_AS_ZERO: u64 = 1;
 /// Limit on the first-level table in bytes: that of 2 PiB in clusters of 64 KiB.
-const MOST_TABLE_BYTES: u64 = 32 << 20;
+const MAX_TABLE_BYTES: u64 = 32 << 20;
 const SECTOR_BYTES: u64 = 512;
 
 /// Reason why a qcow2 image cannot be read.
@@ -99,7 +99,7 @@ impl<F: ReadAt> Qcow2<F> {
             return Err(Qcow2Error::Unsound("its sizes"));
         }
         let entries = bytes.div_ceil(1 << (2 * cluster_bits - 3));
-        if u64::from(u32_at(36)) < entries || entries * 8 > MOST_TABLE_BYTES {
+        if u64::from(u32_at(36)) < entries || entries * 8 > MAX_TABLE_BYTES {
             return Err(Qcow2Error::Unsound("its first table"));
         }
         let first = read_table(&file, u64_at(40), entries as usize)?;

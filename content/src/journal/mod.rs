@@ -28,7 +28,7 @@ use std::ops::Range;
 
 /// Version of the format, the only one that is read.
 pub const VERSION: u16 = 1;
-const MOST_PROLOGUE_BYTES: usize = 257 << 20;
+const MAX_PROLOGUE_BYTES: usize = 257 << 20;
 const PROLOGUE_PART_BYTES: usize = 1 << 20;
 
 /// Identity of a content.
@@ -190,7 +190,7 @@ fn recover<F: DiskFile>(file: &F) -> Result<(Recovered, u64, Seal), JournalError
         let Some((record, next)) = Record::read(&buffer, &seal) else { break };
         match record {
             Record::Durable(run) => recovered.durable.insert(run),
-            Record::Prologue(part) if recovered.prologue.len() + part.len() > MOST_PROLOGUE_BYTES => break,
+            Record::Prologue(part) if recovered.prologue.len() + part.len() > MAX_PROLOGUE_BYTES => break,
             Record::Prologue(part) => recovered.prologue.extend_from_slice(&part),
         }
         (end, seal) = (end + bytes as u64, next);

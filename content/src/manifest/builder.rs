@@ -1,7 +1,7 @@
 //! Builder of a manifest, which refuses entries that could not exist in a directory.
 
-use super::{Entry, Fault, MOST_ENTRIES, Manifest, ManifestError, Node, Owner};
-use crate::name::{self, MOST_PATH_BYTES};
+use super::{Entry, Fault, MAX_ENTRIES, Manifest, ManifestError, Node, Owner};
+use crate::name::{self, MAX_PATH_BYTES};
 
 const NONE: u32 = u32::MAX;
 
@@ -60,7 +60,7 @@ impl Builder {
     }
 
     fn check(&self, entry: &Entry) -> Result<(u16, u64), Fault> {
-        if self.entries.len() >= MOST_ENTRIES {
+        if self.entries.len() >= MAX_ENTRIES {
             return Err(Fault::Entries(self.entries.len() + 1));
         }
         let path_bytes = match entry.parent {
@@ -94,6 +94,6 @@ impl Builder {
         }
         let slash = usize::from(directory.parent.is_some());
         let path_bytes = usize::from(parent_bytes) + slash + entry.name.len();
-        u16::try_from(path_bytes).ok().filter(|_| path_bytes <= MOST_PATH_BYTES).ok_or(Fault::Path(path_bytes))
+        u16::try_from(path_bytes).ok().filter(|_| path_bytes <= MAX_PATH_BYTES).ok_or(Fault::Path(path_bytes))
     }
 }

@@ -2,8 +2,8 @@
 
 use super::bytes::{Reader, Writer};
 use super::{
-    Attributes, Builder, Entry, Extent, Fault, FileData, MOST_BYTES, MOST_ENTRIES, Manifest, ManifestError, Node,
-    Owner, Special, Time, Xattr,
+    Attributes, Builder, Entry, Extent, Fault, FileData, MAX_BYTES, MAX_ENTRIES, Manifest, ManifestError, Node, Owner,
+    Special, Time, Xattr,
 };
 
 const MAGIC: [u8; 6] = *b"EBTREE";
@@ -11,7 +11,7 @@ const VERSION: u16 = 1;
 /// Magic, version, length and BLAKE3 of the manifest, in bytes.
 pub const HEAD_BYTES: usize = 6 + 2 + 8 + 32;
 /// The shortest entry: kind, parent and name, and what a hard link has.
-const LEAST_ENTRY_BYTES: usize = 1 + 4 + 1 + 4;
+const MIN_ENTRY_BYTES: usize = 1 + 4 + 1 + 4;
 const NO_PARENT: u32 = u32::MAX;
 const NO_OWNER: u16 = u16::MAX;
 
@@ -48,7 +48,7 @@ impl Head {
                 other => return Err(Fault::Version(other)),
             }
             let bytes = from.u64()?;
-            if bytes > MOST_BYTES {
+            if bytes > MAX_BYTES {
                 return Err(Fault::Long(bytes));
             }
             Ok(Head { bytes, digest: from.array()? })
@@ -107,7 +107,7 @@ fn read_owners(from: &mut Reader<'_>, builder: &mut Builder) -> Result<usize, Fa
         builder.add_owner(owner).map_err(|error| error.fault())?;
     }
     let count = from.u32()? as usize;
-    if count > MOST_ENTRIES || count > from.0.len() / LEAST_ENTRY_BYTES {
+    if count > MAX_ENTRIES || count > from.0.len() / MIN_ENTRY_BYTES {
         return Err(Fault::Entries(count));
     }
     Ok(count)

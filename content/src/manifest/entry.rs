@@ -5,9 +5,9 @@ use crate::name;
 use std::path::PathBuf;
 
 const MODE_BITS: u16 = 0o7777;
-const MOST_TARGET_BYTES: usize = 4095;
-const MOST_XATTR_NAME_BYTES: usize = 255;
-pub(super) const MOST_FILE_BYTES: u64 = i64::MAX as u64;
+const MAX_TARGET_BYTES: usize = 4095;
+const MAX_XATTR_NAME_BYTES: usize = 255;
+pub(super) const MAX_FILE_BYTES: u64 = i64::MAX as u64;
 
 /// A named entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,9 +112,9 @@ impl Entry {
         }
         self.attributes.check()?;
         match &self.node {
-            Node::File(data) if data.bytes() > MOST_FILE_BYTES => Err(Fault::Size(data.bytes())),
+            Node::File(data) if data.bytes() > MAX_FILE_BYTES => Err(Fault::Size(data.bytes())),
             Node::Symlink(target) => {
-                let fits = (1..=MOST_TARGET_BYTES).contains(&target.len()) && !target.contains(&0);
+                let fits = (1..=MAX_TARGET_BYTES).contains(&target.len()) && !target.contains(&0);
                 if fits { Ok(()) } else { Err(Fault::Target) }
             }
             _ => Ok(()),
@@ -130,7 +130,7 @@ impl Attributes {
         if self.modified.nanoseconds >= 1_000_000_000 {
             return Err(Fault::Time);
         }
-        let sound = |xattr: &Xattr| (1..=MOST_XATTR_NAME_BYTES).contains(&xattr.name.len()) && !xattr.name.contains(&0);
+        let sound = |xattr: &Xattr| (1..=MAX_XATTR_NAME_BYTES).contains(&xattr.name.len()) && !xattr.name.contains(&0);
         if self.xattrs.iter().all(sound) { Ok(()) } else { Err(Fault::Xattr) }
     }
 }

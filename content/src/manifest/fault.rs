@@ -1,7 +1,7 @@
 //! Errors of a manifest.
 
-use super::{MOST_BYTES, MOST_ENTRIES};
-use crate::name::{MOST_PATH_BYTES, NameError};
+use super::{MAX_BYTES, MAX_ENTRIES};
+use crate::name::{MAX_PATH_BYTES, NameError};
 
 /// Reason why an entry or the whole manifest is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -12,11 +12,11 @@ pub enum Fault {
     /// A version that this build cannot read.
     #[error("it has version {0}, which this build cannot read: install the same build on all hosts")]
     Version(u16),
-    /// More than [`MOST_BYTES`] bytes.
-    #[error("it has {0} bytes, at most {MOST_BYTES} can be")]
+    /// More than [`MAX_BYTES`] bytes.
+    #[error("it has {0} bytes, at most {MAX_BYTES} can be")]
     Long(u64),
-    /// More than [`MOST_ENTRIES`] entries, or more than its bytes can hold.
-    #[error("it has {0} entries, at most {MOST_ENTRIES} can be: send parts of the directory one after the other")]
+    /// More than [`MAX_ENTRIES`] entries, or more than its bytes can hold.
+    #[error("it has {0} entries, at most {MAX_ENTRIES} can be: send parts of the directory one after the other")]
     Entries(usize),
     /// The BLAKE3 hash does not match the one in the head.
     #[error("it is damaged")]
@@ -45,8 +45,8 @@ pub enum Fault {
     /// A duplicate name, or names of a directory out of order.
     #[error("is listed twice, or out of order")]
     Order,
-    /// A path longer than [`MOST_PATH_BYTES`].
-    #[error("has a path of {0} bytes, at most {MOST_PATH_BYTES} can be")]
+    /// A path longer than [`MAX_PATH_BYTES`].
+    #[error("has a path of {0} bytes, at most {MAX_PATH_BYTES} can be")]
     Path(usize),
     /// A mode with unknown bits.
     #[error("has an impossible mode, {0:o}")]

@@ -23,9 +23,9 @@ use std::path::PathBuf;
 
 /// Limit on the entries of a manifest. An entry takes about 200 bytes of memory at either end
 /// during a transfer.
-pub const MOST_ENTRIES: usize = 1 << 20;
+pub const MAX_ENTRIES: usize = 1 << 20;
 /// Limit on an encoded manifest, in bytes.
-pub const MOST_BYTES: u64 = 256 << 20;
+pub const MAX_BYTES: u64 = 256 << 20;
 
 /// A validated list of the entries of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -136,8 +136,8 @@ fn a_number_alone_reserves_no_memory() {
         assert_eq!(decode(&stream).expect_err("a lie").fault(), Fault::Entries(is_refused_for));
     }
     let mut head: [u8; HEAD_BYTES] = stream[..HEAD_BYTES].try_into().expect("so long");
-    head[8..16].copy_from_slice(&(MOST_BYTES + 1).to_be_bytes());
-    assert_eq!(Head::read(&head).expect_err("too long").fault(), Fault::Long(MOST_BYTES + 1));
+    head[8..16].copy_from_slice(&(MAX_BYTES + 1).to_be_bytes());
+    assert_eq!(Head::read(&head).expect_err("too long").fault(), Fault::Long(MAX_BYTES + 1));
     head[7] = 9;
     assert_eq!(Head::read(&head).expect_err("from the future").fault(), Fault::Version(9));
     assert_eq!(Head::read(&[7; HEAD_BYTES]).expect_err("noise").fault(), Fault::NoManifest);
@@ -147,11 +147,11 @@ fn a_number_alone_reserves_no_memory() {
 fn a_million_entries_are_taken_and_one_more_than_can_be_is_not() {
     let mut builder = Builder::default();
     builder.add(root()).expect("a directory");
-    for number in 1..MOST_ENTRIES {
+    for number in 1..MAX_ENTRIES {
         builder.add(file(0, format!("{number:07}").as_bytes())).expect("there is room");
     }
     let more = builder.add(file(0, b"9999999")).expect_err("full");
-    assert_eq!(more.fault(), Fault::Entries(MOST_ENTRIES + 1));
+    assert_eq!(more.fault(), Fault::Entries(MAX_ENTRIES + 1));
     let manifest = builder.finish().expect("a directory");
     let stream = manifest.encode();
     assert!(stream.len() < 64 << 20, "{} bytes", stream.len());

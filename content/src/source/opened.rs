@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Polling interval of a fifo without a writer, in milliseconds.
-const LOOK: u16 = 100;
+const POLL_TIMEOUT_MS: u16 = 100;
 /// Divisor of the size: a file is sent as a sparse stream if more than this fraction of it is
 /// holes. With fewer holes it is sent as it is, and the digest is that of its bytes.
 const HOLES_COUNT_FROM: u64 = 16;
@@ -311,7 +311,7 @@ fn open_fifo(path: &Path, patience: Option<Duration>) -> io::Result<File> {
     let file = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)?;
     let began = Instant::now();
     // Poll reports nothing before a first writer, even one that has closed since.
-    while poll(&mut [PollFd::new(file.as_fd(), PollFlags::POLLIN)], LOOK)? == 0 {
+    while poll(&mut [PollFd::new(file.as_fd(), PollFlags::POLLIN)], POLL_TIMEOUT_MS)? == 0 {
         if let Some(patience) = patience.filter(|&patience| began.elapsed() >= patience) {
             let text = format!("nobody has opened it for writing within {} s", patience.as_secs_f64());
             return Err(io::Error::new(ErrorKind::TimedOut, text));

@@ -15,7 +15,7 @@ const JOB_FILES: usize = 32;
 const JOB_BYTES: usize = 128 << 10;
 /// Waiting jobs: 6 MiB at most, with the last file of each.
 const JOBS_WAITING: usize = 16;
-const MOST_THREADS: usize = 4;
+const MAX_THREADS: usize = 4;
 
 #[derive(Debug)]
 pub(super) struct Makers<D: Directory> {
@@ -101,7 +101,7 @@ impl<D: Directory> Makers<D> {
             let orders = Arc::clone(&orders);
             std::thread::Builder::new().name("files".to_owned()).spawn(move || while orders.make_next() {}).ok()
         };
-        let most = std::thread::available_parallelism().map_or(MOST_THREADS, |cores| cores.get().min(MOST_THREADS));
+        let most = std::thread::available_parallelism().map_or(MAX_THREADS, |cores| cores.get().min(MAX_THREADS));
         let threads: Vec<JoinHandle<()>> = (0..most.max(2)).filter_map(thread).collect();
         (!threads.is_empty()).then_some(Makers { orders, threads, next: Job::empty() })
     }

@@ -40,7 +40,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use work::{Published, Work};
 
-const LEAST_KEPT_BYTES: u64 = 1 << 20;
+const MIN_KEPT_BYTES: u64 = 1 << 20;
 const READ_BYTES: usize = 1 << 20;
 
 /// Results that are available once the directory is in place.
@@ -140,7 +140,7 @@ impl TreeStorage {
     }
 
     fn find_leftover(&mut self, offered: &Offered) -> io::Result<()> {
-        let Some(bytes) = offered.size.filter(|&bytes| self.resumes && bytes >= LEAST_KEPT_BYTES) else {
+        let Some(bytes) = offered.size.filter(|&bytes| self.resumes && bytes >= MIN_KEPT_BYTES) else {
             return Ok(());
         };
         let identity = Identity::of(offered, bytes);

@@ -5,7 +5,7 @@ use crate::collect::{Kind, Test};
 use std::time::Duration;
 
 /// Maximum memory of a test in bytes, but for its long form.
-const MOST_MEMORY_BYTES: u64 = 2 << 30;
+const MAX_MEMORY_BYTES: u64 = 2 << 30;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -71,7 +71,7 @@ fn is_loud(line: &str) -> bool {
 fn reason(ended: &Ended, deadline: Duration, is_full: bool) -> Option<String> {
     match ended.code {
         None => Some(format!("it had not ended after {} s, the deadline of its kind", deadline.as_secs())),
-        Some(0) if ended.memory_bytes > MOST_MEMORY_BYTES && !is_full => {
+        Some(0) if ended.memory_bytes > MAX_MEMORY_BYTES && !is_full => {
             Some(format!("one of its processes took {} MiB of memory, 2048 are allowed", ended.memory_bytes >> 20))
         }
         Some(0) if !ended.said.contains("test result: ok. 1 passed") && ended.said.contains("running 0 tests") => {

@@ -5,7 +5,7 @@ use crate::outcome::{Outcome, Verdict};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-const LONGEST: usize = 12;
+const SLOWEST_SHOWN: usize = 12;
 
 #[derive(Debug)]
 pub struct Clock {
@@ -81,7 +81,7 @@ fn longest(done: &[Outcome]) {
     let mut by_time: Vec<_> = done.iter().collect();
     by_time.sort_by_key(|outcome| std::cmp::Reverse(outcome.took));
     println!("\nThe longest (seconds, of a processor):");
-    for outcome in by_time.iter().take(LONGEST) {
+    for outcome in by_time.iter().take(SLOWEST_SHOWN) {
         let (took, processors) = (outcome.took.as_secs_f64(), outcome.processors.as_secs_f64());
         println!("{took:8.1} {processors:8.1}  {}", outcome.name);
     }

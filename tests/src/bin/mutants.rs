@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// A bug that survives this number of schedules counts as not found.
-const MOST_SCHEDULES: u64 = 10_000;
+const MAX_SCHEDULES: u64 = 10_000;
 
 /// A schedule that uses more processor time counts as endless.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -33,7 +33,7 @@ struct Asked {
 }
 
 fn asked() -> Result<Asked, String> {
-    let (mut bugs, mut schedules, mut is_hunter) = (Vec::new(), MOST_SCHEDULES, false);
+    let (mut bugs, mut schedules, mut is_hunter) = (Vec::new(), MAX_SCHEDULES, false);
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {

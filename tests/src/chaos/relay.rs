@@ -17,7 +17,7 @@ use nix::sys::time::TimeSpec;
 use super::scenario::Manners;
 use crate::lab::{Tap, destination};
 
-const LONGEST_SLEEP: Duration = Duration::from_millis(20);
+const MAX_SLEEP: Duration = Duration::from_millis(20);
 const BATCH: usize = 64;
 const FRAME_BYTES: usize = 1 << 16;
 /// Bits are flipped behind the Ethernet header only: a frame for the wrong host would tell nothing.
@@ -146,9 +146,9 @@ impl Hands {
 
     fn sleep(&self) -> anyhow::Result<()> {
         let now = Instant::now();
-        let next = self.held.peek().map_or(LONGEST_SLEEP, |Reverse((due, ..))| due.saturating_duration_since(now));
+        let next = self.held.peek().map_or(MAX_SLEEP, |Reverse((due, ..))| due.saturating_duration_since(now));
         let mut fds = [0, 1].map(|side| PollFd::new(self.sides[side].as_fd(), PollFlags::POLLIN));
-        match ppoll(&mut fds, Some(TimeSpec::from_duration(next.min(LONGEST_SLEEP))), None) {
+        match ppoll(&mut fds, Some(TimeSpec::from_duration(next.min(MAX_SLEEP))), None) {
             Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
             Err(errno) => Err(errno.into()),
         }

@@ -12,7 +12,7 @@ use ethbcast_transport::wire::{
     Ack, EtherType, Flags, Frame, Header, Identity, Kind, OVERHEAD_BYTES, Rank, StreamId, parse,
 };
 
-const MOST_PAYLOAD_BYTES: usize = 1468;
+const MAX_PAYLOAD_BYTES: usize = 1468;
 
 /// Decodes the bytes as a frame; and, to get past the checksum, encodes a frame with values drawn
 /// from them.
@@ -30,8 +30,8 @@ pub(super) fn frame(bytes: &[u8]) {
         stamp: script.u64() as u32,
         ..identity.header(Kind(script.u8()))
     };
-    let payload = script.bytes(MOST_PAYLOAD_BYTES);
-    let mut buffer = [0; OVERHEAD_BYTES + MOST_PAYLOAD_BYTES];
+    let payload = script.bytes(MAX_PAYLOAD_BYTES);
+    let mut buffer = [0; OVERHEAD_BYTES + MAX_PAYLOAD_BYTES];
     let length = identity.write(&mut buffer, mac, &header, payload);
     let frame = parse(&buffer[..length]).expect("what was sealed is taken");
     assert_eq!((frame.header, frame.payload, frame.source), (header, payload, mac));

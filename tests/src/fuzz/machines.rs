@@ -16,7 +16,7 @@ use std::time::Duration;
 const SESSION_KINDS: [u8; 20] = [1, 2, 3, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 99];
 const ROUND: Duration = Duration::from_millis(2);
 /// Maximum number of turns of an input: longer ones find nothing new.
-const MOST_TURNS: usize = 200;
+const MAX_TURNS: usize = 200;
 const RECEIVERS: usize = 2;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -123,7 +123,7 @@ pub(super) fn session(bytes: &[u8]) {
     for _ in 0..script.u8() {
         world.round(ROUND, 0);
     }
-    for _ in 0..MOST_TURNS {
+    for _ in 0..MAX_TURNS {
         if script.is_over() {
             break;
         }
@@ -192,7 +192,7 @@ pub(super) fn group(bytes: &[u8]) {
     for _ in 0..script.u8() {
         world.round(ROUND / 10, 0);
     }
-    for _ in 0..MOST_TURNS {
+    for _ in 0..MAX_TURNS {
         if script.is_over() {
             break;
         }

@@ -3,7 +3,7 @@
 use super::Entry;
 use ethbcast_transport::sim::Random;
 
-const MOST_BYTES: usize = 4096;
+const MAX_BYTES: usize = 4096;
 
 const EDGES: [u64; 8] = [0, 1, 0x7F, 0xFF, 0xFFFF, 0x7FFF_FFFF, 0xFFFF_FFFF, u64::MAX];
 
@@ -34,7 +34,7 @@ impl Mutator<'_> {
         for _ in 0..1 + self.below(6) {
             self.change(&mut bytes);
         }
-        bytes.truncate(MOST_BYTES);
+        bytes.truncate(MAX_BYTES);
         bytes
     }
 

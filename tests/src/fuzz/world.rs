@@ -13,9 +13,9 @@ pub(super) trait Host: Machine {
     fn wrong(&self) -> Option<String>;
 }
 
-const MOST_FRAMES: usize = 5000;
-const MOST_TIMEOUTS: usize = 1000;
-const MOST_HEARD: usize = 24;
+const MAX_FRAMES: usize = 5000;
+const MAX_TIMEOUTS: usize = 1000;
+const MAX_HEARD: usize = 24;
 
 pub(super) struct World<H> {
     hosts: Vec<H>,
@@ -64,16 +64,16 @@ impl<H: Host> World<H> {
 
     fn collect(&mut self, host: usize) {
         let mut buffer = [0; 2048];
-        for times in 0..MOST_TIMEOUTS {
+        for times in 0..MAX_TIMEOUTS {
             let mut frames = 0;
             while let Some(length) = self.hosts[host].poll_transmit(self.now, &mut buffer) {
                 frames += 1;
-                assert!(frames < MOST_FRAMES, "host {host} sends without end");
+                assert!(frames < MAX_FRAMES, "host {host} sends without end");
                 self.send(host, &buffer[..length]);
             }
             let due = self.hosts[host].poll_timeout(self.now).filter(|deadline| deadline.at <= self.now);
             let Some(due) = due else { return };
-            assert!(times + 1 < MOST_TIMEOUTS, "host {host}: a timer that is always due: {due:?}");
+            assert!(times + 1 < MAX_TIMEOUTS, "host {host}: a timer that is always due: {due:?}");
             self.hosts[host].handle_timeout(self.now);
             self.hosts[host].turn(self.now);
         }
@@ -86,7 +86,7 @@ impl<H: Host> World<H> {
                 self.under_way.push_back((host, frame.to_vec()));
             }
         }
-        if self.heard.len() == MOST_HEARD {
+        if self.heard.len() == MAX_HEARD {
             self.heard.pop_front();
         }
         self.heard.push_back(frame.to_vec());
@@ -113,7 +113,7 @@ impl<H: Host> World<H> {
     }
 
     pub(super) fn tell_again(&mut self, script: &mut Script<'_>) {
-        let (to, which) = (script.below(self.hosts.len()), script.below(MOST_HEARD));
+        let (to, which) = (script.below(self.hosts.len()), script.below(MAX_HEARD));
         let Some(mut frame) = self.heard.get(which).cloned() else { return };
         for _ in 0..script.below(4) {
             let at = usize::from(script.u16()) % frame.len();

@@ -14,7 +14,7 @@ use ethbcast_transport::sim::Random;
 use super::{Course, HOSTS, Usage};
 use crate::lab::content;
 
-const MOST_BYTES: u64 = 512 << 10;
+const MAX_BYTES: u64 = 512 << 10;
 const WAIT: Duration = Duration::from_secs(30);
 
 /// Runs `sessions` sessions in a row, with files in an empty `directory`, and samples the usage
@@ -35,7 +35,7 @@ pub fn run_sessions(lab: &Lab, directory: &Path, sessions: u64, every: u64) -> a
 
 fn session(lab: &Lab, directory: &Path, number: u64) -> anyhow::Result<()> {
     let mut random = Random::new(number);
-    let bytes = content(number, random.below(MOST_BYTES + 1) as usize);
+    let bytes = content(number, random.below(MAX_BYTES + 1) as usize);
     let via = [Via::Chain, Via::Cast, Via::Binary][random.below(3) as usize];
     thread::scope(|scope| {
         let receivers: Vec<_> = (1..HOSTS)

@@ -13,7 +13,7 @@ use ethbcast_transport::sim::Random;
 use super::{Course, HOSTS, Usage};
 use crate::lab::content;
 
-const MOST_BYTES: u64 = 64 << 10;
+const MAX_BYTES: u64 = 64 << 10;
 const WAIT: Duration = Duration::from_secs(30);
 
 /// Uses a communicator for `lasts`, and samples the usage every `every`; also returns the number of
@@ -62,7 +62,7 @@ fn collectives(all: &Communicator, round: u64) -> anyhow::Result<()> {
     let bytes = {
         let mut random = Random::new(round);
         let shift = random.below(17);
-        1 + (random.below(MOST_BYTES) >> shift) as usize
+        1 + (random.below(MAX_BYTES) >> shift) as usize
     };
     let (rank, ranks) = (usize::from(all.rank()), HOSTS);
     let root = (round % ranks as u64) as u16;

@@ -20,7 +20,7 @@ const FRAMES_EACH: usize = 4;
 const SPARE_ENTRIES: usize = 24;
 const ENTRIES_EACH: usize = 6;
 /// Incomplete views, and bytes of each: a fixed number, and one for each member.
-const MOST_VIEWS: usize = 4;
+const MAX_VIEWS: usize = 4;
 const SPARE_VIEW_BYTES: usize = 256;
 const MEMBER_BYTES: usize = 64;
 
@@ -83,7 +83,7 @@ fn judge_memory(memory: &Memory, (slots, payload_bytes): (usize, usize), readers
 pub fn check_control(memory: &ControlMemory, hosts: usize) -> Result<(), String> {
     let fits = memory.waiting_frames <= SPARE_FRAMES + hosts * FRAMES_EACH
         && memory.stranger_entries <= SPARE_ENTRIES + hosts * ENTRIES_EACH
-        && memory.view_bytes <= MOST_VIEWS * (SPARE_VIEW_BYTES + hosts * MEMBER_BYTES);
+        && memory.view_bytes <= MAX_VIEWS * (SPARE_VIEW_BYTES + hosts * MEMBER_BYTES);
     if fits { Ok(()) } else { Err(format!("{hosts} hosts, and beside the streams {memory:?}")) }
 }
 

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 /// Initial credit of every receiver of a stream (docs/protocol/streams.md §7.5).
 const FIRST_CREDIT: u64 = 32;
 /// A root tries out a member's speed this number of times, each with at most a feed of frames.
-const MOST_TRIALS: u64 = 3;
+const MAX_TRIALS: u64 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
@@ -187,7 +187,7 @@ impl Receipts {
             Some(Cause::Lacked)
         } else {
             let tried = self.tried.get(&from).copied().unwrap_or_default();
-            let may_try = is_root && tried < MOST_TRIALS * self.feed_frames && !to.is_multicast() && !lacked;
+            let may_try = is_root && tried < MAX_TRIALS * self.feed_frames && !to.is_multicast() && !lacked;
             let outdated = sent.is_some_and(|sent| sent.may_believe(epoch, sequence, self.feed_frames));
             may_try.then_some(Cause::Tried).or(outdated.then_some(Cause::Outdated))
         }
@@ -352,9 +352,9 @@ mod tests {
             receipts.take_wrong()
         };
         for from in [0, 1] {
-            (0..MOST_TRIALS).for_each(|sequence| assert_eq!(tries(from, sequence), None));
+            (0..MAX_TRIALS).for_each(|sequence| assert_eq!(tries(from, sequence), None));
         }
-        assert!(tries(1, MOST_TRIALS).is_some_and(|wrong| wrong.contains("frame 3 of (7, 1) again")));
+        assert!(tries(1, MAX_TRIALS).is_some_and(|wrong| wrong.contains("frame 3 of (7, 1) again")));
     }
 
     #[test]

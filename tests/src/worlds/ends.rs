@@ -8,7 +8,7 @@ use super::state::State;
 use super::world::World;
 use std::time::Duration;
 
-const MOST_EVENTS: usize = 20_000;
+const MAX_EVENTS: usize = 20_000;
 
 /// Results of fair runs. Each state has one fair run, so a result holds for all states on the way.
 #[derive(Debug, Default)]
@@ -40,8 +40,8 @@ impl Ends {
                 break Duration::ZERO;
             };
             events.push(event);
-            if events.len() > MOST_EVENTS {
-                return Err((format!("no end after {MOST_EVENTS} fair events"), events));
+            if events.len() > MAX_EVENTS {
+                return Err((format!("no end after {MAX_EVENTS} fair events"), events));
             }
             state = world.apply(&state, event).map_err(|what| (what, events.clone()))?;
         };

@@ -14,7 +14,7 @@ pub(super) type LocalId = u32;
 pub(super) type FrameId = u32;
 
 /// A host that sends more frames than this in one step counts as looping.
-const MOST_FRAMES: usize = 500;
+const MAX_FRAMES: usize = 500;
 const BUFFER_BYTES: usize = 2048;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -181,8 +181,8 @@ fn run<H: Host>(
         let (turn, before) = (host.turn(now), sent.len());
         while let Some(length) = host.poll_transmit(now, &mut buffer) {
             sent.push(buffer[..length].into());
-            if sent.len() > MOST_FRAMES {
-                return Err(format!("more than {MOST_FRAMES} frames are sent at once"));
+            if sent.len() > MAX_FRAMES {
+                return Err(format!("more than {MAX_FRAMES} frames are sent at once"));
             }
         }
         if sent.len() == before {

@@ -4,12 +4,12 @@ use super::locals::{FrameId, LocalId};
 use ethbcast_transport::Instant;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-pub(super) const MOST_HOSTS: usize = 4;
+pub(super) const MAX_HOSTS: usize = 4;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct State {
     pub(super) now: Instant,
-    pub(super) hosts: [LocalId; MOST_HOSTS],
+    pub(super) hosts: [LocalId; MAX_HOSTS],
     gone: u8,
     pub(super) deaths: u8,
     /// Frames in flight: sender, receiver, frame; grouped by these two, in order of arrival.
@@ -17,7 +17,7 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new(now: Instant, hosts: [LocalId; MOST_HOSTS]) -> State {
+    pub(super) fn new(now: Instant, hosts: [LocalId; MAX_HOSTS]) -> State {
         State { now, hosts, gone: 0, deaths: 0, flight: Vec::new() }
     }
 

@@ -3,10 +3,10 @@
 use super::event::Event;
 use super::host::{Fate, Host};
 use super::locals::{Input, Local, Locals};
-use super::state::{MOST_HOSTS, State};
+use super::state::{MAX_HOSTS, State};
 use ethbcast_transport::Instant;
 
-const MOST_BEFORE: usize = 10_000;
+const MAX_BEFORE: usize = 10_000;
 
 /// A world with the known states of its hosts.
 #[derive(Debug)]
@@ -23,15 +23,15 @@ impl<H: Host> World<H> {
     /// # Panics
     /// Panics if that does not happen, or if a violation occurs on the way there.
     pub fn new(hosts: Vec<H>) -> World<H> {
-        assert!(hosts.len() <= MOST_HOSTS, "a small world has at most {MOST_HOSTS} hosts");
-        let (count, mut locals, mut ids) = (hosts.len(), Locals::new(hosts.len()), [0; MOST_HOSTS]);
+        assert!(hosts.len() <= MAX_HOSTS, "a small world has at most {MAX_HOSTS} hosts");
+        let (count, mut locals, mut ids) = (hosts.len(), Locals::new(hosts.len()), [0; MAX_HOSTS]);
         let first = Instant::START;
         for (number, host) in hosts.into_iter().enumerate() {
             ids[number] = locals.add(number, host, Some(first));
         }
         let mut world = World { count, locals, start: State::new(first, ids) };
         let mut state = world.start.clone();
-        for _ in 0..MOST_BEFORE {
+        for _ in 0..MAX_BEFORE {
             if world.hosts(&state).any(|(_, local)| local.host.has_begun()) {
                 world.start = state;
                 return world;

@@ -9,7 +9,7 @@ const BEGIN: &str = "<!-- code map: made from the first sentence of each module;
                      ETHBCAST_ACCEPT=1 cargo test -p ethbcast-tests --test tidy writes it anew -->";
 const END: &str = "<!-- end of the code map -->";
 /// Longest map that is read to its end.
-const MOST_LINES: usize = 150;
+const MAX_LINES: usize = 150;
 
 /// A package in the map.
 struct Package {
@@ -112,7 +112,7 @@ fn without_links(text: &str) -> String {
 #[test]
 fn the_code_map_is_made_from_the_modules_first_sentences() {
     let (path, map) = (root().join("ARCHITECTURE.md"), map());
-    assert!(map.lines().count() <= MOST_LINES, "{} lines are too many to read", map.lines().count());
+    assert!(map.lines().count() <= MAX_LINES, "{} lines are too many to read", map.lines().count());
     let page = fs::read_to_string(&path).expect("ARCHITECTURE.md");
     let (before, rest) = page.split_once(BEGIN).expect("the mark where the code map begins");
     let (_, after) = rest.split_once(END).expect("the mark where the code map ends");

@@ -18,7 +18,7 @@ const DASHES: [&str; 3] = ["none", "6 4", "2 3"];
 const LIMIT_COLOUR: &str = "#888888";
 const LIMIT_DASHES: [&str; 3] = ["1 3", "8 3 1 3", "4 4"];
 /// Limit on the marks of an axis, whose numbers would overlap otherwise.
-const MOST_MARKS: usize = 12;
+const MAX_MARKS: usize = 12;
 
 /// A line of a chart.
 #[derive(Clone, Debug)]
@@ -171,7 +171,7 @@ impl Axes {
         }
         let (first, last) = (least.log2().ceil() as i32, greatest.log2().floor() as i32);
         let powers = (first..=last).map(|power| f64::from(power).exp2()).collect::<Vec<_>>();
-        let every = powers.len().div_ceil(MOST_MARKS).max(1);
+        let every = powers.len().div_ceil(MAX_MARKS).max(1);
         powers.into_iter().step_by(every).collect()
     }
 }

@@ -4,11 +4,11 @@
 //!
 //! [`options`] select the measurements and [`run()`] performs them. For each number of receivers,
 //! MTU and rate a lab comes up, raw frames are timed in it ([`raw`]), then every tool at every loss
-//! and size. Sizes up to [`LONGEST_MESSAGE`] are broadcasts in memory, each followed by a barrier
+//! and size. Sizes up to [`MAX_MESSAGE`] are broadcasts in memory, each followed by a barrier
 //! ([`messages`] and [`mpi`]); larger ones are files ([`transfer`], by the [`tools`]). The result
 //! is a [`report::Report`], which [`text`], [`json`] and [`page`] present.
 //!
-//! [`LONGEST_MESSAGE`]: options::LONGEST_MESSAGE
+//! [`MAX_MESSAGE`]: options::MAX_MESSAGE
 
 pub mod chart;
 pub mod cluster;

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Largest broadcast that is measured in memory, in bytes; larger ones are files.
-pub const LONGEST_MESSAGE: u64 = 1 << 20;
+pub const MAX_MESSAGE: u64 = 1 << 20;
 /// Largest file, in bytes: eight copies must fit in memory.
 pub const LARGEST_BYTES: u64 = 1 << 30;
 /// Algorithms that can be measured.
 pub const WAYS: [&str; 6] = ["chain", "cast", "binary", "binomial", "flat", "auto"];
 /// Limit on the receivers, which all run on this machine.
-pub const MOST_RECEIVERS: u16 = 63;
+pub const MAX_RECEIVERS: u16 = 63;
 /// Largest MTU, in bytes: that of a veth.
 pub const LARGEST_MTU_BYTES: u32 = 65_535;
 /// Smallest MTU, in bytes: that which the other tools need.
@@ -73,9 +73,9 @@ impl Options {
     /// # Errors
     /// A sentence with the permitted values.
     pub fn check(&self) -> Result<(), String> {
-        if let Some(receivers) = self.receivers.iter().find(|&&count| count == 0 || count > MOST_RECEIVERS) {
+        if let Some(receivers) = self.receivers.iter().find(|&&count| count == 0 || count > MAX_RECEIVERS) {
             return Err(format!(
-                "{receivers} receivers cannot be measured on one machine: choose 1 to {MOST_RECEIVERS}"
+                "{receivers} receivers cannot be measured on one machine: choose 1 to {MAX_RECEIVERS}"
             ));
         }
         if let Some(size) = self.sizes.iter().find(|&&size| size == 0 || size > LARGEST_BYTES) {
@@ -97,7 +97,7 @@ impl Options {
 
     /// Splits the sizes into those of messages and those of files.
     pub fn messages_and_files(&self) -> (Vec<u64>, Vec<u64>) {
-        self.sizes.iter().partition(|&&size| size <= LONGEST_MESSAGE)
+        self.sizes.iter().partition(|&&size| size <= MAX_MESSAGE)
     }
 }
 

@@ -22,7 +22,7 @@ const GROUP: MacAddr = MacAddr::new(0x03, 0xeb, 0xca, 0x57, 0xbe, 0x4c);
 /// Duration of sending before frames are counted.
 const WARM_UP: Duration = Duration::from_millis(150);
 /// Limit on frames that a relay has yet to forward: the capacity of a ring at MTU 1500.
-const MOST_OWED: u64 = 5000;
+const MAX_OWED: u64 = 5000;
 
 /// Goodput of raw frames to each receiver, in bits per second, with as much payload as our frames
 /// have.
@@ -125,7 +125,7 @@ impl Machine for Passing {
     fn handle_frame(&mut self, _: Instant, _: &[u8]) {
         // This is the only writer: a plain store avoids a locked addition.
         self.received.store(self.received.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        self.owed = (self.owed + 1).min(MOST_OWED);
+        self.owed = (self.owed + 1).min(MAX_OWED);
     }
 
     fn handle_timeout(&mut self, _: Instant) {}

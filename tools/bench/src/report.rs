@@ -2,7 +2,7 @@
 
 use ethbcast_transport::wire::{HEADER_BYTES, OVERHEAD_BYTES};
 
-use crate::options::LONGEST_MESSAGE;
+use crate::options::MAX_MESSAGE;
 use crate::raw::Ceiling;
 
 /// Settings of a measurement.
@@ -31,7 +31,7 @@ impl Setting {
 
     /// Whether the size is sent as a file.
     pub fn is_file(&self) -> bool {
-        self.size_bytes > LONGEST_MESSAGE
+        self.size_bytes > MAX_MESSAGE
     }
 }
 

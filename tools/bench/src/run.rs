@@ -26,9 +26,9 @@ use crate::transfer::{self, Finished, Outcome};
 const MPI_WARM_UPS: u32 = 10;
 /// Default limit on a run, as a multiple of the wire's minimum, and its lower bound.
 const PATIENCE: f64 = 10.0;
-const SHORTEST_LIMIT_SECONDS: f64 = 30.0;
+const MIN_LIMIT_SECONDS: f64 = 30.0;
 /// Fraction of the free memory that files may take.
-const MOST_OF_MEMORY: f64 = 0.7;
+const MAX_OF_MEMORY: f64 = 0.7;
 
 /// Measures all settings of `options` and reports progress to `say`. A tool's failure is recorded
 /// in the report.
@@ -222,7 +222,7 @@ impl Bench<'_> {
 
     fn limit(&self, place: &Place, bytes: u64) -> Duration {
         let wire_seconds = bytes as f64 * 8.0 / place.rate_bits_per_second() as f64;
-        let usual = (wire_seconds * PATIENCE).max(SHORTEST_LIMIT_SECONDS);
+        let usual = (wire_seconds * PATIENCE).max(MIN_LIMIT_SECONDS);
         self.options.limit.unwrap_or(Duration::from_secs_f64(usual))
     }
 
@@ -242,7 +242,7 @@ impl Bench<'_> {
 /// Checks that the memory holds the file at the sender and every receiver.
 fn has_room(directory: &Path, setting: Setting) -> anyhow::Result<Result<(), String>> {
     let place = statvfs(directory)?;
-    let free = place.blocks_available() as f64 * place.fragment_size() as f64 * MOST_OF_MEMORY;
+    let free = place.blocks_available() as f64 * place.fragment_size() as f64 * MAX_OF_MEMORY;
     let wanted = setting.size_bytes as f64 * (f64::from(setting.receivers) + 1.0);
     let mib = |bytes: f64| (bytes / f64::from(1 << 20)).round();
     Ok(if wanted <= free {

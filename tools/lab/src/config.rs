@@ -3,14 +3,14 @@
 use ethbcast_planning::topology::Topology;
 
 use crate::error::LabError;
-use crate::names::{DEFAULT_LAB, LONGEST_LAB_BYTES, is_host_name, is_lab_name, longest_host_bytes};
+use crate::names::{DEFAULT_LAB, MAX_LAB_BYTES, is_host_name, is_lab_name, longest_host_bytes};
 use crate::rate::{HIGHEST_RATE_BITS_PER_SECOND, LOWEST_RATE_BITS_PER_SECOND, format_rate};
 
 /// Limit on hosts and on switches, which keeps interface names short.
-pub(crate) const MOST_HOSTS: usize = 4096;
+pub(crate) const MAX_HOSTS: usize = 4096;
 
 /// Limit on the ports of a Linux bridge (`BR_MAX_PORTS` without number 0).
-const MOST_PORTS_PER_SWITCH: usize = 1023;
+const MAX_PORTS_PER_SWITCH: usize = 1023;
 
 const HEADER_BYTES: u32 = 14;
 
@@ -90,9 +90,9 @@ impl LabConfig {
         }
         let limit =
             |what, found, most| if found > most { Err(LabError::TooLarge { what, found, most }) } else { Ok(()) };
-        limit("hosts", self.topology.hosts().len(), MOST_HOSTS)?;
-        limit("switches", ports.len(), MOST_HOSTS)?;
-        limit("ports on one switch", ports.into_iter().max().unwrap_or(0), MOST_PORTS_PER_SWITCH)
+        limit("hosts", self.topology.hosts().len(), MAX_HOSTS)?;
+        limit("switches", ports.len(), MAX_HOSTS)?;
+        limit("ports on one switch", ports.into_iter().max().unwrap_or(0), MAX_PORTS_PER_SWITCH)
     }
 
     fn check_cables(&self) -> Result<(), LabError> {
@@ -119,11 +119,7 @@ impl LabConfig {
 }
 
 pub(crate) fn check_lab_name(name: &str) -> Result<(), LabError> {
-    if is_lab_name(name) {
-        Ok(())
-    } else {
-        Err(LabError::BadLabName { name: name.to_owned(), longest: LONGEST_LAB_BYTES })
-    }
+    if is_lab_name(name) { Ok(()) } else { Err(LabError::BadLabName { name: name.to_owned(), longest: MAX_LAB_BYTES }) }
 }
 
 fn check_host_name(lab: &str, host: &str) -> Result<(), LabError> {

@@ -16,10 +16,10 @@ pub(crate) const HOST_INTERFACE: &str = "eth0";
 const PREFIX: &str = "ethbcast-";
 
 /// Limit on a lab's name, which leaves room for host names.
-pub(crate) const LONGEST_LAB_BYTES: usize = 64;
+pub(crate) const MAX_LAB_BYTES: usize = 64;
 
 /// Limit of `ip netns`: one less than a file name's limit.
-const LONGEST_NAMESPACE_BYTES: usize = 254;
+const MAX_NAMESPACE_BYTES: usize = 254;
 
 pub(crate) fn namespace_of(lab: &str, host: &str) -> String {
     format!("{PREFIX}{lab}-{host}")
@@ -34,7 +34,7 @@ pub(crate) fn split_namespace(namespace: &str) -> Option<(&str, &str)> {
 /// Whether a name can be part of a namespace's name without ambiguity.
 pub(crate) fn is_lab_name(name: &str) -> bool {
     let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"_.".contains(&byte);
-    (1..=LONGEST_LAB_BYTES).contains(&name.len()) && name.bytes().all(legal)
+    (1..=MAX_LAB_BYTES).contains(&name.len()) && name.bytes().all(legal)
 }
 
 pub(crate) fn is_host_name(lab: &str, host: &str) -> bool {
@@ -43,7 +43,7 @@ pub(crate) fn is_host_name(lab: &str, host: &str) -> bool {
 }
 
 pub(crate) fn longest_host_bytes(lab: &str) -> usize {
-    LONGEST_NAMESPACE_BYTES - namespace_of(lab, "").len()
+    MAX_NAMESPACE_BYTES - namespace_of(lab, "").len()
 }
 
 /// Returns the name of a switch's bridge. It contains the number, because an interface's name holds
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn interface_names_fit_in_fifteen_bytes_even_in_the_largest_lab() {
-        let last = crate::config::MOST_HOSTS - 1;
+        let last = crate::config::MAX_HOSTS - 1;
         for name in [bridge(last), host_port(last), trunk_port(last, last - 1)] {
             assert!(name.len() <= 15, "{name}");
         }

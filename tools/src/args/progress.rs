@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Shortest period between two progress lines, in seconds: progress is sampled ten times a second.
-const LEAST_PERIOD_SECONDS: f64 = 0.1;
+const MIN_PERIOD_SECONDS: f64 = 0.1;
 
 /// Options for progress output, metrics and logs.
 #[derive(Clone, Debug, Args)]
@@ -48,6 +48,6 @@ impl ProgressArgs {
 }
 
 fn period(text: &str) -> Result<f64, String> {
-    let is_meant = |value: &f64| *value == 0.0 || *value >= LEAST_PERIOD_SECONDS;
+    let is_meant = |value: &f64| *value == 0.0 || *value >= MIN_PERIOD_SECONDS;
     seconds(text).ok().filter(is_meant).ok_or_else(|| "expected 0, or at least 0.1 seconds".to_owned())
 }

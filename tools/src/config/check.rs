@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Similarity below which a name is not suggested for a misspelt one.
-const LEAST_LIKENESS: f64 = 0.75;
+const MIN_LIKENESS: f64 = 0.75;
 
 /// Reads a file for a command. An unknown name in it is an error.
 ///
@@ -104,7 +104,7 @@ fn meant(name: Option<String>) -> String {
 fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let like = |known: &str| strsim::jaro_winkler(name, known);
     let best = known.max_by(|a, b| like(a).total_cmp(&like(b)))?;
-    (like(best) >= LEAST_LIKENESS).then_some(best)
+    (like(best) >= MIN_LIKENESS).then_some(best)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use ethbcast_transport::wire::EtherType;
 use std::path::Path;
 
 /// Limit on interrupt coalescing, whose delay adds up at every hop of a chain.
-const LONGEST_WAIT_MICROS: u64 = 250;
+const MAX_WAIT_MICROS: u64 = 250;
 /// Number of receive queues above which the frames still use a single one.
 const ONE_QUEUE: usize = 1;
 
@@ -66,7 +66,7 @@ impl Rule<'_> {
 fn interrupts(name: &str, text: &str, findings: &mut Findings) {
     let is_adaptive = text.lines().any(|line| line.starts_with("Adaptive RX: on"));
     let micros = text.lines().find_map(|line| line.strip_prefix("rx-usecs:")?.trim().parse::<u64>().ok());
-    if let Some(micros) = micros.filter(|&micros| !is_adaptive && micros > LONGEST_WAIT_MICROS) {
+    if let Some(micros) = micros.filter(|&micros| !is_adaptive && micros > MAX_WAIT_MICROS) {
         let what = format!("{name} says that frames have come {micros} us later");
         findings.add(Fault::Interrupts, what, Fix::Command(format!("ethtool -C {} rx-usecs 50", quoted(name))));
     }

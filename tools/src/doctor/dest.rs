@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// Free space below which DEST is considered nearly full.
 pub const LITTLE_BYTES: u64 = 64 << 20;
 /// Files that are created: DEST, the partial file and its journal.
-const LEAST_FILES: u64 = 3;
+const MIN_FILES: u64 = 3;
 
 pub fn check(dest: &Path, bytes: Option<u64>, findings: &mut Findings) {
     let place = dest.to_owned();
@@ -91,7 +91,7 @@ impl Place {
         }
         disk::check(&self.directory, free_bytes, findings);
         // File systems that create inodes on demand report 0 of 0.
-        if disk.files() > 0 && (disk.files_available() as u64) < LEAST_FILES {
+        if disk.files() > 0 && (disk.files_available() as u64) < MIN_FILES {
             let words = format!("remove files, most are in: du -x --inodes -d 1 {word} | sort -n");
             findings.add(Fault::Space, format!("{at} has room for no more files (df -i)"), Fix::Words(words));
         }

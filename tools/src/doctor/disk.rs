@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 const SLOW_BYTES_PER_SECOND: f64 = 10e6;
 /// Size of a synced write, and the limit on their number.
 const PIECE_BYTES: usize = 1 << 20;
-const MOST_PIECES: u64 = 16;
+const MAX_PIECES: u64 = 16;
 /// Duration after which the measurement is precise enough.
 const LONG_ENOUGH: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub fn check(directory: &Path, free_bytes: u64, findings: &mut Findings) {
     let (at, place) = (directory.display(), directory.to_owned());
     // Most of the free space is left to others.
-    let pieces = MOST_PIECES.min(free_bytes / 4 / PIECE_BYTES as u64);
+    let pieces = MAX_PIECES.min(free_bytes / 4 / PIECE_BYTES as u64);
     if pieces == 0 {
         return findings.skip(format!("how fast {at} takes what is written: there is too little room to try"));
     }

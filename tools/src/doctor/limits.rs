@@ -5,7 +5,7 @@ use super::{Fault, Findings, Fix};
 use std::fs;
 
 /// Files that a receiver of a directory may have open, with a margin over 17.
-const LEAST_OPEN_FILES: u64 = 24;
+const MIN_OPEN_FILES: u64 = 24;
 
 /// Checks the limits of this shell or unit; `bytes` will be written to one file.
 pub fn check(bytes: Option<u64>, findings: &mut Findings) {
@@ -15,7 +15,7 @@ pub fn check(bytes: Option<u64>, findings: &mut Findings) {
     // ulimit counts files in blocks of 512 bytes or 1 KiB, depending on the shell.
     let wanted = [
         ("Max file size", bytes.unwrap_or(LITTLE_BYTES), "a file may have", "bytes", "ulimit -S -f unlimited"),
-        ("Max open files", LEAST_OPEN_FILES, "a process may have open", "files", "ulimit -S -n 1024"),
+        ("Max open files", MIN_OPEN_FILES, "a process may have open", "files", "ulimit -S -n 1024"),
     ];
     for (name, least, says, unit, fix) in wanted {
         if let Some(limit) = soft_limit(&text, name).filter(|&limit| limit < least) {

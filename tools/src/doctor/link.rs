@@ -2,7 +2,7 @@
 
 use super::outside::json_of;
 use super::{Fault, Findings, Fix, quoted};
-use ethbcast_collectives::communicator::LEAST_MTU_BYTES;
+use ethbcast_collectives::communicator::MIN_MTU_BYTES;
 use ethbcast_transport::packet::Interface;
 use serde_json::Value;
 use std::fs;
@@ -70,7 +70,7 @@ fn promiscuity(name: &str, link: &Value, findings: &mut Findings) {
 
 fn mtu(interface: &Interface, findings: &mut Findings) {
     let Interface { name, mtu_bytes, .. } = interface;
-    let least = usize::from(LEAST_MTU_BYTES);
+    let least = usize::from(MIN_MTU_BYTES);
     let what = if *mtu_bytes < least {
         format!("the MTU of {name} is {mtu_bytes}: at least {least} are needed")
     } else if *mtu_bytes < USUAL_MTU_BYTES {

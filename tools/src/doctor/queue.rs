@@ -4,7 +4,7 @@ use super::outside::json_of;
 use super::{Fault, Findings, Fix, quoted};
 use serde_json::Value;
 
-const LEAST_BITS_PER_SECOND: u64 = 100_000_000;
+const MIN_BITS_PER_SECOND: u64 = 100_000_000;
 
 pub fn check(name: &str, findings: &mut Findings) {
     let all = match json_of("tc", &["-j", "qdisc", "show", "dev", name]) {
@@ -28,7 +28,7 @@ fn holds_back(qdisc: &Value) -> Option<String> {
         // tc counts bytes.
         "tbf" => {
             let bits = qdisc["options"]["rate"].as_u64()?.saturating_mul(8);
-            (bits < LEAST_BITS_PER_SECOND).then(|| format!("(tbf) lets {} Mbit/s pass", bits as f64 / 1e6))
+            (bits < MIN_BITS_PER_SECOND).then(|| format!("(tbf) lets {} Mbit/s pass", bits as f64 / 1e6))
         }
         "netem" => Some("(netem) delays or loses frames on purpose".to_owned()),
         _ => None,

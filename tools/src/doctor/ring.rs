@@ -4,7 +4,7 @@ use super::outside::text_of;
 use super::{Fault, Findings, Fix, quoted};
 
 /// Size that is filled in 0.3 ms at 10 Gbit/s, during which a processor may be busy.
-const LEAST_SLOTS: u64 = 256;
+const MIN_SLOTS: u64 = 256;
 
 pub fn check(name: &str, findings: &mut Findings) {
     let text = match text_of("ethtool", &["-g", name]) {
@@ -14,7 +14,7 @@ pub fn check(name: &str, findings: &mut Findings) {
         Err(why) => return findings.skip(format!("the card's ring: {why}")),
     };
     let Some((most, now)) = slots(&text) else { return };
-    if now < LEAST_SLOTS && now < most {
+    if now < MIN_SLOTS && now < most {
         let what = format!("the receive ring of {name} has {now} slots, and could have {most}");
         findings.add(Fault::Ring, what, Fix::Command(format!("ethtool -G {} rx {most}", quoted(name))));
     }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const MAGIC_NANOSECONDS: u32 = 0xa1b2_3c4d;
 const VERSION: [u16; 2] = [2, 4];
 /// Snapshot length in the header, as in tcpdump.
-const MOST_BYTES: u32 = 262_144;
+const MAX_BYTES: u32 = 262_144;
 const LINKTYPE_ETHERNET: u32 = 1;
 
 pub struct CaptureWriter {
@@ -26,7 +26,7 @@ impl CaptureWriter {
         let out = File::create(path).map_err(|error| unwritable(path, &error))?;
         let mut writer = CaptureWriter { out: BufWriter::new(out), path: path.to_owned() };
         let [major, minor] = VERSION.map(u32::from);
-        let header = [MAGIC_NANOSECONDS, major << 16 | minor, 0, 0, MOST_BYTES, LINKTYPE_ETHERNET];
+        let header = [MAGIC_NANOSECONDS, major << 16 | minor, 0, 0, MAX_BYTES, LINKTYPE_ETHERNET];
         writer.words(&header)?;
         Ok(writer)
     }

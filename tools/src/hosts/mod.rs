@@ -23,10 +23,10 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 /// Minimum duration of a round, in which a reply can arrive.
-const LEAST_WAIT: Duration = Duration::from_millis(100);
+const MIN_WAIT: Duration = Duration::from_millis(100);
 /// Extension of a round after all hosts were found, in which hosts of equal names may reply.
 const NAMESAKES_WAIT: Duration = Duration::from_millis(200);
-const MOST_ANSWERS: u64 = 4096;
+const MAX_ANSWERS: u64 = 4096;
 const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
 
 /// Returns the description of this host in a receiver's reply.
@@ -66,7 +66,7 @@ impl<'a> Census<'a> {
         let (port, identity) = open(search)?;
         let (waker, clock) = (Waker::new().code(Code::System)?, Clock::start());
         let nonce = random_u64().code(Code::System)?;
-        let wait = search.wait.max(LEAST_WAIT);
+        let wait = search.wait.max(MIN_WAIT);
         let asker = CensusQuery::new(clock.now(), identity, search.group.unwrap_or_default(), wait, nonce);
         Ok(Census { search, port, asker, waker, clock, interrupt: None })
     }
@@ -137,7 +137,7 @@ pub fn run(args: &HostsArgs) -> anyhow::Result<()> {
 /// Opens a port that receives only frames to this host.
 fn open(search: &Search<'_>) -> anyhow::Result<(Port, Identity)> {
     let opening = Opening { interface: search.interface, ..Opening::new("census", PortConfig::new(search.ether_type)) };
-    let room = |_| RingRoom { margin_frames: MOST_ANSWERS, ..RingRoom::for_session(0) };
+    let room = |_| RingRoom { margin_frames: MAX_ANSWERS, ..RingRoom::for_session(0) };
     let (port, station) = opening.open(room).map_err(|error| station_failure(&error))?;
     Ok((port, station.identity(0, Rank::NONE)))
 }

@@ -5,7 +5,7 @@
 
 /// Period in bytes, a prime, so that frames of a message rarely begin alike.
 const PERIOD: usize = 65_521;
-const LONGEST: usize = 65_536;
+const MAX_LENGTH: usize = 65_536;
 /// Offset between consecutive iterations, in bytes.
 const SHIFT: usize = 251;
 
@@ -18,7 +18,7 @@ pub struct Pattern {
 impl Pattern {
     pub fn new(size_bytes: u64) -> Pattern {
         let mut state = size_bytes ^ 0x9E37_79B9_7F4A_7C15;
-        let mut bytes = Vec::with_capacity(PERIOD + LONGEST + 8);
+        let mut bytes = Vec::with_capacity(PERIOD + MAX_LENGTH + 8);
         while bytes.len() < PERIOD {
             // xorshift64, sufficient to distinguish frames.
             state ^= state << 13;
@@ -27,26 +27,26 @@ impl Pattern {
             bytes.extend_from_slice(&state.to_le_bytes());
         }
         bytes.truncate(PERIOD);
-        bytes.extend_from_within(..LONGEST.min(PERIOD));
-        bytes.extend_from_within(PERIOD..PERIOD + LONGEST - LONGEST.min(PERIOD));
+        bytes.extend_from_within(..MAX_LENGTH.min(PERIOD));
+        bytes.extend_from_within(PERIOD..PERIOD + MAX_LENGTH - MAX_LENGTH.min(PERIOD));
         Pattern { bytes, size: size_bytes as usize }
     }
 
     /// Returns the message of an iteration from byte `at` on, at most 65 536 bytes.
     pub fn rest(&self, iteration: u32, at: usize) -> &[u8] {
         let start = (at + iteration as usize % PERIOD * SHIFT) % PERIOD;
-        &self.bytes[start..][..self.size.saturating_sub(at).min(LONGEST)]
+        &self.bytes[start..][..self.size.saturating_sub(at).min(MAX_LENGTH)]
     }
 
     pub fn fill(&self, iteration: u32, message: &mut [u8]) {
-        for (at, part) in (0..).step_by(LONGEST).zip(message.chunks_mut(LONGEST)) {
+        for (at, part) in (0..).step_by(MAX_LENGTH).zip(message.chunks_mut(MAX_LENGTH)) {
             part.copy_from_slice(self.rest(iteration, at));
         }
     }
 
     /// Returns the approximate position of the first difference from this iteration's message.
     pub fn mismatch(&self, iteration: u32, message: &[u8]) -> Option<usize> {
-        let mut parts = (0..).step_by(LONGEST).zip(message.chunks(LONGEST));
+        let mut parts = (0..).step_by(MAX_LENGTH).zip(message.chunks(MAX_LENGTH));
         parts.find(|&(at, part)| part != self.rest(iteration, at)).map(|(at, _)| at)
     }
 }
@@ -79,7 +79,7 @@ mod tests {
         let whole: Vec<u8> = (0..1 << 20).map(|at| pattern.rest(3, at)[0]).collect();
         for at in [0, 1, PERIOD - 1, PERIOD, 3 * PERIOD - 10, (1 << 20) - 1] {
             let rest = pattern.rest(3, at);
-            assert!(rest.len() == LONGEST.min((1 << 20) - at) && rest == &whole[at..at + rest.len()], "from {at}");
+            assert!(rest.len() == MAX_LENGTH.min((1 << 20) - at) && rest == &whole[at..at + rest.len()], "from {at}");
         }
     }
 }

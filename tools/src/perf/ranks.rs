@@ -24,7 +24,7 @@ const TAG: u32 = 0;
 const INTERRUPTED: &str = "interrupted; the others have been told";
 const MAX_SIZES: usize = 64;
 /// Limit on a pause; other ranks give up a call after a minute without progress.
-const MOST_PAUSE_SECONDS: f64 = 30.0;
+const MAX_PAUSE_SECONDS: f64 = 30.0;
 
 /// Measures, or participates.
 ///
@@ -86,9 +86,9 @@ fn check(args: &PerfArgs) -> anyhow::Result<()> {
     if args.pause.is_some() && (args.op != Op::Bcast || !args.root) {
         return refuse("--pause is for --op bcast and the root: leave it out".to_owned());
     }
-    if let Some(pause) = args.pause.filter(|pause| *pause > MOST_PAUSE_SECONDS) {
+    if let Some(pause) = args.pause.filter(|pause| *pause > MAX_PAUSE_SECONDS) {
         return refuse(format!(
-            "--pause {pause} is longer than the others wait: give at most {MOST_PAUSE_SECONDS} seconds"
+            "--pause {pause} is longer than the others wait: give at most {MAX_PAUSE_SECONDS} seconds"
         ));
     }
     if args.sizes.len() > MAX_SIZES {

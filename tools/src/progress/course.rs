@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 const WINDOW: Duration = Duration::from_secs(3);
 
 /// Limit on the receivers that are shown individually; beyond it only the slowest is named.
-pub const MOST_HOSTS: usize = 8;
+pub const MAX_HOSTS: usize = 8;
 
 #[derive(Clone, Debug, Default)]
 pub struct TransferCourse {
@@ -71,7 +71,7 @@ impl TransferCourse {
                 self.start(*receivers, via.to_string(), size.filter(|_| !selective), now);
             }
             Progress::Moved { bytes, slowest, resent_frames, members } => {
-                if members.len() <= MOST_HOSTS {
+                if members.len() <= MAX_HOSTS {
                     members.iter().for_each(|place| self.place(place, now));
                 }
                 (self.bytes, self.resent_frames) = (*bytes, *resent_frames);

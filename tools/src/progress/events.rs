@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 /// Number of waiting lines above which progress events are dropped for a slow reader.
-const MOST_WAITING: usize = 64;
+const MAX_WAITING: usize = 64;
 
 /// The thread that writes events to stdout, so that a slow reader does not delay the session.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl Events {
     /// Writes an event. Progress events are dropped before the stream begins and while too many
     /// lines wait; all others are bounded by the number of receivers and their events.
     pub fn hear(&self, progress: &Progress<'_>, course: &TransferCourse, now: Instant) {
-        let says_nothing = !course.has_started() || self.waiting.load(Ordering::Relaxed) >= MOST_WAITING;
+        let says_nothing = !course.has_started() || self.waiting.load(Ordering::Relaxed) >= MAX_WAITING;
         if says_nothing && matches!(progress, Progress::Moved { .. }) {
             return;
         }

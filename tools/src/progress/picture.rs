@@ -1,6 +1,6 @@
 //! Progress on a terminal: a line for each host if they are few, and a summary.
 
-use super::course::{HostProgress, MOST_HOSTS, TransferCourse};
+use super::course::{HostProgress, MAX_HOSTS, TransferCourse};
 use super::stat_line::{stat_line, summary};
 use crate::units;
 use console::{Style, measure_text_width, truncate_str};
@@ -9,15 +9,15 @@ use std::time::Instant;
 
 const BAR_COLUMNS: usize = 20;
 /// Limit on the width of names, so that columns stay aligned.
-const MOST_NAME_COLUMNS: usize = 24;
+const MAX_NAME_COLUMNS: usize = 24;
 
 pub fn picture(course: &TransferCourse, now: Instant, columns: usize, colours: bool) -> Vec<String> {
     let whole = course.size.map_or(String::new(), |size| format!("{} ", bar(course.bytes, size)));
-    let lines = if course.hosts.is_empty() || course.receivers > MOST_HOSTS {
+    let lines = if course.hosts.is_empty() || course.receivers > MAX_HOSTS {
         vec![whole + &stat_line(course, now)]
     } else {
         let name_columns = course.hosts.iter().map(|host| measure_text_width(&host.name)).max().unwrap_or_default();
-        let name_columns = name_columns.min(MOST_NAME_COLUMNS);
+        let name_columns = name_columns.min(MAX_NAME_COLUMNS);
         let host = |host| host_line(host, course.size, now, name_columns, colours);
         course.hosts.iter().map(host).chain([whole + &summary(course, now)]).collect()
     };
@@ -123,7 +123,7 @@ mod tests {
     fn many_hosts_have_one_line_which_names_the_slowest() {
         let begin = Instant::now();
         let mut course = three(begin);
-        course.receivers = MOST_HOSTS + 1;
+        course.receivers = MAX_HOSTS + 1;
         let lines = picture(&course, begin + Duration::from_secs(1), 200, false);
         let expected = "[>                   ] 2.00 MiB of 64.00 MiB (3 %) at all 9 receivers, 16.8 Mbit/s, 31 s left, \
                         1 verified, slowest n3: waits for its disk or for whoever reads its output";

@@ -23,7 +23,7 @@ const WAITING: usize = 1024;
 /// Delay of the first reminder of a wait. Each later one comes after twice as long, and at most ten
 /// minutes later.
 const FIRST_WORD: Duration = Duration::from_secs(2);
-const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+const MAX_PAUSE: Duration = Duration::from_secs(600);
 /// Longest wait for the last lines to appear.
 const LAST_LINES: Duration = Duration::from_millis(500);
 const REDRAW: Duration = Duration::from_millis(100);
@@ -236,7 +236,7 @@ impl LongWait {
         if now < self.next() {
             return None;
         }
-        self.pause = (self.pause * 2).min(self.pause + LONGEST_PAUSE);
+        self.pause = (self.pause * 2).min(self.pause + MAX_PAUSE);
         Some(format!("still waiting for {}, {} s so far", self.what, now.duration_since(self.since).as_secs()))
     }
 }

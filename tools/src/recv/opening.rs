@@ -10,7 +10,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Resolves DEST. With --max-wait it waits for a missing device, whose driver may be late.
 ///
@@ -36,7 +36,7 @@ pub fn dest(args: &RecvArgs, options: &mut Options, bar: &Bar) -> anyhow::Result
         if !std::mem::replace(&mut told, true) {
             bar.line(format!("{error}; it is waited for"));
         }
-        thread::sleep(left.min(LOOK));
+        thread::sleep(left.min(POLL_INTERVAL));
     }
 }
 
@@ -68,7 +68,7 @@ pub fn open(args: &WireArgs, options: &mut Options, bar: &Bar) -> anyhow::Result
         if !std::mem::replace(&mut told, true) {
             bar.line(format!("{error}; it is waited for"));
         }
-        thread::sleep(left.min(LOOK));
+        thread::sleep(left.min(POLL_INTERVAL));
         options.interface = chosen(args.interface.as_deref(), args.quiet);
     }
 }

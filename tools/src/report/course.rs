@@ -8,7 +8,7 @@ use maud::{Markup, html};
 
 const HEIGHT: f64 = 1000.0;
 const PLACES: usize = 150;
-const MOST_INCIDENTS: usize = 60;
+const MAX_INCIDENTS: usize = 60;
 
 pub fn section(kept: &Kept, run: &Run) -> Markup {
     let timeline = &run.timeline;
@@ -89,14 +89,14 @@ fn together(kept: &Kept, run: &Run, courses: &[Course], seconds: &Scale, length:
 /// Lists the messages that a user would have seen during the run.
 fn incidents(run: &Run) -> Markup {
     let all = &run.timeline.incidents;
-    let more = all.len().saturating_sub(MOST_INCIDENTS) as u64 + run.timeline.incidents_left_out;
+    let more = all.len().saturating_sub(MAX_INCIDENTS) as u64 + run.timeline.incidents_left_out;
     html! {
         @if !all.is_empty() {
             h3 { "What happened" }
             div.wide {
                 table {
                     thead { tr { th.number { "at" } th { "host" } th { "what" } } }
-                    tbody { @for incident in all.iter().take(MOST_INCIDENTS) { (line(incident)) } }
+                    tbody { @for incident in all.iter().take(MAX_INCIDENTS) { (line(incident)) } }
                 }
             }
             @if more > 0 { p.note { "and " (more) " more" } }

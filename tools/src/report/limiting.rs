@@ -22,7 +22,7 @@ const MUCH_TIME: f64 = 0.5;
 const MUCH_CUT_OFF: f64 = 0.1;
 
 /// Limit below which there are too few samples for a diagnosis.
-const LEAST_MOMENTS: usize = 4;
+const MIN_MOMENTS: usize = 4;
 
 /// Returns the cause in words that follow "limited by".
 pub fn part(kept: &Kept) -> String {
@@ -107,7 +107,7 @@ pub fn of_receiver(kept: &Kept, receiver: &Receiver) -> Option<String> {
     let timeline = &kept.run.as_ref()?.timeline;
     let track = timeline.receivers.iter().rfind(|track| track.host == receiver.host && Kept::has_all(receiver))?;
     let moments: Vec<char> = track.states.chars().filter(|&state| state != '-').collect();
-    if moments.len() < LEAST_MOMENTS {
+    if moments.len() < MIN_MOMENTS {
         return None;
     }
     let share = |states: &str| {

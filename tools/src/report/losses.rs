@@ -8,7 +8,7 @@ use ethbcast_planning::topology::nodeset;
 use maud::{Markup, html};
 use std::collections::BTreeMap;
 
-const MOST_HOPS: usize = 50;
+const MAX_HOPS: usize = 50;
 
 pub fn section(kept: &Kept) -> Markup {
     let frames = kept.frames;
@@ -25,7 +25,7 @@ pub fn section(kept: &Kept) -> Markup {
             @if !suspects.is_empty() {
                 p { "Lost on the way, by what the receivers say of how their frames came:" }
                 ul {
-                    @for one in suspects.iter().take(MOST_HOPS) {
+                    @for one in suspects.iter().take(MAX_HOPS) {
                         li { (one.name) ": " (one.lost) " frames (" (format!("{:.2}", one.loss * 100.0)) " %)" }
                     }
                 }
@@ -37,7 +37,7 @@ pub fn section(kept: &Kept) -> Markup {
                     table {
                         thead { tr { th { "hop" } th.number { "pieces damaged" } th.number { "bytes" } } }
                         tbody {
-                            @for ((from, to), (pieces, bytes)) in hops.iter().take(MOST_HOPS) {
+                            @for ((from, to), (pieces, bytes)) in hops.iter().take(MAX_HOPS) {
                                 tr {
                                     td.text { (shown(from)) " → " (shown(to)) }
                                     td.number { (pieces) }

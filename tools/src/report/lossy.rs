@@ -7,9 +7,9 @@ use ethbcast_planning::plan::{CableEnd, LossyCables, Passage, Via, lossy_cables}
 use std::collections::{HashMap, HashSet};
 
 /// Loss below which a cable is not suspected.
-const LEAST_LOSS: f64 = 0.001;
+const MIN_LOSS: f64 = 0.001;
 /// Limit on cables that cannot be told apart; beyond it none is named.
-const MOST_NAMED: usize = 3;
+const MAX_NAMED: usize = 3;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Suspects {
@@ -47,7 +47,7 @@ fn found(kept: &Kept, run: &Run) -> Option<Vec<Suspects>> {
         })
         .collect();
     let named = run.topology.is_some();
-    let lossy = lossy_cables(&topology, &passages, LEAST_LOSS);
+    let lossy = lossy_cables(&topology, &passages, MIN_LOSS);
     Some(lossy.iter().map(|one| Suspects { name: name(one, named), loss: one.loss, lost: one.lost }).collect())
 }
 
@@ -57,8 +57,8 @@ fn name(lossy: &LossyCables, named: bool) -> String {
         true => format!("{}–{}", shown(one.name()), shown(other.name())),
         false => shown(one.name()),
     };
-    let cables: Vec<String> = lossy.cables.iter().take(MOST_NAMED).map(cable).collect();
-    let more = lossy.cables.len().saturating_sub(MOST_NAMED);
+    let cables: Vec<String> = lossy.cables.iter().take(MAX_NAMED).map(cable).collect();
+    let more = lossy.cables.len().saturating_sub(MAX_NAMED);
     let more = if more > 0 { format!(" or {more} more") } else { String::new() };
     let of = if named { "cable " } else { "the cable of " };
     format!("{of}{}{more}", cables.join(" or "))

@@ -8,7 +8,7 @@ use maud::{Markup, PreEscaped, html};
 use std::collections::HashMap;
 
 /// Number of hosts above which the drawing is too large to be useful.
-const MOST_HOSTS: usize = 400;
+const MAX_HOSTS: usize = 400;
 
 struct Drawn {
     topology: Topology,
@@ -74,7 +74,7 @@ pub fn section(run: &Run) -> Markup {
                 @if run.topology.is_none() { "No topology was named: all hosts are drawn on one switch. " }
                 "What each cable carries is by the plan, in copies of the bytes."
             }
-            @if ranks > MOST_HOSTS {
+            @if ranks > MAX_HOSTS {
                 p { (title) ": too many hosts to draw; `ethbcast plan --svg` draws it." }
             } @else {
                 div.plan {

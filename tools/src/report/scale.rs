@@ -4,7 +4,7 @@
 use maud::{Markup, html};
 
 pub const WIDTH: f64 = 1000.0;
-const MOST_STEPS: f64 = 5.0;
+const MAX_STEPS: f64 = 5.0;
 /// Position of the last label on a horizontal axis, as a fraction; further ones would exceed the
 /// page.
 const LAST_ACROSS: f64 = 0.97;
@@ -74,7 +74,7 @@ impl Scale {
 
 /// Returns round values with labels, from zero to the fraction `last` of the axis.
 fn ticks(end: f64, unit: &str, last: f64) -> impl Iterator<Item = (f64, String)> {
-    let rough = end / MOST_STEPS;
+    let rough = end / MAX_STEPS;
     let power = 10f64.powf(rough.log10().floor());
     let step =
         [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().map(|times| times * power).find(|&step| step >= rough).unwrap_or(rough);

@@ -4,13 +4,13 @@
 use crate::units;
 
 /// Length at which a text is cut; no regular name or sentence is as long.
-const MOST_CHARACTERS: usize = 400;
+const MAX_CHARACTERS: usize = 400;
 
 /// Returns the text without misleading characters.
 pub fn shown(text: &str) -> String {
     let mut shown: String =
-        text.chars().take(MOST_CHARACTERS).map(|letter| if is_seen(letter) { letter } else { '\u{FFFD}' }).collect();
-    if text.chars().nth(MOST_CHARACTERS).is_some() {
+        text.chars().take(MAX_CHARACTERS).map(|letter| if is_seen(letter) { letter } else { '\u{FFFD}' }).collect();
+    if text.chars().nth(MAX_CHARACTERS).is_some() {
         shown.push('…');
     }
     shown
@@ -58,7 +58,7 @@ mod tests {
     #[test]
     fn what_is_not_seen_is_replaced() {
         assert_eq!(shown("n1\u{202E}\u{7}\n<b>"), "n1\u{FFFD}\u{FFFD}\u{FFFD}<b>");
-        assert_eq!(shown(&"x".repeat(500)).chars().count(), MOST_CHARACTERS + 1);
+        assert_eq!(shown(&"x".repeat(500)).chars().count(), MAX_CHARACTERS + 1);
     }
 
     #[test]

@@ -8,10 +8,10 @@ use maud::{Markup, html};
 
 const HEIGHT: f64 = 100.0;
 /// Duration below which a pause may only be the interval between status reports.
-const LEAST_STALL_SECONDS: f64 = 0.4;
+const MIN_STALL_SECONDS: f64 = 0.4;
 /// Minimum duration of a stall at the start, where hosts at the end of a chain wait longer for
 /// their first bytes.
-const LEAST_START_SECONDS: f64 = 1.5;
+const MIN_START_SECONDS: f64 = 1.5;
 
 /// A period without progress before all bytes had arrived.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,7 +67,7 @@ fn stalls(points: &[(f64, u64)], states: &[char], length: u64) -> Vec<Stall> {
             continue;
         }
         let ((from, bytes), (to, _)) = (points[begin], points[at - 1]);
-        let least = if begin == 0 { LEAST_START_SECONDS } else { LEAST_STALL_SECONDS };
+        let least = if begin == 0 { MIN_START_SECONDS } else { MIN_STALL_SECONDS };
         if bytes < length && to - from >= least {
             stalls.push(Stall { from, to, state: most_frequent(&states[begin..at]) });
         }

@@ -6,7 +6,7 @@ use super::text::{shown, time};
 use crate::units;
 use maud::{Markup, html};
 
-const MOST_WAYS: usize = 6;
+const MAX_WAYS: usize = 6;
 
 pub fn header(kept: &Kept) -> Markup {
     let (all, failed) = (kept.receivers.len(), kept.failed().count());
@@ -85,7 +85,7 @@ fn ways(kept: &Kept) -> Markup {
                 table {
                     thead { tr { th { "via" } th.number { "predicted" } } }
                     tbody {
-                        @for way in all.iter().take(MOST_WAYS) {
+                        @for way in all.iter().take(MAX_WAYS) {
                             tr { td { (shown(&way.via)) } td.number { (time(way.predicted_seconds)) } }
                         }
                     }

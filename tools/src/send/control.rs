@@ -18,7 +18,7 @@ use std::time::Duration;
 /// Prefix of the socket's name, which the process id follows.
 pub const NAME: &str = "ethbcast-send-";
 pub const PATIENCE: Duration = Duration::from_secs(1);
-const MOST_BYTES: u64 = 64;
+const MAX_BYTES: u64 = 64;
 /// Command that queries the limit. A number in place of a command sets it, in bits per second.
 pub const SHOW: &str = "show";
 
@@ -47,7 +47,7 @@ fn answer(mut stream: UnixStream, limit: &Limit) -> io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let peer = Uid::from_raw(getsockopt(&stream, PeerCredentials)?.uid());
     let mut line = String::new();
-    (&stream).take(MOST_BYTES).read_to_string(&mut line)?;
+    (&stream).take(MAX_BYTES).read_to_string(&mut line)?;
     let reply = if peer.is_root() || peer == Uid::effective() {
         said(line.trim(), limit)
     } else {

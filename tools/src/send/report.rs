@@ -15,9 +15,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Relative error of a prediction above which it is called wrong.
-const MOST_ERROR: f64 = 0.25;
+const MAX_ERROR: f64 = 0.25;
 /// Difference from the prediction below which it is not reported.
-const LEAST_SURPRISE_SECONDS: f64 = 0.05;
+const MIN_SURPRISE_SECONDS: f64 = 0.05;
 
 #[derive(Debug)]
 pub struct Report<'a> {
@@ -196,7 +196,7 @@ impl Report<'_> {
 /// Whether a time is news to whoever knew the predicted one.
 fn is_surprising(seconds: f64, predicted: f64) -> bool {
     let difference = (seconds - predicted).abs();
-    difference > predicted * MOST_ERROR && difference >= LEAST_SURPRISE_SECONDS
+    difference > predicted * MAX_ERROR && difference >= MIN_SURPRISE_SECONDS
 }
 
 /// Returns the part of the report beyond the outcome.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Conditions for the start; the first that holds decides.
 #[derive(Clone, Copy, Debug)]
@@ -68,7 +68,7 @@ impl StartRule {
                 if self.is_time(now - began, first.map(|first| now - first), joined) {
                     return start.now();
                 }
-                thread::sleep(LOOK);
+                thread::sleep(POLL_INTERVAL);
             }
         };
         thread::Builder::new().name("start".to_owned()).spawn(wait).map(drop)

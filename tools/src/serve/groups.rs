@@ -4,7 +4,7 @@ use ethbcast_planning::topology::nodeset;
 use std::collections::BTreeSet;
 
 /// Limit on the ports of this process, each of which has a receive ring of 8 MiB.
-const MOST: usize = 256;
+const MAX_GROUPS: usize = 256;
 
 /// Returns the groups of `--allow-group`, without duplicates and in order, or that of `-g`.
 ///
@@ -24,8 +24,8 @@ pub fn served(group: &str, allowed: &[String]) -> anyhow::Result<Vec<String>> {
         let text = format!("the group name {name} has {} bytes: choose one of 1 to {MAX_GROUP_BYTES}", name.len());
         return fail(Code::Usage, text);
     }
-    if groups.is_empty() || groups.len() > MOST {
-        return fail(Code::Usage, format!("{} groups: serve 1 to {MOST} with --allow-group", groups.len()));
+    if groups.is_empty() || groups.len() > MAX_GROUPS {
+        return fail(Code::Usage, format!("{} groups: serve 1 to {MAX_GROUPS} with --allow-group", groups.len()));
     }
     Ok(groups)
 }

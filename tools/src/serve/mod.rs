@@ -33,7 +33,7 @@ use worker::Worker;
 
 /// Longest wait for the workers to end, which may have to sync a disk or run a command.
 const END_LIMIT: Duration = Duration::from_secs(20);
-const LONG: Duration = Duration::from_secs(3600);
+const IDLE_WAIT: Duration = Duration::from_secs(3600);
 
 struct Server {
     args: Arc<RecvArgs>,
@@ -130,7 +130,7 @@ impl Server {
         let every = self.supervisor.ticks_every();
         let mut tick = Instant::now();
         loop {
-            let wait = every.map_or(LONG, |every| (tick + every).saturating_duration_since(Instant::now()));
+            let wait = every.map_or(IDLE_WAIT, |every| (tick + every).saturating_duration_since(Instant::now()));
             match self.heard.recv_timeout(wait) {
                 Ok(ServeEvent::Signal(Signal::SIGHUP)) => self.reload(),
                 Ok(ServeEvent::Signal(signal)) => return self.end(signal),

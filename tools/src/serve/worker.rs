@@ -27,10 +27,10 @@ use std::time::{Duration, Instant};
 /// directory.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// Polling interval for the server's end during that delay.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Number of finished sessions that are remembered, because a sender's last invitations may arrive
 /// late.
-const MOST_HAD: usize = 8;
+const MAX_HAD: usize = 8;
 
 /// State of a group, shared by its worker and the main thread.
 #[derive(Debug)]
@@ -173,7 +173,7 @@ impl Worker {
             self.is_in_loop.store(false, Ordering::SeqCst);
             let received = received?;
             if let Some(asked) = received.asked {
-                had.truncate(MOST_HAD - 1);
+                had.truncate(MAX_HAD - 1);
                 had.push_front(asked);
                 if received.was_only_asked {
                     self.say(Say::Info, "a sender has asked what is lacking here (--dry-run)");
@@ -257,8 +257,8 @@ impl Worker {
     fn pause(&self) {
         let mut left = TRY_AGAIN;
         while !left.is_zero() && !self.is_ending() {
-            sleep(LOOK);
-            left = left.saturating_sub(LOOK);
+            sleep(POLL_INTERVAL);
+            left = left.saturating_sub(POLL_INTERVAL);
         }
     }
 }

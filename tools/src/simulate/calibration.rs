@@ -6,17 +6,17 @@ use ethbcast_transport::wire::OVERHEAD_BYTES;
 use std::time::Duration;
 
 /// Shortest Ethernet frame without checksum; shorter ones are padded.
-const SHORTEST_FRAME_BYTES: u64 = 60;
+const MIN_FRAME_BYTES: u64 = 60;
 /// Limit on the tabulated message sizes in frames; the model extrapolates beyond.
-const MOST_FRAMES: u64 = 1024;
+const MAX_FRAMES: u64 = 1024;
 
 impl Conditions {
     /// Returns the calibration that an undisturbed `ethbcast probe` would find, for messages that
     /// occupy a cable for `transfer`.
     pub fn calibration(&self, transfer: Duration) -> Calibration {
         let payload_bytes = self.payload_bytes();
-        let padding_ends = SHORTEST_FRAME_BYTES - OVERHEAD_BYTES as u64;
-        let frames = (0..=MOST_FRAMES.ilog2()).map(|doublings| payload_bytes << doublings);
+        let padding_ends = MIN_FRAME_BYTES - OVERHEAD_BYTES as u64;
+        let frames = (0..=MAX_FRAMES.ilog2()).map(|doublings| payload_bytes << doublings);
         let point = |bytes: u64| {
             let gap_ns = (self.gap(bytes).as_nanos() as u64).max(1);
             Point { bytes, gap_ns, latency_ns: self.latency_ns(bytes, transfer) }
@@ -30,7 +30,7 @@ impl Conditions {
 
     fn gap(&self, bytes: u64) -> Duration {
         let frames = bytes.div_ceil(self.payload_bytes()).max(1);
-        let frame_bytes = (bytes + frames * OVERHEAD_BYTES as u64).max(SHORTEST_FRAME_BYTES);
+        let frame_bytes = (bytes + frames * OVERHEAD_BYTES as u64).max(MIN_FRAME_BYTES);
         self.wire_time(frame_bytes + frames * self.overhead_bytes())
     }
 

@@ -23,7 +23,7 @@ const GROUP: &str = "simulated";
 const PATIENCE: Duration = Duration::from_secs(60);
 const FEEDS_BYTES: u64 = 4 << 30;
 /// Minimum feed size, several times the data in flight between two hosts at 10 Gbit/s.
-const LEAST_FEED_FRAMES: u64 = 256;
+const MIN_FEED_FRAMES: u64 = 256;
 
 #[derive(Clone, Debug)]
 pub struct Played {
@@ -147,7 +147,7 @@ fn tuning(settings: &SimulationSettings) -> Tuning {
     if hosts * payload_bytes * stream_frames.min(usual_frames) <= FEEDS_BYTES {
         return usual;
     }
-    let affordable_frames = (FEEDS_BYTES / hosts / payload_bytes).max(LEAST_FEED_FRAMES);
+    let affordable_frames = (FEEDS_BYTES / hosts / payload_bytes).max(MIN_FEED_FRAMES);
     usual.with_feed_frames(usual_frames.min(1 << affordable_frames.ilog2()))
 }
 

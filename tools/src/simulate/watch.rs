@@ -8,7 +8,7 @@ use ethbcast_transport::sim::{DirectionStats, Outcome, RandomFaults, Simulation,
 use std::cell::Cell;
 use std::time::Duration;
 
-const LONGEST_RUN: Duration = Duration::from_secs(24 * 3600);
+const MAX_RUN: Duration = Duration::from_secs(24 * 3600);
 
 /// Load of one direction of a cable between the first data frame and the last verdict.
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ impl Watch {
         let early = run_until(simulation, root, Sender::has_all_verdicts);
         watch.at_last_verdict = simulation.stats();
         watch.ended_at = Some(simulation.now());
-        let rest = || simulation.run(Instant::START + LONGEST_RUN, |_, host, now| host.turn(now));
+        let rest = || simulation.run(Instant::START + MAX_RUN, |_, host, now| host.turn(now));
         (early.unwrap_or_else(rest), watch)
     }
 
@@ -82,7 +82,7 @@ fn run_until(
         again
     };
     while !there.get() {
-        if let Some(outcome) = simulation.step(Instant::START + LONGEST_RUN, &mut turn) {
+        if let Some(outcome) = simulation.step(Instant::START + MAX_RUN, &mut turn) {
             return Some(outcome);
         }
     }

@@ -15,7 +15,7 @@ use std::os::fd::{AsFd, IntoRawFd};
 use std::path::Path;
 
 /// Shortest interval of progress lines that `send` and `recv` support.
-const LEAST_PERIOD_MS: u32 = 100;
+const MIN_PERIOD_MS: u32 = 100;
 
 /// Returns the equivalent command line of `send` or `recv`, and the log file.
 ///
@@ -91,7 +91,7 @@ fn shared(command: &str, matches: &ArgMatches) -> anyhow::Result<Vec<OsString>> 
         arguments.push(format!("--interface={name}").into());
     }
     if let Some(&period) = matches.get_one::<u32>("stat-period") {
-        arguments.push(format!("--stat-period={}", f64::from(period.max(LEAST_PERIOD_MS)) / 1000.0).into());
+        arguments.push(format!("--stat-period={}", f64::from(period.max(MIN_PERIOD_MS)) / 1000.0).into());
     }
     if matches.get_flag("no-progress") {
         arguments.push("--quiet".into());

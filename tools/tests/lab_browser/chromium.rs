@@ -14,7 +14,7 @@ const LOOK_LIMIT: Duration = Duration::from_secs(300);
 /// Height of a screenshot, in pixels.
 const HEIGHT: u32 = 2400;
 /// Number of colours below which a screenshot is not a page with text and lines.
-const LEAST_COLOURS: usize = 30;
+const MIN_COLOURS: usize = 30;
 
 /// Settings of the browser.
 #[derive(Clone, Copy, Debug)]
@@ -102,7 +102,7 @@ pub fn faults_of(picture: &Path, look: Look) -> impl Iterator<Item = String> {
     let colours: std::collections::HashSet<[u8; 3]> = all.map(|(x, y)| pixel(x, y)).collect();
     let ground = pixel(2, 2);
     let is_dark = ground.iter().map(|&part| u32::from(part)).sum::<u32>() < 3 * 128;
-    let few = (colours.len() < LEAST_COLOURS).then(|| format!("only {} colours", colours.len()));
+    let few = (colours.len() < MIN_COLOURS).then(|| format!("only {} colours", colours.len()));
     let other = (is_dark != look.is_dark).then(|| format!("its ground is {ground:?}"));
     few.into_iter().chain(other)
 }

@@ -18,7 +18,7 @@ const RATE_BITS_PER_SECOND: f64 = 40e6;
 const MOST: f64 = 1.25;
 const SECOND: Duration = Duration::from_secs(1);
 /// Duration of reading a counter above which its time is uncertain.
-const LONGEST_LOOK: Duration = Duration::from_micros(500);
+const MAX_LOOK: Duration = Duration::from_micros(500);
 /// Bytes at both ends of a transfer that are ignored: joining, the growth of the windows, the last
 /// repairs.
 const EDGE_BYTES: u64 = 400_000;
@@ -47,7 +47,7 @@ fn watch(site: &Site, host: &str, over: &AtomicBool) -> Samples {
         let mut samples = Vec::new();
         while !over.load(Ordering::Relaxed) {
             let (at, took, sent) = look();
-            if took <= LONGEST_LOOK {
+            if took <= MAX_LOOK {
                 samples.push((at + took / 2, sent));
             }
             thread::sleep(Duration::from_millis(5));
@@ -99,7 +99,7 @@ fn assert_limited(samples: &Samples, from: Option<Instant>, rate: f64, what: &st
         windows.len()
     );
     // A frame at each end of a window, and the delay of a reading.
-    let boundary = 2.0 * 1514.0 * 8.0 + rate * LONGEST_LOOK.as_secs_f64();
+    let boundary = 2.0 * 1514.0 * 8.0 + rate * MAX_LOOK.as_secs_f64();
     assert!(most <= rate * MOST + boundary, "{what}: {most:.0} bit/s");
     // If others occupy the processors for longer than the limiter makes up for, less is sent. In
     // the simulator no second has less.

@@ -13,7 +13,7 @@ use std::time::Duration;
 pub(super) const STALE: Duration = Duration::from_secs(600);
 
 /// Longest plausible round trip; above it the stamp was drawn ahead of the clock in a burst.
-const LONGEST_ROUND_TRIP: Duration = Duration::from_secs(60);
+const MAX_ROUND_TRIP: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Newest {
@@ -132,7 +132,7 @@ impl Echo {
         let held = Duration::from_micros(ack.body.held_us.into());
         let round_trip = Stamp::of(now).since(echo).saturating_sub(held);
         // The first echo may be of a stamp that was never drawn, from before the first one drawn.
-        let longest = if first { self.longest_sample } else { LONGEST_ROUND_TRIP };
+        let longest = if first { self.longest_sample } else { MAX_ROUND_TRIP };
         if round_trip < longest {
             self.rtt.sample(round_trip.min(self.longest_sample));
         }

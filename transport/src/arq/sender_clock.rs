@@ -21,7 +21,7 @@ const DRIFT: i64 = 1000;
 /// up.
 const READING_LASTS_US: u64 = 10_000_000;
 
-const SURE: u8 = 8;
+const AGREEING_STAMPS: u8 = 8;
 const SURE_LASTS: Duration = Duration::from_secs(1);
 /// Time for which a doubtful stamp waits for one that agrees: twice the longest interval of probes,
 /// of which one may be lost.
@@ -76,7 +76,7 @@ impl SenderClock {
         }
         if stamp.is_after(self.newest.stamp()) && clock.admits(now, stamp) {
             self.newest = Newest::new(stamp, now);
-            self.fitting = (self.fitting + 1).min(SURE);
+            self.fitting = (self.fitting + 1).min(AGREEING_STAMPS);
             self.behind = None;
             let outdated = now.since(clock.at).as_micros() as u64 > READING_LASTS_US;
             if outdated || clock.ahead_us(now, stamp) > 0 {
@@ -93,7 +93,7 @@ impl SenderClock {
     }
 
     fn is_sure(&self, now: Instant) -> bool {
-        self.fitting >= SURE && now.since(self.newest.at()) < SURE_LASTS
+        self.fitting >= AGREEING_STAMPS && now.since(self.newest.at()) < SURE_LASTS
     }
 
     fn is_late(&self, stamp: Stamp) -> bool {

@@ -17,7 +17,7 @@ use crate::{Instant, TimeSource};
 use std::time::Duration;
 
 /// Pause from which a computing process is the cause.
-const LATE: Duration = Duration::from_millis(1);
+const LATE_WAKE: Duration = Duration::from_millis(1);
 /// Time for which the loop sleeps at once after such a pause, and the most doublings of it (1.3 s).
 const BARRED: Duration = Duration::from_millis(10);
 const MAX_DOUBLINGS: u32 = 7;
@@ -46,7 +46,7 @@ impl BusyPoll {
     }
 
     pub(crate) fn looked(&mut self, now: Instant, longest_pause: Duration) {
-        if longest_pause <= LATE.max(self.longest) {
+        if longest_pause <= LATE_WAKE.max(self.longest) {
             self.doublings = self.doublings.saturating_sub(1);
         } else {
             self.barred_until = now + BARRED * (1 << self.doublings);
@@ -120,16 +120,16 @@ mod tests {
             busy_poll.moved(micros(at));
             busy_poll.until(micros(at), None).is_some()
         };
-        busy_poll.looked(micros(1000), LATE);
+        busy_poll.looked(micros(1000), LATE_WAKE);
         assert!(polls_at(&mut busy_poll, 1000), "it came back in time");
-        busy_poll.looked(micros(2000), LATE * 2);
+        busy_poll.looked(micros(2000), LATE_WAKE * 2);
         assert!(!polls_at(&mut busy_poll, 11_999) && polls_at(&mut busy_poll, 12_000), "10 ms");
-        busy_poll.looked(micros(20_000), LATE * 2);
+        busy_poll.looked(micros(20_000), LATE_WAKE * 2);
         assert!(!polls_at(&mut busy_poll, 39_999) && polls_at(&mut busy_poll, 40_000), "20 ms");
-        (0..2).for_each(|_| busy_poll.looked(micros(50_000), LATE));
-        busy_poll.looked(micros(60_000), LATE * 2);
+        (0..2).for_each(|_| busy_poll.looked(micros(50_000), LATE_WAKE));
+        busy_poll.looked(micros(60_000), LATE_WAKE * 2);
         assert!(polls_at(&mut busy_poll, 70_000), "looks in time are remembered, too");
-        (0..100).for_each(|_| busy_poll.looked(micros(100_000), LATE * 2));
+        (0..100).for_each(|_| busy_poll.looked(micros(100_000), LATE_WAKE * 2));
         assert!(polls_at(&mut busy_poll, 100_000 + 1_280_000), "at most 1.28 s");
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 const SLOTS: u64 = 2;
 const DEPTH: u32 = 7;
-const FAR: u64 = (1 << 40) - 1;
+const LAST_POSITION: u64 = (1 << 40) - 1;
 
 #[derive(Clone, Default)]
 struct Model {
@@ -153,7 +153,7 @@ fn every_short_history_of_a_tiny_feed_agrees_with_the_model() {
 
 #[test]
 fn so_does_every_short_history_of_one_that_begins_anywhere() {
-    for first in [1, 2, FAR, FAR + 1] {
+    for first in [1, 2, LAST_POSITION, LAST_POSITION + 1] {
         let visited = explore(first, &mut Vec::new(), DEPTH - 2);
         assert!(visited > 10_000, "only {visited} histories");
     }

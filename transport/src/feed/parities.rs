@@ -4,7 +4,7 @@
 //! as it lacks frames. With the last one needed, the missing frames are recovered.
 
 use super::{Feed, Inserted};
-use crate::parity::{self, Held, LEAST_FRAMES, MOST_FRAMES};
+use crate::parity::{self, Held, MAX_FRAMES, MIN_FRAMES};
 use std::ops::Range;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,7 +82,7 @@ impl Feed {
         }
         let present = || frames.clone().filter(|&sequence| self.has(sequence));
         let is_block = count.is_power_of_two()
-            && (LEAST_FRAMES as u64..=MOST_FRAMES as u64).contains(&count)
+            && (MIN_FRAMES as u64..=MAX_FRAMES as u64).contains(&count)
             && frames.start.is_multiple_of(count)
             && u64::from(index) < count
             && parity.len() == self.payload_bytes;

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 /// Shortest payload of a frame: a note with the longest bitmap fits, and an MTU of 576 has room for
 /// more.
-const LEAST_PAYLOAD_BYTES: usize = 256;
+const MIN_PAYLOAD_BYTES: usize = 256;
 
 /// All messages of one host.
 ///
@@ -41,10 +41,7 @@ impl Mailbox {
     /// If a peer's rank is not its index in the list, the own rank is not in it, `payload_bytes` is
     /// below 256, or [`Tuning::check`](crate::Tuning::check) finds a wrong number in the settings.
     pub fn new(identity: Identity, peers: &[Peer], payload_bytes: usize, settings: Settings) -> Mailbox {
-        assert!(
-            payload_bytes >= LEAST_PAYLOAD_BYTES,
-            "a frame of a mailbox carries at least {LEAST_PAYLOAD_BYTES} bytes"
-        );
+        assert!(payload_bytes >= MIN_PAYLOAD_BYTES, "a frame of a mailbox carries at least {MIN_PAYLOAD_BYTES} bytes");
         assert!(peers.iter().enumerate().all(|(rank, peer)| peer.rank.index() == rank), "peers are listed by rank");
         assert!(identity.rank.index() < peers.len(), "the own rank is one of the peers'");
         settings.tuning.assert_valid();

@@ -25,7 +25,7 @@ use std::time::Duration;
 const WARN_AFTER: Duration = Duration::from_secs(1);
 const TESTS: usize = 3;
 const USUAL_MTU_BYTES: usize = 1500;
-const LEAST_BYTES: usize = 60;
+const MIN_BYTES: usize = 60;
 const MAC_BYTES: usize = 6;
 const VLAN_TAG_BYTES: usize = 4;
 
@@ -234,7 +234,7 @@ pub(super) fn largest_passing(
     header: &[u8; ETHERNET_BYTES],
     refused_bytes: usize,
 ) -> Option<usize> {
-    let mut frame = vec![0; refused_bytes.max(LEAST_BYTES)];
+    let mut frame = vec![0; refused_bytes.max(MIN_BYTES)];
     let (source, rest) = (&header[MAC_BYTES..2 * MAC_BYTES], &header[MAC_BYTES..]);
     frame[..MAC_BYTES].copy_from_slice(source);
     frame[MAC_BYTES..ETHERNET_BYTES].copy_from_slice(rest);
@@ -244,7 +244,7 @@ pub(super) fn largest_passing(
         (0..TESTS).any(|_| syscall::send_many(socket, &one).is_ok())
     };
     let (mut passes, mut fails, mut tried) = (0_usize, refused_bytes + 1, refused_bytes);
-    while passes + 1 < fails && tried >= LEAST_BYTES {
+    while passes + 1 < fails && tried >= MIN_BYTES {
         *(if leaves(tried) { &mut passes } else { &mut fails }) = tried;
         let usual = Some(ETHERNET_BYTES + USUAL_MTU_BYTES).filter(|&bytes| passes == 0 && bytes < fails);
         tried = usual.unwrap_or(passes.midpoint(fails));

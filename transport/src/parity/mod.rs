@@ -14,10 +14,10 @@ use field::{ORDER, logarithm, power};
 use sum::{STRIPE_BYTES, Sum};
 
 /// Longest block in frames, and most parity frames of a block: half of the field each.
-pub(crate) const MOST_FRAMES: usize = 128;
+pub(crate) const MAX_FRAMES: usize = 128;
 
 /// Shortest block: below that repeating frames costs as little.
-pub(crate) const LEAST_FRAMES: usize = 8;
+pub(crate) const MIN_FRAMES: usize = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Held {
@@ -26,7 +26,7 @@ pub(crate) struct Held {
 }
 
 fn y(index: u8) -> u8 {
-    MOST_FRAMES as u8 | index
+    MAX_FRAMES as u8 | index
 }
 
 fn factor(index: u8, place: u8) -> u8 {

@@ -6,8 +6,8 @@ use crate::time::Instant;
 
 /// Most frames per run, and the lag of the credit that an application gives: of a feed of 512
 /// frames, runs of 64 would hide for seconds how slow it is.
-const MOST_FRAMES: u64 = 16;
-const MOST_BYTES: usize = 128 << 10;
+const MAX_FRAMES: u64 = 16;
+const MAX_BYTES: usize = 128 << 10;
 
 /// Consecutive frames that have arrived, as they lie in the feed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl Stream {
         if ending != Ending::None || most == 1 || from + 1 == head {
             return Some(Run { bytes: self.feed.payload(from), frames: 1, ending });
         }
-        let most = most.min(MOST_FRAMES).min((MOST_BYTES / self.payload_bytes().max(1)) as u64).max(1);
+        let most = most.min(MAX_FRAMES).min((MAX_BYTES / self.payload_bytes().max(1)) as u64).max(1);
         let end = self.feed.last().into_iter().chain(self.boundaries.next(from)).fold(head, u64::min);
         let (bytes, frames) = self.feed.run(from, (end - from).min(most));
         Some(Run { bytes, frames, ending })

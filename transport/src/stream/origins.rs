@@ -4,7 +4,7 @@ use crate::feed::Feed;
 
 /// Upper bound of a stream's length, below which no arithmetic overflows: 1.6 petabytes at an MTU
 /// of 1500.
-const MOST_FRAMES: u64 = 1 << 40;
+const MAX_FRAMES: u64 = 1 << 40;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origins {
@@ -19,7 +19,7 @@ impl Origins {
     pub(super) fn may_have(self, highest: u64, feed: &Feed) -> u64 {
         match self {
             Origins::Here => highest,
-            Origins::Elsewhere => feed.head().max(feed.expected_last().map_or(MOST_FRAMES, |last| last + 1)),
+            Origins::Elsewhere => feed.head().max(feed.expected_last().map_or(MAX_FRAMES, |last| last + 1)),
             Origins::Former => feed.highest(),
         }
     }

@@ -36,7 +36,7 @@ const PARITY_BLOCK_FRAMES: std::ops::RangeInclusive<u64> = 8..=128;
 const BLOCKS_IN_A_FEED: u64 = 16;
 /// Fewest slots of a feed: a relay has room for an outgoing and an incoming segment, with a frame
 /// to spare for each.
-const LEAST_FEED_FRAMES: u64 = 4;
+const MIN_FEED_FRAMES: u64 = 4;
 const PUSH_BYTES: u64 = 860;
 
 /// Tuning parameters of the engine. [`Tuning::default`] is what the tool uses; [`Tuning::paper`]
@@ -109,7 +109,7 @@ impl Tuning {
     /// The first invalid field, and a valid value.
     pub fn check(&self) -> Result<(), TuningError> {
         let Tuning { feed, window, timeout, ack, designated, cast, .. } = self;
-        let slots = feed.frames.clamp(LEAST_FEED_FRAMES, 1 << 62).next_power_of_two();
+        let slots = feed.frames.clamp(MIN_FEED_FRAMES, 1 << 62).next_power_of_two();
         let (start, min, max) = (window.start_frames, window.min_frames, window.max_frames);
         let tolerated = window.loss_tolerated_percent;
         let fits = |time: Duration| !time.is_zero() && time <= timeout.max;

@@ -4,7 +4,7 @@
 /// Shortest nap, and longest nap during bulk arrivals, in nanoseconds.
 const NAP_NS: (f64, f64) = (250e3, 1e6);
 /// Fewest frames per nap; otherwise there is none.
-const LEAST_FRAMES: f64 = 2.0;
+const MIN_FRAMES: f64 = 2.0;
 /// Interval below which frames count as bulk, and bulk frames per nap.
 const BULK_FRAME_NS: f64 = 50e3;
 const BULK_FRAMES: f64 = 64.0;
@@ -13,7 +13,7 @@ const BULK_FRAMES: f64 = 64.0;
 /// if it waits for each.
 pub fn nap_ns(frame_ns: f64) -> f64 {
     let (shortest, longest) = NAP_NS;
-    if frame_ns * LEAST_FRAMES > shortest {
+    if frame_ns * MIN_FRAMES > shortest {
         0.0
     } else if frame_ns <= BULK_FRAME_NS {
         (frame_ns * BULK_FRAMES).clamp(shortest, longest)

@@ -4,7 +4,7 @@
 /// Frames of a block, if a feed holds many such blocks.
 const BLOCK_FRAMES: u64 = 128;
 /// Shortest block for which parity is sent.
-const LEAST_FRAMES: u64 = 8;
+const MIN_FRAMES: u64 = 8;
 /// Fewest blocks in a feed.
 const BLOCKS_IN_A_FEED: u64 = 16;
 /// Largest feed, in bytes.
@@ -14,7 +14,7 @@ const UNLIKELY: f64 = 1e-6;
 
 pub(super) fn block_frames(frame_payload_bytes: u64) -> Option<u64> {
     let slots = 1 << (FEED_BYTES / frame_payload_bytes.max(1)).max(1).ilog2();
-    Some(BLOCK_FRAMES.min(slots / BLOCKS_IN_A_FEED)).filter(|&block| block >= LEAST_FRAMES)
+    Some(BLOCK_FRAMES.min(slots / BLOCKS_IN_A_FEED)).filter(|&block| block >= MIN_FRAMES)
 }
 
 /// Returns the expected number of parity frames of a block until each of `receivers` has as many

@@ -14,7 +14,7 @@ pub const MAX_ATOMIC_SEGMENT_FRAMES: u64 = 1024;
 
 /// Factor by which frames that are not full must shorten a message's time: each has costs that the
 /// model leaves out, and headers on the cable.
-const WORTH: f64 = 0.98;
+const WORTHWHILE_RATIO: f64 = 0.98;
 
 /// Returns the segment, in bytes, with which a message of `size_bytes` takes least time, and that
 /// time in seconds.
@@ -36,7 +36,7 @@ pub fn best_segment(shape: &Shape, size_bytes: u64, frame_payload_bytes: u64, ca
     let whole = whole_frames(shape, size_bytes, frame_payload_bytes).into_iter();
     let whole = whole.map(price).reduce(cheapest).expect("there is always a segment to try");
     let parts = parts_of_a_frame(shape, size_bytes, frame_payload_bytes).map(price).reduce(cheapest);
-    parts.filter(|part| part.1 < whole.1 * WORTH).unwrap_or(whole)
+    parts.filter(|part| part.1 < whole.1 * WORTHWHILE_RATIO).unwrap_or(whole)
 }
 
 fn parts_of_a_frame(shape: &Shape, size_bytes: u64, frame_payload_bytes: u64) -> impl Iterator<Item = u64> {

@@ -4,7 +4,7 @@
 use crate::topology::{Topology, Walk};
 
 /// Relative difference below which measurements are noise.
-const LEAST_DIFFERENCE: f64 = 0.1;
+const MIN_DIFFERENCE: f64 = 0.1;
 
 /// Slowness of a usual cable. Slowness is in thousandths of its time for a frame, so that planners
 /// compute with integers.
@@ -34,7 +34,7 @@ impl Speeds {
     pub fn new(topology: &Topology, usual: &UsualCable, measured: impl Fn(usize) -> Option<u64>) -> Option<Self> {
         let of_time = |nanoseconds: f64| {
             let times = nanoseconds / usual.frame_ns.max(1.0);
-            if times < 1.0 + LEAST_DIFFERENCE { USUAL } else { (times * USUAL as f64).round() as u64 }
+            if times < 1.0 + MIN_DIFFERENCE { USUAL } else { (times * USUAL as f64).round() as u64 }
         };
         let of_rate = |rate: Option<u64>| rate.map_or(USUAL, |rate| of_time(usual.frame_bits * 1e9 / rate as f64));
         let of_known = |time: Option<u64>| time.map_or(USUAL, |time| of_time(time as f64));

@@ -16,7 +16,7 @@ use std::collections::BinaryHeap;
 
 /// Rate of a cable that costs 1 (IEEE 802.1D-2004, Table 17-3).
 const COST_ONE_BITS_PER_SECOND: u64 = 20_000_000_000_000;
-const MOST_COST: u64 = 200_000_000;
+const MAX_COST: u64 = 200_000_000;
 /// Rate assumed for a cable of unknown rate, in bits per second: the most common.
 pub const ASSUMED_RATE_BITS_PER_SECOND: u64 = 1_000_000_000;
 
@@ -64,7 +64,7 @@ fn identifiers(switches: &[DraftSwitch]) -> Vec<usize> {
 
 fn cost(rate: Option<u64>) -> u64 {
     let rate = rate.unwrap_or(ASSUMED_RATE_BITS_PER_SECOND).max(1);
-    (COST_ONE_BITS_PER_SECOND / rate).clamp(1, MOST_COST)
+    (COST_ONE_BITS_PER_SECOND / rate).clamp(1, MAX_COST)
 }
 
 pub(super) fn note(topology: &Topology) -> Option<String> {
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(kept(&switches, &[(2, 3, None), (1, 3, None), (0, 1, None), (0, 2, None)]), [1, 2, 3]);
         assert_eq!(
             [Some(1_000_000_000), fast, Some(100_000_000_000_000), Some(1), None].map(cost),
-            [20_000, 2_000, 1, MOST_COST, 20_000]
+            [20_000, 2_000, 1, MAX_COST, 20_000]
         );
     }
 

@@ -5,9 +5,9 @@ use ethbcast_transport::Instant;
 use std::time::Duration;
 
 /// Checks per allowed time. A stall is noticed at most one sixteenth late.
-const LOOKS: u32 = 16;
+const CHECKS: u32 = 16;
 /// Longest time between two checks.
-const MOST: Duration = Duration::from_secs(1);
+const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Time that a call may take without progress, here or at another rank as far as known. The
 /// caller's driver [checks](Patience::is_over) when it is [due](Patience::due), and abandons the
@@ -23,7 +23,7 @@ pub struct Patience {
 impl Patience {
     /// Creates a limit: no progress for longer than `within`, counted from `now`.
     pub fn new(member: &Member, now: Instant, within: Duration) -> Patience {
-        let due = now + MOST.min(within / LOOKS);
+        let due = now + MAX_CHECK_INTERVAL.min(within / CHECKS);
         Patience { within, progress: member.progress(), moved_at: now, due }
     }
 
@@ -42,7 +42,7 @@ impl Patience {
             (self.progress, self.moved_at) = (progress, now);
         }
         let end = self.moved_at + self.within;
-        self.due = end.min(now + MOST.min(self.within / LOOKS));
+        self.due = end.min(now + MAX_CHECK_INTERVAL.min(self.within / CHECKS));
         end <= now
     }
 }

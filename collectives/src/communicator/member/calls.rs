@@ -15,7 +15,7 @@ use crate::communicator::roster::Roster;
 use crate::communicator::signature::{Operation, Signature};
 use crate::membership::presence::{Attendance, Change, Presence};
 use crate::membership::timers::Wait;
-use crate::membership::timing::HURRY;
+use crate::membership::timing::URGENT_INTERVAL;
 use ethbcast_transport::wire::{Kind, Rank};
 use ethbcast_transport::{Deadline, Instant};
 
@@ -231,7 +231,7 @@ impl Calls {
         if kind == kind::BYE {
             let calls = calls.first().map_or(0, |signature| signature.number.saturating_add(1));
             // A rank that is still there contradicts a BYE within a period.
-            let until = now + HURRY * u32::from(notice.repeats.min(FAREWELLS)) + period(self.size()) * 3 / 2;
+            let until = now + URGENT_INTERVAL * u32::from(notice.repeats.min(FAREWELLS)) + period(self.size()) * 3 / 2;
             self.presence.on_bye(rank, calls, until);
         } else {
             self.presence.on_stay(rank);

@@ -5,7 +5,7 @@
 //! therefore probes it by unicast, and gets a unicast reply.
 
 use crate::communicator::config::period;
-use crate::membership::timing::HURRY;
+use crate::membership::timing::URGENT_INTERVAL;
 use ethbcast_transport::Instant;
 use ethbcast_transport::wire::Rank;
 use std::collections::{BTreeMap, VecDeque};
@@ -63,7 +63,7 @@ impl Keepalive {
             pause += pause * u32::from(self.rank.0) / u32::from(self.size);
         }
         if let Some(hurried) = self.hurried.checked_sub(1) {
-            (self.hurried, pause) = (hurried, HURRY);
+            (self.hurried, pause) = (hurried, URGENT_INTERVAL);
         }
         (self.is_pending, self.due) = (true, now + pause);
     }

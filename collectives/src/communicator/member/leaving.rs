@@ -1,6 +1,6 @@
 //! Leaving a group: a member waits until the others have what it sent them, then sends BYE.
 
-use crate::membership::timing::HURRY;
+use crate::membership::timing::URGENT_INTERVAL;
 use ethbcast_transport::Instant;
 
 /// Repetitions of BYE. They last 75 ms, in which a sender whose acknowledgement was lost asks for
@@ -82,7 +82,7 @@ impl Leaving {
     }
 
     fn part(&mut self, now: Instant, repeats: u8, by: Instant) {
-        self.stage = LeavingStage::Parting { repeats, due: now + HURRY, by };
+        self.stage = LeavingStage::Parting { repeats, due: now + URGENT_INTERVAL, by };
         self.bye = Some(repeats);
     }
 

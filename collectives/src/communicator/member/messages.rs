@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 pub(in crate::communicator) const FIRST_RESERVED_TAG: u32 = 1 << 31;
 /// Limit of untaken outcomes, and of sends or receives under way, for each kind.
-const MOST_ASKED: usize = 1024;
+const MAX_ASKED: usize = 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::communicator) enum Handover {
@@ -41,7 +41,7 @@ impl Messages {
     ) -> Result<SendId, CommunicatorError> {
         check_tag(tag)?;
         let id = match self.sends.wanted() {
-            messages if messages >= MOST_ASKED => Err(SendError::QueueFull { messages, bytes: 0 }),
+            messages if messages >= MAX_ASKED => Err(SendError::QueueFull { messages, bytes: 0 }),
             _ => self.mailbox.send_until(to, tag, bytes, deadline),
         };
         let id = id.map_err(CommunicatorError::Sends)?;
@@ -59,7 +59,7 @@ impl Messages {
     ) -> Result<RecvId, CommunicatorError> {
         check_tag(tag)?;
         let id = match self.receives.wanted() {
-            receives if receives >= MOST_ASKED => Err(RecvError::QueueFull { receives }),
+            receives if receives >= MAX_ASKED => Err(RecvError::QueueFull { receives }),
             _ => self.mailbox.recv_until(from, tag, max_bytes, deadline),
         };
         let id = id.map_err(CommunicatorError::Receives)?;

@@ -20,9 +20,9 @@ pub(super) const MAX_NETWORK_BYTES: usize = 256 << 10;
 /// Limit of switches between ranks: no cluster has more.
 const MAX_SWITCHES: usize = 4 * MAX_RANKS as usize;
 /// Limit of ranks for block-wise routes, in which each block has its own stream.
-const MOST_RANKS_IN_BLOCKS: u16 = 64;
+const MAX_RANKS_IN_BLOCKS: u16 = 64;
 /// Limit of ranks for plans whose computation takes quadratic time or longer.
-const MOST_RANKS_OF_SLOW_PLANS: u16 = 1024;
+const MAX_RANKS_OF_SLOW_PLANS: u16 = 1024;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Chosen {
@@ -87,8 +87,8 @@ fn rank_name(rank: usize) -> String {
 
 pub(super) fn most_ranks(via: Via) -> u16 {
     match via {
-        Via::ScatterAllgather | Via::RecursiveDoubling => MOST_RANKS_IN_BLOCKS,
-        Via::Latency | Via::BinaryBest => MOST_RANKS_OF_SLOW_PLANS,
+        Via::ScatterAllgather | Via::RecursiveDoubling => MAX_RANKS_IN_BLOCKS,
+        Via::Latency | Via::BinaryBest => MAX_RANKS_OF_SLOW_PLANS,
         Via::Chain | Via::Binary | Via::Kary(_) | Via::Cast => MAX_RANKS,
         Via::Flat | Via::Binomial | Via::ChainUnaware | Via::BinaryUnaware => MAX_RANKS,
     }

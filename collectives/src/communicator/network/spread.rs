@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Limit of pieces sent in a row, once per period.
-const MOST_IN_A_ROW: u16 = 32;
+const MAX_IN_A_ROW: u16 = 32;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::communicator) struct DescriptionPiece {
@@ -150,7 +150,7 @@ impl Spread {
 
     pub(in crate::communicator) fn pieces(&self, room_bytes: usize) -> u16 {
         let bytes = self.known.as_ref().map_or(0, |known| known.encoded.len());
-        (bytes.div_ceil(room_bytes) as u16).clamp(1, MOST_IN_A_ROW)
+        (bytes.div_ceil(room_bytes) as u16).clamp(1, MAX_IN_A_ROW)
     }
 }
 

@@ -25,7 +25,7 @@ const TRIES: u32 = 3;
 /// Plausible time per frame, in nanoseconds; others are not believed.
 const POSSIBLE: RangeInclusive<u64> = 1..=1_000_000_000;
 /// Fewest frames from which a gap is measured exactly enough.
-const LEAST_FRAMES: u64 = 200;
+const MIN_FRAMES: u64 = 200;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::measure) enum BulkRoute {
@@ -187,7 +187,7 @@ impl Bulk {
         let sending_nanos = each(last.sending_nanos.checked_sub(first.sending_nanos), sent);
         let receiving_nanos = each(last.receiving_nanos.checked_sub(first.receiving_nanos), taken);
         let work_nanos = sending_nanos.zip(receiving_nanos).filter(|_| told);
-        (taken >= LEAST_FRAMES).then_some(BulkFinding { gap_nanos, work_nanos })
+        (taken >= MIN_FRAMES).then_some(BulkFinding { gap_nanos, work_nanos })
     }
 }
 

@@ -19,8 +19,8 @@ use std::time::Duration;
 const LEVELS: [f64; 4] = [0.125, 0.25, 0.5, 1.0];
 /// Duration and frame limits of a level: enough to judge, fewer than a receive ring holds.
 const LEVEL: Duration = Duration::from_millis(100);
-const LEAST_FRAMES: u64 = 128;
-const MOST_FRAMES: u64 = 4096;
+const MIN_FRAMES: u64 = 128;
+const MAX_FRAMES: u64 = 4096;
 /// Frames of a gentle ramp's trains. It begins with the first level that reaches this many frames
 /// per second, or the third: no switch polices below, and slow links have to be tested quickly,
 /// too.
@@ -32,7 +32,7 @@ const WORTHWHILE_FRAMES: f64 = 64.0;
 /// Frames that may leave at once to catch up after a late wake-up.
 const BURST_FRAMES: u64 = 32;
 /// Suspects whose unicast also fails before a gentle ramp goes on: each costs two trains.
-const MOST_LOSSY: u32 = 3;
+const MAX_LOSSY: u32 = 3;
 const TRIES: u32 = 4;
 
 #[derive(Clone, Debug)]
@@ -163,7 +163,7 @@ impl CastStep {
             // A target that gets so few frames says nothing about broadcast; the others do.
             self.hearers[at].known.loss = 1.0;
             self.lossy += 1;
-            if self.lossy >= MOST_LOSSY {
+            if self.lossy >= MAX_LOSSY {
                 return self.rise();
             }
             return self.begin(self.run.pace, None);
@@ -186,7 +186,7 @@ impl CastStep {
             return self.run.pace;
         }
         let wanted = 2.0 * WORTHWHILE_FRAMES * frames_per_second / rate.max(1.0);
-        RampPace { frames_per_second, frames: (wanted as u64).clamp(frames, MOST_FRAMES) }
+        RampPace { frames_per_second, frames: (wanted as u64).clamp(frames, MAX_FRAMES) }
     }
 
     fn end(&mut self, finding: CastFinding) {
@@ -237,7 +237,7 @@ fn level(level: usize, gentle: bool, link_frames_per_second: f64) -> RampPace {
         return RampPace { frames_per_second, frames: GENTLE_FRAMES[level] };
     }
     let frames = (frames_per_second * LEVEL.as_secs_f64()) as u64;
-    RampPace { frames_per_second, frames: frames.clamp(LEAST_FRAMES, MOST_FRAMES) }
+    RampPace { frames_per_second, frames: frames.clamp(MIN_FRAMES, MAX_FRAMES) }
 }
 
 impl ProbeStep for CastStep {

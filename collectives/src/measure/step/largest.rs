@@ -5,7 +5,7 @@ use crate::measure::body::{ProbeBody, Task};
 use crate::measure::findings::Findings;
 use crate::measure::probe::{Probe, ProbeWriter};
 use crate::measure::settings::{ProbeSettings, SMALL_BYTES};
-use crate::membership::LEAST_MTU_BYTES;
+use crate::membership::MIN_MTU_BYTES;
 use ethbcast_transport::wire::{Flags, HEADER_BYTES};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Timer};
 use std::time::Duration;
@@ -17,7 +17,7 @@ const TRIES: u32 = 4;
 const PATIENCE: Duration = Duration::from_millis(20);
 const PATIENCE_FACTOR: u32 = 8;
 /// Common MTUs, tried before the bisection.
-const COMMON_MTU_BYTES: [usize; 3] = [9000, 1500, LEAST_MTU_BYTES as usize];
+const COMMON_MTU_BYTES: [usize; 3] = [9000, 1500, MIN_MTU_BYTES as usize];
 
 #[derive(Clone, Debug, Default)]
 pub(in crate::measure) struct Largest {

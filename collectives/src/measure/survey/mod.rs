@@ -24,15 +24,15 @@ const TRIES: u32 = 4;
 /// Unclear scores, which are measured again. Two flows that do not slow each other score 0, two on
 /// one cable 1.
 const UNCLEAR: std::ops::Range<f64> = 0.25..0.75;
-/// Plausible scores. On others the flows alone are measured again, `MOST_AGAIN` times per question.
+/// Plausible scores. On others the flows alone are measured again, `MAX_AGAIN` times per question.
 const POSSIBLE: std::ops::RangeInclusive<f64> = -0.3..=1.5;
-const MOST_AGAIN: u32 = 3;
+const MAX_AGAIN: u32 = 3;
 /// Slowdown by a shared cable below which noise decides.
-const LEAST_SLOWED: f64 = 0.3;
+const MIN_SLOWED: f64 = 0.3;
 /// Limit of starts of a survey: one that contradicts itself begins again.
-const MOST_BEGINNINGS: u32 = 3;
+const MAX_BEGINNINGS: u32 = 3;
 /// Limit of measurements of one question; the median counts.
-const MOST_SCORES: usize = 5;
+const MAX_SCORES: usize = 5;
 
 /// End of a survey.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,7 +111,7 @@ impl Surveyor {
     }
 
     fn go_on(&mut self) {
-        if self.discovery.next().is_none() && !self.is_sure() && self.begun < MOST_BEGINNINGS {
+        if self.discovery.next().is_none() && !self.is_sure() && self.begun < MAX_BEGINNINGS {
             // Other traffic interfered; earlier measurements may be as wrong.
             self.begin_again();
         }
@@ -181,7 +181,7 @@ impl Surveyor {
         }
         let alone = Vec::from_iter(trial.flows.iter().map(|flow| self.alone[&(flow.from, flow.to)]));
         let score = score(&alone, &gaps);
-        if !POSSIBLE.contains(&score) && self.again < MOST_AGAIN {
+        if !POSSIBLE.contains(&score) && self.again < MAX_AGAIN {
             // Other traffic interfered with the flows alone.
             self.again += 1;
             self.alone.retain(|pair, _| !trial.flows.iter().any(|flow| (flow.from, flow.to) == *pair));
@@ -189,11 +189,11 @@ impl Surveyor {
             return;
         }
         self.scores.push(score);
-        if self.scores.len() < MOST_SCORES && (self.scores.len() < 2 || !are_clear(&self.scores)) {
+        if self.scores.len() < MAX_SCORES && (self.scores.len() < 2 || !are_clear(&self.scores)) {
             return;
         }
         let score = median(&self.scores);
-        (self.again, self.undecided) = (0, self.undecided + u32::from(slowed_at_most(&alone) < LEAST_SLOWED));
+        (self.again, self.undecided) = (0, self.undecided + u32::from(slowed_at_most(&alone) < MIN_SLOWED));
         self.scores.clear();
         let [one, other] = [&trial.flows[0], &trial.flows[1]];
         let question = Question { from: [one.from, other.from], to: [one.to, other.to] };

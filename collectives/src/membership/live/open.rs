@@ -3,7 +3,7 @@
 
 use super::host;
 use crate::membership::codec::MAX_NAME_BYTES;
-use crate::membership::station::{LEAST_MTU_BYTES, MAX_GROUP_BYTES, Station};
+use crate::membership::station::{MAX_GROUP_BYTES, MIN_MTU_BYTES, Station};
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::packet::{Interface, InterfaceError, OpenError, Port, PortConfig};
 use ethbcast_transport::wire::{HEADER_BYTES, group_mac};
@@ -74,7 +74,7 @@ pub enum StationError {
         available: usize,
     },
     /// The MTU is smaller than the protocol needs.
-    #[error("an MTU of {mtu_bytes} is too small: ethbcast needs at least {LEAST_MTU_BYTES} on interface {interface}")]
+    #[error("an MTU of {mtu_bytes} is too small: ethbcast needs at least {MIN_MTU_BYTES} on interface {interface}")]
     SmallMtu {
         /// The MTU, in bytes.
         mtu_bytes: usize,
@@ -182,7 +182,7 @@ fn check_mtu(interface: &Interface, wanted: Option<u32>) -> Result<u16, StationE
     let interface = interface.name.clone();
     if wanted > available {
         Err(StationError::LargeMtu { wanted, interface, available })
-    } else if wanted < usize::from(LEAST_MTU_BYTES) {
+    } else if wanted < usize::from(MIN_MTU_BYTES) {
         Err(StationError::SmallMtu { mtu_bytes: wanted, interface })
     } else {
         Ok(wanted as u16)

@@ -10,7 +10,7 @@ use ethbcast_transport::{MacAddr, Policy, Tuning};
 use std::time::Duration;
 
 /// Longest delay of an acknowledgement under a rate limit.
-const MOST_ACK_DELAY: Duration = Duration::from_millis(50);
+const MAX_ACK_DELAY: Duration = Duration::from_millis(50);
 
 pub(super) fn open(identity: Identity, group_mac: MacAddr, view: &View, tree: &Tree<'_>, tuning: &Tuning) -> Stream {
     let rank = identity.rank;
@@ -100,7 +100,7 @@ pub(super) fn in_segments(own: &Tuning, view: &View, rank: Rank) -> Tuning {
         // 2 % of it.
         let frame_bytes = u64::from(view.payload_bytes) + OVERHEAD_BYTES as u64;
         let often = rate.time_of(frame_bytes * tuning.ack.every_frames);
-        tuning.ack.delay = often.clamp(tuning.ack.delay, MOST_ACK_DELAY.max(tuning.ack.delay));
+        tuning.ack.delay = often.clamp(tuning.ack.delay, MAX_ACK_DELAY.max(tuning.ack.delay));
     }
     tuning.feed.segment_frames = u64::from(view.segment_frames.max(1));
     tuning

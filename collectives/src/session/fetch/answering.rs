@@ -1,6 +1,6 @@
 //! Replies to repair requests: one request per member waits, and one reply at a time is in memory.
 
-use crate::session::message::{Fetch, FetchedPiece, MOST_FETCH_BYTES};
+use crate::session::message::{Fetch, FetchedPiece, MAX_FETCH_BYTES};
 use crate::session::share::Share;
 use ethbcast_transport::Instant;
 use ethbcast_transport::wire::Rank;
@@ -17,7 +17,7 @@ const PORTION_BYTES: u64 = 16 << 10;
 /// Bytes of a round of replies to all that ask, by which portions become shorter, and the minimum
 /// portion. One frame that is damaged everywhere makes a whole group ask.
 const ROUND_BYTES: u64 = 128 << 10;
-const SHORTEST_PORTION_BYTES: u64 = 2 << 10;
+const MIN_PORTION_BYTES: u64 = 2 << 10;
 
 /// Requests and replies. Their size is bounded by the number of members and one portion.
 #[derive(Clone, Debug, Default)]
@@ -60,13 +60,13 @@ impl Answering {
     pub(in crate::session) fn wanted(&self) -> Option<(Rank, Range<u64>)> {
         let Fetch { rank, bytes: Range { start, end }, .. } = self.next()?;
         let share = ROUND_BYTES / self.questions.len() as u64;
-        Some((*rank, *start..start + share.clamp(SHORTEST_PORTION_BYTES, PORTION_BYTES).min(end - start)))
+        Some((*rank, *start..start + share.clamp(MIN_PORTION_BYTES, PORTION_BYTES).min(end - start)))
     }
 
     /// Takes the [`wanted`](Answering::wanted) bytes, to be sent in pieces of `piece_bytes`.
     /// Ignores them if the next request has changed meanwhile.
     pub(in crate::session) fn supply(&mut self, rank: Rank, from: u64, bytes: &[u8], piece_bytes: usize) {
-        debug_assert!(bytes.len() as u64 <= MOST_FETCH_BYTES, "no more was asked for");
+        debug_assert!(bytes.len() as u64 <= MAX_FETCH_BYTES, "no more was asked for");
         let Some(question) = self.take(rank, from) else { return };
         let end = from + bytes.len() as u64;
         if end < question.bytes.end && !bytes.is_empty() {
@@ -196,7 +196,7 @@ mod tests {
                     length
                 })
                 .sum();
-            assert_eq!(round_bytes, ROUND_BYTES.max(u64::from(crowd) * SHORTEST_PORTION_BYTES));
+            assert_eq!(round_bytes, ROUND_BYTES.max(u64::from(crowd) * MIN_PORTION_BYTES));
             answering.retain(|_| false);
         }
     }

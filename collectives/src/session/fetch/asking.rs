@@ -1,14 +1,14 @@
 //! A repair request, repeated until all bytes have come.
 
-use crate::session::message::{FetchedPiece, MOST_FETCH_BYTES};
+use crate::session::message::{FetchedPiece, MAX_FETCH_BYTES};
 use ethbcast_transport::Instant;
 use std::ops::Range;
 use std::time::Duration;
 
-/// First retransmission timeout of a request. It doubles each time, up to [`LONGEST_TIMEOUT`].
+/// First retransmission timeout of a request. It doubles each time, up to [`MAX_TIMEOUT`].
 const FIRST_TIMEOUT: Duration = Duration::from_millis(20);
 /// Longest retransmission timeout. It allows a dozen requests in two seconds, enough for 50 % loss.
-const LONGEST_TIMEOUT: Duration = Duration::from_millis(160);
+const MAX_TIMEOUT: Duration = Duration::from_millis(160);
 
 #[derive(Clone, Debug)]
 pub(in crate::session) struct Asking {
@@ -25,7 +25,7 @@ pub(in crate::session) struct Asking {
 impl Asking {
     pub(in crate::session) fn new(now: Instant, wanted: &Range<u64>) -> Asking {
         let first = wanted.start;
-        let end = wanted.end.clamp(first, first.saturating_add(MOST_FETCH_BYTES));
+        let end = wanted.end.clamp(first, first.saturating_add(MAX_FETCH_BYTES));
         Asking {
             first,
             bytes: vec![0; (end - first) as usize],
@@ -62,7 +62,7 @@ impl Asking {
     pub(in crate::session) fn poll(&mut self, now: Instant) -> Option<Range<u64>> {
         let lacking = self.lacking.first().filter(|_| self.again_at <= now)?.clone();
         if lacking == self.asked {
-            self.timeout = (self.timeout * 2).min(LONGEST_TIMEOUT);
+            self.timeout = (self.timeout * 2).min(MAX_TIMEOUT);
         }
         self.again_at = now + self.timeout;
         self.asked = lacking.clone();
@@ -122,7 +122,7 @@ mod tests {
     fn what_is_lost_is_asked_for_again_at_once_where_it_shows_and_ever_less_often_where_not() {
         let at = |millis: u64| Instant::START + Duration::from_millis(millis);
         let mut asking = Asking::new(at(0), &(1000..1_000_000));
-        assert_eq!(asking.poll(at(0)), Some(1000..1000 + MOST_FETCH_BYTES), "so many at a time");
+        assert_eq!(asking.poll(at(0)), Some(1000..1000 + MAX_FETCH_BYTES), "so many at a time");
         let mut asking = Asking::new(at(0), &(1000..2000));
         let asked: Vec<u64> = (0..4000).filter(|&millis| asking.poll(at(millis)).is_some()).collect();
         let evenly = (0..24).map(|time| 300 + 160 * time).filter(|&millis| millis < 4000);

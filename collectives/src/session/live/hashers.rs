@@ -9,12 +9,12 @@ use std::{process, thread};
 /// Processors that a session needs for its frames and its reader or writer.
 const OWN_PROCESSORS: usize = 2;
 /// Maximum number of hashing threads: one hashes 3 to 6 GB/s, and more are limited by memory.
-const MOST_THREADS: usize = 4;
+const MAX_THREADS: usize = 4;
 
 /// Threads shared by all sessions of a process, with the id of that process.
 static SHARED: LazyLock<(u32, Arc<dyn HashPool>)> = LazyLock::new(|| {
     let processors = thread::available_parallelism().map_or(1, usize::from);
-    (process::id(), Hashers::of_threads(processors.saturating_sub(OWN_PROCESSORS).min(MOST_THREADS)))
+    (process::id(), Hashers::of_threads(processors.saturating_sub(OWN_PROCESSORS).min(MAX_THREADS)))
 });
 
 /// Returns the hashing threads of this process, one per free processor; hashes inline if fewer than

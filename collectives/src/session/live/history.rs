@@ -7,15 +7,15 @@ use ethbcast_transport::wire::HEADER_BYTES;
 use std::time::Duration;
 
 /// Minimum time between two moments; members report as often.
-const LEAST_STEP: Duration = Duration::from_millis(100);
+const MIN_STEP: Duration = Duration::from_millis(100);
 /// Maximum number of moments. Beyond it every second one is dropped, and the interval is doubled.
-const MOST_MOMENTS: usize = 200;
+const MAX_MOMENTS: usize = 200;
 /// Maximum number of entries over all hosts (1 MiB), which reduces the number of moments; then the
 /// minimum number of moments.
-const MOST_ENTRIES: usize = 60_000;
-const LEAST_MOMENTS: usize = 16;
+const MAX_ENTRIES: usize = 60_000;
+const MIN_MOMENTS: usize = 16;
 /// Maximum number of incidents kept; further ones are counted.
-const MOST_INCIDENTS: usize = 256;
+const MAX_INCIDENTS: usize = 256;
 
 /// Course of a session from its first data frame to its last report, as its root saw it. Its size
 /// is bounded, whatever the length of the session and the number of hosts.
@@ -127,7 +127,7 @@ impl History {
             self.began = Some(now);
         }
         let (at, ends) = (self.since_begin(now), self.is_ending);
-        let due = self.moments.last().is_none_or(|last| at >= last.at + self.step.max(LEAST_STEP));
+        let due = self.moments.last().is_none_or(|last| at >= last.at + self.step.max(MIN_STEP));
         let Some(view) = root.view().filter(|_| !self.is_over && self.began.is_some() && (due || ends)) else { return };
         let sent_bytes = bytes_of(root.streams().map_or(0, |streams| streams.frames()), view, form);
         let at = if ends { root.took() } else { at };
@@ -162,11 +162,11 @@ impl History {
     }
 
     fn most_moments(&self) -> usize {
-        (MOST_ENTRIES / self.tracks.len().max(1)).clamp(LEAST_MOMENTS, MOST_MOMENTS)
+        (MAX_ENTRIES / self.tracks.len().max(1)).clamp(MIN_MOMENTS, MAX_MOMENTS)
     }
 
     fn thin_out(&mut self) {
-        self.step = self.step.max(LEAST_STEP) * 2;
+        self.step = self.step.max(MIN_STEP) * 2;
         let last = self.moments.len() - 1;
         every_second(&mut self.moments, last);
         for track in &mut self.tracks {
@@ -200,7 +200,7 @@ impl History {
             }
             _ => return,
         };
-        if self.incidents.len() < MOST_INCIDENTS {
+        if self.incidents.len() < MAX_INCIDENTS {
             self.incidents.push(Incident { at: self.since_begin(now), kind, hosts, text });
         } else {
             self.left_out += 1;
@@ -262,8 +262,8 @@ mod tests {
     fn what_happens_all_the_time_is_counted() {
         let mut history = History::default();
         let event = RootEvent::HeldUp { host: "n1".to_owned(), text: "makes no progress".to_owned() };
-        (0..MOST_INCIDENTS + 7).for_each(|_| history.hear(&event, Instant::START));
-        assert_eq!((history.incidents().len(), history.left_out()), (MOST_INCIDENTS, 7));
+        (0..MAX_INCIDENTS + 7).for_each(|_| history.hear(&event, Instant::START));
+        assert_eq!((history.incidents().len(), history.left_out()), (MAX_INCIDENTS, 7));
         assert_eq!(history.incidents()[0].kind.word(), "held-up");
     }
 }

@@ -21,7 +21,7 @@ const SPANS_KEPT: usize = 16;
 const SECTOR_BYTES: usize = 4096;
 /// Number of failures after which the rest of a span is skipped, because each failure may take the
 /// disk seconds.
-const MOST_FAILURES: u32 = 32;
+const MAX_FAILURES: u32 = 32;
 
 /// Bytes that can be read at any position, repeatedly.
 pub trait ReadAt: Send + Sync + 'static {
@@ -209,8 +209,8 @@ fn read(positions: &impl ReadAt, request: Request) -> Span {
             Err(cause) => {
                 failures += 1;
                 most = (count / 4).max(SECTOR_BYTES);
-                if count <= to_border || failures >= MOST_FAILURES {
-                    let left_out = if failures < MOST_FAILURES { count } else { lacking };
+                if count <= to_border || failures >= MAX_FAILURES {
+                    let left_out = if failures < MAX_FAILURES { count } else { lacking };
                     buffer.room()[..left_out].fill(0);
                     buffer.filled(left_out);
                     unread.push(offset..offset + left_out as u64);

@@ -59,7 +59,7 @@ pub fn write_behind<S: Storage>(storage: S, waker: &Arc<Waker>) -> (Writer<S>, W
     // All memory is allocated and touched at once, so that the peak of a long stream is that of a
     // short one. One more span is being written, and one filled.
     let used = Arc::new(ArrayQueue::new(ORDERS_WAITING + 2));
-    (0..used.capacity()).for_each(|_| used.push(vec![0; Spans::MOST_BYTES]).expect("there is room for so many"));
+    (0..used.capacity()).for_each(|_| used.push(vec![0; Spans::MAX_BYTES]).expect("there is room for so many"));
     let ((keep, kept), (_alive, ended)) = (bounded(1), bounded(0));
     let state = Arc::new(ReceiverState::default());
     let writer = Writer {
@@ -102,7 +102,7 @@ impl Backend for OnThread {
     }
 
     fn memory(&mut self) -> Vec<u8> {
-        self.used.pop().unwrap_or_else(|| Vec::with_capacity(Spans::MOST_BYTES))
+        self.used.pop().unwrap_or_else(|| Vec::with_capacity(Spans::MAX_BYTES))
     }
 
     fn is_open(&self) -> bool {

@@ -6,12 +6,12 @@ use ethbcast_transport::wire::Rank;
 use std::ops::Range;
 
 /// Maximum bytes of a request; a multiple of every unit of the stream that can be verified alone.
-pub(in crate::session) const MOST_FETCH_BYTES: u64 = 128 << 10;
+pub(in crate::session) const MAX_FETCH_BYTES: u64 = 128 << 10;
 
 /// Maximum number of requests for the same damaged bytes.
-pub(in crate::session) const MOST_ATTEMPTS: u8 = 3;
+pub(in crate::session) const MAX_ATTEMPTS: u8 = 3;
 
-const MOST_SET_BYTES: usize = ChunkSet::MOST_BYTES;
+const MAX_SET_BYTES: usize = ChunkSet::MAX_BYTES;
 
 /// Request for bytes of the stream: of a member to the root, or of the root to a member that keeps
 /// them.
@@ -42,7 +42,7 @@ impl Fetch {
 
     pub(in crate::session) fn is_bounded(&self) -> bool {
         let bytes = self.bytes.end.checked_sub(self.bytes.start);
-        bytes.is_some_and(|bytes| (1..=MOST_FETCH_BYTES).contains(&bytes)) && self.attempt <= MOST_ATTEMPTS
+        bytes.is_some_and(|bytes| (1..=MAX_FETCH_BYTES).contains(&bytes)) && self.attempt <= MAX_ATTEMPTS
     }
 }
 
@@ -62,7 +62,7 @@ impl Needs {
 
     pub(super) fn read(from: &mut BodyReader<'_>) -> Option<Needs> {
         let (stretch, set) = (from.u64()?, from.rest());
-        (set.len() <= MOST_SET_BYTES).then(|| Needs { stretch, set: set.to_vec() })
+        (set.len() <= MAX_SET_BYTES).then(|| Needs { stretch, set: set.to_vec() })
     }
 }
 

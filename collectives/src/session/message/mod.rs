@@ -8,7 +8,7 @@ mod status;
 pub use codes::{MemberState, Outcome, Refusal, Stage};
 pub use content::{ContentKind, FileAttributes, Packing};
 pub use fetch::{Fetch, FetchedPiece, Needs};
-pub(super) use fetch::{MOST_ATTEMPTS, MOST_FETCH_BYTES};
+pub(super) use fetch::{MAX_ATTEMPTS, MAX_FETCH_BYTES};
 pub use status::{Challenge, Digest, Done, Status, Taken, Trailer, Verdict};
 
 use super::kind;

@@ -5,7 +5,7 @@ use super::ReceiverEndpoint;
 use super::want_report::WantReport;
 use crate::membership::timers::Wait;
 use crate::session::fetch::{Answering, Asking};
-use crate::session::message::{Fetch, FetchedPiece, MOST_ATTEMPTS, Message};
+use crate::session::message::{Fetch, FetchedPiece, MAX_ATTEMPTS, Message};
 use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Deadline, Instant, MacAddr};
 use std::ops::Range;
@@ -44,7 +44,7 @@ impl Fetching {
             return;
         }
         let before = self.attempts.filter(|&(first, _)| first == wanted.start).map_or(0, |(_, attempts)| attempts);
-        if before >= MOST_ATTEMPTS {
+        if before >= MAX_ATTEMPTS {
             self.fetched = Some(Err(format!("what was sent again was damaged, too, {before} times")));
             return;
         }

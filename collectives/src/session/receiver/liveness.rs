@@ -12,10 +12,10 @@ use std::time::Duration;
 
 /// Fractions of the limit: the time without proof before the first challenge, and the interval of
 /// repetitions. A root that returns just before the limit is challenged once more.
-const DOUBT: u32 = 4;
-const AGAIN: u32 = 64;
+const FIRST_CHALLENGE_PART: u32 = 4;
+const NEXT_CHALLENGE_PART: u32 = 64;
 /// Longest interval of repetitions, so that one lost answer is not reported to the user as silence.
-const LONGEST: Duration = Duration::from_millis(500);
+const MAX_INTERVAL: Duration = Duration::from_millis(500);
 
 #[derive(Clone, Copy, Debug)]
 struct OpenChallenge {
@@ -41,7 +41,7 @@ pub(super) struct LivenessChallenge {
 impl LivenessChallenge {
     pub(super) fn new(now: Instant, secret: u64, timing: &Timing) -> LivenessChallenge {
         let limit = timing.dead + timing.patience;
-        let period = (limit / AGAIN).min(LONGEST).max(timing.status);
+        let period = (limit / NEXT_CHALLENGE_PART).min(MAX_INTERVAL).max(timing.status);
         LivenessChallenge { secret, limit, period, questions: 0, proven_at: now, frames: 0, open: None }
     }
 
@@ -73,7 +73,7 @@ impl LivenessChallenge {
     /// Time of the next challenge. The last proof may have reached all members at once, and a
     /// switch's port does not hold a thousand challenges, so each member adds a delay of its own.
     pub(super) fn ask_at(&self) -> Instant {
-        let first = || self.proven_at + self.limit / DOUBT + jitter(self.period, self.secret);
+        let first = || self.proven_at + self.limit / FIRST_CHALLENGE_PART + jitter(self.period, self.secret);
         self.open.map_or_else(first, |open| open.again_at)
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// Maximum number of roots remembered; a further one replaces the one heard least recently. Forged
 /// announcements can delay a receiver, but not keep it from a root that answers.
-const MOST: usize = 8;
+const MAX_ROOTS: usize = 8;
 
 /// Minimum time between join requests to a root whose session is running.
 const ASK_AGAIN: Duration = Duration::from_millis(400);
@@ -64,7 +64,7 @@ impl Roots {
         }
         // A root has one session at a time.
         self.roots.retain(|root| root.mac != mac);
-        if self.roots.len() >= MOST {
+        if self.roots.len() >= MAX_ROOTS {
             let others = self.roots.iter().enumerate().filter(|(_, root)| Some(root.mac) != bound);
             if let Some((oldest, _)) = others.min_by_key(|(_, root)| root.heard_at) {
                 self.roots.remove(oldest);
@@ -184,7 +184,7 @@ mod tests {
             let [a, b] = number.to_be_bytes();
             roots.hear(at(3), (MacAddr::new(2, 9, 0, 0, a, b), 1), &invitation(Stage::Gathering), Some(mac(1)));
         }
-        assert_eq!(roots.roots.len(), MOST);
+        assert_eq!(roots.roots.len(), MAX_ROOTS);
         assert!(roots.roots.iter().any(|root| root.mac == mac(1)), "the one that was asked stays");
     }
 }

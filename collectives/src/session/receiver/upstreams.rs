@@ -8,7 +8,7 @@ use std::ops::Range;
 
 /// Maximum number of former upstream peers remembered; bytes of later ones are ascribed to the
 /// present one.
-const MOST_FORMER: usize = 64;
+const MAX_FORMER: usize = 64;
 
 #[derive(Clone, Copy, Debug)]
 struct FormerUpstream {
@@ -36,7 +36,7 @@ impl Upstreams {
         }
         for (place, (tree, new)) in view.trees().iter().zip(next.trees()).enumerate() {
             let rank = tree.parent(own).filter(|_| !was_cast).unwrap_or(Rank::ROOT);
-            if Some(rank) != new.parent(own) && self.former.len() + 1 < MOST_FORMER {
+            if Some(rank) != new.parent(own) && self.former.len() + 1 < MAX_FORMER {
                 self.former.push(FormerUpstream { place, end: blocks.frames_of(place), rank });
                 // Beyond this, frames come from the former and from the next peer.
                 self.former.push(FormerUpstream { place, end: blocks.reached_of(place), rank: Rank::NONE });

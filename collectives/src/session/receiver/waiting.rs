@@ -38,7 +38,7 @@ pub(super) struct Waiting {
     told: Option<End>,
 }
 
-const MOST_PROOFS: usize = 16;
+const MAX_PROOFS: usize = 16;
 
 #[derive(Debug)]
 #[must_use]
@@ -190,7 +190,7 @@ impl Waiting {
         let of = (root.mac, root.session);
         let proof = self.proofs.iter().find(|(asked, _)| *asked == of).map_or(0, |(_, proof)| *proof);
         self.proofs.retain(|(asked, _)| *asked != of);
-        self.proofs.truncate(MOST_PROOFS - 1);
+        self.proofs.truncate(MAX_PROOFS - 1);
         self.proofs.push_front((of, proof));
         self.joining = Some(Box::new(Joining::new(now, root, proof, endpoint)));
     }

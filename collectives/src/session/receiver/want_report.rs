@@ -3,14 +3,14 @@
 use super::ReceiverEndpoint;
 use crate::membership::timers::Wait;
 use crate::session::message::{Message, Needs};
-use crate::session::verified::MOST_AHEAD;
+use crate::session::verified::MAX_AHEAD;
 use ethbcast_transport::{Deadline, Instant, MacAddr};
 use std::collections::VecDeque;
 use std::time::Duration;
 
 /// First interval between repetitions, which doubles each time; then the longest interval.
 const FIRST_PAUSE: Duration = Duration::from_millis(40);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const MAX_PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug)]
 struct SentNeeds {
@@ -26,7 +26,7 @@ pub(super) struct WantReport {
 
 impl WantReport {
     pub(super) fn say(&mut self, at: Instant, needs: Needs) {
-        if self.open.len() as u64 == MOST_AHEAD {
+        if self.open.len() as u64 == MAX_AHEAD {
             self.open.pop_front();
         }
         self.open.push_back(SentNeeds { needs, at, pause: FIRST_PAUSE });
@@ -40,7 +40,7 @@ impl WantReport {
         for word in self.open.iter_mut().filter(|word| word.at <= now) {
             endpoint.send(root, &Message::Needs(word.needs.clone()));
             word.at = now + word.pause;
-            word.pause = (word.pause * 2).min(LONGEST_PAUSE);
+            word.pause = (word.pause * 2).min(MAX_PAUSE);
         }
     }
 

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 /// Maximum number of catch-up streams at a time, as each takes a feed; further members wait.
-const MOST_SIDES: usize = 16;
+const MAX_SIDES: usize = 16;
 
 /// Main-stream frames per catch-up frame while both have some: 4 % of the link is for catch-up
 /// streams.
@@ -21,7 +21,7 @@ const MAIN_FRAMES: u32 = 24;
 
 /// Maximum number of restarts at an earlier frame: READY may be forged, and so may the
 /// acknowledgement that contradicts it.
-const MOST_RESTARTS: u32 = 8;
+const MAX_RESTARTS: u32 = 8;
 
 #[derive(Clone, Debug)]
 struct CatchUpStream {
@@ -41,7 +41,7 @@ impl CatchUpStream {
     fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) -> Option<u64> {
         self.stream.handle_frame(now, frame);
         let needed = self.stream.take_orphans().first()?.from;
-        (needed < self.first && self.restarts < MOST_RESTARTS).then_some(needed)
+        (needed < self.first && self.restarts < MAX_RESTARTS).then_some(needed)
     }
 }
 
@@ -66,7 +66,7 @@ impl CatchUpStreams {
     }
 
     pub(super) fn open(&mut self, identity: Identity, view: &View, tuning: &Tuning) {
-        while self.sides.len() < MOST_SIDES
+        while self.sides.len() < MAX_SIDES
             && let Some((rank, first)) = self.waiting.pop_front()
         {
             log::info!("rank {rank} is served alone from frame {first}");

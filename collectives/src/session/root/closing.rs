@@ -9,7 +9,7 @@ use ethbcast_transport::{Deadline, Instant, MacAddr};
 /// Extra repetitions per retransmitted fraction of the frames sent: 3 more at 10 % loss to seven
 /// receivers, 9 at 30 %.
 const LOSSY_TIMES: u64 = 18;
-const MOST_MORE: u64 = 9;
+const MAX_MORE: u64 = 9;
 /// Number of last repetitions that also go to every member by unicast, where loss is at its highest
 /// and storm control is likely.
 const TIMES_ALONE: u32 = 3;
@@ -31,8 +31,8 @@ impl Closing {
         let sent = members.map(|members| members.delivery().stats()).unwrap_or_default();
         let more = sent.data_resent * LOSSY_TIMES / sent.data_sent.max(1);
         let all = members.iter().flat_map(|members| &members.view().members).skip(1).map(|member| member.mac);
-        let alone = if more < MOST_MORE { Vec::new() } else { all.filter(|mac| !deaf.contains(mac)).collect() };
-        Closing { last_word, deaf, alone, left: farewells + more.min(MOST_MORE) as u32, next: now }
+        let alone = if more < MAX_MORE { Vec::new() } else { all.filter(|mac| !deaf.contains(mac)).collect() };
+        Closing { last_word, deaf, alone, left: farewells + more.min(MAX_MORE) as u32, next: now }
     }
 
     pub(super) fn last_word(&self) -> &Message {

@@ -9,11 +9,11 @@ use ethbcast_transport::{Instant, MacAddr};
 use std::time::Duration;
 
 /// Maximum number of competing roots probed; further ones are taken for replays.
-const MOST: usize = 8;
+const MAX_COMPETING_ROOTS: usize = 8;
 /// Number of probes of a competing root, one per announcement of this root.
 const TRIES: u32 = 5;
 /// Longest delay of this root, however many competing roots there seem to be.
-const LONGEST_WAIT: Duration = Duration::from_secs(2);
+const MAX_WAIT: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Debug)]
 struct CompetingRoot {
@@ -38,7 +38,9 @@ impl CompetingRoots {
         (host, offer): (&str, &str),
         endpoint: &mut RootEndpoint,
     ) {
-        if self.rivals.len() >= MOST || self.rivals.iter().any(|rival| (rival.mac, rival.session) == (mac, session)) {
+        if self.rivals.len() >= MAX_COMPETING_ROOTS
+            || self.rivals.iter().any(|rival| (rival.mac, rival.session) == (mac, session))
+        {
             return;
         }
         self.since.get_or_insert(now);
@@ -53,7 +55,7 @@ impl CompetingRoots {
     }
 
     pub(super) fn awaited_until(&self, now: Instant) -> Option<Instant> {
-        let until = self.since? + LONGEST_WAIT;
+        let until = self.since? + MAX_WAIT;
         (now < until && self.rivals.iter().any(|rival| rival.left > 0)).then_some(until)
     }
 

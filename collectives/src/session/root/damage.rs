@@ -18,7 +18,7 @@ use std::time::Duration;
 const TOLD_AFTER: Duration = Duration::from_millis(200);
 
 /// Maximum number of damages whose hop is searched for; further ones are ignored.
-const MOST_RECORDS: usize = 256;
+const MAX_RECORDS: usize = 256;
 
 /// Bytes that came damaged over a hop, and were sent again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,7 +95,7 @@ impl Damages {
         let Fetch { rank, bytes, blamed, .. } = fetch;
         let at = self.records.iter().position(|record| record.meets(bytes)).unwrap_or(self.records.len());
         if at == self.records.len() {
-            if at >= MOST_RECORDS {
+            if at >= MAX_RECORDS {
                 return;
             }
             let (askers, hops, told) = Default::default();
@@ -175,7 +175,7 @@ mod tests {
         (0..100_000).for_each(|at| damages.note(Instant::START, &fetch(1, 0, at * 10..at * 10 + 5)));
         assert_eq!(
             damages.all(&chain(8), Form::Plain).len(),
-            MOST_RECORDS,
+            MAX_RECORDS,
             "whoever asks for everything fills no memory"
         );
     }

@@ -9,7 +9,7 @@ use super::rereading::Needy;
 use super::wants::{Lacking, MemberWants};
 use super::{RootEndpoint, RootEvent};
 use crate::membership::timers::Wait;
-use crate::session::message::{self, Fetch, FetchedPiece, MOST_ATTEMPTS, Message};
+use crate::session::message::{self, Fetch, FetchedPiece, MAX_ATTEMPTS, Message};
 use crate::session::verified::{ChunkSet, Form, StretchPlace};
 use crate::session::view::{Standing, View};
 use ethbcast_transport::wire::Rank;
@@ -20,7 +20,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 /// Maximum number of members asked for the same bytes.
-const MOST_KEEPERS: usize = 64;
+const MAX_KEEPERS: usize = 64;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fetches {
@@ -28,7 +28,7 @@ pub(super) struct Fetches {
     damages: Damages,
     /// Progress of each member's requests: for bytes that it alone lacks, then for bytes that came
     /// damaged the first, second and third time.
-    furthest: BTreeMap<Rank, [Option<u64>; 1 + MOST_ATTEMPTS as usize]>,
+    furthest: BTreeMap<Rank, [Option<u64>; 1 + MAX_ATTEMPTS as usize]>,
     needs: MemberWants,
 }
 
@@ -145,7 +145,7 @@ impl Fetches {
             let lacks = self.damages.concern(entry.rank(), &bytes);
             (lacks, blamed(entry), Reverse(taken(entry) >= bytes.end), entry.rank())
         });
-        keepers.truncate(MOST_KEEPERS);
+        keepers.truncate(MAX_KEEPERS);
         if let Some(fetch) = question.filter(|_| !keepers.is_empty()) {
             // The reply to an earlier attempt was damaged too: start with another member.
             let first = usize::from(fetch.attempt.saturating_sub(1)) % keepers.len();

@@ -21,9 +21,9 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// Time until the user is first told which receivers are there and which are missing. The interval
-/// doubles after each report, up to [`MOST_BETWEEN_WORDS`].
+/// doubles after each report, up to [`MAX_BETWEEN_WORDS`].
 const FIRST_WORD: Duration = Duration::from_secs(2);
-const MOST_BETWEEN_WORDS: Duration = Duration::from_secs(60);
+const MAX_BETWEEN_WORDS: Duration = Duration::from_secs(60);
 /// Interval of unicast signs of life to waiting receivers; announcements in the
 /// root's name may be replayed.
 const GREET_EVERY: Duration = Duration::from_secs(1);
@@ -33,7 +33,7 @@ const BEFORE_INVITING_ALL: Duration = Duration::from_secs(3);
 const BETWEEN_INVITING_ALL: Duration = Duration::from_secs(1);
 /// Two roots whose start times differ by less than this count as simultaneous; the one with the
 /// lower address stays.
-const AT_ONCE: Duration = Duration::from_millis(50);
+const SIMULTANEOUS: Duration = Duration::from_millis(50);
 
 /// Announces the session and admits receivers; before the start it may measure the network briefly
 /// (Patarasuk 2008 §5.1).
@@ -159,7 +159,7 @@ impl Gathering {
         let Message::Announce { host, source, stage, age_millis, .. } = other else { return };
         let (own, other) = (self.age(now), Duration::from_millis(u64::from(*age_millis)));
         let is_first = match *stage {
-            Stage::Gathering if own.abs_diff(other) <= AT_ONCE => from.0 < endpoint.station().mac,
+            Stage::Gathering if own.abs_diff(other) <= SIMULTANEOUS => from.0 < endpoint.station().mac,
             Stage::Gathering => other > own,
             Stage::Started | Stage::LateWelcome => true,
         };
@@ -211,7 +211,7 @@ impl Gathering {
         if self.timers.take_due(Wait::Status, now) {
             self.tell_waiting(endpoint);
             self.timers.set(Wait::Status, now + self.between_words);
-            self.between_words = (self.between_words * 2).min(MOST_BETWEEN_WORDS);
+            self.between_words = (self.between_words * 2).min(MAX_BETWEEN_WORDS);
         }
         for host in self.checks.handle_timeout(now) {
             self.refuse_unreached(now, host, refusals, endpoint);

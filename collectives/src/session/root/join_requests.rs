@@ -1,7 +1,7 @@
 //! Hosts that have sent a join request to a session that has not started.
 //!
 //! Each address has one candidate. A candidate counts once a full-length frame has reached it and
-//! come back. Until then its entry is small, and at most [`MOST_UNREACHED`] such entries are kept.
+//! come back. Until then its entry is small, and at most [`MAX_UNREACHED`] such entries are kept.
 //! No frame causes a scan of a list.
 
 use super::TurnedAway;
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// Maximum number of unreached candidates; one more evicts the oldest. Hosts that exist wait for
 /// milliseconds only.
-const MOST_UNREACHED: usize = 8192;
+const MAX_UNREACHED: usize = 8192;
 /// Stale entries that the queue may hold before it is compacted, however few candidates wait.
 const SPARE_PLACES: usize = 8;
 /// Above this number of unreached candidates, only a host that has asked twice is sent a
@@ -131,7 +131,7 @@ impl JoinRequests {
     }
 
     pub(super) fn evict(&mut self) -> Option<MacAddr> {
-        while self.unreached.len() > MOST_UNREACHED {
+        while self.unreached.len() > MAX_UNREACHED {
             let (mac, ticket) = self.unreached.pop_front()?;
             if self.candidates.get(&mac).is_some_and(|candidate| candidate.is_waiting(ticket)) {
                 self.remove(mac);

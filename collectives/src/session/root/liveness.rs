@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// Minimum time between batches of replies. Control messages precede data, so this bounds the link
 /// share that forged challenges can take.
-pub(super) const BETWEEN: Duration = Duration::from_millis(5);
+pub(super) const REPLY_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Maximum number of unicast replies in a batch: a thousand simultaneous challenges are answered
 /// within their period.

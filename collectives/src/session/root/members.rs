@@ -126,7 +126,7 @@ impl MemberEntry {
 
 /// Maximum number of members admitted after the start that have not confirmed a view: requests
 /// under made-up names cannot fill the list.
-const MOST_COMING: usize = 16;
+const MAX_COMING: usize = 16;
 
 #[derive(Clone, Debug)]
 pub(super) struct Members {
@@ -150,7 +150,7 @@ impl Members {
     /// in.
     pub(super) fn admit(&mut self, now: Instant) -> bool {
         let coming = self.entries.iter().filter(|entry| entry.ready_epoch == 0 && !entry.is_reported()).count();
-        let fits = coming < MOST_COMING;
+        let fits = coming < MAX_COMING;
         if fits {
             self.presence.admit(now);
             self.entries.push(MemberEntry::new(now, Rank(self.entries.len() as u16 + 1), Standing::Aside));

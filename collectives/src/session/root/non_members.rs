@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Minimum time between replies to another root of the group.
 const BETWEEN_ANSWERS: Duration = Duration::from_millis(20);
 /// Limit of other roots that the user is told of: whoever makes up addresses fills no list.
-const MOST_RIVALS: usize = 8;
+const MAX_RIVALS: usize = 8;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct NonMembers {
@@ -80,7 +80,7 @@ impl NonMembers {
     pub(super) fn answer_root(&mut self, to: MacAddr, nonce: u64, host: &str, endpoint: &mut RootEndpoint) {
         let text = format!("{} sends to this group already", endpoint.station().host);
         endpoint.answer(to, &Message::Refuse { nonce, why: Refusal::Late, text });
-        if self.rivals.len() < MOST_RIVALS && self.rivals.insert(to) {
+        if self.rivals.len() < MAX_RIVALS && self.rivals.insert(to) {
             endpoint.tell(RootEvent::Rival { host: host.to_owned(), mac: to });
         }
     }

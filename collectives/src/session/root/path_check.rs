@@ -18,7 +18,7 @@ const TRIES: u32 = 12;
 /// Maximum number of unanswered PROBEs, and the time after which all credit returns. Hosts that
 /// exist answer within it, and others delay nobody. The resulting load is at most 40 Mbit/s at MTU
 /// 1500.
-const AT_ONCE: u32 = 32;
+const MAX_UNANSWERED: u32 = 32;
 const REFILL: Duration = Duration::from_millis(10);
 /// Tries of a PROBE together with those of other hosts. PROBEs and ECHOs of many hosts can meet in
 /// a short queue the same way each time, so later tries go to one host at a time.
@@ -66,7 +66,7 @@ impl PathChecks {
             late_at: Instant::START,
             greetings: VecDeque::new(),
             sent: VecDeque::new(),
-            credit: AT_ONCE,
+            credit: MAX_UNANSWERED,
             refill_at: Instant::START,
             next_test: FIRST_PING,
             first_hop: usize::MAX,
@@ -121,13 +121,13 @@ impl PathChecks {
             return None;
         }
         self.checks.remove(&frame.source);
-        self.credit = (self.credit + 1).min(AT_ONCE);
+        self.credit = (self.credit + 1).min(MAX_UNANSWERED);
         Some(frame.source)
     }
 
     pub(super) fn handle_timeout(&mut self, now: Instant) -> Vec<MacAddr> {
         if self.refill_at <= now {
-            (self.credit, self.refill_at) = (AT_ONCE, now + REFILL);
+            (self.credit, self.refill_at) = (MAX_UNANSWERED, now + REFILL);
         }
         let mut unreached = Vec::new();
         while let Some(&(sent_at, host)) = self.sent.front().filter(|(at, _)| *at + ANSWER_LIMIT <= now) {

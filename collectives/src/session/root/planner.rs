@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// Maximum number of members for which a plan is made while the session waits. At this number it
 /// takes about 10 ms, and grows with its cube.
-const MOST_RANKS_AGAIN: usize = 1024;
+const MAX_RANKS_AGAIN: usize = 1024;
 
 #[derive(Clone)]
 pub(super) struct Planner {
@@ -87,7 +87,7 @@ impl Planner {
     }
 
     pub(super) fn can_again(&self, ranks: usize) -> bool {
-        self.certain && ranks <= MOST_RANKS_AGAIN
+        self.certain && ranks <= MAX_RANKS_AGAIN
     }
 
     /// Plans for `ranks` only, the root's first, with the same algorithm. The plan numbers hosts by

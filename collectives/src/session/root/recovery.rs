@@ -13,7 +13,7 @@ use std::time::Duration;
 const SILENT_AFTER: Duration = Duration::from_millis(500);
 
 /// Pause before all members are asked again, if some may have the bytes and none has sent them.
-const PAUSE: Duration = Duration::from_millis(100);
+const QUERY_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum RecoveryStep {
@@ -87,7 +87,7 @@ impl RecoveryQueries {
         }
         let RecoveryQuery { need, bytes, text, open, .. } = self.question.take()?;
         if open && tried < limit {
-            self.pause = Some(now + PAUSE);
+            self.pause = Some(now + QUERY_INTERVAL);
             return Some(RecoveryStep::NotNow(need, bytes.start));
         }
         self.since = None;

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Minimum time between two refusals to a host.
-const BETWEEN: Duration = Duration::from_secs(1);
+const REFUSAL_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum number of hosts remembered; others are refused and not counted.
-const MOST_REMEMBERED: usize = 4096;
+const MAX_REMEMBERED: usize = 4096;
 
 #[derive(Clone, Debug)]
 struct RefusalEntry {
@@ -34,12 +34,12 @@ impl Refusals {
         endpoint: &mut RootEndpoint,
     ) {
         let known = self.entries.get_mut(&to);
-        if known.as_ref().is_some_and(|entry| now < entry.told_at + BETWEEN && entry.last.why == away.why) {
+        if known.as_ref().is_some_and(|entry| now < entry.told_at + REFUSAL_INTERVAL && entry.last.why == away.why) {
             return;
         }
         endpoint.answer(to, &Message::Refuse { nonce, why: away.why, text: away.text.clone() });
         let is_news = known.as_ref().is_none_or(|entry| entry.last.why != away.why || entry.last.host != away.host);
-        if known.is_none() && self.entries.len() >= MOST_REMEMBERED {
+        if known.is_none() && self.entries.len() >= MAX_REMEMBERED {
             return;
         }
         if is_news {

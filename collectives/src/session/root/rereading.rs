@@ -5,7 +5,7 @@ use crate::session::message::Trailer;
 use ethbcast_transport::wire::Rank;
 use std::ops::Range;
 
-const MOST_BYTES: u64 = 128 << 10;
+const MAX_BYTES: u64 = 128 << 10;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extent {
@@ -32,7 +32,7 @@ impl Extent {
     pub(super) fn bytes_of(&self, at: usize, sequence: u64, frames: u64) -> Option<Range<u64>> {
         let whole = self.dealing.in_whole(at, sequence);
         let block = self.dealing.block_frames();
-        let in_a_row = (block - sequence % block).min(frames).min((MOST_BYTES / self.payload_bytes).max(1));
+        let in_a_row = (block - sequence % block).min(frames).min((MAX_BYTES / self.payload_bytes).max(1));
         let end = (whole + in_a_row).min(self.frames);
         let bytes = |frame: u64| {
             let at = frame * self.payload_bytes;

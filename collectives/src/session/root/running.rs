@@ -215,7 +215,7 @@ impl SessionPhase {
             Message::Piece(piece) => self.fetches.on_piece(now, rank, &piece),
             Message::Challenge(challenge) => {
                 self.proofs.ask(rank, challenge);
-                self.timers.set_unless_set(Wait::Proof, now + liveness::BETWEEN);
+                self.timers.set_unless_set(Wait::Proof, now + liveness::REPLY_INTERVAL);
             }
             Message::Needs(word) => {
                 self.fetches.on_needs(now, (rank, &word), (&self.view, &mut self.members), endpoint);
@@ -285,7 +285,7 @@ impl SessionPhase {
             endpoint.send_to_group(&Message::Verdict(self.members.verdict(self.delivery.trailer(), false)));
         }
         if self.timers.take_due(Wait::Proof, now) && self.proofs.say(&self.view, endpoint) {
-            self.timers.set(Wait::Proof, now + liveness::BETWEEN);
+            self.timers.set(Wait::Proof, now + liveness::REPLY_INTERVAL);
         }
         self.delivery.handle_timeout(now);
         self.follow_up(now, endpoint);

@@ -24,9 +24,9 @@ use std::time::Duration;
 /// losses rare after a while.
 const RATE_PERIODS: usize = 3;
 const LOSS_PERIODS: usize = 10;
-/// Losses count if they are at least one frame in this many, and at least [`LEAST_LOST`] frames.
+/// Losses count if they are at least one frame in this many, and at least [`MIN_LOST`] frames.
 const HEAVY_PART: u64 = 10;
-const LEAST_LOST: u64 = 16;
+const MIN_LOST: u64 = 16;
 /// Maximum number of frames in flight to a receiver without loss.
 const ON_ITS_WAY_FRAMES: u64 = 64;
 /// Fraction of the unicast rate below which a rate is low. Above it, repairs cost less than a
@@ -35,8 +35,10 @@ const LOW_PART: f64 = 0.5;
 /// Minimum saving of a fallback, in status periods: levelling and the new view take some.
 const WORTH_PERIODS: u32 = 4;
 
-const MANY: &str = "most receivers lose most of the frames that are sent to all: switches police broadcast";
-const FEW: &str = "loses most of the frames that are sent to all: its port polices broadcast, or its cable is slow";
+const MANY_RECEIVERS_TEXT: &str =
+    "most receivers lose most of the frames that are sent to all: switches police broadcast";
+const FEW_RECEIVERS_TEXT: &str =
+    "loses most of the frames that are sent to all: its port polices broadcast, or its cable is slow";
 
 #[derive(Clone, Debug)]
 struct StormControlMark {
@@ -94,7 +96,7 @@ impl StormControl {
         let listeners = self.marks.back().map_or(0, |mark| mark.lost.len());
         if losers.len() * 2 > listeners {
             if is_worth_it(scene, rate, planner.frame_time(), listeners) {
-                log::info!("{MANY}: {rate:.0} frames a second");
+                log::info!("{MANY_RECEIVERS_TEXT}: {rate:.0} frames a second");
                 self.stage = StormControlStage::Levelling;
             }
             return Vec::new();
@@ -107,7 +109,7 @@ impl StormControl {
             return Vec::new();
         }
         self.marks.clear();
-        losers.into_iter().map(|rank| StallFinding::StepAside(rank, FEW.to_owned())).collect()
+        losers.into_iter().map(|rank| StallFinding::StepAside(rank, FEW_RECEIVERS_TEXT.to_owned())).collect()
     }
 
     fn rate(&self) -> Option<f64> {
@@ -119,7 +121,7 @@ impl StormControl {
 
     fn losers(&self) -> Vec<Rank> {
         let (Some(first), Some(last)) = (self.marks.front(), self.marks.back()) else { return Vec::new() };
-        let heavy = (last.sent.saturating_sub(first.sent) / HEAVY_PART).max(LEAST_LOST);
+        let heavy = (last.sent.saturating_sub(first.sent) / HEAVY_PART).max(MIN_LOST);
         let before = |rank| first.lost.iter().find(|(listener, _)| *listener == rank).map_or(0, |&(_, lost)| lost);
         let loses = |&&(rank, lost): &&(Rank, u64)| lost.saturating_sub(before(rank)) >= heavy;
         last.lost.iter().filter(loses).map(|&(rank, _)| rank).collect()
@@ -143,7 +145,7 @@ impl StormControl {
         }
         replanning.reroute(view);
         delivery.hold();
-        Some(RootEvent::Rerouted { via: view.via, text: MANY.to_owned() })
+        Some(RootEvent::Rerouted { via: view.via, text: MANY_RECEIVERS_TEXT.to_owned() })
     }
 }
 

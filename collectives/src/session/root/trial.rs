@@ -8,7 +8,7 @@ use ethbcast_transport::wire::Rank;
 
 /// Maximum number of probe transfers in a session: each sends up to one feed of frames that also
 /// arrive another way.
-const MOST_TRIALS: u32 = 3;
+const MAX_TRIALS: u32 = 3;
 
 #[derive(Clone, Debug)]
 struct Rest {
@@ -26,7 +26,7 @@ pub(super) struct RateTrials {
 
 impl RateTrials {
     pub(super) fn begin(&mut self, blocks: &Blocks, to: Rank, arrived: u64) {
-        if self.rest.is_none() && self.begun < MOST_TRIALS {
+        if self.rest.is_none() && self.begun < MAX_TRIALS {
             log::info!("rank {to} is tried: how fast can it take frames?");
             self.begun += 1;
             // The last frame may be the stream's end.

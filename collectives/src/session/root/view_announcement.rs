@@ -12,10 +12,10 @@ use std::collections::BTreeSet;
 const TIMES_TO_ALL: u32 = 3;
 
 /// Maximum number of repetitions put off in a row: one second.
-const MOST_PUT_OFF: u32 = 20;
+const MAX_PUT_OFF: u32 = 20;
 
 /// Maximum number of members that get it by unicast at a time.
-const MOST_ALONE: usize = 4;
+const MAX_ALONE: usize = 4;
 
 /// The view as it was published. Later changes go into the next view, never under this epoch.
 #[derive(Clone, Debug, Default)]
@@ -44,10 +44,10 @@ impl ViewAnnouncement {
     }
 
     /// Whether to put off a repetition because parts of the view may still be in the send queue;
-    /// repeating would only lengthen the queue of a slow link. Limited to [`MOST_PUT_OFF`] times,
+    /// repeating would only lengthen the queue of a slow link. Limited to [`MAX_PUT_OFF`] times,
     /// as other messages may keep the queue as long.
     pub(super) fn put_off(&mut self, endpoint: &RootEndpoint) -> bool {
-        let waits = endpoint.waiting_frames() > self.parts.len() && self.put_off < MOST_PUT_OFF;
+        let waits = endpoint.waiting_frames() > self.parts.len() && self.put_off < MAX_PUT_OFF;
         self.put_off = if waits { self.put_off + 1 } else { 0 };
         waits
     }
@@ -61,7 +61,7 @@ impl ViewAnnouncement {
         } else if self.times < TIMES_TO_ALL {
             0
         } else {
-            MOST_ALONE
+            MAX_ALONE
         };
         let alone: Vec<MacAddr> = lacking.take(most).collect();
         for part in from.iter().chain(before) {

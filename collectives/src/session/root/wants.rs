@@ -2,7 +2,7 @@
 //! chunks go to all.
 
 use crate::session::message::Needs as Word;
-use crate::session::verified::{ChunkSet, ChunkSize, MOST_AHEAD, StretchPlace};
+use crate::session::verified::{ChunkSet, ChunkSize, MAX_AHEAD, StretchPlace};
 use ethbcast_transport::Instant;
 use ethbcast_transport::wire::Rank;
 use std::collections::BTreeMap;
@@ -39,7 +39,7 @@ impl MemberWants {
         let Word { stretch, set } = word;
         let place = StretchPlace::of(chunk, *stretch, content_bytes);
         let set = ChunkSet::read(place?.chunks(), set)?;
-        if *stretch >= self.decided + MOST_AHEAD {
+        if *stretch >= self.decided + MAX_AHEAD {
             return None;
         }
         if *stretch < self.decided {
@@ -137,7 +137,7 @@ mod tests {
         let mut needs = MemberWants::default();
         let mut refused =
             |word: &Word, content_bytes| needs.on_word(Rank(1), word, (ChunkSize::DEFAULT, content_bytes)).is_none();
-        assert!(refused(&word(MOST_AHEAD, &[]), CONTENT), "so far nobody is asked");
+        assert!(refused(&word(MAX_AHEAD, &[]), CONTENT), "so far nobody is asked");
         assert!(refused(&word(10, &[]), CONTENT) && refused(&word(u64::MAX, &[]), CONTENT));
         assert!(refused(&Word { stretch: 0, set: vec![9, 9, 9] }, CONTENT));
         assert!(refused(&word(0, &[4]), 3 * 65_536), "the content has three chunks");

@@ -10,9 +10,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// Maximum number of requests for the same bytes before the content is given up.
-pub const MOST_ATTEMPTS: u8 = 3;
+pub const MAX_ATTEMPTS: u8 = 3;
 /// Maximum number of bytes wanted at a time: as many as a request may name.
-const MOST_BYTES_WANTED: usize = ChunkSize::LONGEST.bytes();
+const MAX_BYTES_WANTED: usize = ChunkSize::LONGEST.bytes();
 /// Chunks hashed before they are compared; those behind a damaged one are hashed again with it.
 const CHUNKS_AT_A_TIME: usize = 16;
 /// Bitmap of all chunks of a span.
@@ -201,7 +201,7 @@ impl Decoder {
         }
         held.times += 1;
         let damage = held.damage();
-        if held.times > MOST_ATTEMPTS {
+        if held.times > MAX_ATTEMPTS {
             self.failed = Some(format!("{damage}: a host or cable on the way is bad; send again without it"));
         }
         self.damage = Some(damage);
@@ -259,7 +259,7 @@ impl Held {
         if !self.ledger_is_right {
             return 0..self.place.ledger_bytes();
         }
-        let (first, most) = (self.right.len(), MOST_BYTES_WANTED / self.place.chunk_size().bytes());
+        let (first, most) = (self.right.len(), MAX_BYTES_WANTED / self.place.chunk_size().bytes());
         let more = (first + 1..self.place.chunks()).take_while(|&chunk| self.lacks() && !self.is_here(chunk));
         self.place.chunk(first).start..self.place.chunk(first + more.take(most - 1).count()).end
     }

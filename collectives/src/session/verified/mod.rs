@@ -47,7 +47,7 @@ mod tests;
 pub(crate) use tests::encoded;
 
 pub use checked::{Checked, InTurns};
-pub use decoder::{DamagedChunk, DecodedContent, Decoder, MOST_ATTEMPTS};
+pub use decoder::{DamagedChunk, DecodedContent, Decoder, MAX_ATTEMPTS};
 pub use encoder::{Encoder, SpanBuffer};
 pub use hash::ChunkHash;
 pub use hash_pool::{Alone, HashPool};
@@ -57,10 +57,10 @@ pub use ledgered::{Ledgered, ReadInTurns};
 pub use receiver::{Offered, Order, ReceiverOutput, RightSpan, VerifiedReceiver};
 pub use receiver_state::ReceiverState;
 pub use recent::Recent;
-pub(in crate::session) use selection::MOST_AHEAD;
+pub(in crate::session) use selection::MAX_AHEAD;
 pub use selection::{
     ChunkSet, Completed, Completer, Completion, Composed, Composer, Cut, Cutter, DueSection, Fragment, HaveSet,
-    HeldContent, MOST_STRETCH_BYTES, Origin, PartialSpan, STRETCH_CHUNKS, SectionPart, Sections, Selector,
+    HeldContent, MAX_STRETCH_BYTES, Origin, PartialSpan, STRETCH_CHUNKS, SectionPart, Sections, Selector,
     StretchLedger, StretchPlace, fragment_name, stretches,
 };
 pub use sender::{Manner, Selected, SelectedInput, SelectedSender};

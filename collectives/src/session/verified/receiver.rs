@@ -234,7 +234,7 @@ impl VerifiedReceiver {
 
     fn complete(&mut self) -> Option<Completion> {
         let completer = self.completer.as_mut()?;
-        let completion = completer.poll(|| Vec::with_capacity(Spans::MOST_BYTES));
+        let completion = completer.poll(|| Vec::with_capacity(Spans::MAX_BYTES));
         self.state.set_decided(completer.decided());
         completion
     }

@@ -24,7 +24,7 @@ pub trait Backend {
 
     /// Returns memory for a span.
     fn memory(&mut self) -> Vec<u8> {
-        Vec::with_capacity(Spans::MOST_BYTES)
+        Vec::with_capacity(Spans::MAX_BYTES)
     }
 
     /// Whether orders are still taken.

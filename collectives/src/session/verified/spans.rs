@@ -14,7 +14,7 @@ pub struct Spans {
 impl Spans {
     /// Bytes of the longest span, for which the memory given to [`begin`](Spans::begin) should have
     /// room.
-    pub const MOST_BYTES: usize = ChunkSize::SHORTEST.whole_bytes();
+    pub const MAX_BYTES: usize = ChunkSize::SHORTEST.whole_bytes();
 
     /// Creates a collector for a stream with chunks of size `chunk`.
     pub fn new(chunk: ChunkSize) -> Spans {

@@ -41,7 +41,7 @@ impl Moment {
 
 /// Limit on exhaustively tried combinations of kept writes. Beyond it, only those with one write
 /// unlike the others are tried.
-const MOST_WAYS: usize = 800;
+const MAX_WAYS: usize = 800;
 
 fn patterns(data: &[&Change]) -> Vec<Vec<Change>> {
     let ways = |change: &Change| {
@@ -49,7 +49,7 @@ fn patterns(data: &[&Change]) -> Vec<Vec<Change>> {
         ways.extend(change.torn().map(Some));
         ways
     };
-    if data.iter().map(|change| ways(change).len()).product::<usize>() > MOST_WAYS {
+    if data.iter().map(|change| ways(change).len()).product::<usize>() > MAX_WAYS {
         return one_unlike_the_others(data);
     }
     data.iter().fold(vec![Vec::new()], |patterns, change| {

@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Bytes that are checked together.
 pub const CHUNK_BYTES: usize = 4096;
 /// Bytes that may wait to be checked.
-const MOST_WAITING: usize = 64 * CHUNK_BYTES;
+const MAX_WAITING: usize = 64 * CHUNK_BYTES;
 /// Fetches of a chunk before it is given up.
 const ATTEMPTS: u32 = 3;
 
@@ -61,7 +61,7 @@ impl Checking {
 
 impl Sink for Checking {
     fn has_room(&self) -> bool {
-        self.bytes.len() - self.checked < MOST_WAITING
+        self.bytes.len() - self.checked < MAX_WAITING
     }
 
     fn write(&mut self, _now: Instant, bytes: &[u8], _message_end: bool) {

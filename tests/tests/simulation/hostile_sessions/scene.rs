@@ -21,8 +21,8 @@ const STALL: Duration = Duration::from_secs(2);
 const BOUND: Duration = Duration::from_secs(14);
 /// Time for which a receiver that was not admitted goes on listening.
 const LISTENS: Duration = Duration::from_secs(40);
-const MOST_CONTROL_FRAMES: u64 = 6000;
-const MOST_STREAM_FRAMES: u64 = 20_000;
+const MAX_CONTROL_FRAMES: u64 = 6000;
+const MAX_STREAM_FRAMES: u64 = 20_000;
 
 #[derive(Debug, Default)]
 pub struct SlowDisk {
@@ -233,9 +233,9 @@ impl Scene {
     fn check_bounds(&self, replay: &str) {
         let hosts = self.simulation.machines();
         let control: u64 = hosts.iter().map(|host| host.control_stats().sent).sum();
-        assert!(control < MOST_CONTROL_FRAMES, "{replay}: {control} control frames");
+        assert!(control < MAX_CONTROL_FRAMES, "{replay}: {control} control frames");
         let sent: u64 = self.simulation.stats().hosts.iter().map(|host| host.sent_frames).sum();
-        assert!(sent < MOST_STREAM_FRAMES, "{replay}: {sent} frames");
+        assert!(sent < MAX_STREAM_FRAMES, "{replay}: {sent} frames");
     }
 
     pub fn story(&self) -> String {

@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::fmt;
 
-const MOST_JUMPS: usize = 16;
+const MAX_JUMPS: usize = 16;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ChainName {
@@ -106,7 +106,7 @@ impl<'a> Ruleset<'a> {
                     Some(Verdict::Accept) => Fate::Accepted,
                     Some(Verdict::Drop) => Fate::Dropped(holds),
                     Some(Verdict::Return) if holds == Holds::Always => return worst,
-                    Some(Verdict::Jump(to)) if jumps < MOST_JUMPS => {
+                    Some(Verdict::Jump(to)) if jumps < MAX_JUMPS => {
                         self.follow(&ChainName { name: to.to_owned(), ..name.clone() }, frames, jumps + 1)
                     }
                     _ => continue,

@@ -11,7 +11,7 @@ use std::thread;
 
 const GHOSTS: u32 = 10_000;
 /// Permitted growth of the root's memory meanwhile, including its buffers for the session.
-const MOST_GROWTH_BYTES: usize = 64 * MEBIBYTE;
+const MAX_GROWTH_BYTES: usize = 64 * MEBIBYTE;
 
 /// Returns a field of a process's status in bytes.
 fn memory_bytes(run: &Run, field: &str) -> usize {
@@ -36,6 +36,6 @@ fn ten_thousand_forged_requests_to_join_cost_little_memory_and_nobody_its_place(
         let most = memory_bytes(&session.root, "VmHWM");
         session.end(LIMIT).assert_verified();
         let growth = most.saturating_sub(before);
-        assert!(growth <= MOST_GROWTH_BYTES, "from {before} to {most} bytes");
+        assert!(growth <= MAX_GROWTH_BYTES, "from {before} to {most} bytes");
     });
 }

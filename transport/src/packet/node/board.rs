@@ -19,9 +19,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 pub(super) const SEATS: usize = 64;
 pub(super) const QUEUE_FRAMES: u32 = 512;
-const MOST_FRAMES: usize = 1024;
+const MAX_FRAMES: usize = 1024;
 const FRAMES_BYTES: usize = 4 << 20;
-const LEAST_FRAMES: usize = 64;
+const MIN_FRAMES: usize = 64;
 /// Cache line: data of different writers lies in different lines.
 const LINE: usize = 64;
 
@@ -41,7 +41,7 @@ const ENTRIES_AT: usize = 2 * LINE;
 const QUEUE_BYTES: usize = ENTRIES_AT + 4 * QUEUE_FRAMES as usize;
 const FRAME_BITS: u32 = 10;
 
-const _: () = assert!(MOST_FRAMES <= 1 << FRAME_BITS && TEXT_AT + TEXT_BYTES <= SEATS_AT);
+const _: () = assert!(MAX_FRAMES <= 1 << FRAME_BITS && TEXT_AT + TEXT_BYTES <= SEATS_AT);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Occupant {
@@ -69,7 +69,7 @@ impl Board {
     }
 
     fn frames(stride: usize) -> usize {
-        (FRAMES_BYTES / stride).clamp(LEAST_FRAMES, MOST_FRAMES)
+        (FRAMES_BYTES / stride).clamp(MIN_FRAMES, MAX_FRAMES)
     }
 
     fn area_bytes(stride: usize) -> usize {

@@ -25,7 +25,7 @@ const BATCH_FRAMES: usize = 256;
 const LOOKS_EVERY: Duration = Duration::from_millis(50);
 /// Pause before the next try when a reader's queue is full, and the longest wait before it loses
 /// frames, as from a full ring.
-const PAUSE: Duration = Duration::from_micros(50);
+const RETRY_PAUSE: Duration = Duration::from_micros(50);
 const PATIENCE: Duration = Duration::from_millis(20);
 
 /// A [`Port`] shared by the processes of one host, with their shared memory.
@@ -170,7 +170,7 @@ impl Share {
             self.pause_until = None;
             return usize::MAX;
         }
-        self.pause_until = Some(now + PAUSE);
+        self.pause_until = Some(now + RETRY_PAUSE);
         0
     }
 

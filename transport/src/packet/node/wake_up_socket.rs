@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-const MOST_RINGS: usize = 1024;
+const MAX_RINGS: usize = 1024;
 
 #[derive(Debug)]
 pub(in crate::packet) struct WakeUpSocket {
@@ -34,7 +34,7 @@ impl WakeUpSocket {
     }
 
     pub(in crate::packet) fn acknowledge(&self) {
-        let mut rings = MOST_RINGS;
+        let mut rings = MAX_RINGS;
         while rings > 0 && self.socket.recv(&mut [0]).is_ok() {
             rings -= 1;
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// Parity rounds per block, each making up for losses of the one before; what is still lacking then
 /// is repeated as data.
-const MOST_ROUNDS: u32 = 4;
+const MAX_ROUNDS: u32 = 4;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Losses {
@@ -58,7 +58,7 @@ impl Block {
     }
 
     pub(super) fn has_parity_left(&self) -> bool {
-        self.rounds < MOST_ROUNDS && (self.sent.len() as u64) < self.frames.end - self.frames.start
+        self.rounds < MAX_ROUNDS && (self.sent.len() as u64) < self.frames.end - self.frames.start
     }
 
     pub(super) fn is_going(&self) -> bool {

@@ -14,7 +14,7 @@ use std::time::Duration;
 const BURST_FRAMES: u32 = 32;
 
 /// A longer pause between two frames is due to the source, not the network.
-const LONGEST_PAUSE: Duration = Duration::from_millis(10);
+const MAX_PAUSE: Duration = Duration::from_millis(10);
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct PacedRound {
@@ -99,7 +99,7 @@ impl Pace {
             return;
         }
         round.lost += lost;
-        round.span += since_last.min(LONGEST_PAUSE);
+        round.span += since_last.min(MAX_PAUSE);
         let frames = known.saturating_sub(round.known);
         if frames >= self.round_frames {
             let permille = round.lost.min(frames) * 1000 / frames;

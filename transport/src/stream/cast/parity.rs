@@ -20,7 +20,7 @@ use crate::wire::{Ack, Parity};
 
 /// Listeners that must have lost a frame, and the factor by which they must outnumber those that
 /// received it, for the loss to lie before the paths part.
-const MANY: usize = 3;
+const MANY_LOSERS: usize = 3;
 
 impl Cast {
     pub(super) fn gather(
@@ -74,8 +74,8 @@ impl Cast {
         };
         let (lost, got) = self.remotes().filter(|remote| remote.has_told_of(sequence)).fold((0, 0), count);
         // With an acker, listeners without losses hardly report at all, while those with losses do.
-        let many = if self.designation.is_some() { 2 } else { MANY.min(self.listeners.len()) };
-        lost >= many && lost > MANY * got
+        let many = if self.designation.is_some() { 2 } else { MANY_LOSERS.min(self.listeners.len()) };
+        lost >= many && lost > MANY_LOSERS * got
     }
 
     pub(super) fn settle_blocks(&mut self, at: usize, ack: &Ack<'_>) {

@@ -120,7 +120,7 @@ impl Repairs {
 
 /// Most repairs owed to a reader at a time; its next acknowledgement lists what else it lacks.
 /// Twice what a link carries in a round trip at 1 Gbit/s, and 2 KiB of memory.
-const MOST: usize = 128;
+const MAX_OWED: usize = 128;
 
 const ASKING: usize = 4;
 
@@ -164,7 +164,7 @@ impl Outstanding {
     pub(super) fn queue(&mut self, sequence: u64) -> bool {
         match self.find(sequence) {
             Ok(at) => self.entries[at].withdraw(),
-            Err(_) if self.entries.len() >= MOST => return false,
+            Err(_) if self.entries.len() >= MAX_OWED => return false,
             Err(at) => self.entries.insert(at, Owed { sequence, stamp: Stamp::NONE, before: Stamp::NONE }),
         }
         true
@@ -195,7 +195,7 @@ impl Outstanding {
     /// Whether hardly any room is left, so that only an acknowledgement helps. Several frames ask
     /// for it, as each may be lost.
     pub(super) fn is_used_up(&self) -> bool {
-        self.entries.len() >= MOST && self.queued().nth(ASKING).is_none()
+        self.entries.len() >= MAX_OWED && self.queued().nth(ASKING).is_none()
     }
 
     pub(super) fn is_sent(&self) -> bool {
@@ -247,8 +247,8 @@ mod tests {
             (outstanding.get(3), outstanding.get(4), outstanding.get(7)),
             (Some(Stamp(20)), None, Some(Stamp::NONE))
         );
-        assert!((100..100 + MOST as u64 - 2).all(|sequence| outstanding.queue(sequence)));
+        assert!((100..100 + MAX_OWED as u64 - 2).all(|sequence| outstanding.queue(sequence)));
         assert!(!outstanding.queue(99) && outstanding.queue(3), "no room for another, but for one that is known");
-        assert!(outstanding.bytes() <= MOST * 16);
+        assert!(outstanding.bytes() <= MAX_OWED * 16);
     }
 }

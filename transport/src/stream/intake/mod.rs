@@ -19,10 +19,10 @@ use std::time::Duration;
 /// Silence after which a receiver that expects more reports its state unasked: a forged
 /// acknowledgement in its name may have made its parent think that it lacks nothing.
 const REMIND_AFTER: Duration = Duration::from_secs(1);
-const MOST_DOUBLINGS: u32 = 4;
+const MAX_DOUBLINGS: u32 = 4;
 
 fn remind_after(tries: u32) -> Duration {
-    REMIND_AFTER * (1 << tries.min(MOST_DOUBLINGS))
+    REMIND_AFTER * (1 << tries.min(MAX_DOUBLINGS))
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -18,7 +18,7 @@ const FRAMES: u64 = 400;
 /// Time limit. Without faults all are done after 6 ms. A receiver that is not probed any more
 /// reports after a second, or after two if that report is lost.
 const BOUND: Duration = Duration::from_secs(10);
-const MOST_FRAMES: u64 = 12_000;
+const MAX_FRAMES: u64 = 12_000;
 
 /// Victim of a forgery, and the host in whose name it comes.
 #[derive(Clone, Copy, Debug)]
@@ -220,7 +220,7 @@ fn play(seed: u64) -> bool {
     assert!(outcome.is_quiet(), "{replay}: {outcome:?}, {:?}", simulation.next_deadline());
     assert!(seen.done_at < Instant::START + BOUND, "{replay}: done at {:?}", seen.done_at);
     let sent: u64 = simulation.stats().hosts.iter().map(|host| host.sent_frames).sum();
-    assert!(sent < MOST_FRAMES, "{replay}: {sent} frames");
+    assert!(sent < MAX_FRAMES, "{replay}: {sent} frames");
     orphaned
 }
 

@@ -1,6 +1,6 @@
 //! Calibration of a network whose hosts limit their sending rate.
 
-use super::{Calibration, HEADER_BYTES, MOST_BURST_NS, Point, SHORTEST_FRAME_BYTES};
+use super::{Calibration, HEADER_BYTES, MAX_BURST_NS, MIN_FRAME_BYTES, Point};
 
 impl Calibration {
     /// Returns the calibration for hosts that limit their sending rate, Ethernet headers counted,
@@ -13,14 +13,14 @@ impl Calibration {
         assert!(rate_bits_per_second > 0 && frame_payload_bytes > 0, "a limit lets something pass");
         let takes = |bytes: u64| {
             let frames = bytes.div_ceil(frame_payload_bytes).max(1);
-            let wire_bytes = (bytes + frames * HEADER_BYTES).max(SHORTEST_FRAME_BYTES);
+            let wire_bytes = (bytes + frames * HEADER_BYTES).max(MIN_FRAME_BYTES);
             let nanoseconds = u128::from(wire_bytes) * 8 * 1_000_000_000 / u128::from(rate_bits_per_second);
             u64::try_from(nanoseconds).unwrap_or(u64::MAX)
         };
         let binds = takes(frame_payload_bytes) as f64 > self.gap_ns(frame_payload_bytes);
         let points = self.points.iter().map(|point| Point { gap_ns: point.gap_ns.max(takes(point.bytes)), ..*point });
         let points = points.collect();
-        let burst_ns = if binds { burst_ns.min(MOST_BURST_NS) } else { self.burst_ns };
+        let burst_ns = if binds { burst_ns.min(MAX_BURST_NS) } else { self.burst_ns };
         Calibration { points, burst_ns, ..self }
     }
 }

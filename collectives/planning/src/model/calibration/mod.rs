@@ -162,13 +162,13 @@ enum Field {
 /// [`Calibration::assumed`].
 const HEADER_BYTES: u64 = 32 + 14;
 /// Shortest Ethernet frame without its check sum, in bytes: shorter ones are padded.
-const SHORTEST_FRAME_BYTES: u64 = 60;
+const MIN_FRAME_BYTES: u64 = 60;
 /// L at any size in [`Calibration::assumed`]: a switch, an interrupt and a wake-up.
 const ASSUMED_LATENCY_NS: i64 = 30_000;
 /// Longest message in the table of [`Calibration::assumed`], in frames; beyond, it is extrapolated.
 const ASSUMED_FRAMES: u64 = 1024;
 
-const MOST_BURST_NS: u64 = 1_000_000_000;
+const MAX_BURST_NS: u64 = 1_000_000_000;
 
 impl Calibration {
     /// Creates a calibration without loss or policing from points in order of size.
@@ -203,8 +203,8 @@ impl Calibration {
             let nanoseconds = u128::from(bytes) * 8 * 1_000_000_000 / u128::from(rate_bits_per_second);
             u64::try_from(nanoseconds).unwrap_or(u64::MAX).max(1)
         };
-        let frame = |payload: u64| wire_ns((payload + HEADER_BYTES).max(SHORTEST_FRAME_BYTES));
-        let unpadded = SHORTEST_FRAME_BYTES - HEADER_BYTES;
+        let frame = |payload: u64| wire_ns((payload + HEADER_BYTES).max(MIN_FRAME_BYTES));
+        let unpadded = MIN_FRAME_BYTES - HEADER_BYTES;
         let point = |bytes, gap_ns| Point { bytes, gap_ns, latency_ns: ASSUMED_LATENCY_NS };
         let mut points = Vec::from_iter((frame_payload_bytes > unpadded).then(|| point(unpadded, frame(unpadded))));
         points.push(point(frame_payload_bytes, frame(frame_payload_bytes)));
@@ -288,7 +288,7 @@ impl Calibration {
     }
 
     pub(in crate::model) fn frame_bits(&self, frame_payload_bytes: u64) -> f64 {
-        ((frame_payload_bytes + HEADER_BYTES).max(SHORTEST_FRAME_BYTES) * 8) as f64
+        ((frame_payload_bytes + HEADER_BYTES).max(MIN_FRAME_BYTES) * 8) as f64
     }
 
     /// Returns the time in which a host sends or receives a full frame, in nanoseconds, if
@@ -346,7 +346,7 @@ impl Calibration {
         if self.broadcast == Broadcast::Policed(0) {
             return Err((Field::CastRate, CalibrationProblem::ZeroCastRate));
         }
-        if self.burst_ns > MOST_BURST_NS {
+        if self.burst_ns > MAX_BURST_NS {
             return Err((Field::Burst, CalibrationProblem::Burst(self.burst_ns)));
         }
         self.processing.iter().try_for_each(Processing::check)?;

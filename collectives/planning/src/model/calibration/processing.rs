@@ -4,7 +4,7 @@ use super::{CalibrationProblem, Field};
 use serde::Deserialize;
 
 /// Largest time of a frame, in nanoseconds, or of a byte, in picoseconds.
-const MOST: u64 = 1_000_000_000;
+const MAX_FRAME_NS: u64 = 1_000_000_000;
 
 /// Processor time of a host, per frame and per byte. A host does one thing at a time; a relay
 /// receives and sends.
@@ -72,7 +72,7 @@ impl Processing {
     /// Returns the costs, each clamped to its plausible limit.
     #[must_use]
     pub fn clamped(self) -> Self {
-        let clamp = |value: u64| value.min(MOST);
+        let clamp = |value: u64| value.min(MAX_FRAME_NS);
         Self {
             send_frame_ns: clamp(self.send_frame_ns),
             send_byte_ps: clamp(self.send_byte_ps),
@@ -96,7 +96,7 @@ impl Processing {
             ("wake_up_ns", self.wake_up_ns),
         ];
         let in_streams = self.pass_on_frame_ns > 0 || self.cast_frame_ns > 0;
-        match numbers.into_iter().find(|&(_, value)| value > MOST) {
+        match numbers.into_iter().find(|&(_, value)| value > MAX_FRAME_NS) {
             Some((name, value)) => Err((Field::Processing, CalibrationProblem::Processing { name, value })),
             None if in_streams && self.stream_frame_bytes == 0 => {
                 Err((Field::Processing, CalibrationProblem::StreamFrame))

@@ -14,10 +14,10 @@ pub const ASSUMED_SIZE_BYTES: u64 = 1 << 30;
 
 /// Limit of ranks for plans whose root sends to everybody or to many at once, and for block-wise
 /// ones: beyond, a block is shorter than 16 frames.
-const MOST_RANKS_OF_FEW: usize = 64;
+const MAX_RANKS_OF_FEW: usize = 64;
 /// Limit of ranks for plans whose computation takes cubic or quadratic time: at this number some 10
 /// ms, at ten times as many seconds.
-const MOST_RANKS_OF_MANY: usize = 1024;
+const MAX_RANKS_OF_MANY: usize = 1024;
 
 /// Factor by which an untried cast must be better to be chosen: it may be policed, while unicast is
 /// known to arrive.
@@ -251,10 +251,10 @@ fn suits(via: Via, ranks: usize) -> bool {
     match via {
         // `BinaryBest` takes long, so it is made only on request.
         Via::ChainUnaware | Via::BinaryUnaware | Via::BinaryBest => false,
-        Via::Flat => ranks <= MOST_RANKS_OF_FEW,
-        Via::ScatterAllgather => (2..=MOST_RANKS_OF_FEW).contains(&ranks),
-        Via::RecursiveDoubling => (2..=MOST_RANKS_OF_FEW).contains(&ranks) && ranks.is_power_of_two(),
-        Via::Binary | Via::Latency => ranks <= MOST_RANKS_OF_MANY,
+        Via::Flat => ranks <= MAX_RANKS_OF_FEW,
+        Via::ScatterAllgather => (2..=MAX_RANKS_OF_FEW).contains(&ranks),
+        Via::RecursiveDoubling => (2..=MAX_RANKS_OF_FEW).contains(&ranks) && ranks.is_power_of_two(),
+        Via::Binary | Via::Latency => ranks <= MAX_RANKS_OF_MANY,
         Via::Chain | Via::Kary(_) | Via::Cast | Via::Binomial => true,
     }
 }

@@ -5,7 +5,7 @@ use super::Dice;
 use crate::topology::{Topology, Walk};
 
 /// Limit of switches visited per height tried: some 0.05 s.
-const MOST_LOOKS: usize = 1_000_000;
+const MAX_LOOKS: usize = 1_000_000;
 
 /// Weights, in different attempts, of a remote switch without a host of the tree, relative to one
 /// with such a host.
@@ -41,7 +41,7 @@ impl<'a> Levels<'a> {
     pub fn within(&mut self, height: usize, dice: &mut Dice) -> Option<Vec<Vec<usize>>> {
         let mut looks = 0;
         let mut attempts = 0;
-        while looks < MOST_LOOKS {
+        while looks < MAX_LOOKS {
             let weight = WEIGHTS[attempts % WEIGHTS.len()];
             attempts += 1;
             if let Some(children) = self.attempt(height, weight, dice, &mut looks) {

@@ -22,8 +22,8 @@ use crate::topology::Topology;
 use levels::Levels;
 
 /// Limit of places laid out in trials of orders: some 0.1 s.
-const MOST_PLACES: usize = 50_000;
-const MOST_ORDERS: usize = 400;
+const MAX_PLACES: usize = 50_000;
+const MAX_ORDERS: usize = 400;
 
 /// Plans the lowest contention-free binary tree that the search finds over `members` (host ids; a
 /// member's rank is its index) from the member `root_host`; never a higher one than
@@ -40,7 +40,7 @@ pub fn binary_best(
     let mut best = binary_sparing(topology, root_host, members, speeds)?;
     let least = members.len().ilog2() as usize;
     let mut dice = Dice::new();
-    for _ in 0..(MOST_PLACES / members.len()).min(MOST_ORDERS) {
+    for _ in 0..(MAX_PLACES / members.len()).min(MAX_ORDERS) {
         if best.height() == least {
             break;
         }

@@ -53,13 +53,13 @@ pub fn check_all(topology: &Topology, plans: &[Plan], host_of_rank: &[usize]) ->
 
 /// Limit of ranks above which only the scatter of a block-wise message is checked: all blocks
 /// together have quadratically many edges.
-const MOST_RANKS_IN_BLOCKS: usize = 256;
+const MAX_RANKS_IN_BLOCKS: usize = 256;
 
 /// Checks the whole load of a message: a plan, or all trees of the blocks of a message [in
 /// blocks](Via::is_in_blocks), every block counted as its share.
 pub fn check_message(topology: &Topology, plan: &Plan, host_of_rank: &[usize]) -> CheckReport {
     let ranks = plan.ranks();
-    if !plan.via().is_in_blocks() || !(2..=MOST_RANKS_IN_BLOCKS).contains(&ranks) {
+    if !plan.via().is_in_blocks() || !(2..=MAX_RANKS_IN_BLOCKS).contains(&ranks) {
         return check(topology, plan, host_of_rank);
     }
     let mut report = check_all(topology, &blocks(plan.via(), plan.root(), ranks), host_of_rank);

@@ -19,15 +19,15 @@ use super::line::{Fork, may_pass};
 use tables::Tables;
 
 /// Limit of table entries over all heights, at some 30 instructions each; beyond, see [`spine`].
-const MOST_ENTRIES: usize = 1 << 24;
+const MAX_ENTRIES: usize = 1 << 24;
 
 /// Returns the parent of each place but the first (which is given 0) in a contention-free tree with
 /// up to `most_children` children.
 ///
 /// The tree is the lowest among those with contiguous runs, unless the search would take more than
-/// [`MOST_ENTRIES`]: then the root sends along a [`spine`].
+/// [`MAX_ENTRIES`]: then the root sends along a [`spine`].
 pub(super) fn parents(forks: &[Fork], most_children: usize) -> Vec<usize> {
-    parents_within(forks, most_children, MOST_ENTRIES)
+    parents_within(forks, most_children, MAX_ENTRIES)
 }
 
 fn parents_within(forks: &[Fork], most_children: usize, most_entries: usize) -> Vec<usize> {

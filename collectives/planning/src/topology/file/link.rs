@@ -5,7 +5,7 @@ use crate::topology::draft::DraftLink;
 use crate::topology::error::TopologyProblem;
 use toml::Value;
 
-const MOST_CABLES: i64 = 64;
+const MAX_CABLES: i64 = 64;
 
 pub(super) fn read(value: &Value, line: usize) -> Result<DraftLink, TopologyProblem> {
     let refuse = |text: String| Err(TopologyProblem::LinkForm(text));
@@ -20,8 +20,8 @@ pub(super) fn read(value: &Value, line: usize) -> Result<DraftLink, TopologyProb
     let Some(to) = table.get("to").and_then(Value::as_str) else { return refuse("`to` names no switch".to_owned()) };
     let cables = match table.get("cables").map(Value::as_integer) {
         None => 1,
-        Some(Some(cables @ 1..=MOST_CABLES)) => cables as u64,
-        Some(_) => return refuse(format!("`cables` is no number from 1 to {MOST_CABLES}")),
+        Some(Some(cables @ 1..=MAX_CABLES)) => cables as u64,
+        Some(_) => return refuse(format!("`cables` is no number from 1 to {MAX_CABLES}")),
     };
     let rate = table.get("rate").map(rate).transpose()?.map(|rate| rate * cables);
     Ok(DraftLink { to: to.to_owned(), line: Some(line), rate })

@@ -35,7 +35,7 @@ pub fn parse(text: &str, source_name: &str) -> Result<Imported, TopologyError> {
     reader.build(source_name)
 }
 
-const LEAST_MEGABITS_PER_SECOND: u64 = 10;
+const MIN_MEGABITS_PER_SECOND: u64 = 10;
 
 #[derive(Default)]
 pub(super) struct ConfReader {
@@ -66,7 +66,7 @@ impl ConfReader {
     fn read_speed(&mut self, pair: &Pair) -> Result<Option<u64>, TopologyError> {
         let refuse = || TopologyError::at(pair.line, SlurmProblem::LinkSpeed(pair.value.to_string()));
         let (rate, line) = match pair.value.parse::<u64>() {
-            Ok(megabits) if megabits < LEAST_MEGABITS_PER_SECOND => (None, &mut self.ignored_speed_line),
+            Ok(megabits) if megabits < MIN_MEGABITS_PER_SECOND => (None, &mut self.ignored_speed_line),
             Ok(megabits) => {
                 let rate = parse_rate(&format!("{megabits}mbit")).map_err(|_| refuse())?;
                 (Some(rate), &mut self.read_speed_line)

@@ -159,7 +159,7 @@ fn a_hundred_thousand_forged_requests_take_no_more_room_than_some_thousands_and_
         checked += usize::from(answer == JoinDecision::Check);
         applicants.evict();
     }
-    assert!(applicants.candidates.len() <= MOST_UNREACHED && checked == FEW_UNREACHED, "{checked}");
+    assert!(applicants.candidates.len() <= MAX_UNREACHED && checked == FEW_UNREACHED, "{checked}");
     // A host that has asked before repeats its request and is reached.
     assert_eq!(applicants.on_join(at(1), mac(1), &join("n1", 1), OFFER, GREET), JoinDecision::Wait);
     assert_eq!(applicants.on_join(at(90), mac(1), &join("n1", 1), OFFER, GREET), JoinDecision::Check);

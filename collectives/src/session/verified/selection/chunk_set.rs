@@ -14,7 +14,7 @@ pub struct ChunkSet {
 
 impl ChunkSet {
     /// Maximum length of an encoded set, in bytes.
-    pub const MOST_BYTES: usize = 1 + STRETCH_CHUNKS / 8;
+    pub const MAX_BYTES: usize = 1 + STRETCH_CHUNKS / 8;
 
     /// Returns the set of the first `chunks` chunks.
     ///
@@ -127,7 +127,7 @@ impl ChunkSet {
                     set.words[at / 8] |= u64::from(*byte) << (at % 8 * 8);
                 }
             }
-            RUNS if bytes.len() % 2 == 0 && bytes.len() < ChunkSet::MOST_BYTES => {
+            RUNS if bytes.len() % 2 == 0 && bytes.len() < ChunkSet::MAX_BYTES => {
                 let mut at = 0;
                 for (number, run) in bytes.chunks_exact(2).enumerate() {
                     let end = at + usize::from(u16::from_be_bytes([run[0], run[1]]));
@@ -172,7 +172,7 @@ mod tests {
             }
             let mut bytes = Vec::new();
             set.write(chunks, &mut bytes);
-            prop_assert!(bytes.len() <= 1 + chunks.div_ceil(8) && bytes.len() <= ChunkSet::MOST_BYTES);
+            prop_assert!(bytes.len() <= 1 + chunks.div_ceil(8) && bytes.len() <= ChunkSet::MAX_BYTES);
             prop_assert_eq!(ChunkSet::read(chunks, &bytes), Some(set));
         }
 

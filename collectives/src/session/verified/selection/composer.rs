@@ -2,7 +2,7 @@
 
 use super::super::layout::{ChunkSize, SpanPlace};
 use super::fragments::FRAGMENT_BYTES;
-use super::sections::{HEAD_BYTES, Head, MOST_AHEAD};
+use super::sections::{HEAD_BYTES, Head, MAX_AHEAD};
 use super::{ChunkSet, StretchLedger, StretchPlace, stretches};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -175,7 +175,7 @@ impl Composer {
         let state = match Head::read(head)? {
             Head::Ledgers { before, fragments } => {
                 let place = self.place(self.next_ledger)?;
-                let sound = is_sealed(place.number()) && self.next_ledger < self.next_chunks + MOST_AHEAD;
+                let sound = is_sealed(place.number()) && self.next_ledger < self.next_chunks + MAX_AHEAD;
                 let bytes = place.ledger_bytes() + fragments as usize * FRAGMENT_BYTES;
                 sound.then_some(State::Ledgers { place, before, bytes })
             }

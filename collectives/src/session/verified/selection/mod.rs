@@ -21,10 +21,10 @@ pub use completer::{Completed, Completer, Completion};
 pub use composer::{Composed, Composer, PartialSpan};
 pub use fragments::{Cut, Cutter, Fragment, name as fragment_name};
 pub use have_set::{HaveSet, HeldContent, Origin};
-pub(in crate::session) use sections::MOST_AHEAD;
+pub(in crate::session) use sections::MAX_AHEAD;
 pub use sections::{DueSection, SectionPart, Sections};
 pub use selector::Selector;
-pub use stretch::{MOST_STRETCH_BYTES, StretchLedger, StretchPlace, stretches};
+pub use stretch::{MAX_STRETCH_BYTES, StretchLedger, StretchPlace, stretches};
 
 #[cfg(test)]
 mod tests;

@@ -10,7 +10,7 @@ use std::ops::Range;
 /// collected while this one is sent.
 pub(super) const AHEAD: u64 = 4;
 /// Maximum number of stretches whose hash lists a receiver holds.
-pub(in crate::session) const MOST_AHEAD: u64 = 8;
+pub(in crate::session) const MAX_AHEAD: u64 = 8;
 /// Bytes of a section's head: its kind, two lengths and a seal over them.
 pub(super) const HEAD_BYTES: usize = 8 + SEAL_BYTES;
 
@@ -57,13 +57,13 @@ impl Head {
         let (short, long) = rest.split_first_chunk::<2>()?;
         let (short, long) = (u16::from_be_bytes(*short), u32::from_be_bytes(*long.first_chunk()?));
         match kind {
-            [Head::LEDGERS, 0] if long as usize <= MOST_FRAGMENTS => {
+            [Head::LEDGERS, 0] if long as usize <= MAX_FRAGMENTS => {
                 Some(Head::Ledgers { before: short, fragments: long })
             }
-            [Head::CHUNKS, 0] if long == 0 && usize::from(short) <= ChunkSet::MOST_BYTES => {
+            [Head::CHUNKS, 0] if long == 0 && usize::from(short) <= ChunkSet::MAX_BYTES => {
                 Some(Head::Chunks { set_bytes: short })
             }
-            [Head::PADDING, 0] if short == 0 && long <= MOST_PADDING_BYTES => Some(Head::Padding { bytes: long }),
+            [Head::PADDING, 0] if short == 0 && long <= MAX_PADDING_BYTES => Some(Head::Padding { bytes: long }),
             [Head::PASSED, 0] if (short, long) == (0, 0) => Some(Head::Passed),
             _ => None,
         }
@@ -77,10 +77,10 @@ impl Head {
 }
 
 /// Maximum length of padding in bytes; a frame is shorter.
-const MOST_PADDING_BYTES: u32 = 1 << 17;
+const MAX_PADDING_BYTES: u32 = 1 << 17;
 
 /// Maximum number of fragments of a stretch, at 4 KiB each.
-const MOST_FRAGMENTS: usize = super::MOST_STRETCH_BYTES as usize / 4096 + 1;
+const MAX_FRAGMENTS: usize = super::MAX_STRETCH_BYTES as usize / 4096 + 1;
 
 /// The next section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

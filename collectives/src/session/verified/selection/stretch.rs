@@ -7,14 +7,14 @@ use super::chunk_set::{ChunkSet, STRETCH_CHUNKS};
 use super::fragments::{FRAGMENT_BYTES, Fragment};
 
 /// Maximum content bytes of a stretch.
-pub const MOST_STRETCH_BYTES: u64 = 64 << 20;
+pub const MAX_STRETCH_BYTES: u64 = 64 << 20;
 
 impl ChunkSize {
     /// Returns the content bytes of a stretch, the unit of want-bitmaps: at most [`STRETCH_CHUNKS`]
     /// chunks and 64 MiB. The last stretch of a content may be shorter.
     pub const fn stretch_bytes(self) -> u64 {
         let bytes = (STRETCH_CHUNKS * self.bytes()) as u64;
-        if bytes < MOST_STRETCH_BYTES { bytes } else { MOST_STRETCH_BYTES }
+        if bytes < MAX_STRETCH_BYTES { bytes } else { MAX_STRETCH_BYTES }
     }
 }
 
