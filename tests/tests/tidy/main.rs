@@ -4,6 +4,7 @@ mod circles;
 mod map;
 mod shape;
 mod source;
+mod words;
 
 use circles::Crate;
 use source::{Source, files};
@@ -240,6 +241,29 @@ fn files_functions_and_lines_fit() {
         violations.extend(shape::too_long_lines(&source));
     }
     assert_none(violations);
+}
+
+#[test]
+fn comments_begin_with_a_noun_or_a_verb_and_names_are_the_fields() {
+    let mut violations = Vec::new();
+    for source in files(&[".rs"]) {
+        violations.extend(words::poor_beginnings(&source));
+        violations.extend(words::private_names(&source));
+    }
+    assert_none(violations);
+}
+
+#[test]
+fn a_name_of_a_type_means_one_thing() {
+    let all = files(&[".rs"]);
+    let within = |folder: &str| all.iter().filter(|source| source.path.starts_with(folder)).collect::<Vec<_>>();
+    let crates = MAY_USE.iter().map(|(folder, _)| *folder);
+    assert_none(crates.filter_map(|folder| words::ambiguous_types(folder, &within(folder))).collect());
+}
+
+#[test]
+fn prose_in_markdown_is_not_too_wide() {
+    assert_none(files(&[".md"]).iter().flat_map(words::too_wide_prose).collect());
 }
 
 #[test]

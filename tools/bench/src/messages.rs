@@ -16,7 +16,7 @@ const AFTERWARDS: Duration = Duration::from_secs(5);
 
 /// A measurement of broadcasts of several sizes in turn.
 #[derive(Clone, Copy, Debug)]
-pub struct Job<'a> {
+pub struct MessageJob<'a> {
     /// The lab; its first host is the root.
     pub lab: &'a Lab,
     /// The program `ethbcast`.
@@ -34,7 +34,7 @@ pub struct Job<'a> {
 ///
 /// # Errors
 /// If a program cannot be started, its report cannot be read, or the user interrupts.
-pub fn measure(job: &Job, limit: Duration, interrupt: &Interrupt) -> anyhow::Result<Result<Vec<f64>, String>> {
+pub fn measure(job: &MessageJob, limit: Duration, interrupt: &Interrupt) -> anyhow::Result<Result<Vec<f64>, String>> {
     let hosts = job.lab.hosts();
     let ranks = hosts.len().to_string();
     let sizes: Vec<String> = job.sizes.iter().map(u64::to_string).collect();

@@ -122,7 +122,7 @@ impl Bench<'_> {
         for &via in &self.options.ways {
             let name = Tool::Own(via).name();
             told(&name);
-            let job = messages::Job { lab: &place.lab, program: &self.program, via, sizes, iterations };
+            let job = messages::MessageJob { lab: &place.lab, program: &self.program, via, sizes, iterations };
             columns.push((name, true, messages::measure(&job, limit, self.interrupt)?));
         }
         for peer in self.peers.mpis() {

@@ -9,6 +9,7 @@
 
 mod best;
 mod binary;
+mod block_groups;
 mod by_rank;
 mod chain;
 mod check;
@@ -18,7 +19,6 @@ mod latency;
 mod layers;
 mod line;
 mod make;
-mod parcels;
 mod speeds;
 #[cfg(test)]
 mod tests;
@@ -27,6 +27,7 @@ mod via;
 
 pub use best::binary_best;
 pub use binary::{ALGORITHM_2_RANKS, binary, kary};
+pub use block_groups::{BlockGroup, farthest_first, parcels};
 pub use by_rank::{block, block_children, block_parent, block_parents, blocks, by_rank};
 pub use chain::chain;
 pub use check::{
@@ -35,7 +36,6 @@ pub use check::{
 pub use error::PlanError;
 pub use latency::{completion_time, latency};
 pub use make::{Costs, make};
-pub use parcels::{Parcel, farthest_first, parcels};
 pub use speeds::{Speeds, USUAL, UsualCable};
 pub use tree::Plan;
 pub use via::{UnknownVia, Via};

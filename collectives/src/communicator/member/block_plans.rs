@@ -3,7 +3,7 @@
 
 use crate::communicator::signature::{Operation, Signature};
 use ethbcast_planning::model::{self, Broadcast, Situation};
-use ethbcast_planning::plan::{Parcel, Plan, Via, farthest_first, parcels};
+use ethbcast_planning::plan::{BlockGroup, Plan, Via, farthest_first, parcels};
 use ethbcast_transport::wire::Rank;
 
 /// Frames that may meet in front of a host at once: half of what a small switch buffers per port.
@@ -64,7 +64,7 @@ impl BlockTree {
 
     pub(super) fn passage(&self, rank: Rank, block_bytes: usize, payload_bytes: usize) -> Passage {
         let parcels = |rank: usize| parcels(&self.plan, &self.order, rank, self.most).into_iter();
-        let bundle = |peer: usize, Parcel { ranks, .. }: Parcel| Bundle {
+        let bundle = |peer: usize, BlockGroup { ranks, .. }: BlockGroup| Bundle {
             peer: Rank(peer as u16),
             blocks: ranks.into_iter().map(|rank| Rank(rank as u16)).collect(),
         };

@@ -220,9 +220,8 @@ impl Session {
         options: &Options,
         sending: &mut Sending<S>,
     ) -> Result<(SendReport, Option<Error>), Error> {
-        let (session, began) = (random_u32().map_err(Error::Random)?, self.clock.now());
-        let (form, selects) = (sending.source().form(), sending.source().selects());
-        let config = options.root_config(&self.station, session, (form, selects), &self.tuning)?;
+        let (session, began, form) = (random_u32().map_err(Error::Random)?, self.clock.now(), sending.source().form());
+        let config = options.root_config(&self.station, session, (form, sending.source().selects()), &self.tuning)?;
         self.port.begin_anew();
         let mut root = Limited::new(Root::new(began, config), began, options.time_limit);
         let mut teller = Notifier::new(options, form, &self.port);

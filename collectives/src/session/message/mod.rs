@@ -180,12 +180,7 @@ impl Message {
             }
             Message::Abort { text } => (kind::ABORT, out.text(text)),
             Message::Challenge(Challenge { word, unanswered }) => (kind::CHALLENGE, out.u64(*word).u8(*unanswered)),
-            Message::Response(words) => {
-                for word in words {
-                    out.u64(*word);
-                }
-                (kind::RESPONSE, out)
-            }
+            Message::Response(words) => (kind::RESPONSE, words.iter().fold(out, |out, word| out.u64(*word))),
             Message::Fetch(fetch) => {
                 fetch.write(out);
                 (kind::FETCH, out)

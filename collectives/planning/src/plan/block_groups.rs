@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 
 /// Blocks that travel together between a rank and one of its children.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parcel {
+pub struct BlockGroup {
     /// The child.
     pub child: usize,
     /// Ranks whose blocks these are, in order.
@@ -46,8 +46,8 @@ fn depths(plan: &Plan) -> Vec<usize> {
 ///
 /// # Panics
 /// If `order` names a rank that does not exist.
-pub fn parcels(plan: &Plan, order: &[usize], rank: usize, most: usize) -> Vec<Parcel> {
-    let mut parcels: Vec<Parcel> = Vec::new();
+pub fn parcels(plan: &Plan, order: &[usize], rank: usize, most: usize) -> Vec<BlockGroup> {
+    let mut parcels: Vec<BlockGroup> = Vec::new();
     let behind = behind(plan, rank);
     // The parcel being filled for each child.
     let mut open: Vec<Option<usize>> = vec![None; plan.ranks()];
@@ -55,7 +55,7 @@ pub fn parcels(plan: &Plan, order: &[usize], rank: usize, most: usize) -> Vec<Pa
         let Some(child) = behind[to] else { continue };
         let fits = open[child].filter(|&at| parcels[at].ranks.len() < most);
         let at = fits.unwrap_or_else(|| {
-            parcels.push(Parcel { child, ranks: Vec::new() });
+            parcels.push(BlockGroup { child, ranks: Vec::new() });
             parcels.len() - 1
         });
         parcels[at].ranks.push(to);
@@ -82,8 +82,8 @@ mod tests {
     use super::*;
     use crate::plan::{Costs, Via, make};
 
-    fn parcel(child: usize, ranks: &[usize]) -> Parcel {
-        Parcel { child, ranks: ranks.to_vec() }
+    fn parcel(child: usize, ranks: &[usize]) -> BlockGroup {
+        BlockGroup { child, ranks: ranks.to_vec() }
     }
 
     #[test]
@@ -111,7 +111,7 @@ mod tests {
             for most in [1, 5, 100] {
                 let mut hops = vec![0; plan.ranks()];
                 for rank in 0..plan.ranks() {
-                    for Parcel { ranks, .. } in parcels(&plan, &order, rank, most) {
+                    for BlockGroup { ranks, .. } in parcels(&plan, &order, rank, most) {
                         assert!((1..=most).contains(&ranks.len()));
                         ranks.iter().for_each(|&rank| hops[rank] += 1);
                     }
