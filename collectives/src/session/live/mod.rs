@@ -248,7 +248,6 @@ impl Session {
             teller.root_moved(root, now);
             if root.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
-        let cut_off = self.port.cut_off(self.clock.now());
         watcher.tell_end(driven, |error| root.farewell(&format!("the sender's {error}")))?;
         log_counters(&self.port.counters());
         let failed = self.why_failed(given_up, &root, sending);
@@ -271,7 +270,7 @@ impl Session {
             held_up_by: teller.held_up_by(&root),
             history: teller.take_history(),
             rate: root.rate(),
-            cut_off,
+            cut_off: self.port.cut_off(self.clock.now()),
         };
         Ok((report, failed))
     }

@@ -160,8 +160,7 @@ impl Message {
             }
             Message::Ready { epoch, digest, arrived } => (kind::READY, out.u32(*epoch).bytes(digest).u64(*arrived)),
             Message::Status(Status { state, waits_for, arrived, consumed, is_mute }) => {
-                let child = waits_for.unwrap_or(Rank::NONE).0;
-                out.u8(*state as u8).u16(child).u64(*arrived).u64(*consumed);
+                out.u8(*state as u8).u16(waits_for.unwrap_or(Rank::NONE).0).u64(*arrived).u64(*consumed);
                 (kind::STATUS, if *is_mute { out.u8(1) } else { out })
             }
             Message::Orphan { stream, gap: Orphan { rank, from, to } } => {
