@@ -146,7 +146,8 @@ fn a_lossy_cable_does_not_lift_a_relay_above_the_limit() {
 #[test]
 fn signals_and_ctl_change_the_limit_of_root_and_relays_while_it_runs() {
     let site = site("signals");
-    let transfer = Transfer::new(&site, content(42, CONTENT_BYTES)).via("chain");
+    // Seconds remain after the last change, however long a busy machine takes to start programs.
+    let transfer = Transfer::new(&site, content(42, 2 * CONTENT_BYTES)).via("chain");
     let mut lowered = None;
     let samples = watched(&site, transfer.send_option("--rate").send_option(RATE), &["n0", "n1"], |session| {
         session.wait_for_sent(2_000_000);
