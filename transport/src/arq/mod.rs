@@ -2,7 +2,7 @@
 //! receivers.
 //!
 //! A sender of numbered frames keeps the [`echo`] of its stamps, validates acknowledgements and
-//! detects losses ([`evidence`]), and decides when to probe ([`question`]) and how much may be in
+//! detects losses ([`loss_detection`]), and decides when to probe ([`probe_timer`]) and how much may be in
 //! flight ([`window`]). A receiver keeps the frames that have [`arrived`], its sender's stamps as
 //! far as they are plausible ([`sender_clock`]), and the [`receipt`] that it owes. Where streams
 //! and messages differ, the difference is a named parameter.

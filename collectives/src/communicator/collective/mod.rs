@@ -1,7 +1,7 @@
 //! Calls that all ranks make together.
 //!
 //! Each is a value: `begin` starts it, `advance` moves it on after each round of the driver until
-//! it is [`Done`](Progress::Done), `abandon` gives it up. There is no thread, and bytes are copied
+//! it is [`Done`](CallProgress::Done), `abandon` gives it up. There is no thread, and bytes are copied
 //! only between the caller's slice and a feed or message. The caller's slices are given to each
 //! `advance` and must stay the same.
 

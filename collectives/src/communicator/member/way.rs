@@ -38,7 +38,7 @@ const BLOCK_WAYS: [Via; 2] = [Via::ScatterAllgather, Via::RecursiveDoubling];
 
 pub(super) const KARY: Via = Via::Kary(3);
 
-/// Limit of a message's frames in each class of [`Way::Latency`]; beyond, the tree hardly changes.
+/// Limit of a message's frames in each class of [`MessagePath::Latency`]; beyond, the tree hardly changes.
 const LATENCY_FRAMES: [u64; 4] = [1, 4, 16, 64];
 
 const _: () = assert!(WAYS.len() * MAX_RANKS as usize <= u16::MAX as usize, "every stream has a number");

@@ -29,7 +29,7 @@ pub trait Storage {
     fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError>;
 
     /// Takes the next bytes, which are in place already:
-    /// [`Holdings`](crate::session::ledger::Holdings) has read them from there.
+    /// [`HaveSet`](crate::session::verified::HaveSet) has read them from there.
     ///
     /// # Errors
     /// As for [`write`](Storage::write), which is the default.

@@ -26,7 +26,7 @@ pub(super) const REBOOT_SILENCE: Duration = Duration::from_millis(300);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct JoinRequest {
-    /// Name in the join request; in [`Applicants::ranked`], the name used in the session.
+    /// Name in the join request; in [`JoinRequests::ranked`], the name used in the session.
     pub host: String,
     pub mac: MacAddr,
     pub nonce: u64,

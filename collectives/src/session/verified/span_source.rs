@@ -1,4 +1,4 @@
-//! The session's side of a verified sender: presents the stream that a [`Bringer`] reads, hashes
+//! The session's side of a verified sender: presents the stream that a [`InputQueue`] reads, hashes
 //! and selects.
 
 use super::encoder::SpanBuffer;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 const ASKED: &str = "the sender has asked what is lacking, and sends nothing now (--dry-run)";
 
-/// An output of a [`Bringer`].
+/// An output of a [`InputQueue`].
 #[derive(Debug)]
 pub enum Brought {
     /// The next span, sealed; not in a selective session.
@@ -50,7 +50,7 @@ pub trait InputQueue {
 
     /// Starts a selective stream for frames of `frame_bytes` bytes. Returns the sections made so
     /// far, for re-reading; `None` if the content cannot be selected, which
-    /// [`bring`](Bringer::bring) reports.
+    /// [`bring`](InputQueue::bring) reports.
     fn select(&mut self, frame_bytes: usize) -> Option<Arc<Mutex<Sections>>>;
 
     /// Sets the chunks to send of the next stretch.

@@ -36,7 +36,7 @@ pub trait HaveSet: std::fmt::Debug + Send + Sync {
     /// disk.
     fn have(&self, ledger: &StretchLedger) -> ChunkSet;
 
-    /// Reads a chunk of a stretch that [`have`](Holdings::have) has returned; `to` has its length.
+    /// Reads a chunk of a stretch that [`have`](HaveSet::have) has returned; `to` has its length.
     /// `None` if it is no longer here. The bytes are verified again.
     fn read(&self, stretch: u64, chunk: usize, to: &mut [u8]) -> Option<Origin>;
 

@@ -2,7 +2,7 @@
 //! sent (docs/protocol/content.md §7.13).
 //!
 //! The content is divided into **stretches** of 1024 chunks, 64 MiB at most. The hash lists of a
-//! stretch precede its chunks. Receivers compare them with their [`Holdings`] and send
+//! stretch precede its chunks. Receivers compare them with their [`HaveSet`] and send
 //! want-bitmaps. Chunks that two or more receivers lack go to all, once; a chunk that only one
 //! lacks is fetched by it. [`Sections`] is the root's order of all this with its positions in the
 //! stream; [`Composer`] turns it back into spans.
