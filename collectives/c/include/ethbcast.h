@@ -15,15 +15,15 @@
 #include <stdint.h>
 
 /*
- What a call came to. Up to 5 the numbers are the exit codes of the program ethbcast.
+ The result of a call. Up to 5 the numbers are the exit codes of the program ethbcast.
  */
 typedef enum {
   /*
-   It is done.
+   Success.
    */
   ETHBCAST_STATUS_OK = 0,
   /*
-   Not every receiver has the bytes, or the group's work has failed at others.
+   Some receivers lack the bytes, or the group's work has failed at others.
    */
   ETHBCAST_STATUS_SOME_FAILED = 1,
   /*
@@ -31,7 +31,7 @@ typedef enum {
    */
   ETHBCAST_STATUS_USAGE = 2,
   /*
-   Nobody was there, not everybody came, or the time was up.
+   Timed out: nobody was there, some did not come, or the time was up.
    */
   ETHBCAST_STATUS_NOBODY = 3,
   /*
@@ -55,7 +55,7 @@ typedef enum {
    */
   ETHBCAST_STATUS_TOO_LONG = 8,
   /*
-   It was ended before its time.
+   The call was interrupted.
    */
   ETHBCAST_STATUS_CANCELLED = 9,
   /*
@@ -77,7 +77,7 @@ typedef struct ethbcast_communicator ethbcast_communicator;
 typedef struct ethbcast_options ethbcast_options;
 
 /*
- Who sends to whom; a rank is a host's number in the topology.
+ A plan: who sends to whom. A rank is a host's number in the topology.
  */
 typedef struct ethbcast_plan ethbcast_plan;
 
@@ -87,7 +87,7 @@ typedef struct ethbcast_plan ethbcast_plan;
 typedef struct ethbcast_topology ethbcast_topology;
 
 /*
- How a broadcast would travel.
+ The way that a broadcast would take.
  */
 typedef struct {
   /*
@@ -99,13 +99,13 @@ typedef struct {
    */
   uint64_t segment_bytes;
   /*
-   What it is predicted to take, in seconds.
+   Predicted time in seconds.
    */
   double predicted_seconds;
 } ethbcast_choice_made;
 
 /*
- What a session came to.
+ The result of a session.
  */
 typedef struct {
   /*
@@ -113,7 +113,7 @@ typedef struct {
    */
   uint64_t bytes;
   /*
-   From the first of them to the last verdict, in seconds.
+   Seconds from the first data frame to the last verdict.
    */
   double seconds;
   /*
@@ -151,7 +151,7 @@ ethbcast_status ethbcast_leave(ethbcast_communicator *communicator);
 uint16_t ethbcast_rank(const ethbcast_communicator *communicator);
 
 /*
- How many ranks there are; 0 for null.
+ Returns the number of ranks; 0 for null.
  */
 uint16_t ethbcast_size(const ethbcast_communicator *communicator);
 
@@ -203,7 +203,7 @@ ethbcast_status ethbcast_allgather(const ethbcast_communicator *communicator,
                                    size_t length);
 
 /*
- Sends a message to rank `to` under a tag below 2147483648, within so many seconds; a negative time stands for the
+ Sends a message to rank `to` under a tag below 2147483648, within `within_seconds`; a negative time stands for the
  option call-within. It returns when the bytes have been handed to the network: a short message at once, a long one
  when the other rank receives it.
  */
@@ -215,8 +215,8 @@ ethbcast_status ethbcast_send(const ethbcast_communicator *communicator,
                               double within_seconds);
 
 /*
- Receives the next message of `tag` from rank `from` into a buffer of so many bytes, within so many seconds; a
- negative time stands for the option call-within. `received`, unless null, is told its length.
+ Receives the next message of `tag` from rank `from` into a buffer, within `within_seconds`; a negative time stands
+ for the option call-within. `received`, unless null, gets its length.
  */
 ethbcast_status ethbcast_recv(const ethbcast_communicator *communicator,
                               uint16_t from,
@@ -227,7 +227,7 @@ ethbcast_status ethbcast_recv(const ethbcast_communicator *communicator,
                               double within_seconds);
 
 /*
- How so many bytes from `root` would be broadcast: the same answer on all ranks.
+ Returns the way that `bytes` from `root` would be broadcast: the same answer on all ranks.
  */
 ethbcast_status ethbcast_choice(const ethbcast_communicator *communicator,
                                 uint16_t root,
@@ -283,7 +283,7 @@ ethbcast_status ethbcast_topology_load(const char *path,
 void ethbcast_topology_free(ethbcast_topology *topology);
 
 /*
- How many hosts there are; 0 for null.
+ Returns the number of hosts; 0 for null.
  */
 size_t ethbcast_topology_hosts(const ethbcast_topology *topology);
 
@@ -307,12 +307,12 @@ ethbcast_status ethbcast_plan_make(const ethbcast_topology *topology,
 void ethbcast_plan_free(ethbcast_plan *plan);
 
 /*
- From whom a rank gets the bytes; -1 for the root, for null and if there is no such rank.
+ Returns the parent of a rank; -1 for the root, for null and if there is no such rank.
  */
 int64_t ethbcast_plan_parent(const ethbcast_plan *plan, size_t rank);
 
 /*
- How many ranks a rank sends to, in order of which `child` says one; 0 for null and if there is no such rank.
+ Returns the number of children of a rank, which `child` lists in order; 0 for null and if there is no such rank.
  */
 size_t ethbcast_plan_children(const ethbcast_plan *plan,
                               size_t rank);
@@ -343,7 +343,7 @@ ethbcast_status ethbcast_send_fd(const char *group,
                                  ethbcast_report *report);
 
 /*
- The same with so many bytes of memory.
+ Sends a buffer, like `ethbcast_send_fd`.
  */
 ethbcast_status ethbcast_send_buffer(const char *group,
                                      const void *data,
@@ -361,7 +361,7 @@ ethbcast_status ethbcast_receive_fd(const char *group,
                                     ethbcast_report *report);
 
 /*
- The same into memory of so many bytes; a sender that has more is turned away.
+ Receives into a buffer; a sender that has more bytes is refused.
  */
 ethbcast_status ethbcast_receive_buffer(const char *group,
                                         void *buffer,
@@ -370,8 +370,8 @@ ethbcast_status ethbcast_receive_buffer(const char *group,
                                         ethbcast_report *report);
 
 /*
- What the last call that failed in this thread had to say: one sentence that says what to do, in UTF-8; empty if none
- has failed. It stays until the next failure in this thread.
+ Returns the message of the last failed call in this thread: one sentence that says what to do, in UTF-8; empty if
+ none has failed. It stays until the next failure in this thread.
  */
 const char *ethbcast_error_message(void);
 

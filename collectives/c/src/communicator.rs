@@ -159,7 +159,7 @@ fn all_bytes(ranks: &communicator::Communicator, length: usize) -> Result<usize,
     all.ok_or_else(|| Failure::usage(format_args!("{size} blocks of {length} bytes are more than memory has")))
 }
 
-/// Sends a message to rank `to` under a tag below 2147483648, within so many seconds; a negative time stands for the
+/// Sends a message to rank `to` under a tag below 2147483648, within `within_seconds`; a negative time stands for the
 /// option call-within. It returns when the bytes have been handed to the network: a short message at once, a long one
 /// when the other rank receives it.
 #[unsafe(no_mangle)]
@@ -177,8 +177,8 @@ pub extern "C" fn ethbcast_send(
     })
 }
 
-/// Receives the next message of `tag` from rank `from` into a buffer of so many bytes, within so many seconds; a
-/// negative time stands for the option call-within. `received`, unless null, is told its length.
+/// Receives the next message of `tag` from rank `from` into a buffer, within `within_seconds`; a negative time stands
+/// for the option call-within. `received`, unless null, gets its length.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_recv(
     communicator: Option<&Communicator>,

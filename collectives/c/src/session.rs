@@ -37,7 +37,7 @@ pub extern "C" fn ethbcast_send_fd(
     })
 }
 
-/// The same with so many bytes of memory.
+/// Sends a buffer, like `ethbcast_send_fd`.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_send_buffer(
     group: *const c_char,
@@ -68,7 +68,7 @@ pub extern "C" fn ethbcast_receive_fd(
     })
 }
 
-/// The same into memory of so many bytes; a sender that has more is turned away.
+/// Receives into a buffer; a sender that has more bytes is refused.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_receive_buffer(
     group: *const c_char,

@@ -67,7 +67,7 @@ impl MemberEntry {
         self.status
     }
 
-    /// Its child of which it has never heard anything, if it has said so for so long.
+    /// Child from which it has never received anything, if it has reported that long enough.
     pub(super) fn mute_child(&self, now: Instant, lasts: Duration) -> Option<Rank> {
         self.mute_child.filter(|&(_, since)| now.since(since) >= lasts).map(|(child, _)| child)
     }

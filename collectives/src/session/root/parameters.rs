@@ -80,7 +80,7 @@ impl SessionParameters<'_> {
     ) -> Option<(Refusal, String)> {
         if host.is_empty() || host.len() > MAX_NAME_BYTES {
             let text =
-                "its name is empty, or too long with what cannot be shown of it: choose one with --host".to_owned();
+                "its host name is empty, or too long after escaping: set one with --host".to_owned();
             return Some((Refusal::Twin, text));
         }
         let node = node_name(host, mac);

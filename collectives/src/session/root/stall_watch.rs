@@ -15,7 +15,7 @@ pub(super) const TOLD_AFTER: Duration = Duration::from_secs(2);
 /// Interval of further reports.
 const TOLD_EVERY: Duration = Duration::from_secs(5);
 
-/// A member says for so long that nothing was ever heard of a child, before it is believed.
+/// Time for which a member must report a child that it never heard, before it is believed.
 const APART_AFTER: Duration = Duration::from_millis(500);
 
 /// Delay of a check after which this host itself must have slept, however short the dead limit is;
