@@ -30,7 +30,7 @@ impl Verdict {
     }
 
     /// Returns the verdict in words that follow the file's name.
-    pub fn words(self) -> &'static str {
+    pub fn text(self) -> &'static str {
         match self {
             Verdict::Whole => "is whole",
             Verdict::Changed => "changed while it was sent",

@@ -63,21 +63,21 @@ impl Syncer {
     ///
     /// # Errors
     /// The error of this write, or of an earlier write or sync; every later call fails as well.
-    pub fn heed(&mut self, written: Result<()>, bytes: u64) -> Result<()> {
+    pub fn on_written(&mut self, written: Result<()>, bytes: u64) -> Result<()> {
         self.check()?;
         if let Err(error) = written {
             self.way = None;
             return Err(error);
         }
         self.unsynced_bytes += bytes;
-        if self.unsynced_bytes >= self.every_bytes && self.tell() {
+        if self.unsynced_bytes >= self.every_bytes && self.request_sync() {
             self.unsynced_bytes = 0;
         }
         self.check()
     }
 
     /// Requests a sync; false if one runs and another is queued already.
-    pub fn tell(&mut self) -> bool {
+    pub fn request_sync(&mut self) -> bool {
         self.way.as_mut().is_some_and(Way::tell)
     }
 

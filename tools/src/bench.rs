@@ -1,7 +1,7 @@
 //! `ethbcast bench`: this machine's performance in a minute, optionally compared with other tools.
 
 use crate::args::{BenchArgs, TcpChainArgs};
-use crate::exit::{Code, Failure, WithCode, fail, report, say};
+use crate::exit::{Code, Failure, WithCode, fail, print_line, report};
 use crate::topo;
 use ethbcast_bench::interrupt::{Interrupt, Interrupted};
 use ethbcast_bench::options::Options;
@@ -24,10 +24,10 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
     }
     // From here on signals are polled between steps, and the lab is removed on every path out.
     let interrupt = Interrupt::hold().code(Code::System)?;
-    let measured = ethbcast_bench::run(&options, &interrupt, &mut |line| say(line)).map_err(failure)?;
+    let measured = ethbcast_bench::run(&options, &interrupt, &mut |line| print_line(line)).map_err(failure)?;
     if let Some(path) = &args.html {
         topo::write(path, &page::page(&measured))?;
-        say(format_args!("the page is {}", path.display()));
+        print_line(format_args!("the page is {}", path.display()));
     }
     print(&measured, args.json)?;
     match measured.all_verified() {

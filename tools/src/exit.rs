@@ -205,7 +205,7 @@ pub fn report_object(object: &Value, form: Form) -> anyhow::Result<()> {
 }
 
 /// Prints a line on stderr and ignores errors.
-pub fn say(text: impl fmt::Display) {
+pub fn print_line(text: impl fmt::Display) {
     // A single write keeps the line together among other processes' output.
     drop(std::io::stderr().write_all(format!("{text}\n").as_bytes()));
 }
@@ -220,7 +220,7 @@ pub fn finish(result: anyhow::Result<()>, form: Form) -> ExitCode {
         drop(report_object(&failure.to_json(), form));
     }
     let found = fault.map_or_else(String::new, |fault| format!(" [{}]", fault.code()));
-    say(format_args!("ethbcast: {failure}{found}"));
+    print_line(format_args!("ethbcast: {failure}{found}"));
     ExitCode::from(failure.code.number())
 }
 
@@ -242,7 +242,7 @@ pub fn refuse(error: &clap::Error, more: Option<String>, form: Form) -> ! {
         drop(report_object(&Failure::new(Code::Usage, words(error)).to_json(), form));
     }
     drop(error.print());
-    more.iter().for_each(say);
+    more.iter().for_each(print_line);
     std::process::exit(Code::Usage.number().into())
 }
 

@@ -1,6 +1,6 @@
 //! Choice of the interface if none is named and several are up: that of the default route.
 
-use crate::exit::say;
+use crate::exit::print_line;
 use ethbcast_transport::packet::{Interface, InterfaceError};
 use std::fs;
 use std::sync::Once;
@@ -26,7 +26,7 @@ pub fn chosen(named: Option<&str>, quiet: bool) -> Option<String> {
         let usable = usable.join(", ");
         let text = format!("ethbcast: of {usable} it takes {name}, which has the default route; name another with -i");
         // Commands that open several ports report it once.
-        SAID.call_once(|| say(text));
+        SAID.call_once(|| print_line(text));
     }
     Some(name)
 }

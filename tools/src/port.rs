@@ -1,7 +1,7 @@
 //! `ethbcast port --serve`: passes packet sockets to processes without the permission to open one.
 
 use crate::args::PortArgs;
-use crate::exit::{Code, Failure, WithCode, say};
+use crate::exit::{Code, Failure, WithCode, print_line};
 use crate::signals::Interrupt;
 use ethbcast_transport::packet::PortServer;
 use nix::unistd::{Gid, chown};
@@ -18,11 +18,11 @@ pub fn run(args: &PortArgs) -> anyhow::Result<()> {
     let interrupt = Interrupt::watch(false, move || {
         // The last action; clients wait in the kernel.
         drop(fs::remove_file(&file));
-        say("ethbcast: no more ports are served");
+        print_line("ethbcast: no more ports are served");
         std::process::exit(0);
     });
     let interrupt = interrupt.code(Code::System)?;
-    interrupt.heed();
+    interrupt.begin_polling();
     let server = PortServer::bind(path, args.ether_type).map_err(|error| {
         Failure::new(
             Code::System,
@@ -31,7 +31,7 @@ pub fn run(args: &PortArgs) -> anyhow::Result<()> {
     })?;
     chown(path, None, args.gid.map(Gid::from_raw)).code(Code::System)?;
     fs::set_permissions(path, Permissions::from_mode(args.mode)).code(Code::System)?;
-    say(format_args!("ethbcast: ports are served at {at}: give processes ETHBCAST_PORT={at}"));
+    print_line(format_args!("ethbcast: ports are served at {at}: give processes ETHBCAST_PORT={at}"));
     loop {
         let served = server.serve().code(Code::System)?;
         log::info!("{served}");

@@ -33,7 +33,7 @@ fn is_there(session: &Session, group: &str, side: &str) -> bool {
 /// Marks a receiver, and reports a sender of the group on this host.
 pub fn receive(session: &Session, group: &str, quiet: bool) -> Present {
     if !quiet && is_there(session, group, "sender") {
-        crate::exit::say(format_args!(
+        crate::exit::print_line(format_args!(
             "ethbcast: a sender of group {group} runs on this host, too: frames do not come back to the interface that \
              sends them, and nothing of it will be heard here; copy SOURCE"
         ));
@@ -44,7 +44,7 @@ pub fn receive(session: &Session, group: &str, quiet: bool) -> Present {
 /// Marks a sender, and reports a receiver of the group on this host.
 pub fn send(session: &Session, group: &str, quiet: bool) -> Present {
     if !quiet && is_there(session, group, "receiver") {
-        crate::exit::say(format_args!(
+        crate::exit::print_line(format_args!(
             "ethbcast: a receiver of group {group} runs on this host, too: frames do not come back to the interface \
              that sends them, and it will hear nothing; here SOURCE is already"
         ));

@@ -4,7 +4,7 @@
 use crate::args::WireArgs;
 use crate::doctor;
 use crate::doctor::{Fault, WIFI, is_wifi};
-use crate::exit::{Code, Failure, WithCode, fail, say};
+use crate::exit::{Code, Failure, WithCode, fail, print_line};
 use crate::interface::chosen;
 use crate::progress::NO_LINK;
 use crate::signals::Interrupt;
@@ -90,13 +90,13 @@ pub fn watch(session: &Session, options: &mut Options) -> Option<Watcher> {
 
 /// Says what is wrong with the own interface that the kernel does not refuse: it is Wi-Fi, or a port of another, which
 /// takes what comes.
-pub fn say_interface(interface: &Interface, quiet: bool) {
+pub fn print_interface(interface: &Interface, quiet: bool) {
     let name = &interface.name;
     if !quiet && is_wifi(interface) {
-        say(format_args!("ethbcast: {name} is Wi-Fi, {WIFI} [{}]", Fault::Wifi.code()));
+        print_line(format_args!("ethbcast: {name} is Wi-Fi, {WIFI} [{}]", Fault::Wifi.code()));
     }
     if let Some((master, kind)) = interface.port_of().filter(|_| !quiet) {
-        say(format_args!(
+        print_line(format_args!(
             "ethbcast: {name} is a port of the {kind} {master}, which takes its frames: use that with -i {master} \
              [{}]",
             Fault::Member.code()

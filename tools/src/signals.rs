@@ -31,7 +31,7 @@ fn hear(signal: Signal) {
     let before = newest.interrupt.signal.swap(signal as i32, Ordering::SeqCst);
     if (before != 0 && newest.impatient) || !newest.interrupt.watched.load(Ordering::SeqCst) {
         Unfinished::remove_all();
-        crate::exit::say(format_args!("ethbcast: interrupted"));
+        crate::exit::print_line(format_args!("ethbcast: interrupted"));
         std::process::exit(128 + signal as i32);
     }
     for watcher in watchers.iter() {
@@ -100,7 +100,7 @@ impl Interrupt {
     }
 
     /// Declares that [`signal`](Interrupt::signal) is polled from now on and handled in order.
-    pub fn heed(&self) {
+    pub fn begin_polling(&self) {
         self.watched.store(true, Ordering::SeqCst);
     }
 

@@ -32,7 +32,7 @@ pub fn find_root(topology: &Topology, name: &str, root: &str) -> anyhow::Result<
 }
 
 pub fn print_notes(notes: &[String]) {
-    notes.iter().for_each(|note| crate::exit::say(format_args!("ethbcast: note: {note}")));
+    notes.iter().for_each(|note| crate::exit::print_line(format_args!("ethbcast: note: {note}")));
 }
 
 /// Converts a load error to a failure: code 2 if malformed, 4 if unreadable.

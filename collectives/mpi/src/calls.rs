@@ -6,7 +6,7 @@ use crate::library::Process;
 use crate::order::Kind;
 use crate::settings::{Operation, Settings, Stats};
 use crate::statistics::Reason;
-use crate::stderr::{print, say};
+use crate::stderr::{print, print_line};
 use crate::table::{OTHER, TRUNCATED, Table, Word};
 use crate::trial::{self, Ranks};
 use crate::wire::{Trouble, Wire};
@@ -172,7 +172,7 @@ fn call(
             return outcome(table, comm, group, operation, Ok(Err(trouble)));
         }
         if settings.is_verbose {
-            say(format_args!("rank {} of {} stays with MPI: the trial: {trouble}", group.rank, group.size));
+            print_line(format_args!("rank {} of {} stays with MPI: the trial: {trouble}", group.rank, group.size));
         }
         group.give_up(Reason::Failed);
         return passed(Reason::Failed);
@@ -236,7 +236,7 @@ fn outcome(
     ended: std::thread::Result<Result<(), Trouble>>,
 ) -> c_int {
     let failed = |failure, text: &dyn std::fmt::Display| {
-        say(format_args!("rank {} of {}, {}: {text}", group.rank, group.size, operation.name()));
+        print_line(format_args!("rank {} of {}, {}: {text}", group.rank, group.size, operation.name()));
         group.give_up(Reason::Failed);
         (table.fail)(comm, failure)
     };

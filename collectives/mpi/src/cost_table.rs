@@ -68,7 +68,7 @@ impl CostTable {
         self.settled[operation as usize] >> length.0 & 1 == 1
     }
 
-    pub fn learn(&mut self, other: &CostTable) {
+    pub fn adopt(&mut self, other: &CostTable) {
         for (at, settled) in other.settled.into_iter().enumerate() {
             for length in (0..LENGTHS).filter(|length| (settled & !self.settled[at]) >> length & 1 == 1) {
                 let from = &other.nanoseconds[at];
@@ -185,7 +185,7 @@ mod tests {
         let mut own = prices(&[(256, [5, 9])]);
         let mut other = prices(&[(256, [7, 7]), (KIB, [3, 4])]);
         other.settle(Operation::Broadcast, Length::of(1 << 20));
-        own.learn(&other);
+        own.adopt(&other);
         assert_eq!(own.nearest(Operation::Broadcast, Length::of(1)), Some((Length::of(256), [5, 9])));
         assert_eq!(own.nearest(Operation::Broadcast, Length::of(KIB)), Some((Length::of(KIB), [3, 4])));
         assert!(own.is_settled(Operation::Broadcast, Length::of(1 << 20)));

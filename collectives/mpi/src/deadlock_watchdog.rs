@@ -1,7 +1,7 @@
 //! Deadlock watchdog: a thread that detects calls which wait for each other for ever, some by the
 //! wire, others inside the MPI (`order`).
 
-use crate::stderr::say;
+use crate::stderr::print_line;
 use crate::wire::Wire;
 use parking_lot::Mutex;
 use std::sync::{Arc, Once, Weak};
@@ -22,7 +22,7 @@ pub fn add(wire: &Arc<Wire>) {
     WIRES.lock().push(Arc::downgrade(wire));
     STARTED.call_once(|| {
         if let Err(error) = Builder::new().name(THREAD_NAME.to_owned()).spawn(run) {
-            say(format_args!("lengths that differ between ranks may not be noticed: no thread: {error}"));
+            print_line(format_args!("lengths that differ between ranks may not be noticed: no thread: {error}"));
         }
     });
 }

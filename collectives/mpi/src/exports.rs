@@ -8,7 +8,7 @@
 use crate::calls;
 use crate::dynamic::Symbol;
 use crate::presence;
-use crate::stderr::say;
+use crate::stderr::print_line;
 use crate::table::Word;
 use std::ffi::c_int;
 
@@ -22,7 +22,7 @@ const NO_SUCH_FUNCTION: c_int = 15;
 pub fn own<F: Copy>(symbol: &Symbol<F>, name: &str, call: impl FnOnce(F) -> c_int) -> c_int {
     symbol.get().map_or_else(
         || {
-            say(format_args!("this MPI has no {name}"));
+            print_line(format_args!("this MPI has no {name}"));
             NO_SUCH_FUNCTION
         },
         call,

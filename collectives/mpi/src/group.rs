@@ -7,7 +7,7 @@ use crate::presence;
 use crate::rank_map::{RankMap, cards};
 use crate::settings::Settings;
 use crate::statistics::Reason;
-use crate::stderr::say;
+use crate::stderr::print_line;
 use crate::table::{INTER, KNOWN, NEW, Table, Word, done};
 use crate::trial::{self, Ranks};
 use crate::wire::Wire;
@@ -59,7 +59,7 @@ impl Group {
             && rank == 0
             && *reason != Reason::OneRank
         {
-            say(format_args!("{size} ranks stay with MPI: {}: {text}", reason.text()));
+            print_line(format_args!("{size} ranks stay with MPI: {}: {text}", reason.text()));
         }
         let way = way.map(Arc::new).map_err(|(reason, _)| reason);
         way.iter().for_each(deadlock_watchdog::add);
@@ -147,7 +147,7 @@ fn wired(
                     .map_err(|trouble| (Reason::Failed, trouble.to_string()))?;
             }
             if settings.is_verbose && rank == 0 {
-                say(format_args!("{size} ranks on {}", wire.describe()));
+                print_line(format_args!("{size} ranks on {}", wire.describe()));
             }
             Ok(wire)
         }
@@ -157,7 +157,7 @@ fn wired(
         }
         Err(text) => {
             if settings.is_verbose {
-                say(format_args!("rank {rank}: {text}"));
+                print_line(format_args!("rank {rank}: {text}"));
             }
             Err((Reason::NotJoined, text))
         }

@@ -3,7 +3,7 @@
 use crate::dynamic::{self, Symbol};
 use crate::settings::{Settings, Stats};
 use crate::statistics::{Reason, Statistics};
-use crate::stderr::say;
+use crate::stderr::print_line;
 use crate::table::{Table, VERSION};
 use crate::{abi, dynamic::own_folder};
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -30,13 +30,14 @@ static PROCESS: OnceLock<Process> = OnceLock::new();
 impl Process {
     pub fn get() -> &'static Process {
         PROCESS.get_or_init(|| {
-            let settings = Settings::read().inspect_err(|text| say(format_args!("{text}; all calls are MPI's own")));
+            let settings =
+                Settings::read().inspect_err(|text| print_line(format_args!("{text}; all calls are MPI's own")));
             let settings = settings.ok();
             let statistics = Statistics::default();
             let table = match &settings {
                 Some(settings) if settings.is_on => back_end(settings).map_err(|text| {
                     if settings.is_verbose {
-                        say(format_args!("{text}; all calls are MPI's own"));
+                        print_line(format_args!("{text}; all calls are MPI's own"));
                     }
                     Reason::NoBackEnd
                 }),

@@ -31,7 +31,7 @@ pub struct Told {
 }
 
 impl Told {
-    pub fn word(self) -> u64 {
+    pub fn encode(self) -> u64 {
         self.number << 1 | u64::from(self.is_trial)
     }
 
@@ -68,7 +68,7 @@ impl Order {
         self.kinds.push_front(kind);
         self.present = Some((now, false));
         let due = std::mem::take(&mut self.ahead);
-        due.into_iter().for_each(|(seat, told)| self.hear(seat, told));
+        due.into_iter().for_each(|(seat, told)| self.on_announcement(seat, told));
     }
 
     pub fn end(&mut self) {
@@ -77,7 +77,7 @@ impl Order {
 
     /// Returns the announcement of the present call, once, if it is inside the MPI and has lasted
     /// for long.
-    pub fn tell(&mut self, now: Instant) -> Option<Told> {
+    pub fn announce(&mut self, now: Instant) -> Option<Told> {
         let kind = *self.kinds.front()?;
         let (since, told) = self.present.as_mut().filter(|_| kind != Kind::Wire)?;
         let is_due = now.duration_since(*since) >= WARNING_DELAY && !*told;
@@ -90,7 +90,7 @@ impl Order {
         self.present.is_some_and(|(since, _)| now.duration_since(since) >= WARNING_DELAY)
     }
 
-    pub fn hear(&mut self, seat: u16, told: Told) {
+    pub fn on_announcement(&mut self, seat: u16, told: Told) {
         let Some(back) = self.begun.checked_sub(told.number) else {
             self.ahead.retain(|(earlier, _)| *earlier != seat);
             self.ahead.push((seat, told));
@@ -129,17 +129,18 @@ mod tests {
         let now = Instant::now();
         let mut own = order(&[Kind::Wire, Kind::Mpi], now);
         assert_eq!(
-            [Duration::ZERO, WARNING_DELAY / 2, WARNING_DELAY, WARNING_DELAY * 2].map(|later| own.tell(now + later)),
+            [Duration::ZERO, WARNING_DELAY / 2, WARNING_DELAY, WARNING_DELAY * 2]
+                .map(|later| own.announce(now + later)),
             [None, None, Some(mpi(2)), None]
         );
         own.end();
         assert_eq!(
-            (own.tell(now + WARNING_DELAY * 3), own.listens(now + WARNING_DELAY * 3)),
+            (own.announce(now + WARNING_DELAY * 3), own.listens(now + WARNING_DELAY * 3)),
             (None, false),
             "it has ended"
         );
         let mut wire = order(&[Kind::Mpi, Kind::Wire], now);
-        assert_eq!(wire.tell(now + WARNING_DELAY), None);
+        assert_eq!(wire.announce(now + WARNING_DELAY), None);
         assert!(wire.listens(now + WARNING_DELAY) && !wire.listens(now));
     }
 
@@ -149,12 +150,12 @@ mod tests {
         let found = Some(Contradiction { seat: 3, number: 2 });
         for ways in [&[Kind::Mpi, Kind::Wire][..], &[Kind::Mpi, Kind::Wire, Kind::Mpi, Kind::Wire]] {
             let mut order = order(ways, now);
-            order.hear(3, mpi(2));
-            order.hear(4, mpi(2));
+            order.on_announcement(3, mpi(2));
+            order.on_announcement(4, mpi(2));
             assert_eq!(order.contradiction(), found);
         }
         let mut order = order(&[Kind::Mpi], now);
-        order.hear(3, mpi(2));
+        order.on_announcement(3, mpi(2));
         assert_eq!(order.contradiction(), None, "nothing is known of that call");
         order.begin(Kind::Wire, now);
         assert_eq!(order.contradiction(), found);
@@ -163,16 +164,17 @@ mod tests {
     #[test]
     fn a_trial_is_neither_the_mpis_call_nor_the_wires() {
         let now = Instant::now();
-        let told = order(&[Kind::Mpi, Kind::Trial], now).tell(now + WARNING_DELAY).expect("it waits inside the MPI");
-        assert_eq!(Told::of(told.word()), told);
-        assert_eq!(Told::of(mpi(u64::MAX >> 1).word()), mpi(u64::MAX >> 1));
+        let told =
+            order(&[Kind::Mpi, Kind::Trial], now).announce(now + WARNING_DELAY).expect("it waits inside the MPI");
+        assert_eq!(Told::of(told.encode()), told);
+        assert_eq!(Told::of(mpi(u64::MAX >> 1).encode()), mpi(u64::MAX >> 1));
         for (second, is_found) in [(Kind::Trial, false), (Kind::Mpi, true), (Kind::Wire, true)] {
             let mut here = order(&[Kind::Mpi, second, Kind::Wire], now);
-            here.hear(1, told);
+            here.on_announcement(1, told);
             assert_eq!(here.contradiction().is_some(), is_found, "{second:?}");
         }
         let mut here = order(&[Kind::Mpi, Kind::Trial, Kind::Wire], now);
-        here.hear(1, mpi(2));
+        here.on_announcement(1, mpi(2));
         assert!(here.contradiction().is_some());
     }
 
@@ -183,7 +185,7 @@ mod tests {
         for (here, there) in [(7, 200), (200, 150), (200, 1), (60, 61)] {
             let mut order = order(&ways[..here], now);
             let own = (1..=there).rev().find(|number| ways[number - 1] == Kind::Mpi).expect("there is one");
-            order.hear(0, mpi(own as u64));
+            order.on_announcement(0, mpi(own as u64));
             ways[here..].iter().for_each(|way| order.begin(*way, now));
             assert_eq!(order.contradiction(), None, "{here} calls made, {own} heard");
         }

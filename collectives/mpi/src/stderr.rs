@@ -23,6 +23,6 @@ pub fn print(text: &str) {
     }
 }
 
-pub fn say(text: impl std::fmt::Display) {
+pub fn print_line(text: impl std::fmt::Display) {
     print(&format!("ethbcast-mpi: {text}\n"));
 }

@@ -3,7 +3,7 @@
 
 use crate::cost_table::{self, CostTable, Length, Way};
 use crate::settings::Operation;
-use crate::stderr::say;
+use crate::stderr::print_line;
 use crate::table::{Table, Word, done};
 use crate::timing::{Calls, Times};
 use crate::wire::{Trouble, Wire};
@@ -85,7 +85,7 @@ pub fn settle(ranks: Ranks, operation: Operation, length: Length) -> Result<(), 
         Some(trouble) => Err(trouble),
         None if !all_is_well => Err(Trouble::Others),
         None => {
-            KNOWN.lock().entry(ranks.kind()).or_default().learn(&prices);
+            KNOWN.lock().entry(ranks.kind()).or_default().adopt(&prices);
             ranks.wire.set_prices(prices);
             Ok(())
         }
@@ -122,7 +122,7 @@ impl ProbeTransfer<'_> {
         self.by_mpi((self.ranks.table.broadcast)(self.ranks.comm, asked.as_mut_ptr(), asked.len() as c_int, 0));
         let (heard, known) = asked.split_at(QUESTION_BYTES);
         if let Ok(known) = known.try_into() {
-            self.prices.learn(&CostTable::decode(known));
+            self.prices.adopt(&CostTable::decode(known));
         }
         heard == question
     }
@@ -153,7 +153,9 @@ impl ProbeTransfer<'_> {
         if self.ranks.is_verbose && self.ranks.rank == 0 {
             let (name, bytes) = (operation.name(), length.bytes());
             let [wire, mpi] = prices.map(|nanoseconds| nanoseconds as f64 / 1e3);
-            say(format_args!("tried: {name}, up to {bytes} bytes: {wire:.1} µs by the wire, {mpi:.1} µs by the MPI"));
+            print_line(format_args!(
+                "tried: {name}, up to {bytes} bytes: {wire:.1} µs by the wire, {mpi:.1} µs by the MPI"
+            ));
         }
     }
 

@@ -6,7 +6,7 @@ use crate::neighbours::{Neighbours, Watch};
 use crate::order::{Contradiction, Kind, Order, Told};
 use crate::rank_map::RankMap;
 use crate::settings::{Operation, Settings};
-use crate::stderr::say;
+use crate::stderr::print_line;
 use crate::table::{GIVEN_UP, Table, Word, done};
 use crate::tuning_table::TuningTable;
 use ethbcast_collectives::ErrorKind;
@@ -189,19 +189,19 @@ impl Wire {
         let Some(leaders) = &self.leaders else { return };
         let (told, listens) = {
             let mut order = self.order.lock();
-            (order.tell(now), order.listens(now))
+            (order.announce(now), order.listens(now))
         };
         let own = leaders.rank();
         for seat in (0..leaders.size()).filter(|&seat| seat != own) {
             // A rank that has left, or has no room for the message, is not waiting.
             if let Some(told) = told {
-                drop(leaders.try_send(seat, IN_A_CALL, &told.word().to_be_bytes()));
+                drop(leaders.try_send(seat, IN_A_CALL, &told.encode().to_be_bytes()));
             }
             let mut word = [0; size_of::<u64>()];
             while listens
                 && matches!(leaders.try_recv(seat, IN_A_CALL, &mut word), Ok(Some(bytes)) if bytes == word.len())
             {
-                self.order.lock().hear(seat, Told::of(u64::from_be_bytes(word)));
+                self.order.lock().on_announcement(seat, Told::of(u64::from_be_bytes(word)));
             }
         }
     }
@@ -297,7 +297,7 @@ impl Wire {
             if began.elapsed() >= SPOKEN_OF_AFTER && !std::mem::replace(&mut is_said, true) {
                 let most_s = LEAVE_WITHIN.as_secs();
                 let (rank, group) = (self.rank, self.describe());
-                say(format_args!(
+                print_line(format_args!(
                     "rank {rank} stays in {group} until all have what they were sent, {most_s} s at most"
                 ));
             }
@@ -306,7 +306,10 @@ impl Wire {
         }
         if began.elapsed() >= LEAVE_WITHIN {
             let waited_s = LEAVE_WITHIN.as_secs();
-            say(format_args!("left {} after {waited_s} s in which not all took what they were sent", self.describe()));
+            print_line(format_args!(
+                "left {} after {waited_s} s in which not all took what they were sent",
+                self.describe()
+            ));
         }
     }
 

@@ -38,7 +38,7 @@ impl Busy {
     const ALL: [Busy; 3] = [Busy::Waiting, Busy::Joining, Busy::Receiving];
 
     /// Returns one word for it.
-    pub fn word(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Busy::Waiting => "waiting",
             Busy::Joining => "joining",

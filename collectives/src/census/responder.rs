@@ -29,7 +29,7 @@ struct PendingReply {
 
 impl CensusResponder {
     /// Takes a WHO that may be meant for this host; returns false if it is malformed.
-    pub fn hear(&mut self, now: Instant, frame: &Frame<'_>, station: &Station) -> bool {
+    pub fn on_frame(&mut self, now: Instant, frame: &Frame<'_>, station: &Station) -> bool {
         if frame.header.kind != WHO {
             return false;
         }

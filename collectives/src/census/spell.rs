@@ -23,7 +23,7 @@ fn question(question: CensusRequest) -> Fields {
 
 fn answer(answer: CensusReply) -> Fields {
     let CensusReply { nonce, group, host, mtu_bytes, free_bytes, busy, bytes, size, about } = answer;
-    let fields = Fields::default().text("nonce", format!("{nonce:016x}")).text("busy", busy.word());
+    let fields = Fields::default().text("nonce", format!("{nonce:016x}")).text("busy", busy.name());
     let fields = fields.number("mtu", mtu_bytes).perhaps("megabits", about.megabits_per_second);
     let fields = fields.perhaps("free_bytes", free_bytes).number("came_bytes", bytes).perhaps("size", size);
     let fields = fields.text("group", group).text("host", host).text("build", about.version);

@@ -66,7 +66,7 @@ fn round(
         }
         if let Some(question) = asked(asker, now) {
             let question = wire::parse(&question).expect("a frame");
-            hosts.iter_mut().for_each(|(station, answerer)| assert!(answerer.hear(now, &question, station)));
+            hosts.iter_mut().for_each(|(station, answerer)| assert!(answerer.on_frame(now, &question, station)));
         }
         for (number, (station, answerer)) in hosts.iter_mut().enumerate() {
             let Some((to, nonce)) = answerer.poll(now) else { continue };
@@ -117,7 +117,7 @@ fn who_asks_all_the_time_or_in_many_names_gets_an_answer_now_and_then() {
         let from = station(1000 + (tick % 5000) as u16, "");
         let body = CensusRequest { nonce: tick, spread: Duration::ZERO, group: String::new() }.encode();
         let question = frame(&from, kind::WHO, &body);
-        assert!(answerer.hear(at(tick * 10), &wire::parse(&question).expect("a frame"), &own));
+        assert!(answerer.on_frame(at(tick * 10), &wire::parse(&question).expect("a frame"), &own));
         answers += u32::from(answerer.poll(at(tick * 10)).is_some());
     }
     assert!((90..=101).contains(&answers), "{answers} in a second");
@@ -126,7 +126,7 @@ fn who_asks_all_the_time_or_in_many_names_gets_an_answer_now_and_then() {
     let nobody = Station { mac: group, ..station(2, "") };
     let body = CensusRequest { nonce: 1, spread: Duration::ZERO, group: String::new() }.encode();
     let mut fresh = CensusResponder::default();
-    fresh.hear(at(0), &wire::parse(&frame(&nobody, kind::WHO, &body)).expect("a frame"), &own);
+    fresh.on_frame(at(0), &wire::parse(&frame(&nobody, kind::WHO, &body)).expect("a frame"), &own);
     assert_eq!(fresh.poll(at(1)), None, "a group asks nothing");
 }
 

@@ -117,7 +117,7 @@ impl Assembly {
 
     pub(super) fn call(&mut self, joined: bool) -> CallBody {
         let (tells, room_bytes) = (self.tells(), self.piece_bytes());
-        let network = self.spread.word(self.config.describes_network(), tells, room_bytes);
+        let network = self.spread.next_message(self.config.describes_network(), tells, room_bytes);
         let Config { station, size, nonce, preset, .. } = &self.config;
         CallBody {
             nonce: *nonce,
@@ -190,7 +190,7 @@ impl Assembly {
             .as_ref()
             .is_some_and(|known| (known.nonce, known.mtu_bytes, &known.host) == (nonce, mtu_bytes, &host))
             && known.as_ref().is_some_and(|known| known.network.told == network.told);
-        let said = known.as_ref().filter(|known| known.network.says_the_same(&network));
+        let said = known.as_ref().filter(|known| known.network.is_same(&network));
         let said = said.map_or(0, |known| known.said).saturating_add(1);
         let (calls, replaced, returns) = match known {
             Some(known) if known.nonce == nonce => (known.calls.saturating_add(1), known.replaced, known.returns),

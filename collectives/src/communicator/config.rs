@@ -133,7 +133,7 @@ pub(super) fn period(size: u16) -> Duration {
 
 /// Silence after which a member is probed by unicast: broadcast may not reach it. An eighth of the
 /// members are probed per period, which leaves time for all.
-pub(super) fn asked_after(size: u16) -> Duration {
+pub(super) fn silence_before_query(size: u16) -> Duration {
     gone_after(size) / 3
 }
 

@@ -95,7 +95,7 @@ impl Target {
         target
     }
 
-    pub(super) fn heard(&mut self, answered: bool) {
+    pub(super) fn on_echo(&mut self, answered: bool) {
         self.mute = if answered { 0 } else { self.mute + 1 };
         self.present &= self.mute < MUTE_TESTS;
     }

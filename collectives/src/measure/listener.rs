@@ -106,7 +106,7 @@ impl Listener {
         (self.prober, self.session) == (prober, session)
     }
 
-    pub(super) fn hears(&self, session: u32) -> bool {
+    pub(super) fn is_session(&self, session: u32) -> bool {
         self.session == session
     }
 

@@ -30,7 +30,7 @@ pub(super) struct Probe {
 }
 
 impl Probe {
-    pub(super) fn ask(to: MacAddr, test: u32, index: u64) -> Probe {
+    pub(super) fn request(to: MacAddr, test: u32, index: u64) -> Probe {
         let body = ProbeBody::plain(Task::Ask);
         Probe { to, test, index, flags: Flags::default(), body, payload_bytes: ProbeBody::BYTES }
     }

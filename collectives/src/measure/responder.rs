@@ -259,7 +259,7 @@ impl Responder {
 impl Part for Responder {
     fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
         if let Some(listener) = &mut self.listener
-            && listener.hears(frame.header.session)
+            && listener.is_session(frame.header.session)
         {
             listener.handle_frame(now, frame);
         }

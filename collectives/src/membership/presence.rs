@@ -111,7 +111,7 @@ impl Presence {
         self.entries[rank.index()].standing
     }
 
-    pub(crate) fn hear(&mut self, now: Instant, rank: Rank) -> bool {
+    pub(crate) fn on_frame(&mut self, now: Instant, rank: Rank) -> bool {
         if std::mem::take(&mut self.alone) {
             // This host could not hear; the others' silences start again.
             self.entries.iter_mut().for_each(|entry| entry.heard_at = now);
@@ -153,7 +153,7 @@ impl Presence {
         self.entries[rank.index()].standing = Attendance::Gone;
     }
 
-    pub(crate) fn who_left_before(&self, number: u64) -> Option<Rank> {
+    pub(crate) fn first_left_before(&self, number: u64) -> Option<Rank> {
         if number < self.fewest {
             return None;
         }
@@ -254,10 +254,10 @@ mod tests {
     fn a_root_suspects_first_and_then_gives_up() {
         let mut presence =
             Presence::new(at(0), Rank(0), 3, Duration::from_millis(1500)).suspecting_after(Duration::from_millis(300));
-        presence.hear(at(100), Rank(2));
+        presence.on_frame(at(100), Rank(2));
         assert_eq!(presence.next_silence(), Some(at(300)));
         assert_eq!(presence.look(at(300)), [Change::Suspected(Rank(1), Duration::from_millis(300))]);
-        presence.hear(at(400), Rank(2));
+        presence.on_frame(at(400), Rank(2));
         assert_eq!(presence.next_silence(), Some(at(700)));
         presence.remove(Rank(2));
         assert_eq!((presence.next_silence(), presence.look(at(1499))), (Some(at(1500)), vec![]));
@@ -271,15 +271,15 @@ mod tests {
         presence.on_bye(Rank(1), 7, at(50));
         presence.on_bye(Rank(1), 7, at(40));
         assert_eq!(
-            (presence.next_farewell(), presence.who_left_before(6), presence.who_left_before(7)),
+            (presence.next_farewell(), presence.first_left_before(6), presence.first_left_before(7)),
             (Some(at(50)), None, None),
             "it may be somebody else who said so"
         );
-        assert!(presence.hear(at(45), Rank(1)) && presence.look(at(49)).is_empty());
+        assert!(presence.on_frame(at(45), Rank(1)) && presence.look(at(49)).is_empty());
         assert_eq!(presence.look(at(50)), [Change::Left(Rank(1))]);
-        assert_eq!((presence.who_left_before(6), presence.who_left_before(7)), (None, Some(Rank(1))));
+        assert_eq!((presence.first_left_before(6), presence.first_left_before(7)), (None, Some(Rank(1))));
         assert_eq!((presence.next_farewell(), presence.standing(Rank(1))), (None, Attendance::Left { calls: 7 }));
-        assert!(!presence.hear(at(60), Rank(1)), "its frames do not count any more");
+        assert!(!presence.on_frame(at(60), Rank(1)), "its frames do not count any more");
     }
 
     #[test]
@@ -304,15 +304,15 @@ mod tests {
         let mut presence = presence.suspecting_after(Duration::from_millis(300)).with_patience(Duration::from_secs(3));
         presence.look(at(300));
         assert_eq!((presence.look(at(1600)), presence.next_silence()), (vec![], Some(at(4500))), "all are silent");
-        presence.hear(at(2000), Rank(1));
+        presence.on_frame(at(2000), Rank(1));
         assert_eq!(presence.look(at(2100)), [], "the other is given as long anew");
-        presence.hear(at(3400), Rank(1));
+        presence.on_frame(at(3400), Rank(1));
         assert_eq!(presence.look(at(3500)), [Change::Away(Rank(2))]);
-        assert!(presence.hear(at(3600), Rank(2)), "it has come back");
+        assert!(presence.on_frame(at(3600), Rank(2)), "it has come back");
         assert_eq!(presence.standing(Rank(2)), Attendance::Here);
-        (36..=80).for_each(|tick| assert!(presence.hear(at(tick * 100), Rank(1))));
+        (36..=80).for_each(|tick| assert!(presence.on_frame(at(tick * 100), Rank(1))));
         assert_eq!(presence.look(at(8050)), [Change::Away(Rank(2))]);
-        presence.hear(at(8100), Rank(1));
+        presence.on_frame(at(8100), Rank(1));
         assert_eq!(presence.look(at(8100)), [Change::Gone(Rank(2))]);
     }
 }

@@ -124,7 +124,7 @@ impl<C, E> Endpoint<C, E> {
         self.control.put(to, control::header(&identity, kind, self.epoch), body);
     }
 
-    pub(super) fn answer(&mut self, to: MacAddr, message: &Message) {
+    pub(super) fn reply(&mut self, to: MacAddr, message: &Message) {
         let (kind, body) = message.encode();
         self.answers.put_newest(to, control::header(&self.identity, kind, self.epoch), body);
     }
@@ -144,7 +144,7 @@ impl<C, E> Endpoint<C, E> {
         Some(answer)
     }
 
-    pub(super) fn next_answer(&self, now: Instant) -> Option<Deadline> {
+    pub(super) fn next_reply(&self, now: Instant) -> Option<Deadline> {
         let waits = !self.answers.is_empty() && self.next_answer > now;
         waits.then_some(Deadline { at: self.next_answer, why: Timer("answer") })
     }
@@ -180,7 +180,7 @@ impl<C, E> Endpoint<C, E> {
         (is_own, is_own && !std::mem::replace(&mut self.has_heard_itself, true))
     }
 
-    pub(super) fn tell(&mut self, event: E) {
+    pub(super) fn push_event(&mut self, event: E) {
         self.events.push_back(event);
     }
 

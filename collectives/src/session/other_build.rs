@@ -16,7 +16,7 @@ pub(super) struct OtherBuilds {
 }
 
 impl OtherBuilds {
-    pub(super) fn hear(&mut self, frame: &[u8], why: Reject) -> Option<OtherBuild> {
+    pub(super) fn on_reject(&mut self, frame: &[u8], why: Reject) -> Option<OtherBuild> {
         let Reject::Version(OtherVersion { version, kind, source }) = why else { return None };
         let is_news = matches!(kind, kind::ANNOUNCE | kind::JOIN) && self.told.len() < MAX_TOLD;
         (is_news && self.told.insert(source)).then(|| OtherBuild {
@@ -61,12 +61,12 @@ mod tests {
         frame[42..46].copy_from_slice(&checksum);
         let mut builds = OtherBuilds::default();
         let why = wire::parse(&frame).expect_err("another version");
-        let build = builds.hear(&frame, why).expect("news");
+        let build = builds.on_reject(&frame, why).expect("news");
         assert!(build.to_string().starts_with("n7 (02:00:00:00:00:07) speaks version 1 of the protocol"), "{build}");
-        assert_eq!(builds.hear(&frame, why), None, "once");
+        assert_eq!(builds.on_reject(&frame, why), None, "once");
         (frame[11], frame[16]) = (8, 9);
         let why = wire::parse(&frame).expect_err("another version");
-        let build = builds.hear(&frame, why).expect("news");
+        let build = builds.on_reject(&frame, why).expect("news");
         assert_eq!((build.host, build.version), (None, 9), "nobody knows how that version is laid out");
     }
 

@@ -149,7 +149,7 @@ fn content(content: ContentKind, chunk: ChunkSize) -> Fields {
         ContentKind::File(attributes) => ("file", Some(attributes)),
         ContentKind::Tree => ("directory", None),
         ContentKind::Sparse(attributes) => ("sparse file", Some(attributes)),
-        ContentKind::Packed(packing, attributes) => (packing.word(), Some(attributes)),
+        ContentKind::Packed(packing, attributes) => (packing.name(), Some(attributes)),
     };
     let fields = Fields::default().text("content", word);
     let fields = match attributes {

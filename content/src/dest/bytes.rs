@@ -269,7 +269,7 @@ impl Bytes {
         let text = format!(
             "what comes is a {} file and not the image that is in it: send it with --decompress root, or write it as \
              it is, `recv --pipe 'dd of=DEVICE'`",
-            format.word()
+            format.name()
         );
         Err(StorageError::new(Outcome::WriteFailed, text))
     }

@@ -149,7 +149,7 @@ impl<F: DiskFile> DeviceDest<F> {
     }
 
     fn heed(&mut self, doing: &str, done: Result<()>, bytes: u64) -> std::result::Result<(), StorageError> {
-        Ok(self.syncer.heed(done, bytes).map_err(at(doing))?)
+        Ok(self.syncer.on_written(done, bytes).map_err(at(doing))?)
     }
 }
 

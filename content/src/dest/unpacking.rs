@@ -71,7 +71,7 @@ fn work(packing: Packing, packed: Packed, mut bytes: Bytes) -> Result<Unpacked, 
                 Ok(more) => count += more,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
-                    let word = packing.word();
+                    let word = packing.name();
                     let text = format!("what came cannot be unpacked as {word}: {error}; look at SOURCE, `{word} -t`");
                     return Err(StorageError::new(Outcome::Damaged, text));
                 }

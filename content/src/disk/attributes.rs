@@ -39,7 +39,7 @@ pub enum Lack {
 
 impl Lack {
     /// The word for it, to be read after "no".
-    pub(crate) fn word(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Lack::Owners => "owners",
             Lack::Modes => "modes",

@@ -33,9 +33,9 @@ impl ImageFormat {
     }
 
     /// Returns the format's name for display.
-    pub fn word(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
-            ImageFormat::Packed(packing) => packing.word(),
+            ImageFormat::Packed(packing) => packing.name(),
             ImageFormat::Qcow2 => "qcow2",
         }
     }

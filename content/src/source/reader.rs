@@ -91,7 +91,7 @@ impl TreeReader {
     }
 
     fn note(&mut self, entry: usize, zeros_from: u64, verdict: Verdict, why: String) {
-        log::warn!("{} {}: {why}", self.files.path(entry).display(), verdict.words());
+        log::warn!("{} {}: {why}", self.files.path(entry).display(), verdict.text());
         self.troubles.lock().insert(entry, Trouble { zeros_from, verdict, why });
     }
 }

@@ -79,7 +79,7 @@ impl<D: Directory> Building<D> {
         let file = self.file.take().expect("its entry was made");
         let own = &layout.manifest().entries()[entry];
         if verdict != Verdict::Whole {
-            let trouble = Trouble { zeros_from: u64::MAX, verdict, why: verdict.words().to_owned() };
+            let trouble = Trouble { zeros_from: u64::MAX, verdict, why: verdict.text().to_owned() };
             self.troubles.lock().insert(entry, trouble);
             return Ok(());
         }

@@ -134,7 +134,7 @@ impl<D: Directory> Work<D> {
         } else {
             self.building.write(bytes)?
         }
-        self.syncer.heed(Ok(()), bytes.len() as u64).map_err(|error| trouble("sync", error))
+        self.syncer.on_written(Ok(()), bytes.len() as u64).map_err(|error| trouble("sync", error))
     }
 
     pub(super) fn settle(&mut self) -> Result<(), StorageError> {

@@ -49,7 +49,7 @@ pub(crate) fn sentence(kind: Option<&str>, lacks: &BTreeSet<Lack>) -> Option<Str
         return None;
     }
     let kind = kind.map_or_else(|| "a file system".to_owned(), |kind| format!("on {kind}"));
-    let mut words: Vec<&str> = lacks.iter().map(|lack| lack.word()).collect();
+    let mut words: Vec<&str> = lacks.iter().map(|lack| lack.name()).collect();
     let last = words.pop()?;
     let words = if words.is_empty() { last.to_owned() } else { format!("{} and {last}", words.join(", ")) };
     let copies = if lacks.contains(&Lack::HardLinks) { ", and hard links become copies" } else { "" };

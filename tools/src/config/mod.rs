@@ -10,7 +10,7 @@ mod file;
 mod options;
 
 use crate::args::{Cli, Command, ConfigArgs, ConfigCommand, RecvArgs};
-use crate::exit::{self, Code, Failure, Form, fail, report, say};
+use crate::exit::{self, Code, Failure, Form, fail, print_line, report};
 use clap::{CommandFactory, FromArgMatches};
 use file::File;
 use options::ConfiguredOption;
@@ -42,7 +42,7 @@ pub fn command_line(own: Vec<OsString>) -> anyhow::Result<Cli> {
             let (named, other): (Vec<&ConfiguredOption>, Vec<&ConfiguredOption>) =
                 given.iter().partition(|one| message.contains(&one.option()));
             let at_fault = if named.is_empty() { other } else { named };
-            let also = at_fault.into_iter().map(ConfiguredOption::says).collect::<Vec<_>>().join(", ");
+            let also = at_fault.into_iter().map(ConfiguredOption::description).collect::<Vec<_>>().join(", ");
             exit::refuse(&error, Some(format!("ethbcast: also in force: {also}")), form)
         }
     })
@@ -102,7 +102,7 @@ pub fn run(args: &ConfigArgs) -> anyhow::Result<()> {
         return report(&format!("there is no {}: all options have their defaults", path.display()));
     }
     let problems = check::problems(&File::load(&path)?);
-    problems.iter().for_each(|problem| say(format_args!("{}: {problem}", path.display())));
+    problems.iter().for_each(|problem| print_line(format_args!("{}: {problem}", path.display())));
     match problems.len() {
         0 => report(&format!("{}: nothing is wrong", path.display())),
         1 => fail(Code::Usage, "one thing is wrong"),

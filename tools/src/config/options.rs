@@ -41,7 +41,7 @@ impl ConfiguredOption {
         format!("--{}", self.name)
     }
 
-    pub fn says(&self) -> String {
+    pub fn description(&self) -> String {
         format!("{}, from {}", self.argument().display(), self.from)
     }
 }

@@ -4,7 +4,7 @@
 mod target;
 
 use crate::args::{Cli, Command, CpArgs, SendArgs};
-use crate::exit::{Code, Failure, fail, say};
+use crate::exit::{Code, Failure, fail, print_line};
 use crate::hosts::{self, Census, Search};
 use crate::interface::chosen;
 use crate::progress::{Bar, ProgressRole};
@@ -53,7 +53,7 @@ fn copy(args: &CpArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
         return Err(Failure::new(Code::Nobody, text).found(crate::doctor::Fault::Nobody).into());
     }
     if !missing.is_empty() {
-        say(format_args!("ethbcast: not serving: {}; {HELP}", nodeset::fold(&missing)));
+        print_line(format_args!("ethbcast: not serving: {}; {HELP}", nodeset::fold(&missing)));
     }
     let left_out = send::transfer(send_args(args, sources, &serving, name)?, bar)?;
     let mut lacking = Vec::new();
@@ -78,7 +78,7 @@ fn count(hosts: usize) -> String {
 
 fn word(args: &CpArgs, text: &str) {
     if !args.wire.quiet {
-        say(format_args!("ethbcast: {text}"));
+        print_line(format_args!("ethbcast: {text}"));
     }
 }
 

@@ -123,7 +123,7 @@ impl Fault {
         self.to_possible_value().expect("none is hidden").get_name().to_owned()
     }
 
-    pub fn says(self) -> String {
+    pub fn description(self) -> String {
         let value = self.to_possible_value().expect("none is hidden");
         value.get_help().map(ToString::to_string).unwrap_or_default()
     }
@@ -353,7 +353,7 @@ mod tests {
         assert_eq!(explained.len(), EXPLAINED.len(), "twice");
         for fault in Fault::value_variants() {
             assert!(explained.contains(fault), "{}", fault.code());
-            assert!(fault.code().starts_with("E-") && !fault.says().is_empty());
+            assert!(fault.code().starts_with("E-") && !fault.description().is_empty());
         }
     }
 }

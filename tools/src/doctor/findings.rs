@@ -65,7 +65,7 @@ impl Findings {
         let succeeds = |line: &&String| match text_of("sh", &["-c", line]) {
             Ok(_) => true,
             Err(why) => {
-                crate::exit::say(format_args!("{why}"));
+                crate::exit::print_line(format_args!("{why}"));
                 false
             }
         };

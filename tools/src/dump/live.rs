@@ -3,7 +3,7 @@
 use super::{Captured, Dump};
 use crate::args::DumpArgs;
 use crate::doctor::{Fault, of_interface, of_open};
-use crate::exit::{Code, Failure, WithCode, say};
+use crate::exit::{Code, Failure, WithCode, print_line};
 use crate::signals::Interrupt;
 use ethbcast_transport::packet::{Capture, Interface};
 use ethbcast_transport::wire::group_mac;
@@ -21,8 +21,8 @@ pub fn listen(args: &DumpArgs, interface: Option<&str>, dump: &mut Dump) -> anyh
     let groups: Vec<_> = args.group.iter().map(|group| group_mac(group)).collect();
     let mut capture = Capture::open(&interface, args.ether_type, &groups)
         .map_err(|error| Failure::new(Code::System, &error).found(of_open(&error)))?;
-    interrupt.heed();
-    say(format_args!("ethbcast: frames of EtherType {} on {}", args.ether_type, interface.name));
+    interrupt.begin_polling();
+    print_line(format_args!("ethbcast: frames of EtherType {} on {}", args.ether_type, interface.name));
     let mut ended = Ok(ControlFlow::Continue(()));
     while matches!(ended, Ok(ControlFlow::Continue(()))) && interrupt.signal().is_none() {
         let arrived = capture.receive(|bytes| {
@@ -40,12 +40,12 @@ pub fn listen(args: &DumpArgs, interface: Option<&str>, dump: &mut Dump) -> anyh
     }
     let (missed, tagged) = (capture.missed(), capture.tagged());
     if missed > 0 {
-        say(format_args!(
+        print_line(format_args!(
             "ethbcast: {missed} more frames came faster than they were printed; try --quiet --write FILE"
         ));
     }
     if tagged > 0 {
-        say(format_args!("ethbcast: {tagged} more frames came with a VLAN tag, which no host takes"));
+        print_line(format_args!("ethbcast: {tagged} more frames came with a VLAN tag, which no host takes"));
     }
     ended.map(drop)
 }

@@ -6,7 +6,7 @@ mod live;
 mod writer;
 
 use crate::args::DumpArgs;
-use crate::exit::{Code, Failure, say};
+use crate::exit::{Code, Failure, print_line};
 use ethbcast_collectives::inspect::Inspector;
 use ethbcast_transport::wire::{ETHERNET_BYTES, EtherType};
 use line::Line;
@@ -138,7 +138,7 @@ impl Dump {
         if others > 0 {
             text += &format!("; {others} of other protocols were passed over");
         }
-        say(text);
+        print_line(text);
         Ok(())
     }
 }

@@ -77,7 +77,7 @@ impl<'a> Census<'a> {
     /// A [`Failure`] with code 4 if the kernel refuses the signal mask.
     pub fn until_interrupted(mut self) -> anyhow::Result<Census<'a>> {
         let interrupt = Interrupt::wake(&self.waker).code(Code::System)?;
-        interrupt.heed();
+        interrupt.begin_polling();
         self.interrupt = Some(interrupt);
         Ok(self)
     }

@@ -62,7 +62,7 @@ fn state(answer: &CensusReply) -> String {
     match (busy, size.filter(|&size| size > 0)) {
         (Busy::Receiving, Some(size)) => format!("receiving, {} %", u128::from(*bytes) * 100 / u128::from(size)),
         (Busy::Receiving, None) => format!("receiving, {}", units::bytes(*bytes)),
-        _ => busy.word().to_owned(),
+        _ => busy.name().to_owned(),
     }
 }
 
@@ -95,7 +95,7 @@ pub fn to_json(present: &Present, topology: Option<&Topology>) -> Value {
         "rate_bits_per_second": about.megabits_per_second.map(|megabits| u64::from(megabits) * 1_000_000),
         "mtu": mtu_bytes,
         "free_bytes": free_bytes,
-        "state": busy.word(),
+        "state": busy.name(),
         "bytes": bytes,
         "size": size,
         "last": last,

@@ -38,7 +38,7 @@ pub fn run(mebibytes: u64, hosts: u16, rate: &str, loss: f64) -> anyhow::Result<
     eprintln!("bringing up {hosts} hosts on one switch, every cable at {rate}, loss {loss}");
     // From here on Ctrl-C only sets a flag, and the guard removes the lab on every path out.
     let interrupt = Interrupt::watch(false, || {}).code(Code::System)?;
-    interrupt.heed();
+    interrupt.begin_polling();
     let lab = LabGuard::up(&config).map_err(lab_failure)?;
     let directory = scratch().code(Code::System)?;
     let bytes = mebibytes << 20;

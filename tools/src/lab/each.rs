@@ -30,7 +30,7 @@ pub fn run(lab: &str, except: &[String], label: bool, command: &[OsString]) -> a
     }
     // Signals blocked here are inherited by later threads and programs, not by earlier threads.
     let interrupt = Interrupt::watch(true, || {}).code(Code::System)?;
-    interrupt.heed();
+    interrupt.begin_polling();
     let mut readers = Vec::new();
     for (host, child) in &mut children {
         readers.extend(child.stdout.take().map(|from| labelled(host, from, std::io::stdout())));

@@ -8,7 +8,7 @@ use super::pattern::Pattern;
 use super::report::{PerfReport, PerfRow};
 use crate::args::PerfArgs;
 use crate::doctor::of_call;
-use crate::exit::{Code, Failure, WithCode, fail, say};
+use crate::exit::{Code, Failure, WithCode, fail, print_line};
 use crate::signals::Interrupt;
 use anyhow::bail;
 use ethbcast_collectives::communicator::{Communicator, Error, Options};
@@ -36,7 +36,7 @@ pub fn run(args: &PerfArgs, options: &Options) -> anyhow::Result<()> {
     let interrupt = watch(&joined).code(Code::System)?;
     let ranks = Communicator::join_with(&args.wire.group, args.ranks, options).map_err(failure)?;
     let ranks = joined.get_or_init(|| ranks);
-    interrupt.heed();
+    interrupt.begin_polling();
     let done = measure_all(ranks, args);
     // The signal thread holds a reference while it makes the rank leave.
     while Arc::strong_count(&joined) > 1 {
@@ -71,7 +71,7 @@ fn measure_all(ranks: &Communicator, args: &PerfArgs) -> anyhow::Result<()> {
             report.add(row);
             report.progress();
         } else if !args.wire.quiet {
-            say(format_args!("{size:>10} bytes: {iterations} verified"));
+            print_line(format_args!("{size:>10} bytes: {iterations} verified"));
         }
     }
     ranks.barrier().map_err(failure)?;

@@ -107,7 +107,7 @@ impl PerfReport<'_> {
     /// Prints the last result on stderr, if the report comes much later.
     pub fn progress(&self) {
         if let Some(row) = self.rows.last().filter(|_| self.args.wire.json && !self.args.wire.quiet) {
-            crate::exit::say(row.line());
+            crate::exit::print_line(row.line());
         }
     }
 

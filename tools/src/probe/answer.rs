@@ -25,7 +25,7 @@ pub fn run(args: &ProbeArgs, mut station: Station) -> anyhow::Result<()> {
     let end = args.max_wait.map(|seconds| station.clock.now() + Duration::from_secs_f64(seconds));
     let mut answering = Alone::new(Answering { responder, end });
     if !args.wire.quiet {
-        crate::exit::say(format_args!(
+        crate::exit::print_line(format_args!(
             "{host} answers the probes of group {group} on {}",
             station.wire.port.interface().name
         ));

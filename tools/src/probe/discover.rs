@@ -5,7 +5,7 @@ use super::measure::{INTERRUPTED, wanted};
 use super::report::OWN_RANK;
 use crate::args::ProbeArgs;
 use crate::doctor::Fault;
-use crate::exit::{Code, Failure, WithCode, report, say};
+use crate::exit::{Code, Failure, WithCode, print_line, report};
 use ethbcast_collectives::measure::{SurveyEnd, Surveyor};
 use ethbcast_collectives::session::live::log_counters;
 use ethbcast_planning::topology::Topology;
@@ -36,7 +36,7 @@ pub fn run(args: &ProbeArgs, mut station: Station) -> anyhow::Result<()> {
     // Names from other hosts must be valid in a topology file.
     Topology::single_switch(names.iter().cloned()).code(Code::Usage)?;
     if !args.wire.quiet {
-        say(format_args!("looking for the switches between {}: short flows, two at a time", names.join(", ")));
+        print_line(format_args!("looking for the switches between {}: short flows, two at a time", names.join(", ")));
     }
     let began = station.clock.now();
     let surveyor = Surveyor::new(began, station.identity(session, OWN_RANK), &others, mtu_bytes, budget(names.len()));
@@ -103,7 +103,7 @@ impl Discovered<'_> {
             (true, _) => report(&self.json().to_string())?,
             (false, None) => report(file.trim_end())?,
             (false, Some(path)) if !self.args.wire.quiet => {
-                say(format_args!("topology written to {}", path.display()));
+                print_line(format_args!("topology written to {}", path.display()));
             }
             (false, Some(_)) => {}
         }
@@ -129,13 +129,13 @@ impl Discovered<'_> {
     fn summary(&self) {
         let (hosts, switches) = (self.names.len(), self.sketch.switches());
         let plural = if switches == 1 { "" } else { "es" };
-        say(format_args!(
+        print_line(format_args!(
             "{hosts} hosts on {switches} switch{plural}, by {} pairs of flows in {:.1} s",
-            self.discovery.answered(),
+            self.discovery.recorded(),
             self.seconds
         ));
         if hosts < 4 {
-            say(format_args!("of fewer than four hosts no two flows can tell which switches are between them"));
+            print_line(format_args!("of fewer than four hosts no two flows can tell which switches are between them"));
         }
     }
 
@@ -150,7 +150,7 @@ impl Discovered<'_> {
              up.\n# A switch with one host, and a cable that slows no two flows, are not seen: they hold up \
              nobody.\n{}",
             self.names[0],
-            self.discovery.answered(),
+            self.discovery.recorded(),
             self.seconds,
             self.sketch.to_toml(self.names, told)
         )
@@ -177,7 +177,7 @@ impl Discovered<'_> {
             "hosts": self.names,
             "switches": self.sketch.switches(),
             "cables": cables.collect::<Vec<_>>(),
-            "pairs_of_flows": self.discovery.answered(),
+            "pairs_of_flows": self.discovery.recorded(),
             "seconds": self.seconds,
             "confidence": if self.is_sure { "high" } else { "low" },
             "topology": self.args.out.as_ref().map(|path| path.display().to_string()),

@@ -32,7 +32,7 @@ pub fn run(args: &ProbeArgs, mut station: Station) -> anyhow::Result<()> {
     let before = args.update.as_deref().map(read_calibration).transpose()?;
     let hosts = wanted(args, &mut station, session)?;
     if !args.wire.quiet {
-        crate::exit::say(format_args!("probing {}", names(&hosts).join(", ")));
+        crate::exit::print_line(format_args!("probing {}", names(&hosts).join(", ")));
     }
     let settings = ProbeSettings::full(usize::from(station.wire.station.mtu_bytes));
     let result = measure(&mut station, session, &hosts, settings)?;

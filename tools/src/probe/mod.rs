@@ -8,7 +8,7 @@ mod report;
 
 use crate::args::{ProbeArgs, WireArgs};
 use crate::exit::{Code, WithCode};
-use crate::session::{Wire, say_interface};
+use crate::session::{Wire, print_interface};
 use crate::signals::Interrupt;
 use ethbcast_transport::packet::{Clock, PortConfig, Waker, drive};
 use ethbcast_transport::wire::{Identity, Rank};
@@ -24,7 +24,7 @@ use std::time::Duration;
 /// A [`Failure`](crate::exit::Failure) whose code is the exit code.
 pub fn run(args: ProbeArgs) -> anyhow::Result<()> {
     let station = Station::open(&args.wire)?;
-    say_interface(station.wire.port.interface(), args.wire.quiet);
+    print_interface(station.wire.port.interface(), args.wire.quiet);
     match () {
         () if args.answer => answer::run(&args, station),
         () if args.discover => discover::run(&args, station),
@@ -54,7 +54,7 @@ impl Station {
         // unless it is what is measured.
         port.busy_poll = Duration::ZERO;
         let wire = Wire::open(args, port)?;
-        interrupt.heed();
+        interrupt.begin_polling();
         Ok(Station { wire, clock: Clock::start(), waker, interrupt })
     }
 

@@ -44,7 +44,7 @@ pub struct HostProgress {
 }
 
 impl TransferCourse {
-    pub fn hear(&mut self, progress: &Progress<'_>, now: Instant) {
+    pub fn record(&mut self, progress: &Progress<'_>, now: Instant) {
         match progress {
             Progress::Sender(RootEvent::Joined { receivers, .. }) => self.receivers = *receivers,
             Progress::Sender(RootEvent::Left { .. }) => self.receivers = self.receivers.saturating_sub(1),
@@ -63,7 +63,7 @@ impl TransferCourse {
                 }
                 self.failed = self.failed_hosts.len();
                 if let Some(host) = self.hosts.iter_mut().find(|host| host.name == report.host) {
-                    host.end = Some(report.outcome.told(&report.text).0);
+                    host.end = Some(report.outcome.status_and_reason(&report.text).0);
                     host.bytes = if is_delivered { report.bytes } else { host.bytes };
                 }
             }
@@ -151,13 +151,13 @@ pub mod tests {
     pub fn sending(begin: Instant) -> TransferCourse {
         let mut course = TransferCourse::default();
         let started = RootEvent::Started { receivers: 3, via: Via::Chain, size: Some(64 << 20), selective: false };
-        course.hear(&Progress::Sender(&started), begin);
+        course.record(&Progress::Sender(&started), begin);
         course
     }
 
     pub fn moved(course: &mut TransferCourse, bytes: u64, now: Instant) {
         let slowest = Some(("n3", MemberState::Starved));
-        course.hear(&Progress::Moved { bytes, slowest, members: &[], resent_frames: 12 }, now);
+        course.record(&Progress::Moved { bytes, slowest, members: &[], resent_frames: 12 }, now);
     }
 
     #[test]
@@ -183,7 +183,7 @@ pub mod tests {
     fn a_stream_of_which_only_a_part_is_sent_has_no_end_that_is_known() {
         let mut course = TransferCourse::default();
         let started = RootEvent::Started { receivers: 1, via: Via::Cast, size: Some(9), selective: true };
-        course.hear(&Progress::Sender(&started), Instant::now());
+        course.record(&Progress::Sender(&started), Instant::now());
         assert_eq!((course.size, course.via.as_deref()), (None, Some("cast")));
     }
 }

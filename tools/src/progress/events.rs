@@ -36,7 +36,7 @@ impl Events {
 
     /// Writes an event. Progress events are dropped before the stream begins and while too many
     /// lines wait; all others are bounded by the number of receivers and their events.
-    pub fn hear(&self, progress: &Progress<'_>, course: &TransferCourse, now: Instant) {
+    pub fn record(&self, progress: &Progress<'_>, course: &TransferCourse, now: Instant) {
         let says_nothing = !course.has_started() || self.waiting.load(Ordering::Relaxed) >= MAX_WAITING;
         if says_nothing && matches!(progress, Progress::Moved { .. }) {
             return;
@@ -123,7 +123,7 @@ fn of_sender(event: &RootEvent) -> Option<(&'static str, Value)> {
 
 fn of_member(report: &MemberReport) -> Value {
     let failed = report.outcome != Outcome::Delivered;
-    let (word, text) = report.outcome.told(&report.text);
+    let (word, text) = report.outcome.status_and_reason(&report.text);
     json!({
         "host": report.host,
         "status": word,

@@ -2,7 +2,7 @@
 
 use super::ProgressRole;
 use super::course::TransferCourse;
-use crate::exit::{Code, Failure, say};
+use crate::exit::{Code, Failure, print_line};
 use crate::whole_file;
 use parking_lot::Mutex;
 use std::fmt::{Display, Write};
@@ -97,7 +97,10 @@ impl Writer {
     fn renew(&mut self, exit_code: Option<u8>) {
         let written = self.write(exit_code.map(|exit_code| Ending { at: SystemTime::now(), exit_code }));
         if let Some(error) = written.err().filter(|_| !std::mem::replace(&mut self.has_warned, true)) {
-            say(format_args!("ethbcast: the metrics are not written to {} any more: {error}", self.path.display()));
+            print_line(format_args!(
+                "ethbcast: the metrics are not written to {} any more: {error}",
+                self.path.display()
+            ));
         }
     }
 

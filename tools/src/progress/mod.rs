@@ -110,8 +110,8 @@ impl Bar {
         let now = Instant::now();
         {
             let mut course = self.course.lock();
-            course.hear(progress, now);
-            self.events.lock().iter().for_each(|events| events.hear(progress, &course, now));
+            course.record(progress, now);
+            self.events.lock().iter().for_each(|events| events.record(progress, &course, now));
         }
         if !self.quiet {
             line(progress).into_iter().for_each(|text| self.line(text));

@@ -76,7 +76,7 @@ mod tests {
             ];
             let slowest = Some(("n3", MemberState::Blocked));
             let moved = Progress::Moved { bytes: part * (2 << 20), slowest, members: &members, resent_frames: 0 };
-            course.hear(&moved, begin + Duration::from_secs(at));
+            course.record(&moved, begin + Duration::from_secs(at));
         }
         let report = MemberReport {
             host: "n1".to_owned(),
@@ -88,7 +88,7 @@ mod tests {
             took: Duration::from_secs(1),
             taken: None,
         };
-        course.hear(&Progress::Sender(&RootEvent::Reported(report)), begin + Duration::from_secs(1));
+        course.record(&Progress::Sender(&RootEvent::Reported(report)), begin + Duration::from_secs(1));
         course
     }
 

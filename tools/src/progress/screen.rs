@@ -3,7 +3,7 @@
 use super::course::TransferCourse;
 use super::picture::picture;
 use super::stat_line::stat_line;
-use crate::exit::say;
+use crate::exit::print_line;
 use console::{Term, colors_enabled_stderr};
 use ethbcast_planning::natural_order;
 use ethbcast_planning::topology::nodeset;
@@ -138,7 +138,7 @@ impl Painter {
         match &mut self.picture {
             Picture::Lines(next, period) if now >= *next => {
                 *next = now + *period;
-                say(stat_line(&self.course.lock(), now));
+                print_line(stat_line(&self.course.lock(), now));
             }
             Picture::Drawn(bar, next) if now >= *next => {
                 *next = now + REDRAW;
@@ -160,8 +160,8 @@ impl Painter {
 
     fn say(&self, text: &str) {
         match &self.picture {
-            Picture::Drawn(bar, _) => bar.suspend(|| say(text)),
-            _ => say(text),
+            Picture::Drawn(bar, _) => bar.suspend(|| print_line(text)),
+            _ => print_line(text),
         }
     }
 

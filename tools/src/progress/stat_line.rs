@@ -84,7 +84,7 @@ mod tests {
         for seconds in 0..2 {
             let bytes = seconds * 1000;
             let progress = Progress::Moved { bytes, slowest: None, members: &[], resent_frames: 0 };
-            course.hear(&progress, begin + Duration::from_secs(seconds));
+            course.record(&progress, begin + Duration::from_secs(seconds));
         }
         assert_eq!(stat_line(&course, begin + Duration::from_secs(1)), "1000 B, 8.0 kbit/s");
     }

@@ -46,7 +46,7 @@ fn line_of_sender(event: &RootEvent) -> Option<String> {
         ),
         RootEvent::Rerouted { via, text } => format!("{text}: it goes on via {via}"),
         RootEvent::Reported(report) if report.outcome != Outcome::Delivered => {
-            let (word, text) = report.outcome.told(&report.text);
+            let (word, text) = report.outcome.status_and_reason(&report.text);
             format!("{} failed: {word}: {text}", report.host)
         }
         _ => return None,

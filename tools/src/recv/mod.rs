@@ -12,8 +12,8 @@ use crate::hosts;
 use crate::program::run_after;
 use crate::progress::{Bar, ProgressRole};
 use crate::same_host;
-use crate::session::{interrupt, options, say_interface, watch, with_own_link};
-use crate::udpcast::say_ignored;
+use crate::session::{interrupt, options, print_interface, watch, with_own_link};
+use crate::udpcast::print_ignored;
 use ethbcast_collectives::census::About;
 use ethbcast_collectives::session::Session;
 use ethbcast_content::command::hides_failures;
@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub fn run(args: RecvArgs) -> anyhow::Result<()> {
-    args.unused.given().into_iter().for_each(|names| say_ignored(&names));
+    args.unused.given().into_iter().for_each(|names| print_ignored(&names));
     let bar = Bar::open(ProgressRole::Receiver, &args.wire, &args.progress)?;
     let result = receive(args, &bar);
     bar.conclude(&result);
@@ -39,7 +39,7 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     let mut options = bar.attach(options(&args.wire));
     options.max_wait = args.max_wait.map(Duration::from_secs_f64);
     let dest = Arc::new(opening::dest(&args, &mut options, bar)?);
-    say_warnings(&dest);
+    print_warnings(&dest);
     options.port_fd = args.port_fd.first().copied();
     options.about = Some(About::default());
     args.patience.apply(&mut options);
@@ -48,7 +48,7 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     let mut session = opening::open(&args.wire, &mut options, bar)?;
     bar.open_on(&session).code(Code::System)?;
     let _receiving = same_host::receive(&session, &args.wire.group, args.wire.quiet);
-    say_interface(session.interface(), args.wire.quiet);
+    print_interface(session.interface(), args.wire.quiet);
     let _watcher = watch(&session, &mut options);
     options.about = Some(hosts::about(session.interface()));
     options.free_bytes = dest.free_bytes();
@@ -56,7 +56,7 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     bar.wait_for(sender_of(&session));
     let is_quiet = args.wire.quiet || matches!(*dest, Dest::Stdout);
     let mut reception = Reception::prepare(&session, Arc::clone(&dest), &args)?;
-    interrupt.heed();
+    interrupt.begin_polling();
     let received = loop {
         let received = reception.run(&mut session, &options)?;
         bar.finish();
@@ -65,7 +65,7 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
         }
         // A dry run is followed by the actual transfer.
         if !is_quiet {
-            crate::exit::say(format_args!("ethbcast: a sender has asked what is lacking here (--dry-run)"));
+            crate::exit::print_line(format_args!("ethbcast: a sender has asked what is lacking here (--dry-run)"));
         }
         options.had.extend(received.asked);
         bar.wait_for(sender_of(&session));
@@ -109,7 +109,7 @@ pub fn dest(args: &RecvArgs) -> anyhow::Result<Dest> {
     match (&args.pipe, &args.dest) {
         (Some(command), _) => {
             if hides_failures(command) {
-                crate::exit::say(format_args!("ethbcast: {}", crate::send::HIDDEN));
+                crate::exit::print_line(format_args!("ethbcast: {}", crate::send::HIDDEN));
             }
             Ok(Dest::Command(command.clone()))
         }
@@ -119,8 +119,8 @@ pub fn dest(args: &RecvArgs) -> anyhow::Result<Dest> {
 }
 
 /// Says before anything comes what a user should know of DEST.
-pub fn say_warnings(dest: &Dest) {
-    dest.warnings().iter().for_each(|line| crate::exit::say(format_args!("ethbcast: {line}")));
+pub fn print_warnings(dest: &Dest) {
+    dest.warnings().iter().for_each(|line| crate::exit::print_line(format_args!("ethbcast: {line}")));
 }
 
 fn over(args: &RecvArgs) -> Over {

@@ -18,7 +18,7 @@ pub fn read_again(dest: Arc<Dest>) {
         return;
     }
     if let Err(why) = quiet("blockdev", &["--rereadpt".as_ref(), path.as_os_str()]) {
-        crate::exit::say(format_args!(
+        crate::exit::print_line(format_args!(
             "ethbcast: the kernel has not read the partition table of {0} ({why}): `blockdev --rereadpt {0}`, or \
              restart the machine, before its partitions are used",
             path.display()

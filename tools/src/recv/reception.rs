@@ -61,7 +61,7 @@ impl Reception {
             Arrival::new(dest, target, Handling { read_back, sparse: args.sparse, any_sectors: args.any_sectors });
         let (writer, sink) = write_behind(arrival.holding(&held, !args.no_resume), session.waker());
         // Without any data here there is no have-set to report.
-        let (writer, sink) = if looks { (writer.holding(held), sink.told_to_hold()) } else { (writer, sink) };
+        let (writer, sink) = if looks { (writer.holding(held), sink.held()) } else { (writer, sink) };
         // The wait for its end is limited: a stuck disk or reader must not block the user.
         std::thread::Builder::new().name("disk".to_owned()).spawn(move || writer.run()).code(Code::System)?;
         Ok(Reception { receiving: Receiving::new(sink), landed })
@@ -77,10 +77,10 @@ impl Reception {
         let was_ended = close(&mut receiving, &landed)?;
         if !was_ended {
             // The verdict may have come at the last moment.
-            receiving.ask_verdict(session.now());
+            receiving.request_verdict(session.now());
         }
         let report = ReceiveReport::new(&session.station().host, &receiver, &receiving);
-        let was_only_asked = receiving.sink().is_only_asked() && receiver.asked().is_some();
+        let was_only_asked = receiving.sink().is_on_request() && receiver.asked().is_some();
         Ok(Received { report, landed, asked: receiver.asked(), was_ended, was_only_asked })
     }
 }
@@ -153,7 +153,7 @@ fn whole(landed: &Landed) -> anyhow::Result<()> {
 /// Logs attributes that DEST could not keep, and replaced entries that could not be removed.
 fn say_what_remains(landed: &Landed) {
     for line in landed.lacks().into_iter().chain(landed.remains()) {
-        crate::exit::say(format_args!("ethbcast: {line}"));
+        crate::exit::print_line(format_args!("ethbcast: {line}"));
     }
 }
 
@@ -169,7 +169,7 @@ fn verdict(report: &ReceiveReport, signal: Option<Signal>, left: &str) -> anyhow
     }
     report.check().map_err(failure)?;
     if !report.is_confirmed() {
-        crate::exit::say(format_args!(
+        crate::exit::print_line(format_args!(
             "ethbcast: verified and in place, but the sender has not confirmed it: its report may say otherwise"
         ));
     }

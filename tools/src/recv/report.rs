@@ -45,7 +45,7 @@ pub fn to_json(received: &ReceiveReport, path: Option<String>) -> Value {
         "source": received.source,
         "rank": received.rank.map(|rank| rank.0),
         "via": received.via.map(|via| via.to_string()),
-        "status": verdict.as_ref().map_or("failed", |verdict| verdict.outcome.told(&verdict.text).0),
+        "status": verdict.as_ref().map_or("failed", |verdict| verdict.outcome.status_and_reason(&verdict.text).0),
         "bytes": received.bytes(),
         "blake3": verdict.as_ref().map(|verdict| units::hex(&verdict.digest)),
         "reason": received.check().err().map(|error| error.to_string()),

@@ -88,7 +88,7 @@ fn track(track: &Track) -> Value {
 fn incident(incident: &Incident) -> Value {
     json!({
         "seconds": to_millis(incident.at.as_secs_f64()),
-        "kind": incident.kind.word(),
+        "kind": incident.kind.name(),
         "hosts": incident.hosts,
         "text": incident.text,
     })

@@ -82,7 +82,7 @@ fn most_frequent(letters: &[char]) -> char {
 }
 
 /// Returns words for a state that follow the host's name, empty for an unremarkable one.
-pub fn words(state: char) -> &'static str {
+pub fn text(state: char) -> &'static str {
     match state {
         'b' => "waits for its disk or for whoever reads its output",
         'c' => "waits for a host behind it",
@@ -132,7 +132,7 @@ fn band(stall: &Stall, seconds: &Scale, host: &str) -> Markup {
     let (from, to) = (seconds.part(stall.from) * WIDTH, seconds.part(stall.to) * WIDTH);
     html! {
         rect.stall x=(format!("{from:.0}")) y="0" width=(format!("{:.0}", (to - from).max(2.0))) height=(HEIGHT) {
-            title { (host) " " (words(stall.state)) ", from " (time(stall.from)) " to " (time(stall.to)) }
+            title { (host) " " (text(stall.state)) ", from " (time(stall.from)) " to " (time(stall.to)) }
         }
     }
 }

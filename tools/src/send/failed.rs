@@ -24,12 +24,12 @@ pub fn failure(error: Error, report: Option<&Path>) -> Failure {
 
 fn sentence(all: &[MemberReport], is_reported: bool) -> String {
     let failed: Vec<&MemberReport> = all.iter().filter(|one| one.outcome != Outcome::Delivered).collect();
-    let words = |one: &MemberReport| one.outcome.told(&one.text).0;
+    let words = |one: &MemberReport| one.outcome.status_and_reason(&one.text).0;
     let names: Vec<String> = failed.iter().map(|one| format!("{} ({})", one.host, words(one))).collect();
     let mut text = format!("{} of {} receivers failed: {}", failed.len(), all.len(), names.join(", "));
     let refused = |one: &&MemberReport| words(one) == Outcome::REFUSED;
     if let Some(first) = failed.iter().copied().find(refused) {
-        text += &format!("; {} says: {}", first.host, first.outcome.told(&first.text).1);
+        text += &format!("; {} says: {}", first.host, first.outcome.status_and_reason(&first.text).1);
     }
     // Whoever is not there any more has left what it had where it was, if it was a file or a directory.
     let is_gone = |one: &&&MemberReport| matches!(one.outcome, Outcome::Died | Outcome::Silent | Outcome::Interrupted);

@@ -78,7 +78,7 @@ impl LeftOut {
 }
 
 /// Returns the final message about wanted hosts that are missing, if there are some.
-pub fn last_word(all: &[LeftOut]) -> Option<String> {
+pub fn summary(all: &[LeftOut]) -> Option<String> {
     let hosts: Vec<&str> = all.iter().filter(|one| one.is_wanted()).map(|one| one.host.as_str()).collect();
     let (they, have) = if hosts.len() == 1 { ("it", "has not got it") } else { ("them", "have not got it") };
     let text =
@@ -125,8 +125,8 @@ mod tests {
             ("n3", ABSENT),
         ];
         assert_eq!(told, expected);
-        let word = last_word(&all).expect("some");
+        let word = summary(&all).expect("some");
         assert!(word.starts_with("n2.lab,pc@02:00:00:00:00:07,n3 have not got it"), "{word}");
-        assert_eq!(last_word(&LeftOut::of(&turned_away[1..3], &[receiver("n1")], &[])), None);
+        assert_eq!(summary(&LeftOut::of(&turned_away[1..3], &[receiver("n1")], &[])), None);
     }
 }

@@ -20,7 +20,7 @@ impl Limit {
         Limit { limit, start, bar: Arc::clone(bar) }
     }
 
-    pub fn say_none(&self) {
+    pub fn print_none(&self) {
         self.bar.line(NO_LIMIT.to_owned());
     }
 

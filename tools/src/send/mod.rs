@@ -18,9 +18,9 @@ use crate::exit::{Code, Failure, Form, WithCode, fail};
 use crate::program::run_after;
 use crate::progress::{Bar, ProgressRole};
 use crate::same_host;
-use crate::session::{failure, say_interface, watch, with_own_link};
+use crate::session::{failure, print_interface, watch, with_own_link};
 use crate::signals::Interrupt;
-use crate::udpcast::say_ignored;
+use crate::udpcast::print_ignored;
 use crate::units;
 use ethbcast_collectives::session::application::Sending;
 use ethbcast_collectives::session::{Error, Options, SendReport, Session};
@@ -37,7 +37,7 @@ const GIVEN_UP: &str = "the sender gave up: interrupted; the receivers have been
 const INTERRUPTED: &str = "interrupted; the receivers have been told";
 
 pub fn run(args: SendArgs) -> anyhow::Result<()> {
-    args.unused.given().into_iter().for_each(|names| say_ignored(&names));
+    args.unused.given().into_iter().for_each(|names| print_ignored(&names));
     let bar = Bar::open(ProgressRole::Root, &args.wire, &args.progress)?;
     let result = transfer(args, &bar).map(drop);
     bar.conclude(&result);
@@ -51,14 +51,14 @@ pub fn run(args: SendArgs) -> anyhow::Result<()> {
 pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
     let (settings, form) = (Settings::resolve(&args)?, bar.form());
     if settings.options.hosts.is_empty() && args.resume.only_missing {
-        return report::say_nothing_missing(form, args.wire.quiet).map(|()| Vec::new());
+        return report::print_nothing_missing(form, args.wire.quiet).map(|()| Vec::new());
     }
     let mut options = bar.attach(settings.options.clone());
     let (mut session, interrupt) = rate::open(&args.wire.group, &options, bar)?;
     bar.open_on(&session).code(Code::System)?;
     settings.check_station(session.station())?;
     let _sending = same_host::send(&session, &args.wire.group, args.wire.quiet);
-    say_interface(session.interface(), args.wire.quiet);
+    print_interface(session.interface(), args.wire.quiet);
     let Opened { content, tree } = source::open(&args)?;
     let content = source::named(content, tree.is_some(), args.name.as_deref())?;
     let _watcher = watch(&session, &mut options);
@@ -68,15 +68,15 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
         last.check_source(options.size)?;
     }
     let (reader, source) = content.chunked(args.resume.chunk).read_ahead(options.size, session.waker());
-    let source = source.naming(args.resume.cut(options.content)).only_asking(args.dry_run);
+    let source = source.naming(args.resume.cut(options.content)).with_requests_only(args.dry_run);
     // The thread is detached: a stdin without input must not block the end.
     std::thread::Builder::new().name("reader".to_owned()).spawn(move || reader.run()).code(Code::System)?;
     start_rule::watch(args.start_rule, settings.at_enter, bar, &options).code(Code::System)?;
-    interrupt.heed();
+    interrupt.begin_polling();
     let mut sending = Sending::new(source);
     let (sent, failed) = session.try_root(&options, &mut sending).map_err(failure)?;
     bar.finish();
-    let has_asked = sending.source().has_asked();
+    let has_asked = sending.source().has_requested();
     if let (true, Some(choice)) = (args.dry_run && (has_asked || failed.is_none()), &sent.choice) {
         let lacking = sent.lacking.filter(|_| has_asked);
         return dry_run::print(choice, lacking, options.size, form).map(|()| Vec::new());
@@ -121,11 +121,11 @@ fn tell(
     report.print(form, args.wire.quiet)?;
     report.keep(args.resume.report.as_deref())?;
     if let Some(text) = report.interrupted().filter(|_| form == Form::Lines && !args.wire.quiet) {
-        crate::exit::say(text);
+        crate::exit::print_line(text);
     }
     let surprise = report.surprise().filter(|_| given_up.is_none());
-    for text in left_out::last_word(left_out).into_iter().chain(surprise).filter(|_| !args.wire.quiet) {
-        crate::exit::say(format_args!("ethbcast: {text}"));
+    for text in left_out::summary(left_out).into_iter().chain(surprise).filter(|_| !args.wire.quiet) {
+        crate::exit::print_line(format_args!("ethbcast: {text}"));
     }
     Ok(())
 }

@@ -40,7 +40,7 @@ fn heed(limit: Limit) -> io::Result<()> {
     signals::listen(&[RAISE, LOWER], move |signal| {
         let changed = limit.rate().and_then(|rate| limit.set(changed(rate, signal == RAISE)));
         if changed.is_none() {
-            limit.say_none();
+            limit.print_none();
         }
     })
 }

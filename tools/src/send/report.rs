@@ -217,7 +217,7 @@ pub fn run(sent: &SendReport, session: &Session, options: &Options, group: &str)
 ///
 /// # Errors
 /// A [`Failure`] with code 4 if writing to stdout fails.
-pub fn say_nothing_missing(form: Form, quiet: bool) -> anyhow::Result<()> {
+pub fn print_nothing_missing(form: Form, quiet: bool) -> anyhow::Result<()> {
     match (form, quiet) {
         (Form::Lines, false) => report("nothing is missing: by the last report all receivers have verified everything"),
         (Form::Lines, true) => Ok(()),
@@ -241,7 +241,7 @@ fn damage_json(damage: &Damage) -> Value {
 /// A receiver, how it fared, and what limited it. Where only a `part` of the bytes was sent, the rate is of that.
 fn receiver_line(report: &MemberReport, part: Option<u64>, limit: Option<&str>) -> String {
     let MemberReport { host, outcome, bytes, took, text, .. } = report;
-    let (word, text) = outcome.told(text);
+    let (word, text) = outcome.status_and_reason(text);
     let seconds = took.as_secs_f64();
     let is_rated = *outcome == Outcome::Delivered && seconds > 0.0;
     let carried = part.map_or(*bytes, |part| part.min(*bytes));
@@ -253,7 +253,7 @@ fn receiver_line(report: &MemberReport, part: Option<u64>, limit: Option<&str>) 
 }
 
 fn receiver_json(report: &MemberReport) -> Value {
-    let (word, text) = report.outcome.told(&report.text);
+    let (word, text) = report.outcome.status_and_reason(&report.text);
     json!({
         "host": report.host,
         "rank": report.rank.0,

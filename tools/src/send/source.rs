@@ -2,7 +2,7 @@
 //! several.
 
 use crate::args::{Decompress, SendArgs, TreeArgs};
-use crate::exit::{Code, Failure, WithCode, fail, say};
+use crate::exit::{Code, Failure, WithCode, fail, print_line};
 use ethbcast_collectives::session::live::Content;
 use ethbcast_content::command::hides_failures;
 use ethbcast_content::source::{
@@ -37,7 +37,7 @@ pub fn open(args: &SendArgs) -> anyhow::Result<Opened> {
     let opened = match (&args.pipe, &args.source[..]) {
         (Some(command), _) => {
             if hides_failures(command) {
-                say(format_args!("ethbcast: {HIDDEN}"));
+                print_line(format_args!("ethbcast: {HIDDEN}"));
             }
             Opened::command(command, args.size, opening)
         }
@@ -76,7 +76,7 @@ pub fn open(args: &SendArgs) -> anyhow::Result<Opened> {
 
 fn warn(args: &SendArgs, text: &str) {
     if !args.wire.quiet {
-        say(format_args!("ethbcast: {text}"));
+        print_line(format_args!("ethbcast: {text}"));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Start of a transfer by udpcast's rules, which count from the first joined receiver.
 
-use crate::exit::say;
+use crate::exit::print_line;
 use crate::progress::Bar;
 use ethbcast_collectives::session::Options;
 use std::io::{self, BufRead};
@@ -42,7 +42,7 @@ fn start_at_enter(bar: &Arc<Bar>, options: &Options) -> io::Result<()> {
         for line in io::stdin().lock().lines() {
             match (line, bar.joined()) {
                 (Err(_), _) => return,
-                (Ok(_), 0) => say("nobody has joined yet"),
+                (Ok(_), 0) => print_line("nobody has joined yet"),
                 (Ok(_), _) => return start.now(),
             }
         }

@@ -1,6 +1,6 @@
 //! Events between the server's threads, and log levels.
 
-use crate::exit::say;
+use crate::exit::print_line;
 use nix::sys::signal::Signal;
 use std::sync::OnceLock;
 use std::sync::mpsc::{Sender, channel};
@@ -43,7 +43,7 @@ pub enum Say {
 
 impl Say {
     /// Writes a line to stderr, prefixed with its level if the journal reads it (sd-daemon(3)).
-    pub fn say(self, text: &str) {
+    pub fn print(self, text: &str) {
         static JOURNAL: OnceLock<bool> = OnceLock::new();
         let is_journal = *JOURNAL.get_or_init(|| std::env::var_os("JOURNAL_STREAM").is_some());
         let level = match self {
@@ -51,6 +51,10 @@ impl Say {
             Say::Warning => 4,
             Say::Info => 6,
         };
-        if is_journal { say(format_args!("<{level}>{text}")) } else { say(format_args!("ethbcast: {text}")) }
+        if is_journal {
+            print_line(format_args!("<{level}>{text}"))
+        } else {
+            print_line(format_args!("ethbcast: {text}"))
+        }
     }
 }

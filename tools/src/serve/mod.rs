@@ -16,7 +16,7 @@ use crate::doctor::Fault;
 use crate::exit::{Code, Failure, WithCode, fail};
 use crate::recv;
 use crate::signals;
-use crate::udpcast::say_ignored;
+use crate::udpcast::print_ignored;
 use ethbcast_content::dest::lacking_device;
 use ethbcast_transport::packet::keep_little_memory;
 use events::{Say, ServeEvent, ServeLog};
@@ -52,7 +52,7 @@ struct Server {
 }
 
 pub fn run(args: RecvArgs) -> anyhow::Result<()> {
-    args.unused.given().into_iter().for_each(|names| say_ignored(&names));
+    args.unused.given().into_iter().for_each(|names| print_ignored(&names));
     let groups = check(&args)?;
     keep_little_memory();
     let (words, heard) = ServeLog::channel();
@@ -98,7 +98,7 @@ fn check(args: &RecvArgs) -> anyhow::Result<Vec<String>> {
     }
     // Whether it can be written to is asked again for each session.
     if let Ok(dest) = recv::dest(args) {
-        recv::say_warnings(&dest);
+        recv::print_warnings(&dest);
     }
     let sockets = args.port_fd.len();
     if sockets > 0 && sockets != groups.len() {
@@ -160,7 +160,7 @@ impl Server {
                     self.say(&format!("group {group} is not served any more"));
                 } else if let Err(error) = self.seat_all() {
                     // The group was stopping and is wanted again.
-                    Say::Error.say(&format!("{error:#}"));
+                    Say::Error.print(&format!("{error:#}"));
                 }
             }
             ServeEvent::Signal(_) => {}
@@ -169,15 +169,15 @@ impl Server {
         if !self.is_ready && self.unopened.values().all(|&waits| waits) {
             self.is_ready = true;
             self.say(&format!("{} into {}", self.served(), self.place()));
-            self.supervisor.tell(&format!("READY=1\nSTATUS={}", self.status()));
+            self.supervisor.notify(&format!("READY=1\nSTATUS={}", self.status()));
         } else {
-            self.supervisor.tell(&format!("STATUS={}", self.status()));
+            self.supervisor.notify(&format!("STATUS={}", self.status()));
         }
     }
 
     fn say(&self, text: &str) {
         if !self.args.wire.quiet {
-            Say::Info.say(text);
+            Say::Info.print(text);
         }
     }
 
@@ -204,9 +204,9 @@ impl Server {
         let loops = self.seats.iter().filter_map(|(group, seat)| Some((group.as_str(), seat.turns()?)));
         let stuck = self.rounds.look(loops);
         if stuck.is_empty() {
-            self.supervisor.tell("WATCHDOG=1");
+            self.supervisor.notify("WATCHDOG=1");
         } else {
-            Say::Error.say(&format!("stuck: {}", groups::shown(&stuck)));
+            Say::Error.print(&format!("stuck: {}", groups::shown(&stuck)));
         }
         self.hall.wake();
     }
@@ -214,12 +214,12 @@ impl Server {
     /// Reloads the configuration. Running sessions keep their settings.
     fn reload(&mut self) {
         let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map(Duration::from).unwrap_or_default();
-        self.supervisor.tell(&format!("RELOADING=1\nMONOTONIC_USEC={}", now.as_micros()));
+        self.supervisor.notify(&format!("RELOADING=1\nMONOTONIC_USEC={}", now.as_micros()));
         match self.read_again() {
             Ok(()) => self.say(&format!("read the configuration again: {}", self.status())),
-            Err(error) => Say::Error.say(&format!("{error:#}; it goes on as before")),
+            Err(error) => Say::Error.print(&format!("{error:#}; it goes on as before")),
         }
-        self.supervisor.tell(&format!("READY=1\nSTATUS={}", self.status()));
+        self.supervisor.notify(&format!("READY=1\nSTATUS={}", self.status()));
     }
 
     fn read_again(&mut self) -> anyhow::Result<()> {
@@ -242,7 +242,7 @@ impl Server {
     }
 
     fn end(mut self, signal: Signal) -> anyhow::Result<()> {
-        self.supervisor.tell("STOPPING=1");
+        self.supervisor.notify("STOPPING=1");
         while let Ok(word) = self.heard.try_recv() {
             self.hear(word);
         }
@@ -251,8 +251,9 @@ impl Server {
         let noun = if count == 1 { "session is" } else { "sessions are" };
         self.say(&format!("{signal}: it ends; {count} {noun} cut off"));
         for (group, running) in &running {
-            let text = format!("group {group}: cut off: {}; what came is kept for the next time", running.says());
-            Say::Warning.say(&text);
+            let text =
+                format!("group {group}: cut off: {}; what came is kept for the next time", running.status_line());
+            Say::Warning.print(&text);
         }
         let failed_before = self.failed;
         self.end_seats();
@@ -266,7 +267,7 @@ impl Server {
 
     /// Ends the server if a group cannot be served at all, so that the administrator notices.
     fn give_up(&mut self, group: &str, error: &anyhow::Error) -> anyhow::Error {
-        self.supervisor.tell("STOPPING=1");
+        self.supervisor.notify("STOPPING=1");
         self.seats.remove(group);
         self.end_seats();
         worker::lost(group, error).into()
@@ -292,7 +293,7 @@ impl Server {
         if !self.seats.is_empty() {
             let groups = self.seats.keys().cloned().collect::<Vec<_>>();
             let text = format!("not ended, as a disk or a command of --exec keeps it: {}", groups::shown(&groups));
-            Say::Warning.say(&text);
+            Say::Warning.print(&text);
         }
         ethbcast_content::unfinished::Unfinished::remove_all();
     }

@@ -18,7 +18,7 @@ pub struct Running {
 
 impl Running {
     /// Formats the progress as `disk.img of n0, 12.0 MiB of 64.0 MiB`.
-    pub fn says(&self) -> String {
+    pub fn status_line(&self) -> String {
         let Running { host, source, size, bytes } = self;
         let (source, of) = (if source.is_empty() { "a stream" } else { source }, size.map(units::bytes));
         let of = of.map_or(String::new(), |size| format!(" of {size}"));
@@ -119,8 +119,8 @@ mod tests {
         hall.enter("a").expect("room");
         let known = Running { host: "n0".into(), source: "disk.img".into(), size: Some(64 << 20), bytes: 12 << 20 };
         hall.note("a", |running| *running = known);
-        assert_eq!(hall.running()["a"].says(), "disk.img of n0, 12.00 MiB of 64.00 MiB");
+        assert_eq!(hall.running()["a"].status_line(), "disk.img of n0, 12.00 MiB of 64.00 MiB");
         hall.note("a", |running| (running.size, running.source) = (None, String::new()));
-        assert_eq!(hall.running()["a"].says(), "a stream of n0, 12.00 MiB");
+        assert_eq!(hall.running()["a"].status_line(), "a stream of n0, 12.00 MiB");
     }
 }

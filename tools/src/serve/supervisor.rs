@@ -29,7 +29,7 @@ impl Supervisor {
     }
 
     /// Sends lines to the supervisor. Errors are ignored, because they do not concern the sessions.
-    pub fn tell(&self, lines: &str) {
+    pub fn notify(&self, lines: &str) {
         let Some((socket, address)) = &self.socket else { return };
         if let Err(error) = socket.send_to_addr(lines.as_bytes(), address) {
             log::warn!("the supervisor is not told \"{}\": {error}", lines.escape_default());
@@ -99,7 +99,7 @@ mod tests {
         for (name, ear) in names {
             ear.set_read_timeout(Some(Duration::from_secs(60))).expect("a limit");
             let supervisor = Supervisor { socket: Some(connect(name).expect("a name")), patience: None };
-            supervisor.tell("READY=1\nSTATUS=well");
+            supervisor.notify("READY=1\nSTATUS=well");
             let mut heard = [0; 64];
             let bytes = ear.recv(&mut heard).expect("heard");
             assert_eq!(&heard[..bytes], b"READY=1\nSTATUS=well");

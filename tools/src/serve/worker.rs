@@ -9,7 +9,7 @@ use crate::program::run_after;
 use crate::progress;
 use crate::recv::{self, Received, Reception};
 use crate::same_host;
-use crate::session::{failure, may_pass, options, say_interface, watch};
+use crate::session::{failure, may_pass, options, print_interface, watch};
 use ethbcast_collectives::census::{About, LastSession};
 use ethbcast_collectives::session::live::AdmissionHook;
 use ethbcast_collectives::session::{Cancel, Options, Progress, ReceiverEvent, Session};
@@ -103,7 +103,7 @@ impl Worker {
             let _watcher = watch(&session, &mut options);
             let is_quiet = self.args.lock().wire.quiet;
             let _receiving = same_host::receive(&session, &self.group, is_quiet);
-            say_interface(session.interface(), is_quiet);
+            print_interface(session.interface(), is_quiet);
             self.words.send(ServeEvent::Open(self.group.clone()));
             let served = self.serve(&mut session, &options, &mut had);
             self.hall.set_waker(&self.group, None);
@@ -241,7 +241,7 @@ impl Worker {
     fn say(&self, how: Say, text: &str) {
         let is_quiet = self.args.lock().wire.quiet && how == Say::Info;
         if !is_quiet {
-            how.say(&format!("group {}: {text}", self.group));
+            how.print(&format!("group {}: {text}", self.group));
         }
     }
 

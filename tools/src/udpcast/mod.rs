@@ -7,7 +7,7 @@ mod sender;
 
 use crate::args::{Cli, Command, Meaning, Role, meaning};
 use crate::config;
-use crate::exit::{Code, Failure, WithCode, fail, say};
+use crate::exit::{Code, Failure, WithCode, fail, print_line};
 use clap::ArgMatches;
 use std::ffi::OsString;
 use std::fs::File;
@@ -65,16 +65,16 @@ fn say_what_is_not_done(matches: &ArgMatches) -> anyhow::Result<()> {
         return fail(Code::Usage, text);
     }
     if let Some(names) = given(Meaning::Unlimited) {
-        say(format_args!("ethbcast: {names} is not obeyed: what there is of a rate limit is --max-bitrate"));
+        print_line(format_args!("ethbcast: {names} is not obeyed: what there is of a rate limit is --max-bitrate"));
     }
     if let Some(names) = given(Meaning::Ignored) {
-        say_ignored(&names);
+        print_ignored(&names);
     }
     Ok(())
 }
 
-pub fn say_ignored(names: &str) {
-    say(format_args!("ethbcast: ignored, as raw Ethernet frames have no use for it: {names}"));
+pub fn print_ignored(names: &str) {
+    print_line(format_args!("ethbcast: ignored, as raw Ethernet frames have no use for it: {names}"));
 }
 
 /// Returns the options that both roles share: group and interface.

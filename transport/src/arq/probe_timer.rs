@@ -40,7 +40,7 @@ impl ProbeTimer {
         self.tries
     }
 
-    pub(crate) fn ask(&mut self) {
+    pub(crate) fn on_probe(&mut self) {
         self.pending = true;
     }
 

@@ -81,7 +81,7 @@ impl Arrivals {
         }
     }
 
-    pub(super) fn on_ask(&mut self, now: Instant, stamp: u32) {
+    pub(super) fn on_request(&mut self, now: Instant, stamp: u32) {
         self.receipt.note_stamp(now, stamp);
         self.receipt.hasten(now);
     }

@@ -75,13 +75,13 @@ impl Channel {
     }
 
     pub(super) fn on_frame(&mut self, now: Instant, frame: &Frame<'_>, endpoint: &mut MailboxCore) {
-        self.flight.heard(now);
+        self.flight.on_frame(now);
         match frame.header.kind {
             Kind::RECEIPT => match Ack::parse(frame) {
                 Some(ack) => self.on_ack(now, &ack, endpoint),
                 None => endpoint.stats.malformed += 1,
             },
-            Kind::ASK => self.arrivals.on_ask(now, frame.header.stamp),
+            Kind::ASK => self.arrivals.on_request(now, frame.header.stamp),
             _ => self.on_numbered(now, frame, endpoint),
         }
     }
@@ -159,8 +159,8 @@ impl Channel {
 
     pub(super) fn pump_local(&mut self, endpoint: &mut MailboxCore) {
         loop {
-            if let Some(word) = self.outbox.next_word().or_else(|| self.inbox.next_word()) {
-                let limit = self.inbox.tell();
+            if let Some(word) = self.outbox.next_note().or_else(|| self.inbox.next_note()) {
+                let limit = self.inbox.announce();
                 self.outbox.on_credit(limit);
                 self.on_word(word, &mut endpoint.ledger, &mut endpoint.stats);
             } else if let Some(Piece::Part { message, offset, bytes, .. }) = self.outbox.next_part() {
@@ -194,7 +194,7 @@ impl Channel {
         if self.gone {
             return None;
         }
-        if self.flight.take_ask() {
+        if self.flight.take_request() {
             endpoint.stats.asks_sent += 1;
             let stamp = endpoint.stamps.draw(now);
             return Some(endpoint.seal(
@@ -205,7 +205,7 @@ impl Channel {
             ));
         }
         if self.flight.has_span()
-            && let Some(word) = self.outbox.next_word().or_else(|| self.inbox.next_word())
+            && let Some(word) = self.outbox.next_note().or_else(|| self.inbox.next_note())
         {
             endpoint.stats.notes_sent += 1;
             let stamp = endpoint.stamps.draw(now);
@@ -277,7 +277,7 @@ impl Channel {
     ) -> usize {
         let payload = &mut buffer[OVERHEAD_BYTES..][..endpoint.payload_bytes];
         let (ack_bytes, cursor, echo) = self.arrivals.acknowledge(now, &mut payload[Note::HEAD_BYTES..]);
-        let length = Note::write(word, self.inbox.tell(), cursor, echo.0, ack_bytes, payload);
+        let length = Note::write(word, self.inbox.announce(), cursor, echo.0, ack_bytes, payload);
         let flags = if again { Flags::RESENT } else { Flags::default() };
         endpoint.seal(self.peer.mac, Label(Kind::NOTE, flags, sequence, stamp), buffer, length)
     }

@@ -69,7 +69,7 @@ impl CreditAccount {
         messages || bytes || (taken.messages >= told.messages && limit.messages > told.messages)
     }
 
-    pub(super) fn tell(&mut self) -> Credit {
+    pub(super) fn announce(&mut self) -> Credit {
         let (told, taken) = (self.told.max(self.limit()), self.taken);
         self.told = told;
         self.renew_at = Credit {
@@ -107,7 +107,7 @@ mod tests {
             assert!(!account.is_due(), "message {message}");
         }
         assert!(account.admit(7, 10) && account.is_due());
-        assert_eq!(account.tell(), Credit { messages: 107, bytes: (1 << 20) + 70 });
+        assert_eq!(account.announce(), Credit { messages: 107, bytes: (1 << 20) + 70 });
         assert!(!account.is_due());
         (8..107).for_each(|message| assert!(account.admit(message, 0)));
         assert!(!account.admit(107, 0) && !account.is_due(), "full, and nothing has left");

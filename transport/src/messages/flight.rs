@@ -216,7 +216,7 @@ impl Flight {
         }
     }
 
-    pub(super) fn heard(&mut self, now: Instant) {
+    pub(super) fn on_frame(&mut self, now: Instant) {
         self.waiting_since = now;
     }
 
@@ -230,7 +230,7 @@ impl Flight {
         overdue && (lacks || self.question.tries() >= PATIENT_TRIES && now.since(self.waiting_since) >= silent_after)
     }
 
-    pub(super) fn take_ask(&mut self) -> bool {
+    pub(super) fn take_request(&mut self) -> bool {
         self.question.take()
     }
 

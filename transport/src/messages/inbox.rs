@@ -238,12 +238,12 @@ impl Inbox {
         self.unexpected.retain(|(_, message)| self.messages.contains_key(message));
     }
 
-    pub(super) fn next_word(&mut self) -> Option<NoteWord> {
+    pub(super) fn next_note(&mut self) -> Option<NoteWord> {
         self.words.pop_front().or(self.account.is_due().then_some(NoteWord::Credit))
     }
 
-    pub(super) fn tell(&mut self) -> Credit {
-        self.account.tell()
+    pub(super) fn announce(&mut self) -> Credit {
+        self.account.announce()
     }
 
     pub(super) fn pushed(&self) -> (usize, usize) {

@@ -87,7 +87,7 @@ impl Outbox {
         });
     }
 
-    pub(super) fn next_word(&mut self) -> Option<NoteWord> {
+    pub(super) fn next_note(&mut self) -> Option<NoteWord> {
         self.withdrawn.pop_front()
     }
 

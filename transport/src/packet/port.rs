@@ -338,7 +338,8 @@ impl Port {
         Ok(())
     }
 
-    pub(super) fn hear(&mut self) -> bool {
+    /// Lets the kernel pass frames; returns whether it does.
+    pub(super) fn open_filter(&mut self) -> bool {
         let index = self.interface.index;
         self.config.hears = true;
         let hears = self.reopen(index);

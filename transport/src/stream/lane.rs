@@ -86,14 +86,14 @@ impl Lane {
     /// until it reports its cursor.
     pub(super) fn graft(now: Instant, peer: Peer, feed: &mut Feed, tuning: &Tuning) -> Lane {
         let mut lane = Lane { synced: false, origins: Origins::Former, ..Lane::new(peer, feed, tuning) };
-        lane.question.ask();
+        lane.question.on_probe();
         lane.arm(now);
         lane
     }
 
     pub(super) fn alone(peer: Peer, feed: &mut Feed, tuning: &Tuning) -> Lane {
         let mut lane = Lane { synced: false, origins: Origins::Elsewhere, ..Lane::new(peer, feed, tuning) };
-        lane.question.ask();
+        lane.question.on_probe();
         lane
     }
 

@@ -79,7 +79,7 @@ impl Agreement {
 
     /// Records the recent calls of `rank`, newest first; they replace its earlier report. Returns a
     /// mismatch if this rank remembers a different call of one of these numbers.
-    pub(super) fn hear(&mut self, rank: Rank, calls: &[Signature]) -> Option<Failure> {
+    pub(super) fn on_calls(&mut self, rank: Rank, calls: &[Signature]) -> Option<Failure> {
         self.others[rank.index()] = calls.first().copied();
         self.ahead = self.ahead.max(calls.first().map_or(0, |newest| newest.number.saturating_add(1)));
         calls.iter().rev().find_map(|&signature| self.compare(rank, signature))
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn a_call_that_differs_is_noticed_whoever_comes_first() {
         let mut agreement = Agreement::new(Rank(0), 3);
-        assert_eq!(agreement.hear(Rank(2), &[barrier(1)]), None, "this rank has called nothing yet");
+        assert_eq!(agreement.on_calls(Rank(2), &[barrier(1)]), None, "this rank has called nothing yet");
         assert_eq!(agreement.begin(Operation::Gather, Rank(0), 4).1, None);
         let (gather, mismatch) = agreement.begin(Operation::Gather, Rank(0), 4);
         let expected = |rank| {
@@ -137,11 +137,11 @@ mod tests {
             Failure { from: 1, cause }
         };
         assert_eq!(mismatch, Some((Rank(2), expected(2))));
-        assert_eq!(agreement.hear(Rank(1), &[barrier(1)]), Some(expected(1)));
+        assert_eq!(agreement.on_calls(Rank(1), &[barrier(1)]), Some(expected(1)));
         assert_eq!(agreement.missing(1), []);
         assert_eq!(agreement.missing(2), [Rank(1), Rank(2)]);
-        agreement.hear(Rank(2), &[barrier(u64::MAX)]);
-        agreement.hear(Rank(2), &[barrier(1)]);
+        agreement.on_calls(Rank(2), &[barrier(u64::MAX)]);
+        agreement.on_calls(Rank(2), &[barrier(1)]);
         assert_eq!(
             (agreement.newest_of(Rank(2)), agreement.has_called(Rank(2), 2)),
             (1, false),

@@ -7,7 +7,7 @@ use super::keepalive::{Keepalive, Sign};
 use super::leaving::FAREWELLS;
 use super::waits::Waits;
 use crate::communicator::body::Notice;
-use crate::communicator::config::{asked_after, gone_after, period};
+use crate::communicator::config::{gone_after, period, silence_before_query};
 use crate::communicator::error::{CommunicatorError, Named};
 use crate::communicator::failure::{Cause, Failure};
 use crate::communicator::kind;
@@ -104,7 +104,7 @@ impl Calls {
     }
 
     fn obstacle(&mut self, now: Instant, signature: Signature) -> Option<Failure> {
-        if let Some(rank) = self.presence.who_left_before(signature.number) {
+        if let Some(rank) = self.presence.first_left_before(signature.number) {
             self.fail(now, Failure { from: signature.number, cause: Cause::Left { rank } });
         }
         self.agreement.failure_of(signature.number)
@@ -207,8 +207,8 @@ impl Calls {
     }
 
     /// Records that `rank` was heard; returns whether its frame counts.
-    pub(super) fn hear(&mut self, now: Instant, rank: Rank) -> bool {
-        self.presence.hear(now, rank)
+    pub(super) fn on_frame_from(&mut self, now: Instant, rank: Rank) -> bool {
+        self.presence.on_frame(now, rank)
     }
 
     pub(in crate::communicator) fn set_waits_for(&mut self, now: Instant, rank: Option<Rank>) {
@@ -221,8 +221,8 @@ impl Calls {
 
     pub(super) fn on_notice(&mut self, now: Instant, rank: Rank, kind: Kind, notice: Notice) {
         let calls: Vec<Signature> = notice.calls.into_iter().flatten().collect();
-        let mismatch = self.agreement.hear(rank, &calls);
-        self.waits.hear(rank, notice.waits_for, notice.moved);
+        let mismatch = self.agreement.on_calls(rank, &calls);
+        self.waits.on_sign(rank, notice.waits_for, notice.moved);
         // The other rank's own finding has priority: it names the ranks concerned.
         match notice.failure.or(mismatch) {
             Some(failure) => self.consider(now, rank, failure),
@@ -303,14 +303,14 @@ impl Calls {
 
     pub(super) fn give_sign(&mut self, now: Instant) {
         self.keepalive.give(now);
-        let quiet_for = asked_after(self.size());
+        let quiet_for = silence_before_query(self.size());
         let others = (0..self.size()).map(Rank).filter(|&rank| rank != self.rank);
         let here = others.filter(|&rank| self.presence.standing(rank) == Attendance::Here);
-        self.keepalive.ask_in_turn(here.filter(|&rank| self.presence.silence(now, rank) >= quiet_for).collect());
+        self.keepalive.query_in_turn(here.filter(|&rank| self.presence.silence(now, rank) >= quiet_for).collect());
     }
 
-    pub(super) fn answer_sign(&mut self, now: Instant, rank: Rank) {
-        self.keepalive.answer(now, rank);
+    pub(super) fn reply_to_sign(&mut self, now: Instant, rank: Rank) {
+        self.keepalive.reply(now, rank);
     }
 
     pub(super) fn forget_signs(&mut self) {

@@ -79,8 +79,8 @@ impl Group {
         self.probing.as_ref().is_none_or(Probing::is_done)
     }
 
-    pub(super) fn is_untold(&self) -> bool {
-        self.probing.as_ref().is_some_and(Probing::is_untold)
+    pub(super) fn is_unconfigured(&self) -> bool {
+        self.probing.as_ref().is_some_and(Probing::is_unconfigured)
     }
 
     fn measure_on(&mut self) {
@@ -119,7 +119,7 @@ impl Group {
         let roster = self.roster();
         let member =
             header.session == roster.session() && header.rank != self.rank() && roster.is(header.rank, frame.source);
-        if !member || !self.calls.hear(now, header.rank) {
+        if !member || !self.calls.on_frame_from(now, header.rank) {
             stats.strangers += 1;
             return;
         }
@@ -138,7 +138,7 @@ impl Group {
                 Some(notice) => {
                     self.calls.on_notice(now, header.rank, header.kind, notice);
                     if header.flags.has(Flags::ACK_NOW) {
-                        self.calls.answer_sign(now, header.rank);
+                        self.calls.reply_to_sign(now, header.rank);
                     }
                 }
                 None => stats.malformed += 1,

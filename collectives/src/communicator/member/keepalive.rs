@@ -76,7 +76,7 @@ impl Keepalive {
 
     /// Probes the next of the `silent` ranks (sorted). A rank that never replies takes no turn from
     /// the others.
-    pub(super) fn ask_in_turn(&mut self, silent: Vec<Rank>) {
+    pub(super) fn query_in_turn(&mut self, silent: Vec<Rank>) {
         let next = silent.partition_point(|rank| Some(*rank) <= self.asked_last);
         let turns = silent[next..].iter().chain(&silent[..next]);
         for &rank in turns.take(self.most_asked()) {
@@ -87,7 +87,7 @@ impl Keepalive {
 
     /// Replies to a probe from `rank`, at most once per quarter of a period. The probe may be
     /// forged.
-    pub(super) fn answer(&mut self, now: Instant, rank: Rank) {
+    pub(super) fn reply(&mut self, now: Instant, rank: Rank) {
         let pause = period(self.size) / 4;
         if self.answered.get(&rank).is_none_or(|&at| now.since(at) >= pause) {
             self.answered.insert(rank, now);
@@ -125,14 +125,14 @@ mod tests {
     #[test]
     fn all_are_told_first_and_nobody_twice_or_too_often() {
         let (start, mut keepalive) = (Instant::START, Keepalive::new(Instant::START, Rank(1), 20));
-        keepalive.ask_in_turn(vec![Rank(4)]);
-        keepalive.answer(start, Rank(4));
-        (0..3).for_each(|_| keepalive.answer(start, Rank(2)));
+        keepalive.query_in_turn(vec![Rank(4)]);
+        keepalive.reply(start, Rank(4));
+        (0..3).for_each(|_| keepalive.reply(start, Rank(2)));
         keepalive.give(start);
         assert_eq!(signs(&mut keepalive), [(None, false), (Some(4), true), (Some(2), false)]);
-        keepalive.answer(start + period(20) / 5, Rank(2));
+        keepalive.reply(start + period(20) / 5, Rank(2));
         assert!(signs(&mut keepalive).is_empty());
-        keepalive.answer(start + period(20) / 4, Rank(2));
+        keepalive.reply(start + period(20) / 4, Rank(2));
         assert_eq!(signs(&mut keepalive), [(Some(2), false)]);
         keepalive.give(start);
         keepalive.forget();
@@ -145,7 +145,7 @@ mod tests {
         let silent = [0, 3, 6].map(Rank).to_vec();
         let mut asked = Vec::new();
         for _ in 0..4 {
-            keepalive.ask_in_turn(silent.clone());
+            keepalive.query_in_turn(silent.clone());
             asked.extend(signs(&mut keepalive).into_iter().filter_map(|(to, _)| to));
         }
         assert_eq!(asked, [0, 3, 6, 0]);

@@ -83,7 +83,7 @@ impl Member {
     pub fn joined(&self) -> Result<bool, CommunicatorError> {
         match (&self.refusal, &self.group) {
             (Some(refusal), _) => Err(refusal.clone()),
-            (None, Some(group)) if group.is_untold() => {
+            (None, Some(group)) if group.is_unconfigured() => {
                 Err(CommunicatorError::Unmeasured { host: group.roster().entries()[0].host.clone() })
             }
             (None, group) => Ok(group.as_ref().is_some_and(|group| group.is_ready())),

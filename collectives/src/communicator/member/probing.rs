@@ -62,7 +62,7 @@ impl Probing {
         Probing { identity, others, group, mtu_bytes, responder, stage, told_by }
     }
 
-    pub(super) fn is_untold(&self) -> bool {
+    pub(super) fn is_unconfigured(&self) -> bool {
         matches!(self.stage, ProbingStage::Untold)
     }
 
@@ -186,8 +186,8 @@ mod tests {
         let mut probing = Probing::new(Instant::START, identity, &peers, None, (1500, None), Some(by));
         assert_eq!(probing.poll_timeout(Instant::START).map(|deadline| deadline.at), Some(by));
         probing.handle_timeout(Instant::START);
-        assert!(!probing.is_untold() && !probing.is_done());
+        assert!(!probing.is_unconfigured() && !probing.is_done());
         probing.handle_timeout(by);
-        assert!(probing.is_untold() && !probing.is_done() && probing.poll_timeout(by).is_none());
+        assert!(probing.is_unconfigured() && !probing.is_done() && probing.poll_timeout(by).is_none());
     }
 }

@@ -53,7 +53,7 @@ impl Waits {
         self.others_moved
     }
 
-    pub(super) fn hear(&mut self, rank: Rank, waits_for: Option<Rank>, moved: u16) {
+    pub(super) fn on_sign(&mut self, rank: Rank, waits_for: Option<Rank>, moved: u16) {
         let told = &mut self.told[rank.index()];
         self.others_moved += u64::from(told.moved != moved);
         *told = ReportedWait { waits_for: waits_for.filter(|&other| other != rank), moved };
@@ -95,9 +95,9 @@ mod tests {
         let (mut waits, mut agreement) = (Waits::new(Instant::START, Rank(0), size), Agreement::new(Rank(0), size));
         waits.set(Instant::START, Some(Rank(waits_for)));
         for (&(number, waits_for), rank) in others.iter().zip(1..) {
-            waits.hear(Rank(rank), waits_for.map(Rank), 1);
+            waits.on_sign(Rank(rank), waits_for.map(Rank), 1);
             let signature = Signature { number, operation: Operation::Barrier, root: Rank(0), bytes: 0 };
-            agreement.hear(Rank(rank), &[signature]);
+            agreement.on_calls(Rank(rank), &[signature]);
         }
         waits.blame(&agreement, number)
     }

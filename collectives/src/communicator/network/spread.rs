@@ -43,7 +43,7 @@ impl SpreadMessage {
             .bytes(bytes);
     }
 
-    pub(in crate::communicator) fn says_the_same(&self, other: &SpreadMessage) -> bool {
+    pub(in crate::communicator) fn is_same(&self, other: &SpreadMessage) -> bool {
         let said = |word: &SpreadMessage| (word.told, word.unfit, word.list, word.network);
         said(self) == said(other)
     }
@@ -136,7 +136,12 @@ impl Spread {
         self.known.is_some()
     }
 
-    pub(in crate::communicator) fn word(&mut self, told: bool, tells: bool, room_bytes: usize) -> SpreadMessage {
+    pub(in crate::communicator) fn next_message(
+        &mut self,
+        told: bool,
+        tells: bool,
+        room_bytes: usize,
+    ) -> SpreadMessage {
         let network = self.known.as_ref().map_or(0, |known| known.digest);
         let piece = self.known.as_ref().filter(|_| tells).map(|known| {
             let count = known.encoded.len().div_ceil(room_bytes).max(1) as u16;
@@ -194,8 +199,11 @@ mod tests {
         let (mut teller, mut learner) = pair();
         let network = teller.known().expect("it was told").1;
         let mut other = Spread { list: 7, known: Some(SpreadState::new(Network::unknown())), ..Spread::default() };
-        assert!(learner.take(&other.word(true, true, 100), false, 2), "nobody can tell that it is not the teller's");
-        let words: Vec<SpreadMessage> = (0..4).map(|_| teller.word(true, true, 1)).collect();
+        assert!(
+            learner.take(&other.next_message(true, true, 100), false, 2),
+            "nobody can tell that it is not the teller's"
+        );
+        let words: Vec<SpreadMessage> = (0..4).map(|_| teller.next_message(true, true, 1)).collect();
         assert!(!learner.take(&words[0], false, 2) && learner.known().is_some_and(|(_, known)| known != network));
         assert!(learner.take(&words[0], true, 2) && learner.known().is_none(), "it says so again");
         assert!(learner.take(&words[1], true, 2));
@@ -207,7 +215,11 @@ mod tests {
     fn two_who_were_told_different_things_are_found() {
         let (mut teller, _) = pair();
         let mut other = Spread { list: 7, known: Some(SpreadState::new(Network::unknown())), ..Spread::default() };
-        let words = [teller.word(true, false, 1), other.word(true, false, 1), other.word(false, false, 1)];
+        let words = [
+            teller.next_message(true, false, 1),
+            other.next_message(true, false, 1),
+            other.next_message(false, false, 1),
+        ];
         let found = |at: &[usize]| {
             let hosts = ["n0", "n1", "n2"];
             contradiction(7, at.iter().map(|&at| SpreadSource { host: hosts[at], word: &words[at] }))

@@ -227,7 +227,7 @@ impl CastStep {
         let hearer = self.hearers.iter_mut().find(|it| it.to_ask)?;
         hearer.to_ask = false;
         let (to, test, index) = (hearer.mac, self.run.test?, self.run.sent);
-        Some(writer.write(buffer, &Probe::ask(to, test, index)))
+        Some(writer.write(buffer, &Probe::request(to, test, index)))
     }
 }
 

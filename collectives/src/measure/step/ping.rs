@@ -111,7 +111,7 @@ impl ProbeStep for Ping {
         let target = &mut findings.targets[self.target];
         target.round_trips.entry(self.parcel.bytes).or_default().extend(&self.samples_nanos);
         if self.is_done() {
-            target.heard(!self.samples_nanos.is_empty());
+            target.on_echo(!self.samples_nanos.is_empty());
         }
     }
 }

@@ -196,7 +196,7 @@ impl ProbeStep for Train {
         });
         if std::mem::take(&mut self.ask) {
             self.due = Some(now + self.patience() * (1 << self.failures));
-            return Some(writer.write(buffer, &Probe::ask(self.to, test, self.next)));
+            return Some(writer.write(buffer, &Probe::request(self.to, test, self.next)));
         }
         if !self.may_send() {
             return None;
@@ -237,7 +237,7 @@ impl ProbeStep for Train {
             target.lost += sent.saturating_sub(body.arrived);
         }
         if self.is_done() {
-            target.heard(self.latest.is_some());
+            target.on_echo(self.latest.is_some());
         }
     }
 }

@@ -198,7 +198,7 @@ impl Surveyor {
         let [one, other] = [&trial.flows[0], &trial.flows[1]];
         let question = Question { from: [one.from, other.from], to: [one.to, other.to] };
         log::debug!("flows {question:?} slow each other by {score:.2}");
-        self.discovery.answer(question, score > 0.5);
+        self.discovery.record(question, score > 0.5);
     }
 }
 

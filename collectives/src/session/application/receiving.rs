@@ -152,7 +152,7 @@ impl<K: Sink> Receiving<K> {
         }
         self.read_again(receiver, now);
         receiver.set_syncing(self.sink.is_syncing());
-        self.ask_verdict(now);
+        self.request_verdict(now);
         if let Some(verdict) = self.untold.take().filter(|_| !self.cancelled) {
             receiver.conclude(now, verdict);
         }
@@ -215,7 +215,7 @@ impl<K: Sink> Receiving<K> {
 
     fn say_needs(&mut self, receiver: &mut Receiver, now: Instant) {
         while let Some(needs) = self.sink.poll_needs() {
-            receiver.say_needs(now, needs);
+            receiver.report_needs(now, needs);
         }
         receiver.settle_needs(self.sink.decided());
     }
@@ -249,7 +249,7 @@ impl<K: Sink> Receiving<K> {
     }
 
     /// Asks the sink for its verdict; to be called after the last turn, too.
-    pub fn ask_verdict(&mut self, now: Instant) {
+    pub fn request_verdict(&mut self, now: Instant) {
         let open = self.verdict.is_none() || self.is_verified();
         if let Some(verdict) = self.sink.verdict(now).filter(|_| open) {
             self.concluded = Some(now);

@@ -33,7 +33,7 @@ impl Answering {
     ///
     /// # Panics
     /// If it exceeds the maximum size of a request.
-    pub(in crate::session) fn ask(&mut self, question: &Fetch) {
+    pub(in crate::session) fn request(&mut self, question: &Fetch) {
         assert!(question.is_bounded(), "questions are checked before they are taken");
         let Range { start, end } = question.bytes;
         let first = self.coming_to(question).map_or(start, |coming| coming.max(start));
@@ -143,17 +143,17 @@ mod tests {
     fn of_each_who_asks_the_newest_question_waits_and_all_have_their_turn() {
         let idle = Instant::START + Duration::from_secs(1);
         let mut answering = Answering::default();
-        (0..1000).for_each(|at| answering.ask(&question(1, at..at + 100)));
-        answering.ask(&question(2, 50..60));
+        (0..1000).for_each(|at| answering.request(&question(1, at..at + 100)));
+        answering.request(&question(2, 50..60));
         assert_eq!(answering.next(), Some(&question(1, 999..1099)));
         answering.supply(Rank(2), 50, &[0; 10], 40);
         answering.supply(Rank(1), 998, &[0; 100], 40);
         assert_eq!(answering.poll(idle, true), None, "it was not what is to be answered next");
         answering.supply(Rank(1), 999, &[7; 100], 40);
-        answering.ask(&question(1, 1039..1099));
+        answering.request(&question(1, 1039..1099));
         assert_eq!(answering.next(), None, "one answer at a time");
         assert_eq!(sent(&mut answering, idle), [(1, 999, 40), (1, 1039, 40), (1, 1079, 20)]);
-        answering.ask(&question(1, 0..9));
+        answering.request(&question(1, 0..9));
         assert_eq!(answering.next(), Some(&question(2, 50..60)), "whoever was answered stands at the end again");
         assert_eq!(answering.wanted(), Some((Rank(2), 50..60)));
         answering.deny(Rank(2), 50);
@@ -167,12 +167,12 @@ mod tests {
         let idle = Instant::START + Duration::from_secs(1);
         let mut answering = Answering::default();
         let most = 2 * PORTION_BYTES + 10;
-        (1..4).for_each(|rank| answering.ask(&question(rank, 0..most)));
+        (1..4).for_each(|rank| answering.request(&question(rank, 0..most)));
         let mut served = Vec::new();
         while let Some((rank, bytes)) = answering.wanted() {
             answering.supply(rank, bytes.start, &vec![0; (bytes.end - bytes.start) as usize], 1 << 16);
             // A repeated request is not answered twice.
-            answering.ask(&question(rank.0, bytes.start..most));
+            answering.request(&question(rank.0, bytes.start..most));
             served.extend(sent(&mut answering, idle));
         }
         let turns = |from: u64, bytes: u64| (1..4).map(move |rank| (rank, from, bytes as usize));
@@ -185,7 +185,7 @@ mod tests {
     fn a_round_through_a_crowd_is_no_longer_than_one_through_few() {
         let mut answering = Answering::default();
         for crowd in [8, 16, 200] {
-            (1..=crowd).for_each(|rank| answering.ask(&question(rank, 0..1 << 16)));
+            (1..=crowd).for_each(|rank| answering.request(&question(rank, 0..1 << 16)));
             let round_bytes: u64 = (1..=crowd)
                 .map(|rank| {
                     let (asking, bytes) = answering.wanted().expect("it asks");
@@ -205,16 +205,16 @@ mod tests {
     fn the_last_bytes_that_a_number_can_name_are_a_portion_like_others() {
         let mut answering = Answering::default();
         let most = u64::MAX - 2 * PORTION_BYTES;
-        answering.ask(&question(1, most..u64::MAX));
+        answering.request(&question(1, most..u64::MAX));
         assert_eq!(answering.wanted(), Some((Rank(1), most..most + PORTION_BYTES)));
-        answering.ask(&question(1, u64::MAX - 7..u64::MAX));
+        answering.request(&question(1, u64::MAX - 7..u64::MAX));
         assert_eq!(answering.wanted(), Some((Rank(1), u64::MAX - 7..u64::MAX)));
     }
 
     #[test]
     fn answers_take_a_fifth_of_the_link_while_there_is_data_and_all_of_it_when_there_is_none() {
         let mut answering = Answering::default();
-        answering.ask(&question(1, 0..4000));
+        answering.request(&question(1, 0..4000));
         answering.supply(Rank(1), 0, &[1; 4000], 100);
         let at = |micros: u64| Instant::START + Duration::from_micros(1000 + micros);
         let mut pieces = 0;

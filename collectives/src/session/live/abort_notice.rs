@@ -47,16 +47,16 @@ impl AbortNotifier {
     ///
     /// # Errors
     /// That error.
-    pub(super) fn tell_end<T>(
+    pub(super) fn finish<T>(
         &mut self,
         driven: Result<T, DriveError>,
         why: impl FnOnce(&DriveError) -> Option<Vec<u8>>,
     ) -> Result<T, DriveError> {
-        self.tell(|| driven.as_ref().err().and_then(why));
+        self.update(|| driven.as_ref().err().and_then(why));
         driven
     }
 
-    pub(super) fn tell(&mut self, frame: impl FnOnce() -> Option<Vec<u8>>) {
+    pub(super) fn update(&mut self, frame: impl FnOnce() -> Option<Vec<u8>>) {
         let Some(AbortNotice(tell)) = &self.last_words else { return };
         let frame = frame();
         if frame != self.told {
@@ -78,9 +78,9 @@ mod tests {
         let mut teller =
             AbortNotifier::new(Some(AbortNotice::new(move |frame| list.lock().push(frame.map(<[u8]>::to_vec)))));
         for frame in [None, Some(vec![1]), Some(vec![1]), Some(vec![2]), None, None] {
-            teller.tell(|| frame);
+            teller.update(|| frame);
         }
         assert_eq!(*heard.lock(), [Some(vec![1]), Some(vec![2]), None]);
-        AbortNotifier::new(None).tell(|| panic!("nobody listens"));
+        AbortNotifier::new(None).update(|| panic!("nobody listens"));
     }
 }

@@ -89,7 +89,7 @@ pub enum IncidentKind {
 
 impl IncidentKind {
     /// Returns the name used in reports.
-    pub fn word(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             IncidentKind::HeldUp => "held-up",
             IncidentKind::Aside => "aside",
@@ -179,7 +179,7 @@ impl History {
         self.began.map(|began| now.since(began)).unwrap_or_default()
     }
 
-    pub(super) fn hear(&mut self, event: &RootEvent, now: Instant) {
+    pub(super) fn record(&mut self, event: &RootEvent, now: Instant) {
         let (kind, hosts, text) = match event {
             RootEvent::HeldUp { host, text } => (IncidentKind::HeldUp, vec![host.clone()], text.clone()),
             RootEvent::Aside { host, text } => (IncidentKind::Aside, vec![host.clone()], text.clone()),
@@ -190,7 +190,7 @@ impl History {
             RootEvent::Rerouted { text, .. } => (IncidentKind::Rerouted, Vec::new(), text.clone()),
             RootEvent::Damaged(damage) => (IncidentKind::Damaged, damage.to.clone(), damage.to_string()),
             RootEvent::Reported(report) if report.outcome != Outcome::Delivered => {
-                let (word, text) = report.outcome.told(&report.text);
+                let (word, text) = report.outcome.status_and_reason(&report.text);
                 let text = format!("{word}: {text}");
                 (IncidentKind::Failed, vec![report.host.clone()], text)
             }
@@ -262,8 +262,8 @@ mod tests {
     fn what_happens_all_the_time_is_counted() {
         let mut history = History::default();
         let event = RootEvent::HeldUp { host: "n1".to_owned(), text: "makes no progress".to_owned() };
-        (0..MAX_INCIDENTS + 7).for_each(|_| history.hear(&event, Instant::START));
+        (0..MAX_INCIDENTS + 7).for_each(|_| history.record(&event, Instant::START));
         assert_eq!((history.incidents().len(), history.left_out()), (MAX_INCIDENTS, 7));
-        assert_eq!(history.incidents()[0].kind.word(), "held-up");
+        assert_eq!(history.incidents()[0].kind.name(), "held-up");
     }
 }

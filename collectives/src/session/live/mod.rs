@@ -153,7 +153,7 @@ impl Session {
             let mut receiving = Receiving::new(sink);
             let receiver = session.run_receiver(options, &mut receiving)?;
             receiving.sink_mut().close(Duration::MAX);
-            receiving.ask_verdict(session.now());
+            receiving.request_verdict(session.now());
             let report = ReceiveReport::new(&session.station.host, &receiver, &receiving);
             match report.check() {
                 Ok(()) => Ok(report),
@@ -226,7 +226,7 @@ impl Session {
         let mut root = Limited::new(Root::new(began, config), began, options.time_limit);
         let mut teller = Notifier::new(options, form, &self.port);
         let mut watcher = abort_notice::AbortNotifier::new(options.last_words.clone());
-        watcher.tell(|| root.farewell(ROOT_ENDED));
+        watcher.update(|| root.farewell(ROOT_ENDED));
         let (mut stopped, mut given_up, first_hop) = (false, None, self.port.first_hop_flag());
         let driven = drive(&mut self.port, &mut root, &self.waker, &self.clock, |root, now| {
             if let Some(reason) = options.cancel.reason().filter(|_| !std::mem::replace(&mut stopped, true)) {
@@ -242,13 +242,13 @@ impl Session {
             while let Some(event) = root.poll_event() {
                 teller.root_event(now, &event);
                 sending.handle_event(root, now, &event);
-                watcher.tell(|| root.farewell(ROOT_ENDED));
+                watcher.update(|| root.farewell(ROOT_ENDED));
             }
             sending.turn(root, now);
             teller.root_moved(root, now);
             if root.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
-        watcher.tell_end(driven, |error| root.farewell(&format!("the sender's {error}")))?;
+        watcher.finish(driven, |error| root.farewell(&format!("the sender's {error}")))?;
         log_counters(&self.port.counters());
         let failed = self.why_failed(given_up, &root, sending);
         let reports = if failed.is_some() { fates(&root, form) } else { root.reports().cloned().collect() };
@@ -315,9 +315,9 @@ impl Session {
                 receiving.cancel(receiver, now);
             }
             while let Some(event) = receiver.poll_event() {
-                options.tell(Progress::Receiver(&event));
+                options.notify(Progress::Receiver(&event));
                 receiving.handle_event(now, event);
-                watcher.tell(|| receiver.farewell(RECEIVER_ENDED));
+                watcher.update(|| receiver.farewell(RECEIVER_ENDED));
             }
             ushered.turn(receiver, now);
             receiving.turn(receiver, now);
@@ -326,7 +326,7 @@ impl Session {
                 && (other_mtu.load(Ordering::Relaxed) && receiver.admission() != Admission::Given);
             if receiver.is_over() || is_outdated { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
-        watcher.tell_end(driven, |error| receiver.farewell(&format!("its {error}")))?;
+        watcher.finish(driven, |error| receiver.farewell(&format!("its {error}")))?;
         if is_outdated {
             return Err(Error::OtherMtu { interface: self.interface().name.clone() });
         }

@@ -52,10 +52,10 @@ impl<'a> Notifier<'a> {
 
     fn look_at_interface(&mut self) {
         if let Some(away) = self.away.news() {
-            self.options.tell(Progress::Interface { away });
+            self.options.notify(Progress::Interface { away });
         }
         if let Some(lost) = self.no_link.news() {
-            self.options.tell(Progress::Link { lost });
+            self.options.notify(Progress::Link { lost });
         }
     }
 
@@ -68,8 +68,8 @@ impl<'a> Notifier<'a> {
     }
 
     pub(super) fn root_event(&mut self, now: Instant, event: &RootEvent) {
-        self.options.tell(Progress::Sender(event));
-        self.history.hear(event, now);
+        self.options.notify(Progress::Sender(event));
+        self.history.record(event, now);
     }
 
     pub(super) fn root_moved(&mut self, root: &Root, now: Instant) {
@@ -89,7 +89,7 @@ impl<'a> Notifier<'a> {
         };
         let members: Vec<ProgressPlace<'_>> = root.states().map(place).collect();
         let slowest = root.states().min_by_key(|(_, status)| status.consumed).map(place);
-        self.options.tell(Progress::Moved {
+        self.options.notify(Progress::Moved {
             bytes: slowest.map_or(0, |slowest| slowest.bytes),
             slowest: slowest.map(|slowest| (slowest.host, slowest.state)),
             members: &members,
@@ -105,7 +105,7 @@ impl<'a> Notifier<'a> {
             let size = receiver.view().and_then(|view| view.size);
             let bytes = form.content_bytes(arrived.min(size.unwrap_or(u64::MAX)));
             let resent_frames = receiver.stream_stats().data_resent;
-            self.options.tell(Progress::Moved { bytes, slowest: None, members: &[], resent_frames });
+            self.options.notify(Progress::Moved { bytes, slowest: None, members: &[], resent_frames });
         }
     }
 

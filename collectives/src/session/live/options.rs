@@ -146,7 +146,7 @@ impl Options {
         self
     }
 
-    pub(super) fn tell(&self, progress: Progress<'_>) {
+    pub(super) fn notify(&self, progress: Progress<'_>) {
         if let Some(Callback(callback)) = &self.progress {
             callback(progress);
         }

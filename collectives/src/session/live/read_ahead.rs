@@ -99,7 +99,7 @@ impl ReadAhead {
 
     /// Sets whether receivers that hold part of the content are only asked what they lack, and
     /// nothing is sent.
-    pub fn only_asking(self, only_asks: bool) -> ReadAhead {
+    pub fn with_requests_only(self, only_asks: bool) -> ReadAhead {
         self.brought_by(|threads| OnThreads { only_asks, ..threads })
     }
 

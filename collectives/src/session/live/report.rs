@@ -104,7 +104,7 @@ impl SendReport {
 
     pub(super) fn failures(&self) -> String {
         let names: Vec<String> =
-            self.failed().map(|one| format!("{} ({})", one.host, one.outcome.told(&one.text).0)).collect();
+            self.failed().map(|one| format!("{} ({})", one.host, one.outcome.status_and_reason(&one.text).0)).collect();
         let (failed, all) = (names.len(), self.receivers.len());
         let at_dest = self.failed().any(|one| one.outcome == Outcome::WriteFailed);
         let help = if at_dest { "mend what they say, start `recv` there and " } else { "" };
@@ -229,7 +229,7 @@ impl ReceiveReport {
                 Outcome::Delivered => Ok(()),
                 Outcome::Damaged => Err(Error::Damaged(verdict.text.clone())),
                 outcome => {
-                    let text = outcome.told(&verdict.text).1.to_owned();
+                    let text = outcome.status_and_reason(&verdict.text).1.to_owned();
                     Err(Error::Write { outcome, text, cause: None })
                 }
             },

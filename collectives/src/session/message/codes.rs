@@ -55,7 +55,7 @@ impl Outcome {
 
     /// The word for it in reports, and the reason, by the words of a receiver. One that took nothing says so at their
     /// beginning (protocol.md §10).
-    pub fn told(self, text: &str) -> (&'static str, &str) {
+    pub fn status_and_reason(self, text: &str) -> (&'static str, &str) {
         let reason = text.strip_prefix(Outcome::REFUSED).and_then(|rest| rest.strip_prefix(": "));
         match reason.filter(|_| self == Outcome::WriteFailed) {
             Some(reason) => (Outcome::REFUSED, reason),

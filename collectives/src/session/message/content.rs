@@ -43,7 +43,7 @@ impl Packing {
     const ALL: [Packing; 3] = [Packing::Gzip, Packing::Xz, Packing::Zstd];
 
     /// Returns the name for people.
-    pub fn word(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Packing::Gzip => "gzip",
             Packing::Xz => "xz",

@@ -102,7 +102,7 @@ impl Fetching {
 
     pub(super) fn on_question(&mut self, question: &Fetch) {
         if question.is_bounded() {
-            self.answering.ask(&Fetch { rank: Rank::ROOT, ..question.clone() });
+            self.answering.request(&Fetch { rank: Rank::ROOT, ..question.clone() });
         }
     }
 

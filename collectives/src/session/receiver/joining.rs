@@ -52,7 +52,7 @@ impl Joining {
         self.assembler.bytes()
     }
 
-    pub(super) fn answered_until(&self, limit: Duration) -> Option<Instant> {
+    pub(super) fn deadline(&self, limit: Duration) -> Option<Instant> {
         self.answered.then(|| self.answered_at + limit)
     }
 
@@ -71,10 +71,10 @@ impl Joining {
         } else if frame.header.stamp >= FIRST_PING {
             return;
         }
-        self.answer_probe(now, frame);
+        self.echo_probe(now, frame);
     }
 
-    pub(super) fn answer_probe(&mut self, now: Instant, frame: &Frame<'_>) {
+    pub(super) fn echo_probe(&mut self, now: Instant, frame: &Frame<'_>) {
         self.responder.handle_frame(now, frame);
     }
 

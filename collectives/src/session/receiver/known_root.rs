@@ -48,7 +48,7 @@ impl KnownRoot {
     }
 
     fn silent_since(&self) -> Instant {
-        self.proof.unanswered_since().map_or(self.heard_at, |asked_at| asked_at.min(self.heard_at))
+        self.proof.pending_since().map_or(self.heard_at, |asked_at| asked_at.min(self.heard_at))
     }
 
     fn missed_at(&self) -> Instant {
@@ -56,10 +56,10 @@ impl KnownRoot {
     }
 
     pub(super) fn look_at(&self) -> Instant {
-        self.missed_at().min(self.silent_since() + self.proof.limit()).min(self.proof.ask_at())
+        self.missed_at().min(self.silent_since() + self.proof.limit()).min(self.proof.due_at())
     }
 
-    pub(super) fn hear(&mut self, now: Instant) {
+    pub(super) fn on_frame(&mut self, now: Instant) {
         self.heard_at = now;
     }
 
@@ -81,7 +81,7 @@ impl KnownRoot {
         let (silence, limit) = (self.silence(now), self.proof.limit());
         if self.missed_at() <= now && silence < limit {
             self.spoken_at = now;
-            endpoint.tell(ReceiverEvent::RootSilent { silence, left: limit - silence });
+            endpoint.push_event(ReceiverEvent::RootSilent { silence, left: limit - silence });
         }
     }
 }

@@ -66,13 +66,13 @@ impl LivenessChallenge {
         (self.proven_at, self.open) = (now, None);
     }
 
-    pub(super) fn unanswered_since(&self) -> Option<Instant> {
+    pub(super) fn pending_since(&self) -> Option<Instant> {
         self.open.map(|open| open.since)
     }
 
     /// Time of the next challenge. The last proof may have reached all members at once, and a
     /// switch's port does not hold a thousand challenges, so each member adds a delay of its own.
-    pub(super) fn ask_at(&self) -> Instant {
+    pub(super) fn due_at(&self) -> Instant {
         let first = || self.proven_at + self.limit / FIRST_CHALLENGE_PART + jitter(self.period, self.secret);
         self.open.map_or_else(first, |open| open.again_at)
     }
@@ -80,7 +80,7 @@ impl LivenessChallenge {
     /// Returns the challenge to send now, if one is due. Time in which this host did not run does
     /// not count against the root.
     pub(super) fn poll(&mut self, now: Instant) -> Option<Challenge> {
-        if now < self.ask_at() {
+        if now < self.due_at() {
             return None;
         }
         let again_at = now + self.period + jitter(self.period / 4, self.secret ^ now.as_nanos());
@@ -136,16 +136,16 @@ mod tests {
         assert!(first.0 < 16_500 && (500..=626).contains(&(again.0 - first.0)), "{questions:?}");
         assert!(questions.iter().all(|(_, asked)| asked.word == first.1.word));
         assert_eq!((first.1.unanswered, again.1.unanswered), (0, 1));
-        let since = proof.unanswered_since().expect("nobody has answered");
+        let since = proof.pending_since().expect("nobody has answered");
         assert!(since >= at(first.0) && since < at(first.0 + 10), "the limit counts from the first time");
         proof.on_response(at(20_000), &[first.1.word ^ 1]);
-        assert!(proof.unanswered_since().is_some(), "it is another word");
+        assert!(proof.pending_since().is_some(), "it is another word");
         proof.on_response(at(20_000), &[1, first.1.word]);
-        assert_eq!(proof.unanswered_since(), None);
+        assert_eq!(proof.pending_since(), None);
         let second = asked(&mut proof, 20_000..28_500)[0];
         assert!(second.0 >= 28_000 && second.1.word != first.1.word, "{second:?}");
         proof.on_response(at(28_500), &[first.1.word]);
-        assert!(proof.unanswered_since().is_some(), "an answer counts once");
+        assert!(proof.pending_since().is_some(), "an answer counts once");
     }
 
     #[test]
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_thousand_who_have_heard_the_same_do_not_ask_together() {
-        let mut first: Vec<Instant> = (0..1000_u64).map(|one| proof(Duration::from_secs(32), one).ask_at()).collect();
+        let mut first: Vec<Instant> = (0..1000_u64).map(|one| proof(Duration::from_secs(32), one).due_at()).collect();
         first.sort();
         assert!(first.windows(50).all(|some| some[49].since(some[0]) > Duration::from_millis(5)));
     }
@@ -175,7 +175,7 @@ mod tests {
         let mut proof = proof(Duration::from_secs(32), 7);
         let questions = asked(&mut proof, 0..10_000);
         proof.poll(at(100_000));
-        let owed = at(100_000).since(proof.unanswered_since().expect("nobody has answered"));
+        let owed = at(100_000).since(proof.pending_since().expect("nobody has answered"));
         assert!(owed < Duration::from_secs(3), "{owed:?} {questions:?}");
     }
 }

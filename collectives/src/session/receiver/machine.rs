@@ -14,15 +14,15 @@ impl Machine for Receiver {
             Ok(frame) => frame,
             Err(why) => {
                 self.endpoint.count_malformed();
-                let other = self.other_builds.hear(frame, why);
-                other.into_iter().for_each(|other| self.endpoint.tell(ReceiverEvent::OtherVersion(other)));
+                let other = self.other_builds.on_reject(frame, why);
+                other.into_iter().for_each(|other| self.endpoint.push_event(ReceiverEvent::OtherVersion(other)));
                 return;
             }
         };
         if let (true, is_news) = self.endpoint.is_own(frame.source) {
             self.endpoint.count_stranger();
             if is_news {
-                self.endpoint.tell(ReceiverEvent::OwnAddress(frame.source));
+                self.endpoint.push_event(ReceiverEvent::OwnAddress(frame.source));
                 // Sent to the group so that a root with this address receives it too: a switch
                 // would not deliver a unicast frame to it.
                 let (request, all) = (self.endpoint.config().request(), self.endpoint.station().group_mac);
@@ -31,7 +31,7 @@ impl Machine for Receiver {
             return;
         }
         if frame.header.kind == WHO && self.endpoint.config().about.is_some() {
-            if !self.answerer.hear(now, &frame, self.endpoint.station()) {
+            if !self.answerer.on_frame(now, &frame, self.endpoint.station()) {
                 self.endpoint.count_malformed();
             }
             return;
@@ -50,7 +50,7 @@ impl Machine for Receiver {
             return;
         };
         if frame.source == root.mac() {
-            root.hear(now);
+            root.on_frame(now);
         } else if !from_member {
             self.endpoint.count_stranger();
             return;

@@ -195,9 +195,9 @@ impl Receiver {
 
     /// Sends this host's want-bitmap of a stretch, repeated until
     /// [`settle_needs`](Receiver::settle_needs) is called for it.
-    pub fn say_needs(&mut self, now: Instant, needs: Needs) {
+    pub fn report_needs(&mut self, now: Instant, needs: Needs) {
         if let ReceiverPhase::Running(running) = &mut self.phase {
-            running.say_needs(now, needs);
+            running.report_needs(now, needs);
         }
     }
 
@@ -280,7 +280,7 @@ impl Receiver {
         self.phase =
             ReceiverPhase::Ended(if let ReceiverPhase::Running(running) = last { Some(running) } else { None });
         self.endpoint.end(now);
-        self.endpoint.tell(ReceiverEvent::Ended(end));
+        self.endpoint.push_event(ReceiverEvent::Ended(end));
     }
 
     fn on_control(&mut self, now: Instant, message: Message) {

@@ -47,7 +47,7 @@ pub(super) struct Roots {
 impl Roots {
     /// Handles an announcement; `bound` is the root that this host has asked, which is not
     /// forgotten.
-    pub(super) fn hear(
+    pub(super) fn on_invitation(
         &mut self,
         now: Instant,
         (mac, session): (MacAddr, u32),
@@ -159,7 +159,7 @@ mod tests {
     fn roots_are_asked_in_turn_and_one_that_said_no_later() {
         let mut roots = Roots::default();
         for last in 1..=3 {
-            assert_eq!(roots.hear(at(0), (mac(last), 1), &invitation(Stage::Gathering), None), Heard::Open);
+            assert_eq!(roots.on_invitation(at(0), (mac(last), 1), &invitation(Stage::Gathering), None), Heard::Open);
         }
         let ask = |roots: &mut Roots, millis| roots.choose(at(millis), ALIVE).map(|root| root.mac);
         let asked: Vec<_> = (1..=4).map(|millis| ask(&mut roots, millis)).collect();
@@ -174,15 +174,24 @@ mod tests {
     #[test]
     fn a_session_that_has_started_is_news_once_and_a_thousand_forged_ones_are_no_more_than_eight() {
         let mut roots = Roots::default();
-        roots.hear(at(0), (mac(1), 1), &invitation(Stage::Gathering), None);
+        roots.on_invitation(at(0), (mac(1), 1), &invitation(Stage::Gathering), None);
         for first in [true, false] {
-            let heard = roots.hear(at(1), (mac(1), 1), &invitation(Stage::Started), None);
+            let heard = roots.on_invitation(at(1), (mac(1), 1), &invitation(Stage::Started), None);
             assert_eq!(heard, Heard::Running { is_news: first, tell_root: first });
         }
-        assert_eq!(roots.hear(at(2), (mac(1), 2), &invitation(Stage::Gathering), None), Heard::Open, "the next one");
+        assert_eq!(
+            roots.on_invitation(at(2), (mac(1), 2), &invitation(Stage::Gathering), None),
+            Heard::Open,
+            "the next one"
+        );
         for number in 0..1000_u16 {
             let [a, b] = number.to_be_bytes();
-            roots.hear(at(3), (MacAddr::new(2, 9, 0, 0, a, b), 1), &invitation(Stage::Gathering), Some(mac(1)));
+            roots.on_invitation(
+                at(3),
+                (MacAddr::new(2, 9, 0, 0, a, b), 1),
+                &invitation(Stage::Gathering),
+                Some(mac(1)),
+            );
         }
         assert_eq!(roots.roots.len(), MAX_ROOTS);
         assert!(roots.roots.iter().any(|root| root.mac == mac(1)), "the one that was asked stays");

@@ -59,7 +59,7 @@ impl MemberPhase {
         let (receivers, via) = (view.members.len() - 1, view.via);
         let size = view.size.map(|bytes| endpoint.config().form.content_bytes(bytes));
         log::info!("rank {rank} of {receivers} receivers via {via}");
-        endpoint.tell(ReceiverEvent::Started { rank, receivers, via, size, selective: view.selective });
+        endpoint.push_event(ReceiverEvent::Started { rank, receivers, via, size, selective: view.selective });
         MemberPhase { joining: Some(joining), ..MemberPhase::begin(now, view, rank, endpoint) }
     }
 
@@ -122,9 +122,9 @@ impl MemberPhase {
         self.fetching.want(now, wanted, lacking, giver);
     }
 
-    pub(super) fn say_needs(&mut self, now: Instant, needs: Needs) {
+    pub(super) fn report_needs(&mut self, now: Instant, needs: Needs) {
         let at = now + self.turn();
-        self.fetching.needing_mut().say(at, needs);
+        self.fetching.needing_mut().report(at, needs);
     }
     pub(super) fn settle_needs(&mut self, below: u64) {
         self.fetching.needing_mut().settle(below);
@@ -196,7 +196,7 @@ impl MemberPhase {
     }
 
     pub(super) fn on_probe(&mut self, now: Instant, frame: &Frame<'_>) {
-        self.joining.iter_mut().for_each(|joining| joining.answer_probe(now, frame));
+        self.joining.iter_mut().for_each(|joining| joining.echo_probe(now, frame));
     }
 
     /// Handles a part of a view. Returns how the session ends if this host is no longer in it.
@@ -280,7 +280,7 @@ impl MemberPhase {
         {
             self.accepted = true;
             self.timers.clear(Wait::Verdict);
-            endpoint.tell(ReceiverEvent::Accepted);
+            endpoint.push_event(ReceiverEvent::Accepted);
         }
         let last = self.report.as_ref().is_some_and(|report| report.outcome != Outcome::Verified);
         if last && Verdict::names(&verdict.heard, self.rank) {

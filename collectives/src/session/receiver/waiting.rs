@@ -88,7 +88,7 @@ impl Waiting {
     ) -> WaitingStep {
         let of_root = root.as_mut().filter(|root| root.sent(frame));
         let is_of_root = of_root.is_some();
-        of_root.into_iter().for_each(|root| root.hear(now));
+        of_root.into_iter().for_each(|root| root.on_frame(now));
         if frame.header.kind == ANNOUNCE {
             let bound = root.as_ref().map(KnownRoot::mac);
             return self.on_announce(now, frame, bound, endpoint).map_or(WaitingStep::Wait, WaitingStep::End);
@@ -147,7 +147,7 @@ impl Waiting {
         if let Some((host, text)) = endpoint.config().unexpected(&message) {
             return self.stay_out(host, End::Refused(Refusal::Late, text), endpoint);
         }
-        let heard = self.roots.hear(now, (frame.source, frame.header.session), &message, bound);
+        let heard = self.roots.on_invitation(now, (frame.source, frame.header.session), &message, bound);
         match heard {
             _ if self.joining.is_some() => None,
             // Others may follow: the first one heard would be the one that repeats itself most
@@ -185,7 +185,13 @@ impl Waiting {
         if self.asked.replace((root.mac, root.session)) != Some((root.mac, root.session)) {
             let (host, source) = (root.host.clone(), root.source.clone());
             let size = root.size.map(|bytes| endpoint.config().form.content_bytes(bytes));
-            endpoint.tell(ReceiverEvent::Invited { host, source, size, content: root.content, chunk: root.chunk });
+            endpoint.push_event(ReceiverEvent::Invited {
+                host,
+                source,
+                size,
+                content: root.content,
+                chunk: root.chunk,
+            });
         }
         let of = (root.mac, root.session);
         let proof = self.proofs.iter().find(|(asked, _)| *asked == of).map_or(0, |(_, proof)| *proof);
@@ -229,7 +235,7 @@ impl Waiting {
             _ => "it fell silent before it started".to_owned(),
         };
         if self.told.replace(why.clone()).as_ref() != Some(&why) {
-            endpoint.tell(ReceiverEvent::LeftOut { host, text });
+            endpoint.push_event(ReceiverEvent::LeftOut { host, text });
         }
         // A reason that lies with this host outlives a later refusal for coming too late.
         if is_of_this_host(&why) || !self.left_out.as_ref().is_some_and(is_of_this_host) {
@@ -281,7 +287,7 @@ impl Waiting {
     /// admit this host.
     fn gives_up_at(&self, config: &ReceiverConfig) -> Option<Instant> {
         let Timing { forgotten: dead, patience, .. } = config.timing;
-        let answered_until = self.joining.as_ref().and_then(|joining| joining.answered_until(dead + patience));
+        let answered_until = self.joining.as_ref().and_then(|joining| joining.deadline(dead + patience));
         Some((self.began + config.patience?).max(answered_until.unwrap_or(self.began)))
     }
 

@@ -25,7 +25,7 @@ pub(super) struct WantReport {
 }
 
 impl WantReport {
-    pub(super) fn say(&mut self, at: Instant, needs: Needs) {
+    pub(super) fn report(&mut self, at: Instant, needs: Needs) {
         if self.open.len() as u64 == MAX_AHEAD {
             self.open.pop_front();
         }

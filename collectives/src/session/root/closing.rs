@@ -35,7 +35,7 @@ impl Closing {
         Closing { last_word, deaf, alone, left: farewells + more.min(MAX_MORE) as u32, next: now }
     }
 
-    pub(super) fn last_word(&self) -> &Message {
+    pub(super) fn last_message(&self) -> &Message {
         &self.last_word
     }
 

@@ -31,7 +31,7 @@ pub(super) struct CompetingRoots {
 }
 
 impl CompetingRoots {
-    pub(super) fn hear(
+    pub(super) fn on_invitation(
         &mut self,
         now: Instant,
         (mac, session): (MacAddr, u32),
@@ -50,7 +50,7 @@ impl CompetingRoots {
         self.rivals.push(rival);
     }
 
-    pub(super) fn ask(&mut self, endpoint: &mut RootEndpoint) {
+    pub(super) fn probe(&mut self, endpoint: &mut RootEndpoint) {
         self.rivals.iter_mut().for_each(|rival| rival.ask(endpoint));
     }
 
@@ -59,7 +59,7 @@ impl CompetingRoots {
         (now < until && self.rivals.iter().any(|rival| rival.left > 0)).then_some(until)
     }
 
-    pub(super) fn on_answer(&self, from: (MacAddr, u32), nonce: u64, endpoint: &RootEndpoint) -> Option<RootFailure> {
+    pub(super) fn on_reply(&self, from: (MacAddr, u32), nonce: u64, endpoint: &RootEndpoint) -> Option<RootFailure> {
         let asked = |rival: &&CompetingRoot| (rival.mac, rival.session) == from && rival.nonce(endpoint) == nonce;
         let rival = self.rivals.iter().find(asked)?;
         let group = endpoint.station().group.clone();

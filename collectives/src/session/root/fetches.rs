@@ -73,7 +73,7 @@ impl Fetches {
     ) {
         let form = endpoint.config().form;
         let bytes = view.size.filter(|_| view.selective).map(|size| form.content_bytes(size));
-        let said = bytes.and_then(|bytes| self.needs.on_word(rank, word, (form.chunk(), bytes)));
+        let said = bytes.and_then(|bytes| self.needs.on_needs(rank, word, (form.chunk(), bytes)));
         let Some(is_first) = said else { return endpoint.count_malformed() };
         // Only a first report is progress: members repeat it for as long as nothing comes.
         if is_first {
@@ -163,7 +163,7 @@ impl Fetches {
         delivery: &mut Delivery,
         endpoint: &mut RootEndpoint,
     ) -> Vec<(Rank, String)> {
-        self.tell(now, false, view, endpoint);
+        self.send_next(now, false, view, endpoint);
         let mut lost = Vec::new();
         while !delivery.is_shut()
             && let Some(step) = self.questions.poll(now, endpoint.config().timing.stall / 2)
@@ -190,11 +190,11 @@ impl Fetches {
         lost
     }
 
-    pub(super) fn tell(&mut self, now: Instant, over: bool, view: &View, endpoint: &mut RootEndpoint) {
+    pub(super) fn send_next(&mut self, now: Instant, over: bool, view: &View, endpoint: &mut RootEndpoint) {
         let form = endpoint.config().form;
         for damage in self.damages.news(now, over, view, form) {
             log::warn!("{damage}");
-            endpoint.tell(RootEvent::Damaged(damage));
+            endpoint.push_event(RootEvent::Damaged(damage));
         }
     }
 

@@ -143,7 +143,7 @@ impl Gathering {
     fn forget(&mut self, gone: Gone, text: &str, endpoint: &mut RootEndpoint) {
         self.checks.forget(gone.mac);
         if gone.admitted {
-            endpoint.tell(RootEvent::Left { host: gone.host, text: text.to_owned() });
+            endpoint.push_event(RootEvent::Left { host: gone.host, text: text.to_owned() });
         }
     }
 
@@ -164,15 +164,15 @@ impl Gathering {
             Stage::Started | Stage::LateWelcome => true,
         };
         if is_first {
-            self.rivals.hear(now, from, (host, source), endpoint);
+            self.rivals.on_invitation(now, from, (host, source), endpoint);
         }
     }
 
     /// Handles the reply of another root that was asked whether it is alive: if it is, this root
     /// fails.
-    pub(super) fn on_answer(&self, frame: &Frame<'_>, endpoint: &mut RootEndpoint) -> Option<RootFailure> {
+    pub(super) fn on_reply(&self, frame: &Frame<'_>, endpoint: &mut RootEndpoint) -> Option<RootFailure> {
         let Some(Message::Refuse { nonce, .. }) = endpoint.read(frame) else { return None };
-        self.rivals.on_answer((frame.source, frame.header.session), nonce, endpoint)
+        self.rivals.on_reply((frame.source, frame.header.session), nonce, endpoint)
     }
 
     pub(super) fn start_now(&mut self) {
@@ -183,7 +183,7 @@ impl Gathering {
         if frame.header.kind == CHALLENGE && self.applicants.knows(frame.source) {
             // Another host has sent it a forged view, so it takes itself for a member.
             if let Some(Message::Challenge(question)) = endpoint.read(frame) {
-                endpoint.answer(frame.source, &Message::Response(vec![question.word]));
+                endpoint.reply(frame.source, &Message::Response(vec![question.word]));
             }
         } else if !matches!(frame.header.kind, kind::ECHO | kind::REPORT) {
             endpoint.count_stranger();
@@ -206,7 +206,7 @@ impl Gathering {
             }
             self.timers.set(Wait::Announce, now + endpoint.config().timing.announce);
             self.drop_silent(now, endpoint);
-            self.rivals.ask(endpoint);
+            self.rivals.probe(endpoint);
         }
         if self.timers.take_due(Wait::Status, now) {
             self.tell_waiting(endpoint);
@@ -231,7 +231,7 @@ impl Gathering {
     fn tell_waiting(&self, endpoint: &mut RootEndpoint) {
         let (joined, config) = (self.applicants.names(), endpoint.config());
         let (missing, wanted) = (missing(&joined, config), config.wanted.enough);
-        endpoint.tell(RootEvent::Waiting { joined, missing, wanted });
+        endpoint.push_event(RootEvent::Waiting { joined, missing, wanted });
     }
 
     fn refuse_unreached(&mut self, now: Instant, to: MacAddr, refusals: &mut Refusals, endpoint: &mut RootEndpoint) {
@@ -311,7 +311,7 @@ impl Gathering {
                 Some(Ok(host)) => {
                     log::info!("{host} ({mac}) joined");
                     refusals.forget(mac);
-                    endpoint.tell(RootEvent::Joined { host, receivers: self.applicants.len() });
+                    endpoint.push_event(RootEvent::Joined { host, receivers: self.applicants.len() });
                 }
                 Some(Err((away, nonce))) => refusals.refuse(now, mac, nonce, away, endpoint),
                 None => {}

@@ -22,7 +22,7 @@ pub(super) struct LivenessReplies {
 }
 
 impl LivenessReplies {
-    pub(super) fn ask(&mut self, rank: Rank, question: Challenge) {
+    pub(super) fn on_challenge(&mut self, rank: Rank, question: Challenge) {
         if self.questions.insert(rank, question).is_none() {
             self.order.push_back(rank);
         }
@@ -30,7 +30,7 @@ impl LivenessReplies {
 
     /// Sends replies: some by unicast, and as many as fit into one frame to the group. Returns
     /// whether challenges remain.
-    pub(super) fn say(&mut self, view: &View, endpoint: &mut RootEndpoint) -> bool {
+    pub(super) fn send_replies(&mut self, view: &View, endpoint: &mut RootEndpoint) -> bool {
         let fitting = usize::from(endpoint.config().station.payload_bytes()) / size_of::<u64>();
         let (mut to_all, mut alone) = (Vec::new(), 0);
         while to_all.len() < fitting
@@ -66,7 +66,7 @@ mod tests {
     fn said(proofs: &mut LivenessReplies, members: u16) -> (Vec<(bool, Vec<u64>)>, bool) {
         let station = Station::new("group", "n0", MacAddr::new(2, 0, 0, 0, 0, 0), MTU_BYTES);
         let mut endpoint = RootEndpoint::new(RootConfig::new(station.clone(), 1, "file"), station, 1, Rank::ROOT);
-        let waits = proofs.say(&chain(members), &mut endpoint);
+        let waits = proofs.send_replies(&chain(members), &mut endpoint);
         let mut buffer = [0; MTU_BYTES as usize + OVERHEAD_BYTES];
         let frames = std::iter::from_fn(|| {
             let length = endpoint.poll_transmit(Instant::START, &mut buffer)?;
@@ -84,10 +84,10 @@ mod tests {
         let mut proofs = LivenessReplies::default();
         let of = |word, unanswered| Challenge { word, unanswered };
         for time in 0..10_000 {
-            proofs.ask(Rank(1), of(time, 255));
+            proofs.on_challenge(Rank(1), of(time, 255));
         }
-        proofs.ask(Rank(2), of(7, 2));
-        proofs.ask(Rank(3), of(8, 0));
+        proofs.on_challenge(Rank(2), of(7, 2));
+        proofs.on_challenge(Rank(3), of(8, 0));
         assert_eq!(said(&mut proofs, 4), (vec![(false, vec![8]), (true, vec![9999, 7])], false));
         assert_eq!(said(&mut proofs, 4), (vec![], false));
     }
@@ -97,10 +97,10 @@ mod tests {
         for unanswered in [0, 2] {
             let mut proofs = LivenessReplies::default();
             let (mut left, mut rounds) = (900, 0);
-            (1..=1000).for_each(|rank| proofs.ask(Rank(rank), Challenge { word: rank.into(), unanswered }));
+            (1..=1000).for_each(|rank| proofs.on_challenge(Rank(rank), Challenge { word: rank.into(), unanswered }));
             while left > 0 {
                 // The members that were answered first go on asking.
-                (1..=100).for_each(|rank| proofs.ask(Rank(rank), Challenge { word: rank.into(), unanswered }));
+                (1..=100).for_each(|rank| proofs.on_challenge(Rank(rank), Challenge { word: rank.into(), unanswered }));
                 let words = said(&mut proofs, 1001).0.into_iter().flat_map(|(_, words)| words);
                 left -= words.filter(|&word| word > 100).count().min(left);
                 rounds += 1;

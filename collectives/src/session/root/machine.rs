@@ -16,7 +16,7 @@ impl Machine for Root {
         if let (true, is_news) = self.endpoint.is_own(frame.source) {
             self.endpoint.count_stranger();
             if is_news {
-                self.endpoint.tell(RootEvent::OwnAddress(frame.source));
+                self.endpoint.push_event(RootEvent::OwnAddress(frame.source));
             }
             return;
         }
@@ -96,7 +96,7 @@ impl Machine for Root {
             RootPhase::Closing(closing, _) => closing.poll_timeout(),
             RootPhase::Ended(_) => return self.endpoint.next_end(),
         };
-        let own = of_phase.into_iter().chain(self.endpoint.next_answer(now)).min();
+        let own = of_phase.into_iter().chain(self.endpoint.next_reply(now)).min();
         self.endpoint.throttle().deadline(own)
     }
 

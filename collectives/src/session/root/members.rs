@@ -88,7 +88,7 @@ impl MemberEntry {
         self.report.is_some()
     }
 
-    pub(super) fn has_said(&self, outcome: Outcome) -> bool {
+    pub(super) fn has_reported(&self, outcome: Outcome) -> bool {
         self.is_reported() || (self.accepted && outcome == Outcome::Verified)
     }
 
@@ -178,9 +178,9 @@ impl Members {
         self.entries.get_mut(rank.index().checked_sub(1)?)
     }
 
-    pub(super) fn hear(&mut self, now: Instant, rank: Rank) {
+    pub(super) fn on_frame(&mut self, now: Instant, rank: Rank) {
         if self.entry(rank).is_some() {
-            self.presence.hear(now, rank);
+            self.presence.on_frame(now, rank);
         }
     }
 
@@ -253,7 +253,7 @@ impl Members {
 
     /// Records a member's final report. Returns whether it repeats one from some time ago: a single
     /// one may be forged.
-    pub(super) fn says_again(&mut self, now: Instant, rank: Rank, outcome: Outcome) -> bool {
+    pub(super) fn repeats_report(&mut self, now: Instant, rank: Rank, outcome: Outcome) -> bool {
         let Some(entry) = self.entry_mut(rank) else { return false };
         match entry.claimed.filter(|&(claimed, _)| claimed == outcome) {
             Some((_, since)) => now.since(since) >= CLAIM_PERIOD / 2,

@@ -267,7 +267,7 @@ impl Root {
     pub fn farewell(&self, text: &str) -> Option<Vec<u8>> {
         let message = match &self.phase {
             RootPhase::Gathering(_) | RootPhase::Running(_) => Message::Abort { text: text.to_owned() },
-            RootPhase::Closing(closing, _) => closing.last_word().clone(),
+            RootPhase::Closing(closing, _) => closing.last_message().clone(),
             RootPhase::Ended(_) => return None,
         };
         Some(self.endpoint.frame(self.endpoint.station().group_mac, &message))
@@ -294,7 +294,7 @@ impl Root {
         }
         if features & ROOT_ASKS != 0 {
             if self.phase.has_group() {
-                self.strangers.answer_root(frame.source, *nonce, host, &mut self.endpoint);
+                self.strangers.reply_to_root(frame.source, *nonce, host, &mut self.endpoint);
             }
             return;
         }
@@ -303,9 +303,9 @@ impl Root {
                 gathering.on_join(now, frame.source, &message, self.strangers.refusals_mut(), &mut self.endpoint);
             }
             phase => {
-                if !phase.running_mut().is_some_and(|running| running.heard_join(now, *nonce, frame.source)) {
+                if !phase.running_mut().is_some_and(|running| running.on_join(now, *nonce, frame.source)) {
                     if let RootPhase::Running(running) = phase {
-                        running.heard_other_run(now, frame.source, &mut self.endpoint);
+                        running.on_other_run(now, frame.source, &mut self.endpoint);
                         let late = self.endpoint.config().late && !running.view().via.is_in_blocks();
                         let strangers = &mut self.strangers;
                         if late && strangers.welcome(now, frame.source, &message, running, &mut self.endpoint) {
@@ -338,7 +338,7 @@ impl Root {
             self.endpoint.count_stranger();
             return;
         };
-        let taken = gathering.on_answer(frame, &mut self.endpoint);
+        let taken = gathering.on_reply(frame, &mut self.endpoint);
         taken.into_iter().for_each(|failure| self.give_up(now, failure));
     }
 
@@ -390,7 +390,7 @@ impl Root {
     }
 
     fn watch_reports(&mut self, now: Instant) {
-        if let Some(verdict) = self.phase.running_mut().and_then(SessionPhase::take_last_word) {
+        if let Some(verdict) = self.phase.running_mut().and_then(SessionPhase::take_last_message) {
             self.close(now, verdict);
         }
     }

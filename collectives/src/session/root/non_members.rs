@@ -37,8 +37,8 @@ impl NonMembers {
 
     pub(super) fn on_reject(&mut self, frame: &[u8], why: Reject, endpoint: &mut RootEndpoint) {
         endpoint.count_malformed();
-        let other = self.other_builds.hear(frame, why);
-        other.into_iter().for_each(|other| endpoint.tell(RootEvent::OtherVersion(other)));
+        let other = self.other_builds.on_reject(frame, why);
+        other.into_iter().for_each(|other| endpoint.push_event(RootEvent::OtherVersion(other)));
     }
 
     /// Admits a receiver that asks after the start, or refuses it with a reason. Returns false if
@@ -71,17 +71,17 @@ impl NonMembers {
         };
         let room = members.len() <= offer.most && running.admit(now, named.clone(), from, *nonce);
         if room {
-            endpoint.tell(RootEvent::Joined { host: named, receivers: running.view().hosts() - 1 });
+            endpoint.push_event(RootEvent::Joined { host: named, receivers: running.view().hosts() - 1 });
         }
         room
     }
 
     /// Answers another root, which asks whether this one is there, that the group is taken; the user is told once.
-    pub(super) fn answer_root(&mut self, to: MacAddr, nonce: u64, host: &str, endpoint: &mut RootEndpoint) {
+    pub(super) fn reply_to_root(&mut self, to: MacAddr, nonce: u64, host: &str, endpoint: &mut RootEndpoint) {
         let text = format!("{} sends to this group already", endpoint.station().host);
-        endpoint.answer(to, &Message::Refuse { nonce, why: Refusal::Late, text });
+        endpoint.reply(to, &Message::Refuse { nonce, why: Refusal::Late, text });
         if self.rivals.len() < MAX_RIVALS && self.rivals.insert(to) {
-            endpoint.tell(RootEvent::Rival { host: host.to_owned(), mac: to });
+            endpoint.push_event(RootEvent::Rival { host: host.to_owned(), mac: to });
         }
     }
 

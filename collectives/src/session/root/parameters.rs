@@ -79,8 +79,7 @@ impl SessionParameters<'_> {
         free_bytes: u64,
     ) -> Option<(Refusal, String)> {
         if host.is_empty() || host.len() > MAX_NAME_BYTES {
-            let text =
-                "its host name is empty, or too long after escaping: set one with --host".to_owned();
+            let text = "its host name is empty, or too long after escaping: set one with --host".to_owned();
             return Some((Refusal::Twin, text));
         }
         let node = node_name(host, mac);

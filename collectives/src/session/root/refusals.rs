@@ -37,13 +37,13 @@ impl Refusals {
         if known.as_ref().is_some_and(|entry| now < entry.told_at + REFUSAL_INTERVAL && entry.last.why == away.why) {
             return;
         }
-        endpoint.answer(to, &Message::Refuse { nonce, why: away.why, text: away.text.clone() });
+        endpoint.reply(to, &Message::Refuse { nonce, why: away.why, text: away.text.clone() });
         let is_news = known.as_ref().is_none_or(|entry| entry.last.why != away.why || entry.last.host != away.host);
         if known.is_none() && self.entries.len() >= MAX_REMEMBERED {
             return;
         }
         if is_news {
-            endpoint.tell(RootEvent::Refused { host: away.host.clone(), mac: away.mac, text: away.text.clone() });
+            endpoint.push_event(RootEvent::Refused { host: away.host.clone(), mac: away.mac, text: away.text.clone() });
         }
         self.entries.insert(to, RefusalEntry { last: away, told_at: now });
     }

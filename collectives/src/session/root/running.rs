@@ -103,7 +103,7 @@ impl SessionPhase {
         self.telling.deaf()
     }
 
-    pub(super) fn take_last_word(&mut self) -> Option<Message> {
+    pub(super) fn take_last_message(&mut self) -> Option<Message> {
         self.last_word.take()
     }
 
@@ -118,8 +118,8 @@ impl SessionPhase {
 
     /// Counts the join request of a member that has not understood the view yet as a sign of life.
     /// Returns false for a non-member.
-    pub(super) fn heard_join(&mut self, now: Instant, nonce: u64, from: MacAddr) -> bool {
-        self.view.rank_of(nonce, from).map(|rank| self.members.hear(now, rank)).is_some()
+    pub(super) fn on_join(&mut self, now: Instant, nonce: u64, from: MacAddr) -> bool {
+        self.view.rank_of(nonce, from).map(|rank| self.members.on_frame(now, rank)).is_some()
     }
 
     pub(super) fn set_rate(&mut self, now: Instant, rate: Rate, endpoint: &mut RootEndpoint) {
@@ -145,7 +145,7 @@ impl SessionPhase {
 
     /// Handles a join request of another run from a member's address: if the member is silent, it
     /// was restarted.
-    pub(super) fn heard_other_run(&mut self, now: Instant, from: MacAddr, endpoint: &mut RootEndpoint) {
+    pub(super) fn on_other_run(&mut self, now: Instant, from: MacAddr, endpoint: &mut RootEndpoint) {
         let Some(rank) = self.view.rank_at(from).filter(|&rank| rank != Rank::ROOT) else { return };
         if self.members.silence(now, rank) >= REBOOT_SILENCE {
             self.lose(now, rank, Outcome::Died, "its receiver was started again", endpoint);
@@ -167,7 +167,7 @@ impl SessionPhase {
         if rank == Rank::ROOT || !self.view.names(rank, frame.source) {
             return endpoint.count_stranger();
         }
-        self.members.hear(now, rank);
+        self.members.on_frame(now, rank);
         if is_of_stream(frame) {
             endpoint.throttle_mut().on_frame(now, frame);
             self.delivery.handle_frame(now, frame, &self.view);
@@ -214,7 +214,7 @@ impl SessionPhase {
             }
             Message::Piece(piece) => self.fetches.on_piece(now, rank, &piece),
             Message::Challenge(challenge) => {
-                self.proofs.ask(rank, challenge);
+                self.proofs.on_challenge(rank, challenge);
                 self.timers.set_unless_set(Wait::Proof, now + liveness::REPLY_INTERVAL);
             }
             Message::Needs(word) => {
@@ -238,7 +238,7 @@ impl SessionPhase {
         let sent = self.delivery.trailer();
         let same = sent == Some(Trailer { bytes: done.bytes, digest: done.digest }) || planted!("digest-not-compared");
         self.timers.set_unless_set(Wait::Verdict, now);
-        if self.members.entry(rank).is_some_and(|entry| entry.has_said(done.outcome)) {
+        if self.members.entry(rank).is_some_and(|entry| entry.has_reported(done.outcome)) {
             // Group frames have not reached it.
             let mac = self.view.members[rank.index()].mac;
             self.telling.does_not_reach(mac);
@@ -252,7 +252,7 @@ impl SessionPhase {
             Outcome::Verified | Outcome::Delivered if same && self.members.accept(now, rank) => {}
             Outcome::Delivered if same => self.report(now, rank, done, endpoint),
             Outcome::Verified if same => {}
-            outcome if self.members.says_again(now, rank, outcome) => {
+            outcome if self.members.repeats_report(now, rank, outcome) => {
                 self.report(now, rank, done.into_failure(), endpoint);
                 self.place(now, rank, Standing::Gone);
             }
@@ -284,7 +284,7 @@ impl SessionPhase {
         if self.timers.take_due(Wait::Verdict, now) {
             endpoint.send_to_group(&Message::Verdict(self.members.verdict(self.delivery.trailer(), false)));
         }
-        if self.timers.take_due(Wait::Proof, now) && self.proofs.say(&self.view, endpoint) {
+        if self.timers.take_due(Wait::Proof, now) && self.proofs.send_replies(&self.view, endpoint) {
             self.timers.set(Wait::Proof, now + liveness::REPLY_INTERVAL);
         }
         self.delivery.handle_timeout(now);
@@ -309,7 +309,7 @@ impl SessionPhase {
         if !held && !self.changed {
             let rerouted = self.policing.go_on(&mut self.view, &mut self.delivery, &mut self.replanning);
             self.changed = rerouted.is_some();
-            rerouted.into_iter().for_each(|event| endpoint.tell(event));
+            rerouted.into_iter().for_each(|event| endpoint.push_event(event));
         }
         if !held && !self.changed {
             self.changed = self.replanning.go_on(now, &mut self.view, &self.members, &mut self.delivery, &timing);
@@ -326,7 +326,7 @@ impl SessionPhase {
     }
 
     fn publish(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
-        self.telling.tell(&self.view, usize::from(endpoint.config().station.payload_bytes()));
+        self.telling.begin(&self.view, usize::from(endpoint.config().station.payload_bytes()));
         endpoint.adopt(Rank::ROOT, self.view.epoch);
         self.send_view(now, endpoint);
     }
@@ -345,7 +345,7 @@ impl SessionPhase {
         if self.members.all_ready(epoch) && self.delivery.open() && self.delivery.stats().data_sent == 0 {
             let (View { via, selective, .. }, size) = (&self.view, endpoint.config().size);
             let (receivers, via, selective) = (self.members.present(), *via, *selective);
-            endpoint.tell(RootEvent::Started { receivers, via, size, selective });
+            endpoint.push_event(RootEvent::Started { receivers, via, size, selective });
         }
     }
 

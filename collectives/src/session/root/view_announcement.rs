@@ -27,7 +27,7 @@ pub(super) struct ViewAnnouncement {
 }
 
 impl ViewAnnouncement {
-    pub(super) fn tell(&mut self, view: &View, payload_bytes: usize) {
+    pub(super) fn begin(&mut self, view: &View, payload_bytes: usize) {
         (self.parts, self.times, self.put_off) = (view.parts(payload_bytes).collect(), 0, 0);
     }
 

@@ -30,7 +30,7 @@ impl MemberWants {
     /// Records a member's want-bitmap if it is valid. Returns whether it is the member's first for
     /// an undecided stretch. Bitmaps of one member are merged, so that a forged one costs bytes and
     /// nothing else.
-    pub(super) fn on_word(
+    pub(super) fn on_needs(
         &mut self,
         rank: Rank,
         word: &Word,
@@ -114,7 +114,7 @@ mod tests {
         let place = |stretch| StretchPlace::of(ChunkSize::DEFAULT, stretch, CONTENT).expect("the content has so many");
         let at = |seconds: u64| Instant::START + Duration::from_secs(seconds);
         let tell = |needs: &mut MemberWants, rank: u16, stretch, chunks: &[usize]| {
-            needs.on_word(Rank(rank), &word(stretch, chunks), (ChunkSize::DEFAULT, CONTENT)).expect("it can be a word")
+            needs.on_needs(Rank(rank), &word(stretch, chunks), (ChunkSize::DEFAULT, CONTENT)).expect("it can be a word")
         };
         assert!(tell(&mut needs, 1, 0, &[1, 2]) && !tell(&mut needs, 1, 0, &[1, 2]) && tell(&mut needs, 2, 0, &[2, 3]));
         assert_eq!(needs.decide(at(0), &place(0), &ranks, 3, limit), None, "rank 3 has not spoken");
@@ -136,7 +136,7 @@ mod tests {
     fn words_of_stretches_that_are_not_asked_for_and_what_is_no_set_are_refused() {
         let mut needs = MemberWants::default();
         let mut refused =
-            |word: &Word, content_bytes| needs.on_word(Rank(1), word, (ChunkSize::DEFAULT, content_bytes)).is_none();
+            |word: &Word, content_bytes| needs.on_needs(Rank(1), word, (ChunkSize::DEFAULT, content_bytes)).is_none();
         assert!(refused(&word(MAX_AHEAD, &[]), CONTENT), "so far nobody is asked");
         assert!(refused(&word(10, &[]), CONTENT) && refused(&word(u64::MAX, &[]), CONTENT));
         assert!(refused(&Word { stretch: 0, set: vec![9, 9, 9] }, CONTENT));

@@ -46,7 +46,7 @@ impl<K: Sink> Checked<K> {
     /// Adds a have-set: this receiver may already hold part of the content.
     pub fn holding(mut self, holdings: Arc<dyn HaveSet>) -> Checked<K> {
         self.backend_mut().receiver.hold(holdings);
-        self.told_to_hold()
+        self.held()
     }
 
     /// Returns the content bytes that this receiver already held.

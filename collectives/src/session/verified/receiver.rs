@@ -215,7 +215,7 @@ impl VerifiedReceiver {
                         self.state.need(needs);
                         return Some(ReceiverOutput::Said);
                     }
-                    Completion::Passed => self.state.set_only_asked(),
+                    Completion::Passed => self.state.set_on_request(),
                     Completion::Span(Completed { span, here, own, in_place }) => {
                         self.in_place = in_place;
                         self.decoder.take_partly(span, here, own);

@@ -76,7 +76,7 @@ impl ReceiverState {
     }
 
     /// Whether the root only queries want-bitmaps and sends nothing.
-    pub fn is_only_asked(&self) -> bool {
+    pub fn is_on_request(&self) -> bool {
         self.only_asked.load(Ordering::Relaxed)
     }
 
@@ -104,7 +104,7 @@ impl ReceiverState {
         self.content_bytes.store(bytes, Ordering::Release);
     }
 
-    pub(super) fn set_only_asked(&self) {
+    pub(super) fn set_on_request(&self) {
         self.only_asked.store(true, Ordering::Relaxed);
     }
 

@@ -98,7 +98,7 @@ impl<B: Backend> SpanSink<B> {
 
     /// Declares that this receiver may already hold part of the content, which the root is told.
     /// The verified receiver must be [holding](super::VerifiedReceiver::hold) it.
-    pub fn told_to_hold(self) -> SpanSink<B> {
+    pub fn held(self) -> SpanSink<B> {
         SpanSink { holds: true, ..self }
     }
 
@@ -128,8 +128,8 @@ impl<B: Backend> SpanSink<B> {
     }
 
     /// Whether the sender has only queried want-bitmaps.
-    pub fn is_only_asked(&self) -> bool {
-        self.state.is_only_asked()
+    pub fn is_on_request(&self) -> bool {
+        self.state.is_on_request()
     }
 
     /// Returns the number of damages that were requested again.

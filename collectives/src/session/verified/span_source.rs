@@ -124,7 +124,7 @@ impl<B: InputQueue> SpanSource<B> {
 
     /// Whether the want-bitmaps of receivers that hold part of the content were queried for all of
     /// it.
-    pub fn has_asked(&self) -> bool {
+    pub fn has_requested(&self) -> bool {
         self.selecting.as_ref().is_some_and(|selecting| selecting.has_asked)
     }
 
@@ -207,7 +207,7 @@ impl<B: InputQueue> Source for SpanSource<B> {
     fn next(&mut self, now: Instant, consumed: bool) -> Next<'_> {
         if self.is_taken() {
             self.put_away();
-            if self.has_asked() {
+            if self.has_requested() {
                 // The failure comes after all receivers know that this was a query: they go on
                 // waiting for a sender.
                 return if consumed { Next::Failed(ASKED.to_owned()) } else { Next::Nothing };

@@ -158,7 +158,7 @@ impl<D: Directory> FileDest<D> {
     pub(super) fn write_all(&mut self, bytes: &[u8]) -> Result<(), DiskError> {
         self.syncer.check().map_err(at("sync"))?;
         let written = self.put_bytes(bytes);
-        self.syncer.heed(written, bytes.len() as u64).map_err(at("write"))
+        self.syncer.on_written(written, bytes.len() as u64).map_err(at("write"))
     }
 
     fn put_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -202,13 +202,13 @@ impl<D: Directory> FileDest<D> {
     pub(super) fn keep(&mut self, bytes: u64) -> Result<(), DiskError> {
         self.syncer.check().map_err(at("sync"))?;
         self.pass(bytes);
-        self.syncer.heed(Ok(()), bytes).map_err(at("write"))
+        self.syncer.on_written(Ok(()), bytes).map_err(at("write"))
     }
 
     pub(super) fn skip(&mut self, bytes: u64) -> Result<(), DiskError> {
         self.syncer.check().map_err(at("sync"))?;
         let skipped = self.leave_hole(bytes);
-        self.syncer.heed(skipped, 0).map_err(at("leave a hole"))
+        self.syncer.on_written(skipped, 0).map_err(at("leave a hole"))
     }
 
     fn leave_hole(&mut self, bytes: u64) -> io::Result<()> {
@@ -237,7 +237,7 @@ impl<D: Directory> FileDest<D> {
         if is_found_again && self.prologue != bytes {
             *self.kept.prologue.lock() = bytes.to_vec();
         }
-        self.syncer.tell();
+        self.syncer.request_sync();
     }
 
     /// Truncates the file behind its last byte, sets its attributes and syncs it, still without its

@@ -137,7 +137,7 @@ impl NodePort {
         share.notice_deaths();
         if !self.hears && matches!(Lock::Ear.take(&share.place.file), Ok(true)) {
             // If this fails it is tried again: this process keeps the lock.
-            self.hears = self.port.hear();
+            self.hears = self.port.open_filter();
             log::info!("{}: this process hears for its host from now on", self.port.name());
         }
     }

@@ -26,7 +26,7 @@ impl AckerChoice {
         self.rank
     }
 
-    pub(super) fn next_untold(&mut self) -> Option<Rank> {
+    pub(super) fn next_unannounced(&mut self) -> Option<Rank> {
         self.untold.pop()
     }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 impl Cast {
     /// Returns the destination of the next heartbeat, if one is due: a listener that has to learn
     /// of the acker, the only listener that lags, or the group.
-    pub(super) fn next_asked(&mut self, feed: &Feed) -> Option<MacAddr> {
+    pub(super) fn next_probed(&mut self, feed: &Feed) -> Option<MacAddr> {
         if self.question.take() {
             // Where one acker acknowledges for all, the others lag as a matter of course; only
             // those that hold up the stream matter. But if all that those lack is room, others may
@@ -27,7 +27,7 @@ impl Cast {
                 _ => self.group,
             });
         }
-        let rank = self.designation.as_mut()?.next_untold()?;
+        let rank = self.designation.as_mut()?.next_unannounced()?;
         self.remotes().find(|remote| remote.rank() == rank).map(|remote| remote.peer().mac)
     }
 
@@ -40,7 +40,7 @@ impl Cast {
         // The end is acknowledged at once.
         let ended = feed.is_complete() && self.next == feed.head();
         let strict = self.policy == Policy::InOrderOnly;
-        let left = self.remotes().any(|remote| remote.has_heard(self.sent));
+        let left = self.remotes().any(|remote| remote.has_acknowledged_since(self.sent));
         let timeout = |listener: &Listener| match listener.remote() {
             remote if strict => remote.timeout(ended, tries),
             remote => remote.rtt().shared_timeout(ended, left, tries),

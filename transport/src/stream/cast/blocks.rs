@@ -82,11 +82,11 @@ impl Block {
         self.sent.last().copied()
     }
 
-    pub(super) fn heard_at(&self) -> Option<Instant> {
+    pub(super) fn last_ack_at(&self) -> Option<Instant> {
         self.heard_at
     }
 
-    pub(super) fn hear(&mut self, now: Instant) {
+    pub(super) fn on_ack(&mut self, now: Instant) {
         self.heard_at.get_or_insert(now);
     }
 
@@ -168,7 +168,7 @@ impl Blocks {
         self.blocks.iter_mut().for_each(Block::stop);
     }
 
-    pub(super) fn told_after(&self) -> Duration {
+    pub(super) fn report_delay(&self) -> Duration {
         self.told_after
     }
 

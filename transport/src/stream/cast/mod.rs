@@ -128,7 +128,7 @@ impl Cast {
         self.settle_blocks(at, ack);
         if let Some(since_last) = since_last {
             self.on_evidence(now, at, ack, since_last, feed, boundaries);
-            self.note_heard(now, at);
+            self.note_ack(now, at);
         }
         self.count_credit();
         if let Some(designation) = &mut self.designation {

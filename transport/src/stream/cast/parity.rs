@@ -72,7 +72,7 @@ impl Cast {
         let count = |(lost, got): (usize, usize), remote: &Remote| {
             if remote.lacks(sequence) { (lost + 1, got) } else { (lost, got + 1) }
         };
-        let (lost, got) = self.remotes().filter(|remote| remote.has_told_of(sequence)).fold((0, 0), count);
+        let (lost, got) = self.remotes().filter(|remote| remote.has_reported(sequence)).fold((0, 0), count);
         // With an acker, listeners without losses hardly report at all, while those with losses do.
         let many = if self.designation.is_some() { 2 } else { MANY_LOSERS.min(self.listeners.len()) };
         lost >= many && lost > MANY_LOSERS * got
@@ -92,7 +92,7 @@ impl Cast {
         }
         let settled = now + self.blocks.settled_after().saturating_sub(self.last_of(block).age(now));
         // Round trips were longer while there was a queue.
-        let heard = block.heard_at().filter(|_| self.next >= bound).map(|at| at + self.blocks.told_after());
+        let heard = block.last_ack_at().filter(|_| self.next >= bound).map(|at| at + self.blocks.report_delay());
         Some(heard.map_or(settled, |heard| heard.min(settled)))
     }
 
@@ -100,14 +100,16 @@ impl Cast {
         block.last_sent().unwrap_or(self.cast_at.get(block.frames.end - 1))
     }
 
-    pub(super) fn note_heard(&mut self, now: Instant, at: usize) {
+    pub(super) fn note_ack(&mut self, now: Instant, at: usize) {
         let remote = self.listeners[at].remote();
         let is_news = |block: &&Block| {
-            block.heard_at().is_none() && self.next >= block.frames.end && remote.has_heard(self.last_of(block))
+            block.last_ack_at().is_none()
+                && self.next >= block.frames.end
+                && remote.has_acknowledged_since(self.last_of(block))
         };
         let heard: Vec<u64> = self.blocks.iter().filter(is_news).map(|block| block.frames.start).collect();
         let is_one = |block: &&mut Block| heard.contains(&block.frames.start);
-        self.blocks.iter_mut().filter(is_one).for_each(|block| block.hear(now));
+        self.blocks.iter_mut().filter(is_one).for_each(|block| block.on_ack(now));
     }
 
     pub(super) fn parity_at(&self, now: Instant, bound: u64) -> Option<Instant> {

@@ -56,7 +56,7 @@ impl Readers for Cast {
     }
 
     fn poll(&mut self, now: Instant, feed: &Feed, boundaries: &Boundaries, stamps: &mut Stamps) -> Option<Departure> {
-        if let Some(to) = self.next_asked(feed) {
+        if let Some(to) = self.next_probed(feed) {
             let designated = self.designation.as_ref().map(AckerChoice::rank);
             let outgoing = Outgoing::Heartbeat { highest: self.next, designated };
             return Some(Departure { outgoing, to, stamp: self.draw(now, stamps) });
@@ -94,7 +94,7 @@ impl Readers for Cast {
         // With no listener left nothing was kept or sent.
         self.next = self.next.max(feed.tail());
         self.count_credit();
-        self.question.ask();
+        self.question.on_probe();
         self.arm(now, feed);
     }
 

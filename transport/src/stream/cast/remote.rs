@@ -97,7 +97,7 @@ impl Remote {
         if prompt { self.rtt().prompt_timeout(tries) } else { self.rtt().timeout(tries) }
     }
 
-    pub(super) fn has_heard(&self, stamp: Stamp) -> bool {
+    pub(super) fn has_acknowledged_since(&self, stamp: Stamp) -> bool {
         !stamp.is_after(self.echo.newest())
     }
 
@@ -204,7 +204,7 @@ impl Remote {
         !bits::get(&self.holes, sequence - self.cursor - 1)
     }
 
-    pub(super) fn has_told_of(&self, sequence: u64) -> bool {
+    pub(super) fn has_reported(&self, sequence: u64) -> bool {
         sequence < self.covered
     }
 

@@ -61,7 +61,7 @@ impl RepairChild {
 
     pub(super) fn graft(now: Instant, peer: Peer, limit: u64, feed: &mut Feed, tuning: &Tuning) -> RepairChild {
         let mut child = RepairChild::of(Remote::graft(peer, limit, feed, tuning));
-        child.question.ask();
+        child.question.on_probe();
         child.question.arm(now, |tries| child.remote.rtt().timeout(tries));
         child
     }
@@ -150,7 +150,7 @@ impl RepairChild {
         let beyond = ack.covered();
         let should_be_there = feed.keeps(beyond) && arrivals.get(beyond).age(now) > answer_within;
         if self.asked.age(now) > answer_within && (self.remote.outstanding().is_sent() || should_be_there) {
-            self.question.ask();
+            self.question.on_probe();
         }
     }
 

@@ -264,7 +264,7 @@ impl Intake {
         // A repeat was meant for this receiver.
         let used_up = sequence >= self.advertised.saturating_sub(1);
         let asked = flags.has(Flags::ACK_NOW)
-            && (flags.has(Flags::RESENT) || self.schedule.must_answer(used_up, unacknowledged));
+            && (flags.has(Flags::RESENT) || self.schedule.must_acknowledge(used_up, unacknowledged));
         if asked || flags.has(Flags::LAST) {
             self.receipt.hasten(now + self.stagger);
         } else if self.schedule.is_due(sequence, unacknowledged, received.pushed, self.half_credit) {

@@ -41,7 +41,7 @@ impl AckSchedule {
 
     /// Whether this receiver must answer a frame whose sender is stuck: it is the acker, there is
     /// none, or its credit or window is used up.
-    pub(super) fn must_answer(&self, credit_is_used_up: bool, unacknowledged: u64) -> bool {
+    pub(super) fn must_acknowledge(&self, credit_is_used_up: bool, unacknowledged: u64) -> bool {
         self.designated.is_none() || self.is_designated || credit_is_used_up || unacknowledged >= self.window
     }
 
@@ -79,7 +79,7 @@ mod tests {
         let mut schedule = AckSchedule::new(Rank(1), &tuning);
         let often = tuning.designated.every_frames;
         assert!(!schedule.is_due(500, often - 1, false, 5000) && schedule.is_due(500, often, false, 5000));
-        assert!(schedule.must_answer(false, 1));
+        assert!(schedule.must_acknowledge(false, 1));
         schedule.designate(Rank(7));
         assert!(!schedule.is_due(500, often, false, 5000) && schedule.is_due(500, 16, false, 16));
         assert!(
@@ -87,7 +87,7 @@ mod tests {
             "its turn is the first of 2048"
         );
         assert!(schedule.is_due(2050, 2048, false, 5000), "if that was lost, the next will do");
-        assert!(!schedule.must_answer(false, 1) && schedule.must_answer(true, 1));
+        assert!(!schedule.must_acknowledge(false, 1) && schedule.must_acknowledge(true, 1));
         schedule.designate(Rank(1));
         assert!(schedule.is_due(500, often, false, 5000));
     }
@@ -99,6 +99,6 @@ mod tests {
         assert!(!schedule.is_due(8, 9, true, 8) && schedule.is_due(8, 16, true, 8));
         assert_eq!((schedule.delay(true), schedule.delay(false)), (None, Some(tuning.ack.delay)));
         assert!(schedule.is_due(12, tuning.ack.every_frames, false, 8));
-        assert!(!schedule.must_answer(false, 9) && schedule.must_answer(false, 16));
+        assert!(!schedule.must_acknowledge(false, 9) && schedule.must_acknowledge(false, 16));
     }
 }

@@ -6,7 +6,7 @@
 //! of phylogenetics. A tree is determined by its quartets, of which only some are needed: hosts are
 //! inserted one after the other, each by questions from switch to switch.
 //!
-//! This module measures nothing. [`Discovery::next`] returns a question, [`Discovery::answer`]
+//! This module measures nothing. [`Discovery::next`] returns a question, [`Discovery::record`]
 //! takes the answer.
 //!
 //! **Limits.** Two flows cannot reveal a switch with a single host behind it, switches in a row
@@ -78,13 +78,13 @@ impl Discovery {
 
     /// Takes the answer to the question from [`next`](Discovery::next): whether the two flows share
     /// a cable.
-    pub fn answer(&mut self, question: Question, share: bool) {
+    pub fn record(&mut self, question: Question, share: bool) {
         let answers = if self.sketch().is_ok() { &mut self.again } else { &mut self.known };
         answers.insert(question, share);
     }
 
     /// Returns the number of answered questions.
-    pub fn answered(&self) -> usize {
+    pub fn recorded(&self) -> usize {
         self.known.len() + self.again.len()
     }
 

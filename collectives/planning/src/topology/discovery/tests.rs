@@ -51,8 +51,8 @@ fn discover(hosts: usize, mut answer: impl FnMut(usize, Question) -> bool) -> Di
     while let Some(question) = discovery.next() {
         let four = BTreeSet::from_iter(question.from.into_iter().chain(question.to));
         assert!(four.len() == 4 && four.iter().all(|&host| host < hosts), "{question:?}");
-        discovery.answer(question, answer(discovery.answered(), question));
-        assert!(discovery.answered() <= hosts * hosts * 4, "too many questions for {hosts} hosts");
+        discovery.record(question, answer(discovery.recorded(), question));
+        assert!(discovery.recorded() <= hosts * hosts * 4, "too many questions for {hosts} hosts");
     }
     discovery
 }
@@ -75,7 +75,7 @@ proptest! {
     #[test]
     fn a_wrong_answer_is_not_vouched_for(topology in topology(5, 14), wrong: prop::sample::Index) {
         let (hosts, truth) = (topology.hosts().len(), splits(&topology));
-        let questions = discover(hosts, |_, question| share(&truth, question)).answered();
+        let questions = discover(hosts, |_, question| share(&truth, question)).recorded();
         prop_assume!(questions > 0);
         let wrong = wrong.index(questions);
         let discovery = discover(hosts, |number, question| share(&truth, question) != (number == wrong));
@@ -105,7 +105,7 @@ fn so_many_questions_are_asked() {
     let topology = Topology::parse(text, "four").expect("a topology");
     let truth = splits(&topology);
     assert_eq!(truth.len(), 3);
-    let asked = discover(16, |_, question| share(&truth, question)).answered();
+    let asked = discover(16, |_, question| share(&truth, question)).recorded();
     assert!((50..=130).contains(&asked), "{asked} questions");
     for hosts in 0..4 {
         let discovery = Discovery::new(hosts);

@@ -52,7 +52,7 @@ impl Delivery {
     }
 
     pub(in crate::session::root) fn fetch(&mut self, fetch: &Fetch) {
-        self.answering.ask(fetch);
+        self.answering.request(fetch);
     }
 
     pub(in crate::session::root) fn question(&self, need: Needy) -> Option<&Fetch> {

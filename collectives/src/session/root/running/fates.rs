@@ -28,10 +28,10 @@ impl SessionPhase {
         self.last_report = Some(now);
         self.delivery.stop_serving(&self.view, rank);
         self.fetches.forget(rank);
-        endpoint.tell(RootEvent::Reported(report));
+        endpoint.push_event(RootEvent::Reported(report));
         if self.members.all_reported() {
-            self.fetches.tell(now, true, &self.view, endpoint);
-            endpoint.tell(RootEvent::AllReported);
+            self.fetches.send_next(now, true, &self.view, endpoint);
+            endpoint.push_event(RootEvent::AllReported);
             self.delivery.shut();
             self.last_word = Some(Message::Verdict(self.members.verdict(self.delivery.trailer(), true)));
         }
@@ -51,14 +51,14 @@ impl SessionPhase {
     /// Demotes two members between which no frame gets through: both are served alone from now on.
     pub(super) fn part(&mut self, now: Instant, pair: [Rank; 2], endpoint: &mut RootEndpoint) {
         let [one, other] = pair.map(|rank| self.host(rank).to_owned());
-        endpoint.tell(RootEvent::Apart { one, other });
+        endpoint.push_event(RootEvent::Apart { one, other });
         pair.into_iter().for_each(|rank| self.place(now, rank, Standing::Aside));
     }
 
     pub(super) fn step_aside(&mut self, now: Instant, rank: Rank, text: &str, endpoint: &mut RootEndpoint) {
         let Some(entry) = self.members.in_place(rank) else { return };
         if !entry.is_reported() {
-            endpoint.tell(RootEvent::Aside { host: self.host(rank).to_owned(), text: text.to_owned() });
+            endpoint.push_event(RootEvent::Aside { host: self.host(rank).to_owned(), text: text.to_owned() });
         }
         self.place(now, rank, Standing::Aside);
     }

@@ -40,7 +40,7 @@ impl SessionPhase {
         for finding in findings {
             match finding {
                 StallFinding::Tell(rank, text) => {
-                    endpoint.tell(RootEvent::HeldUp { host: self.host(rank).to_owned(), text })
+                    endpoint.push_event(RootEvent::HeldUp { host: self.host(rank).to_owned(), text })
                 }
                 StallFinding::StepAside(rank, text) => self.step_aside(now, rank, &text, endpoint),
                 StallFinding::Apart(from, at) => self.part(now, [from, at], endpoint),
