@@ -31,7 +31,7 @@
 //! that it begins once and advances until it is done:
 //!
 //! ```
-//! use ethbcast_collectives::communicator::{Broadcast, Config, Member, Progress};
+//! use ethbcast_collectives::communicator::{Broadcast, Config, Member, CallProgress};
 //! use ethbcast_collectives::membership::Station;
 //! use ethbcast_transport::Instant;
 //! use ethbcast_transport::sim::{Cable, HostSettings, Network, RandomFaults, Simulation, host_mac};
@@ -53,7 +53,7 @@
 //!     if member.joined() == Ok(true) {
 //!         let call = calls[host].get_or_insert_with(|| Broadcast::begin(member, now, Rank::ROOT, 5).expect("room"));
 //!         let progress = call.advance(member, now, &mut buffers[host]);
-//!         assert!(matches!(progress, Ok(Progress::Done | Progress::Waiting)));
+//!         assert!(matches!(progress, Ok(CallProgress::Done | CallProgress::Waiting)));
 //!     }
 //!     None
 //! });

@@ -529,8 +529,8 @@ function bodies.STATUS(from)
     from:number("arrived", 8)
     from:number("consumed", 8)
     -- Builds before do not say it.
-    if from.left > 0 and from:peek(1) ~= 0 then
-        from:number("mute", 1)
+    if from.left > 0 then
+        from:perhaps("mute", 1, 0)
     end
 end
 

@@ -42,7 +42,7 @@ fn line_of_sender(event: &RootEvent) -> Option<String> {
         RootEvent::Aside { host, text } => format!("{host} {text}: it is served beside the others from now on"),
         RootEvent::Apart { one, other } => format!(
             "nothing gets through between {one} and {other}, though both are heard here (does a switch isolate their \
-             ports, or part them by a private VLAN?): both are served beside the others from now on"
+             ports, or part them by a private VLAN?): the sender serves them itself from now on"
         ),
         RootEvent::Rerouted { via, text } => format!("{text}: it goes on via {via}"),
         RootEvent::Reported(report) if report.outcome != Outcome::Delivered => {

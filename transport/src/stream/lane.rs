@@ -50,6 +50,8 @@ pub(super) struct Lane {
     synced: bool,
     /// An acknowledgement of the child has come.
     heard: bool,
+    /// Heartbeats sent.
+    asked: u32,
     origins: Origins,
     moved_at: Instant, // It got further, or began to owe an answer.
 }
@@ -77,6 +79,7 @@ impl Lane {
             question: ProbeTimer::default(),
             synced: true,
             heard: false,
+            asked: 0,
             origins: Origins::Here,
             moved_at: Instant::START,
         }

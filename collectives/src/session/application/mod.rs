@@ -7,7 +7,7 @@
 //! them as [`Participant`]s:
 //!
 //! ```
-//! use ethbcast_collectives::session::application::{Collected, Content, Participant};
+//! use ethbcast_collectives::session::application::{Collected, MemoryContent, Participant};
 //! use ethbcast_collectives::session::{Outcome, Receiver, ReceiverConfig, Root, RootConfig, Station, Wanted};
 //! use ethbcast_transport::sim::{Cable, HostSettings, Network, NoFaults, Simulation, host_mac};
 //! use ethbcast_transport::{Instant, wire::group_mac};
@@ -16,7 +16,7 @@
 //! let station = |host: usize| Station::new("files", &format!("n{host}"), host_mac(host), 1500);
 //! let config = RootConfig { wanted: Wanted::exactly(2), probe: false, ..RootConfig::new(station(0), 1, "greeting") };
 //! let root = Root::new(Instant::START, config);
-//! let mut hosts = vec![Participant::root(root, Content::new(b"the same bytes everywhere"))];
+//! let mut hosts = vec![Participant::root(root, MemoryContent::new(b"the same bytes everywhere"))];
 //! for host in [1, 2] {
 //!     let receiver = Receiver::new(Instant::START, ReceiverConfig::new(station(host), host as u64));
 //!     hosts.push(Participant::receiver(receiver, Collected::default()));

@@ -201,7 +201,19 @@ impl Members {
     }
 
     pub(super) fn all_moved(&mut self, now: Instant) {
-        self.entries.iter_mut().for_each(|entry| entry.moved(now));
+        for entry in &mut self.entries {
+            entry.moved(now);
+            entry.mute_child = None;
+        }
+    }
+
+    /// Restarts the wait of members that report a mute child while either of the two is not `there`.
+    pub(super) fn restart_mute(&mut self, now: Instant, there: &[bool]) {
+        let is_there = |rank: Rank| there.get(rank.index()).is_some_and(|&there| there);
+        for MemberEntry { rank, mute_child, .. } in &mut self.entries {
+            let restarted = mute_child.as_mut().filter(|(child, _)| !(is_there(*rank) && is_there(*child)));
+            restarted.into_iter().for_each(|(_, since)| *since = now);
+        }
     }
 
     /// Gives members in place, and `moved` itself, new time to show progress after `moved` was

@@ -206,17 +206,27 @@ impl WatchContext<'_> {
 
     /// Pairs between whom nothing ever got through, each in place, heard and with the present view: where hosts wait
     /// for each other in a circle, as in blocks, nothing else shows where it began.
-    fn apart(&self, members: &Members) -> Vec<StallFinding> {
+    fn apart(&self, members: &mut Members) -> Vec<StallFinding> {
         let is_there = |rank: Rank| {
             let entry = members.in_place(rank).filter(|entry| entry.is_ready(self.view.epoch));
             entry.is_some() && members.silence(self.now, rank) < self.timing.suspect
         };
+        let there: Vec<bool> = (0..self.view.members.len() as u16).map(|rank| is_there(Rank(rank))).collect();
+        members.restart_mute(self.now, &there);
+        let is_there = |rank: Rank| there.get(rank.index()).is_some_and(|&there| there);
         let child = |entry: &MemberEntry| entry.mute_child(self.now, APART_AFTER).map(|child| (entry.rank(), child));
         let pairs = members.entries().iter().filter_map(child);
+        let mut parted = Vec::new();
         pairs
             .filter(|&(from, at)| self.view.serves(from, at) && is_there(from) && is_there(at))
             // The sending host may have everything; the other one would have to report it.
             .filter(|&(_, at)| !members.is_reported(at))
+            // One pair of a host at a time: without it the others may hear each other.
+            .filter(|&(from, at)| {
+                let is_new = !parted.contains(&from) && !parted.contains(&at);
+                parted.extend(is_new.then_some([from, at]).into_iter().flatten());
+                is_new
+            })
             .map(|(from, at)| StallFinding::Apart(from, at))
             .collect()
     }

@@ -33,6 +33,7 @@ impl Lane {
         stamps: &mut Stamps,
     ) -> Option<Departure> {
         if self.question.take() {
+            self.asked += 1;
             self.arm(now);
             let outgoing = Outgoing::Heartbeat { highest: self.highest, designated: None };
             return Some(Departure { outgoing, to: self.peer.mac, stamp: stamps.draw(now) });
@@ -97,7 +98,7 @@ impl Lane {
     /// Whether the child has been asked again and again, and nothing was ever heard of it.
     pub(in crate::stream) fn is_mute(&self, now: Instant, feed: &Feed) -> bool {
         let waits_for_long = self.waiting_since(feed).is_some_and(|since| now.since(since) >= MUTE_AFTER);
-        !self.heard && waits_for_long && self.question.tries() >= MUTE_TRIES
+        !self.heard && waits_for_long && self.asked >= MUTE_TRIES
     }
 
     pub(super) fn arm(&mut self, now: Instant) {

@@ -1,6 +1,7 @@
 //! Outcomes of single members during the session: lost, reported or demoted.
 
 use super::super::member_report::MemberReport;
+use super::super::members::MemberEntry;
 use super::super::{RootEndpoint, RootEvent};
 use super::SessionPhase;
 use crate::session::message::{Done, Message, Outcome};
@@ -48,11 +49,16 @@ impl SessionPhase {
         }
     }
 
-    /// Demotes two members between which no frame gets through: both are served alone from now on.
+    /// Demotes two members between which no frame gets through: both are served alone from now on. The sending one
+    /// stays in place if nobody else does: without a reader nothing holds back a source that can be read only once.
     pub(super) fn part(&mut self, now: Instant, pair: [Rank; 2], endpoint: &mut RootEndpoint) {
         let [one, other] = pair.map(|rank| self.host(rank).to_owned());
         endpoint.push_event(RootEvent::Apart { one, other });
-        pair.into_iter().for_each(|rank| self.place(now, rank, Standing::Aside));
+        let stays = |entry: &MemberEntry| {
+            entry.standing() == Standing::InPlace && !entry.is_reported() && !pair.contains(&entry.rank())
+        };
+        let first = usize::from(!self.members.entries().iter().any(stays) && !self.members.is_reported(pair[0]));
+        pair[first..].iter().for_each(|&rank| self.place(now, rank, Standing::Aside));
     }
 
     pub(super) fn step_aside(&mut self, now: Instant, rank: Rank, text: &str, endpoint: &mut RootEndpoint) {
