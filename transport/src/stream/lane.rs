@@ -51,7 +51,7 @@ pub(super) struct Lane {
     /// An acknowledgement of the child has come.
     heard: bool,
     /// Heartbeats sent.
-    asked: u32,
+    asked: u8,
     origins: Origins,
     moved_at: Instant, // It got further, or began to owe an answer.
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// A child of which nothing has been heard for so long, and after so many questions, is mute: with a third of all
 /// frames lost each way one in a thousand would seem to be.
 const MUTE_AFTER: Duration = Duration::from_secs(1);
-const MUTE_TRIES: u32 = 3;
+const MUTE_TRIES: u8 = 3;
 
 impl Lane {
     pub(in crate::stream) fn on_timeout(&mut self, now: Instant) {
@@ -33,7 +33,7 @@ impl Lane {
         stamps: &mut Stamps,
     ) -> Option<Departure> {
         if self.question.take() {
-            self.asked += 1;
+            self.asked = self.asked.saturating_add(1);
             self.arm(now);
             let outgoing = Outgoing::Heartbeat { highest: self.highest, designated: None };
             return Some(Departure { outgoing, to: self.peer.mac, stamp: stamps.draw(now) });
