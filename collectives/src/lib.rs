@@ -26,9 +26,9 @@
 //! # }
 //! ```
 //!
-//! It drives a [`Member`](communicator::Member), a machine that any driver can run. Here four of them broadcast over a
-//! simulated switch that loses one frame in a hundred. The program is called after each step; a collective is a value
-//! that it begins once and advances until it is done:
+//! The example drives a [`Member`](communicator::Member), a machine that any driver can run: four of them broadcast
+//! over a simulated switch that loses one frame in a hundred. The program is called after each step; a collective
+//! is a value that it begins once and advances until it is done:
 //!
 //! ```
 //! use ethbcast_collectives::communicator::{Broadcast, Config, Member, CallProgress};

@@ -110,7 +110,7 @@ fn try_place_once<D: Directory>(holder: &D) -> Result<(), Refused> {
 }
 
 /// Checks that the entry `name` can be renamed, by moving it over a directory that is not empty.
-/// That always fails: the error tells whether a rename would be permitted. Returns the system's
+/// The call always fails: the error tells whether a rename would be permitted. Returns the system's
 /// error if the name cannot be given away.
 pub(crate) fn try_replacing<D: Directory>(holder: &D, name: &Path) -> io::Result<()> {
     let refused = [libc::EXDEV, libc::EBUSY, libc::EACCES, libc::EROFS];

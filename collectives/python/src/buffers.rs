@@ -8,7 +8,7 @@ use std::ops::Range;
 
 /// Memory of an object, which stays in place and alive until this is dropped.
 ///
-/// As everywhere in Python, a concurrent change from another thread gives a mixture of old and new
+/// A concurrent change from another thread gives a mixture of old and new
 /// bytes.
 pub struct Buffer(PyUntypedBuffer);
 

@@ -1,6 +1,6 @@
 //! The Python package `ethbcast`: sessions and communicators.
 //!
-//! It is a thin layer over [`ethbcast_collectives`]: a call releases the interpreter, runs the
+//! The package is a thin layer over [`ethbcast_collectives`]: a call releases the interpreter, runs the
 //! library's call of that name, and raises its failure. `python/ethbcast` has the parts written in
 //! Python, and the stubs. Unsafe operations are in `buffers`.
 

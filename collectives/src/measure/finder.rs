@@ -35,7 +35,7 @@ pub struct Search {
 
 /// Invites the hosts of a group to reply.
 ///
-/// It is done when all wanted hosts have replied, when the time limit is reached, or, if none in
+/// The search ends when all wanted hosts have replied, when the time limit is reached, or, if none in
 /// particular is wanted, half a second after the last new reply.
 #[derive(Debug)]
 pub struct Finder {

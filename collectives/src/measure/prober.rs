@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 /// Measures the network between this host and its targets, one target at a time, so that tests do
 /// not disturb each other.
 ///
-/// It is a [`Part`]: embedded in the machine of a session, or [`Alone`](ethbcast_transport::Alone).
+/// A prober is a [`Part`]: embedded in the machine of a session, or [`Alone`](ethbcast_transport::Alone).
 /// [`result`](Prober::result) returns the findings so far at any time.
 #[derive(Clone, Debug)]
 pub struct Prober {

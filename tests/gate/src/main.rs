@@ -1,6 +1,6 @@
 //! The test runner behind `./test`.
 //!
-//! It runs each test of the programs that cargo has built in a process of its own, and ends with
+//! The runner runs each test of the programs that cargo has built in a process of its own, and ends with
 //! one table. Tests are of two kinds by the possible causes of a failure: *deterministic* ones (no
 //! clock, no root, no program beside cargo's), and *labs* (targets called `lab_*`: real frames
 //! between network namespaces). A lab test that fails is run once more, alone; if it passes then it

@@ -1,7 +1,7 @@
 //! Receivers' acknowledgements, read off the wire: checks that no sender exceeds its credit, and
 //! that every retransmission has a cause.
 //!
-//! It shares no code with the engine. An acknowledgement counts as known once sent; the engine may
+//! The check shares no code with the engine. An acknowledgement counts as known once sent; the engine may
 //! see it later, never earlier.
 
 use super::sent::Sent;

@@ -40,7 +40,7 @@ pub struct LabConfig {
     pub loss: f64,
     /// Size of the queue of a host's shaped cable, in bytes; default 1 MiB.
     ///
-    /// It is larger than a packet socket's default send buffer (212 992 bytes), so that a fast
+    /// The default is larger than a packet socket's default send buffer (212 992 bytes), so that a fast
     /// sender first exhausts its own buffer (`EAGAIN`, it can wait) and not the queue (`ENOBUFS`,
     /// it cannot).
     pub host_queue_bytes: u32,

@@ -199,7 +199,7 @@ impl Kept {
     }
 
     /// Returns the bytes sent to every receiver: all, or the missing ones if receivers had some.
-    /// For a stream that was not read to its end, it is the furthest position.
+    /// The furthest position counts for a stream that was not read to its end.
     pub fn length(&self) -> u64 {
         let timeline = self.run.iter().map(|run| &run.timeline);
         let furthest = timeline.flat_map(|timeline| timeline.sent_bytes.iter().copied()).max().unwrap_or_default();

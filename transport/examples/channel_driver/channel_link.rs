@@ -1,6 +1,6 @@
 //! A custom link: a cable that is a pair of channels between two threads.
 //!
-//! It has everything that a link over UDP or AF_XDP needs: batches, a queue that can be full, and a
+//! The link has everything that a link over UDP or AF_XDP needs: batches, a queue that can be full, and a
 //! waiter.
 
 use ethbcast_transport::link::{Blocked, Interest, Link, Waiter};

@@ -1,6 +1,6 @@
 //! Parity frames that wait for more of their block, each in the slot of a missing frame of it.
 //!
-//! So they take no memory of their own, and forged ones can fill none: a block never holds as many
+//! Parity frames take no memory of their own, and forged ones can fill none: a block never holds as many
 //! as it lacks frames. With the last one needed, the missing frames are recovered.
 
 use super::{Feed, Inserted};

@@ -1,6 +1,6 @@
 //! Frames sent to one peer and not yet acknowledged: the content of each, and loss detection.
 //!
-//! As in a lane of a stream, a frame is lost when one sent later has arrived (RFC 8985); a timeout
+//! A frame, as in a lane of a stream, is lost when one sent later has arrived (RFC 8985); a timeout
 //! requests a receipt and never repeats data. No payload is kept: a lost frame is written again
 //! from the message, or from the present room for messages.
 

@@ -64,7 +64,7 @@ with_defaults! {
         /// disables it. It applies to urgent machines in [`drive`](super::drive()), and to every
         /// caller in [`Shared::wait`](super::Shared::wait).
         ///
-        /// It saves both sides a wake-up per frame: in a virtual machine an interrupt from one CPU
+        /// Coalescing saves both sides a wake-up per frame: in a virtual machine an interrupt from one CPU
         /// to another, up to 40 µs of a round trip. It costs a CPU for as long, if no other thread
         /// wants it: the loop yields between two polls, so that eight ranks on two cores run when
         /// there is something to do.

@@ -6,7 +6,7 @@ use std::io;
 
 /// Draws a number that no other process has drawn.
 ///
-/// It uses the system call directly, even if the C library does not offer it, so that no file in
+/// The function uses the system call directly, even if the C library does not offer it, so that no file in
 /// /dev is needed. Names must differ and are no secret: a freshly booted host with little entropy
 /// is not waited for.
 ///

@@ -117,7 +117,7 @@ with_defaults! {
         /// Time that it needs for each byte sent, in picoseconds.
         pub per_sent_byte_cost_picos: u64 = 0,
         /// Delay after a frame before an idle process notices it; later arrivals wait in the ring.
-        /// It models an interrupt and a context switch, interrupt moderation, or a driver that
+        /// The delay models an interrupt and a context switch, interrupt moderation, or a driver that
         /// sleeps through arrivals.
         pub wake_up: Duration = Duration::ZERO,
         /// Granularity of timers: they fire only at multiples of it, as with the kernel's timer

@@ -10,7 +10,7 @@ use crc32fast::Hasher;
 /// CRC-32 of the part of a frame that its origin seals and no host on the way changes: kind,
 /// [sealed flags](super::Flags::SEALED), session, stream, length, number and payload.
 ///
-/// It is equal on every hop; a forwarding host keeps it beside the payload.
+/// The checksum is equal on every hop; a forwarding host keeps it beside the payload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ContentChecksum(u32);
 

@@ -20,7 +20,7 @@ pub(super) fn block_frames(frame_payload_bytes: u64) -> Option<u64> {
 /// Returns the expected number of parity frames of a block until each of `receivers` has as many
 /// frames as the block has, if each loses a share of `loss` of all frames.
 ///
-/// For one receiver this is a negative binomial distribution; the maximum over all counts.
+/// A single receiver gives a negative binomial distribution; the maximum over all counts.
 pub(super) fn expected_frames(block: u64, receivers: usize, loss: f64) -> f64 {
     let mut exactly = (1.0 - loss).powi(block as i32);
     let (mut at_most, mut expected) = (exactly, 0.0);

@@ -37,8 +37,8 @@ const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 /// Ranks are plain numbers here, not [`Rank`]s: programs write them as literals, compute with them
 /// (the next one is `(rank + 1) % size`) and index their own lists by them.
 ///
-/// When dropped, the communicator completes what it owes the others, for a second at most, and
-/// announces that it leaves. Programs therefore end with a barrier: a rank more than a second late
+/// A drop completes what the communicator owes the others, for a second at most, and announces that
+/// it leaves. Programs therefore end with a barrier: a rank more than a second late
 /// would miss what was still under way.
 pub struct Communicator {
     shared: Shared<Member, NodePort>,

@@ -38,7 +38,7 @@ use std::sync::Arc;
 
 /// One process of a group.
 ///
-/// It is a [`Machine`](ethbcast_transport::Machine). Drive it until [`joined`](Member::joined), and
+/// A member is a [`Machine`](ethbcast_transport::Machine). Drive it until [`joined`](Member::joined), and
 /// keep driving it for as long as it lives, so that the others see that it is there. In the end
 /// [`leave`](Member::leave) and drive it until it [`has_left`](Member::has_left). Messages and
 /// collectives are requested in between.

@@ -50,7 +50,7 @@ pub enum SurveyEnd {
 /// Has hosts send each other flows, until the switches between them are known. The hosts must run a
 /// responder.
 ///
-/// It is a [`Part`]. Host 0 is this one, which sends and counts like the others.
+/// A surveyor is a [`Part`]. Host 0 is this one, which sends and counts like the others.
 #[derive(Debug)]
 pub struct Surveyor {
     identity: Identity,

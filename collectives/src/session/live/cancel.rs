@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 /// Handle that ends sessions from any thread; clones end the same sessions.
 ///
-/// It is passed in [`Options::cancel`](super::Options), and may be used before the session starts.
+/// A handle is passed in [`Options::cancel`](super::Options), and may be used before the session starts.
 /// The other hosts are notified. A reader or writer that blocks is waited for.
 #[derive(Clone, Debug, Default)]
 pub struct Cancel {

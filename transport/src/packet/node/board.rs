@@ -1,6 +1,6 @@
 //! Layout of the memory that the processes of a node share, and who writes which part.
 //!
-//! It holds a header; a record for each seat (the local port id of a process); then, for each seat,
+//! The board holds a header; a record for each seat (the local port id of a process); then, for each seat,
 //! its frames, each stored once (EQA's buffer), a reader count per frame, and a queue per reader
 //! (EQA's local management structure). There are no locks: each word is written by one process,
 //! except a frame's reader count, which its producer sets before it queues the frame and which each

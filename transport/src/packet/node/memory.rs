@@ -1,6 +1,6 @@
 //! Memory shared by several processes: a mapped file, accessed as atomic words and as bytes.
 //!
-//! As with the receive ring, the protocol in [`Board`], not the types, says who may write which
+//! The protocol in [`Board`], not the types, says who may write which
 //! part. The other processes belong to the same user (`place` ensures that) and are trusted to keep
 //! to it; offsets and lengths they write are checked against the mapping nevertheless.
 //!

@@ -3,7 +3,7 @@
 //!
 //! Its name contains the network namespace, the interface and the group; it belongs to one user and
 //! only that user may open it. Live processes hold locks, which the kernel releases when they end.
-//! So leftovers of a crashed run are recognisable: the seats are free, and a file without any
+//! Leftovers of a crashed run are recognisable: the seats are free, and a file without any
 //! process is emptied by the next one that joins, or removed.
 
 use super::board::{Board, SEATS, TEXT_BYTES};

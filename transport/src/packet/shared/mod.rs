@@ -82,7 +82,7 @@ impl<M: Machine, L: Link<Error: Clone>> Shared<M, L> {
     /// Calls `application` until it breaks, and returns the value it broke with; `None` if
     /// `deadline` has passed first.
     ///
-    /// It is called once at the beginning, then after each event that may have changed the machine:
+    /// The function is called once at the beginning, then after each event that may have changed the machine:
     /// frames, timers, other threads' calls. The machine's output is sent after each call.
     /// Meanwhile the calling thread drives the machine, or sleeps while another does; before it
     /// sleeps it polls for frames for [`Link::busy_poll`]. `application` holds the lock: it must

@@ -1,6 +1,6 @@
 //! The thread that drives the machine while the application does other things.
 //!
-//! It naps, and checks now and then whether callers still come. If none does it takes the lead and
+//! The thread naps, and checks now and then whether callers still come. If none does it takes the lead and
 //! answers within microseconds, until a caller comes. That caller need not wake it: it notices at
 //! its next frame, once, and naps again. So a tight loop of calls costs a wake-up per nap and
 //! nothing per call.

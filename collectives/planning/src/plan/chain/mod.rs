@@ -14,7 +14,7 @@ use crate::topology::Topology;
 
 /// Plans a chain over `members` (host ids; a member's rank is its index), starting at the member `root_host`.
 ///
-/// Where the search has a choice, switches are visited by how many steps a tree over the members at and below them
+/// Switches, if the search has a choice, are visited by how many steps a tree over the members at and below them
 /// takes, the fewest first, so that [`binary`](super::binary()), which starts from the same order, gets low trees; of
 /// equals those with fewer members first, then by id. The members on one switch come by host id. Hosts that are not
 /// members do not take part. Linear in hosts, and S·log S for S switches.

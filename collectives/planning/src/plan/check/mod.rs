@@ -1,6 +1,6 @@
 //! Checker of plans, independent of the planners.
 //!
-//! It reads a plan as a list of edges and a topology as a list of cables, and shares no code and no
+//! The check reads a plan as a list of edges and a topology as a list of cables, and shares no code and no
 //! table with the planners. They walk neighbour lists depth-first; the checker strips leaves off
 //! the tree of switches until every switch knows its uplink, climbs from both ends of each edge to
 //! where they meet, and counts at every directed cable.

@@ -27,7 +27,7 @@ struct Visit {
 
 /// Places under the switch where the path from one place to the next turns from up to down.
 ///
-/// That switch is the lowest with both places under it. The span decides all contention between
+/// The switch is the lowest with both places under it. The span decides all contention between
 /// sub-trees of a line: see [`may_pass`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fork {

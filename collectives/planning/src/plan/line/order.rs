@@ -1,6 +1,6 @@
 //! Order in which the walk visits the switches right below a switch, which Algorithm 1 leaves open.
 //!
-//! It decides the height of a tree over the line. A rank on a switch can pass the runs below that
+//! The order decides the height of a tree over the line. A rank on a switch can pass the runs below that
 //! switch only whole, from the first on. Seen from the switch, the run visited last can hang one
 //! step down, the one before it two, and so on. The height is least if the run that needs the most
 //! steps is visited last. This holds where every switch has more hosts than switches below it, as

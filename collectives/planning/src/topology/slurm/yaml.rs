@@ -14,7 +14,7 @@ pub fn looks_like_topology_yaml(text: &str) -> bool {
 
 /// Reads a `topology.yaml`; `source_name` names it in errors and notes, usually its path.
 ///
-/// Of several topologies it takes Slurm's default: the first that is `cluster_default`, or else the
+/// Slurm's default is taken of several topologies: the first that is `cluster_default`, or else the
 /// first of all. Loops are treated as those of a `topology.conf`.
 ///
 /// # Errors
