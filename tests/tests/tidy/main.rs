@@ -182,7 +182,7 @@ fn fields_are_their_types_own() {
     for source in libraries() {
         for (place, line) in source.code() {
             if shape::opens_a_field(line) {
-                violations.push(place.says("a field is its type's own: private with a method, or pub"));
+                violations.push(place.says("a field is its type's own or its folder's: private, pub(super), or pub"));
             }
         }
     }
