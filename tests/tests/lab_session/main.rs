@@ -5,7 +5,8 @@ mod failures;
 
 use ethbcast_collectives::session::application::Tally;
 use ethbcast_collectives::session::{
-    ContentKind, Error, Options, Outcome, Progress, ReceiveReport, RootEvent, Route, SendReport, Session,
+    ContentKind, Error, Outcome, Progress, ReceiveReport, RecvOptions, RootEvent, Route, RunOptions, SendOptions,
+    SendReport, Session, WireOptions,
 };
 use ethbcast_content::command::CommandOutput;
 use ethbcast_content::dest::{Arrival, Dest, Handling, Landed};
@@ -26,13 +27,16 @@ use std::{fs, thread};
 type Sending<'scope> = ScopedJoinHandle<'scope, Result<SendReport, Error>>;
 type Receiving<'scope> = ScopedJoinHandle<'scope, Result<ReceiveReport, Error>>;
 
-fn options() -> Options {
-    let (interface, max_wait) = (Some("eth0".to_owned()), Some(LIMIT));
-    Options { interface, max_wait, once: true, ..Options::new().receivers(1) }
+fn wire(host: &str) -> WireOptions {
+    WireOptions { interface: Some("eth0".to_owned()), host: Some(host.to_owned()), ..WireOptions::default() }
 }
 
-fn named(host: &str, options: Options) -> Options {
-    Options { host: Some(host.to_owned()), ..options }
+fn sender() -> SendOptions {
+    SendOptions { wire: wire("n0"), max_wait: Some(LIMIT), ..SendOptions::new().receivers(1) }
+}
+
+fn receiver() -> RecvOptions {
+    RecvOptions { wire: wire("n1"), max_wait: Some(LIMIT), once: true, ..RecvOptions::new() }
 }
 
 /// A lab for sessions of this process. It excludes other sessions, because leftovers are found by
@@ -62,9 +66,9 @@ fn send<'scope, 'env>(
     scope: &'scope Scope<'scope, 'env>,
     (site, host): (&'env Site, &'env str),
     reader: impl Read + Send + 'scope,
-    options: Options,
+    options: SendOptions,
 ) -> Sending<'scope> {
-    let work = move || Session::send("test", reader, &named(host, options));
+    let work = move || Session::send("test", reader, &SendOptions { wire: wire(host), ..options });
     scope.spawn(move || site.lab().run_on(host, work).expect("the lab has this host"))
 }
 
@@ -72,9 +76,9 @@ fn receive<'scope, 'env>(
     scope: &'scope Scope<'scope, 'env>,
     (site, host): (&'env Site, &'env str),
     writer: impl Write + Send + 'scope,
-    options: Options,
+    options: RecvOptions,
 ) -> Receiving<'scope> {
-    let work = move || Session::receive("test", writer, &named(host, options));
+    let work = move || Session::receive("test", writer, &RecvOptions { wire: wire(host), ..options });
     scope.spawn(move || site.lab().run_on(host, work).expect("the lab has this host"))
 }
 
@@ -144,8 +148,8 @@ fn what_one_program_reads_all_others_write_and_both_sides_report() {
     let told = Arc::new(Mutex::new(Vec::new()));
     let note = Arc::clone(&told);
     let (source, size, route) = ("numbers".to_owned(), Some(bytes.len() as u64), Route::Via(Via::Chain));
-    let sender = Options { source, size, route, ..options() };
-    let sender = sender.receivers(2).on_progress(move |progress| {
+    let mut run = RunOptions::default();
+    run.on_progress(move |progress| {
         let word = match progress {
             Progress::Sender(RootEvent::Joined { receivers, .. }) => format!("{receivers} joined"),
             Progress::Sender(RootEvent::Started { receivers, via, .. }) => format!("{receivers} start via {via}"),
@@ -154,11 +158,13 @@ fn what_one_program_reads_all_others_write_and_both_sides_report() {
         };
         note.lock().expect("nobody panics").push(word);
     });
+    let options = SendOptions { run, source, size, route, ..sender().receivers(2) };
     let mut written = [Vec::new(), Vec::new()];
     thread::scope(|scope| {
         let [first, second] = &mut written;
-        let receivers = [("n1", first), ("n2", second)].map(|(host, to)| receive(scope, (&*site, host), to, options()));
-        let sent = send(scope, (&*site, "n0"), &bytes[..], sender).join().expect("no panic").expect("sent");
+        let receivers =
+            [("n1", first), ("n2", second)].map(|(host, to)| receive(scope, (&*site, host), to, receiver()));
+        let sent = send(scope, (&*site, "n0"), &bytes[..], options).join().expect("no panic").expect("sent");
         let mut tally = Tally::default();
         tally.add(&bytes);
         assert_eq!((sent.trailer, sent.verified(), sent.via()), (Some(tally.trailer()), 2, Some(Via::Chain)));
@@ -183,9 +189,9 @@ fn two_sessions_of_one_process_share_an_interface() {
     let run = |host: &'static str, to: &'static str, bytes: &[u8], from: &'static str| {
         let work = || {
             thread::scope(|scope| {
-                let sending = scope.spawn(|| Session::send(to, bytes, &named(host, options().receivers(1))));
+                let sending = scope.spawn(|| Session::send(to, bytes, &SendOptions { wire: wire(host), ..sender() }));
                 let mut written = Vec::new();
-                let received = Session::receive(from, &mut written, &named(host, options()));
+                let received = Session::receive(from, &mut written, &RecvOptions { wire: wire(host), ..receiver() });
                 let sent = sending.join().expect("no panic").expect("sent");
                 assert_eq!(sent.receivers[0].outcome, Outcome::Delivered);
                 received.expect("received");
@@ -205,9 +211,9 @@ fn two_sessions_of_one_process_share_an_interface() {
 fn transfer(site: &Site, opened: Opened, dest: Dest, target: Target) -> Landed {
     let (arrival, landed) = Arrival::new(dest, target, Handling { read_back: true, ..Handling::default() });
     thread::scope(|scope| {
-        let receive = || Session::receive_into("test", arrival, &named("n1", options()));
+        let receive = || Session::receive_into("test", arrival, &receiver());
         let receiver = scope.spawn(|| site.lab().run_on("n1", receive).expect("a host of this lab"));
-        let send = || Session::send("test", opened.content, &named("n0", Options { ..options() }));
+        let send = || Session::send("test", opened.content, &sender());
         let sent = site.lab().run_on("n0", send).expect("a host of this lab").expect("sent");
         let received = receiver.join().expect("no panic").expect("received");
         assert_eq!((sent.verified(), received.bytes()), (1, sent.bytes()));
