@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use ethbcast_tests::chaos::{Campaign, Terms};
-use ethbcast_tests::lab::program::Program;
+use ethbcast_tests::lab::Program;
 use ethbcast_tests::lab::{lab_name, require_root};
 
 #[test]

@@ -10,7 +10,7 @@ use anyhow::bail;
 use ethbcast_lab::Lab;
 
 use super::{Class, Scenario, Stage, Tally, Terms, Verdict, play};
-use crate::lab::program::Program;
+use crate::lab::Program;
 use crate::lab::{SharedDirectory, scratch};
 
 #[derive(Clone, Copy, Debug)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 
-use crate::lab::program::Program;
+use crate::lab::Program;
 
 /// Timeouts of the programs, and the judge's tolerance.
 #[derive(Clone, Copy, Debug)]

@@ -14,7 +14,7 @@ mod stop;
 mod tap;
 
 pub use ethbcast_bench::mpi::{Mpi, MpiCluster};
-pub use ethbcast_bench::{interrupt, program};
+pub use ethbcast_bench::process::{Interrupt, Program};
 
 pub use cable::{KIND_BYTE, Way, Which, faults};
 pub use disk::{LoopDevice, SharedDirectory, SmallDisk, ThinDisk};

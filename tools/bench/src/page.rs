@@ -3,9 +3,7 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::chart::{Series, log_chart};
-use crate::report::{Cell, Report, Setting};
-use crate::run::size;
-use crate::text::{fastest, place, receivers, table};
+use crate::report::{Cell, Report, Setting, fastest, place, receivers, size, table};
 
 /// Content policy that forbids scripts and external resources, whatever a name or text contains.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";

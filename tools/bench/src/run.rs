@@ -1,26 +1,189 @@
-//! The measuring loop over all settings.
+//! The measuring loop over all settings: its options, the other tools on this machine, and the labs.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use ethbcast_lab::{LabConfig, LabGuard, format_rate};
 use ethbcast_planning::topology::Topology;
 use nix::sys::statvfs::statvfs;
 
 use crate::cluster::{bring_up_as, give_addresses, set_loss, set_offloads};
-use crate::interrupt::Interrupt;
-use crate::messages;
-use crate::mpi::{Cluster, Loop};
-use crate::options::Options;
-use crate::payload::{make_file, scratch};
-use crate::peers::{MpiPeer, Peers};
-use crate::program::Program;
+use crate::mpi::{self, Cluster, Loop, Mpi};
+use crate::perf::{Measured, PerfJob, Site};
+use crate::process::{Interrupt, Program};
 use crate::raw::{self, Ceiling};
-use crate::report::{Cell, Figures, Report, Run, Setting};
+use crate::report::{Cell, Figures, MAX_MESSAGE, Report, Run, Setting, size};
 use crate::table::median;
-use crate::tools::{Job, Tool};
-use crate::transfer::{self, Finished, Outcome};
+use crate::transfer::{self, Finished, Job, Outcome, Tool, is_installed, make_file, scratch};
+
+/// Largest file, in bytes: eight copies must fit in memory.
+pub const LARGEST_BYTES: u64 = 1 << 30;
+/// Algorithms that can be measured.
+pub const WAYS: [&str; 6] = ["chain", "cast", "binary", "binomial", "flat", "auto"];
+/// Limit on the receivers, which all run on this machine.
+pub const MAX_RECEIVERS: u16 = 63;
+/// Largest MTU, in bytes: that of a veth.
+pub const LARGEST_MTU_BYTES: u32 = 65_535;
+/// Smallest MTU, in bytes: that which the other tools need.
+pub const SMALLEST_MTU_BYTES: u32 = 576;
+
+/// The settings to measure, in all combinations.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Algorithms, out of [`WAYS`].
+    pub ways: Vec<&'static str>,
+    /// Numbers of receivers.
+    pub receivers: Vec<u16>,
+    /// Sizes of a broadcast, in bytes.
+    pub sizes: Vec<u64>,
+    /// MTUs of the interfaces, in bytes.
+    pub mtus: Vec<u32>,
+    /// Fractions of frames lost at every host.
+    pub losses: Vec<f64>,
+    /// Rates of all cables, in bits per second; `None` for unshaped ones.
+    pub rates: Vec<Option<u64>>,
+    /// Whether the installed other tools are measured too.
+    pub peers: bool,
+    /// Timed broadcasts of a message; the report has their median.
+    pub iterations: u32,
+    /// Timed transfers of a file; the report has their median.
+    pub runs: u32,
+    /// Duration of each measurement of raw frames.
+    pub raw_time: Duration,
+    /// Limit on a run; by default ten times the wire's minimum and at least 30 s.
+    pub limit: Option<Duration>,
+    /// Name of the lab.
+    pub lab: String,
+    /// Path of the program `ethbcast`; by default beside this program.
+    pub program: Option<PathBuf>,
+}
+
+impl Options {
+    /// Returns options that take about a minute: two algorithms, two numbers of receivers, two
+    /// message sizes and a file, with and without loss.
+    pub fn short(lab: String) -> Self {
+        Self {
+            ways: vec!["chain", "cast"],
+            receivers: vec![3, 7],
+            sizes: vec![4 << 10, 1 << 20, 16 << 20],
+            mtus: vec![1500],
+            losses: vec![0.0, 0.01],
+            rates: vec![Some(100_000_000)],
+            peers: false,
+            iterations: 20,
+            runs: 1,
+            raw_time: Duration::from_millis(300),
+            limit: None,
+            lab,
+            program: None,
+        }
+    }
+
+    /// Checks that the options can be measured.
+    ///
+    /// # Errors
+    /// A sentence with the permitted values.
+    pub fn check(&self) -> Result<(), String> {
+        if let Some(receivers) = self.receivers.iter().find(|&&count| count == 0 || count > MAX_RECEIVERS) {
+            return Err(format!(
+                "{receivers} receivers cannot be measured on one machine: choose 1 to {MAX_RECEIVERS}"
+            ));
+        }
+        if let Some(size) = self.sizes.iter().find(|&&size| size == 0 || size > LARGEST_BYTES) {
+            return Err(format!("a broadcast of {size} bytes cannot be measured: choose --sizes from 1 to 1G"));
+        }
+        if let Some(mtu) = self.mtus.iter().find(|&&mtu| !(SMALLEST_MTU_BYTES..=LARGEST_MTU_BYTES).contains(&mtu)) {
+            return Err(format!(
+                "an MTU of {mtu} is not one of the lab's interfaces, which are veth: choose {SMALLEST_MTU_BYTES} to \
+                 {LARGEST_MTU_BYTES}"
+            ));
+        }
+        if let Some(loss) = self.losses.iter().find(|loss| !(0.0..=0.5).contains(*loss)) {
+            return Err(format!(
+                "a loss of {loss} is no share of frames to measure with: choose 0 to 0.5, such as 0.01"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Splits the sizes into those of messages and those of files.
+    pub fn messages_and_files(&self) -> (Vec<u64>, Vec<u64>) {
+        self.sizes.iter().partition(|&&size| size <= MAX_MESSAGE)
+    }
+}
+
+/// An MPI; `is_cut` without TCP offloads, so that frames have the MTU's size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct MpiPeer {
+    mpi: Mpi,
+    is_cut: bool,
+}
+
+impl MpiPeer {
+    /// Returns the name in the report.
+    fn name(self) -> String {
+        let name = match self.mpi {
+            Mpi::OpenMpi => "Open MPI",
+            Mpi::Mpich => "MPICH",
+        };
+        format!("{name}{}", if self.is_cut { ", wire-size frames" } else { "" })
+    }
+}
+
+/// The other tools that are measured: those that send files, those that send messages, and the missing ones with
+/// advice.
+#[derive(Clone, Debug, Default)]
+struct Peers {
+    tools: Vec<Tool>,
+    mpis: Vec<MpiPeer>,
+    skipped: Vec<(String, String)>,
+}
+
+impl Peers {
+    /// Looks for all tools.
+    ///
+    /// # Errors
+    /// If there is none except the built-in TCP chain, with the packages to install.
+    fn find() -> anyhow::Result<Self> {
+        let mut peers = Self::default();
+        for tool in Tool::PEERS {
+            match tool.missing() {
+                None => peers.tools.push(tool),
+                Some(why) => peers.skipped.push((tool.name(), why)),
+            }
+        }
+        for mpi in Mpi::ALL {
+            let [whole, cut] = [false, true].map(|is_cut| MpiPeer { mpi, is_cut });
+            match mpi::missing(mpi) {
+                Some(why) => peers.skipped.push((whole.name(), why)),
+                None if is_installed("ethtool") => peers.mpis.extend([whole, cut]),
+                None => {
+                    peers.mpis.push(whole);
+                    peers.skipped.push((cut.name(), "no ethtool here: install the package ethtool".to_owned()));
+                }
+            }
+        }
+        let is_foreign = |tool: &Tool| !matches!(tool, Tool::TcpChain | Tool::TcpChainCut);
+        if peers.mpis.is_empty() && !peers.tools.iter().any(is_foreign) {
+            bail!(
+                "none of the other tools is installed here: `apt install udpcast uftp` for files, `openmpi-bin \
+                 libopenmpi-dev` or `mpich libmpich-dev` for messages, or leave out --peers"
+            );
+        }
+        Ok(peers)
+    }
+
+    /// Returns the versions of the tools that report one.
+    fn versions(&self) -> Vec<(String, String)> {
+        let whole = self.mpis.iter().filter(|peer| !peer.is_cut);
+        let version = |peer: &MpiPeer| {
+            let said = mpi::version(peer.mpi).ok()?;
+            Some((peer.name(), said.trim_start_matches(&peer.name()).trim().to_owned()))
+        };
+        whole.filter_map(version).collect()
+    }
+}
 
 /// Untimed broadcasts of an MPI; the first ones establish connections.
 const MPI_WARM_UPS: u32 = 10;
@@ -48,7 +211,7 @@ pub fn run(options: &Options, interrupt: &Interrupt, say: &mut dyn FnMut(&str)) 
             }
         }
     }
-    Ok(Report { machine: bench.machine(), skipped: bench.peers.skipped().to_vec(), cells })
+    Ok(Report { machine: bench.machine(), skipped: bench.peers.skipped.clone(), cells })
 }
 
 struct Bench<'a> {
@@ -104,8 +267,8 @@ impl Bench<'_> {
     /// Prepares the MPIs with their compiled program, if there are messages to send.
     fn clusters<'l>(&self, place: &'l Place) -> anyhow::Result<Vec<Cluster<'l>>> {
         let is_needed = !self.options.messages_and_files().0.is_empty();
-        let whole = self.peers.mpis().iter().filter(|peer| is_needed && !peer.is_cut());
-        whole.map(|peer| Cluster::prepare(&place.lab, peer.mpi(), 1)).collect()
+        let whole = self.peers.mpis.iter().filter(|peer| is_needed && !peer.is_cut);
+        whole.map(|peer| Cluster::prepare(&place.lab, peer.mpi, 1)).collect()
     }
 
     fn messages(
@@ -122,19 +285,21 @@ impl Bench<'_> {
         for &via in &self.options.ways {
             let name = Tool::Own(via).name();
             told(&name);
-            let job = messages::MessageJob { lab: &place.lab, program: &self.program, via, sizes, iterations };
-            columns.push((name, true, messages::measure(&job, limit, self.interrupt)?));
+            let site = Site { lab: &place.lab, program: &self.program, interrupt: self.interrupt };
+            let root_options = vec!["--via", via];
+            let job = PerfJob { root_options, options: Vec::new(), ranks_per_host: 1, sizes, iterations };
+            columns.push((name, true, site.perf(&job, limit)?));
         }
-        for peer in self.peers.mpis() {
+        for peer in &self.peers.mpis {
             told(&peer.name());
             columns.push((peer.name(), false, self.by_mpi(place, clusters, *peer, (sizes, limit))?));
         }
         let cell = |(at, &size_bytes): (usize, &u64)| {
             let setting = Setting { loss, size_bytes, ..place.setting };
-            let run = |(tool, is_own, times): &(String, bool, Result<Vec<f64>, String>)| {
+            let run = |(tool, is_own, times): &(String, bool, Result<Vec<Measured>, String>)| {
                 let verified = setting.receivers;
                 let figures = |seconds| Figures { seconds, processor_seconds_per_gib: None, verified };
-                let outcome = times.as_ref().map(|times| figures(times[at])).map_err(Clone::clone);
+                let outcome = times.as_ref().map(|times| figures(times[at].broadcast.median)).map_err(Clone::clone);
                 Run { tool: tool.clone(), is_own: *is_own, outcome }
             };
             Cell { setting, raw: place.raw, runs: columns.iter().map(run).collect() }
@@ -148,24 +313,24 @@ impl Bench<'_> {
         clusters: &[Cluster],
         peer: MpiPeer,
         (sizes, limit): (&[u64], Duration),
-    ) -> anyhow::Result<Result<Vec<f64>, String>> {
-        let cluster = clusters.iter().find(|cluster| cluster.mpi() == peer.mpi()).context("each MPI is prepared")?;
-        if peer.is_cut() {
+    ) -> anyhow::Result<Result<Vec<Measured>, String>> {
+        let cluster = clusters.iter().find(|cluster| cluster.mpi == peer.mpi).context("each MPI is prepared")?;
+        if peer.is_cut {
             set_offloads(&place.lab, false)?;
         }
         let what = Loop { warm_ups: MPI_WARM_UPS, iterations: self.options.iterations, sizes };
         let measured = cluster.measure(&[], what, limit, self.interrupt)?;
-        if peer.is_cut() {
+        if peer.is_cut {
             set_offloads(&place.lab, true)?;
         }
-        Ok(measured.map(|all| all.iter().map(|one| one.broadcast.median).collect()))
+        Ok(measured)
     }
 
     fn file(&self, place: &Place, setting: Setting, say: &mut dyn FnMut(&str)) -> anyhow::Result<Cell> {
         let directory = scratch()?;
         let source = directory.path().join("source.bin");
         let own = self.options.ways.iter().map(|&via| Tool::Own(via));
-        let tools: Vec<Tool> = own.chain(self.peers.tools().iter().copied()).collect();
+        let tools: Vec<Tool> = own.chain(self.peers.tools.iter().copied()).collect();
         let room = has_room(directory.path(), setting)?;
         if room.is_ok() {
             make_file(&source, setting.size_bytes)?;
@@ -258,12 +423,22 @@ fn where_it_is(setting: &Setting) -> String {
     format!("{receivers} receivers, MTU {mtu_bytes}, {rate}, loss {loss}")
 }
 
-/// Formats a size in the largest unit without a fraction.
-pub(crate) fn size(bytes: u64) -> String {
-    match bytes {
-        _ if bytes.is_multiple_of(1 << 30) => format!("{} GiB", bytes >> 30),
-        _ if bytes.is_multiple_of(1 << 20) => format!("{} MiB", bytes >> 20),
-        _ if bytes.is_multiple_of(1 << 10) => format!("{} KiB", bytes >> 10),
-        _ => format!("{bytes} B"),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(change: impl FnOnce(&mut Options)) -> String {
+        let mut options = Options::short("lab".to_owned());
+        options.check().expect("the defaults");
+        change(&mut options);
+        options.check().expect_err("it should be refused")
+    }
+
+    #[test]
+    fn what_cannot_be_measured_is_refused_in_a_sentence_that_says_what_can() {
+        assert!(refusal(|options| options.mtus = vec![1500, 65_536]).contains("576 to 65535"));
+        assert!(refusal(|options| options.receivers = vec![64]).contains("1 to 63"));
+        assert!(refusal(|options| options.sizes = vec![0]).contains("1 to 1G"));
+        assert!(refusal(|options| options.losses = vec![f64::NAN]).contains("such as 0.01"));
     }
 }

@@ -1,15 +1,236 @@
-//! A single transfer: it is started, timed from outside, limited, verified and cleaned up.
+//! A single transfer of a file by any of the compared tools: it is started, timed from outside,
+//! limited, verified and cleaned up.
 
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
+use ethbcast_lab::Lab;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 
-use crate::cluster::set_offloads;
-use crate::interrupt::Interrupt;
-use crate::payload::same_bytes;
-use crate::running::Running;
-use crate::tools::{Job, Tool};
+use crate::cluster::{INTERFACE, address, set_offloads};
+use crate::process::{Interrupt, Program, Running};
+
+/// Part of the cable rate that the other tools are configured with, in thousandths. Above it the
+/// switch drops their frames.
+///
+/// udpcast counts all bytes of its frames. uftp counts 1445 bytes of a frame of 1486 (at its block
+/// size below), so that its value amounts to 98.7 %.
+const UDPCAST_PERMILLE: u64 = 980;
+const UFTP_PERMILLE: u64 = 960;
+/// Part of the raw frames' rate that uftp is configured with on unshaped cables, in thousandths. It
+/// sends without flow control, and every overflow costs it another pass. udpcast waits for its
+/// receivers and needs no rate.
+const UFTP_UNSHAPED_PERMILLE: u64 = 500;
+
+/// Headers of a uftp frame including IP and UDP, and its largest block, in bytes.
+const UFTP_HEADER_BYTES: u32 = 72;
+const UFTP_LARGEST_BLOCK_BYTES: u32 = 8800;
+
+/// TCP port of the chain's hosts.
+const CHAIN_PORT: u16 = 7700;
+
+/// Socket buffers of uftp, which has no flow control: 16 times its default.
+const UFTP_BUFFER_BYTES: &str = "4194304";
+
+/// Initial, least and greatest round-trip time of uftp in seconds. Its defaults would make each
+/// phase wait seconds for replies that take a millisecond here.
+const UFTP_ROUND_TRIP_SECONDS: &str = "0.05:0.01:1";
+
+/// A tool, or one of its algorithms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tool {
+    /// `ethbcast` with this `--via`.
+    Own(&'static str),
+    /// `udp-sender` and `udp-receiver`.
+    Udpcast,
+    /// `uftp` and `uftpd`.
+    Uftp,
+    /// A TCP connection from each host to the next (`ethbcast tcp-chain`).
+    TcpChain,
+    /// The TCP chain with frames of the MTU's size: a veth carries segments of 64 KiB, a cable does
+    /// not.
+    TcpChainCut,
+}
+
+impl Tool {
+    /// All tools, ethbcast first.
+    pub const ALL: [Tool; 6] =
+        [Tool::Own("chain"), Tool::Own("cast"), Tool::Udpcast, Tool::Uftp, Tool::TcpChain, Tool::TcpChainCut];
+    /// The tools other than ethbcast.
+    pub const PEERS: [Tool; 4] = [Tool::Udpcast, Tool::Uftp, Tool::TcpChain, Tool::TcpChainCut];
+
+    /// Returns the name in the table.
+    pub fn name(self) -> String {
+        match self {
+            Tool::Own(via) => format!("ethbcast {via}"),
+            Tool::Udpcast => "udpcast".to_owned(),
+            Tool::Uftp => "uftp".to_owned(),
+            Tool::TcpChain => "TCP chain".to_owned(),
+            Tool::TcpChainCut => "TCP chain, wire-size frames".to_owned(),
+        }
+    }
+
+    /// Returns the reason why the tool cannot run here, if there is one.
+    pub fn missing(self) -> Option<String> {
+        let (programs, package) = match self {
+            Tool::Own(_) | Tool::TcpChain => return None,
+            Tool::Udpcast => (&["udp-sender", "udp-receiver"][..], "udpcast"),
+            Tool::Uftp => (&["uftp", "uftpd"][..], "uftp"),
+            Tool::TcpChainCut => (&["ethtool"][..], "ethtool"),
+        };
+        let absent = programs.iter().find(|program| !is_installed(program))?;
+        Some(format!("no {absent} here: install the package {package}"))
+    }
+
+    /// Whether its receivers end by themselves once they have the file, unlike a daemon.
+    pub fn receivers_end(self) -> bool {
+        self != Tool::Uftp
+    }
+}
+
+/// Whether a program is on the search path.
+pub fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
+}
+
+/// Parameters of a transfer.
+#[derive(Clone, Copy, Debug)]
+pub struct Job<'a> {
+    /// Tool to run.
+    pub tool: Tool,
+    /// The lab, whose first host sends to all others.
+    pub lab: &'a Lab,
+    /// Rate of the lab's cables, or that of raw frames if they are unshaped, in bits per second.
+    pub rate_bits_per_second: u64,
+    /// Whether the cables are shaped to that rate.
+    pub is_shaped: bool,
+    /// The MTU of the lab's interfaces.
+    pub mtu_bytes: u32,
+    /// The program `ethbcast`.
+    pub program: &'a Program,
+    /// The file to send.
+    pub source: &'a Path,
+    /// An empty directory for received files and logs.
+    pub directory: &'a Path,
+}
+
+impl Job<'_> {
+    /// Returns the sending host and the receiving ones.
+    ///
+    /// # Panics
+    /// If the lab has no host.
+    pub fn hosts(&self) -> (String, Vec<String>) {
+        let mut hosts = self.lab.hosts();
+        assert!(!hosts.is_empty(), "a lab has hosts");
+        let root = hosts.remove(0);
+        (root, hosts)
+    }
+
+    /// Returns the path of a receiver's file.
+    pub fn received(&self, host: &str) -> PathBuf {
+        // uftp keeps the file's name, and needs a directory for each host.
+        match (self.tool, self.source.file_name()) {
+            (Tool::Uftp, Some(name)) => self.directory.join(host).join(name),
+            _ => self.directory.join(host),
+        }
+    }
+
+    /// Returns the command that receives on a host.
+    ///
+    /// # Errors
+    /// If the host or the program does not exist, or a directory cannot be created.
+    pub fn receiver(&self, number: usize, host: &str) -> anyhow::Result<Command> {
+        let received = self.received(host);
+        let command = match self.tool {
+            Tool::Own(_) => {
+                let mut command = self.program.on(self.lab, host, "recv")?;
+                command.args(["--quiet", "-i", INTERFACE]).arg(received);
+                command
+            }
+            Tool::Udpcast => {
+                let mut command =
+                    self.command(host, "udp-receiver", &["--nokbd", "--no-progress", "--interface", INTERFACE])?;
+                command.arg("--file").arg(received);
+                command
+            }
+            Tool::Uftp => {
+                let directory = self.directory.join(host);
+                fs::create_dir(&directory)?;
+                // -d: in the foreground. -t: under its final name only when complete.
+                let mut command =
+                    self.command(host, "uftpd", &["-d", "-t", "-I", INTERFACE, "-B", UFTP_BUFFER_BYTES])?;
+                command.args(["-U", &uftp_id(number)]).arg("-D").arg(directory);
+                command
+            }
+            Tool::TcpChain | Tool::TcpChainCut => {
+                let mut command = self.program.on(self.lab, host, "tcp-chain")?;
+                command.args(["--listen", &CHAIN_PORT.to_string(), "--file"]).arg(received);
+                // Host 0 sends, so that this one is `number + 1`.
+                let is_last = number + 2 == self.lab.hosts().len();
+                command.args((!is_last).then(|| format!("--next={}:{CHAIN_PORT}", address(number + 2))));
+                command
+            }
+        };
+        Ok(command)
+    }
+
+    /// Returns the command that sends to all receivers once they are present.
+    ///
+    /// # Errors
+    /// If the host or the program does not exist.
+    pub fn sender(&self) -> anyhow::Result<Command> {
+        let (root, receivers) = self.hosts();
+        let count = receivers.len().to_string();
+        let share = |permille: u64| self.rate_bits_per_second / 1000 * permille;
+        let command = match self.tool {
+            Tool::Own(via) => {
+                let mut command = self.program.on(self.lab, &root, "send")?;
+                command.args(["--quiet", "-i", INTERFACE, "--via", via, "-n", &count]).arg(self.source);
+                command
+            }
+            Tool::Udpcast => {
+                let rate = self.is_shaped.then(|| format!("--max-bitrate={}", share(UDPCAST_PERMILLE)));
+                let fixed = ["--full-duplex", "--nokbd", "--no-progress", "--interface", INTERFACE];
+                let mut command = self.command(&root, "udp-sender", &fixed)?;
+                command.args(["--min-receivers", &count]).args(rate).arg("--file").arg(self.source);
+                command
+            }
+            Tool::Uftp => {
+                let permille = if self.is_shaped { UFTP_PERMILLE } else { UFTP_UNSHAPED_PERMILLE };
+                let rate_kilobits = (share(permille) / 1000).to_string();
+                let block = (self.mtu_bytes - UFTP_HEADER_BYTES).min(UFTP_LARGEST_BLOCK_BYTES).to_string();
+                let ids: Vec<String> = (0..receivers.len()).map(uftp_id).collect();
+                let fixed = ["-I", INTERFACE, "-b", &block, "-B", UFTP_BUFFER_BYTES, "-r", UFTP_ROUND_TRIP_SECONDS];
+                let mut command = self.command(&root, "uftp", &fixed)?;
+                command.args(["-R", &rate_kilobits, "-H", &ids.join(",")]).arg(self.source);
+                command
+            }
+            Tool::TcpChain | Tool::TcpChainCut => {
+                let mut command = self.program.on(self.lab, &root, "tcp-chain")?;
+                command.arg(format!("--next={}:{CHAIN_PORT}", address(1))).arg("--file").arg(self.source);
+                command
+            }
+        };
+        Ok(command)
+    }
+
+    fn command(&self, host: &str, program: &str, arguments: &[impl AsRef<OsStr>]) -> anyhow::Result<Command> {
+        let mut command = self.lab.command(host, program)?;
+        command.args(arguments);
+        Ok(command)
+    }
+}
+
+/// Returns the id of a uftp receiver. Fixed ids save the sender the wait for unknown receivers.
+fn uftp_id(number: usize) -> String {
+    format!("0x{:08x}", number + 1)
+}
 
 /// Wait for receivers to start before the sender does.
 const HEAD_START: Duration = Duration::from_millis(700);
@@ -133,4 +354,73 @@ fn is_verified(job: &Job, host: &str) -> bool {
 fn pause(time: Duration, interrupt: &Interrupt) -> anyhow::Result<()> {
     std::thread::sleep(time);
     interrupt.check()
+}
+
+const BLOCK_BYTES: usize = 1 << 20;
+
+/// Creates a directory that is removed with its contents. It is in memory if possible, because the
+/// bench measures networks and all hosts share one disk.
+///
+/// # Errors
+/// If no directory can be made.
+pub fn scratch() -> io::Result<tempfile::TempDir> {
+    let builder = |parent: &Path| tempfile::Builder::new().prefix("ethbcast-bench-").tempdir_in(parent);
+    builder(Path::new("/dev/shm")).or_else(|_| builder(&std::env::temp_dir()))
+}
+
+/// Writes a file of `bytes` pseudorandom bytes, which are equal in every run. Misplaced blocks are
+/// detected.
+///
+/// # Errors
+/// If the file cannot be written.
+pub fn make_file(path: &Path, bytes: u64) -> io::Result<()> {
+    let mut stream = blake3::Hasher::new().update(b"ethbcast bench").finalize_xof();
+    let mut file = BufWriter::with_capacity(BLOCK_BYTES, File::create(path)?);
+    io::copy(&mut Read::by_ref(&mut stream).take(bytes), &mut file)?;
+    file.flush()
+}
+
+/// Whether two files hold equal bytes.
+///
+/// # Errors
+/// If one of them cannot be read.
+pub fn same_bytes(left: &Path, right: &Path) -> io::Result<bool> {
+    let (mut left, mut right) = (File::open(left)?, File::open(right)?);
+    if left.metadata()?.len() != right.metadata()?.len() {
+        return Ok(false);
+    }
+    let (mut ours, mut theirs) = (vec![0; BLOCK_BYTES], vec![0; BLOCK_BYTES]);
+    loop {
+        let count = left.read(&mut ours)?;
+        if count == 0 {
+            return Ok(true);
+        }
+        right.read_exact(&mut theirs[..count])?;
+        if ours[..count] != theirs[..count] {
+            return Ok(false);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_bit_or_one_byte_makes_files_differ() {
+        let directory = scratch().expect("a directory");
+        let (left, right) = (directory.path().join("left"), directory.path().join("right"));
+        make_file(&left, 3_000_001).expect("a file");
+        make_file(&right, 3_000_001).expect("a file");
+        assert!(same_bytes(&left, &right).expect("readable"));
+
+        let mut bytes = std::fs::read(&right).expect("readable");
+        bytes[2_999_999] ^= 1;
+        std::fs::write(&right, &bytes).expect("writable");
+        assert!(!same_bytes(&left, &right).expect("readable"), "one bit");
+
+        make_file(&right, 3_000_000).expect("a file");
+        assert!(!same_bytes(&left, &right).expect("readable"), "one byte less");
+        assert!(same_bytes(&left, &directory.path().join("missing")).is_err());
+    }
 }
