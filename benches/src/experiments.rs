@@ -23,8 +23,7 @@ use serde_json::Value;
 
 use crate::beds::{Bed, Kind, Way};
 use crate::panel::{Panel, Said, Statement, said};
-use crate::results::Output;
-use crate::units::{milliseconds, parse_size, size};
+use crate::results::{Output, milliseconds, parse_size, size};
 
 /// Time for hosts to join, and for a run beyond its prediction.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -78,6 +77,9 @@ pub struct Experiment {
     pause_seconds: f64,
     #[serde(default)]
     chart: String,
+    /// Whether times are so short that the tables have microseconds.
+    #[serde(default)]
+    in_microseconds: bool,
     /// Sizes with a picture over the hosts of the beds.
     #[serde(default)]
     over_beds: Vec<String>,
@@ -429,9 +431,10 @@ impl Course<'_> {
         let experiment = self.experiment;
         let panels = (0..self.beds.len()).map(|bed| self.panel(trials, bed)).collect::<anyhow::Result<Vec<_>>>()?;
         let mut text = format!(
-            "{}.\nTimes in ms, {} of a broadcast and barrier{}, {} rounds; copy: a cable's time for the message \
+            "{}.\nTimes in {}, {} of a broadcast and barrier{}, {} rounds; copy: a cable's time for the message \
              once, less the\nburst of its token bucket. {}.\n",
             experiment.title,
+            if experiment.in_microseconds { "µs" } else { "ms" },
             experiment.figure.split(' ').next().unwrap_or_default(),
             if experiment.figure.ends_with("alone") { " less that of a barrier" } else { "" },
             experiment.rounds,
@@ -443,7 +446,11 @@ impl Course<'_> {
                 own.filter_map(|trial| trial.remark.clone()).collect::<Vec<_>>().join("; ")
             };
             let remarks: Vec<String> = panel.points.iter().map(of).collect();
-            text += &panel.table(|seconds, _| milliseconds(seconds), &remarks);
+            let shown = |seconds: f64| match experiment.in_microseconds {
+                true => format!("{:.1}", seconds * 1e6),
+                false => milliseconds(seconds),
+            };
+            text += &panel.table(|seconds, _| shown(seconds), &remarks);
             if experiment.chart == "copies" {
                 let copies = |seconds: f64, point| panel.at("copy", point).map(|copy| format!("{:.2}", seconds / copy));
                 text += &panel.table(|seconds, point| copies(seconds, point).unwrap_or("-".to_owned()), &[]);

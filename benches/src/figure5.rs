@@ -9,11 +9,11 @@
 //! lowest tree of any kind that a search of bounded time finds.
 
 use anyhow::ensure;
-use ethbcast_bench::chart::{Series, line_chart};
 use ethbcast_bench::table::Table;
 use ethbcast_planning::plan::{self, Costs, Via};
 use ethbcast_planning::topology::Topology;
 
+use crate::panel::Panel;
 use crate::results::Output;
 
 const SIZES: [usize; 13] = [16, 32, 64, 128, 192, 256, 384, 512, 640, 768, 896, 960, 1024];
@@ -55,52 +55,79 @@ const CASES: [Case; 6] = [
 const CLUSTERS: u32 = 20;
 const SEED: u64 = 5;
 
+/// Heights that are averaged: of Algorithm 2's tree, the least over a depth-first line, and of the lowest tree found.
+const HEIGHTS: [(&str, &str); 3] = [
+    ("height", "Average height of the contention-free binary tree (Algorithm 2):"),
+    ("least", "Least average height over a depth-first line, whatever the order of the search. Others can be lower:"),
+    ("best", "Average height of the lowest tree found by `--via binary-best`: other orders, and trees over no line:"),
+];
+
 /// Measures all heights.
 pub fn figure_5() -> anyhow::Result<Output> {
-    let rows = SIZES.iter().map(|&size| Row::measure(size)).collect::<anyhow::Result<Vec<_>>>()?;
-    let (text, csv, more) = (report(&rows), every_number(&rows), vec![("svg".to_owned(), svg(&rows))]);
+    let complete: Vec<Option<f64>> = SIZES.iter().map(|size| Some(f64::from(size.ilog2()))).collect();
+    let mut panels = HEIGHTS.map(|(letter, title)| Panel {
+        letter: letter.to_owned(),
+        title: title.to_owned(),
+        axis: "machines".to_owned(),
+        points: SIZES.iter().map(|&size| size as u64).collect(),
+        lines: vec![("complete binary tree".to_owned(), complete.clone())],
+        hosts: 0,
+    });
+    for case in &CASES {
+        let averages = SIZES.iter().map(|&size| averages(case, size)).collect::<anyhow::Result<Vec<_>>>()?;
+        for (which, panel) in panels.iter_mut().enumerate() {
+            panel.lines.push((case.name.to_owned(), averages.iter().map(|of_size| Some(of_size[which])).collect()));
+        }
+    }
+    let mut text = format!(
+        "Average heights of binary trees over {CLUSTERS} random clusters of each size, seed {SEED}, beside the \
+         complete\n\
+         binary tree's: Patarasuk 2008, Figure 5. A growing tree of switches gets only links that leave it one tree;\n\
+         joining ones get all that close no loop. The root is any machine, or one on a central switch.\n"
+    );
+    let mut csv = Table::under("height, case, machines, average");
+    for panel in &panels {
+        text += &panel.table(|height, _| format!("{height:>5.2}"), &[]);
+        for (case, heights) in &panel.lines {
+            for (machines, height) in panel.points.iter().zip(heights.iter().flatten()) {
+                csv.push(vec![panel.letter.clone(), case.clone(), machines.to_string(), format!("{height:.2}")]);
+            }
+        }
+    }
+    text += &format!(
+        "\nThe paper's averages stay within {PAPERS_RATIO} times the complete tree's. Ratios to it, the greatest of \
+         all sizes:\n\n{}",
+        verdicts(&panels).aligned()
+    );
+    // The search can improve on trees where switches are joined at random.
+    let searched = panels[2].lines.iter().filter(|(name, _)| name.starts_with("joining") && !name.contains("central"));
+    let searched: Vec<_> = searched.map(|(name, line)| (format!("{name}, binary-best"), line.clone())).collect();
+    let title = "Height of contention-free binary trees (Algorithm 2, and the lowest found)".to_owned();
+    let lines = [panels[0].lines.clone(), searched].concat();
+    let svg = Panel { title, lines, ..panels[0].clone() }.svg("average tree height", |_, _, height| Some(height));
+    let more = svg.into_iter().map(|svg| ("svg".to_owned(), svg)).collect();
     Ok(Output { name: "figure5".to_owned(), text, csv, more, is_met: true })
 }
 
-struct Row {
-    machines: usize,
-    complete: u32,
-    averages: [Averages; CASES.len()],
-}
-
-#[derive(Clone, Copy, Default)]
-struct Averages {
-    height: f64,
-    least: f64,
-    best: f64,
-}
-
-impl Row {
-    fn measure(machines: usize) -> anyhow::Result<Self> {
-        let mut row = Self { machines, complete: machines.ilog2(), averages: Default::default() };
-        for (averages, case) in row.averages.iter_mut().zip(&CASES) {
-            for number in 0..CLUSTERS {
-                // Each cluster has random numbers of its own: another size or case does not change
-                // it, and the root changes none.
-                let kind = 2 * u64::from(case.links == Links::Joining) + u64::from(case.each == 16);
-                let mut dice = Dice::seeded([SEED, machines as u64, kind, number.into()]);
-                let cluster = cluster(case.links, machines.div_ceil(case.each), machines, &mut dice)?;
-                let root = if case.root == Root::Any { 0 } else { central(&cluster) };
-                let (by_algorithm_2, least) = (height(Via::Binary, &cluster, root)?, least(&cluster, root)?);
-                ensure!(least <= by_algorithm_2, "{by_algorithm_2} is lower than the {least} of a part of the line");
-                let best = height(Via::BinaryBest, &cluster, root)?;
-                ensure!(best <= by_algorithm_2, "the search found {best}, and Algorithm 2 {by_algorithm_2}");
-                averages.height += by_algorithm_2 as f64 / f64::from(CLUSTERS);
-                averages.best += best as f64 / f64::from(CLUSTERS);
-                averages.least += least as f64 / f64::from(CLUSTERS);
-            }
+/// Returns the averages of [`HEIGHTS`] over random clusters of this size.
+fn averages(case: &Case, machines: usize) -> anyhow::Result<[f64; 3]> {
+    let mut averages = [0.0; 3];
+    for number in 0..CLUSTERS {
+        // Each cluster has random numbers of its own: another size or case does not change
+        // it, and the root changes none.
+        let kind = 2 * u64::from(case.links == Links::Joining) + u64::from(case.each == 16);
+        let mut dice = Dice::seeded([SEED, machines as u64, kind, number.into()]);
+        let cluster = cluster(case.links, machines.div_ceil(case.each), machines, &mut dice)?;
+        let root = if case.root == Root::Any { 0 } else { central(&cluster) };
+        let [binary, best] = [height(Via::Binary, &cluster, root)?, height(Via::BinaryBest, &cluster, root)?];
+        let least = least(&cluster, root)?;
+        ensure!(least <= binary, "{binary} is lower than the {least} of a part of the line");
+        ensure!(best <= binary, "the search found {best}, and Algorithm 2 {binary}");
+        for (average, height) in averages.iter_mut().zip([binary, least, best]) {
+            *average += height as f64 / f64::from(CLUSTERS);
         }
-        Ok(row)
     }
-
-    fn ratio(&self, height: f64) -> f64 {
-        height / f64::from(self.complete)
-    }
+    Ok(averages)
 }
 
 fn height(via: Via, cluster: &Topology, root: usize) -> anyhow::Result<usize> {
@@ -201,116 +228,25 @@ impl Dice {
     }
 }
 
-fn report(rows: &[Row]) -> String {
-    format!(
-        "Average height of the contention-free binary tree (Algorithm 2) over {} random clusters of each size, seed \
-         {},\n\
-         beside the complete binary tree's: Patarasuk 2008, Figure 5. A growing tree of switches gets only links that \
-         leave it\n\
-         one tree; joining ones get all that close no loop. The root is any machine, or one on a central switch.\n\n\
-         {}\n\
-         Least average height over a depth-first line, whatever the order of the search: what the machines along one \
-         way of\n\
-         switches take. Trees over no such line can be lower.\n\n\
-         {}\n\
-         Average height of the lowest tree found by `--via binary-best`: other orders of children, and trees over no \
-         line.\n\n\
-         {}\n\
-         The paper's averages stay within {PAPERS_RATIO} times the complete tree's. Ratios to it, the greatest of all \
-         sizes:\n\n\
-         {}",
-        CLUSTERS,
-        SEED,
-        by_size(rows, |averages| averages.height).aligned(),
-        by_size(rows, |averages| averages.least).aligned(),
-        by_size(rows, |averages| averages.best).aligned(),
-        verdicts(rows).aligned()
-    )
-}
-
-fn by_size(rows: &[Row], number: impl Fn(&Averages) -> f64) -> Table {
-    let heading: Vec<&str> = ["machines", "complete"].into_iter().chain(CASES.iter().map(|case| case.name)).collect();
-    let mut table = Table::new(&heading);
-    for row in rows {
-        let heights = row.averages.iter().map(|averages| format!("{:>5.2}", number(averages)));
-        table.push([row.machines.to_string(), row.complete.to_string()].into_iter().chain(heights).collect());
-    }
-    table
-}
-
-fn verdicts(rows: &[Row]) -> Table {
-    let mut table = Table::new(&[
-        "case",
-        "ratio",
-        "within 2 at",
-        "least on a line",
-        "within 2 at",
-        "best found",
-        "within 2 at",
-        "verdict",
-    ]);
-    for (case, Case { name, .. }) in CASES.iter().enumerate() {
-        let summary = |number: &dyn Fn(&Averages) -> f64| {
-            let ratios = || rows.iter().map(|row| row.ratio(number(&row.averages[case])));
-            (ratios().fold(0.0, f64::max), ratios().filter(|&ratio| ratio <= PAPERS_RATIO).count())
-        };
-        let (ratio, within) = summary(&|averages| averages.height);
-        let (least, could) = summary(&|averages| averages.least);
-        let (best, found) = summary(&|averages| averages.best);
-        let verdict = match (within == rows.len(), could == rows.len()) {
+fn verdicts(panels: &[Panel; 3]) -> Table {
+    let mut table =
+        Table::under("case, ratio, within 2 at, least on a line, within 2 at, best found, within 2 at, verdict");
+    for Case { name, .. } in &CASES {
+        let ratios = panels.each_ref().map(|panel| {
+            let at = |&point: &u64| Some(panel.at(name, point)? / panel.at("complete binary tree", point)?);
+            panel.points.iter().filter_map(at).collect::<Vec<f64>>()
+        });
+        let [binary, least, _] = ratios.each_ref().map(|all| all.iter().all(|&ratio| ratio <= PAPERS_RATIO));
+        let verdict = match (binary, least) {
             (true, _) => "as in the paper",
             (false, true) => "higher than in the paper",
             (false, false) => "higher than in the paper, as is any tree over a depth-first line",
         };
-        let of = |count: usize| format!("{count} of {}", rows.len());
-        table.push(vec![
-            name.to_string(),
-            format!("{ratio:.2}"),
-            of(within),
-            format!("{least:.2}"),
-            of(could),
-            format!("{best:.2}"),
-            of(found),
-            verdict.into(),
-        ]);
+        let cells = ratios.iter().flat_map(|all| {
+            let within = all.iter().filter(|&&ratio| ratio <= PAPERS_RATIO).count();
+            [format!("{:.2}", all.iter().copied().fold(0.0, f64::max)), format!("{within} of {}", all.len())]
+        });
+        table.push([(*name).to_owned()].into_iter().chain(cells).chain([verdict.to_owned()]).collect());
     }
     table
-}
-
-fn every_number(rows: &[Row]) -> Table {
-    let mut table = Table::under(
-        "links, machines_per_switch, root, machines, complete, average, ratio, least, least_ratio, best, best_ratio",
-    );
-    for (index, case) in CASES.iter().enumerate() {
-        for row in rows {
-            let Averages { height, least, best } = row.averages[index];
-            let named = [format!("{:?}", case.links), case.each.to_string(), format!("{:?}", case.root)];
-            let sizes = [row.machines.to_string(), row.complete.to_string()];
-            let heights = [height, row.ratio(height), least, row.ratio(least), best, row.ratio(best)];
-            let heights = heights.map(|number| format!("{number:.2}"));
-            table.push(named.map(|name| name.to_lowercase()).into_iter().chain(sizes).chain(heights).collect());
-        }
-    }
-    table
-}
-
-fn svg(rows: &[Row]) -> String {
-    let line = |name: &str, height: &dyn Fn(&Row) -> f64| {
-        Series::new(name, rows.iter().map(|row| (row.machines as f64, height(row))).collect::<Vec<_>>())
-    };
-    let measured =
-        CASES.iter().enumerate().map(|(index, case)| line(case.name, &move |row| row.averages[index].height));
-    // The search can improve on trees where switches are joined at random.
-    let searched = CASES.iter().enumerate().filter(|(_, case)| case.links == Links::Joining && case.root == Root::Any);
-    let best = searched
-        .map(|(index, case)| line(&format!("{}, binary-best", case.name), &move |row| row.averages[index].best));
-    let complete = line("complete binary tree", &|row| f64::from(row.complete));
-    let series: Vec<Series> = measured.chain(best).chain([complete]).collect();
-    line_chart(
-        "Height of contention-free binary trees (Algorithm 2, and the lowest found)",
-        "machines",
-        "average tree height",
-        &series,
-        false,
-    )
 }

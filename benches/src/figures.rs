@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -22,9 +22,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::panel::{Panel, Said, Statement, said};
-use crate::results::Output;
+use crate::results::{FRAME_PAYLOAD_BYTES, Output, size};
 use crate::tables::{Network, PAPERS};
-use crate::units::{FRAME_PAYLOAD_BYTES, size};
 
 const PATIENCE: Duration = Duration::from_secs(300);
 
@@ -317,7 +316,8 @@ fn actual(panels: &[Panel]) -> anyhow::Result<Table> {
 /// Plays broadcasts, each once.
 #[derive(Debug)]
 pub struct Runs<'a> {
-    program: &'a Program,
+    /// Given place of the program; it is looked for when it is needed.
+    given: Option<&'a Path>,
     interrupt: &'a Interrupt,
     folder: TempDir,
     seconds: HashMap<Run, f64>,
@@ -325,12 +325,12 @@ pub struct Runs<'a> {
 
 impl<'a> Runs<'a> {
     /// Creates it without results.
-    pub fn new(program: &'a Program, interrupt: &'a Interrupt) -> anyhow::Result<Self> {
+    pub fn new(given: Option<&'a Path>, interrupt: &'a Interrupt) -> anyhow::Result<Self> {
         let folder = scratch()?;
         for network in &PAPERS.networks {
             fs::write(folder.path().join(format!("{}.toml", network.name)), network.hosts().to_toml())?;
         }
-        Ok(Self { program, interrupt, folder, seconds: HashMap::new() })
+        Ok(Self { given, interrupt, folder, seconds: HashMap::new() })
     }
 
     /// Returns the seconds from the first frame sent to the last one received.
@@ -338,7 +338,7 @@ impl<'a> Runs<'a> {
         if let Some(&seconds) = self.seconds.get(run) {
             return Ok(seconds);
         }
-        let mut command = self.program.here("simulate");
+        let mut command = Program::find(self.given)?.here("simulate");
         command.args(["--json", "--rate", &run.network().rate.to_string(), "--size", &run.bytes.to_string()]);
         // The calibration has the paper's hosts' wake-up time; they had no naps.
         command.arg("--no-naps").arg("--calibration").arg(self.folder.path().join(format!("{}.toml", run.network)));

@@ -19,7 +19,6 @@ mod results;
 mod rings;
 mod scale;
 mod tables;
-mod units;
 
 use std::fs;
 use std::path::PathBuf;
@@ -86,7 +85,6 @@ fn experiment(name: &str) -> Result<experiments::Experiment, String> {
 fn main() -> anyhow::Result<ExitCode> {
     let arguments = Arguments::parse();
     let interrupt = Interrupt::hold()?;
-    let program = || Program::find(arguments.ethbcast.as_deref());
     let text = |name: &str, text: String| {
         let path = arguments.out.join(format!("{name}.txt"));
         fs::write(&path, &text).with_context(|| format!("cannot write {}", path.display()))?;
@@ -95,20 +93,20 @@ fn main() -> anyhow::Result<ExitCode> {
     };
     match &arguments.command {
         Command::All { write, only } => {
-            let (program, is_wanted) = (program()?, |name: &str| only.is_empty() || only.iter().any(|one| one == name));
-            let mut runs = Runs::new(&program, &interrupt)?;
+            let is_wanted = |name: &str| only.is_empty() || only.iter().any(|one| one == name);
+            let mut runs = Runs::new(arguments.ethbcast.as_deref(), &interrupt)?;
             results::all(&arguments.out, *write, is_wanted, |name| make(name, &mut runs))
         }
         Command::Make { names } => {
-            let program = program()?;
-            let mut runs = Runs::new(&program, &interrupt)?;
+            let mut runs = Runs::new(arguments.ethbcast.as_deref(), &interrupt)?;
             let outputs = names.iter().map(|name| make(name, &mut runs)?.publish(&arguments.out));
             let codes = outputs.collect::<anyhow::Result<Vec<_>>>()?;
             Ok(codes.into_iter().find(|code| *code != ExitCode::SUCCESS).unwrap_or(ExitCode::SUCCESS))
         }
         Command::Scale(size) => scale::scale(size)?.publish(&arguments.out),
         Command::Lab { experiment, changes } => {
-            experiments::perform(experiment, changes, &program()?, &interrupt)?.publish(&arguments.out)
+            let program = Program::find(arguments.ethbcast.as_deref())?;
+            experiments::perform(experiment, changes, &program, &interrupt)?.publish(&arguments.out)
         }
         Command::Drivers(options) => text("drivers", drivers::drivers(options, &interrupt)?),
         Command::Messages(options) => text("messages", messages::messages(options, &interrupt)?),

@@ -8,7 +8,7 @@ use ethbcast_bench::chart::{Series, line_chart};
 use ethbcast_bench::table::Table;
 use serde::Deserialize;
 
-use crate::units::{milliseconds, parse_size, size, verdict};
+use crate::results::{milliseconds, parse_size, size, verdict};
 
 /// Times of several lines, in seconds; `None` where nothing was measured.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -183,7 +183,7 @@ impl Statement {
         };
         let range = limit(0)?.unwrap_or(0)..=limit(1)?.unwrap_or(u64::MAX);
         let is_long = |bytes: u64| {
-            let frames = bytes.div_ceil(crate::units::FRAME_PAYLOAD_BYTES);
+            let frames = bytes.div_ceil(crate::results::FRAME_PAYLOAD_BYTES);
             frames >= panel.hosts.max(over_panel.hosts) as u64
         };
         let points = panel.points.iter().copied().filter(|point| range.contains(point));

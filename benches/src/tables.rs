@@ -5,14 +5,12 @@ use std::sync::LazyLock;
 use anyhow::Context;
 use ethbcast_bench::chart::{Series, line_chart};
 use ethbcast_bench::table::Table;
-use ethbcast_planning::draw::canvas::{self, Canvas};
 use ethbcast_planning::model::{Calibration, Job, Point, Processing, Shape, best_segment, predict};
 use ethbcast_planning::plan::{self, Costs, Via};
 use ethbcast_planning::topology::{BUILTIN_NAMES, Topology};
 use serde::Deserialize;
 
-use crate::results::Output;
-use crate::units::{size, verdict};
+use crate::results::{Output, size, verdict};
 
 /// Measurements and choices of the paper.
 #[derive(Debug, Deserialize)]
@@ -260,7 +258,7 @@ pub fn table_3() -> anyhow::Result<Output> {
         csv.push([named, bytes, [paper, actual, ours].map(|choice| format!("{:.6}", choice.1))].concat());
     }
     let is_met = equal >= MIN_EQUAL && worst <= MAX_EXCESS;
-    Ok(Output { name: "table3".to_owned(), text, csv, more: vec![("svg".to_owned(), table_3_svg(&cells))], is_met })
+    Ok(Output { name: "table3".to_owned(), text, csv, more: Vec::new(), is_met })
 }
 
 fn row(cells: &[Cell], message_bytes: u64) -> impl Iterator<Item = &Cell> {
@@ -277,33 +275,6 @@ fn side_by_side(cells: &[Cell], words: fn(&Cell) -> String) -> Table {
         table.push(std::iter::once(in_kib(message)).chain(row(cells, message).map(words)).collect());
     }
     table
-}
-
-const ROW_HEIGHT: usize = 26;
-const COLUMN_WIDTH: usize = 170;
-
-fn table_3_svg(cells: &[Cell]) -> String {
-    let (width, height) = (80 + COLUMN_WIDTH * 4 + 10, ROW_HEIGHT * (PAPERS.table_3_bytes.len() + 1) + 20);
-    let mut svg = Canvas::new(width as f64, height as f64, "font-size=\"13\"");
-    let mut cell = |column: usize, line: usize, fill: &str, words: &str| {
-        let x = if column == 0 { 10 } else { 80 + COLUMN_WIDTH * (column - 1) };
-        let (y, columns) = (10 + ROW_HEIGHT * line, if column == 0 { 66 } else { COLUMN_WIDTH - 4 });
-        let corner = (x as f64, y as f64);
-        svg.push(&canvas::rect(corner, (columns as f64, ROW_HEIGHT as f64 - 4.0), &format!("fill=\"{fill}\"")));
-        svg.push(&canvas::text((corner.0 + 6.0, corner.1 + 16.0), "start", "", words));
-    };
-    cell(0, 0, "#e8e8e8", "message");
-    for (column, head) in row(cells, PAPERS.table_3_bytes[0]).enumerate() {
-        cell(column + 1, 0, "#e8e8e8", &format!("{} {}", head.network, head.tree));
-    }
-    for (line, &message) in PAPERS.table_3_bytes.iter().enumerate() {
-        cell(0, line + 1, "#e8e8e8", &in_kib(message));
-        for (column, found) in row(cells, message).enumerate() {
-            let fill = if found.is_equal() { "#d5edd5" } else { "#fbe2bd" };
-            cell(column + 1, line + 1, fill, &found.words());
-        }
-    }
-    svg.finish()
 }
 
 /// Highest cost of a good segment relative to the message in one piece.

@@ -5,7 +5,7 @@ use crate::exit::{Code, Failure, WithCode, fail, print_line, report};
 use crate::topo;
 use ethbcast_bench::process::{Interrupt, Interrupted};
 use ethbcast_bench::report::{self as bench_report, Report};
-use ethbcast_bench::tcp_chain::Link;
+use ethbcast_bench::transfer::Link;
 use ethbcast_bench::{Options, page};
 use ethbcast_lab::LabError;
 use nix::sys::signal::Signal;

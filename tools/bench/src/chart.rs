@@ -23,7 +23,6 @@ const MAX_MARKS: usize = 12;
 /// A line of a chart.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// Name in the legend.
     pub name: String,
     /// Points in the order in which they are joined.
     pub points: Vec<(f64, f64)>,
@@ -32,7 +31,6 @@ pub struct Series {
 }
 
 impl Series {
-    /// Creates a line through `points`.
     pub fn new(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         Self { name: name.into(), points: points.into_iter().collect(), is_limit: false }
     }
@@ -40,18 +38,11 @@ impl Series {
 
 /// Draws the chart as an SVG document. The y axis begins at 0; the x axis covers the points, by
 /// powers of two if `log_x`.
-///
-/// # Panics
-/// If no series has a point, a coordinate is not finite, y is negative, or x is not positive with
-/// `log_x`.
 pub fn line_chart(title: &str, x_label: &str, y_label: &str, series: &[Series], log_x: bool) -> String {
     drawn(title, x_label, y_label, series, &Axes::around(series, log_x))
 }
 
 /// Draws the chart with a y axis by powers of ten, for values of very different magnitude.
-///
-/// # Panics
-/// As [`line_chart`], and if y is not positive.
 pub fn log_chart(title: &str, x_label: &str, y_label: &str, series: &[Series], log_x: bool) -> String {
     drawn(title, x_label, y_label, series, &Axes::around(series, log_x).with_log_y(series))
 }

@@ -14,23 +14,19 @@ use anyhow::{Context, bail, ensure};
 use ethbcast_lab::Lab;
 use tempfile::TempDir;
 
-use crate::cluster::address;
+use crate::cluster::{INTERFACE, address};
 use crate::perf::Measured;
 use crate::process::{Ended, Interrupt, Running};
 use crate::table::Times;
 use crate::transfer::is_installed;
 
-/// MPI implementation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mpi {
-    /// Open MPI.
     OpenMpi,
-    /// MPICH.
     Mpich,
 }
 
 impl Mpi {
-    /// All implementations.
     pub const ALL: [Mpi; 2] = [Mpi::OpenMpi, Mpi::Mpich];
 
     /// Returns the name used by Debian's alternatives and the drop-in's back ends.
@@ -42,9 +38,6 @@ impl Mpi {
     }
 
     /// Compiles a program with the MPI's compiler for C (`mpicc`) or Fortran (`mpifort`).
-    ///
-    /// # Errors
-    /// The compiler's message.
     pub fn compile(self, compiler: &str, source: &Path, program: &Path, more: &[&str]) -> anyhow::Result<()> {
         let compiler = format!("{compiler}.{}", self.name());
         let mut command = Command::new(&compiler);
@@ -64,18 +57,16 @@ pub struct MpiCluster<'a> {
     directory: PathBuf,
     ranks_per_host: usize,
     outlives: bool,
+    keeps_to_cables: bool,
     hydra: PathBuf,
 }
 
 impl<'a> MpiCluster<'a> {
     /// Gives the hosts addresses, and writes the launcher's files into `directory`, which must
     /// permit execution.
-    ///
-    /// # Errors
-    /// If an address cannot be set or a file cannot be written.
     pub fn prepare(lab: &'a Lab, directory: &Path, ranks_per_host: usize) -> anyhow::Result<MpiCluster<'a>> {
         let (directory, hydra) = (directory.to_owned(), "mpiexec.hydra".into());
-        let cluster = MpiCluster { lab, directory, ranks_per_host, outlives: false, hydra };
+        let cluster = MpiCluster { lab, directory, ranks_per_host, outlives: false, keeps_to_cables: false, hydra };
         let mut script = String::from(
             "#!/bin/sh\nwhile [ \"${1#-}\" != \"$1\" ]; do shift; done\naddress=$1\nshift\ncase $address in\n",
         );
@@ -108,6 +99,12 @@ impl<'a> MpiCluster<'a> {
         MpiCluster { outlives: true, ..self }
     }
 
+    /// Keeps UCX and OFI to the cables between hosts: they would find the memory that all hosts of a
+    /// lab share. MPICH 4.0 over UCX then does not end by `MPI_Finalize`.
+    pub fn by_cables(self) -> MpiCluster<'a> {
+        MpiCluster { keeps_to_cables: true, ..self }
+    }
+
     /// Replaces MPICH's launcher with another Hydra.
     pub fn launched_by(self, hydra: PathBuf) -> MpiCluster<'a> {
         MpiCluster { hydra, ..self }
@@ -120,9 +117,6 @@ impl<'a> MpiCluster<'a> {
     /// Returns the command that runs a program on all hosts with MPI over TCP. `set` are
     /// environment variables of each rank. Waiting ranks yield, because there are more of them than
     /// cores.
-    ///
-    /// # Errors
-    /// If the lab has no hosts.
     pub fn command(&self, mpi: Mpi, set: &[(&str, &str)], program: &Path, words: &[&str]) -> anyhow::Result<Command> {
         let hosts = self.lab.hosts();
         let first = hosts.first().context("a lab has hosts")?;
@@ -160,8 +154,12 @@ impl<'a> MpiCluster<'a> {
                 if self.outlives {
                     command.arg("-disable-auto-cleanup");
                 }
-                // UCX or OFI over TCP.
-                for (name, value) in [("UCX_TLS", "tcp,self,sm"), ("FI_PROVIDER", "tcp")].iter().chain(set) {
+                // UCX or OFI over TCP; ranks of one host have the MPI's own shared memory.
+                let transports = if self.keeps_to_cables { "tcp,self" } else { "tcp,self,sm" };
+                let ways = [("UCX_TLS", transports), ("FI_PROVIDER", "tcp")];
+                let device = self.keeps_to_cables.then_some(("UCX_NET_DEVICES", INTERFACE));
+                let alone = (self.keeps_to_cables && self.ranks_per_host == 1).then_some(("MPIR_CVAR_NOLOCAL", "1"));
+                for (name, value) in ways.iter().chain(&device).chain(&alone).chain(set) {
                     command.args(["-genv", name, value]);
                 }
             }
@@ -176,9 +174,6 @@ const NETWORK: &str = "10.77.0.0/24";
 
 const SOURCE: &str = include_str!("broadcast.c");
 
-/// Untimed iterations for short messages; the first ones establish connections.
-pub const WARM_UPS: u32 = 100;
-
 /// Returns a sentence about the missing package, or `None`.
 pub fn missing(mpi: Mpi) -> Option<String> {
     let own = match mpi {
@@ -191,9 +186,6 @@ pub fn missing(mpi: Mpi) -> Option<String> {
 }
 
 /// Returns name and version, such as `Open MPI 4.1.4`.
-///
-/// # Errors
-/// If it cannot be run.
 pub fn version(mpi: Mpi) -> anyhow::Result<String> {
     let (program, name) = match mpi {
         Mpi::OpenMpi => ("mpirun.openmpi", "Open MPI"),
@@ -216,37 +208,28 @@ pub struct Cluster<'a> {
     _directory: TempDir,
 }
 
-/// Parameters of a run of the loop.
 #[derive(Clone, Copy, Debug)]
 pub struct Loop<'s> {
     /// Untimed iterations; the first ones establish connections.
     pub warm_ups: u32,
-    /// Timed iterations.
     pub iterations: u32,
-    /// Sizes of the messages, in bytes.
     pub sizes: &'s [u64],
 }
 
 impl<'a> Cluster<'a> {
     /// Compiles the program and writes the launcher's files for `ranks_per_host`.
-    ///
-    /// # Errors
-    /// If the compiler fails, or the files cannot be written.
     pub fn prepare(lab: &'a Lab, mpi: Mpi, ranks_per_host: usize) -> anyhow::Result<Self> {
         // Not in memory: many systems mount /dev/shm with `noexec`.
         let directory = tempfile::Builder::new().prefix("ethbcast-mpi-").tempdir()?;
         let (source, program) = (directory.path().join("broadcast.c"), directory.path().join("broadcast"));
         std::fs::write(&source, SOURCE)?;
         mpi.compile("mpicc", &source, &program, &["-O2"])?;
-        let launcher = MpiCluster::prepare(lab, directory.path(), ranks_per_host)?;
+        let launcher = MpiCluster::prepare(lab, directory.path(), ranks_per_host)?.by_cables();
         Ok(Self { mpi, launcher, program, _directory: directory })
     }
 
     /// Runs all sizes once with the given environment variables on every rank. Returns the times or
     /// the failure of the program.
-    ///
-    /// # Errors
-    /// If it cannot be started, its output cannot be read, or the user interrupts.
     pub fn measure(
         &self,
         set: &[(&str, &str)],

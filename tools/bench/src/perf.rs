@@ -20,11 +20,8 @@ const FIRST_WITHIN: Duration = Duration::from_millis(300);
 /// A lab and the program that is run in it.
 #[derive(Clone, Copy, Debug)]
 pub struct Site<'a> {
-    /// The lab; its first host is the root.
     pub lab: &'a Lab,
-    /// The program `ethbcast`.
     pub program: &'a Program,
-    /// Signals of the user.
     pub interrupt: &'a Interrupt,
 }
 
@@ -35,15 +32,11 @@ pub struct PerfJob<'a> {
     pub root_options: Vec<&'a str>,
     /// More options of all ranks.
     pub options: Vec<&'a str>,
-    /// Number of ranks on each host.
     pub ranks_per_host: usize,
-    /// Sizes of the broadcasts, in bytes.
     pub sizes: &'a [u64],
-    /// Number of broadcasts of each size.
     pub iterations: u32,
 }
 
-/// Times of one size.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
     /// Kind of the plan used; empty for an MPI.
@@ -54,15 +47,11 @@ pub struct Measured {
     pub predicted_seconds: Option<f64>,
     /// Broadcasts, each followed by a barrier.
     pub broadcast: Times,
-    /// Barriers alone.
     pub barrier: Times,
 }
 
 impl Site<'_> {
     /// Starts one of `ethbcast`'s commands on a host.
-    ///
-    /// # Errors
-    /// If there is no such host or the program cannot be started.
     pub fn start(&self, host: &str, subcommand: &str, arguments: &[&str]) -> anyhow::Result<Running> {
         let mut command = self.program.on(self.lab, host, subcommand)?;
         command.args(["--quiet", "-i", INTERFACE]).args(arguments);
@@ -71,9 +60,6 @@ impl Site<'_> {
 
     /// Runs `ethbcast perf` on all hosts. Returns the times of each size, or the failure of the
     /// program.
-    ///
-    /// # Errors
-    /// If a program cannot be started, its report cannot be read, or the user interrupts.
     pub fn perf(&self, job: &PerfJob, limit: Duration) -> anyhow::Result<Result<Vec<Measured>, String>> {
         let hosts = self.lab.hosts();
         let ranks = (hosts.len() * job.ranks_per_host).to_string();
@@ -101,9 +87,6 @@ impl Site<'_> {
     }
 
     /// Probes from the root to `others`, and writes the calibration to `file`.
-    ///
-    /// # Errors
-    /// If the probe fails, a program cannot be started, or the user interrupts.
     pub fn calibrate(&self, others: &[String], file: &Path, limit: Duration) -> anyhow::Result<()> {
         let answering =
             others.iter().map(|host| self.start(host, "probe", &["--answer"])).collect::<anyhow::Result<Vec<_>>>()?;

@@ -19,7 +19,6 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 pub struct Interrupted(Signal);
 
 impl Interrupted {
-    /// Returns the signal.
     pub fn signal(self) -> Signal {
         self.0
     }
@@ -33,9 +32,6 @@ pub struct Interrupt {
 
 impl Interrupt {
     /// Blocks the signals in this thread and everything it starts from now on, programs included.
-    ///
-    /// # Errors
-    /// If the kernel refuses the signal mask or has no descriptor left.
     pub fn hold() -> io::Result<Self> {
         let held: SigSet = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().collect();
         let pending = SignalFd::with_flags(&held, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
@@ -44,9 +40,6 @@ impl Interrupt {
     }
 
     /// Checks that no signal has arrived.
-    ///
-    /// # Errors
-    /// [`Interrupted`] if one has come.
     pub fn check(&self) -> anyhow::Result<()> {
         let Some(told) = self.pending.read_signal()? else { return Ok(()) };
         // Only these three signals are polled.
@@ -54,7 +47,6 @@ impl Interrupt {
     }
 }
 
-/// Path of `ethbcast`.
 #[derive(Clone, Debug)]
 pub struct Program {
     path: String,
@@ -62,9 +54,6 @@ pub struct Program {
 
 impl Program {
     /// Finds the program at `given`, or beside this program.
-    ///
-    /// # Errors
-    /// If there is none, or its path is not valid UTF-8.
     pub fn find(given: Option<&Path>) -> anyhow::Result<Self> {
         let path = match given {
             Some(path) => path.to_owned(),
@@ -83,9 +72,6 @@ impl Program {
     }
 
     /// Returns a command of the program on a host of a lab, to which arguments can be added.
-    ///
-    /// # Errors
-    /// If there is no such host.
     pub fn on(&self, lab: &Lab, host: &str, subcommand: &str) -> anyhow::Result<Command> {
         let mut command = lab.command(host, &self.path)?;
         command.arg(subcommand);
@@ -117,9 +103,6 @@ pub struct Running {
 
 impl Running {
     /// Starts a program; `name` is for messages.
-    ///
-    /// # Errors
-    /// If it cannot be started, or its output files cannot be created.
     pub fn start(name: impl Into<String>, mut command: Command) -> anyhow::Result<Self> {
         let name = name.into();
         let (stdout, stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
@@ -129,9 +112,6 @@ impl Running {
     }
 
     /// Waits for the program's end. A program that exceeds `limit` counts as failed.
-    ///
-    /// # Errors
-    /// If the user interrupts, or the program's output cannot be read.
     pub fn wait(&mut self, limit: Duration, interrupt: &Interrupt) -> anyhow::Result<Ended> {
         let deadline = Instant::now() + limit;
         loop {
@@ -147,9 +127,6 @@ impl Running {
     }
 
     /// Returns the result if the program has ended.
-    ///
-    /// # Errors
-    /// The system's error.
     pub fn ended(&mut self) -> anyhow::Result<Option<Ended>> {
         let Some(status) = self.child.try_wait()? else { return Ok(None) };
         if status.success() {

@@ -4,15 +4,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use ethbcast_lab::{LabConfig, LabGuard, format_rate};
+use ethbcast_lab::{Lab, LabConfig, LabGuard, format_rate};
 use ethbcast_planning::topology::Topology;
 use nix::sys::statvfs::statvfs;
 
-use crate::cluster::{bring_up_as, give_addresses, set_loss, set_offloads};
+use crate::cluster::{Ceiling, bring_up_as, give_addresses, measure_raw, received_bytes, set_loss, set_offloads};
 use crate::mpi::{self, Cluster, Loop, Mpi};
 use crate::perf::{Measured, PerfJob, Site};
 use crate::process::{Interrupt, Program};
-use crate::raw::{self, Ceiling};
 use crate::report::{Cell, Figures, MAX_MESSAGE, Report, Run, Setting, size};
 use crate::table::median;
 use crate::transfer::{self, Finished, Job, Outcome, Tool, is_installed, make_file, scratch};
@@ -33,17 +32,12 @@ pub const SMALLEST_MTU_BYTES: u32 = 576;
 pub struct Options {
     /// Algorithms, out of [`WAYS`].
     pub ways: Vec<&'static str>,
-    /// Numbers of receivers.
     pub receivers: Vec<u16>,
-    /// Sizes of a broadcast, in bytes.
     pub sizes: Vec<u64>,
-    /// MTUs of the interfaces, in bytes.
     pub mtus: Vec<u32>,
-    /// Fractions of frames lost at every host.
     pub losses: Vec<f64>,
     /// Rates of all cables, in bits per second; `None` for unshaped ones.
     pub rates: Vec<Option<u64>>,
-    /// Whether the installed other tools are measured too.
     pub peers: bool,
     /// Timed broadcasts of a message; the report has their median.
     pub iterations: u32,
@@ -53,7 +47,6 @@ pub struct Options {
     pub raw_time: Duration,
     /// Limit on a run; by default ten times the wire's minimum and at least 30 s.
     pub limit: Option<Duration>,
-    /// Name of the lab.
     pub lab: String,
     /// Path of the program `ethbcast`; by default beside this program.
     pub program: Option<PathBuf>,
@@ -81,9 +74,6 @@ impl Options {
     }
 
     /// Checks that the options can be measured.
-    ///
-    /// # Errors
-    /// A sentence with the permitted values.
     pub fn check(&self) -> Result<(), String> {
         if let Some(receivers) = self.receivers.iter().find(|&&count| count == 0 || count > MAX_RECEIVERS) {
             return Err(format!(
@@ -121,7 +111,6 @@ struct MpiPeer {
 }
 
 impl MpiPeer {
-    /// Returns the name in the report.
     fn name(self) -> String {
         let name = match self.mpi {
             Mpi::OpenMpi => "Open MPI",
@@ -142,9 +131,6 @@ struct Peers {
 
 impl Peers {
     /// Looks for all tools.
-    ///
-    /// # Errors
-    /// If there is none except the built-in TCP chain, with the packages to install.
     fn find() -> anyhow::Result<Self> {
         let mut peers = Self::default();
         for tool in Tool::PEERS {
@@ -190,23 +176,27 @@ const MPI_WARM_UPS: u32 = 10;
 /// Default limit on a run, as a multiple of the wire's minimum, and its lower bound.
 const PATIENCE: f64 = 10.0;
 const MIN_LIMIT_SECONDS: f64 = 30.0;
+/// Rate of unshaped cables when it is said how long all takes, in bits per second.
+const ASSUMED_RATE: u64 = 500_000_000;
 /// Fraction of the free memory that files may take.
 const MAX_OF_MEMORY: f64 = 0.7;
 
 /// Measures all settings of `options` and reports progress to `say`. A tool's failure is recorded
 /// in the report.
-///
-/// # Errors
-/// If nothing can be measured, a lab does not come up, or the user interrupts.
 pub fn run(options: &Options, interrupt: &Interrupt, say: &mut dyn FnMut(&str)) -> anyhow::Result<Report> {
     options.check().map_err(anyhow::Error::msg)?;
     let peers = if options.peers { Peers::find()? } else { Peers::default() };
     let bench = Bench { options, program: Program::find(options.program.as_deref())?, interrupt, peers };
+    let minutes = bench.expected_seconds() / 60.0;
+    say(&format!(
+        "this takes about {minutes:.0} min{}",
+        if minutes > 5.0 { ": fewer --sizes, --receivers, --loss or --rate take less" } else { "" }
+    ));
     let mut cells = Vec::new();
     for &rate in &options.rates {
         for &mtu_bytes in &options.mtus {
             for &receivers in &options.receivers {
-                let setting = Setting { receivers, mtu_bytes, rate, loss: 0.0, size_bytes: 0 };
+                let setting = Setting { receivers, mtu_bytes, rate, loss: 0.0, size_bytes: 0, burst_bytes: 0 };
                 cells.extend(bench.in_one_lab(setting, say)?);
             }
         }
@@ -237,16 +227,19 @@ impl Place {
 impl Bench<'_> {
     fn in_one_lab(&self, setting: Setting, say: &mut dyn FnMut(&str)) -> anyhow::Result<Vec<Cell>> {
         let topology = Topology::single_switch((0..=setting.receivers).map(|host| format!("n{host}")))?;
-        let lab = bring_up_as(LabConfig {
+        let config = LabConfig {
             name: self.options.lab.clone(),
             rate_bits_per_second: setting.rate,
             mtu_bytes: setting.mtu_bytes,
             ..LabConfig::new(topology)
-        })?;
+        };
+        let burst_bytes = setting.rate.map_or(0, |rate| config.burst_bytes(rate));
+        let setting = Setting { burst_bytes, ..setting };
+        let lab = bring_up_as(config)?;
         if self.options.peers {
             give_addresses(&lab)?;
         }
-        let raw = raw::measure(&lab, setting.mtu_bytes, self.options.raw_time)?;
+        let raw = measure_raw(&lab, setting.mtu_bytes, self.options.raw_time)?;
         let place = Place { lab, raw, setting };
         let clusters = self.clusters(&place)?;
         let mut cells = Vec::new();
@@ -281,6 +274,7 @@ impl Bench<'_> {
         let mut told = |tool: &str| say(&format!("  messages by {tool}"));
         let iterations = self.options.iterations;
         let limit = self.limit(place, sizes.iter().sum::<u64>() * u64::from(iterations));
+        let messages_bytes = sizes.iter().sum::<u64>() * u64::from(iterations);
         let mut columns = Vec::new();
         for &via in &self.options.ways {
             let name = Tool::Own(via).name();
@@ -288,17 +282,21 @@ impl Bench<'_> {
             let site = Site { lab: &place.lab, program: &self.program, interrupt: self.interrupt };
             let root_options = vec!["--via", via];
             let job = PerfJob { root_options, options: Vec::new(), ranks_per_host: 1, sizes, iterations };
-            columns.push((name, true, site.perf(&job, limit)?));
+            let (times, is_counted) = counted(&place.lab, messages_bytes, || site.perf(&job, limit))?;
+            columns.push((name, true, times, is_counted));
         }
         for peer in &self.peers.mpis {
             told(&peer.name());
-            columns.push((peer.name(), false, self.by_mpi(place, clusters, *peer, (sizes, limit))?));
+            let run = || self.by_mpi(place, clusters, *peer, (sizes, limit));
+            let (times, is_counted) = counted(&place.lab, messages_bytes, run)?;
+            columns.push((peer.name(), false, times, is_counted));
         }
         let cell = |(at, &size_bytes): (usize, &u64)| {
             let setting = Setting { loss, size_bytes, ..place.setting };
-            let run = |(tool, is_own, times): &(String, bool, Result<Vec<Measured>, String>)| {
+            let run = |(tool, is_own, times, is_counted): &(String, bool, Result<Vec<Measured>, String>, bool)| {
                 let verified = setting.receivers;
-                let figures = |seconds| Figures { seconds, processor_seconds_per_gib: None, verified };
+                let figures =
+                    |seconds| Figures { seconds, processor_seconds_per_gib: None, verified, is_counted: *is_counted };
                 let outcome = times.as_ref().map(|times| figures(times[at].broadcast.median)).map_err(Clone::clone);
                 Run { tool: tool.clone(), is_own: *is_own, outcome }
             };
@@ -356,7 +354,7 @@ impl Bench<'_> {
         source: &Path,
     ) -> anyhow::Result<Result<Figures, String>> {
         let limit = self.limit(place, setting.size_bytes);
-        let mut runs: Vec<Finished> = Vec::new();
+        let (mut runs, mut all_counted): (Vec<Finished>, bool) = (Vec::new(), true);
         for _ in 0..self.options.runs {
             // A separate directory per run, because the receivers' copies are in memory.
             let directory = scratch()?;
@@ -370,7 +368,10 @@ impl Bench<'_> {
                 source,
                 directory: directory.path(),
             };
-            match transfer::run(&job, limit, self.interrupt)? {
+            let run = || transfer::run(&job, limit, self.interrupt);
+            let (outcome, is_counted) = counted(&place.lab, setting.size_bytes, run)?;
+            all_counted &= is_counted;
+            match outcome {
                 Outcome::Failed(words) => return Ok(Err(words)),
                 Outcome::Finished(finished) => runs.push(finished),
             }
@@ -382,7 +383,41 @@ impl Bench<'_> {
             seconds: middle(|run| run.data_seconds).context("there is at least one run")?,
             processor_seconds_per_gib: middle(|run| run.processor_seconds).map(|seconds| seconds / gibibytes),
             verified: verified as u16,
+            is_counted: all_counted,
         }))
+    }
+
+    /// Returns about how long all settings take: two seconds to start and end the programs of a run,
+    /// and its copies over a cable; a barrier or a verdict as long again.
+    fn expected_seconds(&self) -> f64 {
+        let options = self.options;
+        let (messages, files) = options.messages_and_files();
+        let mut seconds = 0.0;
+        for rate in &options.rates {
+            let second = |bytes: u64| bytes as f64 * 8.0 / rate.unwrap_or(ASSUMED_RATE) as f64;
+            for &receivers in &options.receivers {
+                let hops = f64::from(receivers + 1).log2().ceil();
+                let copies = |way: &&str| match *way {
+                    "flat" => f64::from(receivers),
+                    "binomial" => hops,
+                    "binary" => 2.0,
+                    _ => 1.1,
+                };
+                let own: f64 = options.ways.iter().map(copies).sum();
+                let runs = |peers: usize| 2.0 * (options.ways.len() + peers) as f64;
+                let message: f64 = messages.iter().map(|&bytes| second(bytes) + 0.001).sum();
+                let message = message * 2.0 * f64::from(options.iterations);
+                let mut each = message * (own + hops * self.peers.mpis.len() as f64);
+                each += if messages.is_empty() { 0.0 } else { runs(self.peers.mpis.len()) };
+                for &bytes in &files {
+                    let once = second(bytes) * (own + self.peers.tools.len() as f64) + runs(self.peers.tools.len());
+                    each += once * f64::from(options.runs);
+                }
+                let lab = 1.0 + 0.1 * f64::from(receivers) + 2.0 * options.raw_time.as_secs_f64();
+                seconds += (lab + each * options.losses.len() as f64) * options.mtus.len() as f64;
+            }
+        }
+        seconds
     }
 
     fn limit(&self, place: &Place, bytes: u64) -> Duration {
@@ -402,6 +437,15 @@ impl Bench<'_> {
         known.extend(self.peers.versions());
         known
     }
+}
+
+/// Runs something that brings at least `bytes` to every host but the first, and returns whether
+/// their interfaces counted them.
+fn counted<T>(lab: &Lab, bytes: u64, work: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<(T, bool)> {
+    let before = received_bytes(lab)?;
+    let outcome = work()?;
+    let after = received_bytes(lab)?;
+    Ok((outcome, before.iter().zip(after).all(|(before, after)| after - before >= bytes)))
 }
 
 /// Checks that the memory holds the file at the sender and every receiver.
@@ -440,5 +484,22 @@ mod tests {
         assert!(refusal(|options| options.receivers = vec![64]).contains("1 to 63"));
         assert!(refusal(|options| options.sizes = vec![0]).contains("1 to 1G"));
         assert!(refusal(|options| options.losses = vec![f64::NAN]).contains("such as 0.01"));
+    }
+
+    #[test]
+    fn how_long_it_takes_grows_with_what_is_measured() {
+        let interrupt = Interrupt::hold().expect("signals can be held");
+        let program = Program::find(Some(&std::env::current_exe().expect("a test runs"))).expect("it is a file");
+        let minutes = |change: fn(&mut Options)| {
+            let mut options = Options::short("lab".to_owned());
+            change(&mut options);
+            let bench =
+                Bench { options: &options, program: program.clone(), interrupt: &interrupt, peers: Peers::default() };
+            bench.expected_seconds() / 60.0
+        };
+        let short = minutes(|_| {});
+        assert!((0.5..2.0).contains(&short), "about a minute, not {short}");
+        assert!(minutes(|options| options.iterations *= 10) > 2.0 * short);
+        assert!(minutes(|options| options.rates.push(Some(10_000_000))) > 4.0 * short);
     }
 }

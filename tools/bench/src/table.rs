@@ -10,7 +10,6 @@ pub struct Table {
 }
 
 impl Table {
-    /// Creates an empty table.
     pub fn new(heading: &[impl AsRef<str>]) -> Self {
         Self { heading: heading.iter().map(|cell| cell.as_ref().to_owned()).collect(), rows: Vec::new() }
     }
@@ -20,10 +19,6 @@ impl Table {
         Self::new(&heading.split(',').map(str::trim).collect::<Vec<_>>())
     }
 
-    /// Adds a row.
-    ///
-    /// # Panics
-    /// If its number of cells differs from the heading's.
     pub fn push(&mut self, row: Vec<String>) {
         assert_eq!(row.len(), self.heading.len(), "a row has one cell per column");
         self.rows.push(row);
@@ -77,9 +72,7 @@ pub fn median(mut values: Vec<f64>) -> Option<f64> {
 pub struct Times {
     /// Mean without the lowest and the highest tenth, as in the EQA paper (§4).
     pub middle80: f64,
-    /// Median.
     pub median: f64,
-    /// 99th percentile.
     pub p99: f64,
 }
 
@@ -96,16 +89,6 @@ impl Times {
             middle80: middle.iter().sum::<f64>() / middle.len() as f64,
             median: quantile(0.5)?,
             p99: quantile(0.99)?,
-        })
-    }
-
-    /// Returns the median of several runs for each statistic; `None` if there are none.
-    pub fn median_of(runs: &[Self]) -> Option<Self> {
-        let middle = |figure: fn(&Self) -> f64| median(runs.iter().map(figure).collect());
-        Some(Self {
-            middle80: middle(|run| run.middle80)?,
-            median: middle(|run| run.median)?,
-            p99: middle(|run| run.p99)?,
         })
     }
 }
@@ -136,15 +119,5 @@ mod tests {
         assert_eq!(Times::of(seconds), Some(Times { middle80: 10.5, median: 10.0, p99: 20.0 }));
         assert_eq!(Times::of(vec![3.0]), Some(Times { middle80: 3.0, median: 3.0, p99: 3.0 }));
         assert_eq!(Times::of(vec![]), None);
-    }
-
-    #[test]
-    fn of_three_runs_each_figure_is_the_median() {
-        let run = |middle80, median, p99| Times { middle80, median, p99 };
-        assert_eq!(
-            Times::median_of(&[run(1.0, 6.0, 7.0), run(2.0, 5.0, 9.0), run(3.0, 4.0, 8.0)]),
-            Some(run(2.0, 5.0, 8.0))
-        );
-        assert_eq!(Times::median_of(&[]), None);
     }
 }

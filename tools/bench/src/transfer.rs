@@ -3,9 +3,11 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, BufWriter, ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use ethbcast_lab::Lab;
@@ -58,13 +60,8 @@ pub enum Tool {
 }
 
 impl Tool {
-    /// All tools, ethbcast first.
-    pub const ALL: [Tool; 6] =
-        [Tool::Own("chain"), Tool::Own("cast"), Tool::Udpcast, Tool::Uftp, Tool::TcpChain, Tool::TcpChainCut];
-    /// The tools other than ethbcast.
     pub const PEERS: [Tool; 4] = [Tool::Udpcast, Tool::Uftp, Tool::TcpChain, Tool::TcpChainCut];
 
-    /// Returns the name in the table.
     pub fn name(self) -> String {
         match self {
             Tool::Own(via) => format!("ethbcast {via}"),
@@ -99,10 +96,8 @@ pub fn is_installed(program: &str) -> bool {
     std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
 }
 
-/// Parameters of a transfer.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
-    /// Tool to run.
     pub tool: Tool,
     /// The lab, whose first host sends to all others.
     pub lab: &'a Lab,
@@ -110,11 +105,8 @@ pub struct Job<'a> {
     pub rate_bits_per_second: u64,
     /// Whether the cables are shaped to that rate.
     pub is_shaped: bool,
-    /// The MTU of the lab's interfaces.
     pub mtu_bytes: u32,
-    /// The program `ethbcast`.
     pub program: &'a Program,
-    /// The file to send.
     pub source: &'a Path,
     /// An empty directory for received files and logs.
     pub directory: &'a Path,
@@ -122,9 +114,6 @@ pub struct Job<'a> {
 
 impl Job<'_> {
     /// Returns the sending host and the receiving ones.
-    ///
-    /// # Panics
-    /// If the lab has no host.
     pub fn hosts(&self) -> (String, Vec<String>) {
         let mut hosts = self.lab.hosts();
         assert!(!hosts.is_empty(), "a lab has hosts");
@@ -132,7 +121,6 @@ impl Job<'_> {
         (root, hosts)
     }
 
-    /// Returns the path of a receiver's file.
     pub fn received(&self, host: &str) -> PathBuf {
         // uftp keeps the file's name, and needs a directory for each host.
         match (self.tool, self.source.file_name()) {
@@ -142,9 +130,6 @@ impl Job<'_> {
     }
 
     /// Returns the command that receives on a host.
-    ///
-    /// # Errors
-    /// If the host or the program does not exist, or a directory cannot be created.
     pub fn receiver(&self, number: usize, host: &str) -> anyhow::Result<Command> {
         let received = self.received(host);
         let command = match self.tool {
@@ -181,9 +166,6 @@ impl Job<'_> {
     }
 
     /// Returns the command that sends to all receivers once they are present.
-    ///
-    /// # Errors
-    /// If the host or the program does not exist.
     pub fn sender(&self) -> anyhow::Result<Command> {
         let (root, receivers) = self.hosts();
         let count = receivers.len().to_string();
@@ -244,7 +226,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// Bytes that a sender may send before data begins; what exceeds them belongs to the file.
 const BULK_BYTES: u64 = 64 << 10;
 
-/// Result of a transfer.
 #[derive(Clone, Debug)]
 pub enum Outcome {
     /// The sender reported success.
@@ -260,7 +241,6 @@ pub struct Finished {
     pub data_seconds: f64,
     /// Seconds from the sender's start to its end, including the discovery of receivers.
     pub whole_seconds: f64,
-    /// Number of receivers whose file equals the source.
     pub verified: usize,
     /// Processor time of all its programs in seconds, user and system. A veth carries a frame
     /// within its sender's system call.
@@ -269,9 +249,6 @@ pub struct Finished {
 
 /// Runs a job within `limit` and compares the received files with the source. A tool's failure is
 /// an [`Outcome`].
-///
-/// # Errors
-/// If a program cannot be started, the lab cannot be used, or the user interrupts.
 pub fn run(job: &Job, limit: Duration, interrupt: &Interrupt) -> anyhow::Result<Outcome> {
     let is_cut = job.tool == Tool::TcpChainCut;
     if is_cut {
@@ -356,13 +333,10 @@ fn pause(time: Duration, interrupt: &Interrupt) -> anyhow::Result<()> {
     interrupt.check()
 }
 
-const BLOCK_BYTES: usize = 1 << 20;
+const COMPARED_BYTES: usize = 1 << 20;
 
 /// Creates a directory that is removed with its contents. It is in memory if possible, because the
 /// bench measures networks and all hosts share one disk.
-///
-/// # Errors
-/// If no directory can be made.
 pub fn scratch() -> io::Result<tempfile::TempDir> {
     let builder = |parent: &Path| tempfile::Builder::new().prefix("ethbcast-bench-").tempdir_in(parent);
     builder(Path::new("/dev/shm")).or_else(|_| builder(&std::env::temp_dir()))
@@ -370,26 +344,20 @@ pub fn scratch() -> io::Result<tempfile::TempDir> {
 
 /// Writes a file of `bytes` pseudorandom bytes, which are equal in every run. Misplaced blocks are
 /// detected.
-///
-/// # Errors
-/// If the file cannot be written.
 pub fn make_file(path: &Path, bytes: u64) -> io::Result<()> {
     let mut stream = blake3::Hasher::new().update(b"ethbcast bench").finalize_xof();
-    let mut file = BufWriter::with_capacity(BLOCK_BYTES, File::create(path)?);
+    let mut file = BufWriter::with_capacity(COMPARED_BYTES, File::create(path)?);
     io::copy(&mut Read::by_ref(&mut stream).take(bytes), &mut file)?;
     file.flush()
 }
 
 /// Whether two files hold equal bytes.
-///
-/// # Errors
-/// If one of them cannot be read.
 pub fn same_bytes(left: &Path, right: &Path) -> io::Result<bool> {
     let (mut left, mut right) = (File::open(left)?, File::open(right)?);
     if left.metadata()?.len() != right.metadata()?.len() {
         return Ok(false);
     }
-    let (mut ours, mut theirs) = (vec![0; BLOCK_BYTES], vec![0; BLOCK_BYTES]);
+    let (mut ours, mut theirs) = (vec![0; COMPARED_BYTES], vec![0; COMPARED_BYTES]);
     loop {
         let count = left.read(&mut ours)?;
         if count == 0 {
@@ -398,6 +366,81 @@ pub fn same_bytes(left: &Path, right: &Path) -> io::Result<bool> {
         right.read_exact(&mut theirs[..count])?;
         if ours[..count] != theirs[..count] {
             return Ok(false);
+        }
+    }
+}
+
+/// Bytes read before they are forwarded, the most that a socket returns at once.
+const BLOCK_BYTES: usize = 256 << 10;
+/// Longest wait for the next host to listen.
+const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+const CONNECT_AGAIN_AFTER: Duration = Duration::from_millis(10);
+/// Byte that confirms completion of a host and of all behind it to its predecessor.
+const DONE: u8 = 1;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Link<'a> {
+    /// Port to listen on for the previous host; none for the first, which reads the file.
+    pub listen: Option<u16>,
+    /// Address of the next host; none for the last.
+    pub next: Option<SocketAddr>,
+    /// The file to send, or to write.
+    pub file: &'a Path,
+}
+
+impl Link<'_> {
+    /// Performs this host's part until completion.
+    pub fn run(&self) -> io::Result<()> {
+        let mut before = match self.listen {
+            Some(port) => Some(TcpListener::bind((Ipv4Addr::UNSPECIFIED, port))?.accept()?.0),
+            None => None,
+        };
+        let mut next = self.next.map(connect).transpose()?;
+        match &mut before {
+            Some(before) => {
+                let mut file = File::create(self.file)?;
+                pass(before, &mut next, Some(&mut file))?;
+            }
+            None => pass(&mut File::open(self.file)?, &mut next, None)?,
+        }
+        if let Some(next) = &mut next {
+            next.shutdown(std::net::Shutdown::Write)?;
+            let mut word = [0];
+            next.read_exact(&mut word)?;
+            if word != [DONE] {
+                return Err(io::Error::new(ErrorKind::InvalidData, "the next host of the chain said something else"));
+            }
+        }
+        before.map_or(Ok(()), |mut before| before.write_all(&[DONE]))
+    }
+}
+
+/// Forwards everything, and writes it if there is a file.
+fn pass(from: &mut impl Read, next: &mut Option<TcpStream>, mut keep: Option<&mut File>) -> io::Result<()> {
+    let mut block = vec![0; BLOCK_BYTES];
+    loop {
+        let bytes = match from.read(&mut block) {
+            Ok(0) => return Ok(()),
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        // The next host first, because its data has the longest way to go.
+        if let Some(next) = next {
+            next.write_all(&block[..bytes])?;
+        }
+        if let Some(file) = &mut keep {
+            file.write_all(&block[..bytes])?;
+        }
+    }
+}
+
+fn connect(to: SocketAddr) -> io::Result<TcpStream> {
+    let deadline = Instant::now() + CONNECT_WITHIN;
+    loop {
+        match TcpStream::connect(to) {
+            Err(_) if Instant::now() < deadline => thread::sleep(CONNECT_AGAIN_AFTER),
+            result => return result,
         }
     }
 }
@@ -422,5 +465,41 @@ mod tests {
         make_file(&right, 3_000_000).expect("a file");
         assert!(!same_bytes(&left, &right).expect("readable"), "one byte less");
         assert!(same_bytes(&left, &directory.path().join("missing")).is_err());
+    }
+
+    #[test]
+    fn all_hosts_of_a_chain_have_the_bytes_when_the_first_has_ended() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let bytes: Vec<u8> = (0..3 * BLOCK_BYTES + 17).map(|at| (at * 7 % 251) as u8).collect();
+        let source = directory.path().join("source");
+        std::fs::write(&source, &bytes).expect("writable");
+        // Two free ports, chosen by the kernel.
+        let ports = [(); 2].map(|()| {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+            listener.local_addr().expect("bound").port()
+        });
+        let to = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let files = ["middle", "last"].map(|name| directory.path().join(name));
+        thread::scope(|scope| {
+            let last = Link { listen: Some(ports[1]), next: None, file: &files[1] };
+            let middle = Link { listen: Some(ports[0]), next: Some(to(ports[1])), file: &files[0] };
+            let others = [last, middle].map(|link| scope.spawn(move || link.run()));
+            Link { listen: None, next: Some(to(ports[0])), file: &source }.run().expect("the chain holds");
+            for file in &files {
+                assert_eq!(std::fs::read(file).expect("received"), bytes, "{}", file.display());
+            }
+            others.into_iter().for_each(|other| other.join().expect("no panic").expect("the chain holds"));
+        });
+    }
+
+    #[test]
+    fn a_chain_whose_last_host_dies_is_not_said_to_be_done() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let next = Some(listener.local_addr().expect("bound"));
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        thread::scope(|scope| {
+            scope.spawn(|| drop(listener.accept()));
+            assert!(Link { listen: None, next, file: file.path() }.run().is_err());
+        });
     }
 }
