@@ -3,11 +3,10 @@
 use crate::args::{BenchArgs, TcpChainArgs};
 use crate::exit::{Code, Failure, WithCode, fail, print_line, report};
 use crate::topo;
-use ethbcast_bench::interrupt::{Interrupt, Interrupted};
-use ethbcast_bench::options::Options;
-use ethbcast_bench::report::Report;
-use ethbcast_bench::tcp_chain::Link;
-use ethbcast_bench::{json, page, text};
+use ethbcast_bench::process::{Interrupt, Interrupted};
+use ethbcast_bench::report::{self as bench_report, Report};
+use ethbcast_bench::transfer::Link;
+use ethbcast_bench::{Options, page};
 use ethbcast_lab::LabError;
 use nix::sys::signal::Signal;
 use nix::unistd::Uid;
@@ -65,8 +64,8 @@ fn options(args: &BenchArgs) -> anyhow::Result<Options> {
 
 fn print(measured: &Report, as_json: bool) -> anyhow::Result<()> {
     match as_json {
-        true => report(&json::json(measured).to_string()),
-        false => report(&text::text(measured)),
+        true => report(&bench_report::json(measured).to_string()),
+        false => report(&bench_report::text(measured)),
     }
 }
 

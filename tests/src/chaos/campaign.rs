@@ -2,7 +2,7 @@
 
 use super::judge::Verdict;
 use super::{Class, Scenario, Stage, Terms, play};
-use crate::lab::program::Program;
+use crate::lab::Program;
 use crate::lab::{SharedDirectory, scratch};
 use anyhow::bail;
 use ethbcast_lab::Lab;

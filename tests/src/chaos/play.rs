@@ -3,7 +3,7 @@
 use super::judge::{Verdict, judge};
 use super::scenario::{Due, Event, ROOT, STRANGER, Scenario};
 use super::strike::{Attacker, Relay, Strike};
-use crate::lab::program::Program;
+use crate::lab::Program;
 use crate::lab::{Process, SmallDisk, Stdout, ThinDisk, content, processes_on, shown_in};
 use anyhow::{Context, bail};
 use ethbcast_lab::{Lab, LabConfig, LabGuard};

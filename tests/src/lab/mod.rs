@@ -14,7 +14,7 @@ use blake3::Hasher;
 pub use cable::{KIND_BYTE, Tap, Way, Which, destination, faults};
 pub use disk::{LoopDevice, SharedDirectory, SmallDisk, ThinDisk};
 pub use ethbcast_bench::mpi::{Mpi, MpiCluster};
-pub use ethbcast_bench::{interrupt, program};
+pub use ethbcast_bench::process::{Interrupt, Program};
 use nix::unistd::Uid;
 pub use process::{Ended, Line, Process, Run, Stdout, power_off, processes_on};
 use serde_json::Value;

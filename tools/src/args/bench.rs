@@ -3,7 +3,7 @@
 use super::{decimal, number, whole};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use ethbcast_bench::options::WAYS;
+use ethbcast_bench::WAYS;
 use ethbcast_lab::parse_rate_or_unlimited;
 use ethbcast_planning::parse_size;
 use std::net::SocketAddr;

@@ -1,6 +1,7 @@
 //! Axes and lines. Pictures are stretched to the available width and contain no text: the labels
 //! are elements of the page, positioned in per cent.
 
+use ethbcast_planning::draw::canvas;
 use maud::{Markup, html};
 
 pub const WIDTH: f64 = 1000.0;
@@ -88,21 +89,7 @@ fn ticks(end: f64, unit: &str, last: f64) -> impl Iterator<Item = (f64, String)>
 /// this height.
 pub fn line(points: &[(f64, f64)], height: f64) -> String {
     let place = |&(x, y): &(f64, f64)| ((x * WIDTH).round() as i64, ((1.0 - y) * height).round() as i64);
-    let mut places: Vec<(i64, i64)> = points.iter().map(place).collect();
-    places.dedup();
-    let mut path = String::new();
-    for (at, &(x, y)) in places.iter().enumerate() {
-        // Points on the straight line between their neighbours are omitted.
-        let is_needed = at == 0 || at + 1 == places.len() || !is_between(places[at - 1], (x, y), places[at + 1]);
-        if is_needed {
-            path += &format!("{}{x} {y}", if at == 0 { "M" } else { "L" });
-        }
-    }
-    path
-}
-
-fn is_between(before: (i64, i64), here: (i64, i64), behind: (i64, i64)) -> bool {
-    (here.0 - before.0) * (behind.1 - here.1) == (here.1 - before.1) * (behind.0 - here.0)
+    canvas::path(&points.iter().map(place).collect::<Vec<_>>())
 }
 
 pub fn area(points: &[(f64, f64)], height: f64) -> String {

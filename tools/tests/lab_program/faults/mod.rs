@@ -11,7 +11,7 @@ use crate::harness::{
 use ethbcast_collectives::session::kind;
 use ethbcast_lab::{LabConfig, LinkFault};
 use ethbcast_tests::chaos::{Campaign, Terms};
-use ethbcast_tests::lab::program::Program;
+use ethbcast_tests::lab::Program;
 use ethbcast_tests::lab::{KIND_BYTE, SharedDirectory, ThinDisk};
 use ethbcast_transport::wire::Kind;
 use nix::sys::signal::Signal;
