@@ -1,10 +1,10 @@
 //! Application of a receiver: moves data into a sink and reports the outcome.
 
-use super::Again;
+use super::sending::Again;
+use crate::session::message::{Digest, Done, Needs, Outcome, Trailer};
+use crate::session::receiver::{Arrival, End, Receiver, ReceiverEvent};
 use crate::session::verified::Form;
-use crate::session::{Arrival, Digest, Done, End, Needs, Outcome, Receiver, ReceiverEvent, Trailer};
-use ethbcast_transport::Instant;
-use ethbcast_transport::planted;
+use ethbcast_transport::{Instant, planted};
 use std::ops::Range;
 use std::time::Duration;
 

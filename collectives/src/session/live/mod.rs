@@ -21,59 +21,48 @@
 //! numbers. Reader and writer run on threads of their own ([`read_ahead`], [`write_behind`]), so
 //! that a slow disk slows the stream down and nothing else.
 
-mod abort_notice;
-mod admission_hook;
-mod cancel;
 mod content;
-mod hashers;
+mod handles;
 mod history;
-mod limited;
 mod notifier;
 mod options;
-mod progress;
-mod rate_limit;
 mod read_again;
 mod read_ahead;
 mod reader;
 mod report;
-mod select_ahead;
-mod storage;
 mod write_behind;
 
-pub use crate::session::verified::Offered;
-pub use abort_notice::AbortNotice;
-pub use admission_hook::AdmissionHook;
-pub use cancel::{Cancel, Start};
-pub use content::Content;
+pub use super::verified::Offered;
+pub use content::{Content, Output, Storage, StorageError, is_full};
+pub use handles::{AbortNotice, AdmissionHook, Cancel, RateLimit, Start};
 pub use history::{History, Incident, IncidentKind, Moment, Track};
 pub use notifier::log_counters;
 pub use options::{
-    Callback, Expected, OneOfTwo, Options, RecvOptions, RunOptions, SendOptions, WireOptions, processors,
+    Callback, Expected, OneOfTwo, Options, Progress, ProgressPlace, RecvOptions, RunOptions, SendOptions, WireOptions,
+    processors,
 };
-pub use progress::{Progress, ProgressPlace};
-pub use rate_limit::RateLimit;
 pub use read_again::{ReadAt, RestOfFile};
 pub use read_ahead::{ReadAhead, read_ahead};
 pub use reader::Reader;
 pub use report::{Error, ReceiveReport, SendReport};
-pub use storage::{Output, Storage, StorageError, is_full};
 pub use write_behind::{OnThread, WriteBehind, Writer, write_behind};
 
 use super::application::{Receiving, Sending, Sink, Source};
-use super::{Admission, Outcome, Receiver, Root, Station};
+use super::message::Outcome;
+use super::receiver::{Admission, Receiver};
+use super::root::Root;
 use crate::census;
+use crate::membership::Station;
 use crate::membership::live::{Opening, RingRoom};
-use abort_notice::{RECEIVER_ENDED, ROOT_ENDED, TIMED_OUT};
-use admission_hook::HookedAdmission;
 use ethbcast_planning::topology::nodeset;
 use ethbcast_transport::packet::{Clock, Interface, Port, PortConfig, Waker, drive, random_u32, random_u64};
-use ethbcast_transport::{Instant, MacAddr, Tuning};
-use limited::Limited;
+use ethbcast_transport::{Deadline, Instant, Kept, MacAddr, Machine, SplitFrame, Timer, Tuning};
+use handles::{HookedAdmission, RECEIVER_ENDED, ROOT_ENDED, TIMED_OUT};
 use notifier::Notifier;
 use report::{aside, by_host, fates};
 use std::fs::File;
 use std::io::Write;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::{self, Scope};
@@ -420,4 +409,70 @@ fn start<'scope>(
 ) -> Result<(), Error> {
     let thread = thread::Builder::new().name(name.to_owned());
     thread.spawn_scoped(scope, work).map(drop).map_err(Error::Resources)
+}
+
+#[derive(Debug)]
+struct Limited<M> {
+    machine: M,
+    until: Option<Instant>,
+}
+
+impl<M> Limited<M> {
+    fn new(machine: M, began: Instant, limit: Option<Duration>) -> Limited<M> {
+        Limited { machine, until: limit.map(|limit| began + limit) }
+    }
+
+    /// Whether the limit has passed; true only once.
+    fn take_over(&mut self, now: Instant) -> bool {
+        self.until.take_if(|until| *until <= now).is_some()
+    }
+
+    fn into_inner(self) -> M {
+        self.machine
+    }
+}
+
+impl<M> Deref for Limited<M> {
+    type Target = M;
+
+    fn deref(&self) -> &M {
+        &self.machine
+    }
+}
+
+impl<M> DerefMut for Limited<M> {
+    fn deref_mut(&mut self) -> &mut M {
+        &mut self.machine
+    }
+}
+
+impl<M: Machine> Machine for Limited<M> {
+    fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
+        self.machine.handle_frame(now, frame);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.machine.handle_timeout(now);
+    }
+
+    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        self.machine.poll_transmit(now, buffer)
+    }
+
+    fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
+        self.machine.poll_transmit_split(now, buffer)
+    }
+
+    fn payload(&self, kept: Kept) -> &[u8] {
+        self.machine.payload(kept)
+    }
+
+    fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
+        let limit = self.until.map(|at| Deadline { at, why: Timer("limit") });
+        self.machine.poll_timeout(now).into_iter().chain(limit).min()
+    }
+
+    fn is_urgent(&self) -> bool {
+        self.machine.is_urgent()
+    }
 }

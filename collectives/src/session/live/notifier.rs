@@ -1,9 +1,12 @@
 //! Progress reports of a session to its user.
 
-use super::history::bytes_of;
-use super::{History, Progress, ProgressPlace, RunOptions};
+use super::history::{History, bytes_of};
+use super::options::{Progress, ProgressPlace, RunOptions};
+use crate::session::blocks::Blocks;
+use crate::session::message::{MemberState, Status};
+use crate::session::receiver::Receiver;
+use crate::session::root::{Root, RootEvent};
 use crate::session::verified::Form;
-use crate::session::{Blocks, MemberState, Receiver, Root, RootEvent, Status};
 use ethbcast_transport::Instant;
 use ethbcast_transport::packet::{Counters, Port};
 use ethbcast_transport::wire::Rank;

@@ -1,14 +1,15 @@
 //! Reports of a session on either side, and its errors.
 
-use super::History;
-use super::history::bytes_of;
+use super::history::{History, bytes_of};
+use crate::membership::ControlStats;
 use crate::membership::live::StationError;
 use crate::session::application::{Receiving, Sink};
+use crate::session::message::{Done, Outcome, Refusal, Trailer};
+use crate::session::receiver::{End, Receiver};
+use crate::session::root::{Damage, Lacking, MemberReport, NamesError, Root, RootFailure, TurnedAway};
+use crate::session::throttle::Rate;
 use crate::session::verified::Form;
-use crate::session::{
-    ControlStats, Damage, Done, End, Lacking, MemberReport, NamesError, Outcome, Rate, Receiver, Refusal, Root,
-    RootFailure, Standing, Trailer, TurnedAway,
-};
+use crate::session::view::Standing;
 use ethbcast_planning::model::Choice;
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::packet::DriveError;

@@ -19,12 +19,11 @@ pub use config::{NamesError, OnSlow, RootConfig, Wanted};
 pub use event::{MemberReport, NoPlan, RootEvent, RootFailure, TurnedAway};
 pub use repair::wants::{Damage, Lacking};
 
-use super::ControlMemory;
 use super::blocks::Blocks;
-use super::endpoint::Endpoint;
+use super::endpoint::{ControlMemory, Endpoint};
 use super::kind::{ANNOUNCE, JOIN, LEAVE, REFUSE};
 use super::message::{Message, ROOT_ASKS, Status, Trailer};
-use super::rate::Rate;
+use super::throttle::Rate;
 use super::verified::ChunkSet;
 use super::view::View;
 use crate::membership::ControlStats;

@@ -1,10 +1,11 @@
 //! Tests with a storage that is slow, full, or given an order twice.
 
-use super::*;
+use super::write_behind::write_behind::write_behind::write_behind::*;
 use crate::session::application::Sink;
-use crate::session::live::{Output, StorageError};
+use crate::session::live::content::{Output, StorageError};
+use crate::session::message::{Done, Trailer};
+use crate::session::receiver::ReceiverEvent;
 use crate::session::verified::{CHUNK_BYTES, EARLY_AFTER, encoded};
-use crate::session::{Done, ReceiverEvent, Trailer};
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::wire::Rank;
 use parking_lot::Mutex;

@@ -2,10 +2,9 @@
 //! place.
 
 use crate::Route;
-use crate::session::rate::Rate;
 use crate::session::root::config::RootConfig;
 use crate::session::root::event::NoPlan;
-use crate::session::throttle::DEPTH;
+use crate::session::throttle::{DEPTH, Rate};
 use ethbcast_planning::model::{Calibration, Choice, Situation, choose, given, price};
 use ethbcast_planning::plan::{self, Plan, Via};
 use ethbcast_planning::topology::{ASSUMED_RATE_BITS_PER_SECOND, Topology};
@@ -149,7 +148,7 @@ fn limited(calibration: Calibration, config: &RootConfig) -> Calibration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::Station;
+    use crate::membership::Station;
     use ethbcast_planning::model::Point;
     use ethbcast_transport::MacAddr;
 

@@ -1,9 +1,9 @@
 //! Sections of a selective stream: their order, encoding and positions.
 
 use super::super::layout::{SEAL_BYTES, overlap};
-use super::super::{ChunkSize, Form};
-use super::fragments::FRAGMENT_BYTES;
-use super::{ChunkSet, StretchPlace};
+use super::chunk_set::ChunkSet;
+use super::stretch::{FRAGMENT_BYTES, StretchPlace};
+use crate::session::verified::layout::{ChunkSize, Form};
 use std::ops::Range;
 
 /// Number of stretches by which hash lists precede chunks: want-bitmaps of the next stretches are
