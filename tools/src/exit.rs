@@ -3,6 +3,7 @@
 use crate::doctor::Fault;
 use crate::event;
 use ethbcast_collectives::ErrorKind;
+use ethbcast_collectives::membership::is_shown;
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::fmt;
@@ -204,10 +205,17 @@ pub fn report_object(object: &Value, form: Form) -> anyhow::Result<()> {
     }
 }
 
-/// Prints a line on stderr and ignores errors.
+/// Prints lines on stderr and ignores errors. Names and paths of others may be in them: what is not to be shown of it
+/// is replaced.
 pub fn print_line(text: impl fmt::Display) {
+    let text = text.to_string().replace(|letter| letter != '\n' && !is_shown(letter), "\u{FFFD}");
     // A single write keeps the line together among other processes' output.
     drop(std::io::stderr().write_all(format!("{text}\n").as_bytes()));
+}
+
+/// Returns a text as one line, without what a terminal or the journal would act on.
+pub fn one_line(text: &str) -> String {
+    text.replace(|letter| !is_shown(letter), "\u{FFFD}")
 }
 
 /// Prints a failure on stderr and returns the exit code; an error without a code is a system
@@ -265,6 +273,12 @@ mod tests {
         assert_eq!(form("ethbcast send --no-such-flag -- --json"), Form::Lines, "that is a file");
         assert_eq!(form("ethbcast recv --no-such-flag --json -"), Form::Lines, "stdout is for data");
         assert_eq!(form("ethbcast"), Form::Lines);
+    }
+
+    #[test]
+    fn one_line_has_neither_a_second_nor_what_moves_a_cursor_or_turns_the_text() {
+        assert_eq!(one_line("a\nb\u{1b}[2J\u{202e}c\u{2066}"), "a\u{FFFD}b\u{FFFD}[2J\u{FFFD}c\u{FFFD}");
+        assert_eq!(one_line("n1: \u{200c}é"), "n1: \u{200c}é", "letters of names stay");
     }
 
     #[test]

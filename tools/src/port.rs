@@ -7,6 +7,10 @@ use ethbcast_transport::packet::PortServer;
 use nix::unistd::{Gid, chown};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+
+/// Number of clients that are served side by side.
+const MAX_AT_A_TIME: usize = 64;
 
 /// Runs the command until it is interrupted.
 ///
@@ -32,8 +36,19 @@ pub fn run(args: &PortArgs) -> anyhow::Result<()> {
     chown(path, None, args.gid.map(Gid::from_raw)).code(Code::System)?;
     fs::set_permissions(path, Permissions::from_mode(args.mode)).code(Code::System)?;
     print_line(format_args!("ethbcast: ports are served at {at}: give processes ETHBCAST_PORT={at}"));
+    let all = Arc::new(());
     loop {
-        let served = server.serve().code(Code::System)?;
-        log::info!("{served}");
+        let client = server.accept().code(Code::System)?;
+        let own = Arc::clone(&all);
+        let serve = move || {
+            log::info!("{}", client.serve());
+            drop(own);
+        };
+        // One that is slow does not delay the others, unless there are very many.
+        if Arc::strong_count(&all) > MAX_AT_A_TIME {
+            serve();
+        } else {
+            std::thread::Builder::new().name("port".to_owned()).spawn(serve).code(Code::System)?;
+        }
     }
 }

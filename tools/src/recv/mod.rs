@@ -7,7 +7,7 @@ mod report;
 
 use crate::args::{RecvArgs, Verify};
 use crate::doctor::Fault;
-use crate::exit::{Code, Failure, Form, WithCode, fail};
+use crate::exit::{Code, Failure, Form, WithCode, fail, one_line};
 use crate::hosts;
 use crate::program::run_after;
 use crate::progress::{Bar, ProgressRole};
@@ -120,7 +120,7 @@ pub fn dest(args: &RecvArgs) -> anyhow::Result<Dest> {
 
 /// Says before anything comes what a user should know of DEST.
 pub fn print_warnings(dest: &Dest) {
-    dest.warnings().iter().for_each(|line| crate::exit::print_line(format_args!("ethbcast: {line}")));
+    dest.warnings().iter().for_each(|line| crate::exit::print_line(format_args!("ethbcast: {}", one_line(line))));
 }
 
 fn over(args: &RecvArgs) -> Over {

@@ -1,7 +1,7 @@
 //! A receiver's session into DEST.
 
 use crate::args::{RecvArgs, Verify};
-use crate::exit::{Code, Failure, WithCode, fail};
+use crate::exit::{Code, Failure, WithCode, fail, one_line, print_line};
 use crate::session::failure;
 use crate::signals::Interrupt;
 use crate::units;
@@ -153,7 +153,7 @@ fn whole(landed: &Landed) -> anyhow::Result<()> {
 /// Logs attributes that DEST could not keep, and replaced entries that could not be removed.
 fn say_what_remains(landed: &Landed) {
     for line in landed.lacks().into_iter().chain(landed.remains()) {
-        crate::exit::print_line(format_args!("ethbcast: {line}"));
+        print_line(format_args!("ethbcast: {}", one_line(&line)));
     }
 }
 
@@ -167,11 +167,15 @@ fn verdict(report: &ReceiveReport, signal: Option<Signal>, left: &str) -> anyhow
         };
         return Err(Interrupt::failure(signal, &text).into());
     }
-    report.check().map_err(failure)?;
+    report.check().map_err(|error| {
+        let failure = failure(error);
+        // A path in it may have a name of the sender's.
+        Failure::new(failure.code(), one_line(&failure.to_string())).found(failure.fault())
+    })?;
     if !report.is_confirmed() {
-        crate::exit::print_line(format_args!(
-            "ethbcast: verified and in place, but the sender has not confirmed it: its report may say otherwise"
-        ));
+        print_line(
+            "ethbcast: verified and in place, but the sender has not confirmed it: its report may say otherwise",
+        );
     }
     Ok(())
 }

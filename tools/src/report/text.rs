@@ -2,6 +2,7 @@
 //! renderer escapes them, and invisible or direction-changing characters are replaced here.
 
 use crate::units;
+use ethbcast_collectives::membership::is_shown;
 
 /// Length at which a text is cut; no regular name or sentence is as long.
 const MAX_CHARACTERS: usize = 400;
@@ -16,12 +17,10 @@ pub fn shown(text: &str) -> String {
     shown
 }
 
-/// Whether a character is harmless: no control character, none that changes the writing direction,
-/// none that XML forbids.
+/// Whether a character is harmless in a page: shown anywhere, not invisible, and not forbidden by XML.
 fn is_seen(letter: char) -> bool {
-    let turns =
-        matches!(letter, '\u{061C}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{206F}');
-    !letter.is_control() && !turns && !matches!(letter, '\u{FEFF}' | '\u{FFFE}' | '\u{FFFF}')
+    let is_invisible = matches!(letter, '\u{061C}' | '\u{200B}'..='\u{200F}' | '\u{2060}'..='\u{206F}' | '\u{FEFF}');
+    is_shown(letter) && !is_invisible && !matches!(letter, '\u{FFFE}' | '\u{FFFF}')
 }
 
 pub fn time(seconds: f64) -> String {

@@ -3,6 +3,7 @@
 
 use crate::args::{Decompress, SendArgs, TreeArgs};
 use crate::exit::{Code, Failure, WithCode, fail, print_line};
+use ethbcast_collectives::membership::is_shown;
 use ethbcast_collectives::session::live::Content;
 use ethbcast_content::command::hides_failures;
 use ethbcast_content::source::{
@@ -107,12 +108,12 @@ fn words(losses: &Losses, follows: bool) -> Vec<String> {
 
 /// Fails if a single file's name would be changed at the receiver.
 fn check_name(file: &Path, args: &SendArgs) -> anyhow::Result<()> {
-    let is_plain = |name: &OsStr| name.to_str().is_some_and(|name| !name.contains(char::is_control));
+    let is_plain = |name: &OsStr| name.to_str().is_some_and(|name| name.chars().all(is_shown));
     if args.name.is_some() || file.file_name().is_none_or(is_plain) {
         return Ok(());
     }
     let text = format!(
-        "the name {:?} has control characters or is no UTF-8, and a single file's cannot arrive so: give it another \
+        "the name {:?} has control characters, or some that turn its direction, or is no UTF-8, and a single file's cannot arrive so: give it another \
          with --as NAME, or send the directory it is in",
         file.file_name().unwrap_or_default()
     );
@@ -128,7 +129,7 @@ pub fn named<'a>(content: Content<'a>, is_tree: bool, name: Option<&str>) -> any
     if is_tree {
         return fail(Code::Usage, "--as is a name for one file: directories keep theirs, leave it out");
     }
-    if name.is_empty() || name.contains('/') || name == "." || name == ".." || name.contains(char::is_control) {
+    if name.is_empty() || name.contains('/') || name == "." || name == ".." || !name.chars().all(is_shown) {
         return fail(Code::Usage, format!("--as {name:?} is no name of a file: give one without a directory"));
     }
     Ok(content.named(name, name))

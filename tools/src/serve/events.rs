@@ -1,6 +1,6 @@
 //! Events between the server's threads, and log levels.
 
-use crate::exit::print_line;
+use crate::exit::{one_line, print_line};
 use nix::sys::signal::Signal;
 use std::sync::OnceLock;
 use std::sync::mpsc::{Sender, channel};
@@ -45,16 +45,30 @@ impl Say {
     /// Writes a line to stderr, prefixed with its level if the journal reads it (sd-daemon(3)).
     pub fn print(self, text: &str) {
         static JOURNAL: OnceLock<bool> = OnceLock::new();
-        let is_journal = *JOURNAL.get_or_init(|| std::env::var_os("JOURNAL_STREAM").is_some());
+        print_line(self.line(text, *JOURNAL.get_or_init(|| std::env::var_os("JOURNAL_STREAM").is_some())));
+    }
+
+    /// Returns the line. A name of the sender's cannot begin another, which the journal would read with a level of its
+    /// own.
+    fn line(self, text: &str, is_journal: bool) -> String {
         let level = match self {
             Say::Error => 3,
             Say::Warning => 4,
             Say::Info => 6,
         };
-        if is_journal {
-            print_line(format_args!("<{level}>{text}"))
-        } else {
-            print_line(format_args!("ethbcast: {text}"))
-        }
+        let text = one_line(text);
+        if is_journal { format!("<{level}>{text}") } else { format!("ethbcast: {text}") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_begins_no_line_of_its_own_and_turns_none_round() {
+        let text = "a\n<0>the disk is full\u{1b}[2J\u{202e}x";
+        assert_eq!(Say::Error.line(text, true), "<3>a\u{FFFD}<0>the disk is full\u{FFFD}[2J\u{FFFD}x");
+        assert_eq!(Say::Info.line("a\nb", false), "ethbcast: a\u{FFFD}b");
     }
 }
