@@ -1,7 +1,6 @@
 //! Exit codes and their failures.
 
 use crate::doctor::Fault;
-use crate::event;
 use ethbcast_collectives::ErrorKind;
 use ethbcast_collectives::membership::is_shown;
 use serde_json::{Value, json};
@@ -10,6 +9,7 @@ use std::fmt;
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 use thiserror::Error;
 
 /// Whether stdout has had a report: readers of JSON get exactly one object, of the outcome or of
@@ -200,7 +200,7 @@ pub fn report(text: &str) -> anyhow::Result<()> {
 /// As for [`report`].
 pub fn report_object(object: &Value, form: Form) -> anyhow::Result<()> {
     match form {
-        Form::Stream => report(&event::done(object).to_string()),
+        Form::Stream => report(&done(object).to_string()),
         Form::Lines | Form::Object => report(&object.to_string()),
     }
 }
@@ -261,9 +261,27 @@ fn words(error: &clap::Error) -> String {
     lines.join(" ")
 }
 
+/// Version of the events. Events and fields may be added; none is removed or changed.
+const VERSION: u64 = 1;
+
+/// Creates an event with the present time and its own fields.
+pub fn event(name: &str, mut fields: Value) -> Value {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    fields["version"] = json!(VERSION);
+    fields["event"] = json!(name);
+    fields["at"] = json!(now.as_millis() as f64 / 1000.0);
+    fields
+}
+
+/// Creates the last event, which contains the object of `--json`.
+pub fn done(report: &Value) -> Value {
+    event("done", json!({ "report": report }))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn what_is_asked_for_is_known_of_a_command_line_that_is_none() {
@@ -286,5 +304,14 @@ mod tests {
         let command = clap::Command::new("ethbcast").arg(clap::Arg::new("SOURCE").required(true));
         let error = command.try_get_matches_from(["ethbcast"]).expect_err("there is none");
         assert_eq!(words(&error), "the following required arguments were not provided: <SOURCE>");
+    }
+
+    #[test]
+    fn every_event_says_what_it_is_when_it_was_and_of_which_version() {
+        let event = done(&json!({ "schema": 1 }));
+        assert_eq!((&event["version"], &event["event"]), (&json!(1), &json!("done")));
+        assert_eq!(event["report"], json!({ "schema": 1 }));
+        let at = UNIX_EPOCH + Duration::from_secs_f64(event["at"].as_f64().expect("a number"));
+        assert!(at.elapsed().is_ok_and(|age| age < Duration::from_secs(60)), "{event}");
     }
 }

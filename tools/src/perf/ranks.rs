@@ -4,7 +4,7 @@
 //! compared byte by byte outside the timed part.
 
 use super::Op;
-use super::pattern::Pattern;
+use super::op::Pattern;
 use super::report::{PerfReport, PerfRow};
 use crate::args::PerfArgs;
 use crate::doctor::of_call;

@@ -1,7 +1,6 @@
 //! Output of the root of `perf`: one line for each size, or a JSON object.
 
-use super::op::Op;
-use super::times::Times;
+use super::op::{Op, Times};
 use crate::args::PerfArgs;
 use crate::exit::report;
 use crate::units;

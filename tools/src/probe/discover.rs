@@ -1,8 +1,7 @@
 //! `ethbcast probe --discover`: finds the switches between the hosts that answer.
 
 use super::Station;
-use super::measure::{INTERRUPTED, wanted};
-use super::report::OWN_RANK;
+use super::measure::{INTERRUPTED, OWN_RANK, wanted};
 use crate::args::ProbeArgs;
 use crate::doctor::Fault;
 use crate::exit::{Code, Failure, WithCode, print_line, report};

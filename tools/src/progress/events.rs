@@ -3,7 +3,7 @@
 use super::ProgressRole;
 use super::course::TransferCourse;
 use crate::doctor;
-use crate::event::event;
+use crate::exit::event;
 use ethbcast_collectives::session::{MemberReport, MemberState, Outcome, Progress, ReceiverEvent, RootEvent, Session};
 use serde_json::{Value, json};
 use std::io::Write;
@@ -182,8 +182,8 @@ fn of_course(course: &TransferCourse, now: Instant) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::super::course::tests::{moved, sending};
     use super::*;
+    use crate::progress::course::tests::{moved, sending};
     use ethbcast_transport::wire::Rank;
     use std::time::Duration;
 

@@ -1,8 +1,7 @@
 //! The thread that writes messages and progress to stderr.
 
 use super::course::TransferCourse;
-use super::picture::picture;
-use super::stat_line::stat_line;
+use super::picture::{picture, stat_line};
 use crate::exit::print_line;
 use console::{Term, colors_enabled_stderr};
 use ethbcast_planning::natural_order;

@@ -5,18 +5,24 @@
 //! namespace. Anybody on the host can connect, and anybody can take a name first: both ends look at
 //! the kernel's credentials of the other. Only root and the process's own user are served.
 
-use super::limit::{Limit, NO_LIMIT};
-use crate::units;
-use ethbcast_collectives::session::Rate;
+use super::GIVEN_UP;
+use crate::exit::{Code, WithCode};
+use crate::progress::Bar;
+use crate::signals::Interrupt;
+use crate::{session, signals, units};
+use ethbcast_collectives::session::{Options, Rate, RateLimit, Session, Start};
+use ethbcast_planning::HIGHEST_RATE_BITS_PER_SECOND;
 use nix::errno::Errno;
-use nix::sys::socket::{
-    AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, connect, getsockopt, recv, socket, sockopt::PeerCredentials,
-};
+use nix::sys::signal::Signal;
+use nix::sys::socket::sockopt::PeerCredentials;
+use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, connect, getsockopt, recv, socket};
 use nix::unistd::Uid;
-use std::io::{self, Write};
+use std::io;
+use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Prefix of the socket's name, which the process id follows.
@@ -117,6 +123,90 @@ fn said(line: &str, limit: &Limit) -> String {
     }
 }
 
+pub const NO_LIMIT: &str = "there is no rate limit to change: start with one, such as --rate 400mbit";
+
+/// The limit of a running session, if it has one, and the output for messages about changes.
+#[derive(Clone)]
+pub struct Limit {
+    limit: Option<RateLimit>,
+    start: Option<Start>,
+    bar: Arc<Bar>,
+}
+
+impl Limit {
+    pub fn new((limit, start): (Option<RateLimit>, Option<Start>), bar: &Arc<Bar>) -> Limit {
+        Limit { limit, start, bar: Arc::clone(bar) }
+    }
+
+    pub fn print_none(&self) {
+        self.bar.line(NO_LIMIT.to_owned());
+    }
+
+    pub fn rate(&self) -> Option<Rate> {
+        self.limit.as_ref().map(RateLimit::rate).filter(|rate| rate.limit().is_some())
+    }
+
+    /// Sets the limit and returns the resulting one, if the session has a limit.
+    pub fn set(&self, rate: Rate) -> Option<Rate> {
+        let (limit, before) = (self.limit.as_ref()?, self.rate()?);
+        limit.set(if before.is_yielding() { rate.yielding() } else { rate });
+        self.bar.line(format!("the rate limit is {} now", units::rate(rate.bits_per_second() as f64)));
+        Some(rate)
+    }
+
+    /// Starts with the present receivers and returns their number, or the reason why not.
+    pub fn start(&self) -> Result<usize, &'static str> {
+        let start = self.start.as_ref().ok_or("it starts at once")?;
+        match (self.bar.has_started(), self.bar.joined()) {
+            (true, _) => Err("it has started already"),
+            (false, 0) => Err("nobody has joined yet"),
+            (false, joined) => {
+                start.now();
+                self.bar.line(format!("started by `ethbcast ctl start`, with {}", crate::units::receivers(joined)));
+                Ok(joined)
+            }
+        }
+    }
+}
+
+const RAISE: Signal = Signal::SIGUSR1;
+const LOWER: Signal = Signal::SIGUSR2;
+
+/// Opens the session's port as [`open`](session::open()) does, and lets signals and `ethbcast ctl`
+/// change the rate limit.
+///
+/// # Errors
+/// A failure with code 2 or 4.
+pub fn open(group: &str, options: &Options, bar: &Arc<Bar>) -> anyhow::Result<(Session, Interrupt)> {
+    // Blocked before the first thread starts, which would otherwise receive a signal and end the
+    // process.
+    signals::block(&[RAISE, LOWER]).code(Code::System)?;
+    let opened = session::open(group, options, GIVEN_UP)?;
+    let limit = Limit::new((options.rate.clone(), options.start.clone()), bar);
+    heed(limit.clone()).code(Code::System)?;
+    // Without the socket, signals still work.
+    if let Err(error) = listen(limit) {
+        log::warn!("`ethbcast ctl` will not reach this process: {error}");
+    }
+    Ok(opened)
+}
+
+/// Changes the limit at each signal with a message, or explains how to set a limit.
+fn heed(limit: Limit) -> io::Result<()> {
+    signals::listen(&[RAISE, LOWER], move |signal| {
+        let changed = limit.rate().and_then(|rate| limit.set(changed(rate, signal == RAISE)));
+        if changed.is_none() {
+            limit.print_none();
+        }
+    })
+}
+
+fn changed(rate: Rate, raise: bool) -> Rate {
+    let tenth = rate.bits_per_second() / 10;
+    let bits = if raise { rate.bits_per_second() + tenth } else { rate.bits_per_second() - tenth };
+    Rate::new(bits.min(HIGHEST_RATE_BITS_PER_SECOND)).unwrap_or(Rate::LOWEST)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,5 +230,14 @@ mod tests {
         let asked = std::thread::spawn(move || ask(client, SHOW));
         answer(server, Uid::effective(), |line| format!("ok {line}")).expect("answered");
         assert_eq!(asked.join().expect("no panic").expect("a reply"), "ok show");
+    }
+
+    #[test]
+    fn a_limit_goes_up_and_down_by_a_tenth_between_the_lowest_and_the_highest() {
+        let rate = |bits| Rate::new(bits).expect("above the lowest");
+        assert_eq!(changed(rate(400_000_000), true), rate(440_000_000));
+        assert_eq!(changed(rate(400_000_000), false), rate(360_000_000));
+        assert_eq!(changed(rate(1_050_000), false), Rate::LOWEST);
+        assert_eq!(changed(rate(HIGHEST_RATE_BITS_PER_SECOND), true), rate(HIGHEST_RATE_BITS_PER_SECOND));
     }
 }

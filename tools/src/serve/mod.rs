@@ -1,25 +1,20 @@
 //! `ethbcast recv --serve`: a receiver that stays.
 //!
-//! Each group has a worker thread and a port of its own (`seat`); a shared registry limits the
-//! sessions (`hall`). The main thread handles signals, notifies the system's supervisor and reloads
+//! Each group has a worker thread and a port of its own; a shared registry limits the sessions. The
+//! main thread handles signals, notifies the system's supervisor and reloads
 //! the configuration.
 
-mod events;
-mod groups;
 mod registry;
 mod supervisor;
 mod worker;
 
 use crate::args::RecvArgs;
-use crate::config;
 use crate::doctor::Fault;
 use crate::exit::{Code, Failure, WithCode, fail};
-use crate::recv;
-use crate::signals;
 use crate::udpcast::print_ignored;
+use crate::{config, recv, signals};
 use ethbcast_content::dest::lacking_device;
 use ethbcast_transport::packet::keep_little_memory;
-use events::{Say, ServeEvent, ServeLog};
 use nix::sys::signal::Signal;
 use nix::time::{ClockId, clock_gettime};
 use registry::Registry;
@@ -28,7 +23,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
-use supervisor::{Rounds, Supervisor};
+use supervisor::{Rounds, Say, ServeEvent, ServeLog, Supervisor};
 use worker::Worker;
 
 /// Longest wait for the workers to end, which may have to sync a disk or run a command.
@@ -79,7 +74,7 @@ pub fn run(args: RecvArgs) -> anyhow::Result<()> {
 }
 
 fn check(args: &RecvArgs) -> anyhow::Result<Vec<String>> {
-    let groups = groups::served(&args.wire.group, &args.serve.allow_group)?;
+    let groups = registry::served(&args.wire.group, &args.serve.allow_group)?;
     if args.expect.is_some() {
         let text = "--expect takes one thing and --serve one after the other: leave out --serve, and recv waits until \
                     what it expects is offered, refusing all else, and ends with it";
@@ -191,7 +186,7 @@ impl Server {
         let groups = self.seats.keys().cloned().collect::<Vec<_>>();
         let waits = self.unopened.values().filter(|&&waits| waits).count();
         let waits = if waits > 0 { format!(", {waits} wait for their interface") } else { String::new() };
-        format!("serving {}{waits}", groups::shown(&groups))
+        format!("serving {}{waits}", registry::shown(&groups))
     }
 
     fn status(&self) -> String {
@@ -206,7 +201,7 @@ impl Server {
         if stuck.is_empty() {
             self.supervisor.notify("WATCHDOG=1");
         } else {
-            Say::Error.print(&format!("stuck: {}", groups::shown(&stuck)));
+            Say::Error.print(&format!("stuck: {}", registry::shown(&stuck)));
         }
         self.hall.wake();
     }
@@ -292,7 +287,7 @@ impl Server {
         }
         if !self.seats.is_empty() {
             let groups = self.seats.keys().cloned().collect::<Vec<_>>();
-            let text = format!("not ended, as a disk or a command of --exec keeps it: {}", groups::shown(&groups));
+            let text = format!("not ended, as a disk or a command of --exec keeps it: {}", registry::shown(&groups));
             Say::Warning.print(&text);
         }
         ethbcast_content::unfinished::Unfinished::remove_all();

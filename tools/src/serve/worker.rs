@@ -1,15 +1,13 @@
 //! The worker of a group, which runs its sessions one after the other on a thread of its own.
 
-use super::events::{Say, ServeEvent, ServeLog};
 use super::registry::Registry;
+use super::supervisor::{Say, ServeEvent, ServeLog};
 use crate::args::RecvArgs;
 use crate::exit::{Code, Failure, report};
-use crate::hosts;
-use crate::program::run_after;
-use crate::progress;
-use crate::recv::{self, Received, Reception};
-use crate::same_host;
+use crate::recv::{Received, Reception};
 use crate::session::{failure, may_pass, options, print_interface, watch};
+use crate::signals::run_after;
+use crate::{hosts, interface, progress, recv};
 use ethbcast_collectives::census::{About, LastSession};
 use ethbcast_collectives::session::live::AdmissionHook;
 use ethbcast_collectives::session::{Cancel, Options, Progress, ReceiverEvent, Session};
@@ -102,7 +100,7 @@ impl Worker {
             self.hall.set_waker(&self.group, Some(Arc::clone(session.waker())));
             let _watcher = watch(&session, &mut options);
             let is_quiet = self.args.lock().wire.quiet;
-            let _receiving = same_host::receive(&session, &self.group, is_quiet);
+            let _receiving = interface::receive(&session, &self.group, is_quiet);
             print_interface(session.interface(), is_quiet);
             self.words.send(ServeEvent::Open(self.group.clone()));
             let served = self.serve(&mut session, &options, &mut had);

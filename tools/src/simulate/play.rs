@@ -1,9 +1,8 @@
 //! A run of a whole session, from invitation to verdict, on the simulated network.
 
-use super::process::{Sender, SimulatedHost, Taker, content};
+use super::figures::Wiring;
+use super::process::{Load, Sender, SimulatedHost, Taker, Watch, content};
 use super::settings::SimulationSettings;
-use super::watch::{Load, Watch};
-use super::wiring::Wiring;
 use crate::exit::{Code, Failure, fail};
 use ethbcast_collectives::session::application::{Participant, Receiving};
 use ethbcast_collectives::session::{
@@ -153,9 +152,8 @@ fn tuning(settings: &SimulationSettings) -> Tuning {
 
 #[cfg(test)]
 mod tests {
-    use super::super::route::Routes;
-    use super::super::settings::{Conditions, OneCopy};
     use super::*;
+    use crate::simulate::settings::{Conditions, OneCopy, Routes};
     use ethbcast_planning::topology::Topology;
 
     fn settings(hosts: usize, bytes: u64, loss: f64) -> SimulationSettings {
