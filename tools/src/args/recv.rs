@@ -88,6 +88,9 @@ pub struct RecvArgs {
     /// Delete partial data of an earlier run instead of resuming it, and keep none if this run is cut off.
     #[arg(long, help_heading = TROUBLE)]
     pub no_resume: bool,
+    /// End a session SECONDS after its start, whatever has come; that is kept for the next one.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = TROUBLE)]
+    pub max_session_time: Option<f64>,
     /// Limits on a silent sender.
     #[command(flatten)]
     pub patience: PatienceArgs,
@@ -144,7 +147,7 @@ pub struct ServeArgs {
     ///
     /// Sessions of several groups run at the same time, into the directory DEST, until SIGTERM. SIGHUP reloads the
     /// configuration. --json prints one object per session, each on its own line.
-    #[arg(long, conflicts_with_all = ["once", "max_wait", "timeout", "stat_period", "metrics_file", "json_stream"])]
+    #[arg(long, conflicts_with_all = ["once", "max_wait", "stat_period", "metrics_file", "json_stream"])]
     pub serve: bool,
     /// With --serve, accept these groups, such as images or rack[1-4], instead of the group of -g. May be repeated.
     #[arg(long, value_name = "GROUPS", requires = "serve")]

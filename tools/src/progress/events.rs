@@ -193,7 +193,8 @@ mod tests {
         let mut course = sending(begin);
         let now = begin + Duration::from_secs(2);
         moved(&mut course, 16 << 20, now);
-        let progress = Progress::Moved { bytes: 16 << 20, slowest: None, members: &[], resent_frames: 12 };
+        let progress =
+            Progress::Moved { bytes: 16 << 20, came: 16 << 20, slowest: None, members: &[], resent_frames: 12 };
         let expected = json!({
             "bytes": 16_777_216, "size": 67_108_864, "rate_bits_per_second": 67_108_864.0, "left_seconds": 6.0,
             "resent_frames": 12, "delivered": 0, "failed": 0, "slowest": { "host": "n3", "state": "starved" },

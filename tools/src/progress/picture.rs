@@ -1,6 +1,6 @@
 //! Pictures of the progress: a plain line for logs; on a terminal a line for each host if they are few, and a summary.
 
-use super::course::{HostProgress, MAX_HOSTS, TransferCourse};
+use super::course::{HostProgress, MAX_HOSTS, TransferCourse, percent};
 use crate::units;
 use console::{Style, measure_text_width, truncate_str};
 use ethbcast_collectives::session::MemberState;
@@ -43,10 +43,6 @@ fn host_line(host: &HostProgress, size: Option<u64>, now: Instant, name_columns:
     format!("{name}{fill}  {far}  {rate:>12}  {does}")
 }
 
-fn percent(bytes: u64, size: u64) -> u128 {
-    (u128::from(bytes) * 100).checked_div(u128::from(size)).unwrap_or(100)
-}
-
 fn bar(bytes: u64, size: u64) -> String {
     let full = (percent(bytes, size) as usize * BAR_COLUMNS / 100).min(BAR_COLUMNS);
     let tip = if full < BAR_COLUMNS { ">" } else { "" };
@@ -64,7 +60,8 @@ pub fn summary(course: &TransferCourse, now: Instant) -> String {
         parts.push(units::rate(rate));
     }
     if let Some(left) = course.left(now).filter(|left| !left.is_zero()) {
-        parts.push(format!("{} left", roughly(left)));
+        let least = if course.is_selective { "at least " } else { "" };
+        parts.push(format!("{least}{} left", roughly(left)));
     }
     if course.resent_frames > 0 {
         parts.push(format!("{} frames sent again", course.resent_frames));
@@ -80,10 +77,8 @@ pub fn summary(course: &TransferCourse, now: Instant) -> String {
 
 fn arrived(course: &TransferCourse) -> String {
     let bytes = units::bytes(course.bytes);
-    let of = course.size.map_or(String::new(), |size| {
-        let percent = (u128::from(course.bytes) * 100).checked_div(u128::from(size)).unwrap_or(100);
-        format!(" of {} ({percent} %)", units::bytes(size))
-    });
+    let of = course.size.zip(course.percent());
+    let of = of.map_or(String::new(), |(size, percent)| format!(" of {} ({percent} %)", units::bytes(size)));
     let at = match (&course.slowest, course.receivers) {
         (None, _) => String::new(),
         (Some(_), 1) => " at 1 receiver".to_owned(),
@@ -121,7 +116,13 @@ mod tests {
                 place("n3", MemberState::Blocked, part * (2 << 20)),
             ];
             let slowest = Some(("n3", MemberState::Blocked));
-            let moved = Progress::Moved { bytes: part * (2 << 20), slowest, members: &members, resent_frames: 0 };
+            let moved = Progress::Moved {
+                bytes: part * (2 << 20),
+                came: part * (2 << 20),
+                slowest,
+                members: &members,
+                resent_frames: 0,
+            };
             course.record(&moved, begin + Duration::from_secs(at));
         }
         let report = MemberReport {
@@ -204,7 +205,7 @@ mod tests {
         let mut course = TransferCourse::default();
         for seconds in 0..2 {
             let bytes = seconds * 1000;
-            let progress = Progress::Moved { bytes, slowest: None, members: &[], resent_frames: 0 };
+            let progress = Progress::Moved { bytes, came: bytes, slowest: None, members: &[], resent_frames: 0 };
             course.record(&progress, begin + Duration::from_secs(seconds));
         }
         assert_eq!(stat_line(&course, begin + Duration::from_secs(1)), "1000 B, 8.0 kbit/s");

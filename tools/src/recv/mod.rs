@@ -42,6 +42,7 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     options.port_fd = args.port_fd.first().copied();
     options.about = Some(About::default());
     args.patience.apply(&mut options);
+    options.session_limit = args.max_session_time.map(Duration::from_secs_f64);
     options.expects.clone_from(&args.expect);
     let interrupt = interrupt(&options, "interrupted by its user")?;
     let mut session = open(&args.wire, &mut options, bar)?;
@@ -255,7 +256,10 @@ pub fn print(received: &ReceiveReport, path: Option<&PathBuf>, form: Form, quiet
 /// Formats the line about bytes delivered to `path`.
 pub fn line(received: &ReceiveReport, path: Option<String>) -> String {
     let seconds = received.took.as_secs_f64();
-    let rate = units::rate(received.bytes() as f64 * 8.0 / seconds.max(1e-9));
+    // Of what was here before, no rate is known.
+    let came = received.came_bytes.map(|came| came.min(received.bytes()));
+    let rate = units::rate(came.unwrap_or(received.bytes()) as f64 * 8.0 / seconds.max(1e-9));
+    let came = came.map_or(String::new(), |came| format!(" ({} received)", units::bytes(came)));
     // A command has no path, and a path may contain characters that a line cannot show.
     let path = path.unwrap_or_else(|| received.source.clone());
     let (path, bytes) = (shown(path.as_bytes()), units::bytes(received.bytes()));
@@ -264,7 +268,7 @@ pub fn line(received: &ReceiveReport, path: Option<String>) -> String {
         1 => "; 1 piece came damaged and was sent again".to_owned(),
         pieces => format!("; {pieces} pieces came damaged and were sent again"),
     };
-    format!("{path}: {bytes} verified in {seconds:.3} s, {rate}{again}")
+    format!("{path}: {bytes} verified in {seconds:.3} s, {rate}{came}{again}")
 }
 
 pub fn to_json(received: &ReceiveReport, path: Option<String>) -> Value {
@@ -281,6 +285,7 @@ pub fn to_json(received: &ReceiveReport, path: Option<String>) -> Value {
         "reason": received.check().err().map(|error| error.to_string()),
         "path": path,
         "note": verdict.as_ref().filter(|own| received.is_delivered() && !own.text.is_empty()).map(|own| &own.text),
+        "came_bytes": received.came_bytes,
         "pieces_again": received.pieces_again,
         "seconds": received.took.as_secs_f64(),
         "frames": {

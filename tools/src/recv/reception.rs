@@ -7,7 +7,7 @@ use crate::signals::Interrupt;
 use crate::units;
 use ethbcast_collectives::session::application::Receiving;
 use ethbcast_collectives::session::live::{WriteBehind, write_behind};
-use ethbcast_collectives::session::{Options, ReceiveReport, Session};
+use ethbcast_collectives::session::{Options, Outcome, ReceiveReport, Session};
 use ethbcast_content::command::Signal as Ending;
 use ethbcast_content::dest::{Arrival, Dest, Handling, Landed};
 use ethbcast_content::have_set::Held;
@@ -170,7 +170,11 @@ fn verdict(report: &ReceiveReport, signal: Option<Signal>, left: &str) -> anyhow
     report.check().map_err(|error| {
         let failure = failure(error);
         // A path in it may have a name of the sender's.
-        Failure::new(failure.code(), one_line(&failure.to_string())).found(failure.fault())
+        let text = one_line(&failure.to_string());
+        match report.verdict.as_ref().map(|verdict| verdict.outcome) {
+            Some(Outcome::Interrupted) => Failure::new(Code::Nobody, format!("{text} (--max-session-time); {left}")),
+            _ => Failure::new(failure.code(), text).found(failure.fault()),
+        }
     })?;
     if !report.is_confirmed() {
         print_line(

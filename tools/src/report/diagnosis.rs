@@ -1,6 +1,6 @@
 //! Diagnosis of what limited a transfer, most certain cause first, and of the cables that lost frames.
 
-use super::drawing::shown;
+use super::drawing::{shown, time};
 use super::kept::{Kept, Receiver, Run};
 use super::plan_picture;
 use super::plan_picture::network;
@@ -23,17 +23,31 @@ const MUCH_TIME: f64 = 0.5;
 /// Fraction of the time without interface or link above which that is the cause.
 const MUCH_CUT_OFF: f64 = 0.1;
 
+/// Fraction of the time by which the last receiver ends after all others, above which it is the cause.
+const MUCH_LATER: f64 = 0.25;
+
 /// Limit below which there are too few samples for a diagnosis.
 const MIN_MOMENTS: usize = 4;
 
 /// Returns the cause in words that follow "limited by".
 pub fn part(kept: &Kept) -> String {
+    if kept.failed().count() == kept.receivers.len() {
+        return "nothing that was seen: no receiver has all of it".to_owned();
+    }
     let is_as_predicted = kept.predicted_seconds.is_some_and(|seconds| kept.seconds <= seconds * (1.0 + AS_PREDICTED));
     if let Some(own) = of_the_own_interface(kept) {
         return own;
     }
     let seen = if is_as_predicted { of_the_network(kept) } else { of_the_network(kept).or_else(|| of_hosts(kept)) };
     seen.unwrap_or_else(|| by_the_plan(kept))
+}
+
+/// Returns the receiver that ended long after all others, and how long.
+fn straggler(kept: &Kept) -> Option<(&Receiver, f64)> {
+    let mut all: Vec<&Receiver> = kept.receivers.iter().filter(|one| Kept::has_all(one)).collect();
+    all.sort_by(|one, other| other.seconds.total_cmp(&one.seconds));
+    let later = all.first()?.seconds - all.get(1)?.seconds;
+    (later > kept.seconds * MUCH_LATER).then_some((all[0], later))
 }
 
 fn of_the_network(kept: &Kept) -> Option<String> {
@@ -57,6 +71,9 @@ fn of_the_own_interface(kept: &Kept) -> Option<String> {
 }
 
 fn of_hosts(kept: &Kept) -> Option<String> {
+    if let Some((last, later)) = straggler(kept) {
+        return Some(format!("{}, which ended {} after all others", shown(&last.host), time(later)));
+    }
     let failed: Vec<&str> = kept.failed().map(|one| one.host.as_str()).collect();
     if !failed.is_empty() {
         return Some(format!("{}: failed on the way, and the others waited for it", shown(&nodeset::fold(&failed))));
@@ -226,8 +243,16 @@ mod tests {
         assert!(part(&updated).starts_with("the hosts, which looked for what they have"));
         kept.frames = Frames { data_sent: 1000, data_resent: 25, ..Frames::default() };
         assert_eq!(part(&kept), "loss: n0 sent 2.5 % of its frames again");
-        kept.receivers[0].status = "died".to_owned();
+        let (mut died, mut late) = (kept.receivers[0].clone(), kept.receivers[0].clone());
+        died.status = "died".to_owned();
+        let alone = Kept { receivers: vec![died.clone()], ..kept.clone() };
+        assert_eq!(part(&alone), "nothing that was seen: no receiver has all of it");
+        kept.receivers.push(died);
         assert_eq!(part(&kept), "n1: failed on the way, and the others waited for it");
+        (late.host, late.seconds) = ("n4".to_owned(), 3.0);
+        let receivers = [&kept.receivers[..], &[late]].concat();
+        let waited = Kept { receivers, seconds: 3.0, ..kept.clone() };
+        assert_eq!(part(&waited), "n4, which ended 3.00 s after all others", "nobody waited for n1");
         let run = Run { interface: "eth0".to_owned(), cut_off_seconds: 3.0, ..kept.run.clone().expect("it has one") };
         let cut = Kept { run: Some(run), seconds: 5.0, ..kept.clone() };
         assert_eq!(part(&cut), "the interface eth0 of n0 itself, which was away or had no link for 3.0 s");

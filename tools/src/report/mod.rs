@@ -51,7 +51,7 @@ pub struct Limits {
 }
 
 pub fn limits(object: &Value) -> Option<Limits> {
-    let kept = Kept::read(object.clone()).ok()?;
+    let kept = Kept::read(object.clone()).ok().filter(|kept| kept.receivers.iter().any(Kept::has_all))?;
     let receivers = kept.receivers.iter().map(|receiver| diagnosis::of_receiver(&kept, receiver)).collect();
     Some(Limits { whole: diagnosis::part(&kept), receivers })
 }

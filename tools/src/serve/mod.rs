@@ -44,6 +44,8 @@ struct Server {
     is_ready: bool,
     delivered: u64,
     failed: u64,
+    /// End of the server by --timeout.
+    until: Option<Instant>,
 }
 
 pub fn run(args: RecvArgs) -> anyhow::Result<()> {
@@ -55,6 +57,7 @@ pub fn run(args: RecvArgs) -> anyhow::Result<()> {
     let signals = [Signal::SIGHUP, Signal::SIGTERM, Signal::SIGINT];
     signals::listen(&signals, move |signal| ear.send(ServeEvent::Signal(signal))).code(Code::System)?;
     let supervisor = Supervisor::of_environment().code(Code::System)?;
+    let until = args.patience.timeout.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
     let mut server = Server {
         hall: Arc::new(Registry::new(args.serve.max_sessions.into())),
         args: Arc::new(args),
@@ -68,6 +71,7 @@ pub fn run(args: RecvArgs) -> anyhow::Result<()> {
         is_ready: false,
         delivered: 0,
         failed: 0,
+        until,
     };
     server.seat_all()?;
     server.work()
@@ -125,14 +129,18 @@ impl Server {
         let every = self.supervisor.ticks_every();
         let mut tick = Instant::now();
         loop {
-            let wait = every.map_or(IDLE_WAIT, |every| (tick + every).saturating_duration_since(Instant::now()));
+            let next = every.map(|every| tick + every).into_iter().chain(self.until).min();
+            let wait = next.map_or(IDLE_WAIT, |next| next.saturating_duration_since(Instant::now()));
             match self.heard.recv_timeout(wait) {
                 Ok(ServeEvent::Signal(Signal::SIGHUP)) => self.reload(),
-                Ok(ServeEvent::Signal(signal)) => return self.end(signal),
+                Ok(ServeEvent::Signal(signal)) => return self.end(&signal.to_string()),
                 Ok(ServeEvent::Ended(group, Err(error))) => return Err(self.give_up(&group, &error)),
                 Ok(word) => self.hear(word),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => unreachable!("this server tells itself things, too"),
+            }
+            if self.until.is_some_and(|until| Instant::now() >= until) {
+                return self.end("its time is up");
             }
             if every.is_some_and(|every| tick.elapsed() >= every) {
                 self.look();
@@ -236,7 +244,7 @@ impl Server {
         self.seat_all()
     }
 
-    fn end(mut self, signal: Signal) -> anyhow::Result<()> {
+    fn end(mut self, why: &str) -> anyhow::Result<()> {
         self.supervisor.notify("STOPPING=1");
         while let Ok(word) = self.heard.try_recv() {
             self.hear(word);
@@ -244,7 +252,7 @@ impl Server {
         let running = self.hall.running();
         let count = running.len();
         let noun = if count == 1 { "session is" } else { "sessions are" };
-        self.say(&format!("{signal}: it ends; {count} {noun} cut off"));
+        self.say(&format!("{why}: it ends; {count} {noun} cut off"));
         for (group, running) in &running {
             let text =
                 format!("group {group}: cut off: {}; what came is kept for the next time", running.status_line());

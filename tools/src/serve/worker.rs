@@ -128,6 +128,8 @@ impl Worker {
             let args = self.args();
             let mut options = options(&args.wire);
             args.patience.apply(&mut options);
+            // That of the whole server.
+            options.time_limit = None;
             options.port_fd = self.port_fd;
             options.cancel = self.cancel.clone();
             options.usher = Some(Arc::<Worker>::clone(self));
@@ -165,7 +167,8 @@ impl Worker {
             *self.dest.lock() = Some(Arc::clone(&dest));
             let reception = Reception::prepare(session, Arc::clone(&dest), &args)?;
             let about = Some(About { last: self.last_session(), ..hosts::about(session.interface()) });
-            let options = Options { had: had.iter().copied().collect(), about, ..options.clone() };
+            let session_limit = args.max_session_time.map(Duration::from_secs_f64);
+            let options = Options { had: had.iter().copied().collect(), about, session_limit, ..options.clone() };
             self.is_in_loop.store(true, Ordering::SeqCst);
             let received = reception.run(session, &options);
             self.is_in_loop.store(false, Ordering::SeqCst);

@@ -1,7 +1,7 @@
 //! `ethbcast simulate`: the real engine on any topology, in a simulated network.
 //!
-//! `settings` resolves the arguments, `wiring` builds the network with the values of `figures`, and
-//! `play` runs a session.
+//! `settings` resolves the arguments, `figures` has the values of the network, `process` the
+//! application on each host, and `play` runs a session.
 
 mod figures;
 mod play;

@@ -80,8 +80,8 @@ pub fn play(settings: &SimulationSettings, route: &Route) -> anyhow::Result<Play
     let took = root.took();
     let choice =
         root.choice().ok_or_else(|| Failure::new(Code::Nobody, "the simulated hosts did not meet; try less loss"))?;
-    let began = sending.source().began().unwrap_or_default();
-    let taken_at = |receiving: &Receiving<Taker>| receiving.sink().taken_at();
+    let began = sending.source().began.unwrap_or_default();
+    let taken_at = |receiving: &Receiving<Taker>| receiving.sink().taken_at;
     let delivered = hosts.iter().filter_map(SimulatedHost::receiving).map(taken_at).fold(began, Instant::max);
     let stream = hosts.iter().map(SimulatedHost::stream_stats).fold(StreamStats::default(), |sum, one| sum + one);
     let control = |count: fn(&ControlStats) -> u64| hosts.iter().map(|host| count(&host.control_stats())).sum::<u64>();

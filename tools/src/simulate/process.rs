@@ -25,7 +25,7 @@ pub fn content(bytes: u64, seed: u64) -> Shared {
 #[derive(Debug)]
 pub struct Sender {
     content: Shared,
-    began: Option<Instant>,
+    pub(super) began: Option<Instant>,
     pushing: bool,
     all_reported: bool,
 }
@@ -33,14 +33,6 @@ pub struct Sender {
 impl Sender {
     pub fn new(content: Shared) -> Sender {
         Sender { content, began: None, pushing: false, all_reported: false }
-    }
-
-    pub fn began(&self) -> Option<Instant> {
-        self.began
-    }
-
-    pub fn has_all_verdicts(&self) -> bool {
-        self.all_reported
     }
 }
 
@@ -73,7 +65,7 @@ impl Source for Sender {
 pub struct Taker {
     content: Shared,
     taken: usize,
-    taken_at: Instant,
+    pub(super) taken_at: Instant,
     equal: bool,
     /// Time needed for the verdict after the last byte.
     conclusion: Duration,
@@ -84,10 +76,6 @@ impl Taker {
     /// Expects `content`, and takes `conclusion` for its verdict.
     pub fn new(content: Shared, conclusion: Duration) -> Taker {
         Taker { content, taken: 0, taken_at: Instant::START, equal: true, conclusion, concludes_at: None }
-    }
-
-    pub fn taken_at(&self) -> Instant {
-        self.taken_at
     }
 }
 
@@ -140,11 +128,11 @@ impl Watch {
     /// the last verdict.
     pub fn run(simulation: &mut Simulation<SimulatedHost, RandomFaults>, root: usize) -> (Outcome, Watch) {
         let mut watch = Watch::default();
-        if let Some(outcome) = run_until(simulation, root, |sender| sender.began().is_some()) {
+        if let Some(outcome) = run_until(simulation, root, |sender| sender.began.is_some()) {
             return (outcome, watch);
         }
         watch.at_first_data = simulation.stats();
-        let early = run_until(simulation, root, Sender::has_all_verdicts);
+        let early = run_until(simulation, root, |sender: &Sender| sender.all_reported);
         watch.at_last_verdict = simulation.stats();
         watch.ended_at = Some(simulation.now());
         let rest = || simulation.run(Instant::START + MAX_RUN, |_, host, now| host.turn(now));

@@ -8,11 +8,22 @@ use std::time::Duration;
 pub(super) struct Limited<M> {
     machine: M,
     until: Option<Instant>,
+    session_until: Option<Instant>,
 }
 
 impl<M> Limited<M> {
     pub(super) fn new(machine: M, began: Instant, limit: Option<Duration>) -> Limited<M> {
-        Limited { machine, until: limit.map(|limit| began + limit) }
+        Limited { machine, until: limit.map(|limit| began + limit), session_until: None }
+    }
+
+    /// Sets the end of the session that has begun, beside that of the run.
+    pub(super) fn limit_session(&mut self, until: Option<Instant>) {
+        self.session_until = until;
+    }
+
+    /// Whether the session's limit has passed; true only once.
+    pub(super) fn take_session_over(&mut self, now: Instant) -> bool {
+        self.session_until.take_if(|until| *until <= now).is_some()
     }
 
     /// Whether the limit has passed; true only once.
@@ -61,7 +72,8 @@ impl<M: Machine> Machine for Limited<M> {
     }
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
-        let limit = self.until.map(|at| Deadline { at, why: Timer("limit") });
+        let limit = self.until.into_iter().chain(self.session_until).min();
+        let limit = limit.map(|at| Deadline { at, why: Timer("limit") });
         self.machine.poll_timeout(now).into_iter().chain(limit).min()
     }
 

@@ -58,7 +58,7 @@ pub use storage::{Output, Storage, StorageError, is_full};
 pub use write_behind::{OnThread, WriteBehind, Writer, write_behind};
 
 use super::application::{Receiving, Sending, Sink, Source};
-use super::{Admission, Outcome, Receiver, Root, Station};
+use super::{Admission, Outcome, Receiver, ReceiverEvent, Root, Station};
 use crate::census;
 use crate::membership::live::{Opening, RingRoom};
 use abort_notice::{RECEIVER_ENDED, ROOT_ENDED, TIMED_OUT};
@@ -245,7 +245,7 @@ impl Session {
                 watcher.update(|| root.farewell(ROOT_ENDED));
             }
             sending.turn(root, now);
-            teller.root_moved(root, now);
+            teller.root_moved(root, |stream| sending.source().covered(stream), now);
             if root.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         watcher.finish(driven, |error| root.farewell(&format!("the sender's {error}")))?;
@@ -314,14 +314,20 @@ impl Session {
             if options.cancel.is_cancelled() || timed_out {
                 receiving.cancel(receiver, now);
             }
+            if receiver.take_session_over(now) {
+                receiving.give_up("the session takes longer than this host allows");
+            }
             while let Some(event) = receiver.poll_event() {
+                if matches!(event, ReceiverEvent::Started { .. }) {
+                    receiver.limit_session(options.session_limit.map(|limit| now + limit));
+                }
                 options.notify(Progress::Receiver(&event));
                 receiving.handle_event(now, event);
                 watcher.update(|| receiver.farewell(RECEIVER_ENDED));
             }
             ushered.turn(receiver, now);
             receiving.turn(receiver, now);
-            teller.receiver_moved(receiver, receiving.sink().form(), now);
+            teller.receiver_moved(receiver, receiving.sink().form(), receiving.sink().covered(), now);
             is_outdated = options.usher.is_some()
                 && (other_mtu.load(Ordering::Relaxed) && receiver.admission() != Admission::Given);
             if receiver.is_over() || is_outdated { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

@@ -108,6 +108,8 @@ with_defaults! {
         pub rate: Option<RateLimit> = None,
         /// Longest total time of the session; without it, no limit.
         pub time_limit: Option<Duration> = None,
+        /// Longest time of a receiver's session from its start; without it, no limit.
+        pub session_limit: Option<Duration> = None,
         /// Handle that ends the session early.
         pub cancel: Cancel = Cancel::new(),
         /// Abort notification for another process to send if this one ends without notice.
