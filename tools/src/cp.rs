@@ -15,10 +15,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Runs the command.
-///
-/// # Errors
-/// A [`Failure`] with code 1 if some hosts do not serve, or have not got it; 3 if none serves.
 pub fn run(args: &CpArgs) -> anyhow::Result<()> {
     let bar = Bar::open(ProgressRole::Root, &args.wire, &args.progress)?;
     let result = copy(args, &bar);
@@ -149,9 +145,6 @@ pub struct Target {
 impl Target {
     /// Parses the arguments: `SOURCE HOSTS:[NAME]`, or with -w or in a job `SOURCE [[:]NAME]`;
     /// several SOURCEs with `HOSTS:` or `:` behind them.
-    ///
-    /// # Errors
-    /// A failure with code 2.
     pub fn of(args: &CpArgs) -> anyhow::Result<Target> {
         let job = std::env::var(JOB).ok();
         let (sources, dest) = parted(&args.paths);

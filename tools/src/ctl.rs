@@ -8,11 +8,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-/// Runs the command.
-///
-/// # Errors
-/// A [`Failure`] with code 2 if the sender cannot do it, or several senders run and none is named;
-/// 3 if there is none.
 pub fn run(args: &CtlArgs) -> anyhow::Result<()> {
     let pid = args.pid.map_or_else(only_one, Ok)?;
     let line = match args.command {

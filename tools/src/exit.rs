@@ -147,9 +147,6 @@ impl Failure {
 }
 
 /// Returns a [`Failure`] as a result.
-///
-/// # Errors
-/// Always.
 pub fn fail<T>(code: Code, text: impl fmt::Display) -> anyhow::Result<T> {
     Err(Failure::new(code, text).into())
 }
@@ -165,9 +162,6 @@ impl<T, E: fmt::Display> WithCode<T> for Result<T, E> {
 }
 
 /// Prints a text other than a report on stdout. A closed stdout is no error.
-///
-/// # Errors
-/// A [`Failure`] with code 4 if writing to stdout fails.
 pub fn print(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
@@ -179,9 +173,6 @@ pub fn print(text: &str) -> anyhow::Result<()> {
 }
 
 /// Prints lines of the final report on stdout.
-///
-/// # Errors
-/// A [`Failure`] with code 4 if writing to stdout fails.
 pub fn report(text: &str) -> anyhow::Result<()> {
     HAS_REPORTED.store(true, Ordering::Relaxed);
     let mut out = std::io::stdout().lock();
@@ -195,9 +186,6 @@ pub fn report(text: &str) -> anyhow::Result<()> {
 }
 
 /// Prints the final object on stdout in this form.
-///
-/// # Errors
-/// As for [`report`].
 pub fn report_object(object: &Value, form: Form) -> anyhow::Result<()> {
     match form {
         Form::Stream => report(&done(object).to_string()),

@@ -70,9 +70,6 @@ impl<'a> Census<'a> {
     }
 
     /// Makes a signal end the round only.
-    ///
-    /// # Errors
-    /// A [`Failure`] with code 4 if the kernel refuses the signal mask.
     pub fn until_interrupted(mut self) -> anyhow::Result<Census<'a>> {
         let interrupt = Interrupt::wake(&self.waker).code(Code::System)?;
         interrupt.begin_polling();
@@ -81,9 +78,6 @@ impl<'a> Census<'a> {
     }
 
     /// Performs a round, and returns the receivers sorted by host, in natural order, and group.
-    ///
-    /// # Errors
-    /// A [`Failure`] with code 4 if the socket fails.
     pub fn round(&mut self) -> anyhow::Result<Vec<Present>> {
         let (round, enough, interrupt) = (self.asker.rounds(), self.search.enough, &self.interrupt);
         let settled_at = self.clock.now() + NAMESAKES_WAIT;
@@ -105,10 +99,6 @@ fn is_heard(interrupt: Option<&Interrupt>) -> bool {
     interrupt.is_some_and(|interrupt| interrupt.signal().is_some())
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// A [`Failure`] with code 3 if no receiver listens, 1 if an expected one does not.
 pub fn run(args: &HostsArgs) -> anyhow::Result<()> {
     let topology = args.topology.as_deref().map(read_topology).transpose()?;
     let expected = args.expect.as_deref().map_or(Ok(Vec::new()), inputs::hosts);

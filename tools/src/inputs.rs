@@ -16,9 +16,6 @@ use std::path::Path;
 
 /// Reads a topology, whose format is detected by its content, and prints warnings on stderr. A test
 /// bed's name works if there is no such file.
-///
-/// # Errors
-/// A [`Failure`] with code 2 (malformed) or 4 (unreadable).
 pub fn read_topology(path: &Path) -> anyhow::Result<Topology> {
     let Imported { topology, notes } = Topology::load(path).map_err(refused)?;
     print_notes(&notes);
@@ -26,9 +23,6 @@ pub fn read_topology(path: &Path) -> anyhow::Result<Topology> {
 }
 
 /// Finds the host that `--root` names in the topology `name`.
-///
-/// # Errors
-/// A [`Failure`] with code 2.
 pub fn find_root(topology: &Topology, name: &str, root: &str) -> anyhow::Result<usize> {
     let Some(host) = topology.host_named(root) else {
         let known = nodeset::fold(topology.hosts());
@@ -49,9 +43,6 @@ pub fn refused(error: LoadError) -> Failure {
 }
 
 /// Reads a text file; `-` is stdin.
-///
-/// # Errors
-/// A [`Failure`] with code 2 (not text, or too large to be one) or 4 (unreadable).
 pub fn read_text(path: &Path, what: &'static str) -> anyhow::Result<String> {
     Ok(load::read_text(path, what).map_err(refused)?)
 }
@@ -67,9 +58,6 @@ fn host_at(topology: &Topology, address: &str, pattern: Option<&str>) -> Option<
 }
 
 /// Parses the value of `--via`.
-///
-/// # Errors
-/// A [`Failure`] with code 2.
 pub fn read_route(via: &str) -> anyhow::Result<Route> {
     match via {
         "auto" => Ok(Route::Auto),
@@ -81,9 +69,6 @@ pub fn read_route(via: &str) -> anyhow::Result<Route> {
 }
 
 /// Checks that a preset applies to `route`: the default to every one, the others to casts only.
-///
-/// # Errors
-/// A [`Failure`] with code 2.
 pub fn check_preset(preset: Preset, route: &Route) -> anyhow::Result<()> {
     if preset == Preset::Default || matches!(route, Route::Via(Via::Cast)) {
         return Ok(());
@@ -92,19 +77,12 @@ pub fn check_preset(preset: Preset, route: &Route) -> anyhow::Result<()> {
 }
 
 /// Reads a plan that `ethbcast plan --out` wrote.
-///
-/// # Errors
-/// A [`Failure`] with code 2 (malformed) or 4 (unreadable).
 pub fn read_plan(path: &Path) -> anyhow::Result<SavedPlan> {
     Ok(SavedPlan::load(path).map_err(refused)?)
 }
 
 /// Checks a saved plan on its topology and prints the result on stderr. Nothing is checked without
 /// a topology.
-///
-/// # Errors
-/// A [`Failure`] with code 2 if hosts of the plan are not in the topology, or if it is contended
-/// and may not be.
 pub fn admit(
     plan: &SavedPlan,
     topology: Option<&Topology>,
@@ -127,17 +105,11 @@ pub fn admit(
 }
 
 /// Reads a calibration that `ethbcast probe --out` wrote.
-///
-/// # Errors
-/// A [`Failure`] with code 2 (malformed) or 4 (unreadable).
 pub fn read_calibration(path: &Path) -> anyhow::Result<Calibration> {
     Ok(Calibration::load(path).map_err(refused)?)
 }
 
 /// Reads a calibration for the hosts of a topology.
-///
-/// # Errors
-/// As [`read_calibration`], and a [`Failure`] with code 2 if it was measured on other hosts.
 pub fn read_calibration_for(path: &Path, topology: Option<&Topology>) -> anyhow::Result<Calibration> {
     let calibration = read_calibration(path)?;
     if let Some(topology) = topology {
@@ -149,9 +121,6 @@ pub fn read_calibration_for(path: &Path, topology: Option<&Topology>) -> anyhow:
 /// Returns the hosts of a node set without duplicates. `^FILE`, or `@FILE` if there is such a file,
 /// reads a file with one or more names per line and comments after `#`; other groups (`@group`) are
 /// resolved by ClusterShell.
-///
-/// # Errors
-/// A [`Failure`] with code 2, or 4 if a file cannot be read.
 pub fn hosts(text: &str) -> Result<Vec<String>, Failure> {
     let read = match host_list::read(text) {
         Err(HostListError::Group { .. }) => host_list::read(&of_clustershell(text)?),

@@ -15,10 +15,6 @@ use std::sync::Arc;
 
 const LIBRARY: &str = "libethbcast_mpi.so";
 
-/// Runs the command.
-///
-/// # Errors
-/// If the drop-in is missing, or a path needs quoting.
 pub fn run(args: &MpiEnvArgs) -> anyhow::Result<()> {
     let mut variables = vec![("LD_PRELOAD", word(&library(args)?)?)];
     if let Some(interface) = &args.interface {
@@ -89,9 +85,6 @@ fn word(value: &Path) -> anyhow::Result<String> {
 const MAX_AT_A_TIME: usize = 64;
 
 /// Runs the command until it is interrupted.
-///
-/// # Errors
-/// If the socket's file exists, or the permission is missing.
 pub fn serve_ports(args: &PortArgs) -> anyhow::Result<()> {
     let path = &args.serve;
     let (at, file) = (path.display(), path.clone());

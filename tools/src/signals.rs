@@ -47,9 +47,6 @@ fn hear(signal: Signal) {
 }
 
 /// Blocks these signals in this thread and everything it starts from now on.
-///
-/// # Errors
-/// If the kernel refuses the signal mask.
 pub fn block(signals: &[Signal]) -> std::io::Result<()> {
     let mut blocked = SigSet::empty();
     signals.iter().for_each(|&signal| blocked.add(signal));
@@ -58,9 +55,6 @@ pub fn block(signals: &[Signal]) -> std::io::Result<()> {
 
 /// Blocks these signals in this thread and everything it starts from now on, and calls `tell` for
 /// each one.
-///
-/// # Errors
-/// If the kernel refuses the signal mask.
 pub fn listen(signals: &[Signal], mut tell: impl FnMut(Signal) + Send + 'static) -> std::io::Result<()> {
     let mut heard = SigSet::empty();
     signals.iter().for_each(|&signal| heard.add(signal));
@@ -81,9 +75,6 @@ impl Interrupt {
     /// calls `tell` at the first one. If it is `impatient`, a second one ends the process at once.
     ///
     /// There may be several watchers: all are notified, and the newest decides about the process.
-    ///
-    /// # Errors
-    /// If the kernel refuses the signal mask.
     pub fn watch(impatient: bool, tell: impl Fn() + Send + 'static) -> std::io::Result<Interrupt> {
         let interrupt = Interrupt::default();
         let mut watchers = WATCHERS.lock().expect("nobody panics while it is held");
@@ -97,9 +88,6 @@ impl Interrupt {
     }
 
     /// Watches on behalf of an event loop, which `waker` wakes.
-    ///
-    /// # Errors
-    /// As [`Interrupt::watch`].
     pub fn wake(waker: &Waker) -> std::io::Result<Interrupt> {
         let waker = waker.clone();
         Interrupt::watch(true, move || waker.wake())
@@ -122,9 +110,6 @@ impl Interrupt {
 
 /// Runs a shell command after a transfer with the given environment variables. Its stdout is
 /// redirected to stderr, because stdout carries the report.
-///
-/// # Errors
-/// A [`Failure`] with code 4 if it cannot be started or fails.
 pub fn run_after(command: &str, environment: impl IntoIterator<Item = (&'static str, OsString)>) -> anyhow::Result<()> {
     let failed = |why: String| Failure::new(Code::System, format!("all was delivered, but `{command}` failed: {why}"));
     let mut shell = shell(command);
@@ -134,9 +119,6 @@ pub fn run_after(command: &str, environment: impl IntoIterator<Item = (&'static 
 }
 
 /// Runs a program without output.
-///
-/// # Errors
-/// Its error output, if it cannot be started or fails.
 pub fn quiet(program: &str, arguments: &[&OsStr]) -> Result<(), String> {
     let ended = Command::new(program).args(arguments).stdin(Stdio::null()).output();
     let ended = ended.map_err(|error| format!("`{program}`: {error}"))?;

@@ -58,9 +58,6 @@ fn import_from(args: &ImportArgs) -> anyhow::Result<Imported> {
 }
 
 /// Writes a text file.
-///
-/// # Errors
-/// A [`Failure`] with code 4.
 pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     let failure = |error| Failure::new(Code::System, format!("cannot write {}: {error}", path.display()));
     Ok(std::fs::write(path, text).map_err(failure)?)

@@ -18,10 +18,6 @@ use std::time::Duration;
 const MIN_PERIOD_MS: u32 = 100;
 
 /// Returns the equivalent command line of `send` or `recv`, and the log file.
-///
-/// # Errors
-/// A [`Failure`] with code 2 if an option means what cannot be had here, 4 if the log cannot be
-/// written.
 pub fn command_line(role: Role, own: &[OsString]) -> anyhow::Result<(Cli, Option<File>)> {
     // clap prints help to stdout (exit 0) and errors to stderr (exit 2).
     let matches = command(role).try_get_matches_from(own).unwrap_or_else(|error| error.exit());
@@ -39,9 +35,6 @@ pub fn command_line(role: Role, own: &[OsString]) -> anyhow::Result<(Cli, Option
 }
 
 /// Opens the log file for appending.
-///
-/// # Errors
-/// A [`Failure`] with code 4 if it cannot be written.
 pub fn open_log(path: &Path) -> anyhow::Result<File> {
     let opened = File::options().append(true).create(true).open(path);
     let named = |error| format!("cannot write the log {}: {error}; leave out --log", path.display());
@@ -192,9 +185,6 @@ fn of_receiver() -> [Arg; 3] {
 }
 
 /// Returns the arguments of `ethbcast recv`.
-///
-/// # Errors
-/// A [`Failure`](crate::exit::Failure) with code 2.
 pub fn receiver_arguments(matches: &ArgMatches) -> anyhow::Result<Vec<OsString>> {
     let mut arguments = shared("recv", matches)?;
     for (own, ours) in [("start-timeout", "max-wait"), ("receive-timeout", "patience")] {
@@ -236,9 +226,6 @@ const FOR_EVER: u32 = 1_000_000_000;
 const HELLO_MS: u32 = 1000;
 
 /// Returns the arguments of `ethbcast send`.
-///
-/// # Errors
-/// A [`Failure`](crate::exit::Failure) with code 2.
 pub fn sender_arguments(matches: &ArgMatches) -> anyhow::Result<Vec<OsString>> {
     let mut arguments = shared("send", matches)?;
     arguments.push(format!("--min-receivers={}", least(matches)).into());
@@ -261,9 +248,6 @@ pub fn sender_arguments(matches: &ArgMatches) -> anyhow::Result<Vec<OsString>> {
 }
 
 /// Returns the start conditions.
-///
-/// # Errors
-/// A [`Failure`](crate::exit::Failure) with code 2 if nothing ever would.
 pub fn start_rule(matches: &ArgMatches) -> anyhow::Result<Option<StartRule>> {
     let is_given = |name: &str| matches.contains_id(name);
     let counts = ["min-receivers", "min-wait", "max-wait"].into_iter().any(is_given);

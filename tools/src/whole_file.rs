@@ -9,9 +9,6 @@ use std::path::Path;
 use tempfile::NamedTempFile;
 
 /// Writes a file durably.
-///
-/// # Errors
-/// If the file system fails. The old file is then unchanged.
 pub fn save(path: &Path, text: &str) -> io::Result<()> {
     put(path, |file| {
         file.write_all(text.as_bytes())?;
@@ -20,9 +17,6 @@ pub fn save(path: &Path, text: &str) -> io::Result<()> {
 }
 
 /// Writes a file with this mode that will soon be rewritten, without a sync.
-///
-/// # Errors
-/// As for [`save`].
 pub fn renew(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     put(path, |file| {
         file.set_permissions(Permissions::from_mode(mode))?;
@@ -31,9 +25,6 @@ pub fn renew(path: &Path, text: &str, mode: u32) -> io::Result<()> {
 }
 
 /// Checks that a file could be written there.
-///
-/// # Errors
-/// If it could not.
 pub fn try_place(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());

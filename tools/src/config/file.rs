@@ -27,9 +27,6 @@ pub enum Setting {
 
 impl File {
     /// Reads and parses a file.
-    ///
-    /// # Errors
-    /// A failure with code 4 if it cannot be read, 2 if it is no TOML.
     pub fn load(path: &Path) -> anyhow::Result<File> {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path)
@@ -81,9 +78,6 @@ fn setting(value: &Value) -> Setting {
 const MIN_LIKENESS: f64 = 0.75;
 
 /// Reads a file for a command. An unknown name in it is an error.
-///
-/// # Errors
-/// A failure with code 4 if it cannot be read, 2 if it is not understood.
 pub fn read(path: &Path) -> anyhow::Result<File> {
     let file = File::load(path)?;
     match names(&file).first() {

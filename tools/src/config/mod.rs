@@ -22,9 +22,6 @@ const PATH: &str = "/etc/ethbcast/ethbcast.toml";
 const VARIABLE: &str = "ETHBCAST_CONFIG";
 
 /// Parses the command line `own` with the options from other sources.
-///
-/// # Errors
-/// A [`Failure`] with code 2 or 4 if the file cannot be read or is invalid.
 pub fn command_line(own: Vec<OsString>) -> anyhow::Result<Cli> {
     let (arguments, given) = whole(own.clone())?;
     // clap prints help to stdout (exit 0) and errors to stderr (exit 2).
@@ -56,9 +53,6 @@ pub fn own_line() -> Vec<OsString> {
 }
 
 /// Returns the current options of the running receiver.
-///
-/// # Errors
-/// A [`Failure`] with code 2 or 4.
 pub fn receiver_again() -> anyhow::Result<RecvArgs> {
     let (arguments, _) = whole(std::env::args_os().collect())?;
     let matches = Cli::command().try_get_matches_from(arguments);
@@ -91,9 +85,6 @@ fn path() -> Option<PathBuf> {
 }
 
 /// Runs `ethbcast config`.
-///
-/// # Errors
-/// A [`Failure`] with code 2 if the file is invalid, 4 if it cannot be read.
 pub fn run(args: &ConfigArgs) -> anyhow::Result<()> {
     let ConfigCommand::Check { file } = &args.command;
     let named = file.clone().or_else(path);
@@ -179,9 +170,6 @@ pub fn command_of(own: &[OsString]) -> Option<String> {
 }
 
 /// Returns the options that environment and file add to a command line.
-///
-/// # Errors
-/// A failure with code 2 if one has an invalid value.
 pub fn added(own: &[OsString], name: &str, file: &File) -> anyhow::Result<Vec<ConfiguredOption>> {
     let program = program();
     // The parser handles requests for help, and errors.
@@ -248,9 +236,6 @@ pub fn takes_value(arg: &Arg) -> bool {
 }
 
 /// Converts a setting to command-line options.
-///
-/// # Errors
-/// A failure with code 2 if its value is invalid.
 pub fn given(option: &str, arg: &Arg, setting: Setting, from: &str) -> anyhow::Result<Vec<ConfiguredOption>> {
     let one = |value| ConfiguredOption { name: option.to_owned(), value, from: from.to_owned() };
     match (setting, takes_value(arg)) {

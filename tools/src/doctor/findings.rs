@@ -114,19 +114,7 @@ impl Findings {
     }
 }
 
-pub fn quoted(word: &str) -> String {
-    let is_plain = |character: char| character.is_ascii_alphanumeric() || "/._-+=:,@%".contains(character);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
-}
-
 /// Runs the command for one code, or lists all.
-///
-/// # Errors
-/// A [`Failure`](crate::exit::Failure) with code 4 if writing to stdout fails.
 pub fn explain(args: &ExplainArgs) -> anyhow::Result<()> {
     let line = |fault: &Fault| format!("{:<13} {}", fault.code(), fault.description());
     let text = match args.code {
@@ -141,6 +129,7 @@ pub fn explain(args: &ExplainArgs) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::quoted;
     use std::process::Command;
 
     #[test]

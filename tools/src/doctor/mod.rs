@@ -12,17 +12,13 @@ mod peer;
 
 use crate::args::DoctorArgs;
 use crate::exit::{Code, fail, report};
+use crate::units::quoted;
 pub use fault::{Fault, of_call, of_interface, of_open, of_outcome, of_session, of_station};
 pub use findings::explain;
-use findings::{Findings, Fix, quoted};
+use findings::{Findings, Fix};
 pub use machine::{WIFI, is_wifi, megabits_per_second};
 pub use outside::text_of;
 
-/// Runs the command.
-///
-/// # Errors
-/// A [`Failure`](crate::exit::Failure) with code 1 if something is wrong, 130 or 143 if it was
-/// interrupted.
 pub fn run(args: &DoctorArgs) -> anyhow::Result<()> {
     let (mut interface, mut findings) = look(args)?;
     if args.fix {

@@ -34,10 +34,6 @@ struct Clock {
 }
 
 /// Passes the frames of a file to `dump`; `-` is stdin.
-///
-/// # Errors
-/// A [`Failure`] with code 4 if it cannot be read, 2 if it is no capture of an Ethernet or is
-/// damaged.
 pub fn read(path: &Path, dump: &mut Dump) -> anyhow::Result<()> {
     let name = path.display().to_string();
     let unreadable = |error: io::Error| Failure::new(Code::System, format!("cannot read {name}: {error}"));
@@ -152,9 +148,6 @@ pub struct CaptureWriter {
 
 impl CaptureWriter {
     /// Creates or replaces the file, and writes its header.
-    ///
-    /// # Errors
-    /// A [`Failure`] with code 4.
     pub fn create(path: &Path) -> anyhow::Result<CaptureWriter> {
         let out = File::create(path).map_err(|error| unwritable(path, &error))?;
         let mut writer = CaptureWriter { out: BufWriter::new(out), path: path.to_owned() };
@@ -171,9 +164,6 @@ impl CaptureWriter {
     }
 
     /// Flushes and syncs the file.
-    ///
-    /// # Errors
-    /// A [`Failure`] with code 4.
     pub fn finish(&mut self) -> anyhow::Result<()> {
         self.out.flush().map_err(|error| unwritable(&self.path, &error))
     }

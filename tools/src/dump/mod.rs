@@ -150,9 +150,6 @@ fn unwritable(error: &io::Error) -> anyhow::Error {
 }
 
 /// Passes frames to `dump` until there are enough, or a signal arrives.
-///
-/// # Errors
-/// A [`Failure`] whose code is the exit code.
 fn listen(args: &DumpArgs, interface: Option<&str>, dump: &mut Dump) -> anyhow::Result<()> {
     let interrupt = Interrupt::watch(true, || {}).code(Code::System)?;
     let interface =

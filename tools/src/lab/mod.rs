@@ -124,9 +124,6 @@ fn topology(name: &str) -> anyhow::Result<()> {
 }
 
 /// Runs the command. With `label`, each line of its output begins with the host's name.
-///
-/// # Errors
-/// A failure with code 1 if one failed, 130 or 143 if this was interrupted and has ended them all.
 pub fn run_each(lab: &str, except: &[String], label: bool, command: &[OsString]) -> anyhow::Result<()> {
     let lab = Lab::open(lab).map_err(lab_failure)?;
     let hosts: Vec<String> = lab.hosts().into_iter().filter(|host| !except.contains(host)).collect();
@@ -228,9 +225,6 @@ pub fn wait(mut children: Vec<(String, Child)>, interrupt: &Interrupt) -> std::i
 const MAX_HOSTS: usize = 256;
 
 /// Returns the topology that `shape` describes.
-///
-/// # Errors
-/// A [`Failure`] with code 2, or 4 if a file cannot be read.
 pub fn shaped(shape: &str) -> anyhow::Result<Topology> {
     if let Ok(hosts) = shape.parse::<usize>() {
         if !(1..=MAX_HOSTS).contains(&hosts) {
@@ -249,9 +243,6 @@ pub fn shaped(shape: &str) -> anyhow::Result<Topology> {
 }
 
 /// Returns a built-in test bed.
-///
-/// # Errors
-/// A [`Failure`] with code 2 that lists the names.
 pub fn builtin(name: &str) -> anyhow::Result<Topology> {
     let unknown =
         || Failure::new(Code::Usage, format!("{name} is no test bed: choose one of {}", BUILTIN_NAMES.join(", ")));

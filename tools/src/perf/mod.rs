@@ -22,10 +22,6 @@ use std::time::Duration;
 
 const MAX_SIZE_BYTES: u64 = 1 << 30;
 
-/// Runs the command.
-///
-/// # Errors
-/// A [`Failure`](crate::exit::Failure) whose code is the exit code.
 pub fn run(mut args: PerfArgs) -> anyhow::Result<()> {
     if let Some(size) = args.sizes.iter().find(|&&size| size == 0 || size > MAX_SIZE_BYTES) {
         return fail(Code::Usage, format!("a message of {size} bytes cannot be measured: choose --sizes from 1 to 1G"));
@@ -50,9 +46,6 @@ fn check_group(group: &str) -> anyhow::Result<()> {
 }
 
 /// Returns the options for joining the communicator.
-///
-/// # Errors
-/// A [`Failure`](crate::exit::Failure) with code 2 (malformed) or 4 (unreadable).
 pub fn options(args: &PerfArgs) -> anyhow::Result<Options> {
     let route = match &args.plan {
         Some(path) => Route::Saved(Box::new(read_plan(path)?)),

@@ -111,9 +111,6 @@ impl PerfReport<'_> {
     }
 
     /// Prints the report on stdout.
-    ///
-    /// # Errors
-    /// A [`Failure`](crate::exit::Failure) with code 4 if writing to stdout fails.
     pub fn print(&self) -> anyhow::Result<()> {
         if self.args.wire.json {
             return report(&self.to_json().to_string());

@@ -12,10 +12,6 @@ use ethbcast_planning::{draw, duration};
 use serde_json::{Value, json};
 use settings::{Judged, PlanSettings, Ways};
 
-/// Runs the command.
-///
-/// # Errors
-/// A [`Failure`](crate::exit::Failure) whose code is the exit code.
 pub fn run(args: PlanArgs) -> anyhow::Result<()> {
     let settings = PlanSettings::resolve(&args)?;
     if settings.ways == Ways::All {

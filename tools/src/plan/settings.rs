@@ -46,9 +46,6 @@ pub struct PlanSettings {
 
 impl PlanSettings {
     /// Resolves the arguments.
-    ///
-    /// # Errors
-    /// A [`Failure`](crate::exit::Failure) with code 2, or 4 if a file cannot be read.
     pub fn resolve(args: &PlanArgs) -> anyhow::Result<PlanSettings> {
         let ways = read_ways(&args.via)?;
         if ways == Ways::All && (args.drawing.dot || args.drawing.svg || args.out.is_some()) {
@@ -143,9 +140,6 @@ pub struct Judged {
 
 impl Judged {
     /// Returns the requested plan, or the best one.
-    ///
-    /// # Errors
-    /// A [`Failure`](crate::exit::Failure) with code 2.
     pub fn one(settings: &PlanSettings) -> anyhow::Result<Judged> {
         let situation = settings.situation();
         if let Some(saved) = &settings.saved {
@@ -168,9 +162,6 @@ impl Judged {
 
     /// Returns all algorithms by ascending predicted time, without those impossible for this number
     /// of hosts.
-    ///
-    /// # Errors
-    /// A [`Failure`](crate::exit::Failure) if a plan does not reach everybody.
     pub fn all(settings: &PlanSettings) -> anyhow::Result<Vec<Judged>> {
         let situation = settings.situation();
         let priced = Via::every().filter_map(|via| price(via, &situation).ok());

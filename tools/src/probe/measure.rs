@@ -25,10 +25,6 @@ const DEFAULT_PATIENCE: Duration = Duration::from_secs(5);
 /// Message after an interrupt.
 pub const INTERRUPTED: &str = "interrupted; nothing was written";
 
-/// Runs the command.
-///
-/// # Errors
-/// A failure whose code is the exit code.
 pub fn run(args: &ProbeArgs, mut station: Station) -> anyhow::Result<()> {
     let session = random_u32().code(Code::System)?;
     // Read before measuring, so that an incompatible file is reported early.
@@ -51,18 +47,12 @@ pub fn run(args: &ProbeArgs, mut station: Station) -> anyhow::Result<()> {
 
 /// Searches for answering hosts of the group. Returns those found, shorter names first (n2 before
 /// n10), and the missing ones out of `wanted`.
-///
-/// # Errors
-/// A failure whose code is the exit code: a signal, the socket.
 pub fn find(station: &mut Station, session: u32, wanted: Search) -> anyhow::Result<(Vec<ProbeHost>, Vec<String>)> {
     look_for(station, session, wanted).map(|(found, missing, _)| (found, missing))
 }
 
 /// Searches like [`find`], and also returns the hosts that answered only broadcast and not
 /// multicast frames.
-///
-/// # Errors
-/// As for [`find`].
 pub fn look_for(
     station: &mut Station,
     session: u32,
@@ -81,9 +71,6 @@ pub fn look_for(
 }
 
 /// Returns the hosts to measure: the named ones, or all that answer.
-///
-/// # Errors
-/// A failure with code 3 if one that was named, or all, do not answer.
 pub fn wanted(args: &ProbeArgs, station: &mut Station, session: u32) -> anyhow::Result<Vec<ProbeHost>> {
     let group = &args.wire.group;
     let patience = args.max_wait.map_or(DEFAULT_PATIENCE, Duration::from_secs_f64);
@@ -113,9 +100,6 @@ pub fn wanted(args: &ProbeArgs, station: &mut Station, session: u32) -> anyhow::
 }
 
 /// Measures the path to these hosts, broadcast included.
-///
-/// # Errors
-/// As [`find`].
 pub fn measure(
     station: &mut Station,
     session: u32,
@@ -186,9 +170,6 @@ pub struct ProbeReport<'a> {
 
 impl ProbeReport<'_> {
     /// Prints the report on stdout, unless it is quiet and not JSON.
-    ///
-    /// # Errors
-    /// A failure with code 4 if writing to stdout fails.
     pub fn print(&self, as_json: bool, quiet: bool) -> anyhow::Result<()> {
         match (as_json, quiet) {
             (true, _) => report(&self.json().to_string()),

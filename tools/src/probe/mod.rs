@@ -18,10 +18,6 @@ use serde_json::json;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-/// Runs the command.
-///
-/// # Errors
-/// A [`Failure`](crate::exit::Failure) whose code is the exit code.
 pub fn run(args: ProbeArgs) -> anyhow::Result<()> {
     let station = Station::open(&args.wire)?;
     print_interface(station.wire.port.interface(), args.wire.quiet);
@@ -43,9 +39,6 @@ pub struct Station {
 
 impl Station {
     /// Opens the port.
-    ///
-    /// # Errors
-    /// A [`Failure`](crate::exit::Failure) with code 2 (group name) or 4 (interface, permission).
     pub fn open(args: &WireArgs) -> anyhow::Result<Station> {
         let waker = Waker::new().code(Code::System)?;
         let interrupt = Interrupt::wake(&waker).code(Code::System)?;
@@ -84,10 +77,6 @@ impl Station {
     }
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// A failure whose code is the exit code.
 pub fn run_answering(args: &ProbeArgs, mut station: Station) -> anyhow::Result<()> {
     let (host, group) = (station.wire.station.host.clone(), station.wire.station.group.clone());
     // A probe's session is its prober's, so that this host has none.

@@ -56,10 +56,6 @@ impl ProgressRole {
 
 impl Bar {
     /// Prepares the output that the arguments select.
-    ///
-    /// # Errors
-    /// A [`Failure`](crate::exit::Failure) with code 4 if there is to be a file that cannot be
-    /// written.
     pub fn open(role: ProgressRole, wire: &WireArgs, args: &ProgressArgs) -> anyhow::Result<Arc<Bar>> {
         let course = Arc::default();
         let labels = Labels { group: wire.group.clone(), role, began: SystemTime::now() };
@@ -208,8 +204,7 @@ fn line_of_sender(event: &RootEvent) -> Option<String> {
         RootEvent::Started { receivers, via, size, selective } => {
             let what = size.map_or("a stream".to_owned(), units::bytes);
             let what = if *selective { format!("what somebody lacks of {what}") } else { what };
-            let s = if *receivers == 1 { "" } else { "s" };
-            format!("sending {what} to {receivers} receiver{s} via {via}")
+            format!("sending {what} to {} via {via}", units::receivers(*receivers))
         }
         RootEvent::HeldUp { host, text } => format!("waiting: {host} {text}"),
         RootEvent::Aside { host, text } => format!("{host} {text}: it is served beside the others from now on"),

@@ -88,9 +88,6 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
 }
 
 /// Resolves and checks DEST.
-///
-/// # Errors
-/// A [`Failure`] with code 2 or 4.
 pub fn dest(args: &RecvArgs) -> anyhow::Result<Dest> {
     let (stdout, read) = (args.dest.as_ref().is_some_and(|dest| dest == "-"), args.verify == Some(Verify::Read));
     let for_programs = match args.form() {
@@ -149,9 +146,6 @@ pub fn sender_of(session: &Session) -> String {
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Resolves DEST. With --max-wait it waits for a missing device, whose driver may be late.
-///
-/// # Errors
-/// A [`Failure`](crate::exit::Failure) with code 2 or 4.
 pub fn awaited_dest(args: &RecvArgs, options: &mut Options, bar: &Bar) -> anyhow::Result<Dest> {
     let (began, mut told) = (Instant::now(), false);
     let limit = limit(options).unwrap_or_default();
@@ -183,9 +177,6 @@ fn limit(options: &Options) -> Option<Duration> {
 
 /// Opens the port. With --max-wait or --timeout it waits for a missing interface, and subtracts the
 /// wait from both.
-///
-/// # Errors
-/// A [`Failure`](crate::exit::Failure) with code 2 (group name) or 4 (interface, permission).
 pub fn open(args: &WireArgs, options: &mut Options, bar: &Bar) -> anyhow::Result<Session> {
     let (began, mut told) = (Instant::now(), false);
     let limit = limit(options);
@@ -239,9 +230,6 @@ pub fn read_again(dest: Arc<Dest>) {
 }
 
 /// Prints a session's outcome on stdout; `path` is the path of the file.
-///
-/// # Errors
-/// A failure with code 4 if writing to stdout fails.
 pub fn print(received: &ReceiveReport, path: Option<&PathBuf>, form: Form, quiet: bool) -> anyhow::Result<()> {
     let path = path.map(|path| path.display().to_string());
     if form != Form::Lines {

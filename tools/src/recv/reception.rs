@@ -42,9 +42,6 @@ pub struct Received {
 
 impl Reception {
     /// Starts the thread that will write to DEST.
-    ///
-    /// # Errors
-    /// A [`Failure`] with code 4 if a basis cannot be read, or there is no thread left.
     pub fn prepare(session: &Session, dest: Arc<Dest>, args: &RecvArgs) -> anyhow::Result<Reception> {
         let read_back = args.verify.map_or(dest.is_device(), |verify| verify == Verify::Read);
         let target = Target {
@@ -68,9 +65,6 @@ impl Reception {
     }
 
     /// Participates in a session until its end.
-    ///
-    /// # Errors
-    /// A [`Failure`] if the socket fails, or the disk does not answer.
     pub fn run(self, session: &mut Session, options: &Options) -> anyhow::Result<Received> {
         let Reception { mut receiving, landed } = self;
         let receiver = session.run_receiver(options, &mut receiving).map_err(failure)?;
@@ -87,9 +81,6 @@ impl Reception {
 
 impl Received {
     /// Fails unless all bytes are at DEST. `left` describes the data that a failure leaves behind.
-    ///
-    /// # Errors
-    /// A [`Failure`] whose code is the exit code.
     pub fn check(&self, args: &RecvArgs, signal: Option<Signal>, left: &str) -> anyhow::Result<()> {
         say_what_remains(&self.landed);
         verdict(&self.report, signal, left).map_err(|failed| of_command(failed, args, &self.landed, self.was_ended))?;

@@ -5,6 +5,7 @@
 //! mislead are replaced here.
 
 use crate::units;
+use crate::units::quoted;
 use ethbcast_collectives::membership::is_shown;
 use maud::{Markup, html};
 
@@ -152,14 +153,6 @@ pub fn rate(bytes: u64, seconds: f64) -> String {
 
 pub fn command_line(words: &[String]) -> String {
     words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
-}
-
-fn quoted(word: &str) -> String {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:=,@%+".contains(letter);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 #[cfg(test)]

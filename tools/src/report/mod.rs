@@ -21,10 +21,6 @@ use serde_json::Value;
 use std::path::Path;
 
 /// Runs `ethbcast report`.
-///
-/// # Errors
-/// A [`Failure`](crate::exit::Failure) with code 2 if FILE is no report of `send`, 4 if it cannot
-/// be read or the page not be written.
 pub fn run(args: &ReportArgs) -> anyhow::Result<()> {
     let text = read_text(&args.file, "report")?;
     let name = if args.file == Path::new("-") { "stdin".into() } else { args.file.display().to_string() };

@@ -174,9 +174,6 @@ const LOWER: Signal = Signal::SIGUSR2;
 
 /// Opens the session's port as [`open`](session::open()) does, and lets signals and `ethbcast ctl`
 /// change the rate limit.
-///
-/// # Errors
-/// A failure with code 2 or 4.
 pub fn open(group: &str, options: &Options, bar: &Arc<Bar>) -> anyhow::Result<(Session, Interrupt)> {
     // Blocked before the first thread starts, which would otherwise receive a signal and end the
     // process.

@@ -37,9 +37,6 @@ pub fn run(args: SendArgs) -> anyhow::Result<()> {
 }
 
 /// Performs the transfer with its output on `bar`. Returns the wanted hosts that did not take part.
-///
-/// # Errors
-/// As for [`run`].
 pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
     let (settings, form) = (Settings::resolve(&args)?, bar.form());
     if settings.options.hosts.is_empty() && args.resume.only_missing {

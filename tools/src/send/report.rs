@@ -50,9 +50,6 @@ impl Report<'_> {
     }
 
     /// Prints the report on stdout.
-    ///
-    /// # Errors
-    /// A [`Failure`] with code 4 if writing to stdout fails.
     pub fn print(&self, form: Form, quiet: bool) -> anyhow::Result<()> {
         match (form, quiet) {
             (Form::Object | Form::Stream, _) => report_object(&self.to_json(), form),
@@ -165,9 +162,6 @@ impl Report<'_> {
     }
 
     /// Writes the report to a file if one is given, as a page or as a JSON object.
-    ///
-    /// # Errors
-    /// A [`Failure`] with code 4.
     pub fn keep(&self, path: Option<&Path>) -> anyhow::Result<()> {
         let Some(path) = path else { return Ok(()) };
         let text = if is_page(path) { page_of(self.to_json())? } else { self.to_json().to_string() };
@@ -217,9 +211,6 @@ pub fn run(sent: &SendReport, session: &Session, options: &Options, group: &str)
 }
 
 /// Reports that no receiver lacks anything.
-///
-/// # Errors
-/// A [`Failure`] with code 4 if writing to stdout fails.
 pub fn print_nothing_missing(form: Form, quiet: bool) -> anyhow::Result<()> {
     match (form, quiet) {
         (Form::Lines, false) => report("nothing is missing: by the last report all receivers have verified everything"),
@@ -273,9 +264,6 @@ fn receiver_json(report: &MemberReport) -> Value {
 
 /// Prints the choice and its alternatives, and the missing bytes out of `size` if receivers have
 /// some already.
-///
-/// # Errors
-/// A [`Failure`](crate::exit::Failure) with code 4 if writing to stdout fails.
 pub fn print(choice: &Choice, lacking: Option<Lacking>, size: Option<u64>, form: Form) -> anyhow::Result<()> {
     if form != Form::Lines {
         return report_object(&to_json(choice, lacking), form);

@@ -32,9 +32,6 @@ pub struct Settings {
 
 impl Settings {
     /// Resolves the arguments.
-    ///
-    /// # Errors
-    /// A [`Failure`](crate::exit::Failure) with code 2, or 4 if the topology file cannot be read.
     pub fn resolve(args: &SendArgs) -> anyhow::Result<Settings> {
         let mut options = session::options(&args.wire);
         args.patience.apply(&mut options);
@@ -91,9 +88,6 @@ impl Settings {
 
     /// Checks that the topology contains this host and that the plan fits its MTU, before receivers
     /// are awaited.
-    ///
-    /// # Errors
-    /// A [`Failure`](crate::exit::Failure) with code 2.
     pub fn check_station(&self, station: &Station) -> anyhow::Result<()> {
         if let Route::Saved(plan) = &self.options.route {
             let frame_payload_bytes = u64::from(station.mtu_bytes) - HEADER_BYTES as u64;
@@ -163,9 +157,6 @@ pub struct LastRun {
 
 impl LastRun {
     /// Reads the report that the arguments name, if they need one.
-    ///
-    /// # Errors
-    /// A [`Failure`] with code 4 if it cannot be read, 2 if it is none.
     pub fn read(args: &ResumeArgs) -> anyhow::Result<Option<LastRun>> {
         let Some(path) = args.report.as_ref().filter(|_| args.resume || args.only_missing) else { return Ok(None) };
         if report::is_page(path) {
@@ -209,9 +200,6 @@ impl LastRun {
 
     /// Checks that SOURCE has the length of the last run's content, which some receivers have
     /// verified.
-    ///
-    /// # Errors
-    /// A [`Failure`] with code 2.
     pub fn check_source(&self, bytes: Option<u64>) -> anyhow::Result<()> {
         match self.bytes.zip(bytes).filter(|(before, now)| before != now) {
             Some((before, now)) => fail(
@@ -227,17 +215,11 @@ impl LastRun {
 }
 
 /// Writes a report to a file atomically.
-///
-/// # Errors
-/// A [`Failure`] with code 4.
 pub fn save(path: &Path, report: &str) -> anyhow::Result<()> {
     whole_file::save(path, &format!("{report}\n")).map_err(|error| unwritable(path, &error))
 }
 
 /// Checks before the transfer that the report's file can be written.
-///
-/// # Errors
-/// A [`Failure`] with code 4.
 pub fn try_place(path: Option<&Path>) -> anyhow::Result<()> {
     path.map_or(Ok(()), |path| whole_file::try_place(path).map_err(|error| unwritable(path, &error)))
 }

@@ -21,9 +21,6 @@ pub const HIDDEN: &str = "neither sh nor bash here has the option pipefail: of a
                           b is found";
 
 /// Opens SOURCE. A file that changes while it is read is an error, unless that is allowed.
-///
-/// # Errors
-/// A [`Failure`]: 4 if it is missing or unreadable, 2 if it cannot be sent so.
 pub fn open(args: &SendArgs) -> anyhow::Result<Opened> {
     let unpack = args.decompress.map(|by| match by {
         Decompress::Root => Unpack::Root,
@@ -121,9 +118,6 @@ fn check_name(file: &Path, args: &SendArgs) -> anyhow::Result<()> {
 }
 
 /// Renames SOURCE if a name is given.
-///
-/// # Errors
-/// A [`Failure`] with code 2 if it is a directory's, or no name of a file.
 pub fn named<'a>(content: Content<'a>, is_tree: bool, name: Option<&str>) -> anyhow::Result<Content<'a>> {
     let Some(name) = name else { return Ok(content) };
     if is_tree {

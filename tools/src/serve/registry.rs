@@ -102,9 +102,6 @@ impl Registry {
 const MAX_GROUPS: usize = 256;
 
 /// Returns the groups of `--allow-group`, without duplicates and in order, or that of `-g`.
-///
-/// # Errors
-/// A failure with code 2 if a name cannot be one, or there are too many.
 pub fn served(group: &str, allowed: &[String]) -> anyhow::Result<Vec<String>> {
     if allowed.is_empty() {
         return Ok(vec![group.to_owned()]);

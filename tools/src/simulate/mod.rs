@@ -17,10 +17,6 @@ use process::Load;
 use serde_json::{Value, json};
 use settings::SimulationSettings;
 
-/// Runs the command.
-///
-/// # Errors
-/// A [`Failure`](crate::exit::Failure) whose code is the exit code.
 pub fn run(args: SimulateArgs) -> anyhow::Result<()> {
     let settings = SimulationSettings::resolve(&args)?;
     let runs = settings.routes.all.iter().map(|route| play(&settings, route)).collect::<anyhow::Result<Vec<_>>>()?;

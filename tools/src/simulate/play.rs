@@ -57,10 +57,6 @@ impl Played {
 }
 
 /// Runs one session.
-///
-/// # Errors
-/// A [`Failure`]: 2 if there is no plan for these hosts, 3 if they do not meet or the session does
-/// not end.
 pub fn play(settings: &SimulationSettings, route: &Route) -> anyhow::Result<Played> {
     let conditions = &settings.conditions;
     let wiring = Wiring::new(&settings.topology, conditions, settings.copy.time, group_mac(GROUP));

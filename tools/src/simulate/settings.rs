@@ -72,9 +72,6 @@ pub struct SimulationSettings {
 
 impl SimulationSettings {
     /// Resolves the arguments.
-    ///
-    /// # Errors
-    /// A [`Failure`](crate::exit::Failure) with code 2, or 4 if a file cannot be read.
     pub fn resolve(args: &SimulateArgs) -> anyhow::Result<SimulationSettings> {
         let routes = Routes::resolve(args)?;
         let (name, topology) = cluster(args)?;
