@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::signals;
-use ethbcast_collectives::session::{Options, Progress};
+use ethbcast_collectives::session::{Progress, RunOptions};
 use pyo3::prelude::*;
 use std::panic::resume_unwind;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -21,13 +21,13 @@ struct Moved {
 /// The session's failure, or the exception.
 pub fn run<T: Send>(
     py: Python<'_>,
-    options: Options,
+    mut run: RunOptions,
     progress: Option<Py<PyAny>>,
-    session: impl FnOnce(&Options) -> Result<T, Failure> + Send,
+    session: impl FnOnce(RunOptions) -> Result<T, Failure> + Send,
 ) -> PyResult<T> {
-    let cancel = options.cancel.clone();
+    let cancel = run.cancel.clone();
     let (tell, told) = mpsc::channel();
-    let options = options.on_progress(move |event| {
+    run.on_progress(move |event| {
         if let Progress::Moved { bytes, slowest, .. } = event {
             // The receiver is gone if the session was cancelled.
             drop(tell.send(Moved { bytes, slowest: slowest.map(|(host, _)| host.to_owned()) }));
@@ -37,7 +37,7 @@ pub fn run<T: Send>(
         thread::scope(|scope| {
             // The session's end drops the options and their progress callback, which closes the
             // channel.
-            let work = move || session(&{ options });
+            let work = move || session(run);
             let running = thread::Builder::new().name("ethbcast".to_owned()).spawn_scoped(scope, work)?;
             let watched = watch(&told, progress.as_ref());
             if watched.is_err() {

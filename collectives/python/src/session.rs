@@ -5,7 +5,9 @@ use crate::failure::Failure;
 use crate::{options, running};
 use ethbcast_collectives::ErrorKind;
 use ethbcast_collectives::session::live::{Content, ReadAt, Storage, StorageError};
-use ethbcast_collectives::session::{Digest, Options, Outcome, ReceiveReport, SendReport, Session, Trailer};
+use ethbcast_collectives::session::{
+    Digest, Outcome, ReceiveReport, RecvOptions, SendOptions, SendReport, Session, Trailer,
+};
 use ethbcast_content::dest::{Arrival, Dest, Handling};
 use ethbcast_content::source::{Opened, Opening, Selection};
 use ethbcast_content::storage::Target;
@@ -94,12 +96,17 @@ pub fn send(
     progress: Option<Py<PyAny>>,
     options: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Report> {
-    let (py, options) = (content.py(), options::named(options)?.session().map_err(Failure::from)?);
+    let (py, options) = (content.py(), options::named(options)?.send().map_err(Failure::from)?);
+    let run = options.run.clone();
     let report = if let Ok(path) = content.extract::<PathBuf>() {
-        running::run(py, options, progress, |options| Ok(Session::send(group, opened(&path)?, options)?))
+        running::run(py, run, progress, |run| {
+            Ok(Session::send(group, opened(&path)?, &SendOptions { run, ..options })?)
+        })
     } else {
         let bytes = Sent(Arc::new(Buffer::to_read(content, "what is sent")?));
-        running::run(py, options, progress, |options| Ok(Session::send(group, bytes.content(), options)?))
+        running::run(py, run, progress, |run| {
+            Ok(Session::send(group, bytes.content(), &SendOptions { run, ..options })?)
+        })
     };
     Ok(Report::sent(&report?))
 }
@@ -151,13 +158,14 @@ pub fn recv(
     progress: Option<Py<PyAny>>,
     options: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Report> {
-    let mut options = options::named(options)?.session().map_err(Failure::from)?;
+    let mut options = options::named(options)?.receive().map_err(Failure::from)?;
+    let run = options.run.clone();
     let Some(into) = into else {
         let most_bytes = most_bytes.unwrap_or_else(room);
         let mut memory = Memory { bytes: Vec::new(), most_bytes };
         options.free_bytes = most_bytes;
-        let report =
-            running::run(py, options, progress, |options| Ok(Session::receive_into(group, &mut memory, options)?))?;
+        let receive = |run| Ok(Session::receive_into(group, &mut memory, &RecvOptions { run, ..options })?);
+        let report = running::run(py, run, progress, receive)?;
         let bytes = memory.bytes;
         let data = PyBytes::new_with(py, bytes.len(), |place| {
             place.copy_from_slice(&bytes);
@@ -166,14 +174,15 @@ pub fn recv(
         return Ok(Report { data: Some(data.unbind()), ..Report::received(report) });
     };
     if let Ok(path) = into.extract::<PathBuf>() {
-        let land = |options: &Options| received_at(group, &path, replace, options);
-        let (report, path) = running::run(py, options, progress, land)?;
+        let land = |run| received_at(group, &path, replace, RecvOptions { run, ..options });
+        let (report, path) = running::run(py, run, progress, land)?;
         return Ok(Report { path, ..Report::received(report) });
     }
     let mut buffer = Buffer::to_write(into, "what is received into")?;
     let bytes = buffer.bytes();
     options.free_bytes = bytes.len() as u64;
-    let report = running::run(py, options, progress, |options| Ok(Session::receive(group, bytes, options)?))?;
+    let receive = |run| Ok(Session::receive(group, bytes, &RecvOptions { run, ..options })?);
+    let report = running::run(py, run, progress, receive)?;
     Ok(Report::received(report))
 }
 
@@ -182,7 +191,7 @@ fn received_at(
     group: &str,
     path: &Path,
     replace: bool,
-    options: &Options,
+    options: RecvOptions,
 ) -> Result<(ReceiveReport, Option<PathBuf>), Failure> {
     // Checked here first, because the library's message names the program's arguments.
     if !replace && !path.is_dir() && path.symlink_metadata().is_ok() {
@@ -190,7 +199,7 @@ fn received_at(
         return Err(Failure::new(ErrorKind::System, text));
     }
     let dest = Dest::resolve(path.as_os_str(), replace)?;
-    let options = Options { free_bytes: dest.free_bytes(), ..options.clone() };
+    let options = RecvOptions { free_bytes: dest.free_bytes(), ..options };
     let target = Target { dest: path.to_owned(), replace, ..Target::default() };
     let (arrival, landed) = Arrival::new(dest, target, Handling::default());
     let report = Session::receive_into(group, arrival, &options)?;

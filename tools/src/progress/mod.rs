@@ -15,7 +15,7 @@ use crate::doctor::Fault;
 use crate::exit::Form;
 use crate::{exit, units};
 use course::TransferCourse;
-use ethbcast_collectives::session::{Options, Outcome, Progress, ReceiverEvent, RootEvent, Session};
+use ethbcast_collectives::session::{Outcome, Progress, ReceiverEvent, RootEvent, RunOptions, Session};
 use ethbcast_planning::topology::nodeset;
 use ethbcast_transport::MacAddr;
 use events::Events;
@@ -67,10 +67,10 @@ impl Bar {
         Ok(Arc::new(Bar { course, screen, role, quiet, period, metrics, form, events }))
     }
 
-    /// Returns session options that report their events here.
-    pub fn attach(self: &Arc<Bar>, options: Options) -> Options {
+    /// Has the session report its events here.
+    pub fn attach(self: &Arc<Bar>, run: &mut RunOptions) {
         let shown = Arc::clone(self);
-        options.on_progress(move |progress| shown.update(&progress))
+        run.on_progress(move |progress| shown.update(&progress));
     }
 
     pub fn form(&self) -> Form {

@@ -7,12 +7,12 @@ use crate::doctor::Fault;
 use crate::exit::{Code, Failure, Form, WithCode, fail, one_line, report, report_object};
 use crate::interface::chosen;
 use crate::progress::{Bar, ProgressRole};
-use crate::session::{failure, interrupt, may_pass, options, print_interface, watch, with_own_link};
+use crate::session::{failure, interrupt, may_pass, print_interface, watch, wire, with_own_link};
 use crate::signals::{quiet, run_after};
 use crate::udpcast::print_ignored;
 use crate::{hosts, interface, units};
 use ethbcast_collectives::census::About;
-use ethbcast_collectives::session::{Options, ReceiveReport, Session};
+use ethbcast_collectives::session::{ReceiveReport, RecvOptions, Session};
 use ethbcast_content::command::hides_failures;
 use ethbcast_content::dest::{Dest, Landed, Over, lacking_device};
 use ethbcast_content::name::shown;
@@ -35,21 +35,22 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     if args.port_fd.len() > 1 {
         return fail(Code::Usage, "one socket is enough for one group: give --port-fd once, or add --serve");
     }
-    let mut options = bar.attach(options(&args.wire));
+    let mut options = RecvOptions { wire: wire(&args.wire), ..RecvOptions::new() };
+    bar.attach(&mut options.run);
     options.max_wait = args.max_wait.map(Duration::from_secs_f64);
     let dest = Arc::new(awaited_dest(&args, &mut options, bar)?);
     print_warnings(&dest);
-    options.port_fd = args.port_fd.first().copied();
+    options.wire.port_fd = args.port_fd.first().copied();
     options.about = Some(About::default());
-    args.patience.apply(&mut options);
+    args.patience.apply(&mut options.run);
     options.session_limit = args.max_session_time.map(Duration::from_secs_f64);
     options.expects.clone_from(&args.expect);
-    let interrupt = interrupt(&options, "interrupted by its user")?;
+    let interrupt = interrupt(&options.run, "interrupted by its user")?;
     let mut session = open(&args.wire, &mut options, bar)?;
     bar.open_on(&session).code(Code::System)?;
     let _receiving = interface::receive(&session, &args.wire.group, args.wire.quiet);
     print_interface(session.interface(), args.wire.quiet);
-    let _watcher = watch(&session, &mut options);
+    let _watcher = watch(&session, &mut options.run);
     options.about = Some(hosts::about(session.interface()));
     options.free_bytes = dest.free_bytes();
     options.once = args.once;
@@ -146,7 +147,7 @@ pub fn sender_of(session: &Session) -> String {
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Resolves DEST. With --max-wait it waits for a missing device, whose driver may be late.
-pub fn awaited_dest(args: &RecvArgs, options: &mut Options, bar: &Bar) -> anyhow::Result<Dest> {
+pub fn awaited_dest(args: &RecvArgs, options: &mut RecvOptions, bar: &Bar) -> anyhow::Result<Dest> {
     let (began, mut told) = (Instant::now(), false);
     let limit = limit(options).unwrap_or_default();
     let path = args.dest.as_deref().map(Path::new).filter(|path| path.is_absolute());
@@ -171,17 +172,17 @@ pub fn awaited_dest(args: &RecvArgs, options: &mut Options, bar: &Bar) -> anyhow
 }
 
 /// Returns the longest wait for a missing device or interface.
-fn limit(options: &Options) -> Option<Duration> {
-    options.max_wait.map(|limit| options.time_limit.map_or(limit, |other| limit.min(other)))
+fn limit(options: &RecvOptions) -> Option<Duration> {
+    options.max_wait.map(|limit| options.run.time_limit.map_or(limit, |other| limit.min(other)))
 }
 
 /// Opens the port. With --max-wait or --timeout it waits for a missing interface, and subtracts the
 /// wait from both.
-pub fn open(args: &WireArgs, options: &mut Options, bar: &Bar) -> anyhow::Result<Session> {
+pub fn open(args: &WireArgs, options: &mut RecvOptions, bar: &Bar) -> anyhow::Result<Session> {
     let (began, mut told) = (Instant::now(), false);
     let limit = limit(options);
     loop {
-        let error = match Session::open(&args.group, options) {
+        let error = match Session::open_receiver(&args.group, options) {
             Ok(session) => {
                 take_off(options, began.elapsed());
                 return Ok(session);
@@ -196,13 +197,13 @@ pub fn open(args: &WireArgs, options: &mut Options, bar: &Bar) -> anyhow::Result
             bar.line(format!("{error}; it is waited for"));
         }
         thread::sleep(left.min(POLL_INTERVAL));
-        options.interface = chosen(args.interface.as_deref(), args.quiet);
+        options.wire.interface = chosen(args.interface.as_deref(), args.quiet);
     }
 }
 
 /// Subtracts a wait from the options' limits.
-fn take_off(options: &mut Options, passed: Duration) {
-    for limit in [&mut options.max_wait, &mut options.time_limit] {
+fn take_off(options: &mut RecvOptions, passed: Duration) {
+    for limit in [&mut options.max_wait, &mut options.run.time_limit] {
         *limit = limit.map(|limit| limit.saturating_sub(passed));
     }
 }

@@ -7,7 +7,7 @@ use crate::signals::Interrupt;
 use crate::units;
 use ethbcast_collectives::session::application::Receiving;
 use ethbcast_collectives::session::live::{WriteBehind, write_behind};
-use ethbcast_collectives::session::{Options, Outcome, ReceiveReport, Session};
+use ethbcast_collectives::session::{Outcome, ReceiveReport, RecvOptions, Session};
 use ethbcast_content::command::Signal as Ending;
 use ethbcast_content::dest::{Arrival, Dest, Handling, Landed};
 use ethbcast_content::have_set::Held;
@@ -65,7 +65,7 @@ impl Reception {
     }
 
     /// Participates in a session until its end.
-    pub fn run(self, session: &mut Session, options: &Options) -> anyhow::Result<Received> {
+    pub fn run(self, session: &mut Session, options: &RecvOptions) -> anyhow::Result<Received> {
         let Reception { mut receiving, landed } = self;
         let receiver = session.run_receiver(options, &mut receiving).map_err(failure)?;
         let was_ended = close(&mut receiving, &landed)?;

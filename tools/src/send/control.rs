@@ -10,7 +10,7 @@ use crate::exit::{Code, WithCode};
 use crate::progress::Bar;
 use crate::signals::Interrupt;
 use crate::{session, signals, units};
-use ethbcast_collectives::session::{Options, Rate, RateLimit, Session, Start};
+use ethbcast_collectives::session::{Rate, RateLimit, SendOptions, Session, Start};
 use ethbcast_planning::HIGHEST_RATE_BITS_PER_SECOND;
 use nix::errno::Errno;
 use nix::sys::signal::Signal;
@@ -174,7 +174,7 @@ const LOWER: Signal = Signal::SIGUSR2;
 
 /// Opens the session's port as [`open`](session::open()) does, and lets signals and `ethbcast ctl`
 /// change the rate limit.
-pub fn open(group: &str, options: &Options, bar: &Arc<Bar>) -> anyhow::Result<(Session, Interrupt)> {
+pub fn open(group: &str, options: &SendOptions, bar: &Arc<Bar>) -> anyhow::Result<(Session, Interrupt)> {
     // Blocked before the first thread starts, which would otherwise receive a signal and end the
     // process.
     signals::block(&[RAISE, LOWER]).code(Code::System)?;

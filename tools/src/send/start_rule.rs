@@ -3,7 +3,7 @@
 use crate::exit::print_line;
 use crate::progress::Bar;
 use crate::units;
-use ethbcast_collectives::session::{Options, Session};
+use ethbcast_collectives::session::{SendOptions, Session};
 use ethbcast_planning::topology::nodeset;
 use std::io::BufRead;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub struct StartRule {
 
 /// Starts the session by the rule, or at Enter if the options permit. Fails if the system has no
 /// room for a thread.
-pub fn watch(rule: Option<StartRule>, at_enter: bool, bar: &Arc<Bar>, options: &Options) -> io::Result<()> {
+pub fn watch(rule: Option<StartRule>, at_enter: bool, bar: &Arc<Bar>, options: &SendOptions) -> io::Result<()> {
     match rule {
         Some(rule) => rule.watch(bar, options),
         None if at_enter => start_at_enter(bar, options),
@@ -36,7 +36,7 @@ pub fn watch(rule: Option<StartRule>, at_enter: bool, bar: &Arc<Bar>, options: &
     }
 }
 
-fn start_at_enter(bar: &Arc<Bar>, options: &Options) -> io::Result<()> {
+fn start_at_enter(bar: &Arc<Bar>, options: &SendOptions) -> io::Result<()> {
     let Some(start) = options.start.clone() else { return Ok(()) };
     let bar = Arc::clone(bar);
     // The thread is detached and ends with the process.
@@ -53,7 +53,7 @@ fn start_at_enter(bar: &Arc<Bar>, options: &Options) -> io::Result<()> {
 }
 
 impl StartRule {
-    fn watch(self, bar: &Arc<Bar>, options: &Options) -> io::Result<()> {
+    fn watch(self, bar: &Arc<Bar>, options: &SendOptions) -> io::Result<()> {
         if self.at_enter {
             start_at_enter(bar, options)?;
         }
@@ -88,7 +88,7 @@ impl StartRule {
 
 /// Shows interface, group and awaited receivers. `rule` may start the session with fewer receivers
 /// than the options say.
-pub fn show(bar: &Bar, session: &Session, options: &Options, rule: Option<StartRule>) {
+pub fn show(bar: &Bar, session: &Session, options: &SendOptions, rule: Option<StartRule>) {
     let station = session.station();
     let how_many = match (options.receivers, options.min_receivers, options.hosts.len()) {
         (None, None, 0) => "receivers; press Enter to start with those who have joined".to_owned(),
