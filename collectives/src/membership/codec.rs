@@ -4,8 +4,8 @@
 /// Longest name of a host or of what is sent, in bytes: its length is one byte.
 pub const MAX_NAME_BYTES: usize = 255;
 
-/// Whether a name may have this character where people read it: no control character, on which a terminal acts, and none
-/// that breaks the line or turns its direction.
+/// Whether a name may have this character where people read it: no control character, on which a
+/// terminal acts, and none that breaks the line or turns its direction.
 pub fn is_shown(letter: char) -> bool {
     !letter.is_control() && !matches!(letter, '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
 }

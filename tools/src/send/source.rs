@@ -110,8 +110,8 @@ fn check_name(file: &Path, args: &SendArgs) -> anyhow::Result<()> {
         return Ok(());
     }
     let text = format!(
-        "the name {:?} has control characters, or some that turn its direction, or is no UTF-8, and a single file's cannot arrive so: give it another \
-         with --as NAME, or send the directory it is in",
+        "the name {:?} has control characters, or some that turn its direction, or is no UTF-8, and a single file's \
+         cannot arrive so: give it another with --as NAME, or send the directory it is in",
         file.file_name().unwrap_or_default()
     );
     fail(Code::Usage, text)
