@@ -1,5 +1,6 @@
 //! Rules for the name of a directory entry: raw bytes that stay within the directory.
 
+use ethbcast_collectives::membership::is_shown;
 use std::path::PathBuf;
 
 /// The longest name of one file or directory, in bytes (Linux's `NAME_MAX`).
@@ -42,12 +43,11 @@ pub fn check(name: &[u8]) -> Result<(), NameError> {
     }
 }
 
-/// Returns a name or path for display: invalid UTF-8 and control characters are escaped.
+/// Returns a name or path for display: invalid UTF-8 and characters that are not shown are escaped.
 pub fn shown(bytes: &[u8]) -> String {
     let mut shown = String::new();
     for part in bytes.utf8_chunks() {
-        let letter =
-            |letter: char| if letter.is_control() { letter.escape_default().to_string() } else { letter.into() };
+        let letter = |letter: char| if is_shown(letter) { letter.into() } else { letter.escape_default().to_string() };
         shown.extend(part.valid().chars().map(letter));
         shown.extend(part.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
     }
@@ -87,5 +87,6 @@ mod tests {
     fn what_is_shown_moves_no_cursor() {
         assert_eq!(shown("a\u{1b}[2J\nß".as_bytes()), "a\\u{1b}[2J\\nß");
         assert_eq!(shown(b"a\xffb"), "a\\xffb");
+        assert_eq!(shown("exe.\u{202e}gpj".as_bytes()), "exe.\\u{202e}gpj");
     }
 }

@@ -12,10 +12,6 @@ use nix::sys::signal::Signal;
 use nix::unistd::Uid;
 use std::time::Duration;
 
-/// Runs the command.
-///
-/// # Errors
-/// A [`Failure`] whose code is the exit code: 1 if a receiver of ours has not got its bytes.
 pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
     let options = options(args)?;
     if !Uid::effective().is_root() {
@@ -36,9 +32,6 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
 }
 
 /// Runs `ethbcast tcp-chain`, a host of the TCP chain used for comparison.
-///
-/// # Errors
-/// A [`Failure`] with code 4 if a neighbour or the file fails.
 pub fn tcp_chain(args: &TcpChainArgs) -> anyhow::Result<()> {
     Link { listen: args.listen, next: args.next, file: &args.file }.run().code(Code::System)
 }

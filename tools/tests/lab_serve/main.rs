@@ -297,7 +297,6 @@ fn what_cannot_be_served_is_refused_at_once() {
         (&["--serve", "-i", "eth0", "-"], 4, &["--serve", "is none"]),
         (&["--serve", "-i", "lo", path], 4, &["group ethbcast", "lo is not an Ethernet interface"]),
         (&["--serve", "-i", "eth0", "--once", path], 2, &["--once"]),
-        (&["--serve", "-i", "eth0", "--timeout", "5", path], 2, &["--timeout"]),
         (&["--allow-group", "a", path], 2, &["--serve"]),
         (
             &["--serve", "-i", "eth0", "--allow-group", "a,b", "--port-fd", "0", path],
@@ -390,4 +389,27 @@ fn the_configuration_that_cloud_init_writes_is_one() {
     let file = site.file("ethbcast.toml", text.replace("\n      ", "\n"));
     let ended = Run::here(PROGRAM, &["config", "check", file.to_str().expect("UTF-8")]).end(LIMIT);
     ended.assert_code(0);
+}
+
+#[test]
+fn a_server_whose_time_is_up_ends_as_if_it_were_asked_to() {
+    let site = Site::beside("timed", one_switch(2));
+    let dir = site.directory("dest");
+    let server = serve(&site, "n1", &["--timeout", "1"], &dir);
+    let ended = server.end(LIMIT);
+    ended.assert_code(0);
+    assert!(ended.stderr.contains("its time is up: it ends; 0 sessions are cut off"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_session_that_takes_too_long_is_given_up_and_the_next_one_is_received() {
+    let site = Site::beside("long", one_switch(2));
+    let dir = site.directory("dest");
+    let server = serve(&site, "n1", &["--max-session-time", "1"], &dir);
+    let slow = send(&site, "ethbcast", "1", &["--pipe", "echo begin; sleep 600"], "--quiet");
+    server.wait_for_line("takes longer than this host allows");
+    slow.end(LIMIT).assert_code(1);
+    let file = site.file("file", "bytes");
+    send(&site, "ethbcast", "1", &[], &file).end(LIMIT).assert_code(0);
+    wait_for_file(&dir.join("file"), b"bytes");
 }

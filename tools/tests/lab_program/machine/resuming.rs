@@ -7,6 +7,7 @@ use crate::harness::{
 };
 use ethbcast_lab::LabConfig;
 use nix::sys::signal::Signal;
+use serde_json::Value;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -105,6 +106,32 @@ fn a_dry_run_says_what_an_update_would_send_and_the_receivers_wait_on() {
     for (host, dest) in &dests {
         assert!(fs::read(dest).is_ok_and(|file| file == bytes), "{host}");
     }
+}
+
+#[test]
+fn an_update_says_how_far_it_is_of_all_that_there_is() {
+    let site = Site::beside("updated", slow(2));
+    let bytes = content(9, 16 * MEBIBYTE);
+    let (source, mut old) = (site.file("source.bin", &bytes), bytes.clone());
+    old[8 * MEBIBYTE..].fill(7);
+    let dest = site.file("old", old);
+    let receiver = site.start("n1", &[&RECV[..], &["--force", "--stat-period", "0.2"]].concat(), &dest);
+    let root = site.start("n0", &["send", "-i", "eth0", "-n", "1", "--json-stream"], &source).end(LIMIT);
+    let receiver = receiver.end(LIMIT);
+    receiver.assert_code(0);
+    root.assert_code(0);
+    let text = root.stdout_text();
+    let events = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("an object"));
+    let progress: Vec<Value> = events.filter(|event| event["event"] == "progress").collect();
+    assert!(!progress.is_empty() && progress.iter().all(|event| event["size"] == 16 << 20), "{progress:?}");
+    let came: Vec<u64> = progress.iter().filter_map(|event| event["bytes"].as_u64()).collect();
+    assert!(
+        came.is_sorted() && came.len() == progress.len() && came.iter().all(|&bytes| bytes <= 16 << 20),
+        "{came:?}"
+    );
+    assert!(receiver.stderr.contains(" of 16.00 MiB ("), "{}", receiver.stderr);
+    let line = receiver.stdout_text();
+    assert!(line.contains("16.00 MiB verified in ") && line.contains(" received)"), "{line}");
 }
 
 #[test]
