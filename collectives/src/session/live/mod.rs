@@ -57,7 +57,7 @@ use crate::membership::live::{Opening, RingRoom};
 use ethbcast_planning::topology::nodeset;
 use ethbcast_transport::packet::{Clock, Interface, Port, PortConfig, Waker, drive, random_u32, random_u64};
 use ethbcast_transport::{Deadline, Instant, Kept, MacAddr, Machine, SplitFrame, Timer, Tuning};
-use handles::{HookedAdmission, RECEIVER_ENDED, ROOT_ENDED, TIMED_OUT};
+use handles::{AbortNotifier, HookedAdmission, RECEIVER_ENDED, ROOT_ENDED, TIMED_OUT};
 use notifier::Notifier;
 use report::{aside, by_host, fates};
 use std::fs::File;
@@ -238,7 +238,7 @@ impl Session {
         self.port.begin_anew();
         let mut root = Limited::new(Root::new(began, config), began, options.run.time_limit);
         let mut teller = Notifier::new(&options.run, form, &self.port);
-        let mut watcher = abort_notice::AbortNotifier::new(options.run.last_words.clone());
+        let mut watcher = AbortNotifier::new(options.run.last_words.clone());
         watcher.update(|| root.farewell(ROOT_ENDED));
         let (mut stopped, mut given_up, first_hop) = (false, None, self.port.first_hop_flag());
         let driven = drive(&mut self.port, &mut root, &self.waker, &self.clock, |root, now| {
@@ -318,7 +318,7 @@ impl Session {
         if let Some(Expected::Digest(digest)) = options.expects {
             receiving.expect(digest);
         }
-        let mut watcher = abort_notice::AbortNotifier::new(options.run.last_words.clone());
+        let mut watcher = AbortNotifier::new(options.run.last_words.clone());
         let mut timed_out = false;
         let mut ushered = HookedAdmission::new(options.usher.as_ref());
         let (other_mtu, mut is_outdated) = (self.port.other_mtu_flag(), false);

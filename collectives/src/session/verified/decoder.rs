@@ -329,7 +329,7 @@ impl Early {
     pub(super) fn take<'a>(&mut self, size: ChunkSize, index: u64, bytes: &'a [u8]) -> &'a [u8] {
         let mut rest = bytes;
         if self.came == 0 {
-            let Some(whole) = place(size, index, bytes).filter(|place| place.ledger_bytes() <= bytes.len()) else {
+            let Some(whole) = early_place(size, index, bytes).filter(|place| place.ledger_bytes() <= bytes.len()) else {
                 return &[];
             };
             let (ledger, content) = bytes.split_at(whole.ledger_bytes());
@@ -340,7 +340,7 @@ impl Early {
         }
         let (before, first) = (self.right.len(), self.came);
         self.came += rest.len() / size.bytes();
-        let Some(place) = place(size, index, &self.ledger).filter(|_| before == first) else { return &[] };
+        let Some(place) = early_place(size, index, &self.ledger).filter(|_| before == first) else { return &[] };
         for (number, chunk) in (first..place.chunks()).zip(rest.chunks_exact(size.bytes())) {
             let hash = ChunkHash::of(place.chunk_offset(number), chunk);
             if hash.value() != value_in(&self.ledger, number) {
@@ -355,7 +355,7 @@ impl Early {
     /// were delivered early; `None` if its hash list described another span.
     pub(super) fn end(&mut self, is_at: &SpanPlace) -> Option<Vec<ChunkHash>> {
         let Early { ledger, right, .. } = std::mem::take(self);
-        (right.is_empty() || place(is_at.chunk_size(), is_at.index(), &ledger) == Some(*is_at)).then_some(right)
+        (right.is_empty() || early_place(is_at.chunk_size(), is_at.index(), &ledger) == Some(*is_at)).then_some(right)
     }
 }
 

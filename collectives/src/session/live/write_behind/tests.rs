@@ -1,6 +1,6 @@
 //! Tests with a storage that is slow, full, or given an order twice.
 
-use super::write_behind::write_behind::write_behind::write_behind::*;
+use super::*;
 use crate::session::application::Sink;
 use crate::session::live::content::{Output, StorageError};
 use crate::session::message::{Done, Trailer};
