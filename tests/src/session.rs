@@ -277,9 +277,6 @@ pub fn strike<M: Machine, F: Faults>(case: &Case, network: &Network, simulation:
 }
 
 /// Runs a session until it is quiescent, auditing every feed after every turn; returns that moment.
-///
-/// # Panics
-/// Panics with `replay` if an audit fails or the session is not quiescent within `within`.
 pub fn run<S: Source, K: Sink, F: Faults>(
     simulation: &mut Simulation<Participant<S, K>, F>,
     within: Duration,
@@ -297,10 +294,6 @@ pub fn run<S: Source, K: Sink, F: Faults>(
 }
 
 /// Plays `case` on `network` under `faults`, auditing every feed after every step.
-///
-/// # Panics
-/// Panics with `replay` if the session is not quiescent after two minutes, an audit fails, or a
-/// receiver claims bytes that differ from the root's.
 pub fn play(case: &Case, network: &Network, seed: u64, faults: impl Faults, replay: &str) -> Played {
     let mut simulation = Simulation::new(network, hosts(case, seed), faults);
     simulation.set_event_limit(20_000_000);

@@ -21,9 +21,6 @@ const WAIT: Duration = Duration::from_secs(30);
 
 /// Runs `sessions` sessions in a row, with files in an empty `directory`, and samples the usage
 /// after every `every`th.
-///
-/// # Errors
-/// The first session that fails, or that delivers other bytes than were sent.
 pub fn run_sessions(lab: &Lab, directory: &Path, sessions: u64, every: u64) -> anyhow::Result<Course> {
     let mut course = Course::default();
     for number in 0..sessions {
@@ -75,9 +72,6 @@ const MAX_MESSAGE_BYTES: u64 = 64 << 10;
 
 /// Uses a communicator for `lasts`, and samples the usage every `every`; also returns the number of
 /// rounds.
-///
-/// # Errors
-/// The first call that fails, or that delivers other bytes.
 pub fn run_traffic(lab: &Lab, directory: &Path, lasts: Duration, every: Duration) -> anyhow::Result<(Course, u64)> {
     thread::scope(|scope| {
         let ranks: Vec<_> = (0..HOSTS)
@@ -159,9 +153,6 @@ pub struct Usage {
 
 impl Usage {
     /// Samples the usage, with the files of `directory`.
-    ///
-    /// # Errors
-    /// Fails if `/proc` or the directory cannot be read.
     pub fn now(directory: &Path) -> anyhow::Result<Self> {
         let status = fs::read_to_string("/proc/self/status")?;
         let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next());

@@ -38,9 +38,6 @@ pub struct Results {
 
 impl Campaign<'_> {
     /// Plays the scenarios of `seeds`, and calls `note` after each.
-    ///
-    /// # Errors
-    /// Fails if a lab of the name is up already, or if there is no place for files.
     pub fn run(
         &self,
         seeds: Range<u64>,

@@ -14,4 +14,5 @@ mod strike;
 pub use campaign::{Campaign, Results, Tally};
 pub use judge::Verdict;
 pub use play::{Stage, Terms, play};
-pub use scenario::{Class, Scenario};
+pub use scenario::{Class, Manners, Scenario};
+pub use strike::Relay;

@@ -53,10 +53,6 @@ pub struct Play<'a> {
     sent_before_bytes: u64,
 }
 
-/// Plays a scenario.
-///
-/// # Errors
-/// Fails if the lab or a program does not come up, or if the user interrupts.
 pub fn play(stage: &Stage, scenario: &Scenario) -> anyhow::Result<Verdict> {
     let mut play = Play::set_up(stage, scenario)?;
     play.start()?;
@@ -335,9 +331,6 @@ pub struct Stage<'a> {
 
 impl Stage<'_> {
     /// Checks for an interrupt.
-    ///
-    /// # Errors
-    /// Fails if the user has interrupted.
     pub fn check(&self) -> anyhow::Result<()> {
         if self.interrupted.load(Ordering::Relaxed) {
             bail!("interrupted; the lab has been taken down");

@@ -115,11 +115,14 @@ const BATCH: usize = 64;
 const FRAME_BYTES: usize = 1 << 16;
 /// Bits are flipped behind the Ethernet header only: a frame for the wrong host would tell nothing.
 const FIRST_FLIPPED: u64 = 14;
+/// Data frames towards the host for each that [`Relay::damage`] damages.
+const DAMAGED_EACH: u64 = 900;
 
 /// A relay at work. Dropping it ends it, and its host's cable is then cut.
 pub struct Relay {
     stop: Arc<AtomicBool>,
     carried: Arc<AtomicU64>,
+    left: Arc<AtomicU64>,
     worker: Option<JoinHandle<()>>,
 }
 
@@ -129,14 +132,29 @@ impl Relay {
         let sides = lab.run_at_switches(|| -> anyhow::Result<[Tap; 2]> {
             Ok([Tap::on(&detour.towards_host)?, Tap::on(&detour.towards_switch)?])
         })??;
-        let (stop, carried) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (stop, carried, left) =
+            (Arc::new(AtomicBool::new(false)), Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
         let (told, count) = (Arc::clone(&stop), Arc::clone(&carried));
-        let mut hands = Hands { sides, manners, random: Random::new(seed), held: BinaryHeap::new(), last: [None; 2] };
+        let mut hands = Hands {
+            sides,
+            manners,
+            random: Random::new(seed),
+            held: BinaryHeap::new(),
+            last: [None; 2],
+            seen: 0,
+            left: Arc::clone(&left),
+        };
         let worker = std::thread::Builder::new().name("relay".into()).spawn(move || {
             // It ends early only if its cable is cut.
             while !told.load(Ordering::Relaxed) && hands.turn(&count).is_ok() {}
         })?;
-        Ok(Self { stop, carried, worker: Some(worker) })
+        Ok(Self { stop, carried, left, worker: Some(worker) })
+    }
+
+    /// Damages each 900th data frame towards the host, `frames` in all; returns how many of the
+    /// earlier ones have not been damaged yet.
+    pub fn damage(&self, frames: u64) -> u64 {
+        self.left.swap(frames, Ordering::Relaxed)
     }
 
     pub fn carried_frames(&self) -> u64 {
@@ -163,6 +181,10 @@ struct Hands {
     held: BinaryHeap<Held>,
     /// Due time of the last frame from each side that was not reordered.
     last: [Option<Instant>; 2],
+    /// Data frames towards the host, but for last ones.
+    seen: u64,
+    /// Frames that are still to be damaged.
+    left: Arc<AtomicU64>,
 }
 
 impl Hands {
@@ -193,7 +215,7 @@ impl Hands {
             if self.random.chance(self.manners.corrupt) && frame.len() as u64 > FIRST_FLIPPED {
                 self.flip(&mut frame);
             }
-            if self.manners.damage > 0.0 && self.random.chance(self.manners.damage) {
+            if (self.manners.damage > 0.0 && self.random.chance(self.manners.damage)) || self.is_due(from, &frame) {
                 self.damage(&mut frame);
             }
             let due = self.due(from);
@@ -207,6 +229,18 @@ impl Hands {
             let at = FIRST_FLIPPED + self.random.below(frame.len() as u64 - FIRST_FLIPPED);
             frame[at as usize] ^= 1 << self.random.below(8);
         }
+    }
+
+    fn is_due(&mut self, from: usize, frame: &[u8]) -> bool {
+        let is_data = |header: Header| header.kind == Kind::DATA && !header.flags.has(Flags::LAST);
+        if from == 0 || !parse(frame).is_ok_and(|frame| is_data(frame.header)) {
+            return false;
+        }
+        self.seen += 1;
+        let left = self.left.load(Ordering::Relaxed);
+        let is_due = left > 0 && self.seen.is_multiple_of(DAMAGED_EACH);
+        self.left.fetch_sub(u64::from(is_due), Ordering::Relaxed);
+        is_due
     }
 
     fn damage(&mut self, frame: &mut [u8]) {

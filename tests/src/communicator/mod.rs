@@ -339,10 +339,6 @@ impl<F: Faults> Play<F> {
 }
 
 /// Plays `case` until it is quiescent, for two minutes at most.
-///
-/// # Panics
-/// Panics with `replay` on an error, wrong bytes, a failed audit, or if it is not quiescent in
-/// time.
 pub fn play<F: Faults>(case: &Case, seed: u64, faults: F, replay: &str) -> Play<F> {
     let mut play = Play::new(case, seed, faults, replay);
     let quiet = play.run(Duration::from_secs(120));

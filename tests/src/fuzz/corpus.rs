@@ -47,9 +47,6 @@ fn entry_of(line: &str) -> Result<Entry, String> {
 }
 
 /// Loads all inputs of a corpus, by name.
-///
-/// # Errors
-/// Names the file that cannot be read, or its wrong line, with the reason and the remedy.
 pub fn load(file: &Path) -> Result<Vec<Entry>, String> {
     let shown = file.display();
     let text = fs::read(file).map_err(|error| {
@@ -77,9 +74,6 @@ pub fn load(file: &Path) -> Result<Vec<Entry>, String> {
 
 /// Adds inputs to a corpus, creating it if necessary; returns the number of new ones. Without any
 /// the file is not written.
-///
-/// # Errors
-/// Explains the remedy if the corpus is damaged or cannot be written.
 pub fn keep(file: &Path, inputs: impl IntoIterator<Item = Vec<u8>>) -> Result<usize, String> {
     let there = if file.exists() { load(file)? } else { Vec::new() };
     let count = there.len();

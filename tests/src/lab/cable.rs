@@ -70,9 +70,6 @@ fn name_of(of: Kind) -> &'static str {
 }
 
 /// Returns the cable's faults that lose these frames.
-///
-/// # Errors
-/// Fails if the peer's address cannot be determined.
 pub fn faults(lab: &Lab, which: Which, way: Way, fraction: f64) -> Result<Vec<LinkFault>, LabError> {
     let both = [(Way::To, LinkFault::arriving()), (Way::From, LinkFault::leaving())];
     let wanted = both.into_iter().filter(|(of, _)| way == Way::Both || way == *of);
@@ -102,9 +99,6 @@ pub struct Tap {
 
 impl Tap {
     /// Opens it on one interface.
-    ///
-    /// # Errors
-    /// Fails if there is no such interface, or if the kernel refuses.
     pub fn on(interface: &str) -> anyhow::Result<Self> {
         let address = getifaddrs()?
             .find_map(|entry| (entry.interface_name == interface).then_some(entry.address?.as_link_addr().copied()?));
@@ -114,10 +108,13 @@ impl Tap {
         Ok(tap)
     }
 
+    /// Returns the address of its interface.
+    pub fn mac(&self) -> MacAddr {
+        let [a, b, c, d, e, f] = self.interface.and_then(|it| it.addr()).expect("one interface, of Ethernet");
+        MacAddr::new(a, b, c, d, e, f)
+    }
+
     /// Opens it on all interfaces, for receiving only.
-    ///
-    /// # Errors
-    /// Fails if the kernel refuses.
     pub fn everywhere() -> anyhow::Result<Self> {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let socket = socket(AddressFamily::Packet, SockType::Raw, flags, SockProtocol::EthAll)?;
@@ -126,9 +123,6 @@ impl Tap {
     }
 
     /// Reads the next incoming frame, if any; returns its length.
-    ///
-    /// # Errors
-    /// The error of the kernel.
     pub fn receive(&self, buffer: &mut [u8]) -> anyhow::Result<Option<usize>> {
         loop {
             match recvfrom::<LinkAddr>(self.socket.as_raw_fd(), buffer) {
@@ -143,9 +137,6 @@ impl Tap {
     }
 
     /// Sends a frame; `false` if there was no room for it.
-    ///
-    /// # Errors
-    /// The error of the kernel.
     pub fn send(&self, frame: &[u8]) -> anyhow::Result<bool> {
         let interface = self.interface.as_ref().context("a tap on one interface")?;
         match sendto(self.socket.as_raw_fd(), frame, interface, MsgFlags::MSG_DONTWAIT) {
@@ -162,10 +153,6 @@ impl AsFd for Tap {
     }
 }
 
-/// Returns the destination of a frame.
-///
-/// # Panics
-/// Panics if the frame has no Ethernet header.
 pub fn destination(frame: &[u8]) -> MacAddr {
     let [a, b, c, d, e, f] = *frame.first_chunk::<6>().expect("a frame begins with an Ethernet header");
     MacAddr::new(a, b, c, d, e, f)

@@ -133,18 +133,11 @@ pub struct Records {
 }
 
 impl Records {
-    /// Adds a run.
-    ///
-    /// # Errors
-    /// Fails if the file cannot be written.
     pub fn add(&self, run: impl Fn() -> Value) -> anyhow::Result<()> {
         self.json.iter().try_for_each(|path| Ok(writeln!(appended(path)?, "{}", run())?))
     }
 
     /// Adds the output of a failed run, under these headings.
-    ///
-    /// # Errors
-    /// Fails if the file cannot be written.
     pub fn complain(&self, headings: &[&str], said: &str) -> anyhow::Result<()> {
         let headings: String = headings.iter().map(|heading| format!("== {heading}\n")).collect();
         self.log.iter().try_for_each(|path| Ok(writeln!(appended(path)?, "{headings}{said}")?))
@@ -161,9 +154,6 @@ const PAUSES_MS: [u64; 7] = [200, 400, 800, 1600, 3200, 6400, 12_800];
 
 /// Returns the first successful result of `measure`, in up to eight attempts. Other load only slows
 /// a measurement down and never speeds it up, so a true error fails every attempt.
-///
-/// # Panics
-/// Panics with all reasons if every attempt fails.
 #[track_caller]
 pub fn in_a_quiet_moment<T>(measure: impl FnMut() -> Result<T, String>) -> T {
     in_one_of(PAUSES_MS, measure)

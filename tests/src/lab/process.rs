@@ -50,10 +50,6 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts it.
-    ///
-    /// # Errors
-    /// The error of the system.
     pub fn start(mut command: Command, stdout: Stdout) -> anyhow::Result<Self> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().context("starting a program")?;
@@ -78,9 +74,6 @@ impl Process {
     }
 
     /// Sends a signal, unless it has ended.
-    ///
-    /// # Errors
-    /// The error of the system.
     pub fn signal(&mut self, signal: Signal) -> anyhow::Result<()> {
         if self.ended()?.is_none() {
             kill(Pid::from_raw(i32::try_from(self.id())?), signal)?;
@@ -95,9 +88,6 @@ impl Process {
 
     /// Returns the moment of its end and its exit code, or 128 and the signal that killed it;
     /// `None` if it still runs.
-    ///
-    /// # Errors
-    /// The error of the system.
     pub fn ended(&mut self) -> anyhow::Result<Option<(Instant, i32)>> {
         if self.ended.is_none()
             && let Some(status) = self.child.try_wait()?
@@ -136,9 +126,6 @@ impl Drop for Process {
 }
 
 /// Returns the ids of all processes in a host's namespace.
-///
-/// # Errors
-/// Fails if `ip` does.
 pub fn processes_on(lab: &Lab, host: &str) -> anyhow::Result<Vec<Pid>> {
     let mut command = Command::new("ip");
     command.args(["netns", "pids", &lab.namespace(host)?]);
@@ -147,9 +134,6 @@ pub fn processes_on(lab: &Lab, host: &str) -> anyhow::Result<Vec<Pid>> {
 }
 
 /// Kills every process in a host's namespace at once, as a power failure does.
-///
-/// # Errors
-/// Fails if they cannot be listed or killed.
 pub fn power_off(lab: &Lab, host: &str) -> anyhow::Result<()> {
     for id in processes_on(lab, host)? {
         match kill(id, Signal::SIGKILL) {

@@ -217,7 +217,7 @@ pub const RARE: &[(&str, &str)] = &[
     ("program: Name, Size, Mtu", "refused before anything runs: arguments, not faults"),
     (
         "program: SizesDiffer, PresetsDiffer, Namesakes, TwoProcesses, TooMany, OtherBuild",
-        "settings of a group, not faults; tests/communicators/joining has each",
+        "settings of a group, not faults; tests/communicators/members has each",
     ),
 ];
 

@@ -85,9 +85,6 @@ impl fmt::Display for Violation {
 }
 
 /// Explores `world` within `bounds`.
-///
-/// # Errors
-/// The first violation, by a shortest list of events.
 pub fn explore<H: Host>(world: &mut World<H>, bounds: Bounds) -> Result<Explored, Violation> {
     let start = world.start().clone();
     let mut search = Search {
@@ -236,9 +233,6 @@ impl<H: Host> Search<'_, H> {
 
 /// Replays `events` in `world`, each on a line, and continues without faults to the end or to a
 /// violation.
-///
-/// # Errors
-/// The first event that cannot happen.
 pub fn replay<H: Host>(world: &mut World<H>, events: &[Event]) -> Result<String, String> {
     let (mut state, mut text) = (world.start().clone(), String::new());
     let mut events = events.iter().copied();

@@ -64,18 +64,12 @@ impl Named {
     }
 
     /// Explores it to the last state, with at most `faults` faults and one death.
-    ///
-    /// # Errors
-    /// As [`explore`](Named::explore).
     pub fn to_the_end(self, faults: usize) -> Result<Explored, Violation> {
         let (depth, early, ends_within) = (usize::MAX, usize::MAX, self.ends_within());
         self.explore(Bounds { depth, faults, early, deaths: 1, ends_within, follow_one_in: 1 })
     }
 
     /// Explores it to a depth, with a fault at each step and at most one death.
-    ///
-    /// # Errors
-    /// As [`explore`](Named::explore).
     pub fn to_depth(self, depth: usize) -> Result<Explored, Violation> {
         let ends_within = self.ends_within();
         let (faults, early) = (usize::MAX, usize::MAX);
@@ -83,9 +77,6 @@ impl Named {
     }
 
     /// Explores it within `bounds`.
-    ///
-    /// # Errors
-    /// The first violation, with the events that lead to it.
     pub fn explore(self, bounds: Bounds) -> Result<Explored, Violation> {
         match self.kind {
             Kind::Session(via, begins) => explore(&mut World::new(session(via, 2, FRAMES, begins)), bounds),
@@ -95,9 +86,6 @@ impl Named {
     }
 
     /// Replays `events` and describes them.
-    ///
-    /// # Errors
-    /// The first event that cannot happen.
     pub fn replay(self, events: &[Event]) -> Result<String, String> {
         fn play<H: Host>(hosts: Vec<H>, events: &[Event]) -> Result<String, String> {
             replay(&mut World::new(hosts), events)

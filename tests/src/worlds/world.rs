@@ -20,9 +20,6 @@ pub struct World<H> {
 impl<H: Host> World<H> {
     /// Creates the world of `hosts`, and plays it without faults until one of them [has
     /// begun](Host::has_begun).
-    ///
-    /// # Panics
-    /// Panics if that does not happen, or if a violation occurs on the way there.
     pub fn new(hosts: Vec<H>) -> World<H> {
         assert!(hosts.len() <= MAX_HOSTS, "a small world has at most {MAX_HOSTS} hosts");
         let (count, mut locals, mut ids) = (hosts.len(), Locals::new(hosts.len()), [0; MAX_HOSTS]);
@@ -97,9 +94,6 @@ impl<H: Host> World<H> {
     }
 
     /// Returns the state after `event`, or a violation.
-    ///
-    /// # Panics
-    /// Panics if the event cannot happen there.
     pub(super) fn apply(&mut self, state: &State, event: Event) -> Result<State, String> {
         let mut next = state.clone();
         match event {
@@ -240,9 +234,6 @@ pub(super) fn written(events: &[Event]) -> String {
 }
 
 /// Parses a list of events.
-///
-/// # Errors
-/// The first item that is no event.
 pub fn parse_events(text: &str) -> Result<Vec<Event>, String> {
     text.split_whitespace().map(str::parse).collect()
 }
@@ -293,9 +284,6 @@ pub trait Host: Machine + Clone + Debug {
     }
 
     /// Checks the invariants after a step from `before`.
-    ///
-    /// # Errors
-    /// The invariant that is violated.
     fn check(&self, before: &Self) -> Result<(), String>;
 }
 

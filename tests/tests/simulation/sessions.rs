@@ -3,91 +3,24 @@
 use ethbcast_collectives::session::{End, Outcome, Receiver, ReceiverConfig, Root, RootConfig, Station, Timing};
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::in_full;
-use ethbcast_tests::session::{Case, GROUP, Played, play, some_of_each, star};
+use ethbcast_tests::seeded::{all_delivered, play_all, play_session};
+use ethbcast_tests::session::{Case, GROUP, play, star};
 use ethbcast_transport::sim::{
     Cable, Delivery, Fate, HostSettings, Network, NoFaults, QueueLimit, Random, RandomFaults, SwitchSettings, script,
 };
 use ethbcast_transport::wire::{Kind, group_mac, parse};
-use ethbcast_transport::{Instant, MacAddr, Policy, Tuning};
+use ethbcast_transport::{Instant, MacAddr, Tuning};
 use std::time::Duration;
 
 const RATE_BITS_PER_SECOND: u64 = 1_000_000_000;
-const RUNS: u64 = 2_000;
 
 fn case(via: Via, receivers: usize, bytes: usize) -> Case {
     Case::new(via, receivers, bytes)
 }
 
-fn all_delivered(played: &Played, case: &Case, replay: &str) {
-    assert_eq!(played.fates, vec![Outcome::Delivered; case.receivers], "{replay}");
-    // The root's last messages may be lost; delivered bytes stay delivered.
-    let content = |end: &Option<End>| matches!(end, Some(End::Confirmed | End::Unconfirmed));
-    assert!(played.ends.iter().all(content), "{replay}: {:?}", played.ends);
-}
-
-/// Draws a case from a seed: 1–15 receivers and in a few casts up to 64, all kinds of plans, loss
-/// 0–30 %, duplicates, reordering, corruption, both policies, and half of the strict ones with
-/// Push-Pull Broadcast.
-fn seeded(seed: u64) -> (Case, RandomFaults, f64) {
-    let mut random = Random::new(seed);
-    let via = match random.below(4) {
-        0 => Via::Chain,
-        1 => Via::Cast,
-        _ => Via::ALL[random.below(Via::ALL.len() as u64) as usize],
-    };
-    let many = via == Via::Cast && random.chance(0.02);
-    let receivers = if many { 16 + random.below(49) } else { 1 + random.below(15) } as usize;
-    let mut case = case(via, receivers, random.below(20_000) as usize);
-    if random.chance(0.2) {
-        let preset = if random.chance(0.5) { Tuning::paper() } else { Tuning::push_pull() };
-        case.tuning = preset.with_feed_frames(64);
-    }
-    let loss = [0.0, 0.001, 0.01, 0.05, 0.1, 0.3][random.below(6) as usize];
-    let (faults, trouble) = some_of_each(&mut random, seed, loss);
-    (case, faults, trouble)
-}
-
-fn run_seed(seed: u64) {
-    let (case, faults, trouble) = seeded(seed);
-    let replay = format!(
-        "replay with ETHBCAST_SEED={seed} cargo test -p ethbcast-tests --test simulation sessions::seeded ({case:?})"
-    );
-    let played = play(&case, &star(&case, RATE_BITS_PER_SECOND), seed, faults, &replay);
-    all_delivered(&played, &case, &replay);
-    // With blocks every rank has a stream of its own, with its own end.
-    let streams = if case.via.is_in_blocks() { case.receivers + 1 } else { 1 };
-    let payload_bytes = usize::from(played.view.payload_bytes);
-    let frames = (case.bytes / payload_bytes + 1 + streams) as f64;
-    let hops = case.receivers as f64 * frames;
-    // Strict go-back-n retransmits up to a window for each loss and stalls more often; selective
-    // repair sends about one frame.
-    let (each, stalls) = if case.tuning.policy == Policy::InOrderOnly { (17.0, 4.0) } else { (1.6, 1.0) };
-    // Losses are random: four standard deviations above their mean may occur.
-    let expected = hops * trouble / (1.0 - trouble);
-    let budget = (expected + 4.0 * expected.sqrt()) * each + 8.0 * (case.receivers * streams) as f64;
-    let resent = played.totals.data_resent as f64;
-    assert!(resent <= budget, "{replay}: {resent} frames sent again, budget {budget:.0}, trouble {trouble:.3}");
-    let waits = played.totals.heartbeats_sent as f64;
-    // Heartbeats are sent when nothing moves: for the tail, and where acknowledgements were lost.
-    let budget = 30.0 * (case.receivers * streams) as f64 + hops * trouble * stalls;
-    // A host that has missed all farewells probes its child while it waits for the root, four times
-    // a second.
-    let patience = case.timing.patience.as_secs_f64();
-    let budget = if played.quiet_at.as_secs_f64() > patience { budget + 4.0 * patience } else { budget };
-    assert!(waits <= budget, "{replay}: {waits} heartbeats, budget {budget:.0}");
-}
-
 #[test]
 fn seeded_sessions_deliver_exact_bytes_go_quiet_and_stay_within_the_frame_budget() {
-    if let Ok(seed) = std::env::var("ETHBCAST_SEED") {
-        run_seed(seed.parse().expect("ETHBCAST_SEED is a number"));
-        return;
-    }
-    std::thread::scope(|scope| {
-        for half in 0..2 {
-            scope.spawn(move || (0..RUNS / 2).for_each(|index| run_seed(index * 2 + half)));
-        }
-    });
+    play_all(play_session);
 }
 
 #[test]

@@ -14,88 +14,41 @@ fn ended_here(arguments: &[&str]) -> Ended {
     Run::here(env!("CARGO_BIN_EXE_ethbcast"), arguments).end(LIMIT)
 }
 
-#[test]
-fn what_clap_does_not_understand_is_a_usage_error() {
-    for (arguments, part) in [
-        (&["frobnicate"][..], "frobnicate"),
-        (&["send"], "SOURCE"),
-        (&["recv"], "DEST"),
-        (&["recv", "a", "b"], "unexpected"),
-        (&["send", "--no-such-flag", "file"], "--no-such-flag"),
-        (&["send", "-n", "0", "file"], "a whole number from 1 to 65534"),
-        (&["send", "-n", "many", "file"], "a whole number from 1 to 65534"),
-        (&["send", "--mtu", "large", "file"], "expected a whole number"),
-        (&["recv", "-n", "3", "file"], "recv takes one DEST; the number of receivers is an option of send"),
-        (&["lab", "up", "2", "--loss", "some"], "expected a number, such as 0.01"),
-        (&["explain", "FOO"], "there is no code FOO: `ethbcast explain` lists them"),
-        (&["send", "--min-receivers", "1", "file"], "--max-wait"),
-        (&["send", "--max-wait=-1", "file"], "number of seconds"),
-        (&["recv", "--max-wait", "soon", "file"], "number of seconds"),
-        (&["recv", "--stat-period", "0.05", "file"], "at least 0.1 seconds"),
-        (&["recv", "--serve", "--stat-period", "1", "/tmp"], "cannot be used with"),
-        (&["recv", "--serve", "--metrics-file", "m.prom", "/tmp"], "cannot be used with"),
-        (&["send", "--ether-type", "0800x", "file"], "hexadecimal"),
-        (&["send", "--ether-type", "5ff", "file"], "not EtherTypes"),
-        (&["send", "--ether-type", "0800", "file"], "IPv4's EtherType; 88b5 and 88b6"),
-        (&["send", "--size", "1.5.5G", "-"], "1500, 64K, 1.5G or 5MB"),
-        (&["send", "--preset", "strict", "file"], "paper"),
-        (&["send", "--rate", "fast", "file"], "100mbit"),
-        (&["send", "--rate", "400mbps", "file"], "50MB/s"),
-        (&["send", "--rate", "64kbit", "file"], "at least 1mbit"),
-        (&["send", "--rate=-5mbit", "file"], "100mbit"),
-        (&["lab", "up"], "TOPOLOGY"),
-        (&["lab", "exec", "n0"], "COMMAND"),
-    ] {
-        let ended = ended_here(arguments);
-        ended.assert_code(2);
-        assert!(ended.stderr.contains(part), "{arguments:?} should mention {part:?}: {}", ended.stderr);
-        assert_eq!(ended.stdout_text(), "", "{arguments:?}");
+/// The rows of a table of refusals: code, arguments, and words of stderr.
+fn rows(table: &str) -> Vec<(i32, Vec<String>, Vec<&str>)> {
+    let (mut first, mut rows) = ("", Vec::new());
+    let word = |word: &str| match word.split_once('*') {
+        Some((letter, count)) if count.parse::<usize>().is_ok() => letter.repeat(count.parse().expect("a number")),
+        _ => word.replace("''", ""),
+    };
+    for line in table.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        if let Some(arguments) = line.strip_prefix('+') {
+            first = arguments;
+            continue;
+        }
+        let [code, arguments, words] = line.splitn(3, '|').collect::<Vec<_>>()[..] else { panic!("{line}") };
+        let arguments = first.split_whitespace().chain(arguments.split_whitespace()).map(word).collect();
+        rows.push((code.trim().parse().expect("a code"), arguments, words[..].split(" + ").map(str::trim).collect()));
     }
-    ended_here(&[]).assert_code(2);
-    for asked in ["--help", "--version"] {
-        let ended = ended_here(&[asked]);
-        ended.assert_code(0);
-        assert!(
-            ended.stdout_text().contains("ethbcast") && ended.stderr.is_empty(),
-            "{asked} is an answer, not an error: {ended:?}"
-        );
+    rows
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused_with_the_fault_on_one_line() {
+    let rows = rows(include_str!("refusals.txt"));
+    assert!(rows.len() > 140, "{} rows", rows.len());
+    for (code, arguments, words) in rows {
+        ended_here(&arguments.iter().map(String::as_str).collect::<Vec<_>>()).assert_refusal(code, &words);
     }
 }
 
 #[test]
-fn what_clap_lets_pass_and_cannot_be_meant_is_a_usage_error_too() {
-    let long = "g".repeat(65);
-    let expecting = ["recv", "--serve", "--expect", "image", "/tmp"];
-    ended_here(&expecting).assert_refusal(2, &["--expect takes one thing", "leave out --serve"]);
-    ended_here(&["send", "--via", "pigeon", "file"]).assert_refusal(2, &["pigeon", "chain", "cast", "auto"]);
-    for via in [&[][..], &["--via", "auto"], &["--via", "chain"]] {
-        for preset in ["paper", "push-pull"] {
-            let command = [&["send", "--preset", preset, "file"], via].concat();
-            ended_here(&command).assert_refusal(2, &[&format!("--preset {preset} "), "add --via cast"]);
-        }
+fn help_and_version_are_answers_and_no_errors() {
+    for asked in ["--help", "--version"] {
+        let ended = ended_here(&[asked]);
+        ended.assert_code(0);
+        assert!(ended.stdout_text().contains("ethbcast") && ended.stderr.is_empty(), "{asked}: {ended:?}");
     }
-    ended_here(&["send", "-n", "1", "-g", &long, "file"]).assert_refusal(2, &["65 bytes", "1 to 64", "-g"]);
-    ended_here(&["recv", "-g", &long, "file"]).assert_refusal(2, &["65 bytes", "1 to 64", "-g"]);
-    ended_here(&["recv", "-g", "", "file"]).assert_refusal(2, &["0 bytes", "1 to 64"]);
-    for option in ["--json", "--json-stream"] {
-        ended_here(&["recv", option, "-"]).assert_refusal(2, &["stdout", &format!("{option}:"), "into a file"]);
-    }
-    for (arguments, parts) in [
-        (&["file"][..], &["for whom", "-n N", "--min-receivers", "--hosts n[1-31]"][..]),
-        (&["-n", "1", "--min-receivers", "2", "--max-wait", "1", "file"], &["--min-receivers 2", "1 of -n"]),
-        (&["-n", "3", "--hosts", "n[1-2]", "file"], &["-n 3", "2 of --hosts"]),
-        (&["--hosts", "n[1-", "file"], &["--hosts", "character 5"]),
-    ] {
-        let ended = ended_here(&[&["send", "-i", "nosuch"], arguments].concat());
-        ended.assert_refusal(2, parts);
-    }
-    for command in [&["send", "-n", "1"][..], &["recv"], &["cp", "-w", "n1"]] {
-        let ended =
-            ended_here(&[command, &["--metrics-file", "/nowhere/at/all.prom", "-i", "nosuch", "/tmp"]].concat());
-        ended.assert_refusal(4, &["/nowhere/at/all.prom", "No such file", "--metrics-file"]);
-    }
-    let long = "n".repeat(256);
-    ended_here(&["recv", "--host", &long, "file"]).assert_refusal(2, &["256 bytes", "1 to 255", "--host"]);
 }
 
 #[test]
@@ -185,7 +138,5 @@ fn every_launcher_gives_every_rank_the_drop_in() {
     assert_eq!(all.stdout_text(), wanted);
     let one = ended_here(&["mpi-env", "--library", path, "--launcher", "srun"]);
     assert_eq!(one.stdout_text(), format!("srun --export=ALL,LD_PRELOAD={path} PROGRAM\n"));
-    ended_here(&["mpi-env", "--library", "/nonexistent"]).assert_refusal(4, &["no /nonexistent", "--library"]);
     ended_here(&["mpi-env", "--library", path, "-i", "eth 1"]).assert_refusal(2, &["launchers take apart"]);
-    ended_here(&["port"]).assert_refusal(2, &["--serve"]);
 }

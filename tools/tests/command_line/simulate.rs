@@ -207,46 +207,6 @@ fn a_thousand_hosts_are_no_trouble() {
     assert!(number(&report["seconds"]) < 2.0 * FRAMES * FRAME_SECONDS, "{}", report["seconds"]);
 }
 
-#[test]
-fn what_cannot_be_simulated_is_refused() {
-    for (arguments, parts) in [
-        (&["--hosts", "0", "--size", "1"][..], &["0 hosts", "2 to"][..]),
-        (&["--hosts", "1", "--size", "1"], &["1 hosts", "2 to"]),
-        (&["--hosts", "20000", "--size", "1"], &["20000 hosts", "2 to"]),
-        (&["--hosts", "4", "--size", "1", "--root", "n9"], &["no host n9", "n[0-3]", "--root"]),
-        (&["--topology", "fig9-1", "--size", "1", "--root", "m"], &["fig9-1", "no host m", "n[0-15]"]),
-        (&["--hosts", "4", "--size", "1", "--loss", "1"], &["loss of 1", "0.01"]),
-        (&["--hosts", "4", "--size", "1", "--loss", "NaN"], &["loss of NaN", "0.01"]),
-        (&["--hosts", "4", "--size", "1", "--delay=-1"], &["delay of -1", "--delay"]),
-        (&["--hosts", "4", "--size", "1", "--mtu", "100"], &["MTU of 100", "576"]),
-        (&["--hosts", "4", "--size", "1", "--rate", "0"], &["`0`", "100mbit"]),
-        (&["--hosts", "4", "--size", "1", "--via", "pigeon"], &["pigeon", "chain", "cast", "auto"]),
-        (&["--hosts", "4", "--size", "17G"], &["--size", "at most 16G"]),
-    ] {
-        simulate(arguments).assert_refusal(2, parts);
-    }
-    for (arguments, part) in [
-        (&["--size", "1"][..], "--topology"),
-        (&["--hosts", "4"], "--size"),
-        (&["--hosts", "4", "--topology", "fig9-1", "--size", "1"], "cannot be used with"),
-        (&["--hosts", "many", "--size", "1"], "many"),
-        (&["--hosts", "4", "--size", "1.5X"], "1.5X"),
-        (&["--hosts", "4", "--size", "1", "--via", "cast", "--plan", "file"], "cannot be used with"),
-    ] {
-        let ended = simulate(arguments);
-        ended.assert_code(2);
-        assert!(ended.stderr.contains(part), "{arguments:?}: {}", ended.stderr);
-    }
-    for file in ["--plan", "--calibration"] {
-        let arguments = ["--hosts", "4", "--size", "1", file, "no-such-file.toml"];
-        simulate(&arguments).assert_refusal(4, &["cannot read", "no-such-file.toml"]);
-        simulate(&["--hosts", "4", "--size", "1", file, concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")])
-            .assert_refusal(2, &["Cargo.toml:1:", "schema"]);
-    }
-    simulate(&["--topology", "no-such-file.toml", "--size", "1"])
-        .assert_refusal(4, &["cannot read", "no-such-file.toml"]);
-}
-
 /// Limit on the page of 100 hosts, in bytes.
 const MAX_BYTES: usize = 500_000;
 /// Names that would be harmful without escaping.
@@ -384,9 +344,6 @@ fn what_is_no_report_of_this_version_is_refused_by_name() {
     refused(r#"{"schema":1,"error":"nobody","exit_code":3}"#, &["names no receivers"]);
     refused(r#"{"schema":1,"receivers":[]}"#, &["without receivers"]);
     refused(r#"{"schema":1,"receivers":[{"host":3}]}"#, &["is no report of `send`"]);
-    ended_here(&["report", "/nowhere/run.json"]).assert_refusal(4, &["/nowhere/run.json"]);
-    let page = ["send", "--report", "run.html", "--only-missing", "-i", "lo", "source"];
-    ended_here(&page).assert_refusal(2, &["a page is for people", "ethbcast report run.json"]);
 }
 
 #[test]

@@ -14,7 +14,6 @@ use std::{fmt, fs};
 /// Widths of a desktop window and of a telephone, in pixels.
 const WIDTHS: [u32; 2] = [1280, 375];
 
-/// Writes a report, and returns its page.
 fn page(directory: &Path, name: &str, report: &serde_json::Value) -> PathBuf {
     let (json, html) = (directory.join(format!("{name}.json")), directory.join(format!("{name}.html")));
     fs::write(&json, report.to_string()).expect("written");

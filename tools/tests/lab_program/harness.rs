@@ -254,7 +254,6 @@ impl Outcome {
     }
 }
 
-/// A transfer to be run.
 pub struct Transfer<'a> {
     site: &'a Site,
     root: String,

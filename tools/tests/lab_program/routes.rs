@@ -94,7 +94,6 @@ impl Row {
         path
     }
 
-    /// Starts a receiver on each of these hosts.
     fn receivers(&self, hosts: &[&'static str]) -> Vec<(&'static str, Run)> {
         self.start_receivers(hosts, &["recv", "-i", "eth0", "--max-wait", "30"])
     }

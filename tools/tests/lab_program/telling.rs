@@ -107,7 +107,6 @@ fn events(ended: &Ended) -> Vec<Value> {
     events
 }
 
-/// Returns the events of this name.
 fn named<'a>(events: &'a [Value], name: &str) -> Vec<&'a Value> {
     events.iter().filter(|event| event["event"] == name).collect()
 }
@@ -194,7 +193,6 @@ fn a_terminal_has_a_line_for_each_of_few_hosts_no_wider_than_it_is_and_no_colour
     receivers.into_iter().for_each(|receiver| receiver.end(LIMIT).assert_code(0));
 }
 
-/// Returns the numbers of a list.
 #[track_caller]
 fn numbers(list: &Value) -> Vec<f64> {
     let list = list.as_array().unwrap_or_else(|| panic!("{list} is no list"));

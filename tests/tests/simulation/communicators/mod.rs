@@ -4,7 +4,6 @@
 mod hostile;
 mod members;
 mod messages;
-mod seeded;
 mod ways;
 
 use ethbcast_collectives::communicator::Preset;
@@ -271,4 +270,9 @@ fn a_group_without_calls_gives_signs_of_life_and_nothing_else() {
     assert_eq!(play.frames(), frames);
     let signs = play.network().sent_frames - sent;
     assert!((790..=810).contains(&signs), "{signs} signs of life of eight ranks in ten seconds");
+}
+
+#[test]
+fn seeded_programs_deliver_exact_bytes_leave_in_peace_and_stay_within_the_frame_budget() {
+    ethbcast_tests::seeded::play_all(ethbcast_tests::seeded::play_program);
 }

@@ -275,31 +275,6 @@ fn a_host_that_the_topology_does_not_name_is_refused_on_either_side() {
 }
 
 #[test]
-fn who_answers_measures_nothing_and_numbers_are_numbers() {
-    for (arguments, part) in [
-        (&["--answer", "-n", "2"][..], "cannot be used with"),
-        (&["--answer", "--out", "file"], "cannot be used with"),
-        (&["--answer", "n1"], "cannot be used with"),
-        (&["-n", "0"], "from 1 to 65534"),
-        (&["-n", "many"], "many"),
-        (&["--max-wait", "soon"], "number of seconds"),
-        (&["--max-wait=-1"], "number of seconds"),
-        (&["--size", "4K"], "--size"),
-    ] {
-        let ended = ended_here(&[&["probe", "-i", "nosuch"], arguments].concat());
-        ended.assert_code(2);
-        assert!(ended.stderr.contains(part), "{arguments:?} should mention {part:?}: {}", ended.stderr);
-        assert_eq!(ended.stdout_text(), "", "{arguments:?}");
-    }
-    let long = "g".repeat(65);
-    ended_here(&["probe", "-i", "nosuch", "-g", &long]).assert_refusal(2, &["65 bytes", "1 to 64", "-g"]);
-    ended_here(&["probe", "-i", "nosuch", "-g", ""]).assert_refusal(2, &["0 bytes", "1 to 64"]);
-    for arguments in [&["probe", "-i", "nosuch"][..], &["probe", "-i", "nosuch", "--answer"]] {
-        ended_here(arguments).assert_refusal(4, &["no interface nosuch", "-i"]);
-    }
-}
-
-#[test]
 fn a_calibration_that_cannot_be_written_is_the_systems_fault() {
     let site = Site::beside("probeout", one_switch(2));
     let answerer = Run::start("n1", site.ethbcast("n1", ["probe", "--answer", "-i", "eth0"]));
@@ -310,39 +285,6 @@ fn a_calibration_that_cannot_be_written_is_the_systems_fault() {
     Run::start("n0", probe).end(LIMIT).assert_refusal(4, &["cannot write", "such.toml", "--out"]);
     answerer.signal(Signal::SIGINT);
     answerer.end(LIMIT).assert_code(130);
-}
-
-#[test]
-fn ranks_sizes_and_iterations_are_numbers_that_can_be_meant() {
-    for (arguments, part) in [
-        (&[][..], "--ranks"),
-        (&["-n", "0"], "from 2 to 65535"),
-        (&["-n", "1"], "from 2 to 65535"),
-        (&["-n", "many"], "many"),
-        (&["-n", "70000"], "65535"),
-        (&["-n", "4", "--sizes", "4X"], "`4X` is no size"),
-        (&["-n", "4", "--sizes", "256,,4K"], "is no size"),
-        (&["-n", "4", "--sizes="], "is no size"),
-        (&["-n", "4", "--sizes=-1"], "is no size"),
-        (&["-n", "4", "--sizes", "18446744073709551615K"], "is no size"),
-        (&["-n", "4", "--iterations", "0"], "from 1 to 1000000"),
-        (&["-n", "4", "--iterations", "1000001"], "from 1 to 1000000"),
-        (&["-n", "4", "--max-wait", "soon"], "number of seconds"),
-        (&["-n", "4", "--op", "reduce"], "bcast"),
-        (&["-n", "4", "file"], "unexpected"),
-    ] {
-        let ended = ended_here(&[&["perf", "-i", "nosuch"], arguments].concat());
-        ended.assert_code(2);
-        assert!(ended.stderr.contains(part), "{arguments:?} should mention {part:?}: {}", ended.stderr);
-        assert_eq!(ended.stdout_text(), "", "{arguments:?}");
-    }
-    for sizes in ["0", "256,0,4K", "2G"] {
-        ended_here(&["perf", "-i", "nosuch", "-n", "4", "--sizes", sizes])
-            .assert_refusal(2, &["cannot be measured", "1 to 1G"]);
-    }
-    let long = "g".repeat(65);
-    ended_here(&["perf", "-i", "nosuch", "-n", "4", "-g", &long]).assert_refusal(2, &["1 to 59", "-g"]);
-    ended_here(&["perf", "-i", "nosuch", "-n", "4"]).assert_refusal(4, &["nosuch", "-i"]);
 }
 
 #[test]
