@@ -8,8 +8,6 @@ pub mod communicator;
 pub mod fuzz;
 pub mod lab;
 pub mod mutants;
-pub mod quiet;
-pub mod sealing;
 pub mod session;
 pub mod soak;
 pub mod stream;

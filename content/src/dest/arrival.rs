@@ -7,6 +7,7 @@ use super::{Dest, Handling};
 use crate::command::CommandState;
 use crate::disk::Lack;
 use crate::have_set::Held;
+use crate::hidden_names::foreign;
 use crate::storage::{Arrived, Target, TreeStorage};
 use ethbcast_collectives::session::live::{Offered, ReadAt, Storage, StorageError};
 use ethbcast_collectives::session::{ContentKind, FileAttributes, Outcome, Packing, Trailer};
@@ -51,7 +52,7 @@ impl Landed {
 
     /// Returns a message with advice if DEST is a mixture of old and new data.
     pub fn broken(&self) -> Option<String> {
-        if let Some(path) = self.bytes.broken.get().filter(|_| self.path().is_none()) {
+        if let Some(path) = self.bytes.remarks.broken.get().filter(|_| self.path().is_none()) {
             return Some(format!(
                 "what was at DEST is neither old nor new, as it was written over: it is in {}, and the next recv to \
                  DEST completes it",
@@ -75,9 +76,11 @@ impl Landed {
         self.tree.lacks_beside(&self.told)
     }
 
-    /// Returns the replaced directories that could not be removed, with path, reason and advice.
+    /// Returns the replaced directories that could not be removed, and hidden entries of others that
+    /// were left alone, with path, reason and advice.
     pub fn remains(&self) -> Vec<String> {
-        self.tree.remains()
+        let foreign = self.bytes.remarks.foreign.get().map(|path| foreign(path));
+        self.tree.remains().into_iter().chain(foreign).collect()
     }
 }
 

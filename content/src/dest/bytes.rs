@@ -2,7 +2,7 @@
 //! and refuses contents that the device cannot hold.
 
 use super::file::{DestPlace, FileDest, Resume};
-use super::kind::{Kind, SYNC_BYTES};
+use super::kind::{Kind, Remarks, SYNC_BYTES};
 use super::overwriting::ZEROS;
 use super::pipe::PipeDest;
 use super::sectors::check_sectors;
@@ -46,8 +46,7 @@ pub(super) struct Bytes {
 #[derive(Debug, Default)]
 pub(super) struct Said {
     pub path: OnceLock<PathBuf>,
-    /// Path of the data while a file is overwritten.
-    pub broken: Arc<OnceLock<PathBuf>>,
+    pub remarks: Arc<Remarks>,
     pub command: Arc<CommandState>,
 }
 
@@ -146,9 +145,9 @@ impl Bytes {
         };
         let is_dense = !self.handling.sparse && self.sparse.is_none();
         let room = offered.size.filter(|_| is_dense && over != Over::InPlace);
-        let (resume, broken) = (self.resume(offered, over), Arc::clone(&self.said.broken));
-        let file = FileDest::prepare(place, &resume, Pace::Every(SYNC_BYTES), broken);
-        let file = file.map_err(|error| trouble("begin a hidden file beside DEST", error))?;
+        let (resume, remarks) = (self.resume(offered, over), Arc::clone(&self.said.remarks));
+        let file = FileDest::prepare(place, &resume, Pace::Every(SYNC_BYTES), remarks);
+        let mut file = file.map_err(|error| trouble("begin a hidden file beside DEST", error))?;
         file.reserve(room.unwrap_or(0)).map_err(|error| trouble("take the room for it", error))?;
         Ok(Box::new(file))
     }

@@ -6,6 +6,7 @@ use ethbcast_collectives::session::FileAttributes;
 use ethbcast_collectives::session::live::{ReadAt, StorageError};
 use std::io;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 /// Bytes after which a background sync starts, so that the final one has little left to do.
 pub(super) const SYNC_BYTES: u64 = 8 << 20;
@@ -70,6 +71,15 @@ impl<F: DiskFile> ReadAt for Open<F> {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         self.0.read_at(buffer, offset)
     }
+}
+
+/// Remarks about hidden files, for the user.
+#[derive(Debug, Default)]
+pub(super) struct Remarks {
+    /// Path of the data while a file is overwritten.
+    pub broken: OnceLock<PathBuf>,
+    /// Hidden file of somebody else where this run's would be.
+    pub foreign: OnceLock<PathBuf>,
 }
 
 #[derive(Debug)]

@@ -20,6 +20,7 @@ pub use lacking::lacking_device;
 use crate::disk::{Beneath, Lack};
 use crate::hidden_names::{bring_back, broken, has_left, left_bytes, remove_stale};
 use crate::mounts;
+use crate::name;
 use crate::trial::{Refused, lacks as lacks_of, sentence, try_place, try_replacing};
 use nix::sys::statvfs::statvfs;
 use std::collections::BTreeSet;
@@ -140,6 +141,7 @@ impl Dest {
         let mut resolved =
             if path.is_dir() { Dest::Directory { path, over, lacks } } else { Dest::File { path, over, lacks } };
         if let Dest::File { path, over, .. } = &resolved {
+            path.file_name().map_or(Ok(()), check_name).map_err(DestError)?;
             check_replaceable(path, *over)?;
         }
         let directory = resolved.directory().unwrap_or(Path::new(".")).to_owned();
@@ -228,6 +230,7 @@ impl Dest {
                 let name = Path::new(source).file_name().ok_or_else(|| {
                     format!("the sender's name for the file, {source:?}, is none: give DEST a file name")
                 })?;
+                check_name(name)?;
                 let path = path.join(name);
                 check_replaceable(&path, *over).map_err(|error| error.to_string())?;
                 Ok(Some((path, *over)))
@@ -286,6 +289,12 @@ fn path_beside(dest: &Dest) -> Option<PathBuf> {
     path.canonicalize().ok()?.parent().map(Path::to_owned)
 }
 
+fn check_name(name: &OsStr) -> Result<(), String> {
+    let bytes = name.as_encoded_bytes();
+    name::check_at_dest(bytes)
+        .map_err(|error| format!("{} cannot be a name at DEST: it {error}; choose another", name::shown(bytes)))
+}
+
 fn check_replaceable(path: &Path, over: Over) -> Result<(), DestError> {
     let text = match path.symlink_metadata() {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -331,6 +340,8 @@ mod tests {
         let dest = Dest::resolve(directory.path().as_os_str(), false).expect("a directory");
         assert_eq!(dest.path("../../etc/passwd"), Ok(Some((directory.path().join("passwd"), Over::Nothing))));
         assert!(dest.path("there").is_err() && dest.path("..").is_err());
+        assert!(dest.path(".ethbcast-1.part").is_err_and(|text| text.contains("hidden names")));
+        assert!(Dest::resolve(directory.path().join(".ethbcast-1.tree").as_os_str(), false).is_err());
         assert!(Dest::resolve(directory.path().join("no/such").as_os_str(), false).is_err());
         assert_eq!(
             std::fs::read_dir(directory.path()).expect("readable").count(),

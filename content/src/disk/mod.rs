@@ -46,17 +46,19 @@ pub trait DiskFile: std::fmt::Debug + Send + Sync + Sized + 'static {
     /// `Unsupported` from a file system that has no holes.
     fn punch(&self, part: Range<u64>) -> io::Result<()>;
 
-    /// Allocates space for `bytes` bytes at once, so that they are contiguous and a lack of space
-    /// is found early. A file system without allocation is left as it is.
+    /// Allocates space for the first `bytes` bytes at once, so that they are contiguous and a lack
+    /// of space is found early. A file system without allocation is left as it is.
     ///
     /// # Errors
     /// If there is too little.
-    fn reserve(&self, _bytes: u64) -> io::Result<()> {
-        Ok(())
-    }
+    fn reserve(&self, bytes: u64) -> io::Result<()>;
 
     /// Returns the number of hard links.
     fn links(&self) -> io::Result<u64>;
+
+    /// Whether it is this user's alone: nobody else owns it, may write to it, or has another name
+    /// for it.
+    fn is_private(&self) -> io::Result<bool>;
 
     /// Waits until all written bytes are on the disk and can be read from there. The first error
     /// decides: the next sync may succeed without the bytes.
@@ -136,6 +138,9 @@ pub trait Directory: std::fmt::Debug + Send + Sync + Sized + 'static {
 
     /// Whether `name` in this directory is the open directory.
     fn is_own(&self, directory: &Self, name: &Path) -> bool;
+
+    /// Whether this directory is this user's, and nobody else may write to it.
+    fn is_private(&self) -> io::Result<bool>;
 
     /// Creates a directory in this one.
     fn make_directory(&self, name: &Path) -> io::Result<()>;

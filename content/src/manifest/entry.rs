@@ -108,7 +108,8 @@ impl Entry {
     pub(super) fn check(&self) -> Result<(), Fault> {
         // Only the root may have an empty name; the builder checks that.
         if self.parent.is_some() || !self.name.is_empty() {
-            name::check(&self.name).map_err(Fault::Name)?;
+            let check = if self.parent.is_some() { name::check } else { name::check_at_dest };
+            check(&self.name).map_err(Fault::Name)?;
         }
         self.attributes.check()?;
         match &self.node {

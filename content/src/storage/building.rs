@@ -190,7 +190,7 @@ impl<D: Directory> Building<D> {
     }
 
     /// Finishes the build: makes the remaining entries, removes files that are not whole, and sets
-    /// the directories' attributes.
+    /// the attributes of the directories in it.
     pub(super) fn finish(&mut self) -> Result<(), StorageError> {
         if self.at != self.layout.bytes() {
             let text = "less came than the list of files says: send again with the same build on all hosts";
@@ -214,7 +214,7 @@ impl<D: Directory> Building<D> {
                 removed => removed.map_err(|error| self.failed("remove", entry, error))?,
             }
         }
-        for (at, entry) in entries.iter().enumerate().rev().filter(|(_, entry)| entry.is_directory()) {
+        for (at, entry) in entries.iter().enumerate().skip(1).rev().filter(|(_, entry)| entry.is_directory()) {
             let opened = self.root.directory(&layout.manifest().path(at));
             let set = opened.and_then(|directory| {
                 directory.set_attributes(self.setter.gives(&entry.attributes, layout.manifest()))
@@ -222,6 +222,14 @@ impl<D: Directory> Building<D> {
             set.map_err(|error| self.failed("set the attributes of", at, error))?;
         }
         Ok(())
+    }
+
+    /// Sets the attributes of the directory itself, durably. Until then nobody else can write to it,
+    /// so that a later run may go on with it.
+    pub(super) fn set_own_attributes(&self) -> Result<(), StorageError> {
+        let manifest = self.layout.manifest();
+        let set = self.root.set_attributes(self.setter.gives(&manifest.root().attributes, manifest));
+        set.and_then(|()| self.root.sync_names()).map_err(|error| self.failed("set the attributes of", 0, error))
     }
 
     fn make_until(&mut self, last: usize) -> Result<(), StorageError> {

@@ -2,7 +2,7 @@
 //! its process lives: an unlocked one is a leftover.
 
 use crate::disk::{Directory, is_taken};
-use crate::hidden_names::HiddenNames;
+use crate::hidden_names::{Found, HiddenNames, take_up_tree};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ impl<D: Directory> HiddenTree<D> {
                 Err(error) if is_taken(&error) => continue,
                 made => made?,
             }
-            if let Some(hidden) = HiddenTree::open(holder, names)? {
+            if let Found::Own(hidden) = HiddenTree::open(holder, names)? {
                 return Ok(hidden);
             }
         }
@@ -37,26 +37,18 @@ impl<D: Directory> HiddenTree<D> {
     pub(super) fn create_named(holder: &D, names: &HiddenNames) -> io::Result<HiddenTree<D>> {
         holder.make_directory(&names.tree)?;
         let taken = || io::Error::new(ErrorKind::AlreadyExists, "another process receives the same");
-        HiddenTree::open(holder, names.clone())?.ok_or_else(taken)
+        HiddenTree::open(holder, names.clone())?.own().ok_or_else(taken)
     }
 
-    /// Opens the one with these names; none if there is none, or another process holds its lock.
-    pub(super) fn open(holder: &D, names: HiddenNames) -> io::Result<Option<HiddenTree<D>>> {
-        if !holder.has_directory(&names.tree)? {
-            return Ok(None);
-        }
-        holder.open_up(&names.tree)?;
-        let root = holder.directory(&names.tree)?;
-        // Another receiver may have removed it as a leftover before it was locked.
-        if !root.try_lock() || !holder.is_own(&root, &names.tree) {
-            return Ok(None);
-        }
-        Ok(Some(HiddenTree {
-            holder: holder.try_clone()?,
-            names,
-            root: Arc::new(root),
-            is_kept: AtomicBool::new(false),
-        }))
+    /// Opens the one with these names.
+    pub(super) fn open(holder: &D, names: HiddenNames) -> io::Result<Found<HiddenTree<D>>> {
+        let root = Arc::new(match take_up_tree(holder, &names.tree)? {
+            Found::Own(root) => root,
+            Found::Nothing => return Ok(Found::Nothing),
+            Found::Busy => return Ok(Found::Busy),
+            Found::Foreign(name) => return Ok(Found::Foreign(name)),
+        });
+        Ok(Found::Own(HiddenTree { holder: holder.try_clone()?, names, root, is_kept: AtomicBool::new(false) }))
     }
 
     pub(super) fn name(&self) -> &Path {

@@ -2,8 +2,8 @@
 
 use super::current::BuiltFiles;
 use super::hidden::HiddenTree;
-use crate::disk::Directory;
-use crate::hidden_names::HiddenNames;
+use crate::disk::{Directory, DiskFile};
+use crate::hidden_names::{Found, HiddenNames, take_up, take_up_tree};
 use crate::journal::{Identity, Journal, JournalError};
 use crate::layout::Layout;
 use crate::manifest::{HEAD_BYTES, Head, Manifest};
@@ -25,20 +25,30 @@ pub(super) fn names(identity: &Identity) -> HiddenNames {
 }
 
 impl<D: Directory> Leftover<D> {
-    /// Opens the leftover of this content in `holder`, if there is one and no other process holds
-    /// it. Fails if a newer build left it, or it cannot be read.
-    pub(super) fn find(holder: &D, identity: &Identity) -> io::Result<Option<Leftover<D>>> {
+    /// Opens the leftover of this content in `holder`. Fails if a newer build left it, or it cannot
+    /// be read.
+    pub(super) fn find(holder: &D, identity: &Identity) -> io::Result<Found<Leftover<D>>> {
         let names = names(identity);
-        let file = match holder.take_up(&names.journal) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            there => there?,
+        let file = match take_up(holder, &names.journal)? {
+            Found::Own(file) => file,
+            Found::Foreign(name) => return Ok(Found::Foreign(name)),
+            Found::Nothing | Found::Busy => {
+                let found = take_up_tree(holder, &names.tree)?;
+                return Ok(if let Found::Foreign(name) = found { Found::Foreign(name) } else { Found::Nothing });
+            }
         };
-        let Some(hidden) = HiddenTree::open(holder, names)? else { return Ok(None) };
+        let hidden = match HiddenTree::open(holder, names)? {
+            Found::Own(hidden) => hidden,
+            Found::Nothing => return Ok(Found::Nothing),
+            Found::Busy => return Ok(Found::Busy),
+            Found::Foreign(name) => return Ok(Found::Foreign(name)),
+        };
+        file.try_lock();
         let taken_up = Journal::take_up(file);
         // Nothing else can use it, unless a newer build can read it.
         let (journal, recovered) = match taken_up {
             Ok(taken_up) => taken_up,
-            Err(JournalError::None) => return Ok(None),
+            Err(JournalError::None) => return Ok(Found::Nothing),
             Err(JournalError::Newer(version)) => {
                 hidden.keep();
                 return Err(crate::journal::newer(version));
@@ -49,14 +59,14 @@ impl<D: Directory> Leftover<D> {
             }
         };
         let manifest = Leftover::<D>::manifest(&recovered.prologue).filter(|_| recovered.identity.is_of_same(identity));
-        let Some(manifest) = manifest else { return Ok(None) };
+        let Some(manifest) = manifest else { return Ok(Found::Nothing) };
         hidden.keep();
         // The page cache may hold bytes that the disk does not.
         hidden.root().sync_file_system()?;
         let layout = Arc::new(Layout::new(manifest, recovered.prologue.len() as u64));
         log::info!("an earlier run left {} bytes of it here: they are checked", recovered.durable.bytes());
         let encoded = Arc::new(recovered.prologue);
-        Ok(Some(Leftover { hidden, journal, encoded, layout }))
+        Ok(Found::Own(Leftover { hidden, journal, encoded, layout }))
     }
 
     fn manifest(encoded: &[u8]) -> Option<Manifest> {

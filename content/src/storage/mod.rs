@@ -23,6 +23,7 @@ mod work;
 pub use place::Target;
 
 use crate::disk::{Beneath, Lack};
+use crate::hidden_names::{Found, foreign};
 use crate::journal::Identity;
 use crate::replay::Replay;
 use crate::trouble::trouble;
@@ -52,6 +53,8 @@ pub struct Arrived {
     remains: Mutex<Vec<String>>,
     lacks: Mutex<Vec<(Lack, String)>>,
     broken: OnceLock<PathBuf>,
+    /// Hidden entry of somebody else where a leftover would be.
+    foreign: OnceLock<PathBuf>,
 }
 
 impl Arrived {
@@ -87,9 +90,10 @@ impl Arrived {
         lacks.iter().filter(|(lack, _)| !told.contains(lack)).map(|(_, sentence)| sentence.clone()).collect()
     }
 
-    /// Returns the replaced entries that could not be removed: path, reason and advice.
+    /// Returns the replaced entries that could not be removed, and hidden ones of others that were
+    /// left alone: path, reason and advice.
     pub fn remains(&self) -> Vec<String> {
-        self.remains.lock().clone()
+        self.remains.lock().iter().cloned().chain(self.foreign.get().map(|path| foreign(path))).collect()
     }
 }
 
@@ -145,9 +149,16 @@ impl TreeStorage {
         };
         let identity = Identity::of(offered, bytes);
         for holder in Place::holders(&self.target) {
-            self.leftover = Leftover::find(&holder, &identity)?;
-            if self.leftover.is_some() {
-                break;
+            match Leftover::find(&holder, &identity)? {
+                Found::Own(leftover) => {
+                    self.leftover = Some(leftover);
+                    break;
+                }
+                Found::Foreign(name) => {
+                    self.arrived.foreign.get_or_init(|| holder.path_of(&name));
+                    return Ok(());
+                }
+                Found::Nothing | Found::Busy => {}
             }
         }
         self.identity = Some(identity);

@@ -60,6 +60,10 @@ impl Place<Beneath> {
         let cannot = |error| crate::trouble(&format!("open the directory of DEST {}", path.display()), error);
         if target.in_place && is_directory {
             mounted::check_in_place(&path, manifest, target.delete).map_err(refused)?;
+            let mut tops = manifest.entries().iter().filter(|entry| entry.parent == Some(0));
+            if let Some(error) = tops.find_map(|entry| name::check_at_dest(&entry.name).err()) {
+                return Err(refused(format!("the directory that comes has an entry whose name {error}: leave it out")));
+            }
             let holder = Beneath::open(&path).map_err(cannot)?;
             return Ok(Place { holder, holder_path: path, name: None, target: target.clone() });
         }

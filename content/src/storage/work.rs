@@ -7,7 +7,7 @@ use super::hidden::HiddenTree;
 use super::leftover::{self, Leftover};
 use super::place::Place;
 use super::putting::Putting;
-use crate::disk::{Directory, Lack, PRIVATE_FILE};
+use crate::disk::{Directory, DiskFile, Lack, PRIVATE_FILE};
 use crate::journal::{Identity, Journal};
 use crate::layout::{Layout, Verdict};
 use crate::manifest::Manifest;
@@ -80,7 +80,13 @@ impl<D: Directory> Site<D> {
             created => created?,
         };
         drop(place.holder().remove(hidden.journal()));
-        let mut journal = Journal::begin(place.holder().create(hidden.journal(), PRIVATE_FILE)?, identity)?;
+        let file = match place.holder().create(hidden.journal(), PRIVATE_FILE) {
+            // Somebody else's journal is there, and stays.
+            Err(error) if crate::disk::is_taken(&error) => return Ok(new(hidden, None)),
+            created => created?,
+        };
+        file.try_lock();
+        let mut journal = Journal::begin(file, identity)?;
         journal.keep_prologue(encoded)?;
         hidden.keep();
         Ok(new(hidden, Some(journal)))
@@ -159,6 +165,9 @@ impl<D: Directory> Work<D> {
         let manifest = self.layout.manifest();
         let lost: HashSet<usize> = self.troubles.lock().keys().copied().collect();
         let done = self.building.putting().map(|putting| putting.done() | &lost);
+        if done.is_none() {
+            self.building.set_own_attributes()?;
+        }
         let aside = self.place.publish(&self.hidden, manifest, done.as_ref().unwrap_or(&lost))?;
         // The hidden name no longer needs a journal.
         drop(self.hidden.forget_journal());

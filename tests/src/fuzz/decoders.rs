@@ -1,6 +1,6 @@
 //! Decoders of untrusted bytes: none panics, and what they accept survives encoding and decoding.
 
-use super::script::Script;
+use super::machines::Script;
 use ethbcast_collectives::census::{CensusReply, CensusRequest};
 use ethbcast_collectives::session::{Message, View};
 use ethbcast_planning::model::Calibration;

@@ -1,18 +1,14 @@
 //! Fuzzing of decoders and machines that take untrusted bytes. A target panics if anything is
 //! wrong.
 //!
-//! `tests/fuzz` runs the targets under libFuzzer. `tests/tests/simulation/fuzz.rs` runs the corpus
+//! `tests/fuzz` runs the targets under libFuzzer. `tests/tests/simulation/swarm.rs` runs the corpus
 //! kept in `tests/corpus`, and some seconds of mutations of it, on any compiler.
 
 mod corpus;
 mod decoders;
 mod machines;
-mod mutation;
-mod script;
-mod world;
 
-pub use corpus::{Entry, keep, load};
-pub use mutation::Mutator;
+pub use corpus::{Entry, Mutator, keep, load};
 use std::path::{Path, PathBuf};
 
 #[derive(Clone, Copy, Debug)]

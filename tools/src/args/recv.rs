@@ -1,7 +1,7 @@
 //! The arguments of `ethbcast recv`.
 
-use super::heading::{HOW, TROUBLE, WHO, WRITTEN, everyday};
-use super::{PatienceArgs, ProgressArgs, ServeArgs, UnusedByReceiver, WireArgs, examples, misplaced, number, seconds};
+use super::values::{HOW, TROUBLE, WHO, WRITTEN, everyday};
+use super::{PatienceArgs, ProgressArgs, UnusedByReceiver, WireArgs, examples, misplaced, number, seconds};
 use crate::exit::Form;
 use clap::{Arg, Args, ValueEnum};
 use ethbcast_collectives::session::Expected;
@@ -88,6 +88,9 @@ pub struct RecvArgs {
     /// Delete partial data of an earlier run instead of resuming it, and keep none if this run is cut off.
     #[arg(long, help_heading = TROUBLE)]
     pub no_resume: bool,
+    /// End a session SECONDS after its start, whatever has come; that is kept for the next one.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = TROUBLE)]
+    pub max_session_time: Option<f64>,
     /// Limits on a silent sender.
     #[command(flatten)]
     pub patience: PatienceArgs,
@@ -134,4 +137,23 @@ pub enum Verify {
     Received,
     /// Received data, and the same read back.
     Read,
+}
+
+/// Options of `recv --serve`.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = WHO)]
+pub struct ServeArgs {
+    /// Keep running and receive one session after another.
+    ///
+    /// Sessions of several groups run at the same time, into the directory DEST, until SIGTERM. SIGHUP reloads the
+    /// configuration. --json prints one object per session, each on its own line.
+    #[arg(long, conflicts_with_all = ["once", "max_wait", "stat_period", "metrics_file", "json_stream"])]
+    pub serve: bool,
+    /// With --serve, accept these groups, such as images or rack[1-4], instead of the group of -g. May be repeated.
+    #[arg(long, value_name = "GROUPS", requires = "serve")]
+    pub allow_group: Vec<String>,
+    /// With --serve, largest number of sessions at the same time. Senders of further groups wait.
+    #[arg(long, value_name = "N", requires = "serve", default_value_t = 64,
+        value_parser = number(1..=1024_u16))]
+    pub max_sessions: u16,
 }

@@ -2,7 +2,7 @@
 //! file or receiver does not affect the others.
 
 use crate::harness::{Ended, Ethbcast, LIMIT, MEBIBYTE, Run, Site, content, names_in, one_switch, shown_in, within};
-use crate::refusals::nobody::Nobody;
+use crate::refusals::meeting::Nobody;
 use ethbcast_lab::LabConfig;
 use ethbcast_tests::lab::SmallDisk;
 use std::fs::{self, Permissions};

@@ -94,6 +94,12 @@ pub trait Sink {
         Again::Impossible("nothing is kept".to_owned())
     }
 
+    /// Returns the bytes of the content that are here in a selective session: those that came, and
+    /// those that were here before.
+    fn covered(&self) -> Option<u64> {
+        None
+    }
+
     /// Handles an event of the receiver.
     fn on_event(&mut self, _now: Instant, _event: &ReceiverEvent) {}
 }
@@ -258,6 +264,15 @@ impl<K: Sink> Receiving<K> {
             if planted!("visible-before-the-verdict") {
                 self.publish(now);
             }
+        }
+    }
+
+    /// Ends the session early for this reason, which the root is told in the next turn: nothing more is received.
+    pub fn give_up(&mut self, why: &str) {
+        if self.verdict.is_none() {
+            let verdict = Done { outcome: Outcome::Interrupted, bytes: 0, digest: [0; 32], text: why.to_owned() };
+            self.untold = Some(verdict.clone());
+            self.verdict = Some(verdict);
         }
     }
 

@@ -52,6 +52,12 @@ pub trait Source {
         self.read_again(now, offset, bytes)
     }
 
+    /// Returns the bytes of the content that the first `stream` bytes of a
+    /// [selective](Source::select) stream complete; `None` if the stream is the content.
+    fn covered(&self, _stream: u64) -> Option<u64> {
+        None
+    }
+
     /// Handles an event of the root. A break aborts the session with this text.
     fn on_event(&mut self, _now: Instant, _event: &RootEvent) -> ControlFlow<String> {
         ControlFlow::Continue(())

@@ -2,7 +2,7 @@
 
 use super::options::SendOptions;
 use super::read_again::{ReadAt, RestOfFile};
-use super::read_ahead::read_ahead::read_ahead::read_ahead::read_ahead::{ReadAhead, read_ahead};
+use super::read_ahead::{ReadAhead, read_ahead};
 use super::reader::Reader;
 use crate::session::message::{ContentKind, Outcome, Trailer};
 use crate::session::verified::{ChunkSize, Offered};

@@ -49,7 +49,7 @@ pub use write_behind::{OnThread, WriteBehind, Writer, write_behind};
 
 use super::application::{Receiving, Sending, Sink, Source};
 use super::message::Outcome;
-use super::receiver::{Admission, Receiver};
+use super::receiver::{Admission, Receiver, ReceiverEvent};
 use super::root::Root;
 use crate::census;
 use crate::membership::Station;
@@ -258,7 +258,7 @@ impl Session {
                 watcher.update(|| root.farewell(ROOT_ENDED));
             }
             sending.turn(root, now);
-            teller.root_moved(root, now);
+            teller.root_moved(root, |stream| sending.source().covered(stream), now);
             if root.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         watcher.finish(driven, |error| root.farewell(&format!("the sender's {error}")))?;
@@ -327,14 +327,20 @@ impl Session {
             if options.run.cancel.is_cancelled() || timed_out {
                 receiving.cancel(receiver, now);
             }
+            if receiver.take_session_over(now) {
+                receiving.give_up("the session takes longer than this host allows");
+            }
             while let Some(event) = receiver.poll_event() {
+                if matches!(event, ReceiverEvent::Started { .. }) {
+                    receiver.limit_session(options.session_limit.map(|limit| now + limit));
+                }
                 options.run.notify(Progress::Receiver(&event));
                 receiving.handle_event(now, event);
                 watcher.update(|| receiver.farewell(RECEIVER_ENDED));
             }
             ushered.turn(receiver, now);
             receiving.turn(receiver, now);
-            teller.receiver_moved(receiver, receiving.sink().form(), now);
+            teller.receiver_moved(receiver, receiving.sink().form(), receiving.sink().covered(), now);
             is_outdated = options.usher.is_some()
                 && (other_mtu.load(Ordering::Relaxed) && receiver.admission() != Admission::Given);
             if receiver.is_over() || is_outdated { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -415,11 +421,22 @@ fn start<'scope>(
 struct Limited<M> {
     machine: M,
     until: Option<Instant>,
+    session_until: Option<Instant>,
 }
 
 impl<M> Limited<M> {
     fn new(machine: M, began: Instant, limit: Option<Duration>) -> Limited<M> {
-        Limited { machine, until: limit.map(|limit| began + limit) }
+        Limited { machine, until: limit.map(|limit| began + limit), session_until: None }
+    }
+
+    /// Sets the end of the session that has begun, beside that of the run.
+    fn limit_session(&mut self, until: Option<Instant>) {
+        self.session_until = until;
+    }
+
+    /// Whether the session's limit has passed; true only once.
+    fn take_session_over(&mut self, now: Instant) -> bool {
+        self.session_until.take_if(|until| *until <= now).is_some()
     }
 
     /// Whether the limit has passed; true only once.
@@ -468,7 +485,8 @@ impl<M: Machine> Machine for Limited<M> {
     }
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
-        let limit = self.until.map(|at| Deadline { at, why: Timer("limit") });
+        let limit = self.until.into_iter().chain(self.session_until).min();
+        let limit = limit.map(|at| Deadline { at, why: Timer("limit") });
         self.machine.poll_timeout(now).into_iter().chain(limit).min()
     }
 

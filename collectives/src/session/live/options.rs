@@ -130,6 +130,8 @@ with_defaults! {
         pub run: RunOptions = RunOptions::default(),
         /// Longest wait for a sender; without it, no limit.
         pub max_wait: Option<Duration> = None,
+        /// Longest time of a session from its start; without it, no limit.
+        pub session_limit: Option<Duration> = None,
         /// Whether to end when the first sender refuses this host, gives up or has started without
         /// it; otherwise the next is waited for.
         pub once: bool = false,
@@ -340,10 +342,12 @@ pub enum Progress<'a> {
         /// Whether the link is lost.
         lost: bool,
     },
-    /// Bytes received so far: for a sender, at the slowest receiver.
+    /// Bytes of the content that are there so far: for a sender, at the slowest receiver.
     Moved {
-        /// Number of bytes.
+        /// Number of bytes, those that were there before the session included.
         bytes: u64,
+        /// Number of bytes that came in this session.
+        came: u64,
         /// Slowest receiver and its state, at a sender.
         slowest: Option<(&'a str, MemberState)>,
         /// Progress of each receiver that is not gone, by rank, at a sender.
@@ -361,14 +365,16 @@ pub struct ProgressPlace<'a> {
     pub host: &'a str,
     /// State of the receiver.
     pub state: MemberState,
-    /// Bytes that it has consumed.
+    /// Bytes of the content that it has consumed, or had before the session.
     pub bytes: u64,
+    /// Bytes that it has consumed of those that came in this session.
+    pub came: u64,
 }
 
 impl<'a> ProgressPlace<'a> {
-    /// Creates the progress of `host`.
+    /// Creates the progress of `host`, which had nothing before the session.
     pub fn new(host: &'a str, state: MemberState, bytes: u64) -> ProgressPlace<'a> {
-        ProgressPlace { host, state, bytes }
+        ProgressPlace { host, state, bytes, came: bytes }
     }
 }
 

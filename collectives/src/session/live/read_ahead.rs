@@ -336,7 +336,7 @@ fn panicked() -> Error {
 #[cfg(test)]
 mod tests {
     use crate::session::application::{Next, Source};
-    use crate::session::live::read_ahead::read_ahead::read_ahead::read_ahead::read_ahead::*;
+    use crate::session::live::read_ahead::*;
     use crate::session::message::Trailer;
     use crate::session::verified::{Decoder, SPAN_BYTES};
     use std::io::{Chain, Cursor, ErrorKind};

@@ -169,6 +169,9 @@ pub struct ReceiveReport {
     pub via: Option<Via>,
     /// Outcome of the bytes, if known.
     pub verdict: Option<Done>,
+    /// Bytes that came to all in this session, if this host or another had some of the content
+    /// before.
+    pub came_bytes: Option<u64>,
     /// Number of times that bytes came damaged and were re-sent.
     pub pieces_again: u64,
     /// Time from the first bytes to the verdict.
@@ -186,15 +189,19 @@ pub struct ReceiveReport {
 impl ReceiveReport {
     /// Makes the report of `host` at the end of a session.
     pub fn new<K: Sink>(host: &str, receiver: &Receiver, receiving: &Receiving<K>) -> ReceiveReport {
+        let stream = receiver.stream_stats();
+        let came = stream.data_received.saturating_sub(stream.duplicates);
+        let selective = receiver.view().filter(|view| view.selective);
         ReceiveReport {
             host: host.to_owned(),
+            came_bytes: selective.map(|view| came * u64::from(view.payload_bytes)),
             source: receiving.offer().to_owned(),
             rank: receiver.rank(),
             via: receiver.view().map(|view| view.via),
             verdict: receiving.content_verdict(),
             pieces_again: receiving.pieces_again(),
             took: receiving.took(),
-            stream: receiver.stream_stats(),
+            stream,
             control: receiver.control_stats(),
             end: receiving.end().cloned(),
             cancelled: receiving.is_cancelled(),

@@ -168,6 +168,10 @@ impl<B: Backend> Sink for SpanSink<B> {
         self.holds
     }
 
+    fn covered(&self) -> Option<u64> {
+        self.is_selective.then(|| self.state.content_bytes())
+    }
+
     /// Whether two more orders (a last span and the end) can be given without waiting.
     fn has_room(&self) -> bool {
         self.backend.is_open() && self.state.waiting() + 2 <= self.most_waiting

@@ -189,6 +189,10 @@ impl<B: InputQueue> Source for SpanSource<B> {
         }
     }
 
+    fn covered(&self, stream: u64) -> Option<u64> {
+        Some(self.selecting.as_ref()?.sections.lock().covered(stream))
+    }
+
     fn wants_choice(&self) -> Option<u64> {
         let selecting = self.selecting.as_ref()?;
         Some(selecting.choices).filter(|&next| next < selecting.sections.lock().ledgers())

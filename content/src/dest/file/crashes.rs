@@ -167,7 +167,7 @@ fn enumerate(start: &World, old: Option<&[u8]>, content: &[u8], deeper: u32, see
 #[test]
 fn whenever_the_machine_stops_dest_is_old_or_new_and_the_next_run_ends_right() {
     let mut seen = Seen::default();
-    let (old, new) = (content(200, 4), content(100, 12));
+    let (old, new) = (content(200, 4), content(100, 14));
     enumerate(&world(None), None, &new, 1, &mut seen);
     enumerate(&world(Some(&old)), Some(&old), &new, 1, &mut seen);
     println!("{} crashes, {} different worlds", seen.points, seen.worlds.len());
@@ -354,4 +354,57 @@ fn what_nobody_takes_up_is_removed_after_a_week_and_what_has_no_journal_at_once(
         half.root().create(Path::new(name), COMMON_FILE).expect("a free name");
     }
     assert_eq!((remove_stale(&half.root()), names(&half)), (2, 2));
+}
+
+#[test]
+fn hidden_files_of_somebody_else_stay_as_they_are_and_what_comes_gets_another_name() {
+    let (old, new) = (content(200, 4), content(100, 6));
+    let names = HiddenNames::of(DEST.as_bytes());
+    for theirs in [&[&names.part][..], &[&names.journal], &[&names.part, &names.journal]] {
+        let disk = Model::of(world(Some(&old)));
+        let foreign = theirs.iter().map(|name| {
+            let file = disk.root().create(name, COMMON_FILE).expect("a free name");
+            file.write_all_at(b"theirs", 0).and_then(|()| disk.root().sync_file_system()).expect("room");
+            disk.current().find(0, name).expect("it was just made")
+        });
+        let abilities = Abilities { foreign: foreign.collect(), ..Abilities::default() };
+        let start = disk.current();
+        for how in [Resume::From as fn(Identity) -> Resume, Resume::InPlace, |_| Resume::Not] {
+            let disk = Model::of(start.clone()).with(&abilities).remembering();
+            receive_by(&disk, &new, how).expect("it does not fail");
+            let assert_theirs = |world: &World, when: &str| {
+                let is_theirs = |name: &&PathBuf| world.file(name.to_str().expect("ours")) == Some(b"theirs");
+                assert!(theirs.iter().all(is_theirs), "{theirs:?}, {when}");
+            };
+            let own = disk.current().find(0, Path::new(DEST)).expect("there");
+            assert!(disk.durable().file(DEST) == Some(&new[..]) && !abilities.foreign.contains(&own), "{theirs:?}");
+            assert_eq!(disk.root().names().expect("readable").len(), 1 + theirs.len(), "{theirs:?}");
+            for moment in disk.moments() {
+                for crashed in moment.crashes() {
+                    assert_theirs(&crashed, &moment.after);
+                    assert_whole(&crashed, Some(&old), &new, &moment.after);
+                    let again = Model::of(crashed).with(&abilities);
+                    remove_stale(&again.root());
+                    receive_by(&again, &new, how).unwrap_or_else(|error| panic!("{}: {error:?}", moment.after));
+                    assert_theirs(&again.durable(), &moment.after);
+                    assert!(again.durable().file(DEST) == Some(&new[..]), "{}", moment.after);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn room_is_taken_in_steps_ahead_of_what_comes() {
+    let disk = Model::default();
+    let mut file = prepare(&disk, &Resume::Not).expect("room");
+    let bytes = 5 * RESERVED_AHEAD_BYTES / 2;
+    file.reserve(bytes).expect("room");
+    assert_eq!(disk.reserved(), RESERVED_AHEAD_BYTES);
+    file.write_all(b"some").expect("room");
+    assert_eq!(disk.reserved(), RESERVED_AHEAD_BYTES);
+    file.keep(RESERVED_AHEAD_BYTES).and_then(|()| file.write_all(b"more")).expect("room");
+    assert_eq!(disk.reserved(), 2 * RESERVED_AHEAD_BYTES + 8);
+    file.keep(RESERVED_AHEAD_BYTES).and_then(|()| file.write_all(b"more")).expect("room");
+    assert_eq!(disk.reserved(), bytes, "and never more than comes");
 }

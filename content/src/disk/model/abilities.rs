@@ -37,6 +37,8 @@ pub struct Abilities {
     /// `.fuse_hidden…`) that cannot be removed.
     pub held: BTreeSet<u64>,
     pub mounts: BTreeSet<u64>,
+    /// Entries of another user, which a sticky directory lets nobody else remove or rename.
+    pub foreign: BTreeSet<u64>,
     /// Directories of an overlay's lower layer, which cannot be renamed.
     pub lower: BTreeSet<u64>,
 }
@@ -108,6 +110,7 @@ impl State {
     pub(super) fn is_no_mount(&self, directory: u64, name: &Path) -> Result<()> {
         match self.find(directory, name) {
             Ok(inode) if self.abilities.mounts.contains(&inode) => fail(libc::EBUSY),
+            Ok(inode) if self.abilities.foreign.contains(&inode) => fail(libc::EPERM),
             _ => Ok(()),
         }
     }
@@ -141,6 +144,9 @@ impl State {
     /// Removes a file's name, or replaces it as NFS does for an open file.
     pub(super) fn unname(&mut self, directory: u64, name: &Path) -> Result<()> {
         let inode = self.find(directory, name)?;
+        if self.abilities.foreign.contains(&inode) {
+            return fail(libc::EPERM);
+        }
         let name = self.spelt(directory, name.as_os_str());
         if !self.is_held(inode) {
             self.make(Change::Unname { directory, name });

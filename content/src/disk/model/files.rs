@@ -105,6 +105,10 @@ impl Directory for ModelDirectory {
         self.disk.0.lock().find(self.inode, name).is_ok_and(|inode| inode == directory.inode)
     }
 
+    fn is_private(&self) -> Result<bool> {
+        self.disk.look(|state| Ok(!state.abilities.foreign.contains(&self.inode)))
+    }
+
     fn make_directory(&self, name: &Path) -> Result<()> {
         self.add("make directory", name, World::directory()).map(drop)
     }
@@ -237,7 +241,7 @@ impl Directory for ModelDirectory {
     }
 
     fn sync_names(&self) -> Result<()> {
-        self.disk.sync("sync names", |change| change.is_name_in(self.inode))
+        self.disk.sync("sync names", |change| change.is_name_in(self.inode) || change.of_content() == Some(self.inode))
     }
 
     fn try_clone(&self) -> Result<ModelDirectory> {
@@ -317,8 +321,19 @@ impl DiskFile for ModelFile {
         })
     }
 
+    fn reserve(&self, bytes: u64) -> Result<()> {
+        let mut state = self.disk.0.lock();
+        state.reserved = state.reserved.max(bytes);
+        Ok(())
+    }
+
     fn links(&self) -> Result<u64> {
         self.disk.look(|state| Ok(state.current.links_of(self.inode)))
+    }
+
+    fn is_private(&self) -> Result<bool> {
+        self.disk
+            .look(|state| Ok(!state.abilities.foreign.contains(&self.inode) && state.current.links_of(self.inode) <= 1))
     }
 
     fn sync_data(&self) -> Result<()> {

@@ -33,6 +33,7 @@ struct State {
     abilities: Abilities,
     loses_after: Option<usize>,
     has_lost: bool,
+    reserved: u64,
 }
 
 impl Model {
@@ -81,6 +82,11 @@ impl Model {
 
     pub fn current(&self) -> World {
         self.0.lock().current.clone().swept()
+    }
+
+    /// The most bytes that were reserved for a file.
+    pub fn reserved(&self) -> u64 {
+        self.0.lock().reserved
     }
 
     pub fn calls(&self) -> u32 {
