@@ -5,6 +5,7 @@ use crate::session::message::ContentKind;
 use crate::session::verified::encoder::SpanBuffer;
 use crate::session::verified::hash::{ChunkHash, is_ledger, value_in};
 use crate::session::verified::layout::{ChunkSize, SPAN_BYTES, SpanPlace};
+#[cfg(feature = "delta")]
 use fastcdc::v2020::FastCDC;
 
 /// Maximum content bytes of a stretch.
@@ -247,7 +248,7 @@ pub enum Cut {
     /// One fragment per chunk: finds data moved by whole chunks, as in images.
     Fixed,
     /// Content-defined chunking (FastCDC; Xia et al. 2020): finds data moved by any number of
-    /// bytes.
+    /// bytes. Without the feature `delta`, fragments of one length.
     ContentDefined,
 }
 
@@ -285,11 +286,10 @@ impl Cutter {
 
     fn cut_while(&mut self, least: usize, found: &mut impl FnMut(Fragment, &[u8])) {
         let mut begin = 0;
-        let [shortest, mean, longest] = CONTENT_DEFINED_BYTES;
         while self.open.len() - begin >= least {
             let rest = &self.open[begin..];
             let end = match self.cut {
-                Cut::ContentDefined => FastCDC::new(rest, shortest, mean, longest).cut(0, rest.len()).1,
+                Cut::ContentDefined => content_defined(rest),
                 Cut::Fixed | Cut::None => rest.len().min(self.chunk.bytes()),
             };
             found(Fragment::of(self.offset, &rest[..end]), &rest[..end]);
@@ -337,6 +337,17 @@ pub trait HaveSet: std::fmt::Debug + Send + Sync {
 
     /// Forgets the stretches below this one, which are all in place.
     fn forget_below(&self, _stretch: u64) {}
+}
+
+#[cfg(feature = "delta")]
+fn content_defined(rest: &[u8]) -> usize {
+    let [shortest, mean, longest] = CONTENT_DEFINED_BYTES;
+    FastCDC::new(rest, shortest, mean, longest).cut(0, rest.len()).1
+}
+
+#[cfg(not(feature = "delta"))]
+fn content_defined(rest: &[u8]) -> usize {
+    rest.len().min(CONTENT_DEFINED_BYTES[1] as usize)
 }
 
 #[cfg(test)]
