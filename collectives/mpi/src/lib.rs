@@ -2,7 +2,7 @@
 //! `MPI_Allgather`, `MPI_Scatter` and `MPI_Gather` where it is faster, and passes all other calls
 //! on (docs/mpi.md).
 //!
-//! **The front** (`exports`, `fortran`) uses no `mpi.h`. It takes every argument as the calling
+//! **The front** (`exports`) uses no `mpi.h`. It takes every argument as the calling
 //! convention passes it, a word or an int, so that handles of any MPI fit. It interprets them with
 //! a `table` of functions from a **back end** in C, compiled with the MPI's own header; `abi` is
 //! the back end of the standard's own binary interface. `library` finds the MPI, `presence` checks
@@ -29,7 +29,6 @@ mod cost_table;
 mod deadlock_watchdog;
 mod dynamic;
 mod exports;
-mod fortran;
 mod group;
 mod library;
 mod neighbours;
