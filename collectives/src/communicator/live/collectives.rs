@@ -74,6 +74,7 @@ impl Communicator {
         begin: impl FnOnce(&mut Member, Instant) -> Result<Call<W>, CommunicatorError>,
         mut advance: impl FnMut(&mut Call<W>, &mut Member, Instant) -> Result<CallProgress, CommunicatorError>,
     ) -> Result<(), Error> {
+        let shared = self.shared()?;
         let _turn = self.collective_turn()?;
         let (mut begin, mut call, mut patience) = (Some(begin), None, None);
         let mut turn = |member: &mut Member, now: Instant| {
@@ -89,11 +90,11 @@ impl Communicator {
                 Err(error) => ControlFlow::Break(Err(error)),
             }
         };
-        let mut due = self.shared.now() + self.call_within / 16;
+        let mut due = shared.now() + self.call_within / 16;
         loop {
             // A wait ends when progress is due to be checked or the caller's other work is due.
-            let until = self.meanwhile.as_ref().map_or(due, |other| due.min(self.shared.now() + other.every()));
-            let ended = self.shared.wait(Some(until), |member, now| match turn(member, now) {
+            let until = self.meanwhile.as_ref().map_or(due, |other| due.min(shared.now() + other.every()));
+            let ended = shared.wait(Some(until), |member, now| match turn(member, now) {
                 ControlFlow::Continue(at) => {
                     due = at;
                     ControlFlow::Continue(())
@@ -104,7 +105,7 @@ impl Communicator {
                 return Ok(outcome?);
             }
             if self.meanwhile.as_ref().is_some_and(|other| other.work().is_break()) {
-                self.shared.with(|member, now| call.take().map(|call| call.abandon(member, now)))?;
+                shared.with(|member, now| call.take().map(|call| call.abandon(member, now)))?;
                 return Err(Error::Interrupted);
             }
         }

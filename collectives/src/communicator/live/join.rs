@@ -6,7 +6,7 @@ use crate::Route;
 use crate::communicator::{CommunicatorError, Config, Member};
 use crate::measure::Processors;
 use crate::membership::Station;
-use crate::membership::live::{Opening, RingRoom, StationError, host};
+use crate::membership::live::{Opener, Opening, RingRoom, StationError, host};
 use ethbcast_planning::plan::file::SavedPlan;
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::packet::{
@@ -86,7 +86,8 @@ impl Communicator {
         shared.with_link(|port| port.complete(is_alone));
         log::info!("rank {rank} of {size} in group {group}");
         let Options { call_within, meanwhile, .. } = options.clone();
-        Ok(Communicator { shared, collective: Mutex::new(()), rank: rank.0, hosts, call_within, meanwhile })
+        let (opener, shared) = (Opener::here(), Some(shared));
+        Ok(Communicator { opener, shared, collective: Mutex::new(()), rank: rank.0, hosts, call_within, meanwhile })
     }
 }
 

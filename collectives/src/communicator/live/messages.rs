@@ -29,7 +29,7 @@ impl Communicator {
     /// # Errors
     /// As [`send`](Communicator::send).
     pub fn send_within(&self, to: u16, tag: u32, bytes: &[u8], within: Duration) -> Result<(), Error> {
-        let shared = &self.shared;
+        let shared = self.shared()?;
         let deadline = shared.now() + within;
         let mut sending: Option<SendId> = None;
         let outcome = self.until(deadline, |member, now| {
@@ -66,13 +66,13 @@ impl Communicator {
     /// # Errors
     /// As [`send`](Communicator::send).
     pub fn try_send(&self, to: u16, tag: u32, bytes: &[u8]) -> Result<bool, Error> {
-        let id = match self.shared.with(|member, _| member.send(Rank(to), tag, bytes, None))? {
+        let id = match self.shared()?.with(|member, _| member.send(Rank(to), tag, bytes, None))? {
             Ok(id) => id,
             Err(error) if error.is_queue_full() => return Ok(false),
             Err(error) => return Err(error.into()),
         };
         // Anything that could be sent has been sent by now.
-        let outcome = self.shared.with(|member, _| match member.take_sent(id) {
+        let outcome = self.shared()?.with(|member, _| match member.take_sent(id) {
             Some(outcome) => outcome,
             None if !member.has_gone(id) && member.cancel_send(id) => SendOutcome::TimedOut,
             None => {
@@ -106,7 +106,7 @@ impl Communicator {
     /// # Errors
     /// As [`recv`](Communicator::recv).
     pub fn recv_within(&self, from: u16, tag: u32, buffer: &mut [u8], within: Duration) -> Result<usize, Error> {
-        let shared = &self.shared;
+        let shared = self.shared()?;
         let deadline = shared.now() + within;
         let mut receiving: Option<RecvId> = None;
         let outcome = self.until(deadline, |member, now| {
@@ -126,7 +126,7 @@ impl Communicator {
     /// # Errors
     /// As [`recv`](Communicator::recv).
     pub fn try_recv(&self, from: u16, tag: u32, buffer: &mut [u8]) -> Result<Option<usize>, Error> {
-        let asked = self.shared.with(|member, now| {
+        let asked = self.shared()?.with(|member, now| {
             let id = member.recv(Rank(from), tag, buffer.len(), Some(now + self.call_within))?;
             let outcome = member.take_received(id);
             // Without an outcome a message that has begun to arrive is waited for.
@@ -137,7 +137,7 @@ impl Communicator {
         let outcome = match outcome {
             Some(outcome) => outcome,
             None => {
-                let arrived = self.shared.wait(None, |member, _| received(member, id))?;
+                let arrived = self.shared()?.wait(None, |member, _| received(member, id))?;
                 arrived.expect("a wait without a deadline ends with its turn")?
             }
         };
@@ -150,8 +150,8 @@ impl Communicator {
     /// # Errors
     /// As [`send`](Communicator::send) and [`recv`](Communicator::recv).
     pub fn sendrecv(&self, to: u16, bytes: &[u8], from: u16, buffer: &mut [u8], tag: u32) -> Result<usize, Error> {
-        let deadline = Some(self.shared.now() + self.call_within);
-        let posted = self.shared.with(|member, _| member.recv(Rank(from), tag, buffer.len(), deadline))??;
+        let deadline = Some(self.shared()?.now() + self.call_within);
+        let posted = self.shared()?.with(|member, _| member.recv(Rank(from), tag, buffer.len(), deadline))??;
         let sent = self.send(to, tag, bytes);
         let outcome = self.wait(None, |member, _| {
             // If the send failed, only a message that has begun to arrive is awaited.
@@ -176,7 +176,7 @@ impl Communicator {
     ) -> Result<T, Error> {
         // A request made at the very deadline ends in the next round.
         let ended = match self.wait(Some(deadline), &mut turn)? {
-            None => self.shared.wait(None, turn)?,
+            None => self.shared()?.wait(None, turn)?,
             ended => ended,
         };
         Ok(ended.expect("a wait without a deadline ends with its turn"))
@@ -184,13 +184,14 @@ impl Communicator {
 
     fn or_withdrawn<T>(&self, ended: Result<T, Error>, withdraw: impl FnOnce(&mut Member)) -> Result<T, Error> {
         if let Err(Error::Interrupted) = ended {
-            self.shared.with(|member, _| withdraw(member))?;
+            self.shared()?.with(|member, _| withdraw(member))?;
         }
         ended
     }
 
     fn absence(&self, rank: Rank) -> Error {
-        self.shared.with(|member, _| member.absence(rank)).map_or_else(Error::from, Error::from)
+        let found = self.shared().and_then(|shared| Ok(shared.with(|member, _| member.absence(rank))?));
+        found.map_or_else(|error| error, Error::from)
     }
 
     fn accept(

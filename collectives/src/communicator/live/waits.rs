@@ -37,18 +37,19 @@ impl Communicator {
         deadline: Option<Instant>,
         turn: impl FnMut(&mut Member, Instant) -> ControlFlow<T>,
     ) -> Result<Option<T>, Error> {
-        wait(&self.shared, self.meanwhile.as_ref(), deadline, turn)
+        wait(self.shared()?, self.meanwhile.as_ref(), deadline, turn)
     }
 
     pub(super) fn collective_turn(&self) -> Result<MutexGuard<'_, ()>, Error> {
-        let deadline = self.shared.now() + self.call_within;
+        let shared = self.shared()?;
+        let deadline = shared.now() + self.call_within;
         loop {
-            let rest = deadline.since(self.shared.now());
+            let rest = deadline.since(shared.now());
             let part = self.meanwhile.as_ref().map_or(rest, |other| rest.min(other.every()));
             if let Some(turn) = self.collective.try_lock_for(part) {
                 return Ok(turn);
             }
-            if self.shared.now() >= deadline {
+            if shared.now() >= deadline {
                 let what = "a collective behind those of other threads".into();
                 return Err(Error::TimedOut { what, within: self.call_within });
             }

@@ -8,8 +8,9 @@ use crate::session::live::Options;
 use crate::session::verified::ChunkSize;
 use ethbcast_transport::packet::Waker;
 use std::fmt;
-use std::fs::File;
+use std::fs::{File, read_link};
 use std::io::{self, ErrorKind, Read};
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
 /// A content to send: its bytes, a way to re-read them, and the type that receivers give it.
@@ -41,11 +42,18 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// Creates a content of a file from its present position on. It can be re-read unless the file
-    /// is a pipe.
+    /// Creates a content of a file from its present position on, with the name that the file has. It
+    /// can be re-read unless the file is a pipe.
     pub fn of_file(file: File) -> Content<'static> {
         let rest = RestOfFile::of(&file);
-        Content::of(file).again_from(rest.map(|rest| Box::new(rest) as Box<dyn ReadAt>))
+        let size = rest.as_ref().ok().and_then(RestOfFile::bytes);
+        let path = size.and_then(|_| read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok());
+        let name = path.as_ref().and_then(|path| path.file_name()).map_or_else(String::new, |name| {
+            let name = name.to_string_lossy();
+            name.strip_suffix(" (deleted)").unwrap_or(&name).to_owned()
+        });
+        let content = Content::of(file).again_from(rest.map(|rest| Box::new(rest) as Box<dyn ReadAt>));
+        content.sized(size).named(&name, &name)
     }
 
     /// Sets where to re-read bytes; offset 0 is the reader's first byte. An error says why that is

@@ -108,6 +108,41 @@ pub fn is_full(error: &io::Error) -> bool {
 #[derive(Debug)]
 pub struct Output<W>(pub W);
 
+/// Memory of a fixed length as a storage.
+#[derive(Debug)]
+pub struct Room<'a> {
+    memory: &'a mut [u8],
+    filled: usize,
+}
+
+impl<'a> Room<'a> {
+    /// Creates a storage that fills `memory` from its beginning.
+    pub fn of(memory: &'a mut [u8]) -> Room<'a> {
+        Room { memory, filled: 0 }
+    }
+}
+
+impl Storage for Room<'_> {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
+        let (room, end) = (self.memory.len(), self.filled + bytes.len());
+        let Some(place) = self.memory.get_mut(self.filled..end) else {
+            let text = format!("the buffer has {room} bytes, and at least {end} come: pass a longer one");
+            return Err(StorageError::new(Outcome::NoSpace, text));
+        };
+        place.copy_from_slice(bytes);
+        self.filled = end;
+        Ok(())
+    }
+
+    fn settle(&mut self, _trailer: Trailer) -> Result<(), StorageError> {
+        Ok(())
+    }
+
+    fn syncs(&self) -> bool {
+        false
+    }
+}
+
 impl<W: Write> Storage for Output<W> {
     fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
         self.0.write_all(bytes).map_err(|error| StorageError::system("write", error, ""))
