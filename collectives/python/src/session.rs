@@ -2,9 +2,10 @@
 
 use crate::buffers::Buffer;
 use crate::failure::Failure;
-use crate::{options, running};
+use crate::options;
+use crate::waiting::{Cancel, Watched};
 use ethbcast_collectives::ErrorKind;
-use ethbcast_collectives::session::live::{Content, ReadAt, Storage, StorageError};
+use ethbcast_collectives::session::live::{Content, ReadAt, Room, Storage, StorageError};
 use ethbcast_collectives::session::{Digest, Options, Outcome, ReceiveReport, SendReport, Session, Trailer};
 use ethbcast_content::dest::{Arrival, Dest, Handling};
 use ethbcast_content::source::{Opened, Opening, Selection};
@@ -87,19 +88,21 @@ impl Report {
 /// Sends a file or directory, by its path, or the memory of an object to the receivers of `group`,
 /// and returns when every one of them has verified it.
 #[pyfunction]
-#[pyo3(signature = (content, group, *, progress=None, **options))]
+#[pyo3(signature = (content, group, *, progress=None, cancel=None, **options))]
 pub fn send(
     content: &Bound<'_, PyAny>,
     group: &str,
     progress: Option<Py<PyAny>>,
+    cancel: Option<Cancel>,
     options: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Report> {
     let (py, options) = (content.py(), options::named(options)?.session().map_err(Failure::from)?);
+    let watched = Watched { options, progress, cancel };
     let report = if let Ok(path) = content.extract::<PathBuf>() {
-        running::run(py, options, progress, |options| Ok(Session::send(group, opened(&path)?, options)?))
+        watched.run(py, |options| Ok(Session::send(group, opened(&path)?, options)?))
     } else {
         let bytes = Sent(Arc::new(Buffer::to_read(content, "what is sent")?));
-        running::run(py, options, progress, |options| Ok(Session::send(group, bytes.content(), options)?))
+        watched.run(py, |options| Ok(Session::send(group, bytes.content(), options)?))
     };
     Ok(Report::sent(&report?))
 }
@@ -141,7 +144,7 @@ impl ReadAt for Sent {
 /// Receives the bytes sent to `group`: to a path, into the memory of an object, or, without `into`,
 /// as bytes in the report.
 #[pyfunction]
-#[pyo3(signature = (group, into=None, *, replace=false, most_bytes=None, progress=None, **options))]
+#[pyo3(signature = (group, into=None, *, replace=false, most_bytes=None, progress=None, cancel=None, **options))]
 pub fn recv(
     py: Python<'_>,
     group: &str,
@@ -149,6 +152,7 @@ pub fn recv(
     replace: bool,
     most_bytes: Option<u64>,
     progress: Option<Py<PyAny>>,
+    cancel: Option<Cancel>,
     options: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Report> {
     let mut options = options::named(options)?.session().map_err(Failure::from)?;
@@ -156,8 +160,8 @@ pub fn recv(
         let most_bytes = most_bytes.unwrap_or_else(room);
         let mut memory = Memory { bytes: Vec::new(), most_bytes };
         options.free_bytes = most_bytes;
-        let report =
-            running::run(py, options, progress, |options| Ok(Session::receive_into(group, &mut memory, options)?))?;
+        let watched = Watched { options, progress, cancel };
+        let report = watched.run(py, |options| Ok(Session::receive_into(group, &mut memory, options)?))?;
         let bytes = memory.bytes;
         let data = PyBytes::new_with(py, bytes.len(), |place| {
             place.copy_from_slice(&bytes);
@@ -167,13 +171,14 @@ pub fn recv(
     };
     if let Ok(path) = into.extract::<PathBuf>() {
         let land = |options: &Options| received_at(group, &path, replace, options);
-        let (report, path) = running::run(py, options, progress, land)?;
+        let (report, path) = Watched { options, progress, cancel }.run(py, land)?;
         return Ok(Report { path, ..Report::received(report) });
     }
     let mut buffer = Buffer::to_write(into, "what is received into")?;
     let bytes = buffer.bytes();
     options.free_bytes = bytes.len() as u64;
-    let report = running::run(py, options, progress, |options| Ok(Session::receive(group, bytes, options)?))?;
+    let watched = Watched { options, progress, cancel };
+    let report = watched.run(py, |options| Ok(Session::receive_into(group, Room::of(bytes), options)?))?;
     Ok(Report::received(report))
 }
 
