@@ -32,7 +32,7 @@ pub extern "C" fn ethbcast_send_fd(
     report: Option<&mut Report>,
 ) -> Status {
     call(|| {
-        let (group, options) = (text(group, "group's name")?, Options::session(options)?);
+        let (group, options) = (text(group, "group's name")?, Options::send(options)?);
         sent(Session::send_file(group, file(descriptor)?, &options)?, report)
     })
 }
@@ -47,7 +47,7 @@ pub extern "C" fn ethbcast_send_buffer(
     report: Option<&mut Report>,
 ) -> Status {
     call(|| {
-        let (group, options) = (text(group, "group's name")?, Options::session(options)?);
+        let (group, options) = (text(group, "group's name")?, Options::send(options)?);
         let content = Content::of(bytes(data, length)?).sized(Some(length as u64));
         sent(Session::send(group, content, &options)?, report)
     })
@@ -63,7 +63,7 @@ pub extern "C" fn ethbcast_receive_fd(
     report: Option<&mut Report>,
 ) -> Status {
     call(|| {
-        let (group, options) = (text(group, "group's name")?, Options::session(options)?);
+        let (group, options) = (text(group, "group's name")?, Options::receive(options)?);
         received(&Session::receive(group, file(descriptor)?, &options)?, report)
     })
 }
@@ -78,7 +78,7 @@ pub extern "C" fn ethbcast_receive_buffer(
     report: Option<&mut Report>,
 ) -> Status {
     call(|| {
-        let (group, mut options) = (text(group, "group's name")?, Options::session(options)?);
+        let (group, mut options) = (text(group, "group's name")?, Options::receive(options)?);
         options.free_bytes = options.free_bytes.min(length as u64);
         received(&Session::receive_into(group, Room::of(bytes_mut(buffer, length)?), &options)?, report)
     })

@@ -9,7 +9,7 @@
 
 use crate::cost_table::{CostTable, Length, Way};
 use crate::settings::Operation;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_int;
 use std::time::Duration;
 
@@ -22,7 +22,9 @@ const WEIGHT_BYTES: u64 = 4 << 10;
 /// Allowance from which on a communicator is wired: more than its ranks wait for it.
 const WIRING: Duration = Duration::from_millis(2);
 /// Calls of a length by the wire that make a trial.
-const TRIAL_CALLS: u32 = 3;
+const TRIAL_CALLS: usize = 3;
+/// Number of last calls whose median is a rank's time.
+const MEDIAN_OF: usize = 9;
 /// Factor by which the wire may be slower before a trial ends early.
 const FAR_SLOWER: u64 = 4;
 /// Shortest length, in bytes, that is tried by a call of its own before one four times as long, and
@@ -66,19 +68,36 @@ impl Schedule {
     }
 }
 
-/// A length on trial: calls still to be made by the wire, and this rank's least time of those made.
-#[derive(Clone, Copy, Debug)]
+/// A length on trial: all ranks' time by the MPI, and this rank's times of the calls by the wire.
+#[derive(Debug)]
 struct OnTrial {
-    calls_left: u32,
     mpi_ns: u64,
-    wire_ns: u64,
+    wire: Times,
 }
 
+/// A rank's last times of a call, in nanoseconds. Their median leaves out calls of another role (a
+/// root that only hands its bytes over), and those in which a frame was lost.
+#[derive(Debug, Default)]
+struct Times(VecDeque<u64>);
+
+impl Times {
+    fn add(&mut self, took_ns: u64) {
+        self.0.truncate(MEDIAN_OF - 1);
+        self.0.push_front(took_ns.max(1));
+    }
+
+    fn median(&self) -> Option<u64> {
+        let mut times: Vec<u64> = self.0.iter().copied().collect();
+        times.sort_unstable();
+        times.get(times.len() / 2).copied()
+    }
+}
+
+/// The calls of one operation and length.
 #[derive(Debug, Default)]
 struct Kind {
     schedule: Schedule,
-    /// Least time of this rank by the MPI; 0 if there was none.
-    mpi_ns: u64,
+    mpi: Times,
     /// Longest length tried by a call of its own, and all ranks' time of it.
     step: Option<(usize, u64)>,
     trial: Option<OnTrial>,
@@ -144,7 +163,7 @@ impl Account {
         let (began, length) = (ranks.now(), Length::of(bytes));
         let mut allowance = agreed_least(ranks, self.allowance()).as_nanos() as u64;
         let kind = self.kinds.entry((operation, length)).or_default();
-        let mpi_ns = agreed_longest(ranks, if kind.mpi_ns == 0 { u64::MAX } else { kind.mpi_ns });
+        let mpi_ns = agreed_longest(ranks, kind.mpi.median().unwrap_or(u64::MAX));
         // A length that the MPI has not had yet has no price.
         if mpi_ns < longest_ns() {
             let full = length.bytes() as u64;
@@ -176,9 +195,9 @@ impl Account {
             let is_open = self.prices.prices(operation, length).is_none();
             if is_open && next >= length.bytes() {
                 let expected = kind.step.map_or(mpi_ns * 2 + STEP_NS, |(step, took)| took * (full / step as u64));
-                let extra = expected.saturating_sub(mpi_ns) * u64::from(TRIAL_CALLS);
+                let extra = expected.saturating_sub(mpi_ns) * TRIAL_CALLS as u64;
                 if extra <= allowance {
-                    kind.trial = Some(OnTrial { calls_left: TRIAL_CALLS, mpi_ns, wire_ns: u64::MAX });
+                    kind.trial = Some(OnTrial { mpi_ns, wire: Times::default() });
                 }
             }
         }
@@ -205,7 +224,7 @@ impl Account {
         match (way, &mut kind.trial, prices) {
             (Way::Mpi, ..) => {
                 self.spent += took;
-                kind.mpi_ns = if kind.mpi_ns == 0 { took_ns.max(1) } else { kind.mpi_ns.min(took_ns.max(1)) };
+                kind.mpi.add(took_ns);
                 false
             }
             (Way::Wire, _, Some([wire, mpi])) => {
@@ -214,12 +233,11 @@ impl Account {
                 false
             }
             (Way::Wire, Some(trial), None) => {
-                trial.calls_left -= 1;
-                trial.wire_ns = trial.wire_ns.min(took_ns);
+                trial.wire.add(took_ns);
                 self.cost += Duration::from_nanos(took_ns.saturating_sub(trial.mpi_ns));
                 self.spent += Duration::from_nanos(trial.mpi_ns.min(took_ns));
                 // After the first, which may be far slower, and after the last.
-                trial.calls_left + 1 == TRIAL_CALLS || trial.calls_left == 0
+                trial.wire.0.len() == 1 || trial.wire.0.len() == TRIAL_CALLS
             }
             (Way::Wire, None, None) => false,
         }
@@ -229,10 +247,11 @@ impl Account {
     pub fn compare(&mut self, operation: Operation, bytes: u64, ranks: &mut impl Ranks) -> Option<[u64; 2]> {
         let (began, length) = (ranks.now(), Length::of(bytes));
         let kind = self.kinds.entry((operation, length)).or_default();
-        let OnTrial { calls_left, mpi_ns, wire_ns } = kind.trial?;
-        let wire_ns = agreed_longest(ranks, wire_ns);
+        let OnTrial { mpi_ns, ref wire } = *kind.trial.as_ref()?;
+        let calls = wire.0.len();
+        let wire_ns = agreed_longest(ranks, wire.median()?);
         self.cost += ranks.now() - began;
-        let is_over = calls_left == 0 || wire_ns > mpi_ns.saturating_mul(FAR_SLOWER);
+        let is_over = calls == TRIAL_CALLS || wire_ns > mpi_ns.saturating_mul(FAR_SLOWER);
         is_over.then(|| {
             kind.trial = None;
             self.prices.note(operation, length, [wire_ns, mpi_ns]);

@@ -6,7 +6,9 @@ use crate::options;
 use crate::waiting::{Cancel, Watched};
 use ethbcast_collectives::ErrorKind;
 use ethbcast_collectives::session::live::{Content, ReadAt, Room, Storage, StorageError};
-use ethbcast_collectives::session::{Digest, Options, Outcome, ReceiveReport, SendReport, Session, Trailer};
+use ethbcast_collectives::session::{
+    Digest, Outcome, ReceiveReport, RecvOptions, SendOptions, SendReport, Session, Trailer,
+};
 use ethbcast_content::dest::{Arrival, Dest, Handling};
 use ethbcast_content::source::{Opened, Opening, Selection};
 use ethbcast_content::storage::Target;
@@ -96,13 +98,13 @@ pub fn send(
     cancel: Option<Cancel>,
     options: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Report> {
-    let (py, options) = (content.py(), options::named(options)?.session().map_err(Failure::from)?);
-    let watched = Watched { options, progress, cancel };
+    let (py, options) = (content.py(), options::named(options)?.send().map_err(Failure::from)?);
+    let watched = Watched { run: options.run.clone(), progress, cancel };
     let report = if let Ok(path) = content.extract::<PathBuf>() {
-        watched.run(py, |options| Ok(Session::send(group, opened(&path)?, options)?))
+        watched.start(py, |run| Ok(Session::send(group, opened(&path)?, &SendOptions { run, ..options })?))
     } else {
         let bytes = Sent(Arc::new(Buffer::to_read(content, "what is sent")?));
-        watched.run(py, |options| Ok(Session::send(group, bytes.content(), options)?))
+        watched.start(py, |run| Ok(Session::send(group, bytes.content(), &SendOptions { run, ..options })?))
     };
     Ok(Report::sent(&report?))
 }
@@ -155,13 +157,14 @@ pub fn recv(
     cancel: Option<Cancel>,
     options: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Report> {
-    let mut options = options::named(options)?.session().map_err(Failure::from)?;
+    let mut options = options::named(options)?.receive().map_err(Failure::from)?;
+    let watched = Watched { run: options.run.clone(), progress, cancel };
     let Some(into) = into else {
         let most_bytes = most_bytes.unwrap_or_else(room);
         let mut memory = Memory { bytes: Vec::new(), most_bytes };
         options.free_bytes = most_bytes;
-        let watched = Watched { options, progress, cancel };
-        let report = watched.run(py, |options| Ok(Session::receive_into(group, &mut memory, options)?))?;
+        let receive = |run| Ok(Session::receive_into(group, &mut memory, &RecvOptions { run, ..options })?);
+        let report = watched.start(py, receive)?;
         let bytes = memory.bytes;
         let data = PyBytes::new_with(py, bytes.len(), |place| {
             place.copy_from_slice(&bytes);
@@ -170,15 +173,15 @@ pub fn recv(
         return Ok(Report { data: Some(data.unbind()), ..Report::received(report) });
     };
     if let Ok(path) = into.extract::<PathBuf>() {
-        let land = |options: &Options| received_at(group, &path, replace, options);
-        let (report, path) = Watched { options, progress, cancel }.run(py, land)?;
+        let land = |run| received_at(group, &path, replace, RecvOptions { run, ..options });
+        let (report, path) = watched.start(py, land)?;
         return Ok(Report { path, ..Report::received(report) });
     }
     let mut buffer = Buffer::to_write(into, "what is received into")?;
     let bytes = buffer.bytes();
     options.free_bytes = bytes.len() as u64;
-    let watched = Watched { options, progress, cancel };
-    let report = watched.run(py, |options| Ok(Session::receive_into(group, Room::of(bytes), options)?))?;
+    let receive = |run| Ok(Session::receive_into(group, Room::of(bytes), &RecvOptions { run, ..options })?);
+    let report = watched.start(py, receive)?;
     Ok(Report::received(report))
 }
 
@@ -187,7 +190,7 @@ fn received_at(
     group: &str,
     path: &Path,
     replace: bool,
-    options: &Options,
+    options: RecvOptions,
 ) -> Result<(ReceiveReport, Option<PathBuf>), Failure> {
     // Checked here first, because the library's message names the program's arguments.
     if !replace && !path.is_dir() && path.symlink_metadata().is_ok() {
@@ -195,7 +198,7 @@ fn received_at(
         return Err(Failure::new(ErrorKind::System, text));
     }
     let dest = Dest::resolve(path.as_os_str(), replace)?;
-    let options = Options { free_bytes: dest.free_bytes(), ..options.clone() };
+    let options = RecvOptions { free_bytes: dest.free_bytes(), ..options };
     let target = Target { dest: path.to_owned(), replace, ..Target::default() };
     let (arrival, landed) = Arrival::new(dest, target, Handling::default());
     let report = Session::receive_into(group, arrival, &options)?;

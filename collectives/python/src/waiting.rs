@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use ethbcast_collectives::communicator::Meanwhile;
-use ethbcast_collectives::session::{Options, Progress};
+use ethbcast_collectives::session::{Progress, RunOptions};
 use parking_lot::Mutex;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -105,7 +105,7 @@ struct Moved {
 /// A session on its own thread, while the caller's thread checks what may end it, and reports
 /// progress.
 pub struct Watched {
-    pub options: Options,
+    pub run: RunOptions,
     pub progress: Option<Py<PyAny>>,
     pub cancel: Option<Cancel>,
 }
@@ -117,15 +117,15 @@ impl Watched {
     ///
     /// # Errors
     /// The session's failure, or the exception.
-    pub fn run<T: Send>(
+    pub fn start<T: Send>(
         self,
         py: Python<'_>,
-        session: impl FnOnce(&Options) -> Result<T, Failure> + Send,
+        session: impl FnOnce(RunOptions) -> Result<T, Failure> + Send,
     ) -> PyResult<T> {
-        let Watched { options, progress, cancel } = self;
-        let ends = options.cancel.clone();
+        let Watched { mut run, progress, cancel } = self;
+        let ends = run.cancel.clone();
         let (tell, told) = mpsc::channel();
-        let options = options.on_progress(move |event| {
+        run.on_progress(move |event| {
             if let Progress::Moved { bytes, slowest, .. } = event {
                 // The receiver is gone if the session was cancelled.
                 drop(tell.send(Moved { bytes, slowest: slowest.map(|(host, _)| host.to_owned()) }));
@@ -135,7 +135,7 @@ impl Watched {
             thread::scope(|scope| {
                 // The session's end drops the options and their progress callback, which closes the
                 // channel.
-                let work = move || session(&{ options });
+                let work = move || session(run);
                 let running = thread::Builder::new().name("ethbcast".to_owned()).spawn_scoped(scope, work)?;
                 let is_cancelled = || cancel.as_ref().is_some_and(Cancel::is_cancelled);
                 let mut watched = Ok(true);

@@ -90,8 +90,8 @@ pub use crate::membership::{ControlStats, Station};
 pub use blocks::Blocks;
 pub use control_memory::ControlMemory;
 pub use live::{
-    Cancel, Error, Expected, History, IncidentKind, Options, Progress, RateLimit, ReceiveReport, SendReport, Session,
-    Start,
+    Cancel, Error, Expected, History, IncidentKind, OneOfTwo, Options, Progress, RateLimit, ReceiveReport, RecvOptions,
+    RunOptions, SendOptions, SendReport, Session, Start, WireOptions,
 };
 pub use message::{
     ContentKind, Digest, Done, Fetch, FetchedPiece, FileAttributes, MemberState, Message, Needs, Outcome, Packing,

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use ethbcast_collectives::session::{Options, Route, Session};
+use ethbcast_collectives::session::{RecvOptions, Route, SendOptions, Session, WireOptions};
 use ethbcast_lab::Lab;
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::sim::Random;
@@ -43,7 +43,8 @@ fn session(lab: &Lab, directory: &Path, number: u64) -> anyhow::Result<()> {
             .map(|(host, dest)| scope.spawn(move || lab.run_on(&host, || receive(&host, &dest))?))
             .collect();
         lab.run_on("n0", || {
-            let options = Options { route: Route::Via(via), size: Some(bytes.len() as u64), ..options("n0") };
+            let (route, size, wire) = (Route::Via(via), Some(bytes.len() as u64), wire("n0"));
+            let options = SendOptions { wire, route, size, max_wait: Some(WAIT), ..SendOptions::new() };
             Session::send("soak", &bytes[..], &options.receivers(HOSTS - 1))?.all_verified()
         })??;
         receivers.into_iter().try_for_each(|receiver| receiver.join().expect("a receiver does not panic"))
@@ -59,11 +60,11 @@ fn session(lab: &Lab, directory: &Path, number: u64) -> anyhow::Result<()> {
 }
 
 fn receive(host: &str, dest: &Path) -> anyhow::Result<()> {
-    Session::receive("soak", File::create(dest)?, &options(host))?;
+    let options = RecvOptions { wire: wire(host), max_wait: Some(WAIT), once: true, ..RecvOptions::new() };
+    Session::receive("soak", File::create(dest)?, &options)?;
     Ok(())
 }
 
-fn options(host: &str) -> Options {
-    let (interface, host) = (Some("eth0".to_owned()), Some(host.to_owned()));
-    Options { interface, host, max_wait: Some(WAIT), once: true, ..Options::new() }
+fn wire(host: &str) -> WireOptions {
+    WireOptions { interface: Some("eth0".to_owned()), host: Some(host.to_owned()), ..WireOptions::default() }
 }

@@ -1,7 +1,7 @@
 //! Cancelling a session from another thread, in each of its phases and on both sides.
 
-use super::{Gate, Own, assert_nothing_left, options, receive, send, wait_until};
-use ethbcast_collectives::session::{Cancel, Error, Options, Outcome, Progress, Session};
+use super::{Gate, Own, assert_nothing_left, receive, receiver, send, sender, wait_until};
+use ethbcast_collectives::session::{Cancel, Error, Outcome, Progress, RecvOptions, RunOptions, SendOptions, Session};
 use ethbcast_tests::lab::{content, one_switch};
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -61,8 +61,16 @@ fn assert_cancelled<T>(result: Result<T, Error>, already: bool) {
     assert!(matches!(error, Error::Cancelled { delivered } if delivered == already), "{error:?}");
 }
 
-fn cancelled_by(cancel: &Cancel) -> Options {
-    Options { cancel: cancel.clone(), ..options() }
+fn cancelled_by(cancel: &Cancel) -> RunOptions {
+    RunOptions { cancel: cancel.clone(), ..RunOptions::default() }
+}
+
+fn cancelled_sender(cancel: &Cancel) -> SendOptions {
+    SendOptions { run: cancelled_by(cancel), ..sender() }
+}
+
+fn cancelled_receiver(cancel: &Cancel) -> RecvOptions {
+    RecvOptions { run: cancelled_by(cancel), ..receiver() }
 }
 
 #[test]
@@ -71,16 +79,16 @@ fn who_waits_for_others_stops_waiting_and_who_comes_late_is_told_at_once() {
     let cancel = Cancel::new();
     thread::scope(|scope| {
         // The sender wants two receivers, the receiver another group: both wait in vain.
-        let sending = send(scope, (&*site, "n0"), io::empty(), cancelled_by(&cancel).receivers(2));
-        let waiting = receive(scope, (&*site, "n1"), io::sink(), cancelled_by(&cancel));
+        let sending = send(scope, (&*site, "n0"), io::empty(), cancelled_sender(&cancel).receivers(2));
+        let waiting = receive(scope, (&*site, "n1"), io::sink(), cancelled_receiver(&cancel));
         thread::sleep(Duration::from_millis(300));
         cancel.cancel();
         assert_cancelled(sending.join().expect("no panic"), false);
         assert_cancelled(waiting.join().expect("no panic"), false);
     });
     let late = || {
-        assert_cancelled(Session::send("test", io::empty(), &cancelled_by(&cancel).receivers(1)), false);
-        assert_cancelled(Session::receive("test", io::sink(), &cancelled_by(&cancel)), false);
+        assert_cancelled(Session::send("test", io::empty(), &cancelled_sender(&cancel).receivers(1)), false);
+        assert_cancelled(Session::receive("test", io::sink(), &cancelled_receiver(&cancel)), false);
     };
     site.lab().run_on("n0", late).expect("the lab has this host");
     assert_nothing_left(&site, &["n0", "n1"]);
@@ -91,10 +99,10 @@ fn a_sender_that_is_cancelled_in_the_middle_tells_the_receivers_why() {
     let site = Own::up("cancel_sender", one_switch(3));
     let (cancel, (gate, keeper)) = (Cancel::new(), Gate::new());
     thread::scope(|scope| {
-        let receivers = ["n1", "n2"].map(|host| receive(scope, (&*site, host), io::sink(), options()));
+        let receivers = ["n1", "n2"].map(|host| receive(scope, (&*site, host), io::sink(), receiver()));
         // More than is read ahead: the session has begun by then.
         let reader = Gated { gate, after_bytes: 16 << 20 };
-        let sending = send(scope, (&*site, "n0"), reader, cancelled_by(&cancel).receivers(2));
+        let sending = send(scope, (&*site, "n0"), reader, cancelled_sender(&cancel).receivers(2));
         keeper.wait();
         cancel.cancel_because("the sender has something better to do");
         for received in receivers {
@@ -117,9 +125,9 @@ fn a_receiver_that_is_cancelled_in_the_middle_is_reported_and_the_others_get_eve
     let mut written = Vec::new();
     thread::scope(|scope| {
         let writer = Gated { gate, after_bytes: 1 << 20 };
-        let cancelled = receive(scope, (&*site, "n1"), writer, cancelled_by(&cancel));
-        let other = receive(scope, (&*site, "n2"), &mut written, options());
-        let sending = send(scope, (&*site, "n0"), &bytes[..], options().receivers(2));
+        let cancelled = receive(scope, (&*site, "n1"), writer, cancelled_receiver(&cancel));
+        let other = receive(scope, (&*site, "n2"), &mut written, receiver());
+        let sending = send(scope, (&*site, "n0"), &bytes[..], sender().receivers(2));
         keeper.wait();
         cancel.cancel();
         let error = sending.join().expect("no panic").expect_err("one has not got all");
@@ -140,8 +148,8 @@ fn a_receiver_that_is_cancelled_before_the_root_has_accepted_has_delivered_nothi
     let (cancel, (gate, keeper)) = (Cancel::new(), Gate::new());
     let bytes = content(1, 100_000);
     thread::scope(|scope| {
-        let receiving = receive(scope, (&*site, "n1"), GatedEnd(gate), cancelled_by(&cancel));
-        let sending = send(scope, (&*site, "n0"), &bytes[..], options().receivers(1));
+        let receiving = receive(scope, (&*site, "n1"), GatedEnd(gate), cancelled_receiver(&cancel));
+        let sending = send(scope, (&*site, "n0"), &bytes[..], sender().receivers(1));
         keeper.wait();
         cancel.cancel();
         let error = sending.join().expect("no panic").expect_err("it was interrupted");
@@ -159,12 +167,13 @@ fn a_sender_that_is_cancelled_while_receivers_verify_has_accepted_nothing() {
     let bytes = content(1, 100_000);
     let all_moved = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&all_moved);
-    let sender = cancelled_by(&cancel).on_progress(move |progress| {
+    let mut run = cancelled_by(&cancel);
+    run.on_progress(move |progress| {
         seen.fetch_or(matches!(progress, Progress::Moved { bytes: 100_000, .. }), Ordering::Relaxed);
     });
     thread::scope(|scope| {
-        let receiving = receive(scope, (&*site, "n1"), GatedEnd(gate), options());
-        let sending = send(scope, (&*site, "n0"), &bytes[..], Options { size: Some(100_000), ..sender.receivers(1) });
+        let receiving = receive(scope, (&*site, "n1"), GatedEnd(gate), receiver());
+        let sending = send(scope, (&*site, "n0"), &bytes[..], SendOptions { run, size: Some(100_000), ..sender() });
         keeper.wait();
         wait_until("the sender knows that all bytes are there", || all_moved.load(Ordering::Relaxed));
         cancel.cancel();

@@ -1,7 +1,7 @@
 //! Directories, devices and commands without the tool: contents and storages of a program.
 
-use super::{Own, named, options};
-use ethbcast_collectives::session::{ContentKind, Options, Session};
+use super::{Own, receiver, sender};
+use ethbcast_collectives::session::{ContentKind, Session};
 use ethbcast_content::command::CommandOutput;
 use ethbcast_content::dest::{Arrival, Dest, Handling, Landed};
 use ethbcast_content::source::{Opened, Opening, Selection};
@@ -14,9 +14,9 @@ use std::thread;
 fn transfer(site: &Site, opened: Opened, dest: Dest, target: Target) -> Landed {
     let (arrival, landed) = Arrival::new(dest, target, Handling { read_back: true, ..Handling::default() });
     thread::scope(|scope| {
-        let receive = || Session::receive_into("test", arrival, &named("n1", options()));
+        let receive = || Session::receive_into("test", arrival, &receiver());
         let receiver = scope.spawn(|| site.lab().run_on("n1", receive).expect("a host of this lab"));
-        let send = || Session::send("test", opened.content, &named("n0", Options { ..options() }));
+        let send = || Session::send("test", opened.content, &sender());
         let sent = site.lab().run_on("n0", send).expect("a host of this lab").expect("sent");
         let received = receiver.join().expect("no panic").expect("received");
         assert_eq!((sent.verified(), received.bytes()), (1, sent.bytes()));

@@ -1,9 +1,9 @@
 //! Failures of one host: it gets an error with its cause, the others are told, and nothing is left
 //! behind.
 
-use super::{Own, assert_nothing_left, options, receive, send};
+use super::{Own, assert_nothing_left, receive, receiver, send, sender, wire};
 use ethbcast_collectives::membership::live::StationError;
-use ethbcast_collectives::session::{Error, Options, Outcome, Session};
+use ethbcast_collectives::session::{Error, Outcome, RecvOptions, SendOptions, Session, WireOptions};
 use ethbcast_tests::lab::{content, one_switch};
 use std::error::Error as _;
 use std::io::{self, ErrorKind, Read, Write};
@@ -51,9 +51,9 @@ fn assert_cause(error: &Error, kind: ErrorKind) {
 fn when_a_reader_fails_half_way_the_receivers_are_told_why() {
     let site = Own::up("torn_reader", one_switch(3));
     thread::scope(|scope| {
-        let receivers = ["n1", "n2"].map(|host| receive(scope, (&*site, host), io::sink(), options()));
+        let receivers = ["n1", "n2"].map(|host| receive(scope, (&*site, host), io::sink(), receiver()));
         let torn = Torn { left_bytes: 1 << 20, kind: ErrorKind::InvalidData };
-        let sent = send(scope, (&*site, "n0"), torn, options().receivers(2)).join().expect("no panic");
+        let sent = send(scope, (&*site, "n0"), torn, sender().receivers(2)).join().expect("no panic");
         let error = sent.expect_err("it has not sent all");
         assert!(matches!(error, Error::Read { bytes: 1_048_576, .. }), "{error:?}");
         assert_cause(&error, ErrorKind::InvalidData);
@@ -69,8 +69,8 @@ fn when_a_reader_fails_half_way_the_receivers_are_told_why() {
 fn a_reader_with_other_than_the_announced_bytes_is_an_error() {
     let site = Own::up("shrunk", one_switch(2));
     thread::scope(|scope| {
-        let received = receive(scope, (&*site, "n1"), io::sink(), options());
-        let options = Options { source: "shrunk.img".to_owned(), size: Some(2000), ..options().receivers(1) };
+        let received = receive(scope, (&*site, "n1"), io::sink(), receiver());
+        let options = SendOptions { source: "shrunk.img".to_owned(), size: Some(2000), ..sender() };
         let error =
             send(scope, (&*site, "n0"), &[7; 1000][..], options).join().expect("no panic").expect_err("it changed");
         assert!(matches!(error, Error::SizeChanged { announced: 2000, read: 1000, .. }), "{error:?}");
@@ -88,9 +88,9 @@ fn when_a_writer_fails_the_sender_reports_it_and_the_others_get_everything() {
         let mut written = [Vec::new(), Vec::new()];
         thread::scope(|scope| {
             let [first, last] = &mut written;
-            let others = [("n1", first), ("n3", last)].map(|(host, to)| receive(scope, (&*site, host), to, options()));
-            let torn = receive(scope, (&*site, "n2"), Torn { left_bytes: 1 << 20, kind }, options());
-            let sent = send(scope, (&*site, "n0"), &bytes[..], options().receivers(3)).join().expect("no panic");
+            let others = [("n1", first), ("n3", last)].map(|(host, to)| receive(scope, (&*site, host), to, receiver()));
+            let torn = receive(scope, (&*site, "n2"), Torn { left_bytes: 1 << 20, kind }, receiver());
+            let sent = send(scope, (&*site, "n0"), &bytes[..], sender().receivers(3)).join().expect("no panic");
             let error = sent.expect_err("not all have the bytes");
             let Error::Undelivered(report) = &error else { panic!("{error:?}") };
             let outcomes: Vec<_> = report.receivers.iter().map(|receiver| receiver.outcome).collect();
@@ -117,8 +117,8 @@ fn a_group_name_that_is_too_long_is_refused_on_both_sides_before_anything_is_ope
         assert!(error.to_string().contains("1 to 64"), "{error}");
     };
     let work = || {
-        refused(Session::send(&name, io::empty(), &options()).expect_err("too long"));
-        refused(Session::receive(&name, io::sink(), &options()).expect_err("too long"));
+        refused(Session::send(&name, io::empty(), &sender()).expect_err("too long"));
+        refused(Session::receive(&name, io::sink(), &receiver()).expect_err("too long"));
     };
     site.lab().run_on("n0", work).expect("the lab has this host");
     assert_nothing_left(&site, &["n0"]);
@@ -128,13 +128,15 @@ fn a_group_name_that_is_too_long_is_refused_on_both_sides_before_anything_is_ope
 fn an_interface_that_is_not_there_and_receivers_that_do_not_come_are_named() {
     let site = Own::up("nobody", one_switch(1));
     let work = || {
-        let error = Session::send("test", io::empty(), &Options { interface: Some("eth7".to_owned()), ..options() })
-            .expect_err("there is none");
+        let wire = WireOptions { interface: Some("eth7".to_owned()), ..wire("n0") };
+        let error = Session::send("test", io::empty(), &SendOptions { wire, ..sender() }).expect_err("there is none");
         assert!(matches!(error, Error::Station(StationError::Interface(_))), "{error:?}");
-        let impatient = Options { max_wait: Some(Duration::from_millis(300)), ..options() };
-        let error = Session::send("test", io::empty(), &impatient.clone().receivers(2)).expect_err("nobody is there");
+        let max_wait = Some(Duration::from_millis(300));
+        let impatient = SendOptions { max_wait, ..sender().receivers(2) };
+        let error = Session::send("test", io::empty(), &impatient).expect_err("nobody is there");
         assert!(error.to_string().starts_with("0 of 2 receivers joined within 0.3 s"), "{error}");
-        let error = Session::receive("test", io::sink(), &impatient).expect_err("nobody is there");
+        let error =
+            Session::receive("test", io::sink(), &RecvOptions { max_wait, ..receiver() }).expect_err("nobody is there");
         assert!(matches!(error, Error::NobodyThere), "{error:?}");
     };
     site.lab().run_on("n0", work).expect("the lab has this host");

@@ -7,7 +7,7 @@ mod failures;
 mod programs;
 mod transfers;
 
-use ethbcast_collectives::session::{Error, Options, ReceiveReport, SendReport, Session};
+use ethbcast_collectives::session::{Error, ReceiveReport, RecvOptions, SendOptions, SendReport, Session, WireOptions};
 use ethbcast_lab::LabConfig;
 use ethbcast_tests::lab::{LIMIT, Site, within};
 use std::fs;
@@ -20,13 +20,16 @@ use std::thread::{Scope, ScopedJoinHandle};
 type Sending<'scope> = ScopedJoinHandle<'scope, Result<SendReport, Error>>;
 type Receiving<'scope> = ScopedJoinHandle<'scope, Result<ReceiveReport, Error>>;
 
-fn options() -> Options {
-    let (interface, max_wait) = (Some("eth0".to_owned()), Some(LIMIT));
-    Options { interface, max_wait, once: true, ..Options::new().receivers(1) }
+fn wire(host: &str) -> WireOptions {
+    WireOptions { interface: Some("eth0".to_owned()), host: Some(host.to_owned()), ..WireOptions::default() }
 }
 
-fn named(host: &str, options: Options) -> Options {
-    Options { host: Some(host.to_owned()), ..options }
+fn sender() -> SendOptions {
+    SendOptions { wire: wire("n0"), max_wait: Some(LIMIT), ..SendOptions::new().receivers(1) }
+}
+
+fn receiver() -> RecvOptions {
+    RecvOptions { wire: wire("n1"), max_wait: Some(LIMIT), once: true, ..RecvOptions::new() }
 }
 
 /// A lab for sessions of this process. It excludes other sessions, because leftovers are found by
@@ -56,9 +59,9 @@ fn send<'scope, 'env>(
     scope: &'scope Scope<'scope, 'env>,
     (site, host): (&'env Site, &'env str),
     reader: impl Read + Send + 'scope,
-    options: Options,
+    options: SendOptions,
 ) -> Sending<'scope> {
-    let work = move || Session::send("test", reader, &named(host, options));
+    let work = move || Session::send("test", reader, &SendOptions { wire: wire(host), ..options });
     scope.spawn(move || site.lab().run_on(host, work).expect("the lab has this host"))
 }
 
@@ -66,9 +69,9 @@ fn receive<'scope, 'env>(
     scope: &'scope Scope<'scope, 'env>,
     (site, host): (&'env Site, &'env str),
     writer: impl Write + Send + 'scope,
-    options: Options,
+    options: RecvOptions,
 ) -> Receiving<'scope> {
-    let work = move || Session::receive("test", writer, &named(host, options));
+    let work = move || Session::receive("test", writer, &RecvOptions { wire: wire(host), ..options });
     scope.spawn(move || site.lab().run_on(host, work).expect("the lab has this host"))
 }
 

@@ -1,8 +1,10 @@
 //! Complete transfers and their reports.
 
-use super::{Own, assert_nothing_left, named, options, receive, send};
+use super::{Own, assert_nothing_left, receive, receiver, send, sender, wire};
 use ethbcast_collectives::session::application::Tally;
-use ethbcast_collectives::session::{Options, Outcome, Progress, RootEvent, Route, Session};
+use ethbcast_collectives::session::{
+    Outcome, Progress, RecvOptions, RootEvent, Route, RunOptions, SendOptions, Session,
+};
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::lab::{content, one_switch};
 use ethbcast_transport::wire::Rank;
@@ -16,8 +18,8 @@ fn what_one_program_reads_all_others_write_and_both_sides_report() {
     let told = Arc::new(Mutex::new(Vec::new()));
     let note = Arc::clone(&told);
     let (source, size, route) = ("numbers".to_owned(), Some(bytes.len() as u64), Route::Via(Via::Chain));
-    let sender = Options { source, size, route, ..options() };
-    let sender = sender.receivers(2).on_progress(move |progress| {
+    let mut run = RunOptions::default();
+    run.on_progress(move |progress| {
         let word = match progress {
             Progress::Sender(RootEvent::Joined { receivers, .. }) => format!("{receivers} joined"),
             Progress::Sender(RootEvent::Started { receivers, via, .. }) => format!("{receivers} start via {via}"),
@@ -26,11 +28,13 @@ fn what_one_program_reads_all_others_write_and_both_sides_report() {
         };
         note.lock().expect("nobody panics").push(word);
     });
+    let options = SendOptions { run, source, size, route, ..sender().receivers(2) };
     let mut written = [Vec::new(), Vec::new()];
     thread::scope(|scope| {
         let [first, second] = &mut written;
-        let receivers = [("n1", first), ("n2", second)].map(|(host, to)| receive(scope, (&*site, host), to, options()));
-        let sent = send(scope, (&*site, "n0"), &bytes[..], sender).join().expect("no panic").expect("sent");
+        let receivers =
+            [("n1", first), ("n2", second)].map(|(host, to)| receive(scope, (&*site, host), to, receiver()));
+        let sent = send(scope, (&*site, "n0"), &bytes[..], options).join().expect("no panic").expect("sent");
         let mut tally = Tally::default();
         tally.add(&bytes);
         assert_eq!((sent.trailer, sent.verified(), sent.via()), (Some(tally.trailer()), 2, Some(Via::Chain)));
@@ -55,9 +59,9 @@ fn two_sessions_of_one_process_share_an_interface() {
     let run = |host: &'static str, to: &'static str, bytes: &[u8], from: &'static str| {
         let work = || {
             thread::scope(|scope| {
-                let sending = scope.spawn(|| Session::send(to, bytes, &named(host, options().receivers(1))));
+                let sending = scope.spawn(|| Session::send(to, bytes, &SendOptions { wire: wire(host), ..sender() }));
                 let mut written = Vec::new();
-                let received = Session::receive(from, &mut written, &named(host, options()));
+                let received = Session::receive(from, &mut written, &RecvOptions { wire: wire(host), ..receiver() });
                 let sent = sending.join().expect("no panic").expect("sent");
                 assert_eq!(sent.receivers[0].outcome, Outcome::Delivered);
                 received.expect("received");

@@ -3,7 +3,7 @@
 use super::heading::TROUBLE;
 use super::seconds;
 use clap::{Args, ValueEnum};
-use ethbcast_collectives::session::{OnSlow, Options};
+use ethbcast_collectives::session::{OnSlow, RunOptions, SendOptions};
 use std::time::Duration;
 
 /// Limits on the silence of the other side, and on the whole run.
@@ -54,23 +54,23 @@ pub enum Slow {
 }
 
 impl PatienceArgs {
-    /// Copies the limits into the session's options.
-    pub fn apply(&self, options: &mut Options) {
-        options.timing.patience = Duration::from_secs_f64(self.patience);
-        options.timing.dead = Duration::from_secs_f64(self.dead_after);
-        options.timing.suspect = options.timing.suspect.min(options.timing.dead / 2);
+    /// Copies the limits into the options of a session.
+    pub fn apply(&self, run: &mut RunOptions) {
+        run.timing.patience = Duration::from_secs_f64(self.patience);
+        run.timing.dead = Duration::from_secs_f64(self.dead_after);
+        run.timing.suspect = run.timing.suspect.min(run.timing.dead / 2);
         // Several heartbeats may be lost before silence counts.
-        options.timing.status = options.timing.status.min(options.timing.dead / 10);
-        options.time_limit = self.timeout.map(Duration::from_secs_f64);
+        run.timing.status = run.timing.status.min(run.timing.dead / 10);
+        run.time_limit = self.timeout.map(Duration::from_secs_f64);
     }
 }
 
 impl StallArgs {
     /// Copies the limits into the session's options.
-    pub fn apply(&self, options: &mut Options) {
-        options.timing.stall = Duration::from_secs_f64(self.stall);
-        options.timing.sync = Duration::from_secs_f64(self.sync_timeout);
-        options.timing.slow = Duration::from_secs_f64(self.slow_after);
+    pub fn apply(&self, options: &mut SendOptions) {
+        options.run.timing.stall = Duration::from_secs_f64(self.stall);
+        options.run.timing.sync = Duration::from_secs_f64(self.sync_timeout);
+        options.run.timing.slow = Duration::from_secs_f64(self.slow_after);
         options.on_slow = match self.on_slow {
             Slow::Demote => OnSlow::Demote,
             Slow::Wait => OnSlow::Wait,

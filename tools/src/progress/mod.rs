@@ -16,7 +16,7 @@ use crate::args::{ProgressArgs, WireArgs};
 use crate::exit;
 use crate::exit::Form;
 use course::TransferCourse;
-use ethbcast_collectives::session::{Options, Progress, ReceiverEvent, RootEvent, Session};
+use ethbcast_collectives::session::{Progress, ReceiverEvent, RootEvent, RunOptions, Session};
 use events::Events;
 use metrics::{Labels, Metrics};
 use parking_lot::Mutex;
@@ -71,10 +71,10 @@ impl Bar {
         Ok(Arc::new(Bar { course, screen, role, quiet, period, metrics, form, events }))
     }
 
-    /// Returns session options that report their events here.
-    pub fn attach(self: &Arc<Bar>, options: Options) -> Options {
+    /// Has the session report its events here.
+    pub fn attach(self: &Arc<Bar>, run: &mut RunOptions) {
         let shown = Arc::clone(self);
-        options.on_progress(move |progress| shown.update(&progress))
+        run.on_progress(move |progress| shown.update(&progress));
     }
 
     pub fn form(&self) -> Form {

@@ -4,7 +4,7 @@ use crate::args::{RecvArgs, WireArgs};
 use crate::interface::chosen;
 use crate::progress::Bar;
 use crate::session::{failure, may_pass};
-use ethbcast_collectives::session::{Options, Session};
+use ethbcast_collectives::session::{RecvOptions, Session};
 use ethbcast_content::dest::{Dest, lacking_device};
 use std::path::Path;
 use std::thread;
@@ -16,7 +16,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 ///
 /// # Errors
 /// A [`Failure`](crate::exit::Failure) with code 2 or 4.
-pub fn dest(args: &RecvArgs, options: &mut Options, bar: &Bar) -> anyhow::Result<Dest> {
+pub fn dest(args: &RecvArgs, options: &mut RecvOptions, bar: &Bar) -> anyhow::Result<Dest> {
     let (began, mut told) = (Instant::now(), false);
     let limit = limit(options).unwrap_or_default();
     let path = args.dest.as_deref().map(Path::new).filter(|path| path.is_absolute());
@@ -41,8 +41,8 @@ pub fn dest(args: &RecvArgs, options: &mut Options, bar: &Bar) -> anyhow::Result
 }
 
 /// Returns the longest wait for a missing device or interface.
-fn limit(options: &Options) -> Option<Duration> {
-    options.max_wait.map(|limit| options.time_limit.map_or(limit, |other| limit.min(other)))
+fn limit(options: &RecvOptions) -> Option<Duration> {
+    options.max_wait.map(|limit| options.run.time_limit.map_or(limit, |other| limit.min(other)))
 }
 
 /// Opens the port. With --max-wait or --timeout it waits for a missing interface, and subtracts the
@@ -50,11 +50,11 @@ fn limit(options: &Options) -> Option<Duration> {
 ///
 /// # Errors
 /// A [`Failure`](crate::exit::Failure) with code 2 (group name) or 4 (interface, permission).
-pub fn open(args: &WireArgs, options: &mut Options, bar: &Bar) -> anyhow::Result<Session> {
+pub fn open(args: &WireArgs, options: &mut RecvOptions, bar: &Bar) -> anyhow::Result<Session> {
     let (began, mut told) = (Instant::now(), false);
     let limit = limit(options);
     loop {
-        let error = match Session::open(&args.group, options) {
+        let error = match Session::open_receiver(&args.group, options) {
             Ok(session) => {
                 take_off(options, began.elapsed());
                 return Ok(session);
@@ -69,13 +69,13 @@ pub fn open(args: &WireArgs, options: &mut Options, bar: &Bar) -> anyhow::Result
             bar.line(format!("{error}; it is waited for"));
         }
         thread::sleep(left.min(POLL_INTERVAL));
-        options.interface = chosen(args.interface.as_deref(), args.quiet);
+        options.wire.interface = chosen(args.interface.as_deref(), args.quiet);
     }
 }
 
 /// Subtracts a wait from the options' limits.
-fn take_off(options: &mut Options, passed: Duration) {
-    for limit in [&mut options.max_wait, &mut options.time_limit] {
+fn take_off(options: &mut RecvOptions, passed: Duration) {
+    for limit in [&mut options.max_wait, &mut options.run.time_limit] {
         *limit = limit.map(|limit| limit.saturating_sub(passed));
     }
 }

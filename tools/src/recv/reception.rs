@@ -7,7 +7,7 @@ use crate::signals::Interrupt;
 use crate::units;
 use ethbcast_collectives::session::application::Receiving;
 use ethbcast_collectives::session::live::{WriteBehind, write_behind};
-use ethbcast_collectives::session::{Options, ReceiveReport, Session};
+use ethbcast_collectives::session::{ReceiveReport, RecvOptions, Session};
 use ethbcast_content::command::Signal as Ending;
 use ethbcast_content::dest::{Arrival, Dest, Handling, Landed};
 use ethbcast_content::have_set::Held;
@@ -71,7 +71,7 @@ impl Reception {
     ///
     /// # Errors
     /// A [`Failure`] if the socket fails, or the disk does not answer.
-    pub fn run(self, session: &mut Session, options: &Options) -> anyhow::Result<Received> {
+    pub fn run(self, session: &mut Session, options: &RecvOptions) -> anyhow::Result<Received> {
         let Reception { mut receiving, landed } = self;
         let receiver = session.run_receiver(options, &mut receiving).map_err(failure)?;
         let was_ended = close(&mut receiving, &landed)?;

@@ -3,12 +3,12 @@
 use super::StartRule;
 use crate::progress::Bar;
 use crate::units;
-use ethbcast_collectives::session::{Options, Session};
+use ethbcast_collectives::session::{SendOptions, Session};
 use ethbcast_planning::topology::nodeset;
 
 /// Shows interface, group and awaited receivers. `rule` may start the session with fewer receivers
 /// than the options say.
-pub fn show(bar: &Bar, session: &Session, options: &Options, rule: Option<StartRule>) {
+pub fn show(bar: &Bar, session: &Session, options: &SendOptions, rule: Option<StartRule>) {
     let station = session.station();
     let how_many = match (options.receivers, options.min_receivers, options.hosts.len()) {
         (None, None, 0) => "receivers; press Enter to start with those who have joined".to_owned(),

@@ -23,7 +23,7 @@ use crate::signals::Interrupt;
 use crate::udpcast::print_ignored;
 use crate::units;
 use ethbcast_collectives::session::application::Sending;
-use ethbcast_collectives::session::{Error, Options, SendReport, Session};
+use ethbcast_collectives::session::{Error, SendOptions, SendReport, Session};
 use ethbcast_content::source::Opened;
 use left_out::LeftOut;
 use report::Report;
@@ -53,7 +53,8 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
     if settings.options.hosts.is_empty() && args.resume.only_missing {
         return report::print_nothing_missing(form, args.wire.quiet).map(|()| Vec::new());
     }
-    let mut options = bar.attach(settings.options.clone());
+    let mut options = settings.options.clone();
+    bar.attach(&mut options.run);
     let (mut session, interrupt) = rate::open(&args.wire.group, &options, bar)?;
     bar.open_on(&session).code(Code::System)?;
     settings.check_station(session.station())?;
@@ -61,7 +62,7 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
     print_interface(session.interface(), args.wire.quiet);
     let Opened { content, tree } = source::open(&args)?;
     let content = source::named(content, tree.is_some(), args.name.as_deref())?;
-    let _watcher = watch(&session, &mut options);
+    let _watcher = watch(&session, &mut options.run);
     content.describe(&mut options);
     audience::show(bar, &session, &options, args.start_rule);
     if let (true, Some(last)) = (args.resume.only_missing, &settings.last_run) {
@@ -109,7 +110,7 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
 fn tell(
     args: &SendArgs,
     settings: &Settings,
-    (session, options): (&Session, &Options),
+    (session, options): (&Session, &SendOptions),
     (sent, given_up, left_out): (&SendReport, Option<&Failure>, &[LeftOut]),
     form: Form,
 ) -> anyhow::Result<()> {

@@ -7,7 +7,7 @@ use crate::exit::{Code, WithCode};
 use crate::progress::Bar;
 use crate::session;
 use crate::signals::{self, Interrupt};
-use ethbcast_collectives::session::{Options, Rate, Session};
+use ethbcast_collectives::session::{Rate, SendOptions, Session};
 use ethbcast_planning::HIGHEST_RATE_BITS_PER_SECOND;
 use nix::sys::signal::Signal;
 use std::io;
@@ -21,7 +21,7 @@ const LOWER: Signal = Signal::SIGUSR2;
 ///
 /// # Errors
 /// A failure with code 2 or 4.
-pub fn open(group: &str, options: &Options, bar: &Arc<Bar>) -> anyhow::Result<(Session, Interrupt)> {
+pub fn open(group: &str, options: &SendOptions, bar: &Arc<Bar>) -> anyhow::Result<(Session, Interrupt)> {
     // Blocked before the first thread starts, which would otherwise receive a signal and end the
     // process.
     signals::block(&[RAISE, LOWER]).code(Code::System)?;

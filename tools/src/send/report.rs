@@ -6,7 +6,7 @@ use crate::exit::{Code, Failure, Form, report, report_object};
 use crate::report::{Circumstances, is_page, limits, page_of, record};
 use crate::units;
 use ethbcast_collectives::Preset;
-use ethbcast_collectives::session::{Damage, MemberReport, Options, Outcome, Rate, SendReport, Session, Taken};
+use ethbcast_collectives::session::{Damage, MemberReport, Outcome, Rate, SendOptions, SendReport, Session, Taken};
 use ethbcast_planning::duration;
 use ethbcast_planning::plan::{CableLoad, CheckReport};
 use ethbcast_planning::topology::nodeset;
@@ -200,7 +200,7 @@ fn is_surprising(seconds: f64, predicted: f64) -> bool {
 }
 
 /// Returns the part of the report beyond the outcome.
-pub fn run(sent: &SendReport, session: &Session, options: &Options, group: &str) -> Value {
+pub fn run(sent: &SendReport, session: &Session, options: &SendOptions, group: &str) -> Value {
     let station = session.station();
     let about = Circumstances {
         group,

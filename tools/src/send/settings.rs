@@ -8,7 +8,7 @@ use crate::route::{admit, check_preset, read_calibration_for, read_plan, read_ro
 use crate::session;
 use crate::topology_file::read_topology;
 use ethbcast_collectives::Preset;
-use ethbcast_collectives::session::{OnSlow, Options, Rate, RateLimit, Route, Start, Station};
+use ethbcast_collectives::session::{OnSlow, Rate, RateLimit, Route, SendOptions, Start, Station};
 use ethbcast_planning::model::MAX_ATOMIC_SEGMENT_FRAMES;
 use ethbcast_planning::plan::CheckReport;
 use ethbcast_planning::plan::file::Contention;
@@ -19,7 +19,7 @@ use std::time::Duration;
 
 #[derive(Debug)]
 pub struct Settings {
-    pub options: Options,
+    pub options: SendOptions,
     /// Result of checking a saved plan, if the topology is known.
     pub verdict: Option<CheckReport>,
     /// Whether the user may start the transfer at Enter.
@@ -35,8 +35,8 @@ impl Settings {
     /// # Errors
     /// A [`Failure`](crate::exit::Failure) with code 2, or 4 if the topology file cannot be read.
     pub fn resolve(args: &SendArgs) -> anyhow::Result<Settings> {
-        let mut options = session::options(&args.wire);
-        args.patience.apply(&mut options);
+        let mut options = SendOptions { wire: session::wire(&args.wire), ..SendOptions::new() };
+        args.patience.apply(&mut options.run);
         args.stall.apply(&mut options);
         options.late = args.late;
         options.topology = args.topology.as_deref().map(read_topology).transpose()?;
@@ -68,7 +68,7 @@ impl Settings {
         let calibration = |path| read_calibration_for(path, options.topology.as_ref());
         options.calibration = args.calibration.as_deref().map(calibration).transpose()?;
         options.max_wait = args.max_wait.map(Duration::from_secs_f64);
-        options.mtu_bytes = args.mtu;
+        options.wire.mtu_bytes = args.mtu;
         let yielding = args.nice.then(|| args.rate.unwrap_or(Rate::HIGHEST).yielding());
         options.rate = yielding.or(args.rate).map(RateLimit::new);
         if args.nice && options.on_slow == OnSlow::Demote {
@@ -111,7 +111,7 @@ impl Settings {
     }
 }
 
-fn read_audience(args: &SendArgs, last_run: Option<&LastRun>, options: &mut Options) -> anyhow::Result<()> {
+fn read_audience(args: &SendArgs, last_run: Option<&LastRun>, options: &mut SendOptions) -> anyhow::Result<()> {
     options.receivers = args.receivers.map(usize::from);
     options.min_receivers = args.min_receivers.map(usize::from);
     if let Some(hosts) = &args.hosts {

@@ -2,7 +2,7 @@
 
 use crate::exit::print_line;
 use crate::progress::Bar;
-use ethbcast_collectives::session::Options;
+use ethbcast_collectives::session::SendOptions;
 use std::io::{self, BufRead};
 use std::sync::Arc;
 use std::thread;
@@ -26,7 +26,7 @@ pub struct StartRule {
 
 /// Starts the session by the rule, or at Enter if the options permit. Fails if the system has no
 /// room for a thread.
-pub fn watch(rule: Option<StartRule>, at_enter: bool, bar: &Arc<Bar>, options: &Options) -> io::Result<()> {
+pub fn watch(rule: Option<StartRule>, at_enter: bool, bar: &Arc<Bar>, options: &SendOptions) -> io::Result<()> {
     match rule {
         Some(rule) => rule.watch(bar, options),
         None if at_enter => start_at_enter(bar, options),
@@ -34,7 +34,7 @@ pub fn watch(rule: Option<StartRule>, at_enter: bool, bar: &Arc<Bar>, options: &
     }
 }
 
-fn start_at_enter(bar: &Arc<Bar>, options: &Options) -> io::Result<()> {
+fn start_at_enter(bar: &Arc<Bar>, options: &SendOptions) -> io::Result<()> {
     let Some(start) = options.start.clone() else { return Ok(()) };
     let bar = Arc::clone(bar);
     // The thread is detached and ends with the process.
@@ -51,7 +51,7 @@ fn start_at_enter(bar: &Arc<Bar>, options: &Options) -> io::Result<()> {
 }
 
 impl StartRule {
-    fn watch(self, bar: &Arc<Bar>, options: &Options) -> io::Result<()> {
+    fn watch(self, bar: &Arc<Bar>, options: &SendOptions) -> io::Result<()> {
         if self.at_enter {
             start_at_enter(bar, options)?;
         }

@@ -9,10 +9,10 @@ use crate::program::run_after;
 use crate::progress;
 use crate::recv::{self, Received, Reception};
 use crate::same_host;
-use crate::session::{failure, may_pass, options, print_interface, watch};
+use crate::session::{failure, may_pass, print_interface, watch, wire};
 use ethbcast_collectives::census::{About, LastSession};
 use ethbcast_collectives::session::live::AdmissionHook;
-use ethbcast_collectives::session::{Cancel, Options, Progress, ReceiverEvent, Session};
+use ethbcast_collectives::session::{Cancel, Progress, ReceiverEvent, RecvOptions, Session};
 use ethbcast_content::dest::Dest;
 use ethbcast_transport::MacAddr;
 use parking_lot::Mutex;
@@ -100,7 +100,7 @@ impl Worker {
         while !self.is_ending() {
             let Some((mut session, mut options)) = self.open()? else { break };
             self.hall.set_waker(&self.group, Some(Arc::clone(session.waker())));
-            let _watcher = watch(&session, &mut options);
+            let _watcher = watch(&session, &mut options.run);
             let is_quiet = self.args.lock().wire.quiet;
             let _receiving = same_host::receive(&session, &self.group, is_quiet);
             print_interface(session.interface(), is_quiet);
@@ -124,20 +124,20 @@ impl Worker {
     }
 
     /// Opens a port as soon as the interface exists; none when the server ends.
-    fn open(self: &Arc<Worker>) -> anyhow::Result<Option<(Session, Options)>> {
+    fn open(self: &Arc<Worker>) -> anyhow::Result<Option<(Session, RecvOptions)>> {
         let mut said = String::new();
         while !self.is_ending() {
             let args = self.args();
-            let mut options = options(&args.wire);
-            args.patience.apply(&mut options);
-            options.port_fd = self.port_fd;
-            options.cancel = self.cancel.clone();
+            let mut options = RecvOptions { wire: wire(&args.wire), ..RecvOptions::new() };
+            args.patience.apply(&mut options.run);
+            options.wire.port_fd = self.port_fd;
+            options.run.cancel = self.cancel.clone();
             options.usher = Some(Arc::<Worker>::clone(self));
             // Filled anew for each session; the port needs to know that it exists.
             options.about = Some(About::default());
             let seat = Arc::clone(self);
-            let options = options.on_progress(move |progress| seat.hear(&progress));
-            match Session::open(&self.group, &options) {
+            options.run.on_progress(move |progress| seat.hear(&progress));
+            match Session::open_receiver(&self.group, &options) {
                 Ok(session) => return Ok(Some((session, options))),
                 Err(error) if !may_pass(&error) => return Err(failure(error).into()),
                 Err(error) => {
@@ -158,7 +158,7 @@ impl Worker {
     fn serve(
         &self,
         session: &mut Session,
-        options: &Options,
+        options: &RecvOptions,
         had: &mut VecDeque<(MacAddr, u32)>,
     ) -> anyhow::Result<()> {
         while !self.is_ending() {
@@ -167,7 +167,7 @@ impl Worker {
             *self.dest.lock() = Some(Arc::clone(&dest));
             let reception = Reception::prepare(session, Arc::clone(&dest), &args)?;
             let about = Some(About { last: self.last_session(), ..hosts::about(session.interface()) });
-            let options = Options { had: had.iter().copied().collect(), about, ..options.clone() };
+            let options = RecvOptions { had: had.iter().copied().collect(), about, ..options.clone() };
             self.is_in_loop.store(true, Ordering::SeqCst);
             let received = reception.run(session, &options);
             self.is_in_loop.store(false, Ordering::SeqCst);

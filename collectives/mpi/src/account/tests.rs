@@ -109,3 +109,11 @@ fn accounts_are_compared_each_time_after_twice_as_many_calls() {
     let due: Vec<usize> = (1..=10).filter(|_| account.is_due(1 << 20)).collect();
     assert_eq!(due, [1, 2, 4, 8], "a call of a mebibyte weighs as 257");
 }
+
+#[test]
+fn a_rank_that_is_the_root_now_and_then_has_the_time_of_its_other_calls() {
+    let mut times = Times::default();
+    assert_eq!(times.median(), None);
+    [1, 20, 21, 2, 22, 900, 1, 20, 21, 22].into_iter().for_each(|time| times.add(time));
+    assert_eq!((times.median(), times.0.len()), (Some(21), 9));
+}

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 /// Handle that ends sessions from any thread; clones end the same sessions.
 ///
-/// A handle is passed in [`Options::cancel`](super::Options), and may be used before the session starts.
+/// A handle is passed in [`RunOptions::cancel`](super::RunOptions), and may be used before the session starts.
 /// The other hosts are notified. A reader or writer that blocks is waited for.
 #[derive(Clone, Debug, Default)]
 pub struct Cancel {
@@ -66,7 +66,7 @@ impl Cancel {
 }
 
 /// Handle that starts a sender from any thread with the receivers present; see
-/// [`Options::start`](super::Options).
+/// [`SendOptions::start`](super::SendOptions).
 #[derive(Clone, Debug, Default)]
 pub struct Start {
     wait: Cancel,

@@ -4,7 +4,7 @@ use super::read_again::{ReadAt, RestOfFile};
 use super::read_ahead::{ReadAhead, read_ahead};
 use super::reader::Reader;
 use crate::session::ContentKind;
-use crate::session::live::Options;
+use crate::session::live::SendOptions;
 use crate::session::verified::ChunkSize;
 use ethbcast_transport::packet::Waker;
 use std::fmt;
@@ -93,7 +93,7 @@ impl<'a> Content<'a> {
     }
 
     /// Fills in the options that describe the content, unless they are set already.
-    pub fn describe(&self, options: &mut Options) {
+    pub fn describe(&self, options: &mut SendOptions) {
         if options.source.is_empty() {
             options.source.clone_from(&self.name);
         }

@@ -4,15 +4,15 @@
 //! both calls return when the session is over. They need root or `CAP_NET_RAW`.
 //!
 //! ```no_run
-//! use ethbcast_collectives::session::{Options, Session};
+//! use ethbcast_collectives::session::{RecvOptions, SendOptions, Session};
 //! use std::fs::File;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! // On the host that has the bytes:
-//! let report = Session::send_file("images", File::open("image.qcow2")?, &Options::new().receivers(7))?;
+//! let report = Session::send_file("images", File::open("image.qcow2")?, &SendOptions::new().receivers(7))?;
 //! println!("{} receivers have {} bytes after {:?}", report.verified(), report.bytes(), report.took);
 //! // On each of the seven others:
-//! let report = Session::receive("images", File::create("image.part")?, &Options::new())?;
+//! let report = Session::receive("images", File::create("image.part")?, &RecvOptions::new())?;
 //! std::fs::rename("image.part", "image.qcow2")?;
 //! # Ok(()) }
 //! ```
@@ -48,7 +48,9 @@ pub use cancel::{Cancel, Start};
 pub use content::Content;
 pub use history::{History, Incident, IncidentKind, Moment, Track};
 pub use notifier::log_counters;
-pub use options::{Callback, Expected, Options, processors};
+pub use options::{
+    Callback, Expected, OneOfTwo, Options, RecvOptions, RunOptions, SendOptions, WireOptions, processors,
+};
 pub use progress::{Progress, ProgressPlace};
 pub use rate_limit::RateLimit;
 pub use read_again::{ReadAt, RestOfFile};
@@ -66,7 +68,7 @@ use abort_notice::{RECEIVER_ENDED, ROOT_ENDED, TIMED_OUT};
 use admission_hook::HookedAdmission;
 use ethbcast_planning::topology::nodeset;
 use ethbcast_transport::packet::{Clock, Interface, Port, PortConfig, Waker, drive, random_u32, random_u64};
-use ethbcast_transport::{Instant, Tuning};
+use ethbcast_transport::{Instant, MacAddr, Tuning};
 use limited::Limited;
 use notifier::Notifier;
 use own_host::OwnHost;
@@ -104,11 +106,11 @@ impl Session {
     /// # Errors
     /// If the port cannot be opened, too few receivers join, the reader fails, or not all receivers
     /// have verified the bytes: [`Error::Undelivered`] has the report. All members are notified.
-    pub fn send<'a>(group: &str, content: impl Into<Content<'a>>, options: &Options) -> Result<SendReport, Error> {
+    pub fn send<'a>(group: &str, content: impl Into<Content<'a>>, options: &SendOptions) -> Result<SendReport, Error> {
         let (content, mut options) = (content.into(), options.clone());
         content.describe(&mut options);
         let content = content.or_named(&options.source);
-        let mut session = Session::open(group, &options)?;
+        let mut session = Session::open_sender(group, &options)?;
         session.check_topology(&options)?;
         thread::scope(|scope| {
             let (reader, source) = content.read_ahead(options.size, &session.waker);
@@ -124,7 +126,7 @@ impl Session {
     ///
     /// # Errors
     /// As for [`send`](Session::send).
-    pub fn send_file(group: &str, file: File, options: &Options) -> Result<SendReport, Error> {
+    pub fn send_file(group: &str, file: File, options: &SendOptions) -> Result<SendReport, Error> {
         Session::send(group, Content::of_file(file), options)
     }
 
@@ -138,7 +140,7 @@ impl Session {
     /// # Errors
     /// If the port cannot be opened, no sender comes, it refuses this host or gives up, the writer
     /// fails, or the bytes are not the sender's. The sender is notified.
-    pub fn receive(group: &str, writer: impl Write + Send, options: &Options) -> Result<ReceiveReport, Error> {
+    pub fn receive(group: &str, writer: impl Write + Send, options: &RecvOptions) -> Result<ReceiveReport, Error> {
         Session::receive_into(group, Output(writer), options)
     }
 
@@ -148,8 +150,12 @@ impl Session {
     ///
     /// # Errors
     /// As for [`receive`](Session::receive).
-    pub fn receive_into(group: &str, storage: impl Storage + Send, options: &Options) -> Result<ReceiveReport, Error> {
-        let mut session = Session::open(group, options)?;
+    pub fn receive_into(
+        group: &str,
+        storage: impl Storage + Send,
+        options: &RecvOptions,
+    ) -> Result<ReceiveReport, Error> {
+        let mut session = Session::open_receiver(group, options)?;
         thread::scope(|scope| {
             let (writer, sink) = write_behind(storage, &session.waker);
             start(scope, "writer", || writer.run())?;
@@ -169,25 +175,39 @@ impl Session {
         })
     }
 
-    /// Opens a port for `group` with the interface, host name, EtherType and MTU of `options`.
+    /// Opens a port for `group` to send on, with the interface, host name, EtherType and MTU of
+    /// `options`.
     ///
     /// # Errors
     /// If the group's name or the MTU is invalid, there is no such interface, or permission is
     /// denied.
-    pub fn open(group: &str, options: &Options) -> Result<Session, Error> {
+    pub fn open_sender(group: &str, options: &SendOptions) -> Result<Session, Error> {
+        let session = Session::open(group, &options.wire, &options.run, None)?;
+        options.start.iter().for_each(|start| start.watch(&session.waker));
+        options.rate.iter().for_each(|limit| limit.watch(&session.waker));
+        Ok(session)
+    }
+
+    /// Opens a port for `group` to receive on, like [`open_sender`](Session::open_sender).
+    ///
+    /// # Errors
+    /// As for [`open_sender`](Session::open_sender).
+    pub fn open_receiver(group: &str, options: &RecvOptions) -> Result<Session, Error> {
+        let also = options.about.as_ref().map(|_| census::address());
+        Session::open(group, &options.wire, &options.run, also)
+    }
+
+    fn open(group: &str, wire: &WireOptions, run: &RunOptions, also: Option<MacAddr>) -> Result<Session, Error> {
         let waker = Arc::new(Waker::new().map_err(Error::Resources)?);
-        options.cancel.watch(&waker);
-        let mut port = PortConfig::new(options.ether_type);
+        run.cancel.watch(&waker);
+        let mut port = PortConfig::new(wire.ether_type);
         // As long as the others wait for this host.
-        port.outage_limit = options.timing.dead + options.timing.patience;
-        port.inherited = options.port_fd;
-        port.also = options.about.as_ref().map(|_| census::address());
-        options.start.iter().for_each(|start| start.watch(&waker));
-        options.rate.iter().for_each(|limit| limit.watch(&waker));
+        port.outage_limit = run.timing.dead + run.timing.patience;
+        (port.inherited, port.also) = (wire.port_fd, also);
         let opening = Opening {
-            interface: options.interface.as_deref(),
-            host: options.host.as_deref(),
-            mtu_bytes: options.mtu_bytes,
+            interface: wire.interface.as_deref(),
+            host: wire.host.as_deref(),
+            mtu_bytes: wire.mtu_bytes,
             ..Opening::new(group, port)
         };
         let mut tuning = Tuning::default();
@@ -204,9 +224,13 @@ impl Session {
     /// of each.
     ///
     /// # Errors
-    /// If [`Options::tuning`] is wrong, the session does not start, the source gives up
+    /// If [`SendOptions::tuning`] is wrong, the session does not start, the source gives up
     /// ([`Error::GaveUp`]), or it is cancelled.
-    pub fn run_root<S: Source>(&mut self, options: &Options, sending: &mut Sending<S>) -> Result<SendReport, Error> {
+    pub fn run_root<S: Source>(
+        &mut self,
+        options: &SendOptions,
+        sending: &mut Sending<S>,
+    ) -> Result<SendReport, Error> {
         match self.try_root(options, sending)? {
             (report, None) => Ok(report),
             (_, Some(error)) => Err(error),
@@ -218,10 +242,10 @@ impl Session {
     /// bytes by then, and those that were told to stop waiting.
     ///
     /// # Errors
-    /// If there is nothing to report: [`Options::tuning`] is wrong, or the socket fails.
+    /// If there is nothing to report: [`SendOptions::tuning`] is wrong, or the socket fails.
     pub fn try_root<S: Source>(
         &mut self,
-        options: &Options,
+        options: &SendOptions,
         sending: &mut Sending<S>,
     ) -> Result<(SendReport, Option<Error>), Error> {
         self.opener.check()?;
@@ -229,13 +253,13 @@ impl Session {
         let config = options.root_config(&self.station, session, (form, sending.source().selects()), &self.tuning)?;
         self.port.begin_anew();
         let _shown = OwnHost::of(self.interface(), &self.station).show_sender();
-        let mut root = Limited::new(Root::new(began, config), began, options.time_limit);
-        let mut teller = Notifier::new(options, form, &self.port);
-        let mut watcher = abort_notice::AbortNotifier::new(options.last_words.clone());
+        let mut root = Limited::new(Root::new(began, config), began, options.run.time_limit);
+        let mut teller = Notifier::new(&options.run, form, &self.port);
+        let mut watcher = abort_notice::AbortNotifier::new(options.run.last_words.clone());
         watcher.update(|| root.farewell(ROOT_ENDED));
         let (mut stopped, mut given_up, first_hop) = (false, None, self.port.first_hop_flag());
         let driven = drive(&mut self.port, &mut root, &self.waker, &self.clock, |root, now| {
-            if let Some(reason) = options.cancel.reason().filter(|_| !std::mem::replace(&mut stopped, true)) {
+            if let Some(reason) = options.run.cancel.reason().filter(|_| !std::mem::replace(&mut stopped, true)) {
                 let decided = root.stop_waiting(now, reason);
                 given_up = (!decided).then_some(Error::Cancelled { delivered: false });
             }
@@ -298,7 +322,7 @@ impl Session {
     /// If the socket fails.
     pub fn run_receiver<K: Sink>(
         &mut self,
-        options: &Options,
+        options: &RecvOptions,
         receiving: &mut Receiving<K>,
     ) -> Result<Receiver, Error> {
         self.receive_beside(OwnHost::default(), options, receiving)
@@ -308,7 +332,7 @@ impl Session {
     fn receive_beside<K: Sink>(
         &mut self,
         own_host: OwnHost,
-        options: &Options,
+        options: &RecvOptions,
         receiving: &mut Receiving<K>,
     ) -> Result<Receiver, Error> {
         self.opener.check()?;
@@ -317,12 +341,12 @@ impl Session {
         let config = options.receiver_config(&self.station, numbers, (form, receiving.sink().holds()), &self.tuning);
         let began = self.clock.now();
         self.port.begin_anew();
-        let mut receiver = Limited::new(Receiver::new(began, config), began, options.time_limit);
-        let mut teller = Notifier::new(options, form, &self.port);
+        let mut receiver = Limited::new(Receiver::new(began, config), began, options.run.time_limit);
+        let mut teller = Notifier::new(&options.run, form, &self.port);
         if let Some(Expected::Digest(digest)) = options.expects {
             receiving.expect(digest);
         }
-        let mut watcher = abort_notice::AbortNotifier::new(options.last_words.clone());
+        let mut watcher = abort_notice::AbortNotifier::new(options.run.last_words.clone());
         let mut timed_out = false;
         let mut ushered = HookedAdmission::new(options.usher.as_ref());
         let (mut look_at, mut has_own_sender, mut is_outdated) = (began, false, false);
@@ -333,11 +357,11 @@ impl Session {
                 look_at = now + own_host::LOOK_EVERY;
                 has_own_sender = own_host.has_sender();
             }
-            if options.cancel.is_cancelled() || timed_out {
+            if options.run.cancel.is_cancelled() || timed_out {
                 receiving.cancel(receiver, now);
             }
             while let Some(event) = receiver.poll_event() {
-                options.notify(Progress::Receiver(&event));
+                options.run.notify(Progress::Receiver(&event));
                 receiving.handle_event(now, event);
                 watcher.update(|| receiver.farewell(RECEIVER_ENDED));
             }
@@ -380,7 +404,7 @@ impl Session {
     ///
     /// # Errors
     /// [`Error::NotInTopology`].
-    pub fn check_topology(&self, options: &Options) -> Result<(), Error> {
+    pub fn check_topology(&self, options: &SendOptions) -> Result<(), Error> {
         let host = &self.station.host;
         let Some(topology) = options.topology.as_ref().filter(|topology| topology.host_named(host).is_none()) else {
             return Ok(());

@@ -1,7 +1,7 @@
 //! Progress reports of a session to its user.
 
 use super::history::bytes_of;
-use super::{History, Options, Progress, ProgressPlace};
+use super::{History, Progress, ProgressPlace, RunOptions};
 use crate::session::verified::Form;
 use crate::session::{Blocks, MemberState, Receiver, Root, RootEvent, Status};
 use ethbcast_transport::Instant;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub(super) struct Notifier<'a> {
-    options: &'a Options,
+    options: &'a RunOptions,
     form: Form,
     told_at: Option<Instant>,
     blocked: BTreeMap<Rank, u32>,
@@ -38,7 +38,7 @@ impl Notified {
 }
 
 impl<'a> Notifier<'a> {
-    pub(super) fn new(options: &'a Options, form: Form, port: &Port) -> Notifier<'a> {
+    pub(super) fn new(options: &'a RunOptions, form: Form, port: &Port) -> Notifier<'a> {
         Notifier {
             options,
             form,

@@ -251,7 +251,7 @@ pub enum Error {
     /// The group's name or the MTU is invalid, there is no such interface, or permission is denied.
     #[error(transparent)]
     Station(#[from] StationError),
-    /// A number in [`Options::tuning`](super::Options::tuning) is invalid.
+    /// A number in [`SendOptions::tuning`](super::SendOptions::tuning) is invalid.
     #[error(transparent)]
     Tuning(#[from] TuningError),
     /// The call was made by a forked child of the process that opened the session.
@@ -267,13 +267,13 @@ pub enum Error {
     #[error("no random number to name the session with ({0}): allow getrandom(2), which Linux has from 3.17 on")]
     Random(#[source] io::Error),
     /// A sender has no receivers to wait for.
-    #[error("a sender has to know for whom to wait: say how many in `Options::receivers`, or who in `Options::hosts`")]
+    #[error("a sender has to know for whom to wait: set `receivers`, `hosts` or `start` of its `SendOptions`")]
     ForWhom,
     /// The names do not fit into the announcement frame.
     #[error(transparent)]
     Names(#[from] NamesError),
     /// The topology does not name this host.
-    #[error("the topology names no host {host}, only {known}: say which of them this is in `Options::host`")]
+    #[error("the topology names no host {host}, only {known}: say which of them this is in `WireOptions::host`")]
     NotInTopology {
         /// Name of this host.
         host: String,

@@ -1,16 +1,18 @@
-//! Detection of members that are alive but make no progress, and the reaction.
+//! Members that stall the stream, and stragglers that slow it down.
 
-use super::delivery::Delivery;
-use super::members::{MemberEntry, Members};
 use crate::membership::Timing;
 use crate::session::message::MemberState;
+use crate::session::root::config::OnSlow;
+use crate::session::root::delivery::Delivery;
+use crate::session::root::members::{MemberEntry, Members};
 use crate::session::view::{Standing, View};
+use ethbcast_planning::plan::Via;
 use ethbcast_transport::Instant;
 use ethbcast_transport::wire::Rank;
 use std::time::Duration;
 
 /// Time without progress after which the user is told.
-pub(super) const TOLD_AFTER: Duration = Duration::from_secs(2);
+pub const TOLD_AFTER: Duration = Duration::from_secs(2);
 
 /// Interval of further reports.
 const TOLD_EVERY: Duration = Duration::from_secs(5);
@@ -23,7 +25,7 @@ const APART_AFTER: Duration = Duration::from_millis(500);
 const ASLEEP_AFTER: Duration = Duration::from_millis(500);
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum StallFinding {
+pub enum StallFinding {
     Tell(Rank, String),
     StepAside(Rank, String),
     /// No frame gets through between the two, though both are heard: both are demoted.
@@ -87,7 +89,7 @@ impl Obligation {
 }
 
 #[derive(Debug)]
-pub(super) struct WatchContext<'a> {
+pub struct WatchContext<'a> {
     pub now: Instant,
     pub view: &'a View,
     pub timing: &'a Timing,
@@ -155,12 +157,12 @@ impl WatchContext<'_> {
 
     /// Returns the upstream end of a hop over which nothing reaches `at`, since either end may be
     /// at fault. `None` if it is the root, or if `at` waits for its own disk.
-    pub(super) fn other_end(&self, members: &Members, (from, at): (Rank, Rank)) -> Option<Rank> {
+    pub fn other_end(&self, members: &Members, (from, at): (Rank, Rank)) -> Option<Rank> {
         let blocked = members.entry(at)?.status().state == MemberState::Blocked;
         (from != Rank::ROOT && !blocked).then_some(from)
     }
 
-    pub(super) fn look(&self, members: &mut Members, period: Duration) -> Vec<StallFinding> {
+    pub fn look(&self, members: &mut Members, period: Duration) -> Vec<StallFinding> {
         if period >= ASLEEP_AFTER.max(self.timing.dead / 2) {
             // This host has slept itself: progress meanwhile is still to be heard.
             members.all_moved(self.now);
@@ -264,7 +266,7 @@ impl WatchContext<'_> {
     }
 
     /// The ends of a hop over which nothing gets through, of which one is to blame.
-    pub(super) fn ends_aside(&self, members: &Members, hop: (Rank, Rank)) -> Vec<StallFinding> {
+    pub fn ends_aside(&self, members: &Members, hop: (Rank, Rank)) -> Vec<StallFinding> {
         let words = members.entry(hop.1).map(|entry| Obligation::Frames.words(entry, self.host(hop.0)));
         let receiver = words.map(|words| StallFinding::StepAside(hop.1, words));
         std::iter::once(self.sender_aside(hop)).chain(receiver).collect()
@@ -305,12 +307,153 @@ impl WatchContext<'_> {
     }
 }
 
+/// Fraction of the best rate since the last view change below which a member is slow. All members
+/// are as slow as the slowest, so only rates from before it held them up show their capacity.
+const SLOW_BELOW: f64 = 0.7;
+
+const SLOW_DISK: &str = "its disk, or whoever reads its output, is slower than the frames come";
+const SLOW_CABLE: &str = "its cable or its processor is slower than the frames come";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Straggler {
+    pub rank: Rank,
+    pub from: Rank,
+    pub why: &'static str,
+}
+
+impl WatchContext<'_> {
+    /// Returns the straggler that has received least. Its parent, the root or a relay, could send
+    /// it frames faster, and its own children are not the cause. A relay at the end of a long chain
+    /// is blocked long before the root is.
+    fn last_blocked(&self, members: &Members) -> Option<Straggler> {
+        let waits = |rank: Rank| {
+            let status = members.in_place(rank)?.status();
+            status.waits_for.filter(|_| status.state == MemberState::WaitsForChild)
+        };
+        let by_root = self.delivery.blocks().blocked_by(self.now).map(|child| (Rank::ROOT, child));
+        let by_relay = members.entries().iter().filter_map(|relay| Some((relay.rank(), waits(relay.rank())?)));
+        let last = by_root.into_iter().chain(by_relay).filter(|&(_, child)| waits(child).is_none());
+        let brake = |(from, rank)| {
+            let status = members.in_place(rank)?.status();
+            let why = if status.state == MemberState::Blocked { SLOW_DISK } else { SLOW_CABLE };
+            Some((status.consumed, Straggler { rank, from, why }))
+        };
+        last.filter_map(brake).min_by_key(|&(consumed, _)| consumed).map(|(_, brake)| brake)
+    }
+
+    pub fn brake(&self, members: &Members) -> Option<Straggler> {
+        let open = |entry: &&MemberEntry| entry.standing() == Standing::InPlace && !entry.is_reported();
+        let in_place: Vec<&MemberEntry> = members.entries().iter().filter(open).collect();
+        let brake = self.last_blocked(members).filter(|_| in_place.len() > 1)?;
+        let exceptional = if brake.why == SLOW_DISK {
+            let blocked = in_place.iter().filter(|entry| entry.status().state == MemberState::Blocked).count();
+            blocked * 2 < in_place.len()
+        } else if self.view.via == Via::Cast {
+            let mut arrived: Vec<u64> = in_place.iter().map(|entry| entry.status().arrived).collect();
+            arrived.sort_unstable();
+            let ahead = members.entry(brake.rank)?.status().arrived + self.delivery.blocks().slots() / 4;
+            ahead < arrived[arrived.len() / 2]
+        } else {
+            true
+        };
+        exceptional.then_some(brake)
+    }
+
+    fn is_below(&self, members: &Members, rank: Rank, period: Duration, best: f64) -> bool {
+        let rate = members.entry(rank).and_then(|entry| entry.pace().consuming(self.now, period));
+        rate.is_some_and(|rate| rate < best * SLOW_BELOW)
+    }
+
+    fn is_slow(&self, members: &Members, rank: Rank, period: Duration) -> bool {
+        self.is_below(members, rank, period, members.rates().best())
+    }
+
+    /// Whether the root has sent faster than its child consumes frames: that child may be slow, or
+    /// all members.
+    fn is_doubtful(&self, members: &Members, brake: Straggler) -> bool {
+        let period = self.timing.slow / 4;
+        brake.from == Rank::ROOT && self.is_below(members, brake.rank, period, members.rates().best_sent())
+    }
+
+    /// Returns the child of a suspected straggler that gets a probe transfer, and the number of
+    /// frames it has.
+    pub fn to_be_tried(&self, members: &Members, brake: Straggler) -> Option<(Rank, u64)> {
+        let doubtful = !self.is_slow(members, brake.rank, self.timing.slow / 4) && self.is_doubtful(members, brake);
+        let child = *self.view.trees().first().filter(|_| doubtful)?.children(brake.rank).first()?;
+        Some((child, members.in_place(child)?.status().arrived))
+    }
+
+    /// Returns the upstream peer of a straggler if nothing gets through between them and neither
+    /// shows a reason.
+    fn stuck_with(&self, members: &Members, slow: Straggler) -> Option<Rank> {
+        let stuck = members.entry(slow.rank).is_some_and(|entry| entry.idle_for(self.now) >= TOLD_AFTER / 2);
+        self.other_end(members, (slow.from, slow.rank)).filter(|_| stuck)
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Stragglers {
+    found: Option<(Rank, Duration)>,
+}
+
+impl Stragglers {
+    /// Takes the current straggler. Once it has been slow for the limit, returns what to do about
+    /// it and its upstream peer.
+    pub fn look(
+        &mut self,
+        scene: &WatchContext<'_>,
+        members: &Members,
+        brake: Option<Straggler>,
+        on_slow: OnSlow,
+    ) -> Vec<StallFinding> {
+        let Some(slow) = self.take_turn(scene, members, brake, scene.timing.status) else { return Vec::new() };
+        let text = format!("holds up the others: {}", slow.why);
+        match (scene.stuck_with(members, slow), on_slow) {
+            // One of the two is at fault: both are demoted, and the one that makes no progress then
+            // is given up.
+            (Some(from), _) => scene.ends_aside(members, (from, slow.rank)),
+            (None, OnSlow::Evict) => vec![StallFinding::GiveUp(slow.rank, format!("it {text}"))],
+            (None, _) => vec![StallFinding::StepAside(slow.rank, text)],
+        }
+    }
+
+    /// Returns the straggler once it has been slow for long enough. A check that misses it only
+    /// counts down by `period`.
+    fn take_turn(
+        &mut self,
+        scene: &WatchContext<'_>,
+        members: &Members,
+        brake: Option<Straggler>,
+        period: Duration,
+    ) -> Option<Straggler> {
+        let limit = scene.timing.slow;
+        let (known, lasted) = self.found.unwrap_or((Rank::ROOT, Duration::ZERO));
+        let slow = brake.filter(|brake| scene.is_slow(members, brake.rank, limit / 2));
+        // A suspicion counts for half of the time, so that proof need not start from zero.
+        let doubtful = brake.filter(|&brake| lasted < limit / 2 && scene.is_doubtful(members, brake));
+        let found = slow.or(doubtful);
+        self.found = match found {
+            Some(Straggler { rank, .. }) if rank == known => Some((rank, lasted + period)),
+            _ if lasted > period => Some((known, lasted - period)),
+            Some(Straggler { rank, .. }) => Some((rank, period)),
+            None => None,
+        };
+        let lasting = |slow: &Straggler| {
+            slow.rank == known && lasted + period >= limit && scene.is_slow(members, slow.rank, limit)
+        };
+        let enough = slow.filter(lasting)?;
+        self.found = None;
+        Some(enough)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::{RootConfig, RootEndpoint};
     use super::*;
     use crate::membership::Station;
     use crate::session::message::Status;
+    use crate::session::root::config::RootConfig;
+    use crate::session::root::event::RootEndpoint;
     use crate::session::view::tests::chain;
     use ethbcast_transport::MacAddr;
 

@@ -1,8 +1,9 @@
 //! The root's state of each member during a session.
 
-use super::advance::{Advance, phase};
-use super::member_report::MemberReport;
-use super::pace::{Pace, Rates};
+pub mod announcement;
+pub mod progress;
+
+use super::event::MemberReport;
 use crate::membership::Timing;
 use crate::membership::presence::{Attendance, Change, Presence};
 use crate::membership::timing::CLAIM_PERIOD;
@@ -10,6 +11,7 @@ use crate::session::message::{MemberState, Outcome, Status, Taken, Trailer, Verd
 use crate::session::view::Standing;
 use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Instant, planted};
+use progress::{Advance, Pace, Rates, phase};
 use std::time::Duration;
 
 #[derive(Clone, Debug)]

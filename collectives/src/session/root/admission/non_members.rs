@@ -1,12 +1,11 @@
-//! Hosts that are no members: refused receivers, other builds, and other roots of the group.
+//! Hosts that are not members: late receivers, frames of other builds, competing roots.
 
-use super::parameters::{HostClaim, Names, node_name};
-use super::phase::RootPhase;
-use super::refusals::Refusals;
-use super::running::SessionPhase;
-use super::{RootEndpoint, RootEvent, TurnedAway};
-use crate::session::message::{Message, Outcome, Refusal, Stage};
+use super::refusals::{HostClaim, Names, Refusals, node_name};
+use crate::session::message::{Message, Outcome, ROOT_ASKS, Refusal, Stage};
 use crate::session::other_build::OtherBuilds;
+use crate::session::root::event::{RootEndpoint, RootEvent, RootFailure, TurnedAway};
+use crate::session::root::phase::RootPhase;
+use crate::session::root::running::SessionPhase;
 use ethbcast_transport::wire::{Frame, Rank, Reject};
 use ethbcast_transport::{Instant, MacAddr};
 use std::collections::BTreeSet;
@@ -18,7 +17,7 @@ const BETWEEN_ANSWERS: Duration = Duration::from_millis(20);
 const MAX_RIVALS: usize = 8;
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct NonMembers {
+pub struct NonMembers {
     refusals: Refusals,
     other_builds: OtherBuilds,
     answered_at: Option<Instant>,
@@ -27,15 +26,15 @@ pub(super) struct NonMembers {
 }
 
 impl NonMembers {
-    pub(super) fn refusals(&self) -> &Refusals {
+    pub fn refusals(&self) -> &Refusals {
         &self.refusals
     }
 
-    pub(super) fn refusals_mut(&mut self) -> &mut Refusals {
+    pub fn refusals_mut(&mut self) -> &mut Refusals {
         &mut self.refusals
     }
 
-    pub(super) fn on_reject(&mut self, frame: &[u8], why: Reject, endpoint: &mut RootEndpoint) {
+    pub fn on_reject(&mut self, frame: &[u8], why: Reject, endpoint: &mut RootEndpoint) {
         endpoint.count_malformed();
         let other = self.other_builds.on_reject(frame, why);
         other.into_iter().for_each(|other| endpoint.push_event(RootEvent::OtherVersion(other)));
@@ -43,7 +42,7 @@ impl NonMembers {
 
     /// Admits a receiver that asks after the start, or refuses it with a reason. Returns false if
     /// it was neither.
-    pub(super) fn welcome(
+    pub fn welcome(
         &mut self,
         now: Instant,
         from: MacAddr,
@@ -77,7 +76,7 @@ impl NonMembers {
     }
 
     /// Answers another root, which asks whether this one is there, that the group is taken; the user is told once.
-    pub(super) fn reply_to_root(&mut self, to: MacAddr, nonce: u64, host: &str, endpoint: &mut RootEndpoint) {
+    pub fn reply_to_root(&mut self, to: MacAddr, nonce: u64, host: &str, endpoint: &mut RootEndpoint) {
         let text = format!("{} sends to this group already", endpoint.station().host);
         endpoint.reply(to, &Message::Refuse { nonce, why: Refusal::Late, text });
         if self.rivals.len() < MAX_RIVALS && self.rivals.insert(to) {
@@ -85,7 +84,7 @@ impl NonMembers {
         }
     }
 
-    pub(super) fn refuse_late(
+    pub fn refuse_late(
         &mut self,
         now: Instant,
         to: MacAddr,
@@ -100,13 +99,7 @@ impl NonMembers {
         self.refusals.refuse(now, to, nonce, away, endpoint);
     }
 
-    pub(super) fn on_announce(
-        &mut self,
-        now: Instant,
-        frame: &Frame<'_>,
-        phase: &mut RootPhase,
-        endpoint: &mut RootEndpoint,
-    ) {
+    pub fn on_announce(&mut self, now: Instant, frame: &Frame<'_>, phase: &mut RootPhase, endpoint: &mut RootEndpoint) {
         let Some(message) = endpoint.read(frame) else { return };
         let (station, Message::Announce { group, .. }) = (endpoint.station(), &message) else { return };
         if *group != station.group {
@@ -139,4 +132,89 @@ fn given_up(running: &SessionPhase, host: &str, nonce: u64, from: MacAddr) -> Op
     let report = reports.find(|report| same(report.rank) && report.outcome != Outcome::Died)?;
     let text = format!("{host} was given up by this session, {}: start its receiver again", report.outcome.word());
     Some((Refusal::Late, text))
+}
+
+/// Maximum number of competing roots probed; further ones are taken for replays.
+const MAX_COMPETING_ROOTS: usize = 8;
+/// Number of probes of a competing root, one per announcement of this root.
+const ROOT_TRIES: u32 = 5;
+/// Longest delay of this root, however many competing roots there seem to be.
+const MAX_ROOT_WAIT: Duration = Duration::from_secs(2);
+
+#[derive(Clone, Debug)]
+struct CompetingRoot {
+    mac: MacAddr,
+    session: u32,
+    host: String,
+    offer: String,
+    left: u32,
+}
+
+/// Other roots of the group that seem to have begun first. If one answers, it has the group.
+///
+/// An announcement alone proves nothing, as it may be replayed. So this root asks the other one,
+/// and waits for a moment.
+#[derive(Clone, Debug, Default)]
+pub struct CompetingRoots {
+    rivals: Vec<CompetingRoot>,
+    since: Option<Instant>,
+}
+
+impl CompetingRoots {
+    pub fn on_invitation(
+        &mut self,
+        now: Instant,
+        (mac, session): (MacAddr, u32),
+        (host, offer): (&str, &str),
+        endpoint: &mut RootEndpoint,
+    ) {
+        if self.rivals.len() >= MAX_COMPETING_ROOTS
+            || self.rivals.iter().any(|rival| (rival.mac, rival.session) == (mac, session))
+        {
+            return;
+        }
+        self.since.get_or_insert(now);
+        let (host, offer) = (host.to_owned(), offer.to_owned());
+        let mut rival = CompetingRoot { mac, session, host, offer, left: ROOT_TRIES };
+        rival.ask(endpoint);
+        self.rivals.push(rival);
+    }
+
+    pub fn probe(&mut self, endpoint: &mut RootEndpoint) {
+        self.rivals.iter_mut().for_each(|rival| rival.ask(endpoint));
+    }
+
+    pub fn awaited_until(&self, now: Instant) -> Option<Instant> {
+        let until = self.since? + MAX_ROOT_WAIT;
+        (now < until && self.rivals.iter().any(|rival| rival.left > 0)).then_some(until)
+    }
+
+    pub fn on_reply(&self, from: (MacAddr, u32), nonce: u64, endpoint: &RootEndpoint) -> Option<RootFailure> {
+        let asked = |rival: &&CompetingRoot| (rival.mac, rival.session) == from && rival.nonce(endpoint) == nonce;
+        let rival = self.rivals.iter().find(asked)?;
+        let group = endpoint.station().group.clone();
+        Some(RootFailure::GroupTaken { host: rival.host.clone(), mac: rival.mac, offer: rival.offer.clone(), group })
+    }
+}
+
+impl CompetingRoot {
+    /// Nonce of the probe; unique per pair of sessions.
+    fn nonce(&self, endpoint: &RootEndpoint) -> u64 {
+        u64::from(endpoint.config().session) << 32 | u64::from(self.session)
+    }
+
+    fn ask(&mut self, endpoint: &mut RootEndpoint) {
+        if self.left == 0 {
+            return;
+        }
+        self.left -= 1;
+        if self.left == 0 {
+            log::warn!("{} ({}) seems to send to this group, and does not answer", self.host, self.mac);
+        }
+        let station = endpoint.station();
+        let (group, host, mtu_bytes) = (station.group.clone(), station.host.clone(), station.mtu_bytes);
+        let nonce = self.nonce(endpoint);
+        let question = Message::Join { nonce, group, host, mtu_bytes, free_bytes: 0, features: ROOT_ASKS };
+        endpoint.send_in(self.session, self.mac, &question);
+    }
 }

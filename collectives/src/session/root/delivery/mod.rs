@@ -1,23 +1,19 @@
-//! The root's outgoing data: the main stream, the catch-up streams of demoted members, and backfill
-//! after a relay died.
+//! Delivery of the stream to the members, with its pauses and the frames that single members lack.
 
-mod lacking;
+pub mod catch_up;
 
-use super::backfill::Backfills;
-use super::catch_up::CatchUpStreams;
-use super::pause::Pause;
-use super::rereading::Extent;
-use super::trial::RateTrials;
-use super::{RootConfig, RootEndpoint};
+use super::config::RootConfig;
+use super::event::RootEndpoint;
 use crate::membership::timers::Wait;
 use crate::session::blocks::{Blocks, Dealing, SIDE};
 use crate::session::fetch::Answering;
-use crate::session::message::{Message, Trailer};
+use crate::session::message::{Fetch, FetchedPiece, Message, Trailer};
 use crate::session::view::{Standing, View};
-use ethbcast_transport::planted;
+use catch_up::{Backfills, CatchUpStreams, Extent, Needy, RateTrials};
 use ethbcast_transport::stream::{Ending, Orphan, StreamStats};
 use ethbcast_transport::wire::{Frame, Identity, Rank, StreamId};
-use ethbcast_transport::{Deadline, Instant, Kept, MacAddr, Part, SplitFrame, Tuning};
+use ethbcast_transport::{Deadline, Instant, Kept, MacAddr, Part, SplitFrame, Tuning, planted};
+use std::ops::Range;
 use std::time::Duration;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -337,5 +333,95 @@ impl Delivery {
         let blocks = flows.then(|| self.blocks.poll_timeout(now)).flatten();
         let timeouts = [blocks, self.sides.poll_timeout(now), self.refills.poll_timeout()];
         timeouts.into_iter().chain([answer]).flatten().min()
+    }
+
+    /// Returns the next range of the source to re-read and its destination. Gaps come first, as
+    /// they hold up others.
+    pub(super) fn needy(&self) -> Option<(Needy, Range<u64>)> {
+        if self.sides.is_empty() && self.refills.is_empty() && self.answering.next().is_none() {
+            return None; // The usual case.
+        }
+        let gap = self.refills.wanted(&self.extent(self.blocks.dealing()));
+        let gap = gap.map(|(rank, at, bytes)| (Needy::Gap(rank, at), bytes));
+        let fetch = || self.answering.wanted().map(|(rank, bytes)| (Needy::Fetch(rank), bytes));
+        let aside = || self.sides.wanted(&self.extent(Dealing::single()));
+        let aside = || aside().map(|(rank, bytes)| (Needy::Aside(rank), bytes));
+        gap.or_else(fetch).or_else(aside).filter(|_| self.flow != Flow::Shut)
+    }
+
+    /// Takes the bytes that [`needy`](Self::needy) named.
+    ///
+    /// # Panics
+    /// If the length differs.
+    pub(super) fn supply(&mut self, bytes: &[u8]) {
+        let Some((need, range)) = self.needy() else { return };
+        assert_eq!(bytes.len() as u64, range.end - range.start, "what was wanted is supplied");
+        self.supply_to(need, range.start, bytes);
+    }
+
+    pub(super) fn supply_to(&mut self, need: Needy, from: u64, bytes: &[u8]) {
+        let payload_bytes = self.blocks.payload_bytes();
+        let wanted = match need {
+            Needy::Gap(rank, at) => self.refills.wanted_by(rank, at, &self.extent(self.blocks.dealing())),
+            Needy::Aside(rank) => self.sides.wanted_by(rank, &self.extent(Dealing::single())),
+            Needy::Fetch(rank) => {
+                return self.answering.supply(rank, from, bytes, FetchedPiece::fitting(payload_bytes));
+            }
+        };
+        let Some(wanted) = wanted.filter(|wanted| wanted.start == from) else { return };
+        let bytes = &bytes[..bytes.len().min((wanted.end - wanted.start) as usize)];
+        match need {
+            Needy::Gap(rank, at) => self.refills.supply(rank, at, bytes, payload_bytes),
+            _ => self.sides.supply(need.rank(), bytes),
+        }
+        self.end_streams();
+    }
+
+    pub(super) fn fetch(&mut self, fetch: &Fetch) {
+        self.answering.request(fetch);
+    }
+
+    pub(super) fn question(&self, need: Needy) -> Option<&Fetch> {
+        self.answering.next().filter(|fetch| need == Needy::Fetch(fetch.rank))
+    }
+
+    pub(super) fn deny(&mut self, rank: Rank, from: u64) {
+        self.answering.deny(rank, from);
+    }
+
+    pub(super) fn skip(&mut self, rank: Rank, from: u64) {
+        self.answering.skip(rank, from);
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pause {
+    wanted: bool,
+    /// Frames of a segment; relays forward whole segments only.
+    segment_frames: u64,
+    /// One past the last frame of the last message, if the stream consists of messages; a pause
+    /// begins only between messages.
+    message_end: Option<u64>,
+}
+
+impl Pause {
+    pub(super) fn new(segment_frames: u64) -> Pause {
+        Pause { wanted: false, segment_frames: segment_frames.max(1), message_end: None }
+    }
+
+    pub(super) fn has_messages(&self) -> bool {
+        self.message_end.is_some()
+    }
+
+    pub(super) fn on_message_end(&mut self, next: u64) {
+        self.message_end = Some(next);
+    }
+
+    pub(super) fn set(&mut self, wanted: bool) {
+        self.wanted = wanted;
+    }
+
+    pub(super) fn holds(&self, next: u64) -> bool {
+        self.wanted && self.message_end.map_or(next.is_multiple_of(self.segment_frames), |end| end == next)
     }
 }

@@ -38,7 +38,7 @@ struct Check {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct PathChecks {
+pub struct PathChecks {
     identity: Identity,
     payload_bytes: usize,
     checks: BTreeMap<MacAddr, Check>,
@@ -56,7 +56,7 @@ pub(super) struct PathChecks {
 }
 
 impl PathChecks {
-    pub(super) fn new(identity: Identity, payload_bytes: usize) -> PathChecks {
+    pub fn new(identity: Identity, payload_bytes: usize) -> PathChecks {
         PathChecks {
             identity,
             payload_bytes,
@@ -74,12 +74,12 @@ impl PathChecks {
     }
 
     /// Takes the largest MTU, in bytes, that what this host's own interface leads to takes.
-    pub(super) fn set_first_hop(&mut self, mtu_bytes: usize) {
+    pub fn set_first_hop(&mut self, mtu_bytes: usize) {
         self.first_hop = mtu_bytes;
     }
 
     /// The reason why long frames do not reach `host`, as far as `station`, their sender, knows it.
-    pub(super) fn why_unreached(&self, station: &Station, host: &str) -> String {
+    pub fn why_unreached(&self, station: &Station, host: &str) -> String {
         let (mtu_bytes, own, passes) = (usize::from(station.mtu_bytes), &station.host, self.first_hop);
         let bytes = mtu_bytes + ETHERNET_BYTES;
         if passes >= mtu_bytes {
@@ -94,7 +94,7 @@ impl PathChecks {
         )
     }
 
-    pub(super) fn begin(&mut self, host: MacAddr, nonce: u64) {
+    pub fn begin(&mut self, host: MacAddr, nonce: u64) {
         let check = self.checks.entry(host).or_insert_with(|| {
             self.queue.push_back(host);
             Check { nonce, tries: 0, first_test: 0, sent_at: None }
@@ -102,19 +102,19 @@ impl PathChecks {
         check.nonce = nonce;
     }
 
-    pub(super) fn greet(&mut self, host: MacAddr, nonce: u64) {
+    pub fn greet(&mut self, host: MacAddr, nonce: u64) {
         self.greetings.push_back((host, nonce));
     }
 
-    pub(super) fn entries(&self) -> usize {
+    pub fn entries(&self) -> usize {
         self.checks.len() + self.queue.len() + self.late.len() + self.greetings.len() + self.sent.len()
     }
 
-    pub(super) fn forget(&mut self, host: MacAddr) {
+    pub fn forget(&mut self, host: MacAddr) {
         self.checks.remove(&host);
     }
 
-    pub(super) fn on_echo(&mut self, frame: &Frame<'_>) -> Option<MacAddr> {
+    pub fn on_echo(&mut self, frame: &Frame<'_>) -> Option<MacAddr> {
         let check = self.checks.get(&frame.source).filter(|check| check.tries > 0)?;
         let own = (check.first_test..self.next_test).contains(&frame.header.stamp);
         if !own || frame.payload.len() < self.payload_bytes {
@@ -125,7 +125,7 @@ impl PathChecks {
         Some(frame.source)
     }
 
-    pub(super) fn handle_timeout(&mut self, now: Instant) -> Vec<MacAddr> {
+    pub fn handle_timeout(&mut self, now: Instant) -> Vec<MacAddr> {
         if self.refill_at <= now {
             (self.credit, self.refill_at) = (MAX_UNANSWERED, now + REFILL);
         }
@@ -150,7 +150,7 @@ impl PathChecks {
         unreached
     }
 
-    pub(super) fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+    pub fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
         if let Some((host, nonce)) = self.greetings.pop_front() {
             return Some(self.write(buffer, host, nonce, 0));
         }
@@ -176,7 +176,7 @@ impl PathChecks {
         write_ping(buffer, &self.identity, to, (test, nonce), payload_bytes)
     }
 
-    pub(super) fn poll_timeout(&self) -> Option<Deadline> {
+    pub fn poll_timeout(&self) -> Option<Deadline> {
         let refill = (self.credit == 0 && !self.queue.is_empty()).then_some(self.refill_at);
         let late = (!self.late.is_empty()).then_some(self.late_at);
         let answer = self.sent.front().map(|(at, _)| *at + ANSWER_LIMIT);

@@ -1,8 +1,10 @@
 //! Plans over the links of a session: the first one, and later ones among the members still in
 //! place.
 
-use super::{NoPlan, RootConfig, Route};
+use crate::Route;
 use crate::session::rate::Rate;
+use crate::session::root::config::RootConfig;
+use crate::session::root::event::NoPlan;
 use crate::session::throttle::DEPTH;
 use ethbcast_planning::model::{Calibration, Choice, Situation, choose, given, price};
 use ethbcast_planning::plan::{self, Plan, Via};
@@ -16,7 +18,7 @@ use std::time::Duration;
 const MAX_RANKS_AGAIN: usize = 1024;
 
 #[derive(Clone)]
-pub(super) struct Planner {
+pub struct Planner {
     topology: Topology,
     hosts: Vec<usize>,
     calibration: Calibration,
@@ -36,11 +38,7 @@ impl Planner {
     ///
     /// # Errors
     /// [`NoPlan::UnknownHost`] if the topology lacks one.
-    pub(super) fn new(
-        config: &RootConfig,
-        names: &[&str],
-        calibration: Option<Calibration>,
-    ) -> Result<Planner, NoPlan> {
+    pub fn new(config: &RootConfig, names: &[&str], calibration: Option<Calibration>) -> Result<Planner, NoPlan> {
         let frame_payload_bytes = u64::from(config.station.payload_bytes());
         let assumed = || Calibration::assumed(ASSUMED_RATE_BITS_PER_SECOND, frame_payload_bytes);
         let (topology, hosts) = locate(config, names)?;
@@ -70,7 +68,7 @@ impl Planner {
     ///
     /// # Errors
     /// [`NoPlan`] if there is no sound plan for these members.
-    pub(super) fn choose(&self, config: &RootConfig, names: &[&str]) -> Result<Choice, NoPlan> {
+    pub fn choose(&self, config: &RootConfig, names: &[&str]) -> Result<Choice, NoPlan> {
         let situation = self.situation(&self.hosts);
         let choice = match &config.route {
             Route::Auto => cheapest(config, &situation)?,
@@ -82,17 +80,17 @@ impl Planner {
         Ok(choice)
     }
 
-    pub(super) fn frame_time(&self) -> Duration {
+    pub fn frame_time(&self) -> Duration {
         Duration::from_nanos(self.calibration.gap_ns(self.frame_payload_bytes) as u64)
     }
 
-    pub(super) fn can_again(&self, ranks: usize) -> bool {
+    pub fn can_again(&self, ranks: usize) -> bool {
         self.certain && ranks <= MAX_RANKS_AGAIN
     }
 
     /// Plans for `ranks` only, the root's first, with the same algorithm. The plan numbers hosts by
     /// position in `ranks`. `None` if it would not be sound.
-    pub(super) fn again(&self, via: Via, ranks: &[Rank]) -> Option<Plan> {
+    pub fn again(&self, via: Via, ranks: &[Rank]) -> Option<Plan> {
         let hosts: Vec<usize> =
             ranks.iter().map(|rank| self.hosts.get(rank.index()).copied()).collect::<Option<_>>()?;
         // The best tree takes longer to find than a session can wait.
@@ -103,7 +101,7 @@ impl Planner {
 
     /// Plans a chain among `ranks`, the root's first: along the switches if they are known, else in
     /// this order.
-    pub(super) fn chain(&self, ranks: &[Rank]) -> Plan {
+    pub fn chain(&self, ranks: &[Rank]) -> Plan {
         self.again(Via::Chain, ranks).unwrap_or_else(|| {
             let parents: Vec<Option<usize>> = (0..ranks.len()).map(|rank| rank.checked_sub(1)).collect();
             Plan::from_parents(Via::Chain, 0, &parents).expect("a line of ranks is a tree")

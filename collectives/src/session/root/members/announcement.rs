@@ -1,28 +1,95 @@
-//! Pending replies to members' liveness challenges.
+//! Frames that show the members the view, and that the root is alive.
 
-use super::RootEndpoint;
-use crate::session::message::{Challenge, Message};
+use crate::session::message::{Challenge, Digest, Message, ViewPart};
+use crate::session::root::event::RootEndpoint;
 use crate::session::view::View;
 use ethbcast_transport::wire::Rank;
-use std::collections::{BTreeMap, VecDeque};
+use ethbcast_transport::{MacAddr, planted};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
+
+/// Number of repetitions after which the view also goes to unconfirmed members by unicast, as group
+/// frames may not reach them.
+const TIMES_TO_ALL: u32 = 3;
+
+/// Maximum number of repetitions put off in a row: one second.
+const MAX_PUT_OFF: u32 = 20;
+
+/// Maximum number of members that get it by unicast at a time.
+const MAX_ALONE: usize = 4;
+
+/// The view as it was published. Later changes go into the next view, never under this epoch.
+#[derive(Clone, Debug, Default)]
+pub struct ViewAnnouncement {
+    parts: Vec<ViewPart>,
+    times: u32,
+    put_off: u32,
+    deaf: BTreeSet<MacAddr>,
+}
+
+impl ViewAnnouncement {
+    pub fn begin(&mut self, view: &View, payload_bytes: usize) {
+        (self.parts, self.times, self.put_off) = (view.parts(payload_bytes).collect(), 0, 0);
+    }
+
+    pub fn does_not_reach(&mut self, mac: MacAddr) {
+        self.deaf.insert(mac);
+    }
+
+    pub fn deaf(&self) -> impl Iterator<Item = MacAddr> + use<> {
+        self.deaf.clone().into_iter()
+    }
+
+    pub fn digest(&self) -> Digest {
+        self.parts.first().map_or([0; 32], |part| part.digest)
+    }
+
+    /// Whether to put off a repetition because parts of the view may still be in the send queue;
+    /// repeating would only lengthen the queue of a slow link. Limited to [`MAX_PUT_OFF`] times,
+    /// as other messages may keep the queue as long.
+    pub fn put_off(&mut self, endpoint: &RootEndpoint) -> bool {
+        let waits = endpoint.waiting_frames() > self.parts.len() && self.put_off < MAX_PUT_OFF;
+        self.put_off = if waits { self.put_off + 1 } else { 0 };
+        waits
+    }
+
+    /// Sends the view's parts, starting with another part each time in case the last of a burst are
+    /// always lost. `lacking` are the members that have not confirmed it.
+    pub fn send(&mut self, lacking: impl Iterator<Item = MacAddr>, endpoint: &mut RootEndpoint) {
+        let (before, from) = self.parts.split_at(self.times as usize % self.parts.len().max(1));
+        let most = if planted!("quadratic-views") {
+            usize::MAX
+        } else if self.times < TIMES_TO_ALL {
+            0
+        } else {
+            MAX_ALONE
+        };
+        let alone: Vec<MacAddr> = lacking.take(most).collect();
+        for part in from.iter().chain(before) {
+            let message = Message::View(part.clone());
+            endpoint.send_to_group(&message);
+            alone.iter().for_each(|&mac| endpoint.send(mac, &message));
+        }
+        self.times += 1;
+    }
+}
 
 /// Minimum time between batches of replies. Control messages precede data, so this bounds the link
 /// share that forged challenges can take.
-pub(super) const REPLY_INTERVAL: Duration = Duration::from_millis(5);
+pub const REPLY_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Maximum number of unicast replies in a batch: a thousand simultaneous challenges are answered
 /// within their period.
-const ALONE_AT_ONCE: usize = 32;
+const MAX_REPLIES_ALONE: usize = 32;
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct LivenessReplies {
+pub struct LivenessReplies {
     questions: BTreeMap<Rank, Challenge>,
     order: VecDeque<Rank>,
 }
 
 impl LivenessReplies {
-    pub(super) fn on_challenge(&mut self, rank: Rank, question: Challenge) {
+    pub fn on_challenge(&mut self, rank: Rank, question: Challenge) {
         if self.questions.insert(rank, question).is_none() {
             self.order.push_back(rank);
         }
@@ -30,11 +97,11 @@ impl LivenessReplies {
 
     /// Sends replies: some by unicast, and as many as fit into one frame to the group. Returns
     /// whether challenges remain.
-    pub(super) fn send_replies(&mut self, view: &View, endpoint: &mut RootEndpoint) -> bool {
+    pub fn send_replies(&mut self, view: &View, endpoint: &mut RootEndpoint) -> bool {
         let fitting = usize::from(endpoint.config().station.payload_bytes()) / size_of::<u64>();
         let (mut to_all, mut alone) = (Vec::new(), 0);
         while to_all.len() < fitting
-            && alone < ALONE_AT_ONCE
+            && alone < MAX_REPLIES_ALONE
             && let Some(rank) = self.order.pop_front()
         {
             let Some(question) = self.questions.remove(&rank) else { continue };
@@ -54,9 +121,9 @@ impl LivenessReplies {
 
 #[cfg(test)]
 mod tests {
-    use super::super::RootConfig;
     use super::*;
     use crate::membership::Station;
+    use crate::session::root::config::RootConfig;
     use crate::session::view::tests::chain;
     use ethbcast_transport::wire::{OVERHEAD_BYTES, parse};
     use ethbcast_transport::{Instant, MacAddr};
