@@ -1,6 +1,7 @@
 //! Blocks that pass through a rank on their way down a tree from its root, or up to it. Messages
 //! arrive, blocks are taken out, messages go on.
 
+use super::blocks::block_range;
 use super::mail::{AwaitedBlocks, BlockToSend, has_begun};
 use crate::communicator::failure::Failure;
 use crate::communicator::member::{Bundle, Group, Passage};
@@ -8,6 +9,7 @@ use crate::communicator::signature::Signature;
 use ethbcast_transport::messages::SendId;
 use ethbcast_transport::wire::Rank;
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 
 /// Long messages sent at once. Others wait, so that the one with the longest way arrives first.
 const LEAVING_AT_ONCE: usize = 4;
@@ -15,10 +17,32 @@ const LEAVING_AT_ONCE: usize = 4;
 /// front of this host.
 const AWAITED_AT_ONCE: usize = 2;
 
-pub(super) trait Own {
-    fn given(&self, rank: Rank) -> Option<&[u8]>;
+/// The caller's blocks: all of them at the root, elsewhere this rank's. They are given or kept.
+pub(super) struct Own<'a> {
+    pub(super) rank: Rank,
+    pub(super) block_bytes: usize,
+    pub(super) has_all: bool,
+    pub(super) given: Option<&'a [u8]>,
+    pub(super) kept: Option<&'a mut [u8]>,
+}
 
-    fn keep(&mut self, rank: Rank, block: &[u8]) -> bool;
+impl Own<'_> {
+    fn place(&self, rank: Rank) -> Option<Range<usize>> {
+        if self.has_all {
+            return Some(block_range(rank, self.block_bytes));
+        }
+        (rank == self.rank).then_some(0..self.block_bytes)
+    }
+
+    fn given(&self, rank: Rank) -> Option<&[u8]> {
+        Some(&self.given?[self.place(rank)?])
+    }
+
+    fn keep(&mut self, rank: Rank, block: &[u8]) -> bool {
+        let (Some(place), Some(kept)) = (self.place(rank), self.kept.as_deref_mut()) else { return false };
+        kept[place].copy_from_slice(block);
+        true
+    }
 }
 
 /// A passage in progress.
@@ -53,7 +77,7 @@ impl Relay {
         relay
     }
 
-    pub(super) fn advance(&mut self, group: &mut Group, call: Signature, own: &mut impl Own) -> Result<bool, Failure> {
+    pub(super) fn advance(&mut self, group: &mut Group, call: Signature, own: &mut Own) -> Result<bool, Failure> {
         let block_bytes = call.bytes as usize;
         loop {
             self.await_more(group, block_bytes);
@@ -89,7 +113,7 @@ impl Relay {
         self.outbound.is_some()
     }
 
-    fn take(&mut self, group: &mut Group, call: Signature, own: &mut impl Own) -> Result<bool, Failure> {
+    fn take(&mut self, group: &mut Group, call: Signature, own: &mut Own) -> Result<bool, Failure> {
         let before = self.expected.len();
         while let Some((at, message)) = self.awaited.take_any(group, call)? {
             let Some(Bundle { blocks, .. }) = self.expected.remove(at) else { break };
@@ -105,7 +129,7 @@ impl Relay {
         Ok(self.expected.len() < before)
     }
 
-    fn send(&mut self, group: &mut Group, call: Signature, own: &impl Own) -> bool {
+    fn send(&mut self, group: &mut Group, call: Signature, own: &Own) -> bool {
         let before = self.departures.len();
         while let Some(bundle) = self.departures.front() {
             if self.is_long {
@@ -142,6 +166,6 @@ impl Relay {
     }
 }
 
-fn blocks_of<'a>(bundle: &Bundle, held: &'a BTreeMap<Rank, Vec<u8>>, own: &'a impl Own) -> Option<Vec<&'a [u8]>> {
+fn blocks_of<'a>(bundle: &Bundle, held: &'a BTreeMap<Rank, Vec<u8>>, own: &'a Own) -> Option<Vec<&'a [u8]>> {
     bundle.blocks.iter().map(|rank| own.given(*rank).or_else(|| held.get(rank).map(Vec::as_slice))).collect()
 }
