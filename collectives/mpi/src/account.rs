@@ -138,11 +138,11 @@ impl Account {
     }
 
     /// Whether the communicator is to be wired.
-    pub fn can_wire(&mut self, ranks: &mut impl Ranks) -> bool {
-        let began = ranks.now();
-        let allowance = agreed_least(ranks, self.allowance());
-        self.pay(ranks.now() - began);
-        allowance >= WIRING
+    ///
+    /// The ranks' first agreement is not paid for: there they wait for the last of them, as they
+    /// would in the call.
+    pub fn can_wire(&self, ranks: &mut impl Ranks) -> bool {
+        agreed_least(ranks, self.allowance()) >= WIRING
     }
 
     /// Whether a length is still to be tried.
@@ -160,8 +160,9 @@ impl Account {
 
     /// Decides whether a length is tried now, as far as the ranks can afford it.
     pub fn vote(&mut self, operation: Operation, bytes: u64, ranks: &mut impl Ranks) {
-        let (began, length) = (ranks.now(), Length::of(bytes));
+        let length = Length::of(bytes);
         let mut allowance = agreed_least(ranks, self.allowance()).as_nanos() as u64;
+        let began = ranks.now();
         let kind = self.kinds.entry((operation, length)).or_default();
         let mpi_ns = agreed_longest(ranks, kind.mpi.median().unwrap_or(u64::MAX));
         // A length that the MPI has not had yet has no price.
@@ -245,12 +246,11 @@ impl Account {
 
     /// Compares the ranks' times of a length on trial; returns both if the trial is over.
     pub fn compare(&mut self, operation: Operation, bytes: u64, ranks: &mut impl Ranks) -> Option<[u64; 2]> {
-        let (began, length) = (ranks.now(), Length::of(bytes));
+        let length = Length::of(bytes);
         let kind = self.kinds.entry((operation, length)).or_default();
         let OnTrial { mpi_ns, ref wire } = *kind.trial.as_ref()?;
         let calls = wire.0.len();
         let wire_ns = agreed_longest(ranks, wire.median()?);
-        self.cost += ranks.now() - began;
         let is_over = calls == TRIAL_CALLS || wire_ns > mpi_ns.saturating_mul(FAR_SLOWER);
         is_over.then(|| {
             kind.trial = None;

@@ -51,7 +51,8 @@ fn lab_where_the_wire_is_slower_than_the_mpi_all_leave_it_to_the_mpi() {
     (0..4).for_each(|host| bed.site.set_up(&format!("n{host}"), "nft", &["-f", file.to_str().expect("a path")]));
     for &mpi in here() {
         let program = compiled(mpi, "mpicc", "tests/correct.c", &["-std=gnu11", "-O1", "-lpthread"]);
-        let ended = bed.preloaded(mpi, &program, &["worth-it"], &[("ETHBCAST_MPI_TRIAL", "on")]);
+        let set = [("ETHBCAST_MPI_TRIAL", "on"), ("CORRECT_CALLS", "600")];
+        let ended = bed.preloaded(mpi, &program, &["worth-it"], &set);
         ended.assert_code(0);
         assert!(ended.stderr.contains("4 ranks on 4 hosts"), "{}", ended.stderr);
         // A call by the wire may have been tried.
