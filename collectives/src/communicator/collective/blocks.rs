@@ -13,11 +13,11 @@
 //! slow rank holds up all.
 
 use super::mail::{AwaitedBlocks, BlockToSend};
-use super::relay::{Own, Relay};
+use super::mail::{Own, Relay};
 use super::transfer::{Reading, Writing};
 use super::{Call, CallProgress, CallWork};
 use crate::communicator::error::CommunicatorError;
-use crate::communicator::failure::Failure;
+use crate::communicator::error::Failure;
 use crate::communicator::member::{Group, MEETING_FRAMES, Member};
 use crate::communicator::signature::{Operation, Signature};
 use ethbcast_transport::Instant;

@@ -5,15 +5,12 @@
 //! [`packet::Shared`](ethbcast_transport::packet::Shared). A call drives the engine in its own
 //! thread. A background thread answers the others while the application computes.
 
-mod collectives;
+mod calls;
 mod error;
 mod join;
-mod messages;
-mod options;
-mod waits;
 
 pub use error::Error;
-pub use options::{Meanwhile, Options};
+pub use join::{Meanwhile, Options};
 
 use super::{CommunicatorError, Member, MemberMemory, MemberStats, Named};
 use crate::membership::live::{Forked, Opener};
