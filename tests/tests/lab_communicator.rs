@@ -402,10 +402,10 @@ fn what_ranks_of_one_host_say_to_each_other_does_not_reach_the_wire() {
     let sent = on_nodes(&site, &[4], |all| {
         all.barrier().expect("all know that they are alone");
         all.barrier().expect("and have said so");
-        let before = all.counters();
+        let before = all.counters().expect("it runs");
         (0..5).for_each(|round| everything(all, round, 50_000));
         thread::sleep(Duration::from_millis(300));
-        let after = all.counters();
+        let after = all.counters().expect("it runs");
         assert!(after.node_received > before.node_received + 100, "it goes through memory");
         assert_eq!(after.node_lost, 0);
         after.frames_sent - before.frames_sent
@@ -419,7 +419,7 @@ fn wire_frames(site: &Site, seats: &[u16], bytes: usize, times: u64) -> f64 {
     let sent = on_nodes(site, seats, |all| {
         let mut buffer = vec![1; bytes];
         (0..10).for_each(|_| all.broadcast(0, &mut buffer).and_then(|()| all.barrier()).expect("warm"));
-        let sent = || all.counters().frames_sent - all.stats().expect("it runs").signs_sent;
+        let sent = || all.counters().expect("it runs").frames_sent - all.stats().expect("it runs").signs_sent;
         let before = sent();
         (0..times).for_each(|_| all.broadcast(0, &mut buffer).and_then(|()| all.barrier()).expect("both"));
         let after = sent();

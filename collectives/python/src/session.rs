@@ -2,9 +2,10 @@
 
 use crate::buffers::Buffer;
 use crate::failure::Failure;
-use crate::{options, running};
+use crate::options;
+use crate::waiting::{Cancel, Watched};
 use ethbcast_collectives::ErrorKind;
-use ethbcast_collectives::session::live::{Content, ReadAt, Storage, StorageError};
+use ethbcast_collectives::session::live::{Content, ReadAt, Room, Storage, StorageError};
 use ethbcast_collectives::session::{
     Digest, Outcome, ReceiveReport, RecvOptions, SendOptions, SendReport, Session, Trailer,
 };
@@ -89,24 +90,21 @@ impl Report {
 /// Sends a file or directory, by its path, or the memory of an object to the receivers of `group`,
 /// and returns when every one of them has verified it.
 #[pyfunction]
-#[pyo3(signature = (content, group, *, progress=None, **options))]
+#[pyo3(signature = (content, group, *, progress=None, cancel=None, **options))]
 pub fn send(
     content: &Bound<'_, PyAny>,
     group: &str,
     progress: Option<Py<PyAny>>,
+    cancel: Option<Cancel>,
     options: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Report> {
     let (py, options) = (content.py(), options::named(options)?.send().map_err(Failure::from)?);
-    let run = options.run.clone();
+    let watched = Watched { run: options.run.clone(), progress, cancel };
     let report = if let Ok(path) = content.extract::<PathBuf>() {
-        running::run(py, run, progress, |run| {
-            Ok(Session::send(group, opened(&path)?, &SendOptions { run, ..options })?)
-        })
+        watched.start(py, |run| Ok(Session::send(group, opened(&path)?, &SendOptions { run, ..options })?))
     } else {
         let bytes = Sent(Arc::new(Buffer::to_read(content, "what is sent")?));
-        running::run(py, run, progress, |run| {
-            Ok(Session::send(group, bytes.content(), &SendOptions { run, ..options })?)
-        })
+        watched.start(py, |run| Ok(Session::send(group, bytes.content(), &SendOptions { run, ..options })?))
     };
     Ok(Report::sent(&report?))
 }
@@ -148,7 +146,7 @@ impl ReadAt for Sent {
 /// Receives the bytes sent to `group`: to a path, into the memory of an object, or, without `into`,
 /// as bytes in the report.
 #[pyfunction]
-#[pyo3(signature = (group, into=None, *, replace=false, most_bytes=None, progress=None, **options))]
+#[pyo3(signature = (group, into=None, *, replace=false, most_bytes=None, progress=None, cancel=None, **options))]
 pub fn recv(
     py: Python<'_>,
     group: &str,
@@ -156,16 +154,17 @@ pub fn recv(
     replace: bool,
     most_bytes: Option<u64>,
     progress: Option<Py<PyAny>>,
+    cancel: Option<Cancel>,
     options: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Report> {
     let mut options = options::named(options)?.receive().map_err(Failure::from)?;
-    let run = options.run.clone();
+    let watched = Watched { run: options.run.clone(), progress, cancel };
     let Some(into) = into else {
         let most_bytes = most_bytes.unwrap_or_else(room);
         let mut memory = Memory { bytes: Vec::new(), most_bytes };
         options.free_bytes = most_bytes;
         let receive = |run| Ok(Session::receive_into(group, &mut memory, &RecvOptions { run, ..options })?);
-        let report = running::run(py, run, progress, receive)?;
+        let report = watched.start(py, receive)?;
         let bytes = memory.bytes;
         let data = PyBytes::new_with(py, bytes.len(), |place| {
             place.copy_from_slice(&bytes);
@@ -175,14 +174,14 @@ pub fn recv(
     };
     if let Ok(path) = into.extract::<PathBuf>() {
         let land = |run| received_at(group, &path, replace, RecvOptions { run, ..options });
-        let (report, path) = running::run(py, run, progress, land)?;
+        let (report, path) = watched.start(py, land)?;
         return Ok(Report { path, ..Report::received(report) });
     }
     let mut buffer = Buffer::to_write(into, "what is received into")?;
     let bytes = buffer.bytes();
     options.free_bytes = bytes.len() as u64;
-    let receive = |run| Ok(Session::receive(group, bytes, &RecvOptions { run, ..options })?);
-    let report = running::run(py, run, progress, receive)?;
+    let receive = |run| Ok(Session::receive_into(group, Room::of(bytes), &RecvOptions { run, ..options })?);
+    let report = watched.start(py, receive)?;
     Ok(Report::received(report))
 }
 

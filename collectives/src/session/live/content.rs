@@ -8,8 +8,9 @@ use crate::session::message::{ContentKind, Outcome, Trailer};
 use crate::session::verified::{ChunkSize, Offered};
 use ethbcast_transport::packet::Waker;
 use std::fmt;
-use std::fs::File;
+use std::fs::{File, read_link};
 use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
 /// A content to send: its bytes, a way to re-read them, and the type that receivers give it.
@@ -41,11 +42,18 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// Creates a content of a file from its present position on. It can be re-read unless the file
-    /// is a pipe.
+    /// Creates a content of a file from its present position on, with the name that the file has. It
+    /// can be re-read unless the file is a pipe.
     pub fn of_file(file: File) -> Content<'static> {
         let rest = RestOfFile::of(&file);
-        Content::of(file).again_from(rest.map(|rest| Box::new(rest) as Box<dyn ReadAt>))
+        let size = rest.as_ref().ok().and_then(RestOfFile::bytes);
+        let path = size.and_then(|_| read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok());
+        let name = path.as_ref().and_then(|path| path.file_name()).map_or_else(String::new, |name| {
+            let name = name.to_string_lossy();
+            name.strip_suffix(" (deleted)").unwrap_or(&name).to_owned()
+        });
+        let content = Content::of(file).again_from(rest.map(|rest| Box::new(rest) as Box<dyn ReadAt>));
+        content.sized(size).named(&name, &name)
     }
 
     /// Sets where to re-read bytes; offset 0 is the reader's first byte. An error says why that is
@@ -231,6 +239,41 @@ pub fn is_full(error: &io::Error) -> bool {
 /// complete or not.
 #[derive(Debug)]
 pub struct Output<W>(pub W);
+
+/// Memory of a fixed length as a storage.
+#[derive(Debug)]
+pub struct Room<'a> {
+    memory: &'a mut [u8],
+    filled: usize,
+}
+
+impl<'a> Room<'a> {
+    /// Creates a storage that fills `memory` from its beginning.
+    pub fn of(memory: &'a mut [u8]) -> Room<'a> {
+        Room { memory, filled: 0 }
+    }
+}
+
+impl Storage for Room<'_> {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
+        let (room, end) = (self.memory.len(), self.filled + bytes.len());
+        let Some(place) = self.memory.get_mut(self.filled..end) else {
+            let text = format!("the buffer has {room} bytes, and at least {end} come: pass a longer one");
+            return Err(StorageError::new(Outcome::NoSpace, text));
+        };
+        place.copy_from_slice(bytes);
+        self.filled = end;
+        Ok(())
+    }
+
+    fn settle(&mut self, _trailer: Trailer) -> Result<(), StorageError> {
+        Ok(())
+    }
+
+    fn syncs(&self) -> bool {
+        false
+    }
+}
 
 impl<W: Write> Storage for Output<W> {
     fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {

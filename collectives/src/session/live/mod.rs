@@ -26,6 +26,7 @@ mod handles;
 mod history;
 mod notifier;
 mod options;
+mod own_host;
 mod read_again;
 mod read_ahead;
 mod reader;
@@ -33,7 +34,7 @@ mod report;
 mod write_behind;
 
 pub use super::verified::Offered;
-pub use content::{Content, Output, Storage, StorageError, is_full};
+pub use content::{Content, Output, Room, Storage, StorageError, is_full};
 pub use handles::{AbortNotice, AdmissionHook, Cancel, RateLimit, Start};
 pub use history::{History, Incident, IncidentKind, Moment, Track};
 pub use notifier::log_counters;
@@ -53,12 +54,13 @@ use super::receiver::{Admission, Receiver, ReceiverEvent};
 use super::root::Root;
 use crate::census;
 use crate::membership::Station;
-use crate::membership::live::{Opening, RingRoom};
+use crate::membership::live::{Opener, Opening, RingRoom};
 use ethbcast_planning::topology::nodeset;
 use ethbcast_transport::packet::{Clock, Interface, Port, PortConfig, Waker, drive, random_u32, random_u64};
 use ethbcast_transport::{Deadline, Instant, Kept, MacAddr, Machine, SplitFrame, Timer, Tuning};
 use handles::{AbortNotifier, HookedAdmission, RECEIVER_ENDED, ROOT_ENDED, TIMED_OUT};
 use notifier::Notifier;
+use own_host::OwnHost;
 use report::{aside, by_host, fates};
 use std::fs::File;
 use std::io::Write;
@@ -80,6 +82,7 @@ pub struct Session {
     tuning: Tuning,
     waker: Arc<Waker>,
     clock: Clock,
+    opener: Opener,
 }
 
 impl Session {
@@ -146,7 +149,8 @@ impl Session {
             let (writer, sink) = write_behind(storage, &session.waker);
             start(scope, "writer", || writer.run())?;
             let mut receiving = Receiving::new(sink);
-            let receiver = session.run_receiver(options, &mut receiving)?;
+            let own_host = OwnHost::of(session.interface(), &session.station);
+            let receiver = session.receive_beside(own_host, options, &mut receiving)?;
             receiving.sink_mut().close(Duration::MAX);
             receiving.request_verdict(session.now());
             let report = ReceiveReport::new(&session.station.host, &receiver, &receiving);
@@ -202,7 +206,7 @@ impl Session {
             tuning.feed.frames = tuning.feed_frames_for(payload_bytes);
             RingRoom::for_session(tuning.feed.frames)
         })?;
-        Ok(Session { port, station, tuning, waker, clock: Clock::start() })
+        Ok(Session { port, station, tuning, waker, clock: Clock::start(), opener: Opener::here() })
     }
 
     /// Sends the content of `sending` to the receivers of the group; the report gives the outcome
@@ -233,9 +237,11 @@ impl Session {
         options: &SendOptions,
         sending: &mut Sending<S>,
     ) -> Result<(SendReport, Option<Error>), Error> {
+        self.opener.check()?;
         let (session, began, form) = (random_u32().map_err(Error::Random)?, self.clock.now(), sending.source().form());
         let config = options.root_config(&self.station, session, (form, sending.source().selects()), &self.tuning)?;
         self.port.begin_anew();
+        let _shown = OwnHost::of(self.interface(), &self.station).show_sender();
         let mut root = Limited::new(Root::new(began, config), began, options.run.time_limit);
         let mut teller = Notifier::new(&options.run, form, &self.port);
         let mut watcher = AbortNotifier::new(options.run.last_words.clone());
@@ -308,6 +314,17 @@ impl Session {
         options: &RecvOptions,
         receiving: &mut Receiving<K>,
     ) -> Result<Receiver, Error> {
+        self.receive_beside(OwnHost::default(), options, receiving)
+    }
+
+    /// Takes part as a receiver, unless the sender is on its own host.
+    fn receive_beside<K: Sink>(
+        &mut self,
+        own_host: OwnHost,
+        options: &RecvOptions,
+        receiving: &mut Receiving<K>,
+    ) -> Result<Receiver, Error> {
+        self.opener.check()?;
         let random = || random_u64().map_err(Error::Random);
         let (numbers, form) = ([random()?, random()?], receiving.sink().form());
         let config = options.receiver_config(&self.station, numbers, (form, receiving.sink().holds()), &self.tuning);
@@ -321,9 +338,14 @@ impl Session {
         let mut watcher = AbortNotifier::new(options.run.last_words.clone());
         let mut timed_out = false;
         let mut ushered = HookedAdmission::new(options.usher.as_ref());
-        let (other_mtu, mut is_outdated) = (self.port.other_mtu_flag(), false);
+        let (mut look_at, mut has_own_sender, mut is_outdated) = (began, false, false);
+        let other_mtu = self.port.other_mtu_flag();
         let driven = drive(&mut self.port, &mut receiver, &self.waker, &self.clock, |receiver, now| {
             timed_out |= receiver.take_over(now);
+            if look_at <= now && receiver.admission() != Admission::Given {
+                look_at = now + own_host::LOOK_EVERY;
+                has_own_sender = own_host.has_sender();
+            }
             if options.run.cancel.is_cancelled() || timed_out {
                 receiving.cancel(receiver, now);
             }
@@ -343,20 +365,28 @@ impl Session {
             teller.receiver_moved(receiver, receiving.sink().form(), receiving.sink().covered(), now);
             is_outdated = options.usher.is_some()
                 && (other_mtu.load(Ordering::Relaxed) && receiver.admission() != Admission::Given);
-            if receiver.is_over() || is_outdated { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if receiver.is_over() || is_outdated || has_own_sender {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
         });
         watcher.finish(driven, |error| receiver.farewell(&format!("its {error}")))?;
         if is_outdated {
             return Err(Error::OtherMtu { interface: self.interface().name.clone() });
         }
+        if has_own_sender {
+            return Err(self.own_host_error());
+        }
         log_counters(&self.port.counters());
         if receiving.verdict().is_none() && (timed_out || !receiving.is_cancelled()) {
             self.check_interface()?;
         }
-        if timed_out {
-            return Err(Error::TimedOut);
-        }
-        Ok(receiver.into_inner())
+        if timed_out { Err(Error::TimedOut) } else { Ok(receiver.into_inner()) }
+    }
+
+    fn own_host_error(&self) -> Error {
+        Error::OwnHost { group: self.station.group.clone(), interface: self.interface().name.clone() }
     }
 
     /// Fails if this host's interface is away, or takes no long frames: then all others only seem

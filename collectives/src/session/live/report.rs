@@ -2,7 +2,7 @@
 
 use super::history::{History, bytes_of};
 use crate::membership::ControlStats;
-use crate::membership::live::StationError;
+use crate::membership::live::{Forked, StationError};
 use crate::session::application::{Receiving, Sink};
 use crate::session::message::{Done, Outcome, Refusal, Trailer};
 use crate::session::receiver::{End, Receiver};
@@ -262,6 +262,9 @@ pub enum Error {
     /// A number in [`SendOptions::tuning`](super::SendOptions::tuning) is invalid.
     #[error(transparent)]
     Tuning(#[from] TuningError),
+    /// The call was made by a forked child of the process that opened the session.
+    #[error(transparent)]
+    Forked(#[from] Forked),
     /// The socket failed later.
     #[error(transparent)]
     Drive(#[from] DriveError),
@@ -327,6 +330,17 @@ pub enum Error {
     /// The interface's MTU has changed since the port was opened; the port must be opened again.
     #[error("interface {interface} has another MTU now: its port is opened anew")]
     OtherMtu {
+        /// Name of the interface.
+        interface: String,
+    },
+    /// The sender runs on this host, behind the same interface.
+    #[error(
+        "the sender of group {group} runs on this host, behind the same interface {interface}, where its frames do not \
+         arrive: copy the bytes here without ethbcast, or receive on another host"
+    )]
+    OwnHost {
+        /// The group.
+        group: String,
         /// Name of the interface.
         interface: String,
     },

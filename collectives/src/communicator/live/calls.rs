@@ -1,12 +1,120 @@
-//! Messages between two ranks.
+//! The collectives as blocking calls.
 
-use super::{Communicator, Error};
-use crate::communicator::{CommunicatorError, Member};
+use super::{Communicator, Error, Meanwhile};
+use crate::communicator::collective::{Call, CallWork};
+use crate::communicator::{
+    Allgather, Barrier, Broadcast, CallProgress, CommunicatorError, Gather, Member, Patience, Scatter,
+};
 use ethbcast_transport::Instant;
 use ethbcast_transport::messages::{RecvId, RecvOutcome, SendId, SendOutcome};
+use ethbcast_transport::packet::{NodePort, Shared};
 use ethbcast_transport::wire::Rank;
+use parking_lot::MutexGuard;
 use std::ops::ControlFlow;
 use std::time::Duration;
+
+impl Communicator {
+    /// Copies the bytes of `root`'s `buffer` into every rank's. It returns at the root when all
+    /// bytes have been handed over for sending, elsewhere when they have arrived.
+    ///
+    /// # Errors
+    /// If ranks disagree about the call, one is gone, or the time is up; see [`Error`].
+    pub fn broadcast(&self, root: u16, buffer: &mut [u8]) -> Result<(), Error> {
+        let length = buffer.len();
+        self.collective(
+            |member, now| Broadcast::begin(member, now, Rank(root), length),
+            |broadcast, member, now| broadcast.advance(member, now, buffer),
+        )
+    }
+
+    /// Waits until every rank has called it.
+    ///
+    /// # Errors
+    /// As [`broadcast`](Communicator::broadcast).
+    pub fn barrier(&self) -> Result<(), Error> {
+        self.collective(Barrier::begin, |barrier, member, now| barrier.advance(member, now))
+    }
+
+    /// Copies block *r* of the root's `blocks` into rank *r*'s `own`. All blocks have the length of
+    /// `own`; `blocks` matters at the root only, where it has the length of all blocks together.
+    ///
+    /// # Errors
+    /// As [`broadcast`](Communicator::broadcast).
+    pub fn scatter(&self, root: u16, blocks: &[u8], own: &mut [u8]) -> Result<(), Error> {
+        let length = own.len();
+        self.collective(
+            |member, now| Scatter::begin(member, now, Rank(root), blocks.len(), length),
+            |scatter, member, now| scatter.advance(member, now, blocks, own),
+        )
+    }
+
+    /// Copies every rank's `own` block into the root's `blocks`, in rank order. `blocks` matters at
+    /// the root only.
+    ///
+    /// # Errors
+    /// As [`broadcast`](Communicator::broadcast).
+    pub fn gather(&self, root: u16, own: &[u8], blocks: &mut [u8]) -> Result<(), Error> {
+        let length = blocks.len();
+        self.collective(
+            |member, now| Gather::begin(member, now, Rank(root), length, own.len()),
+            |gather, member, now| gather.advance(member, now, own, blocks),
+        )
+    }
+
+    /// Copies every rank's `own` block into everybody's `blocks`, in rank order.
+    ///
+    /// # Errors
+    /// As [`broadcast`](Communicator::broadcast).
+    pub fn allgather(&self, own: &[u8], blocks: &mut [u8]) -> Result<(), Error> {
+        let length = blocks.len();
+        self.collective(
+            |member, now| Allgather::begin(member, now, length, own.len()),
+            |allgather, member, now| allgather.advance(member, now, own, blocks),
+        )
+    }
+
+    fn collective<W: CallWork>(
+        &self,
+        begin: impl FnOnce(&mut Member, Instant) -> Result<Call<W>, CommunicatorError>,
+        mut advance: impl FnMut(&mut Call<W>, &mut Member, Instant) -> Result<CallProgress, CommunicatorError>,
+    ) -> Result<(), Error> {
+        let shared = self.shared()?;
+        let _turn = self.collective_turn()?;
+        let (mut begin, mut call, mut patience) = (Some(begin), None, None);
+        let mut turn = |member: &mut Member, now: Instant| {
+            let patience = patience.get_or_insert_with(|| Patience::new(member, now, self.call_within));
+            // The call begins in the turn that first advances it: nothing is sent in between.
+            let begun = begin.take().map_or(Ok(()), |begin| begin(member, now).map(|begun| call = Some(begun)));
+            match begun.and_then(|()| advance(call.as_mut().expect("it has begun"), member, now)) {
+                Ok(CallProgress::Waiting) if !patience.is_over(member, now) => ControlFlow::Continue(patience.due()),
+                Ok(CallProgress::Waiting) => {
+                    ControlFlow::Break(Err(call.take().expect("it waits").abandon(member, now)))
+                }
+                Ok(CallProgress::Done) => ControlFlow::Break(Ok(())),
+                Err(error) => ControlFlow::Break(Err(error)),
+            }
+        };
+        let mut due = shared.now() + self.call_within / 16;
+        loop {
+            // A wait ends when progress is due to be checked or the caller's other work is due.
+            let until = self.meanwhile.as_ref().map_or(due, |other| due.min(shared.now() + other.every()));
+            let ended = shared.wait(Some(until), |member, now| match turn(member, now) {
+                ControlFlow::Continue(at) => {
+                    due = at;
+                    ControlFlow::Continue(())
+                }
+                ControlFlow::Break(outcome) => ControlFlow::Break(outcome),
+            })?;
+            if let Some(outcome) = ended {
+                return Ok(outcome?);
+            }
+            if self.meanwhile.as_ref().is_some_and(|other| other.work().is_break()) {
+                shared.with(|member, now| call.take().map(|call| call.abandon(member, now)))?;
+                return Err(Error::Interrupted);
+            }
+        }
+    }
+}
 
 impl Communicator {
     /// Sends `bytes` to rank `to`, and returns when all of them have been handed to the network: a
@@ -29,7 +137,7 @@ impl Communicator {
     /// # Errors
     /// As [`send`](Communicator::send).
     pub fn send_within(&self, to: u16, tag: u32, bytes: &[u8], within: Duration) -> Result<(), Error> {
-        let shared = &self.shared;
+        let shared = self.shared()?;
         let deadline = shared.now() + within;
         let mut sending: Option<SendId> = None;
         let outcome = self.until(deadline, |member, now| {
@@ -66,13 +174,13 @@ impl Communicator {
     /// # Errors
     /// As [`send`](Communicator::send).
     pub fn try_send(&self, to: u16, tag: u32, bytes: &[u8]) -> Result<bool, Error> {
-        let id = match self.shared.with(|member, _| member.send(Rank(to), tag, bytes, None))? {
+        let id = match self.shared()?.with(|member, _| member.send(Rank(to), tag, bytes, None))? {
             Ok(id) => id,
             Err(error) if error.is_queue_full() => return Ok(false),
             Err(error) => return Err(error.into()),
         };
         // Anything that could be sent has been sent by now.
-        let outcome = self.shared.with(|member, _| match member.take_sent(id) {
+        let outcome = self.shared()?.with(|member, _| match member.take_sent(id) {
             Some(outcome) => outcome,
             None if !member.has_gone(id) && member.cancel_send(id) => SendOutcome::TimedOut,
             None => {
@@ -106,7 +214,7 @@ impl Communicator {
     /// # Errors
     /// As [`recv`](Communicator::recv).
     pub fn recv_within(&self, from: u16, tag: u32, buffer: &mut [u8], within: Duration) -> Result<usize, Error> {
-        let shared = &self.shared;
+        let shared = self.shared()?;
         let deadline = shared.now() + within;
         let mut receiving: Option<RecvId> = None;
         let outcome = self.until(deadline, |member, now| {
@@ -126,7 +234,7 @@ impl Communicator {
     /// # Errors
     /// As [`recv`](Communicator::recv).
     pub fn try_recv(&self, from: u16, tag: u32, buffer: &mut [u8]) -> Result<Option<usize>, Error> {
-        let asked = self.shared.with(|member, now| {
+        let asked = self.shared()?.with(|member, now| {
             let id = member.recv(Rank(from), tag, buffer.len(), Some(now + self.call_within))?;
             let outcome = member.take_received(id);
             // Without an outcome a message that has begun to arrive is waited for.
@@ -137,7 +245,7 @@ impl Communicator {
         let outcome = match outcome {
             Some(outcome) => outcome,
             None => {
-                let arrived = self.shared.wait(None, |member, _| received(member, id))?;
+                let arrived = self.shared()?.wait(None, |member, _| received(member, id))?;
                 arrived.expect("a wait without a deadline ends with its turn")?
             }
         };
@@ -150,8 +258,8 @@ impl Communicator {
     /// # Errors
     /// As [`send`](Communicator::send) and [`recv`](Communicator::recv).
     pub fn sendrecv(&self, to: u16, bytes: &[u8], from: u16, buffer: &mut [u8], tag: u32) -> Result<usize, Error> {
-        let deadline = Some(self.shared.now() + self.call_within);
-        let posted = self.shared.with(|member, _| member.recv(Rank(from), tag, buffer.len(), deadline))??;
+        let deadline = Some(self.shared()?.now() + self.call_within);
+        let posted = self.shared()?.with(|member, _| member.recv(Rank(from), tag, buffer.len(), deadline))??;
         let sent = self.send(to, tag, bytes);
         let outcome = self.wait(None, |member, _| {
             // If the send failed, only a message that has begun to arrive is awaited.
@@ -176,7 +284,7 @@ impl Communicator {
     ) -> Result<T, Error> {
         // A request made at the very deadline ends in the next round.
         let ended = match self.wait(Some(deadline), &mut turn)? {
-            None => self.shared.wait(None, turn)?,
+            None => self.shared()?.wait(None, turn)?,
             ended => ended,
         };
         Ok(ended.expect("a wait without a deadline ends with its turn"))
@@ -184,13 +292,14 @@ impl Communicator {
 
     fn or_withdrawn<T>(&self, ended: Result<T, Error>, withdraw: impl FnOnce(&mut Member)) -> Result<T, Error> {
         if let Err(Error::Interrupted) = ended {
-            self.shared.with(|member, _| withdraw(member))?;
+            self.shared()?.with(|member, _| withdraw(member))?;
         }
         ended
     }
 
     fn absence(&self, rank: Rank) -> Error {
-        self.shared.with(|member, _| member.absence(rank)).map_or_else(Error::from, Error::from)
+        let found = self.shared().and_then(|shared| Ok(shared.with(|member, _| member.absence(rank))?));
+        found.map_or_else(|error| error, Error::from)
     }
 
     fn accept(
@@ -242,5 +351,58 @@ fn received(member: &mut Member, id: RecvId) -> ControlFlow<Result<RecvOutcome, 
         Some(outcome) => ControlFlow::Break(Ok(outcome)),
         None if member.is_open() => ControlFlow::Continue(()),
         None => ControlFlow::Break(Err(CommunicatorError::Closed)),
+    }
+}
+
+/// Waits as [`Shared::wait`] does, and runs the caller's hook in between.
+///
+/// # Errors
+/// The socket's own, and [`Error::Interrupted`].
+pub(super) fn wait<T>(
+    shared: &Shared<Member, NodePort>,
+    meanwhile: Option<&Meanwhile>,
+    deadline: Option<Instant>,
+    mut turn: impl FnMut(&mut Member, Instant) -> ControlFlow<T>,
+) -> Result<Option<T>, Error> {
+    let Some(other) = meanwhile else { return Ok(shared.wait(deadline, turn)?) };
+    loop {
+        let next = shared.now() + other.every();
+        let until = deadline.map_or(next, |deadline| deadline.min(next));
+        let ended = shared.wait(Some(until), &mut turn)?;
+        if ended.is_some() || deadline.is_some_and(|deadline| deadline <= until) {
+            return Ok(ended);
+        }
+        if other.work().is_break() {
+            return Err(Error::Interrupted);
+        }
+    }
+}
+
+impl Communicator {
+    pub(super) fn wait<T>(
+        &self,
+        deadline: Option<Instant>,
+        turn: impl FnMut(&mut Member, Instant) -> ControlFlow<T>,
+    ) -> Result<Option<T>, Error> {
+        wait(self.shared()?, self.meanwhile.as_ref(), deadline, turn)
+    }
+
+    pub(super) fn collective_turn(&self) -> Result<MutexGuard<'_, ()>, Error> {
+        let shared = self.shared()?;
+        let deadline = shared.now() + self.call_within;
+        loop {
+            let rest = deadline.since(shared.now());
+            let part = self.meanwhile.as_ref().map_or(rest, |other| rest.min(other.every()));
+            if let Some(turn) = self.collective.try_lock_for(part) {
+                return Ok(turn);
+            }
+            if shared.now() >= deadline {
+                let what = "a collective behind those of other threads".into();
+                return Err(Error::TimedOut { what, within: self.call_within });
+            }
+            if self.meanwhile.as_ref().is_some_and(|other| other.work().is_break()) {
+                return Err(Error::Interrupted);
+            }
+        }
     }
 }

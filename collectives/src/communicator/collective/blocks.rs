@@ -1,21 +1,137 @@
-//! Allgather: a block from each rank to all. Each rank casts its own block once. Where casts are
-//! not allowed or are predicted to be slower, blocks go round a ring along the switches.
+//! Calls on blocks, one for each rank: scatter, gather and allgather.
 //!
-//! Concurrent casts meet in front of every host, so they take turns frame by frame. A rank casts
-//! its frame f only when it has read frame f - [`AHEAD_FRAMES`] of every other rank. This keeps
-//! every port busy, and no port queues more than twice that many frames, whatever the rate. It
-//! needs no message and no clock. A slow rank holds up all.
+//! **Scatter** gives each rank a block, from one. Blocks go straight to their ranks, or several
+//! together down a tree where they are short and many. Those with the longest way go first.
+//! **Gather** is the reverse. Long blocks come to the root a few at a time, or up a tree where too
+//! many would meet in front of it. Several short blocks share a message.
+//!
+//! **Allgather** gives all blocks to all. Each rank casts its own block once. Where casts are not
+//! allowed or are predicted to be slower, blocks go round a ring along the switches. Concurrent casts
+//! meet in front of every host, so they take turns frame by frame. A rank casts its frame f only when
+//! it has read frame f - [`AHEAD_FRAMES`] of every other rank. This keeps every port busy, and no port
+//! queues more than twice that many frames, whatever the rate. It needs no message and no clock. A
+//! slow rank holds up all.
 
 use super::mail::{AwaitedBlocks, BlockToSend};
+use super::mail::{Own, Relay};
 use super::transfer::{Reading, Writing};
-use super::{Call, CallProgress, CallWork, begin_blocks, block_range};
+use super::{Call, CallProgress, CallWork};
 use crate::communicator::error::CommunicatorError;
-use crate::communicator::failure::Failure;
+use crate::communicator::error::Failure;
 use crate::communicator::member::{Group, MEETING_FRAMES, Member};
 use crate::communicator::signature::{Operation, Signature};
 use ethbcast_transport::Instant;
 use ethbcast_transport::planted;
 use ethbcast_transport::wire::Rank;
+use std::ops::Range;
+
+/// Begins a call on blocks of `block_bytes`; ranks with a buffer for all blocks give its length as
+/// `blocks_bytes`.
+///
+/// # Errors
+/// If there is no such root, another collective is in progress on this rank, the ranks cannot go on
+/// together, or `blocks_bytes` is not one block for each rank.
+fn begin_blocks(
+    group: &mut Group,
+    now: Instant,
+    (operation, root): (Operation, Rank),
+    (blocks_bytes, block_bytes): (usize, usize),
+) -> Result<Signature, CommunicatorError> {
+    if operation == Operation::Allgather || group.rank() == root {
+        check_blocks(blocks_bytes, block_bytes, group.size())?;
+    }
+    group.calls().begin(now, operation, root, block_bytes)
+}
+
+/// # Errors
+/// If `blocks_bytes` is not `size` blocks of `block_bytes`.
+fn check_blocks(blocks_bytes: usize, block_bytes: usize, size: u16) -> Result<(), CommunicatorError> {
+    let all = block_bytes.checked_mul(usize::from(size));
+    if all == Some(blocks_bytes) { Ok(()) } else { Err(CommunicatorError::Length { blocks_bytes, block_bytes, size }) }
+}
+
+pub(super) fn block_range(rank: Rank, block_bytes: usize) -> Range<usize> {
+    let start = rank.index() * block_bytes;
+    start..start + block_bytes
+}
+
+/// A scatter in progress.
+pub type Scatter = Call<Rooted<false>>;
+
+/// A gather in progress.
+pub type Gather = Call<Rooted<true>>;
+
+/// The blocks that one rank gives, forwards or awaits, on their way from the root or to it.
+#[derive(Clone, Debug)]
+pub struct Rooted<const GATHERS: bool>(Relay);
+
+impl<const GATHERS: bool> Call<Rooted<GATHERS>> {
+    /// Begins to scatter or gather blocks of `block_bytes` at `root`, `blocks_bytes` in total.
+    ///
+    /// # Errors
+    /// If there is no such root, another collective is in progress on this rank, the ranks cannot
+    /// go on together, or at the root `blocks_bytes` is not one block for each rank.
+    pub fn begin(
+        member: &mut Member,
+        now: Instant,
+        root: Rank,
+        blocks_bytes: usize,
+        block_bytes: usize,
+    ) -> Result<Call<Rooted<GATHERS>>, CommunicatorError> {
+        let operation = if GATHERS { Operation::Gather } else { Operation::Scatter };
+        let group = member.group()?;
+        let signature = begin_blocks(group, now, (operation, root), (blocks_bytes, block_bytes))?;
+        Ok(Call::new(signature, Rooted(Relay::of(group, signature))))
+    }
+
+    /// Advances the call. A scatter goes from all blocks at the root (ignored elsewhere) into a
+    /// block everywhere, a gather from a block everywhere into all blocks at the root.
+    ///
+    /// # Errors
+    /// If the ranks cannot go on together.
+    ///
+    /// # Panics
+    /// If a slice's length differs from that given to `begin`.
+    pub fn advance(
+        &mut self,
+        member: &mut Member,
+        now: Instant,
+        from: &[u8],
+        into: &mut [u8],
+    ) -> Result<CallProgress, CommunicatorError> {
+        self.check_length(if GATHERS { from } else { into });
+        self.step(member, now, (from, into))
+    }
+}
+
+impl<const GATHERS: bool> CallWork for Rooted<GATHERS> {
+    type Slices<'a> = (&'a [u8], &'a mut [u8]);
+
+    fn step(
+        &mut self,
+        group: &mut Group,
+        _: Instant,
+        call: Signature,
+        (from, into): Self::Slices<'_>,
+    ) -> Result<bool, Failure> {
+        let (rank, block_bytes, is_root) = (group.rank(), call.bytes as usize, group.rank() == call.root);
+        if is_root {
+            let own = block_range(rank, block_bytes);
+            if GATHERS { into[own].copy_from_slice(from) } else { into.copy_from_slice(&from[own]) }
+        }
+        let gives = GATHERS != is_root;
+        let (given, kept) = (gives.then_some(from), (!gives).then_some(into));
+        self.0.advance(group, call, &mut Own { rank, block_bytes, has_all: is_root, given, kept })
+    }
+
+    fn give_up(&mut self, group: &mut Group) {
+        self.0.give_up(group);
+    }
+
+    fn waits_for(&self, _: &mut Group) -> Option<Rank> {
+        self.0.waits_for()
+    }
+}
 
 /// Frames that a cast may be ahead of what has been read. Two ranks may be this far apart, so at
 /// most twice as many frames meet.
