@@ -128,7 +128,6 @@ pub fn explain(args: &ExplainArgs) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::units::quoted;
     use std::process::Command;
 

@@ -5,9 +5,7 @@ use super::way::{KARY, MessagePath, StreamName};
 use crate::communicator::network::{Chosen, Network, SavedTree, most_ranks};
 use crate::communicator::roster::Nodes;
 use crate::communicator::signature::{Operation, Signature};
-use ethbcast_planning::model::{
-    Broadcast, Calibration, Choice, Quote, Situation, candidates, competing_seconds, given, price,
-};
+use ethbcast_planning::model::{Broadcast, Calibration, Choice, Quote, Situation, candidates, given, price};
 use ethbcast_planning::plan::{BlockGroup, MIN_SEGMENT_BYTES, Plan, Via, farthest_first, parcels};
 use ethbcast_planning::topology::{ASSUMED_RATE_BITS_PER_SECOND, Place, Topology};
 use ethbcast_planning::{model, plan};

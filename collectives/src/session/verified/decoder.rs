@@ -329,7 +329,8 @@ impl Early {
     pub(super) fn take<'a>(&mut self, size: ChunkSize, index: u64, bytes: &'a [u8]) -> &'a [u8] {
         let mut rest = bytes;
         if self.came == 0 {
-            let Some(whole) = early_place(size, index, bytes).filter(|place| place.ledger_bytes() <= bytes.len()) else {
+            let Some(whole) = early_place(size, index, bytes).filter(|place| place.ledger_bytes() <= bytes.len())
+            else {
                 return &[];
             };
             let (ledger, content) = bytes.split_at(whole.ledger_bytes());
