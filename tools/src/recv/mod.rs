@@ -18,6 +18,7 @@ use ethbcast_collectives::census::About;
 use ethbcast_collectives::session::Session;
 use ethbcast_content::command::hides_failures;
 use ethbcast_content::dest::{Dest, Landed, Over};
+use ethbcast_content::disk::Accept;
 pub use partitions::read_again;
 pub use reception::{Received, Reception};
 pub use report::{line, to_json};
@@ -39,7 +40,7 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     let mut options = bar.attach(options(&args.wire));
     options.max_wait = args.max_wait.map(Duration::from_secs_f64);
     let dest = Arc::new(opening::dest(&args, &mut options, bar)?);
-    print_warnings(&dest);
+    print_warnings(&dest, &args.accepted());
     options.port_fd = args.port_fd.first().copied();
     options.about = Some(About::default());
     args.patience.apply(&mut options);
@@ -74,7 +75,7 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     if received.report.is_delivered() {
         bar.settle(received.report.bytes());
     }
-    report::print(&received.report, received.landed.path(), args.form(), is_quiet)?;
+    report::print(&received.report, &received.landed, args.form(), is_quiet)?;
     let left = left_by(&dest, &received.landed);
     received.check(&args, interrupt.signal(), &left).map_err(|error| match error.downcast::<Failure>() {
         Ok(failure) => with_own_link(failure, &session).into(),
@@ -119,8 +120,8 @@ pub fn dest(args: &RecvArgs) -> anyhow::Result<Dest> {
 }
 
 /// Says before anything comes what a user should know of DEST.
-pub fn print_warnings(dest: &Dest) {
-    dest.warnings().iter().for_each(|line| crate::exit::print_line(format_args!("ethbcast: {line}")));
+pub fn print_warnings(dest: &Dest, accept: &Accept) {
+    dest.warnings(accept).iter().for_each(|line| crate::exit::print_line(format_args!("ethbcast: {line}")));
 }
 
 fn over(args: &RecvArgs) -> Over {
