@@ -2,7 +2,7 @@
 //! its process lives: an unlocked one is a leftover.
 
 use crate::disk::{Directory, is_taken};
-use crate::hidden_names::{TakenUp, HiddenNames, take_up_tree};
+use crate::hidden_names::{HiddenNames, TakenUp, take_up_tree};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

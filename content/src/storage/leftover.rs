@@ -3,7 +3,7 @@
 use super::current::BuiltFiles;
 use super::hidden::HiddenTree;
 use crate::disk::{Directory, DiskFile};
-use crate::hidden_names::{TakenUp, HiddenNames, take_up, take_up_tree};
+use crate::hidden_names::{HiddenNames, TakenUp, take_up, take_up_tree};
 use crate::journal::{Identity, Journal, JournalError};
 use crate::layout::Layout;
 use crate::manifest::{HEAD_BYTES, Head, Manifest};

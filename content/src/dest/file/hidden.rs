@@ -2,7 +2,7 @@
 //! own.
 
 use crate::disk::{COMMON_FILE, Directory, DiskFile, Kind, PRIVATE_FILE, is_taken};
-use crate::hidden_names::{TakenUp, HiddenNames, open, take_up};
+use crate::hidden_names::{HiddenNames, TakenUp, open, take_up};
 use crate::journal::{Identity, Journal, JournalError, Recovered, has_old};
 use crate::unfinished::Unfinished;
 use std::io::{self, Error, ErrorKind};

@@ -23,7 +23,7 @@ mod tests;
 use super::kind::{DiskError, Kind, Open, Remarks, at};
 use super::overwriting::{Present, ZEROS};
 use crate::disk::{Directory, DiskFile, read_back};
-use crate::hidden_names::{self, TakenUp, HiddenNames};
+use crate::hidden_names::{self, HiddenNames, TakenUp};
 use crate::journal::{Identity, Journal};
 #[cfg(test)]
 use crate::runs::Runs;
