@@ -1,7 +1,7 @@
 //! Hidden names of unfinished data, and the removal of data that no receiver resumes.
 
 use crate::disk::{Directory, DiskFile, Kind};
-use crate::journal;
+use crate::journal::{self, Identity};
 use crate::name::{HIDDEN_PREFIX, shown};
 use std::collections::hash_map::RandomState;
 use std::ffi::OsStr;
@@ -37,6 +37,11 @@ impl HiddenNames {
         HiddenNames::with(&format!("{HIDDEN_PREFIX}{}", &digest[..16]))
     }
 
+    /// Returns the names of a directory with this content.
+    pub(crate) fn of_content(identity: &Identity) -> HiddenNames {
+        HiddenNames::of(&identity.content)
+    }
+
     /// Returns names that are unique on this host and on others that mount the directory.
     pub(crate) fn fleeting() -> HiddenNames {
         static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -59,7 +64,7 @@ impl HiddenNames {
 
 /// Entry under a hidden name that a run may go on with.
 #[derive(Debug)]
-pub(crate) enum Found<T> {
+pub(crate) enum TakenUp<T> {
     Nothing,
     /// Another process has its lock.
     Busy,
@@ -68,44 +73,44 @@ pub(crate) enum Found<T> {
     Own(T),
 }
 
-impl<T> Found<T> {
+impl<T> TakenUp<T> {
     pub(crate) fn own(self) -> Option<T> {
-        if let Found::Own(own) = self { Some(own) } else { None }
+        if let TakenUp::Own(own) = self { Some(own) } else { None }
     }
 }
 
 /// Opens a hidden file, whoever owns it, unless that is refused.
-pub(crate) fn open<D: Directory>(holder: &D, name: &Path) -> io::Result<Found<D::File>> {
+pub(crate) fn open<D: Directory>(holder: &D, name: &Path) -> io::Result<TakenUp<D::File>> {
     match holder.kind(name)? {
-        None => return Ok(Found::Nothing),
+        None => return Ok(TakenUp::Nothing),
         Some(Kind::File) => {}
-        Some(_) => return Ok(Found::Foreign(name.to_owned())),
+        Some(_) => return Ok(TakenUp::Foreign(name.to_owned())),
     }
     match holder.take_up(name) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Found::Nothing),
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(Found::Foreign(name.to_owned())),
-        opened => Ok(Found::Own(opened?)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(TakenUp::Nothing),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(TakenUp::Foreign(name.to_owned())),
+        opened => Ok(TakenUp::Own(opened?)),
     }
 }
 
 /// Opens a hidden file that is this user's alone.
-pub(crate) fn take_up<D: Directory>(holder: &D, name: &Path) -> io::Result<Found<D::File>> {
+pub(crate) fn take_up<D: Directory>(holder: &D, name: &Path) -> io::Result<TakenUp<D::File>> {
     match open(holder, name)? {
-        Found::Own(file) if !file.is_private()? => Ok(Found::Foreign(name.to_owned())),
+        TakenUp::Own(file) if !file.is_private()? => Ok(TakenUp::Foreign(name.to_owned())),
         found => Ok(found),
     }
 }
 
 /// Opens and locks a hidden directory that is this user's alone.
-pub(crate) fn take_up_tree<D: Directory>(holder: &D, name: &Path) -> io::Result<Found<D>> {
-    let foreign = || Ok(Found::Foreign(name.to_owned()));
+pub(crate) fn take_up_tree<D: Directory>(holder: &D, name: &Path) -> io::Result<TakenUp<D>> {
+    let foreign = || Ok(TakenUp::Foreign(name.to_owned()));
     match holder.kind(name)? {
-        None => return Ok(Found::Nothing),
+        None => return Ok(TakenUp::Nothing),
         Some(Kind::Directory) => {}
         Some(_) => return foreign(),
     }
     let root = match holder.directory(name) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Found::Nothing),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(TakenUp::Nothing),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => return foreign(),
         root => root?,
     };
@@ -115,7 +120,7 @@ pub(crate) fn take_up_tree<D: Directory>(holder: &D, name: &Path) -> io::Result<
     holder.open_up(name)?;
     // Another receiver may have removed it as a leftover before it was locked.
     let is_ours = root.try_lock() && holder.is_own(&root, name);
-    Ok(if is_ours { Found::Own(root) } else { Found::Busy })
+    Ok(if is_ours { TakenUp::Own(root) } else { TakenUp::Busy })
 }
 
 /// Sentence about a hidden entry at `path` that was not taken up.
@@ -235,16 +240,20 @@ pub(crate) fn has_left<D: Directory>(directory: &D) -> bool {
 
 pub(crate) fn left_bytes<D: Directory>(directory: &D) -> u64 {
     let names = directory.names().unwrap_or_default();
-    let left = |names: HiddenNames| [names.part, names.tree].map(|name| allocated_bytes(directory, &name));
-    names.iter().filter_map(|name| with_suffix(name, JOURNAL)).flat_map(left).sum()
+    names.iter().filter_map(|name| with_suffix(name, JOURNAL)).map(|names| allocated_bytes(directory, &names)).sum()
 }
 
-fn allocated_bytes<D: Directory>(directory: &D, name: &Path) -> u64 {
+/// The allocated bytes of unfinished data.
+pub(crate) fn allocated_bytes<D: Directory>(directory: &D, names: &HiddenNames) -> u64 {
+    [&names.part, &names.tree].into_iter().map(|name| allocated_below(directory, name)).sum()
+}
+
+fn allocated_below<D: Directory>(directory: &D, name: &Path) -> u64 {
     match directory.kind(name) {
         Ok(Some(Kind::Directory)) => {
             let Ok(below) = directory.directory(name) else { return 0 };
             let names = below.names().unwrap_or_default();
-            names.iter().map(|name| allocated_bytes(&below, Path::new(name))).sum()
+            names.iter().map(|name| allocated_below(&below, Path::new(name))).sum()
         }
         Ok(Some(Kind::File)) => directory.allocated_bytes(name).unwrap_or(0),
         _ => 0,

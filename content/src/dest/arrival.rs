@@ -4,8 +4,8 @@
 use super::bytes::{Bytes, Said, too_small};
 use super::unpacking::{Unpacked, Unpacking};
 use super::{Dest, Handling};
-use crate::command::CommandState;
-use crate::disk::Lack;
+use crate::command::{CommandState, Signal};
+use crate::disk::{Lack, LeftOut};
 use crate::have_set::Held;
 use crate::hidden_names::foreign;
 use crate::storage::{Arrived, Target, TreeStorage};
@@ -14,6 +14,7 @@ use ethbcast_collectives::session::{ContentKind, FileAttributes, Outcome, Packin
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Storage for DEST, whatever kind of content arrives.
 pub struct Arrival {
@@ -22,6 +23,7 @@ pub struct Arrival {
     bytes: Option<Bytes>,
     unpacking: Option<Unpacking>,
     tree: TreeStorage,
+    unpacks: bool,
     is_tree: bool,
     held: Option<Arc<Held>>,
 }
@@ -50,6 +52,13 @@ impl Landed {
         &self.bytes.command
     }
 
+    /// Ends what is still being written: zeros for a long hole, the input of a command. Returns whether
+    /// a command was running.
+    pub fn give_up(&self) -> bool {
+        self.bytes.is_over.store(true, Ordering::Relaxed);
+        self.bytes.command.end(Signal::TERM)
+    }
+
     /// Returns a message with advice if DEST is a mixture of old and new data.
     pub fn broken(&self) -> Option<String> {
         if let Some(path) = self.bytes.remarks.broken.get().filter(|_| self.path().is_none()) {
@@ -76,6 +85,11 @@ impl Landed {
         self.tree.lacks_beside(&self.told)
     }
 
+    /// Returns the counts of the privileges that are not accepted here.
+    pub fn not_accepted(&self) -> LeftOut {
+        self.tree.not_accepted()
+    }
+
     /// Returns the replaced directories that could not be removed, and hidden entries of others that
     /// were left alone, with path, reason and advice.
     pub fn remains(&self) -> Vec<String> {
@@ -90,8 +104,9 @@ impl Arrival {
         let (dest, said) = (dest.into(), Arc::<Said>::default());
         let told = dest.told();
         let bytes = Some(Bytes::new(Arc::clone(&dest), handling, Arc::clone(&said)));
+        let unpacks = target.accept.unpack;
         let (tree, arrived) = TreeStorage::new(target, handling.read_back);
-        let arrival = Arrival { dest, bytes, unpacking: None, tree, is_tree: false, held: None };
+        let arrival = Arrival { dest, bytes, unpacking: None, tree, unpacks, is_tree: false, held: None };
         (arrival, Landed { bytes: said, tree: arrived, told })
     }
 
@@ -110,7 +125,7 @@ impl Arrival {
         if let Some(text) = self.refusal().filter(|_| self.is_tree) {
             return Err(StorageError::refused(text));
         }
-        let free = self.dest.free_bytes();
+        let free = self.dest.room_for(offered);
         if let Some(size) = offered.size.filter(|&size| size > free) {
             if let Dest::Device { .. } = &*self.dest {
                 return Err(too_small(free, size));
@@ -126,6 +141,12 @@ impl Arrival {
     }
 
     fn unpack(&mut self, packing: Packing, attributes: FileAttributes, offered: &Offered) -> Result<(), StorageError> {
+        if !self.unpacks {
+            return Err(StorageError::refused(
+                "what comes is to be unpacked here, which is not accepted: have it sent with --decompress root, or \
+                 receive with --accept unpack",
+            ));
+        }
         let mut bytes = self.bytes.take().expect("nothing unpacks into it");
         bytes.begin(&Offered { size: None, content: ContentKind::File(attributes), ..offered.clone() })?;
         let unpacking = Unpacking::start(packing, bytes).map_err(|error| crate::trouble("unpack it", error))?;

@@ -20,6 +20,7 @@ use ethbcast_collectives::session::live::{Offered, ReadAt, Storage, StorageError
 use ethbcast_collectives::session::{ContentKind, FileAttributes, Outcome, Trailer};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 const MIN_KEPT_BYTES: u64 = 1 << 20;
@@ -48,6 +49,8 @@ pub(super) struct Said {
     pub path: OnceLock<PathBuf>,
     pub remarks: Arc<Remarks>,
     pub command: Arc<CommandState>,
+    /// Whether nobody waits for what is written any more.
+    pub is_over: Arc<AtomicBool>,
 }
 
 #[derive(Default)]
@@ -105,6 +108,18 @@ impl Bytes {
         self.left.take()
     }
 
+    /// Fails when what is unpacked has all but filled the file system, whose size no sender tells.
+    pub(super) fn check_room(&self, unpacked_bytes: u64) -> Result<(), StorageError> {
+        if !self.dest.is_nearly_full() {
+            return Ok(());
+        }
+        let text = format!(
+            "no space: {unpacked_bytes} bytes were unpacked, more come, and less than a hundredth of the file system of \
+             DEST is free; make room, or choose another DEST"
+        );
+        Err(StorageError::new(Outcome::NoSpace, text))
+    }
+
     /// Decides whether to resume: only a file of known size that is large or is overwritten in
     /// place.
     fn resume(&self, offered: &Offered, over: Over) -> Resume {
@@ -119,7 +134,10 @@ impl Bytes {
 
     fn prepare(&mut self, offered: &Offered) -> Result<Box<dyn Kind>, StorageError> {
         match &*self.dest {
-            Dest::Stdout => return Ok(Box::new(PipeDest::Stdout(io::stdout()))),
+            Dest::Stdout => {
+                let is_over = Arc::clone(&self.said.is_over);
+                return Ok(Box::new(PipeDest::Stdout { out: io::stdout(), is_over }));
+            }
             Dest::Command(command) => {
                 let started = CommandInput::start(command, &offered.source, Arc::clone(&self.said.command));
                 let started = started.map_err(|error| trouble(&format!("run `{command}`"), error))?;

@@ -81,6 +81,7 @@ fn work(packing: Packing, packed: Packed, mut bytes: Bytes) -> Result<Unpacked, 
             let content = tally.trailer();
             return Ok(Unpacked { bytes, content });
         }
+        bytes.check_room(tally.bytes())?;
         tally.add(&buffer[..count]);
         bytes.write(&buffer[..count])?;
     }

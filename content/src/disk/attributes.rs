@@ -1,6 +1,7 @@
 //! Setting of modes, times, owners and extended attributes as at the sender.
 
-use crate::manifest::{Attributes, Manifest, Owner, Time};
+use super::{Accept, LeftOut, Privilege};
+use crate::manifest::{Attributes, Manifest, Node, Owner, Time, Xattr};
 use crate::name;
 use ethbcast_collectives::session::FileAttributes;
 use nix::unistd::{Group, User};
@@ -17,6 +18,8 @@ use std::path::Path;
 /// Mode bits that are kept if the owner cannot be set: a set-user-id program must not run as
 /// another user.
 const MODE_WITHOUT_OWNER: u16 = 0o1777;
+/// Set-user-id and set-group-id.
+const SETID: u16 = 0o6000;
 /// A mode that no file system gives by itself, and that vfat cannot have.
 const TRIED_MODE: u32 = 0o640;
 /// A user and a group that are hardly those of this process.
@@ -50,9 +53,11 @@ impl Lack {
     }
 }
 
-/// Sets attributes, and counts those that cannot be set here.
+/// Sets attributes that are accepted, and counts those that are not, or cannot be set here.
 #[derive(Debug, Default)]
 pub struct Setter {
+    accept: Accept,
+    left_out: Mutex<LeftOut>,
     owners: Mutex<HashMap<u16, (u32, u32)>>,
     lacks: Mutex<BTreeMap<Lack, (u64, String)>>,
 }
@@ -65,18 +70,51 @@ pub struct Given<'a> {
     manifest: &'a Manifest,
 }
 
-impl Given<'_> {
-    #[cfg(test)]
-    pub(super) fn attributes(&self) -> &Attributes {
-        self.attributes
+/// Accepted attributes.
+#[derive(Debug)]
+pub(super) struct Accepted<'a> {
+    pub owner: Option<(u32, u32)>,
+    pub mode: u16,
+    pub modified: Time,
+    pub xattrs: Vec<&'a Xattr>,
+}
+
+impl<'a> Given<'a> {
+    /// Returns what is accepted of the attributes, and counts the rest.
+    pub(super) fn accepted(&self) -> Accepted<'a> {
+        let Given { setter, attributes, manifest } = *self;
+        let owner = if setter.accept.owners {
+            setter.owner(attributes, manifest)
+        } else {
+            attributes.owner.iter().for_each(|_| setter.leave_out(Privilege::Owner, ""));
+            None
+        };
+        let mode = if setter.accept.setid { attributes.mode } else { attributes.mode & !SETID };
+        // The owner's bits without the owner are nobody's privilege.
+        if mode != attributes.mode && attributes.owner.is_some() {
+            setter.leave_out(Privilege::SetId, "");
+        }
+        let takes = |xattr: &&Xattr| {
+            let takes = setter.accept.takes_xattr(xattr);
+            if !takes {
+                setter.leave_out(Privilege::Xattr, &name::shown(&xattr.name));
+            }
+            takes
+        };
+        Accepted {
+            owner,
+            mode,
+            modified: attributes.modified,
+            xattrs: attributes.xattrs.iter().filter(takes).collect(),
+        }
     }
 
-    /// Counts the owner as lacking, on a model disk without owners.
+    /// Counts what a model disk has no place for.
     #[cfg(test)]
-    pub(super) fn lacks(&self, lack: Lack) {
+    pub(super) fn lacks(&self, lack: Lack, accepted: &Accepted<'_>) {
         let is_given = match lack {
-            Lack::Owners => self.setter.owner(self.attributes, self.manifest).is_some(),
-            Lack::Xattrs => !self.attributes.xattrs.is_empty(),
+            Lack::Owners => accepted.owner.is_some(),
+            Lack::Xattrs => !accepted.xattrs.is_empty(),
             _ => true,
         };
         if is_given {
@@ -85,26 +123,26 @@ impl Given<'_> {
     }
 
     pub(super) fn set(&self, file: impl AsFd) -> io::Result<()> {
-        let Given { setter, attributes, manifest } = self;
-        let owned = match setter.owner(attributes, manifest) {
+        let (setter, Accepted { owner, mode: bits, modified, xattrs }) = (self.setter, self.accepted());
+        let owned = match owner {
             Some((user, group)) => {
                 let owned = linux::fchown(&file, Some(Uid::from_raw(user)), Some(Gid::from_raw(group)));
                 setter.heed_owner(owned)?
             }
             None => false,
         };
-        for xattr in &attributes.xattrs {
+        for xattr in xattrs {
             let set = linux::fsetxattr(&file, &*xattr.name, &xattr.value, XattrFlags::empty());
             setter.heed_xattr(set, &xattr.name)?;
         }
-        setter.heed_mode(linux::fchmod(&file, mode(attributes, owned)))?;
-        Ok(linux::futimens(&file, &times(attributes))?)
+        setter.heed_mode(linux::fchmod(&file, mode(bits, owned)))?;
+        Ok(linux::futimens(&file, &times(modified))?)
     }
 
     pub(super) fn set_at(&self, directory: impl AsFd, name: &Path, is_link: bool) -> io::Result<()> {
-        let Given { setter, attributes, manifest } = self;
-        let flags = AtFlags::SYMLINK_NOFOLLOW;
-        let owned = match setter.owner(attributes, manifest) {
+        let (setter, flags) = (self.setter, AtFlags::SYMLINK_NOFOLLOW);
+        let Accepted { owner, mode: bits, modified, .. } = self.accepted();
+        let owned = match owner {
             Some((user, group)) => {
                 let (user, group) = (Some(Uid::from_raw(user)), Some(Gid::from_raw(group)));
                 let owned = linux::chownat(&directory, name, user, group, flags);
@@ -113,13 +151,33 @@ impl Given<'_> {
             None => false,
         };
         if !is_link {
-            setter.heed_mode(linux::chmodat(&directory, name, mode(attributes, owned), AtFlags::empty()))?;
+            setter.heed_mode(linux::chmodat(&directory, name, mode(bits, owned), AtFlags::empty()))?;
         }
-        Ok(linux::utimensat(&directory, name, &times(attributes), flags)?)
+        Ok(linux::utimensat(&directory, name, &times(modified), flags)?)
     }
 }
 
 impl Setter {
+    /// Creates one that sets what is accepted.
+    pub fn new(accept: Accept) -> Setter {
+        Setter { accept, ..Setter::default() }
+    }
+
+    /// Whether an entry is made: a device node only if it is accepted.
+    pub(crate) fn takes_node(&self, node: &Node) -> bool {
+        self.accept.takes_node(node)
+    }
+
+    /// Counts something that is not accepted.
+    pub(crate) fn leave_out(&self, privilege: Privilege, name: &str) {
+        self.left_out.lock().add(privilege, name);
+    }
+
+    /// Returns the counts of what is not accepted.
+    pub fn left_out(&self) -> LeftOut {
+        self.left_out.lock().clone()
+    }
+
     /// Returns attributes to be set, for a file of `manifest`.
     pub fn gives<'a>(&'a self, attributes: &'a Attributes, manifest: &'a Manifest) -> Given<'a> {
         Given { setter: self, attributes, manifest }
@@ -188,12 +246,11 @@ fn is_impossible(error: Errno) -> bool {
 pub(super) fn keep_attributes(file: &File, attributes: FileAttributes) -> io::Result<()> {
     let FileAttributes { mode: bits, modified_seconds, modified_nanoseconds } = attributes;
     let modified = Time { seconds: modified_seconds, nanoseconds: modified_nanoseconds };
-    let attributes = Attributes { mode: bits, modified, ..Attributes::default() };
-    match linux::fchmod(file, mode(&attributes, false)) {
+    match linux::fchmod(file, mode(bits, false)) {
         Err(error) if is_impossible(error) => log::warn!("the mode is not kept: {error}"),
         set => set?,
     }
-    Ok(linux::futimens(file, &times(&attributes))?)
+    Ok(linux::futimens(file, &times(modified))?)
 }
 
 /// Whether an open file keeps a mode, an owner or an attribute: sets one and looks, as some file systems take them and
@@ -233,13 +290,11 @@ fn may_give_away() -> bool {
     effective.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).is_some_and(|bits| bits & 1 == 1)
 }
 
-fn mode(attributes: &Attributes, owned: bool) -> Mode {
-    let bits = if owned { attributes.mode } else { attributes.mode & MODE_WITHOUT_OWNER };
-    Mode::from_raw_mode(bits.into())
+fn mode(bits: u16, owned: bool) -> Mode {
+    Mode::from_raw_mode(if owned { bits } else { bits & MODE_WITHOUT_OWNER }.into())
 }
 
-fn times(attributes: &Attributes) -> Timestamps {
-    let time = attributes.modified;
+fn times(time: Time) -> Timestamps {
     Timestamps {
         last_access: Timespec { tv_sec: 0, tv_nsec: linux::UTIME_OMIT },
         last_modification: Timespec { tv_sec: time.seconds, tv_nsec: time.nanoseconds.into() },

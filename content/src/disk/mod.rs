@@ -4,12 +4,14 @@
 //! directories ([`Beneath`]), and in tests by a model that loses what was not synced and can fail
 //! at any call. Errors are the system's; special ones are named at the calls.
 
+mod accept;
 mod attributes;
 mod beneath;
 #[cfg(test)]
 pub(crate) mod model;
 mod removal;
 
+pub use accept::{Accept, LeftOut, Privilege};
 pub use attributes::{Given, Lack, Setter};
 pub use beneath::Beneath;
 

@@ -11,6 +11,8 @@ use std::io::{self, BufRead, BufReader, Error, ErrorKind, Read};
 const READ_BYTES: usize = 1 << 16;
 /// Memory limit of the xz decoder in KiB, enough for `xz -9`.
 const MAX_XZ_KIB: u32 = 96 << 10;
+/// Longest window of a zstd frame in bytes, enough for `zstd --ultra -22` without `--long=27`.
+const MAX_ZSTD_WINDOW_BYTES: u64 = 96 << 20;
 
 /// Decompresses a stream; an end within it is an error.
 pub fn unpack<'a>(packing: Packing, packed: impl Read + Send + 'a) -> Box<dyn Read + Send + 'a> {
@@ -18,7 +20,11 @@ pub fn unpack<'a>(packing: Packing, packed: impl Read + Send + 'a) -> Box<dyn Re
     match packing {
         Packing::Gzip => Box::new(MultiGzDecoder::new(packed)),
         Packing::Xz => Box::new(XzReader::new_mem_limit(packed, true, MAX_XZ_KIB)),
-        Packing::Zstd => Box::new(ZstdReader { packed, decoder: FrameDecoder::new(), is_open: false }),
+        Packing::Zstd => {
+            let mut decoder = FrameDecoder::new();
+            decoder.set_max_window_size(MAX_ZSTD_WINDOW_BYTES);
+            Box::new(ZstdReader { packed, decoder, is_open: false })
+        }
     }
 }
 
@@ -117,5 +123,18 @@ mod tests {
             assert!(!read(&changed).is_ok_and(|all| all == bytes), "{packing:?}: a bit has changed");
             assert!(read(&changed).is_err(), "{packing:?}: a bit has changed");
         }
+    }
+
+    #[test]
+    fn a_zstd_frame_whose_window_takes_more_memory_than_unpacking_may_is_refused() {
+        // Magic, descriptor, window, an empty last block.
+        let frame = |window| [0x28, 0xb5, 0x2f, 0xfd, 0, window, 1, 0, 0];
+        let read = |window| {
+            let (frame, mut all) = (frame(window), Vec::new());
+            unpack(Packing::Zstd, &frame[..]).read_to_end(&mut all)
+        };
+        let exponent = |power: u8| (power - 10) << 3;
+        assert_eq!(read(exponent(26)).expect("64 MiB"), 0);
+        assert!(read(exponent(27)).is_err(), "128 MiB");
     }
 }

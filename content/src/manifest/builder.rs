@@ -1,6 +1,8 @@
 //! Builder of a manifest, which refuses entries that could not exist in a directory.
 
-use super::{Entry, Fault, MAX_ENTRIES, Manifest, ManifestError, Node, Owner};
+use super::{
+    Attributes, Entry, Fault, MAX_ENTRIES, MAX_XATTR_BYTES, Manifest, ManifestError, Node, Owner, XATTR_OVERHEAD_BYTES,
+};
 use crate::name::{self, MAX_PATH_BYTES};
 
 const NONE: u32 = u32::MAX;
@@ -13,6 +15,7 @@ pub struct Builder {
     /// Last child added to each entry, and the length of the entry's path in bytes.
     places: Vec<(u32, u16)>,
     data_bytes: u64,
+    xattr_bytes: usize,
 }
 
 impl Builder {
@@ -37,6 +40,7 @@ impl Builder {
         match self.check(&entry) {
             Ok((path_bytes, data_bytes)) => {
                 self.data_bytes = data_bytes;
+                self.xattr_bytes += xattr_bytes(&entry.attributes);
                 if let Some(parent) = entry.parent {
                     self.places[parent as usize].0 = at as u32;
                 }
@@ -69,6 +73,9 @@ impl Builder {
             Some(parent) => self.check_place(entry, parent as usize)?,
         };
         entry.check()?;
+        if self.xattr_bytes + xattr_bytes(&entry.attributes) > MAX_XATTR_BYTES {
+            return Err(Fault::Xattrs);
+        }
         if entry.attributes.owner.is_some_and(|owner| usize::from(owner) >= self.owners.len()) {
             return Err(Fault::Owner);
         }
@@ -96,4 +103,8 @@ impl Builder {
         let path_bytes = usize::from(parent_bytes) + slash + entry.name.len();
         u16::try_from(path_bytes).ok().filter(|_| path_bytes <= MAX_PATH_BYTES).ok_or(Fault::Path(path_bytes))
     }
+}
+
+fn xattr_bytes(attributes: &Attributes) -> usize {
+    attributes.xattrs.iter().map(|xattr| XATTR_OVERHEAD_BYTES + xattr.name.len() + xattr.value.len()).sum()
 }

@@ -1,6 +1,6 @@
 //! Errors of a manifest.
 
-use super::{MAX_BYTES, MAX_ENTRIES};
+use super::{MAX_BYTES, MAX_ENTRIES, MAX_XATTR_BYTES};
 use crate::name::{MAX_PATH_BYTES, NameError};
 
 /// Reason why an entry or the whole manifest is refused.
@@ -60,6 +60,9 @@ pub enum Fault {
     /// An extended attribute with an empty name or a NUL byte in it.
     #[error("has an extended attribute with an impossible name")]
     Xattr,
+    /// More than [`MAX_XATTR_BYTES`] of extended attributes in all.
+    #[error("has attributes that take more than {} MiB with those before: leave out --xattrs", MAX_XATTR_BYTES >> 20)]
+    Xattrs,
     /// A size beyond the system's limit.
     #[error("has {0} bytes, more than a file can have")]
     Size(u64),

@@ -22,8 +22,13 @@ use crate::name;
 use std::path::PathBuf;
 
 /// Limit on the entries of a manifest. An entry takes about 200 bytes of memory at either end
-/// during a transfer.
+/// during a transfer, besides its attributes.
 pub const MAX_ENTRIES: usize = 1 << 20;
+/// Limit on the memory of all extended attributes, in bytes: a label for each of as many entries as
+/// there can be.
+pub const MAX_XATTR_BYTES: usize = 128 << 20;
+/// Memory of an extended attribute besides its name and value, in bytes.
+const XATTR_OVERHEAD_BYTES: usize = 64;
 /// Limit on an encoded manifest, in bytes.
 pub const MAX_BYTES: u64 = 256 << 20;
 

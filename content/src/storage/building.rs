@@ -3,7 +3,7 @@
 use super::current::Current;
 use super::makers::{Failed, Makers, Orders, SMALL_BYTES};
 use super::putting::Putting;
-use crate::disk::{Directory, Kind, Lack, PRIVATE_FILE, Setter, is_taken, one};
+use crate::disk::{Directory, Kind, PRIVATE_FILE, Privilege, Setter, is_taken, one};
 use crate::hidden_names::is_hidden;
 use crate::layout::{Layout, Piece, Verdict};
 use crate::manifest::{Entry, Manifest, Node};
@@ -52,6 +52,7 @@ impl<D: Directory> Building<D> {
     pub(super) fn new(
         root: Arc<D>,
         layout: Arc<Layout>,
+        setter: Setter,
         manifest_bytes: u64,
         troubles: Troubles,
         written: Arc<Mutex<Runs>>,
@@ -61,7 +62,7 @@ impl<D: Directory> Building<D> {
             root,
             layout,
             troubles,
-            setter: Arc::default(),
+            setter: Arc::new(setter),
             written,
             makers: None,
             at: manifest_bytes,
@@ -92,10 +93,6 @@ impl<D: Directory> Building<D> {
 
     pub(super) fn orders(&self) -> Option<Arc<Orders<D>>> {
         self.makers.as_ref().map(|makers| Arc::clone(makers.orders()))
-    }
-
-    pub(super) fn lacks(&self) -> Vec<(Lack, String)> {
-        self.setter.lacks()
     }
 
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
@@ -250,6 +247,10 @@ impl<D: Directory> Building<D> {
         let (layout, own) = (Arc::clone(&self.layout), entry.own_path());
         let manifest = layout.manifest();
         if self.is_taken_up && self.take_up(entry, &own)? {
+            return Ok(());
+        }
+        if !self.setter.takes_node(&entry.node) {
+            self.setter.leave_out(Privilege::Device, "");
             return Ok(());
         }
         match &entry.node {

@@ -1,12 +1,12 @@
 //! Every crash state while a small directory is received and replaces another one: DEST is whole,
 //! old or new, and the next run completes.
 
-use super::leftover::{self, Leftover};
+use super::leftover::Leftover;
 use super::place::{Place, Target};
 use super::work::Work;
 use crate::disk::model::{Abilities, Inode, Model, ModelDirectory, ROOT, World};
 use crate::disk::{COMMON_FILE, Directory, DiskFile};
-use crate::hidden_names::remove_stale;
+use crate::hidden_names::{HiddenNames, remove_stale};
 use crate::journal::Identity;
 use crate::manifest::{Attributes, Builder, Entry, FileData, HEAD_BYTES, Head, Manifest, Node};
 use crate::syncer::Pace;
@@ -200,7 +200,7 @@ fn whichever_call_fails_nothing_is_delivered_that_is_not_durable_and_the_next_ru
 fn hidden_entries_of_somebody_else_stay_as_they_are_and_what_comes_is_built_under_another_name() {
     let stream = stream(9);
     let content = *blake3::hash(&stream).as_bytes();
-    let names = leftover::names(&Identity { bytes: 0, chunk_bytes: 0, content });
+    let names = HiddenNames::of_content(&Identity { bytes: 0, chunk_bytes: 0, content });
     for (tree, journal) in [(true, false), (false, true), (true, true)] {
         let disk = Model::of(old_world());
         let root = disk.root();

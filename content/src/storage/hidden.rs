@@ -2,7 +2,7 @@
 //! its process lives: an unlocked one is a leftover.
 
 use crate::disk::{Directory, is_taken};
-use crate::hidden_names::{Found, HiddenNames, take_up_tree};
+use crate::hidden_names::{HiddenNames, TakenUp, take_up_tree};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ impl<D: Directory> HiddenTree<D> {
                 Err(error) if is_taken(&error) => continue,
                 made => made?,
             }
-            if let Found::Own(hidden) = HiddenTree::open(holder, names)? {
+            if let TakenUp::Own(hidden) = HiddenTree::open(holder, names)? {
                 return Ok(hidden);
             }
         }
@@ -41,14 +41,14 @@ impl<D: Directory> HiddenTree<D> {
     }
 
     /// Opens the one with these names.
-    pub(super) fn open(holder: &D, names: HiddenNames) -> io::Result<Found<HiddenTree<D>>> {
+    pub(super) fn open(holder: &D, names: HiddenNames) -> io::Result<TakenUp<HiddenTree<D>>> {
         let root = Arc::new(match take_up_tree(holder, &names.tree)? {
-            Found::Own(root) => root,
-            Found::Nothing => return Ok(Found::Nothing),
-            Found::Busy => return Ok(Found::Busy),
-            Found::Foreign(name) => return Ok(Found::Foreign(name)),
+            TakenUp::Own(root) => root,
+            TakenUp::Nothing => return Ok(TakenUp::Nothing),
+            TakenUp::Busy => return Ok(TakenUp::Busy),
+            TakenUp::Foreign(name) => return Ok(TakenUp::Foreign(name)),
         });
-        Ok(Found::Own(HiddenTree { holder: holder.try_clone()?, names, root, is_kept: AtomicBool::new(false) }))
+        Ok(TakenUp::Own(HiddenTree { holder: holder.try_clone()?, names, root, is_kept: AtomicBool::new(false) }))
     }
 
     pub(super) fn name(&self) -> &Path {

@@ -3,7 +3,7 @@
 use super::current::BuiltFiles;
 use super::hidden::HiddenTree;
 use crate::disk::{Directory, DiskFile};
-use crate::hidden_names::{Found, HiddenNames, take_up, take_up_tree};
+use crate::hidden_names::{HiddenNames, TakenUp, take_up, take_up_tree};
 use crate::journal::{Identity, Journal, JournalError};
 use crate::layout::Layout;
 use crate::manifest::{HEAD_BYTES, Head, Manifest};
@@ -20,35 +20,31 @@ pub(super) struct Leftover<D: Directory> {
     layout: Arc<Layout>,
 }
 
-pub(super) fn names(identity: &Identity) -> HiddenNames {
-    HiddenNames::of(&identity.content)
-}
-
 impl<D: Directory> Leftover<D> {
     /// Opens the leftover of this content in `holder`. Fails if a newer build left it, or it cannot
     /// be read.
-    pub(super) fn find(holder: &D, identity: &Identity) -> io::Result<Found<Leftover<D>>> {
-        let names = names(identity);
+    pub(super) fn find(holder: &D, identity: &Identity) -> io::Result<TakenUp<Leftover<D>>> {
+        let names = HiddenNames::of_content(identity);
         let file = match take_up(holder, &names.journal)? {
-            Found::Own(file) => file,
-            Found::Foreign(name) => return Ok(Found::Foreign(name)),
-            Found::Nothing | Found::Busy => {
+            TakenUp::Own(file) => file,
+            TakenUp::Foreign(name) => return Ok(TakenUp::Foreign(name)),
+            TakenUp::Nothing | TakenUp::Busy => {
                 let found = take_up_tree(holder, &names.tree)?;
-                return Ok(if let Found::Foreign(name) = found { Found::Foreign(name) } else { Found::Nothing });
+                return Ok(if let TakenUp::Foreign(name) = found { TakenUp::Foreign(name) } else { TakenUp::Nothing });
             }
         };
         let hidden = match HiddenTree::open(holder, names)? {
-            Found::Own(hidden) => hidden,
-            Found::Nothing => return Ok(Found::Nothing),
-            Found::Busy => return Ok(Found::Busy),
-            Found::Foreign(name) => return Ok(Found::Foreign(name)),
+            TakenUp::Own(hidden) => hidden,
+            TakenUp::Nothing => return Ok(TakenUp::Nothing),
+            TakenUp::Busy => return Ok(TakenUp::Busy),
+            TakenUp::Foreign(name) => return Ok(TakenUp::Foreign(name)),
         };
         file.try_lock();
         let taken_up = Journal::take_up(file);
         // Nothing else can use it, unless a newer build can read it.
         let (journal, recovered) = match taken_up {
             Ok(taken_up) => taken_up,
-            Err(JournalError::None) => return Ok(Found::Nothing),
+            Err(JournalError::None) => return Ok(TakenUp::Nothing),
             Err(JournalError::Newer(version)) => {
                 hidden.keep();
                 return Err(crate::journal::newer(version));
@@ -59,14 +55,14 @@ impl<D: Directory> Leftover<D> {
             }
         };
         let manifest = Leftover::<D>::manifest(&recovered.prologue).filter(|_| recovered.identity.is_of_same(identity));
-        let Some(manifest) = manifest else { return Ok(Found::Nothing) };
+        let Some(manifest) = manifest else { return Ok(TakenUp::Nothing) };
         hidden.keep();
         // The page cache may hold bytes that the disk does not.
         hidden.root().sync_file_system()?;
         let layout = Arc::new(Layout::new(manifest, recovered.prologue.len() as u64));
         log::info!("an earlier run left {} bytes of it here: they are checked", recovered.durable.bytes());
         let encoded = Arc::new(recovered.prologue);
-        Ok(Found::Own(Leftover { hidden, journal, encoded, layout }))
+        Ok(TakenUp::Own(Leftover { hidden, journal, encoded, layout }))
     }
 
     fn manifest(encoded: &[u8]) -> Option<Manifest> {

@@ -22,8 +22,8 @@ mod work;
 
 pub use place::Target;
 
-use crate::disk::{Beneath, Lack};
-use crate::hidden_names::{Found, foreign};
+use crate::disk::{Beneath, Lack, LeftOut};
+use crate::hidden_names::{TakenUp, foreign};
 use crate::journal::Identity;
 use crate::replay::Replay;
 use crate::trouble::trouble;
@@ -52,6 +52,7 @@ pub struct Arrived {
     lost: Mutex<Vec<String>>,
     remains: Mutex<Vec<String>>,
     lacks: Mutex<Vec<(Lack, String)>>,
+    not_accepted: Mutex<LeftOut>,
     broken: OnceLock<PathBuf>,
     /// Hidden entry of somebody else where a leftover would be.
     foreign: OnceLock<PathBuf>,
@@ -84,7 +85,12 @@ impl Arrived {
         self.lacks_beside(&BTreeSet::new())
     }
 
-    /// The same without what a user has been told of before it came.
+    /// Returns the counts of what the receiver does not accept.
+    pub fn not_accepted(&self) -> LeftOut {
+        self.not_accepted.lock().clone()
+    }
+
+    /// Returns the lacks that a user has not been told of before it came.
     pub(crate) fn lacks_beside(&self, told: &BTreeSet<Lack>) -> Vec<String> {
         let lacks = self.lacks.lock();
         lacks.iter().filter(|(lack, _)| !told.contains(lack)).map(|(_, sentence)| sentence.clone()).collect()
@@ -150,15 +156,15 @@ impl TreeStorage {
         let identity = Identity::of(offered, bytes);
         for holder in Place::holders(&self.target) {
             match Leftover::find(&holder, &identity)? {
-                Found::Own(leftover) => {
+                TakenUp::Own(leftover) => {
                     self.leftover = Some(leftover);
                     break;
                 }
-                Found::Foreign(name) => {
+                TakenUp::Foreign(name) => {
                     self.arrived.foreign.get_or_init(|| holder.path_of(&name));
                     return Ok(());
                 }
-                Found::Nothing | Found::Busy => {}
+                TakenUp::Nothing | TakenUp::Busy => {}
             }
         }
         self.identity = Some(identity);
@@ -241,12 +247,15 @@ impl Storage for TreeStorage {
     fn note(&self) -> String {
         let lost = self.arrived.lost.lock();
         let left_out = lost.first().map(|first| format!("{} left out, the first {first}", lost.len()));
-        self.arrived.lacks().into_iter().chain(left_out).collect::<Vec<_>>().join("; ")
+        let not_accepted = self.arrived.not_accepted().sentences();
+        let all = self.arrived.lacks().into_iter().chain(not_accepted).chain(left_out);
+        all.collect::<Vec<_>>().join("; ")
     }
 
     fn publish(&mut self) -> Result<(), StorageError> {
         let Some(work) = self.work.take() else { return Ok(()) };
-        let Published { path, lost, remains, lacks } = work.publish()?;
+        let Published { path, lost, remains, lacks, left_out } = work.publish()?;
+        *self.arrived.not_accepted.lock() = left_out;
         *self.arrived.lacks.lock() = lacks;
         *self.arrived.lost.lock() = lost;
         *self.arrived.remains.lock() = remains;

@@ -4,7 +4,7 @@ use super::aside::{self, Aside, Displaced};
 use super::building::remove_others;
 use super::hidden::HiddenTree;
 use super::mounted;
-use crate::disk::{Beneath, Directory, Setter, is_taken};
+use crate::disk::{Accept, Beneath, Directory, Setter, is_taken};
 use crate::manifest::Manifest;
 use crate::name;
 use crate::trial;
@@ -27,6 +27,8 @@ pub struct Target {
     pub delete: bool,
     /// Whether DEST is a directory that stays and is never replaced.
     pub stays: bool,
+    /// Privileges that the sender may decide about.
+    pub accept: Accept,
 }
 
 #[derive(Debug)]
@@ -35,7 +37,7 @@ pub(super) struct Place<D: Directory> {
     holder_path: PathBuf,
     /// Final name in `holder`; none if its files go into `holder` itself.
     name: Option<PathBuf>,
-    target: Target,
+    pub(super) target: Target,
 }
 
 impl Place<Beneath> {
@@ -213,7 +215,7 @@ impl<D: Directory> Place<D> {
     }
 
     fn merge(&self, hidden: &HiddenTree<D>, manifest: &Manifest, done: &HashSet<usize>) -> io::Result<()> {
-        let setter = Setter::default();
+        let setter = Setter::new(self.target.accept.clone());
         let entries = manifest.entries();
         let mut open: Option<(u32, D, D)> = None;
         for (at, entry) in entries.iter().enumerate().skip(1).filter(|(at, _)| !done.contains(at)) {

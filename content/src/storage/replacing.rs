@@ -4,9 +4,9 @@
 use super::crashes::{DEST, build, build_in, dest, old_world, receive, stream};
 use super::place::Target;
 use crate::disk::model::{Abilities, Inode, Model, ROOT, World};
-use crate::disk::{COMMON_FILE, Directory, DiskFile, Lack};
+use crate::disk::{COMMON_FILE, Directory, DiskFile, Lack, Privilege};
 use crate::hidden_names::{is_hidden, remove_stale};
-use crate::manifest::{Attributes, Builder, Entry, FileData, Node};
+use crate::manifest::{Attributes, Builder, Entry, FileData, Node, Owner, Special, Xattr};
 use ethbcast_collectives::session::live::StorageError;
 use nix::libc;
 use std::collections::{BTreeSet, HashSet};
@@ -323,6 +323,60 @@ fn in_place_a_directory_in_the_way_of_a_file_is_there_until_that_is_whenever_the
         for crashed in moment.crashes().into_iter().chain([moment.kill()]) {
             let a = below(&crashed, "a");
             assert!(a == below(&old, "a") || a == below(&new, "a"), "after {}: {a:?}", moment.after);
+        }
+    }
+}
+
+/// The stream of a directory whose entries have an owner, a set-user-id bit, attributes and a device.
+fn privileged() -> Vec<u8> {
+    let mut builder = Builder::default();
+    let owner = Owner { user: 7, group: 8, user_name: Box::default(), group_name: Box::default() };
+    let owner = Some(builder.add_owner(owner).expect("one"));
+    let xattr = |name: &[u8]| Xattr { name: name.into(), value: (*b"x").into() };
+    let mut add = |parent: Option<u32>, name: &[u8], attributes, node| {
+        builder.add(Entry { parent, name: name.into(), attributes, node }).expect("it can be");
+    };
+    let plain = || Attributes { mode: 0o755, ..Attributes::default() };
+    let xattrs = [xattr(b"security.capability"), xattr(b"user.x")].into();
+    add(None, b"", plain(), Node::Directory);
+    add(Some(0), b"device", Attributes { mode: 0o666, owner, ..plain() }, Node::Special(Special::Character(1, 1)));
+    add(Some(0), b"fifo", plain(), Node::Special(Special::Fifo));
+    add(Some(0), b"file", Attributes { mode: 0o4755, owner, xattrs, ..plain() }, Node::File(FileData::dense(4)));
+    let mut stream = builder.finish().expect("a directory").encode();
+    stream.extend(b"data\0");
+    stream
+}
+
+#[test]
+fn a_receiver_decides_about_privileges_and_what_it_does_not_accept_is_left_out_and_counted() {
+    let stream = privileged();
+    for (list, names, file, counts) in [
+        ("none", 2, ["755 ", "None []"], [1, 1, 1, 2]),
+        ("owner", 2, ["755 ", "Some((7, 8)) []"], [0, 1, 1, 2]),
+        ("owner,setid", 2, ["4755 ", "Some((7, 8)) []"], [0, 0, 1, 2]),
+        ("devices,xattrs", 3, ["755 ", "user.x"], [2, 1, 0, 1]),
+        ("all", 3, ["4755 ", "Some((7, 8))"], [0, 0, 0, 1]),
+        ("all,xattrs=security.capability", 3, ["4755 ", "Some((7, 8))"], [0, 0, 0, 0]),
+    ] {
+        for in_place in [false, true] {
+            let disk = Model::default();
+            let root = disk.root();
+            root.make_directory(Path::new(DEST)).and_then(|()| root.sync_file_system()).expect("room");
+            let accept = list.parse().expect("a list");
+            let target = Target { dest: DEST.into(), replace: true, in_place, accept, ..Target::default() };
+            let (holder, name) = if in_place {
+                (root.directory(Path::new(DEST)).expect("there"), None)
+            } else {
+                (root, Some(DEST.into()))
+            };
+            let (work, _) = build_in(holder, name, target, &stream).expect("room");
+            let published = work.publish().unwrap_or_else(|error| panic!("{list}: {error}"));
+            let there = dest(&disk.current());
+            assert_eq!(there.len(), names, "{list}: {there:?}");
+            let Some((_, Inode::File { attributes, .. })) = there.last() else { panic!("{list}: {there:?}") };
+            assert!(attributes.starts_with(file[0]) && attributes.contains(file[1]), "{list}: {attributes}");
+            assert_eq!(Privilege::ALL.map(|one| published.left_out.count(one)), counts, "{list}, {in_place}");
+            assert!(published.lost.is_empty(), "{list}: it is no failure");
         }
     }
 }

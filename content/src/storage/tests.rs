@@ -59,7 +59,14 @@ pub(super) fn list(source: &Path, selection: &Selection) -> Tree {
 }
 
 pub(super) fn whole(dest: &Path) -> Target {
-    Target { dest: dest.to_owned(), replace: false, in_place: false, delete: false, stays: false }
+    Target {
+        dest: dest.to_owned(),
+        replace: false,
+        in_place: false,
+        delete: false,
+        stays: false,
+        accept: crate::disk::Accept::default(),
+    }
 }
 
 fn receive(stream: &[u8], target: Target) -> Result<Arc<Arrived>, StorageError> {
@@ -109,7 +116,8 @@ fn a_directory_with_one_of_everything_comes_out_as_it_went_in() {
     let stream = stream(&list(&source, &Selection { owners: None, xattrs: true, ..Selection::default() }));
     assert!(stream.len() < 5_000_000, "{} bytes: holes and links are not sent", stream.len());
     let dest = scratch.path().join("dest");
-    let arrived = receive(&stream, whole(&dest)).expect("room");
+    let accept = "all".parse().expect("a list");
+    let arrived = receive(&stream, Target { accept, ..whole(&dest) }).expect("room");
     assert_eq!(seen(&dest), seen(&source));
     assert_eq!(arrived.path(), Some(&dest));
     assert!(arrived.left_out().is_empty());

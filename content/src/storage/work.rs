@@ -4,10 +4,11 @@ use super::aside::Aside;
 use super::building::Building;
 use super::current::BuiltFiles;
 use super::hidden::HiddenTree;
-use super::leftover::{self, Leftover};
+use super::leftover::Leftover;
 use super::place::Place;
 use super::putting::Putting;
-use crate::disk::{Directory, DiskFile, Lack, PRIVATE_FILE};
+use crate::disk::{Directory, DiskFile, Lack, LeftOut, PRIVATE_FILE, Setter};
+use crate::hidden_names::HiddenNames;
 use crate::journal::{Identity, Journal};
 use crate::layout::{Layout, Verdict};
 use crate::manifest::Manifest;
@@ -43,6 +44,7 @@ pub(super) struct Published {
     pub lost: Vec<String>,
     pub remains: Vec<String>,
     pub lacks: Vec<(Lack, String)>,
+    pub left_out: LeftOut,
 }
 
 struct Site<D: Directory> {
@@ -73,7 +75,7 @@ impl<D: Directory> Site<D> {
         }
         let new = |hidden, journal| Site { hidden, journal, leftover: old, is_taken_up: false };
         let Some(identity) = identity else { return Ok(new(HiddenTree::create(place.holder())?, None)) };
-        let names = leftover::names(identity);
+        let names = HiddenNames::of_content(identity);
         let hidden = match HiddenTree::create_named(place.holder(), &names) {
             // Another process receives this content, or the name is taken.
             Err(error) if crate::disk::is_taken(&error) => return Ok(new(HiddenTree::create(place.holder())?, None)),
@@ -121,7 +123,9 @@ impl<D: Directory> Work<D> {
         let root = Arc::clone(hidden.root());
         let (written, begin) = (Arc::<Mutex<Runs>>::default(), encoded.len() as u64);
         let syncer = Syncer::start(pace, syncing(&*root, &written, journal)?)?;
-        let mut building = Building::new(root, Arc::clone(&layout), begin, Arc::clone(&troubles), written, is_taken_up);
+        let setter = Setter::new(place.target.accept.clone());
+        let mut building =
+            Building::new(root, Arc::clone(&layout), setter, begin, Arc::clone(&troubles), written, is_taken_up);
         if place.is_in_place() {
             building.put_into(place.holder().try_clone()?);
         }
@@ -164,7 +168,10 @@ impl<D: Directory> Work<D> {
     pub(super) fn publish(self) -> Result<Published, StorageError> {
         let manifest = self.layout.manifest();
         let lost: HashSet<usize> = self.troubles.lock().keys().copied().collect();
-        let done = self.building.putting().map(|putting| putting.done() | &lost);
+        let nodes = manifest.entries().iter().enumerate();
+        let not_made = nodes.filter(|(_, entry)| !self.building.setter.takes_node(&entry.node)).map(|(at, _)| at);
+        let not_made: HashSet<usize> = not_made.chain(lost.iter().copied()).collect();
+        let done = self.building.putting().map(|putting| putting.done() | &not_made);
         if done.is_none() {
             self.building.set_own_attributes()?;
         }
@@ -179,7 +186,8 @@ impl<D: Directory> Work<D> {
         let mut entries: Vec<usize> = lost.into_iter().collect();
         entries.sort_unstable();
         let lost = entries.into_iter().map(line).collect();
-        Ok(Published { path: self.place.path(), lost, remains: remains.collect(), lacks: self.building.lacks() })
+        let (lacks, left_out) = (self.building.setter.lacks(), self.building.setter.left_out());
+        Ok(Published { path: self.place.path(), lost, remains: remains.collect(), lacks, left_out })
     }
 }
 

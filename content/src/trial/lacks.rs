@@ -42,12 +42,8 @@ pub(crate) fn has_none(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|errno| errors.contains(&errno))
 }
 
-/// The sentence for a user whose DEST is on that kind of file system; none if it lacks nothing that most people send.
+/// The sentence for a user whose DEST is on that kind of file system; none if it lacks nothing.
 pub(crate) fn sentence(kind: Option<&str>, lacks: &BTreeSet<Lack>) -> Option<String> {
-    // Few send attributes, and those are counted at the end.
-    if lacks.iter().all(|lack| *lack == Lack::Xattrs) {
-        return None;
-    }
     let kind = kind.map_or_else(|| "a file system".to_owned(), |kind| format!("on {kind}"));
     let mut words: Vec<&str> = lacks.iter().map(|lack| lack.name()).collect();
     let last = words.pop()?;
@@ -82,9 +78,14 @@ mod tests {
             told.extend(sentence(Some(kind), &lacks));
         }
         let all = "owners, modes, extended attributes, symbolic links and hard links";
-        let expected = [("SFTP", "extended attributes and hard links"), ("vfat", all), ("exFAT", all)];
-        let end = "of a directory that comes they will be left out, and hard links become copies";
-        assert_eq!(told, expected.map(|(kind, words)| format!("DEST is on {kind}: it keeps no {words}; {end}")));
+        let copies = ", and hard links become copies";
+        let xattrs = "extended attributes";
+        let links = "extended attributes and hard links";
+        let expected = [("NFS", xattrs, ""), ("SFTP", links, copies), ("vfat", all, copies), ("exFAT", all, copies)];
+        let sentence = |(kind, words, end)| {
+            format!("DEST is on {kind}: it keeps no {words}; of a directory that comes they will be left out{end}")
+        };
+        assert_eq!(told, expected.map(sentence));
     }
 
     #[test]

@@ -29,7 +29,7 @@ impl Target {
 }
 
 /// All targets: decoders, and whole machines.
-pub const TARGETS: [Target; 9] = [
+pub const TARGETS: [Target; 12] = [
     Target { name: "frame", run: decoders::frame, is_text: false },
     Target { name: "control", run: decoders::control, is_text: false },
     Target { name: "view", run: decoders::view, is_text: false },
@@ -37,6 +37,9 @@ pub const TARGETS: [Target; 9] = [
     Target { name: "network", run: decoders::network, is_text: true },
     Target { name: "plan", run: decoders::plan, is_text: true },
     Target { name: "calibration", run: decoders::calibration, is_text: true },
+    Target { name: "manifest", run: decoders::manifest, is_text: false },
+    Target { name: "map", run: decoders::map, is_text: false },
+    Target { name: "packed", run: decoders::packed, is_text: false },
     Target { name: "session", run: machines::session, is_text: false },
     Target { name: "group", run: machines::group, is_text: false },
 ];

@@ -131,7 +131,7 @@ fn the_corpus_and_some_mutations_of_it_find_nothing() {
         let corpus = load(&target.corpus()).unwrap_or_else(|why| panic!("{why}"));
         assert!(!corpus.is_empty(), "{} has no corpus", target.name);
         corpus.iter().for_each(|entry| give(&target, &entry.bytes, &format!("{} {}", target.name, entry.name)));
-        let made = if ["session", "group"].contains(&target.name) { PLAYED } else { DECODED };
+        let made = if ["packed", "session", "group"].contains(&target.name) { PLAYED } else { DECODED };
         let mut mutator = Mutator::new(&corpus, seed);
         for made in 1..=made {
             give(&target, &mutator.next_input(), &format!("{}, input {made} of seed {seed}", target.name));

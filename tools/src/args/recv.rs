@@ -5,6 +5,7 @@ use super::{PatienceArgs, ProgressArgs, UnusedByReceiver, WireArgs, examples, mi
 use crate::exit::Form;
 use clap::{Arg, Args, ValueEnum};
 use ethbcast_collectives::session::Expected;
+use ethbcast_content::disk::Accept;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -61,6 +62,15 @@ pub struct RecvArgs {
     /// everything is verified; if the transfer fails, it is terminated. If COMMAND fails, recv exits with its code.
     #[arg(long, value_name = "COMMAND", conflicts_with_all = ["force", "in_place", "dest"], help_heading = WRITTEN)]
     pub pipe: Option<String>,
+    /// Privileges that the sender may decide about here, with commas between them: owner, setid, devices, xattrs,
+    /// xattrs=NAME, unpack, or all, or none. The rest is left out and counted. Default: owner,setid,unpack; with
+    /// --serve: unpack.
+    ///
+    /// owner: owners of files. setid: set-user-id and set-group-id bits. devices: device nodes. xattrs: extended
+    /// attributes, but for security.*, trusted.* and system.*, which are named one by one, such as
+    /// xattrs=security.capability. unpack: --decompress receivers.
+    #[arg(long, value_name = "LIST", help_heading = WRITTEN)]
+    pub accept: Option<Accept>,
     /// Older version of the data: a file, block device or directory. Matching parts are not sent. May be repeated.
     /// Without it, DEST is used.
     #[arg(long, value_name = "PATH", help_heading = WRITTEN)]
@@ -113,6 +123,12 @@ impl RecvArgs {
     pub fn settled(mut self) -> RecvArgs {
         self.dest = self.dest.or_else(|| self.file.take());
         self
+    }
+
+    /// Returns the privileges that a sender may decide about: few at a receiver that anybody may send to.
+    pub fn accepted(&self) -> Accept {
+        let default = || if self.serve.serve { Accept::SERVED } else { Accept::default() };
+        self.accept.clone().unwrap_or_else(default)
     }
 
     /// Returns the output format on stdout.

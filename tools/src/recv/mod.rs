@@ -15,9 +15,10 @@ use ethbcast_collectives::census::About;
 use ethbcast_collectives::session::{ReceiveReport, RecvOptions, Session};
 use ethbcast_content::command::hides_failures;
 use ethbcast_content::dest::{Dest, Landed, Over, lacking_device};
+use ethbcast_content::disk::{Accept, Privilege};
 use ethbcast_content::name::shown;
 pub use reception::{Received, Reception};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
@@ -39,7 +40,7 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     bar.attach(&mut options.run);
     options.max_wait = args.max_wait.map(Duration::from_secs_f64);
     let dest = Arc::new(awaited_dest(&args, &mut options, bar)?);
-    print_warnings(&dest);
+    print_warnings(&dest, &args.accepted());
     options.wire.port_fd = args.port_fd.first().copied();
     options.about = Some(About::default());
     args.patience.apply(&mut options.run);
@@ -75,7 +76,7 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     if received.report.is_delivered() {
         bar.settle(received.report.bytes());
     }
-    print(&received.report, received.landed.path(), args.form(), is_quiet)?;
+    print(&received.report, &received.landed, args.form(), is_quiet)?;
     let left = left_by(&dest, &received.landed);
     received.check(&args, interrupt.signal(), &left).map_err(|error| match error.downcast::<Failure>() {
         Ok(failure) => with_own_link(failure, &session).into(),
@@ -117,8 +118,8 @@ pub fn dest(args: &RecvArgs) -> anyhow::Result<Dest> {
 }
 
 /// Says before anything comes what a user should know of DEST.
-pub fn print_warnings(dest: &Dest) {
-    dest.warnings().iter().for_each(|line| crate::exit::print_line(format_args!("ethbcast: {}", one_line(line))));
+pub fn print_warnings(dest: &Dest, accept: &Accept) {
+    dest.warnings(accept).iter().for_each(|line| crate::exit::print_line(format_args!("ethbcast: {}", one_line(line))));
 }
 
 fn over(args: &RecvArgs) -> Over {
@@ -230,28 +231,27 @@ pub fn read_again(dest: Arc<Dest>) {
     }
 }
 
-/// Prints a session's outcome on stdout; `path` is the path of the file.
-pub fn print(received: &ReceiveReport, path: Option<&PathBuf>, form: Form, quiet: bool) -> anyhow::Result<()> {
-    let path = path.map(|path| path.display().to_string());
+/// Prints a session's outcome on stdout.
+pub fn print(received: &ReceiveReport, landed: &Landed, form: Form, quiet: bool) -> anyhow::Result<()> {
     if form != Form::Lines {
-        return report_object(&to_json(received, path), form);
+        return report_object(&to_json(received, landed), form);
     }
     if quiet || !received.is_delivered() {
         return Ok(());
     }
-    report(&line(received, path))
+    report(&line(received, landed))
 }
 
-/// Formats the line about bytes delivered to `path`.
-pub fn line(received: &ReceiveReport, path: Option<String>) -> String {
+/// Formats the line about bytes delivered to DEST.
+pub fn line(received: &ReceiveReport, landed: &Landed) -> String {
     let seconds = received.took.as_secs_f64();
     // Of what was here before, no rate is known.
     let came = received.came_bytes.map(|came| came.min(received.bytes()));
     let rate = units::rate(came.unwrap_or(received.bytes()) as f64 * 8.0 / seconds.max(1e-9));
     let came = came.map_or(String::new(), |came| format!(" ({} received)", units::bytes(came)));
     // A command has no path, and a path may contain characters that a line cannot show.
-    let path = path.unwrap_or_else(|| received.source.clone());
-    let (path, bytes) = (shown(path.as_bytes()), units::bytes(received.bytes()));
+    let path = landed.path().map_or(received.source.as_bytes(), |path| path.as_os_str().as_encoded_bytes());
+    let (path, bytes) = (shown(path), units::bytes(received.bytes()));
     let again = match received.pieces_again {
         0 => String::new(),
         1 => "; 1 piece came damaged and was sent again".to_owned(),
@@ -260,8 +260,11 @@ pub fn line(received: &ReceiveReport, path: Option<String>) -> String {
     format!("{path}: {bytes} verified in {seconds:.3} s, {rate}{came}{again}")
 }
 
-pub fn to_json(received: &ReceiveReport, path: Option<String>) -> Value {
+pub fn to_json(received: &ReceiveReport, landed: &Landed) -> Value {
     let ReceiveReport { verdict, stream, control, .. } = received;
+    let left_out = landed.not_accepted();
+    let not_accepted: Map<String, Value> =
+        Privilege::ALL.into_iter().map(|one| (one.word().to_owned(), left_out.count(one).into())).collect();
     json!({
         "schema": 1,
         "host": received.host,
@@ -272,7 +275,8 @@ pub fn to_json(received: &ReceiveReport, path: Option<String>) -> Value {
         "bytes": received.bytes(),
         "blake3": verdict.as_ref().map(|verdict| units::hex(&verdict.digest)),
         "reason": received.check().err().map(|error| error.to_string()),
-        "path": path,
+        "path": landed.path().map(|path| path.display().to_string()),
+        "not_accepted": not_accepted,
         "note": verdict.as_ref().filter(|own| received.is_delivered() && !own.text.is_empty()).map(|own| &own.text),
         "came_bytes": received.came_bytes,
         "pieces_again": received.pieces_again,

@@ -50,6 +50,7 @@ impl Reception {
             in_place: args.in_place,
             delete: args.delete,
             stays: args.serve.serve,
+            accept: args.accepted(),
         };
         let at_dest = target.dest.clone();
         let held = Arc::new(Held::new(&args.basis, dest.directory().map(|_| at_dest)).code(Code::System)?);
@@ -119,7 +120,7 @@ fn close(receiving: &mut Receiving<WriteBehind>, landed: &Landed) -> anyhow::Res
     let limit = if is_long { PUBLISH_LIMIT } else { CLOSE_LIMIT };
     // A running command lacks data, and must not take the end of this process for the end of its
     // input.
-    let is_fed = landed.command().end(Ending::TERM);
+    let is_fed = landed.give_up();
     if receiving.sink_mut().close(limit) || is_fed && landed.command().end(Ending::KILL) {
         return Ok(is_fed);
     }
@@ -141,9 +142,10 @@ fn whole(landed: &Landed) -> anyhow::Result<()> {
     fail(Code::SomeFailed, format!("{} {noun} left out, all else is at DEST: {}", lines.len(), lines.join("; ")))
 }
 
-/// Logs attributes that DEST could not keep, and replaced entries that could not be removed.
+/// Logs attributes that are not accepted or that DEST could not keep, and replaced entries that could not be removed.
 fn say_what_remains(landed: &Landed) {
-    for line in landed.lacks().into_iter().chain(landed.remains()) {
+    let left_out = landed.not_accepted().sentences();
+    for line in left_out.into_iter().chain(landed.lacks()).chain(landed.remains()) {
         print_line(format_args!("ethbcast: {}", one_line(&line)));
     }
 }

@@ -97,7 +97,7 @@ fn check(args: &RecvArgs) -> anyhow::Result<Vec<String>> {
     }
     // Whether it can be written to is asked again for each session.
     if let Ok(dest) = recv::dest(args) {
-        recv::print_warnings(&dest);
+        recv::print_warnings(&dest, &args.accepted());
     }
     let sockets = args.port_fd.len();
     if sockets > 0 && sockets != groups.len() {

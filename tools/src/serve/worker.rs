@@ -194,16 +194,15 @@ impl Worker {
 
     /// Logs a session's outcome and runs the configured command.
     fn conclude(&self, received: &Received, args: &RecvArgs, left: &str) {
-        let path = received.landed.path().map(|path| path.display().to_string());
         let checked = received.check(args, None, left);
         let why = checked.as_ref().err().map(|error| format!("{error:#}"));
         let said = if args.wire.json {
-            let mut object = recv::to_json(&received.report, path);
+            let mut object = recv::to_json(&received.report, &received.landed);
             object["group"] = json!(self.group);
             object["error"] = json!(why);
             report(&object.to_string())
         } else if received.report.is_delivered() {
-            report(&format!("{}: {}", self.group, recv::line(&received.report, path)))
+            report(&format!("{}: {}", self.group, recv::line(&received.report, &received.landed)))
         } else {
             Ok(())
         };
@@ -285,6 +284,10 @@ impl AdmissionHook for Worker {
     }
 
     fn free_bytes(&self) -> u64 {
+        self.dest.lock().as_ref().map_or(0, |dest| dest.unused_bytes())
+    }
+
+    fn most_bytes(&self) -> u64 {
         self.dest.lock().as_ref().map_or(0, |dest| dest.free_bytes())
     }
 

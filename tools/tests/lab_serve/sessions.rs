@@ -6,7 +6,7 @@ use ethbcast_tests::lab::{Ended, LIMIT, Run, Site, content, names_in, one_switch
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 #[test]
 fn one_session_after_another_and_those_of_several_groups_at_once() {
@@ -400,4 +400,25 @@ fn a_list_that_is_watched_forgets_who_has_gone_and_ends_with_its_user() {
     watch.end(LIMIT).assert_code(0);
     one.signal(Signal::SIGTERM);
     one.end(LIMIT).assert_code(0);
+
+#[test]
+fn who_sends_to_a_receiver_that_stays_decides_about_no_privileges() {
+    let site = Site::beside("privileges", one_switch(2));
+    let (dir, tree) = (site.directory("dir"), site.directory("tree"));
+    fs::write(tree.join("file"), "text").expect("room");
+    std::os::unix::fs::chown(tree.join("file"), Some(12), Some(12)).expect("root may");
+    fs::set_permissions(tree.join("file"), fs::Permissions::from_mode(0o4755)).expect("ours");
+    let server = serve(&site, "n1", &["--json"], &dir);
+    send(&site, "ethbcast", "1", &["--owner"], &tree).end(LIMIT).assert_code(0);
+    wait_for_file(&dir.join("tree/file"), b"text");
+    server.signal(Signal::SIGTERM);
+    let ended = server.end(LIMIT);
+    let there = fs::metadata(dir.join("tree/file")).expect("there");
+    assert_eq!((there.uid(), there.mode() & 0o7777), (0, 0o755));
+    assert!(
+        ended.stderr.contains("2 owners of files and directories were left out: --accept owner"),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(ended.json()["not_accepted"]["setid"], 1);
 }

@@ -210,8 +210,14 @@ pub trait AdmissionHook: Debug + Send + Sync {
     /// each turn of the loop until it is true.
     fn admit(&self) -> bool;
 
-    /// Returns the free space for the content, in bytes.
+    /// Returns the free space for any content, in bytes.
     fn free_bytes(&self) -> u64;
+
+    /// Returns the space for the content that is announced at most, in bytes: some of it may be
+    /// here.
+    fn most_bytes(&self) -> u64 {
+        self.free_bytes()
+    }
 
     /// Ends the admission: the session is over, or did not start.
     fn dismiss(&self);
@@ -243,7 +249,7 @@ impl<'a> HookedAdmission<'a> {
             Admission::Wanted => {
                 if usher.admit() {
                     self.is_in = true;
-                    receiver.set_free_bytes(usher.free_bytes());
+                    receiver.set_free_bytes(usher.most_bytes());
                     receiver.admit(now);
                 }
             }

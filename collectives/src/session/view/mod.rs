@@ -101,9 +101,17 @@ pub const MAX_MEMBERS: usize = 65_535;
 /// Shortest frame payload of a view in bytes: a trailer has to fit.
 const MIN_PAYLOAD_BYTES: usize = 64;
 
-/// Maximum number of streams with block algorithms: each takes a feed of at least 64 frames at
-/// every member.
+/// Maximum number of streams with block algorithms.
 const MAX_STREAMS: usize = 4096;
+/// Least frames of a stream's feed at every member.
+const MIN_FEED_FRAMES: usize = 64;
+/// Maximum memory of the feeds of all streams at a member in bytes, as of a single one.
+const MAX_FEED_BYTES: usize = 16 << 20;
+
+/// Longest frame payload in bytes with this many streams.
+pub(super) fn most_payload_bytes(streams: usize) -> usize {
+    if streams > 1 { MAX_FEED_BYTES / MIN_FEED_FRAMES / streams } else { usize::MAX }
+}
 
 impl View {
     /// Returns the ranks of the members that are in place.
@@ -299,6 +307,7 @@ impl View {
         let streams = if self.via.is_in_blocks() { self.members.len() } else { 1 };
         (MIN_PAYLOAD_BYTES..=usize::from(mtu_bytes).saturating_sub(HEADER_BYTES)).contains(&payload_bytes)
             && streams <= MAX_STREAMS
+            && payload_bytes <= most_payload_bytes(streams)
     }
 
     /// Whether the member of this rank has this address, whatever its standing.

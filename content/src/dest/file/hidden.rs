@@ -2,7 +2,7 @@
 //! own.
 
 use crate::disk::{COMMON_FILE, Directory, DiskFile, Kind, PRIVATE_FILE, is_taken};
-use crate::hidden_names::{Found, HiddenNames, open, take_up};
+use crate::hidden_names::{HiddenNames, TakenUp, open, take_up};
 use crate::journal::{Identity, Journal, JournalError, Recovered, has_old};
 use crate::unfinished::Unfinished;
 use std::io::{self, Error, ErrorKind};
@@ -61,29 +61,29 @@ pub(super) struct KeptFile<F> {
 }
 
 /// Opens or creates the hidden file of a content with its journal.
-pub(super) fn open_kept<D: Directory>(holder: &D, names: &HiddenNames) -> io::Result<Found<KeptFile<D::File>>> {
+pub(super) fn open_kept<D: Directory>(holder: &D, names: &HiddenNames) -> io::Result<TakenUp<KeptFile<D::File>>> {
     for _ in 0..ATTEMPTS {
         let (file, is_new) = match open(holder, &names.part)? {
-            Found::Own(file) => (file, false),
-            Found::Foreign(name) => return Ok(Found::Foreign(name)),
-            Found::Nothing | Found::Busy => match holder.create(&names.part, PRIVATE_FILE) {
+            TakenUp::Own(file) => (file, false),
+            TakenUp::Foreign(name) => return Ok(TakenUp::Foreign(name)),
+            TakenUp::Nothing | TakenUp::Busy => match holder.create(&names.part, PRIVATE_FILE) {
                 Err(error) if is_taken(&error) => continue,
                 created => (created?, true),
             },
         };
         if !file.try_lock() {
-            return Ok(Found::Busy);
+            return Ok(TakenUp::Busy);
         }
         if !holder.is_named(&file, &names.part) {
             continue;
         }
         let found = with_journal(holder, names, file, is_new);
-        if is_new && !matches!(found, Ok(Found::Own(_))) {
+        if is_new && !matches!(found, Ok(TakenUp::Own(_))) {
             drop(holder.remove(&names.part));
         }
         return found;
     }
-    Ok(Found::Busy)
+    Ok(TakenUp::Busy)
 }
 
 fn with_journal<D: Directory>(
@@ -91,21 +91,21 @@ fn with_journal<D: Directory>(
     names: &HiddenNames,
     file: D::File,
     is_new: bool,
-) -> io::Result<Found<KeptFile<D::File>>> {
+) -> io::Result<TakenUp<KeptFile<D::File>>> {
     let journal = match take_up(holder, &names.journal)? {
-        Found::Foreign(name) => return Ok(Found::Foreign(name)),
+        TakenUp::Foreign(name) => return Ok(TakenUp::Foreign(name)),
         found => found.own(),
     };
     // A file that was at DEST keeps its owner and mode. This user's journal says so.
     let was_dest = file.links()? == 1 && journal.as_ref().map_or(Ok(false), has_old)?;
     if !file.is_private()? && !was_dest {
-        return Ok(Found::Foreign(names.part.clone()));
+        return Ok(TakenUp::Foreign(names.part.clone()));
     }
     let journal = match journal.map_or_else(|| holder.create(&names.journal, PRIVATE_FILE), Ok) {
-        Err(error) if is_taken(&error) => return Ok(Found::Foreign(names.journal.clone())),
+        Err(error) if is_taken(&error) => return Ok(TakenUp::Foreign(names.journal.clone())),
         journal => journal?,
     };
-    Ok(Found::Own(KeptFile { file, journal, is_new }))
+    Ok(TakenUp::Own(KeptFile { file, journal, is_new }))
 }
 
 /// Opens the file at DEST for overwriting. None if it does not exist, is not a regular file, has
@@ -117,7 +117,7 @@ pub(super) fn open_untouched<D: Directory>(
 ) -> io::Result<Option<D::File>> {
     if holder.kind(&names.part)?.is_some()
         || holder.kind(name)? != Some(Kind::File)
-        || matches!(take_up(holder, &names.journal)?, Found::Foreign(_))
+        || matches!(take_up(holder, &names.journal)?, TakenUp::Foreign(_))
     {
         return Ok(None);
     }

@@ -23,7 +23,7 @@ mod tests;
 use super::kind::{DiskError, Kind, Open, Remarks, at};
 use super::overwriting::{Present, ZEROS};
 use crate::disk::{Directory, DiskFile, read_back};
-use crate::hidden_names::{self, Found, HiddenNames};
+use crate::hidden_names::{self, HiddenNames, TakenUp};
 use crate::journal::{Identity, Journal};
 #[cfg(test)]
 use crate::runs::Runs;
@@ -116,10 +116,10 @@ impl<D: Directory> FileDest<D> {
             return FileDest::new(place, file, HiddenFile::Untouched(names), identity, None, pace, remarks);
         }
         let KeptFile { file, journal, is_new } = match open_kept(holder, &names)? {
-            Found::Own(kept) => kept,
+            TakenUp::Own(kept) => kept,
             found => {
                 match found {
-                    Found::Foreign(name) => drop(remarks.foreign.set(place.holder_path.join(name))),
+                    TakenUp::Foreign(name) => drop(remarks.foreign.set(place.holder_path.join(name))),
                     _ => log::warn!("another process receives {shown}: what comes here cannot be resumed"),
                 }
                 let (file, hidden) = open_fleeting(holder, &place.holder_path)?;

@@ -2,8 +2,10 @@
 
 use super::world::{Change, Inode, World};
 use super::{Model, State};
+use crate::disk::attributes::Accepted;
 use crate::disk::{Directory, DiskFile, Given, Kind, Lack};
-use crate::manifest::{Attributes, Special};
+use crate::manifest::Special;
+use crate::name::shown;
 use ethbcast_collectives::session::FileAttributes;
 use nix::libc;
 use std::ffi::OsString;
@@ -54,8 +56,9 @@ fn is_directory(world: &World, inode: u64) -> bool {
     matches!(world.inode(inode), Inode::Directory { .. })
 }
 
-fn text(attributes: &Attributes) -> String {
-    format!("{:o} {:?}", attributes.mode, attributes.modified)
+fn text(Accepted { owner, mode, modified, xattrs }: &Accepted<'_>) -> String {
+    let xattrs: Vec<String> = xattrs.iter().map(|xattr| shown(&xattr.name)).collect();
+    format!("{mode:o} {modified:?} {owner:?} {xattrs:?}")
 }
 
 impl Directory for ModelDirectory {
@@ -264,8 +267,9 @@ impl Directory for ModelDirectory {
 
 fn give(disk: &Model, inode: u64, given: Given<'_>) -> Result<()> {
     let abilities = disk.0.lock().abilities.clone();
-    abilities.kept_nowhere().for_each(|lack| given.lacks(lack));
-    set(disk, inode, text(given.attributes()))
+    let accepted = given.accepted();
+    abilities.kept_nowhere().for_each(|lack| given.lacks(lack, &accepted));
+    set(disk, inode, text(&accepted))
 }
 
 fn set(disk: &Model, inode: u64, attributes: String) -> Result<()> {

@@ -96,7 +96,8 @@ fn source(site: &Site, odd_name: bool) -> PathBuf {
 
 /// Sends to n1, and returns whether the directory arrived.
 fn transfer(site: &Site, source: &Path, options: &[&str], dest: &Path) -> bool {
-    let receiver = site.start("n1", &[&RECV[..], &["20"], options].concat(), dest);
+    let accept = ["20", "--accept", "owner,setid,xattrs=security.ethbcast"];
+    let receiver = site.start("n1", &[&RECV[..], &accept, options].concat(), dest);
     let send = ["send", "-i", "eth0", "-n", "1", "--max-wait", "10", "--owner", "--xattrs"];
     let root = site.run("n0", &send, source.join(""));
     let receiver = receiver.end(LIMIT);
@@ -134,7 +135,9 @@ fn line(site: &Site, kind: &str, [all, odd]: &[PathBuf; 2]) -> Option<String> {
         transfer(site, all, &["--in-place"], &dest),
     ];
     // It was said before.
-    let told = Dest::resolve(dest.as_os_str(), true).expect("it was written to").warnings();
+    let told = Dest::resolve(dest.as_os_str(), true)
+        .expect("it was written to")
+        .warnings(&"owner,setid,xattrs".parse().expect("a list"));
     assert_eq!(told.iter().any(|line| line.contains("it keeps no")), kept[..4].contains(&false), "{kind}: {told:?}");
     Some(format!("| {kind} | {} |", kept.map(word).join(" | ")))
 }
