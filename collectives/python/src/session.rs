@@ -191,11 +191,7 @@ pub fn recv(
 }
 
 /// Receives to a path, where the content appears complete or not at all; returns its final path.
-fn received_at(
-    group: &str,
-    target: Target,
-    options: RecvOptions,
-) -> Result<(ReceiveReport, Option<PathBuf>), Failure> {
+fn received_at(group: &str, target: Target, options: RecvOptions) -> Result<(ReceiveReport, Option<PathBuf>), Failure> {
     let (path, replace) = (&target.dest, target.replace);
     // Checked here first, because the library's message names the program's arguments.
     if !replace && !path.is_dir() && path.symlink_metadata().is_ok() {

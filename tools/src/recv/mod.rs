@@ -19,7 +19,7 @@ use ethbcast_content::disk::{Accept, Privilege};
 use ethbcast_content::name::shown;
 pub use reception::{Received, Reception};
 use serde_json::{Map, Value, json};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};

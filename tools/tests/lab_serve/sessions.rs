@@ -400,6 +400,7 @@ fn a_list_that_is_watched_forgets_who_has_gone_and_ends_with_its_user() {
     watch.end(LIMIT).assert_code(0);
     one.signal(Signal::SIGTERM);
     one.end(LIMIT).assert_code(0);
+}
 
 #[test]
 fn who_sends_to_a_receiver_that_stays_decides_about_no_privileges() {
