@@ -1,7 +1,7 @@
 //! Signals without a handler: they are blocked in every thread, and one thread waits for them.
 
 use crate::exit::{Code, Failure};
-use ethbcast_content::unfinished::Unfinished;
+use ethbcast_content::command::Unfinished;
 use ethbcast_transport::packet::Waker;
 use nix::sys::signal::{SigSet, Signal};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
