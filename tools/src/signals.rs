@@ -3,8 +3,7 @@
 //! Signals are blocked in every thread, and one thread waits for them.
 
 use crate::exit::{Code, Failure};
-use ethbcast_content::command::shell;
-use ethbcast_content::unfinished::Unfinished;
+use ethbcast_content::command::{Unfinished, shell};
 use ethbcast_transport::packet::Waker;
 use nix::sys::signal::{SigSet, Signal};
 use std::ffi::{OsStr, OsString};

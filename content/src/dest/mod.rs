@@ -6,23 +6,17 @@ mod device;
 mod file;
 mod in_use;
 mod kind;
-mod lacking;
-mod overwriting;
-mod pipe;
-mod sectors;
-mod unpacking;
 
 pub use arrival::{Arrival, Landed};
 pub use device::Device;
+pub use in_use::lacking_device;
 pub(crate) use in_use::written_at;
-pub use lacking::lacking_device;
 
 use crate::disk::{Accept, Beneath, Lack};
 use crate::hidden_names::{HiddenNames, allocated_bytes, bring_back, broken, has_left, left_bytes, remove_stale};
 use crate::journal::Identity;
-use crate::mounts;
-use crate::name;
 use crate::trial::{Refused, lacks as lacks_of, sentence, try_place, try_replacing};
+use crate::{mounts, name};
 use ethbcast_collectives::session::ContentKind;
 use ethbcast_collectives::session::live::Offered;
 use nix::sys::statvfs::statvfs;

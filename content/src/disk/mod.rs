@@ -4,19 +4,18 @@
 //! directories ([`Beneath`]), and in tests by a model that loses what was not synced and can fail
 //! at any call. Errors are the system's; special ones are named at the calls.
 
-mod accept;
 mod attributes;
 mod beneath;
 #[cfg(test)]
 pub(crate) mod model;
-mod removal;
 
-pub use accept::{Accept, LeftOut, Privilege};
-pub use attributes::{Given, Lack, Setter};
+pub use attributes::{Accept, Given, Lack, LeftOut, Privilege, Setter};
 pub use beneath::Beneath;
 
 use crate::manifest::Special;
 use ethbcast_collectives::session::FileAttributes;
+use ethbcast_collectives::session::live::{StorageError, is_full};
+use nix::libc;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind};
 use std::ops::Range;
@@ -218,7 +217,7 @@ pub trait Directory: std::fmt::Debug + Send + Sync + Sized + 'static {
     /// # Errors
     /// The first error of the system.
     fn remove_all(&self, name: &Path) -> io::Result<()> {
-        removal::remove_all(self, name)
+        remove_all(self, name)
     }
 
     /// Whether `name` is a directory in this one, and not a link to a directory.
@@ -260,4 +259,61 @@ pub(crate) fn one(name: &OsStr) -> &Path {
 
 fn or_here(path: &Path) -> PathBuf {
     if path.as_os_str().is_empty() { PathBuf::from(".") } else { path.to_owned() }
+}
+
+/// Returns the error of `doing` something at DEST, with advice for the user.
+pub fn trouble(doing: &str, error: io::Error) -> StorageError {
+    let help = match error.kind() {
+        ErrorKind::QuotaExceeded => "; the quota is used up: make room, ask for more, or choose another DEST",
+        ErrorKind::FileTooLarge => "; raise the limit (`ulimit -f`), or choose a DEST whose file system takes the size",
+        _ if is_full(&error) => "; make room or choose another DEST",
+        ErrorKind::ResourceBusy => "; unmount it, or end what uses it",
+        ErrorKind::CrossesDevices => {
+            "; it is on another file system than what holds it, or in a lower layer of a container's: use --in-place"
+        }
+        ErrorKind::PermissionDenied => "; let this user write there, or choose another DEST",
+        ErrorKind::AlreadyExists => "; remove it, or replace it with --force",
+        ErrorKind::IsADirectory => "; a directory took its place meanwhile: remove it, or choose another DEST",
+        ErrorKind::ReadOnlyFilesystem => "; the disk may have failed (see `dmesg`): choose another DEST",
+        _ if error.raw_os_error() == Some(libc::EIO) => "; the disk is failing (see `dmesg`): choose another DEST",
+        _ => "",
+    };
+    StorageError::system(doing, error, help)
+}
+
+fn remove_all<D: Directory>(holder: &D, name: &Path) -> io::Result<()> {
+    if !holder.has_directory(name)? {
+        return holder.remove(name);
+    }
+    let below = holder.directory(name).and_then(|directory| remove_below(&directory));
+    below.and_then(|()| holder.remove_directory(name))
+}
+
+fn remove_below<D: Directory>(directory: &D) -> io::Result<()> {
+    let removed = |name: OsString| remove_all(directory, one(&name));
+    // Tries all entries before returning the first error.
+    directory.names()?.into_iter().map(removed).fold(Ok(()), io::Result::and)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_common_error_of_a_disk_says_what_to_do() {
+        for (errno, help) in [
+            (libc::ENOSPC, "make room"),
+            (libc::EDQUOT, "quota"),
+            (libc::EFBIG, "ulimit -f"),
+            (libc::EIO, "dmesg"),
+            (libc::EROFS, "dmesg"),
+            (libc::EEXIST, "--force"),
+            (libc::EISDIR, "choose another DEST"),
+            (libc::EXDEV, "--in-place"),
+            (libc::EACCES, "this user"),
+        ] {
+            let error = trouble("write", io::Error::from_raw_os_error(errno));
+            assert!(error.to_string().contains(help), "{error}");
+        }
+    }
 }

@@ -1,9 +1,8 @@
 //! Every crash state while a small directory is received and replaces another one: DEST is whole,
 //! old or new, and the next run completes.
 
-use super::leftover::Leftover;
 use super::place::{Place, Target};
-use super::work::Work;
+use super::work::{Leftover, Work};
 use crate::disk::model::{Abilities, Inode, Model, ModelDirectory, ROOT, World};
 use crate::disk::{COMMON_FILE, Directory, DiskFile};
 use crate::hidden_names::{HiddenNames, remove_stale};

@@ -1,21 +1,11 @@
 //! Storage of a directory: it is built beside DEST from the stream, and renamed into place when it
 //! is verified and synced.
 
-mod aside;
 mod building;
 #[cfg(test)]
 mod crashes;
-mod current;
-mod filling;
-mod hidden;
-#[cfg(test)]
-mod in_place;
-mod incoming;
-mod leftover;
 mod makers;
-mod mounted;
 mod place;
-mod putting;
 #[cfg(test)]
 mod replacing;
 mod work;
@@ -25,21 +15,19 @@ pub use place::Target;
 use crate::disk::{Beneath, Lack, LeftOut};
 use crate::hidden_names::{TakenUp, foreign};
 use crate::journal::Identity;
-use crate::replay::Replay;
-use crate::trouble::trouble;
-use current::BuiltFiles;
+use crate::layout::Replay;
+use crate::trouble;
+use building::BuiltFiles;
 use ethbcast_collectives::session::application::Tally;
 use ethbcast_collectives::session::live::{Offered, ReadAt, Storage, StorageError};
 use ethbcast_collectives::session::{Outcome, Trailer};
-use incoming::Incoming;
-use leftover::Leftover;
 use parking_lot::{Mutex, RwLock};
 use place::Place;
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
-use work::{Published, Work};
+use work::{Incoming, Leftover, Published, Work};
 
 const MIN_KEPT_BYTES: u64 = 1 << 20;
 const READ_BYTES: usize = 1 << 20;
@@ -289,7 +277,5 @@ fn damaged(text: String) -> StorageError {
     StorageError::new(Outcome::Damaged, text)
 }
 
-#[cfg(test)]
-mod resuming;
 #[cfg(test)]
 mod tests;

@@ -298,6 +298,6 @@ impl Server {
             let text = format!("not ended, as a disk or a command of --exec keeps it: {}", registry::shown(&groups));
             Say::Warning.print(&text);
         }
-        ethbcast_content::unfinished::Unfinished::remove_all();
+        ethbcast_content::command::Unfinished::remove_all();
     }
 }

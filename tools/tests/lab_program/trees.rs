@@ -240,7 +240,7 @@ fn hidden_files_of_somebody_else_are_left_alone_and_named() {
     site.run("n0", &["send", "-i", "eth0", "-n", "1"], &source).assert_code(0);
     let receiver = receiver.end(LIMIT);
     receiver.assert_code(0);
-    assert!(receiver.stderr.contains(&format!("{stem}.part belongs to somebody else")), "{}", receiver.stderr);
+    assert!(receiver.stderr.contains(&format!("{stem}.journal belongs to somebody else")), "{}", receiver.stderr);
     let there = fs::metadata(holder.join("x.img")).expect("there");
     assert_eq!((there.uid(), there.len()), (0, 3 * MEBIBYTE as u64));
     assert_eq!(fs::read(holder.join(format!("{stem}.part"))).expect("there"), b"theirs");

@@ -1,10 +1,10 @@
 //! Names of a file during its transfer: none, a temporary one, one that a later run finds, or its
 //! own.
 
+use crate::command::Unfinished;
 use crate::disk::{COMMON_FILE, Directory, DiskFile, Kind, PRIVATE_FILE, is_taken};
 use crate::hidden_names::{HiddenNames, TakenUp, open, take_up};
 use crate::journal::{Identity, Journal, JournalError, Recovered, has_old};
-use crate::unfinished::Unfinished;
 use std::io::{self, Error, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;

@@ -15,23 +15,17 @@
 mod crashes;
 mod hidden;
 #[cfg(test)]
-mod in_place;
-mod kept;
-#[cfg(test)]
 mod tests;
 
-use super::kind::{DiskError, Kind, Open, Remarks, at};
-use super::overwriting::{Present, ZEROS};
+use super::kind::{DiskError, Kind, Open, Present, Remarks, ZEROS, at};
 use crate::disk::{Directory, DiskFile, read_back};
 use crate::hidden_names::{self, HiddenNames, TakenUp};
-use crate::journal::{Identity, Journal};
-#[cfg(test)]
-use crate::runs::Runs;
-use crate::syncer::{Pace, Syncer};
+use crate::journal::{Identity, Journal, Runs};
+use crate::syncer::{LARGE_BYTES, Pace, Syncer};
 use ethbcast_collectives::session::FileAttributes;
 use ethbcast_collectives::session::live::{ReadAt, StorageError};
 use hidden::{HiddenFile, KeptFile, begin_journal, open_fleeting, open_kept, open_untouched, recover};
-use kept::{Kept, syncing};
+use parking_lot::Mutex;
 use std::io::{self, Error, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -406,4 +400,53 @@ impl<D: Directory> Drop for FileDest<D> {
             HiddenFile::Kept(_) => drop(self.file.bytes().and_then(|bytes| self.file.set_bytes(bytes))),
         }
     }
+}
+
+#[derive(Debug)]
+struct Kept<F> {
+    /// None if nothing is resumed.
+    pub journal: Mutex<Option<Journal<F>>>,
+    /// Ranges that are written or present, and not yet in the journal.
+    pub written: Mutex<Runs>,
+    pub prologue: Mutex<Vec<u8>>,
+}
+
+impl<F> Kept<F> {
+    fn new(journal: Option<Journal<F>>) -> Kept<F> {
+        Kept { journal: Mutex::new(journal), written: Mutex::default(), prologue: Mutex::default() }
+    }
+}
+
+/// Returns a closure that syncs all written data and records it in the journal.
+fn syncing<D: Directory>(
+    file: &D::File,
+    holder: &Arc<D>,
+    kept: &Arc<Kept<D::File>>,
+) -> io::Result<impl FnMut() -> io::Result<()> + Send + use<D>> {
+    let (file, holder, kept) = (file.try_clone()?, Arc::clone(holder), Arc::clone(kept));
+    let (mut names_are_synced, mut end) = (false, 0);
+    Ok(move || {
+        // Data written from here on may be synced too, but the journal must not claim it yet.
+        let runs = std::mem::take(&mut *kept.written.lock());
+        end = runs.iter().map(|run| run.end).fold(end, u64::max);
+        file.sync_data()?;
+        if end > LARGE_BYTES {
+            drop(file.forget());
+        }
+        let mut journal = kept.journal.lock();
+        let Some(open) = &mut *journal else { return Ok(()) };
+        let prologue = std::mem::take(&mut *kept.prologue.lock());
+        let noted = if prologue.is_empty() { Ok(()) } else { open.replace_prologue(&prologue) };
+        let noted = noted.and_then(|()| runs.iter().try_for_each(|run| open.claim(run)));
+        let noted = noted.and_then(|()| match names_are_synced {
+            true => Ok(()),
+            false => open.sync().and_then(|()| holder.sync_names()),
+        });
+        names_are_synced = true;
+        if let Err(error) = noted {
+            log::warn!("the journal cannot be written ({error}): less of this run can be resumed");
+            *journal = None;
+        }
+        Ok(())
+    })
 }
