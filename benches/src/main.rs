@@ -64,16 +64,19 @@ enum Command {
     /// Simulate casts to a thousand receivers.
     Scale(scale::Scale),
     /// Measure an experiment of experiments.toml in labs; needs root.
-    Lab {
-        #[arg(value_parser = experiment)]
-        experiment: experiments::Experiment,
-        #[command(flatten)]
-        changes: experiments::Changes,
-    },
+    Lab(Box<Lab>),
     /// Compare ways of moving frames over one veth hop; needs root.
     Drivers(drivers::Drivers),
     /// Measure round trips and throughput of messages beside the raw socket's; needs root.
     Messages(messages::Messages),
+}
+
+#[derive(Debug, clap::Args)]
+struct Lab {
+    #[arg(value_parser = experiment)]
+    experiment: experiments::Experiment,
+    #[command(flatten)]
+    changes: experiments::Changes,
 }
 
 fn experiment(name: &str) -> Result<experiments::Experiment, String> {
@@ -104,9 +107,9 @@ fn main() -> anyhow::Result<ExitCode> {
             Ok(codes.into_iter().find(|code| *code != ExitCode::SUCCESS).unwrap_or(ExitCode::SUCCESS))
         }
         Command::Scale(size) => scale::scale(size)?.publish(&arguments.out),
-        Command::Lab { experiment, changes } => {
+        Command::Lab(lab) => {
             let program = Program::find(arguments.ethbcast.as_deref())?;
-            experiments::perform(experiment, changes, &program, &interrupt)?.publish(&arguments.out)
+            experiments::perform(&lab.experiment, &lab.changes, &program, &interrupt)?.publish(&arguments.out)
         }
         Command::Drivers(options) => text("drivers", drivers::drivers(options, &interrupt)?),
         Command::Messages(options) => text("messages", messages::messages(options, &interrupt)?),

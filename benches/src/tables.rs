@@ -99,9 +99,11 @@ const FRAME_PAYLOAD_BYTES: u64 = 1024;
 /// Tolerance for multiples of Table 1: g(m) of Table 2 is not exactly proportional to m.
 const TABLE_1_TOLERANCE: f64 = 0.04;
 
+type Entry = (Via, &'static str, fn(f64) -> f64);
+
 /// Table 1: ways, their entries, and multiples of T(msize) for P ranks. The entry for blocks rounds twice (P − 1)/P of
 /// the message up to 2; ratios are compared with the former here.
-const TABLE_1: [(Via, &str, fn(f64) -> f64); 8] = [
+const TABLE_1: [Entry; 8] = [
     (Via::Flat, "P-1", |ranks| ranks - 1.0),
     (Via::Binomial, "log2 P", f64::log2),
     (Via::ScatterAllgather, "2", |ranks| 2.0 * (ranks - 1.0) / ranks),
