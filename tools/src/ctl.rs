@@ -22,7 +22,9 @@ pub fn run(args: &CtlArgs) -> anyhow::Result<()> {
         return fail(Code::Usage, format!("process {pid}: {FOREIGN}"));
     }
     // Whoever has taken the name may say anything.
-    let reply = one_line(&ask(stream, &line).code(Code::System)?);
+    let reply = ask(stream, &line)
+        .map_err(|error| Failure::new(Code::System, format!("process {pid} gives no whole answer ({error})")))?;
+    let reply = one_line(&reply);
     match reply.split_once(' ') {
         Some(("ok", text)) => report(&format!("process {pid}: {text}")),
         Some(("no", why)) => fail(Code::Usage, format!("process {pid}: {why}")),

@@ -110,7 +110,8 @@ pub fn serve_ports(args: &PortArgs) -> anyhow::Result<()> {
         let client = server.accept().code(Code::System)?;
         let own = Arc::clone(&all);
         let serve = move || {
-            log::info!("{}", client.serve());
+            let served = client.serve();
+            log::info!("{served}");
             drop(own);
         };
         // One that is slow does not delay the others, unless there are very many.

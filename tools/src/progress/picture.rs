@@ -60,7 +60,7 @@ pub fn summary(course: &TransferCourse, now: Instant) -> String {
         parts.push(units::rate(rate));
     }
     if let Some(left) = course.left(now).filter(|left| !left.is_zero()) {
-        let least = if course.is_selective { "at least " } else { "" };
+        let least = if course.is_selective && left.as_millis() >= 500 { "at least " } else { "" };
         parts.push(format!("{least}{} left", roughly(left)));
     }
     if course.resent_frames > 0 {
