@@ -68,7 +68,7 @@ pub(crate) enum TakenUp<T> {
     Nothing,
     /// Another process has its lock.
     Busy,
-    /// Somebody else owns it, may write to it, or has another name for it: it stays as it is.
+    /// Another user owns it, may write to it, or has another name for it: it stays as it is.
     Foreign(PathBuf),
     Own(T),
 }

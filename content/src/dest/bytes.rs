@@ -112,8 +112,8 @@ impl Bytes {
             return Ok(());
         }
         let text = format!(
-            "no space: {unpacked_bytes} bytes were unpacked, more come, and less than a hundredth of the file system of \
-             DEST is free; make room, or choose another DEST"
+            "no space: {unpacked_bytes} bytes were unpacked, more come, and less than a hundredth of the file system \
+             of DEST is free; make room, or choose another DEST"
         );
         Err(StorageError::new(Outcome::NoSpace, text))
     }

@@ -351,11 +351,15 @@ fn read_table(file: &impl ReadAt, offset: u64, entries: usize) -> io::Result<Vec
 mod tests {
     use super::*;
 
+    const MORE_GZIP: &[u8] = b"\x1f\x8b\x08\0\0\0\0\0\x02\x03K\xccKQ\xc8\xcd/J\x05\0\xdc\x07XZ\x08\0\0\0";
+    const MORE_XZ: &[u8] = b"\xfd7zXZ\0\0\x04\xe6\xd6\xb4F\x02\0!\x01\x1c\0\0\0\x10\xcfX\xcc\x01\0\x07and more\0\xef\
+        \xeal\xae\xdc\x03\x8f\x0a\0\x01 \x08\xbb\x19\xd9\xbb\x1f\xb6\xf3}\x01\0\0\0\0\x04YZ";
+    const MORE_ZSTD: &[u8] = b"(\xb5/\xfd$\x08A\0\0and more\x07\xb3&\xef";
     /// Outputs of `gzip -9`, `xz -1` and `zstd --check` for [`image`] and for a few words.
     const PACKED: [(Packing, &[u8], &[u8]); 3] = [
-        (Packing::Gzip, include_bytes!("packed/image.gz"), b"\x1f\x8b\x08\0\0\0\0\0\x02\x03K\xccKQ\xc8\xcd/J\x05\0\xdc\x07XZ\x08\0\0\0"),
-        (Packing::Xz, include_bytes!("packed/image.xz"), b"\xfd7zXZ\0\0\x04\xe6\xd6\xb4F\x02\0!\x01\x1c\0\0\0\x10\xcfX\xcc\x01\0\x07and more\0\xef\xeal\xae\xdc\x03\x8f\x0a\0\x01 \x08\xbb\x19\xd9\xbb\x1f\xb6\xf3}\x01\0\0\0\0\x04YZ"),
-        (Packing::Zstd, include_bytes!("packed/image.zst"), b"(\xb5/\xfd$\x08A\0\0and more\x07\xb3&\xef"),
+        (Packing::Gzip, include_bytes!("packed/image.gz"), MORE_GZIP),
+        (Packing::Xz, include_bytes!("packed/image.xz"), MORE_XZ),
+        (Packing::Zstd, include_bytes!("packed/image.zst"), MORE_ZSTD),
     ];
 
     fn image() -> Vec<u8> {

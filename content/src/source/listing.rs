@@ -1,7 +1,7 @@
 //! Listing of the entries to be sent.
 
-use super::opened::Stamp;
-use super::{Losses, Selection, SourceError, reader};
+use super::reader::{self, Stamp};
+use super::{Losses, Selection, SourceError};
 use crate::manifest::{
     Attributes, Builder, Entry, Extent, FileData, Manifest, ManifestError, Node, Owner, Special, Time, Xattr,
 };

@@ -1,7 +1,6 @@
 //! Construction of a directory from its stream.
 
-use super::makers::{Failed, Makers, Orders, SMALL_BYTES};
-use super::place::Putting;
+use super::makers::{Failed, Makers, Orders, Putting, SMALL_BYTES};
 use crate::disk::{Directory, DiskFile, Kind, Lack, PRIVATE_FILE, Privilege, Setter, is_taken, one};
 use crate::hidden_names::is_hidden;
 use crate::journal::{Runs, read_all};

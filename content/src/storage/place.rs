@@ -1,11 +1,9 @@
 //! The final place of a directory and the renames that put it there.
 
 use super::building::remove_others;
-use super::work::HiddenTree;
-use crate::disk::{Accept, Beneath, Directory, DiskFile, Kind, Setter, is_taken};
-use crate::hidden_names::HiddenNames;
-use crate::layout::Layout;
-use crate::manifest::{Manifest, Node};
+use crate::disk::{Accept, Beneath, Directory, Setter, is_taken};
+use crate::hidden_names::{HiddenNames, TakenUp, take_up_tree};
+use crate::manifest::Manifest;
 use crate::{mounts, name, trial};
 use ethbcast_collectives::session::Outcome;
 use ethbcast_collectives::session::live::StorageError;
@@ -13,6 +11,7 @@ use std::collections::HashSet;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// DEST of a directory, and the permitted changes to it.
 #[derive(Clone, Debug, Default)]
@@ -394,89 +393,128 @@ pub(super) fn is_refused(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported)
 }
 
-const TOGETHER_FILES: usize = 1024;
-const TOGETHER_BYTES: u64 = 64 << 20;
+/// Attempts to make a hidden directory, which another receiver may remove as a leftover.
+const TREE_ATTEMPTS: u32 = 1000;
 
+/// The hidden directory. It is removed on drop unless it can be resumed.
 #[derive(Debug)]
-pub(super) struct Putting<D: Directory> {
-    /// The directory that receives the files; they are built in `root`.
-    dest: D,
+pub(super) struct HiddenTree<D: Directory> {
+    holder: D,
+    names: HiddenNames,
     root: Arc<D>,
-    layout: Arc<Layout>,
-    waiting: Vec<usize>,
-    waiting_bytes: u64,
-    done: HashSet<usize>,
-    has_changed: bool,
+    is_kept: AtomicBool,
 }
 
-impl<D: Directory> Putting<D> {
-    pub(super) fn new(dest: D, root: Arc<D>, layout: Arc<Layout>) -> Putting<D> {
-        let (waiting, done) = (Vec::new(), HashSet::new());
-        Putting { dest, root, layout, waiting, waiting_bytes: 0, done, has_changed: false }
-    }
-
-    pub(super) fn there(&self, entry: usize) -> Option<D::File> {
-        let manifest = self.layout.manifest();
-        let own = &manifest.entries()[entry];
-        let Node::File(data) = &own.node else { return None };
-        // Holes are not sent, so that the bytes in them could not be compared.
-        if data.extents().is_some() {
-            return None;
-        }
-        let directory = self.dest.directory(&manifest.path(own.parent? as usize)).ok()?;
-        if directory.kind(&own.own_path()).ok()? != Some(Kind::File) {
-            return None;
-        }
-        let file = directory.file(&own.own_path()).ok()?;
-        let is_alike = file.bytes().ok()? == data.bytes() && file.links().ok()? == 1;
-        is_alike.then_some(file)
-    }
-
-    pub(super) fn is_there(&mut self, entry: usize) {
-        self.done.insert(entry);
-    }
-
-    pub(super) fn put(&mut self, entry: usize, bytes: u64) -> io::Result<()> {
-        self.waiting.push(entry);
-        self.waiting_bytes += bytes;
-        if self.waiting.len() >= TOGETHER_FILES || self.waiting_bytes >= TOGETHER_BYTES { self.flush() } else { Ok(()) }
-    }
-
-    pub(super) fn flush(&mut self) -> io::Result<()> {
-        if self.waiting.is_empty() {
-            return Ok(());
-        }
-        self.root.sync_file_system()?;
-        let layout = Arc::clone(&self.layout);
-        let manifest = layout.manifest();
-        self.waiting_bytes = 0;
-        for entry in std::mem::take(&mut self.waiting) {
-            let own = &manifest.entries()[entry];
-            let (parent, name) = (manifest.path(own.parent.unwrap_or(0) as usize), own.own_path());
-            // Entries that are in the way, or whose directory is missing, wait for the end.
-            if self.can_take(&parent, &name) {
-                let (from, to) = (self.root.directory(&parent)?, self.dest.directory(&parent)?);
-                from.rename(&name, &to, &name)?;
-                self.done.insert(entry);
-                self.has_changed = true;
+impl<D: Directory> HiddenTree<D> {
+    pub(super) fn create(holder: &D) -> io::Result<HiddenTree<D>> {
+        for _ in 0..TREE_ATTEMPTS {
+            let names = HiddenNames::fleeting();
+            match holder.make_directory(&names.tree) {
+                Err(error) if is_taken(&error) => continue,
+                made => made?,
+            }
+            if let TakenUp::Own(hidden) = HiddenTree::open(holder, names)? {
+                return Ok(hidden);
             }
         }
+        Err(io::Error::new(ErrorKind::AlreadyExists, "temporary directories are removed as they are made"))
+    }
+
+    pub(super) fn create_named(holder: &D, names: &HiddenNames) -> io::Result<HiddenTree<D>> {
+        holder.make_directory(&names.tree)?;
+        let taken = || io::Error::new(ErrorKind::AlreadyExists, "another process receives the same");
+        HiddenTree::open(holder, names.clone())?.own().ok_or_else(taken)
+    }
+
+    /// Opens the one with these names.
+    pub(super) fn open(holder: &D, names: HiddenNames) -> io::Result<TakenUp<HiddenTree<D>>> {
+        let root = Arc::new(match take_up_tree(holder, &names.tree)? {
+            TakenUp::Own(root) => root,
+            TakenUp::Nothing => return Ok(TakenUp::Nothing),
+            TakenUp::Busy => return Ok(TakenUp::Busy),
+            TakenUp::Foreign(name) => return Ok(TakenUp::Foreign(name)),
+        });
+        Ok(TakenUp::Own(HiddenTree { holder: holder.try_clone()?, names, root, is_kept: AtomicBool::new(false) }))
+    }
+
+    pub(super) fn name(&self) -> &Path {
+        &self.names.tree
+    }
+
+    pub(super) fn journal(&self) -> &PathBuf {
+        &self.names.journal
+    }
+
+    pub(super) fn root(&self) -> &Arc<D> {
+        &self.root
+    }
+
+    pub(super) fn keep(&self) {
+        self.is_kept.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn names(&self) -> &HiddenNames {
+        &self.names
+    }
+
+    /// Runs `work` with the journal hidden, because the hidden name may belong to another entry
+    /// afterwards. If it fails the journal is restored, otherwise removed.
+    pub(super) fn without_journal(&self, work: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        if !self.is_kept.load(Ordering::Relaxed) {
+            return work();
+        }
+        let elsewhere = HiddenNames::fleeting().journal;
+        self.holder.rename(&self.names.journal, &self.holder, &elsewhere)?;
+        if let Err(error) = self.holder.sync_names().and_then(|()| work()) {
+            self.holder.rename(&elsewhere, &self.holder, &self.names.journal)?;
+            return Err(error);
+        }
+        self.is_kept.store(false, Ordering::Relaxed);
+        drop(self.holder.remove(&elsewhere));
         Ok(())
     }
 
-    fn can_take(&self, parent: &Path, name: &Path) -> bool {
-        self.dest.directory(parent).and_then(|to| to.has_directory(name)).is_ok_and(|in_the_way| !in_the_way)
+    /// Removes as much as possible and returns the first error. Nothing more is tried on drop.
+    pub(super) fn remove(&self) -> io::Result<()> {
+        self.keep();
+        if self.holder.kind(&self.names.tree)?.is_none() {
+            return Ok(());
+        }
+        self.holder.remove_all(&self.names.tree)
     }
 
-    pub(super) fn waiting(&self) -> usize {
-        self.waiting.len()
+    /// Gives the directory a name that no later run looks for, to be removed in the end.
+    pub(super) fn give_up(&mut self) -> io::Result<()> {
+        let names = HiddenNames::fleeting();
+        self.forget_journal()?;
+        self.holder.rename(&self.names.tree, &self.holder, &names.tree)?;
+        self.names = names;
+        Ok(())
     }
 
-    pub(super) fn done(&self) -> &HashSet<usize> {
-        &self.done
+    /// Removes the journal durably, so that no run resumes the directory.
+    pub(super) fn forget_journal(&self) -> io::Result<()> {
+        if !self.is_kept.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        match self.holder.remove(&self.names.journal) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => self.is_kept.store(false, Ordering::Relaxed),
+        }
+        self.holder.sync_names()
     }
+}
 
-    pub(super) fn has_changed(&self) -> bool {
-        self.has_changed
+impl<D: Directory> Drop for HiddenTree<D> {
+    fn drop(&mut self) {
+        if self.is_kept.load(Ordering::Relaxed) {
+            return;
+        }
+        if let Ok(Some(_)) = self.holder.kind(&self.names.tree)
+            && let Err(error) = self.holder.remove_all(&self.names.tree)
+        {
+            log::warn!("{} was left behind: {error}", self.names.tree.display());
+        }
+        drop(self.holder.remove(&self.names.journal));
     }
 }
