@@ -32,6 +32,8 @@ pub struct Kept {
     pub via: String,
     pub rerouted: bool,
     pub preset: String,
+    pub rate_limit_bits_per_second: Option<u64>,
+    pub nice: bool,
     pub segment_bytes: Option<u64>,
     pub predicted_seconds: Option<f64>,
     pub reason: Option<String>,
@@ -116,6 +118,10 @@ pub struct Run {
     pub held_up_by: Option<String>,
     /// Receivers that were served by a catch-up stream.
     pub aside: Vec<String>,
+    /// Seconds of one copy over the way between two hosts alone, as measured before the start.
+    pub copy_seconds: Option<f64>,
+    /// Seconds of processor time of the root's process.
+    pub processor_seconds: Option<f64>,
     /// Seconds without the root's interface or link.
     pub cut_off_seconds: f64,
     pub timeline: Timeline,

@@ -11,6 +11,10 @@ const MIN_LOSS: f64 = 0.001;
 /// Limit on cables that cannot be told apart; beyond it none is named.
 const MAX_NAMED: usize = 3;
 
+/// Factor between the losses of receivers who lost alike, and how many there must be.
+const ALIKE: f64 = 2.0;
+const MIN_ALIKE: usize = 3;
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct Suspects {
     pub name: String,
@@ -46,9 +50,21 @@ fn found(kept: &Kept, run: &Run) -> Option<Vec<Suspects>> {
             Some(Passage { from, to, frames: receiver.frames?, lost: receiver.repaired_frames? })
         })
         .collect();
+    if let Some(all) = alike(&passages) {
+        return Some(vec![all]);
+    }
     let named = run.topology.is_some();
     let lossy = lossy_cables(&topology, &passages, MIN_LOSS);
     Some(lossy.iter().map(|one| Suspects { name: name(one, named), loss: one.loss, lost: one.lost }).collect())
+}
+
+/// Returns the loss of all together if every receiver lost about as much: no cable is the cause.
+fn alike(passages: &[Passage]) -> Option<Suspects> {
+    let loss = |one: &Passage| one.lost as f64 / one.frames.max(1) as f64;
+    let (most, least) = (passages.iter().map(loss).reduce(f64::max)?, passages.iter().map(loss).reduce(f64::min)?);
+    let (frames, lost) = passages.iter().fold((0, 0), |sum, one| (sum.0 + one.frames, sum.1 + one.lost));
+    let is_alike = passages.len() >= MIN_ALIKE && least >= MIN_LOSS && most <= least * ALIKE;
+    is_alike.then(|| Suspects { name: "every cable alike".to_owned(), loss: lost as f64 / frames as f64, lost })
 }
 
 /// Names cables by their ends; without a topology the switches have no names.
@@ -105,6 +121,8 @@ mod tests {
         assert_eq!(names(&kept([0, 20, 0], true)), ["cable n1–s0 or n2–s1 or s1–s0 0.020"]);
         assert_eq!(names(&kept([0, 20, 0], false)), ["the cable of n1 or n2 0.020"]);
         assert_eq!(names(&kept([0, 0, 0], true)), Vec::<String>::new());
+        assert_eq!(names(&kept([18, 20, 22], false)), ["every cable alike 0.020"]);
+        assert!(!names(&kept([18, 20, 60], true))[0].contains("alike"));
     }
 
     #[test]

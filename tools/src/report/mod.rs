@@ -64,7 +64,7 @@ pub struct Limits {
 pub fn limits(object: &Value) -> Option<Limits> {
     let kept = Kept::read(object.clone()).ok()?;
     let receivers = kept.receivers.iter().map(|receiver| limiting::of_receiver(&kept, receiver)).collect();
-    Some(Limits { whole: limiting::part(&kept), receivers })
+    Some(Limits { whole: limiting::part(&kept)?, receivers })
 }
 
 /// Renders the page of a report of `send`, or fails with exit code 4.

@@ -5,6 +5,7 @@ use ethbcast_collectives::session::live::{Incident, Moment, Track};
 use ethbcast_collectives::session::{MemberState, SendReport};
 use ethbcast_planning::model::Choice;
 use ethbcast_planning::topology::Topology;
+use ethbcast_transport::packet::processor_time;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -39,6 +40,8 @@ pub fn record(sent: &SendReport, about: &Circumstances<'_>) -> Value {
         "slow_cable": slow.map(|slow| slow.cable.as_str()),
         "held_up_by": sent.held_up_by,
         "aside": sent.aside,
+        "copy_seconds": choice.and_then(|choice| choice.copy_seconds(sent.sent_bytes.unwrap_or(sent.bytes()))),
+        "processor_seconds": to_millis(processor_time().as_secs_f64()),
         "cut_off_seconds": to_millis(sent.cut_off.as_secs_f64()),
         "timeline": timeline(sent),
     })

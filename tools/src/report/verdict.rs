@@ -57,7 +57,7 @@ pub fn prediction(kept: &Kept) -> Markup {
                 }
                 (bar("actual", kept.seconds, longest, "actual"))
             }
-            p { strong { "Limited by " } (limiting::part(kept)) }
+            @if let Some(cause) = limiting::part(kept) { p { strong { "Limited by " } (cause) } }
             @if let Some(surprise) = &kept.surprise { p { (shown(surprise)) } }
             @if let Some(reason) = &kept.reason { p.note { "Chosen: " (shown(reason)) } }
             (ways(kept))
