@@ -51,9 +51,14 @@ program dpkg-shlibdeps     dpkg-dev
 TABLE
 }
 
+# Whether the PATH has a program. The shell also finds a file of that name that cannot be run.
+runs() {
+    [ -x "$(command -v "$1")" ]
+}
+
 has() {
     case $1 in
-        program) command -v "$2" >/dev/null ;;
+        program) runs "$2" ;;
         header) [ -n "$(find /usr/include -path "*$2" 2>/dev/null | head -n 1)" ] ;;
         library) [ -n "$(find /usr/lib/gcc -name "$2" 2>/dev/null | head -n 1)" ] ;;
         # The first on the path, or the system's own.
@@ -77,7 +82,7 @@ as_root() {
 install_packages() {
     [ $# -gt 0 ] || return 0
     local line="apt-get install -y --no-install-recommends $*" log=$target/apt.log
-    if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
+    if [ "$(id -u)" -ne 0 ] || ! runs apt-get; then
         echo "programs are missing; as root: $line"
         return
     fi
@@ -107,7 +112,7 @@ require_programs() {
 require_rust() {
     local promised found why
     promised=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
-    command -v cargo >/dev/null && command -v rustc >/dev/null ||
+    runs cargo && runs rustc ||
         die "Rust $promised or later is missing: install it with rustup (https://rustup.rs)"
     found=$(rustc --version | cut -d ' ' -f 2)
     [ "$(printf '%s\n' "$promised" "$found" | sort -V | head -n 1)" = "$promised" ] ||
@@ -117,7 +122,7 @@ require_rust() {
     mkdir -p "$target" || die "$target, where cargo builds, cannot be made: CARGO_TARGET_DIR can name another folder"
     # Whoever owns the tree goes on as himself after root has built in it.
     [ "$(id -u)" -ne 0 ] || [ -O Cargo.toml ] || trap 'chown -R --reference=Cargo.toml "$target"' EXIT
-    command -v cc >/dev/null || why=$(install_packages gcc libc6-dev)
+    runs cc || why=$(install_packages gcc libc6-dev)
     [ -z "${why:-}" ] || die "a C compiler's linker (cc) is missing; $why"
 }
 

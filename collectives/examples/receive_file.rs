@@ -1,7 +1,7 @@
 //! Receives the bytes sent to a group into a file: `receive_file GROUP DEST`. DEST appears when all
 //! of it is verified.
 
-use ethbcast_collectives::session::{Options, Session};
+use ethbcast_collectives::session::{RecvOptions, Session};
 use std::fs::{self, File};
 
 fn main() {
@@ -15,7 +15,7 @@ fn main() {
 fn receive(arguments: &[String]) -> Result<(), Box<dyn std::error::Error>> {
     let [group, dest] = arguments else { return Err("usage: receive_file GROUP DEST".into()) };
     let part = format!("{dest}.part");
-    let received = Session::receive(group, File::create(&part)?, &Options::new());
+    let received = Session::receive(group, File::create(&part)?, &RecvOptions::new());
     let report = received.inspect_err(|_| drop(fs::remove_file(&part)))?;
     println!("{} bytes from {} after {:?}", report.bytes(), report.source, report.took);
     Ok(fs::rename(part, dest)?)

@@ -1,6 +1,6 @@
 //! Sends a file to a number of receivers of a group: `send_file GROUP RECEIVERS FILE`.
 
-use ethbcast_collectives::session::{Options, Session};
+use ethbcast_collectives::session::{SendOptions, Session};
 use std::fs::File;
 
 fn main() {
@@ -13,7 +13,7 @@ fn main() {
 
 fn send(arguments: &[String]) -> Result<(), Box<dyn std::error::Error>> {
     let [group, receivers, path] = arguments else { return Err("usage: send_file GROUP RECEIVERS FILE".into()) };
-    let report = Session::send_file(group, File::open(path)?, &Options::new().receivers(receivers.parse()?))?;
+    let report = Session::send_file(group, File::open(path)?, &SendOptions::new().receivers(receivers.parse()?))?;
     println!("{} bytes at {} receivers after {:?}", report.bytes(), report.verified(), report.took);
     Ok(())
 }

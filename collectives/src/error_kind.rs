@@ -53,6 +53,8 @@ impl SessionError {
             | SessionError::NotInTopology { .. }
             | SessionError::Names(_)
             | SessionError::ForWhom
+            | SessionError::Forked(_)
+            | SessionError::OwnHost { .. }
             | SessionError::Tuning(_) => ErrorKind::Usage,
             SessionError::Undelivered(_) | SessionError::Aborted(_) | SessionError::Dropped => ErrorKind::SomeFailed,
             SessionError::Damaged(_) => ErrorKind::Integrity,
@@ -71,6 +73,7 @@ impl CallError {
                 ErrorKind::System
             }
             CallError::Node(_) => ErrorKind::Usage,
+            CallError::Forked(_) => ErrorKind::Usage,
             CallError::OtherGroups { .. } | CallError::TimedOut { .. } => ErrorKind::Nobody,
             CallError::Drive(_) | CallError::Thread(_) | CallError::Random(_) => ErrorKind::System,
             CallError::TooLong { .. } => ErrorKind::TooLong,

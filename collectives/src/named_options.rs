@@ -2,7 +2,7 @@
 
 use crate::communicator::Options as JoinOptions;
 use crate::route::Route;
-use crate::session::{Options as SessionOptions, Progress};
+use crate::session::{Progress, RecvOptions, RunOptions, SendOptions, WireOptions};
 use ethbcast_planning::host_list;
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::plan::file::SavedPlan;
@@ -16,7 +16,10 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default)]
 pub struct NamedOptions {
     join: JoinOptions,
-    session: SessionOptions,
+    wire: WireOptions,
+    run: RunOptions,
+    send: SendOptions,
+    max_wait: Option<Duration>,
     /// Option set that applies to communicators only, and one that applies to sessions only.
     only_join: Option<&'static str>,
     only_session: Option<&'static str>,
@@ -96,23 +99,38 @@ impl NamedOptions {
         Ok(self.join.clone())
     }
 
-    /// Returns the options of a session.
+    /// Returns the options of a sender.
     ///
     /// # Errors
     /// If one was set that applies to communicators only.
-    pub fn session(&self) -> Result<SessionOptions, OptionError> {
-        self.only_join.map_or(Ok(()), |name| misplaced(name, "communicators"))?;
-        Ok(self.session.clone())
+    pub fn send(&self) -> Result<SendOptions, OptionError> {
+        self.check_session()?;
+        let (wire, run, max_wait) = (self.wire.clone(), self.run.clone(), self.max_wait);
+        Ok(SendOptions { wire, run, max_wait, ..self.send.clone() })
+    }
+
+    /// Returns the options of a receiver; those that only a sender has are ignored.
+    ///
+    /// # Errors
+    /// If one was set that applies to communicators only.
+    pub fn receive(&self) -> Result<RecvOptions, OptionError> {
+        self.check_session()?;
+        let (wire, run, max_wait) = (self.wire.clone(), self.run.clone(), self.max_wait);
+        Ok(RecvOptions { wire, run, max_wait, ..RecvOptions::new() })
+    }
+
+    fn check_session(&self) -> Result<(), OptionError> {
+        self.only_join.map_or(Ok(()), |name| misplaced(name, "communicators"))
     }
 
     /// Sets the progress callback of sessions. It runs in their threads, and must not block.
     pub fn on_progress(&mut self, tell: impl Fn(Progress<'_>) + Send + Sync + 'static) {
-        self.session = std::mem::take(&mut self.session).on_progress(tell);
+        self.run.on_progress(tell);
     }
 
     /// Ends all sessions that were begun with these options, now and later.
     pub fn cancel(&self) {
-        self.session.cancel.cancel();
+        self.run.cancel.cancel();
     }
 
     /// Sets one option.
@@ -124,37 +142,37 @@ impl NamedOptions {
             let known = NAMES.map(|(name, _)| name).join(", ");
             return Err(OptionError::new(format_args!("there is no option {name}: use one of {known}")));
         };
-        let (join, session) = (&mut self.join, &mut self.session);
+        let (join, send, wire) = (&mut self.join, &mut self.send, &mut self.wire);
         match name {
-            "interface" => (join.interface, session.interface) = (Some(value.into()), Some(value.into())),
-            "host" => (join.host, session.host) = (Some(value.into()), Some(value.into())),
+            "interface" => (join.interface, wire.interface) = (Some(value.into()), Some(value.into())),
+            "host" => (join.host, wire.host) = (Some(value.into()), Some(value.into())),
             "ether-type" => {
                 join.ether_type = parsed(name, value)?;
-                session.ether_type = join.ether_type;
+                wire.ether_type = join.ether_type;
             }
             "topology" => {
                 join.topology = Some(Topology::load(value).map_err(OptionError::new)?.topology);
-                session.topology.clone_from(&join.topology);
+                send.topology.clone_from(&join.topology);
             }
             "calibration" => {
                 join.calibration = Some(Calibration::load(value).map_err(OptionError::new)?);
-                session.calibration.clone_from(&join.calibration);
+                send.calibration.clone_from(&join.calibration);
             }
             "plan" | "via" => {
                 join.route = route(name, value)?;
-                session.route = join.route.clone();
+                send.route = join.route.clone();
             }
-            "probe" => (join.probe, session.probe) = (parsed(name, value)?, parsed(name, value)?),
+            "probe" => (join.probe, send.probe) = (parsed(name, value)?, parsed(name, value)?),
             "join-within" => join.join_within = seconds(name, value)?,
             "call-within" => join.call_within = seconds(name, value)?,
             "spin" => join.spin = seconds(name, value)?,
             "casts" => join.casts = parsed(name, value)?,
-            "receivers" => session.receivers = Some(parsed(name, value)?),
-            "min-receivers" => session.min_receivers = Some(parsed(name, value)?),
-            "hosts" => session.hosts = host_list::read(value).map_err(OptionError::new)?,
-            "max-wait" => session.max_wait = Some(seconds(name, value)?),
-            "time-limit" => session.time_limit = Some(seconds(name, value)?),
-            _ => session.source = value.into(),
+            "receivers" => send.receivers = Some(parsed(name, value)?),
+            "min-receivers" => send.min_receivers = Some(parsed(name, value)?),
+            "hosts" => send.hosts = host_list::read(value).map_err(OptionError::new)?,
+            "max-wait" => self.max_wait = Some(seconds(name, value)?),
+            "time-limit" => self.run.time_limit = Some(seconds(name, value)?),
+            _ => send.source = value.into(),
         }
         match whose {
             For::Both => {}
@@ -198,15 +216,15 @@ mod tests {
         assert!(said(options.set("max-wait", "-1")).contains("give seconds"));
         assert!(said(options.set("receivers", "all")).contains("receivers cannot be \"all\""));
         options.set("host", "n7").expect("a name");
-        let (join, session) = (options.join().expect("for both"), options.session().expect("for both"));
-        assert_eq!((join.host.as_deref(), session.host.as_deref()), (Some("n7"), Some("n7")));
+        let (join, receive) = (options.join().expect("for both"), options.receive().expect("for both"));
+        assert_eq!((join.host.as_deref(), receive.wire.host.as_deref()), (Some("n7"), Some("n7")));
         options.set("hosts", "n[1-3]").expect("names");
-        assert_eq!(options.session().expect("for sessions").hosts.len(), 3);
+        assert_eq!(options.send().expect("for sessions").hosts.len(), 3);
         let file = tempfile::NamedTempFile::new().expect("a file");
         std::fs::write(file.path(), "n1 # the first\nn[2-3]\n").expect("written");
         for sign in ["^", "@"] {
             options.set("hosts", &format!("{sign}{},n3,n9", file.path().display())).expect("a file of names");
-            assert_eq!(options.session().expect("for sessions").hosts, ["n1", "n2", "n3", "n9"], "{sign}");
+            assert_eq!(options.send().expect("for sessions").hosts, ["n1", "n2", "n3", "n9"], "{sign}");
         }
         assert!(said(options.set("hosts", "^/no/such/file")).contains("cannot read the list of hosts /no/such/file"));
         assert!(said(options.set("hosts", "@rack")).contains("name the hosts, or a file of them with ^FILE"));

@@ -8,24 +8,24 @@
 //! A program sends and stores as the command-line tool does:
 //!
 //! ```no_run
-//! use ethbcast_collectives::session::{Options, Session};
+//! use ethbcast_collectives::session::{RecvOptions, SendOptions, Session};
 //! use ethbcast_content::dest::{Arrival, Dest, Handling};
 //! use ethbcast_content::source::{Opened, Opening, Selection};
 //! use ethbcast_content::storage::Target;
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! // On the sending host:
 //! let models = Opened::tree(&["/data/models".into()], &Selection::default())?;
-//! Session::send("models", models.content, &Options::new().receivers(7))?;
+//! Session::send("models", models.content, &SendOptions::new().receivers(7))?;
 //! let image = Opened::file("/dev/sdb".as_ref(), Opening::default())?;
-//! Session::send("image", image.content, &Options::new().receivers(7))?;
+//! Session::send("image", image.content, &SendOptions::new().receivers(7))?;
 //! // On each of the seven receivers:
 //! let dest = Dest::resolve("/data/models".as_ref(), false)?;
 //! let target = Target { dest: "/data/models".into(), ..Target::default() };
 //! let (arrival, landed) = Arrival::new(dest, target, Handling::default());
-//! Session::receive_into("models", arrival, &Options::new())?;
+//! Session::receive_into("models", arrival, &RecvOptions::new())?;
 //! println!("{:?}", landed.path());
 //! let dest = Dest::resolve("/dev/sdb".as_ref(), true)?;
-//! let options = Options { free_bytes: dest.free_bytes(), ..Options::new() };
+//! let options = RecvOptions { free_bytes: dest.free_bytes(), ..RecvOptions::new() };
 //! let (arrival, _) = Arrival::new(dest, Target::default(), Handling { read_back: true, ..Handling::default() });
 //! Session::receive_into("image", arrival, &options)?;
 //! # Ok(()) }
@@ -42,16 +42,10 @@ pub mod layout;
 pub mod manifest;
 mod mounts;
 pub mod name;
-pub mod page_cache;
-pub mod replay;
-pub mod runs;
 pub mod source;
 pub mod sparse;
 pub mod storage;
 pub mod syncer;
 mod trial;
-mod trouble;
-pub mod unchanged;
-pub mod unfinished;
 
-pub use trouble::trouble;
+pub use disk::trouble;

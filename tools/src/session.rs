@@ -13,14 +13,11 @@ pub use ethbcast_collectives::communicator::MAX_GROUP_BYTES;
 use ethbcast_collectives::communicator::MIN_MTU_BYTES;
 use ethbcast_collectives::membership::host;
 use ethbcast_collectives::membership::live::{Opening, RingRoom, StationError};
-use ethbcast_collectives::session::{Cancel, Error, Options, Session, Station};
+use ethbcast_collectives::session::{Cancel, Error, RunOptions, SendOptions, Session, Station, WireOptions};
 use ethbcast_transport::Tuning;
 use ethbcast_transport::packet::{Interface, InterfaceError, OpenError, Port, PortConfig};
 
 /// Checks that the MTU leaves room for an acknowledgement's bitmap in a frame.
-///
-/// # Errors
-/// A [`Failure`] with code 2.
 pub fn check_mtu(mtu_bytes: u16) -> anyhow::Result<()> {
     if mtu_bytes >= MIN_MTU_BYTES {
         return Ok(());
@@ -28,34 +25,29 @@ pub fn check_mtu(mtu_bytes: u16) -> anyhow::Result<()> {
     fail(Code::Usage, format!("an MTU of {mtu_bytes} is too small: choose at least {MIN_MTU_BYTES} with --mtu"))
 }
 
-pub fn options(args: &WireArgs) -> Options {
-    let mut options = Options::new();
-    options.interface = chosen(args.interface.as_deref(), args.quiet);
-    options.host = crate::lab::host_name(args.host.as_deref());
-    options.ether_type = args.ether_type;
-    options
+pub fn wire(args: &WireArgs) -> WireOptions {
+    WireOptions {
+        interface: chosen(args.interface.as_deref(), args.quiet),
+        host: crate::lab::host_name(args.host.as_deref()),
+        ether_type: args.ether_type,
+        ..WireOptions::default()
+    }
 }
 
 pub fn host_name(args: &WireArgs) -> String {
     host::name(crate::lab::host_name(args.host.as_deref()).as_deref())
 }
 
-/// Opens the session's port. Signals then end the session, and the members are notified of
+/// Opens a sender's port. Signals then end the session, and the members are notified of
 /// `reason`.
-///
-/// # Errors
-/// A [`Failure`] with code 2 (group name, MTU) or 4 (interface, permission).
-pub fn open(group: &str, options: &Options, reason: &'static str) -> anyhow::Result<(Session, Interrupt)> {
-    let interrupt = interrupt(options, reason)?;
-    Ok((Session::open(group, options).map_err(failure)?, interrupt))
+pub fn open(group: &str, options: &SendOptions, reason: &'static str) -> anyhow::Result<(Session, Interrupt)> {
+    let interrupt = interrupt(&options.run, reason)?;
+    Ok((Session::open_sender(group, options).map_err(failure)?, interrupt))
 }
 
 /// Makes signals end the session with a notification of `reason`.
-///
-/// # Errors
-/// A [`Failure`] with code 4 if the kernel refuses the signal mask.
-pub fn interrupt(options: &Options, reason: &'static str) -> anyhow::Result<Interrupt> {
-    let cancel: Cancel = options.cancel.clone();
+pub fn interrupt(run: &RunOptions, reason: &'static str) -> anyhow::Result<Interrupt> {
+    let cancel: Cancel = run.cancel.clone();
     Interrupt::watch(true, move || cancel.cancel_because(reason)).code(Code::System)
 }
 
@@ -75,10 +67,10 @@ pub fn may_pass(error: &Error) -> bool {
 
 /// Starts a process that announces an abnormal end of this one, if possible. Without it, others
 /// detect the end by silence.
-pub fn watch(session: &Session, options: &mut Options) -> Option<Watcher> {
+pub fn watch(session: &Session, run: &mut RunOptions) -> Option<Watcher> {
     match Watcher::start(&session.interface().name) {
         Ok((watcher, last_words)) => {
-            options.last_words = Some(last_words);
+            run.last_words = Some(last_words);
             Some(watcher)
         }
         Err(error) => {
@@ -149,9 +141,6 @@ pub struct Wire {
 
 impl Wire {
     /// Finds the interface and opens the socket.
-    ///
-    /// # Errors
-    /// A [`Failure`] with code 2 (group name) or 4 (interface, permission).
     pub fn open(args: &WireArgs, port: PortConfig) -> anyhow::Result<Wire> {
         let host = crate::lab::host_name(args.host.as_deref());
         let interface = chosen(args.interface.as_deref(), args.quiet);

@@ -141,7 +141,8 @@ ethbcast_status ethbcast_join(const char *group,
 
 /*
  Leaves the group and frees the communicator; null is allowed. What this rank still owes the others is sent, for a
- second at most: end with a barrier.
+ second at most: end with a barrier. In a forked child it only frees the child's copy, and returns
+ ETHBCAST_STATUS_USAGE, as every other call of the parent's communicator does there.
  */
 ethbcast_status ethbcast_leave(ethbcast_communicator *communicator);
 
@@ -353,7 +354,7 @@ ethbcast_status ethbcast_send_buffer(const char *group,
 
 /*
  Receives what is sent to `group` and writes it to the file descriptor as it comes, which stays open. Only
- ETHBCAST_OK says that the bytes are all there and are the sender's. `options` and `report` may be null.
+ ETHBCAST_STATUS_OK says that the bytes are all there and are the sender's. `options` and `report` may be null.
  */
 ethbcast_status ethbcast_receive_fd(const char *group,
                                     int descriptor,

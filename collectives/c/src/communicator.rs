@@ -59,12 +59,14 @@ pub extern "C" fn ethbcast_join(
 }
 
 /// Leaves the group and frees the communicator; null is allowed. What this rank still owes the others is sent, for a
-/// second at most: end with a barrier.
+/// second at most: end with a barrier. In a forked child it only frees the child's copy, and returns
+/// ETHBCAST_STATUS_USAGE, as every other call of the parent's communicator does there.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_leave(communicator: Option<Box<Communicator>>) -> Status {
     call(|| {
+        let told = communicator.as_ref().map_or(Ok(()), |all| all.ranks.check_process());
         drop(communicator);
-        Ok(())
+        told.map_err(Failure::usage)
     })
 }
 

@@ -5,7 +5,7 @@ use crate::raw::{UserData, text, there};
 use crate::status::{Failure, Status, call};
 use ethbcast_collectives::NamedOptions;
 use ethbcast_collectives::communicator::Options as JoinOptions;
-use ethbcast_collectives::session::{Options as SessionOptions, Progress};
+use ethbcast_collectives::session::{Progress, RecvOptions, SendOptions};
 use std::ffi::{CString, c_char, c_void};
 
 /// Options for joining, sending and receiving; without any, all is as is right for one Ethernet interface and hosts
@@ -21,9 +21,14 @@ impl Options {
         Ok(options.map_or_else(|| Ok(JoinOptions::default()), |options| options.named.join())?)
     }
 
-    /// Returns the options of a session.
-    pub fn session(options: Option<&Options>) -> Result<SessionOptions, Failure> {
-        Ok(options.map_or_else(|| Ok(SessionOptions::new()), |options| options.named.session())?)
+    /// Returns the options of a sender.
+    pub fn send(options: Option<&Options>) -> Result<SendOptions, Failure> {
+        Ok(options.map_or_else(|| Ok(SendOptions::new()), |options| options.named.send())?)
+    }
+
+    /// Returns the options of a receiver.
+    pub fn receive(options: Option<&Options>) -> Result<RecvOptions, Failure> {
+        Ok(options.map_or_else(|| Ok(RecvOptions::new()), |options| options.named.receive())?)
     }
 }
 

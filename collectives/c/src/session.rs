@@ -3,7 +3,7 @@
 use crate::options::Options;
 use crate::raw::{bytes, bytes_mut, file, text};
 use crate::status::{Failure, Status, call};
-use ethbcast_collectives::session::live::Content;
+use ethbcast_collectives::session::live::{Content, Room};
 use ethbcast_collectives::session::{ReceiveReport, SendReport, Session};
 use std::ffi::{c_char, c_int, c_void};
 
@@ -32,7 +32,7 @@ pub extern "C" fn ethbcast_send_fd(
     report: Option<&mut Report>,
 ) -> Status {
     call(|| {
-        let (group, options) = (text(group, "group's name")?, Options::session(options)?);
+        let (group, options) = (text(group, "group's name")?, Options::send(options)?);
         sent(Session::send_file(group, file(descriptor)?, &options)?, report)
     })
 }
@@ -47,14 +47,14 @@ pub extern "C" fn ethbcast_send_buffer(
     report: Option<&mut Report>,
 ) -> Status {
     call(|| {
-        let (group, options) = (text(group, "group's name")?, Options::session(options)?);
+        let (group, options) = (text(group, "group's name")?, Options::send(options)?);
         let content = Content::of(bytes(data, length)?).sized(Some(length as u64));
         sent(Session::send(group, content, &options)?, report)
     })
 }
 
 /// Receives what is sent to `group` and writes it to the file descriptor as it comes, which stays open. Only
-/// ETHBCAST_OK says that the bytes are all there and are the sender's. `options` and `report` may be null.
+/// ETHBCAST_STATUS_OK says that the bytes are all there and are the sender's. `options` and `report` may be null.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_receive_fd(
     group: *const c_char,
@@ -63,7 +63,7 @@ pub extern "C" fn ethbcast_receive_fd(
     report: Option<&mut Report>,
 ) -> Status {
     call(|| {
-        let (group, options) = (text(group, "group's name")?, Options::session(options)?);
+        let (group, options) = (text(group, "group's name")?, Options::receive(options)?);
         received(&Session::receive(group, file(descriptor)?, &options)?, report)
     })
 }
@@ -78,9 +78,9 @@ pub extern "C" fn ethbcast_receive_buffer(
     report: Option<&mut Report>,
 ) -> Status {
     call(|| {
-        let (group, mut options) = (text(group, "group's name")?, Options::session(options)?);
+        let (group, mut options) = (text(group, "group's name")?, Options::receive(options)?);
         options.free_bytes = options.free_bytes.min(length as u64);
-        received(&Session::receive(group, bytes_mut(buffer, length)?, &options)?, report)
+        received(&Session::receive_into(group, Room::of(bytes_mut(buffer, length)?), &options)?, report)
     })
 }
 

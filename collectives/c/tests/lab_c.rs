@@ -124,6 +124,13 @@ fn lab_cpp_calls_everything_a_communicator_has() {
 }
 
 #[test]
+fn lab_a_forked_child_has_no_part_in_its_parents_group() {
+    let site = Site::beside("c_fork", one_switch(2));
+    let said = on_each(&site, 2, &compiled("fork", "tests/fork.c", &[]), &[]);
+    assert_eq!(said, ["done\n", "done\n"]);
+}
+
+#[test]
 fn lab_sessions_move_files_and_memory() {
     let site = Site::beside("c_session", one_switch(3));
     let program = compiled("session", "tests/session.c", &SANITIZED);
@@ -152,6 +159,19 @@ fn lab_sessions_move_files_and_memory() {
         end.assert_code(0);
         assert!(end.stdout_text().starts_with("from memory to memory\n21 bytes"), "{}", end.stdout_text());
     }
+    // Who has no room for a file hears of both lengths before it starts.
+    let sender = start(&site, 0, &program, &["send", "small", &path(&source)]);
+    let end = start(&site, 1, &program, &["receive-buffer", "small", "10"]).end(LIMIT);
+    end.assert_code(4);
+    assert!(end.stderr.contains("room for 10 bytes") && end.stderr.contains("has 2.86 MiB"), "{}", end.stderr);
+    drop(sender);
+    // The sender's own host hears nothing of it.
+    let receiver = start(&site, 0, &program, &["receive-buffer", "own", "100"]);
+    let sender = start(&site, 0, &program, &["send-buffer", "own", "to nobody"]);
+    receiver.end(LIMIT).assert_refusal(2, &["runs on this host, behind the same interface eth0"]);
+    let late = start(&site, 0, &program, &["receive-buffer", "own", "100"]).end(LIMIT);
+    late.assert_refusal(2, &["the sender of group own"]);
+    drop(sender);
     let end = start(&site, 1, &program, &["cancelled", "nobody", "-"]).end(LIMIT);
     end.assert_refusal(9, &["cancelled"]);
 }

@@ -21,7 +21,7 @@ static int keyval = MPI_KEYVAL_INVALID;
    move them.) */
 static MPI_Comm nobodys = MPI_COMM_NULL;
 static MPI_Request never = MPI_REQUEST_NULL;
-static char never_there, is_testing;
+static char never_there, is_testing, is_over;
 static void (*tell_closed)(void *);
 
 static int on_delete(MPI_Comm comm, int key, void *state, void *extra)
@@ -35,6 +35,7 @@ static int on_delete(MPI_Comm comm, int key, void *state, void *extra)
 static int on_finalize(MPI_Comm comm, int key, void *state, void *extra)
 {
     (void)comm, (void)key, (void)state, (void)extra;
+    is_over = 1;
     PMPI_Cancel(&never);
     PMPI_Wait(&never, MPI_STATUS_IGNORE);
     return PMPI_Comm_free(&nobodys);
@@ -84,6 +85,9 @@ static int look(word handle, void **state, int *rank, int *size)
     /* No MPI has a communicator at 0: its own call is to complain, not what it is asked here. */
     if (comm == MPI_COMM_NULL || handle == 0)
         return LOOK_NULL;
+    /* MPI_Finalize has begun: communicators of sessions may go on. */
+    if (is_over)
+        return LOOK_NOT_NOW;
     if (keyval != MPI_KEYVAL_INVALID) {
         /* One that is no communicator is for the MPI to complain about. */
         if (PMPI_Comm_get_attr(comm, keyval, state, &found) != MPI_SUCCESS)
@@ -91,11 +95,7 @@ static int look(word handle, void **state, int *rank, int *size)
         if (found)
             return LOOK_KNOWN;
     }
-    int is_begun = 0, is_over = 0, is_inter = 0;
-    PMPI_Initialized(&is_begun);
-    PMPI_Finalized(&is_over);
-    if (!is_begun || is_over)
-        return LOOK_NOT_NOW;
+    int is_inter = 0;
     if (PMPI_Comm_test_inter(comm, &is_inter) != MPI_SUCCESS)
         return LOOK_NULL;
     if (is_inter)

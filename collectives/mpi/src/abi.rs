@@ -40,49 +40,47 @@ macro_rules! own {
 }
 
 own! {
-    abi_version(major: &mut c_int, minor: &mut c_int) = c"PMPI_Abi_get_version";
-    initialized(is_so: &mut c_int) = c"PMPI_Initialized";
-    finalized(is_so: &mut c_int) = c"PMPI_Finalized";
-    create_keyval(copy: Word, delete: Delete, key: &mut c_int, extra: Word) = c"PMPI_Comm_create_keyval";
-    get_attribute(comm: Word, key: c_int, state: &mut *mut c_void, is_there: &mut c_int) = c"PMPI_Comm_get_attr";
-    set_attribute(comm: Word, key: c_int, state: *mut c_void) = c"PMPI_Comm_set_attr";
-    duplicate(comm: Word, made: &mut Word) = c"PMPI_Comm_dup";
-    comm_split(comm: Word, color: c_int, key: c_int, made: &mut Word) = c"PMPI_Comm_split";
-    comm_free(comm: &mut Word) = c"PMPI_Comm_free";
-    comm_rank(comm: Word, rank: &mut c_int) = c"PMPI_Comm_rank";
-    comm_size(comm: Word, size: &mut c_int) = c"PMPI_Comm_size";
-    test_inter(comm: Word, is_so: &mut c_int) = c"PMPI_Comm_test_inter";
-    call_handler(comm: Word, code: c_int) = c"PMPI_Comm_call_errhandler";
-    comm_group(comm: Word, made: &mut Word) = c"PMPI_Comm_group";
+    abi_version(major: &mut c_int, minor: &mut c_int) = "PMPI_Abi_get_version\0";
+    create_keyval(copy: Word, delete: Delete, key: &mut c_int, extra: Word) = "PMPI_Comm_create_keyval\0";
+    get_attribute(comm: Word, key: c_int, state: &mut *mut c_void, is_there: &mut c_int) = "PMPI_Comm_get_attr\0";
+    set_attribute(comm: Word, key: c_int, state: *mut c_void) = "PMPI_Comm_set_attr\0";
+    duplicate(comm: Word, made: &mut Word) = "PMPI_Comm_dup\0";
+    comm_split(comm: Word, color: c_int, key: c_int, made: &mut Word) = "PMPI_Comm_split\0";
+    comm_free(comm: &mut Word) = "PMPI_Comm_free\0";
+    comm_rank(comm: Word, rank: &mut c_int) = "PMPI_Comm_rank\0";
+    comm_size(comm: Word, size: &mut c_int) = "PMPI_Comm_size\0";
+    test_inter(comm: Word, is_so: &mut c_int) = "PMPI_Comm_test_inter\0";
+    call_handler(comm: Word, code: c_int) = "PMPI_Comm_call_errhandler\0";
+    comm_group(comm: Word, made: &mut Word) = "PMPI_Comm_group\0";
     translate(of: Word, count: c_int, ranks: *const c_int, to: Word, theirs: *mut c_int)
-        = c"PMPI_Group_translate_ranks";
-    group_free(group: &mut Word) = c"PMPI_Group_free";
+        = "PMPI_Group_translate_ranks\0";
+    group_free(group: &mut Word) = "PMPI_Group_free\0";
     receive(at: *mut u8, count: c_int, kind: Word, from: c_int, tag: c_int, comm: Word, request: *const AtomicUsize)
-        = c"PMPI_Irecv";
-    test(request: *const AtomicUsize, is_done: &mut c_int, status: Word) = c"PMPI_Test";
-    cancel(request: *const AtomicUsize) = c"PMPI_Cancel";
-    wait(request: *const AtomicUsize, status: Word) = c"PMPI_Wait";
+        = "PMPI_Irecv\0";
+    test(request: *const AtomicUsize, is_done: &mut c_int, status: Word) = "PMPI_Test\0";
+    cancel(request: *const AtomicUsize) = "PMPI_Cancel\0";
+    wait(request: *const AtomicUsize, status: Word) = "PMPI_Wait\0";
     envelope(of: Word, integers: &mut c_int, addresses: &mut c_int, types: &mut c_int, combiner: &mut c_int)
-        = c"PMPI_Type_get_envelope";
-    type_size(of: Word, bytes: &mut i64) = c"PMPI_Type_size_c";
-    type_extent(of: Word, lower: &mut i64, extent: &mut i64) = c"PMPI_Type_get_extent_c";
-    own_pack(from: Word, count: i64, of: Word, to: *mut u8, room: i64, at: &mut i64, comm: Word) = c"PMPI_Pack_c";
+        = "PMPI_Type_get_envelope\0";
+    type_size(of: Word, bytes: &mut i64) = "PMPI_Type_size_c\0";
+    type_extent(of: Word, lower: &mut i64, extent: &mut i64) = "PMPI_Type_get_extent_c\0";
+    own_pack(from: Word, count: i64, of: Word, to: *mut u8, room: i64, at: &mut i64, comm: Word) = "PMPI_Pack_c\0";
     own_unpack(from: *const u8, room: i64, at: &mut i64, to: Word, count: i64, of: Word, comm: Word)
-        = c"PMPI_Unpack_c";
+        = "PMPI_Unpack_c\0";
     own_allgather(from: *const u8, sent: c_int, kind: Word, to: *mut u8, received: c_int, as_kind: Word, comm: Word)
-        = c"PMPI_Allgather";
+        = "PMPI_Allgather\0";
     own_gather(
         from: *const u8, sent: c_int, kind: Word, to: *mut u8, received: c_int, as_kind: Word, root: c_int, comm: Word,
-    ) = c"PMPI_Gather";
+    ) = "PMPI_Gather\0";
     own_scatter(
         from: *const u8, sent: c_int, kind: Word, to: *mut u8, received: c_int, as_kind: Word, root: c_int, comm: Word,
-    ) = c"PMPI_Scatter";
-    allreduce(from: &c_int, to: &mut c_int, count: c_int, kind: Word, how: Word, comm: Word) = c"PMPI_Allreduce";
-    own_broadcast(at: *mut u8, count: c_int, kind: Word, root: c_int, comm: Word) = c"PMPI_Bcast";
-    own_barrier(comm: Word) = c"PMPI_Barrier";
+    ) = "PMPI_Scatter\0";
+    allreduce(from: &c_int, to: &mut c_int, count: c_int, kind: Word, how: Word, comm: Word) = "PMPI_Allreduce\0";
+    own_broadcast(at: *mut u8, count: c_int, kind: Word, root: c_int, comm: Word) = "PMPI_Bcast\0";
+    own_barrier(comm: Word) = "PMPI_Barrier\0";
     begin_broadcast(at: *mut u8, count: c_int, kind: Word, root: c_int, comm: Word, request: *const AtomicUsize)
-        = c"PMPI_Ibcast";
-    begin_barrier(comm: Word, request: *const AtomicUsize) = c"PMPI_Ibarrier";
+        = "PMPI_Ibcast\0";
+    begin_barrier(comm: Word, request: *const AtomicUsize) = "PMPI_Ibarrier\0";
 }
 
 pub fn is_spoken() -> bool {
@@ -98,6 +96,8 @@ static CLOSED: OnceLock<Closed> = OnceLock::new();
 static NOBODYS: AtomicUsize = AtomicUsize::new(COMM_NULL);
 static NEVER: AtomicUsize = AtomicUsize::new(REQUEST_NULL);
 static IS_TESTING: AtomicBool = AtomicBool::new(false);
+/// Whether `MPI_Finalize` has begun; communicators of sessions may go on.
+static IS_OVER: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn on_delete(_: Word, _: c_int, state: *mut c_void, _: *mut c_void) -> c_int {
     if let Some(closed) = CLOSED.get() {
@@ -108,6 +108,7 @@ extern "C" fn on_delete(_: Word, _: c_int, state: *mut c_void, _: *mut c_void) -
 
 /// `MPI_Finalize` begins with the attributes of `MPI_COMM_SELF`.
 extern "C" fn on_finalize(_: Word, _: c_int, _: *mut c_void, _: *mut c_void) -> c_int {
+    IS_OVER.store(true, Ordering::Relaxed);
     cancel(&NEVER);
     wait(&NEVER, NOTHING);
     comm_free(&mut NOBODYS.swap(COMM_NULL, Ordering::Relaxed))
@@ -149,9 +150,12 @@ extern "C" fn is_of_world(comm: Word) -> c_int {
 }
 
 extern "C" fn look(comm: Word, state: &mut *mut c_void, rank: &mut c_int, size: &mut c_int) -> c_int {
-    let (mut is_there, mut is_begun, mut is_over, mut is_inter) = (0, 0, 0, 0);
+    let (mut is_there, mut is_inter) = (0, 0);
     if comm == COMM_NULL || comm == 0 {
         return NULL;
+    }
+    if IS_OVER.load(Ordering::Relaxed) {
+        return NOT_NOW;
     }
     if let Some(&key) = KEY.get() {
         // An invalid communicator is left to the MPI, which reports it.
@@ -161,11 +165,6 @@ extern "C" fn look(comm: Word, state: &mut *mut c_void, rank: &mut c_int, size: 
         if is_there != 0 {
             return KNOWN;
         }
-    }
-    initialized(&mut is_begun);
-    finalized(&mut is_over);
-    if is_begun == 0 || is_over != 0 {
-        return NOT_NOW;
     }
     if test_inter(comm, &mut is_inter) != SUCCESS {
         return NULL;

@@ -1,8 +1,10 @@
 //! User buffers as bytes: in place if elements are contiguous, otherwise packed.
 
+use crate::dynamic::Symbol;
 use crate::statistics::Reason;
 use crate::table::{Table, Word, done};
 use crate::wire::Trouble;
+use std::ffi::c_int;
 
 #[derive(Clone, Copy)]
 pub struct Elements<'a> {
@@ -51,6 +53,18 @@ impl<'a> Elements<'a> {
         Elements { address: self.address.wrapping_add_signed(gone as isize), ..*self }
     }
 
+    /// Returns the place of packed elements as the MPI's pack and unpack take it. MPICH's refuse
+    /// `MPI_BOTTOM`: absolute addresses are counted from another one.
+    fn place(&self) -> Result<Place, Trouble> {
+        static ANCHOR: u8 = 0;
+        if (self.table.is_bottom)(self.address) == 0 || self.count == 0 {
+            return Ok(Place { address: self.address, count: self.count, datatype: self.datatype, made: None });
+        }
+        let address = std::ptr::from_ref(&ANCHOR) as usize;
+        let made = MadeType::new(self.count, self.datatype, (address as i64).wrapping_neg()).map_err(Trouble::Mpi)?;
+        Ok(Place { address, count: 1, datatype: made.0, made: Some(made) })
+    }
+
     pub fn read(&self) -> Result<Bytes<'a>, Trouble> {
         let length = self.length();
         if self.is_plain && length > 0 {
@@ -59,9 +73,11 @@ impl<'a> Elements<'a> {
             return Ok(Bytes::There(unsafe { std::slice::from_raw_parts(self.address as *const u8, length) }));
         }
         let mut packed = vec![0; length];
-        let (count, bytes) = (self.count, length as i64);
-        let code = (self.table.pack)(self.comm, self.datatype, count, self.address, packed.as_mut_ptr(), bytes);
-        done(if length > 0 { code } else { 0 }).map_err(Trouble::Mpi)?;
+        if length > 0 {
+            let Place { address, count, datatype, made: _made } = self.place()?;
+            let code = (self.table.pack)(self.comm, datatype, count, address, packed.as_mut_ptr(), length as i64);
+            done(code).map_err(Trouble::Mpi)?;
+        }
         Ok(Bytes::Packed(packed))
     }
 
@@ -82,13 +98,83 @@ impl<'a> Elements<'a> {
         if reads || length == 0 {
             return Ok(());
         }
-        let bytes = length as i64;
-        let code = (self.table.unpack)(self.comm, self.datatype, self.count, self.address, packed.as_ptr(), bytes);
+        let Place { address, count, datatype, made: _made } = self.place()?;
+        let code = (self.table.unpack)(self.comm, datatype, count, address, packed.as_ptr(), length as i64);
         done(code).map_err(Trouble::Mpi)
     }
 
     fn length(&self) -> usize {
         self.bytes().unwrap_or(0)
+    }
+}
+
+/// Place of elements in memory, with the data type that was made for it.
+struct Place {
+    address: Word,
+    count: i64,
+    datatype: Word,
+    made: Option<MadeType>,
+}
+
+/// A count and a data type for calls whose counts are ints.
+pub struct Counted {
+    pub count: c_int,
+    datatype: Word,
+    made: Option<MadeType>,
+}
+
+impl Counted {
+    /// Makes one element of more than an int counts. If there is no such type, the count is one that
+    /// the MPI refuses.
+    pub fn new(count: i64, datatype: Word) -> Counted {
+        match c_int::try_from(count) {
+            Ok(count) => Counted { count, datatype, made: None },
+            Err(_) => match MadeType::new(count, datatype, 0) {
+                Ok(made) => Counted { count: 1, datatype, made: Some(made) },
+                Err(_) => Counted { count: -1, datatype, made: None },
+            },
+        }
+    }
+
+    pub fn datatype(&self) -> Word {
+        self.made.as_ref().map_or(self.datatype, |made| made.0)
+    }
+}
+
+/// A data type made for one call: elements of another, one behind the other.
+struct MadeType(Word);
+
+impl MadeType {
+    /// Makes the type of `count` elements that begin `offset` bytes from the address of a call.
+    fn new(count: i64, datatype: Word, offset: i64) -> Result<MadeType, c_int> {
+        type GetExtent = extern "C" fn(datatype: Word, lower: *mut i64, extent: *mut i64) -> c_int;
+        type CreateHindexed = extern "C" fn(c_int, *const c_int, *const i64, Word, *mut Word) -> c_int;
+        static GET_EXTENT: Symbol<GetExtent> = Symbol::new("PMPI_Type_get_extent\0");
+        static CREATE_HINDEXED: Symbol<CreateHindexed> = Symbol::new("PMPI_Type_create_hindexed\0");
+        static COMMIT: Symbol<extern "C" fn(*mut Word) -> c_int> = Symbol::new("PMPI_Type_commit\0");
+        const IN_A_BLOCK: i64 = c_int::MAX as i64;
+        let (Some(get_extent), Some(create), Some(commit)) = (GET_EXTENT.get(), CREATE_HINDEXED.get(), COMMIT.get())
+        else {
+            return Err(-1);
+        };
+        let (mut lower, mut extent, mut made) = (0, 0, MadeType(0));
+        done(get_extent(datatype, &mut lower, &mut extent))?;
+        let blocks = u64::try_from(count).map_err(|_| -1)?.div_ceil(IN_A_BLOCK as u64) as i64;
+        let lengths: Vec<c_int> = (0..blocks).map(|at| (count - at * IN_A_BLOCK).min(IN_A_BLOCK) as c_int).collect();
+        let places: Vec<i64> =
+            (0..blocks).map(|at| offset.wrapping_add(extent.wrapping_mul(at * IN_A_BLOCK))).collect();
+        done(create(blocks as c_int, lengths.as_ptr(), places.as_ptr(), datatype, &mut made.0))?;
+        done(commit(&mut made.0)).map(|()| made)
+    }
+}
+
+impl Drop for MadeType {
+    fn drop(&mut self) {
+        static FREE: Symbol<extern "C" fn(*mut Word) -> c_int> = Symbol::new("PMPI_Type_free\0");
+        // One that could not be made has no handle.
+        if let Some(free) = FREE.get().filter(|_| self.0 != 0) {
+            free(&mut self.0);
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The calls: which of them use the wire, and how.
 
 use crate::buffers::Elements;
+use crate::cost_table::{Length, Way};
 use crate::group::{self, Group};
 use crate::library::Process;
 use crate::order::Kind;
@@ -8,12 +9,12 @@ use crate::settings::{Operation, Settings, Stats};
 use crate::statistics::Reason;
 use crate::stderr::{print, print_line};
 use crate::table::{OTHER, TRUNCATED, Table, Word};
-use crate::trial::{self, Ranks};
+use crate::trial::{self, LiveRanks};
 use crate::wire::{Trouble, Wire};
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 pub type Buffer = (Word, i64, Word);
 
@@ -22,7 +23,8 @@ struct Place {
     comm: Word,
     rank: usize,
     size: usize,
-    wire: Arc<Wire>,
+    /// None as long as the wire has not paid.
+    wire: Option<Arc<Wire>>,
 }
 
 impl Place {
@@ -39,7 +41,14 @@ impl Place {
     }
 
     fn blocks(&self) -> Result<(), Reason> {
-        if self.wire.is_one_each() { Ok(()) } else { Err(Reason::SharedHosts) }
+        match &self.wire {
+            Some(wire) if !wire.is_one_each() => Err(Reason::SharedHosts),
+            _ => Ok(()),
+        }
+    }
+
+    fn wire(&self) -> &Wire {
+        self.wire.as_ref().expect("a call is made by the wire if there is one")
     }
 }
 
@@ -60,12 +69,12 @@ pub fn broadcast(buffer: Buffer, root: c_int, comm: Word, own: impl FnOnce() -> 
         let elements = place.elements(buffer)?;
         let (bytes, root) = (elements.bytes()?, place.root(root)?);
         let reads = place.rank == root;
-        Work::new(bytes, move || elements.write(reads, |bytes| place.wire.broadcast(root, bytes)))
+        Work::new(bytes, move || elements.write(reads, |bytes| place.wire().broadcast(root, bytes)))
     })
 }
 
 pub fn barrier(comm: Word, own: impl FnOnce() -> c_int) -> c_int {
-    call(Operation::Barrier, comm, own, |place| Work::new(0, || place.wire.barrier()))
+    call(Operation::Barrier, comm, own, |place| Work::new(0, || place.wire().barrier()))
 }
 
 pub fn allgather(from: Buffer, to: Buffer, comm: Word, own: impl FnOnce() -> c_int) -> c_int {
@@ -79,7 +88,7 @@ pub fn allgather(from: Buffer, to: Buffer, comm: Word, own: impl FnOnce() -> c_i
             is_same?;
             // Copied, because the sent block may be inside the receive buffer.
             let own = sent.read()?.into_vec();
-            all.write(false, |blocks| place.wire.allgather(&own, blocks))
+            all.write(false, |blocks| place.wire().allgather(&own, blocks))
         })
     })
 }
@@ -91,7 +100,7 @@ pub fn gather(from: Buffer, to: Buffer, root: c_int, comm: Word, own: impl FnOnc
         if place.rank != root {
             let sent = place.elements(from)?;
             return Work::new(sent.times(place.size)?.bytes()?, move || {
-                place.wire.gather(root, sent.read()?.as_slice(), &mut [])
+                place.wire().gather(root, sent.read()?.as_slice(), &mut [])
             });
         }
         let block = place.elements(to)?;
@@ -101,7 +110,7 @@ pub fn gather(from: Buffer, to: Buffer, root: c_int, comm: Word, own: impl FnOnc
         Work::new(all.bytes()?, move || {
             is_same?;
             let own = sent.read()?.into_vec();
-            all.write(false, |blocks| place.wire.gather(root, &own, blocks))
+            all.write(false, |blocks| place.wire().gather(root, &own, blocks))
         })
     })
 }
@@ -113,7 +122,7 @@ pub fn scatter(from: Buffer, to: Buffer, root: c_int, comm: Word, own: impl FnOn
         if place.rank != root {
             let received = place.elements(to)?;
             return Work::new(received.times(place.size)?.bytes()?, move || {
-                received.write(false, |own| place.wire.scatter(root, &[], own))
+                received.write(false, |own| place.wire().scatter(root, &[], own))
             });
         }
         let block = place.elements(from)?;
@@ -125,9 +134,9 @@ pub fn scatter(from: Buffer, to: Buffer, root: c_int, comm: Word, own: impl FnOn
             is_same?;
             let blocks = all.read()?;
             match received {
-                Some(received) => received.write(false, |own| place.wire.scatter(root, blocks.as_slice(), own)),
+                Some(received) => received.write(false, |own| place.wire().scatter(root, blocks.as_slice(), own)),
                 // The root's own block stays in place.
-                None => place.wire.scatter(root, blocks.as_slice(), &mut vec![0; block_bytes]),
+                None => place.wire().scatter(root, blocks.as_slice(), &mut vec![0; block_bytes]),
             }
         })
     })
@@ -165,36 +174,30 @@ fn call(
     };
     let place = Place { table, comm, rank: group.rank, size: group.size, wire };
     let asked = prepare(&place).and_then(|work| asked_for(operation, settings, work));
-    if let Ok(work) = &asked
-        && let Err(trouble) = tried(operation, settings, &place, work.bytes)
-    {
-        if trouble.is_mismatch() {
-            return outcome(table, comm, group, operation, Ok(Err(trouble)));
-        }
-        if settings.is_verbose {
-            print_line(format_args!("rank {} of {} stays with MPI: the trial: {trouble}", group.rank, group.size));
-        }
-        group.give_up(Reason::Failed);
-        return passed(Reason::Failed);
-    }
-    let Work { bytes, run } = match asked.and_then(|work| faster(operation, &place.wire, work)) {
+    let made = Made { operation, process, settings, place: &place, group };
+    let Some(wire) = &place.wire else { return made.unwired(asked.map(|work| work.bytes), passed) };
+    let Work { bytes, run } = match asked {
         Ok(work) => work,
-        Err(reason) => {
-            place.wire.begin(Kind::Mpi, Instant::now());
-            let code = passed(reason);
-            place.wire.end();
-            return code;
-        }
+        Err(reason) => return made.by_mpi(wire, || passed(reason)).0,
     };
-    let began = Instant::now();
-    place.wire.begin(Kind::Wire, began);
-    let ended = catch_unwind(AssertUnwindSafe(|| run().map_err(|trouble| place.wire.explained(trouble))));
-    place.wire.end();
-    let code = outcome(table, comm, group, operation, ended);
-    if process.counts() {
-        process.statistics.took(operation, bytes, began.elapsed());
+    match made.way(bytes) {
+        Ok(Way::Wire) => made.by_wire(wire, bytes, run),
+        Ok(Way::Mpi) => {
+            let is_open = group.account.lock().is_open(operation, bytes as u64);
+            let reason = if is_open { Reason::Early } else { Reason::Faster };
+            let (code, took) = made.by_mpi(wire, || passed(reason));
+            made.note(bytes, Way::Mpi, took);
+            code
+        }
+        Err(trouble) if trouble.is_mismatch() => made.outcome(Ok(Err(trouble))),
+        Err(trouble) => {
+            if settings.is_verbose {
+                print_line(format_args!("rank {} of {} stays with MPI: the trial: {trouble}", group.rank, group.size));
+            }
+            group.give_up(Reason::Failed);
+            passed(Reason::Failed)
+        }
     }
-    code
 }
 
 /// Decides by operation, number of bytes and agreed settings whether a call may use the wire; all
@@ -210,46 +213,115 @@ fn asked_for<'p>(operation: Operation, settings: &Settings, work: Work<'p>) -> R
     }
 }
 
-fn tried(operation: Operation, settings: &Settings, place: &Place, bytes: usize) -> Result<(), Trouble> {
-    let due = |bytes| place.wire.due(operation, bytes);
-    let Some(length) = settings.agreed.tries.then_some(bytes as u64).and_then(due) else { return Ok(()) };
-    let Place { table, comm, rank, size, wire } = place;
-    let ranks = Ranks { table, comm: *comm, wire, rank: *rank, size: *size, is_verbose: settings.is_verbose };
-    wire.begin(Kind::Trial, Instant::now());
-    let ended = trial::settle(ranks, operation, length).map_err(|trouble| wire.explained(trouble));
-    wire.end();
-    ended
-}
-
-/// Completes the decision, which all ranks make alike: the MPI keeps calls at which it is faster.
-fn faster<'p>(operation: Operation, wire: &Wire, work: Work<'p>) -> Result<Work<'p>, Reason> {
-    if wire.is_mpi_faster(operation, work.bytes as u64) { Err(Reason::Faster) } else { Ok(work) }
-}
-
-/// Returns the code of a call that used the wire. After a failure all later calls of the
-/// communicator are the MPI's own.
-fn outcome(
-    table: &'static Table,
-    comm: Word,
-    group: &Group,
+/// A call that is being made.
+struct Made<'a> {
     operation: Operation,
-    ended: std::thread::Result<Result<(), Trouble>>,
-) -> c_int {
-    let failed = |failure, text: &dyn std::fmt::Display| {
-        print_line(format_args!("rank {} of {}, {}: {text}", group.rank, group.size, operation.name()));
-        group.give_up(Reason::Failed);
-        (table.fail)(comm, failure)
-    };
-    match ended {
-        Ok(Ok(())) => 0,
-        // The MPI's error handler has been called. The others, who wait for this rank, see it as
-        // one that has left.
-        Ok(Err(Trouble::Mpi(code))) => {
-            group.give_up(Reason::Failed);
-            code
+    process: &'a Process,
+    settings: &'a Settings,
+    place: &'a Place,
+    group: &'a Group,
+}
+
+impl Made<'_> {
+    fn ranks<'w>(&self, wire: Option<&'w Wire>) -> LiveRanks<'w> {
+        let Place { table, comm, rank, size, .. } = *self.place;
+        LiveRanks::new(table, comm, wire, rank, size)
+    }
+
+    /// Makes a call of a communicator that is not wired, and may bring it nearer to the wire.
+    fn unwired(&self, asked: Result<usize, Reason>, passed: impl FnOnce(Reason) -> c_int) -> c_int {
+        let bytes = match asked {
+            Ok(bytes) => bytes as u64,
+            Err(reason) => return passed(reason),
+        };
+        self.group.approach(self.place.table, self.settings, self.place.comm, bytes);
+        let began = Instant::now();
+        let code = passed(Reason::Early);
+        self.group.account.lock().took(self.operation, bytes, Way::Mpi, began.elapsed());
+        code
+    }
+
+    fn by_mpi(&self, wire: &Wire, passed: impl FnOnce() -> c_int) -> (c_int, Duration) {
+        let began = Instant::now();
+        wire.begin(Kind::Mpi, began);
+        let code = passed();
+        wire.end();
+        (code, began.elapsed())
+    }
+
+    fn by_wire(&self, wire: &Wire, bytes: usize, run: impl FnOnce() -> Result<(), Trouble>) -> c_int {
+        let began = Instant::now();
+        wire.begin(Kind::Wire, began);
+        let ended = catch_unwind(AssertUnwindSafe(|| run().map_err(|trouble| wire.explained(trouble))));
+        wire.end();
+        let (took, is_well) = (began.elapsed(), matches!(ended, Ok(Ok(()))));
+        let code = self.outcome(ended);
+        if self.process.counts() {
+            self.process.statistics.took(self.operation, bytes, took);
         }
-        Ok(Err(trouble)) => failed(if trouble.is_mismatch() { TRUNCATED } else { OTHER }, &trouble),
-        Err(_) => failed(OTHER, &"a fault of ethbcast, told above: please report it"),
+        if is_well {
+            self.note(bytes, Way::Wire, took);
+        }
+        code
+    }
+
+    /// Decides the way as the account of the communicator does; all ranks decide alike.
+    fn way(&self, bytes: usize) -> Result<Way, Trouble> {
+        if !self.settings.agreed.tries {
+            return Ok(Way::Wire);
+        }
+        let (mut account, bytes) = (self.group.account.lock(), bytes as u64);
+        if account.is_vote_due(self.operation, bytes) {
+            let wire = self.place.wire();
+            let mut ranks = self.ranks(Some(wire));
+            wire.begin(Kind::Trial, Instant::now());
+            let ended = ranks.meet(self.operation, bytes).and_then(|()| {
+                account.vote(self.operation, bytes, &mut ranks);
+                ranks.agree()
+            });
+            wire.end();
+            ended?;
+        }
+        Ok(account.way(self.operation, bytes))
+    }
+
+    /// Notes the time of a call, and ends a trial whose last call it was.
+    fn note(&self, bytes: usize, way: Way, took: Duration) {
+        let (mut account, length) = (self.group.account.lock(), bytes as u64);
+        if !self.settings.agreed.tries || !account.took(self.operation, length, way, took) {
+            return;
+        }
+        let wire = self.place.wire();
+        wire.begin(Kind::Trial, Instant::now());
+        let prices = account.compare(self.operation, length, &mut self.ranks(Some(wire)));
+        wire.end();
+        let Some(prices) = prices else { return };
+        trial::learn(wire, &account);
+        if self.settings.is_verbose && self.place.rank == 0 {
+            trial::tell(self.operation, Length::of(length).bytes(), prices);
+        }
+    }
+
+    /// Returns the code of a call that used the wire. After a failure all later calls of the
+    /// communicator are the MPI's own.
+    fn outcome(&self, ended: std::thread::Result<Result<(), Trouble>>) -> c_int {
+        let Group { rank, size, .. } = *self.group;
+        let failed = |failure, text: &dyn std::fmt::Display| {
+            print_line(format_args!("rank {rank} of {size}, {}: {text}", self.operation.name()));
+            self.group.give_up(Reason::Failed);
+            (self.place.table.fail)(self.place.comm, failure)
+        };
+        match ended {
+            Ok(Ok(())) => 0,
+            // The MPI's error handler has been called. The others, who wait for this rank, see it as
+            // one that has left.
+            Ok(Err(Trouble::Mpi(code))) => {
+                self.group.give_up(Reason::Failed);
+                code
+            }
+            Ok(Err(trouble)) => failed(if trouble.is_mismatch() { TRUNCATED } else { OTHER }, &trouble),
+            Err(_) => failed(OTHER, &"a fault of ethbcast, told above: please report it"),
+        }
     }
 }
 

@@ -18,8 +18,16 @@ pub struct Symbol<F> {
 }
 
 impl<F: Copy> Symbol<F> {
-    pub const fn new(name: &'static CStr) -> Symbol<F> {
-        Symbol { name, found: OnceLock::new() }
+    /// Looks for the function of this name, which ends with a zero byte, at the first use.
+    pub const fn new(name: &'static str) -> Symbol<F> {
+        match CStr::from_bytes_with_nul(name.as_bytes()) {
+            Ok(name) => Symbol { name, found: OnceLock::new() },
+            Err(_) => panic!("a name without a zero byte at its end"),
+        }
+    }
+
+    pub fn name(&self) -> std::borrow::Cow<'static, str> {
+        self.name.to_string_lossy()
     }
 
     pub fn get(&self) -> Option<F> {

@@ -1,16 +1,24 @@
-//! Exported C names of the calls. Each is offered to `calls` first, and otherwise passed on to the
-//! MPI.
+//! Exported names of the calls, in C and Fortran. Each is offered to `calls` first, and otherwise
+//! passed on to the MPI.
 //!
-//! An int is passed as an int everywhere. A handle, an address or a count of the `_c` forms is a
-//! word; the calling conventions of 64-bit Linux allow an int of MPICH's in it.
+//! In C an int is passed as an int everywhere. A handle, an address or a count of the `_c` forms is
+//! a word; the calling conventions of 64-bit Linux allow an int of MPICH's in it.
+//!
+//! In Fortran every argument is an address. `mpif.h` and `use mpi` call `mpi_bcast_`, `use mpi_f08`
+//! of Open MPI `mpi_bcast_f08_`. Open MPI's own call `PMPI_Bcast`, past `MPI_Bcast`. MPICH's call
+//! `MPI_Bcast`, and are left alone.
 #![allow(non_snake_case)]
 
-use crate::calls;
-use crate::dynamic::Symbol;
+use crate::buffers::Counted;
+use crate::calls::{self, Buffer};
+use crate::dynamic::{Symbol, address};
+use crate::library::Process;
 use crate::presence;
 use crate::stderr::print_line;
-use crate::table::Word;
-use std::ffi::c_int;
+use crate::table::{Table, Word};
+use std::cell::Cell;
+use std::ffi::{CStr, c_int};
+use std::sync::OnceLock;
 
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("a handle and an int do not pass alike on this machine");
@@ -18,106 +26,35 @@ compile_error!("a handle and an int do not pass alike on this machine");
 /// Value of `MPI_ERR_OTHER` in most MPIs; used only for a missing function.
 const NO_SUCH_FUNCTION: c_int = 15;
 
+/// Common blocks whose addresses stand for Fortran's `MPI_IN_PLACE` and `MPI_BOTTOM`.
+const SIGNS: [&CStr; 6] = [
+    c"mpi_fortran_in_place_",
+    c"mpi_fortran_in_place",
+    c"mpi_fortran_in_place__",
+    c"mpi_fortran_bottom_",
+    c"mpi_fortran_bottom",
+    c"mpi_fortran_bottom__",
+];
+
 /// Calls the MPI's own function, or returns an error if it has none of this name.
-pub fn own<F: Copy>(symbol: &Symbol<F>, name: &str, call: impl FnOnce(F) -> c_int) -> c_int {
+fn own<F: Copy>(symbol: &Symbol<F>, call: impl FnOnce(F) -> c_int) -> c_int {
     symbol.get().map_or_else(
         || {
-            print_line(format_args!("this MPI has no {name}"));
+            print_line(format_args!("this MPI has no {}", symbol.name()));
             NO_SUCH_FUNCTION
         },
         call,
     )
 }
 
-macro_rules! one_buffer {
-    ($name:ident, $own:literal, $count:ty) => {
-        #[unsafe(no_mangle)]
-        extern "C" fn $name(buffer: Word, count: $count, datatype: Word, root: c_int, comm: Word) -> c_int {
-            static OWN: Symbol<extern "C" fn(Word, $count, Word, c_int, Word) -> c_int> = Symbol::new($own);
-            calls::broadcast((buffer, i64::from(count), datatype), root, comm, || {
-                own(&OWN, concat!("P", stringify!($name)), |own| own(buffer, count, datatype, root, comm))
-            })
-        }
-    };
+fn subroutine<F: Copy>(symbol: &Symbol<F>, call: impl FnOnce(F)) {
+    own(symbol, |own| {
+        call(own);
+        0
+    });
 }
 
-macro_rules! two_buffers_and_root {
-    ($name:ident, $own:literal, $call:path, $count:ty) => {
-        #[unsafe(no_mangle)]
-        extern "C" fn $name(
-            from: Word,
-            sent: $count,
-            sent_type: Word,
-            to: Word,
-            received: $count,
-            received_type: Word,
-            root: c_int,
-            comm: Word,
-        ) -> c_int {
-            type Own = extern "C" fn(Word, $count, Word, Word, $count, Word, c_int, Word) -> c_int;
-            static OWN: Symbol<Own> = Symbol::new($own);
-            let buffers = ((from, i64::from(sent), sent_type), (to, i64::from(received), received_type));
-            $call(buffers.0, buffers.1, root, comm, || {
-                own(&OWN, concat!("P", stringify!($name)), |own| {
-                    own(from, sent, sent_type, to, received, received_type, root, comm)
-                })
-            })
-        }
-    };
-}
-
-macro_rules! two_buffers {
-    ($name:ident, $own:literal, $call:path, $count:ty) => {
-        #[unsafe(no_mangle)]
-        extern "C" fn $name(
-            from: Word,
-            sent: $count,
-            sent_type: Word,
-            to: Word,
-            received: $count,
-            received_type: Word,
-            comm: Word,
-        ) -> c_int {
-            type Own = extern "C" fn(Word, $count, Word, Word, $count, Word, Word) -> c_int;
-            static OWN: Symbol<Own> = Symbol::new($own);
-            let buffers = ((from, i64::from(sent), sent_type), (to, i64::from(received), received_type));
-            $call(buffers.0, buffers.1, comm, || {
-                own(&OWN, concat!("P", stringify!($name)), |own| {
-                    own(from, sent, sent_type, to, received, received_type, comm)
-                })
-            })
-        }
-    };
-}
-
-one_buffer!(MPI_Bcast, c"PMPI_Bcast", c_int);
-one_buffer!(MPI_Bcast_c, c"PMPI_Bcast_c", i64);
-two_buffers!(MPI_Allgather, c"PMPI_Allgather", calls::allgather, c_int);
-two_buffers!(MPI_Allgather_c, c"PMPI_Allgather_c", calls::allgather, i64);
-two_buffers_and_root!(MPI_Gather, c"PMPI_Gather", calls::gather, c_int);
-two_buffers_and_root!(MPI_Gather_c, c"PMPI_Gather_c", calls::gather, i64);
-two_buffers_and_root!(MPI_Scatter, c"PMPI_Scatter", calls::scatter, c_int);
-two_buffers_and_root!(MPI_Scatter_c, c"PMPI_Scatter_c", calls::scatter, i64);
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Barrier(comm: Word) -> c_int {
-    static OWN: Symbol<extern "C" fn(Word) -> c_int> = Symbol::new(c"PMPI_Barrier");
-    calls::barrier(comm, || own(&OWN, "PMPI_Barrier", |own| own(comm)))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Init(count: Word, words: Word) -> c_int {
-    static OWN: Symbol<extern "C" fn(Word, Word) -> c_int> = Symbol::new(c"PMPI_Init");
-    begun(|| own(&OWN, "PMPI_Init", |own| own(count, words)))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Init_thread(count: Word, words: Word, required: c_int, provided: Word) -> c_int {
-    static OWN: Symbol<extern "C" fn(Word, Word, c_int, Word) -> c_int> = Symbol::new(c"PMPI_Init_thread");
-    begun(|| own(&OWN, "PMPI_Init_thread", |own| own(count, words, required, provided)))
-}
-
-pub fn begun(own: impl FnOnce() -> c_int) -> c_int {
+fn begun(own: impl FnOnce() -> c_int) -> c_int {
     presence::announce();
     let code = own();
     if code == 0 {
@@ -126,9 +63,154 @@ pub fn begun(own: impl FnOnce() -> c_int) -> c_int {
     code
 }
 
+fn is_sign(buffer: Word) -> bool {
+    static FOUND: OnceLock<[usize; 6]> = OnceLock::new();
+    let found = FOUND.get_or_init(|| SIGNS.map(|name| address(name) as usize));
+    found.iter().any(|&sign| sign != 0 && sign == buffer)
+}
+
+/// Returns the back end, if Fortran's calls bypass C's in this MPI, and no buffer is such an
+/// address.
+fn fortran_table(buffers: &[Word]) -> Option<&'static Table> {
+    let table = Process::get().table.ok()?;
+    (table.library() == "Open MPI" && !buffers.iter().any(|&buffer| is_sign(buffer))).then_some(table)
+}
+
+fn value(integer: Word) -> c_int {
+    // SAFETY: Fortran passes the address of an integer for each of them.
+    unsafe { *(integer as *const c_int) }
+}
+
+fn buffer(table: &Table, at: Word, count: Word, datatype: Word) -> Buffer {
+    (at, i64::from(value(count)), (table.type_of_fortran)(value(datatype)))
+}
+
+/// Makes a call and writes its error; the MPI's own subroutine writes the error itself.
+fn ended(error: Word, own: impl FnOnce(), call: impl FnOnce(&dyn Fn() -> c_int) -> c_int) {
+    let is_own = Cell::new(false);
+    let code = call(&|| {
+        is_own.set(true);
+        0
+    });
+    if is_own.get() {
+        own();
+    } else if error != 0 {
+        // SAFETY: it is not null, so it is the address of an integer for the error.
+        unsafe { *(error as *mut c_int) = code };
+    }
+}
+
+/// Defines a collective call's C form and Fortran forms. Its arguments are buffers (address, count,
+/// type), the root if it has one, and the communicator.
+macro_rules! collective {
+    ($name:ident $mpif:ident $f08:ident = $call:path, $(($at:ident $count:ident $kind:ident))* $(, $root:ident)?) => {
+        #[unsafe(no_mangle)]
+        extern "C" fn $name($($at: Word, $count: c_int, $kind: Word,)* $($root: c_int,)? comm: Word) -> c_int {
+            type Own = extern "C" fn($($at: Word, $count: c_int, $kind: Word,)* $($root: c_int,)? comm: Word) -> c_int;
+            static OWN: Symbol<Own> = Symbol::new(concat!("P", stringify!($name), "\0"));
+            $call($(($at, i64::from($count), $kind),)* $($root,)? comm, || {
+                own(&OWN, |own| own($($at, $count, $kind,)* $($root,)? comm))
+            })
+        }
+        collective!(@fortran $mpif, $call, $(($at $count $kind))* $(, $root)?);
+        collective!(@fortran $f08, $call, $(($at $count $kind))* $(, $root)?);
+    };
+    (@fortran $name:ident, $call:path, $(($at:ident $count:ident $kind:ident))* $(, $root:ident)?) => {
+        #[unsafe(no_mangle)]
+        extern "C" fn $name($($at: Word, $count: Word, $kind: Word,)* $($root: Word,)? comm: Word, error: Word) {
+            type Own = extern "C" fn($($at: Word, $count: Word, $kind: Word,)* $($root: Word,)? comm: Word, error: Word);
+            static OWN: Symbol<Own> = Symbol::new(concat!("p", stringify!($name), "\0"));
+            let own = || subroutine(&OWN, |own| own($($at, $count, $kind,)* $($root,)? comm, error));
+            let Some(table) = fortran_table(&[$($at),*]) else { return own() };
+            ended(error, own, |pass| {
+                $call($(buffer(table, $at, $count, $kind),)* $(value($root),)?
+                    (table.comm_of_fortran)(value(comm)), pass)
+            });
+        }
+    };
+}
+
+/// Defines the `_c` form of a call. A program that looks it up at run time takes it even if the MPI
+/// has none, so it falls back to the MPI's other form then.
+macro_rules! long_form {
+    ($name:ident $short:ident = $call:path, $(($at:ident $count:ident $kind:ident))* $(, $root:ident)?) => {
+        #[unsafe(no_mangle)]
+        extern "C" fn $name($($at: Word, $count: i64, $kind: Word,)* $($root: c_int,)? comm: Word) -> c_int {
+            type Own = extern "C" fn($($at: Word, $count: i64, $kind: Word,)* $($root: c_int,)? comm: Word) -> c_int;
+            type Short = extern "C" fn($($at: Word, $count: c_int, $kind: Word,)* $($root: c_int,)? comm: Word) -> c_int;
+            static OWN: Symbol<Own> = Symbol::new(concat!("P", stringify!($name), "\0"));
+            static SHORT: Symbol<Short> = Symbol::new(concat!("P", stringify!($short), "\0"));
+            $call($(($at, $count, $kind),)* $($root,)? comm, || {
+                if let Some(own) = OWN.get() {
+                    return own($($at, $count, $kind,)* $($root,)? comm);
+                }
+                $(let $count = Counted::new($count, $kind);)*
+                own(&SHORT, |own| own($($at, $count.count, $count.datatype(),)* $($root,)? comm))
+            })
+        }
+    };
+}
+
+collective!(MPI_Barrier mpi_barrier_ mpi_barrier_f08_ = calls::barrier,);
+collective!(MPI_Bcast mpi_bcast_ mpi_bcast_f08_ = calls::broadcast, (at count datatype), root);
+collective!(MPI_Allgather mpi_allgather_ mpi_allgather_f08_ = calls::allgather,
+    (from sent sent_type) (to received received_type));
+collective!(MPI_Gather mpi_gather_ mpi_gather_f08_ = calls::gather,
+    (from sent sent_type) (to received received_type), root);
+collective!(MPI_Scatter mpi_scatter_ mpi_scatter_f08_ = calls::scatter,
+    (from sent sent_type) (to received received_type), root);
+long_form!(MPI_Bcast_c MPI_Bcast = calls::broadcast, (at count datatype), root);
+long_form!(MPI_Allgather_c MPI_Allgather = calls::allgather, (from sent sent_type) (to received received_type));
+long_form!(MPI_Gather_c MPI_Gather = calls::gather, (from sent sent_type) (to received received_type), root);
+long_form!(MPI_Scatter_c MPI_Scatter = calls::scatter, (from sent sent_type) (to received received_type), root);
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Init(count: Word, words: Word) -> c_int {
+    static OWN: Symbol<extern "C" fn(Word, Word) -> c_int> = Symbol::new("PMPI_Init\0");
+    begun(|| own(&OWN, |own| own(count, words)))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Init_thread(count: Word, words: Word, required: c_int, provided: Word) -> c_int {
+    static OWN: Symbol<extern "C" fn(Word, Word, c_int, Word) -> c_int> = Symbol::new("PMPI_Init_thread\0");
+    begun(|| own(&OWN, |own| own(count, words, required, provided)))
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Finalize() -> c_int {
-    static OWN: Symbol<extern "C" fn() -> c_int> = Symbol::new(c"PMPI_Finalize");
+    static OWN: Symbol<extern "C" fn() -> c_int> = Symbol::new("PMPI_Finalize\0");
     calls::finish();
-    own(&OWN, "PMPI_Finalize", |own| own())
+    own(&OWN, |own| own())
 }
+
+/// Defines a subroutine around `MPI_Init` or `MPI_Finalize`. It writes its error itself; if it
+/// failed, the program ends or does not look.
+macro_rules! around {
+    ($name:ident, $around:expr $(, $more:ident)*) => {
+        #[unsafe(no_mangle)]
+        extern "C" fn $name($($more: Word,)* error: Word) {
+            static OWN: Symbol<extern "C" fn($($more: Word,)* error: Word)> =
+                Symbol::new(concat!("p", stringify!($name), "\0"));
+            $around(&|| subroutine(&OWN, |own| own($($more,)* error)));
+        }
+    };
+}
+
+fn begun_in_fortran(own: &dyn Fn()) {
+    begun(|| {
+        own();
+        0
+    });
+}
+
+fn finished_in_fortran(own: &dyn Fn()) {
+    calls::finish();
+    own();
+}
+
+around!(mpi_init_, begun_in_fortran);
+around!(mpi_init_f08_, begun_in_fortran);
+around!(mpi_init_thread_, begun_in_fortran, required, provided);
+around!(mpi_init_thread_f08_, begun_in_fortran, required, provided);
+around!(mpi_finalize_, finished_in_fortran);
+around!(mpi_finalize_f08_, finished_in_fortran);

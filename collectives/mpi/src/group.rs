@@ -1,5 +1,6 @@
 //! State kept with a communicator: its place on the wire, or why it has none.
 
+use crate::account::{Account, Ranks};
 use crate::deadlock_watchdog;
 use crate::neighbours::ProcessId;
 use crate::node_descriptor::{self, NodeDescriptor};
@@ -9,19 +10,31 @@ use crate::settings::Settings;
 use crate::statistics::Reason;
 use crate::stderr::print_line;
 use crate::table::{INTER, KNOWN, NEW, Table, Word, done};
-use crate::trial::{self, Ranks};
-use crate::wire::Wire;
+use crate::trial::{self, LiveRanks};
+use crate::wire::{Joining, Wire};
 use ethbcast_collectives::NamedOptions;
 use ethbcast_collectives::membership::live::host;
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::packet::{Interface, Port, PortConfig, random_u64};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+/// Where a communicator is on its way to the wire.
+enum State {
+    /// All calls are the MPI's, for good.
+    Own(Reason),
+    /// So far it has not paid.
+    Unwired,
+    Joining(Joining),
+    Wired(Arc<Wire>),
+}
 
 pub struct Group {
-    way: RwLock<Result<Arc<Wire>, Reason>>,
+    state: Mutex<State>,
+    pub account: Mutex<Account>,
     pub rank: usize,
     pub size: usize,
 }
@@ -30,6 +43,8 @@ pub struct Group {
 /// references, because the MPI frees the groups.
 static GROUPS: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 static ON_THE_WIRE: AtomicUsize = AtomicUsize::new(0);
+/// Why the hosts did not meet on the wire before, which is not tried again.
+static NO_WIRE: OnceLock<String> = OnceLock::new();
 /// Rank in the largest communicator seen, which is the world's.
 static WORLD_RANK: AtomicI32 = AtomicI32::new(-1);
 static WORLD_SIZE: AtomicI32 = AtomicI32::new(0);
@@ -52,36 +67,116 @@ impl Group {
         if size >= WORLD_SIZE.fetch_max(size, Ordering::Relaxed) {
             WORLD_RANK.store(rank, Ordering::Relaxed);
         }
-        let way =
-            if size < 2 { Err((Reason::OneRank, String::new())) } else { wired(table, settings, comm, rank, size) };
-        if let Err((reason, text)) = &way
-            && settings.is_verbose
-            && rank == 0
-            && *reason != Reason::OneRank
-        {
-            print_line(format_args!("{size} ranks stay with MPI: {}: {text}", reason.text()));
-        }
-        let way = way.map(Arc::new).map_err(|(reason, _)| reason);
-        way.iter().for_each(deadlock_watchdog::add);
-        ON_THE_WIRE.fetch_add(usize::from(way.is_ok()), Ordering::Relaxed);
+        let state = if size < 2 { State::Own(Reason::OneRank) } else { State::Unwired };
         let (rank, size) = (rank as usize, size as usize);
-        let group: &'static Group = Box::leak(Box::new(Group { way: RwLock::new(way), rank, size }));
+        let account = Mutex::default();
+        let group: &'static Group = Box::leak(Box::new(Group { state: Mutex::new(state), account, rank, size }));
         let address = std::ptr::from_ref(group);
         GROUPS.lock().push(address as usize);
         if (table.keep)(comm, address.cast_mut().cast()) != 0 {
-            // The communicator will be wired again and never freed, since the MPI does not know it.
+            // The communicator would be wired again and again, since the MPI does not know it.
             group.give_up(Reason::Failed);
+        } else if !settings.agreed.tries && size > 1 {
+            group.begin(table, settings, comm);
+            if let State::Joining(joining) = &*group.state.lock() {
+                joining.wait();
+            }
+            group.complete(table, settings, comm);
         }
         group
     }
 
-    pub fn way(&self) -> Result<Arc<Wire>, Reason> {
-        self.way.read().clone()
+    /// Returns the wire; `None` if there is none yet.
+    pub fn way(&self) -> Result<Option<Arc<Wire>>, Reason> {
+        match &*self.state.lock() {
+            State::Own(reason) => Err(*reason),
+            State::Unwired | State::Joining(_) => Ok(None),
+            State::Wired(wire) => Ok(Some(Arc::clone(wire))),
+        }
     }
 
     pub fn give_up(&self, reason: Reason) {
-        let before = std::mem::replace(&mut *self.way.write(), Err(reason));
-        ON_THE_WIRE.fetch_sub(usize::from(before.is_ok()), Ordering::Relaxed);
+        match std::mem::replace(&mut *self.state.lock(), State::Own(reason)) {
+            State::Wired(_) => drop(ON_THE_WIRE.fetch_sub(1, Ordering::Relaxed)),
+            State::Joining(joining) => joining.abandon(),
+            State::Own(_) | State::Unwired => {}
+        }
+    }
+
+    /// Goes on towards the wire before a call of so many bytes, if that is due: all ranks find so.
+    pub fn approach(&self, table: &'static Table, settings: &Settings, comm: Word, bytes: u64) {
+        let mut account = self.account.lock();
+        if !account.is_due(bytes) {
+            return;
+        }
+        let mut ranks = LiveRanks::new(table, comm, None, self.rank, self.size);
+        let is_joining = matches!(&*self.state.lock(), State::Joining(_));
+        if !is_joining && !account.can_wire(&mut ranks) {
+            return;
+        }
+        let began = Instant::now();
+        drop(account);
+        if is_joining {
+            let is_over = matches!(&*self.state.lock(), State::Joining(joining) if joining.is_over());
+            if ranks.least(c_int::from(is_over)) == 1 {
+                self.complete(table, settings, comm);
+            }
+        } else {
+            self.begin(table, settings, comm);
+        }
+        self.account.lock().pay(began.elapsed());
+    }
+
+    fn begin(&self, table: &'static Table, settings: &Settings, comm: Word) {
+        match joining(table, settings, comm, self.rank, self.size) {
+            Ok(joining) => *self.state.lock() = State::Joining(joining),
+            Err((reason, text)) => self.stay(settings, reason, &text),
+        }
+    }
+
+    /// Ends joining, when it is over on all ranks, and agrees on its success.
+    fn complete(&self, table: &'static Table, settings: &Settings, comm: Word) {
+        let State::Joining(joining) = std::mem::replace(&mut *self.state.lock(), State::Own(Reason::NotJoined)) else {
+            return;
+        };
+        let (joined, mut least) = (joining.finish(), 0);
+        let agreed = done((table.least)(comm, c_int::from(joined.is_ok()), &mut least));
+        let wire = match joined {
+            Ok(wire) if least == 1 && agreed.is_ok() => Arc::new(wire),
+            Ok(wire) => {
+                wire.release();
+                return self.stay(settings, Reason::NotJoined, "another rank did not join, and says why");
+            }
+            Err(text) => {
+                if settings.is_verbose && self.rank != 0 {
+                    print_line(format_args!("rank {}: {text}", self.rank));
+                }
+                return self.stay(settings, Reason::NotJoined, &text);
+            }
+        };
+        if settings.agreed.tries
+            && let Err(trouble) = trial::share_known(table, comm, &wire, &mut self.account.lock())
+        {
+            wire.release();
+            return self.stay(settings, Reason::Failed, &trouble.to_string());
+        }
+        if settings.is_verbose && self.rank == 0 {
+            print_line(format_args!("{} ranks on {}", self.size, wire.describe()));
+        }
+        deadlock_watchdog::add(&wire);
+        ON_THE_WIRE.fetch_add(1, Ordering::Relaxed);
+        *self.state.lock() = State::Wired(wire);
+    }
+
+    /// Leaves all calls to the MPI.
+    fn stay(&self, settings: &Settings, reason: Reason, text: &str) {
+        if settings.is_verbose && self.rank == 0 {
+            print_line(format_args!("{} ranks stay with MPI: {}: {text}", self.size, reason.text()));
+        }
+        if reason == Reason::NotJoined {
+            NO_WIRE.get_or_init(|| text.to_owned());
+        }
+        *self.state.lock() = State::Own(reason);
     }
 }
 
@@ -95,7 +190,7 @@ pub extern "C" fn closed(state: *mut c_void) {
     let way = group.way();
     group.give_up(Reason::NotNow);
     drop(group);
-    if let Ok(wire) = way {
+    if let Ok(Some(wire)) = way {
         wire.close();
         wire.release();
     }
@@ -108,7 +203,7 @@ pub fn close_all() {
         let group = unsafe { &*(address as *const Group) };
         let way = group.way();
         group.give_up(Reason::NotNow);
-        way.iter().for_each(|wire| wire.close());
+        way.into_iter().flatten().for_each(|wire| wire.close());
     }
 }
 
@@ -116,52 +211,25 @@ pub fn world_rank() -> Option<usize> {
     usize::try_from(WORLD_RANK.load(Ordering::Relaxed)).ok()
 }
 
-/// Wires a communicator. Every rank takes identical steps, whatever it finds: cards, places, the
-/// join, the agreement.
-fn wired(
+/// Begins to wire a communicator. Every rank takes identical steps, whatever it finds: cards, places,
+/// and the join.
+fn joining(
     table: &'static Table,
     settings: &Settings,
     comm: Word,
-    rank: c_int,
-    size: c_int,
-) -> Result<Wire, (Reason, String)> {
+    rank: usize,
+    size: usize,
+) -> Result<Joining, (Reason, String)> {
     presence::everywhere().map_err(|text| (Reason::NotEverywhere, text))?;
     if (table.is_of_world)(comm) == 0 {
         return Err((Reason::Strangers, "not all of them are of this MPI_COMM_WORLD".into()));
     }
-    let size = size as usize;
     let own = own_card(settings);
     let mut all = vec![0; node_descriptor::BYTES * size];
     let exchanged = (table.allgather)(comm, own.encode().as_ptr(), all.as_mut_ptr(), node_descriptor::BYTES as c_int);
-    let mpi = |code: c_int| (Reason::NotJoined, format!("the MPI's error {code}"));
-    done(exchanged).map_err(mpi)?;
+    done(exchanged).map_err(|code| (Reason::NotJoined, format!("the MPI's error {code}")))?;
     let seating = RankMap::new(&cards(&all)?, &settings.agreed, settings.topology.is_some())?;
-    let wire = Wire::join(table, settings, comm, rank as usize, seating);
-    let mut least = 0;
-    done((table.least)(comm, c_int::from(wire.is_ok()), &mut least)).map_err(mpi)?;
-    match wire {
-        Ok(wire) if least == 1 => {
-            if settings.agreed.tries {
-                let (rank, is_verbose) = (rank as usize, settings.is_verbose);
-                trial::share_known(Ranks { table, comm, wire: &wire, rank, size, is_verbose })
-                    .map_err(|trouble| (Reason::Failed, trouble.to_string()))?;
-            }
-            if settings.is_verbose && rank == 0 {
-                print_line(format_args!("{size} ranks on {}", wire.describe()));
-            }
-            Ok(wire)
-        }
-        Ok(wire) => {
-            wire.release();
-            Err((Reason::NotJoined, "another rank did not join, and says why".into()))
-        }
-        Err(text) => {
-            if settings.is_verbose {
-                print_line(format_args!("rank {rank}: {text}"));
-            }
-            Err((Reason::NotJoined, text))
-        }
-    }
+    Ok(Wire::join(table, settings, comm, rank, seating))
 }
 
 fn own_card(settings: &Settings) -> NodeDescriptor {
@@ -169,6 +237,9 @@ fn own_card(settings: &Settings) -> NodeDescriptor {
     let crowded = ON_THE_WIRE.load(Ordering::Relaxed) >= settings.agreed.most_groups;
     let trouble = match place {
         Err(text) => text.clone(),
+        Ok(_) if NO_WIRE.get().is_some() => {
+            format!("{}: {}", Reason::NotJoined.text(), NO_WIRE.get().map_or("", |text| text))
+        }
         Ok(_) if crowded => Reason::TooMany.text().to_owned(),
         Ok(_) if has_device_memory() => "a library for memory of devices is loaded".to_owned(),
         Ok(_) => String::new(),

@@ -11,7 +11,10 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 type LibraryVersion = extern "C" fn(text: *mut c_char, length: *mut c_int) -> c_int;
-static LIBRARY_VERSION: Symbol<LibraryVersion> = Symbol::new(c"PMPI_Get_library_version");
+type Asked = extern "C" fn(is_so: *mut c_int) -> c_int;
+static LIBRARY_VERSION: Symbol<LibraryVersion> = Symbol::new("PMPI_Get_library_version\0");
+static INITIALIZED: Symbol<Asked> = Symbol::new("PMPI_Initialized\0");
+static FINALIZED: Symbol<Asked> = Symbol::new("PMPI_Finalized\0");
 /// Limit of any MPI's description of itself, in bytes (`MPI_MAX_LIBRARY_VERSION_STRING` is 8192 at
 /// most).
 const VERSION_BYTES: usize = 1 << 14;
@@ -55,16 +58,25 @@ impl Process {
         self.settings.as_ref().filter(|settings| settings.is_on)
     }
 
-    /// Starts the back end, for which the MPI must be running, and returns it. It calls `closed`
-    /// with a communicator's state when that is freed.
+    /// Starts the back end and returns it. It calls `closed` with a communicator's state when that is
+    /// freed. Outside `MPI_Init` and `MPI_Finalize`, where a program may have sessions, it is left
+    /// alone.
     pub fn started(&self, closed: extern "C" fn(state: *mut c_void)) -> Result<&'static Table, Reason> {
         static STARTED: OnceLock<c_int> = OnceLock::new();
         let table = self.table?;
+        if STARTED.get().is_none() && (!is_so(&INITIALIZED) || is_so(&FINALIZED)) {
+            return Err(Reason::NotNow);
+        }
         match STARTED.get_or_init(|| (table.start)(closed)) {
             0 => Ok(table),
             _ => Err(Reason::NoBackEnd),
         }
     }
+}
+
+fn is_so(asked: &Symbol<Asked>) -> bool {
+    let mut is_so = 0;
+    asked.get().is_some_and(|ask| ask(&mut is_so) == 0) && is_so != 0
 }
 
 fn back_end(settings: &Settings) -> Result<&'static Table, String> {

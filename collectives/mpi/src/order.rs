@@ -59,6 +59,8 @@ pub struct Order {
     present: Option<(Instant, bool)>,
     ahead: Vec<(u16, Told)>,
     found: Option<Contradiction>,
+    /// When a call that waits is ended.
+    pub limit: Option<Instant>,
 }
 
 impl Order {

@@ -75,19 +75,21 @@ impl Settings {
     }
 
     fn from(value: impl Fn(&str) -> Option<String>) -> Result<Settings, String> {
-        let number = |name: &str, otherwise: u64| {
-            let Some(text) = value(name) else { return Ok(otherwise) };
-            text.parse().map_err(|_| format!("{name}={text} is no number: say how many, such as {otherwise}"))
-        };
         let is_off = |name: &str| matches!(value(name).as_deref(), Some("0" | "off" | "no"));
         let is_on = !is_off("ETHBCAST_MPI");
+        // Switched off, nothing is said of the others.
+        let given = |name: &str| value(name).filter(|_| is_on);
+        let number = |name: &str, otherwise: u64| {
+            let Some(text) = given(name) else { return Ok(otherwise) };
+            text.parse().map_err(|_| format!("{name}={text} is no number: say how many, such as {otherwise}"))
+        };
         let stats = match value("ETHBCAST_MPI_STATS").as_deref() {
             None | Some("0") => Stats::None,
             Some("all") => Stats::All,
             Some(_) => Stats::First,
         };
         let agreed = Agreed {
-            taken: value("ETHBCAST_MPI_TAKE").map_or(Ok(Operation::ALL.to_vec()), |names| taken(&names))?,
+            taken: given("ETHBCAST_MPI_TAKE").map_or(Ok(Operation::ALL.to_vec()), |names| taken(&names))?,
             least_bytes: number("ETHBCAST_MPI_MIN_BYTES", 0)?,
             most_bytes: number("ETHBCAST_MPI_MAX_BYTES", MAX_BYTES)?.min(MAX_BYTES),
             least_hosts: number("ETHBCAST_MPI_MIN_HOSTS", MIN_HOSTS as u64)?.max(2) as usize,
@@ -147,7 +149,9 @@ mod tests {
         let error = |name, value| read(&[(name, value)]).expect_err("it cannot be");
         assert!(error("ETHBCAST_MPI_TAKE", "bcast,reduce").contains("no reduce, only bcast,barrier"));
         assert!(error("ETHBCAST_MPI_MIN_BYTES", "4K").contains("is no number"));
-        let settings = read(&[("ETHBCAST_MPI", "off"), ("ETHBCAST_MPI_MAX_BYTES", "99999999999")]).expect("good");
-        assert!(!settings.is_on && settings.agreed.most_bytes == i32::MAX as u64);
+        let settings = read(&[("ETHBCAST_MPI_MAX_BYTES", "99999999999")]).expect("good");
+        assert!(settings.is_on && settings.agreed.most_bytes == i32::MAX as u64);
+        let off = read(&[("ETHBCAST_MPI", "off"), ("ETHBCAST_MPI_TAKE", "reduce")]).expect("nothing is taken");
+        assert!(!off.is_on);
     }
 }

@@ -1,14 +1,12 @@
 //! A communicator's place on the wire: the ethbcast group of its hosts' leaders, and the ranks of
 //! this host.
 
-use crate::cost_table::{CostTable, Length};
 use crate::neighbours::{Neighbours, Watch};
 use crate::order::{Contradiction, Kind, Order, Told};
 use crate::rank_map::RankMap;
-use crate::settings::{Operation, Settings};
+use crate::settings::Settings;
 use crate::stderr::print_line;
 use crate::table::{GIVEN_UP, Table, Word, done};
-use crate::tuning_table::TuningTable;
 use ethbcast_collectives::ErrorKind;
 use ethbcast_collectives::communicator::{Communicator, Error, Meanwhile, Options};
 use ethbcast_planning::model::Calibration;
@@ -17,6 +15,8 @@ use parking_lot::Mutex;
 use std::ffi::c_int;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// Longest wait of the leaders for each other; they have just announced that they come.
@@ -32,6 +32,8 @@ const SPOKEN_OF_AFTER: Duration = Duration::from_secs(10);
 /// Interval at which a waiting call lets the MPI make progress. An empty poll costs about a
 /// microsecond.
 const PROGRESS_EVERY: Duration = Duration::from_micros(200);
+/// Name in `ps` of the thread that joins, at most 15 characters.
+const THREAD_NAME: &str = "ethb-join";
 /// Tag of the messages that announce a call inside the MPI, the only ones on this communicator.
 const IN_A_CALL: u32 = 1;
 
@@ -97,20 +99,14 @@ pub struct Wire {
     /// Leader's rank on the wire of each host.
     seats: Vec<u16>,
     neighbours: Neighbours,
-    ledger: Mutex<TuningTable>,
+    has_joined: Arc<AtomicBool>,
     order: Arc<Mutex<Order>>,
 }
 
 impl Wire {
-    /// Joins the wire, if this rank is a leader. Where ranks share hosts all of them take part in
-    /// the split.
-    pub fn join(
-        table: &'static Table,
-        settings: &Settings,
-        comm: Word,
-        rank: usize,
-        seating: RankMap,
-    ) -> Result<Wire, String> {
+    /// Begins to join the wire, if this rank is a leader, in a thread of its own: the program goes on
+    /// with the MPI. Where ranks share hosts all of them take part in the split.
+    pub fn join(table: &'static Table, settings: &Settings, comm: Word, rank: usize, seating: RankMap) -> Joining {
         let host = seating.host_of[rank];
         let own_host = |other: &usize| seating.host_of[*other] == host;
         let neighbours = (0..seating.host_of.len()).filter(own_host).map(|other| seating.processes[other]);
@@ -118,8 +114,9 @@ impl Wire {
         let mut node = None;
         if !seating.is_one_each() {
             let mut part = 0;
-            done((table.split)(comm, host as c_int, rank as c_int, &mut part))
-                .map_err(|code| format!("no communicator of this host's ranks: the MPI's error {code}"))?;
+            if let Err(code) = done((table.split)(comm, host as c_int, rank as c_int, &mut part)) {
+                return Joining::failed(format!("no communicator of this host's ranks: the MPI's error {code}"));
+            }
             node = Some(part);
         }
         let mut wire = Wire {
@@ -129,7 +126,7 @@ impl Wire {
             node,
             seats: Vec::new(),
             neighbours: Neighbours::default(),
-            ledger: Mutex::default(),
+            has_joined: Arc::default(),
             order: Arc::default(),
             seating,
         };
@@ -137,39 +134,26 @@ impl Wire {
             Ok(neighbours) => wire.neighbours = neighbours,
             Err(text) => {
                 wire.release();
-                return Err(text);
+                return Joining::failed(text);
             }
         }
+        let mut thread = None;
         if wire.is_leader() {
-            let joined = options(settings, &wire.seating.names[host], table, &wire.order).and_then(|options| {
+            let begun = options(settings, &wire.seating.names[host], &wire).and_then(|options| {
                 let size = u16::try_from(wire.seating.leaders.len()).map_err(|_| "too many hosts".to_owned())?;
-                Communicator::join_with(&wire.seating.group, size, &options).map_err(|error| error.to_string())
+                let group = wire.seating.group.clone();
+                let join = move || Communicator::join_with(&group, size, &options).map_err(|error| error.to_string());
+                Builder::new().name(THREAD_NAME.to_owned()).spawn(join).map_err(|error| format!("no thread: {error}"))
             });
-            match joined.and_then(|leaders| Ok((seats(&wire.seating, &leaders)?, leaders))) {
-                Ok((seats, leaders)) => (wire.seats, wire.leaders) = (seats, Some(leaders)),
+            match begun {
+                Ok(begun) => thread = Some(begun),
                 Err(text) => {
                     wire.release();
-                    return Err(text);
+                    return Joining::failed(text);
                 }
             }
         }
-        Ok(wire)
-    }
-
-    pub fn prices(&self) -> CostTable {
-        self.ledger.lock().prices().clone()
-    }
-
-    pub fn set_prices(&self, prices: CostTable) {
-        self.ledger.lock().set_prices(prices);
-    }
-
-    pub fn due(&self, operation: Operation, bytes: u64) -> Option<Length> {
-        self.ledger.lock().due(operation, bytes)
-    }
-
-    pub fn is_mpi_faster(&self, operation: Operation, bytes: u64) -> bool {
-        self.ledger.lock().prices().is_mpi_faster(operation, bytes)
+        Joining { wire: Ok(wire), thread }
     }
 
     pub fn hosts(&self) -> usize {
@@ -182,6 +166,11 @@ impl Wire {
 
     pub fn end(&self) {
         self.order.lock().end();
+    }
+
+    /// Sets when a call that waits is ended.
+    pub fn set_limit(&self, limit: Option<Instant>) {
+        self.order.lock().limit = limit;
     }
 
     /// Announces a long call to the other leaders, and receives their announcements.
@@ -339,13 +328,8 @@ fn seats(seating: &RankMap, leaders: &Communicator) -> Result<Vec<u16>, String> 
     seats.ok_or_else(|| "the wire has other names for the hosts".to_owned())
 }
 
-fn options(
-    settings: &Settings,
-    name: &str,
-    table: &'static Table,
-    order: &Arc<Mutex<Order>>,
-) -> Result<Options, String> {
-    let order = Arc::clone(order);
+fn options(settings: &Settings, name: &str, wire: &Wire) -> Result<Options, String> {
+    let (order, has_joined, table) = (Arc::clone(&wire.order), Arc::clone(&wire.has_joined), wire.table);
     let topology = settings.topology.as_ref().map(Topology::load).transpose().map_err(|error| error.to_string())?;
     let calibration = settings.calibration.as_ref().map(Calibration::load).transpose();
     Ok(Options {
@@ -356,9 +340,73 @@ fn options(
         join_within: JOIN_WITHIN,
         call_within: CALL_WITHIN,
         meanwhile: Some(Meanwhile::new(PROGRESS_EVERY, move || {
+            // The thread that joins is none of the MPI's.
+            if !has_joined.load(Ordering::Relaxed) {
+                return ControlFlow::Continue(());
+            }
             (table.progress)();
-            if order.lock().contradiction().is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            let order = order.lock();
+            let is_late = order.limit.is_some_and(|limit| limit <= Instant::now());
+            if is_late || order.contradiction().is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })),
         ..Options::default()
     })
+}
+
+/// A wire that is being joined; or why this rank cannot, which the others are still to hear.
+pub struct Joining {
+    wire: Result<Wire, String>,
+    thread: Option<JoinHandle<Result<Communicator, String>>>,
+}
+
+impl Joining {
+    fn failed(text: String) -> Joining {
+        Joining { wire: Err(text), thread: None }
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Waits until the wire is joined or has failed, and lets the MPI make progress meanwhile.
+    pub fn wait(&self) {
+        while let Ok(wire) = &self.wire
+            && !self.is_over()
+        {
+            (wire.table.progress)();
+            std::thread::sleep(PROGRESS_EVERY);
+        }
+    }
+
+    /// Returns the wire of a leader that has joined, or of another rank.
+    ///
+    /// # Errors
+    /// Why it has not.
+    pub fn finish(self) -> Result<Wire, String> {
+        let Joining { wire, thread } = self;
+        let mut wire = wire?;
+        let joined = thread.map(|thread| thread.join().unwrap_or_else(|_| Err("its thread has panicked".to_owned())));
+        let joined = joined.transpose().and_then(|leaders| {
+            let seats = leaders.as_ref().map_or(Ok(Vec::new()), |leaders| seats(&wire.seating, leaders))?;
+            Ok((seats, leaders))
+        });
+        match joined {
+            Ok((seats, leaders)) => {
+                (wire.seats, wire.leaders) = (seats, leaders);
+                wire.has_joined.store(true, Ordering::Relaxed);
+                Ok(wire)
+            }
+            Err(text) => {
+                wire.release();
+                Err(text)
+            }
+        }
+    }
+
+    /// Gives up joining; a thread that still waits for the others ends by itself.
+    pub fn abandon(self) {
+        if let Ok(wire) = self.wire {
+            wire.release();
+        }
+    }
 }

@@ -55,6 +55,27 @@ static void long_ones(void)
         bytes_from(MPI_COMM_WORLD, root, 1000003, root);
 }
 
+/* So many calls of one length, for some time, that it may pay to wire the communicator. */
+static void worth_it(void)
+{
+    const char *calls = getenv("CORRECT_CALLS");
+    for (int turn = 0; turn < (calls ? atoi(calls) : 200); turn++) {
+        bytes_from(MPI_COMM_WORLD, turn % size, 1 << 18, turn);
+        usleep(10000);
+    }
+}
+
+/* Communicators of which each has one call. */
+static void brief(void)
+{
+    for (int turn = 0; turn < 30; turn++) {
+        MPI_Comm made;
+        MPI_Comm_dup(MPI_COMM_WORLD, &made);
+        bytes_from(made, turn % size, 4000, turn);
+        MPI_Comm_free(&made);
+    }
+}
+
 #include "datatypes.h"
 
 /* The calls with blocks, in place and not, and empty ones. */
@@ -341,7 +362,7 @@ int main(int count, char **words)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     struct { const char *name; void (*run)(void); } parts[] = {
-        {"roots", roots}, {"long", long_ones}, {"named", named}, {"derived", derived}, {"constructors", constructors}, {"blocks", blocks}, {"communicators", communicators},
+        {"roots", roots}, {"long", long_ones}, {"worth-it", worth_it}, {"brief", brief}, {"named", named}, {"derived", derived}, {"constructors", constructors}, {"blocks", blocks}, {"communicators", communicators},
         {"in-flight", in_flight}, {"threads", threads}, {"arguments", arguments}, {"price", price}, {"large", large},
         {"lengths", lengths}, {"late", late}, {"decided", decided}, {"stuck-elsewhere", stuck_elsewhere},
         {"stuck-root", stuck_root}};

@@ -2,7 +2,7 @@
 
 use crate::load::{LoadError, read_file};
 use crate::topology::nodeset::{self, NodeSetError};
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 use std::path::Path;
 use thiserror::Error;
 
@@ -29,6 +29,14 @@ pub enum HostListError {
     /// A file of hosts cannot be read.
     #[error(transparent)]
     Load(#[from] LoadError),
+    /// An operator without a set behind it.
+    #[error("`{}` has no hosts behind its `{operator}`: name them, or leave it out", text.escape_debug())]
+    Operand {
+        /// All of it.
+        text: String,
+        /// The operator.
+        operator: char,
+    },
     /// A list without hosts.
     #[error("`{}` names no host", text.escape_debug())]
     Nobody {
@@ -37,8 +45,10 @@ pub enum HostListError {
     },
 }
 
-/// Lists the hosts of a text, each once, in the order written. Commas, blanks or lines are between node sets; `^FILE`,
-/// or `@FILE` if there is such a file, stands for the hosts of a file, one or more on a line, with comments behind `#`.
+/// Lists the hosts of a text, each once, in the order written. Between node sets are commas, blanks or lines, or
+/// ClusterShell's operators, which apply from left to right: `a!b` removes the hosts of b, `a&b` keeps those of both,
+/// `a^b` those of one. `^FILE`, or `@FILE` if there is such a file, stands for the hosts of a file, one or more on a
+/// line, with comments behind `#`.
 ///
 /// # Errors
 /// [`HostListError`], of a file with its line.
@@ -47,28 +57,67 @@ pub fn read(text: &str) -> Result<Vec<String>, HostListError> {
         return Err(HostListError::Group { text: text.to_owned() });
     }
     let mut names = Vec::new();
-    for piece in pieces(text) {
-        names.extend(match file_of(piece) {
+    for Term { operator, set } in terms(text) {
+        if set.is_empty() {
+            return Err(HostListError::Operand { text: text.to_owned(), operator });
+        }
+        let hosts = match file_of(set) {
             Some(path) => of_file(path)?,
-            None => of_set(piece, String::new())?,
-        });
+            None => of_set(set, String::new())?,
+        };
+        apply(operator, &mut names, hosts);
     }
     if names.is_empty() {
         return Err(HostListError::Nobody { text: text.to_owned() });
     }
-    let mut known = BTreeSet::new();
-    names.retain(|name| known.insert(name.clone()));
     Ok(names)
 }
 
-/// The parts between commas and blanks outside brackets.
-fn pieces(text: &str) -> impl Iterator<Item = &str> {
-    let mut depth = 0_i32;
-    let parts = move |letter: char| {
+/// A node set or a file, and the operator before it: `,` for the union.
+struct Term<'a> {
+    operator: char,
+    set: &'a str,
+}
+
+/// The terms between commas, blanks and operators outside brackets.
+fn terms(text: &str) -> Vec<Term<'_>> {
+    let (mut terms, mut operator, mut start, mut depth) = (Vec::new(), ',', 0, 0_i32);
+    for (at, letter) in text.char_indices() {
+        let set = &text[start..at];
         depth += i32::from(letter == '[') - i32::from(letter == ']');
-        depth <= 0 && (letter == ',' || letter.is_whitespace())
-    };
-    text.split(parts).filter(|piece| !piece.is_empty())
+        let is_between = letter == ',' || letter.is_whitespace();
+        // `^` before a set begins a file's name.
+        let is_operator = matches!(letter, '!' | '&') || letter == '^' && !set.is_empty();
+        if depth > 0 || !(is_between || is_operator) {
+            continue;
+        }
+        if !set.is_empty() || operator != ',' && !letter.is_whitespace() {
+            terms.push(Term { operator, set });
+            operator = ',';
+        }
+        if is_operator {
+            operator = letter;
+        }
+        start = at + letter.len_utf8();
+    }
+    if start < text.len() || operator != ',' {
+        terms.push(Term { operator, set: &text[start..] });
+    }
+    terms
+}
+
+fn apply(operator: char, names: &mut Vec<String>, hosts: Vec<String>) {
+    let other: HashSet<String> = hosts.iter().cloned().collect();
+    let known: HashSet<String> = names.iter().cloned().collect();
+    match operator {
+        '!' | '^' => names.retain(|name| !other.contains(name)),
+        '&' => names.retain(|name| other.contains(name)),
+        _ => {}
+    }
+    if matches!(operator, ',' | '^') {
+        let mut known = known;
+        names.extend(hosts.into_iter().filter(|name| known.insert(name.clone())));
+    }
 }
 
 /// The file that a piece names.
@@ -79,8 +128,7 @@ fn file_of(piece: &str) -> Option<&Path> {
 
 /// Whether a piece is a group, or an operation on groups.
 fn has_group(text: &str) -> bool {
-    let is_group = |piece: &str| piece.split(['!', '&', '^']).any(|word| word.starts_with('@'));
-    pieces(text).any(|piece| file_of(piece).is_none() && is_group(piece))
+    terms(text).iter().any(|term| file_of(term.set).is_none() && term.set.starts_with('@'))
 }
 
 fn of_file(path: &Path) -> Result<Vec<String>, HostListError> {
@@ -119,6 +167,25 @@ mod tests {
             assert!(read(none).is_err(), "{none}");
         }
         assert!(matches!(read("n1,@rack"), Err(HostListError::Group { .. })));
+    }
+
+    #[test]
+    fn set_expressions_name_the_hosts_that_clustershell_s_nodeset_names() {
+        // Lines of an expression, a tab, and what `nodeset -e -S ,` of ClusterShell 1.9 prints for it.
+        for line in include_str!("host_list.tsv").lines() {
+            let (text, expected) = line.split_once('\t').expect("two columns");
+            let hosts = read(text).map(|hosts| hosts.into_iter().collect::<HashSet<_>>());
+            if expected.is_empty() {
+                assert!(matches!(hosts, Err(HostListError::Nobody { .. })), "{text}");
+            } else {
+                let expected = expected.split(',').map(str::to_owned).collect();
+                assert_eq!(hosts.expect("hosts"), expected, "{text}");
+            }
+        }
+        assert_eq!(names("x2,x1!x2,x3"), ["x1", "x3"], "in the order written");
+        for hanging in ["n1!", "n1,!n2&", "n1&!n2", "n1^ ,n2"] {
+            assert!(matches!(read(hanging), Err(HostListError::Operand { .. })), "{hanging}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::buffers::Buffer;
 use crate::failure::Failure;
 use crate::options;
-use crate::signals::Signals;
+use crate::waiting::{Cancel, Signals};
 use ethbcast_collectives::communicator::{self, CommunicatorError, Error};
 use parking_lot::Mutex;
 use pyo3::exceptions::PyValueError;
@@ -28,12 +28,19 @@ pub struct Communicator {
 impl Communicator {
     /// Joins `group` and waits until all `size` ranks are there; ranks are in the natural order of the hosts' names.
     #[staticmethod]
-    #[pyo3(signature = (group, size, **options))]
-    fn join(py: Python<'_>, group: &str, size: u16, options: Option<&Bound<'_, PyDict>>) -> PyResult<Communicator> {
+    #[pyo3(signature = (group, size, *, cancel=None, **options))]
+    fn join(
+        py: Python<'_>,
+        group: &str,
+        size: u16,
+        cancel: Option<Cancel>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Communicator> {
         let signals = Signals::default();
         let mut options = options::named(options)?.join().map_err(Failure::from)?;
         options.meanwhile = Some(signals.meanwhile());
-        let joined = py.detach(|| communicator::Communicator::join_with(group, size, &options));
+        let joined =
+            py.detach(|| Cancel::over(cancel, || communicator::Communicator::join_with(group, size, &options)));
         let ranks = joined.map_err(|error| raised(&signals, error))?;
         let (rank, hosts, call_within) = (ranks.rank(), ranks.hosts().to_vec(), options.call_within);
         Ok(Communicator { ranks: Mutex::new(Some(Arc::new(ranks))), rank, hosts, call_within, signals })
@@ -64,66 +71,94 @@ impl Communicator {
     }
 
     /// Copies the bytes of `root`'s buffer into every rank's, in place.
-    #[pyo3(signature = (buffer, root=0))]
-    fn broadcast(&self, buffer: &Bound<'_, PyAny>, root: u16) -> PyResult<()> {
+    #[pyo3(signature = (buffer, root=0, *, cancel=None))]
+    fn broadcast(&self, buffer: &Bound<'_, PyAny>, root: u16, cancel: Option<Cancel>) -> PyResult<()> {
         let mut taken = Buffer::to_write(buffer, "the buffer")?;
         let bytes = taken.bytes();
-        self.call(buffer.py(), |ranks| ranks.broadcast(root, bytes))
+        self.call(buffer.py(), cancel, |ranks| ranks.broadcast(root, bytes))
     }
 
     /// Waits until every rank has called it.
-    fn barrier(&self, py: Python<'_>) -> PyResult<()> {
-        self.call(py, communicator::Communicator::barrier)
+    #[pyo3(signature = (*, cancel=None))]
+    fn barrier(&self, py: Python<'_>, cancel: Option<Cancel>) -> PyResult<()> {
+        self.call(py, cancel, communicator::Communicator::barrier)
     }
 
     /// Copies block r of the root's `blocks` into rank r's `own`; elsewhere `blocks` is `None`.
-    #[pyo3(signature = (blocks, own, root=0))]
-    fn scatter(&self, blocks: Option<&Bound<'_, PyAny>>, own: &Bound<'_, PyAny>, root: u16) -> PyResult<()> {
+    #[pyo3(signature = (blocks, own, root=0, *, cancel=None))]
+    fn scatter(
+        &self,
+        blocks: Option<&Bound<'_, PyAny>>,
+        own: &Bound<'_, PyAny>,
+        root: u16,
+        cancel: Option<Cancel>,
+    ) -> PyResult<()> {
         let mut place = Buffer::to_write(own, "the own block")?;
         let all = self.at_root(blocks, root)?.map(|blocks| Buffer::to_read(blocks, "the buffer of all blocks"));
         let all = all.transpose()?;
         all.as_ref().map_or(Ok(()), |all| place.check_apart(all, "the own block and all blocks"))?;
         let (all, place) = (all.as_ref().map_or(&[][..], Buffer::bytes), place.bytes());
-        self.call(own.py(), |ranks| ranks.scatter(root, all, place))
+        self.call(own.py(), cancel, |ranks| ranks.scatter(root, all, place))
     }
 
     /// Copies every rank's `own` block into the root's `blocks`, in rank order; elsewhere `blocks`
     /// is `None`.
-    #[pyo3(signature = (own, blocks, root=0))]
-    fn gather(&self, own: &Bound<'_, PyAny>, blocks: Option<&Bound<'_, PyAny>>, root: u16) -> PyResult<()> {
+    #[pyo3(signature = (own, blocks, root=0, *, cancel=None))]
+    fn gather(
+        &self,
+        own: &Bound<'_, PyAny>,
+        blocks: Option<&Bound<'_, PyAny>>,
+        root: u16,
+        cancel: Option<Cancel>,
+    ) -> PyResult<()> {
         let block = Buffer::to_read(own, "the own block")?;
         let place = self.at_root(blocks, root)?.map(|blocks| Buffer::to_write(blocks, "the buffer of all blocks"));
         let mut place = place.transpose()?;
         place.as_ref().map_or(Ok(()), |place| place.check_apart(&block, "the own block and all blocks"))?;
         let (block, place) = (block.bytes(), place.as_mut().map_or(&mut [][..], |place| place.bytes()));
-        self.call(own.py(), |ranks| ranks.gather(root, block, place))
+        self.call(own.py(), cancel, |ranks| ranks.gather(root, block, place))
     }
 
     /// Copies every rank's `own` block into every rank's `blocks`, in rank order.
-    fn allgather(&self, own: &Bound<'_, PyAny>, blocks: &Bound<'_, PyAny>) -> PyResult<()> {
+    #[pyo3(signature = (own, blocks, *, cancel=None))]
+    fn allgather(&self, own: &Bound<'_, PyAny>, blocks: &Bound<'_, PyAny>, cancel: Option<Cancel>) -> PyResult<()> {
         let block = Buffer::to_read(own, "the own block")?;
         let mut place = Buffer::to_write(blocks, "the buffer of all blocks")?;
         place.check_apart(&block, "the own block and all blocks")?;
         let (block, place) = (block.bytes(), place.bytes());
-        self.call(own.py(), |ranks| ranks.allgather(block, place))
+        self.call(own.py(), cancel, |ranks| ranks.allgather(block, place))
     }
 
     /// Sends a message to rank `to`, within this many seconds: a short one at once, a long one when
     /// the other receives it.
-    #[pyo3(signature = (data, to, tag=0, *, within=None))]
-    fn send(&self, data: &Bound<'_, PyAny>, to: u16, tag: u32, within: Option<f64>) -> PyResult<()> {
+    #[pyo3(signature = (data, to, tag=0, *, within=None, cancel=None))]
+    fn send(
+        &self,
+        data: &Bound<'_, PyAny>,
+        to: u16,
+        tag: u32,
+        within: Option<f64>,
+        cancel: Option<Cancel>,
+    ) -> PyResult<()> {
         let (data, py, within) = (Buffer::to_read(data, "the message")?, data.py(), self.within(within)?);
         let bytes = data.bytes();
-        self.call(py, |ranks| ranks.send_within(to, tag, bytes, within))
+        self.call(py, cancel, |ranks| ranks.send_within(to, tag, bytes, within))
     }
 
     /// Receives the next message of `tag` from rank `source` into the beginning of a buffer, within
     /// this many seconds; returns its length in bytes.
-    #[pyo3(signature = (buffer, source, tag=0, *, within=None))]
-    fn recv(&self, buffer: &Bound<'_, PyAny>, source: u16, tag: u32, within: Option<f64>) -> PyResult<usize> {
+    #[pyo3(signature = (buffer, source, tag=0, *, within=None, cancel=None))]
+    fn recv(
+        &self,
+        buffer: &Bound<'_, PyAny>,
+        source: u16,
+        tag: u32,
+        within: Option<f64>,
+        cancel: Option<Cancel>,
+    ) -> PyResult<usize> {
         let (mut taken, within) = (Buffer::to_write(buffer, "the buffer")?, self.within(within)?);
         let bytes = taken.bytes();
-        self.call(buffer.py(), |ranks| ranks.recv_within(source, tag, bytes, within))
+        self.call(buffer.py(), cancel, |ranks| ranks.recv_within(source, tag, bytes, within))
     }
 
     /// Leaves the group: calls in progress in other threads fail. Messages already sent are still
@@ -150,10 +185,13 @@ impl Communicator {
         _exception: &Bound<'_, PyAny>,
         _traceback: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        let (py, is_open) = (kind.py(), self.ranks.lock().is_some());
-        let met = if kind.is_none() && is_open { self.barrier(py) } else { Ok(()) };
+        let (py, ranks) = (kind.py(), self.ranks.lock().clone());
+        let is_forked = ranks.as_ref().is_some_and(|ranks| ranks.check_process().is_err());
+        let met = if kind.is_none() && ranks.is_some() { self.barrier(py, None) } else { Ok(()) };
+        drop(ranks);
         let closed = self.close(py);
-        met.and(closed)
+        // A forked child that ends by an exception ends with that one.
+        if is_forked && !kind.is_none() { Ok(()) } else { met.and(closed) }
     }
 
     fn __repr__(&self) -> String {
@@ -167,13 +205,14 @@ impl Communicator {
     fn call<T: Send>(
         &self,
         py: Python<'_>,
+        cancel: Option<Cancel>,
         call: impl FnOnce(&communicator::Communicator) -> Result<T, Error> + Send,
     ) -> PyResult<T> {
         let ranks = self.ranks.lock().clone();
         let ranks = ranks.ok_or_else(|| Failure::new(CommunicatorError::Closed.kind(), CommunicatorError::Closed))?;
         // The last user leaves the group for good, which takes time.
         let ended = py.detach(move || {
-            let ended = call(&ranks);
+            let ended = Cancel::over(cancel, || call(&ranks));
             drop(ranks);
             ended
         });
@@ -202,7 +241,7 @@ impl Communicator {
     }
 }
 
-/// Returns the exception of a failed call: that of a signal handler, if it has ended the call.
+/// Returns the exception of a failed call: that of a signal handler, if one has ended the call.
 fn raised(signals: &Signals, error: Error) -> PyErr {
     match error {
         Error::Interrupted => signals.take().unwrap_or_else(|| Failure::from(error).into()),

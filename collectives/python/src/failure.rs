@@ -1,23 +1,29 @@
 //! Failures of the library as exceptions of `ethbcast.Error`.
 
-use ethbcast_collectives::{ErrorKind, NamedOptions, OptionError, communicator, session};
+use ethbcast_collectives::communicator::{self, CommunicatorError};
+use ethbcast_collectives::session::MemberReport;
+use ethbcast_collectives::{ErrorKind, NamedOptions, OptionError, session};
 use ethbcast_content::dest::DestError;
 use ethbcast_content::source::SourceError;
 use pyo3::prelude::*;
+use std::collections::BTreeMap;
 use std::fmt::Display;
 
-/// A failure on its way to the caller: its kind, and one sentence that says what to do.
+/// A failure on its way to the caller: its kind, one sentence that says what to do, and the hosts
+/// that failed, each with the reason.
 #[derive(Debug)]
 pub struct Failure {
     kind: ErrorKind,
     text: String,
+    failed: Vec<(String, String)>,
 }
 
 impl Failure {
     pub fn new(kind: ErrorKind, text: impl Display) -> Failure {
         // The only option of the program that has another name here.
         let text = text.to_string().replace("--force", "replace=True");
-        Failure { kind, text: NamedOptions::reworded(&text, |name| format!("{}=", name.replace('-', "_"))) }
+        let text = NamedOptions::reworded(&text, |name| format!("{}=", name.replace('-', "_")));
+        Failure { kind, text, failed: Vec::new() }
     }
 
     pub fn usage(text: impl Display) -> Failure {
@@ -29,7 +35,8 @@ impl From<Failure> for PyErr {
     fn from(failure: Failure) -> PyErr {
         let raise = |py: Python<'_>| {
             let class = py.import("ethbcast._errors")?.getattr("Error")?;
-            class.call1((failure.kind.code(), failure.text)).map(PyErr::from_value)
+            let failed: BTreeMap<String, String> = failure.failed.into_iter().collect();
+            class.call1((failure.kind.code(), failure.text, failed)).map(PyErr::from_value)
         };
         Python::attach(raise).unwrap_or_else(|error| error)
     }
@@ -43,8 +50,30 @@ impl From<OptionError> for Failure {
 
 impl From<communicator::Error> for Failure {
     fn from(error: communicator::Error) -> Failure {
-        Failure::new(error.kind(), error)
+        let failed = lost(&error).into_iter().map(|host| (host, error.to_string())).collect();
+        Failure { failed, ..Failure::new(error.kind(), error) }
     }
+}
+
+/// Returns the hosts of the ranks that an error blames.
+fn lost(error: &communicator::Error) -> Vec<String> {
+    let communicator::Error::Call(error) = error else { return Vec::new() };
+    match error {
+        CommunicatorError::Gone(one) | CommunicatorError::Left(one) | CommunicatorError::Deaf(one) => {
+            vec![one.host.clone()]
+        }
+        CommunicatorError::Cut(one, other) => vec![one.host.clone(), other.host.clone()],
+        CommunicatorError::TimedOut { missing_ranks, .. } => missing_ranks.iter().map(|one| one.host.clone()).collect(),
+        CommunicatorError::Abandoned { rank, .. } => vec![rank.host.clone()],
+        CommunicatorError::Unconfirmed { hosts, .. } => hosts.clone(),
+        _ => Vec::new(),
+    }
+}
+
+/// Returns a receiver that failed, and the reason.
+fn fate(one: &MemberReport) -> (String, String) {
+    let (word, text) = one.outcome.status_and_reason(&one.text);
+    (one.host.clone(), if text.is_empty() { word } else { text }.to_owned())
 }
 
 impl From<session::Error> for Failure {
@@ -53,7 +82,13 @@ impl From<session::Error> for Failure {
             session::Error::ForWhom => {
                 Failure::usage("a sender has to know for whom to wait: pass receivers=3, say, or hosts=\"n[1-3]\"")
             }
-            error => Failure::new(error.kind(), error),
+            error => {
+                let failed = match &error {
+                    session::Error::Undelivered(report) => report.failed().map(fate).collect(),
+                    _ => Vec::new(),
+                };
+                Failure { failed, ..Failure::new(error.kind(), error) }
+            }
         }
     }
 }

@@ -8,9 +8,8 @@ mod buffers;
 mod communicator;
 mod failure;
 mod options;
-mod running;
 mod session;
-mod signals;
+mod waiting;
 
 /// Sessions and communicators over raw Ethernet frames; `ethbcast` is its public name.
 #[pyo3::pymodule]
@@ -19,6 +18,8 @@ mod _ethbcast {
     use crate::communicator::Communicator;
     #[pymodule_export]
     use crate::session::{Report, recv, send};
+    #[pymodule_export]
+    use crate::waiting::Cancel;
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "Python's name for it")]
     const __version__: &str = env!("CARGO_PKG_VERSION");

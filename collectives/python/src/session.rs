@@ -2,11 +2,15 @@
 
 use crate::buffers::Buffer;
 use crate::failure::Failure;
-use crate::{options, running};
+use crate::options;
+use crate::waiting::{Cancel, Watched};
 use ethbcast_collectives::ErrorKind;
-use ethbcast_collectives::session::live::{Content, ReadAt, Storage, StorageError};
-use ethbcast_collectives::session::{Digest, Options, Outcome, ReceiveReport, SendReport, Session, Trailer};
+use ethbcast_collectives::session::live::{Content, ReadAt, Room, Storage, StorageError};
+use ethbcast_collectives::session::{
+    Digest, Outcome, ReceiveReport, RecvOptions, SendOptions, SendReport, Session, Trailer,
+};
 use ethbcast_content::dest::{Arrival, Dest, Handling};
+use ethbcast_content::disk::Accept;
 use ethbcast_content::source::{Opened, Opening, Selection};
 use ethbcast_content::storage::Target;
 use pyo3::prelude::*;
@@ -87,19 +91,21 @@ impl Report {
 /// Sends a file or directory, by its path, or the memory of an object to the receivers of `group`,
 /// and returns when every one of them has verified it.
 #[pyfunction]
-#[pyo3(signature = (content, group, *, progress=None, **options))]
+#[pyo3(signature = (content, group, *, progress=None, cancel=None, **options))]
 pub fn send(
     content: &Bound<'_, PyAny>,
     group: &str,
     progress: Option<Py<PyAny>>,
+    cancel: Option<Cancel>,
     options: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Report> {
-    let (py, options) = (content.py(), options::named(options)?.session().map_err(Failure::from)?);
+    let (py, options) = (content.py(), options::named(options)?.send().map_err(Failure::from)?);
+    let watched = Watched { run: options.run.clone(), progress, cancel };
     let report = if let Ok(path) = content.extract::<PathBuf>() {
-        running::run(py, options, progress, |options| Ok(Session::send(group, opened(&path)?, options)?))
+        watched.start(py, |run| Ok(Session::send(group, opened(&path)?, &SendOptions { run, ..options })?))
     } else {
         let bytes = Sent(Arc::new(Buffer::to_read(content, "what is sent")?));
-        running::run(py, options, progress, |options| Ok(Session::send(group, bytes.content(), options)?))
+        watched.start(py, |run| Ok(Session::send(group, bytes.content(), &SendOptions { run, ..options })?))
     };
     Ok(Report::sent(&report?))
 }
@@ -141,23 +147,26 @@ impl ReadAt for Sent {
 /// Receives the bytes sent to `group`: to a path, into the memory of an object, or, without `into`,
 /// as bytes in the report.
 #[pyfunction]
-#[pyo3(signature = (group, into=None, *, replace=false, most_bytes=None, progress=None, **options))]
+#[pyo3(signature = (group, into=None, *, replace=false, accept=None, most_bytes=None, progress=None, cancel=None, **options))]
 pub fn recv(
     py: Python<'_>,
     group: &str,
     into: Option<&Bound<'_, PyAny>>,
     replace: bool,
+    accept: Option<&str>,
     most_bytes: Option<u64>,
     progress: Option<Py<PyAny>>,
+    cancel: Option<Cancel>,
     options: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Report> {
-    let mut options = options::named(options)?.session().map_err(Failure::from)?;
+    let mut options = options::named(options)?.receive().map_err(Failure::from)?;
+    let watched = Watched { run: options.run.clone(), progress, cancel };
     let Some(into) = into else {
         let most_bytes = most_bytes.unwrap_or_else(room);
         let mut memory = Memory { bytes: Vec::new(), most_bytes };
         options.free_bytes = most_bytes;
-        let report =
-            running::run(py, options, progress, |options| Ok(Session::receive_into(group, &mut memory, options)?))?;
+        let receive = |run| Ok(Session::receive_into(group, &mut memory, &RecvOptions { run, ..options })?);
+        let report = watched.start(py, receive)?;
         let bytes = memory.bytes;
         let data = PyBytes::new_with(py, bytes.len(), |place| {
             place.copy_from_slice(&bytes);
@@ -166,32 +175,31 @@ pub fn recv(
         return Ok(Report { data: Some(data.unbind()), ..Report::received(report) });
     };
     if let Ok(path) = into.extract::<PathBuf>() {
-        let land = |options: &Options| received_at(group, &path, replace, options);
-        let (report, path) = running::run(py, options, progress, land)?;
+        let accept = accept.map_or(Ok(Accept::default()), str::parse);
+        let accept = accept.map_err(|text| Failure::new(ErrorKind::Usage, text))?;
+        let target = Target { dest: path, replace, accept, ..Target::default() };
+        let land = |run| received_at(group, target, RecvOptions { run, ..options });
+        let (report, path) = watched.start(py, land)?;
         return Ok(Report { path, ..Report::received(report) });
     }
     let mut buffer = Buffer::to_write(into, "what is received into")?;
     let bytes = buffer.bytes();
     options.free_bytes = bytes.len() as u64;
-    let report = running::run(py, options, progress, |options| Ok(Session::receive(group, bytes, options)?))?;
+    let receive = |run| Ok(Session::receive_into(group, Room::of(bytes), &RecvOptions { run, ..options })?);
+    let report = watched.start(py, receive)?;
     Ok(Report::received(report))
 }
 
 /// Receives to a path, where the content appears complete or not at all; returns its final path.
-fn received_at(
-    group: &str,
-    path: &Path,
-    replace: bool,
-    options: &Options,
-) -> Result<(ReceiveReport, Option<PathBuf>), Failure> {
+fn received_at(group: &str, target: Target, options: RecvOptions) -> Result<(ReceiveReport, Option<PathBuf>), Failure> {
+    let (path, replace) = (&target.dest, target.replace);
     // Checked here first, because the library's message names the program's arguments.
     if !replace && !path.is_dir() && path.symlink_metadata().is_ok() {
         let text = format!("{} exists: remove it, or pass replace=True", path.display());
         return Err(Failure::new(ErrorKind::System, text));
     }
     let dest = Dest::resolve(path.as_os_str(), replace)?;
-    let options = Options { free_bytes: dest.free_bytes(), ..options.clone() };
-    let target = Target { dest: path.to_owned(), replace, ..Target::default() };
+    let options = RecvOptions { free_bytes: dest.free_bytes(), ..options };
     let (arrival, landed) = Arrival::new(dest, target, Handling::default());
     let report = Session::receive_into(group, arrival, &options)?;
     Ok((report, landed.path().cloned()))

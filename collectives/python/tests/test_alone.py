@@ -1,10 +1,13 @@
 """What needs no network: what can be wrong, and what the stubs say."""
 
 import ast
+import importlib.util
 import inspect
 import os
 import pathlib
 import pickle
+import subprocess
+import sys
 
 import ethbcast
 import numpy as np
@@ -21,9 +24,10 @@ def parameters(function: ast.FunctionDef) -> list[str]:
 
 def test_the_stubs_have_what_the_module_has():
     classes = {one.name: one for one in STUBS.body if isinstance(one, ast.ClassDef) and not one.name.startswith("_")}
-    functions = [(ethbcast, one) for one in STUBS.body if isinstance(one, ast.FunctionDef)]
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    functions = [(ethbcast, one) for one in STUBS.body if isinstance(one, kinds)]
     for name, stub in classes.items():
-        own = [one for one in stub.body if isinstance(one, ast.FunctionDef)]
+        own = [one for one in stub.body if isinstance(one, kinds)]
         public = {one for one in vars(getattr(ethbcast, name)) if not one.startswith("_")}
         assert {one.name for one in own if not one.name.startswith("_")} == public
         methods = [one for one in own if not one.decorator_list or ast.unparse(one.decorator_list[0]) == "staticmethod"]
@@ -42,12 +46,23 @@ def test_the_stubs_name_all_options():
     assert set(str(raised.value).split(": use one of ")[1].split(", ")) == named
 
 
+def test_the_stubs_are_as_a_type_checker_wants_them():
+    if importlib.util.find_spec("mypy") is None:
+        pytest.skip("there is no mypy")
+    package = str(pathlib.Path(ethbcast.__file__).parent)
+    typed = str(pathlib.Path(__file__).with_name("typed.py"))
+    for words in (["mypy", "--strict", typed], ["mypy.stubtest", "--ignore-disjoint-bases", "ethbcast._ethbcast"]):
+        environment = {**os.environ, "MYPYPATH": str(pathlib.Path(package).parent)}
+        ended = subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True, env=environment)
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
 def test_an_error_has_status_and_sentence():
     with pytest.raises(ethbcast.Error, match="no interface nosuch") as raised:
         ethbcast.Communicator.join("group", 2, interface="nosuch")
     assert raised.value.status is ethbcast.Status.SYSTEM and raised.value.status == 4
     again = pickle.loads(pickle.dumps(raised.value))
-    assert (again.status, str(again)) == (raised.value.status, str(raised.value))
+    assert (again.status, str(again), again.failed) == (raised.value.status, str(raised.value), {})
 
 
 @pytest.mark.parametrize(

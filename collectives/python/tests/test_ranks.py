@@ -1,8 +1,11 @@
 """Run on all hosts of a lab at once: each test is a group of its own, in which every host is a rank."""
 
 import array
+import asyncio
+import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 
@@ -228,3 +231,118 @@ def test_whoever_is_first_waits_for_the_others_and_then_is_closed(request):
     assert raised.value.status is ethbcast.Status.USAGE
     ranks.close()
     assert ranks.size == SIZE
+
+
+def in_a_fork(work):
+    """Returns the exit code of a forked child that does nothing else."""
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+        except SystemExit as ended:
+            os._exit(ended.code)
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+            os._exit(99)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_a_forked_child_has_no_part_in_its_parents_group(request, capfd):
+    def every_call(ranks):
+        calls = [ranks.barrier, lambda: ranks.broadcast(bytearray(8))]
+        calls += [lambda: ranks.send(b"x", 1), lambda: ranks.recv(bytearray(8), 1), ranks.close]
+        for call in calls:
+            with pytest.raises(ethbcast.Error, match="is a fork of process") as raised:
+                call()
+            assert raised.value.status is ethbcast.Status.USAGE
+
+    def leave_by_an_end(ranks):
+        with ranks:
+            sys.exit(3)
+
+    def leave(ranks):
+        with pytest.raises(ethbcast.Error, match="is a fork of process"):
+            with ranks:
+                pass
+
+    with ethbcast.Communicator.join(request.node.name, SIZE, join_within=30, call_within=20) as ranks:
+        values = np.zeros(1000)
+        for turn, (work, code) in enumerate([(every_call, 0), (leave_by_an_end, 3), (leave, 0), (lambda ranks: None, 0)]):
+            if ranks.rank == 0:
+                assert in_a_fork(lambda: work(ranks)) == code
+            values[:] = turn + 1 if ranks.rank == 0 else 0
+            ranks.broadcast(values)
+            assert (values == turn + 1).all()
+            ranks.barrier()
+    assert "panicked" not in capfd.readouterr().err
+
+
+def meet(group, size):
+    with ethbcast.Communicator.join(group, size, join_within=30, call_within=20) as ranks:
+        here = bytearray([7 if ranks.rank == 0 else 0] * 100)
+        ranks.broadcast(here)
+        sys.exit(0 if here == bytes([7] * 100) else 1)
+
+
+@pytest.mark.parametrize("way", ["spawn", "forkserver", "fork"])
+def test_processes_of_multiprocessing_join(ranks, way):
+    child = multiprocessing.get_context(way).Process(target=meet, args=(f"child-{way}", SIZE))
+    child.start()
+    ranks.barrier()
+    child.join(60)
+    assert child.exitcode == 0
+
+
+def test_a_handle_ends_a_receive_and_the_group_goes_on(ranks):
+    cancel = ethbcast.Cancel()
+    threading.Timer(0.2, cancel.cancel).start()
+    for handle in (cancel, cancel, ethbcast.Cancel(after=0.1)):
+        with pytest.raises(ethbcast.Error) as raised:
+            ranks.recv(bytearray(8), (ranks.rank + 1) % SIZE, cancel=handle)
+        assert raised.value.status is ethbcast.Status.CANCELLED
+    with pytest.raises(ValueError, match="no time"):
+        ethbcast.Cancel(after=-1)
+    ranks.barrier()
+
+
+def test_a_handle_ends_a_join_and_a_collective(request):
+    with pytest.raises(ethbcast.Error) as raised:
+        ethbcast.Communicator.join(f"alone-{os.environ['ETHBCAST_TEST_HOST']}", 2, cancel=ethbcast.Cancel(after=0.1))
+    assert raised.value.status is ethbcast.Status.CANCELLED
+    ranks = ethbcast.Communicator.join(request.node.name, SIZE, join_within=30)
+    if ranks.rank == 0:
+        time.sleep(1)
+        with pytest.raises(ethbcast.Error) as raised:
+            ranks.barrier()
+        assert raised.value.failed and "n0" not in raised.value.failed
+    else:
+        with pytest.raises(ethbcast.Error) as raised:
+            ranks.barrier(cancel=ethbcast.Cancel(after=0.1))
+        assert raised.value.status in (ethbcast.Status.CANCELLED, ethbcast.Status.SOME_FAILED)
+    time.sleep(1)
+    ranks.close()
+
+
+def test_calls_are_awaited_and_end_with_their_tasks(request):
+    async def run():
+        ranks = await ethbcast.Communicator.ajoin(request.node.name, SIZE, join_within=30, call_within=20)
+        after, before = (ranks.rank + 1) % SIZE, (ranks.rank - 1) % SIZE
+        here = np.full(1000, 1 + ranks.rank)
+        await ranks.abroadcast(here)
+        assert (here == 1).all()
+        place, waited = bytearray(8), asyncio.create_task(ranks.arecv(bytearray(8), before, 5))
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(ranks.arecv(place, before), 0.2)
+        waited.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waited
+        _, count = await asyncio.gather(ranks.asend(b"around", after, 3), ranks.arecv(place, before, 3))
+        assert count == 6 and place[:6] == b"around"
+        blocks = np.zeros(SIZE)
+        await ranks.aallgather(np.full(1, float(ranks.rank)), blocks)
+        assert blocks.tolist() == list(range(SIZE))
+        await ranks.abarrier()
+        ranks.close()
+
+    asyncio.run(run())

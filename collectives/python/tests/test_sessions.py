@@ -1,5 +1,6 @@
 """Run on three hosts of a lab at once: the first sends, the others receive."""
 
+import asyncio
 import os
 import pathlib
 import signal
@@ -142,3 +143,58 @@ def test_ctrl_c_ends_a_transfer_and_the_others_hear_of_it(group):
     else:
         with pytest.raises(ethbcast.Error):
             ethbcast.recv(group, max_wait=30, time_limit=30)
+
+
+@pytest.mark.parametrize("into", [None, "dest"])
+def test_a_handle_ends_a_wait_and_leaves_nothing(into, tmp_path):
+    cancel = ethbcast.Cancel()
+    threading.Timer(0.2, cancel.cancel).start()
+    for handle in (cancel, cancel, ethbcast.Cancel(after=0.1)):
+        with pytest.raises(ethbcast.Error) as raised:
+            ethbcast.recv("nobody", into and tmp_path / into, cancel=handle)
+        assert raised.value.status is ethbcast.Status.CANCELLED and handle.is_cancelled
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_handle_ends_a_transfer_and_the_others_hear_of_it(group):
+    cancel = ethbcast.Cancel()
+    if HOST == 0:
+        with pytest.raises(ethbcast.Error) as raised:
+            ethbcast.send(BYTES, group, receivers=2, progress=lambda *_: cancel.cancel(), cancel=cancel, max_wait=30)
+        assert raised.value.status is ethbcast.Status.CANCELLED
+    else:
+        with pytest.raises(ethbcast.Error):
+            ethbcast.recv(group, max_wait=30, time_limit=30)
+
+
+def test_tasks_send_and_receive_and_are_cancelled(group):
+    async def run():
+        for _ in range(2):
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(ethbcast.arecv("nobody", max_wait=60), 0.2)
+        told = []
+        if HOST == 0:
+            sent = await ethbcast.asend(BYTES, group, receivers=2, max_wait=30, progress=lambda *moved: told.append(moved))
+            assert sent.receivers == 2
+        else:
+            assert (await ethbcast.arecv(group, max_wait=30)).data == BYTES
+        with pytest.raises(TypeError, match="no argument colour"):
+            await ethbcast.arecv(group, colour="red")
+        return told
+
+    assert asyncio.run(run()) or HOST != 0
+
+
+def test_who_failed_is_named(group):
+    def enough(bytes, slowest):
+        raise ValueError("enough")
+
+    if HOST == 0:
+        with pytest.raises(ethbcast.Error) as raised:
+            ethbcast.send(BYTES, group, receivers=2, max_wait=30)
+        assert list(raised.value.failed) == ["n2"] and all(raised.value.failed.values())
+    elif HOST == 1:
+        assert ethbcast.recv(group, max_wait=30).data == BYTES
+    else:
+        with pytest.raises(ValueError, match="enough"):
+            ethbcast.recv(group, progress=enough, max_wait=30)

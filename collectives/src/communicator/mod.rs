@@ -21,26 +21,22 @@
 //! `live`, uses such things.
 
 mod assembly;
-mod body;
 mod collective;
 mod config;
 mod error;
-mod failure;
 pub mod kind;
 mod live;
 mod member;
 mod network;
-mod node;
 mod roster;
 mod signature;
-mod spell;
 
 pub use crate::membership::{MAX_GROUP_BYTES, MIN_MTU_BYTES, OtherBuild, Station};
 pub use crate::preset::Preset;
 pub use collective::{Allgather, Barrier, Broadcast, Call, CallProgress, Gather, Patience, Scatter};
+pub(crate) use config::spell;
 pub use config::{Config, MAX_HOST_BYTES, MAX_RANKS};
 pub use error::{CommunicatorError, Culprit, Named};
 pub use live::{Communicator, Error, Meanwhile, Options};
 pub use member::{Member, MemberMemory, MemberStats};
 pub use signature::{Operation, Signature};
-pub(crate) use spell::spell;

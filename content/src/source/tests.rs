@@ -1,6 +1,6 @@
 use super::*;
 use crate::layout::Verdict;
-use ethbcast_collectives::session::Options;
+use ethbcast_collectives::session::SendOptions;
 use ethbcast_collectives::session::live::ReadAt;
 use std::fs;
 use std::io::Read;
@@ -64,7 +64,7 @@ fn a_slash_at_the_end_stands_for_what_is_in_the_directory() {
     for contents in [sub.join(""), sub.join(".")] {
         assert_eq!(list(&contents, &Selection::default()).name(), "", "{}", contents.display());
         let opened = Opened::tree(std::slice::from_ref(&contents), &Selection::default()).expect("a directory");
-        let mut options = Options::new();
+        let mut options = SendOptions::new();
         opened.content.describe(&mut options);
         assert_eq!(options.source, "the content of sub/", "{}", contents.display());
     }

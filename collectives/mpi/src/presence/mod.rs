@@ -15,7 +15,14 @@ use hydra::Hydra;
 use parking_lot::Mutex;
 use pmix::Pmix;
 
-const KEY: &str = "ethbcast-mpi";
+/// Returns the key of the drop-in: ranks with other settings would decide otherwise.
+fn key() -> String {
+    let settings = Process::get().settings.as_ref().map(|settings| settings.agreed.fingerprint()).unwrap_or_default();
+    let digest = settings
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |digest: u64, byte| (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    format!("ethbcast-mpi-{digest:016x}")
+}
 
 enum Launcher {
     Hydra(Hydra),
@@ -84,7 +91,7 @@ impl Launcher {
         };
         match lacking? {
             None => Ok(()),
-            Some(rank) => Err(format!("rank {rank} runs without the drop-in, or with another MPI's")),
+            Some(rank) => Err(format!("rank {rank} runs without the drop-in, or with other settings or another MPI's")),
         }
     }
 }

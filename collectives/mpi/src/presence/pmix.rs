@@ -2,7 +2,7 @@
 //! process on this host. Its functions and their data layout are part of its binary interface since
 //! version 2.
 
-use super::KEY;
+use super::key;
 use crate::dynamic::{library, symbol};
 use std::env;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -74,14 +74,14 @@ impl Pmix {
     pub fn announce(&self) -> Result<(), String> {
         self.begun()?;
         let value = Value { kind: BYTE, data: [1, 0, 0] };
-        let key = CString::new(KEY).map_err(|error| error.to_string())?;
+        let key = CString::new(key()).map_err(|error| error.to_string())?;
         told("PMIx_Put", self.function::<Put>(c"PMIx_Put")?(GLOBAL, key.as_ptr(), &value))?;
         told("PMIx_Commit", self.function::<Commit>(c"PMIx_Commit")?())
     }
 
     pub fn lacking(&self, ranks: u32) -> Result<Option<u32>, String> {
         let mut of = self.begun()?;
-        let (get, key) = (self.function::<Get>(c"PMIx_Get")?, CString::new(KEY).map_err(|error| error.to_string())?);
+        let (get, key) = (self.function::<Get>(c"PMIx_Get")?, CString::new(key()).map_err(|error| error.to_string())?);
         // `MPI_Init` has exchanged everything, so only local data is searched.
         let here = Info { key: text(c"pmix.optional"), flags: 0, value: Value { kind: BOOL, data: [1, 0, 0] } };
         let lacking = (0..ranks).find(|&rank| {

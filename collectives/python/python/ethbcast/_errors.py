@@ -29,9 +29,11 @@ class Status(enum.IntEnum):
 class Error(Exception):
     """A call of ethbcast has failed: one sentence that says what to do, and what sort of failure it is."""
 
-    def __init__(self, status: int, text: str) -> None:
+    def __init__(self, status: int, text: str, failed: dict[str, str] | None = None) -> None:
         super().__init__(text)
         self.status = Status(status)
+        self.failed = dict(failed or {})
+        """The hosts that failed, as far as they are known, each with the reason."""
 
-    def __reduce__(self) -> tuple[type["Error"], tuple[int, str]]:
-        return type(self), (int(self.status), str(self))
+    def __reduce__(self) -> tuple[type["Error"], tuple[int, str, dict[str, str]]]:
+        return type(self), (int(self.status), str(self), self.failed)

@@ -1,5 +1,6 @@
 """Types of the compiled module; ``ethbcast`` is its public name."""
 
+import builtins
 from collections.abc import Callable, Sequence
 from os import PathLike
 from types import TracebackType
@@ -60,6 +61,21 @@ class _SendOptions(_SessionOptions, total=False):
     """What receivers are told of the bytes."""
 
 @final
+class Cancel:
+    """Ends calls from any thread, or ``after`` some seconds: pass it as ``cancel=``.
+
+    The call raises an ``Error`` whose status is ``CANCELLED``, and other hosts are told. A message is withdrawn, and
+    the group goes on; a collective and all later ones fail on all ranks.
+    """
+
+    def __init__(self, *, after: float | None = None) -> None: ...
+    def cancel(self) -> None:
+        """Ends the calls that have this handle, now and later."""
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether calls with this handle end."""
+
+@final
 class Report:
     """What a session came to."""
 
@@ -70,7 +86,7 @@ class Report:
     def seconds(self) -> float:
         """From the first of them to the last verdict."""
     @property
-    def blake3(self) -> "bytes | None":
+    def blake3(self) -> builtins.bytes | None:
         """BLAKE3 of them."""
     @property
     def receivers(self) -> int:
@@ -85,11 +101,16 @@ class Report:
     def path(self) -> "PathLike[str] | None":
         """At a receiver: where they are, if they were received to a path."""
     @property
-    def data(self) -> "bytes | None":
+    def data(self) -> builtins.bytes | None:
         """At a receiver: the bytes, if they were received to nowhere else."""
 
 def send(
-    content: Path | Buffer, group: str, *, progress: Progress | None = None, **options: Unpack[_SendOptions]
+    content: Path | Buffer,
+    group: str,
+    *,
+    progress: Progress | None = None,
+    cancel: Cancel | None = None,
+    **options: Unpack[_SendOptions],
 ) -> Report:
     """Sends a file or directory, by its path, or the memory of an object to the receivers of ``group``.
 
@@ -102,13 +123,16 @@ def recv(
     into: Path | Buffer | None = None,
     *,
     replace: bool = False,
+    accept: str | None = None,
     most_bytes: int | None = None,
     progress: Progress | None = None,
+    cancel: Cancel | None = None,
     **options: Unpack[_SessionOptions],
 ) -> Report:
     """Receives what is sent to ``group``: to a path, into the memory of an object, or as ``Report.data``.
 
-    A path is shown whole or not at all; what is there is kept unless ``replace``. Without ``into``, a sender that has
+    A path is shown whole or not at all; what is there is kept unless ``replace``. ``accept`` lists the privileges that
+    the sender may decide about, as ``ethbcast recv --accept`` does. Without ``into``, a sender that has
     more than ``most_bytes`` (a third of the memory that is available) turns this host away. Memory may be longer than what
     comes. After an error it may hold some of it.
     """
@@ -122,7 +146,9 @@ class Communicator:
     """
 
     @staticmethod
-    def join(group: str, size: int, **options: Unpack[_JoinOptions]) -> Communicator:
+    def join(
+        group: str, size: int, *, cancel: Cancel | None = None, **options: Unpack[_JoinOptions]
+    ) -> Communicator:
         """Joins ``group`` and waits until all ``size`` ranks are there, in the natural order of the hosts' names."""
     @property
     def rank(self) -> int:
@@ -136,23 +162,51 @@ class Communicator:
     @property
     def hosts(self) -> list[str]:
         """The names of all hosts, by rank."""
-    def broadcast(self, buffer: Buffer, root: int = 0) -> None:
+    def broadcast(self, buffer: Buffer, root: int = 0, *, cancel: Cancel | None = None) -> None:
         """Puts the bytes that ``root`` has in its buffer into everybody's, in place.
 
         At the root it returns when they have been handed over to be sent, elsewhere when they are here.
         """
-    def barrier(self) -> None:
+    def barrier(self, *, cancel: Cancel | None = None) -> None:
         """Waits until every rank has called it."""
-    def scatter(self, blocks: Buffer | None, own: Buffer, root: int = 0) -> None:
+    def scatter(
+        self, blocks: Buffer | None, own: Buffer, root: int = 0, *, cancel: Cancel | None = None
+    ) -> None:
         """Puts block r of ``blocks``, as ``root`` has them, into rank r's ``own``; elsewhere ``blocks`` is ``None``."""
-    def gather(self, own: Buffer, blocks: Buffer | None, root: int = 0) -> None:
+    def gather(
+        self, own: Buffer, blocks: Buffer | None, root: int = 0, *, cancel: Cancel | None = None
+    ) -> None:
         """Puts every rank's ``own`` into the root's ``blocks``, by rank; elsewhere ``blocks`` is ``None``."""
-    def allgather(self, own: Buffer, blocks: Buffer) -> None:
+    def allgather(self, own: Buffer, blocks: Buffer, *, cancel: Cancel | None = None) -> None:
         """Puts every rank's ``own`` into everybody's ``blocks``, by rank."""
-    def send(self, data: Buffer, to: int, tag: int = 0, *, within: float | None = None) -> None:
+    def send(
+        self, data: Buffer, to: int, tag: int = 0, *, within: float | None = None, cancel: Cancel | None = None
+    ) -> None:
         """Sends a message: a short one at once, a long one when the other rank receives it."""
-    def recv(self, buffer: Buffer, source: int, tag: int = 0, *, within: float | None = None) -> int:
+    def recv(
+        self, buffer: Buffer, source: int, tag: int = 0, *, within: float | None = None, cancel: Cancel | None = None
+    ) -> int:
         """Receives the next message of ``tag`` into the beginning of a buffer; returns its length in bytes."""
+    @staticmethod
+    async def ajoin(
+        group: str, size: int, *, cancel: Cancel | None = None, **options: Unpack[_JoinOptions]
+    ) -> Communicator:
+        """As ``join``; it and the calls below end when their task is cancelled."""
+    async def abroadcast(self, buffer: Buffer, root: int = 0, *, cancel: Cancel | None = None) -> None: ...
+    async def abarrier(self, *, cancel: Cancel | None = None) -> None: ...
+    async def ascatter(
+        self, blocks: Buffer | None, own: Buffer, root: int = 0, *, cancel: Cancel | None = None
+    ) -> None: ...
+    async def agather(
+        self, own: Buffer, blocks: Buffer | None, root: int = 0, *, cancel: Cancel | None = None
+    ) -> None: ...
+    async def aallgather(self, own: Buffer, blocks: Buffer, *, cancel: Cancel | None = None) -> None: ...
+    async def asend(
+        self, data: Buffer, to: int, tag: int = 0, *, within: float | None = None, cancel: Cancel | None = None
+    ) -> None: ...
+    async def arecv(
+        self, buffer: Buffer, source: int, tag: int = 0, *, within: float | None = None, cancel: Cancel | None = None
+    ) -> int: ...
     def close(self) -> None:
         """Leaves the group; what this rank still owes the others is sent, for a second at most."""
     def __enter__(self) -> Self: ...

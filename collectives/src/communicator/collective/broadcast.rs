@@ -1,13 +1,14 @@
 //! Broadcast: one rank's bytes to all, by the route predicted to be fastest or the one configured.
 
-use super::shares::{Incoming, Outgoing};
+use super::transfer::{Reading, Writing};
 use super::{Call, CallProgress, CallWork};
 use crate::communicator::error::CommunicatorError;
-use crate::communicator::failure::Failure;
-use crate::communicator::member::{Group, Member, StreamName};
+use crate::communicator::error::Failure;
+use crate::communicator::member::{Group, Member, MessagePath, StreamName};
 use crate::communicator::signature::{Operation, Signature};
 use ethbcast_transport::Instant;
 use ethbcast_transport::wire::Rank;
+use std::ops::Range;
 
 /// A broadcast in progress.
 pub type Broadcast = Call<BroadcastRole>;
@@ -76,5 +77,105 @@ impl CallWork for BroadcastRole {
             BroadcastRole::Root(outgoing) => outgoing.waits_for(group),
             BroadcastRole::Other(incoming) => incoming.waits_for(group),
         }
+    }
+}
+
+/// Bytes being written to this rank's own streams.
+#[derive(Clone, Debug)]
+pub struct Outgoing {
+    shares: Vec<(Range<usize>, Writing)>,
+}
+
+impl Outgoing {
+    pub(super) fn new(name: StreamName, bytes: usize, size: u16, frame_bytes: usize) -> Outgoing {
+        let shares = shares(name, bytes, size);
+        Outgoing { shares: shares.map(|(range, name)| (range, Writing::new(name, frame_bytes))).collect() }
+    }
+
+    pub(super) fn advance(&mut self, group: &mut Group, now: Instant, signature: Signature, data: &[u8]) -> bool {
+        self.shares.retain_mut(|(range, writing)| !writing.advance(group, now, signature, &data[range.clone()]));
+        self.shares.is_empty()
+    }
+
+    pub(super) fn waits_for(&self, group: &mut Group) -> Option<Rank> {
+        self.shares.iter().find_map(|(_, writing)| writing.waits_for(group))
+    }
+}
+
+/// Bytes being read from another rank's streams.
+#[derive(Clone, Debug)]
+pub struct Incoming {
+    whole: Reading,
+    size: u16,
+    shares: Option<Vec<(Range<usize>, Reading)>>,
+}
+
+impl Incoming {
+    pub(super) fn new(name: StreamName, size: u16) -> Incoming {
+        Incoming { whole: Reading::new(name), size, shares: None }
+    }
+
+    pub(super) fn advance(
+        &mut self,
+        group: &mut Group,
+        now: Instant,
+        signature: Signature,
+        data: &mut [u8],
+    ) -> Result<bool, Failure> {
+        if self.shares.is_none()
+            && let Some(name) = self.whole.find(group, signature)?
+            && let MessagePath::Blocks(_) = name.way
+        {
+            let shares = shares(name, data.len(), self.size).map(|(range, name)| (range, Reading::on(name)));
+            self.shares = Some(shares.collect());
+        }
+        let Some(shares) = &mut self.shares else { return self.whole.advance(group, now, signature, data) };
+        let mut at = 0;
+        while let Some((range, reading)) = shares.get_mut(at) {
+            if reading.advance(group, now, signature, &mut data[range.clone()])? {
+                shares.remove(at);
+            } else {
+                at += 1;
+            }
+        }
+        Ok(shares.is_empty())
+    }
+
+    pub(super) fn waits_for(&self, group: &mut Group) -> Option<Rank> {
+        let share = self.shares.as_ref().and_then(|shares| shares.first());
+        share.map_or(&self.whole, |(_, reading)| reading).waits_for(group)
+    }
+}
+
+/// Returns the streams of a message of `bytes` bytes with their ranges. The first stream always
+/// carries something, at least the signature.
+fn shares(name: StreamName, bytes: usize, size: u16) -> impl Iterator<Item = (Range<usize>, StreamName)> {
+    let (count, share_bytes) = match name.way {
+        MessagePath::Blocks(_) => (size, bytes.div_ceil(usize::from(size))),
+        _ => (1, bytes),
+    };
+    let range = move |share: u16| {
+        let start = (usize::from(share) * share_bytes).min(bytes);
+        start..(start + share_bytes).min(bytes)
+    };
+    let shares = (0..count).map(move |share| (range(share), StreamName { share, ..name }));
+    shares.filter(|(range, name)| name.share == 0 || !range.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ethbcast_planning::plan::Via;
+
+    #[test]
+    fn shares_are_the_whole_message_and_none_is_empty_but_the_first() {
+        let ranges = |way, bytes| {
+            let name = StreamName::new(Rank(2), way);
+            shares(name, bytes, 4).map(|(range, name)| (name.share, range)).collect::<Vec<_>>()
+        };
+        assert_eq!(ranges(MessagePath::Tree(Via::Binary), 10), [(0, 0..10)]);
+        let blocks = MessagePath::Blocks(Via::ScatterAllgather);
+        assert_eq!(ranges(blocks, 10), [(0, 0..3), (1, 3..6), (2, 6..9), (3, 9..10)]);
+        assert_eq!((ranges(blocks, 2), ranges(blocks, 0)), (vec![(0, 0..1), (1, 1..2)], vec![(0, 0..0)]));
     }
 }

@@ -5,59 +5,154 @@
 //! only between the caller's slice and a feed or message. The caller's slices are given to each
 //! `advance` and must stay the same.
 
-mod allgather;
-mod barrier;
-mod broadcast;
-mod call;
-mod gather;
-mod mail;
-mod patience;
-mod relay;
-mod scatter;
-mod shares;
-mod transfer;
-
-pub use allgather::Allgather;
+use crate::communicator::error::CommunicatorError;
+use crate::communicator::error::Failure;
+use crate::communicator::member::{Group, Member};
+use crate::communicator::signature::Signature;
 pub use barrier::Barrier;
+pub use blocks::{Allgather, Gather, Scatter};
 pub use broadcast::Broadcast;
-pub use call::{Call, CallProgress};
-pub use gather::Gather;
-pub use patience::Patience;
-pub use scatter::Scatter;
-
-use super::error::CommunicatorError;
-use super::member::Group;
-use super::signature::{Operation, Signature};
-pub(super) use call::CallWork;
 use ethbcast_transport::Instant;
 use ethbcast_transport::wire::Rank;
+use std::fmt::Debug;
+use std::time::Duration;
 
-/// Begins a call on blocks of `block_bytes`; ranks with a buffer for all blocks give its length as
-/// `blocks_bytes`.
-///
-/// # Errors
-/// If there is no such root, another collective is in progress on this rank, the ranks cannot go on
-/// together, or `blocks_bytes` is not one block for each rank.
-fn begin_blocks(
-    group: &mut Group,
-    now: Instant,
-    (operation, root): (Operation, Rank),
-    (blocks_bytes, block_bytes): (usize, usize),
-) -> Result<Signature, CommunicatorError> {
-    if operation == Operation::Allgather || group.rank() == root {
-        check_blocks(blocks_bytes, block_bytes, group.size())?;
+mod barrier;
+mod blocks;
+mod broadcast;
+mod mail;
+mod transfer;
+
+/// Progress of a collective.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a collective that waits has to be advanced again"]
+pub enum CallProgress {
+    /// This rank has what it needs and has given what the others need.
+    Done,
+    /// The rank waits for frames or for room.
+    Waiting,
+}
+
+/// One rank's work in a collective.
+pub trait CallWork: Debug {
+    /// The caller's slices, identical at every step.
+    type Slices<'a>;
+
+    /// Goes on as far as frames and room allow; returns true once this rank's work is done.
+    fn step(
+        &mut self,
+        group: &mut Group,
+        now: Instant,
+        call: Signature,
+        slices: Self::Slices<'_>,
+    ) -> Result<bool, Failure>;
+
+    /// Returns the rank that this one waits for, if known.
+    fn waits_for(&self, group: &mut Group) -> Option<Rank>;
+
+    /// Stops waiting: the collective ends without being done.
+    fn give_up(&mut self, _group: &mut Group) {}
+}
+
+/// A collective in progress on this rank; [`Broadcast`](super::Broadcast) and the others are such calls.
+#[derive(Clone, Debug)]
+#[must_use = "a collective that is begun has to be advanced to its end or abandoned"]
+pub struct Call<W> {
+    signature: Signature,
+    work: W,
+    done: bool,
+}
+
+impl<W> Call<W> {
+    pub(super) fn new(signature: Signature, work: W) -> Call<W> {
+        Call { signature, work, done: false }
     }
-    group.calls().begin(now, operation, root, block_bytes)
+
+    /// Returns the call's identity.
+    pub fn signature(&self) -> Signature {
+        self.signature
+    }
 }
 
-/// # Errors
-/// If `blocks_bytes` is not `size` blocks of `block_bytes`.
-fn check_blocks(blocks_bytes: usize, block_bytes: usize, size: u16) -> Result<(), CommunicatorError> {
-    let all = block_bytes.checked_mul(usize::from(size));
-    if all == Some(blocks_bytes) { Ok(()) } else { Err(CommunicatorError::Length { blocks_bytes, block_bytes, size }) }
+impl<W: CallWork> Call<W> {
+    pub(super) fn step(
+        &mut self,
+        member: &mut Member,
+        now: Instant,
+        slices: W::Slices<'_>,
+    ) -> Result<CallProgress, CommunicatorError> {
+        if self.done {
+            return Ok(CallProgress::Done);
+        }
+        let group = member.group()?;
+        let step = self.work.step(group, now, self.signature, slices);
+        let end = group.calls().conclude(now, self.signature, step);
+        self.done = end == Ok(true);
+        if end == Ok(false) && group.calls().is_wait_due(now) {
+            let waits_for = self.work.waits_for(group);
+            group.calls().set_waits_for(now, waits_for);
+        }
+        if end.is_err() {
+            self.work.give_up(group);
+        }
+        end.map(|done| if done { CallProgress::Done } else { CallProgress::Waiting })
+    }
+
+    pub(super) fn check_length(&self, slice: &[u8]) {
+        assert_eq!(slice.len() as u64, self.signature.bytes, "the slice has another length than was said");
+    }
+
+    /// Gives up: this and all later collectives fail on all ranks. Returns the error to report.
+    pub fn abandon(mut self, member: &mut Member, now: Instant) -> CommunicatorError {
+        match member.group() {
+            Ok(group) => {
+                self.work.give_up(group);
+                group.calls().abandon(now, self.signature)
+            }
+            Err(error) => error,
+        }
+    }
 }
 
-fn block_range(rank: Rank, block_bytes: usize) -> std::ops::Range<usize> {
-    let start = rank.index() * block_bytes;
-    start..start + block_bytes
+/// Checks per allowed time. A stall is noticed at most one sixteenth late.
+const CHECKS: u32 = 16;
+/// Longest time between two checks.
+const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Time that a call may take without progress, here or at another rank as far as known. The
+/// caller's driver [checks](Patience::is_over) when it is [due](Patience::due), and abandons the
+/// call when it is over.
+#[derive(Clone, Debug)]
+pub struct Patience {
+    within: Duration,
+    progress: u64,
+    moved_at: Instant,
+    due: Instant,
+}
+
+impl Patience {
+    /// Creates a limit: no progress for longer than `within`, counted from `now`.
+    pub fn new(member: &Member, now: Instant, within: Duration) -> Patience {
+        let due = now + MAX_CHECK_INTERVAL.min(within / CHECKS);
+        Patience { within, progress: member.progress(), moved_at: now, due }
+    }
+
+    /// Returns the time of the next check.
+    pub fn due(&self) -> Instant {
+        self.due
+    }
+
+    /// Whether the call has made no progress for too long.
+    pub fn is_over(&mut self, member: &Member, now: Instant) -> bool {
+        if now < self.due {
+            return false;
+        }
+        let progress = member.progress();
+        if progress != self.progress {
+            (self.progress, self.moved_at) = (progress, now);
+        }
+        let end = self.moved_at + self.within;
+        self.due = end.min(now + MAX_CHECK_INTERVAL.min(self.within / CHECKS));
+        end <= now
+    }
 }

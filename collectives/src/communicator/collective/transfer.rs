@@ -1,7 +1,7 @@
 //! One message of a collective on a stream: its signature, then its bytes, copied straight from and
 //! into the caller's slices.
 
-use crate::communicator::failure::Failure;
+use crate::communicator::error::Failure;
 use crate::communicator::member::{Group, MessagePath, StreamName};
 use crate::communicator::signature::Signature;
 use ethbcast_transport::Instant;

@@ -1,7 +1,7 @@
 //! Errors of the communicator's blocking calls.
 
 use crate::communicator::{CommunicatorError, Named};
-use crate::membership::live::StationError;
+use crate::membership::live::{Forked, StationError};
 use ethbcast_transport::packet::{DriveError, NodeError};
 use std::fmt;
 use std::time::Duration;
@@ -26,6 +26,9 @@ pub enum Error {
         /// The other groups.
         groups: Vec<String>,
     },
+    /// The call was made by a forked child of the process that joined.
+    #[error(transparent)]
+    Forked(#[from] Forked),
     /// The socket failed after it was opened.
     #[error(transparent)]
     Drive(#[from] DriveError),

@@ -5,17 +5,15 @@
 //! [`packet::Shared`](ethbcast_transport::packet::Shared). A call drives the engine in its own
 //! thread. A background thread answers the others while the application computes.
 
-mod collectives;
+mod calls;
 mod error;
 mod join;
-mod messages;
-mod options;
-mod waits;
 
 pub use error::Error;
-pub use options::{Meanwhile, Options};
+pub use join::{Meanwhile, Options};
 
 use super::{CommunicatorError, Member, MemberMemory, MemberStats, Named};
+use crate::membership::live::{Forked, Opener};
 use ethbcast_planning::model::Choice;
 use ethbcast_transport::packet::{Counters, NodePort, Shared};
 use ethbcast_transport::wire::Rank;
@@ -40,8 +38,12 @@ const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 /// A drop completes what the communicator owes the others, for a second at most, and announces that
 /// it leaves. Programs therefore end with a barrier: a rank more than a second late
 /// would miss what was still under way.
+///
+/// A forked child has no part in it: every call there is [`Error::Forked`], and a drop does nothing.
 pub struct Communicator {
-    shared: Shared<Member, NodePort>,
+    opener: Opener,
+    /// There until it is dropped.
+    shared: Option<Shared<Member, NodePort>>,
     collective: Mutex<()>,
     rank: u16,
     hosts: Vec<String>,
@@ -81,7 +83,7 @@ impl Communicator {
     /// # Errors
     /// If there is no such rank, or the socket has failed.
     pub fn choice(&self, root: u16, bytes: usize) -> Result<Choice, Error> {
-        let choice = self.shared.with(|member, _| member.choice(Rank(root), bytes))?;
+        let choice = self.shared()?.with(|member, _| member.choice(Rank(root), bytes))?;
         Ok(choice.ok_or(CommunicatorError::NoSuchRank { rank: Rank(root), size: self.size() })?)
     }
 
@@ -90,7 +92,7 @@ impl Communicator {
     /// # Errors
     /// If the socket has failed.
     pub fn stats(&self) -> Result<MemberStats, Error> {
-        Ok(self.shared.with(|member, _| member.stats())?)
+        Ok(self.shared()?.with(|member, _| member.stats())?)
     }
 
     /// Returns the memory of each structure, in bytes.
@@ -98,12 +100,15 @@ impl Communicator {
     /// # Errors
     /// If the socket has failed.
     pub fn memory(&self) -> Result<MemberMemory, Error> {
-        Ok(self.shared.with(|member, _| member.memory())?)
+        Ok(self.shared()?.with(|member, _| member.memory())?)
     }
 
     /// Returns the socket's counters.
-    pub fn counters(&self) -> Counters {
-        self.shared.with_link(NodePort::counters)
+    ///
+    /// # Errors
+    /// If this process is a fork of the one that joined.
+    pub fn counters(&self) -> Result<Counters, Error> {
+        Ok(self.shared()?.with_link(NodePort::counters))
     }
 
     /// Leaves the group now, from any thread: calls in progress and all later ones fail with
@@ -123,7 +128,7 @@ impl Communicator {
     /// # Errors
     /// As [`leave`](Communicator::leave).
     pub fn leave_in(&self, within: Duration) -> Result<(), Error> {
-        Ok(self.shared.with(|member, now| member.leave(now, now + within))?)
+        Ok(self.shared()?.with(|member, now| member.leave(now, now + within))?)
     }
 
     /// Whether this rank has left, and its messages are delivered or their time was up.
@@ -131,7 +136,20 @@ impl Communicator {
     /// # Errors
     /// If the socket has failed.
     pub fn has_left(&self) -> Result<bool, Error> {
-        Ok(self.shared.with(|member, _| member.has_left())?)
+        Ok(self.shared()?.with(|member, _| member.has_left())?)
+    }
+
+    /// Fails in a forked child of the process that joined.
+    ///
+    /// # Errors
+    /// [`Forked`].
+    pub fn check_process(&self) -> Result<(), Forked> {
+        self.opener.check()
+    }
+
+    fn shared(&self) -> Result<&Shared<Member, NodePort>, Error> {
+        self.check_process()?;
+        Ok(self.shared.as_ref().expect("it is there until the drop"))
     }
 
     fn named(&self, rank: u16) -> Named {
@@ -152,9 +170,14 @@ impl fmt::Debug for Communicator {
 
 impl Drop for Communicator {
     fn drop(&mut self) {
-        let by = self.shared.now() + LEAVE_WITHIN;
+        let Some(shared) = self.shared.take() else { return };
+        if self.check_process().is_err() {
+            // The socket is the parent's, and the threads are there only.
+            return std::mem::forget(shared);
+        }
+        let by = shared.now() + LEAVE_WITHIN;
         let mut told = false;
-        let left = self.shared.wait(Some(by + LEAVE_WITHIN), |member, now| {
+        let left = shared.wait(Some(by + LEAVE_WITHIN), |member, now| {
             if !std::mem::replace(&mut told, true) {
                 member.leave(now, by);
             }

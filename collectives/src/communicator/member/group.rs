@@ -1,22 +1,22 @@
 //! Member of a complete group: its collectives, messages and streams.
 
+use super::agreement::Neighbours;
 use super::calls::Calls;
+use super::keepalive::Leaving;
 use super::keepalive::Sign;
-use super::leaving::Leaving;
-use super::messages::Messages;
-use super::neighbours::Neighbours;
 use super::probing::Probing;
-use super::stats::{MemberMemory, MemberStats};
+use super::streams::Messages;
 use super::streams::Streams;
 use super::way::{MessagePath, StreamName};
-use crate::communicator::body::Notice;
+use super::{MemberMemory, MemberStats};
 use crate::communicator::config::Config;
 use crate::communicator::error::CommunicatorError;
-use crate::communicator::failure::Failure;
+use crate::communicator::error::Failure;
 use crate::communicator::kind;
 use crate::communicator::network::Network;
-use crate::communicator::node::Nodes;
+use crate::communicator::roster::Nodes;
 use crate::communicator::roster::Roster;
+use crate::communicator::signature::Notice;
 use crate::measure::kind::{ECHO, PROBE, REPORT};
 use crate::membership::timers::Wait;
 use ethbcast_transport::messages::{Mailbox, SendId};

@@ -1,40 +1,30 @@
 //! One process of a group: a state machine that finds the others, and makes messages and collectives possible.
 
-mod agreement;
-mod block_plans;
-mod calls;
-mod cast_tree;
-mod claims;
-mod group;
-mod keepalive;
-mod leaving;
-mod machine;
-mod messages;
-mod neighbours;
-mod pending;
-mod plans;
-mod probing;
-mod stats;
-mod streams;
-mod waits;
-mod way;
-
-pub(super) use block_plans::{Bundle, MEETING_FRAMES, Passage};
-pub(super) use group::Group;
-pub(super) use messages::{FIRST_RESERVED_TAG, Handover};
-pub use stats::{MemberMemory, MemberStats};
-pub(super) use way::{MessagePath, StreamName};
-
 use super::assembly::Assembly;
-use super::body::CallBody;
 use super::config::{Config, period};
 use super::error::CommunicatorError;
 use super::roster::Roster;
+use super::signature::CallBody;
 use ethbcast_planning::model::Choice;
-use ethbcast_transport::messages::{RecvId, RecvOutcome, SendId, SendOutcome};
+use ethbcast_transport::messages::{MailboxMemory, MailboxStats, RecvId, RecvOutcome, SendId, SendOutcome};
+use ethbcast_transport::stream::{Memory, StreamStats};
 use ethbcast_transport::wire::{Frame, Rank, Reject};
 use ethbcast_transport::{AuditError, Instant};
+pub(super) use group::Group;
+pub(super) use plans::{Bundle, MEETING_FRAMES, Passage};
 use std::sync::Arc;
+pub(super) use streams::{FIRST_RESERVED_TAG, Handover};
+pub(super) use way::{MessagePath, StreamName};
+
+mod agreement;
+mod calls;
+mod group;
+mod keepalive;
+mod plans;
+mod probing;
+mod streams;
+mod waits;
+mod way;
 
 /// One process of a group.
 ///
@@ -325,5 +315,45 @@ impl Member {
             let taken = self.assembly.on_other_version(other, frame);
             self.heed(taken);
         }
+    }
+}
+
+/// Counters of a member; all in frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MemberStats {
+    /// Calls for the others, and replies to such calls.
+    pub calls_sent: u64,
+    /// Keepalives.
+    pub signs_sent: u64,
+    /// Frames of another group or session, or from a non-member or a member that is gone.
+    pub strangers: u64,
+    /// Frames that did not parse.
+    pub malformed: u64,
+    /// Streams together.
+    pub streams: StreamStats,
+    /// Messages.
+    pub mailbox: MailboxStats,
+}
+
+/// Memory of a member, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MemberMemory {
+    /// Streams together.
+    pub streams: Memory,
+    /// Messages.
+    pub mailbox: MailboxMemory,
+}
+
+impl Member {
+    /// Returns the counters so far.
+    pub fn stats(&self) -> MemberStats {
+        self.group.as_ref().map_or(self.stats, |group| group.stats(self.stats))
+    }
+
+    /// Returns the memory of streams and messages.
+    pub fn memory(&self) -> MemberMemory {
+        self.group.as_ref().map(|group| group.memory()).unwrap_or_default()
     }
 }

@@ -1,7 +1,7 @@
 //! Measurement of the network costs by rank 0, once all are there and before the first call. Rank 0
 //! sends the result to the others.
 
-use super::messages::{FIRST_RESERVED_TAG, Handover, Messages};
+use super::streams::{FIRST_RESERVED_TAG, Handover, Messages};
 use crate::communicator::network::{read_costs, write_costs};
 use crate::measure::{ProbeSettings, Prober, Processors, Responder, Unicast, broadcast, calibrate, kind};
 use ethbcast_planning::model::{Calibration, CalibrationError};

@@ -3,9 +3,11 @@
 
 use super::agreement::Agreement;
 use crate::communicator::config::period;
-use crate::communicator::failure::Blame;
+use crate::communicator::error::{Blame, Cause, Failure};
 use ethbcast_transport::Instant;
 use ethbcast_transport::wire::Rank;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::time::Duration;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -85,8 +87,131 @@ impl Waits {
     }
 }
 
+#[derive(Clone, Debug)]
+enum OutcomeState<T> {
+    Awaited,
+    Unwanted,
+    Here(T),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Pending<I, T> {
+    fates: BTreeMap<I, OutcomeState<T>>,
+    unwanted: usize,
+}
+
+impl<I, T> Default for Pending<I, T> {
+    fn default() -> Pending<I, T> {
+        Pending { fates: BTreeMap::new(), unwanted: 0 }
+    }
+}
+
+impl<I: Ord + Copy, T> Pending<I, T> {
+    pub(super) fn wanted(&self) -> usize {
+        self.fates.len() - self.unwanted
+    }
+
+    pub(super) fn are_awaited(&self) -> bool {
+        self.fates.values().any(|fate| matches!(fate, OutcomeState::Awaited))
+    }
+
+    pub(super) fn add(&mut self, id: I) {
+        self.fates.insert(id, OutcomeState::Awaited);
+    }
+
+    pub(super) fn ignore(&mut self, id: I) {
+        match self.fates.get_mut(&id) {
+            Some(fate @ OutcomeState::Awaited) => (*fate, self.unwanted) = (OutcomeState::Unwanted, self.unwanted + 1),
+            Some(OutcomeState::Here(_)) => drop(self.fates.remove(&id)),
+            Some(OutcomeState::Unwanted) | None => {}
+        }
+    }
+
+    pub(super) fn forget(&mut self, id: I) {
+        self.unwanted -= usize::from(matches!(self.fates.remove(&id), Some(OutcomeState::Unwanted)));
+    }
+
+    pub(super) fn open(&self) -> Vec<I> {
+        self.fates.iter().filter(|(_, fate)| !matches!(fate, OutcomeState::Here(_))).map(|(&id, _)| id).collect()
+    }
+
+    pub(super) fn settle(&mut self, id: I, outcome: T) {
+        if let Some(OutcomeState::Unwanted) = self.fates.insert(id, OutcomeState::Here(outcome)) {
+            self.unwanted -= 1;
+            self.fates.remove(&id);
+        }
+    }
+
+    pub(super) fn take(&mut self, id: I) -> Option<T> {
+        let Entry::Occupied(entry) = self.fates.entry(id) else { return None };
+        if !matches!(entry.get(), OutcomeState::Here(_)) {
+            return None;
+        }
+        if let OutcomeState::Here(outcome) = entry.remove() { Some(outcome) } else { None }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct FailureClaim {
+    failure: Failure,
+    since: Instant,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Claims {
+    /// Time within which a rank that has not failed contradicts a forged claim.
+    held_for: Duration,
+    claims: BTreeMap<Rank, FailureClaim>,
+}
+
+impl Claims {
+    /// Creates an empty set; a claim is believed when it is repeated after `held_for`.
+    pub(super) fn new(held_for: Duration) -> Claims {
+        Claims { held_for, claims: BTreeMap::new() }
+    }
+
+    /// Records that `teller` claims a failure. Returns whether it is to be believed: repeated for
+    /// long enough, or also claimed by another rank.
+    pub(super) fn make(&mut self, now: Instant, teller: Rank, failure: Failure) -> bool {
+        let mut others = self.claims.iter().filter(|&(&rank, _)| rank != teller);
+        if others.any(|(_, claim)| is_same(claim.failure.cause, failure.cause)) {
+            return true;
+        }
+        let claim = self.claims.entry(teller).or_insert(FailureClaim { failure, since: now });
+        if !is_same(claim.failure.cause, failure.cause) {
+            *claim = FailureClaim { failure, since: now };
+        }
+        now.since(claim.since) >= self.held_for
+    }
+
+    pub(super) fn withdraw(&mut self, teller: Rank) {
+        self.claims.remove(&teller);
+    }
+
+    pub(super) fn of(&self, teller: Rank) -> Option<Failure> {
+        self.claims.get(&teller).map(|claim| claim.failure)
+    }
+
+    pub(super) fn any(&self, number: u64) -> Option<Failure> {
+        self.claims.values().map(|claim| claim.failure).find(|failure| failure.from <= number)
+    }
+
+    pub(super) fn take(&mut self, teller: Rank) -> Option<Failure> {
+        self.claims.remove(&teller).map(|claim| claim.failure)
+    }
+}
+
+fn is_same(one: Cause, other: Cause) -> bool {
+    match (one, other) {
+        (Cause::Mismatch { one, other }, Cause::Mismatch { one: a, other: b }) => {
+            (one, other) == (a, b) || (one, other) == (b, a)
+        }
+        _ => one == other,
+    }
+}
+
 #[cfg(test)]
-mod tests {
+mod waits_tests {
     use super::*;
     use crate::communicator::signature::{Operation, Signature};
 
@@ -109,5 +234,31 @@ mod tests {
         assert_eq!(blame(5, 1, &[(5, Some(2)), (5, None)]), Some(Blame::TakesNothing { rank: Rank(2), from: Rank(1) }));
         assert_eq!(blame(5, 1, &[(5, Some(2)), (5, Some(1))]), between(1, 2));
         assert_eq!(blame(6, 3, &[(6, Some(0)), (6, Some(0)), (5, Some(2))]), between(3, 2), "in an earlier call");
+    }
+}
+
+#[cfg(test)]
+mod claims_tests {
+    use super::*;
+
+    const HELD_FOR: Duration = Duration::from_millis(100);
+
+    fn at(millis: u64) -> Instant {
+        Instant::START + Duration::from_millis(millis)
+    }
+
+    fn gone(rank: u16, from: u64) -> Failure {
+        Failure { from, cause: Cause::Gone { rank: Rank(rank) } }
+    }
+
+    #[test]
+    fn a_claim_is_believed_when_it_is_kept_to_or_another_makes_it_too() {
+        let mut claims = Claims::new(HELD_FOR);
+        assert!(!claims.make(at(0), Rank(1), gone(3, 5)) && !claims.make(at(99), Rank(1), gone(3, 5)));
+        assert!(claims.make(at(100), Rank(1), gone(3, 6)), "kept to");
+        claims.withdraw(Rank(1));
+        assert!(!claims.make(at(101), Rank(1), gone(3, 5)), "it begins anew");
+        assert!(!claims.make(at(150), Rank(2), gone(1, 5)) && claims.make(at(160), Rank(2), gone(3, 7)), "two say so");
+        assert!(!claims.make(at(170), Rank(1), gone(2, 5)) && claims.take(Rank(1)) == Some(gone(2, 5)));
     }
 }

@@ -1,18 +1,24 @@
 //! Network description of a group: places of ranks, costs of frames, permitted routes. All ranks
 //! have an equal one from the assembly, so that each derives equal trees.
 
-mod codec;
-mod describe;
-mod spread;
-
-pub(super) use codec::{read_costs, write_costs};
-use describe::describe;
-pub(super) use spread::{Spread, SpreadMessage, SpreadSource, contradiction};
-
 use super::config::MAX_RANKS;
-use ethbcast_planning::model::Calibration;
+use crate::Route;
+use crate::communicator::config::Config;
+use crate::communicator::error::CommunicatorError;
+use crate::communicator::roster::Nodes;
+use codec::calibration_of;
+pub(super) use codec::{read_costs, write_costs};
+use ethbcast_planning::model::{Calibration, HostCost};
+use ethbcast_planning::plan::file::{Contention, SAVED_EPOCH, SavedPlan};
 use ethbcast_planning::plan::{Plan, Via};
 use ethbcast_planning::topology::Topology;
+use ethbcast_transport::MacAddr;
+pub(super) use spread::{Spread, SpreadMessage, SpreadSource, contradiction};
+use std::collections::{HashMap, HashSet};
+use std::fmt::Display;
+
+mod codec;
+mod spread;
 
 /// Limit of an encoded description, in bytes: the largest group, with everything known of each
 /// rank.
@@ -92,4 +98,140 @@ pub(super) fn most_ranks(via: Via) -> u16 {
         Via::Chain | Via::Binary | Via::Kary(_) | Via::Cast => MAX_RANKS,
         Via::Flat | Via::Binomial | Via::ChainUnaware | Via::BinaryUnaware => MAX_RANKS,
     }
+}
+
+/// Returns the network description of `hosts` (by rank) from `config`.
+///
+/// # Errors
+/// If the configuration does not fit these hosts, or contradicts itself.
+pub(super) fn describe(config: &Config, hosts: &[&str]) -> Result<Network, CommunicatorError> {
+    let places = config.topology.as_ref().map(|topology| places(topology, hosts)).transpose()?;
+    let calibration = config.calibration.as_ref().map(|calibration| costs(calibration, config, hosts)).transpose()?;
+    let chosen = match &config.route {
+        Route::Auto => Chosen::Auto,
+        Route::Via(via) => Chosen::Via(possible(*via, config.casts, hosts.len())?),
+        Route::Saved(saved) => Chosen::Saved(tree(saved, config.topology.as_ref(), config.contention, hosts)?),
+    };
+    let network = Network { topology: places, calibration, chosen, casts: config.casts, probe: config.probe };
+    if network.encode().len() > MAX_NETWORK_BYTES {
+        return refuse("what is known of the network is too much for a group: leave out what is not needed");
+    }
+    Ok(network)
+}
+
+fn refuse<T>(why: impl Display) -> Result<T, CommunicatorError> {
+    Err(CommunicatorError::Network { why: why.to_string() })
+}
+
+fn places(topology: &Topology, hosts: &[&str]) -> Result<Topology, CommunicatorError> {
+    let (nodes, hosts) = (nodes(hosts), distinct(hosts));
+    let mut members: Vec<usize> = Vec::with_capacity(hosts.len());
+    for host in &hosts {
+        let Some(member) = topology.host_named(host) else {
+            return refuse(format!(
+                "the topology names no host {host}, which is in this group: add it there, or join on it under the name \
+                 that it has there (Options::host)"
+            ));
+        };
+        if let Some(twin) = members.iter().position(|&other| other == member) {
+            let (name, twin) = (&topology.hosts()[member], hosts[twin]);
+            return refuse(format!(
+                "{twin} and {host} are both {name} in the topology: join on each under the name that it has there \
+                 (Options::host)"
+            ));
+        }
+        members.push(member);
+    }
+    let (uplinks, places) = topology.places_of(&members);
+    let switches = uplinks.len() + 1;
+    match nodes.topology(uplinks, &places) {
+        Some(topology) if topology.switches().len() <= MAX_SWITCHES => Ok(topology),
+        _ => refuse(format!("{switches} switches between the hosts of a group are too many")),
+    }
+}
+
+fn distinct<'a>(hosts: &[&'a str]) -> Vec<&'a str> {
+    let mut seen = HashSet::new();
+    hosts.iter().copied().filter(|host| seen.insert(*host)).collect()
+}
+
+fn nodes(hosts: &[&str]) -> Nodes {
+    let numbers: HashMap<&str, u32> = distinct(hosts).into_iter().zip(0..).collect();
+    Nodes::new(hosts.iter().map(|host| {
+        let [a, b, c, d] = numbers[host].to_be_bytes();
+        MacAddr::new(2, 0, a, b, c, d)
+    }))
+}
+
+fn costs(calibration: &Calibration, config: &Config, hosts: &[&str]) -> Result<Calibration, CommunicatorError> {
+    let here = |name: &str| match &config.topology {
+        Some(topology) => topology.host_named(name).is_some(),
+        None => hosts.iter().any(|host| short(host) == short(name)),
+    };
+    calibration.check_hosts(here).or_else(refuse)?;
+    let cost = |(rank, host): (usize, &&str)| {
+        Some(HostCost { name: rank_name(rank), injection_ns: calibration.injection_ns(host)? })
+    };
+    let hosts = hosts.iter().enumerate().filter_map(cost).collect();
+    let (points, broadcast) = (calibration.points().to_vec(), calibration.broadcast());
+    let most = usize::from(u8::MAX);
+    let told = calibration_of(points, calibration.loss(), broadcast, hosts);
+    let told = told.and_then(|told| told.with_burst_ns(calibration.burst_ns()).ok());
+    let told = match calibration.processing() {
+        Some(&processing) => told.and_then(|told| told.with_processing(processing).ok()),
+        None => told,
+    };
+    match told {
+        Some(calibration) if calibration.points().len() <= most => Ok(calibration),
+        _ => refuse(format!("a calibration of more than {most} sizes is too much for a group: leave some out")),
+    }
+}
+
+fn short(name: &str) -> &str {
+    name.split_once('.').map_or(name, |(host, _)| host)
+}
+
+fn possible(via: Via, casts: bool, ranks: usize) -> Result<Via, CommunicatorError> {
+    if via == Via::Cast && !casts {
+        return refuse("casts are not allowed, and cast is the way that was asked for: choose one of the two");
+    }
+    let most = most_ranks(via);
+    if ranks <= usize::from(most) {
+        return Ok(via);
+    }
+    refuse(format!("{via} is for up to {most} ranks, and there are {ranks}: choose another way"))
+}
+
+fn tree(
+    saved: &SavedPlan,
+    topology: Option<&Topology>,
+    contention: Contention,
+    hosts: &[&str],
+) -> Result<SavedTree, CommunicatorError> {
+    if saved.via() == Via::Cast || saved.via().is_in_blocks() {
+        return refuse(format!("a saved plan that goes by {} has no tree: ask for that way itself", saved.via()));
+    }
+    if distinct(hosts).len() < hosts.len() {
+        return refuse(
+            "a saved plan says which host sends to which, and hosts of this group have several ranks: ask for its way \
+             itself (Options::route), or run one rank on each host",
+        );
+    }
+    // The root is the first host in the file.
+    let root = hosts.iter().position(|host| *host == saved.root()).unwrap_or(0);
+    let turned: Vec<usize> = (0..hosts.len()).map(|at| (at + root) % hosts.len()).collect();
+    let names: Vec<&str> = turned.iter().map(|&rank| hosts[rank]).collect();
+    let plan = saved.for_members(&names, SAVED_EPOCH).or_else(refuse)?;
+    if let Some(topology) = topology {
+        let report = saved.admit(topology, contention).or_else(refuse)?;
+        if !report.is_contention_free() {
+            log::warn!("the plan sends over one cable from several hosts at a time: {}", report.contention());
+        }
+    }
+    let mut children = vec![Vec::new(); hosts.len()];
+    for (from, to) in plan.edges() {
+        children[turned[from]].push(turned[to]);
+    }
+    let plan = ethbcast_planning::plan::Plan::from_children(plan.via(), root, &children).or_else(refuse)?;
+    Ok(SavedTree { plan, segment_bytes: saved.segment_bytes() })
 }

@@ -3,5 +3,7 @@
 
 pub mod host;
 mod open;
+mod process;
 
 pub use open::{Opening, RingRoom, StationError, check_group};
+pub use process::{Forked, Opener};

@@ -4,15 +4,15 @@
 //! both calls return when the session is over. They need root or `CAP_NET_RAW`.
 //!
 //! ```no_run
-//! use ethbcast_collectives::session::{Options, Session};
+//! use ethbcast_collectives::session::{RecvOptions, SendOptions, Session};
 //! use std::fs::File;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! // On the host that has the bytes:
-//! let report = Session::send_file("images", File::open("image.qcow2")?, &Options::new().receivers(7))?;
+//! let report = Session::send_file("images", File::open("image.qcow2")?, &SendOptions::new().receivers(7))?;
 //! println!("{} receivers have {} bytes after {:?}", report.verified(), report.bytes(), report.took);
 //! // On each of the seven others:
-//! let report = Session::receive("images", File::create("image.part")?, &Options::new())?;
+//! let report = Session::receive("images", File::create("image.part")?, &RecvOptions::new())?;
 //! std::fs::rename("image.part", "image.qcow2")?;
 //! # Ok(()) }
 //! ```
@@ -21,57 +21,50 @@
 //! numbers. Reader and writer run on threads of their own ([`read_ahead`], [`write_behind`]), so
 //! that a slow disk slows the stream down and nothing else.
 
-mod abort_notice;
-mod admission_hook;
-mod cancel;
 mod content;
-mod hashers;
+mod handles;
 mod history;
-mod limited;
 mod notifier;
 mod options;
-mod progress;
-mod rate_limit;
+mod own_host;
 mod read_again;
 mod read_ahead;
 mod reader;
 mod report;
-mod select_ahead;
-mod storage;
 mod write_behind;
 
-pub use crate::session::verified::Offered;
-pub use abort_notice::AbortNotice;
-pub use admission_hook::AdmissionHook;
-pub use cancel::{Cancel, Start};
-pub use content::Content;
+pub use super::verified::Offered;
+pub use content::{Content, Output, Room, Storage, StorageError, is_full};
+pub use handles::{AbortNotice, AdmissionHook, Cancel, RateLimit, Start};
 pub use history::{History, Incident, IncidentKind, Moment, Track};
 pub use notifier::log_counters;
-pub use options::{Callback, Expected, Options, processors};
-pub use progress::{Progress, ProgressPlace};
-pub use rate_limit::RateLimit;
+pub use options::{
+    Callback, Expected, OneOfTwo, Options, Progress, ProgressPlace, RecvOptions, RunOptions, SendOptions, WireOptions,
+    processors,
+};
 pub use read_again::{ReadAt, RestOfFile};
 pub use read_ahead::{ReadAhead, read_ahead};
 pub use reader::Reader;
 pub use report::{Error, ReceiveReport, SendReport};
-pub use storage::{Output, Storage, StorageError, is_full};
 pub use write_behind::{OnThread, WriteBehind, Writer, write_behind};
 
 use super::application::{Receiving, Sending, Sink, Source};
-use super::{Admission, Outcome, Receiver, Root, Station};
+use super::message::Outcome;
+use super::receiver::{Admission, Receiver, ReceiverEvent};
+use super::root::Root;
 use crate::census;
-use crate::membership::live::{Opening, RingRoom};
-use abort_notice::{RECEIVER_ENDED, ROOT_ENDED, TIMED_OUT};
-use admission_hook::HookedAdmission;
+use crate::membership::Station;
+use crate::membership::live::{Opener, Opening, RingRoom};
 use ethbcast_planning::topology::nodeset;
 use ethbcast_transport::packet::{Clock, Interface, Port, PortConfig, Waker, drive, random_u32, random_u64};
-use ethbcast_transport::{Instant, Tuning};
-use limited::Limited;
+use ethbcast_transport::{Deadline, Instant, Kept, MacAddr, Machine, SplitFrame, Timer, Tuning};
+use handles::{AbortNotifier, HookedAdmission, RECEIVER_ENDED, ROOT_ENDED, TIMED_OUT};
 use notifier::Notifier;
+use own_host::OwnHost;
 use report::{aside, by_host, fates};
 use std::fs::File;
 use std::io::Write;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::{self, Scope};
@@ -89,6 +82,7 @@ pub struct Session {
     tuning: Tuning,
     waker: Arc<Waker>,
     clock: Clock,
+    opener: Opener,
 }
 
 impl Session {
@@ -101,11 +95,11 @@ impl Session {
     /// # Errors
     /// If the port cannot be opened, too few receivers join, the reader fails, or not all receivers
     /// have verified the bytes: [`Error::Undelivered`] has the report. All members are notified.
-    pub fn send<'a>(group: &str, content: impl Into<Content<'a>>, options: &Options) -> Result<SendReport, Error> {
+    pub fn send<'a>(group: &str, content: impl Into<Content<'a>>, options: &SendOptions) -> Result<SendReport, Error> {
         let (content, mut options) = (content.into(), options.clone());
         content.describe(&mut options);
         let content = content.or_named(&options.source);
-        let mut session = Session::open(group, &options)?;
+        let mut session = Session::open_sender(group, &options)?;
         session.check_topology(&options)?;
         thread::scope(|scope| {
             let (reader, source) = content.read_ahead(options.size, &session.waker);
@@ -121,7 +115,7 @@ impl Session {
     ///
     /// # Errors
     /// As for [`send`](Session::send).
-    pub fn send_file(group: &str, file: File, options: &Options) -> Result<SendReport, Error> {
+    pub fn send_file(group: &str, file: File, options: &SendOptions) -> Result<SendReport, Error> {
         Session::send(group, Content::of_file(file), options)
     }
 
@@ -135,7 +129,7 @@ impl Session {
     /// # Errors
     /// If the port cannot be opened, no sender comes, it refuses this host or gives up, the writer
     /// fails, or the bytes are not the sender's. The sender is notified.
-    pub fn receive(group: &str, writer: impl Write + Send, options: &Options) -> Result<ReceiveReport, Error> {
+    pub fn receive(group: &str, writer: impl Write + Send, options: &RecvOptions) -> Result<ReceiveReport, Error> {
         Session::receive_into(group, Output(writer), options)
     }
 
@@ -145,13 +139,18 @@ impl Session {
     ///
     /// # Errors
     /// As for [`receive`](Session::receive).
-    pub fn receive_into(group: &str, storage: impl Storage + Send, options: &Options) -> Result<ReceiveReport, Error> {
-        let mut session = Session::open(group, options)?;
+    pub fn receive_into(
+        group: &str,
+        storage: impl Storage + Send,
+        options: &RecvOptions,
+    ) -> Result<ReceiveReport, Error> {
+        let mut session = Session::open_receiver(group, options)?;
         thread::scope(|scope| {
             let (writer, sink) = write_behind(storage, &session.waker);
             start(scope, "writer", || writer.run())?;
             let mut receiving = Receiving::new(sink);
-            let receiver = session.run_receiver(options, &mut receiving)?;
+            let own_host = OwnHost::of(session.interface(), &session.station);
+            let receiver = session.receive_beside(own_host, options, &mut receiving)?;
             receiving.sink_mut().close(Duration::MAX);
             receiving.request_verdict(session.now());
             let report = ReceiveReport::new(&session.station.host, &receiver, &receiving);
@@ -165,25 +164,39 @@ impl Session {
         })
     }
 
-    /// Opens a port for `group` with the interface, host name, EtherType and MTU of `options`.
+    /// Opens a port for `group` to send on, with the interface, host name, EtherType and MTU of
+    /// `options`.
     ///
     /// # Errors
     /// If the group's name or the MTU is invalid, there is no such interface, or permission is
     /// denied.
-    pub fn open(group: &str, options: &Options) -> Result<Session, Error> {
+    pub fn open_sender(group: &str, options: &SendOptions) -> Result<Session, Error> {
+        let session = Session::open(group, &options.wire, &options.run, None)?;
+        options.start.iter().for_each(|start| start.watch(&session.waker));
+        options.rate.iter().for_each(|limit| limit.watch(&session.waker));
+        Ok(session)
+    }
+
+    /// Opens a port for `group` to receive on, like [`open_sender`](Session::open_sender).
+    ///
+    /// # Errors
+    /// As for [`open_sender`](Session::open_sender).
+    pub fn open_receiver(group: &str, options: &RecvOptions) -> Result<Session, Error> {
+        let also = options.about.as_ref().map(|_| census::address());
+        Session::open(group, &options.wire, &options.run, also)
+    }
+
+    fn open(group: &str, wire: &WireOptions, run: &RunOptions, also: Option<MacAddr>) -> Result<Session, Error> {
         let waker = Arc::new(Waker::new().map_err(Error::Resources)?);
-        options.cancel.watch(&waker);
-        let mut port = PortConfig::new(options.ether_type);
+        run.cancel.watch(&waker);
+        let mut port = PortConfig::new(wire.ether_type);
         // As long as the others wait for this host.
-        port.outage_limit = options.timing.dead + options.timing.patience;
-        port.inherited = options.port_fd;
-        port.also = options.about.as_ref().map(|_| census::address());
-        options.start.iter().for_each(|start| start.watch(&waker));
-        options.rate.iter().for_each(|limit| limit.watch(&waker));
+        port.outage_limit = run.timing.dead + run.timing.patience;
+        (port.inherited, port.also) = (wire.port_fd, also);
         let opening = Opening {
-            interface: options.interface.as_deref(),
-            host: options.host.as_deref(),
-            mtu_bytes: options.mtu_bytes,
+            interface: wire.interface.as_deref(),
+            host: wire.host.as_deref(),
+            mtu_bytes: wire.mtu_bytes,
             ..Opening::new(group, port)
         };
         let mut tuning = Tuning::default();
@@ -193,16 +206,20 @@ impl Session {
             tuning.feed.frames = tuning.feed_frames_for(payload_bytes);
             RingRoom::for_session(tuning.feed.frames)
         })?;
-        Ok(Session { port, station, tuning, waker, clock: Clock::start() })
+        Ok(Session { port, station, tuning, waker, clock: Clock::start(), opener: Opener::here() })
     }
 
     /// Sends the content of `sending` to the receivers of the group; the report gives the outcome
     /// of each.
     ///
     /// # Errors
-    /// If [`Options::tuning`] is wrong, the session does not start, the source gives up
+    /// If [`SendOptions::tuning`] is wrong, the session does not start, the source gives up
     /// ([`Error::GaveUp`]), or it is cancelled.
-    pub fn run_root<S: Source>(&mut self, options: &Options, sending: &mut Sending<S>) -> Result<SendReport, Error> {
+    pub fn run_root<S: Source>(
+        &mut self,
+        options: &SendOptions,
+        sending: &mut Sending<S>,
+    ) -> Result<SendReport, Error> {
         match self.try_root(options, sending)? {
             (report, None) => Ok(report),
             (_, Some(error)) => Err(error),
@@ -214,22 +231,24 @@ impl Session {
     /// bytes by then, and those that were told to stop waiting.
     ///
     /// # Errors
-    /// If there is nothing to report: [`Options::tuning`] is wrong, or the socket fails.
+    /// If there is nothing to report: [`SendOptions::tuning`] is wrong, or the socket fails.
     pub fn try_root<S: Source>(
         &mut self,
-        options: &Options,
+        options: &SendOptions,
         sending: &mut Sending<S>,
     ) -> Result<(SendReport, Option<Error>), Error> {
+        self.opener.check()?;
         let (session, began, form) = (random_u32().map_err(Error::Random)?, self.clock.now(), sending.source().form());
         let config = options.root_config(&self.station, session, (form, sending.source().selects()), &self.tuning)?;
         self.port.begin_anew();
-        let mut root = Limited::new(Root::new(began, config), began, options.time_limit);
-        let mut teller = Notifier::new(options, form, &self.port);
-        let mut watcher = abort_notice::AbortNotifier::new(options.last_words.clone());
+        let _shown = OwnHost::of(self.interface(), &self.station).show_sender();
+        let mut root = Limited::new(Root::new(began, config), began, options.run.time_limit);
+        let mut teller = Notifier::new(&options.run, form, &self.port);
+        let mut watcher = AbortNotifier::new(options.run.last_words.clone());
         watcher.update(|| root.farewell(ROOT_ENDED));
         let (mut stopped, mut given_up, first_hop) = (false, None, self.port.first_hop_flag());
         let driven = drive(&mut self.port, &mut root, &self.waker, &self.clock, |root, now| {
-            if let Some(reason) = options.cancel.reason().filter(|_| !std::mem::replace(&mut stopped, true)) {
+            if let Some(reason) = options.run.cancel.reason().filter(|_| !std::mem::replace(&mut stopped, true)) {
                 let decided = root.stop_waiting(now, reason);
                 given_up = (!decided).then_some(Error::Cancelled { delivered: false });
             }
@@ -245,7 +264,7 @@ impl Session {
                 watcher.update(|| root.farewell(ROOT_ENDED));
             }
             sending.turn(root, now);
-            teller.root_moved(root, now);
+            teller.root_moved(root, |stream| sending.source().covered(stream), now);
             if root.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         watcher.finish(driven, |error| root.farewell(&format!("the sender's {error}")))?;
@@ -292,52 +311,82 @@ impl Session {
     /// If the socket fails.
     pub fn run_receiver<K: Sink>(
         &mut self,
-        options: &Options,
+        options: &RecvOptions,
         receiving: &mut Receiving<K>,
     ) -> Result<Receiver, Error> {
+        self.receive_beside(OwnHost::default(), options, receiving)
+    }
+
+    /// Takes part as a receiver, unless the sender is on its own host.
+    fn receive_beside<K: Sink>(
+        &mut self,
+        own_host: OwnHost,
+        options: &RecvOptions,
+        receiving: &mut Receiving<K>,
+    ) -> Result<Receiver, Error> {
+        self.opener.check()?;
         let random = || random_u64().map_err(Error::Random);
         let (numbers, form) = ([random()?, random()?], receiving.sink().form());
         let config = options.receiver_config(&self.station, numbers, (form, receiving.sink().holds()), &self.tuning);
         let began = self.clock.now();
         self.port.begin_anew();
-        let mut receiver = Limited::new(Receiver::new(began, config), began, options.time_limit);
-        let mut teller = Notifier::new(options, form, &self.port);
+        let mut receiver = Limited::new(Receiver::new(began, config), began, options.run.time_limit);
+        let mut teller = Notifier::new(&options.run, form, &self.port);
         if let Some(Expected::Digest(digest)) = options.expects {
             receiving.expect(digest);
         }
-        let mut watcher = abort_notice::AbortNotifier::new(options.last_words.clone());
+        let mut watcher = AbortNotifier::new(options.run.last_words.clone());
         let mut timed_out = false;
         let mut ushered = HookedAdmission::new(options.usher.as_ref());
-        let (other_mtu, mut is_outdated) = (self.port.other_mtu_flag(), false);
+        let (mut look_at, mut has_own_sender, mut is_outdated) = (began, false, false);
+        let other_mtu = self.port.other_mtu_flag();
         let driven = drive(&mut self.port, &mut receiver, &self.waker, &self.clock, |receiver, now| {
             timed_out |= receiver.take_over(now);
-            if options.cancel.is_cancelled() || timed_out {
+            if look_at <= now && receiver.admission() != Admission::Given {
+                look_at = now + own_host::LOOK_EVERY;
+                has_own_sender = own_host.has_sender();
+            }
+            if options.run.cancel.is_cancelled() || timed_out {
                 receiving.cancel(receiver, now);
             }
+            if receiver.take_session_over(now) {
+                receiving.give_up("the session takes longer than this host allows");
+            }
             while let Some(event) = receiver.poll_event() {
-                options.notify(Progress::Receiver(&event));
+                if matches!(event, ReceiverEvent::Started { .. }) {
+                    receiver.limit_session(options.session_limit.map(|limit| now + limit));
+                }
+                options.run.notify(Progress::Receiver(&event));
                 receiving.handle_event(now, event);
                 watcher.update(|| receiver.farewell(RECEIVER_ENDED));
             }
             ushered.turn(receiver, now);
             receiving.turn(receiver, now);
-            teller.receiver_moved(receiver, receiving.sink().form(), now);
+            teller.receiver_moved(receiver, receiving.sink().form(), receiving.sink().covered(), now);
             is_outdated = options.usher.is_some()
                 && (other_mtu.load(Ordering::Relaxed) && receiver.admission() != Admission::Given);
-            if receiver.is_over() || is_outdated { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if receiver.is_over() || is_outdated || has_own_sender {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
         });
         watcher.finish(driven, |error| receiver.farewell(&format!("its {error}")))?;
         if is_outdated {
             return Err(Error::OtherMtu { interface: self.interface().name.clone() });
         }
+        if has_own_sender {
+            return Err(self.own_host_error());
+        }
         log_counters(&self.port.counters());
         if receiving.verdict().is_none() && (timed_out || !receiving.is_cancelled()) {
             self.check_interface()?;
         }
-        if timed_out {
-            return Err(Error::TimedOut);
-        }
-        Ok(receiver.into_inner())
+        if timed_out { Err(Error::TimedOut) } else { Ok(receiver.into_inner()) }
+    }
+
+    fn own_host_error(&self) -> Error {
+        Error::OwnHost { group: self.station.group.clone(), interface: self.interface().name.clone() }
     }
 
     /// Fails if this host's interface is away, or takes no long frames: then all others only seem
@@ -350,7 +399,7 @@ impl Session {
     ///
     /// # Errors
     /// [`Error::NotInTopology`].
-    pub fn check_topology(&self, options: &Options) -> Result<(), Error> {
+    pub fn check_topology(&self, options: &SendOptions) -> Result<(), Error> {
         let host = &self.station.host;
         let Some(topology) = options.topology.as_ref().filter(|topology| topology.host_named(host).is_none()) else {
             return Ok(());
@@ -396,4 +445,82 @@ fn start<'scope>(
 ) -> Result<(), Error> {
     let thread = thread::Builder::new().name(name.to_owned());
     thread.spawn_scoped(scope, work).map(drop).map_err(Error::Resources)
+}
+
+#[derive(Debug)]
+struct Limited<M> {
+    machine: M,
+    until: Option<Instant>,
+    session_until: Option<Instant>,
+}
+
+impl<M> Limited<M> {
+    fn new(machine: M, began: Instant, limit: Option<Duration>) -> Limited<M> {
+        Limited { machine, until: limit.map(|limit| began + limit), session_until: None }
+    }
+
+    /// Sets the end of the session that has begun, beside that of the run.
+    fn limit_session(&mut self, until: Option<Instant>) {
+        self.session_until = until;
+    }
+
+    /// Whether the session's limit has passed; true only once.
+    fn take_session_over(&mut self, now: Instant) -> bool {
+        self.session_until.take_if(|until| *until <= now).is_some()
+    }
+
+    /// Whether the limit has passed; true only once.
+    fn take_over(&mut self, now: Instant) -> bool {
+        self.until.take_if(|until| *until <= now).is_some()
+    }
+
+    fn into_inner(self) -> M {
+        self.machine
+    }
+}
+
+impl<M> Deref for Limited<M> {
+    type Target = M;
+
+    fn deref(&self) -> &M {
+        &self.machine
+    }
+}
+
+impl<M> DerefMut for Limited<M> {
+    fn deref_mut(&mut self) -> &mut M {
+        &mut self.machine
+    }
+}
+
+impl<M: Machine> Machine for Limited<M> {
+    fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
+        self.machine.handle_frame(now, frame);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.machine.handle_timeout(now);
+    }
+
+    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        self.machine.poll_transmit(now, buffer)
+    }
+
+    fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
+        self.machine.poll_transmit_split(now, buffer)
+    }
+
+    fn payload(&self, kept: Kept) -> &[u8] {
+        self.machine.payload(kept)
+    }
+
+    fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
+        let limit = self.until.into_iter().chain(self.session_until).min();
+        let limit = limit.map(|at| Deadline { at, why: Timer("limit") });
+        self.machine.poll_timeout(now).into_iter().chain(limit).min()
+    }
+
+    fn is_urgent(&self) -> bool {
+        self.machine.is_urgent()
+    }
 }

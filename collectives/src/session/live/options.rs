@@ -1,12 +1,16 @@
-//! The options of a session.
+//! Options of a session, and the progress that it reports.
 
-use super::{AbortNotice, AdmissionHook, Cancel, Error, Progress, RateLimit, Start};
+use super::handles::{AbortNotice, AdmissionHook, Cancel, RateLimit, Start};
+use super::report::Error;
 use crate::Preset;
 use crate::census::About;
 use crate::measure::Processors;
 use crate::membership::live::host;
+use crate::membership::{Station, Timing};
+use crate::session::message::{ContentKind, Digest, MemberState};
+use crate::session::receiver::{ReceiverConfig, ReceiverEvent};
+use crate::session::root::{OnSlow, RootConfig, RootEvent, Route, Wanted};
 use crate::session::verified::Form;
-use crate::session::{ContentKind, Digest, OnSlow, ReceiverConfig, RootConfig, Route, Station, Timing, Wanted};
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::packet::thread_time;
@@ -28,11 +32,9 @@ pub enum Expected {
 }
 
 with_defaults! {
-    /// Options of sending and receiving. [`Options::new`] suits hosts with names of their own and
-    /// one Ethernet interface. A sender must say for which receivers it waits: set
-    /// [`receivers`](Options::receivers) or another of the four fields that follow it.
+    /// Interface and name of a host in its group, for both roles.
     #[derive(Clone, Debug)]
-    pub struct Options {
+    pub struct WireOptions {
         /// Interface; without it, the only Ethernet interface that is up.
         pub interface: Option<String> = None,
         /// Name of this host in reports and topologies; without it, `$ETHBCAST_HOST`, the network
@@ -40,43 +42,67 @@ with_defaults! {
         pub host: Option<String> = None,
         /// EtherType, which must be the same on all hosts of a group.
         pub ether_type: EtherType = EtherType::DEFAULT,
+        /// MTU to send with, in bytes; without it, the interface's.
+        pub mtu_bytes: Option<u32> = None,
         /// File descriptor of a packet socket that was opened for this process by a privileged one;
         /// without it, one is opened.
         pub port_fd: Option<i32> = None,
-        /// MTU to send with, in bytes; without it, the interface's.
-        pub mtu_bytes: Option<u32> = None,
-        /// Number of receivers with which a sender starts at once.
+    }
+
+    /// Limits, cancellation and progress of a session, for both roles.
+    #[derive(Clone, Debug)]
+    pub struct RunOptions {
+        /// Longest waits for silent or stalled hosts, and for this host's interface if it is away.
+        pub timing: Timing = Timing::default(),
+        /// Longest total time of the session; without it, no limit.
+        pub time_limit: Option<Duration> = None,
+        /// Handle that ends the session early.
+        pub cancel: Cancel = Cancel::new(),
+        /// Callback for progress: see [`on_progress`](RunOptions::on_progress).
+        pub progress: Option<Callback> = None,
+        /// Minimum time between two reports of [`Progress::Moved`].
+        pub progress_every: Duration = Duration::from_millis(100),
+        /// Abort notification for another process to send if this one ends without notice.
+        #[doc(hidden)]
+        pub last_words: Option<AbortNotice> = None,
+    }
+
+    /// Options of sending. A sender must say for which receivers it waits: set
+    /// [`receivers`](SendOptions::receivers) or another of the four fields that follow it.
+    #[derive(Clone, Debug)]
+    pub struct SendOptions {
+        /// Interface and name of this host.
+        pub wire: WireOptions = WireOptions::default(),
+        /// Limits, cancellation and progress.
+        pub run: RunOptions = RunOptions::default(),
+        /// Number of receivers with which the session starts at once.
         pub receivers: Option<usize> = None,
-        /// Minimum number of receivers with which a sender starts when
-        /// [`max_wait`](Options::max_wait) ends; without it, [`receivers`](Options::receivers).
+        /// Minimum number of receivers with which the session starts when
+        /// [`max_wait`](SendOptions::max_wait) ends; without it,
+        /// [`receivers`](SendOptions::receivers).
         pub min_receivers: Option<usize> = None,
-        /// The only hosts that a sender admits, by name; it waits for all of them, unless fewer are
+        /// The only hosts that are admitted, by name; all of them are waited for, unless fewer are
         /// required.
         pub hosts: Vec<String> = Vec::new(),
-        /// Handle that starts a sender with the receivers present.
+        /// Handle that starts the session with the receivers present.
         pub start: Option<Start> = None,
-        /// Whether a receiver ends when the first sender refuses it, gives up or has started
-        /// without it; otherwise it waits for the next.
-        pub once: bool = false,
-        /// Description of a receiver's host for queries about listening hosts
-        /// ([`census`](crate::census)); without it, they are not answered.
-        pub about: Option<About> = None,
-        /// Admission hook, called before joining. `None`: join every announced session.
-        pub usher: Option<Arc<dyn AdmissionHook>> = None,
-        /// (sender, session) pairs to ignore.
-        pub had: Vec<(MacAddr, u32)> = Vec::new(),
-        /// The only content that a receiver accepts; `None` accepts any.
-        pub expects: Option<Expected> = None,
-        /// Longest wait for the others; without it, a minute for a sender, and no limit for a
-        /// receiver.
+        /// Longest wait for receivers; without it, a minute.
         pub max_wait: Option<Duration> = None,
+        /// Whether a receiver that comes after the start is admitted; it finishes after the others.
+        pub late: bool = false,
+        /// Description of the bytes for receivers, such as a file name.
+        pub source: String = String::new(),
+        /// Kind of the content.
+        pub content: ContentKind = ContentKind::Stream,
+        /// Expected length of the content in bytes; another length is an error.
+        pub size: Option<u64> = None,
         /// Algorithm by which the bytes travel.
         pub route: Route = Route::Auto,
         /// Switches and hosts; without it all hosts are taken to be on one switch.
         pub topology: Option<Topology> = None,
         /// Measured cost of the network.
         pub calibration: Option<Calibration> = None,
-        /// Whether a sender without a calibration measures for up to 50 ms before it starts.
+        /// Whether to measure for up to 50 ms before the start, without a calibration.
         pub probe: bool = true,
         /// Protocol of a broadcast.
         pub preset: Preset = Preset::Default,
@@ -86,34 +112,43 @@ with_defaults! {
         /// Parameters of the transport instead of the preset's; the interface's MTU decides the
         /// buffer size.
         pub tuning: Option<Tuning> = None,
-        /// Whether to stop after planning; receivers wait on for a sender.
-        pub dry_run: bool = false,
-        /// Description of the bytes for receivers, such as a file name.
-        pub source: String = String::new(),
-        /// Kind of the content.
-        pub content: ContentKind = ContentKind::Stream,
-        /// Expected length of a sender's content in bytes; another length is an error.
-        pub size: Option<u64> = None,
-        /// Free space at a receiver, in bytes: a larger content is refused.
-        pub free_bytes: u64 = u64::MAX,
-        /// Minimum time between two reports of [`Progress::Moved`].
-        pub progress_every: Duration = Duration::from_millis(100),
-        /// Longest waits for silent or stalled hosts, and for this host's interface if it is away.
-        pub timing: Timing = Timing::default(),
-        /// Whether a receiver that comes after the start is admitted; it finishes after the others.
-        pub late: bool = false,
         /// Treatment of a straggler, a receiver that holds up the others.
         pub on_slow: OnSlow = OnSlow::Demote,
         /// Rate limit of each host, the sender and relays; without it, the link's rate.
         pub rate: Option<RateLimit> = None,
-        /// Longest total time of the session; without it, no limit.
-        pub time_limit: Option<Duration> = None,
-        /// Handle that ends the session early.
-        pub cancel: Cancel = Cancel::new(),
-        /// Abort notification for another process to send if this one ends without notice.
-        pub last_words: Option<AbortNotice> = None,
-        /// Callback for progress: see [`on_progress`](Options::on_progress).
-        pub progress: Option<Callback> = None,
+        /// Whether to stop after planning; receivers wait on for a sender.
+        pub dry_run: bool = false,
+    }
+
+    /// Options of receiving. The defaults suit hosts with names of their own and one Ethernet
+    /// interface.
+    #[derive(Clone, Debug)]
+    pub struct RecvOptions {
+        /// Interface and name of this host.
+        pub wire: WireOptions = WireOptions::default(),
+        /// Limits, cancellation and progress.
+        pub run: RunOptions = RunOptions::default(),
+        /// Longest wait for a sender; without it, no limit.
+        pub max_wait: Option<Duration> = None,
+        /// Longest time of a session from its start; without it, no limit.
+        pub session_limit: Option<Duration> = None,
+        /// Whether to end when the first sender refuses this host, gives up or has started without
+        /// it; otherwise the next is waited for.
+        pub once: bool = false,
+        /// The only content that is accepted; `None` accepts any.
+        pub expects: Option<Expected> = None,
+        /// Free space, in bytes: a larger content is refused.
+        pub free_bytes: u64 = u64::MAX,
+        /// Description of this host for queries about listening hosts ([`census`](crate::census));
+        /// without it, they are not answered.
+        #[doc(hidden)]
+        pub about: Option<About> = None,
+        /// Admission hook, called before joining. `None`: join every announced session.
+        #[doc(hidden)]
+        pub usher: Option<Arc<dyn AdmissionHook>> = None,
+        /// (sender, session) pairs to ignore.
+        #[doc(hidden)]
+        pub had: Vec<(MacAddr, u32)> = Vec::new(),
     }
 }
 
@@ -127,29 +162,30 @@ impl fmt::Debug for Callback {
     }
 }
 
-impl Options {
-    /// Returns the default options.
-    pub fn new() -> Options {
-        Options::default()
-    }
-
-    /// Sets the number of receivers: a sender starts as soon as `count` have joined, and not with
-    /// fewer.
-    pub fn receivers(mut self, count: usize) -> Options {
-        (self.receivers, self.min_receivers) = (Some(count), None);
-        self
-    }
-
+impl RunOptions {
     /// Sets the progress callback. It is called by the session's thread and must not block.
-    pub fn on_progress(mut self, callback: impl Fn(Progress<'_>) + Send + Sync + 'static) -> Options {
+    pub fn on_progress(&mut self, callback: impl Fn(Progress<'_>) + Send + Sync + 'static) {
         self.progress = Some(Callback(Arc::new(callback)));
-        self
     }
 
     pub(super) fn notify(&self, progress: Progress<'_>) {
         if let Some(Callback(callback)) = &self.progress {
             callback(progress);
         }
+    }
+}
+
+impl SendOptions {
+    /// Returns the default options.
+    pub fn new() -> SendOptions {
+        SendOptions::default()
+    }
+
+    /// Sets the number of receivers: the session starts as soon as `count` have joined, and not
+    /// with fewer.
+    pub fn receivers(mut self, count: usize) -> SendOptions {
+        (self.receivers, self.min_receivers) = (Some(count), None);
+        self
     }
 
     /// Configuration of a root, with the buffer of `port`, for which the ring was made.
@@ -186,7 +222,7 @@ impl Options {
             late: self.late,
             on_slow: self.on_slow,
             rate: self.rate.as_ref().map(RateLimit::rate),
-            timing: self.timing,
+            timing: self.run.timing,
             tuning,
             ..RootConfig::new(station.clone(), session, &self.source)
         };
@@ -204,6 +240,13 @@ impl Options {
         let by_user = enough.is_none() && self.min_receivers.is_none();
         let wait = if by_user { Wanted::FOREVER } else { DEFAULT_WAIT };
         Some(Wanted { at_least, enough, patience: self.max_wait.unwrap_or(wait) })
+    }
+}
+
+impl RecvOptions {
+    /// Returns the default options.
+    pub fn new() -> RecvOptions {
+        RecvOptions::default()
     }
 
     pub(super) fn receiver_config(
@@ -228,10 +271,48 @@ impl Options {
             },
             secret,
             about: self.about.clone(),
-            timing: self.timing,
+            timing: self.run.timing,
             tuning: port.clone(),
             ..ReceiverConfig::new(station.clone(), nonce)
         }
+    }
+}
+
+/// The former name of both [`SendOptions`] and [`RecvOptions`]. Its use does not compile, and the
+/// compiler's message names them:
+///
+/// ```compile_fail,E0277
+/// use ethbcast_collectives::session::Options;
+///
+/// let options = Options::new().receivers(7);
+/// ```
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Options<'a>(std::marker::PhantomData<&'a ()>);
+
+/// A trait that no type has.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "the options of a session are `SendOptions` at a sender and `RecvOptions` at a receiver",
+    label = "use `SendOptions` or `RecvOptions`",
+    note = "both hold `wire: WireOptions` (interface, host, ether_type, mtu_bytes, port_fd) and `run: RunOptions` \
+            (timing, time_limit, cancel, progress)"
+)]
+pub trait OneOfTwo {}
+
+impl<'a> Options<'a> {
+    #[doc(hidden)]
+    pub fn new() -> Options<'a>
+    where
+        Options<'a>: OneOfTwo,
+    {
+        unreachable!("no type is `OneOfTwo`")
+    }
+
+    #[doc(hidden)]
+    #[must_use]
+    pub fn receivers(self, _: usize) -> Options<'a> {
+        self
     }
 }
 
@@ -239,6 +320,62 @@ impl Options {
 /// process or thread so far.
 pub fn processors(time: fn() -> Duration) -> Processors {
     Processors::new(time, host::computer(), host::cores())
+}
+
+/// A progress report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Progress<'a> {
+    /// An event of a sender.
+    Sender(&'a RootEvent),
+    /// An event of a receiver.
+    Receiver(&'a ReceiverEvent),
+    /// This host's interface went away (switched off, reset, pulled out) and is waited for; or it
+    /// is back.
+    Interface {
+        /// Whether the interface is away.
+        away: bool,
+    },
+    /// This host's interface lost its link (no cable, or its other end is off); or it has one
+    /// again.
+    Link {
+        /// Whether the link is lost.
+        lost: bool,
+    },
+    /// Bytes of the content that are there so far: for a sender, at the slowest receiver.
+    Moved {
+        /// Number of bytes, those that were there before the session included.
+        bytes: u64,
+        /// Number of bytes that came in this session.
+        came: u64,
+        /// Slowest receiver and its state, at a sender.
+        slowest: Option<(&'a str, MemberState)>,
+        /// Progress of each receiver that is not gone, by rank, at a sender.
+        members: &'a [ProgressPlace<'a>],
+        /// Data frames re-sent by this host.
+        resent_frames: u64,
+    },
+}
+
+/// Progress of a receiver, by its own report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ProgressPlace<'a> {
+    /// Name of the receiver.
+    pub host: &'a str,
+    /// State of the receiver.
+    pub state: MemberState,
+    /// Bytes of the content that it has consumed, or had before the session.
+    pub bytes: u64,
+    /// Bytes that it has consumed of those that came in this session.
+    pub came: u64,
+}
+
+impl<'a> ProgressPlace<'a> {
+    /// Creates the progress of `host`, which had nothing before the session.
+    pub fn new(host: &'a str, state: MemberState, bytes: u64) -> ProgressPlace<'a> {
+        ProgressPlace { host, state, bytes, came: bytes }
+    }
 }
 
 #[cfg(test)]
@@ -251,8 +388,12 @@ mod tests {
         let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
         let port = Tuning::default().with_feed_frames(256);
         let tuning = |preset| {
-            let config =
-                Options { preset, ..Options::new().receivers(1) }.root_config(&station, 1, (Form::Plain, false), &port);
+            let config = SendOptions { preset, ..SendOptions::new().receivers(1) }.root_config(
+                &station,
+                1,
+                (Form::Plain, false),
+                &port,
+            );
             config.expect("a preset's numbers are right").tuning
         };
         let paper = tuning(Preset::Paper);
@@ -265,7 +406,7 @@ mod tests {
     fn bytes_are_pushed_in_as_few_frames_as_carry_them() {
         let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
         let pushed = |preset, push_bytes| {
-            let options = Options { preset, push_bytes, ..Options::new().receivers(1) };
+            let options = SendOptions { preset, push_bytes, ..SendOptions::new().receivers(1) };
             let config = options.root_config(&station, 1, (Form::Plain, false), &Tuning::default());
             let cast = config.expect("a preset's numbers are right").tuning.cast;
             cast.push_frames.zip(cast.push_bytes)
@@ -284,7 +425,7 @@ mod tests {
         let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
         let mut wrong = Tuning::default();
         wrong.window.min_frames = 0;
-        let options = Options { tuning: Some(wrong), ..Options::new() };
+        let options = SendOptions { tuning: Some(wrong), ..SendOptions::new() };
         let error = options
             .root_config(&station, 1, (Form::Plain, false), &Tuning::default())
             .expect_err("no frame would be on its way");
@@ -295,20 +436,20 @@ mod tests {
     #[test]
     fn a_sender_says_for_whom_it_waits_and_how_long() {
         let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
-        let config = |options: &Options| options.root_config(&station, 1, (Form::Plain, false), &Tuning::default());
+        let config = |options: &SendOptions| options.root_config(&station, 1, (Form::Plain, false), &Tuning::default());
         let wanted =
-            |options: Options| config(&options).map(|config| config.wanted).expect("the usual numbers are right");
-        assert!(matches!(config(&Options::new()), Err(Error::ForWhom)));
-        assert_eq!(wanted(Options::new().receivers(7)), Wanted::exactly(7));
+            |options: SendOptions| config(&options).map(|config| config.wanted).expect("the usual numbers are right");
+        assert!(matches!(config(&SendOptions::new()), Err(Error::ForWhom)));
+        assert_eq!(wanted(SendOptions::new().receivers(7)), Wanted::exactly(7));
         let patience = Duration::from_secs(3);
-        let least = Options { min_receivers: Some(2), max_wait: Some(patience), ..Options::new() };
+        let least = SendOptions { min_receivers: Some(2), max_wait: Some(patience), ..SendOptions::new() };
         assert_eq!(wanted(least.clone()), Wanted { at_least: 2, enough: None, patience });
-        let both = Options { receivers: Some(7), ..least };
+        let both = SendOptions { receivers: Some(7), ..least };
         assert_eq!(wanted(both), Wanted { at_least: 2, enough: Some(7), patience });
-        let hosts = Options { hosts: ["n1", "n2"].map(str::to_owned).into(), ..Options::new() };
+        let hosts = SendOptions { hosts: ["n1", "n2"].map(str::to_owned).into(), ..SendOptions::new() };
         assert_eq!(wanted(hosts.clone()), Wanted::exactly(2));
         assert_eq!(wanted(hosts.receivers(7)), Wanted::exactly(2), "there are no more");
-        let by_user = wanted(Options { start: Some(Start::new()), ..Options::new() });
+        let by_user = wanted(SendOptions { start: Some(Start::new()), ..SendOptions::new() });
         assert_eq!(by_user, Wanted { at_least: 1, enough: None, patience: Wanted::FOREVER });
     }
 
@@ -316,7 +457,7 @@ mod tests {
     fn names_that_do_not_fit_are_refused_and_not_cut() {
         let station = |host: &str, mtu_bytes| Station::new("g", host, MacAddr::new(2, 0, 0, 0, 0, 1), mtu_bytes);
         let check = |host_bytes, source_bytes, mtu_bytes| {
-            let options = Options { source: "s".repeat(source_bytes), ..Options::new().receivers(1) };
+            let options = SendOptions { source: "s".repeat(source_bytes), ..SendOptions::new().receivers(1) };
             let config = options.root_config(
                 &station(&"h".repeat(host_bytes), mtu_bytes),
                 1,

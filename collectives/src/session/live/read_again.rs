@@ -82,6 +82,12 @@ impl RestOfFile {
         let begin = file.stream_position()?;
         Ok(RestOfFile { file, begin })
     }
+
+    /// Returns the number of bytes of a regular file from there on.
+    pub fn bytes(&self) -> Option<u64> {
+        let metadata = self.file.metadata().ok().filter(|metadata| metadata.is_file())?;
+        metadata.len().checked_sub(self.begin)
+    }
 }
 
 impl ReadAt for RestOfFile {

@@ -1,14 +1,20 @@
-//! Events of the root.
+//! Events and reports of the root.
 
-use super::damage::Damage;
-use super::member_report::MemberReport;
+use super::config::RootConfig;
+use super::repair::wants::Damage;
 use crate::membership::OtherBuild;
-use crate::session::message::Refusal;
+use crate::session::endpoint::Endpoint;
+use crate::session::message::{Digest, Done, Outcome, Refusal, Taken};
+use crate::session::verified::Form;
 use ethbcast_planning::plan::file::SavedPlanError;
 use ethbcast_planning::plan::{CheckReport, PlanError, Via};
 use ethbcast_planning::topology::{TopologyError, nodeset};
 use ethbcast_transport::MacAddr;
+use ethbcast_transport::wire::Rank;
 use std::time::Duration;
+
+/// A host that is the root of a session.
+pub(super) type RootEndpoint = Endpoint<RootConfig, RootEvent>;
 
 /// An event of the root.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -194,4 +200,35 @@ fn listed(joined: &[String], missing: &[String], refused: &[TurnedAway]) -> Stri
         parts.push(format!("refused {}", refused.join(", ")));
     }
     if parts.is_empty() { String::new() } else { format!(" ({})", parts.join("; ")) }
+}
+
+/// The report about one receiver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberReport {
+    /// Host name.
+    pub host: String,
+    /// Rank in the group.
+    pub rank: Rank,
+    /// Outcome of its transfer.
+    pub outcome: Outcome,
+    /// Bytes it received, by its own report.
+    pub bytes: u64,
+    /// BLAKE3 digest of what it received.
+    pub digest: Digest,
+    /// Its own description of a failure.
+    pub text: String,
+    /// Time from the first data frame to its outcome; zero if there was no data.
+    pub took: Duration,
+    /// Reception counters, if it sent them: frames lost on the way to it, whoever sent them.
+    pub taken: Option<Taken>,
+}
+
+impl MemberReport {
+    pub(super) fn new(host: &str, rank: Rank, done: Done, form: Form, took: Duration) -> MemberReport {
+        let Done { outcome, bytes, digest, text } = done;
+        let says_nothing = text.is_empty() && outcome != Outcome::Delivered;
+        let text = if says_nothing { "it does not say why".to_owned() } else { text };
+        let (host, bytes) = (host.to_owned(), form.content_bytes(bytes));
+        MemberReport { host, rank, outcome, bytes, digest, text, took, taken: None }
+    }
 }

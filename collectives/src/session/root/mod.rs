@@ -4,70 +4,41 @@
 //! `gathering` receivers, `running` the session, `closing` it. Each phase has its own fields and
 //! timers.
 
-mod advance;
-mod backfill;
-mod catch_up;
-mod closing;
-mod competing_roots;
+mod admission;
 mod config;
-mod damage;
 mod delivery;
 mod event;
-mod fetches;
-mod first_view;
-mod gathering;
-mod join_requests;
-mod limiting;
-mod liveness;
-mod machine;
-mod member_report;
 mod members;
-mod non_members;
-mod pace;
-mod parameters;
-mod path_check;
-mod pause;
 mod phase;
-mod planner;
-mod recovery;
-mod refusals;
-mod replanning;
-mod rereading;
+mod policy;
+mod repair;
 mod running;
-mod selecting;
-mod stall_watch;
-mod storm_control;
-mod stragglers;
-mod trial;
-mod view_announcement;
-mod wants;
 
 pub use crate::Route;
 pub use config::{NamesError, OnSlow, RootConfig, Wanted};
-pub use damage::Damage;
-pub use event::{NoPlan, RootEvent, RootFailure, TurnedAway};
-pub use member_report::MemberReport;
-pub use wants::Lacking;
+pub use event::{MemberReport, NoPlan, RootEvent, RootFailure, TurnedAway};
+pub use repair::wants::{Damage, Lacking};
 
-use super::ControlMemory;
 use super::blocks::Blocks;
-use super::endpoint::Endpoint;
+use super::endpoint::{ControlMemory, Endpoint};
+use super::kind::{ANNOUNCE, JOIN, LEAVE, REFUSE};
 use super::message::{Message, ROOT_ASKS, Status, Trailer};
+use super::throttle::Rate;
+use super::verified::ChunkSet;
 use super::view::View;
 use crate::membership::ControlStats;
-use closing::Closing;
+use admission::non_members::NonMembers;
+use admission::{Gathering, GatheringStep};
 use ethbcast_planning::model::Choice;
-use ethbcast_transport::Instant;
+use ethbcast_planning::plan::Via;
 use ethbcast_transport::stream::{Ending, StreamStats};
 use ethbcast_transport::wire::{Frame, Rank};
-use gathering::{Gathering, GatheringStep};
-use non_members::NonMembers;
-use phase::RootPhase;
+use ethbcast_transport::{Deadline, Instant, Kept, Machine, Part, SplitFrame, wire};
+use event::RootEndpoint;
+use phase::{Closing, RootPhase};
 use running::SessionPhase;
 use std::ops::Range;
 use std::time::Duration;
-
-type RootEndpoint = Endpoint<RootConfig, RootEvent>;
 
 /// State machine of a session's root.
 #[derive(Clone, Debug)]
@@ -77,7 +48,7 @@ pub struct Root {
     trailer: Option<Trailer>,
     choice: Option<Choice>,
     failure: Option<RootFailure>,
-    strangers: NonMembers,
+    non_members: NonMembers,
 }
 
 impl Root {
@@ -93,7 +64,7 @@ impl Root {
         let (station, session, rate) = (config.station.clone(), config.session, config.rate);
         let mut endpoint = Endpoint::new(config, station, session, Rank::ROOT);
         endpoint.throttle_mut().set(rate);
-        Root { endpoint, phase, trailer: None, choice: None, failure: None, strangers: NonMembers::default() }
+        Root { endpoint, phase, trailer: None, choice: None, failure: None, non_members: NonMembers::default() }
     }
 
     /// Returns the next event.
@@ -108,7 +79,7 @@ impl Root {
 
     /// Returns the hosts that asked to join and were turned away, or came too late.
     pub fn turned_away(&self) -> impl Iterator<Item = &TurnedAway> + '_ {
-        self.strangers.refusals().all()
+        self.non_members.refusals().all()
     }
 
     /// Starts with the receivers present, or with the first that comes.
@@ -152,7 +123,7 @@ impl Root {
     /// Returns the amount of state kept beside the streams.
     pub fn control_memory(&self) -> ControlMemory {
         let asking = if let RootPhase::Gathering(gathering) = &self.phase { gathering.entries() } else { 0 };
-        ControlMemory { stranger_entries: asking + self.strangers.refusals().len(), ..self.endpoint.memory() }
+        ControlMemory { stranger_entries: asking + self.non_members.refusals().len(), ..self.endpoint.memory() }
     }
 
     /// Returns the time from the first data frame to the last report, once all are in.
@@ -294,27 +265,27 @@ impl Root {
         }
         if features & ROOT_ASKS != 0 {
             if self.phase.has_group() {
-                self.strangers.reply_to_root(frame.source, *nonce, host, &mut self.endpoint);
+                self.non_members.reply_to_root(frame.source, *nonce, host, &mut self.endpoint);
             }
             return;
         }
         match &mut self.phase {
             RootPhase::Gathering(gathering) => {
-                gathering.on_join(now, frame.source, &message, self.strangers.refusals_mut(), &mut self.endpoint);
+                gathering.on_join(now, frame.source, &message, self.non_members.refusals_mut(), &mut self.endpoint);
             }
             phase => {
                 if !phase.running_mut().is_some_and(|running| running.on_join(now, *nonce, frame.source)) {
                     if let RootPhase::Running(running) = phase {
                         running.on_other_run(now, frame.source, &mut self.endpoint);
                         let late = self.endpoint.config().late && !running.view().via.is_in_blocks();
-                        let strangers = &mut self.strangers;
-                        if late && strangers.welcome(now, frame.source, &message, running, &mut self.endpoint) {
+                        let non_members = &mut self.non_members;
+                        if late && non_members.welcome(now, frame.source, &message, running, &mut self.endpoint) {
                             self.watch_reports(now);
                             return;
                         }
                     }
                     let started_with = self.phase.running().map_or(0, |running| running.view().members.len() - 1);
-                    self.strangers.refuse_late(now, frame.source, *nonce, host, started_with, &mut self.endpoint);
+                    self.non_members.refuse_late(now, frame.source, *nonce, host, started_with, &mut self.endpoint);
                     self.watch_reports(now);
                 }
             }
@@ -344,7 +315,7 @@ impl Root {
 
     fn go_on(&mut self, now: Instant) {
         let RootPhase::Gathering(gathering) = &mut self.phase else { return };
-        match gathering.go_on(now, self.strangers.refusals_mut(), &mut self.endpoint) {
+        match gathering.go_on(now, self.non_members.refusals_mut(), &mut self.endpoint) {
             GatheringStep::Wait => {}
             GatheringStep::Start => self.start(now),
             GatheringStep::GiveUp(failure) => self.give_up(now, failure),
@@ -393,5 +364,176 @@ impl Root {
         if let Some(verdict) = self.phase.running_mut().and_then(SessionPhase::take_last_message) {
             self.close(now, verdict);
         }
+    }
+
+    /// Whether some member already has part of the content, so that only missing chunks are sent.
+    pub fn is_selective(&self) -> bool {
+        self.view().is_some_and(|view| view.selective)
+    }
+
+    /// Returns the chunks to send to all of a stretch whose hash lists have been pushed; `None`
+    /// while undecided.
+    pub fn chosen(&mut self, now: Instant, stretch: u64) -> Option<ChunkSet> {
+        let RootPhase::Running(running) = &mut self.phase else { return None };
+        let config = self.endpoint.config();
+        running.choose(now, stretch, config.timing.stall, config.form)
+    }
+
+    /// Returns how much members lack of the content, as far as known, in a selective session.
+    pub fn lacking(&self) -> Option<Lacking> {
+        let running = self.phase.running().filter(|running| running.view().selective)?;
+        Some(running.fetches().lacking())
+    }
+
+    /// Returns the bytes sent for the content in a selective session, hash lists included, to all
+    /// and to single members.
+    pub fn sent_bytes(&self) -> Option<u64> {
+        let running = self.phase.running().filter(|running| running.view().selective)?;
+        Some(running.delivery().sent_bytes())
+    }
+
+    /// Whether [`wants_again`](Root::wants_again) counts bytes in the verified stream of the whole
+    /// content, not as they were pushed.
+    pub fn wants_of_whole(&self) -> bool {
+        self.phase.running().is_some_and(|running| running.fetches().wants_of_whole(running.view(), running.delivery()))
+    }
+
+    /// Returns the ranges that a member received damaged and were re-sent, each with its hop as far
+    /// as known.
+    pub fn damages(&self) -> Vec<Damage> {
+        let form = self.endpoint.config().form;
+        self.phase.running().map(|running| running.fetches().damages(running.view(), form)).unwrap_or_default()
+    }
+
+    /// Returns the algorithm that replaced the one chosen at the start, if one did.
+    pub fn rerouted(&self) -> Option<Via> {
+        let via = self.view()?.via;
+        (self.choice.as_ref()?.plan.via() != via).then_some(via)
+    }
+
+    /// Returns the rate limit of each host, if there is one.
+    pub fn rate(&self) -> Option<Rate> {
+        self.endpoint.config().rate
+    }
+
+    /// Takes the largest MTU, in bytes, that what the root's own interface leads to takes: hosts that long frames do
+    /// not reach are told that it is not their way.
+    pub fn set_first_hop(&mut self, mtu_bytes: usize) {
+        if let RootPhase::Gathering(gathering) = &mut self.phase {
+            gathering.checks_mut().set_first_hop(mtu_bytes);
+        }
+    }
+
+    /// Sets another limit: for this host at once, for the members with the next view.
+    pub fn set_rate(&mut self, now: Instant, rate: Rate) {
+        if self.rate() == Some(rate) {
+            return;
+        }
+        self.endpoint.config_mut().rate = Some(rate);
+        self.endpoint.throttle_mut().set(Some(rate));
+        if let RootPhase::Running(running) = &mut self.phase {
+            running.set_rate(now, rate, &mut self.endpoint);
+        }
+    }
+}
+
+impl Machine for Root {
+    fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
+        let frame = match wire::parse(frame) {
+            Ok(frame) => frame,
+            Err(why) => {
+                self.non_members.on_reject(frame, why, &mut self.endpoint);
+                return;
+            }
+        };
+        if let (true, is_news) = self.endpoint.is_own(frame.source) {
+            self.endpoint.count_stranger();
+            if is_news {
+                self.endpoint.push_event(RootEvent::OwnAddress(frame.source));
+            }
+            return;
+        }
+        let kind = frame.header.kind;
+        // A receiver that has not joined yet knows this session's number from the announcement.
+        if frame.header.session != self.endpoint.config().session {
+            match kind {
+                ANNOUNCE => self.non_members.on_announce(now, &frame, &mut self.phase, &mut self.endpoint),
+                REFUSE => self.on_answer(now, &frame),
+                _ => self.endpoint.count_stranger(),
+            }
+        } else if kind == JOIN {
+            self.on_join(now, &frame);
+        } else if kind == LEAVE {
+            self.on_leave(now, &frame);
+        } else if let RootPhase::Gathering(gathering) = &mut self.phase {
+            gathering.handle_frame(now, &frame, &mut self.endpoint);
+            self.go_on(now);
+        } else {
+            self.of_member(now, &frame);
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.endpoint.throttle_mut().handle_timeout(now);
+        match &mut self.phase {
+            RootPhase::Gathering(gathering) => {
+                gathering.handle_timeout(now, self.non_members.refusals_mut(), &mut self.endpoint);
+                self.go_on(now);
+            }
+            RootPhase::Running(running) => {
+                running.handle_timeout(now, &mut self.endpoint);
+                self.watch_reports(now);
+            }
+            RootPhase::Closing(closing, _) => {
+                if closing.handle_timeout(now, &mut self.endpoint) {
+                    self.phase = RootPhase::Ended(self.phase.take());
+                    self.endpoint.end(now);
+                }
+            }
+            RootPhase::Ended(_) => self.endpoint.handle_end(now),
+        }
+    }
+
+    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        let split = self.poll_transmit_split(now, buffer)?;
+        Some(split.join(buffer, |kept| self.payload(kept)))
+    }
+
+    fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
+        let first = self.endpoint.poll_transmit(now, buffer).map(SplitFrame::whole);
+        let frame = match &mut self.phase {
+            _ if first.is_some() => first,
+            RootPhase::Gathering(gathering) if self.endpoint.throttle_mut().admits(now) => {
+                gathering.poll_transmit(now, buffer).map(SplitFrame::whole)
+            }
+            RootPhase::Running(running) if self.endpoint.throttle_mut().admits(now) => {
+                running.delivery_mut().poll_transmit_split(now, buffer, &mut self.endpoint)
+            }
+            _ => None,
+        }?;
+        self.endpoint.throttle_mut().spend(now, frame.bytes());
+        Some(frame)
+    }
+
+    /// # Panics
+    /// If no stream is being sent, or `kept` is no longer kept.
+    fn payload(&self, kept: Kept) -> &[u8] {
+        let RootPhase::Running(running) = &self.phase else { panic!("only what is delivered is kept") };
+        running.delivery().payload(kept)
+    }
+
+    fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
+        let of_phase = match &self.phase {
+            RootPhase::Gathering(gathering) => gathering.poll_timeout(now, self.endpoint.config()),
+            RootPhase::Running(running) => running.poll_timeout(now),
+            RootPhase::Closing(closing, _) => closing.poll_timeout(),
+            RootPhase::Ended(_) => return self.endpoint.next_end(),
+        };
+        let own = of_phase.into_iter().chain(self.endpoint.next_reply(now)).min();
+        self.endpoint.throttle().deadline(own)
+    }
+
+    fn is_urgent(&self) -> bool {
+        self.streams().is_some_and(Part::is_urgent)
     }
 }

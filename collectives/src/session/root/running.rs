@@ -1,45 +1,41 @@
 //! The running session: its view, the streams to its members, and their reports.
 
-mod fates;
-mod watching;
-
+use super::admission::join_requests::REBOOT_SILENCE;
+use super::config::{OnSlow, RootConfig};
 use super::delivery::Delivery;
-use super::fetches::Fetches;
-use super::join_requests::REBOOT_SILENCE;
-use super::liveness::{self, LivenessReplies};
-use super::members::Members;
-use super::planner::Planner;
-use super::replanning::Replanning;
-use super::storm_control::StormControl;
-use super::stragglers::Stragglers;
-use super::view_announcement::ViewAnnouncement;
-use super::{RootEndpoint, RootEvent};
+use super::event::{MemberReport, RootEndpoint, RootEvent};
+use super::members::announcement::{LivenessReplies, REPLY_INTERVAL, ViewAnnouncement};
+use super::members::{MemberEntry, Members};
+use super::policy::planner::Planner;
+use super::policy::stall_watch::{StallFinding, Stragglers, WatchContext};
+use super::policy::{Replanning, StormControl};
+use super::repair::Fetches;
+use crate::membership::presence::Change;
 use crate::membership::timers::{TimerTable, Wait};
-use crate::session::is_of_stream;
+use crate::session::blocks::is_of_stream;
 use crate::session::message::{Done, Message, Outcome, Status, Trailer};
-use crate::session::rate::Rate;
+use crate::session::throttle::Rate;
 use crate::session::verified::{ChunkSet, Form};
 use crate::session::view::{Standing, View, ViewMember};
-use ethbcast_transport::planted;
 use ethbcast_transport::wire::{Frame, Rank};
-use ethbcast_transport::{Deadline, Instant, MacAddr};
+use ethbcast_transport::{Deadline, Instant, MacAddr, planted};
 use std::time::Duration;
 
 #[derive(Clone, Debug)]
 pub(super) struct SessionPhase {
     view: View,
-    telling: ViewAnnouncement,
+    announcement: ViewAnnouncement,
     changed: bool,
     replanning: Replanning,
-    policing: StormControl,
+    storm_control: StormControl,
     members: Members,
     delivery: Delivery,
     fetches: Fetches,
-    proofs: LivenessReplies,
+    liveness: LivenessReplies,
     last_report: Option<Instant>,
-    last_word: Option<Message>,
+    last_message: Option<Message>,
     watched_at: Instant,
-    slow: Stragglers,
+    stragglers: Stragglers,
     timers: TimerTable,
 }
 
@@ -55,18 +51,18 @@ impl SessionPhase {
         let config = endpoint.config();
         timers.set(Wait::Status, now + config.timing.status);
         let mut running = SessionPhase {
-            telling: ViewAnnouncement::default(),
+            announcement: ViewAnnouncement::default(),
             changed: false,
             replanning: Replanning::new(planner),
-            policing: StormControl::new(&view, config),
+            storm_control: StormControl::new(&view, config),
             members: Members::new(now, view.members.len() as u16 - 1, &config.timing),
             delivery: Delivery::new(&view, trailer, endpoint),
             fetches: Fetches::default(),
-            proofs: LivenessReplies::default(),
+            liveness: LivenessReplies::default(),
             last_report: None,
-            last_word: None,
+            last_message: None,
             watched_at: now,
-            slow: Stragglers::default(),
+            stragglers: Stragglers::default(),
             timers,
             view,
         };
@@ -100,11 +96,11 @@ impl SessionPhase {
     }
 
     pub(super) fn deaf(&self) -> impl Iterator<Item = MacAddr> + use<> {
-        self.telling.deaf()
+        self.announcement.deaf()
     }
 
     pub(super) fn take_last_message(&mut self) -> Option<Message> {
-        self.last_word.take()
+        self.last_message.take()
     }
 
     /// Gives up on silent members at the user's request. Returns whether all outcomes are known by
@@ -171,7 +167,7 @@ impl SessionPhase {
         if is_of_stream(frame) {
             endpoint.throttle_mut().on_frame(now, frame);
             self.delivery.handle_frame(now, frame, &self.view);
-            if self.policing.is_levelling() {
+            if self.storm_control.is_levelling() {
                 self.follow_up(now, endpoint);
             }
         } else if let Some(message) = endpoint.read(frame) {
@@ -183,11 +179,14 @@ impl SessionPhase {
     fn on_control(&mut self, now: Instant, rank: Rank, message: Message, endpoint: &mut RootEndpoint) {
         match message {
             Message::Ready { epoch, digest, arrived }
-                if epoch == self.view.epoch && digest == self.telling.digest() || planted!("ready-of-an-old-view") =>
+                if epoch == self.view.epoch && digest == self.announcement.digest()
+                    || planted!("ready-of-an-old-view") =>
             {
                 self.on_ready(now, rank, arrived, endpoint);
             }
-            Message::Ready { epoch, digest, .. } if epoch >= self.view.epoch && digest != self.telling.digest() => {
+            Message::Ready { epoch, digest, .. }
+                if epoch >= self.view.epoch && digest != self.announcement.digest() =>
+            {
                 log::warn!("{} was told view {epoch} by somebody else", self.host(rank));
                 self.members.set_ready(now, rank, 0);
                 // It may have demoted itself, and block algorithms have no way back.
@@ -214,8 +213,8 @@ impl SessionPhase {
             }
             Message::Piece(piece) => self.fetches.on_piece(now, rank, &piece),
             Message::Challenge(challenge) => {
-                self.proofs.on_challenge(rank, challenge);
-                self.timers.set_unless_set(Wait::Proof, now + liveness::REPLY_INTERVAL);
+                self.liveness.on_challenge(rank, challenge);
+                self.timers.set_unless_set(Wait::Proof, now + REPLY_INTERVAL);
             }
             Message::Needs(word) => {
                 self.fetches.on_needs(now, (rank, &word), (&self.view, &mut self.members), endpoint);
@@ -241,7 +240,7 @@ impl SessionPhase {
         if self.members.entry(rank).is_some_and(|entry| entry.has_reported(done.outcome)) {
             // Group frames have not reached it.
             let mac = self.view.members[rank.index()].mac;
-            self.telling.does_not_reach(mac);
+            self.announcement.does_not_reach(mac);
             endpoint.send(mac, &Message::Verdict(self.members.verdict(self.delivery.trailer(), false)));
         }
         match done.outcome {
@@ -268,7 +267,7 @@ impl SessionPhase {
             self.timers.set(Wait::Announce, now + timing.announce * if endpoint.config().late { 1 } else { 5 });
         }
         if self.timers.take_due(Wait::View, now) {
-            if self.telling.put_off(endpoint) {
+            if self.announcement.put_off(endpoint) {
                 self.timers.set(Wait::View, now + timing.view);
             } else {
                 self.send_view(now, endpoint);
@@ -284,8 +283,8 @@ impl SessionPhase {
         if self.timers.take_due(Wait::Verdict, now) {
             endpoint.send_to_group(&Message::Verdict(self.members.verdict(self.delivery.trailer(), false)));
         }
-        if self.timers.take_due(Wait::Proof, now) && self.proofs.send_replies(&self.view, endpoint) {
-            self.timers.set(Wait::Proof, now + liveness::REPLY_INTERVAL);
+        if self.timers.take_due(Wait::Proof, now) && self.liveness.send_replies(&self.view, endpoint) {
+            self.timers.set(Wait::Proof, now + REPLY_INTERVAL);
         }
         self.delivery.handle_timeout(now);
         self.follow_up(now, endpoint);
@@ -307,7 +306,7 @@ impl SessionPhase {
         let held = self.timers.is_set(Wait::Change) || self.delivery.is_shut();
         let timing = endpoint.config().timing;
         if !held && !self.changed {
-            let rerouted = self.policing.go_on(&mut self.view, &mut self.delivery, &mut self.replanning);
+            let rerouted = self.storm_control.go_on(&mut self.view, &mut self.delivery, &mut self.replanning);
             self.changed = rerouted.is_some();
             rerouted.into_iter().for_each(|event| endpoint.push_event(event));
         }
@@ -326,14 +325,14 @@ impl SessionPhase {
     }
 
     fn publish(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
-        self.telling.begin(&self.view, usize::from(endpoint.config().station.payload_bytes()));
+        self.announcement.begin(&self.view, usize::from(endpoint.config().station.payload_bytes()));
         endpoint.adopt(Rank::ROOT, self.view.epoch);
         self.send_view(now, endpoint);
     }
 
     fn send_view(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
         let mac = |rank: Rank| self.view.members[rank.index()].mac;
-        self.telling.send(self.members.unready(self.view.epoch).map(mac), endpoint);
+        self.announcement.send(self.members.unready(self.view.epoch).map(mac), endpoint);
         self.timers.set(Wait::View, now + endpoint.config().timing.view);
     }
 
@@ -351,5 +350,104 @@ impl SessionPhase {
 
     fn host(&self, rank: Rank) -> &str {
         &self.view.members[rank.index()].host
+    }
+
+    fn lose(&mut self, now: Instant, rank: Rank, outcome: Outcome, text: &str, endpoint: &mut RootEndpoint) {
+        log::warn!("lost {}: {text}", self.host(rank));
+        // Its last status report gives the amount.
+        let frames = self.members.entry(rank).map_or(0, |entry| entry.status().consumed);
+        let bytes = frames.saturating_mul(self.view.payload_bytes.into()).min(self.view.size.unwrap_or(u64::MAX));
+        self.report(now, rank, Done { outcome, bytes, digest: [0; 32], text: text.to_owned() }, endpoint);
+        self.place(now, rank, Standing::Gone);
+    }
+
+    fn report(&mut self, now: Instant, rank: Rank, done: Done, endpoint: &mut RootEndpoint) {
+        let (form, took) = (endpoint.config().form, self.delivery.since_first_data(now));
+        let taken = self.members.taken(rank);
+        let report = MemberReport { taken, ..MemberReport::new(self.host(rank), rank, done, form, took) };
+        if !self.members.set_report(&report) {
+            return;
+        }
+        self.last_report = Some(now);
+        self.delivery.stop_serving(&self.view, rank);
+        self.fetches.forget(rank);
+        endpoint.push_event(RootEvent::Reported(report));
+        if self.members.all_reported() {
+            self.fetches.send_next(now, true, &self.view, endpoint);
+            endpoint.push_event(RootEvent::AllReported);
+            self.delivery.shut();
+            self.last_message = Some(Message::Verdict(self.members.verdict(self.delivery.trailer(), true)));
+        }
+    }
+
+    fn place(&mut self, now: Instant, rank: Rank, standing: Standing) {
+        if !self.delivery.is_shut() && self.members.set_standing(rank, standing) {
+            self.view.members[rank.index()].standing = standing;
+            self.changed = true;
+            self.replanning.on_change();
+            // The other members get new time to show progress: their wait may have been for this
+            // one.
+            self.members.all_tried(now, rank);
+        }
+    }
+
+    /// Demotes two members between which no frame gets through: both are served alone from now on. The sending one
+    /// stays in place if nobody else does: without a reader nothing holds back a source that can be read only once.
+    fn part(&mut self, now: Instant, pair: [Rank; 2], endpoint: &mut RootEndpoint) {
+        let [one, other] = pair.map(|rank| self.host(rank).to_owned());
+        endpoint.push_event(RootEvent::Apart { one, other });
+        let stays = |entry: &MemberEntry| {
+            entry.standing() == Standing::InPlace && !entry.is_reported() && !pair.contains(&entry.rank())
+        };
+        let first = usize::from(!self.members.entries().iter().any(stays) && !self.members.is_reported(pair[0]));
+        pair[first..].iter().for_each(|&rank| self.place(now, rank, Standing::Aside));
+    }
+
+    fn step_aside(&mut self, now: Instant, rank: Rank, text: &str, endpoint: &mut RootEndpoint) {
+        let Some(entry) = self.members.in_place(rank) else { return };
+        if !entry.is_reported() {
+            endpoint.push_event(RootEvent::Aside { host: self.host(rank).to_owned(), text: text.to_owned() });
+        }
+        self.place(now, rank, Standing::Aside);
+    }
+
+    fn watch_silence(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
+        for change in self.members.look(now) {
+            match change {
+                Change::Suspected(rank, silence) => log::warn!("rank {rank} has been silent for {silence:?}"),
+                Change::Away(rank) => self.step_aside(now, rank, "is silent", endpoint),
+                Change::Gone(rank) => self.lose(now, rank, Outcome::Silent, "nothing was heard of it", endpoint),
+                Change::Left(_) => {}
+            }
+        }
+        if !self.timers.is_set(Wait::View) && self.members.unready(self.view.epoch).next().is_some() {
+            self.timers.set(Wait::View, now);
+        }
+    }
+
+    fn watch_progress(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
+        let RootConfig { timing, on_slow, .. } = *endpoint.config();
+        self.members.rates_mut().sent(now, self.delivery.frames_sent());
+        let scene = WatchContext { now, view: &self.view, timing: &timing, delivery: &self.delivery };
+        let since_last = now.since(std::mem::replace(&mut self.watched_at, now));
+        let mut findings = scene.look(&mut self.members, since_last);
+        let brake = scene.brake(&self.members).filter(|_| on_slow != OnSlow::Wait);
+        findings.extend(self.storm_control.look(&scene, self.replanning.planner(), on_slow));
+        let to_try = brake.and_then(|brake| scene.to_be_tried(&self.members, brake));
+        findings.extend(self.stragglers.look(&scene, &self.members, brake, on_slow));
+        if self.storm_control.is_levelling() {
+            self.delivery.retire();
+        }
+        to_try.into_iter().for_each(|(rank, arrived)| self.delivery.try_out(&self.view, rank, arrived));
+        for finding in findings {
+            match finding {
+                StallFinding::Tell(rank, text) => {
+                    endpoint.push_event(RootEvent::HeldUp { host: self.host(rank).to_owned(), text })
+                }
+                StallFinding::StepAside(rank, text) => self.step_aside(now, rank, &text, endpoint),
+                StallFinding::Apart(from, at) => self.part(now, [from, at], endpoint),
+                StallFinding::GiveUp(rank, text) => self.lose(now, rank, Outcome::Stalled, &text, endpoint),
+            }
+        }
     }
 }

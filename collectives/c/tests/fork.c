@@ -1,0 +1,56 @@
+/* Two ranks, the first of which forks between its calls: the child can do nothing in its name. */
+#include "ethbcast.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define REQUIRE(holds) \
+    do { \
+        if (!(holds)) { \
+            fprintf(stderr, "line %d: %s: %s\n", __LINE__, #holds, ethbcast_error_message()); \
+            exit(1); \
+        } \
+    } while (0)
+
+static void refused(ethbcast_status status)
+{
+    REQUIRE(status == ETHBCAST_STATUS_USAGE && strstr(ethbcast_error_message(), "is a fork of process"));
+}
+
+static void child(ethbcast_communicator *ranks, size_t received)
+{
+    char bytes[100] = {0};
+    ethbcast_choice_made choice;
+    refused(ethbcast_broadcast(ranks, 0, bytes, sizeof bytes));
+    refused(ethbcast_barrier(ranks));
+    refused(ethbcast_send(ranks, 1, 1, bytes, sizeof bytes, 5));
+    refused(ethbcast_recv(ranks, 1, 1, bytes, sizeof bytes, &received, 5));
+    refused(ethbcast_choice(ranks, 0, 100, &choice));
+    refused(ethbcast_leave(ranks));
+    exit(0);
+}
+
+int main(void)
+{
+    ethbcast_communicator *ranks;
+    char bytes[100];
+    int ended = 0;
+    REQUIRE(ethbcast_join("fork", 2, NULL, &ranks) == ETHBCAST_STATUS_OK);
+    for (int turn = 1; turn < 4; turn++) {
+        if (ethbcast_rank(ranks) == 0) {
+            pid_t id = fork();
+            if (id == 0)
+                child(ranks, 0);
+            REQUIRE(waitpid(id, &ended, 0) == id && ended == 0);
+        }
+        memset(bytes, ethbcast_rank(ranks) == 0 ? turn : 0, sizeof bytes);
+        REQUIRE(ethbcast_broadcast(ranks, 0, bytes, sizeof bytes) == ETHBCAST_STATUS_OK);
+        REQUIRE(bytes[0] == turn && bytes[99] == turn);
+        REQUIRE(ethbcast_barrier(ranks) == ETHBCAST_STATUS_OK);
+    }
+    REQUIRE(ethbcast_leave(ranks) == ETHBCAST_STATUS_OK);
+    printf("done\n");
+    return 0;
+}

@@ -1,0 +1,279 @@
+//! Account of a communicator: what its calls take by the MPI, what looking for a faster way costs,
+//! and what that saves. It decides the route of each call.
+//!
+//! A trial is made of the program's own calls, so it costs only what the wire takes longer than the
+//! MPI. It begins when the ranks can afford it: looking may cost a tenth of the time that their
+//! calls have taken by the MPI, and all that the wire has saved since. Numbers of calls and bytes,
+//! which all ranks see alike, say when the ranks compare their accounts, each time after twice as
+//! many. All other inputs of a decision are the least or the greatest of all ranks.
+
+use crate::cost_table::{CostTable, Length, Way};
+use crate::settings::Operation;
+use std::collections::{BTreeMap, VecDeque};
+use std::ffi::c_int;
+use std::time::Duration;
+
+/// Part of the MPI's time that looking for a faster way may cost: one of so many.
+const LOOKING_PARTS: u32 = 10;
+/// Weight of calls after which ranks compare their accounts first: a call counts one, and one for
+/// each 4 KiB.
+const FIRST_WEIGHT: u64 = 64;
+const WEIGHT_BYTES: u64 = 4 << 10;
+/// Allowance from which on a communicator is wired: more than its ranks wait for it.
+const WIRING: Duration = Duration::from_millis(2);
+/// Calls of a length by the wire that make a trial.
+const TRIAL_CALLS: usize = 3;
+/// Number of last calls whose median is a rank's time.
+const MEDIAN_OF: usize = 9;
+/// Factor by which the wire may be slower before a trial ends early.
+const FAR_SLOWER: u64 = 4;
+/// Shortest length, in bytes, that is tried by a call of its own before one four times as long, and
+/// its least expected time.
+const STEP_BYTES: usize = 16 << 10;
+const STEP_NS: u64 = 200_000;
+/// Unit of times exchanged by ranks, so that a call's time fits an `int`.
+const TICK_NS: u64 = 100;
+
+/// What an account needs of the ranks. All ranks make the same calls.
+pub trait Ranks {
+    /// Returns the least number of all ranks.
+    fn least(&mut self, own: c_int) -> c_int;
+    /// Makes a call by the wire, of so many bytes of nobody's.
+    fn call(&mut self, operation: Operation, bytes: usize);
+    /// Returns the time since any fixed moment.
+    fn now(&self) -> Duration;
+}
+
+/// Number of calls, by weight, at which something is due, each time after twice as many.
+#[derive(Clone, Copy, Debug)]
+struct Schedule {
+    weight: u64,
+    next: u64,
+}
+
+impl Default for Schedule {
+    fn default() -> Schedule {
+        Schedule { weight: 0, next: FIRST_WEIGHT }
+    }
+}
+
+impl Schedule {
+    fn is_due(&mut self, bytes: u64) -> bool {
+        self.weight = self.weight.saturating_add(1 + bytes / WEIGHT_BYTES);
+        let is_due = self.weight >= self.next;
+        while self.next <= self.weight {
+            self.next = self.next.saturating_mul(2).max(self.next + 1);
+        }
+        is_due
+    }
+}
+
+/// A length on trial: all ranks' time by the MPI, and this rank's times of the calls by the wire.
+#[derive(Debug)]
+struct OnTrial {
+    mpi_ns: u64,
+    wire: Times,
+}
+
+/// A rank's last times of a call, in nanoseconds. Their median leaves out calls of another role (a
+/// root that only hands its bytes over), and those in which a frame was lost.
+#[derive(Debug, Default)]
+struct Times(VecDeque<u64>);
+
+impl Times {
+    fn add(&mut self, took_ns: u64) {
+        self.0.truncate(MEDIAN_OF - 1);
+        self.0.push_front(took_ns.max(1));
+    }
+
+    fn median(&self) -> Option<u64> {
+        let mut times: Vec<u64> = self.0.iter().copied().collect();
+        times.sort_unstable();
+        times.get(times.len() / 2).copied()
+    }
+}
+
+/// The calls of one operation and length.
+#[derive(Debug, Default)]
+struct Kind {
+    schedule: Schedule,
+    mpi: Times,
+    /// Longest length tried by a call of its own, and all ranks' time of it.
+    step: Option<(usize, u64)>,
+    trial: Option<OnTrial>,
+}
+
+#[derive(Debug, Default)]
+pub struct Account {
+    prices: CostTable,
+    schedule: Schedule,
+    kinds: BTreeMap<(Operation, Length), Kind>,
+    spent: Duration,
+    saved: Duration,
+    cost: Duration,
+}
+
+impl Account {
+    pub fn prices(&self) -> &CostTable {
+        &self.prices
+    }
+
+    pub fn set_prices(&mut self, prices: CostTable) {
+        self.prices = prices;
+    }
+
+    /// Adds the cost of looking for a faster way.
+    pub fn pay(&mut self, cost: Duration) {
+        self.cost += cost;
+    }
+
+    fn allowance(&self) -> Duration {
+        (self.spent / LOOKING_PARTS + self.saved).saturating_sub(self.cost)
+    }
+
+    /// Whether the ranks compare their accounts before this call of a communicator that is not
+    /// wired.
+    pub fn is_due(&mut self, bytes: u64) -> bool {
+        self.schedule.is_due(bytes)
+    }
+
+    /// Whether the communicator is to be wired.
+    ///
+    /// The ranks' first agreement is not paid for: there they wait for the last of them, as they
+    /// would in the call.
+    pub fn can_wire(&self, ranks: &mut impl Ranks) -> bool {
+        agreed_least(ranks, self.allowance()) >= WIRING
+    }
+
+    /// Whether a length is still to be tried.
+    pub fn is_open(&self, operation: Operation, bytes: u64) -> bool {
+        self.prices.prices(operation, Length::of(bytes)).is_none()
+    }
+
+    /// Whether the ranks compare their accounts before this call of a wired communicator.
+    pub fn is_vote_due(&mut self, operation: Operation, bytes: u64) -> bool {
+        let length = Length::of(bytes);
+        let is_open = self.prices.prices(operation, length).is_none();
+        let kind = self.kinds.entry((operation, length)).or_default();
+        is_open && kind.trial.is_none() && kind.schedule.is_due(bytes)
+    }
+
+    /// Decides whether a length is tried now, as far as the ranks can afford it.
+    pub fn vote(&mut self, operation: Operation, bytes: u64, ranks: &mut impl Ranks) {
+        let length = Length::of(bytes);
+        let mut allowance = agreed_least(ranks, self.allowance()).as_nanos() as u64;
+        let began = ranks.now();
+        let kind = self.kinds.entry((operation, length)).or_default();
+        let mpi_ns = agreed_longest(ranks, kind.mpi.median().unwrap_or(u64::MAX));
+        // A length that the MPI has not had yet has no price.
+        if mpi_ns < longest_ns() {
+            let full = length.bytes() as u64;
+            let mut next = match kind.step {
+                Some((step, _)) => step * 4,
+                None => std::iter::successors(Some(length.bytes()), |step| Some(step / 4))
+                    .take_while(|&step| step >= STEP_BYTES)
+                    .last()
+                    .unwrap_or(length.bytes()),
+            };
+            while next < length.bytes() {
+                let unknown = (mpi_ns / (full / next as u64)).max(STEP_NS);
+                let expected = kind.step.map_or(unknown, |(_, took)| took * 4) * 2;
+                if expected > allowance {
+                    break;
+                }
+                let from = ranks.now();
+                ranks.call(operation, next);
+                let took = agreed_longest(ranks, (ranks.now() - from).as_nanos() as u64);
+                allowance = allowance.saturating_sub(took);
+                kind.step = Some((next, took));
+                if took >= longest_ns() || took.saturating_mul(4) > mpi_ns.saturating_mul(FAR_SLOWER) {
+                    // Four times the length takes no less.
+                    self.prices.note(operation, length, [took.max(mpi_ns * FAR_SLOWER), mpi_ns]);
+                    break;
+                }
+                next *= 4;
+            }
+            let is_open = self.prices.prices(operation, length).is_none();
+            if is_open && next >= length.bytes() {
+                let expected = kind.step.map_or(mpi_ns * 2 + STEP_NS, |(step, took)| took * (full / step as u64));
+                let extra = expected.saturating_sub(mpi_ns) * TRIAL_CALLS as u64;
+                if extra <= allowance {
+                    kind.trial = Some(OnTrial { mpi_ns, wire: Times::default() });
+                }
+            }
+        }
+        self.pay(ranks.now() - began);
+    }
+
+    /// Returns the way of a wired communicator's call.
+    pub fn way(&self, operation: Operation, bytes: u64) -> Way {
+        let length = Length::of(bytes);
+        let is_on_trial = || self.kinds.get(&(operation, length)).is_some_and(|kind| kind.trial.is_some());
+        match self.prices.way(operation, length) {
+            Some(way) => way,
+            None if is_on_trial() => Way::Wire,
+            None => Way::Mpi,
+        }
+    }
+
+    /// Notes this rank's time of a call; returns whether the ranks compare it, by
+    /// [`compare`](Account::compare).
+    pub fn took(&mut self, operation: Operation, bytes: u64, way: Way, took: Duration) -> bool {
+        let (length, took_ns) = (Length::of(bytes), took.as_nanos() as u64);
+        let prices = self.prices.prices(operation, length);
+        let kind = self.kinds.entry((operation, length)).or_default();
+        match (way, &mut kind.trial, prices) {
+            (Way::Mpi, ..) => {
+                self.spent += took;
+                kind.mpi.add(took_ns);
+                false
+            }
+            (Way::Wire, _, Some([wire, mpi])) => {
+                self.saved += Duration::from_nanos(mpi.saturating_sub(wire));
+                self.spent += Duration::from_nanos(mpi);
+                false
+            }
+            (Way::Wire, Some(trial), None) => {
+                trial.wire.add(took_ns);
+                self.cost += Duration::from_nanos(took_ns.saturating_sub(trial.mpi_ns));
+                self.spent += Duration::from_nanos(trial.mpi_ns.min(took_ns));
+                // After the first, which may be far slower, and after the last.
+                trial.wire.0.len() == 1 || trial.wire.0.len() == TRIAL_CALLS
+            }
+            (Way::Wire, None, None) => false,
+        }
+    }
+
+    /// Compares the ranks' times of a length on trial; returns both if the trial is over.
+    pub fn compare(&mut self, operation: Operation, bytes: u64, ranks: &mut impl Ranks) -> Option<[u64; 2]> {
+        let length = Length::of(bytes);
+        let kind = self.kinds.entry((operation, length)).or_default();
+        let OnTrial { mpi_ns, ref wire } = *kind.trial.as_ref()?;
+        let calls = wire.0.len();
+        let wire_ns = agreed_longest(ranks, wire.median()?);
+        let is_over = calls == TRIAL_CALLS || wire_ns > mpi_ns.saturating_mul(FAR_SLOWER);
+        is_over.then(|| {
+            kind.trial = None;
+            self.prices.note(operation, length, [wire_ns, mpi_ns]);
+            [wire_ns, mpi_ns]
+        })
+    }
+}
+
+fn longest_ns() -> u64 {
+    c_int::MAX as u64 * TICK_NS
+}
+
+fn agreed_least(ranks: &mut impl Ranks, own: Duration) -> Duration {
+    let ticks = c_int::try_from(own.as_nanos() as u64 / TICK_NS).unwrap_or(c_int::MAX);
+    Duration::from_nanos(ranks.least(ticks).max(0) as u64 * TICK_NS)
+}
+
+/// Returns the longest time of all ranks; [`longest_ns`] stands for one that is longer, or failed.
+fn agreed_longest(ranks: &mut impl Ranks, own_ns: u64) -> u64 {
+    let ticks = c_int::try_from(own_ns / TICK_NS).unwrap_or(c_int::MAX);
+    u64::from(ranks.least(-ticks).unsigned_abs()) * TICK_NS
+}
+
+#[cfg(test)]
+mod tests;

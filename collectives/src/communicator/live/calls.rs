@@ -1,0 +1,408 @@
+//! The collectives as blocking calls.
+
+use super::{Communicator, Error, Meanwhile};
+use crate::communicator::collective::{Call, CallWork};
+use crate::communicator::{
+    Allgather, Barrier, Broadcast, CallProgress, CommunicatorError, Gather, Member, Patience, Scatter,
+};
+use ethbcast_transport::Instant;
+use ethbcast_transport::messages::{RecvId, RecvOutcome, SendId, SendOutcome};
+use ethbcast_transport::packet::{NodePort, Shared};
+use ethbcast_transport::wire::Rank;
+use parking_lot::MutexGuard;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+impl Communicator {
+    /// Copies the bytes of `root`'s `buffer` into every rank's. It returns at the root when all
+    /// bytes have been handed over for sending, elsewhere when they have arrived.
+    ///
+    /// # Errors
+    /// If ranks disagree about the call, one is gone, or the time is up; see [`Error`].
+    pub fn broadcast(&self, root: u16, buffer: &mut [u8]) -> Result<(), Error> {
+        let length = buffer.len();
+        self.collective(
+            |member, now| Broadcast::begin(member, now, Rank(root), length),
+            |broadcast, member, now| broadcast.advance(member, now, buffer),
+        )
+    }
+
+    /// Waits until every rank has called it.
+    ///
+    /// # Errors
+    /// As [`broadcast`](Communicator::broadcast).
+    pub fn barrier(&self) -> Result<(), Error> {
+        self.collective(Barrier::begin, |barrier, member, now| barrier.advance(member, now))
+    }
+
+    /// Copies block *r* of the root's `blocks` into rank *r*'s `own`. All blocks have the length of
+    /// `own`; `blocks` matters at the root only, where it has the length of all blocks together.
+    ///
+    /// # Errors
+    /// As [`broadcast`](Communicator::broadcast).
+    pub fn scatter(&self, root: u16, blocks: &[u8], own: &mut [u8]) -> Result<(), Error> {
+        let length = own.len();
+        self.collective(
+            |member, now| Scatter::begin(member, now, Rank(root), blocks.len(), length),
+            |scatter, member, now| scatter.advance(member, now, blocks, own),
+        )
+    }
+
+    /// Copies every rank's `own` block into the root's `blocks`, in rank order. `blocks` matters at
+    /// the root only.
+    ///
+    /// # Errors
+    /// As [`broadcast`](Communicator::broadcast).
+    pub fn gather(&self, root: u16, own: &[u8], blocks: &mut [u8]) -> Result<(), Error> {
+        let length = blocks.len();
+        self.collective(
+            |member, now| Gather::begin(member, now, Rank(root), length, own.len()),
+            |gather, member, now| gather.advance(member, now, own, blocks),
+        )
+    }
+
+    /// Copies every rank's `own` block into everybody's `blocks`, in rank order.
+    ///
+    /// # Errors
+    /// As [`broadcast`](Communicator::broadcast).
+    pub fn allgather(&self, own: &[u8], blocks: &mut [u8]) -> Result<(), Error> {
+        let length = blocks.len();
+        self.collective(
+            |member, now| Allgather::begin(member, now, length, own.len()),
+            |allgather, member, now| allgather.advance(member, now, own, blocks),
+        )
+    }
+
+    fn collective<W: CallWork>(
+        &self,
+        begin: impl FnOnce(&mut Member, Instant) -> Result<Call<W>, CommunicatorError>,
+        mut advance: impl FnMut(&mut Call<W>, &mut Member, Instant) -> Result<CallProgress, CommunicatorError>,
+    ) -> Result<(), Error> {
+        let shared = self.shared()?;
+        let _turn = self.collective_turn()?;
+        let (mut begin, mut call, mut patience) = (Some(begin), None, None);
+        let mut turn = |member: &mut Member, now: Instant| {
+            let patience = patience.get_or_insert_with(|| Patience::new(member, now, self.call_within));
+            // The call begins in the turn that first advances it: nothing is sent in between.
+            let begun = begin.take().map_or(Ok(()), |begin| begin(member, now).map(|begun| call = Some(begun)));
+            match begun.and_then(|()| advance(call.as_mut().expect("it has begun"), member, now)) {
+                Ok(CallProgress::Waiting) if !patience.is_over(member, now) => ControlFlow::Continue(patience.due()),
+                Ok(CallProgress::Waiting) => {
+                    ControlFlow::Break(Err(call.take().expect("it waits").abandon(member, now)))
+                }
+                Ok(CallProgress::Done) => ControlFlow::Break(Ok(())),
+                Err(error) => ControlFlow::Break(Err(error)),
+            }
+        };
+        let mut due = shared.now() + self.call_within / 16;
+        loop {
+            // A wait ends when progress is due to be checked or the caller's other work is due.
+            let until = self.meanwhile.as_ref().map_or(due, |other| due.min(shared.now() + other.every()));
+            let ended = shared.wait(Some(until), |member, now| match turn(member, now) {
+                ControlFlow::Continue(at) => {
+                    due = at;
+                    ControlFlow::Continue(())
+                }
+                ControlFlow::Break(outcome) => ControlFlow::Break(outcome),
+            })?;
+            if let Some(outcome) = ended {
+                return Ok(outcome?);
+            }
+            if self.meanwhile.as_ref().is_some_and(|other| other.work().is_break()) {
+                shared.with(|member, now| call.take().map(|call| call.abandon(member, now)))?;
+                return Err(Error::Interrupted);
+            }
+        }
+    }
+}
+
+impl Communicator {
+    /// Sends `bytes` to rank `to`, and returns when all of them have been handed to the network: a
+    /// short message at once, a long one when the other rank receives it. Messages of one tag to
+    /// one rank keep their order.
+    ///
+    /// The fate of a short message is not known here: if the receiver's buffer is too short, the
+    /// error occurs there, not at the sender.
+    ///
+    /// # Errors
+    /// If there is no such rank, it is gone, its buffer is too short for a long message, or within
+    /// [`Options::call_within`](super::Options) there is no room for the message (it is withdrawn
+    /// then).
+    pub fn send(&self, to: u16, tag: u32, bytes: &[u8]) -> Result<(), Error> {
+        self.send_within(to, tag, bytes, self.call_within)
+    }
+
+    /// Sends like [`send`](Communicator::send), with its own time limit.
+    ///
+    /// # Errors
+    /// As [`send`](Communicator::send).
+    pub fn send_within(&self, to: u16, tag: u32, bytes: &[u8], within: Duration) -> Result<(), Error> {
+        let shared = self.shared()?;
+        let deadline = shared.now() + within;
+        let mut sending: Option<SendId> = None;
+        let outcome = self.until(deadline, |member, now| {
+            let ask = |member: &mut Member| member.send(Rank(to), tag, bytes, Some(deadline));
+            let id = match asked(&mut sending, member, ask, now < deadline) {
+                ControlFlow::Continue(id) => id,
+                ControlFlow::Break(wait) => return wait,
+            };
+            match member.take_sent(id) {
+                Some(outcome) => ControlFlow::Break(Ok(outcome)),
+                None if member.has_gone(id) => {
+                    member.ignore_sent(id);
+                    ControlFlow::Break(Ok(SendOutcome::Sent))
+                }
+                None if !member.is_open() => ControlFlow::Break(Err(CommunicatorError::Closed)),
+                None => ControlFlow::Continue(()),
+            }
+        });
+        let outcome = self.or_withdrawn(outcome, |member| {
+            if let Some(id) = sending.filter(|&id| member.has_gone(id) || !member.cancel_send(id)) {
+                member.ignore_sent(id);
+            }
+        })?;
+        if self.is_sent(to, tag, bytes, outcome?)? {
+            return Ok(());
+        }
+        let what = format!("a send of {} bytes to {} under tag {tag}", bytes.len(), self.named(to));
+        Err(Error::TimedOut { what, within })
+    }
+
+    /// Sends if the message can leave at once. Returns false if it would have to wait; nothing is
+    /// sent then.
+    ///
+    /// # Errors
+    /// As [`send`](Communicator::send).
+    pub fn try_send(&self, to: u16, tag: u32, bytes: &[u8]) -> Result<bool, Error> {
+        let id = match self.shared()?.with(|member, _| member.send(Rank(to), tag, bytes, None))? {
+            Ok(id) => id,
+            Err(error) if error.is_queue_full() => return Ok(false),
+            Err(error) => return Err(error.into()),
+        };
+        // Anything that could be sent has been sent by now.
+        let outcome = self.shared()?.with(|member, _| match member.take_sent(id) {
+            Some(outcome) => outcome,
+            None if !member.has_gone(id) && member.cancel_send(id) => SendOutcome::TimedOut,
+            None => {
+                member.ignore_sent(id);
+                SendOutcome::Sent
+            }
+        })?;
+        self.is_sent(to, tag, bytes, outcome)
+    }
+
+    fn is_sent(&self, to: u16, tag: u32, bytes: &[u8], outcome: SendOutcome) -> Result<bool, Error> {
+        match outcome {
+            SendOutcome::Sent => Ok(true),
+            SendOutcome::TimedOut => Ok(false),
+            SendOutcome::Refused => Err(Error::Refused { to: self.named(to), bytes: bytes.len(), tag }),
+            SendOutcome::PeerGone => Err(self.absence(Rank(to))),
+        }
+    }
+
+    /// Receives the next message of `tag` from rank `from` into the beginning of `buffer`; returns its length in bytes.
+    ///
+    /// # Errors
+    /// If there is no such rank, it is gone, the message is longer than the buffer (it is thrown away), its sender
+    /// withdraws it, the time is up, or it is interrupted (a message that has begun to arrive is thrown away).
+    pub fn recv(&self, from: u16, tag: u32, buffer: &mut [u8]) -> Result<usize, Error> {
+        self.recv_within(from, tag, buffer, self.call_within)
+    }
+
+    /// Receives like [`recv`](Communicator::recv), with its own time limit.
+    ///
+    /// # Errors
+    /// As [`recv`](Communicator::recv).
+    pub fn recv_within(&self, from: u16, tag: u32, buffer: &mut [u8], within: Duration) -> Result<usize, Error> {
+        let shared = self.shared()?;
+        let deadline = shared.now() + within;
+        let mut receiving: Option<RecvId> = None;
+        let outcome = self.until(deadline, |member, now| {
+            let ask = |member: &mut Member| member.recv(Rank(from), tag, buffer.len(), Some(deadline));
+            let id = match asked(&mut receiving, member, ask, now < deadline) {
+                ControlFlow::Continue(id) => id,
+                ControlFlow::Break(wait) => return wait,
+            };
+            received(member, id)
+        });
+        let outcome = self.or_withdrawn(outcome, |member| receiving.into_iter().for_each(|id| member.drop_recv(id)))?;
+        self.accept(from, tag, outcome?, within, buffer)
+    }
+
+    /// Receives a message that is here or arriving; returns `None` if there is none.
+    ///
+    /// # Errors
+    /// As [`recv`](Communicator::recv).
+    pub fn try_recv(&self, from: u16, tag: u32, buffer: &mut [u8]) -> Result<Option<usize>, Error> {
+        let asked = self.shared()?.with(|member, now| {
+            let id = member.recv(Rank(from), tag, buffer.len(), Some(now + self.call_within))?;
+            let outcome = member.take_received(id);
+            // Without an outcome a message that has begun to arrive is waited for.
+            let none = outcome.is_none() && member.cancel_recv(id);
+            Ok::<_, CommunicatorError>((!none).then_some((id, outcome)))
+        })??;
+        let Some((id, outcome)) = asked else { return Ok(None) };
+        let outcome = match outcome {
+            Some(outcome) => outcome,
+            None => {
+                let arrived = self.shared()?.wait(None, |member, _| received(member, id))?;
+                arrived.expect("a wait without a deadline ends with its turn")?
+            }
+        };
+        self.accept(from, tag, outcome, self.call_within, buffer).map(Some)
+    }
+
+    /// Sends `bytes` to rank `to` and receives a message of this `tag` from rank `from` at once, so
+    /// that ranks in a ring do not wait for each other. Returns the length of the received message.
+    ///
+    /// # Errors
+    /// As [`send`](Communicator::send) and [`recv`](Communicator::recv).
+    pub fn sendrecv(&self, to: u16, bytes: &[u8], from: u16, buffer: &mut [u8], tag: u32) -> Result<usize, Error> {
+        let deadline = Some(self.shared()?.now() + self.call_within);
+        let posted = self.shared()?.with(|member, _| member.recv(Rank(from), tag, buffer.len(), deadline))??;
+        let sent = self.send(to, tag, bytes);
+        let outcome = self.wait(None, |member, _| {
+            // If the send failed, only a message that has begun to arrive is awaited.
+            if sent.is_err() && member.cancel_recv(posted) {
+                ControlFlow::Break(Ok(RecvOutcome::Withdrawn))
+            } else {
+                received(member, posted)
+            }
+        });
+        let outcome = self.or_withdrawn(outcome, |member| member.drop_recv(posted))?;
+        sent?;
+        let outcome = outcome.expect("a wait without a deadline ends with its turn")?;
+        self.accept(from, tag, outcome, self.call_within, buffer)
+    }
+
+    /// Runs `turn` until it breaks or `deadline` passes. `turn` posts its message as soon as there
+    /// is room in the queue.
+    fn until<T>(
+        &self,
+        deadline: Instant,
+        mut turn: impl FnMut(&mut Member, Instant) -> ControlFlow<T>,
+    ) -> Result<T, Error> {
+        // A request made at the very deadline ends in the next round.
+        let ended = match self.wait(Some(deadline), &mut turn)? {
+            None => self.shared()?.wait(None, turn)?,
+            ended => ended,
+        };
+        Ok(ended.expect("a wait without a deadline ends with its turn"))
+    }
+
+    fn or_withdrawn<T>(&self, ended: Result<T, Error>, withdraw: impl FnOnce(&mut Member)) -> Result<T, Error> {
+        if let Err(Error::Interrupted) = ended {
+            self.shared()?.with(|member, _| withdraw(member))?;
+        }
+        ended
+    }
+
+    fn absence(&self, rank: Rank) -> Error {
+        let found = self.shared().and_then(|shared| Ok(shared.with(|member, _| member.absence(rank))?));
+        found.map_or_else(|error| error, Error::from)
+    }
+
+    fn accept(
+        &self,
+        from: u16,
+        tag: u32,
+        outcome: RecvOutcome,
+        within: Duration,
+        buffer: &mut [u8],
+    ) -> Result<usize, Error> {
+        let from = || self.named(from);
+        match outcome {
+            RecvOutcome::Received { bytes } => {
+                buffer[..bytes.len()].copy_from_slice(&bytes);
+                Ok(bytes.len())
+            }
+            RecvOutcome::TooShort { message_bytes } => {
+                Err(Error::TooLong { from: from(), tag, message_bytes, buffer_bytes: buffer.len() })
+            }
+            RecvOutcome::Withdrawn => Err(Error::Withdrawn { from: from(), tag }),
+            RecvOutcome::TimedOut => {
+                Err(Error::TimedOut { what: format!("a receive from {} under tag {tag}", from()), within })
+            }
+            RecvOutcome::PeerGone => Err(self.absence(from().rank)),
+        }
+    }
+}
+
+/// Returns the id of an operation posted in an earlier turn, or posts it now. If the queue is full
+/// and `may_wait`, the next turn tries again.
+fn asked<I: Copy, T>(
+    earlier: &mut Option<I>,
+    member: &mut Member,
+    ask: impl FnOnce(&mut Member) -> Result<I, CommunicatorError>,
+    may_wait: bool,
+) -> ControlFlow<ControlFlow<Result<T, CommunicatorError>>, I> {
+    if let Some(id) = *earlier {
+        return ControlFlow::Continue(id);
+    }
+    match ask(member) {
+        Ok(id) => ControlFlow::Continue(*earlier.insert(id)),
+        Err(error) if may_wait && error.is_queue_full() => ControlFlow::Break(ControlFlow::Continue(())),
+        Err(error) => ControlFlow::Break(ControlFlow::Break(Err(error))),
+    }
+}
+
+fn received(member: &mut Member, id: RecvId) -> ControlFlow<Result<RecvOutcome, CommunicatorError>> {
+    match member.take_received(id) {
+        Some(outcome) => ControlFlow::Break(Ok(outcome)),
+        None if member.is_open() => ControlFlow::Continue(()),
+        None => ControlFlow::Break(Err(CommunicatorError::Closed)),
+    }
+}
+
+/// Waits as [`Shared::wait`] does, and runs the caller's hook in between.
+///
+/// # Errors
+/// The socket's own, and [`Error::Interrupted`].
+pub(super) fn wait<T>(
+    shared: &Shared<Member, NodePort>,
+    meanwhile: Option<&Meanwhile>,
+    deadline: Option<Instant>,
+    mut turn: impl FnMut(&mut Member, Instant) -> ControlFlow<T>,
+) -> Result<Option<T>, Error> {
+    let Some(other) = meanwhile else { return Ok(shared.wait(deadline, turn)?) };
+    loop {
+        let next = shared.now() + other.every();
+        let until = deadline.map_or(next, |deadline| deadline.min(next));
+        let ended = shared.wait(Some(until), &mut turn)?;
+        if ended.is_some() || deadline.is_some_and(|deadline| deadline <= until) {
+            return Ok(ended);
+        }
+        if other.work().is_break() {
+            return Err(Error::Interrupted);
+        }
+    }
+}
+
+impl Communicator {
+    pub(super) fn wait<T>(
+        &self,
+        deadline: Option<Instant>,
+        turn: impl FnMut(&mut Member, Instant) -> ControlFlow<T>,
+    ) -> Result<Option<T>, Error> {
+        wait(self.shared()?, self.meanwhile.as_ref(), deadline, turn)
+    }
+
+    pub(super) fn collective_turn(&self) -> Result<MutexGuard<'_, ()>, Error> {
+        let shared = self.shared()?;
+        let deadline = shared.now() + self.call_within;
+        loop {
+            let rest = deadline.since(shared.now());
+            let part = self.meanwhile.as_ref().map_or(rest, |other| rest.min(other.every()));
+            if let Some(turn) = self.collective.try_lock_for(part) {
+                return Ok(turn);
+            }
+            if shared.now() >= deadline {
+                let what = "a collective behind those of other threads".into();
+                return Err(Error::TimedOut { what, within: self.call_within });
+            }
+            if self.meanwhile.as_ref().is_some_and(|other| other.work().is_break()) {
+                return Err(Error::Interrupted);
+            }
+        }
+    }
+}

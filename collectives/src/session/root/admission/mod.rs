@@ -1,0 +1,467 @@
+//! Gathering: the root announces the session, admits receivers and makes the first view.
+
+pub mod join_requests;
+pub mod non_members;
+pub mod path_check;
+pub mod refusals;
+
+use super::config::RootConfig;
+use super::event::{NoPlan, RootEndpoint, RootEvent, RootFailure, TurnedAway};
+use super::policy::planner::Planner;
+use crate::measure::{ProbeSettings, Prober, Unicast, broadcast, calibrate, kind};
+use crate::membership::ack_tree::AckTree;
+use crate::membership::timers::{TimerTable, Wait};
+use crate::session::blocks::most_block_frames;
+use crate::session::kind::CHALLENGE;
+use crate::session::message::{Message, Refusal, Stage};
+use crate::session::view::{MAX_PUSH_FRAMES, Standing, View, ViewMember, most_payload_bytes};
+use ethbcast_planning::model::{Broadcast, Calibration, Choice};
+use ethbcast_planning::plan::{MIN_SEGMENT_BYTES, Plan, Via};
+use ethbcast_transport::wire::{Frame, Peer, Rank};
+use ethbcast_transport::{Deadline, Instant, MacAddr, Part, Policy};
+use join_requests::{Gone, JoinDecision, JoinRequest, JoinRequests};
+use non_members::CompetingRoots;
+use path_check::PathChecks;
+use refusals::{Names, Refusals, table};
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+/// Time until the user is first told which receivers are there and which are missing. The interval
+/// doubles after each report, up to [`MAX_BETWEEN_WORDS`].
+const FIRST_WORD: Duration = Duration::from_secs(2);
+const MAX_BETWEEN_WORDS: Duration = Duration::from_secs(60);
+/// Interval of unicast signs of life to waiting receivers; announcements in the
+/// root's name may be replayed.
+const GREET_EVERY: Duration = Duration::from_secs(1);
+/// Time until announcements also go out by broadcast, because a switch may drop multicast frames;
+/// then the interval between them.
+const BEFORE_INVITING_ALL: Duration = Duration::from_secs(3);
+const BETWEEN_INVITING_ALL: Duration = Duration::from_secs(1);
+/// Two roots whose start times differ by less than this count as simultaneous; the one with the
+/// lower address stays.
+const SIMULTANEOUS: Duration = Duration::from_millis(50);
+
+/// Announces the session and admits receivers; before the start it may measure the network briefly
+/// (Patarasuk 2008 §5.1).
+#[derive(Clone, Debug)]
+pub(super) struct Gathering {
+    began: Instant,
+    applicants: JoinRequests,
+    checks: PathChecks,
+    reached: VecDeque<MacAddr>,
+    names: Names,
+    rivals: CompetingRoots,
+    started_by_user: bool,
+    prober: Option<Prober>,
+    /// Whether the measurement has been done, with any result; then whether broadcast has been
+    /// probed.
+    probed: bool,
+    ramped: bool,
+    calibration: Option<Calibration>,
+    timers: TimerTable,
+    between_words: Duration,
+    invite_all_at: Instant,
+}
+
+#[derive(Debug)]
+#[must_use]
+pub(super) enum GatheringStep {
+    Wait,
+    Start,
+    GiveUp(RootFailure),
+}
+
+impl Gathering {
+    pub(super) fn new(now: Instant, config: &RootConfig) -> Gathering {
+        let mut timers = TimerTable::default();
+        timers.set(Wait::Announce, now);
+        timers.set(Wait::Status, now + FIRST_WORD);
+        let identity = config.station.identity(config.session, Rank::ROOT);
+        Gathering {
+            began: now,
+            applicants: JoinRequests::default(),
+            checks: PathChecks::new(identity, usize::from(config.station.payload_bytes())),
+            reached: VecDeque::new(),
+            names: Names::new(config),
+            rivals: CompetingRoots::default(),
+            started_by_user: false,
+            prober: None,
+            probed: false,
+            ramped: false,
+            calibration: config.calibration.clone(),
+            timers,
+            between_words: FIRST_WORD,
+            invite_all_at: now + BEFORE_INVITING_ALL,
+        }
+    }
+
+    pub(super) fn first_view(&mut self, config: &RootConfig) -> Result<(View, Choice, Planner), NoPlan> {
+        first_view(config, &self.applicants.ranked(), self.calibration.take())
+    }
+
+    pub(super) fn take_timers(&mut self) -> TimerTable {
+        std::mem::take(&mut self.timers)
+    }
+
+    pub(super) fn age(&self, now: Instant) -> Duration {
+        now.since(self.began)
+    }
+
+    /// The checks of the way to those who ask.
+    pub(super) fn checks_mut(&mut self) -> &mut PathChecks {
+        &mut self.checks
+    }
+
+    pub(super) fn entries(&self) -> usize {
+        self.applicants.entries() + self.checks.entries() + self.reached.len()
+    }
+
+    pub(super) fn on_join(
+        &mut self,
+        now: Instant,
+        from: MacAddr,
+        join: &Message,
+        refusals: &mut Refusals,
+        endpoint: &mut RootEndpoint,
+    ) {
+        let Message::Join { nonce, host, .. } = join else { return };
+        let offer = self.names.offer(endpoint.config());
+        let answer = self.applicants.on_join(now, from, join, offer, GREET_EVERY);
+        match answer {
+            JoinDecision::Wait => {}
+            JoinDecision::Check => self.checks.begin(from, *nonce),
+            JoinDecision::Greet => self.checks.greet(from, *nonce),
+            JoinDecision::Refused(why, text) => {
+                refusals.refuse(now, from, *nonce, TurnedAway { host: host.clone(), mac: from, why, text }, endpoint);
+            }
+        }
+        if let Some(evicted) = self.applicants.evict() {
+            self.checks.forget(evicted);
+        }
+    }
+
+    pub(super) fn on_leave(&mut self, from: MacAddr, nonce: u64, text: &str, endpoint: &mut RootEndpoint) {
+        if let Some(gone) = self.applicants.on_leave(from, nonce) {
+            self.forget(gone, text, endpoint);
+        }
+    }
+
+    fn forget(&mut self, gone: Gone, text: &str, endpoint: &mut RootEndpoint) {
+        self.checks.forget(gone.mac);
+        if gone.admitted {
+            endpoint.push_event(RootEvent::Left { host: gone.host, text: text.to_owned() });
+        }
+    }
+
+    /// Handles an announcement of another root. Of two roots in one group, the one that began first
+    /// stays.
+    pub(super) fn on_announce(
+        &mut self,
+        now: Instant,
+        from: (MacAddr, u32),
+        other: &Message,
+        endpoint: &mut RootEndpoint,
+    ) {
+        let Message::Announce { host, source, stage, age_millis, .. } = other else { return };
+        let (own, other) = (self.age(now), Duration::from_millis(u64::from(*age_millis)));
+        let is_first = match *stage {
+            Stage::Gathering if own.abs_diff(other) <= SIMULTANEOUS => from.0 < endpoint.station().mac,
+            Stage::Gathering => other > own,
+            Stage::Started | Stage::LateWelcome => true,
+        };
+        if is_first {
+            self.rivals.on_invitation(now, from, (host, source), endpoint);
+        }
+    }
+
+    /// Handles the reply of another root that was asked whether it is alive: if it is, this root
+    /// fails.
+    pub(super) fn on_reply(&self, frame: &Frame<'_>, endpoint: &mut RootEndpoint) -> Option<RootFailure> {
+        let Some(Message::Refuse { nonce, .. }) = endpoint.read(frame) else { return None };
+        self.rivals.on_reply((frame.source, frame.header.session), nonce, endpoint)
+    }
+
+    pub(super) fn start_now(&mut self) {
+        self.started_by_user = true;
+    }
+
+    pub(super) fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>, endpoint: &mut RootEndpoint) {
+        if frame.header.kind == CHALLENGE && self.applicants.knows(frame.source) {
+            // Another host has sent it a forged view, so it takes itself for a member.
+            if let Some(Message::Challenge(question)) = endpoint.read(frame) {
+                endpoint.reply(frame.source, &Message::Response(vec![question.word]));
+            }
+        } else if !matches!(frame.header.kind, kind::ECHO | kind::REPORT) {
+            endpoint.count_stranger();
+        } else if let Some(host) = self.checks.on_echo(frame) {
+            if self.applicants.set_reached(host) {
+                self.reached.push_back(host);
+            }
+        } else if let Some(prober) = &mut self.prober {
+            prober.handle_frame(now, frame);
+        }
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Instant, refusals: &mut Refusals, endpoint: &mut RootEndpoint) {
+        if self.timers.take_due(Wait::Announce, now) {
+            let invitation = endpoint.config().invitation(Stage::Gathering, self.age(now));
+            endpoint.send_to_group(&invitation);
+            if now >= self.invite_all_at {
+                self.invite_all_at = now + BETWEEN_INVITING_ALL;
+                endpoint.send(MacAddr::BROADCAST, &invitation);
+            }
+            self.timers.set(Wait::Announce, now + endpoint.config().timing.announce);
+            self.drop_silent(now, endpoint);
+            self.rivals.probe(endpoint);
+        }
+        if self.timers.take_due(Wait::Status, now) {
+            self.tell_waiting(endpoint);
+            self.timers.set(Wait::Status, now + self.between_words);
+            self.between_words = (self.between_words * 2).min(MAX_BETWEEN_WORDS);
+        }
+        for host in self.checks.handle_timeout(now) {
+            self.refuse_unreached(now, host, refusals, endpoint);
+        }
+        if let Some(prober) = &mut self.prober {
+            prober.handle_timeout(now);
+        }
+    }
+
+    fn drop_silent(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
+        let timing = endpoint.config().timing;
+        for gone in self.applicants.drop_silent(now, timing.join * 5, timing.forgotten) {
+            self.forget(gone, "nothing was heard of it any more", endpoint);
+        }
+    }
+
+    fn tell_waiting(&self, endpoint: &mut RootEndpoint) {
+        let (joined, config) = (self.applicants.names(), endpoint.config());
+        let (missing, wanted) = (missing(&joined, config), config.wanted.enough);
+        endpoint.push_event(RootEvent::Waiting { joined, missing, wanted });
+    }
+
+    fn refuse_unreached(&mut self, now: Instant, to: MacAddr, refusals: &mut Refusals, endpoint: &mut RootEndpoint) {
+        let Some(gone) = self.applicants.remove(to) else { return };
+        let text = self.checks.why_unreached(endpoint.station(), &gone.host);
+        let away = TurnedAway { host: gone.host, mac: to, why: Refusal::Path, text };
+        refusals.refuse(now, to, gone.nonce, away, endpoint);
+    }
+
+    pub(super) fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        let check = self.checks.poll_transmit(now, buffer);
+        check.or_else(|| self.prober.as_mut()?.poll_transmit(now, buffer))
+    }
+
+    pub(super) fn poll_timeout(&self, now: Instant, config: &RootConfig) -> Option<Deadline> {
+        let other = match &self.prober {
+            Some(prober) => prober.poll_timeout(now),
+            None => {
+                // Patience may end while another root is still asked whether it is there.
+                let answered = self.rivals.awaited_until(now).unwrap_or(Instant::START);
+                Some(Wait::Join.at(answered.max(self.began + config.wanted.patience)))
+            }
+        };
+        let open = (!self.reached.is_empty()).then(|| Wait::Join.at(self.open_at(config))).filter(|open| open.at > now);
+        [self.timers.next(), other, open, self.checks.poll_timeout()].into_iter().flatten().min()
+    }
+
+    /// Earliest time of an admission: an older root of the group would have been heard by then.
+    fn open_at(&self, config: &RootConfig) -> Instant {
+        self.began + config.timing.announce * 2
+    }
+
+    /// Admits receivers that may be admitted; then starts, waits or gives up, according to patience
+    /// and the number present.
+    pub(super) fn go_on(
+        &mut self,
+        now: Instant,
+        refusals: &mut Refusals,
+        endpoint: &mut RootEndpoint,
+    ) -> GatheringStep {
+        if let Some(prober) = self.prober.take_if(|prober| prober.is_done()) {
+            self.take_measured(&prober);
+        }
+        self.let_in(now, refusals, endpoint);
+        if self.rivals.awaited_until(now).is_some() {
+            return GatheringStep::Wait;
+        }
+        let wanted = endpoint.config().wanted;
+        let (there, is_over) = (self.applicants.len(), self.age(now) >= wanted.patience);
+        let enough = wanted.enough.is_some_and(|enough| there >= enough);
+        if enough || (there > 0 && (self.started_by_user || is_over && there >= wanted.at_least)) {
+            return self.probe_or_start(now, endpoint);
+        }
+        self.prober = None;
+        if !is_over {
+            return GatheringStep::Wait;
+        }
+        let joined = self.applicants.names();
+        GatheringStep::GiveUp(RootFailure::TooFew {
+            missing: missing(&joined, endpoint.config()),
+            joined,
+            refused: refusals.all().cloned().collect(),
+            wanted: wanted.at_least,
+            patience: wanted.patience,
+        })
+    }
+
+    fn let_in(&mut self, now: Instant, refusals: &mut Refusals, endpoint: &mut RootEndpoint) {
+        if now < self.open_at(endpoint.config()) {
+            return;
+        }
+        let enough = endpoint.config().wanted.enough.unwrap_or(usize::MAX);
+        while self.applicants.len() < enough
+            && let Some(mac) = self.reached.pop_front()
+        {
+            match self.applicants.admit(mac, self.names.offer(endpoint.config())) {
+                Some(Ok(host)) => {
+                    log::info!("{host} ({mac}) joined");
+                    refusals.forget(mac);
+                    endpoint.push_event(RootEvent::Joined { host, receivers: self.applicants.len() });
+                }
+                Some(Err((away, nonce))) => refusals.refuse(now, mac, nonce, away, endpoint),
+                None => {}
+            }
+        }
+    }
+
+    fn probe_or_start(&mut self, now: Instant, endpoint: &RootEndpoint) -> GatheringStep {
+        if self.prober.is_some() {
+            return GatheringStep::Wait;
+        }
+        let config = endpoint.config();
+        let Some((targets, settings)) = self.measurement(config) else { return GatheringStep::Start };
+        let identity = config.station.identity(config.session, Rank::NONE);
+        self.prober = Some(Prober::new(now, identity, targets, settings).with_processors(config.processors));
+        GatheringStep::Wait
+    }
+
+    fn measurement(&self, config: &RootConfig) -> Option<(Vec<Peer>, ProbeSettings)> {
+        let peer = |mac| Peer { rank: Rank::ROOT, mac };
+        let mtu_bytes = usize::from(config.station.mtu_bytes);
+        let speaker = self.applicants.sample().filter(|_| config.probe && !config.is_cheaper_sent())?;
+        let Some(calibration) = &self.calibration else {
+            // One receiver gets all of the time: in a share of it, a rate limiter's burst or a
+            // buffer would be taken for the link's rate.
+            return (!self.probed).then(|| (vec![peer(speaker.mac)], ProbeSettings::short(mtu_bytes)));
+        };
+        let untried = calibration.broadcast() == Broadcast::Untried && !self.ramped && config.may_bet_on_cast();
+        let frame_gap = Duration::from_nanos(calibration.gap_ns(config.station.payload_bytes().into()) as u64);
+        let unicast = Unicast { frame_gap, loss: calibration.loss() };
+        untried.then(|| {
+            let all = self.applicants.macs().map(peer).collect();
+            (all, ProbeSettings::ramp(mtu_bytes, config.station.group_mac, unicast))
+        })
+    }
+
+    fn take_measured(&mut self, prober: &Prober) {
+        let result = prober.result();
+        let Some(calibration) = self.calibration.take() else {
+            self.probed = true;
+            match calibrate(&result) {
+                Ok(calibration) => {
+                    log::info!("probed: {:?}, loss {:.4}", calibration.points(), calibration.loss());
+                    self.calibration = Some(calibration);
+                }
+                Err(error) => {
+                    log::warn!("the short probe found out too little ({error}); cables of 1 Gbit/s are assumed");
+                }
+            }
+            return;
+        };
+        self.ramped = true;
+        log::info!("broadcast: {:?}", result.cast);
+        self.calibration = calibration.clone().with_broadcast(broadcast(result.cast)).ok().or(Some(calibration));
+    }
+}
+
+fn missing(joined: &[String], config: &RootConfig) -> Vec<String> {
+    let expected = config.expected_hosts();
+    let names = table(&expected);
+    let there: BTreeSet<usize> = joined.iter().filter_map(|host| names.find(host)).collect();
+    expected.into_iter().enumerate().filter(|(at, _)| !there.contains(at)).map(|(_, host)| host).collect()
+}
+
+/// Assigns ranks in the given order and plans for these members. Returns the view, the choice with
+/// its predicted time, and the planner for later views.
+///
+/// # Errors
+/// [`NoPlan`] if there is no sound plan for them.
+pub(super) fn first_view(
+    config: &RootConfig,
+    joined: &[JoinRequest],
+    calibration: Option<Calibration>,
+) -> Result<(View, Choice, Planner), NoPlan> {
+    let root = (config.station.host.as_str(), config.station.mac, 0);
+    let others = joined.iter().map(|applicant| (applicant.host.as_str(), applicant.mac, applicant.nonce));
+    let hosts: Vec<_> = std::iter::once(root).chain(others).collect();
+    let names: Vec<&str> = hosts.iter().map(|(name, ..)| *name).collect();
+    let planner = Planner::new(config, &names, calibration)?;
+    let mut choice = planner.choose(config, &names)?;
+    log::info!("{}", choice.reason);
+    let policy = config.tuning.policy;
+    let members = hosts.iter().enumerate().map(|(rank, &(host, mac, nonce))| {
+        let (parent, order) = parent_and_order(&choice.plan, policy, rank);
+        let (parent, order) = (parent.map(|parent| Rank(parent as u16)), order as u16);
+        ViewMember { host: host.to_owned(), mac, nonce, parent, order, standing: Standing::InPlace }
+    });
+    let push_frames = config.tuning.cast.push_frames.filter(|_| policy == Policy::InOrderOnly);
+    let selective = config.selects && config.size.is_some() && joined.iter().any(|applicant| applicant.holds);
+    let (payload_bytes, segment_frames) = segments(config, &choice, hosts.len());
+    let push_frames = push_frames.map(|frames| frames.clamp(1, MAX_PUSH_FRAMES.into()));
+    let payload_bytes = push_frames.map_or(payload_bytes, |frames| pushed_payload(config, frames));
+    // In a selective session the root waits for replies to hash lists, which need not fill a
+    // segment.
+    let segment_frames = if selective { 1 } else { segment_frames };
+    let view = View {
+        epoch: 1,
+        via: choice.plan.via(),
+        segment_frames,
+        policy,
+        push_frames: push_frames.map(|frames| frames as u8),
+        payload_bytes,
+        size: config.stream_size(),
+        content: config.content,
+        chunk: config.form.chunk(),
+        selective,
+        members: members.collect(),
+        rate: config.rate,
+    };
+    // The report names the segment size in use.
+    choice.segment_bytes = choice.segment_bytes.min(u64::from(segment_frames) * u64::from(payload_bytes));
+    Ok((view, choice, planner))
+}
+
+/// Returns the payload of a frame in bytes and the frames of a segment. A segment shorter than the
+/// message has the bytes that were chosen for it, in frames of equal length.
+fn segments(config: &RootConfig, choice: &Choice, ranks: usize) -> (u16, u32) {
+    let in_blocks = choice.plan.via().is_in_blocks();
+    let affordable = if in_blocks { most_payload_bytes(ranks).max(MIN_SEGMENT_BYTES as usize) } else { usize::MAX };
+    let full = config.station.payload_bytes().min(u16::try_from(affordable).unwrap_or(u16::MAX));
+    let frames = choice.segment_bytes.div_ceil(u64::from(full)).max(1);
+    let most = if in_blocks { most_block_frames(&config.tuning, ranks) } else { u64::from(u32::MAX) };
+    let is_part = config.size.is_none_or(|size| choice.segment_bytes < size);
+    let payload = choice.segment_bytes.div_ceil(frames).clamp(MIN_SEGMENT_BYTES, u64::from(full)) as u16;
+    (if is_part && frames <= most { payload } else { full }, frames.clamp(1, most) as u32)
+}
+
+/// Payload of a frame where the first `frames` frames of each message are pushed: all frames have
+/// an equal share of the bytes to push, so every member knows from the size which frame is the
+/// last.
+fn pushed_payload(config: &RootConfig, frames: u64) -> u16 {
+    let full = u64::from(config.station.payload_bytes());
+    let pushed = config.tuning.cast.push_bytes.unwrap_or(u64::MAX);
+    pushed.div_ceil(frames).clamp(MIN_SEGMENT_BYTES, full) as u16
+}
+
+/// A member's parent and its position among its siblings: of the ack tree in a broadcast, else of
+/// the plan.
+fn parent_and_order(plan: &Plan, policy: Policy, rank: usize) -> (Option<usize>, usize) {
+    if let (Via::Cast, Some(position)) = (plan.via(), rank.checked_sub(1)) {
+        let tree = AckTree::new(plan.ranks() - 1, policy);
+        return (Some(tree.parent(position).map_or(0, |parent| parent + 1)), tree.order(position));
+    }
+    let parent = plan.parent(rank);
+    let order = parent.and_then(|parent| plan.children(parent).iter().position(|&child| child == rank));
+    (parent, order.unwrap_or(0))
+}

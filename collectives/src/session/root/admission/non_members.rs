@@ -1,0 +1,220 @@
+//! Hosts that are not members: late receivers, frames of other builds, competing roots.
+
+use super::refusals::{HostClaim, Names, Refusals, node_name};
+use crate::session::endpoint::OtherBuilds;
+use crate::session::message::{Message, Outcome, ROOT_ASKS, Refusal, Stage};
+use crate::session::root::event::{RootEndpoint, RootEvent, RootFailure, TurnedAway};
+use crate::session::root::phase::RootPhase;
+use crate::session::root::running::SessionPhase;
+use ethbcast_transport::wire::{Frame, Rank, Reject};
+use ethbcast_transport::{Instant, MacAddr};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// Minimum time between replies to another root of the group.
+const BETWEEN_ANSWERS: Duration = Duration::from_millis(20);
+/// Limit of other roots that the user is told of: whoever makes up addresses fills no list.
+const MAX_RIVALS: usize = 8;
+
+#[derive(Clone, Debug, Default)]
+pub struct NonMembers {
+    refusals: Refusals,
+    other_builds: OtherBuilds,
+    answered_at: Option<Instant>,
+    /// Roots that have asked for the group, of which the user has been told.
+    rivals: BTreeSet<MacAddr>,
+}
+
+impl NonMembers {
+    pub fn refusals(&self) -> &Refusals {
+        &self.refusals
+    }
+
+    pub fn refusals_mut(&mut self) -> &mut Refusals {
+        &mut self.refusals
+    }
+
+    pub fn on_reject(&mut self, frame: &[u8], why: Reject, endpoint: &mut RootEndpoint) {
+        endpoint.count_malformed();
+        let other = self.other_builds.on_reject(frame, why);
+        other.into_iter().for_each(|other| endpoint.push_event(RootEvent::OtherVersion(other)));
+    }
+
+    /// Admits a receiver that asks after the start, or refuses it with a reason. Returns false if
+    /// it was neither.
+    pub fn welcome(
+        &mut self,
+        now: Instant,
+        from: MacAddr,
+        join: &Message,
+        running: &mut SessionPhase,
+        endpoint: &mut RootEndpoint,
+    ) -> bool {
+        let Message::Join { nonce, host, mtu_bytes, free_bytes, .. } = join else { return false };
+        let names = Names::new(endpoint.config());
+        let offer = names.offer(endpoint.config());
+        let refused = offer.refusal((host, from), *mtu_bytes, *free_bytes);
+        let why = refused.or_else(|| given_up(running, host, *nonce, from));
+        if let Some((why, text)) = why {
+            let away = TurnedAway { host: host.clone(), mac: from, why, text };
+            self.refusals.refuse(now, from, *nonce, away, endpoint);
+            return true;
+        }
+        let members = &running.view().members;
+        let is_shared = members.iter().any(|one| HostClaim::name(&one.host) == HostClaim::name(host));
+        let named = match members.iter().rev().find(|one| one.mac == from) {
+            // A former member has come back.
+            Some(former) if former.host == *host || former.host == node_name(host, from) => former.host.clone(),
+            _ if is_shared || offer.knows_by_address(host, from) => node_name(host, from),
+            _ => host.clone(),
+        };
+        let room = members.len() <= offer.most && running.admit(now, named.clone(), from, *nonce);
+        if room {
+            endpoint.push_event(RootEvent::Joined { host: named, receivers: running.view().hosts() - 1 });
+        }
+        room
+    }
+
+    /// Answers another root, which asks whether this one is there, that the group is taken; the user is told once.
+    pub fn reply_to_root(&mut self, to: MacAddr, nonce: u64, host: &str, endpoint: &mut RootEndpoint) {
+        let text = format!("{} sends to this group already", endpoint.station().host);
+        endpoint.reply(to, &Message::Refuse { nonce, why: Refusal::Late, text });
+        if self.rivals.len() < MAX_RIVALS && self.rivals.insert(to) {
+            endpoint.push_event(RootEvent::Rival { host: host.to_owned(), mac: to });
+        }
+    }
+
+    pub fn refuse_late(
+        &mut self,
+        now: Instant,
+        to: MacAddr,
+        nonce: u64,
+        host: &str,
+        started_with: usize,
+        endpoint: &mut RootEndpoint,
+    ) {
+        let wanted = endpoint.config().wanted.enough.map_or(String::new(), |enough| format!(" of {enough} wanted"));
+        let text = format!("the session started with {started_with}{wanted} before {host} asked");
+        let away = TurnedAway { host: host.to_owned(), mac: to, why: Refusal::Late, text };
+        self.refusals.refuse(now, to, nonce, away, endpoint);
+    }
+
+    pub fn on_announce(&mut self, now: Instant, frame: &Frame<'_>, phase: &mut RootPhase, endpoint: &mut RootEndpoint) {
+        let Some(message) = endpoint.read(frame) else { return };
+        let (station, Message::Announce { group, .. }) = (endpoint.station(), &message) else { return };
+        if *group != station.group {
+            endpoint.count_stranger();
+            return;
+        }
+        let (stage, age) = match phase {
+            RootPhase::Gathering(gathering) => {
+                gathering.on_announce(now, (frame.source, frame.header.session), &message, endpoint);
+                (Stage::Gathering, gathering.age(now))
+            }
+            RootPhase::Running(_) => (endpoint.config().stage(), Duration::MAX),
+            RootPhase::Closing(..) | RootPhase::Ended(_) => return,
+        };
+        // If the other root began later, it should know soon.
+        if self.answered_at.is_none_or(|at| now >= at + BETWEEN_ANSWERS) {
+            self.answered_at = Some(now);
+            endpoint.send_to_group(&endpoint.config().invitation(stage, age));
+        }
+    }
+}
+
+/// Returns the refusal for a receiver that was a member in this very run and was given up. Such a
+/// receiver may not hear that it was given up; it would ask for ever and be waited for each time. A
+/// receiver that left may come back.
+fn given_up(running: &SessionPhase, host: &str, nonce: u64, from: MacAddr) -> Option<(Refusal, String)> {
+    let members = &running.view().members;
+    let same = |rank: Rank| members.get(rank.index()).is_some_and(|one| one.nonce == nonce && one.mac == from);
+    let mut reports = running.members().reports();
+    let report = reports.find(|report| same(report.rank) && report.outcome != Outcome::Died)?;
+    let text = format!("{host} was given up by this session, {}: start its receiver again", report.outcome.word());
+    Some((Refusal::Late, text))
+}
+
+/// Maximum number of competing roots probed; further ones are taken for replays.
+const MAX_COMPETING_ROOTS: usize = 8;
+/// Number of probes of a competing root, one per announcement of this root.
+const ROOT_TRIES: u32 = 5;
+/// Longest delay of this root, however many competing roots there seem to be.
+const MAX_ROOT_WAIT: Duration = Duration::from_secs(2);
+
+#[derive(Clone, Debug)]
+struct CompetingRoot {
+    mac: MacAddr,
+    session: u32,
+    host: String,
+    offer: String,
+    left: u32,
+}
+
+/// Other roots of the group that seem to have begun first. If one answers, it has the group.
+///
+/// An announcement alone proves nothing, as it may be replayed. So this root asks the other one,
+/// and waits for a moment.
+#[derive(Clone, Debug, Default)]
+pub struct CompetingRoots {
+    rivals: Vec<CompetingRoot>,
+    since: Option<Instant>,
+}
+
+impl CompetingRoots {
+    pub fn on_invitation(
+        &mut self,
+        now: Instant,
+        (mac, session): (MacAddr, u32),
+        (host, offer): (&str, &str),
+        endpoint: &mut RootEndpoint,
+    ) {
+        if self.rivals.len() >= MAX_COMPETING_ROOTS
+            || self.rivals.iter().any(|rival| (rival.mac, rival.session) == (mac, session))
+        {
+            return;
+        }
+        self.since.get_or_insert(now);
+        let (host, offer) = (host.to_owned(), offer.to_owned());
+        let mut rival = CompetingRoot { mac, session, host, offer, left: ROOT_TRIES };
+        rival.ask(endpoint);
+        self.rivals.push(rival);
+    }
+
+    pub fn probe(&mut self, endpoint: &mut RootEndpoint) {
+        self.rivals.iter_mut().for_each(|rival| rival.ask(endpoint));
+    }
+
+    pub fn awaited_until(&self, now: Instant) -> Option<Instant> {
+        let until = self.since? + MAX_ROOT_WAIT;
+        (now < until && self.rivals.iter().any(|rival| rival.left > 0)).then_some(until)
+    }
+
+    pub fn on_reply(&self, from: (MacAddr, u32), nonce: u64, endpoint: &RootEndpoint) -> Option<RootFailure> {
+        let asked = |rival: &&CompetingRoot| (rival.mac, rival.session) == from && rival.nonce(endpoint) == nonce;
+        let rival = self.rivals.iter().find(asked)?;
+        let group = endpoint.station().group.clone();
+        Some(RootFailure::GroupTaken { host: rival.host.clone(), mac: rival.mac, offer: rival.offer.clone(), group })
+    }
+}
+
+impl CompetingRoot {
+    /// Nonce of the probe; unique per pair of sessions.
+    fn nonce(&self, endpoint: &RootEndpoint) -> u64 {
+        u64::from(endpoint.config().session) << 32 | u64::from(self.session)
+    }
+
+    fn ask(&mut self, endpoint: &mut RootEndpoint) {
+        if self.left == 0 {
+            return;
+        }
+        self.left -= 1;
+        if self.left == 0 {
+            log::warn!("{} ({}) seems to send to this group, and does not answer", self.host, self.mac);
+        }
+        let station = endpoint.station();
+        let (group, host, mtu_bytes) = (station.group.clone(), station.host.clone(), station.mtu_bytes);
+        let nonce = self.nonce(endpoint);
+        let question = Message::Join { nonce, group, host, mtu_bytes, free_bytes: 0, features: ROOT_ASKS };
+        endpoint.send_in(self.session, self.mac, &question);
+    }
+}

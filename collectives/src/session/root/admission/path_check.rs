@@ -1,0 +1,288 @@
+//! Path checks: each host that asks to join must receive a full-length frame and send it back.
+//!
+//! A switch port with a smaller MTU lets control messages pass and drops the data. This is the most
+//! common mistake with jumbo frames, and a session with such a member would never end. So each host
+//! is sent a PROBE of full length before it counts.
+
+use crate::measure::{FIRST_PING, write_ping};
+use crate::membership::Station;
+use ethbcast_transport::wire::{ETHERNET_BYTES, Frame, Identity};
+use ethbcast_transport::{Deadline, Instant, MacAddr, Timer};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+/// Timeout of a PROBE, then the number of tries. Of a thousand hosts behind links with 33 % loss,
+/// two to four remain unreached by then, and ask again.
+const ANSWER_LIMIT: Duration = Duration::from_millis(100);
+const TRIES: u32 = 12;
+/// Maximum number of unanswered PROBEs, and the time after which all credit returns. Hosts that
+/// exist answer within it, and others delay nobody. The resulting load is at most 40 Mbit/s at MTU
+/// 1500.
+const MAX_UNANSWERED: u32 = 32;
+const REFILL: Duration = Duration::from_millis(10);
+/// Tries of a PROBE together with those of other hosts. PROBEs and ECHOs of many hosts can meet in
+/// a short queue the same way each time, so later tries go to one host at a time.
+const TRIES_TOGETHER: u32 = 6;
+/// Time between PROBEs that go to one host at a time: the round trip of a full-length frame on
+/// links of 2 Mbit/s.
+const ALONE: Duration = Duration::from_millis(25);
+/// Longest round of single PROBEs: with many hosts the PROBEs move closer together.
+const LATE_ROUND: Duration = Duration::from_millis(800);
+
+#[derive(Clone, Copy, Debug)]
+struct Check {
+    nonce: u64,
+    tries: u32,
+    first_test: u32,
+    sent_at: Option<Instant>,
+}
+
+#[derive(Clone, Debug)]
+pub struct PathChecks {
+    identity: Identity,
+    payload_bytes: usize,
+    checks: BTreeMap<MacAddr, Check>,
+    queue: VecDeque<MacAddr>,
+    /// Hosts that are due a PROBE alone, then the time of the next one.
+    late: VecDeque<MacAddr>,
+    late_at: Instant,
+    greetings: VecDeque<(MacAddr, u64)>,
+    sent: VecDeque<(Instant, MacAddr)>,
+    credit: u32,
+    refill_at: Instant,
+    next_test: u32,
+    /// The largest MTU that what this host's own interface leads to takes.
+    first_hop: usize,
+}
+
+impl PathChecks {
+    pub fn new(identity: Identity, payload_bytes: usize) -> PathChecks {
+        PathChecks {
+            identity,
+            payload_bytes,
+            checks: BTreeMap::new(),
+            queue: VecDeque::new(),
+            late: VecDeque::new(),
+            late_at: Instant::START,
+            greetings: VecDeque::new(),
+            sent: VecDeque::new(),
+            credit: MAX_UNANSWERED,
+            refill_at: Instant::START,
+            next_test: FIRST_PING,
+            first_hop: usize::MAX,
+        }
+    }
+
+    /// Takes the largest MTU, in bytes, that what this host's own interface leads to takes.
+    pub fn set_first_hop(&mut self, mtu_bytes: usize) {
+        self.first_hop = mtu_bytes;
+    }
+
+    /// The reason why long frames do not reach `host`, as far as `station`, their sender, knows it.
+    pub fn why_unreached(&self, station: &Station, host: &str) -> String {
+        let (mtu_bytes, own, passes) = (usize::from(station.mtu_bytes), &station.host, self.first_hop);
+        let bytes = mtu_bytes + ETHERNET_BYTES;
+        if passes >= mtu_bytes {
+            return format!(
+                "control frames arrive, frames of {bytes} bytes do not: look for a smaller MTU on the way to {host}"
+            );
+        }
+        let help = if passes > 0 { format!("send with --mtu {passes}, or raise") } else { "see to".to_owned() };
+        format!(
+            "{own} itself sends no frames of {bytes} bytes, whatever the way to {host}: {help} what the interface of \
+             {own} leads to (the MTU of the other end of a veth, the burst of a token bucket)"
+        )
+    }
+
+    pub fn begin(&mut self, host: MacAddr, nonce: u64) {
+        let check = self.checks.entry(host).or_insert_with(|| {
+            self.queue.push_back(host);
+            Check { nonce, tries: 0, first_test: 0, sent_at: None }
+        });
+        check.nonce = nonce;
+    }
+
+    pub fn greet(&mut self, host: MacAddr, nonce: u64) {
+        self.greetings.push_back((host, nonce));
+    }
+
+    pub fn entries(&self) -> usize {
+        self.checks.len() + self.queue.len() + self.late.len() + self.greetings.len() + self.sent.len()
+    }
+
+    pub fn forget(&mut self, host: MacAddr) {
+        self.checks.remove(&host);
+    }
+
+    pub fn on_echo(&mut self, frame: &Frame<'_>) -> Option<MacAddr> {
+        let check = self.checks.get(&frame.source).filter(|check| check.tries > 0)?;
+        let own = (check.first_test..self.next_test).contains(&frame.header.stamp);
+        if !own || frame.payload.len() < self.payload_bytes {
+            return None;
+        }
+        self.checks.remove(&frame.source);
+        self.credit = (self.credit + 1).min(MAX_UNANSWERED);
+        Some(frame.source)
+    }
+
+    pub fn handle_timeout(&mut self, now: Instant) -> Vec<MacAddr> {
+        if self.refill_at <= now {
+            (self.credit, self.refill_at) = (MAX_UNANSWERED, now + REFILL);
+        }
+        let mut unreached = Vec::new();
+        while let Some(&(sent_at, host)) = self.sent.front().filter(|(at, _)| *at + ANSWER_LIMIT <= now) {
+            self.sent.pop_front();
+            // Only the last PROBE of a check that is still open counts.
+            let Some(check) = self.checks.get(&host).filter(|check| check.sent_at == Some(sent_at)) else { continue };
+            if check.tries < TRIES_TOGETHER {
+                self.queue.push_back(host);
+            } else if check.tries < TRIES {
+                self.late.push_back(host);
+            } else {
+                self.checks.remove(&host);
+                unreached.push(host);
+            }
+        }
+        if self.late_at <= now && !self.late.is_empty() {
+            self.late_at = now + ALONE.min(LATE_ROUND / self.late.len() as u32);
+            self.queue.extend(self.late.pop_front());
+        }
+        unreached
+    }
+
+    pub fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        if let Some((host, nonce)) = self.greetings.pop_front() {
+            return Some(self.write(buffer, host, nonce, 0));
+        }
+        while self.credit > 0 {
+            let host = self.queue.pop_front()?;
+            let test = self.next_test;
+            let Some(check) = self.checks.get_mut(&host) else { continue };
+            if check.tries == 0 {
+                check.first_test = test;
+            }
+            (check.tries, check.sent_at) = (check.tries + 1, Some(now));
+            let nonce = check.nonce;
+            self.sent.push_back((now, host));
+            self.credit -= 1;
+            return Some(self.write(buffer, host, nonce, self.payload_bytes));
+        }
+        None
+    }
+
+    fn write(&mut self, buffer: &mut [u8], to: MacAddr, nonce: u64, payload_bytes: usize) -> usize {
+        let test = self.next_test;
+        self.next_test = test.checked_add(1).unwrap_or(FIRST_PING);
+        write_ping(buffer, &self.identity, to, (test, nonce), payload_bytes)
+    }
+
+    pub fn poll_timeout(&self) -> Option<Deadline> {
+        let refill = (self.credit == 0 && !self.queue.is_empty()).then_some(self.refill_at);
+        let late = (!self.late.is_empty()).then_some(self.late_at);
+        let answer = self.sent.front().map(|(at, _)| *at + ANSWER_LIMIT);
+        refill.into_iter().chain(late).chain(answer).min().map(|at| Deadline { at, why: Timer("path") })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::{Responder, kind};
+    use ethbcast_transport::Part;
+    use ethbcast_transport::wire::{EtherType, Rank, StreamId, parse};
+
+    fn identity(last: u16) -> Identity {
+        let mac = MacAddr::new(2, 0, 0, 0, (last >> 8) as u8, last as u8);
+        Identity { session: 7, stream: StreamId(0), rank: Rank::NONE, mac, ether_type: EtherType::DEFAULT }
+    }
+
+    fn at(millis: u64) -> Instant {
+        Instant::START + Duration::from_millis(millis)
+    }
+
+    fn run(checks: &mut PathChecks, now: Instant, reaches: impl Fn(u16, usize) -> bool) -> Vec<MacAddr> {
+        let (mut buffer, mut reached) = (vec![0; 9100], Vec::new());
+        while let Some(length) = checks.poll_transmit(now, &mut buffer) {
+            let to = u16::from_be_bytes([buffer[4], buffer[5]]);
+            if !reaches(to, length) {
+                continue;
+            }
+            reached.extend(answer(checks, now, &buffer[..length]));
+        }
+        reached
+    }
+
+    fn answer(checks: &mut PathChecks, now: Instant, probe: &[u8]) -> Option<MacAddr> {
+        let to = u16::from_be_bytes([probe[4], probe[5]]);
+        let mut responder = Responder::new(identity(to), 9000, None);
+        let frame = parse(probe).expect("an own frame");
+        assert_eq!(frame.header.kind, kind::PROBE);
+        responder.handle_frame(now, &frame);
+        let mut echo = vec![0; 9100];
+        let length = responder.poll_transmit(now, &mut echo).expect("an answer");
+        checks.on_echo(&parse(&echo[..length]).expect("a frame"))
+    }
+
+    #[test]
+    fn a_thousand_that_are_there_are_reached_at_once_however_many_are_not() {
+        let mut checks = PathChecks::new(identity(0), 8968);
+        (1..=1000).for_each(|host| checks.begin(identity(host).mac, 1));
+        assert_eq!(run(&mut checks, at(0), |_, length| length == 9014).len(), 1000);
+        assert_eq!(checks.poll_timeout().map(|deadline| deadline.at), Some(at(100)));
+        assert!(checks.handle_timeout(at(100)).is_empty());
+        // Every second host does not exist: it costs a while, and no more.
+        (1..=1000).for_each(|host| checks.begin(identity(host).mac, 1));
+        let mut reached = 0;
+        for tick in 0..20 {
+            checks.handle_timeout(at(400 + 10 * tick));
+            reached += run(&mut checks, at(400 + 10 * tick), |host, _| host % 2 == 0).len();
+        }
+        assert_eq!(reached, 500);
+    }
+
+    #[test]
+    fn whom_only_short_frames_reach_is_found_out_after_some_tries() {
+        let mut checks = PathChecks::new(identity(0), 8968);
+        checks.begin(identity(1).mac, 1);
+        for tick in 1..=12 {
+            assert!(run(&mut checks, at(100 * tick - 100), |_, length| length <= 1514).is_empty());
+            let unreached = checks.handle_timeout(at(100 * tick));
+            assert_eq!(unreached.len(), usize::from(tick == 12), "after {tick} tries");
+        }
+        assert!(checks.poll_timeout().is_none());
+    }
+
+    #[test]
+    fn who_is_never_heard_among_all_is_asked_alone() {
+        let mut checks = PathChecks::new(identity(0), 8968);
+        (1..=13).for_each(|host| checks.begin(identity(host).mac, 1));
+        let (mut buffer, mut reached, mut last) = (vec![0; 9100], 0, None);
+        for now in (0..3000).map(at) {
+            assert!(checks.handle_timeout(now).is_empty(), "{reached} of 13 were reached");
+            let mut tested = Vec::new();
+            while checks.poll_transmit(now, &mut buffer).is_some() {
+                tested.push(parse(&buffer).map(|frame| frame.header.stamp).expect("an own frame"));
+            }
+            // Of several PROBEs in flight at a time, none comes through.
+            let alone = tested.len() == 1 && last.is_none_or(|before: Instant| now.since(before) >= ALONE);
+            last = if tested.is_empty() { last } else { Some(now) };
+            reached += u32::from(alone && answer(&mut checks, now, &buffer).is_some());
+        }
+        assert_eq!((reached, checks.poll_timeout()), (13, None));
+    }
+
+    #[test]
+    fn a_crowd_that_nothing_reaches_is_found_out_in_seconds() {
+        let mut checks = PathChecks::new(identity(0), 8968);
+        (1..=1000).for_each(|host| checks.begin(identity(host).mac, 1));
+        let (mut unreached, mut seconds) = (0, 0);
+        while unreached < 1000 {
+            seconds += 1;
+            for now in (1000 * (seconds - 1)..1000 * seconds).map(at) {
+                unreached += checks.handle_timeout(now).len();
+                run(&mut checks, now, |_, _| false);
+            }
+        }
+        assert!(seconds <= 15, "{seconds} s");
+    }
+}

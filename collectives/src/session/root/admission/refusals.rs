@@ -1,0 +1,214 @@
+//! Reasons to refuse a join request, and the memory of hosts that were refused.
+
+use crate::membership::codec::MAX_NAME_BYTES;
+use crate::session::message::{Message, Refusal};
+use crate::session::root::config::RootConfig;
+use crate::session::root::event::{RootEndpoint, RootEvent, TurnedAway};
+use crate::session::verified::Form;
+use crate::session::view::MAX_MEMBERS;
+use ethbcast_planning::HostNames;
+use ethbcast_planning::topology::Topology;
+use ethbcast_transport::wire::HEADER_BYTES;
+use ethbcast_transport::{Instant, MacAddr};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+#[derive(Clone, Debug)]
+pub struct Names {
+    wanted: Option<HostNames>,
+    known: Option<HostNames>,
+}
+
+impl Names {
+    pub fn new(config: &RootConfig) -> Names {
+        let known = |topology: &Topology| table(topology.hosts());
+        let wanted = (!config.hosts.is_empty()).then(|| table(&config.hosts));
+        Names { wanted, known: config.topology.as_ref().map(known) }
+    }
+
+    pub fn offer<'a>(&'a self, config: &'a RootConfig) -> SessionParameters<'a> {
+        SessionParameters {
+            root: &config.station.host,
+            mtu_bytes: config.station.mtu_bytes,
+            size: config.size,
+            form: config.form,
+            wanted_hosts: self.wanted.as_ref(),
+            known_hosts: self.known.as_ref(),
+            most: most_receivers(config.station.mtu_bytes),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct SessionParameters<'a> {
+    pub root: &'a str,
+    pub mtu_bytes: u16,
+    pub size: Option<u64>,
+    pub form: Form,
+    pub wanted_hosts: Option<&'a HostNames>,
+    pub known_hosts: Option<&'a HostNames>,
+    pub most: usize,
+}
+
+impl SessionParameters<'_> {
+    pub fn needs_names(&self) -> bool {
+        self.known_hosts.is_some() || self.wanted_hosts.is_some()
+    }
+
+    /// Returns the claims of a host; another host that holds one of them keeps it out. If neither
+    /// wanted hosts nor a topology are given, the only claim is the name.
+    pub fn claims(&self, host: &str, mac: MacAddr) -> Vec<HostClaim> {
+        let node = node_name(host, mac);
+        let wanted = self.wanted_hosts.and_then(|wanted| wanted.find(&node)).map(HostClaim::Wanted);
+        let known = self.known_hosts.and_then(|known| known.find(&node)).map(HostClaim::Known);
+        if self.needs_names() { wanted.into_iter().chain(known).collect() } else { vec![HostClaim::name(host)] }
+    }
+
+    /// Whether one of the lists tells this host from others of its name by its address.
+    pub fn knows_by_address(&self, host: &str, mac: MacAddr) -> bool {
+        let node = node_name(host, mac);
+        [self.wanted_hosts, self.known_hosts].into_iter().flatten().any(|names| names.find(&node) != names.find(host))
+    }
+
+    pub fn root_claims(&self) -> Vec<HostClaim> {
+        let known = self.known_hosts.and_then(|known| known.find(self.root)).map(HostClaim::Known);
+        known.into_iter().chain([HostClaim::name(self.root)]).collect()
+    }
+
+    pub fn refusal(&self, (host, mac): (&str, MacAddr), mtu_bytes: u16, free_bytes: u64) -> Option<(Refusal, String)> {
+        if host.is_empty() || host.len() > MAX_NAME_BYTES {
+            let text = "its host name is empty, or too long after escaping: set one with --host".to_owned();
+            return Some((Refusal::Twin, text));
+        }
+        let node = node_name(host, mac);
+        if self.wanted_hosts.is_some_and(|wanted| wanted.find(&node).is_none()) {
+            return Some((
+                Refusal::NotWanted,
+                format!("{} sends to the hosts of its --hosts, {host} is none", self.root),
+            ));
+        }
+        if mtu_bytes < self.mtu_bytes {
+            let text = format!(
+                "{host} has MTU {mtu_bytes}, the sender {}; raise it on {host}, or send with --mtu {mtu_bytes}",
+                self.mtu_bytes
+            );
+            return Some((Refusal::SmallMtu, text));
+        }
+        let free_bytes = self.form.content_bytes(free_bytes);
+        if let Some(size) = self.size.filter(|&size| size > free_bytes) {
+            let text = format!(
+                "{host} has room for {} at DEST, the file has {}; make room there, or choose another DEST",
+                mebibytes(free_bytes),
+                mebibytes(size),
+            );
+            return Some((Refusal::NoSpace, text));
+        }
+        if self.known_hosts.is_some_and(|known| known.find(&node).is_none()) {
+            let text = format!(
+                "the topology file names no host {host}; add it, or start `ethbcast recv` with --host NAME as it is \
+                 spelt there"
+            );
+            return Some((Refusal::NotInTopology, text));
+        }
+        None
+    }
+}
+
+/// Maximum number of receivers of a session: a verdict has two bits per rank and fits into one
+/// frame.
+fn most_receivers(mtu_bytes: u16) -> usize {
+    let bytes = (usize::from(mtu_bytes) - HEADER_BYTES - VERDICT_BYTES) / 2;
+    (bytes * 8 - 1).min(MAX_MEMBERS - 1)
+}
+
+/// Bytes of a verdict beside its two bitmaps: over, flags, bytes, digest, their length.
+const VERDICT_BYTES: usize = 1 + 1 + 8 + 32 + 2;
+
+pub fn twin_text(host: &str, other: &str, mac: MacAddr) -> String {
+    if host == other || other.strip_prefix(host).is_some_and(|rest| rest.starts_with('@')) {
+        return format!(
+            "another receiver of this group already runs on {host}; end it, or choose another group with -g"
+        );
+    }
+    format!("two hosts use the address {mac}, {other} and {host}: give each interface an address of its own")
+}
+
+pub fn namesake_text(host: &str, mac: MacAddr) -> String {
+    format!(
+        "another host of this session is {host}, too: give each a name of its own with --host NAME, or name it with \
+         its address, --hosts {host}@{mac}"
+    )
+}
+
+/// A place in a session that only one host can take.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HostClaim {
+    Name(String),
+    Wanted(usize),
+    Known(usize),
+}
+
+impl HostClaim {
+    pub fn name(host: &str) -> HostClaim {
+        HostClaim::Name(host.to_ascii_lowercase())
+    }
+}
+
+fn mebibytes(bytes: u64) -> String {
+    if bytes < 1 << 20 { format!("{bytes} bytes") } else { format!("{:.2} MiB", bytes as f64 / f64::from(1 << 20)) }
+}
+
+pub fn node_name(host: &str, mac: MacAddr) -> String {
+    format!("{host}@{mac}")
+}
+
+pub fn table(names: &[String]) -> HostNames {
+    HostNames::new(names.iter().map(String::as_str))
+}
+
+/// Minimum time between two refusals to a host.
+const REFUSAL_INTERVAL: Duration = Duration::from_secs(1);
+/// Maximum number of hosts remembered; others are refused and not counted.
+const MAX_REMEMBERED: usize = 4096;
+
+#[derive(Clone, Debug)]
+struct RefusalEntry {
+    last: TurnedAway,
+    told_at: Instant,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Refusals {
+    entries: BTreeMap<MacAddr, RefusalEntry>,
+}
+
+impl Refusals {
+    /// Sends a refusal, unless one was sent just now. The user hears of it once per reason.
+    pub fn refuse(&mut self, now: Instant, to: MacAddr, nonce: u64, away: TurnedAway, endpoint: &mut RootEndpoint) {
+        let known = self.entries.get_mut(&to);
+        if known.as_ref().is_some_and(|entry| now < entry.told_at + REFUSAL_INTERVAL && entry.last.why == away.why) {
+            return;
+        }
+        endpoint.reply(to, &Message::Refuse { nonce, why: away.why, text: away.text.clone() });
+        let is_news = known.as_ref().is_none_or(|entry| entry.last.why != away.why || entry.last.host != away.host);
+        if known.is_none() && self.entries.len() >= MAX_REMEMBERED {
+            return;
+        }
+        if is_news {
+            endpoint.push_event(RootEvent::Refused { host: away.host.clone(), mac: away.mac, text: away.text.clone() });
+        }
+        self.entries.insert(to, RefusalEntry { last: away, told_at: now });
+    }
+
+    pub fn forget(&mut self, host: MacAddr) {
+        self.entries.remove(&host);
+    }
+
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub fn all(&self) -> impl Iterator<Item = &TurnedAway> + '_ {
+        self.entries.values().map(|entry| &entry.last)
+    }
+}

@@ -1,0 +1,371 @@
+//! The root's state of each member during a session.
+
+pub mod announcement;
+pub mod progress;
+
+use super::event::MemberReport;
+use crate::membership::Timing;
+use crate::membership::presence::{Attendance, Change, Presence};
+use crate::membership::timing::CLAIM_PERIOD;
+use crate::session::message::{MemberState, Outcome, Status, Taken, Trailer, Verdict};
+use crate::session::view::Standing;
+use ethbcast_transport::wire::Rank;
+use ethbcast_transport::{Instant, planted};
+use progress::{Advance, Pace, Rates, phase};
+use std::time::Duration;
+
+#[derive(Clone, Debug)]
+pub(super) struct MemberEntry {
+    rank: Rank,
+    standing: Standing,
+    ready_epoch: u32,
+    status: Status,
+    /// Its child of which it has never heard anything, and since when it says so.
+    mute_child: Option<(Rank, Instant)>,
+    advance: Advance,
+    pace: Pace,
+    accepted: bool,
+    /// Final outcome it has reported, and the time of its first report.
+    claimed: Option<(Outcome, Instant)>,
+    /// Time of its last progress, or of the last moment at which it had nothing to do.
+    moved_at: Instant,
+    /// Time of the last change that may let it progress: it confirmed a view, or another member was
+    /// moved.
+    tried_at: Instant,
+    told_at: Option<Instant>,
+    taken: Option<Taken>,
+    report: Option<MemberReport>,
+}
+
+impl MemberEntry {
+    fn new(now: Instant, rank: Rank, standing: Standing) -> MemberEntry {
+        MemberEntry {
+            rank,
+            standing,
+            ready_epoch: 0,
+            status: Status::default(),
+            mute_child: None,
+            advance: Advance::new(now),
+            pace: Pace::new(now),
+            accepted: false,
+            claimed: None,
+            moved_at: now,
+            tried_at: now,
+            told_at: None,
+            taken: None,
+            report: None,
+        }
+    }
+
+    pub(super) fn rank(&self) -> Rank {
+        self.rank
+    }
+
+    pub(super) fn standing(&self) -> Standing {
+        self.standing
+    }
+
+    pub(super) fn status(&self) -> Status {
+        self.status
+    }
+
+    /// Child from which it has never received anything, if it has reported that long enough.
+    pub(super) fn mute_child(&self, now: Instant, lasts: Duration) -> Option<Rank> {
+        self.mute_child.filter(|&(_, since)| now.since(since) >= lasts).map(|(child, _)| child)
+    }
+
+    pub(super) fn pace(&self) -> &Pace {
+        &self.pace
+    }
+
+    pub(super) fn is_ready(&self, epoch: u32) -> bool {
+        self.ready_epoch == epoch
+    }
+
+    pub(super) fn is_accepted(&self) -> bool {
+        self.accepted
+    }
+
+    pub(super) fn is_reported(&self) -> bool {
+        self.report.is_some()
+    }
+
+    pub(super) fn has_reported(&self, outcome: Outcome) -> bool {
+        self.is_reported() || (self.accepted && outcome == Outcome::Verified)
+    }
+
+    pub(super) fn idle_for(&self, now: Instant) -> Duration {
+        now.since(self.moved_at)
+    }
+
+    /// Time since it last progressed and since nothing around it changed.
+    pub(super) fn stuck_for(&self, now: Instant) -> Duration {
+        now.since(self.moved_at.max(self.tried_at))
+    }
+
+    pub(super) fn moved(&mut self, now: Instant) {
+        (self.moved_at, self.told_at) = (now, None);
+    }
+
+    pub(super) fn tried(&mut self, now: Instant) {
+        (self.tried_at, self.told_at) = (now, None);
+    }
+
+    /// Excludes `period` from its stall time: progress cannot be seen while it is silent.
+    pub(super) fn pause(&mut self, period: Duration) {
+        self.moved_at += period;
+        self.tried_at += period;
+    }
+
+    pub(super) fn is_to_be_told(&mut self, now: Instant, every: Duration) -> bool {
+        let due = self.told_at.is_none_or(|at| now.since(at) >= every);
+        if due {
+            self.told_at = Some(now);
+        }
+        due
+    }
+}
+
+/// Maximum number of members admitted after the start that have not confirmed a view: requests
+/// under made-up names cannot fill the list.
+const MAX_COMING: usize = 16;
+
+#[derive(Clone, Debug)]
+pub(super) struct Members {
+    entries: Vec<MemberEntry>,
+    presence: Presence,
+    rates: Rates,
+}
+
+impl Members {
+    pub(super) fn new(now: Instant, receivers: u16, timing: &Timing) -> Members {
+        let presence = Presence::new(now, Rank::ROOT, receivers + 1, timing.dead)
+            .suspecting_after(timing.suspect)
+            .with_patience(timing.patience)
+            .together_within(timing.status)
+            .forgiving_own_sleep();
+        let entry = |rank| MemberEntry::new(now, Rank(rank), Standing::InPlace);
+        Members { entries: (1..=receivers).map(entry).collect(), presence, rates: Rates::new(now, timing.slow) }
+    }
+
+    /// Adds a late member, which starts demoted. Returns false if too many are still on their way
+    /// in.
+    pub(super) fn admit(&mut self, now: Instant) -> bool {
+        let coming = self.entries.iter().filter(|entry| entry.ready_epoch == 0 && !entry.is_reported()).count();
+        let fits = coming < MAX_COMING;
+        if fits {
+            self.presence.admit(now);
+            self.entries.push(MemberEntry::new(now, Rank(self.entries.len() as u16 + 1), Standing::Aside));
+        }
+        fits
+    }
+
+    pub(super) fn entries(&self) -> &[MemberEntry] {
+        &self.entries
+    }
+
+    pub(super) fn entry(&self, rank: Rank) -> Option<&MemberEntry> {
+        self.entries.get(rank.index().checked_sub(1)?)
+    }
+
+    pub(super) fn is_reported(&self, rank: Rank) -> bool {
+        self.entry(rank).is_some_and(MemberEntry::is_reported)
+    }
+
+    pub(super) fn in_place(&self, rank: Rank) -> Option<&MemberEntry> {
+        self.entry(rank).filter(|entry| entry.standing == Standing::InPlace)
+    }
+
+    pub(super) fn entry_mut(&mut self, rank: Rank) -> Option<&mut MemberEntry> {
+        self.entries.get_mut(rank.index().checked_sub(1)?)
+    }
+
+    pub(super) fn on_frame(&mut self, now: Instant, rank: Rank) {
+        if self.entry(rank).is_some() {
+            self.presence.on_frame(now, rank);
+        }
+    }
+
+    pub(super) fn is_here(&self, rank: Rank) -> bool {
+        self.presence.standing(rank) == Attendance::Here
+    }
+
+    pub(super) fn silence(&self, now: Instant, rank: Rank) -> Duration {
+        self.presence.silence(now, rank)
+    }
+
+    pub(super) fn look(&mut self, now: Instant) -> Vec<Change> {
+        self.presence.look(now)
+    }
+
+    pub(super) fn next_silence(&self) -> Option<Instant> {
+        self.presence.next_silence()
+    }
+
+    pub(super) fn all_moved(&mut self, now: Instant) {
+        for entry in &mut self.entries {
+            entry.moved(now);
+            entry.mute_child = None;
+        }
+    }
+
+    /// Restarts the wait of members that report a mute child while either of the two is not `there`.
+    pub(super) fn restart_mute(&mut self, now: Instant, there: &[bool]) {
+        let is_there = |rank: Rank| there.get(rank.index()).is_some_and(|&there| there);
+        for MemberEntry { rank, mute_child, .. } in &mut self.entries {
+            let restarted = mute_child.as_mut().filter(|(child, _)| !(is_there(*rank) && is_there(*child)));
+            restarted.into_iter().for_each(|(_, since)| *since = now);
+        }
+    }
+
+    /// Gives members in place, and `moved` itself, new time to show progress after `moved` was
+    /// moved.
+    pub(super) fn all_tried(&mut self, now: Instant, moved: Rank) {
+        let served = |entry: &&mut MemberEntry| entry.standing == Standing::InPlace || entry.rank == moved;
+        self.entries.iter_mut().filter(served).for_each(|entry| entry.tried(now));
+    }
+
+    pub(super) fn set_ready(&mut self, now: Instant, rank: Rank, epoch: u32) {
+        if let Some(entry) = self.entry_mut(rank).filter(|entry| entry.ready_epoch != epoch) {
+            entry.ready_epoch = epoch;
+            entry.tried(now);
+        }
+    }
+
+    /// Records a status report, received after `frames` frames have been sent. Reports with
+    /// impossible counters are ignored.
+    pub(super) fn set_status(&mut self, now: Instant, rank: Rank, status: Status, frames: u64) {
+        let kept = self.rates.kept();
+        let Some(entry) = self.entry_mut(rank) else { return };
+        if status.arrived > frames || status.consumed > status.arrived {
+            return;
+        }
+        if entry.advance.note(now, &status) {
+            entry.moved(now);
+        }
+        if phase(status.state) < phase(MemberState::Settled) {
+            entry.claimed = None;
+        }
+        entry.status = status;
+        let known = entry.mute_child.take();
+        let mute = status.waits_for.filter(|_| status.is_mute);
+        entry.mute_child = mute.map(|child| known.filter(|&(known, _)| known == child).unwrap_or((child, now)));
+        entry.pace.note(now, &status, kept);
+        if entry.standing == Standing::InPlace {
+            let rate = entry.pace.arriving().unwrap_or_default();
+            self.rates.took(rank, rate);
+        }
+    }
+
+    pub(super) fn rates(&self) -> &Rates {
+        &self.rates
+    }
+
+    pub(super) fn rates_mut(&mut self) -> &mut Rates {
+        &mut self.rates
+    }
+
+    /// Records a member's final report. Returns whether it repeats one from some time ago: a single
+    /// one may be forged.
+    pub(super) fn repeats_report(&mut self, now: Instant, rank: Rank, outcome: Outcome) -> bool {
+        let Some(entry) = self.entry_mut(rank) else { return false };
+        match entry.claimed.filter(|&(claimed, _)| claimed == outcome) {
+            Some((_, since)) => now.since(since) >= CLAIM_PERIOD / 2,
+            None => {
+                entry.claimed = Some((outcome, now));
+                false
+            }
+        }
+    }
+
+    pub(super) fn stands_at(&mut self, rank: Rank, arrived: u64) {
+        if let Some(entry) = self.entry_mut(rank) {
+            (entry.status.arrived, entry.status.consumed) = (arrived, arrived.min(entry.status.consumed));
+            entry.advance.begin(&entry.status);
+        }
+    }
+
+    pub(super) fn accept(&mut self, now: Instant, rank: Rank) -> bool {
+        let Some(entry) = self.entry_mut(rank).filter(|entry| !entry.accepted) else { return false };
+        entry.accepted = true;
+        entry.moved(now);
+        true
+    }
+
+    pub(super) fn took(&mut self, rank: Rank, taken: Taken) {
+        if let Some(entry) = self.entry_mut(rank).filter(|entry| entry.report.is_none()) {
+            entry.taken = Some(taken);
+        }
+    }
+
+    pub(super) fn taken(&self, rank: Rank) -> Option<Taken> {
+        self.entry(rank)?.taken
+    }
+
+    pub(super) fn set_report(&mut self, report: &MemberReport) -> bool {
+        let entry = self.entry_mut(report.rank).filter(|entry| entry.report.is_none());
+        entry.map(|entry| entry.report = Some(report.clone())).is_some()
+    }
+
+    /// Moves a member within the view. Returns false if it was there already, or is gone. Its stall
+    /// time in place ends at the last change around it, for until then another member was the
+    /// cause.
+    pub(super) fn set_standing(&mut self, rank: Rank, standing: Standing) -> bool {
+        if standing == Standing::Gone {
+            self.presence.remove(rank);
+        }
+        let entry = self.entry_mut(rank).filter(|entry| entry.standing != standing && entry.standing != Standing::Gone);
+        let changed = |entry: &mut MemberEntry| {
+            (entry.standing, entry.moved_at) = (standing, entry.moved_at.max(entry.tried_at));
+        };
+        entry.map(changed).is_some()
+    }
+
+    pub(super) fn present(&self) -> usize {
+        self.entries.iter().filter(|entry| entry.standing != Standing::Gone).count()
+    }
+
+    pub(super) fn all_ready(&self, epoch: u32) -> bool {
+        let ready = |entry: &MemberEntry| entry.standing != Standing::InPlace || entry.is_ready(epoch);
+        self.entries.iter().all(ready)
+    }
+
+    pub(super) fn unready(&self, epoch: u32) -> impl Iterator<Item = Rank> + '_ {
+        let lacks = move |entry: &&MemberEntry| {
+            entry.standing != Standing::Gone && self.is_here(entry.rank) && !entry.is_ready(epoch)
+        };
+        self.entries.iter().filter(lacks).map(MemberEntry::rank)
+    }
+
+    pub(super) fn all_reported(&self) -> bool {
+        self.entries.iter().all(MemberEntry::is_reported)
+            || planted!("over-after-one-report") && self.entries.iter().any(MemberEntry::is_reported)
+    }
+
+    pub(super) fn open_if_silent(&self, now: Instant, silence: Duration) -> Option<Vec<Rank>> {
+        let open = self.entries.iter().filter(|entry| !entry.is_reported()).map(MemberEntry::rank);
+        open.map(|rank| (self.silence(now, rank) >= silence).then_some(rank)).collect()
+    }
+
+    pub(super) fn verdict(&self, trailer: Option<Trailer>, over: bool) -> Verdict {
+        let (heard, accepted) = (self.bitmap(MemberEntry::is_reported), self.bitmap(MemberEntry::is_accepted));
+        Verdict { over, trailer, heard, accepted }
+    }
+
+    fn bitmap(&self, has: impl Fn(&MemberEntry) -> bool) -> Vec<u8> {
+        let mut bits = vec![0_u8; self.entries.len() / 8 + 1];
+        for entry in self.entries.iter().filter(|&entry| has(entry)) {
+            bits[entry.rank.index() / 8] |= 1 << (entry.rank.0 % 8);
+        }
+        bits
+    }
+
+    pub(super) fn reports(&self) -> impl Iterator<Item = &MemberReport> + '_ {
+        self.entries.iter().filter_map(|entry| entry.report.as_ref())
+    }
+
+    pub(super) fn states(&self) -> impl Iterator<Item = (Rank, Status)> + '_ {
+        let there = self.entries.iter().filter(|entry| entry.standing != Standing::Gone);
+        there.map(|entry| (entry.rank, entry.status))
+    }
+}

@@ -1,0 +1,327 @@
+//! Changes of the route while the session runs: for policed broadcast, and for a better plan.
+
+pub mod planner;
+pub mod stall_watch;
+
+use super::config::{OnSlow, RootConfig};
+use super::delivery::Delivery;
+use super::event::RootEvent;
+use super::members::{MemberEntry, Members};
+use crate::Route;
+use crate::membership::Timing;
+use crate::session::view::{Standing, View};
+use ethbcast_planning::plan::Via;
+use ethbcast_transport::Instant;
+use ethbcast_transport::wire::Rank;
+use planner::Planner;
+use stall_watch::{StallFinding, WatchContext};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Periods over which the frame rate is measured, and those over which losses count: pacing makes
+/// losses rare after a while.
+const RATE_PERIODS: usize = 3;
+const LOSS_PERIODS: usize = 10;
+/// Losses count if they are at least one frame in this many, and at least [`MIN_LOST`] frames.
+const HEAVY_PART: u64 = 10;
+const MIN_LOST: u64 = 16;
+/// Maximum number of frames in flight to a receiver without loss.
+const ON_ITS_WAY_FRAMES: u64 = 64;
+/// Fraction of the unicast rate below which a rate is low. Above it, repairs cost less than a
+/// fallback in doubt.
+const LOW_PART: f64 = 0.5;
+/// Minimum saving of a fallback, in status periods: levelling and the new view take some.
+const WORTH_PERIODS: u32 = 4;
+
+const MANY_RECEIVERS_TEXT: &str =
+    "most receivers lose most of the frames that are sent to all: switches police broadcast";
+const FEW_RECEIVERS_TEXT: &str =
+    "loses most of the frames that are sent to all: its port polices broadcast, or its cable is slow";
+
+#[derive(Clone, Debug)]
+struct StormControlMark {
+    at: Instant,
+    everywhere: u64,
+    sent: u64,
+    lost: Vec<(Rank, u64)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StormControlStage {
+    Watching,
+    Levelling,
+    Settled,
+}
+
+/// Detection of storm control: switches that drop broadcast above some rate, and the fallback to a
+/// chain.
+///
+/// Its sign is loss at many receivers at once, while all of them get far fewer frames than unicast
+/// carries. Then the root sends nothing new to the group, repairs losses host by host, and when all
+/// members are at the same frame it publishes a view in which the same stream continues down a
+/// chain. If only few lose that much (one port is policed), they are demoted and served alone. A
+/// single report decides nothing: a majority over several periods does, and the frames that all
+/// have acknowledged.
+#[derive(Clone, Debug)]
+pub(super) struct StormControl {
+    stage: StormControlStage,
+    marks: VecDeque<StormControlMark>,
+}
+
+impl StormControl {
+    /// Only an algorithm that the user did not choose may be replaced.
+    pub(super) fn new(view: &View, config: &RootConfig) -> StormControl {
+        let watched = matches!(config.route, Route::Auto) && view.via == Via::Cast && view.may_reroute();
+        StormControl {
+            stage: if watched { StormControlStage::Watching } else { StormControlStage::Settled },
+            marks: VecDeque::new(),
+        }
+    }
+
+    pub(super) fn is_levelling(&self) -> bool {
+        self.stage == StormControlStage::Levelling
+    }
+
+    pub(super) fn look(&mut self, scene: &WatchContext<'_>, planner: &Planner, on_slow: OnSlow) -> Vec<StallFinding> {
+        if self.stage != StormControlStage::Watching {
+            return Vec::new();
+        }
+        let blocks = scene.delivery.blocks();
+        let (sent, everywhere) = (blocks.frames_sent(), blocks.frames_everywhere());
+        let starved = sent == blocks.frames() && !blocks.is_full() && !blocks.has_end();
+        if starved || everywhere == blocks.frames() || scene.delivery.since_first_data(scene.now).is_zero() {
+            // The source is the bottleneck.
+            self.marks.clear();
+            return Vec::new();
+        }
+        self.marks.push_back(StormControlMark { at: scene.now, everywhere, sent, lost: blocks.lost() });
+        if self.marks.len() > LOSS_PERIODS + 1 {
+            self.marks.pop_front();
+        }
+        let Some(rate) = self.rate().filter(|&rate| is_low(rate, planner.frame_time())) else { return Vec::new() };
+        let losers = self.losers();
+        let listeners = self.marks.back().map_or(0, |mark| mark.lost.len());
+        if losers.len() * 2 > listeners {
+            if is_worth_it(scene, rate, planner.frame_time(), listeners) {
+                log::info!("{MANY_RECEIVERS_TEXT}: {rate:.0} frames a second");
+                self.stage = StormControlStage::Levelling;
+            }
+            return Vec::new();
+        }
+        // The other receivers have all frames but those in flight: the few policed ones hold them
+        // up.
+        let has_all = |&(_, cursor): &(Rank, u64)| cursor + ON_ITS_WAY_FRAMES >= sent;
+        let with_all = blocks.cursors().iter().filter(|reader| has_all(reader)).count();
+        if losers.is_empty() || on_slow != OnSlow::Demote || with_all * 2 <= listeners {
+            return Vec::new();
+        }
+        self.marks.clear();
+        losers.into_iter().map(|rank| StallFinding::StepAside(rank, FEW_RECEIVERS_TEXT.to_owned())).collect()
+    }
+
+    fn rate(&self) -> Option<f64> {
+        let last = self.marks.back()?;
+        let first = self.marks.len().checked_sub(RATE_PERIODS + 1).map(|at| &self.marks[at])?;
+        let seconds = last.at.since(first.at).as_secs_f64();
+        Some(last.everywhere.saturating_sub(first.everywhere) as f64 / seconds.max(1e-6))
+    }
+
+    fn losers(&self) -> Vec<Rank> {
+        let (Some(first), Some(last)) = (self.marks.front(), self.marks.back()) else { return Vec::new() };
+        let heavy = (last.sent.saturating_sub(first.sent) / HEAVY_PART).max(MIN_LOST);
+        let before = |rank| first.lost.iter().find(|(listener, _)| *listener == rank).map_or(0, |&(_, lost)| lost);
+        let loses = |&&(rank, lost): &&(Rank, u64)| lost.saturating_sub(before(rank)) >= heavy;
+        last.lost.iter().filter(loses).map(|&(rank, _)| rank).collect()
+    }
+
+    /// Switches to the chain as soon as all members are at the same frame. Returns the event if it
+    /// did.
+    pub(super) fn go_on(
+        &mut self,
+        view: &mut View,
+        delivery: &mut Delivery,
+        replanning: &mut Replanning,
+    ) -> Option<RootEvent> {
+        if !self.is_levelling() || !delivery.blocks().is_level() {
+            return None;
+        }
+        self.stage = StormControlStage::Settled;
+        let blocks = delivery.blocks();
+        if blocks.has_end() && blocks.frames_everywhere() == blocks.frames() {
+            return None; // The stream is complete everywhere.
+        }
+        replanning.reroute(view);
+        delivery.hold();
+        Some(RootEvent::Rerouted { via: view.via, text: MANY_RECEIVERS_TEXT.to_owned() })
+    }
+}
+
+fn is_low(rate: f64, frame_time: Duration) -> bool {
+    rate * frame_time.as_secs_f64() < LOW_PART
+}
+
+fn is_worth_it(scene: &WatchContext<'_>, rate: f64, frame_time: Duration, listeners: usize) -> bool {
+    let blocks = scene.delivery.blocks();
+    let (sent, everywhere) = (blocks.frames_sent(), blocks.frames_everywhere());
+    // If the size is unknown, the rest is taken to be as long as the part sent so far.
+    let all = scene.view.size.map_or(2 * sent, |size| size.div_ceil(blocks.payload_bytes().max(1) as u64));
+    let left = all.max(blocks.frames()).saturating_sub(sent);
+    // The part sent so far is repaired host by host; the rest goes down the chain.
+    let repaired = sent.saturating_sub(everywhere) * listeners as u64;
+    let other = (left + repaired) as f64 * frame_time.as_secs_f64();
+    let fixed = if left > 0 { (scene.timing.status * WORTH_PERIODS).as_secs_f64() } else { 0.0 };
+    all.saturating_sub(everywhere) as f64 / rate.max(1.0) > other + fixed
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ReplanningStage {
+    Settled,
+    /// New data is held back until all members are at the same frame; given up at this time.
+    Draining(Instant),
+    Confirming,
+}
+
+/// New plans for a tree in which a member has more children than the algorithm allows.
+///
+/// A member that leaves a tree is bridged at once. Its children then slow down the bridge, and with
+/// it the whole tree. So the root pauses until all members in place have consumed what was sent,
+/// publishes a view with a new plan among them, and goes on when all have confirmed it. All are at
+/// the same frame then, so nobody lacks what a new parent has freed. If they do not get there in
+/// time, the bridges stay.
+#[derive(Clone, Debug)]
+pub(super) struct Replanning {
+    planner: Planner,
+    stage: ReplanningStage,
+    changed: bool,
+    /// Whether parents may differ from those that a member derives from the views it has seen.
+    rearranged: bool,
+}
+
+impl Replanning {
+    pub(super) fn new(planner: Planner) -> Replanning {
+        Replanning { planner, stage: ReplanningStage::Settled, changed: false, rearranged: false }
+    }
+
+    pub(super) fn planner(&self) -> &Planner {
+        &self.planner
+    }
+
+    pub(super) fn reroute(&mut self, view: &mut View) {
+        let ranks: Vec<Rank> = view.ranks().collect();
+        (view.via, view.segment_frames) = (Via::Chain, 1);
+        view.replan(&ranks, &self.planner.chain(&ranks));
+        self.rearranged = true;
+    }
+
+    pub(super) fn on_change(&mut self) {
+        self.changed = true;
+    }
+
+    pub(super) fn on_false_view(&mut self) {
+        self.rearranged = true;
+    }
+
+    /// Completes a view before it is published: a member that missed the previous view, or got a
+    /// forged one, must find it consistent.
+    pub(super) fn prepare(&self, view: &mut View) {
+        if self.rearranged {
+            view.name_parents();
+        }
+    }
+
+    /// Checks whether the published view needs a new plan, and advances one in progress. Returns
+    /// whether the view has just been replanned.
+    pub(super) fn go_on(
+        &mut self,
+        now: Instant,
+        view: &mut View,
+        members: &Members,
+        delivery: &mut Delivery,
+        timing: &Timing,
+    ) -> bool {
+        match self.stage {
+            // The rate of this tree has to be measured first.
+            ReplanningStage::Settled if !self.changed || delivery.since_first_data(now) < timing.status * 2 => {
+                return false;
+            }
+            ReplanningStage::Settled => {
+                let crowd = Crowd::of(view).filter(|_| self.planner.can_again(view.ranks().count()));
+                let lasts = crowd.and_then(|crowd| crowd.pause(now, view, delivery, timing));
+                self.stage = lasts.map_or(ReplanningStage::Settled, |lasts| ReplanningStage::Draining(now + lasts));
+                self.changed = false;
+            }
+            ReplanningStage::Draining(until) if now >= until || delivery.trailer().is_some() => {
+                log::info!("the tree stays as it is: not everybody has got what was sent");
+                self.stage = ReplanningStage::Settled;
+            }
+            ReplanningStage::Draining(_)
+                if delivery.rests() && are_even(members, view.epoch, delivery.blocks().frames()) =>
+            {
+                (self.stage, self.changed) = (ReplanningStage::Settled, false);
+                if self.plan(view) {
+                    self.stage = ReplanningStage::Confirming;
+                    return true;
+                }
+            }
+            ReplanningStage::Confirming if members.all_ready(view.epoch) => self.stage = ReplanningStage::Settled,
+            ReplanningStage::Draining(_) | ReplanningStage::Confirming => return false,
+        }
+        delivery.pause(self.stage != ReplanningStage::Settled);
+        false
+    }
+
+    fn plan(&mut self, view: &mut View) -> bool {
+        let ranks: Vec<Rank> = view.ranks().collect();
+        let plan = self.planner.again(view.via, &ranks);
+        if let Some(plan) = &plan {
+            log::info!("the tree is planned anew for {} receivers", ranks.len() - 1);
+            view.replan(&ranks, plan);
+            self.rearranged = true;
+        }
+        plan.is_some()
+    }
+}
+
+/// Time for a status report of every member, with one of them lost.
+fn periods(timing: &Timing) -> Duration {
+    timing.status * 4
+}
+
+fn are_even(members: &Members, epoch: u32, frames: u64) -> bool {
+    let in_place = members.entries().iter().filter(|entry| entry.standing() == Standing::InPlace);
+    let is_even = |entry: &MemberEntry| entry.is_ready(epoch) && entry.status().consumed >= frames;
+    in_place.into_iter().all(is_even)
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Crowd {
+    most: usize,
+    allowed: usize,
+}
+
+impl Crowd {
+    fn of(view: &View) -> Option<Crowd> {
+        let allowed = match view.via {
+            Via::Binary | Via::BinaryBest | Via::BinaryUnaware => 2,
+            Via::Kary(children) => usize::from(children),
+            // A bridged chain is a chain; the others have no bound, or no tree.
+            _ => return None,
+        };
+        let most = view.degrees().into_iter().max().unwrap_or(0);
+        (most > allowed).then_some(Crowd { most, allowed })
+    }
+
+    fn pause(&self, now: Instant, view: &View, delivery: &Delivery, timing: &Timing) -> Option<Duration> {
+        let (took, sent) = (delivery.since_first_data(now), delivery.pushed_bytes().max(1));
+        // If the size is unknown, the rest is taken to be as long as the part sent so far.
+        let rest = view.size.map_or(sent, |size| size.saturating_sub(sent));
+        let gain = took.mul_f64(rest as f64 / sent as f64 * (1.0 - self.allowed as f64 / self.most as f64));
+        let worth = delivery.trailer().is_none() && gain >= timing.status + timing.view * 2;
+        // Buffered frames go out before the pause, at this tree's rate; members behind a slow relay
+        // lag by as much.
+        let stock = delivery.blocks().slots().min(delivery.blocks().frames());
+        let share = stock as f64 / delivery.blocks().frames().max(1) as f64;
+        let drain = took.mul_f64(2.0 * share * self.most as f64 / self.allowed as f64);
+        worth.then_some(drain + periods(timing))
+    }
+}

@@ -1,0 +1,218 @@
+//! Plans over the links of a session: the first one, and later ones among the members still in
+//! place.
+
+use crate::Route;
+use crate::session::root::config::RootConfig;
+use crate::session::root::event::NoPlan;
+use crate::session::throttle::{DEPTH, Rate};
+use ethbcast_planning::model::{Broadcast, Calibration, Choice, Situation, choose_among, given, price};
+use ethbcast_planning::plan::{self, Plan, Via};
+use ethbcast_planning::topology::{ASSUMED_RATE_BITS_PER_SECOND, Topology};
+use ethbcast_transport::wire::Rank;
+use std::fmt;
+use std::time::Duration;
+
+/// Maximum number of members for which a plan is made while the session waits. At this number it
+/// takes about 10 ms, and grows with its cube.
+const MAX_RANKS_AGAIN: usize = 1024;
+
+/// Spread of what nobody has measured.
+const UNMEASURED: f64 = 9.0;
+
+#[derive(Clone)]
+pub struct Planner {
+    topology: Topology,
+    hosts: Vec<usize>,
+    calibration: Calibration,
+    frame_payload_bytes: u64,
+    size_bytes: Option<u64>,
+    certain: bool,
+}
+
+impl fmt::Debug for Planner {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Planner")
+    }
+}
+
+impl Planner {
+    /// Creates a planner for the members `names`, the root's first.
+    ///
+    /// # Errors
+    /// [`NoPlan::UnknownHost`] if the topology lacks one.
+    pub fn new(config: &RootConfig, names: &[&str], calibration: Option<Calibration>) -> Result<Planner, NoPlan> {
+        let frame_payload_bytes = u64::from(config.station.payload_bytes());
+        let assumed = || {
+            let assumed = Calibration::assumed(ASSUMED_RATE_BITS_PER_SECOND, frame_payload_bytes);
+            assumed.with_spread(UNMEASURED).expect("it is a share")
+        };
+        let (topology, hosts) = locate(config, names)?;
+        Ok(Planner {
+            topology,
+            hosts,
+            calibration: limited(calibration.unwrap_or_else(assumed), config),
+            frame_payload_bytes,
+            // As in a plan that is made beforehand: the hash lists add less than the model's error.
+            size_bytes: config.size,
+            certain: config.topology.is_some() || !matches!(config.route, Route::Saved(_)),
+        })
+    }
+
+    fn situation<'a>(&'a self, members: &'a [usize]) -> Situation<'a> {
+        Situation {
+            topology: &self.topology,
+            root_host: members[0],
+            members,
+            size_bytes: self.size_bytes,
+            frame_payload_bytes: self.frame_payload_bytes,
+            calibration: &self.calibration,
+        }
+    }
+
+    /// Makes the first plan, with its predicted time.
+    ///
+    /// # Errors
+    /// [`NoPlan`] if there is no sound plan for these members.
+    pub fn choose(&self, config: &RootConfig, names: &[&str]) -> Result<Choice, NoPlan> {
+        let situation = self.situation(&self.hosts);
+        let choice = match &config.route {
+            Route::Auto => cheapest(config, &situation)?,
+            Route::Via(via) => given(price(*via, &situation)?.plan, None, &situation),
+            Route::Saved(saved) => given(saved.for_members(names, 1)?, Some(saved.segment_bytes()), &situation),
+        };
+        // A saved plan may share links, as its author decided.
+        self.judge(&choice.plan, &self.hosts, matches!(config.route, Route::Saved(_)))?;
+        Ok(choice)
+    }
+
+    pub fn frame_time(&self) -> Duration {
+        Duration::from_nanos(self.calibration.gap_ns(self.frame_payload_bytes) as u64)
+    }
+
+    pub fn can_again(&self, ranks: usize) -> bool {
+        self.certain && ranks <= MAX_RANKS_AGAIN
+    }
+
+    /// Plans for `ranks` only, the root's first, with the same algorithm. The plan numbers hosts by
+    /// position in `ranks`. `None` if it would not be sound.
+    pub fn again(&self, via: Via, ranks: &[Rank]) -> Option<Plan> {
+        let hosts: Vec<usize> =
+            ranks.iter().map(|rank| self.hosts.get(rank.index()).copied()).collect::<Option<_>>()?;
+        // The best tree takes longer to find than a session can wait.
+        let via = if via == Via::BinaryBest { Via::Binary } else { via };
+        let plan = price(via, &self.situation(&hosts)).ok()?.plan;
+        self.judge(&plan, &hosts, false).ok().map(|()| plan)
+    }
+
+    /// Plans a chain among `ranks`, the root's first: along the switches if they are known, else in
+    /// this order.
+    pub fn chain(&self, ranks: &[Rank]) -> Plan {
+        self.again(Via::Chain, ranks).unwrap_or_else(|| {
+            let parents: Vec<Option<usize>> = (0..ranks.len()).map(|rank| rank.checked_sub(1)).collect();
+            Plan::from_parents(Via::Chain, 0, &parents).expect("a line of ranks is a tree")
+        })
+    }
+
+    fn judge(&self, plan: &Plan, hosts: &[usize], may_contend: bool) -> Result<(), NoPlan> {
+        let report = plan::check(&self.topology, plan, hosts);
+        let may_contend = may_contend || !plan.via().is_contention_free();
+        if report.is_spanning() && (may_contend || report.is_contention_free()) {
+            return Ok(());
+        }
+        Err(NoPlan::Unsound(Box::new(report)))
+    }
+}
+
+/// Returns the topology and the position of each rank in it. Without a topology the hosts are on one
+/// switch in rank order, by their own names if a topology may have them: a calibration knows them.
+fn locate(config: &RootConfig, names: &[&str]) -> Result<(Topology, Vec<usize>), NoPlan> {
+    let Some(topology) = &config.topology else {
+        let own = || Topology::single_switch(names.iter().map(|&name| name.to_owned()));
+        let topology =
+            own().or_else(|_| Topology::single_switch((0..names.len()).map(|rank| format!("rank{rank}"))))?;
+        return Ok((topology, (0..names.len()).collect()));
+    };
+    let find = |name: &&str| topology.host_named(name).ok_or_else(|| NoPlan::UnknownHost { host: (*name).to_owned() });
+    Ok((topology.clone(), names.iter().map(find).collect::<Result<_, _>>()?))
+}
+
+/// Returns the plan of least predicted time. If receivers may join late, block algorithms are
+/// excluded, because they have one stream for each member at the start. A cast that nobody has tried
+/// is excluded where the user leaves trying to the program, except for a short burst.
+fn cheapest(config: &RootConfig, situation: &Situation) -> Result<Choice, NoPlan> {
+    let is_tried = situation.calibration.broadcast() != Broadcast::Untried;
+    let may_cast = is_tried || !config.probe || config.is_short_burst();
+    Ok(choose_among(situation, |via| match via {
+        Via::Cast => may_cast,
+        via => !config.late || !via.is_in_blocks(),
+    })?)
+}
+
+fn limited(calibration: Calibration, config: &RootConfig) -> Calibration {
+    let Some(limit) = config.rate.and_then(Rate::limit) else { return calibration };
+    let burst_ns = DEPTH.as_nanos() as u64;
+    calibration.limited_to(limit, u64::from(config.station.payload_bytes()), burst_ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::membership::Station;
+    use ethbcast_planning::model::HostCost;
+    use ethbcast_transport::MacAddr;
+
+    #[test]
+    fn a_calibrations_hosts_count_without_a_topology() {
+        let names = ["n0", "n1", "n2", "n3"];
+        let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
+        let config =
+            RootConfig { size: Some(8 << 20), route: Route::Via(Via::Chain), ..RootConfig::new(station, 1, "f") };
+        let planned = |slow: Option<u64>| {
+            let costs = slow.map(|injection_ns| HostCost { name: "n1".to_owned(), injection_ns });
+            let measured = Calibration::assumed(100_000_000, 1468).with_hosts("n0", costs.into_iter().collect());
+            let planner = Planner::new(&config, &names, measured.ok()).expect("one switch");
+            planner.choose(&config, &names).expect("a plan")
+        };
+        let [even, slow] = [None, Some(600_000)].map(planned);
+        assert_eq!(even.plan.parent(1), Some(0));
+        assert_eq!((slow.plan.parent(2), slow.plan.parent(1)), (Some(0), Some(3)), "n1 is last");
+        let times = slow.predicted_seconds / even.predicted_seconds;
+        assert!((4.0..6.0).contains(&times) && slow.reason.contains("host n1"), "{times}: {}", slow.reason);
+        // A name that no topology may have keeps nobody from a plan.
+        let odd = ["n0", "two words", "n2", "n3"];
+        assert!(Planner::new(&config, &odd, None).is_ok());
+    }
+
+    /// Where nothing was measured, frames are full, and a cast is for a short burst alone.
+    #[test]
+    fn short_content_goes_unmeasured_in_full_frames() {
+        let names: Vec<String> = (0..8).map(|rank| format!("n{rank}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let choice = |bytes, probe| {
+            let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
+            let config = RootConfig { size: Some(bytes), probe, ..RootConfig::new(station, 1, "f") };
+            let planner = Planner::new(&config, &names, None).expect("one switch");
+            planner.choose(&config, &names).expect("a plan")
+        };
+        assert_eq!(choice(20_000, true).plan.via(), Via::Cast);
+        let longer = choice(64 << 10, true);
+        assert_ne!(longer.plan.via(), Via::Cast);
+        assert!(longer.segment_bytes >= 1468 && !longer.is_known(), "{}", longer.reason);
+        assert!(longer.reason.contains("nothing was measured"), "{}", longer.reason);
+        assert_eq!(choice(4 << 20, true).plan.via(), Via::Chain);
+    }
+
+    #[test]
+    fn where_receivers_may_come_late_nothing_goes_in_blocks() {
+        let names = ["n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7"];
+        let in_blocks = |late: bool| {
+            let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
+            let config = RootConfig { late, size: Some(1 << 20), ..RootConfig::new(station, 1, "file") };
+            let measured = Calibration::assumed(100_000_000, 1468).with_cast_max(100);
+            let planner = Planner::new(&config, &names, measured.ok()).expect("one switch");
+            let choice = planner.choose(&config, &names).expect("a plan");
+            choice.candidates.iter().any(|candidate| candidate.via.is_in_blocks())
+        };
+        assert!(in_blocks(false) && !in_blocks(true));
+    }
+}

@@ -1,0 +1,494 @@
+//! Members that stall the stream, and stragglers that slow it down.
+
+use crate::membership::Timing;
+use crate::session::message::MemberState;
+use crate::session::root::config::OnSlow;
+use crate::session::root::delivery::Delivery;
+use crate::session::root::members::{MemberEntry, Members};
+use crate::session::view::{Standing, View};
+use ethbcast_planning::plan::Via;
+use ethbcast_transport::Instant;
+use ethbcast_transport::wire::Rank;
+use std::time::Duration;
+
+/// Time without progress after which the user is told.
+pub const TOLD_AFTER: Duration = Duration::from_secs(2);
+
+/// Interval of further reports.
+const TOLD_EVERY: Duration = Duration::from_secs(5);
+
+/// Time for which a member must report a child that it never heard, before it is believed.
+const APART_AFTER: Duration = Duration::from_millis(500);
+
+/// Delay of a check after which this host itself must have slept, however short the dead limit is;
+/// a busy host is late by less.
+const ASLEEP_AFTER: Duration = Duration::from_millis(500);
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum StallFinding {
+    Tell(Rank, String),
+    StepAside(Rank, String),
+    /// No frame gets through between the two, though both are heard: both are demoted.
+    Apart(Rank, Rank),
+    GiveUp(Rank, String),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Obligation {
+    Confirmation,
+    Frames,
+    /// Notice that it has everything: the end of the stream was damaged or forged on its way.
+    End,
+    Check,
+    Sync,
+    Report,
+}
+
+impl Obligation {
+    fn by(entry: &MemberEntry, scene: &WatchContext<'_>) -> Option<Obligation> {
+        let (status, blocks, epoch) = (entry.status(), scene.delivery.blocks(), scene.view.epoch);
+        // The root serves many children a segment each in turn. A child that has acknowledged all
+        // it was sent waits for its turn at the root's link, not the root for it.
+        let waits = entry.standing() == Standing::InPlace && blocks.waits_for_turn(entry.rank(), status.arrived);
+        if entry.is_reported() || entry.standing() == Standing::Gone {
+            return None;
+        }
+        if !entry.is_ready(epoch) {
+            return Some(Obligation::Confirmation);
+        }
+        match status.state {
+            MemberState::Verifying => Some(Obligation::Check),
+            MemberState::Syncing => Some(Obligation::Sync),
+            MemberState::Settled | MemberState::Done => Some(Obligation::Report),
+            _ if status.consumed < status.arrived => Some(Obligation::Frames),
+            _ if status.arrived < blocks.frames() => (!waits).then_some(Obligation::Frames),
+            _ => blocks.has_end().then_some(Obligation::End),
+        }
+    }
+
+    fn limit(self, timing: &Timing) -> Duration {
+        if self == Obligation::Sync { timing.sync } else { timing.stall }
+    }
+
+    fn words(self, entry: &MemberEntry, from: &str) -> String {
+        let state = entry.status().state;
+        match self {
+            Obligation::Confirmation => "has not confirmed the view: frames to it or from it are lost".to_owned(),
+            Obligation::Frames if state == MemberState::Blocked => {
+                "takes no frames: its disk, or whoever reads its output, stands still".to_owned()
+            }
+            Obligation::Frames => format!("makes no progress: nothing gets through between {from} and it"),
+            Obligation::End => {
+                "has everything, and does not know that it is all: the end came to it damaged".to_owned()
+            }
+            Obligation::Check => "has received everything, and its check of it makes no progress".to_owned(),
+            Obligation::Sync => state.words().to_owned(),
+            Obligation::Report => format!("{}, but its report does not arrive", state.words()),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct WatchContext<'a> {
+    pub now: Instant,
+    pub view: &'a View,
+    pub timing: &'a Timing,
+    pub delivery: &'a Delivery,
+}
+
+impl WatchContext<'_> {
+    fn host(&self, rank: Rank) -> &str {
+        &self.view.members[rank.index()].host
+    }
+
+    fn waits_for(&self, members: &Members, rank: Rank) -> Option<Rank> {
+        let status = members.in_place(rank)?.status();
+        let next = status.waits_for.filter(|_| status.state != MemberState::Blocked);
+        next.filter(|&next| members.in_place(next).is_some())
+    }
+
+    /// Follows the chain of waits from the root to its end. Returns the last waiting host and the
+    /// member that holds all up.
+    fn bottleneck(&self, members: &Members) -> Option<(Rank, Rank)> {
+        let (mut from, mut at) = (Rank::ROOT, self.delivery.blocks().held_up_by()?);
+        members.entry(at)?;
+        // A cycle is impossible, but status reports prove nothing.
+        for _ in members.entries() {
+            let Some(next) = self.waits_for(members, at) else { break };
+            (from, at) = (at, next);
+        }
+        Some((from, at))
+    }
+
+    /// Finds the members among `wait` that hold up the others, with their upstream peers, if that
+    /// does not show from the root. Reports of the member itself or of its parent decide. Otherwise
+    /// the one nearest to the root is taken that has no member of `behind` above it: frames that a
+    /// host above lacks cannot be below it.
+    fn holders(&self, members: &Members, wait: &[Rank], behind: &[Rank]) -> Vec<(Rank, Rank)> {
+        let waits = |rank: &Rank| wait.binary_search(rank).is_ok();
+        let is_blocked = |rank: Rank| members.entry(rank).is_some_and(|one| one.status().state == MemberState::Blocked);
+        let own = wait.iter().filter(|&&rank| is_blocked(rank)).map(|&rank| (self.parent(rank), rank));
+        let named = members.entries().iter().filter_map(|from| {
+            let at = self.waits_for(members, from.rank()).filter(|at| waits(at) && !is_blocked(*at))?;
+            let is_last = self.waits_for(members, at).is_none_or(|next| !waits(&next));
+            is_last.then_some((from.rank(), at))
+        });
+        let holders: Vec<(Rank, Rank)> = own.chain(named).collect();
+        if !holders.is_empty() {
+            return holders;
+        }
+        let above = |rank: Rank| {
+            let parent = |&at: &Rank| Some(self.parent(at)).filter(|&at| at != Rank::ROOT);
+            std::iter::successors(parent(&rank), parent).take(members.entries().len())
+        };
+        // No parent reports waiting for it: it alone must show progress.
+        wait.iter()
+            .copied()
+            .filter(|&rank| above(rank).all(|at| behind.binary_search(&at).is_err()))
+            .min_by_key(|&rank| (above(rank).count(), rank))
+            .map(|rank| (Rank::ROOT, rank))
+            .into_iter()
+            .collect()
+    }
+
+    fn parent(&self, rank: Rank) -> Rank {
+        self.view.trees().first().and_then(|tree| tree.parent(rank)).unwrap_or(Rank::ROOT)
+    }
+
+    /// Returns the upstream end of a hop over which nothing reaches `at`, since either end may be
+    /// at fault. `None` if it is the root, or if `at` waits for its own disk.
+    pub fn other_end(&self, members: &Members, (from, at): (Rank, Rank)) -> Option<Rank> {
+        let blocked = members.entry(at)?.status().state == MemberState::Blocked;
+        (from != Rank::ROOT && !blocked).then_some(from)
+    }
+
+    pub fn look(&self, members: &mut Members, period: Duration) -> Vec<StallFinding> {
+        if period >= ASLEEP_AFTER.max(self.timing.dead / 2) {
+            // This host has slept itself: progress meanwhile is still to be heard.
+            members.all_moved(self.now);
+            return Vec::new();
+        }
+        let apart = self.apart(members);
+        if !apart.is_empty() {
+            return apart;
+        }
+        let bottleneck = self.bottleneck(members);
+        let full = self.delivery.blocks().is_full();
+        let (mut findings, mut wait, mut behind) = (Vec::new(), Vec::new(), Vec::new());
+        for rank in (1..=members.entries().len() as u16).map(Rank) {
+            let silence = members.silence(self.now, rank);
+            let Some(entry) = members.entry_mut(rank) else { continue };
+            let waits = entry.standing() == Standing::Aside && !self.delivery.serves_alone(rank);
+            let owed = Obligation::by(entry, self).filter(|&owed| !(waits && owed == Obligation::Frames));
+            let from = bottleneck.filter(|&(_, at)| at == rank).map(|(from, _)| from);
+            // All members may have the frames, and the sender, the root or a relay, waits for their
+            // acknowledgements.
+            let unheard = full && from.is_some() && !entry.is_reported();
+            let owed = owed.or(unheard.then_some(Obligation::Frames));
+            let in_place = entry.standing() == Standing::InPlace;
+            behind.extend(
+                (in_place && matches!(owed, Some(Obligation::Frames | Obligation::Confirmation))).then_some(rank),
+            );
+            match owed {
+                None => entry.moved(self.now),
+                Some(_) if silence >= self.timing.suspect => {
+                    entry.pause(period);
+                    findings.extend(self.of_silent(entry, silence));
+                }
+                // A member behind or beside the bottleneck cannot progress.
+                Some(Obligation::Frames) if in_place && from.is_none() => {
+                    wait.extend(self.has_waited(entry).then_some(rank));
+                }
+                Some(owed) => findings.extend(self.of_stuck(entry, owed, from.unwrap_or(Rank::ROOT))),
+            }
+        }
+        self.add_hops(members, bottleneck, (&wait, &behind), &mut findings);
+        findings
+    }
+
+    /// Pairs between whom nothing ever got through, each in place, heard and with the present view: where hosts wait
+    /// for each other in a circle, as in blocks, nothing else shows where it began.
+    fn apart(&self, members: &mut Members) -> Vec<StallFinding> {
+        let is_there = |rank: Rank| {
+            let entry = members.in_place(rank).filter(|entry| entry.is_ready(self.view.epoch));
+            entry.is_some() && members.silence(self.now, rank) < self.timing.suspect
+        };
+        let there: Vec<bool> = (0..self.view.members.len() as u16).map(|rank| is_there(Rank(rank))).collect();
+        members.restart_mute(self.now, &there);
+        let is_there = |rank: Rank| there.get(rank.index()).is_some_and(|&there| there);
+        let child = |entry: &MemberEntry| entry.mute_child(self.now, APART_AFTER).map(|child| (entry.rank(), child));
+        let pairs = members.entries().iter().filter_map(child);
+        let mut parted = Vec::new();
+        pairs
+            .filter(|&(from, at)| self.view.serves(from, at) && is_there(from) && is_there(at))
+            // The sending host may have everything; the other one would have to report it.
+            .filter(|&(_, at)| !members.is_reported(at))
+            // One pair of a host at a time: without it the others may hear each other.
+            .filter(|&(from, at)| {
+                let is_new = !parted.contains(&from) && !parted.contains(&at);
+                parted.extend(is_new.then_some([from, at]).into_iter().flatten());
+                is_new
+            })
+            .map(|(from, at)| StallFinding::Apart(from, at))
+            .collect()
+    }
+
+    /// Adds members to demote because of others: the upstream end of the bottleneck's hop if the
+    /// bottleneck is demoted; if nobody was found, those that hold up waiting members.
+    fn add_hops(
+        &self,
+        members: &Members,
+        bottleneck: Option<(Rank, Rank)>,
+        (wait, behind): (&[Rank], &[Rank]),
+        findings: &mut Vec<StallFinding>,
+    ) {
+        let aside = |finding: &StallFinding| match finding {
+            StallFinding::StepAside(rank, _) => Some(*rank),
+            _ => None,
+        };
+        let found: Vec<Rank> = findings.iter().filter_map(aside).collect();
+        let mut hops: Vec<(Rank, Rank)> = bottleneck.into_iter().filter(|(_, at)| found.contains(at)).collect();
+        if found.is_empty() {
+            hops = self.holders(members, wait, behind);
+            findings.extend(hops.iter().filter_map(|&(from, at)| {
+                Some(StallFinding::StepAside(at, Obligation::Frames.words(members.entry(at)?, self.host(from))))
+            }));
+        }
+        findings.extend(hops.into_iter().filter_map(|hop| {
+            self.other_end(members, hop)?;
+            Some(self.sender_aside(hop))
+        }));
+    }
+
+    fn sender_aside(&self, (from, at): (Rank, Rank)) -> StallFinding {
+        let text = format!("gets nothing through to {}, or hears nothing of it", self.host(at));
+        StallFinding::StepAside(from, text)
+    }
+
+    /// The ends of a hop over which nothing gets through, of which one is to blame.
+    pub fn ends_aside(&self, members: &Members, hop: (Rank, Rank)) -> Vec<StallFinding> {
+        let words = members.entry(hop.1).map(|entry| Obligation::Frames.words(entry, self.host(hop.0)));
+        let receiver = words.map(|words| StallFinding::StepAside(hop.1, words));
+        std::iter::once(self.sender_aside(hop)).chain(receiver).collect()
+    }
+
+    /// Whether a member that is not to blame has waited so long that another must be.
+    fn has_waited(&self, entry: &MemberEntry) -> bool {
+        let limit = Obligation::Frames.limit(self.timing);
+        entry.idle_for(self.now) >= limit * 3 / 2 && entry.stuck_for(self.now) >= limit
+    }
+
+    fn of_silent(&self, entry: &mut MemberEntry, silence: Duration) -> Option<StallFinding> {
+        let left = (self.timing.dead + self.timing.patience).saturating_sub(silence).as_secs();
+        (silence >= TOLD_AFTER && entry.is_to_be_told(self.now, TOLD_EVERY)).then(|| {
+            let text = format!("has been silent for {} s and is waited for, for {left} s at most", silence.as_secs());
+            StallFinding::Tell(entry.rank(), text)
+        })
+    }
+
+    fn of_stuck(&self, entry: &mut MemberEntry, owed: Obligation, from: Rank) -> Option<StallFinding> {
+        let (rank, idle, stuck) = (entry.rank(), entry.idle_for(self.now), entry.stuck_for(self.now));
+        let limit = owed.limit(self.timing);
+        if stuck < TOLD_AFTER.min(self.timing.stall) {
+            return None;
+        }
+        let words = owed.words(entry, self.host(from));
+        let may_step =
+            entry.standing() == Standing::InPlace && matches!(owed, Obligation::Frames | Obligation::Confirmation);
+        if may_step && stuck >= limit {
+            return Some(StallFinding::StepAside(rank, words));
+        }
+        if !may_step && idle >= limit.max(self.timing.patience) {
+            return Some(StallFinding::GiveUp(rank, format!("it {words} ({} s)", idle.as_secs())));
+        }
+        entry
+            .is_to_be_told(self.now, TOLD_EVERY)
+            .then(|| StallFinding::Tell(rank, format!("{words} (for {} s)", idle.as_secs())))
+    }
+}
+
+/// Fraction of the best rate since the last view change below which a member is slow. All members
+/// are as slow as the slowest, so only rates from before it held them up show their capacity.
+const SLOW_BELOW: f64 = 0.7;
+
+const SLOW_DISK: &str = "its disk, or whoever reads its output, is slower than the frames come";
+const SLOW_CABLE: &str = "its cable or its processor is slower than the frames come";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Straggler {
+    pub rank: Rank,
+    pub from: Rank,
+    pub why: &'static str,
+}
+
+impl WatchContext<'_> {
+    /// Returns the straggler that has received least. Its parent, the root or a relay, could send
+    /// it frames faster, and its own children are not the cause. A relay at the end of a long chain
+    /// is blocked long before the root is.
+    fn last_blocked(&self, members: &Members) -> Option<Straggler> {
+        let waits = |rank: Rank| {
+            let status = members.in_place(rank)?.status();
+            status.waits_for.filter(|_| status.state == MemberState::WaitsForChild)
+        };
+        let by_root = self.delivery.blocks().blocked_by(self.now).map(|child| (Rank::ROOT, child));
+        let by_relay = members.entries().iter().filter_map(|relay| Some((relay.rank(), waits(relay.rank())?)));
+        let last = by_root.into_iter().chain(by_relay).filter(|&(_, child)| waits(child).is_none());
+        let brake = |(from, rank)| {
+            let status = members.in_place(rank)?.status();
+            let why = if status.state == MemberState::Blocked { SLOW_DISK } else { SLOW_CABLE };
+            Some((status.consumed, Straggler { rank, from, why }))
+        };
+        last.filter_map(brake).min_by_key(|&(consumed, _)| consumed).map(|(_, brake)| brake)
+    }
+
+    pub fn brake(&self, members: &Members) -> Option<Straggler> {
+        let open = |entry: &&MemberEntry| entry.standing() == Standing::InPlace && !entry.is_reported();
+        let in_place: Vec<&MemberEntry> = members.entries().iter().filter(open).collect();
+        let brake = self.last_blocked(members).filter(|_| in_place.len() > 1)?;
+        let exceptional = if brake.why == SLOW_DISK {
+            let blocked = in_place.iter().filter(|entry| entry.status().state == MemberState::Blocked).count();
+            blocked * 2 < in_place.len()
+        } else if self.view.via == Via::Cast {
+            let mut arrived: Vec<u64> = in_place.iter().map(|entry| entry.status().arrived).collect();
+            arrived.sort_unstable();
+            let ahead = members.entry(brake.rank)?.status().arrived + self.delivery.blocks().slots() / 4;
+            ahead < arrived[arrived.len() / 2]
+        } else {
+            true
+        };
+        exceptional.then_some(brake)
+    }
+
+    fn is_below(&self, members: &Members, rank: Rank, period: Duration, best: f64) -> bool {
+        let rate = members.entry(rank).and_then(|entry| entry.pace().consuming(self.now, period));
+        rate.is_some_and(|rate| rate < best * SLOW_BELOW)
+    }
+
+    fn is_slow(&self, members: &Members, rank: Rank, period: Duration) -> bool {
+        self.is_below(members, rank, period, members.rates().best())
+    }
+
+    /// Whether the root has sent faster than its child consumes frames: that child may be slow, or
+    /// all members.
+    fn is_doubtful(&self, members: &Members, brake: Straggler) -> bool {
+        let period = self.timing.slow / 4;
+        brake.from == Rank::ROOT && self.is_below(members, brake.rank, period, members.rates().best_sent())
+    }
+
+    /// Returns the child of a suspected straggler that gets a probe transfer, and the number of
+    /// frames it has.
+    pub fn to_be_tried(&self, members: &Members, brake: Straggler) -> Option<(Rank, u64)> {
+        let doubtful = !self.is_slow(members, brake.rank, self.timing.slow / 4) && self.is_doubtful(members, brake);
+        let child = *self.view.trees().first().filter(|_| doubtful)?.children(brake.rank).first()?;
+        Some((child, members.in_place(child)?.status().arrived))
+    }
+
+    /// Returns the upstream peer of a straggler if nothing gets through between them and neither
+    /// shows a reason.
+    fn stuck_with(&self, members: &Members, slow: Straggler) -> Option<Rank> {
+        let stuck = members.entry(slow.rank).is_some_and(|entry| entry.idle_for(self.now) >= TOLD_AFTER / 2);
+        self.other_end(members, (slow.from, slow.rank)).filter(|_| stuck)
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Stragglers {
+    found: Option<(Rank, Duration)>,
+}
+
+impl Stragglers {
+    /// Takes the current straggler. Once it has been slow for the limit, returns what to do about
+    /// it and its upstream peer.
+    pub fn look(
+        &mut self,
+        scene: &WatchContext<'_>,
+        members: &Members,
+        brake: Option<Straggler>,
+        on_slow: OnSlow,
+    ) -> Vec<StallFinding> {
+        let Some(slow) = self.take_turn(scene, members, brake, scene.timing.status) else { return Vec::new() };
+        let text = format!("holds up the others: {}", slow.why);
+        match (scene.stuck_with(members, slow), on_slow) {
+            // One of the two is at fault: both are demoted, and the one that makes no progress then
+            // is given up.
+            (Some(from), _) => scene.ends_aside(members, (from, slow.rank)),
+            (None, OnSlow::Evict) => vec![StallFinding::GiveUp(slow.rank, format!("it {text}"))],
+            (None, _) => vec![StallFinding::StepAside(slow.rank, text)],
+        }
+    }
+
+    /// Returns the straggler once it has been slow for long enough. A check that misses it only
+    /// counts down by `period`.
+    fn take_turn(
+        &mut self,
+        scene: &WatchContext<'_>,
+        members: &Members,
+        brake: Option<Straggler>,
+        period: Duration,
+    ) -> Option<Straggler> {
+        let limit = scene.timing.slow;
+        let (known, lasted) = self.found.unwrap_or((Rank::ROOT, Duration::ZERO));
+        let slow = brake.filter(|brake| scene.is_slow(members, brake.rank, limit / 2));
+        // A suspicion counts for half of the time, so that proof need not start from zero.
+        let doubtful = brake.filter(|&brake| lasted < limit / 2 && scene.is_doubtful(members, brake));
+        let found = slow.or(doubtful);
+        self.found = match found {
+            Some(Straggler { rank, .. }) if rank == known => Some((rank, lasted + period)),
+            _ if lasted > period => Some((known, lasted - period)),
+            Some(Straggler { rank, .. }) => Some((rank, period)),
+            None => None,
+        };
+        let lasting = |slow: &Straggler| {
+            slow.rank == known && lasted + period >= limit && scene.is_slow(members, slow.rank, limit)
+        };
+        let enough = slow.filter(lasting)?;
+        self.found = None;
+        Some(enough)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::membership::Station;
+    use crate::session::message::Status;
+    use crate::session::root::config::RootConfig;
+    use crate::session::root::event::RootEndpoint;
+    use crate::session::view::tests::chain;
+    use ethbcast_transport::MacAddr;
+
+    fn holders(said: [(MemberState, Option<u16>); 4]) -> Vec<(Rank, Rank)> {
+        holders_above(said, &[2, 3, 4].map(Rank), &[2, 3, 4].map(Rank))
+    }
+
+    fn holders_above(said: [(MemberState, Option<u16>); 4], wait: &[Rank], behind: &[Rank]) -> Vec<(Rank, Rank)> {
+        let station = Station::new("group", "n0", MacAddr::new(2, 0, 0, 0, 0, 0), 1500);
+        let endpoint = RootEndpoint::new(RootConfig::new(station.clone(), 1, "file"), station, 1, Rank::ROOT);
+        let (now, timing, view) = (Instant::START, Timing::default(), chain(5));
+        let mut members = Members::new(now, 4, &timing);
+        for (rank, (state, waits_for)) in (1..).map(Rank).zip(said) {
+            let status = Status { state, waits_for: waits_for.map(Rank), ..Status::default() };
+            members.set_status(now, rank, status, 0);
+        }
+        let delivery = Delivery::new(&view, None, &endpoint);
+        let scene = WatchContext { now, view: &view, timing: &timing, delivery: &delivery };
+        scene.holders(&members, wait, behind)
+    }
+
+    #[test]
+    fn of_many_who_wait_those_hold_up_the_others_of_whom_somebody_says_so() {
+        use MemberState::{Blocked, Starved, WaitsForChild};
+        let of = |from, at| vec![(Rank(from), Rank(at))];
+        assert_eq!(holders([(Starved, None), (WaitsForChild, Some(3)), (Starved, None), (Starved, None)]), of(2, 3));
+        assert_eq!(holders([(Starved, Some(2)), (Starved, Some(3)), (Starved, Some(4)), (Starved, None)]), of(3, 4));
+        assert_eq!(holders([(Starved, None), (Starved, Some(3)), (Blocked, Some(4)), (Starved, None)]), of(2, 3));
+        // No report names one: the one nearest to the root comes first.
+        assert_eq!(holders([(Starved, None); 4]), of(0, 2));
+        // Only among those that have waited long enough; a member above them that lacks frames
+        // itself must show progress first.
+        assert_eq!(holders_above([(Starved, None); 4], &[3, 4].map(Rank), &[3, 4].map(Rank)), of(0, 3));
+        assert_eq!(holders_above([(Starved, None); 4], &[3, 4].map(Rank), &[2, 3, 4].map(Rank)), []);
+        // A cycle in the reports does not count either.
+        assert_eq!(holders([(Starved, None), (Starved, Some(3)), (Starved, Some(2)), (Starved, None)]), of(0, 2));
+    }
+}
