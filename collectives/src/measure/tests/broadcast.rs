@@ -144,7 +144,7 @@ fn broadcast_that_is_copied_or_sent_slowly_is_told_from_one_that_is_not() {
         for settings in [ramp(rate, 0.0), full()] {
             let found = |copies| measure(&star(8, rate), settings.clone(), &[], head_end(rate, copies)).0.cast;
             assert_eq!(found(1), CastFinding::FullRate, "{rate} bit/s");
-            let many = if settings.unicast.is_some() && rate >= 100_000_000 { 30 } else { 2 };
+            let many = if settings.unicast.is_some() && rate >= 100_000_000 { 30 } else { 4 };
             for (copies, expected) in [(7, true), (3, false), (many, false)] {
                 let CastFinding::Slower { frames_per_second, times, is_copied } = found(copies) else {
                     panic!("{copies} copies at {rate} bit/s: {:?}", found(copies))
