@@ -8,6 +8,8 @@ use ethbcast_transport::wire::{HEADER_BYTES, Rank};
 /// Loss below this share is an accident, not a property of the network.
 const MIN_LOSS: f64 = 1e-5;
 const MAX_LOSS: f64 = 0.99;
+/// Largest spread that says anything.
+const MAX_SPREAD: f64 = 9.0;
 
 /// Derives the calibration from a measurement.
 ///
@@ -17,6 +19,7 @@ pub fn calibrate(result: &ProbeResult) -> Result<Calibration, CalibrationError> 
     let calibration = Calibration::from_points(result.points.iter().map(point).collect())?;
     let loss = if result.loss < MIN_LOSS { 0.0 } else { result.loss.min(MAX_LOSS) };
     let calibration = calibration.with_loss(loss)?.with_broadcast(broadcast(result.cast))?;
+    let calibration = calibration.with_spread(result.spread.clamp(0.0, MAX_SPREAD))?;
     match processing(result) {
         Some(processing) => calibration.with_processing(processing),
         None => Ok(calibration),
@@ -58,6 +61,7 @@ fn processing(result: &ProbeResult) -> Option<Processing> {
 pub(crate) fn broadcast(finding: CastFinding) -> Broadcast {
     match finding {
         CastFinding::Policed { knee_frames_per_second } => Broadcast::Policed(knee_frames_per_second.max(1)),
+        CastFinding::Slower { frames_per_second, .. } => Broadcast::Slower(frames_per_second.max(1)),
         CastFinding::FullRate => Broadcast::FullRate,
         CastFinding::NotMeasured => Broadcast::Untried,
     }
@@ -99,6 +103,7 @@ mod tests {
             points: (0..sizes).map(point).collect(),
             rate_bits_per_second: None,
             path_mtu_bytes: None,
+            spread: 0.0,
             loss: 0.001,
             cast,
             silent: Vec::new(),

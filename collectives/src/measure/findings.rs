@@ -25,6 +25,16 @@ pub enum CastFinding {
         /// Rate that gets through.
         knee_frames_per_second: u64,
     },
+    /// They arrive, but more slowly than unicast: copied for each host at the sender's end, as
+    /// overlays do, or sent at a lower rate, as in a radio cell.
+    Slower {
+        /// Rate at which they arrive.
+        frames_per_second: u64,
+        /// Factor between their gap and that of unicast.
+        times: f64,
+        /// Whether that factor is the number of hosts.
+        is_copied: bool,
+    },
     /// The test was not requested, or no host could report it.
     #[default]
     NotMeasured,
@@ -50,6 +60,8 @@ pub(super) struct Target {
     pub mtu_bytes: Option<usize>,
     pub round_trips: Samples,
     pub gaps: Samples,
+    /// Shares by which parts of trains differ from the whole, by size.
+    pub spreads: BTreeMap<usize, Vec<f64>>,
     pub sending: Samples,
     pub receiving: Samples,
     pub bulk: Option<BulkFinding>,
@@ -77,6 +89,7 @@ impl Target {
             mtu_bytes: None,
             round_trips: Samples::new(),
             gaps: Samples::new(),
+            spreads: BTreeMap::new(),
             sending: Samples::new(),
             receiving: Samples::new(),
             bulk: None,

@@ -23,10 +23,13 @@ pub struct Prober {
     writer: ProbeWriter,
     settings: ProbeSettings,
     ends_at: Instant,
+    /// End where the time was too short; `None` once it is used.
+    slow_ends_at: Option<Instant>,
     /// Latest time that it was called with.
     told: Instant,
     findings: Findings,
     agenda: VecDeque<Item>,
+    present: Option<Item>,
     step: Option<Box<dyn ProbeStep>>,
 }
 
@@ -79,6 +82,7 @@ impl Prober {
             // A test takes far longer than a microsecond, so numbers from the clock never repeat.
             writer: ProbeWriter::new(identity, now.as_micros() as u32),
             ends_at: now + settings.budget,
+            slow_ends_at: Some(now + settings.slow_budget).filter(|&at| at > now + settings.budget),
             told: now,
             findings: Findings {
                 targets: targets.into_iter().map(target).collect(),
@@ -90,6 +94,7 @@ impl Prober {
             },
             agenda: if settings.unicast.is_some() { [Item::Cast].into() } else { all.into() },
             settings,
+            present: None,
             step: None,
         };
         prober.go_on();
@@ -112,6 +117,32 @@ impl Prober {
         ProbeResult::new(&self.findings)
     }
 
+    /// Goes on beyond the time limit if too little has been measured and the settings have a later
+    /// one: without the longest messages, which take longest.
+    fn hurry(&mut self) -> bool {
+        let lacks = |target: &Target| target.gaps.len() < 2;
+        let Some(end) = self.slow_ends_at.take().filter(|_| self.findings.targets.iter().all(lacks)) else {
+            return false;
+        };
+        self.ends_at = end;
+        let is_long = |item: &Item| {
+            let (Item::Ping { bytes, .. } | Item::Train { bytes, .. }) = *item else { return false };
+            bytes > self.findings.payload_bytes
+        };
+        self.agenda.retain(|item| !is_long(item));
+        if self.present.as_ref().is_some_and(is_long)
+            && let Some(step) = self.step.take()
+        {
+            step.conclude(&mut self.findings);
+        }
+        self.go_on();
+        true
+    }
+
+    fn is_hurried(&self) -> bool {
+        self.slow_ends_at.is_none() && self.settings.slow_budget > self.settings.budget
+    }
+
     /// Ends at the time limit: the present test's findings count, the rest is skipped.
     fn cut_short(&mut self) {
         if let Some(step) = self.step.take() {
@@ -126,6 +157,7 @@ impl Prober {
                 step.conclude(&mut self.findings);
             }
             let Some(item) = self.agenda.pop_front() else { return };
+            self.present = Some(item);
             self.begin(item);
         }
     }
@@ -188,6 +220,9 @@ impl Prober {
             self.settings.sizes_bytes.iter().map(|&bytes| if bytes == assumed { found } else { bytes }).collect();
         sizes.sort_unstable();
         sizes.dedup();
+        if self.is_hurried() {
+            sizes.retain(|&bytes| bytes <= found);
+        }
         let targets = self.findings.targets.len();
         let turns = (0..self.settings.rounds).flat_map(|_| 0..targets);
         turns
@@ -226,7 +261,7 @@ impl Part for Prober {
         self.told = now;
         if let Some(step) = &mut self.step {
             step.on_timeout(now);
-            if now >= self.ends_at {
+            if now >= self.ends_at && !self.hurry() {
                 self.cut_short();
             } else {
                 self.go_on();

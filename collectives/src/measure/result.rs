@@ -8,6 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Utilisation above which a processor is the stream's bottleneck.
 const BUSY_SHARE: f64 = 0.7;
 
+/// Share below which the gaps of several rounds agree.
+const UNSTEADY: f64 = 0.05;
+
 /// Factor over the time of one send, above which processors limit a chain.
 const LIMITED: u64 = 2;
 
@@ -75,6 +78,9 @@ pub struct ProbeResult {
     /// Largest MTU whose frames came back from every host that replied, in bytes; `None` if there
     /// is none.
     pub path_mtu_bytes: Option<usize>,
+    /// Share by which repeated measurements of the gap differ; 0 if they agree, 1 if there was only
+    /// one.
+    pub spread: f64,
     /// Share of frames lost on the way to all hosts.
     pub loss: f64,
     /// Fate of broadcast.
@@ -105,6 +111,7 @@ impl ProbeResult {
             path_mtu_bytes: targets.iter().filter_map(|it| it.path_mtu_bytes).min(),
             loss: if sent == 0 { 0.0 } else { lost as f64 / sent as f64 },
             cast: findings.cast,
+            spread: spread(findings),
             silent: findings.targets.iter().filter(|it| !it.present).map(|it| it.peer.rank).collect(),
             work: work(findings),
             bulk,
@@ -113,6 +120,21 @@ impl ProbeResult {
             points,
         }
     }
+}
+
+/// Returns the median over the hosts of the larger of two shares: by which parts of the longest
+/// trains differ from the whole, and by which the gaps of several rounds do.
+fn spread(findings: &Findings) -> f64 {
+    let of_target = |target: &Target| {
+        let (bytes, gaps) = target.gaps.last_key_value()?;
+        let parts: Vec<u64> = target.spreads.get(bytes)?.iter().map(|share| (share * 1e6) as u64).collect();
+        let rounds = gaps.iter().max().zip(gaps.iter().min()).map_or(1.0, |(most, least)| *most as f64 / *least as f64);
+        // Twice the square root: the median of the rounds is in the middle of the two.
+        let rounds = Some(rounds.sqrt() - 1.0).filter(|&share| share > UNSTEADY).unwrap_or(0.0);
+        Some(median(&parts).unwrap_or(1_000_000).max((rounds * 1e6) as u64))
+    };
+    let spreads: Vec<u64> = findings.targets.iter().filter(|it| it.present).filter_map(of_target).collect();
+    median(&spreads).unwrap_or(1_000_000) as f64 / 1e6
 }
 
 fn bulk(findings: &Findings) -> Option<BulkCost> {

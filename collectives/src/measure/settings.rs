@@ -45,7 +45,7 @@ pub struct ProbeSettings {
     pub bulk: Duration,
     /// Fewest messages of a train.
     pub train_messages: u64,
-    /// Wait for the first reply of a host before it is probed again.
+    /// Wait for the first reply of a host before it is probed again; it doubles each time.
     pub patience: Duration,
     /// Probes of a silent host before it counts as gone.
     pub roll_calls: u32,
@@ -58,6 +58,9 @@ pub struct ProbeSettings {
     pub unicast: Option<Unicast>,
     /// Time limit; the prober then ends with its findings so far.
     pub budget: Duration,
+    /// Time limit where the first one is too short to measure two sizes with a host that replies,
+    /// as on slow links: the longest messages are then left out.
+    pub slow_budget: Duration,
 }
 
 impl ProbeSettings {
@@ -86,11 +89,13 @@ impl ProbeSettings {
             cast: None,
             unicast: None,
             budget: Duration::from_secs(30),
+            slow_budget: Duration::ZERO,
         }
     }
 
     /// Returns the settings that measure round trip and gap at three sizes (64 bytes, one full
-    /// frame, eight of them) within 50 ms in any case.
+    /// frame, eight of them) within 50 ms. On slow links, from 64 kbit/s on, they measure the first
+    /// two, in the time of some 20 full frames.
     pub fn short(mtu_bytes: usize) -> ProbeSettings {
         let frame = full_payload(mtu_bytes);
         ProbeSettings {
@@ -104,9 +109,10 @@ impl ProbeSettings {
             train_longest: Duration::from_millis(20),
             bulk: Duration::ZERO,
             patience: Duration::from_millis(5),
-            roll_calls: 3,
+            roll_calls: 8,
             seeks_mtu: false,
             budget: Duration::from_millis(50),
+            slow_budget: Duration::from_secs(5),
             ..ProbeSettings::full(mtu_bytes)
         }
     }

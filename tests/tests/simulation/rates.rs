@@ -403,6 +403,53 @@ fn a_broadcast_that_is_policed_from_the_start_is_not_bet_on() {
     }
 }
 
+/// Faults of an overlay that copies at the sender's end: a frame of host 0 to all takes the time of
+/// seven on its cable.
+fn head_end() -> impl FnMut(&Delivery<'_>) -> Fate {
+    let (mut free_at, mut last) = (0, Vec::new());
+    move |delivery| {
+        if delivery.from != Some(0) {
+            return Fate::Deliver;
+        }
+        let (now, header) = (delivery.at.as_nanos(), &delivery.frame[..46]);
+        if last != header {
+            last = header.to_vec();
+            let copies = if header[0] & 1 == 1 { RECEIVERS as u64 } else { 1 };
+            let bits = (delivery.frame.len() as u64 + 24) * 8;
+            free_at = free_at.max(now) + bits * 1_000_000_000 / RATE_BITS_PER_SECOND * copies;
+        }
+        Fate::Delay(Duration::from_nanos(free_at.saturating_sub(now)))
+    }
+}
+
+#[test]
+fn a_broadcast_that_is_copied_at_the_senders_end_is_not_bet_on() {
+    for bytes in [64 << 10, 128 << 10, MIB, 4 * MIB] {
+        let taken = |case: &Case| {
+            let played = play(case, &free(case), 1, head_end(), "an overlay");
+            assert!(played.fates.iter().all(|&fate| fate == Outcome::Delivered), "{:?}", played.words);
+            (played.view.via, played.took)
+        };
+        let [(via, took), (_, chain), (_, cast)] =
+            [auto(bytes), asked(Via::Chain, bytes), asked(Via::Cast, bytes)].map(|case| taken(&case));
+        println!("{bytes} bytes: {via} in {took:?}, a chain {chain:?}, a cast {cast:?}");
+        assert!(via != Via::Cast && took < chain.mul_f64(1.3) && took < cast, "{bytes} bytes: {took:?}");
+    }
+}
+
+#[test]
+fn what_is_too_short_to_be_tried_takes_no_cast_that_a_switch_may_police() {
+    for bytes in [64 << 10, 128 << 10] {
+        for control in [STORM, StormControl { frames_per_second: 500, burst_frames: 64 }] {
+            let case = auto(bytes);
+            let [auto, chain] = [case.clone(), asked(Via::Chain, bytes)]
+                .map(|case| play_clean(&case, &policed(&case, control), 1, "policed"));
+            assert_eq!(auto.view.via, Via::Chain, "{bytes} bytes, {control:?}");
+            assert!(auto.took < chain.took.mul_f64(1.3), "{bytes} bytes: {:?} of {:?}", auto.took, chain.took);
+        }
+    }
+}
+
 #[test]
 fn who_has_everything_hears_so_where_little_of_what_is_sent_to_all_passes() {
     for seed in 0..12 {

@@ -130,6 +130,14 @@ fn frames_to_all(cast: &CastFinding, findings: &mut Findings) {
         CastFinding::Policed { knee_frames_per_second } => {
             format!("only about {knee_frames_per_second} frames/s to all arrive, while frames to one do")
         }
+        CastFinding::Slower { times, is_copied: true, .. } => {
+            format!(
+                "frames to all take {times:.1} times as long as to one: each host gets a copy from the sender's end"
+            )
+        }
+        CastFinding::Slower { times, .. } => {
+            format!("frames to all arrive {times:.1} times as slowly as to one, as in a radio cell")
+        }
         CastFinding::FullRate => return,
         CastFinding::NotMeasured => return findings.skip("frames to all: nobody could say how many arrived"),
     };

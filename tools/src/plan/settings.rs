@@ -12,6 +12,9 @@ use ethbcast_planning::plan::{CableLoad, CheckReport, Plan, UnknownVia, Via};
 use ethbcast_planning::topology::{ASSUMED_RATE_BITS_PER_SECOND, Topology};
 use ethbcast_transport::wire::HEADER_BYTES;
 
+/// Part of a full frame's time below which an injection time is refused; measurements differ.
+const MIN_FRAME_PART: f64 = 0.9;
+
 /// Selection of algorithms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ways {
@@ -61,6 +64,8 @@ impl PlanSettings {
         let calibration = |path| read_calibration_for(path, Some(&topology));
         let measured = args.calibration.as_deref().map(calibration).transpose()?;
         let assumed_rate = topology.fastest_host_rate().unwrap_or(ASSUMED_RATE_BITS_PER_SECOND);
+        let calibration = measured.clone().unwrap_or_else(|| Calibration::assumed(assumed_rate, frame_payload_bytes));
+        check_injection(&topology, &name, calibration.gap_ns(frame_payload_bytes))?;
         let saved = args.check.as_deref().map(read_plan).transpose()?;
         let members = match (&saved, &args.root) {
             (Some(plan), _) => members_of(&topology, plan, frame_payload_bytes)?,
@@ -73,7 +78,7 @@ impl PlanSettings {
             size_bytes: args.size.or(saved.as_ref().and_then(SavedPlan::size_bytes)),
             frame_payload_bytes,
             is_measured: measured.is_some(),
-            calibration: measured.unwrap_or_else(|| Calibration::assumed(assumed_rate, frame_payload_bytes)),
+            calibration,
             assumed_rate,
             ways,
             saved,
@@ -95,6 +100,21 @@ impl PlanSettings {
     pub fn name(&self, rank: usize) -> &str {
         &self.topology.hosts()[self.members[rank]]
     }
+}
+
+/// Refuses a host that sends full frames faster than its cable carries them.
+fn check_injection(topology: &Topology, name: &str, frame_ns: f64) -> anyhow::Result<()> {
+    let given = |at: usize| Some((at, topology.injection_ns(at)?));
+    let too_short = |&(_, nanos): &(usize, u64)| (nanos as f64) < frame_ns * MIN_FRAME_PART;
+    let Some((at, nanos)) = (0..topology.hosts().len()).filter_map(given).find(too_short) else { return Ok(()) };
+    let host = &topology.hosts()[at];
+    fail(
+        Code::Usage,
+        format!(
+            "{name}: injection_ns {nanos} of host {host} is less than the {frame_ns:.0} ns that a full frame takes on \
+             its cable; give at least that, or leave it out"
+        ),
+    )
 }
 
 fn read_ways(via: &str) -> anyhow::Result<Ways> {

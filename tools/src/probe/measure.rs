@@ -235,6 +235,8 @@ impl ProbeReport<'_> {
         let result = self.result;
         let (cast, knee) = match result.cast {
             CastFinding::FullRate => ("full-rate", None),
+            CastFinding::Slower { is_copied: true, frames_per_second, .. } => ("copied", Some(frames_per_second)),
+            CastFinding::Slower { frames_per_second, .. } => ("slower", Some(frames_per_second)),
             CastFinding::Policed { knee_frames_per_second } => ("policed", Some(knee_frames_per_second)),
             CastFinding::NotMeasured => ("not-measured", None),
         };
@@ -257,6 +259,7 @@ impl ProbeReport<'_> {
             "rate_bits_per_second": result.rate_bits_per_second,
             "path_mtu_bytes": result.path_mtu_bytes,
             "loss": result.loss,
+            "spread": result.spread,
             "cast": { "status": cast, "knee_frames_per_second": knee },
             "work": result.work.iter().map(work).collect::<Vec<_>>(),
             "silent": result.silent.iter().map(|&rank| host_of(self.hosts, rank).host.as_str()).collect::<Vec<_>>(),
@@ -322,6 +325,12 @@ fn cast(finding: CastFinding) -> String {
             "only about {knee_frames_per_second} frames/s get through, while unicast arrives whole: likely storm \
              control on the switch"
         ),
+        CastFinding::Slower { times, is_copied: true, .. } => format!(
+            "is copied for each host at the sender's end ({times:.1} times the gap of frames to one), as overlays do"
+        ),
+        CastFinding::Slower { times, .. } => {
+            format!("arrives, at {times:.1} times the gap of frames to one, as in a radio cell")
+        }
         CastFinding::NotMeasured => "not measured".to_owned(),
     }
 }

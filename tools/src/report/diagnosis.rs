@@ -1,128 +1,305 @@
-//! Diagnosis of what limited a transfer, most certain cause first, and of the cables that lost frames.
+//! Diagnosis of what limited a transfer, the only one: each candidate cause has a test that must hold
+//! in this run, and says which share of the time it explains. The one with the largest share is
+//! named. Where none holds, the diagnosis is what was seen.
 
-use super::drawing::{shown, time};
-use super::kept::{Kept, Receiver, Run};
+use super::drawing::shown;
+use super::kept::{Kept, Receiver, Timeline};
+use super::lossy;
 use super::plan_picture;
-use super::plan_picture::network;
-use ethbcast_planning::plan::{CableEnd, LossyCables, Passage, Via, lossy_cables};
+use crate::units;
 use ethbcast_planning::topology::nodeset;
-use std::collections::{HashMap, HashSet};
 
-/// Fraction of retransmitted frames above which loss is a cause.
+/// Share of retransmitted frames above which loss is a cause.
 const MUCH_LOSS: f64 = 0.01;
-
-/// Excess over the prediction, as a fraction, that the plan still explains.
-const AS_PREDICTED: f64 = 0.1;
-
-/// Multiple of the prediction above which no cable of the plan is the cause.
-const MUCH_LONGER: f64 = 1.5;
-
+/// Share of the time that a cause must explain: one that is measured, one that is only seen, and
+/// one of a host that was waited for at the end.
+const FULL: f64 = 0.8;
+const SOME: f64 = 0.1;
+const LATE: f64 = 0.2;
+/// Share of the time that what was seen is taken to explain where no link was measured.
+const UNKNOWN_REST: f64 = 0.5;
+/// Weight of a prediction that came true, beside a measured link.
+const PREDICTED: f64 = 0.95;
+/// Share of what two hosts reach below which cables may be shared unknown to the plan.
+const SHARED: f64 = 0.5;
+/// Time in seconds below which nobody was waited for.
+const MOMENT: f64 = 0.2;
 /// Fraction of the time above which a host's activity is the cause.
 const MUCH_TIME: f64 = 0.5;
-
-/// Fraction of the time without interface or link above which that is the cause.
-const MUCH_CUT_OFF: f64 = 0.1;
-
-/// Fraction of the time by which the last receiver ends after all others, above which it is the cause.
-const MUCH_LATER: f64 = 0.25;
-
 /// Limit below which there are too few samples for a diagnosis.
 const MIN_MOMENTS: usize = 4;
 
-/// Returns the cause in words that follow "limited by".
-pub fn part(kept: &Kept) -> String {
-    if kept.failed().count() == kept.receivers.len() {
-        return "nothing that was seen: no receiver has all of it".to_owned();
-    }
-    let is_as_predicted = kept.predicted_seconds.is_some_and(|seconds| kept.seconds <= seconds * (1.0 + AS_PREDICTED));
-    if let Some(own) = of_the_own_interface(kept) {
-        return own;
-    }
-    let seen = if is_as_predicted { of_the_network(kept) } else { of_the_network(kept).or_else(|| of_hosts(kept)) };
-    seen.unwrap_or_else(|| by_the_plan(kept))
+/// Everything that a diagnosis rests on.
+#[derive(Clone, Debug, Default)]
+pub struct Evidence {
+    pub seconds: f64,
+    pub predicted_seconds: Option<f64>,
+    /// Bits of the content that were sent, for each copy.
+    pub bits: f64,
+    /// Time of one copy over the way between two hosts alone, as measured before.
+    pub copy_seconds: Option<f64>,
+    /// The busiest cable, and the number of copies that it carried.
+    pub busiest: Option<(String, usize)>,
+    pub is_cast: bool,
+    pub root: String,
+    pub interface: String,
+    pub cut_off_seconds: f64,
+    pub limit_bits_per_second: Option<u64>,
+    pub is_yielding: bool,
+    /// Route on which a policed cast went on.
+    pub rerouted: Option<String>,
+    /// Cable over which several hosts send at a time by the plan, and how many.
+    pub contended: Option<(String, u64)>,
+    /// Share of the whole time that the root's process was on a processor.
+    pub processor_share: Option<f64>,
+    /// Lossy cables with their losses, worst first; then the share of frames sent again.
+    pub lossy: Vec<(String, f64)>,
+    pub repeated: f64,
+    /// Hosts who were waited for while nothing moved, and for how long.
+    pub awaited: Option<(String, f64)>,
+    /// Host that finished after all others, and by how much.
+    pub last: Option<(String, f64)>,
+    /// Host that took frames more slowly than they came, and what it did for which share of the time.
+    pub held_up: Option<(String, Option<(String, f64)>)>,
+    pub apart: Option<String>,
+    pub aside: Vec<String>,
+    /// Whether receivers had most of the content already.
+    pub is_partial: bool,
+    pub slow_cable: Option<String>,
+    pub has_topology: bool,
 }
 
-/// Returns the receiver that ended long after all others, and how long.
-fn straggler(kept: &Kept) -> Option<(&Receiver, f64)> {
-    let mut all: Vec<&Receiver> = kept.receivers.iter().filter(|one| Kept::has_all(one)).collect();
-    all.sort_by(|one, other| other.seconds.total_cmp(&one.seconds));
-    let later = all.first()?.seconds - all.get(1)?.seconds;
-    (later > kept.seconds * MUCH_LATER).then_some((all[0], later))
+/// A cause whose test held, and the share of the time that it explains.
+type Cause = (f64, String);
+
+/// Returns the cause in words that follow "limited by"; `None` if nobody has everything.
+pub fn part(kept: &Kept) -> Option<String> {
+    let is_news = kept.receivers.iter().any(Kept::has_all);
+    is_news.then(|| of(&Evidence::of(kept)))
 }
 
-fn of_the_network(kept: &Kept) -> Option<String> {
-    if kept.rerouted {
-        return Some(format!("switches that threw away what was sent to all: it went on via {}", shown(&kept.via)));
-    }
-    let cable = kept.contention.as_ref()?.first()?;
-    let (from, to) = (shown(&cable.from), shown(&cable.to));
-    Some(format!("the cable {from}–{to}, over which the plan has {} hosts send at a time", cable.senders))
+/// Returns the strongest cause that holds, or what was seen.
+pub fn of(seen: &Evidence) -> String {
+    let causes = [of_the_own_side(seen), of_the_network(seen), of_hosts(seen), of_the_links(seen)];
+    // Of equal ones the first counts.
+    let strongest = causes.into_iter().flatten().reduce(|best, other| if other.0 > best.0 { other } else { best });
+    strongest.map_or_else(|| unknown(seen), |(_, words)| words)
 }
 
-/// Returns the root's interface, if it was down for much of the time.
-fn of_the_own_interface(kept: &Kept) -> Option<String> {
-    let run = kept.run.as_ref().filter(|run| run.cut_off_seconds > kept.seconds * MUCH_CUT_OFF)?;
-    Some(format!(
-        "the interface {} of {} itself, which was away or had no link for {:.1} s",
-        shown(&run.interface),
-        shown(&run.root),
-        run.cut_off_seconds
-    ))
-}
+impl Evidence {
+    /// Returns the share of what two hosts alone reach that the busiest cable carried.
+    fn link_share(&self) -> Option<f64> {
+        let copies = self.busiest.as_ref().map_or(1, |(_, copies)| *copies) as f64;
+        Some(self.copy_seconds? * copies / self.seconds.max(f64::MIN_POSITIVE))
+    }
 
-fn of_hosts(kept: &Kept) -> Option<String> {
-    if let Some((last, later)) = straggler(kept) {
-        return Some(format!("{}, which ended {} after all others", shown(&last.host), time(later)));
+    /// Returns the share of the time that neither the links nor the prediction explain.
+    fn rest(&self) -> f64 {
+        let predicted = self.predicted_seconds.map(|predicted| predicted / self.seconds.max(f64::MIN_POSITIVE));
+        let explained = self.link_share().into_iter().chain(predicted).reduce(f64::max);
+        explained.map_or(UNKNOWN_REST, |explained| 1.0 - explained.min(1.0))
     }
-    let failed: Vec<&str> = kept.failed().map(|one| one.host.as_str()).collect();
-    if !failed.is_empty() {
-        return Some(format!("{}: failed on the way, and the others waited for it", shown(&nodeset::fold(&failed))));
-    }
-    let run = kept.run.as_ref()?;
-    if let Some(apart) = run.timeline.incidents.iter().find(|incident| incident.kind == "apart") {
-        let pair = shown(&apart.hosts.join(" and "));
-        return Some(format!("the way between {pair}, who do not hear each other: both were served beside the others"));
-    }
-    if !run.aside.is_empty() {
-        return Some(format!("{}, served beside the others from then on", shown(&nodeset::fold(&run.aside))));
-    }
-    if let Some(worst) = suspects(kept).first().filter(|worst| worst.loss > MUCH_LOSS) {
-        return Some(format!("{} (loss {:.1} %)", worst.name, worst.loss * 100.0));
-    }
-    let lost = kept.frames.data_resent as f64 / kept.frames.data_sent.max(1) as f64;
-    if lost > MUCH_LOSS {
-        return Some(format!("loss: {} sent {:.1} % of its frames again", shown(&run.root), lost * 100.0));
-    }
-    let slow = run.held_up_by.as_ref();
-    slow.map(|host| format!("{}, which took frames more slowly than they came", shown(host)))
-}
 
-fn by_the_plan(kept: &Kept) -> String {
-    // In a delta transfer the cables are idle while hosts look up and verify their data.
-    if kept.sent_bytes.is_some_and(|bytes| bytes < kept.bytes / 2) {
-        return "the hosts, which looked for what they have and checked it: little was sent".to_owned();
+    fn part(&self, seconds: f64) -> f64 {
+        seconds / self.seconds.max(f64::MIN_POSITIVE)
     }
-    let slow = kept.run.as_ref().and_then(|run| run.slow_cable.as_ref());
-    if let Some(cable) = slow {
-        return format!("{}, slower than the others by the topology", shown(cable));
-    }
-    // Where nothing was predicted, links may be far from what they carry.
-    let Some(predicted) = kept.predicted_seconds else { return "nothing that was seen".to_owned() };
-    let times = kept.seconds / predicted.max(f64::MIN_POSITIVE);
-    let worst = kept.run.as_ref().and_then(plan_picture::worst_cable);
-    match worst {
-        _ if times > MUCH_LONGER => {
-            format!("nothing that was seen, though it took {times:.1} times what was predicted")
+
+    fn of(kept: &Kept) -> Evidence {
+        let run = kept.run.clone().unwrap_or_default();
+        let bytes = kept.sent_bytes.unwrap_or(kept.bytes).min(kept.bytes);
+        let contended = kept
+            .contention
+            .as_ref()
+            .and_then(|all| all.first())
+            .map(|cable| (format!("{}–{}", shown(&cable.from), shown(&cable.to)), cable.senders));
+        let apart = run.timeline.incidents.iter().find(|incident| incident.kind == "apart");
+        let held_up = run.held_up_by.as_ref().map(|host| {
+            let receiver = kept.receivers.iter().find(|one| one.host == *host);
+            (shown(host), receiver.and_then(|receiver| activity(kept, receiver)))
+        });
+        Evidence {
+            seconds: kept.seconds,
+            predicted_seconds: kept.predicted_seconds,
+            bits: bytes as f64 * 8.0,
+            copy_seconds: run.copy_seconds,
+            busiest: plan_picture::worst_cable(&run),
+            is_cast: kept.via == "cast",
+            root: shown(&run.root),
+            interface: shown(&run.interface),
+            cut_off_seconds: run.cut_off_seconds,
+            limit_bits_per_second: kept.rate_limit_bits_per_second,
+            is_yielding: kept.nice,
+            rerouted: kept.rerouted.then(|| shown(&kept.via)),
+            contended,
+            processor_share: run.processor_seconds.map(|seconds| seconds / kept.total_seconds.max(kept.seconds)),
+            lossy: lossy::suspects(kept).into_iter().map(|one| (one.name, one.loss)).collect(),
+            repeated: kept.frames.data_resent as f64 / kept.frames.data_sent.max(1) as f64,
+            awaited: awaited(&run.timeline),
+            last: last(kept),
+            held_up,
+            apart: apart.map(|apart| shown(&apart.hosts.join(" and "))),
+            aside: run.aside.clone(),
+            is_partial: kept.sent_bytes.is_some_and(|bytes| bytes < kept.bytes / 2),
+            slow_cable: run.slow_cable.as_deref().map(shown),
+            has_topology: run.topology.is_some(),
         }
-        Some(cable) => format!("the links themselves: the busiest, {}", shown(&cable)),
-        None if kept.via == "cast" => "the links themselves: each carries every frame once".to_owned(),
-        None => "nothing that was seen".to_owned(),
     }
+}
+
+/// Returns the host that finished last, if it did so long after all others.
+fn last(kept: &Kept) -> Option<(String, f64)> {
+    let mut done: Vec<&Receiver> = kept.receivers.iter().filter(|one| Kept::has_all(one)).collect();
+    done.sort_by(|left, right| left.seconds.total_cmp(&right.seconds));
+    let [.., before, last] = done[..] else { return None };
+    let late = last.seconds - before.seconds;
+    let cause = of_receiver(kept, last).map_or(String::new(), |cause| format!(" (limited by {cause})"));
+    (late >= MOMENT).then(|| (format!("{}{cause}", shown(&last.host)), late))
+}
+
+/// Returns the longest time in which nothing moved before a host was put aside or failed, and that
+/// host.
+fn awaited(timeline: &Timeline) -> Option<(String, f64)> {
+    let moved = |at: usize| {
+        let arrived: u64 = timeline.receivers.iter().filter_map(|track| track.bytes.get(at)).sum();
+        arrived.saturating_add(timeline.sent_bytes.get(at).copied().unwrap_or_default())
+    };
+    let (mut began, mut stills) = (0, Vec::new());
+    for at in 1..timeline.seconds.len() {
+        if moved(at) != moved(at - 1) {
+            stills.push((timeline.seconds[began], timeline.seconds[at - 1]));
+            began = at;
+        }
+    }
+    stills.extend(timeline.seconds.get(began).zip(timeline.seconds.last()).map(|(&from, &to)| (from, to)));
+    let ended_by = |&(from, to): &(f64, f64)| {
+        let within = |seconds: f64| (from..=to + MOMENT).contains(&seconds);
+        let incident = timeline.incidents.iter().find(|one| within(one.seconds) && !one.hosts.is_empty())?;
+        matches!(incident.kind.as_str(), "failed" | "aside" | "held-up")
+            .then(|| (shown(&nodeset::fold(&incident.hosts)), to - from))
+    };
+    let longest = |one: &(String, f64), other: &(String, f64)| one.1.total_cmp(&other.1);
+    stills.iter().filter_map(ended_by).filter(|(_, seconds)| *seconds >= MOMENT).max_by(longest)
+}
+
+fn of_the_own_side(seen: &Evidence) -> Option<Cause> {
+    let down = seen.part(seen.cut_off_seconds);
+    let down = (down > SOME).then(|| {
+        let (interface, root, seconds) = (&seen.interface, &seen.root, seen.cut_off_seconds);
+        (down, format!("the interface {interface} of {root} itself, which was away or had no link for {seconds:.1} s"))
+    });
+    let limit = seen.limit_bits_per_second.and_then(|limit| {
+        let share = seen.part(seen.bits / limit.max(1) as f64).min(1.0);
+        let words = || format!("the limit of {} that was asked for", units::rate(limit as f64));
+        (share >= FULL).then(|| (share, words()))
+    });
+    let yielding = (seen.is_yielding && seen.link_share().is_some_and(|share| share < FULL))
+        .then(|| (seen.rest(), "giving way to others, as asked (--nice)".to_owned()));
+    let busy = seen.processor_share.filter(|&share| share >= FULL);
+    let busy = busy.map(|share| {
+        (share.min(1.0), format!("the processor of {}, busy for {:.0} % of the time", seen.root, share * 100.0))
+    });
+    strongest([down, limit, yielding, busy])
+}
+
+fn of_the_network(seen: &Evidence) -> Option<Cause> {
+    let rest = Some(seen.rest()).filter(|&rest| rest >= SOME);
+    let rerouted = rest
+        .zip(seen.rerouted.as_ref())
+        .map(|(rest, via)| (rest, format!("switches that threw away what was sent to all: it went on via {via}")));
+    let contended = rest.zip(seen.contended.as_ref()).map(|(rest, (cable, senders))| {
+        (rest, format!("the cable {cable}, over which the plan has {senders} hosts send at a time"))
+    });
+    let apart = rest.zip(seen.apart.as_ref()).map(|(rest, pair)| {
+        (rest, format!("the way between {pair}, who do not hear each other: both were served beside the others"))
+    });
+    let lossy = seen.lossy.first().filter(|(_, loss)| *loss > MUCH_LOSS);
+    let lossy = rest.zip(lossy).map(|(rest, (name, loss))| (rest, format!("{name} (loss {:.1} %)", loss * 100.0)));
+    let repeated = rest
+        .filter(|_| seen.repeated > MUCH_LOSS)
+        .map(|rest| (rest, format!("loss: {} sent {:.1} % of its frames again", seen.root, seen.repeated * 100.0)));
+    strongest([rerouted, contended, apart, lossy, repeated])
+}
+
+fn of_hosts(seen: &Evidence) -> Option<Cause> {
+    let awaited = seen.awaited.as_ref().map(|(hosts, seconds)| {
+        (seen.part(*seconds), format!("{hosts}: nothing moved for {seconds:.1} s while it was waited for"))
+    });
+    let last = seen
+        .last
+        .as_ref()
+        .map(|(host, seconds)| (seen.part(*seconds), format!("{host}: it finished {seconds:.1} s after all others")));
+    let rest = Some(seen.rest()).filter(|&rest| rest >= SOME);
+    let aside = rest
+        .filter(|_| !seen.aside.is_empty())
+        .map(|rest| (rest, format!("{}, served beside the others from then on", shown(&nodeset::fold(&seen.aside)))));
+    let held_up = rest.zip(seen.held_up.as_ref()).map(|(rest, (host, activity))| match activity {
+        Some((what, share)) => (rest.max(*share), format!("{host}: {what} ({:.0} % of the time)", share * 100.0)),
+        None => (rest, format!("{host}, which took frames more slowly than they came")),
+    });
+    // Cables are idle while hosts look up and verify what they have.
+    let partial = rest
+        .filter(|_| seen.is_partial)
+        .map(|rest| (rest, "the hosts, which looked for what they have and checked it: little was sent".to_owned()));
+    let awaited = awaited.filter(|&(share, _)| share >= SOME);
+    strongest([awaited, last.filter(|&(share, _)| share >= LATE), aside, held_up, partial])
+}
+
+fn of_the_links(seen: &Evidence) -> Option<Cause> {
+    let carried = match &seen.busiest {
+        Some((cable, 1)) => format!("the busiest, {cable}, carries the bytes once"),
+        Some((cable, copies)) => format!("the busiest, {cable}, carries the bytes {copies} times"),
+        None if seen.is_cast => "each carries every frame once".to_owned(),
+        None => "they carry the bytes".to_owned(),
+    };
+    let slow = seen.slow_cable.as_ref().map(|cable| format!("{cable}, slower than the others by what is known of it"));
+    let measured = seen.link_share().map(|share| share.min(1.0)).filter(|&share| share >= FULL).map(|share| {
+        (share, format!("the links themselves: {carried}, at {:.0} % of what two hosts alone reach", share * 100.0))
+    });
+    let predicted = seen.predicted_seconds.map(|predicted| {
+        let times = seen.part(predicted).max(f64::MIN_POSITIVE);
+        let words = match seen.link_share() {
+            Some(share) if share < FULL => format!("what was predicted, {:.0} % of it on the links", share * 100.0),
+            _ => format!("the links themselves, as predicted: {carried}"),
+        };
+        (times.min(1.0 / times) * PREDICTED, slow.clone().unwrap_or(words))
+    });
+    strongest([measured, predicted.filter(|&(share, _)| share >= FULL)])
+}
+
+fn strongest<const N: usize>(causes: [Option<Cause>; N]) -> Option<Cause> {
+    causes.into_iter().flatten().reduce(|best, other| if other.0 > best.0 { other } else { best })
+}
+
+/// Returns what was seen where no cause holds.
+fn unknown(seen: &Evidence) -> String {
+    let share = seen.link_share();
+    let links = share.map(|share| {
+        let cable = seen.busiest.as_ref().map_or("the cables", |(cable, _)| cable);
+        format!("{cable} carried {:.0} % of what two hosts alone reach", share * 100.0)
+    });
+    let predicted = seen
+        .predicted_seconds
+        .filter(|&predicted| predicted > 0.0)
+        .map(|predicted| format!("it took {:.1} times what was predicted", seen.seconds / predicted));
+    let words: Vec<String> = links.into_iter().chain(predicted).collect();
+    if words.is_empty() {
+        return "not known: nothing was measured before the start".to_owned();
+    }
+    let may_share = !seen.has_topology && !seen.is_cast && share.is_some_and(|share| share < SHARED);
+    let ask = if may_share { "; are there several switches? `ethbcast probe --discover` finds out" } else { "" };
+    format!("not known: {}{ask}", words.join(", and "))
 }
 
 /// Returns the cause for a receiver with all bytes, other than the path to it, in words that follow
 /// "limited by".
 pub fn of_receiver(kept: &Kept, receiver: &Receiver) -> Option<String> {
+    let (what, share) = activity(kept, receiver)?;
+    Some(format!("{what} ({:.0} % of the time)", share * 100.0))
+}
+
+/// Returns what a receiver with all bytes did for most of the time, other than receive, and its
+/// share.
+fn activity(kept: &Kept, receiver: &Receiver) -> Option<(String, f64)> {
     let timeline = &kept.run.as_ref()?.timeline;
     let track = timeline.receivers.iter().rfind(|track| track.host == receiver.host && Kept::has_all(receiver))?;
     let moments: Vec<char> = track.states.chars().filter(|&state| state != '-').collect();
@@ -136,77 +313,13 @@ pub fn of_receiver(kept: &Kept, receiver: &Receiver) -> Option<String> {
     let causes =
         [("b", "its disk, or whoever reads its output"), ("c", "a host behind it"), ("vyt", "verifying and syncing")];
     let (states, cause) = causes.into_iter().find(|(states, _)| share(states) > MUCH_TIME)?;
-    Some(format!("{cause} ({:.0} % of the time)", share(states) * 100.0))
-}
-
-/// Loss below which a cable is not suspected.
-const MIN_LOSS: f64 = 0.001;
-/// Limit on cables that cannot be told apart; beyond it none is named.
-const MAX_NAMED: usize = 3;
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct Suspects {
-    pub name: String,
-    pub loss: f64,
-    pub lost: u64,
-}
-
-pub fn suspects(kept: &Kept) -> Vec<Suspects> {
-    kept.run.as_ref().and_then(|run| found(kept, run)).unwrap_or_default()
-}
-
-fn found(kept: &Kept, run: &Run) -> Option<Vec<Suspects>> {
-    let record = run.plan.as_ref()?;
-    // In blocks, data comes from several hosts; after a fallback, the recorded plan is not the
-    // actual one.
-    let via: Via = record.via.parse().ok()?;
-    if via.is_in_blocks() || kept.rerouted {
-        return None;
-    }
-    let (topology, hosts) = network(run, record)?;
-    let by_name: HashMap<&str, usize> = record.hosts.iter().map(String::as_str).zip(hosts.iter().copied()).collect();
-    // Failed receivers and those on the catch-up stream were not served as planned.
-    let failed: HashSet<&str> = kept.failed().map(|one| one.host.as_str()).collect();
-    let moved = |host: &str| failed.contains(host) || run.aside.iter().any(|aside| aside == host);
-    let heard: HashMap<&str, &Receiver> = kept.receivers.iter().map(|one| (one.host.as_str(), one)).collect();
-    let passages: Vec<Passage> = record
-        .edges
-        .iter()
-        .filter(|edge| !moved(&edge.from) && !moved(&edge.to))
-        .filter_map(|edge| {
-            let receiver = heard.get(edge.to.as_str())?;
-            let (from, to) = (*by_name.get(edge.from.as_str())?, *by_name.get(edge.to.as_str())?);
-            Some(Passage { from, to, frames: receiver.frames?, lost: receiver.repaired_frames? })
-        })
-        .collect();
-    let named = run.topology.is_some();
-    let lossy = lossy_cables(&topology, &passages, MIN_LOSS);
-    Some(lossy.iter().map(|one| Suspects { name: name(one, named), loss: one.loss, lost: one.lost }).collect())
-}
-
-/// Names cables by their ends; without a topology the switches have no names.
-fn name(lossy: &LossyCables, named: bool) -> String {
-    let cable = |(one, other): &(CableEnd, CableEnd)| match named {
-        true => format!("{}–{}", shown(one.name()), shown(other.name())),
-        false => shown(one.name()),
-    };
-    let cables: Vec<String> = lossy.cables.iter().take(MAX_NAMED).map(cable).collect();
-    let more = lossy.cables.len().saturating_sub(MAX_NAMED);
-    let more = if more > 0 { format!(" or {more} more") } else { String::new() };
-    let of = if named { "cable " } else { "the cable of " };
-    format!("{of}{}{more}", cables.join(" or "))
-}
-
-/// Returns the fraction of a receiver's frames that had been lost before, if it reported them.
-pub fn loss_of(receiver: &Receiver) -> Option<f64> {
-    let (frames, repaired) = (receiver.frames?, receiver.repaired_frames?);
-    (frames > 0 && repaired <= frames).then(|| repaired as f64 / frames as f64)
+    Some((cause.to_owned(), share(states)))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::kept::{Frames, Incident, Run, Timeline, Track};
     use super::*;
-    use crate::report::kept::{Edge, Frames, PlanRecord, Run, Timeline, Track};
 
     fn kept(states: &str) -> Kept {
         let track = Track { host: "n1".to_owned(), states: states.to_owned(), ..Track::default() };
@@ -231,76 +344,148 @@ mod tests {
         assert_eq!(of_receiver(&failed, &failed.receivers[0]), None, "its failure is named elsewhere");
     }
 
-    #[test]
-    fn what_is_most_certain_is_named_first() {
-        let mut kept = kept("aaaa");
-        assert_eq!(part(&kept), "nothing that was seen");
-        let predicted = Kept { seconds: 1.0, predicted_seconds: Some(1.0), ..kept.clone() };
-        assert_eq!(part(&predicted), "the links themselves: each carries every frame once");
-        let slow = Kept { seconds: 1.0, predicted_seconds: Some(0.1), ..kept.clone() };
-        assert_eq!(part(&slow), "nothing that was seen, though it took 10.0 times what was predicted");
-        let updated = Kept { bytes: 1000, sent_bytes: Some(20), ..kept.clone() };
-        assert!(part(&updated).starts_with("the hosts, which looked for what they have"));
-        kept.frames = Frames { data_sent: 1000, data_resent: 25, ..Frames::default() };
-        assert_eq!(part(&kept), "loss: n0 sent 2.5 % of its frames again");
-        let (mut died, mut late) = (kept.receivers[0].clone(), kept.receivers[0].clone());
-        died.status = "died".to_owned();
-        let alone = Kept { receivers: vec![died.clone()], ..kept.clone() };
-        assert_eq!(part(&alone), "nothing that was seen: no receiver has all of it");
-        kept.receivers.push(died);
-        assert_eq!(part(&kept), "n1: failed on the way, and the others waited for it");
-        (late.host, late.seconds) = ("n4".to_owned(), 3.0);
-        let receivers = [&kept.receivers[..], &[late]].concat();
-        let waited = Kept { receivers, seconds: 3.0, ..kept.clone() };
-        assert_eq!(part(&waited), "n4, which ended 3.00 s after all others", "nobody waited for n1");
-        let run = Run { interface: "eth0".to_owned(), cut_off_seconds: 3.0, ..kept.run.clone().expect("it has one") };
-        let cut = Kept { run: Some(run), seconds: 5.0, ..kept.clone() };
-        assert_eq!(part(&cut), "the interface eth0 of n0 itself, which was away or had no link for 3.0 s");
-        kept.rerouted = true;
-        assert_eq!(part(&kept), "switches that threw away what was sent to all: it went on via cast");
+    /// A run of 10 s over a chain whose cables two hosts alone would fill in `copy` seconds.
+    fn run(copy: f64) -> Evidence {
+        Evidence {
+            seconds: 10.0,
+            bits: 1e9,
+            copy_seconds: Some(copy),
+            busiest: Some(("host n0 to switch s0".to_owned(), 1)),
+            root: "n0".to_owned(),
+            interface: "eth0".to_owned(),
+            has_topology: true,
+            ..Evidence::default()
+        }
     }
 
-    /// Creates a report of the chain n0, n1, n2, n3 over two switches, whose receivers lost these
-    /// numbers of 1000 frames.
-    fn chain(lost: [u64; 3], topology: bool) -> Kept {
-        let host = |rank: usize| format!("n{rank}");
-        let receiver = |(at, &lost): (usize, &u64)| Receiver {
-            host: host(at + 1),
-            status: "verified".to_owned(),
-            frames: Some(1000),
-            repaired_frames: Some(lost),
+    fn some(text: &str) -> Option<String> {
+        Some(text.to_owned())
+    }
+
+    /// Checks the beginning of what is said of planted causes.
+    #[track_caller]
+    fn assert_said(table: &[(Evidence, &str)]) {
+        for (at, (seen, expected)) in table.iter().enumerate() {
+            let said = of(seen);
+            assert!(said.starts_with(expected), "{at}: {said}, expected {expected}");
+        }
+    }
+
+    #[test]
+    fn each_planted_cause_of_links_and_own_side_is_named_and_nothing_that_was_not_looked_at() {
+        let nothing = || Evidence { copy_seconds: None, ..run(0.0) };
+        assert_said(&[
+            (run(9.5), "the links themselves: the busiest, host n0 to switch s0, carries the bytes once, at 95 % of"),
+            (
+                Evidence { busiest: Some(("switch s0 to switch s1".to_owned(), 8)), ..run(1.2) },
+                "the links themselves: the busiest, switch s0 to switch s1, carries the bytes 8 times, at 96 %",
+            ),
+            (run(1.2), "not known: host n0 to switch s0 carried 12 % of what two hosts alone reach"),
+            (
+                Evidence { has_topology: false, ..run(1.2) },
+                "not known: host n0 to switch s0 carried 12 % of what two hosts alone reach; are there",
+            ),
+            (nothing(), "not known: nothing was measured before the start"),
+            (Evidence { predicted_seconds: Some(9.8), ..nothing() }, "the links themselves, as predicted: the busiest"),
+            (
+                Evidence { predicted_seconds: Some(9.8), is_cast: true, busiest: None, ..nothing() },
+                "the links themselves, as predicted: each carries every frame once",
+            ),
+            (
+                Evidence { predicted_seconds: Some(1.0), ..nothing() },
+                "not known: it took 10.0 times what was predicted",
+            ),
+            (Evidence { predicted_seconds: Some(9.8), ..run(4.0) }, "what was predicted, 40 % of it on the links"),
+            (
+                Evidence { predicted_seconds: Some(9.8), slow_cable: some("host n3 to switch s0"), ..run(1.0) },
+                "host n3 to switch s0, slower than the others",
+            ),
+            (Evidence { cut_off_seconds: 6.0, ..run(3.0) }, "the interface eth0 of n0 itself"),
+            (Evidence { limit_bits_per_second: Some(105_000_000), ..run(1.0) }, "the limit of 105.0 Mbit/s"),
+            (Evidence { limit_bits_per_second: Some(900_000_000), ..run(9.0) }, "the links themselves"),
+            (Evidence { is_yielding: true, ..run(3.0) }, "giving way to others"),
+            (Evidence { processor_share: Some(0.92), ..run(3.0) }, "the processor of n0, busy for 92 %"),
+            (Evidence { processor_share: Some(0.5), ..run(3.0) }, "not known: "),
+        ]);
+    }
+
+    #[test]
+    fn each_planted_cause_of_network_and_hosts_is_named() {
+        let cable = || ("n2–s1".to_owned(), 2);
+        assert_said(&[
+            (
+                Evidence { rerouted: some("chain"), ..run(3.0) },
+                "switches that threw away what was sent to all: it went on via chain",
+            ),
+            (Evidence { contended: Some(cable()), ..run(3.0) }, "the cable n2–s1, over which the plan has 2 hosts"),
+            (
+                Evidence { apart: some("n1 and n2"), aside: vec!["n1".to_owned()], ..run(3.0) },
+                "the way between n1 and n2",
+            ),
+            (
+                Evidence { aside: vec!["n1".to_owned(), "n2".to_owned()], ..run(3.0) },
+                "n[1-2], served beside the others",
+            ),
+            (
+                Evidence { lossy: vec![("the cable of n2".to_owned(), 0.021)], repeated: 0.02, ..run(3.0) },
+                "the cable of n2 (loss 2.1 %)",
+            ),
+            (Evidence { lossy: vec![("the cable of n2".to_owned(), 0.021)], ..run(9.3) }, "the links themselves"),
+            (Evidence { repeated: 0.025, ..run(3.0) }, "loss: n0 sent 2.5 % of its frames again"),
+            (Evidence { repeated: 0.005, ..run(3.0) }, "not known: "),
+            (Evidence { awaited: Some(("n3".to_owned(), 4.0)), ..run(5.0) }, "n3: nothing moved for 4.0 s"),
+            (Evidence { awaited: Some(("n3".to_owned(), 0.5)), ..run(9.0) }, "the links themselves"),
+            (Evidence { last: Some(("n4".to_owned(), 5.0)), ..run(5.0) }, "n4: it finished 5.0 s after all others"),
+            (
+                Evidence { last: Some(("n4".to_owned(), 5.0)), awaited: Some(("n3".to_owned(), 1.2)), ..run(4.0) },
+                "n4: it",
+            ),
+            (
+                Evidence { held_up: Some(("n1".to_owned(), some("its disk").zip(Some(0.75)))), ..run(5.0) },
+                "n1: its disk (75 % of the time)",
+            ),
+            (Evidence { held_up: Some(("n1".to_owned(), None)), ..run(5.0) }, "n1, which took frames more slowly"),
+            (Evidence { held_up: Some(("n1".to_owned(), None)), ..run(9.5) }, "the links themselves"),
+            (Evidence { is_partial: true, ..run(0.2) }, "the hosts, which looked for what they have"),
+        ]);
+    }
+
+    #[test]
+    fn who_died_is_named_only_if_the_others_waited() {
+        let mut run = kept("aaaaaaaa");
+        let host = |host: &str, status: &str, seconds| Receiver {
+            host: host.to_owned(),
+            status: status.to_owned(),
+            seconds,
             ..Receiver::default()
         };
-        let edges = (0..3).map(|at| Edge { from: host(at), to: host(at + 1) }).collect();
-        let plan = PlanRecord { via: "chain".to_owned(), hosts: (0..4).map(host).collect(), edges };
-        let text = "schema = 1\n[[switch]]\nname = \"s0\"\nhosts = \"n[0-1]\"\nlinks = [\"s1\"]\n[[switch]]\nname = \
-                    \"s1\"\nhosts = \"n[2-3]\"\n";
-        let run = Run { plan: Some(plan), topology: topology.then(|| text.to_owned()), ..Run::default() };
-        Kept { receivers: lost.iter().enumerate().map(receiver).collect(), run: Some(run), ..Kept::default() }
-    }
-
-    fn suspected(chain: &Kept) -> Vec<String> {
-        suspects(chain).into_iter().map(|one| format!("{} {:.3}", one.name, one.loss)).collect()
+        run.seconds = 8.0;
+        run.receivers = vec![host("n1", "verified", 8.0), host("n2", "verified", 7.9), host("n3", "died", 2.0)];
+        let timeline = &mut run.run.as_mut().expect("it has one").timeline;
+        timeline.seconds = (0..9).map(f64::from).collect();
+        timeline.incidents = vec![Incident {
+            seconds: 3.1,
+            kind: "failed".to_owned(),
+            hosts: vec!["n3".to_owned()],
+            text: String::new(),
+        }];
+        let moving = |timeline: &mut Timeline, bytes: [u64; 9]| timeline.sent_bytes = bytes.to_vec();
+        moving(timeline, [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(Evidence::of(&run).awaited, None);
+        moving(&mut run.run.as_mut().expect("it has one").timeline, [0, 1, 1, 1, 4, 5, 6, 7, 8]);
+        assert_eq!(Evidence::of(&run).awaited, Some(("n3".to_owned(), 2.0)));
+        assert_eq!(part(&run).as_deref(), Some("n3: nothing moved for 2.0 s while it was waited for"));
+        run.receivers.iter_mut().for_each(|one| one.status = "write-failed".to_owned());
+        assert_eq!(part(&run), None, "nobody has anything: its failure is the news");
     }
 
     #[test]
-    fn the_cable_that_lost_frames_is_named_as_the_topology_names_it_or_by_its_host() {
-        assert_eq!(suspected(&chain([0, 20, 20], true)), ["cable n2–s1 0.020"]);
-        assert_eq!(suspected(&chain([0, 20, 20], false)), ["the cable of n2 0.020"]);
-        assert_eq!(suspected(&chain([0, 20, 0], true)), ["cable n1–s0 or n2–s1 or s1–s0 0.020"]);
-        assert_eq!(suspected(&chain([0, 20, 0], false)), ["the cable of n1 or n2 0.020"]);
-        assert_eq!(suspected(&chain([0, 0, 0], true)), Vec::<String>::new());
-    }
-
-    #[test]
-    fn who_was_served_by_another_or_says_nothing_speaks_for_no_cable() {
-        let mut dead = chain([0, 20, 20], true);
-        dead.receivers[1].status = "died".to_owned();
-        assert_eq!(suspected(&dead), Vec::<String>::new());
-        let mut silent = chain([0, 20, 20], true);
-        silent.receivers.iter_mut().for_each(|one| one.repaired_frames = None);
-        assert_eq!(suspected(&silent), Vec::<String>::new());
-        let rerouted = Kept { rerouted: true, ..chain([0, 20, 20], true) };
-        assert_eq!(suspected(&rerouted), Vec::<String>::new());
+    fn what_the_report_holds_is_what_is_judged() {
+        let mut one = kept("aaaa");
+        one.seconds = 1.0;
+        one.frames = Frames { data_sent: 1000, data_resent: 25, ..Frames::default() };
+        assert_eq!(part(&one).as_deref(), Some("loss: n0 sent 2.5 % of its frames again"));
+        one.frames = Frames::default();
+        assert_eq!(part(&one).as_deref(), Some("not known: nothing was measured before the start"));
     }
 }

@@ -7,6 +7,7 @@ use ethbcast_collectives::session::live::{Incident as LiveIncident, Moment, Trac
 use ethbcast_collectives::session::{MemberState, SendReport};
 use ethbcast_planning::model::Choice;
 use ethbcast_planning::topology::Topology;
+use ethbcast_transport::packet::processor_time;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -40,6 +41,8 @@ pub struct Kept {
     pub via: String,
     pub rerouted: bool,
     pub preset: String,
+    pub rate_limit_bits_per_second: Option<u64>,
+    pub nice: bool,
     pub segment_bytes: Option<u64>,
     pub predicted_seconds: Option<f64>,
     pub reason: Option<String>,
@@ -124,6 +127,10 @@ pub struct Run {
     pub held_up_by: Option<String>,
     /// Receivers that were served by a catch-up stream.
     pub aside: Vec<String>,
+    /// Seconds of one copy over the way between two hosts alone, as measured before the start.
+    pub copy_seconds: Option<f64>,
+    /// Seconds of processor time of the root's process.
+    pub processor_seconds: Option<f64>,
     /// Seconds without the root's interface or link.
     pub cut_off_seconds: f64,
     pub timeline: Timeline,
@@ -246,6 +253,8 @@ pub fn record(sent: &SendReport, about: &Circumstances<'_>) -> Value {
         "slow_cable": slow.map(|slow| slow.cable.as_str()),
         "held_up_by": sent.held_up_by,
         "aside": sent.aside,
+        "copy_seconds": choice.and_then(|choice| choice.copy_seconds(sent.sent_bytes.unwrap_or(sent.bytes()))),
+        "processor_seconds": to_millis(processor_time().as_secs_f64()),
         "cut_off_seconds": to_millis(sent.cut_off.as_secs_f64()),
         "timeline": timeline(sent),
     })

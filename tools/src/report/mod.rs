@@ -7,6 +7,7 @@ mod course;
 mod diagnosis;
 mod drawing;
 mod kept;
+mod lossy;
 mod plan_picture;
 mod sections;
 
@@ -47,9 +48,9 @@ pub struct Limits {
 }
 
 pub fn limits(object: &Value) -> Option<Limits> {
-    let kept = Kept::read(object.clone()).ok().filter(|kept| kept.receivers.iter().any(Kept::has_all))?;
+    let kept = Kept::read(object.clone()).ok()?;
     let receivers = kept.receivers.iter().map(|receiver| diagnosis::of_receiver(&kept, receiver)).collect();
-    Some(Limits { whole: diagnosis::part(&kept), receivers })
+    Some(Limits { whole: diagnosis::part(&kept)?, receivers })
 }
 
 /// Renders the page of a report of `send`, or fails with exit code 4.

@@ -2,7 +2,7 @@
 
 use super::kept::{PlanRecord, Run};
 use ethbcast_planning::draw::{self, Overlay};
-use ethbcast_planning::plan::{self, CheckReport, Plan, Via};
+use ethbcast_planning::plan::{self, CableEnd, CheckReport, Plan, Via};
 use ethbcast_planning::topology::Topology;
 use maud::{Markup, PreEscaped, html};
 use std::collections::HashMap;
@@ -53,11 +53,18 @@ fn tree(record: &PlanRecord) -> Option<Plan> {
     Plan::from_children(via, 0, &children).ok()
 }
 
-/// Returns the busiest cable and its load, or none where switches copy the frames.
-pub fn worst_cable(run: &Run) -> Option<String> {
+/// Returns the busiest cable and the copies that it carries, or none where switches copy the frames.
+pub fn worst_cable(run: &Run) -> Option<(String, usize)> {
     let worst = Drawn::of(run)?.judged.worst?;
-    let times = if worst.flows == 1 { "once".to_owned() } else { format!("{} times", worst.flows) };
-    Some(format!("{} to {}, carries the bytes {times}", worst.from, worst.to))
+    // Without a topology switches have no names.
+    let from = match run.topology {
+        Some(_) => format!("{} to {}", worst.from, worst.to),
+        None => {
+            let host = if matches!(worst.from, CableEnd::Host(_)) { &worst.from } else { &worst.to };
+            format!("the cable of {}", host.name())
+        }
+    };
+    Some((from, worst.flows))
 }
 
 /// Renders the section, which is empty without a plan.

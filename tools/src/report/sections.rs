@@ -2,9 +2,9 @@
 //! repeat a run.
 
 use super::diagnosis;
-use super::diagnosis::{loss_of, suspects};
 use super::drawing::{command_line, rate, shown, time};
 use super::kept::{Damaged, Kept, Receiver, Run};
+use super::lossy::{loss_of, suspects};
 use crate::units;
 use ethbcast_planning::topology::nodeset;
 use maud::{Markup, html};
@@ -61,7 +61,7 @@ pub fn prediction(kept: &Kept) -> Markup {
                 }
                 (bar("actual", kept.seconds, longest, "actual"))
             }
-            p { strong { "Limited by " } (diagnosis::part(kept)) }
+            @if let Some(cause) = diagnosis::part(kept) { p { strong { "Limited by " } (cause) } }
             @if let Some(surprise) = &kept.surprise { p { (shown(surprise)) } }
             @if let Some(reason) = &kept.reason { p.note { "Chosen: " (shown(reason)) } }
             (ways(kept))

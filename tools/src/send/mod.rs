@@ -107,7 +107,8 @@ fn tell(
         return Ok(());
     }
     let (run, verdict) = (report::run(sent, session, options, &args.wire.group), settings.verdict.as_ref());
-    let report = Report { sent, preset: options.preset, verdict, run, given_up, left_out };
+    let is_calibrated = args.calibration.is_some();
+    let report = Report { sent, preset: options.preset, verdict, run, given_up, left_out, is_calibrated };
     report.print(form, args.wire.quiet)?;
     report.keep(args.resume.report.as_deref())?;
     if let Some(text) = report.interrupted().filter(|_| form == Form::Lines && !args.wire.quiet) {

@@ -19,6 +19,8 @@ use std::path::Path;
 
 /// Relative error of a prediction above which it is called wrong.
 const MAX_ERROR: f64 = 0.25;
+/// Length up to which nothing is predicted, in bytes.
+const MIN_PREDICTED_BYTES: u64 = 64 << 10;
 /// Difference from the prediction below which it is not reported.
 const MIN_SURPRISE_SECONDS: f64 = 0.05;
 
@@ -30,6 +32,8 @@ pub struct Report<'a> {
     /// Circumstances, plan and timeline for the report.
     pub run: Value,
     pub given_up: Option<&'a Failure>,
+    /// Whether the user gave a calibration.
+    pub is_calibrated: bool,
     pub left_out: &'a [LeftOut],
 }
 
@@ -43,9 +47,11 @@ impl Report<'_> {
     }
 
     /// Returns the predicted duration. A stream of unknown length is predicted by its final length.
-    /// None for a delta transfer, because the prediction covers all bytes.
+    /// `None` for a delta transfer, because the prediction covers all bytes; if nothing was measured;
+    /// and for short content, most of whose time is the beginning and the end.
     fn predicted_seconds(&self) -> Option<f64> {
-        let choice = self.sent.choice.as_ref().filter(|_| self.sent.sent_bytes.is_none())?;
+        let is_told = |choice: &&Choice| choice.is_known() && self.sent.bytes() > MIN_PREDICTED_BYTES;
+        let choice = self.sent.choice.as_ref().filter(|_| self.sent.sent_bytes.is_none()).filter(is_told)?;
         Some(choice.size_bytes.map_or_else(|| choice.predicted_for(self.sent.bytes()), |_| choice.predicted_seconds))
     }
 
@@ -175,13 +181,18 @@ impl Report<'_> {
         let predicted = self.predicted_seconds().filter(|_| is_priced)?;
         let error = self.seconds() / predicted - 1.0;
         // The model does not include joining, verifying and syncing.
-        if !is_surprising(self.seconds(), predicted) {
+        let range = self.sent.choice.as_ref().map_or([predicted; 2], |choice| choice.range_seconds());
+        let is_within = (range[0]..=range[1]).contains(&self.seconds());
+        if is_within || !is_surprising(self.seconds(), predicted) {
             return None;
         }
         // It may well be that the bytes came slowly, as those of a pipe do.
         let is_of_known_length = self.sent.choice.as_ref().is_some_and(|choice| choice.size_bytes.is_some());
         let help = match error < 0.0 {
-            true => ": the calibration is of a slower network; measure again with `ethbcast probe`",
+            true if self.is_calibrated => {
+                ": the calibration is of a slower network; measure again with `ethbcast probe`"
+            }
+            true => ": what was measured before the start was slower",
             false if is_of_known_length => "",
             false => return None,
         };

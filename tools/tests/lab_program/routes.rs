@@ -217,9 +217,8 @@ fn without_a_calibration_the_network_is_probed_and_one_way_of_the_list_is_chosen
     assert!(predicted_seconds(&report) > 0.0, "{report}");
     let unprobed = row.transfer("auto", &content).send_option("--no-probe").run();
     unprobed.assert_verified();
-    let least = BYTES as f64 * 8.0 / 1e9;
-    let predicted = predicted_seconds(&unprobed.root.json());
-    assert!((least..2.0 * least).contains(&predicted), "cables of 1 Gbit/s are assumed: {predicted}");
+    let unprobed = unprobed.root.json();
+    assert!(unprobed["predicted_seconds"].is_null(), "nothing was measured: {unprobed}");
 }
 
 #[test]

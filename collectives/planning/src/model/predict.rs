@@ -189,7 +189,7 @@ impl Pricing<'_> {
         let bytes = self.segment.min(self.size);
         let gap = self.calibration.gap_ns(bytes) * self.slowest();
         let at_link_rate = gap + (self.further(bytes) * gap - self.at_once(gap)).max(0.0);
-        let policed = self.calibration.cast_max_frames_per_second().map_or(0.0, |rate| frames * 1e9 / rate as f64);
+        let policed = self.calibration.cast_rate().map_or(0.0, |rate| frames * 1e9 / rate as f64);
         let missed_by_some = 1.0 - self.received().powi(self.shape.ranks as i32 - 1);
         let repeated = 1.0 + self.repaired(frames, missed_by_some);
         let last_repair = 2.0 * self.hop(bytes) * (1.0 - (1.0 - missed_by_some).powf(frames));

@@ -406,7 +406,7 @@ pub(super) fn casts_are_best(situation: &Situation) -> bool {
     let model::Allgather { casts_seconds, ring_seconds, .. } = model::allgather(situation);
     let casts_seconds = match situation.calibration.broadcast() {
         Broadcast::Policed(_) => model::competing_seconds(Via::Cast, casts_seconds, situation.calibration),
-        Broadcast::Untried | Broadcast::FullRate => casts_seconds,
+        Broadcast::Untried | Broadcast::FullRate | Broadcast::Slower(_) => casts_seconds,
     };
     situation.members.len() as u64 <= MEETING_FRAMES && casts_seconds <= ring_seconds
 }

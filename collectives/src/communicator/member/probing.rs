@@ -4,7 +4,7 @@
 use super::streams::{FIRST_RESERVED_TAG, Handover, Messages};
 use crate::communicator::network::{read_costs, write_costs};
 use crate::measure::{ProbeSettings, Prober, Processors, Responder, Unicast, broadcast, calibrate, kind};
-use ethbcast_planning::model::Calibration;
+use ethbcast_planning::model::{Calibration, CalibrationError};
 use ethbcast_transport::messages::{RecvId, RecvOutcome};
 use ethbcast_transport::wire::{Frame, HEADER_BYTES, Identity, Peer, Rank};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Part, Timer};
@@ -74,7 +74,7 @@ impl Probing {
         let stage = &mut self.stage;
         match stage {
             ProbingStage::Measuring(prober) if prober.is_done() => {
-                let found = calibrate(&prober.result());
+                let found = measured(prober);
                 if let Err(error) = &found {
                     log::warn!("the short probe found out too little ({error}); cables of 1 Gbit/s are assumed");
                 }
@@ -123,7 +123,7 @@ impl Probing {
     /// Tries broadcast before it is chosen for anything, as soon as unicast is measured.
     fn try_broadcast(&mut self, now: Instant) {
         let ProbingStage::Measuring(prober) = &self.stage else { return };
-        let found = self.group.filter(|_| prober.is_done()).zip(calibrate(&prober.result()).ok());
+        let found = self.group.filter(|_| prober.is_done()).zip(measured(prober).ok());
         if let Some((group, calibration)) = found {
             let frame_bytes = self.mtu_bytes.saturating_sub(HEADER_BYTES) as u64;
             let frame_gap = Duration::from_nanos(calibration.gap_ns(frame_bytes) as u64);
@@ -133,6 +133,11 @@ impl Probing {
             self.stage = ProbingStage::Trying(Box::new(prober), Box::new(calibration));
         }
     }
+}
+
+/// Returns the costs as all ranks can know them: the message to the others has no spread.
+fn measured(prober: &Prober) -> Result<Calibration, CalibrationError> {
+    calibrate(&prober.result()).and_then(|costs| costs.with_spread(0.0))
 }
 
 impl Part for Probing {

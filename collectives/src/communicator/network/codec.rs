@@ -131,6 +131,8 @@ fn read_topology(from: &mut BodyReader<'_>, size: u16) -> Option<Topology> {
 }
 
 const FULL_RATE: u64 = u64::MAX;
+/// Mark of a rate at which casts arrive whole.
+const ARRIVES: u64 = 1 << 63;
 
 /// Writes loss, the rate above which broadcast is policed, the points, each rank's cost of a frame,
 /// processor costs, and the links' burst; zero stands for unknown.
@@ -138,7 +140,8 @@ fn write_calibration(calibration: &Calibration, out: &mut BodyWriter) {
     let broadcast = match calibration.broadcast() {
         Broadcast::Untried => 0,
         Broadcast::FullRate => FULL_RATE,
-        Broadcast::Policed(frames_per_second) => frames_per_second,
+        Broadcast::Policed(frames_per_second) => frames_per_second.min(ARRIVES - 1),
+        Broadcast::Slower(frames_per_second) => frames_per_second.min(ARRIVES - 1) | ARRIVES,
     };
     out.u64(calibration.loss().to_bits()).u64(broadcast);
     out.u8(calibration.points().len() as u8);
@@ -173,6 +176,7 @@ fn read_calibration(from: &mut BodyReader<'_>, size: u16) -> Option<Calibration>
     let broadcast = match from.u64()? {
         0 => Broadcast::Untried,
         FULL_RATE => Broadcast::FullRate,
+        marked if marked & ARRIVES != 0 => Broadcast::Slower((marked & !ARRIVES).max(1)),
         frames_per_second => Broadcast::Policed(frames_per_second),
     };
     let points = (0..from.u8()?)
@@ -279,7 +283,7 @@ mod tests {
     #[test]
     fn what_was_measured_is_told_as_it_is() {
         let calibration = Calibration::assumed(25_000_000, 1468).with_loss(0.01).expect("a share");
-        for broadcast in [Broadcast::Untried, Broadcast::FullRate, Broadcast::Policed(77)] {
+        for broadcast in [Broadcast::Untried, Broadcast::FullRate, Broadcast::Policed(77), Broadcast::Slower(77)] {
             let calibration = calibration.clone().with_broadcast(broadcast).expect("above 0");
             assert_eq!(read_costs(&write_costs(&calibration)), Some(calibration));
         }

@@ -5,6 +5,10 @@
 //! gets through is its limit. A loss that does not recur was an accident, and the ramp goes on. A
 //! gentle ramp has shorter trains and repeats none longer. It first sends a suspect train by
 //! unicast, too, because the host's own cable may lose the frames.
+//!
+//! Arrival proves little: an overlay copies what goes to all at the sender's end, and a radio cell
+//! sends it at its lowest rate. So the ramp ends with a train at the link's rate whose first half
+//! goes to one host and whose second half goes to all: that host tells both gaps.
 
 use super::{ProbeStep, Report};
 use crate::measure::body::{ProbeBody, ReportBody, Task};
@@ -33,7 +37,18 @@ const WORTHWHILE_FRAMES: f64 = 64.0;
 const BURST_FRAMES: u64 = 32;
 /// Suspects whose unicast also fails before a gentle ramp goes on: each costs two trains.
 const MAX_LOSSY: u32 = 3;
+/// Requests before a silent host counts as such, and before all do: what was sent to all may delay
+/// the requests behind it.
 const TRIES: u32 = 4;
+const TRIES_OF_ALL: u32 = 9;
+/// Time and frames of one half of the last train. The time by which a half may be longer, as its
+/// receiver naps; and the factor between both gaps from which broadcast counts as slower.
+const HALF: Duration = Duration::from_millis(2);
+const HALF_FRAMES: (u64, u64) = (32, 256);
+const NAP_NANOS: f64 = 1e6;
+const SLOWER: f64 = 1.5;
+/// Part of the number of hosts by which the factor may differ where each gets a copy of its own.
+const COPIED_WITHIN: f64 = 0.25;
 
 #[derive(Clone, Debug)]
 pub(in crate::measure) struct CastStep {
@@ -46,6 +61,9 @@ pub(in crate::measure) struct CastStep {
     gentle: bool,
     suspicion: Option<(f64, usize)>,
     lossy: u32,
+    /// Whether the last train is on its way; then the factor that it showed at its first try.
+    is_proving: bool,
+    slower: Option<f64>,
     run: Run,
     finding: CastFinding,
     done: bool,
@@ -56,7 +74,8 @@ struct CastReceiver {
     target: usize,
     mac: MacAddr,
     known: UnicastKnowledge,
-    report: Option<ReportBody>,
+    report: Option<(u64, ReportBody)>,
+    has_answered: bool,
     to_ask: bool,
 }
 
@@ -70,11 +89,13 @@ struct Run {
     tries: u32,
     due: Option<Instant>,
     only: Option<usize>,
+    /// Host that gets the first half alone.
+    sample: Option<usize>,
 }
 
 impl Run {
     fn new(pace: RampPace) -> Run {
-        Run { pace, test: None, sent: 0, origin: Instant::START, tries: 0, due: None, only: None }
+        Run { pace, test: None, sent: 0, origin: Instant::START, tries: 0, due: None, only: None, sample: None }
     }
 
     fn is_sent(&self) -> bool {
@@ -93,7 +114,7 @@ impl CastStep {
             .filter_map(|(target, it)| {
                 let frames_per_second = it.frames_per_second(findings.payload_bytes)?;
                 let known = UnicastKnowledge { frames_per_second, loss: it.loss() };
-                Some(CastReceiver { target, mac: it.peer.mac, known, report: None, to_ask: false })
+                Some(CastReceiver { target, mac: it.peer.mac, known, report: None, has_answered: false, to_ask: false })
             })
             .collect();
         let link_frames_per_second = hearers.iter().map(|it| it.known.frames_per_second).fold(0.0, f64::max);
@@ -112,16 +133,28 @@ impl CastStep {
             gentle,
             suspicion: None,
             lossy: 0,
+            is_proving: false,
+            slower: None,
             run: Run::new(level(first, gentle, link_frames_per_second)),
             finding: CastFinding::NotMeasured,
         }
     }
 
     fn begin(&mut self, pace: RampPace, only: Option<usize>) {
-        self.run = Run { only, ..Run::new(pace) };
+        let sample = if self.is_proving && only.is_none() { self.sample() } else { None };
+        self.run = Run { only, sample, ..Run::new(pace) };
         for hearer in &mut self.hearers {
             (hearer.report, hearer.to_ask) = (None, false);
         }
+    }
+
+    /// Returns the host on the fastest way that loses little.
+    fn sample(&self) -> Option<usize> {
+        let sound = self.hearers.iter().enumerate().filter(|(_, it)| it.has_answered && it.known.loss < 1.0);
+        let fastest = |one: &(usize, &CastReceiver), other: &(usize, &CastReceiver)| {
+            one.1.known.frames_per_second.total_cmp(&other.1.known.frames_per_second)
+        };
+        sound.max_by(fastest).map(|(at, _)| at)
     }
 
     fn awaited(&self) -> impl Iterator<Item = (usize, &CastReceiver)> + Clone {
@@ -131,7 +164,8 @@ impl CastStep {
 
     fn judge(&mut self) {
         let least_part = if self.gentle { GENTLY_POLICED_BELOW } else { POLICED_BELOW };
-        let reported = self.awaited().filter_map(|(at, it)| it.report.as_ref().map(|report| (at, it.known, report)));
+        let reported =
+            self.awaited().filter_map(|(at, it)| it.report.as_ref().map(|(_, report)| (at, it.known, report)));
         let passed = reported
             .clone()
             .filter_map(|(at, known, report)| Some((policed(self.run.pace, known, report, least_part)?, at)));
@@ -174,10 +208,47 @@ impl CastStep {
 
     fn rise(&mut self) {
         if self.level + 1 == LEVELS.len() {
-            return self.end(CastFinding::FullRate);
+            return self.prove();
         }
         (self.level, self.lossy) = (self.level + 1, 0);
         self.begin(level(self.level, self.gentle, self.link_frames_per_second), None);
+    }
+
+    /// Compares both gaps, once the last train has arrived; a factor counts if it is seen twice.
+    fn prove(&mut self) {
+        if !self.is_proving {
+            self.is_proving = true;
+            let half = (self.link_frames_per_second * HALF.as_secs_f64()) as u64;
+            let frames = 2 * half.clamp(HALF_FRAMES.0, HALF_FRAMES.1);
+            return self.begin(RampPace { frames_per_second: self.link_frames_per_second, frames }, None);
+        }
+        let seen = self.times_slower().filter(|&times| times >= SLOWER);
+        match (seen, self.slower) {
+            (None, _) => self.end(CastFinding::FullRate),
+            (Some(times), None) => {
+                self.slower = Some(times);
+                self.begin(self.run.pace, None);
+            }
+            (Some(again), Some(first)) => {
+                let (times, copies) = (again.min(first), self.hearers.len() as f64);
+                let rate = self.run.sample.map_or(1.0, |at| self.hearers[at].known.frames_per_second) / times;
+                let is_copied = copies > SLOWER && (times / copies - 1.0).abs() <= COPIED_WITHIN;
+                self.end(CastFinding::Slower { frames_per_second: rate.max(1.0) as u64, times, is_copied });
+            }
+        }
+    }
+
+    /// Returns the gap of frames to all over that of frames to one, from the sample's report.
+    fn times_slower(&self) -> Option<f64> {
+        let hearer = &self.hearers[self.run.sample?];
+        let (seen, report) = hearer.report.as_ref()?;
+        let mark = self.run.pace.mark();
+        let to_all = seen.checked_sub(mark + 1).filter(|&frames| frames >= HALF_FRAMES.0 / 2)? as f64;
+        let to_all = (report.last_nanos.saturating_sub(report.late_nanos) as f64 - NAP_NANOS).max(0.0) / to_all;
+        // The first frame to all comes its own gap after the last one to this host.
+        let to_one = report.late_nanos.saturating_sub(report.first_nanos) as f64 - to_all;
+        let to_one = to_one.max(0.0) / (mark - 1) as f64;
+        Some(to_all / to_one.max(1e9 / hearer.known.frames_per_second))
     }
 
     fn longer(&self, rate: f64) -> RampPace {
@@ -211,13 +282,15 @@ impl CastStep {
         run.sent += 1;
         let body = ProbeBody { task: Task::Train, payload_bytes: 0, number: run.pace.mark() as u32 };
         let payload_bytes = self.payload_bytes;
-        let to = run.only.map_or(self.group, |at| self.hearers[at].mac);
+        let alone = run.only.or(run.sample.filter(|_| index < run.pace.mark()));
+        let to = alone.map_or(self.group, |at| self.hearers[at].mac);
         Some(writer.write(buffer, &Probe { to, test, index, flags: Flags::default(), body, payload_bytes }))
     }
 
     fn poll_question(&mut self, now: Instant, writer: &ProbeWriter, buffer: &mut [u8]) -> Option<usize> {
         if self.run.due.is_none() {
-            self.run.due = Some(now + self.patience);
+            let again = self.run.tries.saturating_sub(TRIES - 1);
+            self.run.due = Some(now + self.patience * (1 << again));
             self.run.tries += 1;
             let only = self.run.only;
             for (at, hearer) in self.hearers.iter_mut().enumerate() {
@@ -248,7 +321,7 @@ impl ProbeStep for CastStep {
     fn on_report(&mut self, _now: Instant, report: Report) {
         let own = report.asked && self.run.is_sent() && self.run.test == Some(report.test);
         if let Some(hearer) = self.hearers.iter_mut().find(|it| own && it.target == report.target) {
-            hearer.report = Some(report.body);
+            (hearer.report, hearer.has_answered) = (Some((report.seen, report.body)), true);
             if self.awaited().all(|(_, it)| it.report.is_some()) {
                 self.judge();
             }
@@ -258,7 +331,8 @@ impl ProbeStep for CastStep {
     fn on_timeout(&mut self, now: Instant) {
         if self.run.due.is_some_and(|due| due <= now) && !self.done {
             self.run.due = None;
-            if self.run.tries >= TRIES {
+            let is_silent = self.awaited().all(|(_, it)| it.report.is_none());
+            if self.run.tries >= if is_silent { TRIES_OF_ALL } else { TRIES } {
                 self.judge();
             }
         }

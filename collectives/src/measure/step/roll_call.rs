@@ -9,10 +9,17 @@ use ethbcast_transport::wire::Flags;
 use ethbcast_transport::{Deadline, Instant, MacAddr, Timer};
 use std::time::Duration;
 
+/// Calls after which silent targets are given up if others have answered, where the wait grows.
+const CALLS_TOGETHER: u32 = 3;
+/// Part of the time for slow links that one wait may take.
+const SLOW_PART: u32 = 8;
+
 #[derive(Clone, Debug, Default)]
 pub(in crate::measure) struct RollCall {
     targets: Vec<Called>,
     patience: Duration,
+    longest: Duration,
+    made: u32,
     calls: u32,
     next: usize,
     due: Option<Instant>,
@@ -32,6 +39,7 @@ impl RollCall {
         RollCall {
             targets: findings.targets.iter().map(|target| called(target.peer.mac)).collect(),
             patience: settings.patience,
+            longest: settings.patience.max(settings.slow_budget / SLOW_PART),
             calls: settings.roll_calls,
             ..RollCall::default()
         }
@@ -54,7 +62,8 @@ impl ProbeStep for RollCall {
     fn on_timeout(&mut self, now: Instant) {
         if self.due.is_some_and(|due| due <= now) {
             (self.due, self.next) = (None, 0);
-            self.calls = self.calls.saturating_sub(1);
+            (self.calls, self.made) = (self.calls.saturating_sub(1), self.made + 1);
+            self.patience = (self.patience * 2).min(self.longest);
             self.over = self.calls == 0;
         }
     }
@@ -82,7 +91,10 @@ impl ProbeStep for RollCall {
     }
 
     fn is_done(&self) -> bool {
-        self.over || self.targets.iter().all(|called| called.round_trip_nanos.is_some())
+        let mut answers = self.targets.iter().map(|called| called.round_trip_nanos.is_some());
+        let is_growing = self.longest > self.patience;
+        let is_enough = is_growing && self.made >= CALLS_TOGETHER && answers.clone().any(|answered| answered);
+        self.over || is_enough || answers.all(|answered| answered)
     }
 
     fn conclude(&self, findings: &mut Findings) {

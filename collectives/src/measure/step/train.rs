@@ -16,6 +16,15 @@ use std::time::Duration;
 /// millisecond at 10 Gbit/s.
 const WINDOW_START_FRAMES: u64 = 32;
 const WINDOW_MAX_FRAMES: u64 = 256;
+/// Time of the frames in flight at first, by their round trips, and their least number: a slow link
+/// takes seconds for a window of a fast one.
+const WINDOW_START: Duration = Duration::from_millis(32);
+const WINDOW_MIN_FRAMES: u64 = 4;
+/// Parts of a train that are compared with the whole; the time by which any of them may differ,
+/// because a receiver naps; and the difference below which they agree.
+const PARTS: usize = 4;
+const NAP_NANOS: f64 = 1e6;
+const AGREE: f64 = 0.05;
 const WINDOW_MAX_BYTES: u64 = 1 << 20;
 /// Reports per window: the loss of three in a row does not stop the train.
 const REPORTS_PER_WINDOW: u64 = 4;
@@ -61,14 +70,18 @@ pub(in crate::measure) struct Train {
 
 impl Train {
     pub(in crate::measure) fn new(target: usize, bytes: usize, findings: &Findings, settings: &ProbeSettings) -> Train {
+        let parcel = findings.parcel(bytes);
+        let expected = findings.targets[target].expected_round_trip(bytes).map(Duration::from_nanos);
+        let frame = expected.map_or(1, |expected| expected.as_nanos() as u64 / 2 / parcel.frames()).max(1);
+        let window_frames = WINDOW_START.as_nanos() as u64 / frame;
         Train {
             target,
             to: findings.targets[target].peer.mac,
-            parcel: findings.parcel(bytes),
+            parcel,
             length: settings.train(findings.present()).max(settings.least_train(bytes)),
             least_messages: settings.train_messages,
-            patience: settings.patience,
-            window_frames: WINDOW_START_FRAMES,
+            patience: settings.patience.max(expected.unwrap_or_default() * 2),
+            window_frames: window_frames.clamp(WINDOW_MIN_FRAMES, WINDOW_START_FRAMES),
             processors: findings.processors,
             ..Train::default()
         }
@@ -135,6 +148,23 @@ impl Train {
         let gap_nanos = nanos as f64 * self.parcel.message_wire_bytes() as f64 / wire_bytes as f64;
         (gap_nanos <= GAP_MAX_NANOS).then_some(gap_nanos as u64)
     }
+}
+
+/// Returns the share by which parts of a train with this gap differ from the whole; `None` if it is
+/// too short to tell. Less than a nap of the receiver is no difference.
+fn spread(reports: &[(u64, u64)], first_nanos: Option<u64>) -> Option<f64> {
+    let ((first, began), (last, ended)) = steady_part(reports, first_nanos)?;
+    let frame_nanos = ended.checked_sub(began)? as f64 / last.checked_sub(first).filter(|&frames| frames > 0)? as f64;
+    let steady = reports.iter().filter(|&&(seen, _)| seen > first && seen <= last);
+    let marks: Vec<(u64, u64)> = std::iter::once((first, began)).chain(steady.copied()).collect();
+    let part = |at: usize| marks[at * (marks.len() - 1) / PARTS];
+    let differs = |at: usize| {
+        let ((from, left), (to, reached)) = (part(at), part(at + 1));
+        let (expected, took) = ((to - from) as f64 * frame_nanos, reached.saturating_sub(left) as f64);
+        ((took - NAP_NANOS) / expected).max(expected / (took + NAP_NANOS)) - 1.0
+    };
+    let most = (0..PARTS).map(differs).fold(0.0, f64::max);
+    (marks.len() > PARTS).then_some(if most < AGREE { 0.0 } else { most })
 }
 
 /// Returns the first and the last report, as frames and time, of the part with a steady rate. A
@@ -224,6 +254,8 @@ impl ProbeStep for Train {
         let target = &mut findings.targets[self.target];
         if let Some(gap_nanos) = self.gap_nanos() {
             target.gaps.entry(self.parcel.bytes).or_default().push(gap_nanos);
+            let spread = spread(&self.reports, (!self.stalled).then_some(self.first_nanos));
+            target.spreads.entry(self.parcel.bytes).or_default().extend(spread);
         }
         if let Some((sending, receiving)) = self.work_nanos() {
             target.sending.entry(self.parcel.bytes).or_default().push(sending);
@@ -261,6 +293,21 @@ mod tests {
             let gap_nanos = (ended - began) / (last - first);
             assert!((119_000..=120_000).contains(&gap_nanos), "{gap_nanos} ns behind a bucket of {burst} frames");
         }
+    }
+
+    #[test]
+    fn a_train_whose_parts_differ_says_by_how_much() {
+        let steady: Vec<(u64, u64)> = (1..=40).map(|at| (8 * at, 960_000 * at)).collect();
+        assert_eq!(spread(&steady, Some(120_000)), Some(0.0));
+        assert_eq!(spread(&behind_a_bucket(400, 100), Some(1_000)), Some(0.0), "only the steady part counts");
+        // A receiver that naps for a millisecond now and then is as good as steady.
+        let naps: Vec<(u64, u64)> = steady.iter().map(|&(seen, at)| (seen, at.next_multiple_of(1_000_000))).collect();
+        assert_eq!(spread(&naps, Some(120_000)), Some(0.0));
+        // A busy host takes its processor away for 20 ms.
+        let late = |&(seen, at): &(u64, u64)| (seen, if seen > 200 { at + 20_000_000 } else { at });
+        let stolen = spread(&steady.iter().map(late).collect::<Vec<_>>(), Some(120_000)).expect("long enough");
+        assert!((0.5..3.0).contains(&stolen), "{stolen}");
+        assert_eq!(spread(&steady[..4], Some(120_000)), None, "too few reports");
     }
 
     #[test]

@@ -214,6 +214,7 @@ proptest! {
     ) {
         let peer = Peer { rank: Rank(1), mac: host_mac(1) };
         let settings = ProbeSettings::short(MTU_BYTES);
+        let budgets = [settings.budget, settings.slow_budget];
         let mut prober = Alone::new(Prober::new(Instant::START, identity(0), vec![peer], settings));
         let mut responder = Alone::new(responder(1));
         let mut buffer = vec![0; 1514];
@@ -232,7 +233,9 @@ proptest! {
                 let _length = (prober.poll_transmit(now, &mut buffer), responder.poll_transmit(now, &mut buffer));
             }
         }
-        prober.handle_timeout(Instant::START + Duration::from_millis(50));
+        for budget in budgets {
+            prober.handle_timeout(Instant::START + budget);
+        }
         prop_assert!(prober.part.is_done());
         prop_assert!(prober.poll_transmit(Instant::START, &mut buffer).is_none());
         let _result = prober.part.result();

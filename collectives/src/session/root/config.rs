@@ -35,8 +35,12 @@ impl Wanted {
     }
 }
 
-/// Streams of fewer frames may be broadcast untried: a broadcast probe takes as many frames.
+/// Streams of fewer frames are sent in fewer frames than a broadcast probe takes.
 const BET_FRAMES: u64 = 160;
+/// Content up to this length, in bytes, is sent before a measurement would have ended.
+const CHEAP_BYTES: u64 = 64 << 10;
+/// Frames that may go to all untried: every storm control lets such a burst pass.
+const UNTRIED_FRAMES: u64 = 16;
 
 /// Treatment of a straggler, a member that is slower than the others and holds them up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -178,6 +182,17 @@ impl RootConfig {
     pub(super) fn may_bet_on_cast(&self) -> bool {
         let least = BET_FRAMES * u64::from(self.station.payload_bytes());
         matches!(self.route, Route::Auto) && self.size.is_none_or(|size| size >= least)
+    }
+
+    /// Whether sending the content costs less than measuring the network first.
+    pub(super) fn is_cheaper_sent(&self) -> bool {
+        self.size.is_some_and(|size| size <= CHEAP_BYTES)
+    }
+
+    /// Whether the content may go to all although nobody has tried whether that arrives.
+    pub(super) fn is_short_burst(&self) -> bool {
+        let most = UNTRIED_FRAMES * u64::from(self.station.payload_bytes());
+        self.size.is_some_and(|size| size <= most)
     }
 
     pub(super) fn expected_hosts(&self) -> Vec<String> {

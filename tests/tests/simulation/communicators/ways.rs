@@ -9,8 +9,8 @@ use ethbcast_planning::plan::{Costs, Via, make};
 use ethbcast_planning::topology::Topology;
 use ethbcast_tests::communicator::{Case, Play, Step, Told, play};
 use ethbcast_tests::in_full;
-use ethbcast_transport::sim::{NoFaults, RandomFaults, StormControl};
-use ethbcast_transport::wire::Rank;
+use ethbcast_transport::sim::{Delivery, Departure, Fate, Faults, NoFaults, RandomFaults, Sending, StormControl};
+use ethbcast_transport::wire::{Kind, Rank, parse};
 use std::time::Duration;
 
 const MIBIBYTE: usize = 1 << 20;
@@ -169,6 +169,45 @@ fn what_rank_0_measures_at_joining_is_what_all_choose_by_and_comes_true() {
             assert!((0.9..1.1).contains(&(costs[0] / took)), "{:.4} s predicted, took {took:.4}", costs[0]);
         }
     }
+}
+
+/// Faults that count data frames to all, and lose some of those to rank 2.
+#[derive(Default)]
+struct ToAll {
+    data: u64,
+    arrived: u64,
+}
+
+impl Faults for ToAll {
+    fn fate(&mut self, delivery: &Delivery<'_>) -> Fate {
+        self.arrived += 1;
+        if delivery.to == 2 && self.arrived.is_multiple_of(20) { Fate::Drop } else { Fate::Deliver }
+    }
+
+    fn sending(&mut self, departure: &Departure<'_>) -> Sending {
+        let is_to_all = departure.frame[0] & 1 == 1;
+        self.data += u64::from(is_to_all && parse(departure.frame).is_ok_and(|frame| frame.header.kind == Kind::DATA));
+        Sending::Taken
+    }
+}
+
+/// Broadcasts short and long, barriers and exchanges of blocks, first casts and then last words.
+#[test]
+fn where_casts_are_not_allowed_no_data_goes_to_all() {
+    let round = |at: usize| {
+        let root = at as u16 % 8;
+        let [short, long] = [200, 30_000].map(|bytes| Step::Broadcast { root, bytes });
+        [short, Step::Barrier, long, Step::Allgather { bytes: 700 }, Step::Barrier]
+    };
+    let program: Vec<Step> = (0..8).flat_map(round).collect();
+    let sent = |casts| {
+        let mut case = Case::new(8, &program);
+        case.told[0] = Told { casts, ..Told::default() };
+        let mut played = play(&case, 1, ToAll::default(), "no casts");
+        played.simulation().faults_mut().data
+    };
+    assert_eq!(sent(false), 0);
+    assert!(sent(true) > 40, "the test counts what goes to all");
 }
 
 fn refusals(case: &Case) -> Vec<CommunicatorError> {

@@ -7,7 +7,8 @@
 //! cast_max_frames_per_second = 10000      # may be left out: broadcast is policed above this
 //! burst_ns = 500000                       # may be left out: burst of the links after a pause (token buckets)
 //! spread = 0.3                            # may be left out: repeated measurements differ by 30 %
-//! cast_tried = true                       # may be left out: broadcast was tried, and arrives
+//! cast_tried = true                       # may be left out: broadcast was tried, and arrives: at full rate, or
+//!                                         # whole, but no faster than cast_max_frames_per_second
 //!
 //! [[point]]
 //! bytes = 1024
@@ -100,6 +101,7 @@ impl Calibration {
         match self.broadcast {
             Broadcast::Untried => {}
             Broadcast::FullRate => text += "cast_tried = true\n",
+            Broadcast::Slower(rate) => text += &format!("cast_max_frames_per_second = {rate}\ncast_tried = true\n"),
             Broadcast::Policed(rate) => text += &format!("cast_max_frames_per_second = {rate}\n"),
         }
         for Point { bytes, gap_ns, latency_ns } in &self.points {
@@ -136,6 +138,7 @@ fn read(text: &str, file_name: &str) -> Result<Calibration, CalibrationError> {
 impl CalibrationFile {
     fn broadcast(&self) -> Broadcast {
         match &self.cast_max_frames_per_second {
+            Some(rate) if self.cast_tried => Broadcast::Slower(*rate.get_ref()),
             Some(rate) => Broadcast::Policed(*rate.get_ref()),
             None if self.cast_tried => Broadcast::FullRate,
             None => Broadcast::Untried,

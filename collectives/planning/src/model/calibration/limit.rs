@@ -21,7 +21,9 @@ impl Calibration {
         let points = self.points.iter().map(|point| Point { gap_ns: point.gap_ns.max(takes(point.bytes)), ..*point });
         let points = points.collect();
         let burst_ns = if binds { burst_ns.min(MAX_BURST_NS) } else { self.burst_ns };
-        Calibration { points, burst_ns, ..self }
+        // A limit that binds is known.
+        let spread = if binds { 0.0 } else { self.spread };
+        Calibration { points, burst_ns, spread, ..self }
     }
 }
 

@@ -42,6 +42,9 @@ pub enum Broadcast {
     FullRate,
     /// Switches police broadcast above this rate, in frames per second, greater than zero.
     Policed(u64),
+    /// Broadcast arrives, but at most at this rate, in frames per second, greater than zero: the
+    /// sender's end copies it for each host, or a radio cell sends it slowly.
+    Slower(u64),
 }
 
 /// A table of [`Point`]s, valid by construction: at least two, sizes rising, gaps above zero and never falling.
@@ -304,6 +307,14 @@ impl Calibration {
         if let Broadcast::Policed(frames_per_second) = self.broadcast { Some(frames_per_second) } else { None }
     }
 
+    /// Returns the rate above which a cast gets no faster, in frames per second, if there is one.
+    pub(in crate::model) fn cast_rate(&self) -> Option<u64> {
+        match self.broadcast {
+            Broadcast::Policed(rate) | Broadcast::Slower(rate) => Some(rate),
+            Broadcast::Untried | Broadcast::FullRate => None,
+        }
+    }
+
     /// Returns the behaviour of broadcast.
     pub fn broadcast(&self) -> Broadcast {
         self.broadcast
@@ -375,7 +386,7 @@ impl Calibration {
         if !(0.0..1.0).contains(&self.loss) {
             return Err((Field::Loss, CalibrationProblem::Loss(self.loss)));
         }
-        if self.broadcast == Broadcast::Policed(0) {
+        if matches!(self.broadcast, Broadcast::Policed(0) | Broadcast::Slower(0)) {
             return Err((Field::CastRate, CalibrationProblem::ZeroCastRate));
         }
         if self.burst_ns > MAX_BURST_NS {

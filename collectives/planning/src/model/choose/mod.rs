@@ -24,13 +24,17 @@ const MAX_RANKS_OF_MANY: usize = 1024;
 const UNTRIED: f64 = 1.05;
 /// Factor by which a way in blocks must be better to be chosen: all hosts send and receive at once
 /// in it, which no probe tries.
-const UNTRIED_BLOCKS: f64 = 1.25;
+const UNTRIED_BLOCKS: f64 = 1.1;
 /// Factor within which times count as equal: the model is no more exact. Measurements that scatter
 /// more widen it, up to the second factor.
 const TIE: f64 = 1.02;
 const MAX_TIE: f64 = 1.5;
+/// Spread above which no frame is cut short.
+const MAX_SPREAD_OF_CUTS: f64 = 0.5;
 /// Factor between the least and the most predicted time above which a prediction is called unsure.
 const SURE: f64 = 1.5;
+/// Spread from which on nothing is predicted.
+const MOST_KNOWN: f64 = 3.0;
 /// Factor for a policed cast. Frames are not paced at the permitted rate, so about every second one
 /// is lost and repeated (64 KiB and 1 MiB to 7 and 31 receivers, 500 frames/s allowed: 1.4 to 2.1
 /// times the time at that rate).
@@ -136,6 +140,24 @@ impl Choice {
         let shape = Shape::with_speeds(&plan, topology, members, situation.speeds().as_ref());
         let pricing = Pricing { shape, calibration: calibration.clone(), frame_payload_bytes };
         Self { plan, segment_bytes, predicted_seconds, reason, candidates, size_bytes, pricing }
+    }
+
+    /// Returns the least and the most predicted seconds, by the spread of what was measured.
+    pub fn range_seconds(&self) -> [f64; 2] {
+        self.candidates[0].range_seconds
+    }
+
+    /// Returns the seconds that `size_bytes` in full frames take over the way between two hosts
+    /// alone, if that was measured.
+    pub fn copy_seconds(&self, size_bytes: u64) -> Option<f64> {
+        let Pricing { calibration, frame_payload_bytes, .. } = &self.pricing;
+        let frames = size_bytes as f64 / *frame_payload_bytes as f64;
+        self.is_known().then(|| frames * calibration.gap_ns(*frame_payload_bytes) / 1e9)
+    }
+
+    /// Whether the prediction says something: what it rests on was measured, or is known.
+    pub fn is_known(&self) -> bool {
+        self.pricing.calibration.spread() < MOST_KNOWN
     }
 
     /// Returns the predicted seconds for `size_bytes`, for a stream whose length is known only at
@@ -246,7 +268,7 @@ pub fn competing_seconds(via: Via, predicted_seconds: f64, calibration: &Calibra
         _ if via != Via::Cast => 1.0,
         Broadcast::Untried => UNTRIED,
         Broadcast::Policed(_) => POLICED,
-        Broadcast::FullRate => 1.0,
+        Broadcast::FullRate | Broadcast::Slower(_) => 1.0,
     };
     predicted_seconds * times
 }
@@ -276,7 +298,11 @@ pub fn given(plan: Plan, segment_bytes: Option<u64>, situation: &Situation) -> C
         (duration(estimate.predicted_seconds), in_frames(&estimate, situation.frame_payload_bytes));
     let slow = slow_words(&estimate);
     let each = for_each(situation);
-    let reason = format!("{}, as asked: {predicted}{each} predicted; {segment}{slow}", estimate.via);
+    let predicted = match situation.calibration.spread() {
+        spread if spread >= MOST_KNOWN => "nothing was measured".to_owned(),
+        _ => format!("{predicted}{each} predicted{}", spread_words(&estimate)),
+    };
+    let reason = format!("{}, as asked: {predicted}; {segment}{slow}", estimate.via);
     Choice::of(plan, vec![estimate], reason, situation)
 }
 
@@ -287,6 +313,13 @@ fn priced(plan: Plan, segment_bytes: Option<u64>, situation: &Situation) -> Pric
     let shape = Shape::with_speeds(&plan, topology, members, speeds.as_ref());
     let (segment_bytes, predicted_seconds) = match segment_bytes {
         Some(segment_bytes) => {
+            let job = Job { size_bytes, segment_bytes, frame_payload_bytes };
+            (segment_bytes, predict(&shape, &job, calibration))
+        }
+        // Frames are cut short only for a gain that is sure.
+        None if calibration.spread() > MAX_SPREAD_OF_CUTS => {
+            let (best, _) = best_segment(&shape, size_bytes, frame_payload_bytes, calibration);
+            let segment_bytes = best.max(frame_payload_bytes);
             let job = Job { size_bytes, segment_bytes, frame_payload_bytes };
             (segment_bytes, predict(&shape, &job, calibration))
         }
@@ -339,6 +372,9 @@ fn suits(via: Via, ranks: usize) -> bool {
 
 fn reason(estimates: &[Estimate], situation: &Situation) -> String {
     let best = &estimates[0];
+    if situation.calibration.spread() >= MOST_KNOWN {
+        return format!("{}: nothing was measured; {}", best.via, in_frames(best, situation.frame_payload_bytes));
+    }
     let mut text = format!("{}: {}{} predicted", best.via, duration(best.predicted_seconds), for_each(situation));
     if let Some(next) = estimates.get(1) {
         text += &format!(", next {} {}", next.via, duration(next.predicted_seconds));
@@ -355,7 +391,7 @@ fn beside(best: &Estimate, next: &Estimate, calibration: &Calibration) -> String
     let percent = ((next.predicted_seconds / best.predicted_seconds - 1.0) * 100.0).round();
     let why = match (next.via, calibration.broadcast()) {
         (Via::Cast, Broadcast::Untried) => "nobody has tried whether switches let it through",
-        (Via::Cast, Broadcast::Policed(_)) => "switches hold back what is sent to all",
+        (Via::Cast, Broadcast::Policed(_) | Broadcast::Slower(_)) => "switches hold back what is sent to all",
         (via, _) if via.is_in_blocks() => "it was never tried",
         _ => "as good by what is known, and sends more",
     };
@@ -366,12 +402,10 @@ fn beside(best: &Estimate, next: &Estimate, calibration: &Calibration) -> String
     }
 }
 
-fn spread_words(estimate: &Estimate) -> String {
-    let [least, most] = estimate.range_seconds;
-    if most <= least * SURE {
-        return String::new();
-    }
-    format!("; not sure, {} to {}: measurements differ", duration(least), duration(most))
+fn spread_words(best: &Estimate) -> String {
+    let [least, most] = best.range_seconds;
+    let words = || format!("; not sure, {} to {}: measurements differ", duration(least), duration(most));
+    if most > least * SURE { words() } else { String::new() }
 }
 
 fn for_each(situation: &Situation) -> &'static str {

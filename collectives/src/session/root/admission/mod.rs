@@ -339,7 +339,7 @@ impl Gathering {
     fn measurement(&self, config: &RootConfig) -> Option<(Vec<Peer>, ProbeSettings)> {
         let peer = |mac| Peer { rank: Rank::ROOT, mac };
         let mtu_bytes = usize::from(config.station.mtu_bytes);
-        let speaker = self.applicants.sample().filter(|_| config.probe)?;
+        let speaker = self.applicants.sample().filter(|_| config.probe && !config.is_cheaper_sent())?;
         let Some(calibration) = &self.calibration else {
             // One receiver gets all of the time: in a share of it, a rate limiter's burst or a
             // buffer would be taken for the link's rate.

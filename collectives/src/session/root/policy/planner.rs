@@ -5,7 +5,7 @@ use crate::Route;
 use crate::session::root::config::RootConfig;
 use crate::session::root::event::NoPlan;
 use crate::session::throttle::{DEPTH, Rate};
-use ethbcast_planning::model::{Calibration, Choice, Situation, choose, given, price};
+use ethbcast_planning::model::{Broadcast, Calibration, Choice, Situation, choose_among, given, price};
 use ethbcast_planning::plan::{self, Plan, Via};
 use ethbcast_planning::topology::{ASSUMED_RATE_BITS_PER_SECOND, Topology};
 use ethbcast_transport::wire::Rank;
@@ -15,6 +15,9 @@ use std::time::Duration;
 /// Maximum number of members for which a plan is made while the session waits. At this number it
 /// takes about 10 ms, and grows with its cube.
 const MAX_RANKS_AGAIN: usize = 1024;
+
+/// Spread of what nobody has measured.
+const UNMEASURED: f64 = 9.0;
 
 #[derive(Clone)]
 pub struct Planner {
@@ -39,7 +42,10 @@ impl Planner {
     /// [`NoPlan::UnknownHost`] if the topology lacks one.
     pub fn new(config: &RootConfig, names: &[&str], calibration: Option<Calibration>) -> Result<Planner, NoPlan> {
         let frame_payload_bytes = u64::from(config.station.payload_bytes());
-        let assumed = || Calibration::assumed(ASSUMED_RATE_BITS_PER_SECOND, frame_payload_bytes);
+        let assumed = || {
+            let assumed = Calibration::assumed(ASSUMED_RATE_BITS_PER_SECOND, frame_payload_bytes);
+            assumed.with_spread(UNMEASURED).expect("it is a share")
+        };
         let (topology, hosts) = locate(config, names)?;
         Ok(Planner {
             topology,
@@ -131,14 +137,15 @@ fn locate(config: &RootConfig, names: &[&str]) -> Result<(Topology, Vec<usize>),
 }
 
 /// Returns the plan of least predicted time. If receivers may join late, block algorithms are
-/// excluded, because they have one stream for each member at the start.
+/// excluded, because they have one stream for each member at the start. A cast that nobody has tried
+/// is excluded where the user leaves trying to the program, except for a short burst.
 fn cheapest(config: &RootConfig, situation: &Situation) -> Result<Choice, NoPlan> {
-    let choice = choose(situation)?;
-    let mut others = choice.candidates.iter().map(|candidate| candidate.via).filter(|via| !via.is_in_blocks());
-    match others.next().filter(|_| config.late && choice.plan.via().is_in_blocks()) {
-        Some(via) => Ok(given(price(via, situation)?.plan, None, situation)),
-        None => Ok(choice),
-    }
+    let is_tried = situation.calibration.broadcast() != Broadcast::Untried;
+    let may_cast = is_tried || !config.probe || config.is_short_burst();
+    Ok(choose_among(situation, |via| match via {
+        Via::Cast => may_cast,
+        via => !config.late || !via.is_in_blocks(),
+    })?)
 }
 
 fn limited(calibration: Calibration, config: &RootConfig) -> Calibration {
@@ -151,26 +158,61 @@ fn limited(calibration: Calibration, config: &RootConfig) -> Calibration {
 mod tests {
     use super::*;
     use crate::membership::Station;
-    use ethbcast_planning::model::Point;
+    use ethbcast_planning::model::HostCost;
     use ethbcast_transport::MacAddr;
+
+    #[test]
+    fn a_calibrations_hosts_count_without_a_topology() {
+        let names = ["n0", "n1", "n2", "n3"];
+        let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
+        let config =
+            RootConfig { size: Some(8 << 20), route: Route::Via(Via::Chain), ..RootConfig::new(station, 1, "f") };
+        let planned = |slow: Option<u64>| {
+            let costs = slow.map(|injection_ns| HostCost { name: "n1".to_owned(), injection_ns });
+            let measured = Calibration::assumed(100_000_000, 1468).with_hosts("n0", costs.into_iter().collect());
+            let planner = Planner::new(&config, &names, measured.ok()).expect("one switch");
+            planner.choose(&config, &names).expect("a plan")
+        };
+        let [even, slow] = [None, Some(600_000)].map(planned);
+        assert_eq!(even.plan.parent(1), Some(0));
+        assert_eq!((slow.plan.parent(2), slow.plan.parent(1)), (Some(0), Some(3)), "n1 is last");
+        let times = slow.predicted_seconds / even.predicted_seconds;
+        assert!((4.0..6.0).contains(&times) && slow.reason.contains("host n1"), "{times}: {}", slow.reason);
+        // A name that no topology may have keeps nobody from a plan.
+        let odd = ["n0", "two words", "n2", "n3"];
+        assert!(Planner::new(&config, &odd, None).is_ok());
+    }
+
+    /// Where nothing was measured, frames are full, and a cast is for a short burst alone.
+    #[test]
+    fn short_content_goes_unmeasured_in_full_frames() {
+        let names: Vec<String> = (0..8).map(|rank| format!("n{rank}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let choice = |bytes, probe| {
+            let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
+            let config = RootConfig { size: Some(bytes), probe, ..RootConfig::new(station, 1, "f") };
+            let planner = Planner::new(&config, &names, None).expect("one switch");
+            planner.choose(&config, &names).expect("a plan")
+        };
+        assert_eq!(choice(20_000, true).plan.via(), Via::Cast);
+        let longer = choice(64 << 10, true);
+        assert_ne!(longer.plan.via(), Via::Cast);
+        assert!(longer.segment_bytes >= 1468 && !longer.is_known(), "{}", longer.reason);
+        assert!(longer.reason.contains("nothing was measured"), "{}", longer.reason);
+        assert_eq!(choice(4 << 20, true).plan.via(), Via::Chain);
+    }
 
     #[test]
     fn where_receivers_may_come_late_nothing_goes_in_blocks() {
         let names = ["n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7"];
-        // A long path takes short messages: one frame per hop takes longer than blocks.
-        let costs = [(64, 28_049, 1_010_395), (1468, 96_354, 16_884), (11_744, 133_323, 175_849)];
-        let points = costs.map(|(bytes, gap_ns, latency_ns)| Point { bytes, gap_ns, latency_ns });
         let in_blocks = |late: bool| {
-            let ways = (8..24).map(|power| {
-                let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
-                let config = RootConfig { late, size: Some(1 << power), ..RootConfig::new(station, 1, "file") };
-                let policed = Calibration::from_points(points.to_vec()).and_then(|costs| costs.with_cast_max(100));
-                let planner = Planner::new(&config, &names, policed.ok()).expect("one switch");
-                planner.choose(&config, &names).expect("a plan").plan.via().is_in_blocks()
-            });
-            ways.filter(|&in_blocks| in_blocks).count()
+            let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
+            let config = RootConfig { late, size: Some(1 << 20), ..RootConfig::new(station, 1, "file") };
+            let measured = Calibration::assumed(100_000_000, 1468).with_cast_max(100);
+            let planner = Planner::new(&config, &names, measured.ok()).expect("one switch");
+            let choice = planner.choose(&config, &names).expect("a plan");
+            choice.candidates.iter().any(|candidate| candidate.via.is_in_blocks())
         };
-        assert!(in_blocks(false) > 0, "some size goes in blocks");
-        assert_eq!(in_blocks(true), 0);
+        assert!(in_blocks(false) && !in_blocks(true));
     }
 }
