@@ -1,7 +1,7 @@
 //! Communicators for C: groups of ranks that call each other.
 
-use crate::options::Options;
 use crate::raw::{bytes, bytes_mut, text, there};
+use crate::session::Options;
 use crate::status::{Failure, Status, call};
 use ethbcast_collectives::communicator;
 use std::ffi::{CString, c_char, c_void};

@@ -12,14 +12,12 @@
 #![allow(clippy::not_unsafe_ptr_arg_deref)]
 
 mod communicator;
-mod options;
 mod plan;
 mod raw;
 mod session;
 mod status;
 
 pub use communicator::{Choice, Communicator};
-pub use options::Options;
 pub use plan::{Plan, Topology};
-pub use session::Report;
+pub use session::{Options, Report};
 pub use status::Status;

@@ -2,8 +2,7 @@
 
 use crate::raw::{text, there};
 use crate::status::{Failure, Status, call};
-use ethbcast_planning::plan::check;
-use ethbcast_planning::plan::{self, Via, make};
+use ethbcast_planning::plan::{self, Via, check, make};
 use ethbcast_planning::topology;
 use std::ffi::{CString, c_char};
 

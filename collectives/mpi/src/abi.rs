@@ -2,8 +2,9 @@
 //! and constants fixed numbers, so no `mpi.h` is needed. `c/backend.c` is the equivalent for MPIs
 //! with their own interface.
 
-use crate::dynamic::Symbol;
-use crate::table::{GIVEN_UP, GoesOn, INTER, KNOWN, NEW, NOT_NOW, NULL, TRUNCATED, Table, VERSION, Word, done};
+use crate::dynamic::{
+    GIVEN_UP, GoesOn, INTER, KNOWN, NEW, NOT_NOW, NULL, Symbol, TRUNCATED, Table, VERSION, Word, done,
+};
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};

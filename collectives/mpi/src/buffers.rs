@@ -1,8 +1,7 @@
 //! User buffers as bytes: in place if elements are contiguous, otherwise packed.
 
-use crate::dynamic::Symbol;
-use crate::statistics::Reason;
-use crate::table::{Table, Word, done};
+use crate::dynamic::{Symbol, Table, Word, done};
+use crate::settings::Reason;
 use crate::wire::Trouble;
 use std::ffi::c_int;
 
@@ -55,14 +54,14 @@ impl<'a> Elements<'a> {
 
     /// Returns the place of packed elements as the MPI's pack and unpack take it. MPICH's refuse
     /// `MPI_BOTTOM`: absolute addresses are counted from another one.
-    fn place(&self) -> Result<Place, Trouble> {
+    fn place(&self) -> Result<PackedPlace, Trouble> {
         static ANCHOR: u8 = 0;
         if (self.table.is_bottom)(self.address) == 0 || self.count == 0 {
-            return Ok(Place { address: self.address, count: self.count, datatype: self.datatype, made: None });
+            return Ok(PackedPlace { address: self.address, count: self.count, datatype: self.datatype, made: None });
         }
         let address = std::ptr::from_ref(&ANCHOR) as usize;
         let made = MadeType::new(self.count, self.datatype, (address as i64).wrapping_neg()).map_err(Trouble::Mpi)?;
-        Ok(Place { address, count: 1, datatype: made.0, made: Some(made) })
+        Ok(PackedPlace { address, count: 1, datatype: made.0, made: Some(made) })
     }
 
     pub fn read(&self) -> Result<Bytes<'a>, Trouble> {
@@ -74,7 +73,7 @@ impl<'a> Elements<'a> {
         }
         let mut packed = vec![0; length];
         if length > 0 {
-            let Place { address, count, datatype, made: _made } = self.place()?;
+            let PackedPlace { address, count, datatype, made: _made } = self.place()?;
             let code = (self.table.pack)(self.comm, datatype, count, address, packed.as_mut_ptr(), length as i64);
             done(code).map_err(Trouble::Mpi)?;
         }
@@ -98,7 +97,7 @@ impl<'a> Elements<'a> {
         if reads || length == 0 {
             return Ok(());
         }
-        let Place { address, count, datatype, made: _made } = self.place()?;
+        let PackedPlace { address, count, datatype, made: _made } = self.place()?;
         let code = (self.table.unpack)(self.comm, datatype, count, address, packed.as_ptr(), length as i64);
         done(code).map_err(Trouble::Mpi)
     }
@@ -109,7 +108,7 @@ impl<'a> Elements<'a> {
 }
 
 /// Place of elements in memory, with the data type that was made for it.
-struct Place {
+struct PackedPlace {
     address: Word,
     count: i64,
     datatype: Word,

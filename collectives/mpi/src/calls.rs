@@ -1,15 +1,13 @@
 //! The calls: which of them use the wire, and how.
 
+use crate::account::{self, LiveRanks};
 use crate::buffers::Elements;
 use crate::cost_table::{Length, Way};
+use crate::dynamic::{OTHER, TRUNCATED, Table, Word, print, print_line};
 use crate::group::{self, Group};
 use crate::library::Process;
 use crate::order::Kind;
-use crate::settings::{Operation, Settings, Stats};
-use crate::statistics::Reason;
-use crate::stderr::{print, print_line};
-use crate::table::{OTHER, TRUNCATED, Table, Word};
-use crate::trial::{self, LiveRanks};
+use crate::settings::{Operation, Reason, Settings, Stats};
 use crate::wire::{Trouble, Wire};
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -296,9 +294,9 @@ impl Made<'_> {
         let prices = account.compare(self.operation, length, &mut self.ranks(Some(wire)));
         wire.end();
         let Some(prices) = prices else { return };
-        trial::learn(wire, &account);
+        account::learn(wire, &account);
         if self.settings.is_verbose && self.place.rank == 0 {
-            trial::tell(self.operation, Length::of(length).bytes(), prices);
+            account::tell(self.operation, Length::of(length).bytes(), prices);
         }
     }
 

@@ -11,11 +11,9 @@
 
 use crate::buffers::Counted;
 use crate::calls::{self, Buffer};
-use crate::dynamic::{Symbol, address};
+use crate::dynamic::{Symbol, Table, Word, address, print_line};
 use crate::library::Process;
 use crate::presence;
-use crate::stderr::print_line;
-use crate::table::{Table, Word};
 use std::cell::Cell;
 use std::ffi::{CStr, c_int};
 use std::sync::OnceLock;

@@ -1,17 +1,12 @@
 //! State kept with a communicator: its place on the wire, or why it has none.
 
-use crate::account::{Account, Ranks};
-use crate::deadlock_watchdog;
+use crate::account::{self, Account, LiveRanks, Ranks};
+use crate::dynamic::{INTER, KNOWN, NEW, Table, Word, done, print_line};
 use crate::neighbours::ProcessId;
-use crate::node_descriptor::{self, NodeDescriptor};
-use crate::presence;
-use crate::rank_map::{RankMap, cards};
-use crate::settings::Settings;
-use crate::statistics::Reason;
-use crate::stderr::print_line;
-use crate::table::{INTER, KNOWN, NEW, Table, Word, done};
-use crate::trial::{self, LiveRanks};
+use crate::rank_map::{self, NodeDescriptor, RankMap, cards};
+use crate::settings::{Reason, Settings};
 use crate::wire::{Joining, Wire};
+use crate::{order, presence};
 use ethbcast_collectives::NamedOptions;
 use ethbcast_collectives::membership::live::host;
 use ethbcast_transport::MacAddr;
@@ -23,7 +18,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 /// Where a communicator is on its way to the wire.
-enum State {
+enum Stage {
     /// All calls are the MPI's, for good.
     Own(Reason),
     /// So far it has not paid.
@@ -33,7 +28,7 @@ enum State {
 }
 
 pub struct Group {
-    state: Mutex<State>,
+    state: Mutex<Stage>,
     pub account: Mutex<Account>,
     pub rank: usize,
     pub size: usize,
@@ -67,7 +62,7 @@ impl Group {
         if size >= WORLD_SIZE.fetch_max(size, Ordering::Relaxed) {
             WORLD_RANK.store(rank, Ordering::Relaxed);
         }
-        let state = if size < 2 { State::Own(Reason::OneRank) } else { State::Unwired };
+        let state = if size < 2 { Stage::Own(Reason::OneRank) } else { Stage::Unwired };
         let (rank, size) = (rank as usize, size as usize);
         let account = Mutex::default();
         let group: &'static Group = Box::leak(Box::new(Group { state: Mutex::new(state), account, rank, size }));
@@ -78,7 +73,7 @@ impl Group {
             group.give_up(Reason::Failed);
         } else if !settings.agreed.tries && size > 1 {
             group.begin(table, settings, comm);
-            if let State::Joining(joining) = &*group.state.lock() {
+            if let Stage::Joining(joining) = &*group.state.lock() {
                 joining.wait();
             }
             group.complete(table, settings, comm);
@@ -89,17 +84,17 @@ impl Group {
     /// Returns the wire; `None` if there is none yet.
     pub fn way(&self) -> Result<Option<Arc<Wire>>, Reason> {
         match &*self.state.lock() {
-            State::Own(reason) => Err(*reason),
-            State::Unwired | State::Joining(_) => Ok(None),
-            State::Wired(wire) => Ok(Some(Arc::clone(wire))),
+            Stage::Own(reason) => Err(*reason),
+            Stage::Unwired | Stage::Joining(_) => Ok(None),
+            Stage::Wired(wire) => Ok(Some(Arc::clone(wire))),
         }
     }
 
     pub fn give_up(&self, reason: Reason) {
-        match std::mem::replace(&mut *self.state.lock(), State::Own(reason)) {
-            State::Wired(_) => drop(ON_THE_WIRE.fetch_sub(1, Ordering::Relaxed)),
-            State::Joining(joining) => joining.abandon(),
-            State::Own(_) | State::Unwired => {}
+        match std::mem::replace(&mut *self.state.lock(), Stage::Own(reason)) {
+            Stage::Wired(_) => drop(ON_THE_WIRE.fetch_sub(1, Ordering::Relaxed)),
+            Stage::Joining(joining) => joining.abandon(),
+            Stage::Own(_) | Stage::Unwired => {}
         }
     }
 
@@ -110,14 +105,14 @@ impl Group {
             return;
         }
         let mut ranks = LiveRanks::new(table, comm, None, self.rank, self.size);
-        let is_joining = matches!(&*self.state.lock(), State::Joining(_));
+        let is_joining = matches!(&*self.state.lock(), Stage::Joining(_));
         if !is_joining && !account.can_wire(&mut ranks) {
             return;
         }
         let began = Instant::now();
         drop(account);
         if is_joining {
-            let is_over = matches!(&*self.state.lock(), State::Joining(joining) if joining.is_over());
+            let is_over = matches!(&*self.state.lock(), Stage::Joining(joining) if joining.is_over());
             if ranks.least(c_int::from(is_over)) == 1 {
                 self.complete(table, settings, comm);
             }
@@ -129,14 +124,14 @@ impl Group {
 
     fn begin(&self, table: &'static Table, settings: &Settings, comm: Word) {
         match joining(table, settings, comm, self.rank, self.size) {
-            Ok(joining) => *self.state.lock() = State::Joining(joining),
+            Ok(joining) => *self.state.lock() = Stage::Joining(joining),
             Err((reason, text)) => self.stay(settings, reason, &text),
         }
     }
 
     /// Ends joining, when it is over on all ranks, and agrees on its success.
     fn complete(&self, table: &'static Table, settings: &Settings, comm: Word) {
-        let State::Joining(joining) = std::mem::replace(&mut *self.state.lock(), State::Own(Reason::NotJoined)) else {
+        let Stage::Joining(joining) = std::mem::replace(&mut *self.state.lock(), Stage::Own(Reason::NotJoined)) else {
             return;
         };
         let (joined, mut least) = (joining.finish(), 0);
@@ -155,7 +150,7 @@ impl Group {
             }
         };
         if settings.agreed.tries
-            && let Err(trouble) = trial::share_known(table, comm, &wire, &mut self.account.lock())
+            && let Err(trouble) = account::share_known(table, comm, &wire, &mut self.account.lock())
         {
             wire.release();
             return self.stay(settings, Reason::Failed, &trouble.to_string());
@@ -163,9 +158,9 @@ impl Group {
         if settings.is_verbose && self.rank == 0 {
             print_line(format_args!("{} ranks on {}", self.size, wire.describe()));
         }
-        deadlock_watchdog::add(&wire);
+        order::add(&wire);
         ON_THE_WIRE.fetch_add(1, Ordering::Relaxed);
-        *self.state.lock() = State::Wired(wire);
+        *self.state.lock() = Stage::Wired(wire);
     }
 
     /// Leaves all calls to the MPI.
@@ -176,7 +171,7 @@ impl Group {
         if reason == Reason::NotJoined {
             NO_WIRE.get_or_init(|| text.to_owned());
         }
-        *self.state.lock() = State::Own(reason);
+        *self.state.lock() = Stage::Own(reason);
     }
 }
 
@@ -225,8 +220,8 @@ fn joining(
         return Err((Reason::Strangers, "not all of them are of this MPI_COMM_WORLD".into()));
     }
     let own = own_card(settings);
-    let mut all = vec![0; node_descriptor::BYTES * size];
-    let exchanged = (table.allgather)(comm, own.encode().as_ptr(), all.as_mut_ptr(), node_descriptor::BYTES as c_int);
+    let mut all = vec![0; rank_map::BYTES * size];
+    let exchanged = (table.allgather)(comm, own.encode().as_ptr(), all.as_mut_ptr(), rank_map::BYTES as c_int);
     done(exchanged).map_err(|code| (Reason::NotJoined, format!("the MPI's error {code}")))?;
     let seating = RankMap::new(&cards(&all)?, &settings.agreed, settings.topology.is_some())?;
     Ok(Wire::join(table, settings, comm, rank, seating))

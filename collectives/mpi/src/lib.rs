@@ -4,7 +4,7 @@
 //!
 //! **The front** (`exports`) uses no `mpi.h`. It takes every argument as the calling
 //! convention passes it, a word or an int, so that handles of any MPI fit. It interprets them with
-//! a `table` of functions from a **back end** in C, compiled with the MPI's own header; `abi` is
+//! a table of functions from a **back end** in C, compiled with the MPI's own header; `abi` is
 //! the back end of the standard's own binary interface. `library` finds the MPI, `presence` checks
 //! that every rank has this library.
 //!
@@ -13,7 +13,7 @@
 //! join in the background, while the program goes on with the MPI. The state is kept with the
 //! communicator as an attribute. The account decides when a length is tried on the wire, by the
 //! program's own calls; all ranks record the result in a `cost_table`, which decides from then on
-//! (`calls`). What was learnt is kept for later communicators (`trial`).
+//! (`calls`). What was learnt is kept for later communicators.
 //!
 //! If ranks differ about the number of bytes, a thread detects it (`order`, `deadlock_watchdog`).
 //!
@@ -27,19 +27,13 @@ mod account;
 mod buffers;
 mod calls;
 mod cost_table;
-mod deadlock_watchdog;
 mod dynamic;
 mod exports;
 mod group;
 mod library;
 mod neighbours;
-mod node_descriptor;
 mod order;
 mod presence;
 mod rank_map;
 mod settings;
-mod statistics;
-mod stderr;
-mod table;
-mod trial;
 mod wire;

@@ -1,10 +1,7 @@
 //! Detection of the loaded MPI, its back end, and the process's shared state.
 
-use crate::dynamic::{self, Symbol};
-use crate::settings::{Settings, Stats};
-use crate::statistics::{Reason, Statistics};
-use crate::stderr::print_line;
-use crate::table::{Table, VERSION};
+use crate::dynamic::{self, Symbol, Table, VERSION, print_line};
+use crate::settings::{Reason, Settings, Statistics, Stats};
 use crate::{abi, dynamic::own_folder};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! Processes of the other ranks of this host. The death of one is noticed, so that no rank waits
 //! for its part of a call.
 
-use crate::table::GoesOn;
+use crate::dynamic::GoesOn;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};

@@ -1,12 +1,11 @@
 //! A communicator's place on the wire: the ethbcast group of its hosts' leaders, and the ranks of
 //! this host.
 
+use crate::dynamic::{GIVEN_UP, Table, Word, done, print_line};
 use crate::neighbours::{Neighbours, Watch};
 use crate::order::{Contradiction, Kind, Order, Told};
 use crate::rank_map::RankMap;
 use crate::settings::Settings;
-use crate::stderr::print_line;
-use crate::table::{GIVEN_UP, Table, Word, done};
 use ethbcast_collectives::ErrorKind;
 use ethbcast_collectives::communicator::{Communicator, Error, Meanwhile, Options};
 use ethbcast_planning::model::Calibration;

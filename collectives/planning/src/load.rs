@@ -4,8 +4,7 @@
 use crate::model::{Calibration, CalibrationError};
 use crate::plan::file::{SavedPlan, SavedPlanError};
 use crate::topology::lldp::{self, LldpFile};
-use crate::topology::slurm;
-use crate::topology::{Imported, Topology, TopologyError};
+use crate::topology::{Imported, Topology, TopologyError, slurm};
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};

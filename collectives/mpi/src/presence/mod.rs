@@ -9,8 +9,8 @@
 mod hydra;
 mod pmix;
 
+use crate::dynamic::Table;
 use crate::library::Process;
-use crate::table::Table;
 use hydra::Hydra;
 use parking_lot::Mutex;
 use pmix::Pmix;

@@ -4,8 +4,7 @@
 use super::mail::{AwaitedBlocks, BlockToSend};
 use super::transfer::{Reading, Writing};
 use super::{Call, CallProgress, CallWork};
-use crate::communicator::error::CommunicatorError;
-use crate::communicator::error::Failure;
+use crate::communicator::error::{CommunicatorError, Failure};
 use crate::communicator::member::{Group, Member, StreamName};
 use crate::communicator::roster::Nodes;
 use crate::communicator::signature::{Operation, Signature};

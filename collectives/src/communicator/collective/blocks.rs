@@ -12,17 +12,14 @@
 //! queues more than twice that many frames, whatever the rate. It needs no message and no clock. A
 //! slow rank holds up all.
 
-use super::mail::{AwaitedBlocks, BlockToSend};
-use super::mail::{Own, Relay};
+use super::mail::{AwaitedBlocks, BlockToSend, Own, Relay};
 use super::transfer::{Reading, Writing};
 use super::{Call, CallProgress, CallWork};
-use crate::communicator::error::CommunicatorError;
-use crate::communicator::error::Failure;
+use crate::communicator::error::{CommunicatorError, Failure};
 use crate::communicator::member::{Group, MEETING_FRAMES, Member};
 use crate::communicator::signature::{Operation, Signature};
-use ethbcast_transport::Instant;
-use ethbcast_transport::planted;
 use ethbcast_transport::wire::Rank;
+use ethbcast_transport::{Instant, planted};
 use std::ops::Range;
 
 /// Begins a call on blocks of `block_bytes`; ranks with a buffer for all blocks give its length as

@@ -2,8 +2,7 @@
 
 use super::transfer::{Reading, Writing};
 use super::{Call, CallProgress, CallWork};
-use crate::communicator::error::CommunicatorError;
-use crate::communicator::error::Failure;
+use crate::communicator::error::{CommunicatorError, Failure};
 use crate::communicator::member::{Group, Member, MessagePath, StreamName};
 use crate::communicator::signature::{Operation, Signature};
 use ethbcast_transport::Instant;

@@ -5,23 +5,23 @@
 //! only between the caller's slice and a feed or message. The caller's slices are given to each
 //! `advance` and must stay the same.
 
-use crate::communicator::error::CommunicatorError;
-use crate::communicator::error::Failure;
-use crate::communicator::member::{Group, Member};
-use crate::communicator::signature::Signature;
-pub use barrier::Barrier;
-pub use blocks::{Allgather, Gather, Scatter};
-pub use broadcast::Broadcast;
-use ethbcast_transport::Instant;
-use ethbcast_transport::wire::Rank;
-use std::fmt::Debug;
-use std::time::Duration;
-
 mod barrier;
 mod blocks;
 mod broadcast;
 mod mail;
 mod transfer;
+
+pub use barrier::Barrier;
+pub use blocks::{Allgather, Gather, Scatter};
+pub use broadcast::Broadcast;
+
+use crate::communicator::error::{CommunicatorError, Failure};
+use crate::communicator::member::{Group, Member};
+use crate::communicator::signature::Signature;
+use ethbcast_transport::Instant;
+use ethbcast_transport::wire::Rank;
+use std::fmt::Debug;
+use std::time::Duration;
 
 /// Progress of a collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,20 +2,16 @@
 
 use super::agreement::Neighbours;
 use super::calls::Calls;
-use super::keepalive::Leaving;
-use super::keepalive::Sign;
+use super::keepalive::{Leaving, Sign};
 use super::probing::Probing;
-use super::streams::Messages;
-use super::streams::Streams;
+use super::streams::{Messages, Streams};
 use super::way::{MessagePath, StreamName};
 use super::{MemberMemory, MemberStats};
 use crate::communicator::config::Config;
-use crate::communicator::error::CommunicatorError;
-use crate::communicator::error::Failure;
+use crate::communicator::error::{CommunicatorError, Failure};
 use crate::communicator::kind;
 use crate::communicator::network::Network;
-use crate::communicator::roster::Nodes;
-use crate::communicator::roster::Roster;
+use crate::communicator::roster::{Nodes, Roster};
 use crate::communicator::signature::Notice;
 use crate::measure::kind::{ECHO, PROBE, REPORT};
 use crate::membership::timers::Wait;

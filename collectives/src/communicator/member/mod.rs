@@ -1,5 +1,20 @@
 //! One process of a group: a state machine that finds the others, and makes messages and collectives possible.
 
+mod agreement;
+mod calls;
+mod group;
+mod keepalive;
+mod plans;
+mod probing;
+mod streams;
+mod waits;
+mod way;
+
+pub(super) use group::Group;
+pub(super) use plans::{Bundle, MEETING_FRAMES, Passage};
+pub(super) use streams::{FIRST_RESERVED_TAG, Handover};
+pub(super) use way::{MessagePath, StreamName};
+
 use super::assembly::Assembly;
 use super::config::{Config, period};
 use super::error::CommunicatorError;
@@ -10,21 +25,7 @@ use ethbcast_transport::messages::{MailboxMemory, MailboxStats, RecvId, RecvOutc
 use ethbcast_transport::stream::{Memory, StreamStats};
 use ethbcast_transport::wire::{Frame, Rank, Reject};
 use ethbcast_transport::{AuditError, Instant};
-pub(super) use group::Group;
-pub(super) use plans::{Bundle, MEETING_FRAMES, Passage};
 use std::sync::Arc;
-pub(super) use streams::{FIRST_RESERVED_TAG, Handover};
-pub(super) use way::{MessagePath, StreamName};
-
-mod agreement;
-mod calls;
-mod group;
-mod keepalive;
-mod plans;
-mod probing;
-mod streams;
-mod waits;
-mod way;
 
 /// One process of a group.
 ///

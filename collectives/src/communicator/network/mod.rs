@@ -1,24 +1,25 @@
 //! Network description of a group: places of ranks, costs of frames, permitted routes. All ranks
 //! have an equal one from the assembly, so that each derives equal trees.
 
+mod codec;
+mod spread;
+
+pub(super) use codec::{read_costs, write_costs};
+pub(super) use spread::{Spread, SpreadMessage, SpreadSource, contradiction};
+
 use super::config::MAX_RANKS;
 use crate::Route;
 use crate::communicator::config::Config;
 use crate::communicator::error::CommunicatorError;
 use crate::communicator::roster::Nodes;
 use codec::calibration_of;
-pub(super) use codec::{read_costs, write_costs};
 use ethbcast_planning::model::{Calibration, HostCost};
 use ethbcast_planning::plan::file::{Contention, SAVED_EPOCH, SavedPlan};
 use ethbcast_planning::plan::{Plan, Via};
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::MacAddr;
-pub(super) use spread::{Spread, SpreadMessage, SpreadSource, contradiction};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Display;
-
-mod codec;
-mod spread;
 
 /// Limit of an encoded description, in bytes: the largest group, with everything known of each
 /// rank.

@@ -1,12 +1,11 @@
 //! `SLURM_TOPOLOGY_ADDR`: the path from the top switch to one host, such as `s0.s4.n3`.
 
 use crate::natural_order;
-use crate::topology::build;
 use crate::topology::draft::{Draft, DraftHost, DraftLink, Loops};
 use crate::topology::error::{SlurmProblem, TopologyError, TopologyProblem};
 use crate::topology::nodeset::MAX_HOSTS;
-use crate::topology::spanning;
 use crate::topology::tree::Imported;
+use crate::topology::{build, spanning};
 use std::collections::{BTreeMap, HashMap};
 
 /// Place of one host in the tree.

@@ -2,11 +2,10 @@
 
 use super::lines::{LogicalLine, Pair, logical_lines};
 use crate::parse_rate;
-use crate::topology::build;
 use crate::topology::draft::{Draft, DraftLink, Loops};
 use crate::topology::error::{SlurmProblem, TopologyError};
 use crate::topology::tree::Imported;
-use crate::topology::{nodeset, spanning};
+use crate::topology::{build, nodeset, spanning};
 
 /// Whether a text is meant to be a Slurm `topology.yaml`: a line begins with `topology:`, an entry
 /// of its list.
