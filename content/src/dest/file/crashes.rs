@@ -403,9 +403,9 @@ fn room_is_taken_in_steps_ahead_of_what_comes() {
     assert_eq!(disk.reserved(), RESERVED_AHEAD_BYTES);
     file.write_all(b"some").expect("room");
     assert_eq!(disk.reserved(), RESERVED_AHEAD_BYTES);
-    file.keep(RESERVED_AHEAD_BYTES).and_then(|()| file.write_all(b"more")).expect("room");
-    assert_eq!(disk.reserved(), 2 * RESERVED_AHEAD_BYTES + 8);
-    file.keep(RESERVED_AHEAD_BYTES).and_then(|()| file.write_all(b"more")).expect("room");
+    file.reserve_until(RESERVED_AHEAD_BYTES + 4).expect("room");
+    assert_eq!(disk.reserved(), 2 * RESERVED_AHEAD_BYTES + 4);
+    file.reserve_until(2 * RESERVED_AHEAD_BYTES + 8).expect("room");
     assert_eq!(disk.reserved(), bytes, "and never more than comes");
 }
 
