@@ -183,7 +183,6 @@ mod tests {
         assert!(Planner::new(&config, &odd, None).is_ok());
     }
 
-    /// Where nothing was measured, frames are full, and a cast is for a short burst alone.
     #[test]
     fn short_content_goes_unmeasured_in_full_frames() {
         let names: Vec<String> = (0..8).map(|rank| format!("n{rank}")).collect();
