@@ -8,13 +8,11 @@
 pub mod kind;
 mod message;
 mod query;
-mod responder;
-mod spell;
 
+pub(crate) use message::spell;
 pub use message::{About, Busy, CensusReply, CensusRequest, LastSession};
+pub use query::CensusResponder;
 pub use query::{CensusQuery, Present};
-pub use responder::CensusResponder;
-pub(crate) use spell::spell;
 
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::group_mac;

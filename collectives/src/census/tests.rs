@@ -1,6 +1,8 @@
 //! Many receivers, lost frames, floods and lies, without a socket.
 
-use super::{About, Busy, CensusQuery, CensusReply, CensusRequest, CensusResponder, LastSession, Present, kind};
+use super::kind;
+use super::message::{About, Busy, CensusReply, CensusRequest, LastSession};
+use super::query::{CensusQuery, CensusResponder, Present};
 use crate::membership::Station;
 use ethbcast_transport::wire::{self, OVERHEAD_BYTES, Rank};
 use ethbcast_transport::{Instant, MacAddr, Machine};

@@ -1,7 +1,8 @@
-//! Identity of a host in a group.
+//! A host as member of a group, and hosts that run another build.
 
 use ethbcast_transport::MacAddr;
-use ethbcast_transport::wire::{self, EtherType, HEADER_BYTES, Identity, Rank, StreamId};
+use ethbcast_transport::wire::{self, EtherType, HEADER_BYTES, Identity, Rank, StreamId, VERSION};
+use std::fmt;
 
 /// Smallest MTU, in bytes: below it a frame has no room for an acknowledgement's bitmap (protocol
 /// §2).
@@ -55,4 +56,26 @@ pub struct ControlStats {
     pub strangers: u64,
     /// Frames that did not parse.
     pub malformed: u64,
+}
+
+/// A host with another build.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtherBuild {
+    /// Its address.
+    pub mac: MacAddr,
+    /// Its name, if readable in that version's frames.
+    pub host: Option<String>,
+    /// Its protocol version.
+    pub version: u8,
+}
+
+impl fmt::Display for OtherBuild {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let OtherBuild { mac, host, version } = self;
+        match host {
+            Some(host) => write!(formatter, "{host} ({mac})")?,
+            None => write!(formatter, "{mac}")?,
+        }
+        write!(formatter, " speaks version {version} of the protocol, this ethbcast {VERSION}: install the same build")
+    }
 }

@@ -1,6 +1,8 @@
-//! Timers of sessions and communicators.
+//! Timers of a host, and the times after which others are missed.
 
-use ethbcast_transport::{Deadline, Instant, Timer};
+use ethbcast_transport::wire::Rank;
+use ethbcast_transport::{Deadline, Instant, Timer, with_defaults};
+use std::time::Duration;
 
 /// Event that a machine of this crate waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +79,63 @@ impl TimerTable {
     }
 }
 
+with_defaults! {
+    /// Intervals and timeouts of a session.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Timing {
+        /// Interval of the root's invitations.
+        pub announce: Duration = Duration::from_millis(100),
+        /// Interval of join requests; also keeps a candidate on the root's list.
+        pub join: Duration = Duration::from_millis(100),
+        /// Interval of repetitions of a view that not all members have confirmed.
+        pub view: Duration = Duration::from_millis(50),
+        /// Interval of status reports.
+        pub status: Duration = Duration::from_millis(100),
+        /// Silence after which a member is suspected (a warning in the log).
+        pub suspect: Duration = Duration::from_millis(300),
+        /// Silence after which a member is demoted.
+        pub dead: Duration = Duration::from_millis(1500),
+        /// Silence before the start after which a candidate or a sender is forgotten.
+        pub forgotten: Duration = Duration::from_millis(1500),
+        /// Additional wait for a silent member: a switch may relearn, a cable may have been pulled.
+        pub patience: Duration = Duration::from_secs(30),
+        /// Time without progress after which a member that is heard is demoted.
+        pub stall: Duration = Duration::from_secs(10),
+        /// Longest time in which a member may sync or verify what it has received.
+        pub sync: Duration = Duration::from_secs(120),
+        /// Time for which a member may hold up the others before it is demoted.
+        pub slow: Duration = Duration::from_secs(2),
+        /// Interval of repetitions of a verdict.
+        pub verdict: Duration = Duration::from_millis(50),
+        /// Repetitions of the root's message that the session is over or given up.
+        pub farewells: u32 = 3,
+    }
+}
+
+/// Interval of repetitions of an urgent message: a failure of the group, or a BYE.
+pub(crate) const URGENT_INTERVAL: Duration = Duration::from_micros(12_500);
+
+/// Interval of repetitions of a member's claim that its part is over, which counts when it is made
+/// twice.
+pub(crate) const CLAIM_PERIOD: Duration = URGENT_INTERVAL;
+
+/// Receivers whose simultaneous frames a switch's port can buffer, even if all ports share little
+/// memory.
+const UNSPACED_MEMBERS: usize = 16;
+/// Interval above that: a short frame's time at 100 Mbit/s, so that the root's port does not
+/// overflow.
+const SPACING: Duration = Duration::from_micros(20);
+
+/// Returns a member's delay before a message that all `members` send at one moment.
+pub(crate) fn turn(rank: Rank, members: usize) -> Duration {
+    if members <= UNSPACED_MEMBERS { Duration::ZERO } else { SPACING * u32::from(rank.0) }
+}
+
+pub(crate) fn jitter(period: Duration, seed: u64) -> Duration {
+    // Fibonacci hashing (Knuth 6.4): the upper bits of the product depend on all of the seed.
+    period * (seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 54) as u32 / 1024
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,5 +158,21 @@ mod tests {
     fn every_timer_has_a_place_of_its_own() {
         let last = Wait::Proof.at(Instant::START);
         assert_eq!((Wait::Proof as usize + 1, last.why), (Wait::LABELS.len(), Timer("proof")));
+    }
+}
+
+#[cfg(test)]
+mod timing_tests {
+    use super::*;
+
+    #[test]
+    fn what_a_thousand_say_comes_one_after_the_other_and_what_ten_say_at_once() {
+        assert_eq!((turn(Rank(9), 10), turn(Rank(999), 1000)), (Duration::ZERO, Duration::from_micros(19_980)));
+        let period = Duration::from_millis(50);
+        let early = (0..1000).filter(|&nonce| jitter(period, nonce) < period / 4).count();
+        assert!(
+            (200..300).contains(&early) && (0..1000).all(|nonce| jitter(period, nonce) < period),
+            "{early} of 1000"
+        );
     }
 }

@@ -11,8 +11,8 @@ use crate::communicator::kind;
 use crate::communicator::roster::Roster;
 use crate::communicator::signature::{Notice, Operation, Signature};
 use crate::membership::presence::{Attendance, Change, Presence};
+use crate::membership::timers::URGENT_INTERVAL;
 use crate::membership::timers::Wait;
-use crate::membership::timing::URGENT_INTERVAL;
 use ethbcast_transport::wire::{Flags, Header, Kind, Rank};
 use ethbcast_transport::{Deadline, Instant, Machine, wire};
 

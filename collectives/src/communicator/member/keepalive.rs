@@ -5,7 +5,7 @@
 //! therefore probes it by unicast, and gets a unicast reply.
 
 use crate::communicator::config::period;
-use crate::membership::timing::URGENT_INTERVAL;
+use crate::membership::timers::URGENT_INTERVAL;
 use ethbcast_transport::Instant;
 use ethbcast_transport::wire::Rank;
 use std::collections::{BTreeMap, VecDeque};

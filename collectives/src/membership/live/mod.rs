@@ -3,7 +3,6 @@
 
 pub mod host;
 mod open;
-mod process;
 
+pub use open::{Forked, Opener};
 pub use open::{Opening, RingRoom, StationError, check_group};
-pub use process::{Forked, Opener};

@@ -249,8 +249,7 @@ impl Session {
         let (mut stopped, mut given_up, first_hop) = (false, None, self.port.first_hop_flag());
         let driven = drive(&mut self.port, &mut root, &self.waker, &self.clock, |root, now| {
             if let Some(reason) = options.run.cancel.reason().filter(|_| !std::mem::replace(&mut stopped, true)) {
-                let decided = root.stop_waiting(now, reason);
-                given_up = (!decided).then_some(Error::Cancelled { delivered: false });
+                given_up = (!root.stop_waiting(now, reason)).then_some(Error::Cancelled { delivered: false });
             }
             if root.take_over(now) && !root.stop_waiting(now, TIMED_OUT) {
                 given_up.get_or_insert(Error::TimedOut);
@@ -265,7 +264,7 @@ impl Session {
             }
             sending.turn(root, now);
             teller.root_moved(root, |stream| sending.source().covered(stream), now);
-            if root.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            until(root.is_over())
         });
         watcher.finish(driven, |error| root.farewell(&format!("the sender's {error}")))?;
         log_counters(&self.port.counters());
@@ -336,9 +335,8 @@ impl Session {
             receiving.expect(digest);
         }
         let mut watcher = AbortNotifier::new(options.run.last_words.clone());
-        let mut timed_out = false;
         let mut ushered = HookedAdmission::new(options.usher.as_ref());
-        let (mut look_at, mut has_own_sender, mut is_outdated) = (began, false, false);
+        let (mut look_at, mut timed_out, mut has_own_sender, mut is_outdated) = (began, false, false, false);
         let other_mtu = self.port.other_mtu_flag();
         let driven = drive(&mut self.port, &mut receiver, &self.waker, &self.clock, |receiver, now| {
             timed_out |= receiver.take_over(now);
@@ -365,18 +363,12 @@ impl Session {
             teller.receiver_moved(receiver, receiving.sink().form(), receiving.sink().covered(), now);
             is_outdated = options.usher.is_some()
                 && (other_mtu.load(Ordering::Relaxed) && receiver.admission() != Admission::Given);
-            if receiver.is_over() || is_outdated || has_own_sender {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
+            until(receiver.is_over() || is_outdated || has_own_sender)
         });
         watcher.finish(driven, |error| receiver.farewell(&format!("its {error}")))?;
-        if is_outdated {
-            return Err(Error::OtherMtu { interface: self.interface().name.clone() });
-        }
-        if has_own_sender {
-            return Err(self.own_host_error());
+        let outdated = is_outdated.then(|| Error::OtherMtu { interface: self.interface().name.clone() });
+        if let Some(error) = outdated.or_else(|| has_own_sender.then(|| self.own_host_error())) {
+            return Err(error);
         }
         log_counters(&self.port.counters());
         if receiving.verdict().is_none() && (timed_out || !receiving.is_cancelled()) {
@@ -436,6 +428,10 @@ impl Session {
     pub fn clock(&self) -> Clock {
         self.clock
     }
+}
+
+fn until(is_over: bool) -> ControlFlow<()> {
+    if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
 
 fn start<'scope>(

@@ -5,7 +5,7 @@
 //! returns it.
 
 use crate::membership::Timing;
-use crate::membership::timing::jitter;
+use crate::membership::timers::jitter;
 use crate::session::message::Challenge;
 use ethbcast_transport::Instant;
 use std::time::Duration;

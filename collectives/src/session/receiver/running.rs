@@ -4,8 +4,8 @@
 use super::config::{End, ReceiverConfig, ReceiverEndpoint, ReceiverEvent};
 use super::fetching::Fetching;
 use super::waiting::Joining;
+use crate::membership::timers::{CLAIM_PERIOD, jitter, turn};
 use crate::membership::timers::{TimerTable, Wait};
-use crate::membership::timing::{CLAIM_PERIOD, jitter, turn};
 use crate::session::blocks::{Blocks, Dealing};
 use crate::session::message::{
     Digest, Done, Fetch, FetchedPiece, MemberState, Message, Needs, Outcome, Status, Taken, Trailer, Verdict, ViewPart,

@@ -6,7 +6,7 @@ pub mod progress;
 use super::event::MemberReport;
 use crate::membership::Timing;
 use crate::membership::presence::{Attendance, Change, Presence};
-use crate::membership::timing::CLAIM_PERIOD;
+use crate::membership::timers::CLAIM_PERIOD;
 use crate::session::message::{MemberState, Outcome, Status, Taken, Trailer, Verdict};
 use crate::session::view::Standing;
 use ethbcast_transport::wire::Rank;
