@@ -1,14 +1,15 @@
 //! Shell commands at the ends of a transfer: one whose output is sent, and one that takes what is
 //! received.
 
-use crate::unfinished::Unfinished;
+pub use rustix::process::Signal;
+
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use parking_lot::Mutex;
-pub use rustix::process::Signal;
 use rustix::process::{Pid, WaitId, WaitIdOptions, kill_process_group, waitid};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -233,6 +234,54 @@ fn drain(pipe: &ChildStdin) -> io::Result<bool> {
 
 fn failed(command: &str, status: ExitStatus, what_of_it: &str) -> io::Error {
     io::Error::other(format!("`{command}` failed ({status}): {what_of_it}"))
+}
+
+static UNFINISHED: Mutex<Vec<What>> = Mutex::new(Vec::new());
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum What {
+    File(PathBuf),
+    Group(Pid),
+}
+
+/// Guard of a registered file or process group.
+#[derive(Debug)]
+pub struct Unfinished(What);
+
+impl Unfinished {
+    /// Registers a file to be removed if the process ends at once.
+    pub fn note(path: &Path) -> Unfinished {
+        Unfinished::note_this(What::File(path.to_owned()))
+    }
+
+    /// Registers a process group to be killed if the process ends at once.
+    pub fn note_group(group: Pid) -> Unfinished {
+        Unfinished::note_this(What::Group(group))
+    }
+
+    fn note_this(what: What) -> Unfinished {
+        UNFINISHED.lock().push(what.clone());
+        Unfinished(what)
+    }
+
+    /// Removes all registered files and kills all registered groups. The process must end next.
+    pub fn remove_all() {
+        // Not unlocked: nothing may be registered before the process ends.
+        let unfinished = UNFINISHED.lock();
+        for what in unfinished.iter() {
+            match what {
+                What::File(path) => drop(std::fs::remove_file(path)),
+                What::Group(group) => drop(kill_process_group(*group, Signal::KILL)),
+            }
+        }
+        std::mem::forget(unfinished);
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        UNFINISHED.lock().retain(|what| *what != self.0);
+    }
 }
 
 #[cfg(test)]

@@ -1,16 +1,17 @@
 //! Hidden names of unfinished data, and the removal of data that no receiver resumes.
 
 use crate::disk::{Directory, DiskFile, Kind};
-use crate::journal;
+use crate::journal::{self, Identity};
+use crate::name::{HIDDEN_PREFIX, shown};
 use std::collections::hash_map::RandomState;
 use std::ffi::OsStr;
 use std::hash::{BuildHasher, Hasher};
-use std::io;
+use std::io::{self, ErrorKind};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-const PREFIX: &str = ".ethbcast-";
 const PART: &str = ".part";
 const TREE: &str = ".tree";
 const JOURNAL: &str = ".journal";
@@ -33,7 +34,12 @@ impl HiddenNames {
     /// Returns names derived from `name`, so that a later run finds them again.
     pub(crate) fn of(name: &[u8]) -> HiddenNames {
         let digest = blake3::hash(name).to_hex();
-        HiddenNames::with(&format!("{PREFIX}{}", &digest[..16]))
+        HiddenNames::with(&format!("{HIDDEN_PREFIX}{}", &digest[..16]))
+    }
+
+    /// Returns the names of a directory with this content.
+    pub(crate) fn of_content(identity: &Identity) -> HiddenNames {
+        HiddenNames::of(&identity.content)
     }
 
     /// Returns names that are unique on this host and on others that mount the directory.
@@ -41,7 +47,7 @@ impl HiddenNames {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         static OWN: OnceLock<u64> = OnceLock::new();
         let own = OWN.get_or_init(|| RandomState::new().build_hasher().finish());
-        HiddenNames::with(&format!("{PREFIX}{own:x}-{}", COUNT.fetch_add(1, Ordering::Relaxed)))
+        HiddenNames::with(&format!("{HIDDEN_PREFIX}{own:x}-{}", COUNT.fetch_add(1, Ordering::Relaxed)))
     }
 
     /// Returns the directory that keeps the replaced entry while its successor is renamed into
@@ -56,12 +62,82 @@ impl HiddenNames {
     }
 }
 
+/// Entry under a hidden name that a run may go on with.
+#[derive(Debug)]
+pub(crate) enum TakenUp<T> {
+    Nothing,
+    /// Another process has its lock.
+    Busy,
+    /// Somebody else owns it, may write to it, or has another name for it: it stays as it is.
+    Foreign(PathBuf),
+    Own(T),
+}
+
+impl<T> TakenUp<T> {
+    pub(crate) fn own(self) -> Option<T> {
+        if let TakenUp::Own(own) = self { Some(own) } else { None }
+    }
+}
+
+/// Opens a hidden file, whoever owns it, unless that is refused.
+pub(crate) fn open<D: Directory>(holder: &D, name: &Path) -> io::Result<TakenUp<D::File>> {
+    match holder.kind(name)? {
+        None => return Ok(TakenUp::Nothing),
+        Some(Kind::File) => {}
+        Some(_) => return Ok(TakenUp::Foreign(name.to_owned())),
+    }
+    match holder.take_up(name) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(TakenUp::Nothing),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(TakenUp::Foreign(name.to_owned())),
+        opened => Ok(TakenUp::Own(opened?)),
+    }
+}
+
+/// Opens a hidden file that is this user's alone.
+pub(crate) fn take_up<D: Directory>(holder: &D, name: &Path) -> io::Result<TakenUp<D::File>> {
+    match open(holder, name)? {
+        TakenUp::Own(file) if !file.is_private()? => Ok(TakenUp::Foreign(name.to_owned())),
+        found => Ok(found),
+    }
+}
+
+/// Opens and locks a hidden directory that is this user's alone.
+pub(crate) fn take_up_tree<D: Directory>(holder: &D, name: &Path) -> io::Result<TakenUp<D>> {
+    let foreign = || Ok(TakenUp::Foreign(name.to_owned()));
+    match holder.kind(name)? {
+        None => return Ok(TakenUp::Nothing),
+        Some(Kind::Directory) => {}
+        Some(_) => return foreign(),
+    }
+    let root = match holder.directory(name) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(TakenUp::Nothing),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => return foreign(),
+        root => root?,
+    };
+    if !root.is_private()? {
+        return foreign();
+    }
+    holder.open_up(name)?;
+    // Another receiver may have removed it as a leftover before it was locked.
+    let is_ours = root.try_lock() && holder.is_own(&root, name);
+    Ok(if is_ours { TakenUp::Own(root) } else { TakenUp::Busy })
+}
+
+/// Sentence about a hidden entry at `path` that was not taken up.
+pub(crate) fn foreign(path: &Path) -> String {
+    format!(
+        "{} belongs to somebody else, or others may write to it: it was left as it is, and what came got another \
+         hidden name, which no later run goes on with; remove it",
+        shown(path.as_os_str().as_bytes())
+    )
+}
+
 pub(crate) fn is_hidden(name: &OsStr) -> bool {
     [PART, TREE, JOURNAL, OLD].into_iter().any(|suffix| with_suffix(name, suffix).is_some())
 }
 
 fn with_suffix(name: &OsStr, suffix: &str) -> Option<HiddenNames> {
-    let stem = name.to_str().filter(|name| name.starts_with(PREFIX))?.strip_suffix(suffix)?;
+    let stem = name.to_str().filter(|name| name.starts_with(HIDDEN_PREFIX))?.strip_suffix(suffix)?;
     Some(HiddenNames::with(stem))
 }
 
@@ -76,28 +152,38 @@ pub fn remove_stale<D: Directory>(directory: &D) -> usize {
     let parts = all(PART).filter(|names| dead_part(directory, names).is_some_and(|_locked| remove(directory, names)));
     let trees = all(TREE).filter(|names| dead_tree(directory, names).is_some_and(|_locked| remove(directory, names)));
     let removed = parts.count() + trees.count();
-    let is_alone = |names: &HiddenNames| {
-        let is_free = |name: &Path| directory.kind(name).is_ok_and(|kind| kind.is_none());
-        is_free(&names.part) && is_free(&names.tree)
-    };
-    removed + all(JOURNAL).filter(|names| is_alone(names) && directory.remove(&names.journal).is_ok()).count()
+    let journals = all(JOURNAL)
+        .filter(|names| lone_journal(directory, names).is_some_and(|_locked| directory.remove(&names.journal).is_ok()));
+    removed + journals.count()
+}
+
+/// A locked journal without data, which no living receiver has: one that begins makes the journal
+/// first where data at DEST is written over.
+fn lone_journal<D: Directory>(directory: &D, names: &HiddenNames) -> Option<D::File> {
+    let is_free = |name: &Path| directory.kind(name).is_ok_and(|kind| kind.is_none());
+    let is_alone = || is_free(&names.part) && is_free(&names.tree);
+    is_alone().then(|| lock(directory, &names.journal)).flatten().filter(|_| is_alone())
 }
 
 /// The locked data of a file that no living receiver has and none will take up.
 fn dead_part<D: Directory>(directory: &D, names: &HiddenNames) -> Option<D::File> {
-    lock_part(directory, names).filter(|_| is_old(directory, names) && !has_old(directory, names).unwrap_or(true))
+    lock(directory, &names.part).filter(|part| {
+        // A file of no bytes has nothing but the room that was taken for it.
+        let is_useless = is_old(directory, names) || part.bytes().is_ok_and(|bytes| bytes == 0);
+        is_useless && !has_old(directory, names).unwrap_or(true)
+    })
 }
 
-/// Locks the data of an unfinished file; `None` if there is none, or a living receiver has it.
-fn lock_part<D: Directory>(directory: &D, names: &HiddenNames) -> Option<D::File> {
-    let part = directory.take_up(&names.part).ok().filter(DiskFile::try_lock)?;
+/// Locks a hidden file; `None` if there is none, or a living receiver has it.
+fn lock<D: Directory>(directory: &D, name: &Path) -> Option<D::File> {
+    let file = directory.take_up(name).ok().filter(DiskFile::try_lock)?;
     // Its process may have given it its own name, and another one made this name anew.
-    directory.is_named(&part, &names.part).then_some(part)
+    directory.is_named(&file, name).then_some(file)
 }
 
 /// Removes an unfinished file that no living receiver has; returns whether there was one.
 pub(crate) fn remove_dead<D: Directory>(directory: &D, names: &HiddenNames) -> bool {
-    lock_part(directory, names).is_some_and(|_locked| remove(directory, names))
+    lock(directory, &names.part).is_some_and(|_locked| remove(directory, names))
 }
 
 /// A locked directory that no living receiver builds and none will take up.
@@ -122,7 +208,7 @@ pub(crate) fn bring_back<D: Directory>(directory: &D) {
 fn settle_aside<D: Directory>(directory: &D, names: &HiddenNames) -> io::Result<()> {
     let old = names.old();
     let aside = directory.directory(&old)?;
-    if !aside.try_lock() || !directory.is_own(&aside, &old) {
+    if !aside.is_private()? || !aside.try_lock() || !directory.is_own(&aside, &old) {
         return Ok(());
     }
     // A successor that still has its hidden name has not taken the place of the old entry.
@@ -154,16 +240,20 @@ pub(crate) fn has_left<D: Directory>(directory: &D) -> bool {
 
 pub(crate) fn left_bytes<D: Directory>(directory: &D) -> u64 {
     let names = directory.names().unwrap_or_default();
-    let left = |names: HiddenNames| [names.part, names.tree].map(|name| allocated_bytes(directory, &name));
-    names.iter().filter_map(|name| with_suffix(name, JOURNAL)).flat_map(left).sum()
+    names.iter().filter_map(|name| with_suffix(name, JOURNAL)).map(|names| allocated_bytes(directory, &names)).sum()
 }
 
-fn allocated_bytes<D: Directory>(directory: &D, name: &Path) -> u64 {
+/// The allocated bytes of unfinished data.
+pub(crate) fn allocated_bytes<D: Directory>(directory: &D, names: &HiddenNames) -> u64 {
+    [&names.part, &names.tree].into_iter().map(|name| allocated_below(directory, name)).sum()
+}
+
+fn allocated_below<D: Directory>(directory: &D, name: &Path) -> u64 {
     match directory.kind(name) {
         Ok(Some(Kind::Directory)) => {
             let Ok(below) = directory.directory(name) else { return 0 };
             let names = below.names().unwrap_or_default();
-            names.iter().map(|name| allocated_bytes(&below, Path::new(name))).sum()
+            names.iter().map(|name| allocated_below(&below, Path::new(name))).sum()
         }
         Ok(Some(Kind::File)) => directory.allocated_bytes(name).unwrap_or(0),
         _ => 0,
@@ -184,8 +274,11 @@ pub(crate) fn broken<D: Directory>(directory: &D) -> Vec<PathBuf> {
 /// The system's, if that cannot be read.
 pub(crate) fn has_old<D: Directory>(directory: &D, names: &HiddenNames) -> io::Result<bool> {
     match directory.file(&names.journal) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        journal => journal::has_old(&journal?),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        journal => {
+            let journal = journal?;
+            Ok(journal.is_private()? && journal::has_old(&journal)?)
+        }
     }
 }
 
@@ -203,7 +296,7 @@ pub(crate) fn remove<D: Directory>(directory: &D, names: &HiddenNames) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::Beneath;
+    use crate::disk::{Beneath, PRIVATE_FILE};
     use std::fs;
 
     #[test]
@@ -213,7 +306,7 @@ mod tests {
         let (names, other) = (HiddenNames::of(b"file"), HiddenNames::of(b"other"));
         fs::write(scratch.path().join(&names.part), b"left").expect("room");
         let dead = dead_part(&directory, &names).expect("nobody has it");
-        assert!(lock_part(&directory, &names).is_none(), "nobody takes up what is being removed");
+        assert!(lock(&directory, &names.part).is_none(), "nobody takes up what is being removed");
         drop(dead);
         let left = directory.take_up(&names.part).expect("there");
         directory.rename(&names.part, &directory, &other.part).expect("free");
@@ -225,5 +318,21 @@ mod tests {
         drop(dead);
         assert_eq!(remove_stale(&directory), 2, "the file that is locked stays");
         assert!(scratch.path().join(&other.part).exists());
+    }
+
+    #[test]
+    fn a_journal_that_a_receiver_has_just_made_is_not_removed_and_data_of_no_bytes_is() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let directory = Beneath::open(scratch.path()).expect("there");
+        let (names, empty) = (HiddenNames::of(b"file"), HiddenNames::of(b"empty"));
+        let journal = directory.create(&names.journal, PRIVATE_FILE).expect("free");
+        assert!(DiskFile::try_lock(&journal));
+        for name in [&empty.part, &empty.journal] {
+            directory.create(name, PRIVATE_FILE).expect("free");
+        }
+        assert_eq!(remove_stale(&directory), 1, "its journal goes with it");
+        assert_eq!(directory.names().expect("readable"), [names.journal.as_os_str()]);
+        drop(journal);
+        assert_eq!(remove_stale(&directory), 1);
     }
 }

@@ -42,16 +42,10 @@ pub mod layout;
 pub mod manifest;
 mod mounts;
 pub mod name;
-pub mod page_cache;
-pub mod replay;
-pub mod runs;
 pub mod source;
 pub mod sparse;
 pub mod storage;
 pub mod syncer;
 mod trial;
-mod trouble;
-pub mod unchanged;
-pub mod unfinished;
 
-pub use trouble::trouble;
+pub use disk::trouble;

@@ -1,11 +1,15 @@
 //! Rules for the name of a directory entry: raw bytes that stay within the directory.
 
+use ethbcast_collectives::membership::is_shown;
 use std::path::PathBuf;
 
 /// The longest name of one file or directory, in bytes (Linux's `NAME_MAX`).
 pub const MAX_NAME_BYTES: usize = 255;
 /// The longest path below the directory that is sent, in bytes (Linux's `PATH_MAX` without the end).
 pub const MAX_PATH_BYTES: usize = 4095;
+
+/// Beginning of the hidden names of unfinished data, which no name at DEST has.
+pub(crate) const HIDDEN_PREFIX: &str = ".ethbcast-";
 
 /// Reason why a name is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -22,6 +26,9 @@ pub enum NameError {
     /// Contains a slash.
     #[error("is a path")]
     Path,
+    /// Begins as the hidden names of unfinished data do.
+    #[error("begins as hidden names of ethbcast do, {HIDDEN_PREFIX:?}")]
+    Hidden,
     /// Contains a NUL byte.
     #[error("has a NUL byte")]
     Nul,
@@ -42,12 +49,19 @@ pub fn check(name: &[u8]) -> Result<(), NameError> {
     }
 }
 
-/// Returns a name or path for display: invalid UTF-8 and control characters are escaped.
+/// Checks that `name` may be that of a file or directory at DEST.
+///
+/// # Errors
+/// As [`check`]; also if it begins as hidden names do.
+pub fn check_at_dest(name: &[u8]) -> Result<(), NameError> {
+    if name.starts_with(HIDDEN_PREFIX.as_bytes()) { Err(NameError::Hidden) } else { check(name) }
+}
+
+/// Returns a name or path for display: invalid UTF-8 and characters that are not shown are escaped.
 pub fn shown(bytes: &[u8]) -> String {
     let mut shown = String::new();
     for part in bytes.utf8_chunks() {
-        let letter =
-            |letter: char| if letter.is_control() { letter.escape_default().to_string() } else { letter.into() };
+        let letter = |letter: char| if is_shown(letter) { letter.into() } else { letter.escape_default().to_string() };
         shown.extend(part.valid().chars().map(letter));
         shown.extend(part.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
     }
@@ -63,6 +77,12 @@ pub fn path(bytes: &[u8]) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_at_dest_is_none_that_a_run_gives_to_unfinished_data() {
+        assert_eq!(check_at_dest(b".ethbcast-1.part"), Err(NameError::Hidden));
+        assert_eq!((check_at_dest(b"ethbcast-1.part"), check_at_dest(b"..")), (Ok(()), Err(NameError::Dots)));
+    }
 
     #[test]
     fn a_name_is_one_step_down_and_any_bytes_otherwise() {
@@ -87,5 +107,6 @@ mod tests {
     fn what_is_shown_moves_no_cursor() {
         assert_eq!(shown("a\u{1b}[2J\nß".as_bytes()), "a\\u{1b}[2J\\nß");
         assert_eq!(shown(b"a\xffb"), "a\\xffb");
+        assert_eq!(shown("exe.\u{202e}gpj".as_bytes()), "exe.\\u{202e}gpj");
     }
 }

@@ -4,7 +4,9 @@
 //! sync the kernel marks the lost pages clean, and the next sync of that file succeeds. So the
 //! first failed sync decides, whoever made it, and the results of later calls are ignored.
 
-use std::io::{Error, Result};
+use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
+use std::fs::File;
+use std::io::{self, Error, Read, Result};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
@@ -148,5 +150,56 @@ impl Drop for Way {
     /// Waits for the thread, so that its file is closed and unlocked before the caller goes on.
     fn drop(&mut self) {
         drop(self.end());
+    }
+}
+
+/// Size above which the pages behind the current position are dropped from the page cache.
+pub const LARGE_BYTES: u64 = 1 << 30;
+/// Bytes behind the read position that stay cached for receivers that need a retransmission, and
+/// are then dropped at once.
+const BEHIND_BYTES: u64 = 64 << 20;
+
+/// Drops a file's clean pages from the page cache.
+pub fn forget(file: &File) {
+    advise(file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED);
+}
+
+fn advise(file: &File, offset: u64, bytes: u64, advice: PosixFadviseAdvice) {
+    // Only advice: errors are ignored.
+    posix_fadvise(file, offset as _, bytes as _, advice).ok();
+}
+
+/// A file that is read sequentially to its end.
+#[derive(Debug)]
+pub struct Passing {
+    file: File,
+    is_large: bool,
+    at: u64,
+    forgotten: u64,
+}
+
+impl Passing {
+    /// Reads a file of `bytes` bytes from position `at` on.
+    pub fn new(file: File, at: u64, bytes: u64) -> Passing {
+        advise(&file, at, 0, PosixFadviseAdvice::POSIX_FADV_SEQUENTIAL);
+        Passing { file, is_large: bytes > LARGE_BYTES, at, forgotten: at }
+    }
+
+    /// Returns the file.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+}
+
+impl Read for Passing {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.read(buffer)?;
+        self.at += count as u64;
+        let forgettable = self.at.saturating_sub(self.forgotten);
+        if self.is_large && forgettable >= 2 * BEHIND_BYTES {
+            advise(&self.file, self.forgotten, BEHIND_BYTES, PosixFadviseAdvice::POSIX_FADV_DONTNEED);
+            self.forgotten += BEHIND_BYTES;
+        }
+        Ok(count)
     }
 }

@@ -3,20 +3,15 @@
 use crate::args::{BenchArgs, TcpChainArgs};
 use crate::exit::{Code, Failure, WithCode, fail, print_line, report};
 use crate::topo;
-use ethbcast_bench::interrupt::{Interrupt, Interrupted};
-use ethbcast_bench::options::Options;
-use ethbcast_bench::report::Report;
-use ethbcast_bench::tcp_chain::Link;
-use ethbcast_bench::{json, page, text};
+use ethbcast_bench::process::{Interrupt, Interrupted};
+use ethbcast_bench::report::{self as bench_report, Report};
+use ethbcast_bench::transfer::Link;
+use ethbcast_bench::{Options, page};
 use ethbcast_lab::LabError;
 use nix::sys::signal::Signal;
 use nix::unistd::Uid;
 use std::time::Duration;
 
-/// Runs the command.
-///
-/// # Errors
-/// A [`Failure`] whose code is the exit code: 1 if a receiver of ours has not got its bytes.
 pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
     let options = options(args)?;
     if !Uid::effective().is_root() {
@@ -37,9 +32,6 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
 }
 
 /// Runs `ethbcast tcp-chain`, a host of the TCP chain used for comparison.
-///
-/// # Errors
-/// A [`Failure`] with code 4 if a neighbour or the file fails.
 pub fn tcp_chain(args: &TcpChainArgs) -> anyhow::Result<()> {
     Link { listen: args.listen, next: args.next, file: &args.file }.run().code(Code::System)
 }
@@ -65,8 +57,8 @@ fn options(args: &BenchArgs) -> anyhow::Result<Options> {
 
 fn print(measured: &Report, as_json: bool) -> anyhow::Result<()> {
     match as_json {
-        true => report(&json::json(measured).to_string()),
-        false => report(&text::text(measured)),
+        true => report(&bench_report::json(measured).to_string()),
+        false => report(&bench_report::text(measured)),
     }
 }
 

@@ -1,20 +1,13 @@
 //! `ethbcast ctl`: controls a running sender on this host.
 
 use crate::args::{CtlArgs, CtlCommand};
-use crate::exit::{Code, Failure, WithCode, fail, report};
-use crate::send::control::{NAME, PATIENCE, SHOW, START, address};
+use crate::exit::{Code, Failure, WithCode, fail, one_line, report};
+use crate::send::control::{FOREIGN, NAME, SHOW, START, ask, call, is_trusted};
+use nix::unistd::Uid;
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{Read, Write};
-use std::net::Shutdown;
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::net::UnixStream;
 
-/// Runs the command.
-///
-/// # Errors
-/// A [`Failure`] with code 2 if the sender cannot do it, or several senders run and none is named;
-/// 3 if there is none.
 pub fn run(args: &CtlArgs) -> anyhow::Result<()> {
     let pid = args.pid.map_or_else(only_one, Ok)?;
     let line = match args.command {
@@ -22,7 +15,14 @@ pub fn run(args: &CtlArgs) -> anyhow::Result<()> {
         CtlCommand::Start => START.to_owned(),
         CtlCommand::Rate { rate } => rate.bits_per_second().to_string(),
     };
-    let reply = ask(pid, &line)?;
+    let (stream, user) = call(pid).map_err(|error| {
+        Failure::new(Code::Nobody, format!("no `ethbcast send` of process {pid} listens here ({error})"))
+    })?;
+    if !is_trusted(user) && !Uid::effective().is_root() {
+        return fail(Code::Usage, format!("process {pid}: {FOREIGN}"));
+    }
+    // Whoever has taken the name may say anything.
+    let reply = one_line(&ask(stream, &line).code(Code::System)?);
     match reply.split_once(' ') {
         Some(("ok", text)) => report(&format!("process {pid}: {text}")),
         Some(("no", why)) => fail(Code::Usage, format!("process {pid}: {why}")),
@@ -30,27 +30,15 @@ pub fn run(args: &CtlArgs) -> anyhow::Result<()> {
     }
 }
 
-fn ask(pid: u32, line: &str) -> anyhow::Result<String> {
-    let mut stream = address(pid).and_then(|address| UnixStream::connect_addr(&address)).map_err(|error| {
-        Failure::new(Code::Nobody, format!("no `ethbcast send` of process {pid} listens here ({error})"))
-    })?;
-    let mut reply = String::new();
-    stream
-        .set_read_timeout(Some(PATIENCE * 2))
-        .and_then(|()| stream.write_all(line.as_bytes()))
-        .and_then(|()| stream.shutdown(Shutdown::Write))
-        .and_then(|()| stream.take(1024).read_to_string(&mut reply))
-        .code(Code::System)?;
-    Ok(reply)
-}
-
-/// Returns the only sender of this network namespace.
+/// Returns the only sender of this network namespace, or of several the only one of this user's or of root's: a name
+/// that another user has taken does not hide it.
 fn only_one() -> anyhow::Result<u32> {
     let table = fs::read_to_string("/proc/net/unix").code(Code::System)?;
     let all = senders(&table);
-    match all[..] {
-        [one] => Ok(one),
-        [] => fail(Code::Nobody, format!("no `ethbcast send` runs in this network namespace{}", elsewhere())),
+    let own: Vec<u32> = all.iter().copied().filter(|&pid| call(pid).is_ok_and(|(_, user)| is_trusted(user))).collect();
+    match (&all[..], &own[..]) {
+        (&[one], _) | (_, &[one]) => Ok(one),
+        ([], _) => fail(Code::Nobody, format!("no `ethbcast send` runs in this network namespace{}", elsewhere())),
         _ => fail(Code::Usage, format!("several senders run here: say which with --pid, one of {all:?}")),
     }
 }

@@ -1,14 +1,15 @@
 //! Exit codes and their failures.
 
 use crate::doctor::Fault;
-use crate::event;
 use ethbcast_collectives::ErrorKind;
+use ethbcast_collectives::membership::is_shown;
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::fmt;
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 use thiserror::Error;
 
 /// Whether stdout has had a report: readers of JSON get exactly one object, of the outcome or of
@@ -146,9 +147,6 @@ impl Failure {
 }
 
 /// Returns a [`Failure`] as a result.
-///
-/// # Errors
-/// Always.
 pub fn fail<T>(code: Code, text: impl fmt::Display) -> anyhow::Result<T> {
     Err(Failure::new(code, text).into())
 }
@@ -164,9 +162,6 @@ impl<T, E: fmt::Display> WithCode<T> for Result<T, E> {
 }
 
 /// Prints a text other than a report on stdout. A closed stdout is no error.
-///
-/// # Errors
-/// A [`Failure`] with code 4 if writing to stdout fails.
 pub fn print(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
@@ -178,9 +173,6 @@ pub fn print(text: &str) -> anyhow::Result<()> {
 }
 
 /// Prints lines of the final report on stdout.
-///
-/// # Errors
-/// A [`Failure`] with code 4 if writing to stdout fails.
 pub fn report(text: &str) -> anyhow::Result<()> {
     HAS_REPORTED.store(true, Ordering::Relaxed);
     let mut out = std::io::stdout().lock();
@@ -194,20 +186,24 @@ pub fn report(text: &str) -> anyhow::Result<()> {
 }
 
 /// Prints the final object on stdout in this form.
-///
-/// # Errors
-/// As for [`report`].
 pub fn report_object(object: &Value, form: Form) -> anyhow::Result<()> {
     match form {
-        Form::Stream => report(&event::done(object).to_string()),
+        Form::Stream => report(&done(object).to_string()),
         Form::Lines | Form::Object => report(&object.to_string()),
     }
 }
 
-/// Prints a line on stderr and ignores errors.
+/// Prints lines on stderr and ignores errors. Names and paths of others may be in them: what is not to be shown of it
+/// is replaced.
 pub fn print_line(text: impl fmt::Display) {
+    let text = text.to_string().replace(|letter| letter != '\n' && !is_shown(letter), "\u{FFFD}");
     // A single write keeps the line together among other processes' output.
     drop(std::io::stderr().write_all(format!("{text}\n").as_bytes()));
+}
+
+/// Returns a text as one line, without what a terminal or the journal would act on.
+pub fn one_line(text: &str) -> String {
+    text.replace(|letter| !is_shown(letter), "\u{FFFD}")
 }
 
 /// Prints a failure on stderr and returns the exit code; an error without a code is a system
@@ -253,9 +249,27 @@ fn words(error: &clap::Error) -> String {
     lines.join(" ")
 }
 
+/// Version of the events. Events and fields may be added; none is removed or changed.
+const VERSION: u64 = 1;
+
+/// Creates an event with the present time and its own fields.
+pub fn event(name: &str, mut fields: Value) -> Value {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    fields["version"] = json!(VERSION);
+    fields["event"] = json!(name);
+    fields["at"] = json!(now.as_millis() as f64 / 1000.0);
+    fields
+}
+
+/// Creates the last event, which contains the object of `--json`.
+pub fn done(report: &Value) -> Value {
+    event("done", json!({ "report": report }))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn what_is_asked_for_is_known_of_a_command_line_that_is_none() {
@@ -268,9 +282,24 @@ mod tests {
     }
 
     #[test]
+    fn one_line_has_neither_a_second_nor_what_moves_a_cursor_or_turns_the_text() {
+        assert_eq!(one_line("a\nb\u{1b}[2J\u{202e}c\u{2066}"), "a\u{FFFD}b\u{FFFD}[2J\u{FFFD}c\u{FFFD}");
+        assert_eq!(one_line("n1: \u{200c}é"), "n1: \u{200c}é", "letters of names stay");
+    }
+
+    #[test]
     fn the_words_of_the_command_lines_reader_are_one_sentence() {
         let command = clap::Command::new("ethbcast").arg(clap::Arg::new("SOURCE").required(true));
         let error = command.try_get_matches_from(["ethbcast"]).expect_err("there is none");
         assert_eq!(words(&error), "the following required arguments were not provided: <SOURCE>");
+    }
+
+    #[test]
+    fn every_event_says_what_it_is_when_it_was_and_of_which_version() {
+        let event = done(&json!({ "schema": 1 }));
+        assert_eq!((&event["version"], &event["event"]), (&json!(1), &json!("done")));
+        assert_eq!(event["report"], json!({ "schema": 1 }));
+        let at = UNIX_EPOCH + Duration::from_secs_f64(event["at"].as_f64().expect("a number"));
+        assert!(at.elapsed().is_ok_and(|age| age < Duration::from_secs(60)), "{event}");
     }
 }

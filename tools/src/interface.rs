@@ -1,8 +1,11 @@
-//! Choice of the interface if none is named and several are up: that of the default route.
+//! The interface that a command uses, and detection of a sender and a receiver of a group on one host.
 
 use crate::exit::print_line;
+use ethbcast_collectives::session::live::Session;
 use ethbcast_transport::packet::{Interface, InterfaceError};
 use std::fs;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::Once;
 
 /// Routing table of the thread's network namespace; absent without /proc.
@@ -60,6 +63,50 @@ fn route(is_default: bool, name: &str, flags: u32, metric: u32) -> Option<(u32, 
 /// Returns the first of the routes with the least metric, as the kernel does.
 fn least(routes: impl Iterator<Item = (u32, String)>, usable: &[String]) -> Option<String> {
     routes.filter(|(_, name)| usable.contains(name)).min_by_key(|(metric, _)| *metric).map(|(_, name)| name)
+}
+
+/// Marker socket, by which the other side is noticed while it exists.
+pub struct Present {
+    _socket: Option<UnixDatagram>,
+}
+
+fn name(session: &Session, group: &str, side: &str) -> std::io::Result<SocketAddr> {
+    SocketAddr::from_abstract_name(format!("ethbcast/{side}/{}/{group}", session.interface().name))
+}
+
+/// Binds the marker socket; a failure is ignored.
+fn present(session: &Session, group: &str, side: &str) -> Present {
+    let bound = name(session, group, side).and_then(|name| UnixDatagram::bind_addr(&name));
+    if let Err(error) = &bound {
+        log::debug!("the other side on this host will not know of this {side}: {error}");
+    }
+    Present { _socket: bound.ok() }
+}
+
+fn is_there(session: &Session, group: &str, side: &str) -> bool {
+    UnixDatagram::unbound().and_then(|socket| socket.connect_addr(&name(session, group, side)?)).is_ok()
+}
+
+/// Marks a receiver, and reports a sender of the group on this host.
+pub fn receive(session: &Session, group: &str, quiet: bool) -> Present {
+    if !quiet && is_there(session, group, "sender") {
+        crate::exit::print_line(format_args!(
+            "ethbcast: a sender of group {group} runs on this host, too: frames do not come back to the interface that \
+             sends them, and nothing of it will be heard here; copy SOURCE"
+        ));
+    }
+    present(session, group, "receiver")
+}
+
+/// Marks a sender, and reports a receiver of the group on this host.
+pub fn send(session: &Session, group: &str, quiet: bool) -> Present {
+    if !quiet && is_there(session, group, "receiver") {
+        crate::exit::print_line(format_args!(
+            "ethbcast: a receiver of group {group} runs on this host, too: frames do not come back to the interface \
+             that sends them, and it will hear nothing; here SOURCE is already"
+        ));
+    }
+    present(session, group, "sender")
 }
 
 #[cfg(test)]

@@ -7,38 +7,32 @@ mod cp;
 mod ctl;
 mod doctor;
 mod dump;
-mod event;
 mod exit;
 mod hosts;
+mod inputs;
 mod interface;
 mod lab;
 mod manual;
 mod mpi_env;
-mod node_set;
 mod perf;
 mod plan;
-mod port;
 mod probe;
-mod program;
 mod progress;
 mod recv;
 mod report;
-mod route;
-mod same_host;
 mod send;
 mod serve;
 mod session;
 mod signals;
 mod simulate;
 mod topo;
-mod topology_file;
 mod udpcast;
 mod units;
 mod watcher;
 mod whole_file;
 
-use args::{Cli, Command};
-use exit::Form;
+use crate::args::{Cli, Command};
+use crate::exit::Form;
 use std::ffi::OsString;
 use std::fs::File;
 use std::process::ExitCode;
@@ -73,7 +67,7 @@ fn main() -> ExitCode {
         Command::Man(args) => manual::write_pages(&args),
         Command::Completions(args) => manual::print_completions(&args),
         Command::MpiEnv(args) => mpi_env::run(&args),
-        Command::Port(args) => port::run(&args),
+        Command::Port(args) => mpi_env::serve_ports(&args),
         Command::Watch(args) => watcher::run(&args),
     };
     exit::finish(result, form)

@@ -35,9 +35,6 @@ const RECV_FILES: [(&str, &str); 2] = [
 ];
 
 /// Runs `ethbcast man`.
-///
-/// # Errors
-/// A [`Failure`](crate::exit::Failure) with code 4 if the directory cannot be written.
 pub fn write_pages(args: &ManArgs) -> anyhow::Result<()> {
     std::fs::create_dir_all(&args.out)
         .with_context(|| format!("cannot make {}; choose another with --out", args.out.display()))?;
@@ -126,9 +123,6 @@ fn add_entries(roff: &mut Roff, entries: &[(&str, &str)]) {
 }
 
 /// Runs `ethbcast completions`.
-///
-/// # Errors
-/// A [`Failure`](crate::exit::Failure) with code 4 if writing to stdout fails.
 pub fn print_completions(args: &CompletionsArgs) -> anyhow::Result<()> {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "ethbcast", &mut text);

@@ -1,16 +1,20 @@
-//! `ethbcast mpi-env`: prints the command line that starts an MPI program with the drop-in on every
-//! rank.
+//! `ethbcast mpi-env`: the command line that starts an MPI program with the drop-in on every rank; `ethbcast port
+//! --serve`: packet sockets for processes without the permission to open one.
 
-use crate::args::{Launcher, MpiEnvArgs};
-use crate::exit::{self, Code, fail};
+use crate::args::{Launcher, MpiEnvArgs, PortArgs};
+use crate::exit;
+use crate::exit::{Code, Failure, WithCode, fail, print_line};
+use crate::signals::Interrupt;
+use ethbcast_transport::packet::PortServer;
+use nix::unistd::{Gid, chown};
+use std::fs;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 const LIBRARY: &str = "libethbcast_mpi.so";
 
-/// Runs the command.
-///
-/// # Errors
-/// If the drop-in is missing, or a path needs quoting.
 pub fn run(args: &MpiEnvArgs) -> anyhow::Result<()> {
     let mut variables = vec![("LD_PRELOAD", word(&library(args)?)?)];
     if let Some(interface) = &args.interface {
@@ -74,5 +78,46 @@ fn word(value: &Path) -> anyhow::Result<String> {
             Code::Usage,
             format!("{} has letters that launchers take apart: give it another name or place", value.display()),
         ),
+    }
+}
+
+/// Number of clients that are served side by side.
+const MAX_AT_A_TIME: usize = 64;
+
+/// Runs the command until it is interrupted.
+pub fn serve_ports(args: &PortArgs) -> anyhow::Result<()> {
+    let path = &args.serve;
+    let (at, file) = (path.display(), path.clone());
+    let interrupt = Interrupt::watch(false, move || {
+        // The last action; clients wait in the kernel.
+        drop(fs::remove_file(&file));
+        print_line("ethbcast: no more ports are served");
+        std::process::exit(0);
+    });
+    let interrupt = interrupt.code(Code::System)?;
+    interrupt.begin_polling();
+    let server = PortServer::bind(path, args.ether_type).map_err(|error| {
+        Failure::new(
+            Code::System,
+            format!("cannot serve ports at {at}: {error}; remove what is left there, or name another place"),
+        )
+    })?;
+    chown(path, None, args.gid.map(Gid::from_raw)).code(Code::System)?;
+    fs::set_permissions(path, Permissions::from_mode(args.mode)).code(Code::System)?;
+    print_line(format_args!("ethbcast: ports are served at {at}: give processes ETHBCAST_PORT={at}"));
+    let all = Arc::new(());
+    loop {
+        let client = server.accept().code(Code::System)?;
+        let own = Arc::clone(&all);
+        let serve = move || {
+            log::info!("{}", client.serve());
+            drop(own);
+        };
+        // One that is slow does not delay the others, unless there are very many.
+        if Arc::strong_count(&all) > MAX_AT_A_TIME {
+            serve();
+        } else {
+            std::thread::Builder::new().name("port".to_owned()).spawn(serve).code(Code::System)?;
+        }
     }
 }

@@ -18,9 +18,6 @@ use ethbcast_transport::Tuning;
 use ethbcast_transport::packet::{Interface, InterfaceError, OpenError, Port, PortConfig};
 
 /// Checks that the MTU leaves room for an acknowledgement's bitmap in a frame.
-///
-/// # Errors
-/// A [`Failure`] with code 2.
 pub fn check_mtu(mtu_bytes: u16) -> anyhow::Result<()> {
     if mtu_bytes >= MIN_MTU_BYTES {
         return Ok(());
@@ -43,18 +40,12 @@ pub fn host_name(args: &WireArgs) -> String {
 
 /// Opens a sender's port. Signals then end the session, and the members are notified of
 /// `reason`.
-///
-/// # Errors
-/// A [`Failure`] with code 2 (group name, MTU) or 4 (interface, permission).
 pub fn open(group: &str, options: &SendOptions, reason: &'static str) -> anyhow::Result<(Session, Interrupt)> {
     let interrupt = interrupt(&options.run, reason)?;
     Ok((Session::open_sender(group, options).map_err(failure)?, interrupt))
 }
 
 /// Makes signals end the session with a notification of `reason`.
-///
-/// # Errors
-/// A [`Failure`] with code 4 if the kernel refuses the signal mask.
 pub fn interrupt(run: &RunOptions, reason: &'static str) -> anyhow::Result<Interrupt> {
     let cancel: Cancel = run.cancel.clone();
     Interrupt::watch(true, move || cancel.cancel_because(reason)).code(Code::System)
@@ -150,9 +141,6 @@ pub struct Wire {
 
 impl Wire {
     /// Finds the interface and opens the socket.
-    ///
-    /// # Errors
-    /// A [`Failure`] with code 2 (group name) or 4 (interface, permission).
     pub fn open(args: &WireArgs, port: PortConfig) -> anyhow::Result<Wire> {
         let host = crate::lab::host_name(args.host.as_deref());
         let interface = chosen(args.interface.as_deref(), args.quiet);

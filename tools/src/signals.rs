@@ -1,9 +1,14 @@
-//! Signals without a handler: they are blocked in every thread, and one thread waits for them.
+//! Signals without a handler, and commands that the user runs.
+//!
+//! Signals are blocked in every thread, and one thread waits for them.
 
 use crate::exit::{Code, Failure};
-use ethbcast_content::unfinished::Unfinished;
+use ethbcast_content::command::{Unfinished, shell};
 use ethbcast_transport::packet::Waker;
 use nix::sys::signal::{SigSet, Signal};
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -41,9 +46,6 @@ fn hear(signal: Signal) {
 }
 
 /// Blocks these signals in this thread and everything it starts from now on.
-///
-/// # Errors
-/// If the kernel refuses the signal mask.
 pub fn block(signals: &[Signal]) -> std::io::Result<()> {
     let mut blocked = SigSet::empty();
     signals.iter().for_each(|&signal| blocked.add(signal));
@@ -52,9 +54,6 @@ pub fn block(signals: &[Signal]) -> std::io::Result<()> {
 
 /// Blocks these signals in this thread and everything it starts from now on, and calls `tell` for
 /// each one.
-///
-/// # Errors
-/// If the kernel refuses the signal mask.
 pub fn listen(signals: &[Signal], mut tell: impl FnMut(Signal) + Send + 'static) -> std::io::Result<()> {
     let mut heard = SigSet::empty();
     signals.iter().for_each(|&signal| heard.add(signal));
@@ -75,9 +74,6 @@ impl Interrupt {
     /// calls `tell` at the first one. If it is `impatient`, a second one ends the process at once.
     ///
     /// There may be several watchers: all are notified, and the newest decides about the process.
-    ///
-    /// # Errors
-    /// If the kernel refuses the signal mask.
     pub fn watch(impatient: bool, tell: impl Fn() + Send + 'static) -> std::io::Result<Interrupt> {
         let interrupt = Interrupt::default();
         let mut watchers = WATCHERS.lock().expect("nobody panics while it is held");
@@ -91,9 +87,6 @@ impl Interrupt {
     }
 
     /// Watches on behalf of an event loop, which `waker` wakes.
-    ///
-    /// # Errors
-    /// As [`Interrupt::watch`].
     pub fn wake(waker: &Waker) -> std::io::Result<Interrupt> {
         let waker = waker.clone();
         Interrupt::watch(true, move || waker.wake())
@@ -111,5 +104,38 @@ impl Interrupt {
 
     pub fn signal(&self) -> Option<Signal> {
         Signal::try_from(self.signal.load(Ordering::SeqCst)).ok()
+    }
+}
+
+/// Runs a shell command after a transfer with the given environment variables. Its stdout is
+/// redirected to stderr, because stdout carries the report.
+pub fn run_after(command: &str, environment: impl IntoIterator<Item = (&'static str, OsString)>) -> anyhow::Result<()> {
+    let failed = |why: String| Failure::new(Code::System, format!("all was delivered, but `{command}` failed: {why}"));
+    let mut shell = shell(command);
+    shell.envs(environment).stdin(Stdio::null()).stdout(io::stderr());
+    let status = shell.status().map_err(|error| failed(error.to_string()))?;
+    if status.success() { Ok(()) } else { Err(failed(status.to_string()).into()) }
+}
+
+/// Runs a program without output.
+pub fn quiet(program: &str, arguments: &[&OsStr]) -> Result<(), String> {
+    let ended = Command::new(program).args(arguments).stdin(Stdio::null()).output();
+    let ended = ended.map_err(|error| format!("`{program}`: {error}"))?;
+    if ended.status.success() {
+        return Ok(());
+    }
+    Err(String::from_utf8_lossy(&ended.stderr).trim().replace('\n', "; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_runs_afterwards_knows_what_it_needs_and_fails_with_its_name() {
+        let known = || [("ETHBCAST_BYTES", OsString::from("3"))];
+        run_after("test \"$ETHBCAST_BYTES\" = 3", known()).expect("it is 3");
+        let error = run_after("exit 7", known()).expect_err("it failed").to_string();
+        assert!(error.contains("`exit 7` failed") && error.contains('7'), "{error}");
     }
 }

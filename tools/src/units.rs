@@ -1,4 +1,4 @@
-//! Formatting of sizes and rates.
+//! Formatting of sizes, rates and words of a command line.
 
 /// Returns a number of receivers in words.
 pub fn receivers(count: usize) -> String {
@@ -21,4 +21,14 @@ pub fn rate(bits_per_second: f64) -> String {
 
 pub fn hex(digest: &[u8; 32]) -> String {
     blake3::Hash::from_bytes(*digest).to_hex().to_string()
+}
+
+/// Quotes a word for a shell, if it needs that.
+pub fn quoted(word: &str) -> String {
+    let is_plain = |character: char| character.is_ascii_alphanumeric() || "/._-+=:,@%".contains(character);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
 }

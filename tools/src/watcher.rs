@@ -40,9 +40,6 @@ pub struct Watcher {
 impl Watcher {
     /// Starts the child for a session on `interface`. Returns it with the handle through which it
     /// gets the notification.
-    ///
-    /// # Errors
-    /// If there can be no other process. Then an end of this one is found out by its silence.
     pub fn start(interface: &str) -> io::Result<(Watcher, AbortNotice)> {
         let mut command = Command::new(std::env::current_exe()?);
         // A process group of its own, so that a terminal's Ctrl-C does not reach it.
@@ -96,9 +93,6 @@ fn decode(pipe: &mut impl Read) -> Option<Vec<u8>> {
 }
 
 /// Runs the child.
-///
-/// # Errors
-/// A [`Failure`](crate::exit::Failure) if it cannot send.
 pub fn run(args: &WatchArgs) -> anyhow::Result<()> {
     let mut signals = SigSet::empty();
     let unheard = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGTSTP];

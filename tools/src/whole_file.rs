@@ -1,14 +1,14 @@
-//! Atomic replacement of files: they are written beside their place and renamed.
+//! Atomic replacement of files: they are written beside their place, under a name drawn anew, and renamed. Whoever else
+//! may write to the directory cannot have put a link there.
 
-use std::fs::{self, File, Permissions};
+use std::ffi::OsString;
+use std::fs::{File, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use tempfile::NamedTempFile;
 
 /// Writes a file durably.
-///
-/// # Errors
-/// If the file system fails. The old file is then unchanged.
 pub fn save(path: &Path, text: &str) -> io::Result<()> {
     put(path, |file| {
         file.write_all(text.as_bytes())?;
@@ -17,9 +17,6 @@ pub fn save(path: &Path, text: &str) -> io::Result<()> {
 }
 
 /// Writes a file with this mode that will soon be rewritten, without a sync.
-///
-/// # Errors
-/// As for [`save`].
 pub fn renew(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     put(path, |file| {
         file.set_permissions(Permissions::from_mode(mode))?;
@@ -28,37 +25,51 @@ pub fn renew(path: &Path, text: &str, mode: u32) -> io::Result<()> {
 }
 
 /// Checks that a file could be written there.
-///
-/// # Errors
-/// If it could not.
 pub fn try_place(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
     }
-    let beside = beside(path);
-    File::create(&beside).and_then(|_| fs::remove_file(&beside))
+    beside(path).and_then(NamedTempFile::close)
 }
 
-/// Returns `run.json.new` for `run.json`, which a search by suffix does not match.
-fn beside(path: &Path) -> PathBuf {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".new");
-    beside.into()
+/// Makes a file such as `.run.json.4fQz1a.new` for `run.json`, which a search by suffix does not match. It is removed
+/// unless it is put in its place.
+fn beside(path: &Path) -> io::Result<NamedTempFile> {
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut prefix = OsString::from(".");
+    prefix.push(name);
+    prefix.push(".");
+    let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut file = tempfile::Builder::new();
+    file.prefix(&prefix).suffix(".new").permissions(Permissions::from_mode(0o666)).tempfile_in(directory)
 }
 
 fn put(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
-    let beside = beside(path);
-    let put = File::create(&beside).and_then(|mut file| fill(&mut file)).and_then(|()| fs::rename(&beside, path));
-    if put.is_err() {
-        // A partial file is useless; if it cannot be removed, the next run overwrites it.
-        drop(fs::remove_file(&beside));
-    }
-    put
+    let mut beside = beside(path)?;
+    fill(beside.as_file_mut())?;
+    beside.persist(path).map(drop).map_err(|error| error.error)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_link_that_another_user_has_laid_beside_the_file_is_not_followed() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (path, secret) = (directory.path().join("run.prom"), directory.path().join("secret"));
+        fs::write(&secret, "secret").expect("written");
+        fs::set_permissions(&secret, Permissions::from_mode(0o600)).expect("its mode");
+        symlink(&secret, directory.path().join("run.prom.new")).expect("a link");
+        try_place(&path).expect("it could");
+        renew(&path, "metrics", 0o644).expect("written");
+        save(&path, "a report").expect("written");
+        assert_eq!(fs::read_to_string(&path).expect("read"), "a report");
+        assert_eq!(fs::read_to_string(&secret).expect("read"), "secret");
+        assert_eq!(secret.metadata().expect("there").permissions().mode() & 0o777, 0o600);
+    }
 
     #[test]
     fn a_file_is_replaced_whole_with_its_mode_and_nothing_stays_beside_it() {

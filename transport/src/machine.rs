@@ -23,14 +23,17 @@ pub trait Machine {
     /// Writes the next frame, Ethernet header first, into `buffer` and returns its length in bytes; `None` if there is
     /// none.
     ///
-    /// `buffer` must hold the largest frame of the link (14 bytes + MTU).
+    /// `buffer` must hold the largest frame of the link (14 bytes + MTU). A machine implements this
+    /// call or [`poll_transmit_split`](Machine::poll_transmit_split): each has the other as default.
     #[must_use = "a frame that is not sent is lost"]
-    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize>;
+    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        let split = self.poll_transmit_split(now, buffer)?;
+        Some(split.join(buffer, |kept| self.payload(kept)))
+    }
 
     /// Writes the next frame as [`poll_transmit`](Machine::poll_transmit) does, but may leave the
     /// payload with this machine: [`payload`](Machine::payload) then lends it, and those of all
-    /// frames written meanwhile, until anything but these two is called. Both have to be
-    /// implemented together.
+    /// frames written meanwhile, until anything but these two is called.
     #[must_use = "a frame that is not sent is lost"]
     fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
         self.poll_transmit(now, buffer).map(SplitFrame::whole)
@@ -80,42 +83,62 @@ impl Timer {
     pub const OPERATION: Timer = Timer("operation");
 }
 
-// Boxed and borrowed machines are machines as well.
+/// Writes calls of a [`Machine`] or [`Part`](crate::Part) that only pass on: in an `impl`,
+/// `forward!(self => self.inner; handle_timeout, payload);`.
+#[macro_export]
+#[doc(hidden)]
 macro_rules! forward {
+    ($self:ident => $to:expr; $($call:ident),+ $(,)?) => {
+        $($crate::forward!(@$call $self $to);)+
+    };
+    (@handle_frame $self:ident $to:expr) => {
+        fn handle_frame(&mut $self, now: $crate::Instant, frame: &[u8]) {
+            $to.handle_frame(now, frame);
+        }
+    };
+    (@handle_timeout $self:ident $to:expr) => {
+        fn handle_timeout(&mut $self, now: $crate::Instant) {
+            $to.handle_timeout(now);
+        }
+    };
+    (@poll_transmit $self:ident $to:expr) => {
+        fn poll_transmit(&mut $self, now: $crate::Instant, buffer: &mut [u8]) -> Option<usize> {
+            $to.poll_transmit(now, buffer)
+        }
+    };
+    (@poll_transmit_split $self:ident $to:expr) => {
+        fn poll_transmit_split(&mut $self, now: $crate::Instant, buffer: &mut [u8]) -> Option<$crate::SplitFrame> {
+            $to.poll_transmit_split(now, buffer)
+        }
+    };
+    (@payload $self:ident $to:expr) => {
+        fn payload(&$self, kept: $crate::Kept) -> &[u8] {
+            $to.payload(kept)
+        }
+    };
+    (@poll_timeout $self:ident $to:expr) => {
+        fn poll_timeout(&$self, now: $crate::Instant) -> Option<$crate::Deadline> {
+            $to.poll_timeout(now)
+        }
+    };
+    (@is_urgent $self:ident $to:expr) => {
+        fn is_urgent(&$self) -> bool {
+            $to.is_urgent()
+        }
+    };
+}
+
+// Boxed and borrowed machines are machines as well.
+macro_rules! owned {
     ($($owner:ty),*) => {
         $(impl<M: Machine + ?Sized> Machine for $owner {
-            fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
-                (**self).handle_frame(now, frame);
-            }
-
-            fn handle_timeout(&mut self, now: Instant) {
-                (**self).handle_timeout(now);
-            }
-
-            fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-                (**self).poll_transmit(now, buffer)
-            }
-
-            fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
-                (**self).poll_transmit_split(now, buffer)
-            }
-
-            fn payload(&self, kept: Kept) -> &[u8] {
-                (**self).payload(kept)
-            }
-
-            fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
-                (**self).poll_timeout(now)
-            }
-
-            fn is_urgent(&self) -> bool {
-                (**self).is_urgent()
-            }
+            $crate::forward!(self => (**self); handle_frame, handle_timeout, poll_transmit, poll_transmit_split);
+            $crate::forward!(self => (**self); payload, poll_timeout, is_urgent);
         })*
     };
 }
 
-forward!(Box<M>, &mut M);
+owned!(Box<M>, &mut M);
 
 #[cfg(test)]
 mod tests {

@@ -21,9 +21,13 @@ pub trait Part {
     fn handle_timeout(&mut self, now: Instant);
 
     /// Writes the next frame into `buffer`, which must hold the largest frame of the link; returns
-    /// its length, `None` if there is none.
+    /// its length, `None` if there is none. A part implements this call or
+    /// [`poll_transmit_split`](Part::poll_transmit_split): each has the other as default.
     #[must_use = "a frame that is not sent is lost"]
-    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize>;
+    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        let split = self.poll_transmit_split(now, buffer)?;
+        Some(split.join(buffer, |kept| self.payload(kept)))
+    }
 
     /// Writes the next frame, but may leave the payload with this part: see
     /// [`Machine::poll_transmit_split`].
@@ -69,27 +73,5 @@ impl<P: Part> Machine for Alone<P> {
         }
     }
 
-    fn handle_timeout(&mut self, now: Instant) {
-        self.part.handle_timeout(now);
-    }
-
-    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        self.part.poll_transmit(now, buffer)
-    }
-
-    fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
-        self.part.poll_transmit_split(now, buffer)
-    }
-
-    fn payload(&self, kept: Kept) -> &[u8] {
-        self.part.payload(kept)
-    }
-
-    fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
-        self.part.poll_timeout(now)
-    }
-
-    fn is_urgent(&self) -> bool {
-        self.part.is_urgent()
-    }
+    crate::forward!(self => self.part; handle_timeout, poll_transmit, poll_transmit_split, payload, poll_timeout, is_urgent);
 }

@@ -2,7 +2,7 @@
 //! the others.
 //!
 //! The limits are those of the whole: control frames at the root, goodput, memory. `cargo run
-//! --release -p ethbcast-benches --bin scale` measures these in whole sessions, longer and over
+//! --release -p ethbcast-benches -- scale` measures these in whole sessions, longer and over
 //! more seeds.
 
 #[path = "common/crowd.rs"]

@@ -10,6 +10,7 @@ use ethbcast_collectives::session::{
     Digest, Outcome, ReceiveReport, RecvOptions, SendOptions, SendReport, Session, Trailer,
 };
 use ethbcast_content::dest::{Arrival, Dest, Handling};
+use ethbcast_content::disk::Accept;
 use ethbcast_content::source::{Opened, Opening, Selection};
 use ethbcast_content::storage::Target;
 use pyo3::prelude::*;
@@ -146,12 +147,13 @@ impl ReadAt for Sent {
 /// Receives the bytes sent to `group`: to a path, into the memory of an object, or, without `into`,
 /// as bytes in the report.
 #[pyfunction]
-#[pyo3(signature = (group, into=None, *, replace=false, most_bytes=None, progress=None, cancel=None, **options))]
+#[pyo3(signature = (group, into=None, *, replace=false, accept=None, most_bytes=None, progress=None, cancel=None, **options))]
 pub fn recv(
     py: Python<'_>,
     group: &str,
     into: Option<&Bound<'_, PyAny>>,
     replace: bool,
+    accept: Option<&str>,
     most_bytes: Option<u64>,
     progress: Option<Py<PyAny>>,
     cancel: Option<Cancel>,
@@ -173,7 +175,10 @@ pub fn recv(
         return Ok(Report { data: Some(data.unbind()), ..Report::received(report) });
     };
     if let Ok(path) = into.extract::<PathBuf>() {
-        let land = |run| received_at(group, &path, replace, RecvOptions { run, ..options });
+        let accept = accept.map_or(Ok(Accept::default()), str::parse);
+        let accept = accept.map_err(|text| Failure::new(ErrorKind::Usage, text))?;
+        let target = Target { dest: path, replace, accept, ..Target::default() };
+        let land = |run| received_at(group, target, RecvOptions { run, ..options });
         let (report, path) = watched.start(py, land)?;
         return Ok(Report { path, ..Report::received(report) });
     }
@@ -186,12 +191,8 @@ pub fn recv(
 }
 
 /// Receives to a path, where the content appears complete or not at all; returns its final path.
-fn received_at(
-    group: &str,
-    path: &Path,
-    replace: bool,
-    options: RecvOptions,
-) -> Result<(ReceiveReport, Option<PathBuf>), Failure> {
+fn received_at(group: &str, target: Target, options: RecvOptions) -> Result<(ReceiveReport, Option<PathBuf>), Failure> {
+    let (path, replace) = (&target.dest, target.replace);
     // Checked here first, because the library's message names the program's arguments.
     if !replace && !path.is_dir() && path.symlink_metadata().is_ok() {
         let text = format!("{} exists: remove it, or pass replace=True", path.display());
@@ -199,7 +200,6 @@ fn received_at(
     }
     let dest = Dest::resolve(path.as_os_str(), replace)?;
     let options = RecvOptions { free_bytes: dest.free_bytes(), ..options };
-    let target = Target { dest: path.to_owned(), replace, ..Target::default() };
     let (arrival, landed) = Arrival::new(dest, target, Handling::default());
     let report = Session::receive_into(group, arrival, &options)?;
     Ok((report, landed.path().cloned()))

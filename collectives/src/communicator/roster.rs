@@ -242,7 +242,7 @@ mod node_tests {
         let nodes = nodes(&[2, 1, 3]);
         assert_eq!((nodes.count(), nodes.are_shared(), nodes.of(Rank(4))), (3, true, 2));
         assert_eq!((nodes.ranks(2), nodes.speaker(1)), (&[Rank(3), Rank(4), Rank(5)][..], Rank(2)));
-        assert_eq!(Nodes::apart(2), super::node_tests::nodes(&[1, 1]));
+        assert_eq!(Nodes::apart(2), self::nodes(&[1, 1]));
     }
 
     #[test]

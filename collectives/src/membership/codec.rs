@@ -4,6 +4,12 @@
 /// Longest name of a host or of what is sent, in bytes: its length is one byte.
 pub const MAX_NAME_BYTES: usize = 255;
 
+/// Whether a name may have this character where people read it: no control character, on which a
+/// terminal acts, and none that breaks the line or turns its direction.
+pub fn is_shown(letter: char) -> bool {
+    !letter.is_control() && !matches!(letter, '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct BodyWriter(Vec<u8>);
 
@@ -63,13 +69,12 @@ impl<'a> BodyReader<'a> {
         self.bytes(N)?.try_into().ok()
     }
 
-    /// Reads a string. Control characters, which a terminal would act on, and invalid UTF-8 become
-    /// U+FFFD.
+    /// Reads a string. Characters that are not to be shown, and invalid UTF-8, become U+FFFD.
     pub(crate) fn text(&mut self) -> Option<String> {
         let length = usize::from(self.u8()?);
         let text = String::from_utf8_lossy(self.bytes(length)?);
         // Replacement characters may be longer than the bytes they replace.
-        Some(within_name_bytes(&text.replace(char::is_control, "\u{FFFD}")).to_owned())
+        Some(within_name_bytes(&text.replace(|letter| !is_shown(letter), "\u{FFFD}")).to_owned())
     }
 }
 
@@ -98,9 +103,9 @@ mod tests {
     #[test]
     fn a_text_off_the_wire_tells_a_terminal_nothing() {
         let mut writer = BodyWriter::default();
-        writer.text("n1\x1b]0;owned\x07\r\n\u{9b}2J é");
+        writer.text("n1\x1b]0;owned\x07\r\n\u{9b}2J\u{202e} é");
         let wire = writer.into_bytes();
-        let shown = "n1\u{fffd}]0;owned\u{fffd}\u{fffd}\u{fffd}\u{fffd}2J é";
+        let shown = "n1\u{fffd}]0;owned\u{fffd}\u{fffd}\u{fffd}\u{fffd}2J\u{fffd} é";
         assert_eq!(BodyReader::new(&wire).text().as_deref(), Some(shown));
         assert_eq!(BodyReader::new(&[2, b'a', 0xff]).text().as_deref(), Some("a\u{fffd}"));
         assert_eq!(BodyReader::new(&wire[..9]).text(), None, "cut short");

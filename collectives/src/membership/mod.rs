@@ -10,6 +10,7 @@ pub(crate) mod station;
 pub(crate) mod timers;
 pub(crate) mod timing;
 
+pub use codec::is_shown;
 pub use live::host;
 pub use other_build::OtherBuild;
 pub use station::{ControlStats, MAX_GROUP_BYTES, MIN_MTU_BYTES, Station};

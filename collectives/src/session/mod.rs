@@ -67,28 +67,21 @@
 
 pub mod application;
 mod blocks;
-mod control_memory;
 mod endpoint;
 mod fetch;
 pub mod kind;
 pub mod live;
-mod low_priority;
 mod message;
-mod other_build;
-mod rate;
 mod receiver;
 mod root;
-mod share;
 mod spell;
 mod throttle;
 pub mod verified;
 mod view;
 
-pub use crate::membership::OtherBuild;
-pub use crate::membership::Timing;
-pub use crate::membership::{ControlStats, Station};
+pub use crate::membership::{ControlStats, OtherBuild, Station, Timing};
 pub use blocks::Blocks;
-pub use control_memory::ControlMemory;
+pub use endpoint::ControlMemory;
 pub use live::{
     Cancel, Error, Expected, History, IncidentKind, OneOfTwo, Options, Progress, RateLimit, ReceiveReport, RecvOptions,
     RunOptions, SendOptions, SendReport, Session, Start, WireOptions,
@@ -97,17 +90,11 @@ pub use message::{
     ContentKind, Digest, Done, Fetch, FetchedPiece, FileAttributes, MemberState, Message, Needs, Outcome, Packing,
     Refusal, Stage, Status, Taken, Trailer, Verdict, ViewPart,
 };
-pub use rate::Rate;
 pub use receiver::{Admission, Arrival, End, Receiver, ReceiverConfig, ReceiverEvent};
 pub use root::{
     Damage, Lacking, MemberReport, NamesError, NoPlan, OnSlow, Root, RootConfig, RootEvent, RootFailure, Route,
     TurnedAway, Wanted,
 };
 pub(crate) use spell::Describer;
+pub use throttle::Rate;
 pub use view::{MAX_MEMBERS, Standing, View, ViewMember};
-
-use ethbcast_transport::wire::{Frame, Kind};
-
-fn is_of_stream(frame: &Frame<'_>) -> bool {
-    matches!(frame.header.kind, Kind::DATA | Kind::PARITY | Kind::ACK | Kind::HEARTBEAT)
-}

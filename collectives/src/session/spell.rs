@@ -1,13 +1,13 @@
 //! Decoding of a session's frames into named fields, for inspection.
 
+use super::kind;
 use super::message::{
     Challenge, ContentKind, Done, Fetch, FetchedPiece, FileAttributes, MemberState, Message, Needs, Stage, Status,
     Taken, Trailer, Verdict, ViewPart,
 };
-use super::rate::Rate;
+use super::throttle::Rate;
 use super::verified::ChunkSize;
-use super::view::{Assembler, View};
-use super::{Standing, kind};
+use super::view::{Assembler, Standing, View};
 use ethbcast_transport::wire::{Ack, Fields, Flags, Frame, Kind, Parity, Rank, Spelled};
 
 #[derive(Clone, Debug, Default)]

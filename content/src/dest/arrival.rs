@@ -2,17 +2,23 @@
 //! to a directory.
 
 use super::bytes::{Bytes, Said, too_small};
-use super::unpacking::{Unpacked, Unpacking};
 use super::{Dest, Handling};
-use crate::command::CommandState;
-use crate::disk::Lack;
+use crate::command::{CommandState, Signal};
+use crate::disk::{Lack, LeftOut};
 use crate::have_set::Held;
+use crate::hidden_names::foreign;
+use crate::image::unpack;
 use crate::storage::{Arrived, Target, TreeStorage};
+use ethbcast_collectives::session::application::Tally;
 use ethbcast_collectives::session::live::{Offered, ReadAt, Storage, StorageError};
 use ethbcast_collectives::session::{ContentKind, FileAttributes, Outcome, Packing, Trailer};
 use std::collections::BTreeSet;
+use std::io::{self, Read};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
 
 /// Storage for DEST, whatever kind of content arrives.
 pub struct Arrival {
@@ -21,6 +27,7 @@ pub struct Arrival {
     bytes: Option<Bytes>,
     unpacking: Option<Unpacking>,
     tree: TreeStorage,
+    unpacks: bool,
     is_tree: bool,
     held: Option<Arc<Held>>,
 }
@@ -49,9 +56,16 @@ impl Landed {
         &self.bytes.command
     }
 
+    /// Ends what is still being written: zeros for a long hole, the input of a command. Returns whether
+    /// a command was running.
+    pub fn give_up(&self) -> bool {
+        self.bytes.is_over.store(true, Ordering::Relaxed);
+        self.bytes.command.end(Signal::TERM)
+    }
+
     /// Returns a message with advice if DEST is a mixture of old and new data.
     pub fn broken(&self) -> Option<String> {
-        if let Some(path) = self.bytes.broken.get().filter(|_| self.path().is_none()) {
+        if let Some(path) = self.bytes.remarks.broken.get().filter(|_| self.path().is_none()) {
             return Some(format!(
                 "what was at DEST is neither old nor new, as it was written over: it is in {}, and the next recv to \
                  DEST completes it",
@@ -75,9 +89,16 @@ impl Landed {
         self.tree.lacks_beside(&self.told)
     }
 
-    /// Returns the replaced directories that could not be removed, with path, reason and advice.
+    /// Returns the counts of the privileges that are not accepted here.
+    pub fn not_accepted(&self) -> LeftOut {
+        self.tree.not_accepted()
+    }
+
+    /// Returns the replaced directories that could not be removed, and hidden entries of others that
+    /// were left alone, with path, reason and advice.
     pub fn remains(&self) -> Vec<String> {
-        self.tree.remains()
+        let foreign = self.bytes.remarks.foreign.get().map(|path| foreign(path));
+        self.tree.remains().into_iter().chain(foreign).collect()
     }
 }
 
@@ -87,8 +108,9 @@ impl Arrival {
         let (dest, said) = (dest.into(), Arc::<Said>::default());
         let told = dest.told();
         let bytes = Some(Bytes::new(Arc::clone(&dest), handling, Arc::clone(&said)));
+        let unpacks = target.accept.unpack;
         let (tree, arrived) = TreeStorage::new(target, handling.read_back);
-        let arrival = Arrival { dest, bytes, unpacking: None, tree, is_tree: false, held: None };
+        let arrival = Arrival { dest, bytes, unpacking: None, tree, unpacks, is_tree: false, held: None };
         (arrival, Landed { bytes: said, tree: arrived, told })
     }
 
@@ -107,7 +129,7 @@ impl Arrival {
         if let Some(text) = self.refusal().filter(|_| self.is_tree) {
             return Err(StorageError::refused(text));
         }
-        let free = self.dest.free_bytes();
+        let free = self.dest.room_for(offered);
         if let Some(size) = offered.size.filter(|&size| size > free) {
             if let Dest::Device { .. } = &*self.dest {
                 return Err(too_small(free, size));
@@ -123,6 +145,12 @@ impl Arrival {
     }
 
     fn unpack(&mut self, packing: Packing, attributes: FileAttributes, offered: &Offered) -> Result<(), StorageError> {
+        if !self.unpacks {
+            return Err(StorageError::refused(
+                "what comes is to be unpacked here, which is not accepted: have it sent with --decompress root, or \
+                 receive with --accept unpack",
+            ));
+        }
         let mut bytes = self.bytes.take().expect("nothing unpacks into it");
         bytes.begin(&Offered { size: None, content: ContentKind::File(attributes), ..offered.clone() })?;
         let unpacking = Unpacking::start(packing, bytes).map_err(|error| crate::trouble("unpack it", error))?;
@@ -199,5 +227,105 @@ impl Storage for Arrival {
             held.close();
         }
         self.storage().publish()
+    }
+}
+
+const PIECES_WAITING: usize = 4;
+const WRITE_BYTES: usize = 1 << 20;
+
+pub(super) struct Unpacking {
+    pieces: Option<SyncSender<Vec<u8>>>,
+    thread: Option<JoinHandle<Result<Unpacked, StorageError>>>,
+}
+
+/// DEST after decompression, with the trailer of the compressed bytes.
+pub(super) struct Unpacked {
+    pub bytes: Bytes,
+    pub content: Trailer,
+}
+
+impl Unpacking {
+    pub(super) fn start(packing: Packing, bytes: Bytes) -> io::Result<Unpacking> {
+        let (pieces, packed) = sync_channel(PIECES_WAITING);
+        let packed = Packed { pieces: packed, piece: Vec::new(), taken: 0, has_ended: false };
+        let work = move || work(packing, packed, bytes);
+        let thread = thread::Builder::new().name("unpack".to_owned()).spawn(work)?;
+        Ok(Unpacking { pieces: Some(pieces), thread: Some(thread) })
+    }
+
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
+        let pieces = self.pieces.as_ref().expect("nothing comes after the end");
+        match pieces.send(bytes.to_vec()) {
+            Ok(()) => Ok(()),
+            // It ended early: its result has the reason.
+            Err(_) => self.finish().map(drop),
+        }
+    }
+
+    pub(super) fn finish(&mut self) -> Result<Unpacked, StorageError> {
+        // Without this the input counts as cut off.
+        if let Some(pieces) = self.pieces.take() {
+            drop(pieces.send(Vec::new()));
+        }
+        let ended = self.thread.take().map(JoinHandle::join);
+        let panicked = || StorageError::new(Outcome::WriteFailed, "the unpacking thread panicked");
+        ended.ok_or_else(panicked)?.map_err(|_| panicked())?
+    }
+}
+
+impl Drop for Unpacking {
+    fn drop(&mut self) {
+        self.pieces = None;
+        // Unfinished data is removed before the caller goes on.
+        drop(self.thread.take().map(JoinHandle::join));
+    }
+}
+
+fn work(packing: Packing, packed: Packed, mut bytes: Bytes) -> Result<Unpacked, StorageError> {
+    let mut unpacked = unpack(packing, packed);
+    let (mut tally, mut buffer) = (Tally::default(), vec![0; WRITE_BYTES]);
+    loop {
+        let mut count = 0;
+        while count < buffer.len() {
+            match unpacked.read(&mut buffer[count..]) {
+                Ok(0) => break,
+                Ok(more) => count += more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    let word = packing.name();
+                    let text = format!("what came cannot be unpacked as {word}: {error}; look at SOURCE, `{word} -t`");
+                    return Err(StorageError::new(Outcome::Damaged, text));
+                }
+            }
+        }
+        if count == 0 {
+            let content = tally.trailer();
+            return Ok(Unpacked { bytes, content });
+        }
+        bytes.check_room(tally.bytes())?;
+        tally.add(&buffer[..count]);
+        bytes.write(&buffer[..count])?;
+    }
+}
+
+/// The compressed input. An empty piece is its end.
+struct Packed {
+    pieces: Receiver<Vec<u8>>,
+    piece: Vec<u8>,
+    taken: usize,
+    has_ended: bool,
+}
+
+impl Read for Packed {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.taken == self.piece.len() && !self.has_ended {
+            let cut_off = |_| io::Error::new(io::ErrorKind::ConnectionAborted, "the rest does not come");
+            self.piece = self.pieces.recv().map_err(cut_off)?;
+            (self.taken, self.has_ended) = (0, self.piece.is_empty());
+        }
+        let count = buffer.len().min(self.piece.len() - self.taken);
+        buffer[..count].copy_from_slice(&self.piece[self.taken..self.taken + count]);
+        self.taken += count;
+        Ok(count)
     }
 }

@@ -1,11 +1,9 @@
 //! Storage of bytes at DEST: a file, a file with holes, or a stream. It also makes holes of zeros,
 //! and refuses contents that the device cannot hold.
 
+use super::device::check_sectors;
 use super::file::{DestPlace, FileDest, Resume};
-use super::kind::{Kind, SYNC_BYTES};
-use super::overwriting::ZEROS;
-use super::pipe::PipeDest;
-use super::sectors::check_sectors;
+use super::kind::{Kind, PipeDest, Remarks, SYNC_BYTES, ZEROS};
 use super::{Dest, Handling, Over};
 use crate::command::{CommandInput, CommandState};
 use crate::disk::Beneath;
@@ -20,6 +18,7 @@ use ethbcast_collectives::session::live::{Offered, ReadAt, Storage, StorageError
 use ethbcast_collectives::session::{ContentKind, FileAttributes, Outcome, Trailer};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 const MIN_KEPT_BYTES: u64 = 1 << 20;
@@ -46,9 +45,10 @@ pub(super) struct Bytes {
 #[derive(Debug, Default)]
 pub(super) struct Said {
     pub path: OnceLock<PathBuf>,
-    /// Path of the data while a file is overwritten.
-    pub broken: Arc<OnceLock<PathBuf>>,
+    pub remarks: Arc<Remarks>,
     pub command: Arc<CommandState>,
+    /// Whether nobody waits for what is written any more.
+    pub is_over: Arc<AtomicBool>,
 }
 
 #[derive(Default)]
@@ -106,6 +106,18 @@ impl Bytes {
         self.left.take()
     }
 
+    /// Fails when what is unpacked has all but filled the file system, whose size no sender tells.
+    pub(super) fn check_room(&self, unpacked_bytes: u64) -> Result<(), StorageError> {
+        if !self.dest.is_nearly_full() {
+            return Ok(());
+        }
+        let text = format!(
+            "no space: {unpacked_bytes} bytes were unpacked, more come, and less than a hundredth of the file system of \
+             DEST is free; make room, or choose another DEST"
+        );
+        Err(StorageError::new(Outcome::NoSpace, text))
+    }
+
     /// Decides whether to resume: only a file of known size that is large or is overwritten in
     /// place.
     fn resume(&self, offered: &Offered, over: Over) -> Resume {
@@ -120,7 +132,10 @@ impl Bytes {
 
     fn prepare(&mut self, offered: &Offered) -> Result<Box<dyn Kind>, StorageError> {
         match &*self.dest {
-            Dest::Stdout => return Ok(Box::new(PipeDest::Stdout(io::stdout()))),
+            Dest::Stdout => {
+                let is_over = Arc::clone(&self.said.is_over);
+                return Ok(Box::new(PipeDest::Stdout { out: io::stdout(), is_over }));
+            }
             Dest::Command(command) => {
                 let started = CommandInput::start(command, &offered.source, Arc::clone(&self.said.command));
                 let started = started.map_err(|error| trouble(&format!("run `{command}`"), error))?;
@@ -146,9 +161,9 @@ impl Bytes {
         };
         let is_dense = !self.handling.sparse && self.sparse.is_none();
         let room = offered.size.filter(|_| is_dense && over != Over::InPlace);
-        let (resume, broken) = (self.resume(offered, over), Arc::clone(&self.said.broken));
-        let file = FileDest::prepare(place, &resume, Pace::Every(SYNC_BYTES), broken);
-        let file = file.map_err(|error| trouble("begin a hidden file beside DEST", error))?;
+        let (resume, remarks) = (self.resume(offered, over), Arc::clone(&self.said.remarks));
+        let file = FileDest::prepare(place, &resume, Pace::Every(SYNC_BYTES), remarks);
+        let mut file = file.map_err(|error| trouble("begin a hidden file beside DEST", error))?;
         file.reserve(room.unwrap_or(0)).map_err(|error| trouble("take the room for it", error))?;
         Ok(Box::new(file))
     }
@@ -367,4 +382,97 @@ fn damaged(text: String) -> StorageError {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::{FileExt, MetadataExt};
+    use std::time::{Duration, Instant};
+    use tempfile::TempDir;
+
+    const PART_BYTES: usize = 300_000;
+
+    fn stream(hole_bytes: u64, seed: u8) -> (Vec<u8>, Vec<u8>) {
+        let parts: Vec<Vec<u8>> = (0..8).map(|part| vec![part * 16 + seed; PART_BYTES]).collect();
+        let place = |part: u64| hole_bytes + part * (hole_bytes + PART_BYTES as u64);
+        let extents = (0..8).map(|part| Extent { offset: place(part), bytes: PART_BYTES as u64 }).collect();
+        let map = Map::new(place(8), extents).expect("sound");
+        let mut file = vec![0; place(8) as usize];
+        for (part, bytes) in parts.iter().enumerate() {
+            file[place(part as u64) as usize..][..PART_BYTES].copy_from_slice(bytes);
+        }
+        ([map.encoded(), &parts.concat()].concat(), file)
+    }
+
+    fn begin(directory: &TempDir, stream: &[u8]) -> Bytes {
+        let dest = Dest::resolve(directory.path().join("image").as_os_str(), false).expect("room");
+        let mut bytes = Bytes::new(Arc::new(dest), Handling::default(), Arc::default());
+        bytes.holding(true);
+        let attributes = FileAttributes { mode: 0o600, modified_seconds: 1, modified_nanoseconds: 0 };
+        let (size, content) = (Some(stream.len() as u64), ContentKind::Sparse(attributes));
+        bytes.begin(&Offered { source: "image".to_owned(), size, content, ..Offered::default() }).expect("room");
+        bytes
+    }
+
+    fn cut_off(directory: &TempDir, stream: &[u8], came: usize) {
+        let mut bytes = begin(directory, stream);
+        assert!(bytes.left().is_none(), "nothing is there yet");
+        stream[..came].chunks(65_536).for_each(|piece| bytes.write(piece).expect("room"));
+        let journal = || {
+            fs::read_dir(directory.path())
+                .expect("readable")
+                .flatten()
+                .find(|entry| entry.file_name().to_string_lossy().ends_with(".journal"))
+        };
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while journal().is_none_or(|entry| entry.metadata().is_ok_and(|journal| journal.len() < 200)) {
+            assert!(Instant::now() < deadline, "the map is not kept");
+            std::thread::yield_now();
+        }
+    }
+
+    fn go_on(directory: &TempDir, stream: &[u8]) -> usize {
+        let mut bytes = begin(directory, stream);
+        let left = bytes.left().expect("something is left");
+        let (mut sent, mut tally) = (0, Tally::default());
+        for piece in stream.chunks(65_536) {
+            let (mut buffer, mut read) = (vec![0; piece.len()], 0);
+            while let Ok(count @ 1..) = left.read_at(&mut buffer[read..], tally.bytes() + read as u64) {
+                read += count;
+            }
+            let is_here = read == piece.len() && buffer == piece;
+            sent += if is_here { 0 } else { piece.len() };
+            if is_here { bytes.keep(piece) } else { bytes.write(piece) }.expect("room");
+            tally.add(piece);
+        }
+        bytes.settle(tally.trailer()).expect("room");
+        bytes.publish().expect("room");
+        sent
+    }
+
+    #[test]
+    fn what_came_of_a_file_with_holes_is_found_by_its_map_and_only_the_rest_is_sent() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (stream, file) = stream(1 << 20, 1);
+        cut_off(&directory, &stream, stream.len() / 2);
+        let sent = go_on(&directory, &stream);
+        assert!(sent <= stream.len() / 2 + 65_536, "{sent} of {}", stream.len());
+        let image = fs::File::open(directory.path().join("image")).expect("there");
+        let mut found = vec![1; file.len()];
+        image.read_exact_at(&mut found, 0).expect("so long");
+        assert!(found == file);
+        let blocks = image.metadata().expect("open").blocks() * 512;
+        assert!(blocks < 3 << 20, "{blocks} bytes for {} of data: the holes are holes", 8 * PART_BYTES);
+        assert_eq!(fs::read_dir(directory.path()).expect("readable").count(), 1, "no journal is left");
+    }
+
+    #[test]
+    fn what_was_left_at_other_places_is_moved_and_never_taken_for_what_belongs_there() {
+        let directory = tempfile::tempdir().expect("a directory");
+        // The data and its length are equal, but the extents are elsewhere.
+        let ((before, _), (after, file)) = (stream(1 << 20, 1), stream(1 << 19, 1));
+        assert_eq!(before.len(), after.len());
+        cut_off(&directory, &before, before.len() / 2);
+        go_on(&directory, &after);
+        assert!(fs::read(directory.path().join("image")).is_ok_and(|found| found == file));
+    }
+}

@@ -6,21 +6,19 @@ mod device;
 mod file;
 mod in_use;
 mod kind;
-mod lacking;
-mod overwriting;
-mod pipe;
-mod sectors;
-mod unpacking;
 
 pub use arrival::{Arrival, Landed};
 pub use device::Device;
+pub use in_use::lacking_device;
 pub(crate) use in_use::written_at;
-pub use lacking::lacking_device;
 
-use crate::disk::{Beneath, Lack};
-use crate::hidden_names::{bring_back, broken, has_left, left_bytes, remove_stale};
-use crate::mounts;
+use crate::disk::{Accept, Beneath, Lack};
+use crate::hidden_names::{HiddenNames, allocated_bytes, bring_back, broken, has_left, left_bytes, remove_stale};
+use crate::journal::Identity;
 use crate::trial::{Refused, lacks as lacks_of, sentence, try_place, try_replacing};
+use crate::{mounts, name};
+use ethbcast_collectives::session::ContentKind;
+use ethbcast_collectives::session::live::Offered;
 use nix::sys::statvfs::statvfs;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -140,6 +138,7 @@ impl Dest {
         let mut resolved =
             if path.is_dir() { Dest::Directory { path, over, lacks } } else { Dest::File { path, over, lacks } };
         if let Dest::File { path, over, .. } = &resolved {
+            path.file_name().map_or(Ok(()), check_name).map_err(DestError)?;
             check_replaceable(path, *over)?;
         }
         let directory = resolved.directory().unwrap_or(Path::new(".")).to_owned();
@@ -165,10 +164,16 @@ impl Dest {
         Ok(resolved)
     }
 
-    /// Sentences for a user before anything comes.
-    pub fn warnings(&self) -> Vec<String> {
+    /// Returns sentences for a user before anything comes. Nothing is said of what is not accepted.
+    pub fn warnings(&self, accept: &Accept) -> Vec<String> {
         let kind = self.directory().and_then(mounts::kind_of);
-        let mut warnings: Vec<String> = sentence(kind.as_deref(), &self.told()).into_iter().collect();
+        let mut lacks = self.told();
+        lacks.retain(|lack| match lack {
+            Lack::Owners => accept.owners,
+            Lack::Xattrs => accept.takes_xattrs(),
+            Lack::Modes | Lack::SymbolicLinks | Lack::HardLinks => true,
+        });
+        let mut warnings: Vec<String> = sentence(kind.as_deref(), &lacks).into_iter().collect();
         for (path, holder) in self.paths().filter_map(|path| Beneath::open(&path).ok().map(|holder| (path, holder))) {
             warnings.extend(broken(&holder).iter().map(|name| {
                 format!(
@@ -228,6 +233,7 @@ impl Dest {
                 let name = Path::new(source).file_name().ok_or_else(|| {
                     format!("the sender's name for the file, {source:?}, is none: give DEST a file name")
                 })?;
+                check_name(name)?;
                 let path = path.join(name);
                 check_replaceable(&path, *over).map_err(|error| error.to_string())?;
                 Ok(Some((path, *over)))
@@ -260,30 +266,69 @@ impl Dest {
         [self.directory().map(Path::to_owned), path_beside(self)].into_iter().flatten()
     }
 
-    /// Returns the bytes that can be written there.
+    /// Returns the bytes that a content may have there at most: what is free, and what earlier runs
+    /// left, of which each content can use its own.
     pub fn free_bytes(&self) -> u64 {
+        let left: u64 = self.holders().map(|holder| left_bytes(&holder)).sum();
+        let most = self.unused_bytes().saturating_add(left);
+        self.space().map_or(most, |space| most.min(space.all))
+    }
+
+    /// Returns the bytes that are free there for any content.
+    pub fn unused_bytes(&self) -> u64 {
         if let Dest::Device { device, .. } = self {
             return device.bytes();
         }
-        let Some(directory) = self.directory() else { return u64::MAX };
-        let Ok(stat) = statvfs(directory) else { return u64::MAX };
+        let Some(Space { available, all }) = self.space() else { return u64::MAX };
+        match self {
+            // Overwriting needs no new space.
+            Dest::File { path, over: Over::InPlace, .. } => {
+                available.saturating_add(path.metadata().map_or(0, |there| there.blocks() * 512))
+            }
+            Dest::Directory { over: Over::InPlace, .. } => all,
+            _ => available,
+        }
+    }
+
+    /// Returns the bytes that this content may have: what is free, and what an earlier run left of it.
+    fn room_for(&self, offered: &Offered) -> u64 {
+        let names = match (&offered.content, self) {
+            (ContentKind::Tree, _) => HiddenNames::of_content(&Identity::of(offered, offered.size.unwrap_or(0))),
+            (_, Dest::File { path, .. }) => HiddenNames::of(path.file_name().unwrap_or_default().as_encoded_bytes()),
+            _ => HiddenNames::of(Path::new(&offered.source).file_name().unwrap_or_default().as_encoded_bytes()),
+        };
+        let left: u64 = self.holders().map(|holder| allocated_bytes(&holder, &names)).sum();
+        self.unused_bytes().saturating_add(left)
+    }
+
+    /// Whether less than a hundredth of its file system is free, and less than a GiB.
+    fn is_nearly_full(&self) -> bool {
+        self.space().is_some_and(|Space { available, all }| available < (all / 100).min(1 << 30))
+    }
+
+    fn space(&self) -> Option<Space> {
+        let stat = statvfs(self.directory()?).ok()?;
         // Their types differ between architectures.
         let bytes = |blocks| u64::try_from(blocks as u128 * stat.fragment_size() as u128).unwrap_or(u64::MAX);
-        let over = match self {
-            // Overwriting needs no new space.
-            Dest::File { path, over: Over::InPlace, .. } => path.metadata().map_or(0, |there| there.blocks() * 512),
-            Dest::Directory { over: Over::InPlace, .. } => return bytes(stat.blocks()),
-            _ => 0,
-        };
-        // An earlier run's data needs no new space.
-        let left: u64 = self.holders().map(|holder| left_bytes(&holder)).sum();
-        bytes(stat.blocks_available()).saturating_add(left).saturating_add(over)
+        Some(Space { available: bytes(stat.blocks_available()), all: bytes(stat.blocks()) })
     }
+}
+
+/// Space of a file system, in bytes.
+struct Space {
+    available: u64,
+    all: u64,
 }
 
 fn path_beside(dest: &Dest) -> Option<PathBuf> {
     let Dest::Directory { path, .. } = dest else { return None };
     path.canonicalize().ok()?.parent().map(Path::to_owned)
+}
+
+fn check_name(name: &OsStr) -> Result<(), String> {
+    let bytes = name.as_encoded_bytes();
+    name::check_at_dest(bytes)
+        .map_err(|error| format!("{} cannot be a name at DEST: it {error}; choose another", name::shown(bytes)))
 }
 
 fn check_replaceable(path: &Path, over: Over) -> Result<(), DestError> {
@@ -319,7 +364,7 @@ fn check_movable(path: &Path) -> Result<(), DestError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::{Identity, Journal};
+    use crate::journal::Journal;
 
     #[test]
     fn an_existing_file_needs_force_and_a_senders_name_stays_in_the_directory() {
@@ -331,6 +376,8 @@ mod tests {
         let dest = Dest::resolve(directory.path().as_os_str(), false).expect("a directory");
         assert_eq!(dest.path("../../etc/passwd"), Ok(Some((directory.path().join("passwd"), Over::Nothing))));
         assert!(dest.path("there").is_err() && dest.path("..").is_err());
+        assert!(dest.path(".ethbcast-1.part").is_err_and(|text| text.contains("hidden names")));
+        assert!(Dest::resolve(directory.path().join(".ethbcast-1.tree").as_os_str(), false).is_err());
         assert!(Dest::resolve(directory.path().join("no/such").as_os_str(), false).is_err());
         assert_eq!(
             std::fs::read_dir(directory.path()).expect("readable").count(),
@@ -340,13 +387,38 @@ mod tests {
     }
 
     #[test]
+    fn what_was_left_is_room_for_its_own_content_alone() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let dest = Dest::resolve(directory.path().as_os_str(), false).expect("a directory");
+        let offered = |source: &str, content| Offered { source: source.to_owned(), content, ..Offered::default() };
+        let (file, tree) = (offered("a/file", ContentKind::Stream), offered("tree", ContentKind::Tree));
+        let mut left = Vec::new();
+        for names in [HiddenNames::of(b"file"), HiddenNames::of_content(&Identity::of(&tree, 0))] {
+            std::fs::write(directory.path().join(&names.part), vec![7; 3 << 20]).expect("room");
+            std::fs::write(directory.path().join(&names.journal), b"").expect("room");
+            left.push(names.part);
+        }
+        let leads = |offered: &Offered| dest.room_for(offered) - dest.unused_bytes();
+        // Others write to the disk meanwhile.
+        let is_about = |bytes: u64, expected: u64| bytes.abs_diff(expected) < 1 << 20;
+        for (own, other) in [(&file, "other"), (&tree, "file")] {
+            assert!(is_about(leads(own), 3 << 20), "{}", leads(own));
+            let other = Offered { source: other.to_owned(), ..own.clone() };
+            assert!(is_about(leads(&other), 0), "{}", leads(&other));
+        }
+        assert!(is_about(dest.free_bytes() - dest.unused_bytes(), 6 << 20));
+    }
+
+    #[test]
     fn a_file_that_was_left_half_written_over_is_named_however_old_it_is() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = |suffix: &str| directory.path().join(format!(".ethbcast-1-2{suffix}"));
         std::fs::write(path(".part"), b"half").expect("room");
         let journal = std::fs::File::create_new(path(".journal")).expect("room");
         Journal::begin_over(journal.try_clone().expect("one more"), &Identity::default(), true).expect("room");
-        let warned = || Dest::resolve(directory.path().join("dest").as_os_str(), false).expect("free").warnings();
+        let warned = || {
+            Dest::resolve(directory.path().join("dest").as_os_str(), false).expect("free").warnings(&Accept::default())
+        };
         assert!(!warned().iter().any(|line| line.contains("neither old nor new")), "it is not a week old");
         journal.set_modified(std::time::SystemTime::now() - std::time::Duration::from_secs(8 * 86_400)).expect("mine");
         let lines = warned();

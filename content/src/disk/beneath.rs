@@ -9,6 +9,7 @@ use rustix::fs::{
     self as linux, AtFlags, Dev, FallocateFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, ResolveFlags,
     Stat, StatxFlags, makedev, openat2,
 };
+use rustix::process::geteuid;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -25,6 +26,7 @@ const STAY: ResolveFlags = ResolveFlags::BENEATH
 /// File system type of tmpfs (statfs(2)), where reserving space would touch all of it.
 const TMPFS: u64 = 0x0102_1994;
 const PRIVATE_DIRECTORY: u32 = 0o700;
+const WRITABLE_BY_OTHERS: u32 = 0o022;
 const OWN_DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 const TAKEN_UP: OFlags = OFlags::RDWR.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 
@@ -45,6 +47,11 @@ impl Beneath {
         shown(&self.0)
     }
 
+    /// Path of an entry, for display.
+    pub(crate) fn path_of(&self, name: &Path) -> PathBuf {
+        std::fs::read_link(self.own_path()).map_or_else(|_| name.to_owned(), |path| path.join(name))
+    }
+
     /// Opens the entry first, because its name could be given to another file meanwhile.
     fn set_mode(&self, name: &Path, mode: u32) -> io::Result<()> {
         let there = self.open_file(name, OFlags::PATH | OFlags::NOFOLLOW, 0)?;
@@ -58,6 +65,10 @@ impl Beneath {
 
 fn shown(open: &impl AsRawFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", open.as_raw_fd()))
+}
+
+fn is_private(stat: &Stat) -> bool {
+    stat.st_uid == geteuid().as_raw() && stat.st_mode & WRITABLE_BY_OTHERS == 0
 }
 
 fn same(one: rustix::io::Result<Stat>, other: rustix::io::Result<Stat>) -> bool {
@@ -115,6 +126,10 @@ impl Directory for Beneath {
 
     fn is_own(&self, directory: &Beneath, name: &Path) -> bool {
         same(linux::fstat(&directory.0), linux::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW))
+    }
+
+    fn is_private(&self) -> io::Result<bool> {
+        Ok(is_private(&linux::fstat(&self.0)?))
     }
 
     fn make_directory(&self, name: &Path) -> io::Result<()> {
@@ -264,6 +279,11 @@ impl DiskFile for File {
 
     fn links(&self) -> io::Result<u64> {
         Ok(self.metadata()?.nlink())
+    }
+
+    fn is_private(&self) -> io::Result<bool> {
+        let stat = linux::fstat(self)?;
+        Ok(is_private(&stat) && stat.st_nlink == 1)
     }
 
     fn sync_data(&self) -> io::Result<()> {

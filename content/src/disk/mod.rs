@@ -8,13 +8,14 @@ mod attributes;
 mod beneath;
 #[cfg(test)]
 pub(crate) mod model;
-mod removal;
 
-pub use attributes::{Given, Lack, Setter};
+pub use attributes::{Accept, Given, Lack, LeftOut, Privilege, Setter};
 pub use beneath::Beneath;
 
 use crate::manifest::Special;
 use ethbcast_collectives::session::FileAttributes;
+use ethbcast_collectives::session::live::{StorageError, is_full};
+use nix::libc;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind};
 use std::ops::Range;
@@ -46,17 +47,19 @@ pub trait DiskFile: std::fmt::Debug + Send + Sync + Sized + 'static {
     /// `Unsupported` from a file system that has no holes.
     fn punch(&self, part: Range<u64>) -> io::Result<()>;
 
-    /// Allocates space for `bytes` bytes at once, so that they are contiguous and a lack of space
-    /// is found early. A file system without allocation is left as it is.
+    /// Allocates space for the first `bytes` bytes at once, so that they are contiguous and a lack
+    /// of space is found early. A file system without allocation is left as it is.
     ///
     /// # Errors
     /// If there is too little.
-    fn reserve(&self, _bytes: u64) -> io::Result<()> {
-        Ok(())
-    }
+    fn reserve(&self, bytes: u64) -> io::Result<()>;
 
     /// Returns the number of hard links.
     fn links(&self) -> io::Result<u64>;
+
+    /// Whether it is this user's alone: nobody else owns it, may write to it, or has another name
+    /// for it.
+    fn is_private(&self) -> io::Result<bool>;
 
     /// Waits until all written bytes are on the disk and can be read from there. The first error
     /// decides: the next sync may succeed without the bytes.
@@ -137,6 +140,9 @@ pub trait Directory: std::fmt::Debug + Send + Sync + Sized + 'static {
     /// Whether `name` in this directory is the open directory.
     fn is_own(&self, directory: &Self, name: &Path) -> bool;
 
+    /// Whether this directory is this user's, and nobody else may write to it.
+    fn is_private(&self) -> io::Result<bool>;
+
     /// Creates a directory in this one.
     fn make_directory(&self, name: &Path) -> io::Result<()>;
 
@@ -211,7 +217,7 @@ pub trait Directory: std::fmt::Debug + Send + Sync + Sized + 'static {
     /// # Errors
     /// The first error of the system.
     fn remove_all(&self, name: &Path) -> io::Result<()> {
-        removal::remove_all(self, name)
+        remove_all(self, name)
     }
 
     /// Whether `name` is a directory in this one, and not a link to a directory.
@@ -253,4 +259,61 @@ pub(crate) fn one(name: &OsStr) -> &Path {
 
 fn or_here(path: &Path) -> PathBuf {
     if path.as_os_str().is_empty() { PathBuf::from(".") } else { path.to_owned() }
+}
+
+/// Returns the error of `doing` something at DEST, with advice for the user.
+pub fn trouble(doing: &str, error: io::Error) -> StorageError {
+    let help = match error.kind() {
+        ErrorKind::QuotaExceeded => "; the quota is used up: make room, ask for more, or choose another DEST",
+        ErrorKind::FileTooLarge => "; raise the limit (`ulimit -f`), or choose a DEST whose file system takes the size",
+        _ if is_full(&error) => "; make room or choose another DEST",
+        ErrorKind::ResourceBusy => "; unmount it, or end what uses it",
+        ErrorKind::CrossesDevices => {
+            "; it is on another file system than what holds it, or in a lower layer of a container's: use --in-place"
+        }
+        ErrorKind::PermissionDenied => "; let this user write there, or choose another DEST",
+        ErrorKind::AlreadyExists => "; remove it, or replace it with --force",
+        ErrorKind::IsADirectory => "; a directory took its place meanwhile: remove it, or choose another DEST",
+        ErrorKind::ReadOnlyFilesystem => "; the disk may have failed (see `dmesg`): choose another DEST",
+        _ if error.raw_os_error() == Some(libc::EIO) => "; the disk is failing (see `dmesg`): choose another DEST",
+        _ => "",
+    };
+    StorageError::system(doing, error, help)
+}
+
+fn remove_all<D: Directory>(holder: &D, name: &Path) -> io::Result<()> {
+    if !holder.has_directory(name)? {
+        return holder.remove(name);
+    }
+    let below = holder.directory(name).and_then(|directory| remove_below(&directory));
+    below.and_then(|()| holder.remove_directory(name))
+}
+
+fn remove_below<D: Directory>(directory: &D) -> io::Result<()> {
+    let removed = |name: OsString| remove_all(directory, one(&name));
+    // Tries all entries before returning the first error.
+    directory.names()?.into_iter().map(removed).fold(Ok(()), io::Result::and)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_common_error_of_a_disk_says_what_to_do() {
+        for (errno, help) in [
+            (libc::ENOSPC, "make room"),
+            (libc::EDQUOT, "quota"),
+            (libc::EFBIG, "ulimit -f"),
+            (libc::EIO, "dmesg"),
+            (libc::EROFS, "dmesg"),
+            (libc::EEXIST, "--force"),
+            (libc::EISDIR, "choose another DEST"),
+            (libc::EXDEV, "--in-place"),
+            (libc::EACCES, "this user"),
+        ] {
+            let error = trouble("write", io::Error::from_raw_os_error(errno));
+            assert!(error.to_string().contains(help), "{error}");
+        }
+    }
 }

@@ -5,26 +5,26 @@
 //! looked up, and it is verified again when it is used. A wrong journal or a basis that changes
 //! costs only the chunk.
 
-mod basis;
-mod found;
-mod index;
 #[cfg(test)]
 mod tests;
 
-pub use basis::BasisError;
-
-use basis::{Basis, read_exactly};
+use crate::source::{Selection, Tree, extents_of};
+use crate::sparse::{Map, SparseStream};
 use ethbcast_collectives::session::ContentKind;
 use ethbcast_collectives::session::live::ReadAt;
 use ethbcast_collectives::session::verified::{
-    ChunkSet, Cut, HaveSet, HeldContent, Origin, StretchLedger, StretchPlace,
+    ChunkSet, ChunkSize, Cut, Cutter, Fragment, HaveSet, HeldContent, Origin, StretchLedger, StretchPlace,
+    fragment_name,
 };
-use found::{Found, FoundPart, Located};
-use index::{ChunkPlace, Index};
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::fmt::{self, Debug, Formatter};
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom};
+use std::ops::Range;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The data on this host that a content can reuse.
 #[derive(Debug)]
@@ -124,7 +124,7 @@ impl Held {
             let begin = ledger.chunk_offset(chunk);
             let Some(parts) = located.parts(&(begin..begin + bytes as u64)) else { continue };
             buffer.resize(bytes, 0);
-            if found::read(&parts, &bases, buffer) && ledger.matches(chunk, buffer) {
+            if read(&parts, &bases, buffer) && ledger.matches(chunk, buffer) {
                 *found = Found::Parts(parts);
             }
         }
@@ -175,12 +175,278 @@ impl HaveSet for Held {
                 let there = place.0.as_ref()?;
                 read_exactly(&**there, offset, to).then_some(Origin::InPlace)
             }
-            Found::Parts(parts) => found::read(&parts, &self.bases.read(), to).then_some(Origin::Elsewhere),
+            Found::Parts(parts) => read(&parts, &self.bases.read(), to).then_some(Origin::Elsewhere),
         }
     }
 
     fn forget_below(&self, stretch: u64) {
         let mut found = self.found.lock();
         *found = found.split_off(&stretch);
+    }
+}
+
+/// Limit on indexed chunks: 16 MiB of memory. Beyond it every second one is dropped, then every
+/// fourth, and so on; the dropped ones are found through their neighbours.
+const MAX_FRAGMENTS: usize = 1 << 20;
+const READ_BYTES: usize = 1 << 20;
+/// Bits of a place that hold its offset; the bits above hold the basis number.
+const OFFSET_BITS: u32 = 56;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ChunkPlace {
+    pub basis: usize,
+    pub offset: u64,
+}
+
+#[derive(Debug)]
+struct Index {
+    cut: Cut,
+    places: Vec<(u64, u64)>,
+    /// Mask of hash bits: hashes with any of them set are not indexed.
+    left_out: u64,
+}
+
+impl Index {
+    /// Reads all bases once and indexes them, cut as a content with this chunk size is.
+    fn of(bases: &[Basis], cut: Cut, chunk: ChunkSize) -> Index {
+        Index::with_room(bases, (cut, chunk), MAX_FRAGMENTS)
+    }
+
+    fn with_room(bases: &[Basis], (cut, chunk): (Cut, ChunkSize), most_fragments: usize) -> Index {
+        let mut index = Index { cut, places: Vec::with_capacity(most_fragments + 1), left_out: 0 };
+        for (number, basis) in bases.iter().enumerate() {
+            let mut cutter = Cutter::new(cut, chunk);
+            let mut found = |fragment: Fragment, _: &[u8]| index.add(number, &fragment, most_fragments);
+            basis.read_through(READ_BYTES, |bytes| cutter.feed(bytes, &mut found));
+            cutter.finish(&mut found);
+        }
+        index.places.sort_unstable();
+        index.places.dedup_by_key(|(name, _)| *name);
+        index
+    }
+
+    fn add(&mut self, basis: usize, fragment: &Fragment, most_fragments: usize) {
+        let name = u64::from_be_bytes(fragment.name);
+        if name & self.left_out != 0 {
+            return;
+        }
+        self.places.push((name, (basis as u64) << OFFSET_BITS | fragment.offset));
+        if self.places.len() > most_fragments {
+            // Repeated chunks, of which images have many, are kept once.
+            self.places.sort_unstable();
+            self.places.dedup_by_key(|(name, _)| *name);
+            while self.places.len() > most_fragments / 2 {
+                self.left_out = self.left_out << 1 | 1;
+                self.places.retain(|(name, _)| name & self.left_out == 0);
+            }
+        }
+    }
+
+    fn cut(&self) -> Cut {
+        self.cut
+    }
+
+    fn is_partial(&self) -> bool {
+        self.left_out != 0
+    }
+
+    fn find(&self, name: [u8; 8]) -> Option<ChunkPlace> {
+        let name = u64::from_be_bytes(name);
+        let at = self.places.binary_search_by_key(&name, |(name, _)| *name).ok()?;
+        let place = self.places[at].1;
+        let basis = (place >> OFFSET_BITS) as usize;
+        Some(ChunkPlace { basis, offset: place & ((1 << OFFSET_BITS) - 1) })
+    }
+}
+
+/// Reason why a path cannot be a basis.
+#[derive(Debug, thiserror::Error)]
+pub enum BasisError {
+    /// The path cannot be opened.
+    #[error("cannot read the basis {}: {error}; give --basis what is there, or leave it out", .path.display())]
+    Unreadable {
+        /// Path of the basis.
+        path: PathBuf,
+        /// The system's error.
+        error: io::Error,
+    },
+    /// The path is not a file, block device or directory.
+    #[error("the basis {path} is no file, block device or directory: give --basis one", path = .path.display())]
+    NoPositions {
+        /// Path of the basis.
+        path: PathBuf,
+    },
+}
+
+/// Readable bytes that may change at any time, as all that is found in them is verified.
+struct Basis {
+    content: Box<dyn ReadAt>,
+    bytes: u64,
+    /// The underlying file while its holes may still be left out.
+    file: Option<File>,
+}
+
+impl Debug for Basis {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Basis").field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}
+
+impl Basis {
+    fn open(path: &Path) -> Result<Basis, BasisError> {
+        let unreadable = |error| BasisError::Unreadable { path: path.to_owned(), error };
+        let kind = path.metadata().map_err(unreadable)?.file_type();
+        if kind.is_dir() {
+            // Listed as a sender would list it, so that equal data is at equal or nearby offsets.
+            let selection = Selection { one_file_system: true, ..Selection::default() };
+            let tree = Tree::list(&[path.join("")], &selection)
+                .map_err(|error| unreadable(io::Error::other(error.to_string())))?;
+            return Ok(Basis { bytes: tree.bytes(), content: Box::new(tree.again()), file: None });
+        }
+        if !kind.is_file() && !kind.is_block_device() {
+            return Err(BasisError::NoPositions { path: path.to_owned() });
+        }
+        let mut file = File::open(path).map_err(unreadable)?;
+        let bytes = file.seek(SeekFrom::End(0)).map_err(unreadable)?;
+        let again = file.try_clone().ok().filter(|_| kind.is_file());
+        Ok(Basis { bytes, content: Box::new(file), file: again })
+    }
+
+    /// Presents a file with holes as a sender would send it, for an incoming file with holes.
+    fn leave_out_holes(&mut self) {
+        let Some(file) = self.file.take() else { return };
+        let map = extents_of(&file, self.bytes).and_then(|extents| Map::new(self.bytes, extents).ok());
+        if let Some(map) = map {
+            self.bytes = map.stream_bytes();
+            self.content = Box::new(SparseStream::new(Arc::new(map), file));
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Fills `to` from `offset` on; false at the end of the basis or after an error.
+    fn read(&self, offset: u64, to: &mut [u8]) -> bool {
+        read_exactly(&*self.content, offset, to)
+    }
+
+    fn read_through(&self, part_bytes: usize, mut take: impl FnMut(&[u8])) {
+        let mut buffer = vec![0; part_bytes];
+        let mut at = 0;
+        while at < self.bytes {
+            match self.content.read_at(&mut buffer, at) {
+                Ok(0) => break,
+                Ok(count) => {
+                    take(&buffer[..count]);
+                    at += count as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    log::warn!("a basis cannot be read from byte {at} on ({error}): what is behind is not used");
+                    break;
+                }
+            }
+        }
+    }
+}
+
+fn read_exactly(from: &dyn ReadAt, offset: u64, to: &mut [u8]) -> bool {
+    let mut read = 0;
+    while read < to.len() {
+        match from.read_at(&mut to[read..], offset + read as u64) {
+            Ok(0) => return false,
+            Ok(count) => read += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return false,
+        }
+    }
+    true
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum Found {
+    #[default]
+    Nowhere,
+    InPlace,
+    Parts(Box<[FoundPart]>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FoundPart {
+    place: ChunkPlace,
+    bytes: usize,
+}
+
+impl FoundPart {
+    fn whole(place: ChunkPlace, bytes: usize) -> FoundPart {
+        FoundPart { place, bytes }
+    }
+}
+
+fn read(parts: &[FoundPart], bases: &[Basis], to: &mut [u8]) -> bool {
+    let mut rest = to;
+    for part in parts {
+        let Some((now, later)) = rest.split_at_mut_checked(part.bytes) else { return false };
+        if !bases[part.place.basis].read(part.place.offset, now) {
+            return false;
+        }
+        rest = later;
+    }
+    rest.is_empty()
+}
+
+/// The content-defined chunks that end in a stretch, with their locations. The first may begin in
+/// the stretch before.
+#[derive(Debug)]
+struct Located(Vec<(Fragment, ChunkPlace)>);
+
+impl Located {
+    fn find(ledger: &StretchLedger, index: &Index, bases: &[Basis]) -> Located {
+        let mut places: Vec<Option<ChunkPlace>> =
+            ledger.fragments().iter().map(|fragment| index.find(fragment.name)).collect();
+        if index.is_partial() {
+            try_neighbours(ledger.fragments(), &mut places, bases);
+        }
+        Located(
+            ledger.fragments().iter().zip(places).filter_map(|(fragment, place)| Some((*fragment, place?))).collect(),
+        )
+    }
+
+    fn parts(&self, content: &Range<u64>) -> Option<Box<[FoundPart]>> {
+        let end_of = |fragment: &Fragment| fragment.offset + u64::from(fragment.bytes);
+        let first = self.0.partition_point(|(fragment, _)| end_of(fragment) <= content.start);
+        let (mut at, mut parts) = (content.start, Vec::new());
+        for (fragment, place) in &self.0[first..] {
+            if fragment.offset > at || at == content.end {
+                break;
+            }
+            let end = end_of(fragment).min(content.end);
+            let place = ChunkPlace { offset: place.offset + (at - fragment.offset), ..*place };
+            parts.push(FoundPart { place, bytes: (end - at) as usize });
+            at = end;
+        }
+        (at == content.end).then(|| parts.into())
+    }
+}
+
+/// Tries each unknown content-defined chunk behind the location of its predecessor, then before
+/// that of its successor.
+fn try_neighbours(fragments: &[Fragment], places: &mut [Option<ChunkPlace>], bases: &[Basis]) {
+    let mut buffer = Vec::new();
+    let mut is_at = |fragment: &Fragment, place: ChunkPlace| {
+        buffer.resize(fragment.bytes as usize, 0);
+        bases[place.basis].read(place.offset, &mut buffer) && fragment_name(&buffer) == fragment.name
+    };
+    for at in 1..fragments.len() {
+        let Some(before) = places[at - 1].filter(|_| places[at].is_none()) else { continue };
+        let place = ChunkPlace { offset: before.offset + u64::from(fragments[at - 1].bytes), ..before };
+        places[at] = Some(place).filter(|place| is_at(&fragments[at], *place));
+    }
+    for at in (1..fragments.len()).rev() {
+        let Some(behind) = places[at].filter(|_| places[at - 1].is_none()) else { continue };
+        let offset = behind.offset.checked_sub(u64::from(fragments[at - 1].bytes));
+        let place = offset.map(|offset| ChunkPlace { offset, ..behind });
+        places[at - 1] = place.filter(|place| is_at(&fragments[at - 1], *place));
     }
 }

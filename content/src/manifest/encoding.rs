@@ -1,6 +1,5 @@
 //! Encoding of a manifest and of the head that precedes it in the stream.
 
-use super::bytes::{Reader, Writer};
 use super::{
     Attributes, Builder, Entry, Extent, Fault, FileData, MAX_BYTES, MAX_ENTRIES, Manifest, ManifestError, Node, Owner,
     Special, Time, Xattr,
@@ -202,4 +201,75 @@ fn read_sparse(from: &mut Reader<'_>) -> Result<FileData, Fault> {
     let mut extents = Reader(from.bytes(count.checked_mul(16).ok_or(Fault::Short)?)?);
     let all = (0..count).map(|_| Ok(Extent { offset: extents.u64()?, bytes: extents.u64()? }));
     FileData::sparse(bytes, all.collect::<Result<Vec<_>, Fault>>()?)
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Writer(Vec<u8>);
+
+impl Writer {
+    pub(super) fn u8(&mut self, value: u8) -> &mut Self {
+        self.bytes(&[value])
+    }
+
+    pub(super) fn u16(&mut self, value: u16) -> &mut Self {
+        self.bytes(&value.to_be_bytes())
+    }
+
+    pub(super) fn u32(&mut self, value: u32) -> &mut Self {
+        self.bytes(&value.to_be_bytes())
+    }
+
+    pub(super) fn u64(&mut self, value: u64) -> &mut Self {
+        self.bytes(&value.to_be_bytes())
+    }
+
+    pub(super) fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
+        self.0.extend_from_slice(bytes);
+        self
+    }
+
+    /// Appends a string, whose length of at most 255 bytes has been checked before.
+    pub(super) fn short(&mut self, bytes: &[u8]) -> &mut Self {
+        self.u8(u8::try_from(bytes.len()).expect("names are checked")).bytes(bytes)
+    }
+
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        self.0
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Reader<'a>(pub(super) &'a [u8]);
+
+impl<'a> Reader<'a> {
+    pub(super) fn u8(&mut self) -> Result<u8, Fault> {
+        Ok(self.bytes(1)?[0])
+    }
+
+    pub(super) fn u16(&mut self) -> Result<u16, Fault> {
+        self.array().map(u16::from_be_bytes)
+    }
+
+    pub(super) fn u32(&mut self) -> Result<u32, Fault> {
+        self.array().map(u32::from_be_bytes)
+    }
+
+    pub(super) fn u64(&mut self) -> Result<u64, Fault> {
+        self.array().map(u64::from_be_bytes)
+    }
+
+    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], Fault> {
+        self.bytes(N)?.try_into().map_err(|_| Fault::Short)
+    }
+
+    pub(super) fn bytes(&mut self, count: usize) -> Result<&'a [u8], Fault> {
+        let (bytes, rest) = self.0.split_at_checked(count).ok_or(Fault::Short)?;
+        self.0 = rest;
+        Ok(bytes)
+    }
+
+    pub(super) fn short(&mut self) -> Result<Box<[u8]>, Fault> {
+        let count = self.u8()?;
+        self.bytes(usize::from(count)).map(Box::from)
+    }
 }

@@ -6,24 +6,24 @@
 //! listed before.
 
 mod builder;
-mod bytes;
-mod data;
 mod encoding;
-mod entry;
-mod fault;
+#[cfg(test)]
+mod tests;
 
-pub use builder::Builder;
-pub use data::{Extent, FileData};
+pub use builder::{Builder, Fault, ManifestError};
 pub use encoding::{HEAD_BYTES, Head};
-pub use entry::{Attributes, Entry, Node, Owner, Special, Time, Xattr};
-pub use fault::{Fault, ManifestError};
 
 use crate::name;
 use std::path::PathBuf;
 
 /// Limit on the entries of a manifest. An entry takes about 200 bytes of memory at either end
-/// during a transfer.
+/// during a transfer, besides its attributes.
 pub const MAX_ENTRIES: usize = 1 << 20;
+/// Limit on the memory of all extended attributes, in bytes: a label for each of as many entries as
+/// there can be.
+pub const MAX_XATTR_BYTES: usize = 128 << 20;
+/// Memory of an extended attribute besides its name and value, in bytes.
+const XATTR_OVERHEAD_BYTES: usize = 64;
 /// Limit on an encoded manifest, in bytes.
 pub const MAX_BYTES: u64 = 256 << 20;
 
@@ -81,5 +81,212 @@ impl Manifest {
     }
 }
 
-#[cfg(test)]
-mod tests;
+const MODE_BITS: u16 = 0o7777;
+const MAX_TARGET_BYTES: usize = 4095;
+const MAX_XATTR_NAME_BYTES: usize = 255;
+const MAX_FILE_BYTES: u64 = i64::MAX as u64;
+
+/// A named entry of a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Index of the parent directory's entry; none for the root.
+    pub parent: Option<u32>,
+    /// Name within the parent directory, as raw bytes.
+    pub name: Box<[u8]>,
+    /// Mode, time, owner and extended attributes; a hard link uses those of its file.
+    pub attributes: Attributes,
+    /// Kind of the entry, with its content.
+    pub node: Node,
+}
+
+/// Kind of an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Node {
+    /// A directory.
+    Directory,
+    /// A regular file.
+    File(FileData),
+    /// A symbolic link with its target, which is never followed for writing.
+    Symlink(Box<[u8]>),
+    /// A further name of the file with this entry index.
+    HardLink(u32),
+    /// A device node, a fifo or a socket.
+    Special(Special),
+}
+
+/// A device node, fifo or socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Special {
+    /// A character device: major and minor number.
+    Character(u32, u32),
+    /// A block device: major and minor number.
+    Block(u32, u32),
+    /// A named pipe.
+    Fifo,
+    /// A socket.
+    Socket,
+}
+
+/// A timestamp in seconds and nanoseconds since 1970.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Time {
+    /// Seconds; negative before 1970.
+    pub seconds: i64,
+    /// Nanoseconds within the second.
+    pub nanoseconds: u32,
+}
+
+/// Attributes of an entry.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Attributes {
+    /// Permissions, set-user-id, set-group-id and sticky bits.
+    pub mode: u16,
+    /// Time of the last modification of the data.
+    pub modified: Time,
+    /// Index in the list of owners, if owners are sent.
+    pub owner: Option<u16>,
+    /// Extended attributes, if they are sent.
+    pub xattrs: Box<[Xattr]>,
+}
+
+/// An extended attribute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Xattr {
+    /// Name, including its namespace.
+    pub name: Box<[u8]>,
+    /// Value.
+    pub value: Box<[u8]>,
+}
+
+/// A user and a group.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Owner {
+    /// User id.
+    pub user: u32,
+    /// Group id.
+    pub group: u32,
+    /// User name, empty if it is unknown or not sent.
+    pub user_name: Box<[u8]>,
+    /// Group name, empty if it is unknown or not sent.
+    pub group_name: Box<[u8]>,
+}
+
+impl Entry {
+    /// Returns the entry's own name as a path.
+    pub fn own_path(&self) -> PathBuf {
+        name::path(&self.name)
+    }
+
+    /// Whether the entry is a directory.
+    pub fn is_directory(&self) -> bool {
+        self.node == Node::Directory
+    }
+
+    fn check(&self) -> Result<(), Fault> {
+        // Only the root may have an empty name; the builder checks that.
+        if self.parent.is_some() || !self.name.is_empty() {
+            let check = if self.parent.is_some() { name::check } else { name::check_at_dest };
+            check(&self.name).map_err(Fault::Name)?;
+        }
+        self.attributes.check()?;
+        match &self.node {
+            Node::File(data) if data.bytes() > MAX_FILE_BYTES => Err(Fault::Size(data.bytes())),
+            Node::Symlink(target) => {
+                let fits = (1..=MAX_TARGET_BYTES).contains(&target.len()) && !target.contains(&0);
+                if fits { Ok(()) } else { Err(Fault::Target) }
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Attributes {
+    fn check(&self) -> Result<(), Fault> {
+        if self.mode & !MODE_BITS != 0 {
+            return Err(Fault::Mode(self.mode));
+        }
+        if self.modified.nanoseconds >= 1_000_000_000 {
+            return Err(Fault::Time);
+        }
+        let sound = |xattr: &Xattr| (1..=MAX_XATTR_NAME_BYTES).contains(&xattr.name.len()) && !xattr.name.contains(&0);
+        if self.xattrs.iter().all(sound) { Ok(()) } else { Err(Fault::Xattr) }
+    }
+}
+
+/// A contiguous part of a file that is not a hole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Offset in the file.
+    pub offset: u64,
+    /// Length, in bytes.
+    pub bytes: u64,
+}
+
+/// An extent and its position in the file's data without holes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Placed {
+    at: u64,
+    extent: Extent,
+}
+
+/// The length of a file and the extents of its data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileData {
+    bytes: u64,
+    extents: Option<Box<[Placed]>>,
+}
+
+impl FileData {
+    /// Creates the data of a file without holes.
+    pub fn dense(bytes: u64) -> FileData {
+        FileData { bytes, extents: None }
+    }
+
+    /// Creates the data of a file of `bytes` bytes that is zero outside `extents`.
+    ///
+    /// # Errors
+    /// If an extent is empty, begins before the end of the one before it, or ends behind the end of
+    /// the file.
+    pub fn sparse(bytes: u64, extents: impl IntoIterator<Item = Extent>) -> Result<FileData, Fault> {
+        let (mut placed, mut at, mut end) = (Vec::new(), 0, 0);
+        for extent in extents {
+            let after = extent.offset.checked_add(extent.bytes).ok_or(Fault::Extents)?;
+            if extent.bytes == 0 || extent.offset < end || after > bytes {
+                return Err(Fault::Extents);
+            }
+            placed.push(Placed { at, extent });
+            (at, end) = (at + extent.bytes, after);
+        }
+        Ok(FileData { bytes, extents: Some(placed.into()) })
+    }
+
+    /// The length of the file, in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The length of the data without holes, in bytes.
+    pub fn data_bytes(&self) -> u64 {
+        match &self.extents {
+            None => self.bytes,
+            Some(extents) => extents.last().map_or(0, |last| last.at + last.extent.bytes),
+        }
+    }
+
+    /// Returns the extents if the file has holes.
+    pub fn extents(&self) -> Option<impl ExactSizeIterator<Item = Extent> + '_> {
+        Some(self.extents.as_ref()?.iter().map(|placed| placed.extent))
+    }
+
+    /// Returns the extent in the file that begins at `position` of the data without holes, or none
+    /// behind the end.
+    pub fn at(&self, position: u64) -> Option<Extent> {
+        let placed = match &self.extents {
+            None => Placed { at: 0, extent: Extent { offset: 0, bytes: self.bytes } },
+            Some(extents) => extents[extents.partition_point(|placed| placed.at <= position).checked_sub(1)?],
+        };
+        let into = position - placed.at;
+        let bytes = placed.extent.bytes.checked_sub(into).filter(|&bytes| bytes > 0)?;
+        Some(Extent { offset: placed.extent.offset + into, bytes })
+    }
+}

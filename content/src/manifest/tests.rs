@@ -235,3 +235,23 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn attributes_are_counted_by_the_memory_that_they_take() {
+    let short: Vec<Xattr> = (0..65_535).map(|_| Xattr { name: (*b"n").into(), value: Box::default() }).collect();
+    let attributes = Attributes { mode: 0o755, xattrs: short.into(), ..Attributes::default() };
+    let mut builder = Builder::default();
+    let mut entries = 0_u32;
+    let refused = loop {
+        let (parent, name) = if entries == 0 { (None, String::new()) } else { (Some(0), format!("{entries:03}")) };
+        let (attributes, name) = (attributes.clone(), name.into_bytes().into());
+        match builder.add(Entry { parent, name, attributes, node: Node::Directory }) {
+            Ok(_) => entries += 1,
+            Err(error) => break error.fault(),
+        }
+    };
+    let each = 65_535 * (1 + XATTR_OVERHEAD_BYTES);
+    assert_eq!((refused, entries as usize), (Fault::Xattrs, MAX_XATTR_BYTES / each));
+    let body = builder.finish().expect("a directory").encode().len() - HEAD_BYTES;
+    assert!(body * 10 < MAX_XATTR_BYTES, "{body} bytes would be a tenth of what they take");
+}

@@ -1,15 +1,17 @@
 //! Listing of the entries to be sent.
 
-use super::attributes::{self, OwnerTable};
-use super::files;
-use super::{Losses, Selection, SourceError};
-use crate::manifest::{Attributes, Builder, Entry, Extent, FileData, Manifest, Node, Special, Time};
-use crate::mounts;
-use crate::name;
-use crate::unchanged::Stamp;
-use rustix::fs::{SeekFrom, major, minor, seek};
+use super::opened::Stamp;
+use super::{Losses, Selection, SourceError, reader};
+use crate::manifest::{
+    Attributes, Builder, Entry, Extent, FileData, Manifest, ManifestError, Node, Owner, Special, Time, Xattr,
+};
+use crate::{mounts, name};
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use nix::unistd::{Gid, Group, Uid, User};
+use rustix::fs::{SeekFrom, lgetxattr, llistxattr, major, minor, seek};
 use std::collections::HashMap;
 use std::ffi::OsString;
+use std::fmt;
 use std::fs::{self, File, FileType, Metadata};
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
@@ -174,7 +176,7 @@ impl<'a> Listing<'a> {
         }
         let node = self.node(path, metadata)?;
         let is_file = matches!(node, Node::File(_));
-        if !self.selection.xattrs && (is_file || metadata.is_dir()) && attributes::has_rights(path) {
+        if !self.selection.xattrs && (is_file || metadata.is_dir()) && has_rights(path) {
             self.losses.unsent_rights.note(below.to_owned());
         }
         let attributes = match node {
@@ -215,12 +217,12 @@ impl<'a> Listing<'a> {
     }
 
     fn attributes(&mut self, path: &Path, metadata: &Metadata) -> Result<Attributes, SourceError> {
-        let mut attributes = attributes::of(metadata);
+        let mut attributes = of(metadata);
         if let Some(owners) = self.selection.owners {
             attributes.owner = Some(self.owners.place(metadata, owners, &mut self.builder)?);
         }
         if self.selection.xattrs && (metadata.is_file() || metadata.is_dir()) {
-            attributes.xattrs = attributes::xattrs(path)?;
+            attributes.xattrs = xattrs(path)?;
         }
         Ok(attributes)
     }
@@ -274,7 +276,7 @@ fn data_of(path: &Path, metadata: &Metadata) -> io::Result<FileData> {
     if metadata.blocks() * BLOCK_BYTES >= bytes {
         return Ok(FileData::dense(bytes));
     }
-    let Some(extents) = extents_of(&files::open(path)?, bytes) else { return Ok(FileData::dense(bytes)) };
+    let Some(extents) = extents_of(&reader::open(path)?, bytes) else { return Ok(FileData::dense(bytes)) };
     // A file that changed in between is detected when it is read.
     Ok(FileData::sparse(bytes, extents).unwrap_or_else(|_| FileData::dense(bytes)))
 }
@@ -294,4 +296,150 @@ pub(crate) fn extents_of(file: &File, bytes: u64) -> Option<Vec<Extent>> {
         at = end;
     }
     Some(extents)
+}
+
+/// Patterns of entries that are not sent. The last matching pattern decides, and one that begins
+/// with `!` includes.
+#[derive(Clone)]
+pub struct Exclusion(Gitignore);
+
+impl fmt::Debug for Exclusion {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Exclusion({} patterns)", self.0.len())
+    }
+}
+
+impl Default for Exclusion {
+    fn default() -> Exclusion {
+        Exclusion(Gitignore::empty())
+    }
+}
+
+impl Exclusion {
+    /// Compiles patterns whose paths are relative to the directory that is sent.
+    ///
+    /// # Errors
+    /// The invalid pattern and the reason.
+    pub fn new<'a>(patterns: impl IntoIterator<Item = &'a str>) -> Result<Exclusion, String> {
+        let mut builder = GitignoreBuilder::new("/");
+        for pattern in patterns {
+            builder.add_line(None, pattern).map_err(|error| format!("the pattern {pattern:?} is none: {error}"))?;
+        }
+        builder.build().map(Exclusion).map_err(|error| format!("the patterns cannot be used: {error}"))
+    }
+
+    /// Whether the entry at `path`, relative to the directory that is sent, is excluded.
+    pub fn leaves_out(&self, path: &Path, is_directory: bool) -> bool {
+        self.0.matched(path, is_directory).is_ignore()
+    }
+}
+
+/// Representation in which owners are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owners {
+    /// Names, with numbers for receivers that do not know the name.
+    Names,
+    /// Numbers only.
+    Numbers,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct OwnerTable {
+    places: HashMap<(u32, u32), u16>,
+}
+
+impl OwnerTable {
+    pub(super) fn place(
+        &mut self,
+        file: &Metadata,
+        owners: Owners,
+        builder: &mut Builder,
+    ) -> Result<u16, ManifestError> {
+        let (user, group) = (file.uid(), file.gid());
+        if let Some(place) = self.places.get(&(user, group)) {
+            return Ok(*place);
+        }
+        let (mut user_name, mut group_name) = (Box::default(), Box::default());
+        if owners == Owners::Names {
+            let known = User::from_uid(Uid::from_raw(user)).ok().flatten();
+            user_name = known.map_or(Box::default(), |known| short(known.name));
+            let known = Group::from_gid(Gid::from_raw(group)).ok().flatten();
+            group_name = known.map_or(Box::default(), |known| short(known.name));
+        }
+        let place = builder.add_owner(Owner { user, group, user_name, group_name })?;
+        self.places.insert((user, group), place);
+        Ok(place)
+    }
+}
+
+fn short(name: String) -> Box<[u8]> {
+    if name.len() > 255 { Box::default() } else { name.into_bytes().into() }
+}
+
+pub(super) fn of(file: &Metadata) -> Attributes {
+    let modified = Time { seconds: file.mtime(), nanoseconds: file.mtime_nsec() as u32 };
+    Attributes { mode: (file.mode() & 0o7777) as u16, modified, owner: None, xattrs: Box::default() }
+}
+
+/// Reads all extended attributes of `path`, which must not be a symbolic link.
+pub(super) fn xattrs(path: &Path) -> Result<Box<[Xattr]>, SourceError> {
+    let cannot = |cause: io::Error| SourceError::Read { path: path.to_owned(), cause };
+    let names = match grown(|buffer| llistxattr(path, buffer)) {
+        // File systems without extended attributes.
+        Err(error) if error == rustix::io::Errno::NOTSUP => return Ok(Box::default()),
+        names => names.map_err(|error| cannot(error.into()))?,
+    };
+    let mut found = Vec::new();
+    for name in names.split(|&byte| byte == 0).filter(|name| !name.is_empty()) {
+        match grown(|buffer| lgetxattr(path, name, buffer)) {
+            Ok(value) => found.push(Xattr { name: name.into(), value: value.into() }),
+            // Removed meanwhile, or not readable for this user.
+            Err(rustix::io::Errno::NODATA | rustix::io::Errno::ACCESS | rustix::io::Errno::PERM) => {}
+            Err(error) => return Err(cannot(error.into())),
+        }
+    }
+    Ok(found.into())
+}
+
+/// Whether a file has extended attributes, which are sent only with a directory.
+pub fn has_xattrs(path: &Path) -> bool {
+    path.canonicalize().is_ok_and(|path| xattrs(&path).is_ok_and(|found| !found.is_empty()))
+}
+
+/// Whether a file has capabilities or access lists, which are sent only as extended attributes.
+pub fn has_rights(path: &Path) -> bool {
+    let names = grown(|buffer| llistxattr(path, buffer)).unwrap_or_default();
+    let is_right = |name: &[u8]| name == b"security.capability" || name.starts_with(b"system.posix_acl_");
+    names.split(|&byte| byte == 0).any(is_right)
+}
+
+fn grown(read: impl Fn(&mut [u8]) -> rustix::io::Result<usize>) -> rustix::io::Result<Vec<u8>> {
+    let mut buffer = vec![0; 256];
+    loop {
+        match read(&mut buffer) {
+            Ok(count) => {
+                buffer.truncate(count);
+                return Ok(buffer);
+            }
+            Err(rustix::io::Errno::RANGE) if buffer.len() < 1 << 17 => buffer.resize(buffer.len() * 8, 0),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_are_those_of_gitignore() {
+        let exclusion = Exclusion::new(["*.o", "/top", "build/", "!keep.o", "# no pattern", "a/**/z"]).expect("good");
+        let out = |path: &str, is_directory| exclusion.leaves_out(Path::new(path), is_directory);
+        assert!(out("x.o", false) && out("deep/down/x.o", false) && !out("keep.o", false));
+        assert!(out("top", false) && !out("deep/top", false));
+        assert!(out("deep/build", true) && !out("deep/build", false));
+        assert!(out("a/b/c/z", false) && !out("z", false));
+        assert!(!Exclusion::default().leaves_out(Path::new("x.o"), false));
+        assert!(Exclusion::new(["[z-a]"]).expect_err("no range").contains("[z-a]"));
+    }
 }

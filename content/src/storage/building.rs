@@ -1,18 +1,16 @@
 //! Construction of a directory from its stream.
 
-use super::current::Current;
 use super::makers::{Failed, Makers, Orders, SMALL_BYTES};
-use super::putting::Putting;
-use crate::disk::{Directory, Kind, Lack, PRIVATE_FILE, Setter, is_taken, one};
+use super::place::Putting;
+use crate::disk::{Directory, DiskFile, Kind, Lack, PRIVATE_FILE, Privilege, Setter, is_taken, one};
 use crate::hidden_names::is_hidden;
-use crate::layout::{Layout, Piece, Verdict};
+use crate::journal::{Runs, read_all};
+use crate::layout::{Layout, OpenEntry, Piece, Trouble, Troubles, Verdict};
 use crate::manifest::{Entry, Manifest, Node};
-use crate::replay::{Trouble, Troubles};
-use crate::runs::Runs;
 use crate::trial::has_none;
-use crate::trouble::trouble;
+use crate::trouble;
 use ethbcast_collectives::session::Outcome;
-use ethbcast_collectives::session::live::StorageError;
+use ethbcast_collectives::session::live::{StorageError, is_full};
 use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::io;
@@ -52,6 +50,7 @@ impl<D: Directory> Building<D> {
     pub(super) fn new(
         root: Arc<D>,
         layout: Arc<Layout>,
+        setter: Setter,
         manifest_bytes: u64,
         troubles: Troubles,
         written: Arc<Mutex<Runs>>,
@@ -61,7 +60,7 @@ impl<D: Directory> Building<D> {
             root,
             layout,
             troubles,
-            setter: Arc::default(),
+            setter: Arc::new(setter),
             written,
             makers: None,
             at: manifest_bytes,
@@ -92,10 +91,6 @@ impl<D: Directory> Building<D> {
 
     pub(super) fn orders(&self) -> Option<Arc<Orders<D>>> {
         self.makers.as_ref().map(|makers| Arc::clone(makers.orders()))
-    }
-
-    pub(super) fn lacks(&self) -> Vec<(Lack, String)> {
-        self.setter.lacks()
     }
 
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
@@ -190,7 +185,7 @@ impl<D: Directory> Building<D> {
     }
 
     /// Finishes the build: makes the remaining entries, removes files that are not whole, and sets
-    /// the directories' attributes.
+    /// the attributes of the directories in it.
     pub(super) fn finish(&mut self) -> Result<(), StorageError> {
         if self.at != self.layout.bytes() {
             let text = "less came than the list of files says: send again with the same build on all hosts";
@@ -214,7 +209,7 @@ impl<D: Directory> Building<D> {
                 removed => removed.map_err(|error| self.failed("remove", entry, error))?,
             }
         }
-        for (at, entry) in entries.iter().enumerate().rev().filter(|(_, entry)| entry.is_directory()) {
+        for (at, entry) in entries.iter().enumerate().skip(1).rev().filter(|(_, entry)| entry.is_directory()) {
             let opened = self.root.directory(&layout.manifest().path(at));
             let set = opened.and_then(|directory| {
                 directory.set_attributes(self.setter.gives(&entry.attributes, layout.manifest()))
@@ -222,6 +217,14 @@ impl<D: Directory> Building<D> {
             set.map_err(|error| self.failed("set the attributes of", at, error))?;
         }
         Ok(())
+    }
+
+    /// Sets the attributes of the directory itself, durably. Until then nobody else can write to it,
+    /// so that a later run may go on with it.
+    pub(super) fn set_own_attributes(&self) -> Result<(), StorageError> {
+        let manifest = self.layout.manifest();
+        let set = self.root.set_attributes(self.setter.gives(&manifest.root().attributes, manifest));
+        set.and_then(|()| self.root.sync_names()).map_err(|error| self.failed("set the attributes of", 0, error))
     }
 
     fn make_until(&mut self, last: usize) -> Result<(), StorageError> {
@@ -242,6 +245,10 @@ impl<D: Directory> Building<D> {
         let (layout, own) = (Arc::clone(&self.layout), entry.own_path());
         let manifest = layout.manifest();
         if self.is_taken_up && self.take_up(entry, &own)? {
+            return Ok(());
+        }
+        if !self.setter.takes_node(&entry.node) {
+            self.setter.leave_out(Privilege::Device, "");
             return Ok(());
         }
         match &entry.node {
@@ -359,4 +366,155 @@ pub(super) fn remove_others<D: Directory>(root: &D, manifest: &Manifest) -> io::
         }
     }
     Ok(())
+}
+
+const COPY_BYTES: usize = 256 << 10;
+
+impl<D: Directory> Building<D> {
+    /// Runs `work`. If the disk is full, the waiting files are put in place first, which frees what
+    /// they replace.
+    pub(super) fn with_room(&mut self, mut work: impl FnMut(&mut Building<D>) -> io::Result<()>) -> io::Result<()> {
+        match work(self) {
+            Err(error) if is_full(&error) && self.putting.as_ref().is_some_and(|putting| putting.waiting() > 0) => {
+                self.putting.as_mut().map_or(Ok(()), Putting::flush)?;
+                work(self)
+            }
+            done => done,
+        }
+    }
+
+    pub(super) fn put_data(&mut self, entry: usize, bytes: &[u8], offset: u64, is_new: bool) -> io::Result<()> {
+        match self.file.as_ref().expect("it was just made") {
+            Current::New(_) if !is_new => return Ok(()),
+            Current::New(file) => return file.write_all_at(bytes, offset),
+            Current::Same(there) => {
+                let mut found = vec![0; bytes.len()];
+                if read_all(there, &mut found, offset).is_ok_and(|read| read == bytes.len()) && found == bytes {
+                    return Ok(());
+                }
+            }
+        }
+        self.renew(entry, offset)?;
+        self.put_data(entry, bytes, offset, true)
+    }
+
+    fn renew(&mut self, entry: usize, until: u64) -> io::Result<()> {
+        let layout = Arc::clone(&self.layout);
+        let own = &layout.manifest().entries()[entry];
+        let to = self.enter(own.parent)?.create(&own.own_path(), PRIVATE_FILE)?;
+        if let Some(Current::Same(from)) = &self.file
+            && let Err(error) = copy(from, &to, until)
+        {
+            drop(self.enter(own.parent)?.remove(&own.own_path()));
+            return Err(error);
+        }
+        self.file = Some(Current::New(to));
+        Ok(())
+    }
+
+    /// Copies a file in place of a hard link that the file system does not support.
+    pub(super) fn copy_other(
+        &mut self,
+        other: &D,
+        first: &Entry,
+        parent: Option<u32>,
+        own: &Path,
+        why: &io::Error,
+    ) -> io::Result<()> {
+        let layout = Arc::clone(&self.layout);
+        let from = other.file(&first.own_path())?;
+        let to = self.enter(parent)?.create(own, PRIVATE_FILE)?;
+        copy(&from, &to, from.bytes()?)?;
+        self.setter.count(Lack::HardLinks, &why.to_string());
+        to.set_attributes(self.setter.gives(&first.attributes, layout.manifest()))
+    }
+
+    pub(super) fn finish_file(&mut self, entry: usize, verdict: Verdict) -> Result<(), StorageError> {
+        let layout = Arc::clone(&self.layout);
+        let file = self.file.take().expect("its entry was made");
+        let own = &layout.manifest().entries()[entry];
+        if verdict != Verdict::Whole {
+            let trouble = Trouble { zeros_from: u64::MAX, verdict, why: verdict.text().to_owned() };
+            self.troubles.lock().insert(entry, trouble);
+            return Ok(());
+        }
+        let Node::File(data) = &own.node else { return Ok(()) };
+        let given = self.setter.gives(&own.attributes, layout.manifest());
+        let set = match &file {
+            Current::Same(there) => there.set_attributes(given),
+            // A hole at the end is not written.
+            Current::New(file) if data.extents().is_some() || self.is_taken_up => {
+                file.set_bytes(data.bytes()).and_then(|()| file.set_attributes(given))
+            }
+            Current::New(file) => file.set_attributes(given),
+        };
+        set.map_err(|error| self.failed("set the attributes of", entry, error))?;
+        let put = match (&mut self.putting, &file) {
+            (Some(putting), Current::New(_)) => putting.put(entry, data.bytes()),
+            (Some(putting), Current::Same(_)) => {
+                putting.is_there(entry);
+                Ok(())
+            }
+            (None, _) => Ok(()),
+        };
+        put.map_err(|error| self.failed("put", entry, error))
+    }
+}
+
+fn copy<F: DiskFile>(from: &F, to: &F, until: u64) -> io::Result<()> {
+    let (mut buffer, mut at) = (vec![0; COPY_BYTES], 0);
+    while at < until {
+        let most = usize::try_from(until - at).unwrap_or(usize::MAX).min(COPY_BYTES);
+        let count @ 1.. = from.read_at(&mut buffer[..most], at)? else { break };
+        if buffer[..count].iter().any(|byte| *byte != 0) {
+            to.write_all_at(&buffer[..count], at)?;
+        }
+        at += count as u64;
+    }
+    to.set_bytes(at)
+}
+
+#[derive(Debug)]
+pub(super) enum Current<F> {
+    New(F),
+    /// DEST's own file, as long as its bytes are equal.
+    Same(F),
+}
+
+#[derive(Debug)]
+pub(super) struct BuiltFiles<D: Directory> {
+    layout: Arc<Layout>,
+    root: Arc<D>,
+    /// Directory into which files were moved one by one; none if an earlier run built them.
+    moved: Option<D>,
+    orders: Option<Arc<Orders<D>>>,
+}
+
+impl<D: Directory> BuiltFiles<D> {
+    pub(super) fn new(layout: &Arc<Layout>, root: &Arc<D>, moved: Option<D>) -> BuiltFiles<D> {
+        BuiltFiles { layout: Arc::clone(layout), root: Arc::clone(root), moved, orders: None }
+    }
+
+    pub(super) fn made_by(self, orders: Option<Arc<Orders<D>>>) -> BuiltFiles<D> {
+        BuiltFiles { orders, ..self }
+    }
+}
+
+impl<D: Directory> OpenEntry for BuiltFiles<D> {
+    type File = D::File;
+
+    fn open(&self, entry: usize) -> io::Result<D::File> {
+        if let Some(orders) = &self.orders {
+            orders.wait_for(entry);
+        }
+        let path = self.layout.manifest().path(entry);
+        let Some(moved) = &self.moved else {
+            let file = self.root.file(&path)?;
+            // The page cache may hold bytes that the disk does not: a write-back error is reported
+            // only once.
+            file.forget()?;
+            return Ok(file);
+        };
+        self.root.file(&path).or_else(|_| moved.file(&path))
+    }
 }

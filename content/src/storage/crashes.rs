@@ -1,12 +1,11 @@
 //! Every crash state while a small directory is received and replaces another one: DEST is whole,
 //! old or new, and the next run completes.
 
-use super::leftover::Leftover;
 use super::place::{Place, Target};
-use super::work::Work;
-use crate::disk::model::{Inode, Model, ModelDirectory, ROOT, World};
+use super::work::{Leftover, Work};
+use crate::disk::model::{Abilities, Inode, Model, ModelDirectory, ROOT, World};
 use crate::disk::{COMMON_FILE, Directory, DiskFile};
-use crate::hidden_names::remove_stale;
+use crate::hidden_names::{HiddenNames, remove_stale};
 use crate::journal::Identity;
 use crate::manifest::{Attributes, Builder, Entry, FileData, HEAD_BYTES, Head, Manifest, Node};
 use crate::syncer::Pace;
@@ -82,7 +81,7 @@ pub(super) fn build_in(
         chunk_bytes: CHUNK_BYTES as u32,
         content: *blake3::hash(stream).as_bytes(),
     };
-    let leftover = Leftover::find(&root, &identity).map_err(failed)?;
+    let leftover = Leftover::find(&root, &identity).map_err(failed)?.own();
     let replay = leftover.as_ref().map(Leftover::replay);
     let is_here = |at: usize, chunk: &[u8]| {
         let (mut buffer, mut read) = (vec![0; chunk.len()], 0);
@@ -192,6 +191,43 @@ fn whichever_call_fails_nothing_is_delivered_that_is_not_durable_and_the_next_ru
             // The machine continues, with its lost pages marked clean.
             receive(&disk, &stream).unwrap_or_else(|error| panic!("{when}, then: {error}"));
             assert!(dest(&disk.durable()) == new, "{when}: what memory had was believed");
+        }
+    }
+}
+
+#[test]
+fn hidden_entries_of_somebody_else_stay_as_they_are_and_what_comes_is_built_under_another_name() {
+    let stream = stream(9);
+    let content = *blake3::hash(&stream).as_bytes();
+    let names = HiddenNames::of_content(&Identity { bytes: 0, chunk_bytes: 0, content });
+    for (tree, journal) in [(true, false), (false, true), (true, true)] {
+        let disk = Model::of(old_world());
+        let root = disk.root();
+        let theirs = [(tree, &names.tree), (journal, &names.journal)].into_iter().filter(|(is_there, _)| *is_there);
+        let theirs: Vec<&PathBuf> = theirs.map(|(_, name)| name).collect();
+        if tree {
+            root.make_directory(&names.tree).expect("room");
+        }
+        if journal {
+            root.create(&names.journal, COMMON_FILE).expect("room");
+        }
+        root.sync_file_system().expect("room");
+        let inode = |world: &World, name: &Path| world.find(ROOT, name).ok();
+        let foreign = theirs.iter().filter_map(|name| inode(&disk.current(), name)).collect();
+        let abilities = Abilities { foreign, ..Abilities::default() };
+        let start = disk.current();
+        let disk = Model::of(start.clone()).with(&abilities).remembering();
+        receive(&disk, &stream).expect("it does not fail");
+        let new = dest(&disk.durable());
+        assert_eq!((new.len(), disk.root().names().expect("readable").len()), (7, 1 + theirs.len()), "{theirs:?}");
+        let own = inode(&disk.current(), Path::new(DEST)).expect("there");
+        assert!(!abilities.foreign.contains(&own), "{theirs:?}");
+        for moment in disk.moments() {
+            let killed = moment.kill();
+            assert!(theirs.iter().all(|name| inode(&killed, name) == inode(&start, name)), "{}", moment.after);
+            let again = Model::of(killed).with(&abilities);
+            receive(&again, &stream).unwrap_or_else(|error| panic!("{}: {error}", moment.after));
+            assert!(dest(&again.durable()) == new, "{}", moment.after);
         }
     }
 }

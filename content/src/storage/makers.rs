@@ -1,8 +1,8 @@
 //! Threads that create small files, because creation takes longer than writing their bytes.
 
 use crate::disk::{Directory, DiskFile, PRIVATE_FILE, Setter};
+use crate::journal::Runs;
 use crate::layout::Layout;
-use crate::runs::Runs;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::io;

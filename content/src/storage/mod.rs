@@ -1,44 +1,33 @@
 //! Storage of a directory: it is built beside DEST from the stream, and renamed into place when it
 //! is verified and synced.
 
-mod aside;
 mod building;
 #[cfg(test)]
 mod crashes;
-mod current;
-mod filling;
-mod hidden;
-#[cfg(test)]
-mod in_place;
-mod incoming;
-mod leftover;
 mod makers;
-mod mounted;
 mod place;
-mod putting;
 #[cfg(test)]
 mod replacing;
 mod work;
 
 pub use place::Target;
 
-use crate::disk::{Beneath, Lack};
+use crate::disk::{Beneath, Lack, LeftOut};
+use crate::hidden_names::{TakenUp, foreign};
 use crate::journal::Identity;
-use crate::replay::Replay;
-use crate::trouble::trouble;
-use current::BuiltFiles;
+use crate::layout::Replay;
+use crate::trouble;
+use building::BuiltFiles;
 use ethbcast_collectives::session::application::Tally;
 use ethbcast_collectives::session::live::{Offered, ReadAt, Storage, StorageError};
 use ethbcast_collectives::session::{Outcome, Trailer};
-use incoming::Incoming;
-use leftover::Leftover;
 use parking_lot::{Mutex, RwLock};
 use place::Place;
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
-use work::{Published, Work};
+use work::{Incoming, Leftover, Published, Work};
 
 const MIN_KEPT_BYTES: u64 = 1 << 20;
 const READ_BYTES: usize = 1 << 20;
@@ -51,7 +40,10 @@ pub struct Arrived {
     lost: Mutex<Vec<String>>,
     remains: Mutex<Vec<String>>,
     lacks: Mutex<Vec<(Lack, String)>>,
+    not_accepted: Mutex<LeftOut>,
     broken: OnceLock<PathBuf>,
+    /// Hidden entry of somebody else where a leftover would be.
+    foreign: OnceLock<PathBuf>,
 }
 
 impl Arrived {
@@ -81,15 +73,21 @@ impl Arrived {
         self.lacks_beside(&BTreeSet::new())
     }
 
-    /// The same without what a user has been told of before it came.
+    /// Returns the counts of what the receiver does not accept.
+    pub fn not_accepted(&self) -> LeftOut {
+        self.not_accepted.lock().clone()
+    }
+
+    /// Returns the lacks that a user has not been told of before it came.
     pub(crate) fn lacks_beside(&self, told: &BTreeSet<Lack>) -> Vec<String> {
         let lacks = self.lacks.lock();
         lacks.iter().filter(|(lack, _)| !told.contains(lack)).map(|(_, sentence)| sentence.clone()).collect()
     }
 
-    /// Returns the replaced entries that could not be removed: path, reason and advice.
+    /// Returns the replaced entries that could not be removed, and hidden ones of others that were
+    /// left alone: path, reason and advice.
     pub fn remains(&self) -> Vec<String> {
-        self.remains.lock().clone()
+        self.remains.lock().iter().cloned().chain(self.foreign.get().map(|path| foreign(path))).collect()
     }
 }
 
@@ -145,9 +143,16 @@ impl TreeStorage {
         };
         let identity = Identity::of(offered, bytes);
         for holder in Place::holders(&self.target) {
-            self.leftover = Leftover::find(&holder, &identity)?;
-            if self.leftover.is_some() {
-                break;
+            match Leftover::find(&holder, &identity)? {
+                TakenUp::Own(leftover) => {
+                    self.leftover = Some(leftover);
+                    break;
+                }
+                TakenUp::Foreign(name) => {
+                    self.arrived.foreign.get_or_init(|| holder.path_of(&name));
+                    return Ok(());
+                }
+                TakenUp::Nothing | TakenUp::Busy => {}
             }
         }
         self.identity = Some(identity);
@@ -230,12 +235,15 @@ impl Storage for TreeStorage {
     fn note(&self) -> String {
         let lost = self.arrived.lost.lock();
         let left_out = lost.first().map(|first| format!("{} left out, the first {first}", lost.len()));
-        self.arrived.lacks().into_iter().chain(left_out).collect::<Vec<_>>().join("; ")
+        let not_accepted = self.arrived.not_accepted().sentences();
+        let all = self.arrived.lacks().into_iter().chain(not_accepted).chain(left_out);
+        all.collect::<Vec<_>>().join("; ")
     }
 
     fn publish(&mut self) -> Result<(), StorageError> {
         let Some(work) = self.work.take() else { return Ok(()) };
-        let Published { path, lost, remains, lacks } = work.publish()?;
+        let Published { path, lost, remains, lacks, left_out } = work.publish()?;
+        *self.arrived.not_accepted.lock() = left_out;
         *self.arrived.lacks.lock() = lacks;
         *self.arrived.lost.lock() = lost;
         *self.arrived.remains.lock() = remains;
@@ -269,7 +277,5 @@ fn damaged(text: String) -> StorageError {
     StorageError::new(Outcome::Damaged, text)
 }
 
-#[cfg(test)]
-mod resuming;
 #[cfg(test)]
 mod tests;

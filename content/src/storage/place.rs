@@ -1,18 +1,18 @@
 //! The final place of a directory and the renames that put it there.
 
-use super::aside::{self, Aside, Displaced};
 use super::building::remove_others;
-use super::hidden::HiddenTree;
-use super::mounted;
-use crate::disk::{Beneath, Directory, Setter, is_taken};
-use crate::manifest::Manifest;
-use crate::name;
-use crate::trial;
+use super::work::HiddenTree;
+use crate::disk::{Accept, Beneath, Directory, DiskFile, Kind, Setter, is_taken};
+use crate::hidden_names::HiddenNames;
+use crate::layout::Layout;
+use crate::manifest::{Manifest, Node};
+use crate::{mounts, name, trial};
 use ethbcast_collectives::session::Outcome;
 use ethbcast_collectives::session::live::StorageError;
 use std::collections::HashSet;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// DEST of a directory, and the permitted changes to it.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +27,8 @@ pub struct Target {
     pub delete: bool,
     /// Whether DEST is a directory that stays and is never replaced.
     pub stays: bool,
+    /// Privileges that the sender may decide about.
+    pub accept: Accept,
 }
 
 #[derive(Debug)]
@@ -35,7 +37,7 @@ pub(super) struct Place<D: Directory> {
     holder_path: PathBuf,
     /// Final name in `holder`; none if its files go into `holder` itself.
     name: Option<PathBuf>,
-    target: Target,
+    pub(super) target: Target,
 }
 
 impl Place<Beneath> {
@@ -59,7 +61,11 @@ impl Place<Beneath> {
         let is_directory = path.symlink_metadata().is_ok_and(|there| there.is_dir());
         let cannot = |error| crate::trouble(&format!("open the directory of DEST {}", path.display()), error);
         if target.in_place && is_directory {
-            mounted::check_in_place(&path, manifest, target.delete).map_err(refused)?;
+            mounts::check_in_place(&path, manifest, target.delete).map_err(refused)?;
+            let mut tops = manifest.entries().iter().filter(|entry| entry.parent == Some(0));
+            if let Some(error) = tops.find_map(|entry| name::check_at_dest(&entry.name).err()) {
+                return Err(refused(format!("the directory that comes has an entry whose name {error}: leave it out")));
+            }
             let holder = Beneath::open(&path).map_err(cannot)?;
             return Ok(Place { holder, holder_path: path, name: None, target: target.clone() });
         }
@@ -91,7 +97,7 @@ impl Place<Beneath> {
         if !is_directory {
             return Err(refused(format!("DEST {shown} is no directory: remove it, or choose another")));
         }
-        mounted::check_replaced(path).map_err(refused)?;
+        mounts::check_replaced(path).map_err(refused)?;
         let is_empty = std::fs::read_dir(path).is_ok_and(|mut names| names.next().is_none());
         if self.target.replace || is_empty {
             return self.check_replaceable(path);
@@ -189,10 +195,10 @@ impl<D: Directory> Place<D> {
             }
             return self.holder.rename_to_free(hidden.name(), name).map(|()| None);
         }
-        if !aside::cannot_exchange(&self.holder) {
+        if !cannot_exchange(&self.holder) {
             // The hidden name then belongs to the replaced entry, which must not be resumed.
             match hidden.without_journal(|| self.holder.exchange(hidden.name(), &self.holder, name)) {
-                Err(error) if aside::is_refused(&error) => {}
+                Err(error) if is_refused(&error) => {}
                 exchanged => return exchanged.map(|()| None),
             }
         }
@@ -209,7 +215,7 @@ impl<D: Directory> Place<D> {
     }
 
     fn merge(&self, hidden: &HiddenTree<D>, manifest: &Manifest, done: &HashSet<usize>) -> io::Result<()> {
-        let setter = Setter::default();
+        let setter = Setter::new(self.target.accept.clone());
         let entries = manifest.entries();
         let mut open: Option<(u32, D, D)> = None;
         for (at, entry) in entries.iter().enumerate().skip(1).filter(|(at, _)| !done.contains(at)) {
@@ -231,7 +237,7 @@ impl<D: Directory> Place<D> {
                 }
                 if was_directory {
                     match from.exchange(&own, to, &own) {
-                        Err(error) if aside::is_refused(&error) => {}
+                        Err(error) if is_refused(&error) => {}
                         // The replaced entry is removed with the remains of the build.
                         exchanged => {
                             exchanged.map_err(|error| named(manifest, at, &error))?;
@@ -275,4 +281,202 @@ fn named(manifest: &Manifest, entry: usize, error: &io::Error) -> io::Error {
 
 fn refused(text: String) -> StorageError {
     StorageError::refused(text)
+}
+
+const ATTEMPTS: u32 = 100;
+
+/// An entry that is set aside. Its directory is locked while this exists.
+#[derive(Debug)]
+pub(super) struct Aside<D: Directory> {
+    holder: D,
+    names: HiddenNames,
+    root: D,
+    name: PathBuf,
+}
+
+impl<D: Directory> Aside<D> {
+    pub(super) fn put(holder: &D, names: &HiddenNames, name: &Path) -> io::Result<Aside<D>> {
+        let (names, root) = make(holder, names)?;
+        let aside = Aside { holder: holder.try_clone()?, names, root, name: name.to_owned() };
+        // Its new place must be durable before it moves.
+        if let Err(error) = holder.sync_names().and_then(|()| holder.rename(name, &aside.root, name)) {
+            drop(holder.remove_directory(&aside.names.old()));
+            return Err(error);
+        }
+        match aside.root.sync_names().and_then(|()| holder.sync_names()) {
+            Ok(()) => Ok(aside),
+            Err(error) => Err(aside.bring_back(error)),
+        }
+    }
+
+    pub(super) fn bring_back(self, why: io::Error) -> io::Error {
+        match self.root.rename(&self.name, &self.holder, &self.name).and_then(|()| self.holder.sync_names()) {
+            Ok(()) => {
+                drop(self.holder.remove_directory(&self.names.old()));
+                why
+            }
+            Err(error) => io::Error::other(format!(
+                "{why}; what was there is in {} and cannot be brought back now ({error}): the next recv there does, \
+                 or move it",
+                self.names.old().display()
+            )),
+        }
+    }
+
+    /// Removes the entry once its successor is durable. Returns the path and error of what cannot
+    /// be removed.
+    pub(super) fn remove(self) -> Result<(), (PathBuf, io::Error)> {
+        // After the rename no receiver moves it back.
+        let old = self.names.old();
+        let renamed = self.holder.rename(&old, &self.holder, &self.names.tree);
+        let hidden = if renamed.is_ok() { self.names.tree } else { old };
+        self.holder.remove_all(&hidden).map_err(|error| (hidden, error))
+    }
+}
+
+/// An entry whose kind differs from its successor's. It is moved among the built files and removed
+/// with their remains.
+#[derive(Debug)]
+pub(super) struct Displaced<'a, D: Directory> {
+    built: &'a D,
+    hidden: PathBuf,
+    holder: &'a D,
+    name: &'a Path,
+}
+
+impl<'a, D: Directory> Displaced<'a, D> {
+    pub(super) fn put(built: &'a D, holder: &'a D, name: &'a Path) -> io::Result<Displaced<'a, D>> {
+        let hidden = HiddenNames::fleeting().old();
+        holder.rename(name, built, &hidden)?;
+        Ok(Displaced { built, hidden, holder, name })
+    }
+
+    pub(super) fn bring_back(self, why: io::Error) -> io::Error {
+        match self.built.rename(&self.hidden, self.holder, self.name) {
+            Ok(()) => why,
+            Err(error) => io::Error::other(format!("{why}; what was there cannot be brought back ({error})")),
+        }
+    }
+}
+
+fn make<D: Directory>(holder: &D, names: &HiddenNames) -> io::Result<(HiddenNames, D)> {
+    let mut names = names.clone();
+    for _ in 0..ATTEMPTS {
+        match holder.make_directory(&names.old()) {
+            Err(error) if is_taken(&error) => {}
+            made => {
+                made?;
+                let root = holder.directory(&names.old())?;
+                // Another receiver may have removed it as a leftover before it was locked.
+                if root.try_lock() && holder.is_own(&root, &names.old()) {
+                    return Ok((names, root));
+                }
+            }
+        }
+        names = HiddenNames::fleeting();
+    }
+    Err(io::Error::new(ErrorKind::AlreadyExists, "directories for what is set aside are removed as they are made"))
+}
+
+/// Whether the file system refuses to exchange two names, tested with two empty directories.
+pub(super) fn cannot_exchange<D: Directory>(holder: &D) -> bool {
+    let (one, other) = (HiddenNames::fleeting().old(), HiddenNames::fleeting().old());
+    let made = holder.make_directory(&one).and_then(|()| holder.make_directory(&other));
+    let exchanged = made.and_then(|()| holder.exchange(&one, holder, &other));
+    for name in [one, other] {
+        drop(holder.remove_directory(&name));
+    }
+    exchanged.is_err_and(|error| is_refused(&error))
+}
+
+pub(super) fn is_refused(error: &io::Error) -> bool {
+    // ENOSYS and EOPNOTSUPP map to `Unsupported`.
+    matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported)
+}
+
+const TOGETHER_FILES: usize = 1024;
+const TOGETHER_BYTES: u64 = 64 << 20;
+
+#[derive(Debug)]
+pub(super) struct Putting<D: Directory> {
+    /// The directory that receives the files; they are built in `root`.
+    dest: D,
+    root: Arc<D>,
+    layout: Arc<Layout>,
+    waiting: Vec<usize>,
+    waiting_bytes: u64,
+    done: HashSet<usize>,
+    has_changed: bool,
+}
+
+impl<D: Directory> Putting<D> {
+    pub(super) fn new(dest: D, root: Arc<D>, layout: Arc<Layout>) -> Putting<D> {
+        let (waiting, done) = (Vec::new(), HashSet::new());
+        Putting { dest, root, layout, waiting, waiting_bytes: 0, done, has_changed: false }
+    }
+
+    pub(super) fn there(&self, entry: usize) -> Option<D::File> {
+        let manifest = self.layout.manifest();
+        let own = &manifest.entries()[entry];
+        let Node::File(data) = &own.node else { return None };
+        // Holes are not sent, so that the bytes in them could not be compared.
+        if data.extents().is_some() {
+            return None;
+        }
+        let directory = self.dest.directory(&manifest.path(own.parent? as usize)).ok()?;
+        if directory.kind(&own.own_path()).ok()? != Some(Kind::File) {
+            return None;
+        }
+        let file = directory.file(&own.own_path()).ok()?;
+        let is_alike = file.bytes().ok()? == data.bytes() && file.links().ok()? == 1;
+        is_alike.then_some(file)
+    }
+
+    pub(super) fn is_there(&mut self, entry: usize) {
+        self.done.insert(entry);
+    }
+
+    pub(super) fn put(&mut self, entry: usize, bytes: u64) -> io::Result<()> {
+        self.waiting.push(entry);
+        self.waiting_bytes += bytes;
+        if self.waiting.len() >= TOGETHER_FILES || self.waiting_bytes >= TOGETHER_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        self.root.sync_file_system()?;
+        let layout = Arc::clone(&self.layout);
+        let manifest = layout.manifest();
+        self.waiting_bytes = 0;
+        for entry in std::mem::take(&mut self.waiting) {
+            let own = &manifest.entries()[entry];
+            let (parent, name) = (manifest.path(own.parent.unwrap_or(0) as usize), own.own_path());
+            // Entries that are in the way, or whose directory is missing, wait for the end.
+            if self.can_take(&parent, &name) {
+                let (from, to) = (self.root.directory(&parent)?, self.dest.directory(&parent)?);
+                from.rename(&name, &to, &name)?;
+                self.done.insert(entry);
+                self.has_changed = true;
+            }
+        }
+        Ok(())
+    }
+
+    fn can_take(&self, parent: &Path, name: &Path) -> bool {
+        self.dest.directory(parent).and_then(|to| to.has_directory(name)).is_ok_and(|in_the_way| !in_the_way)
+    }
+
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    pub(super) fn done(&self) -> &HashSet<usize> {
+        &self.done
+    }
+
+    pub(super) fn has_changed(&self) -> bool {
+        self.has_changed
+    }
 }

@@ -4,12 +4,12 @@
 use super::crashes::{DEST, build, build_in, dest, old_world, receive, stream};
 use super::place::Target;
 use crate::disk::model::{Abilities, Inode, Model, ROOT, World};
-use crate::disk::{COMMON_FILE, Directory, DiskFile, Lack};
+use crate::disk::{COMMON_FILE, Directory, DiskFile, Lack, Privilege};
 use crate::hidden_names::{is_hidden, remove_stale};
-use crate::manifest::{Attributes, Builder, Entry, FileData, Node};
+use crate::manifest::{Attributes, Builder, Entry, FileData, Node, Owner, Special, Xattr};
 use ethbcast_collectives::session::live::StorageError;
 use nix::libc;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
 fn old() -> World {
@@ -325,4 +325,178 @@ fn in_place_a_directory_in_the_way_of_a_file_is_there_until_that_is_whenever_the
             assert!(a == below(&old, "a") || a == below(&new, "a"), "after {}: {a:?}", moment.after);
         }
     }
+}
+
+/// The stream of a directory whose entries have an owner, a set-user-id bit, attributes and a device.
+fn privileged() -> Vec<u8> {
+    let mut builder = Builder::default();
+    let owner = Owner { user: 7, group: 8, user_name: Box::default(), group_name: Box::default() };
+    let owner = Some(builder.add_owner(owner).expect("one"));
+    let xattr = |name: &[u8]| Xattr { name: name.into(), value: (*b"x").into() };
+    let mut add = |parent: Option<u32>, name: &[u8], attributes, node| {
+        builder.add(Entry { parent, name: name.into(), attributes, node }).expect("it can be");
+    };
+    let plain = || Attributes { mode: 0o755, ..Attributes::default() };
+    let xattrs = [xattr(b"security.capability"), xattr(b"user.x")].into();
+    add(None, b"", plain(), Node::Directory);
+    add(Some(0), b"device", Attributes { mode: 0o666, owner, ..plain() }, Node::Special(Special::Character(1, 1)));
+    add(Some(0), b"fifo", plain(), Node::Special(Special::Fifo));
+    add(Some(0), b"file", Attributes { mode: 0o4755, owner, xattrs, ..plain() }, Node::File(FileData::dense(4)));
+    let mut stream = builder.finish().expect("a directory").encode();
+    stream.extend(b"data\0");
+    stream
+}
+
+#[test]
+fn a_receiver_decides_about_privileges_and_what_it_does_not_accept_is_left_out_and_counted() {
+    let stream = privileged();
+    for (list, names, file, counts) in [
+        ("none", 2, ["755 ", "None []"], [1, 1, 1, 2]),
+        ("owner", 2, ["755 ", "Some((7, 8)) []"], [0, 1, 1, 2]),
+        ("owner,setid", 2, ["4755 ", "Some((7, 8)) []"], [0, 0, 1, 2]),
+        ("devices,xattrs", 3, ["755 ", "user.x"], [2, 1, 0, 1]),
+        ("all", 3, ["4755 ", "Some((7, 8))"], [0, 0, 0, 1]),
+        ("all,xattrs=security.capability", 3, ["4755 ", "Some((7, 8))"], [0, 0, 0, 0]),
+    ] {
+        for in_place in [false, true] {
+            let disk = Model::default();
+            let root = disk.root();
+            root.make_directory(Path::new(DEST)).and_then(|()| root.sync_file_system()).expect("room");
+            let accept = list.parse().expect("a list");
+            let target = Target { dest: DEST.into(), replace: true, in_place, accept, ..Target::default() };
+            let (holder, name) = if in_place {
+                (root.directory(Path::new(DEST)).expect("there"), None)
+            } else {
+                (root, Some(DEST.into()))
+            };
+            let (work, _) = build_in(holder, name, target, &stream).expect("room");
+            let published = work.publish().unwrap_or_else(|error| panic!("{list}: {error}"));
+            let there = dest(&disk.current());
+            assert_eq!(there.len(), names, "{list}: {there:?}");
+            let Some((_, Inode::File { attributes, .. })) = there.last() else { panic!("{list}: {there:?}") };
+            assert!(attributes.starts_with(file[0]) && attributes.contains(file[1]), "{list}: {attributes}");
+            assert_eq!(Privilege::ALL.map(|one| published.left_out.count(one)), counts, "{list}, {in_place}");
+            assert!(published.lost.is_empty(), "{list}: it is no failure");
+        }
+    }
+}
+
+const FILES: usize = 6;
+const FILE_BYTES: usize = 1000;
+
+fn numbered(are: &[usize]) -> Vec<u8> {
+    let mut builder = Builder::default();
+    let mut add = |parent: Option<u32>, name: String, node| {
+        let attributes = Attributes { mode: 0o755, ..Attributes::default() };
+        builder.add(Entry { parent, name: name.into_bytes().into(), attributes, node }).expect("it can be");
+    };
+    add(None, String::new(), Node::Directory);
+    add(Some(0), "d".to_owned(), Node::Directory);
+    for number in 0..FILES {
+        add(Some(number as u32 % 2), format!("f{number}"), Node::File(FileData::dense(FILE_BYTES as u64)));
+    }
+    let manifest = builder.finish().expect("a directory");
+    let mut stream = manifest.encode();
+    for entry in manifest.entries() {
+        let Some(number) = entry.name.strip_prefix(b"f") else { continue };
+        let number = usize::from(number[0] - b'0');
+        let mut bytes = vec![number as u8; FILE_BYTES];
+        if are.contains(&number) {
+            bytes[FILE_BYTES / 2..].fill(100 + number as u8);
+        }
+        stream.extend(bytes);
+        stream.push(0);
+    }
+    stream
+}
+
+fn receive_in_place(disk: &Model, stream: &[u8]) -> Result<usize, StorageError> {
+    let at = disk.root().directory(Path::new(DEST)).map_err(|error| crate::trouble("begin", error))?;
+    let target = Target { dest: DEST.into(), in_place: true, ..Target::default() };
+    let (work, sent) = build_in(at, None, target, stream)?;
+    work.publish().map(|_| sent)
+}
+
+fn start(stream: &[u8]) -> World {
+    let disk = Model::default();
+    disk.root().make_directory(Path::new(DEST)).and_then(|()| disk.root().sync_file_system()).expect("room");
+    receive_in_place(&disk, stream).expect("room");
+    disk.root().sync_file_system().expect("room");
+    disk.durable()
+}
+
+fn files(world: &World) -> BTreeMap<PathBuf, Vec<u8>> {
+    let file = |(path, inode): (PathBuf, Inode)| match inode {
+        Inode::File { bytes, .. } if !path.iter().any(is_hidden) => Some((path, bytes)),
+        _ => None,
+    };
+    dest(world).into_iter().filter_map(file).collect()
+}
+
+#[test]
+fn each_file_is_old_or_new_whenever_the_machine_stops_and_the_next_run_completes_it() {
+    let (before, after) = (numbered(&[]), numbered(&[1, 2, 5]));
+    let old = start(&before);
+    for (kind, room_bytes) in [("room for all", None), ("room for one", Some(9 * FILE_BYTES as u64))] {
+        let abilities = Abilities { room_bytes, ..Abilities::default() };
+        let disk = Model::of(old.clone()).with(&abilities).remembering();
+        receive_in_place(&disk, &after).unwrap_or_else(|error| panic!("{kind}: {error}"));
+        let (had, has) = (files(&old), files(&disk.durable()));
+        assert_eq!((had.len(), has.len()), (FILES, FILES), "{kind}");
+        assert!(had != has, "{kind}");
+        let mut seen = HashSet::new();
+        for moment in disk.moments() {
+            for crashed in moment.crashes().into_iter().chain([moment.kill()]) {
+                let when = format!("{kind}, after {}", moment.after);
+                let there = files(&crashed);
+                assert_eq!(there.len(), FILES, "{when}: {:?}", there.keys());
+                for (path, bytes) in &there {
+                    assert!(*bytes == had[path] || *bytes == has[path], "{when}: {}", path.display());
+                }
+                if !seen.insert(format!("{crashed:?}")) {
+                    continue;
+                }
+                let again = Model::of(crashed).with(&abilities);
+                receive_in_place(&again, &after).unwrap_or_else(|error| panic!("{when}: {error}"));
+                assert!(files(&again.durable()) == has, "{when}");
+                let names = again.root().directory(Path::new(DEST)).and_then(|at| at.names()).expect("there");
+                assert!(!names.iter().any(|name| is_hidden(name)), "{when}: {names:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_the_same_needs_no_room_and_stays_the_same_file() {
+    let same = numbered(&[]);
+    let old = start(&same);
+    let inodes = |world: &World| {
+        let at = |number: usize| {
+            if number.is_multiple_of(2) { format!("dest/f{number}") } else { format!("dest/d/f{number}") }
+        };
+        (0..FILES).map(|number| world.find(ROOT, Path::new(&at(number))).expect("there")).collect::<Vec<_>>()
+    };
+    // The journal needs some space.
+    let room = FILES as u64 * FILE_BYTES as u64 + 900;
+    let disk = Model::of(old.clone()).with(&Abilities { room_bytes: Some(room), ..Abilities::default() });
+    receive_in_place(&disk, &same).expect("it needs no room");
+    assert_eq!(inodes(&disk.durable()), inodes(&old));
+    let all_new = numbered(&[0, 1, 2, 3, 4, 5]);
+    let refused = receive_in_place(&disk, &all_new).expect_err("one more file needs more");
+    assert!(refused.to_string().contains("f0") && files(&disk.durable()) == files(&old), "{refused}");
+}
+
+#[test]
+fn a_file_that_was_made_longer_or_has_another_name_is_replaced() {
+    let before = numbered(&[]);
+    let disk = Model::of(start(&before));
+    let at = disk.root().directory(Path::new(DEST)).expect("there");
+    at.take_up(Path::new("f0")).and_then(|file| file.write_all_at(b"more", FILE_BYTES as u64)).expect("room");
+    at.make_link(Path::new("other"), &at, Path::new("f2")).expect("room");
+    disk.root().sync_file_system().expect("room");
+    let after = numbered(&[2]);
+    receive_in_place(&disk, &after).expect("room");
+    let (has, there) = (files(&start(&after)), files(&disk.durable()));
+    assert!(has.iter().all(|(path, bytes)| there[path] == *bytes));
+    assert_eq!(there[Path::new("other")], vec![2; FILE_BYTES], "another name keeps what it had");
 }

@@ -1,26 +1,21 @@
 //! A directory from its manifest to its final name, with all resources it needs meanwhile.
 
-use super::aside::Aside;
-use super::building::Building;
-use super::current::BuiltFiles;
-use super::hidden::HiddenTree;
-use super::leftover::{self, Leftover};
-use super::place::Place;
-use super::putting::Putting;
-use crate::disk::{Directory, Lack, PRIVATE_FILE};
-use crate::journal::{Identity, Journal};
-use crate::layout::{Layout, Verdict};
-use crate::manifest::Manifest;
-use crate::replay::{Replay, Troubles};
-use crate::runs::Runs;
+use super::building::{Building, BuiltFiles};
+use super::place::{Aside, Place, Putting};
+use crate::disk::{Directory, DiskFile, Lack, LeftOut, PRIVATE_FILE, Setter, is_taken};
+use crate::hidden_names::{HiddenNames, TakenUp, take_up, take_up_tree};
+use crate::journal::{Identity, Journal, JournalError, Runs};
+use crate::layout::{Layout, Replay, Troubles, Verdict};
+use crate::manifest::{HEAD_BYTES, Head, Manifest, ManifestError};
 use crate::syncer::{Pace, Syncer};
-use crate::trouble::trouble;
+use crate::trouble;
 use ethbcast_collectives::session::live::StorageError;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use std::collections::HashSet;
-use std::io;
-use std::path::PathBuf;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const SYNC_BYTES: u64 = 64 << 20;
 
@@ -43,6 +38,7 @@ pub(super) struct Published {
     pub lost: Vec<String>,
     pub remains: Vec<String>,
     pub lacks: Vec<(Lack, String)>,
+    pub left_out: LeftOut,
 }
 
 struct Site<D: Directory> {
@@ -73,14 +69,20 @@ impl<D: Directory> Site<D> {
         }
         let new = |hidden, journal| Site { hidden, journal, leftover: old, is_taken_up: false };
         let Some(identity) = identity else { return Ok(new(HiddenTree::create(place.holder())?, None)) };
-        let names = leftover::names(identity);
+        let names = HiddenNames::of_content(identity);
         let hidden = match HiddenTree::create_named(place.holder(), &names) {
             // Another process receives this content, or the name is taken.
             Err(error) if crate::disk::is_taken(&error) => return Ok(new(HiddenTree::create(place.holder())?, None)),
             created => created?,
         };
         drop(place.holder().remove(hidden.journal()));
-        let mut journal = Journal::begin(place.holder().create(hidden.journal(), PRIVATE_FILE)?, identity)?;
+        let file = match place.holder().create(hidden.journal(), PRIVATE_FILE) {
+            // Somebody else's journal is there, and stays.
+            Err(error) if crate::disk::is_taken(&error) => return Ok(new(hidden, None)),
+            created => created?,
+        };
+        file.try_lock();
+        let mut journal = Journal::begin(file, identity)?;
         journal.keep_prologue(encoded)?;
         hidden.keep();
         Ok(new(hidden, Some(journal)))
@@ -115,7 +117,9 @@ impl<D: Directory> Work<D> {
         let root = Arc::clone(hidden.root());
         let (written, begin) = (Arc::<Mutex<Runs>>::default(), encoded.len() as u64);
         let syncer = Syncer::start(pace, syncing(&*root, &written, journal)?)?;
-        let mut building = Building::new(root, Arc::clone(&layout), begin, Arc::clone(&troubles), written, is_taken_up);
+        let setter = Setter::new(place.target.accept.clone());
+        let mut building =
+            Building::new(root, Arc::clone(&layout), setter, begin, Arc::clone(&troubles), written, is_taken_up);
         if place.is_in_place() {
             building.put_into(place.holder().try_clone()?);
         }
@@ -158,7 +162,13 @@ impl<D: Directory> Work<D> {
     pub(super) fn publish(self) -> Result<Published, StorageError> {
         let manifest = self.layout.manifest();
         let lost: HashSet<usize> = self.troubles.lock().keys().copied().collect();
-        let done = self.building.putting().map(|putting| putting.done() | &lost);
+        let nodes = manifest.entries().iter().enumerate();
+        let not_made = nodes.filter(|(_, entry)| !self.building.setter.takes_node(&entry.node)).map(|(at, _)| at);
+        let not_made: HashSet<usize> = not_made.chain(lost.iter().copied()).collect();
+        let done = self.building.putting().map(|putting| putting.done() | &not_made);
+        if done.is_none() {
+            self.building.set_own_attributes()?;
+        }
         let aside = self.place.publish(&self.hidden, manifest, done.as_ref().unwrap_or(&lost))?;
         // The hidden name no longer needs a journal.
         drop(self.hidden.forget_journal());
@@ -170,7 +180,8 @@ impl<D: Directory> Work<D> {
         let mut entries: Vec<usize> = lost.into_iter().collect();
         entries.sort_unstable();
         let lost = entries.into_iter().map(line).collect();
-        Ok(Published { path: self.place.path(), lost, remains: remains.collect(), lacks: self.building.lacks() })
+        let (lacks, left_out) = (self.building.setter.lacks(), self.building.setter.left_out());
+        Ok(Published { path: self.place.path(), lost, remains: remains.collect(), lacks, left_out })
     }
 }
 
@@ -192,4 +203,241 @@ fn syncing<D: Directory>(
         }
         Ok(())
     })
+}
+
+#[derive(Debug)]
+pub(super) struct Leftover<D: Directory> {
+    pub hidden: HiddenTree<D>,
+    pub journal: Journal<D::File>,
+    pub encoded: Arc<Vec<u8>>,
+    layout: Arc<Layout>,
+}
+
+impl<D: Directory> Leftover<D> {
+    /// Opens the leftover of this content in `holder`. Fails if a newer build left it, or it cannot
+    /// be read.
+    pub(super) fn find(holder: &D, identity: &Identity) -> io::Result<TakenUp<Leftover<D>>> {
+        let names = HiddenNames::of_content(identity);
+        let file = match take_up(holder, &names.journal)? {
+            TakenUp::Own(file) => file,
+            TakenUp::Foreign(name) => return Ok(TakenUp::Foreign(name)),
+            TakenUp::Nothing | TakenUp::Busy => {
+                let found = take_up_tree(holder, &names.tree)?;
+                return Ok(if let TakenUp::Foreign(name) = found { TakenUp::Foreign(name) } else { TakenUp::Nothing });
+            }
+        };
+        let hidden = match HiddenTree::open(holder, names)? {
+            TakenUp::Own(hidden) => hidden,
+            TakenUp::Nothing => return Ok(TakenUp::Nothing),
+            TakenUp::Busy => return Ok(TakenUp::Busy),
+            TakenUp::Foreign(name) => return Ok(TakenUp::Foreign(name)),
+        };
+        file.try_lock();
+        let taken_up = Journal::take_up(file);
+        // Nothing else can use it, unless a newer build can read it.
+        let (journal, recovered) = match taken_up {
+            Ok(taken_up) => taken_up,
+            Err(JournalError::None) => return Ok(TakenUp::Nothing),
+            Err(JournalError::Newer(version)) => {
+                hidden.keep();
+                return Err(crate::journal::newer(version));
+            }
+            Err(JournalError::System(error)) => {
+                hidden.keep();
+                return Err(error);
+            }
+        };
+        let manifest = Leftover::<D>::manifest(&recovered.prologue).filter(|_| recovered.identity.is_of_same(identity));
+        let Some(manifest) = manifest else { return Ok(TakenUp::Nothing) };
+        hidden.keep();
+        // The page cache may hold bytes that the disk does not.
+        hidden.root().sync_file_system()?;
+        let layout = Arc::new(Layout::new(manifest, recovered.prologue.len() as u64));
+        log::info!("an earlier run left {} bytes of it here: they are checked", recovered.durable.bytes());
+        let encoded = Arc::new(recovered.prologue);
+        Ok(TakenUp::Own(Leftover { hidden, journal, encoded, layout }))
+    }
+
+    fn manifest(encoded: &[u8]) -> Option<Manifest> {
+        let head = Head::read(encoded.first_chunk::<HEAD_BYTES>()?).ok()?;
+        Manifest::decode(&head, encoded.get(HEAD_BYTES..)?).ok()
+    }
+
+    pub(super) fn replay(&self) -> Replay<BuiltFiles<D>> {
+        let files = BuiltFiles::new(&self.layout, self.hidden.root(), None);
+        Replay::new(Arc::clone(&self.layout), Arc::clone(&self.encoded), Troubles::default(), files)
+    }
+
+    pub(super) fn is_in(&self, holder: &D) -> bool {
+        holder.is_own(self.hidden.root(), Path::new(self.hidden.name()))
+    }
+}
+
+const ATTEMPTS: u32 = 1000;
+
+/// The hidden directory. It is removed on drop unless it can be resumed.
+#[derive(Debug)]
+pub(super) struct HiddenTree<D: Directory> {
+    holder: D,
+    names: HiddenNames,
+    root: Arc<D>,
+    is_kept: AtomicBool,
+}
+
+impl<D: Directory> HiddenTree<D> {
+    pub(super) fn create(holder: &D) -> io::Result<HiddenTree<D>> {
+        for _ in 0..ATTEMPTS {
+            let names = HiddenNames::fleeting();
+            match holder.make_directory(&names.tree) {
+                Err(error) if is_taken(&error) => continue,
+                made => made?,
+            }
+            if let TakenUp::Own(hidden) = HiddenTree::open(holder, names)? {
+                return Ok(hidden);
+            }
+        }
+        Err(io::Error::new(ErrorKind::AlreadyExists, "temporary directories are removed as they are made"))
+    }
+
+    pub(super) fn create_named(holder: &D, names: &HiddenNames) -> io::Result<HiddenTree<D>> {
+        holder.make_directory(&names.tree)?;
+        let taken = || io::Error::new(ErrorKind::AlreadyExists, "another process receives the same");
+        HiddenTree::open(holder, names.clone())?.own().ok_or_else(taken)
+    }
+
+    /// Opens the one with these names.
+    pub(super) fn open(holder: &D, names: HiddenNames) -> io::Result<TakenUp<HiddenTree<D>>> {
+        let root = Arc::new(match take_up_tree(holder, &names.tree)? {
+            TakenUp::Own(root) => root,
+            TakenUp::Nothing => return Ok(TakenUp::Nothing),
+            TakenUp::Busy => return Ok(TakenUp::Busy),
+            TakenUp::Foreign(name) => return Ok(TakenUp::Foreign(name)),
+        });
+        Ok(TakenUp::Own(HiddenTree { holder: holder.try_clone()?, names, root, is_kept: AtomicBool::new(false) }))
+    }
+
+    pub(super) fn name(&self) -> &Path {
+        &self.names.tree
+    }
+
+    pub(super) fn journal(&self) -> &PathBuf {
+        &self.names.journal
+    }
+
+    pub(super) fn root(&self) -> &Arc<D> {
+        &self.root
+    }
+
+    pub(super) fn keep(&self) {
+        self.is_kept.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn names(&self) -> &HiddenNames {
+        &self.names
+    }
+
+    /// Runs `work` with the journal hidden, because the hidden name may belong to another entry
+    /// afterwards. If it fails the journal is restored, otherwise removed.
+    pub(super) fn without_journal(&self, work: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        if !self.is_kept.load(Ordering::Relaxed) {
+            return work();
+        }
+        let elsewhere = HiddenNames::fleeting().journal;
+        self.holder.rename(&self.names.journal, &self.holder, &elsewhere)?;
+        if let Err(error) = self.holder.sync_names().and_then(|()| work()) {
+            self.holder.rename(&elsewhere, &self.holder, &self.names.journal)?;
+            return Err(error);
+        }
+        self.is_kept.store(false, Ordering::Relaxed);
+        drop(self.holder.remove(&elsewhere));
+        Ok(())
+    }
+
+    /// Removes as much as possible and returns the first error. Nothing more is tried on drop.
+    pub(super) fn remove(&self) -> io::Result<()> {
+        self.keep();
+        if self.holder.kind(&self.names.tree)?.is_none() {
+            return Ok(());
+        }
+        self.holder.remove_all(&self.names.tree)
+    }
+
+    /// Gives the directory a name that no later run looks for, to be removed in the end.
+    pub(super) fn give_up(&mut self) -> io::Result<()> {
+        let names = HiddenNames::fleeting();
+        self.forget_journal()?;
+        self.holder.rename(&self.names.tree, &self.holder, &names.tree)?;
+        self.names = names;
+        Ok(())
+    }
+
+    /// Removes the journal durably, so that no run resumes the directory.
+    pub(super) fn forget_journal(&self) -> io::Result<()> {
+        if !self.is_kept.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        match self.holder.remove(&self.names.journal) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => self.is_kept.store(false, Ordering::Relaxed),
+        }
+        self.holder.sync_names()
+    }
+}
+
+impl<D: Directory> Drop for HiddenTree<D> {
+    fn drop(&mut self) {
+        if self.is_kept.load(Ordering::Relaxed) {
+            return;
+        }
+        if let Ok(Some(_)) = self.holder.kind(&self.names.tree)
+            && let Err(error) = self.holder.remove_all(&self.names.tree)
+        {
+            log::warn!("{} was left behind: {error}", self.names.tree.display());
+        }
+        drop(self.holder.remove(&self.names.journal));
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Incoming {
+    head: Option<Head>,
+    manifest: Option<Manifest>,
+}
+
+impl Incoming {
+    pub(super) fn take<'a>(
+        &mut self,
+        mut bytes: &'a [u8],
+        encoded: &RwLock<Vec<u8>>,
+    ) -> Result<&'a [u8], ManifestError> {
+        let mut encoded = encoded.write();
+        if self.head.is_none() {
+            bytes = fill(&mut encoded, HEAD_BYTES, bytes);
+            if encoded.len() == HEAD_BYTES {
+                self.head = Some(Head::read(encoded[..].try_into().expect("so long"))?);
+            }
+        }
+        if let Some(head) = &self.head {
+            let whole = HEAD_BYTES + head.manifest_bytes();
+            bytes = fill(&mut encoded, whole, bytes);
+            if encoded.len() == whole {
+                self.manifest = Some(Manifest::decode(head, &encoded[HEAD_BYTES..])?);
+            }
+        }
+        Ok(bytes)
+    }
+
+    pub(super) fn is_whole(&self) -> bool {
+        self.manifest.is_some()
+    }
+
+    pub(super) fn take_manifest(&mut self) -> Option<Manifest> {
+        self.manifest.take()
+    }
+}
+
+fn fill<'a>(kept: &mut Vec<u8>, until: usize, bytes: &'a [u8]) -> &'a [u8] {
+    let (now, later) = bytes.split_at(bytes.len().min(until - kept.len()));
+    kept.extend_from_slice(now);
+    later
 }

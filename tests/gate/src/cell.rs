@@ -47,9 +47,6 @@ pub struct Cell {
 
 impl Cell {
     /// Starts a test; its output goes to a file.
-    ///
-    /// # Errors
-    /// The error of the system.
     pub fn start(test: &Test, logs: &Path, deadline: Duration, environment: &[(&str, &str)]) -> anyhow::Result<Self> {
         let log = logs.join(format!("{}.log", test.name.replace("::", ".")));
         let file = File::options().create(true).truncate(true).read(true).write(true).open(log)?;
@@ -74,9 +71,6 @@ impl Cell {
     }
 
     /// Waits for its end, up to the deadline.
-    ///
-    /// # Errors
-    /// The error of the system.
     pub fn end(mut self) -> anyhow::Result<Ended> {
         let status = loop {
             match self.child.try_wait()? {

@@ -46,9 +46,6 @@ impl Test {
 }
 
 /// Returns the test programs that cargo has built, from its messages (`--message-format=json`).
-///
-/// # Errors
-/// Fails if these cannot be read.
 pub fn targets(messages: &Path) -> anyhow::Result<Vec<Target>> {
     let text = fs::read_to_string(messages).with_context(|| format!("reading {}", messages.display()))?;
     let mut targets = Vec::new();
@@ -78,9 +75,6 @@ fn target(message: &Value) -> Option<Target> {
 
 /// Lists the tests in these programs, and the examples in the documentation as one test, that match
 /// a filter.
-///
-/// # Errors
-/// Fails if a program does not list its tests.
 pub fn list(targets: &[Target], filters: &[String]) -> anyhow::Result<Vec<Test>> {
     let mut tests = vec![documentation()?];
     for target in targets {

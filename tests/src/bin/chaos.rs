@@ -13,8 +13,7 @@ use anyhow::bail;
 use clap::Parser;
 use ethbcast_tests::chaos::{Campaign, Class, Scenario, Terms, Verdict};
 use ethbcast_tests::lab::Records;
-use ethbcast_tests::lab::interrupt::Interrupt;
-use ethbcast_tests::lab::program::Program;
+use ethbcast_tests::lab::{Interrupt, Program};
 use nix::unistd::Uid;
 use serde_json::json;
 

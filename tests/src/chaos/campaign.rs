@@ -1,17 +1,18 @@
-//! Many runs, several at a time.
+//! Many runs, and the tables and reports on them.
 
+use super::judge::Verdict;
+use super::{Class, Scenario, Stage, Terms, play};
+use crate::lab::Program;
+use crate::lab::{SharedDirectory, scratch};
+use anyhow::bail;
+use ethbcast_lab::Lab;
+use serde_json::Value;
+use std::fmt::Write;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-
-use anyhow::bail;
-use ethbcast_lab::Lab;
-
-use super::{Class, Scenario, Stage, Tally, Terms, Verdict, play};
-use crate::lab::program::Program;
-use crate::lab::{SharedDirectory, scratch};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Campaign<'a> {
@@ -37,9 +38,6 @@ pub struct Results {
 
 impl Campaign<'_> {
     /// Plays the scenarios of `seeds`, and calls `note` after each.
-    ///
-    /// # Errors
-    /// Fails if a lab of the name is up already, or if there is no place for files.
     pub fn run(
         &self,
         seeds: Range<u64>,
@@ -90,5 +88,94 @@ impl Results {
         if !wrong.is_empty() {
             self.failures.push(format!("{}\n    {scenario}\n    {wrong}", scenario.replay()));
         }
+    }
+}
+
+#[derive(Debug)]
+pub struct Report(Option<Value>);
+
+impl Report {
+    pub fn read(stdout: &str) -> Self {
+        // A root that failed earlier prints an object without receivers.
+        Self(serde_json::from_str(stdout).ok().filter(|report: &Value| report["receivers"].is_array()))
+    }
+
+    pub fn is_there(&self) -> bool {
+        self.0.is_some()
+    }
+
+    pub fn rows(&self) -> Vec<(String, String)> {
+        let rows = self.0.as_ref().and_then(|report| report["receivers"].as_array()).cloned().unwrap_or_default();
+        let word = |row: &Value, name: &str| row[name].as_str().unwrap_or_default().to_owned();
+        rows.iter().map(|row| (word(row, "host"), word(row, "status"))).collect()
+    }
+
+    pub fn statuses(&self, host: &str) -> Vec<String> {
+        self.rows().into_iter().filter(|(of, _)| is_name_of(of, host)).map(|(_, status)| status).collect()
+    }
+
+    pub fn leaves_out(&self, host: &str) -> bool {
+        let list = self.0.as_ref().and_then(|report| report["left_out"].as_array());
+        list.is_some_and(|list| list.iter().any(|away| away["host"].as_str().is_some_and(|of| is_name_of(of, host))))
+    }
+
+    pub fn content(&self) -> Option<(u64, String)> {
+        let report = self.0.as_ref()?;
+        Some((report["bytes"].as_u64()?, report["blake3"].as_str()?.to_owned()))
+    }
+}
+
+/// Whether `name` means `host`: two hosts of one name are listed with their addresses,
+/// `n1@02:eb:00:00:00:01`.
+fn is_name_of(name: &str, host: &str) -> bool {
+    name.strip_prefix(host).is_some_and(|rest| rest.is_empty() || rest.starts_with('@'))
+}
+
+/// Runs, good ones, those in which all troubles happened, and the longest.
+#[derive(Clone, Copy, Debug, Default)]
+struct Row {
+    runs: usize,
+    good: usize,
+    came: usize,
+    exact: usize,
+    worst_seconds: f64,
+}
+
+impl Row {
+    fn add(&mut self, verdict: &Verdict) {
+        self.runs += 1;
+        self.good += usize::from(verdict.wrong.is_empty());
+        self.came += usize::from(verdict.came);
+        self.exact += verdict.exact;
+        self.worst_seconds = self.worst_seconds.max(verdict.seconds);
+    }
+}
+
+/// The runs of a campaign.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    all: Row,
+    rows: [Row; Class::ALL.len()],
+}
+
+impl Tally {
+    /// Counts a run, under each class of its troubles.
+    pub fn add(&mut self, verdict: &Verdict) {
+        self.all.add(verdict);
+        verdict.classes.iter().for_each(|class| self.rows[*class as usize].add(verdict));
+    }
+
+    /// Returns a row for each class and one for all runs. A run with two troubles counts in both
+    /// rows.
+    pub fn text(&self) -> String {
+        let mut text =
+            format!("{:<10} {:>5} {:>5} {:>5} {:>6} {:>8}\n", "class", "runs", "good", "came", "files", "worst");
+        let named = Class::ALL.into_iter().zip(&self.rows).filter(|(_, row)| row.runs > 0);
+        for (name, row) in named.map(|(class, row)| (class.name(), row)).chain([("all", &self.all)]) {
+            let Row { runs, good, came, exact, worst_seconds } = row;
+            writeln!(text, "{name:<10} {runs:>5} {good:>5} {came:>5} {exact:>6} {worst_seconds:>6.2} s")
+                .expect("writing to a String cannot fail");
+        }
+        text
     }
 }

@@ -1,16 +1,12 @@
 //! Judges a run: survivors have the file, all end in time, all reports are true, nothing is left
 //! behind.
 
-mod claims;
-
-use anyhow::Context;
-
-use super::class::Class;
+use super::campaign::Report;
 use super::play::{Play, digest};
-use super::report::Report;
-use super::scenario::{Promise, ROOT, STRANGER, Scenario};
+use super::scenario::{Class, Promise, ROOT, STRANGER, Scenario};
 use crate::lab::Process;
-use claims::{Claims, FileState, Host};
+use anyhow::Context;
+use serde_json::Value;
 
 /// Exit codes of a receiver that lacks the file through no fault of its own.
 const KEPT: &[i32] = &[0, 1, 3];
@@ -153,4 +149,267 @@ fn said(play: &mut Play) -> String {
         said += &format!("  {}\n", process.stdout().trim());
     }
     said
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileState {
+    Absent,
+    /// The complete file of this sender.
+    Whole(usize),
+    Wrong,
+}
+
+impl FileState {
+    pub fn is_whole(self) -> bool {
+        matches!(self, FileState::Whole(_))
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Host {
+    pub name: String,
+    pub code: Option<i32>,
+    pub json: Value,
+    /// Whether it has the file and knows that the root knows.
+    pub is_confirmed: bool,
+    /// Whether it reports that it does not know.
+    pub admits_doubt: bool,
+    pub file: FileState,
+    pub may: Vec<i32>,
+    /// Whether it has been harmed so much that it may lack the file.
+    pub is_marred: bool,
+}
+
+impl Host {
+    fn is_killed(&self) -> bool {
+        self.code == Some(128 + 9)
+    }
+}
+
+pub struct Claims<'a> {
+    pub scenario: &'a Scenario,
+    pub hosts: &'a [Host],
+    pub sent: &'a [Option<(u64, blake3::Hash)>; 2],
+    pub root_lines: &'a [Vec<String>],
+    pub said: &'a str,
+}
+
+impl Claims<'_> {
+    pub fn wrong(&self) -> Vec<String> {
+        let mut wrong = Vec::new();
+        if self.said.contains("panicked at") {
+            wrong.push("a program panicked".to_owned());
+        }
+        for host in self.hosts {
+            wrong.extend(self.wrong_of(host).into_iter().map(|what| format!("{}: {what}", host.name)));
+        }
+        if self.scenario.promises(Promise::Either) {
+            let mut from: Vec<_> = self.hosts.iter().map(|host| host.file).collect();
+            from.dedup();
+            if from.len() > 1 {
+                wrong.push("not all have the same file".to_owned());
+            }
+        }
+        wrong
+    }
+
+    fn wrong_of(&self, host: &Host) -> Vec<String> {
+        let mut wrong = Vec::new();
+        if host.file == FileState::Wrong {
+            wrong.push("another file is there".to_owned());
+        }
+        let is_promised = self.scenario.promises_files() && !host.is_marred;
+        if is_promised && !host.file.is_whole() {
+            wrong.push("has not got the file".to_owned());
+        }
+        // A host that has not ended is reported elsewhere.
+        let Some(code) = host.code else { return wrong };
+        if !host.may.contains(&code) {
+            wrong.push(format!("ended with {code}, not one of {:?}", host.may));
+        }
+        match (code, host.file) {
+            (0, FileState::Whole(from)) => wrong.extend(self.wrong_report(host, from)),
+            (0, _) => wrong.push("ended with 0 without the file".to_owned()),
+            (_, FileState::Whole(_)) if !host.is_killed() && !host.admits_doubt => {
+                wrong.push(format!("ended with {code}, and the file is there"));
+            }
+            _ => {}
+        }
+        if code != 0 && !host.is_killed() && host.json["status"] == "verified" {
+            wrong.push(format!("ended with {code}, and prints \"verified\""));
+        }
+        wrong
+    }
+
+    fn wrong_report(&self, host: &Host, from: usize) -> Option<String> {
+        let (bytes, digest) = self.sent[from]?;
+        let (status, told) = (&host.json["status"], &host.json["blake3"]);
+        let is_right = status == "verified" && host.json["bytes"] == bytes && *told == digest.to_hex().as_str();
+        (!is_right).then(|| format!("prints {}", host.json))
+    }
+
+    pub fn wrong_of_root(&self, number: usize, code: Option<i32>, report: &Report) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let Some(code) = code else { return wrong };
+        if !self.root_may().contains(&code) {
+            wrong.push(format!("sender {number} ended with {code}"));
+        }
+        let rows = report.rows();
+        let all_verified = !rows.is_empty() && rows.iter().all(|(_, status)| status == "verified");
+        if report.is_there() && code < 128 && (code == 0) != all_verified {
+            wrong.push(format!("sender {number} ended with {code}, and reports {rows:?}"));
+        }
+        if code <= 1 && !report.is_there() {
+            wrong.push(format!("sender {number} ended with {code} without a report"));
+        }
+        if let (Some((bytes, digest)), Some((told_bytes, told))) = (self.sent[number], report.content())
+            && (bytes, digest.to_hex().as_str()) != (told_bytes, told.as_str())
+        {
+            wrong.push(format!("sender {number} reports {told_bytes} bytes, {told}"));
+        }
+        let mut names: Vec<_> = self.hosts.iter().map(|host| host.name.as_str()).collect();
+        names.dedup();
+        names.sort_unstable();
+        names.dedup();
+        for name in names {
+            wrong.extend(self.disagreement(number, name, report));
+        }
+        wrong
+    }
+
+    fn root_may(&self) -> Vec<i32> {
+        let all: [(bool, &[i32]); 5] = [
+            (!self.scenario.promises(Promise::Either), &[0, 1]),
+            (self.scenario.kept_out() > 0, &[3]),
+            (self.scenario.promises(Promise::Either), &[0, 3]),
+            (self.scenario.promises(Promise::Truth), &[3, 137, 143]),
+            (self.scenario.promises(Promise::Forged), &[3, 4, 5]),
+        ];
+        all.iter().filter(|(holds, _)| *holds).flat_map(|(_, codes)| codes.iter().copied()).collect()
+    }
+
+    fn disagreement(&self, number: usize, name: &str, report: &Report) -> Vec<String> {
+        let mut wrong = Vec::new();
+        if !report.is_there() {
+            return wrong;
+        }
+        let statuses = report.statuses(name);
+        let own: Vec<_> = self.hosts.iter().filter(|host| host.name == name).collect();
+        let verified = statuses.iter().filter(|status| *status == "verified").count();
+        let there = own.iter().filter(|host| host.file == FileState::Whole(number)).count();
+        if verified > there {
+            wrong.push(format!("{name}: verified, says sender {number}, and the file is not there"));
+        }
+        let content = FileState::Whole(number);
+        let sure = own.iter().filter(|host| host.code == Some(0) && host.file == content && host.is_confirmed).count();
+        if sure > verified && !self.scenario.promises(Promise::Forged) {
+            wrong.push(format!("{name}: has the file for sure, and sender {number} says {statuses:?}"));
+        }
+        let is_named = !statuses.is_empty() || report.leaves_out(name) || self.is_said_of(number, name);
+        if there == 0 && !is_named {
+            wrong.push(format!("{name}: is without the file, and sender {number} does not name it"));
+        }
+        wrong
+    }
+
+    /// Whether a sender prints more about a host than that it joined, or nothing at all.
+    fn is_said_of(&self, number: usize, name: &str) -> bool {
+        let is_about = |line: &&String| line.split(|letter: char| !letter.is_alphanumeric()).any(|word| word == name);
+        let about: Vec<_> = self.root_lines[number].iter().filter(is_about).collect();
+        about.is_empty() || about.iter().any(|line| !line.contains(" joined ("))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn digest() -> blake3::Hash {
+        blake3::hash(b"what was sent")
+    }
+
+    fn scenario() -> Scenario {
+        let (seed, only, rate_bits_per_second, troubles) = (1, None, None, Vec::new());
+        Scenario { seed, only, via: "chain", bytes: 13, rate_bits_per_second, late: false, troubles }
+    }
+
+    fn good() -> Host {
+        let json = json!({ "status": "verified", "bytes": 13, "blake3": digest().to_hex().as_str() });
+        let (file, may) = (FileState::Whole(0), vec![0]);
+        Host {
+            name: "n1".into(),
+            code: Some(0),
+            json,
+            is_confirmed: true,
+            admits_doubt: false,
+            file,
+            may,
+            is_marred: false,
+        }
+    }
+
+    fn report(status: &str) -> String {
+        let receivers = json!([{ "host": "n1", "status": status }]);
+        json!({ "bytes": 13, "blake3": digest().to_hex().as_str(), "receivers": receivers, "left_out": [] }).to_string()
+    }
+
+    fn wrong(host: Host, code: i32, report: &str) -> Vec<String> {
+        let (scenario, sent) = (scenario(), [Some((13, digest())), None]);
+        let root_lines = [vec!["n1 joined (1)".to_owned()]];
+        let claims = Claims { scenario: &scenario, hosts: &[host], sent: &sent, root_lines: &root_lines, said: "" };
+        let mut wrong = claims.wrong();
+        wrong.extend(claims.wrong_of_root(0, Some(code), &Report::read(report)));
+        wrong
+    }
+
+    #[track_caller]
+    fn is_found(host: Host, code: i32, report: &str, part: &str) {
+        let wrong = wrong(host, code, report);
+        assert!(wrong.iter().any(|line| line.contains(part)), "{part:?} is not in {wrong:?}");
+    }
+
+    #[test]
+    fn a_good_run_is_good_and_a_dead_host_that_is_named_is_too() {
+        assert_eq!(wrong(good(), 0, &report("verified")), [""; 0]);
+        let dead = Host { code: Some(137), file: FileState::Absent, may: vec![0, 137], is_marred: true, ..good() };
+        assert_eq!(wrong(dead, 1, &report("died")), [""; 0]);
+    }
+
+    #[test]
+    fn every_lie_of_a_receiver_is_found() {
+        let verified = report("verified");
+        is_found(Host { file: FileState::Wrong, ..good() }, 0, &verified, "another file");
+        is_found(Host { file: FileState::Absent, ..good() }, 0, &verified, "ended with 0 without the file");
+        is_found(
+            Host { code: Some(3), file: FileState::Absent, ..good() },
+            1,
+            &report("silent"),
+            "has not got the file",
+        );
+        is_found(Host { code: Some(1), ..good() }, 1, &report("silent"), "and the file is there");
+        is_found(
+            Host { code: Some(101), file: FileState::Absent, is_marred: true, ..good() },
+            1,
+            &report("died"),
+            "101",
+        );
+        let json = json!({ "status": "verified", "bytes": 12, "blake3": digest().to_hex().as_str() });
+        is_found(Host { json, ..good() }, 0, &verified, "prints");
+    }
+
+    #[test]
+    fn every_lie_of_a_sender_is_found() {
+        let gone = || Host { code: Some(137), file: FileState::Absent, may: vec![137], is_marred: true, ..good() };
+        is_found(gone(), 0, &report("verified"), "the file is not there");
+        is_found(good(), 1, &report("silent"), "for sure");
+        is_found(good(), 1, &report("verified"), "ended with 1, and reports");
+        is_found(gone(), 0, &report("died"), "ended with 0, and reports");
+        is_found(good(), 0, "", "without a report");
+        is_found(good(), 101, &report("verified"), "ended with 101");
+        let other = report("verified").replace("13", "14");
+        is_found(good(), 0, &other, "reports 14 bytes");
+        let nobody = json!({ "bytes": 13, "blake3": digest().to_hex().as_str(), "receivers": [], "left_out": [] });
+        is_found(gone(), 1, &nobody.to_string(), "does not name it");
+    }
 }

@@ -1,22 +1,17 @@
 //! One run: brings up a lab, starts the programs, triggers the events, and waits for the end.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
-
-use anyhow::Context;
+use super::judge::{Verdict, judge};
+use super::scenario::{Due, Event, ROOT, STRANGER, Scenario};
+use super::strike::{Attacker, Relay, Strike};
+use crate::lab::Program;
+use crate::lab::{Process, SmallDisk, Stdout, ThinDisk, content, processes_on, shown_in};
+use anyhow::{Context, bail};
 use ethbcast_lab::{Lab, LabConfig, LabGuard};
 use ethbcast_planning::topology::Topology;
-
-use super::attacker::Attacker;
-use super::judge::{Verdict, judge};
-use super::receiver::Receiver;
-use super::relay::Relay;
-use super::scenario::{Due, Event, ROOT, STRANGER, Scenario};
-use super::stage::Stage;
-use super::strike::Strike;
-use crate::lab::{Process, SmallDisk, Stdout, ThinDisk, content, processes_on};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 const LOOK_EVERY: Duration = Duration::from_millis(4);
 /// Frame bytes for each payload byte at MTU 1500: the share that was sent is counted on the cable.
@@ -58,10 +53,6 @@ pub struct Play<'a> {
     sent_before_bytes: u64,
 }
 
-/// Plays a scenario.
-///
-/// # Errors
-/// Fails if the lab or a program does not come up, or if the user interrupts.
 pub fn play(stage: &Stage, scenario: &Scenario) -> anyhow::Result<Verdict> {
     let mut play = Play::set_up(stage, scenario)?;
     play.start()?;
@@ -279,5 +270,71 @@ pub fn digest(path: &Path) -> anyhow::Result<Option<blake3::Hash>> {
         Ok(bytes) => Ok(Some(blake3::hash(&bytes))),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error).with_context(|| format!("reading {}", path.display())),
+    }
+}
+
+const DESTS: [&str; 2] = ["received.bin", "again.bin"];
+/// Names that others put beside the file: the file system, and the process that fills the disk.
+const NOT_OURS: [&str; 2] = ["lost+found", "of-somebody-else"];
+
+pub struct Receiver {
+    pub host: String,
+    pub process: Process,
+    pub dest: PathBuf,
+}
+
+impl Receiver {
+    pub fn start(stage: &Stage, lab: &Lab, host: &str, directory: &Path, again: bool) -> anyhow::Result<Self> {
+        let dest = directory.join(DESTS[usize::from(again)]);
+        let mut command = stage.program.on(lab, host, "recv")?;
+        command.args(["--json", "-i", "eth0", "--max-wait", &stage.terms.receive_wait.as_secs_f64().to_string()]);
+        command.args(["--patience", &stage.terms.patience.as_secs_f64().to_string()]).arg(&dest);
+        command.env_remove("RUST_LOG").env("RUST_BACKTRACE", "1");
+        let process = Process::start(command, Stdout::Kept).with_context(|| format!("the receiver of {host}"))?;
+        Ok(Self { host: host.to_owned(), process, dest })
+    }
+
+    pub fn strays(&self) -> Vec<String> {
+        let mut names = self.dest.parent().map(shown_in).unwrap_or_default();
+        names.retain(|name| !DESTS.contains(&name.as_str()) && !NOT_OURS.contains(&name.as_str()));
+        names
+    }
+}
+
+/// Timeouts of the programs, and the judge's tolerance.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// Time without progress after which a receiver is demoted.
+    pub stall: Duration,
+    /// Time that a silent host is waited for.
+    pub patience: Duration,
+    /// Time that a root waits for receivers when some may not come.
+    pub send_wait: Duration,
+    /// Time that a receiver waits for a sender.
+    pub receive_wait: Duration,
+    /// Factor by which a run may exceed its time: more on a machine that has other work.
+    pub slack: f64,
+}
+
+/// The place of a run.
+#[derive(Debug)]
+pub struct Stage<'a> {
+    pub program: &'a Program,
+    pub directory: &'a Path,
+    /// The name of the lab.
+    pub lab: &'a str,
+    /// Timeouts of the programs and the judge.
+    pub terms: Terms,
+    /// Set when the user interrupts.
+    pub interrupted: &'a AtomicBool,
+}
+
+impl Stage<'_> {
+    /// Checks for an interrupt.
+    pub fn check(&self) -> anyhow::Result<()> {
+        if self.interrupted.load(Ordering::Relaxed) {
+            bail!("interrupted; the lab has been taken down");
+        }
+        Ok(())
     }
 }

@@ -1,22 +1,22 @@
 //! Programs that ranks of a communicator run together, under the simulator: described, run, checked and priced.
 
 mod cohort;
-mod play;
 mod process;
-mod told;
 
 pub use cohort::{Cohort, NodePlay};
-pub use play::{Play, play};
-pub use process::{Process, content};
-pub use told::Told;
-
-use ethbcast_collectives::communicator::{Config, Preset};
+use ethbcast_collectives::Route;
+use ethbcast_collectives::communicator::{CommunicatorError, Config, Member, MemberStats, Preset};
 use ethbcast_collectives::session::Station;
 use ethbcast_planning::model::Calibration;
+use ethbcast_planning::plan::Via;
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::Instant;
-use ethbcast_transport::sim::{Cable, HostSettings, Network, SwitchId, SwitchSettings, host_mac};
+use ethbcast_transport::sim::{
+    Cable, Faults, HostSettings, Network, Outcome, Random, Simulation, Stats, SwitchId, SwitchSettings, host_mac,
+};
 use ethbcast_transport::wire::{EtherType, group_mac};
+pub use process::{Process, content};
+use std::fmt::Write as _;
 use std::time::Duration;
 
 /// The group of all simulated communicators.
@@ -166,4 +166,183 @@ fn wired(topology: &Topology, cable: Cable, settings: &HostSettings) -> Network 
         network.add_host(switches[topology.switch_of(host)], cable, settings.clone());
     }
     network
+}
+
+/// A process's own knowledge of its network, beside the common one.
+#[derive(Clone, Debug)]
+pub struct Told {
+    /// The switches with their hosts.
+    pub topology: Option<Topology>,
+    pub route: Route,
+    /// Whether broadcasts may be cast.
+    pub casts: bool,
+    /// Whether rank 0 measures once all ranks are there.
+    pub probe: bool,
+}
+
+impl Default for Told {
+    fn default() -> Told {
+        Told { topology: None, route: Route::Auto, casts: true, probe: false }
+    }
+}
+
+impl Told {
+    /// Draws a configuration for a process: the default in half of the cases, else without casts,
+    /// with a fixed route, with the switches, or a combination. With switches it also returns the
+    /// topology.
+    pub fn drawn(seed: u64, hosts: usize) -> (Told, Option<Topology>) {
+        let mut random = Random::new(seed ^ 0x746F_6C64);
+        let kind = random.below(16);
+        let told = Told { casts: !matches!(kind, 8..12), ..Told::default() };
+        let topology = matches!(kind, 9..14).then(|| switches(&mut random, hosts));
+        let ways: Vec<Via> = Via::every().filter(|way| told.casts || *way != Via::Cast).collect();
+        let way = ways[random.below(ways.len() as u64) as usize];
+        let route = if matches!(kind, 11..) { Route::Via(way) } else { Route::Auto };
+        (Told { topology: topology.clone(), route, ..told }, topology)
+    }
+
+    /// Returns the names of its deviations, for a summary of schedules.
+    pub fn words(&self) -> impl Iterator<Item = &'static str> {
+        let no_casts = (!self.casts).then_some("program: nothing is cast");
+        let switches = self.topology.is_some().then_some("program: told the switches");
+        let way = matches!(self.route, Route::Via(_)).then_some("program: told a way");
+        no_casts.into_iter().chain(switches).chain(way)
+    }
+}
+
+fn switches(random: &mut Random, hosts: usize) -> Topology {
+    let switches = 1 + random.below(4);
+    let places: Vec<u64> = (0..hosts).map(|_| random.below(switches)).collect();
+    let mut text = "schema = 1\n".to_owned();
+    for switch in 0..switches {
+        let own = (0..hosts).filter(|&host| places[host] == switch).map(|host| host.to_string());
+        let own = own.collect::<Vec<_>>().join(",");
+        write!(text, "[[switch]]\nname = \"s{switch}\"\n").expect("there is room");
+        if !own.is_empty() {
+            writeln!(text, "hosts = \"n[{own}]\"").expect("there is room");
+        }
+        if switch > 0 {
+            writeln!(text, "links = [\"s{}\"]", random.below(switch)).expect("there is room");
+        }
+    }
+    Topology::parse(&text, "drawn").unwrap_or_else(|error| panic!("{error}:\n{text}"))
+}
+
+/// A simulation of a communicator.
+pub struct Play<F> {
+    simulation: Simulation<Process, F>,
+    replay: String,
+}
+
+impl<F: Faults> Play<F> {
+    /// Creates the processes of `case` under `faults`; failures are prefixed with `replay`.
+    pub fn new(case: &Case, seed: u64, faults: F, replay: &str) -> Play<F> {
+        let processes = (0..case.programs.len()).map(|host| Process::new(case, host, seed)).collect();
+        let mut simulation = Simulation::new(&case.network(), processes, faults);
+        simulation.set_event_limit(50_000_000);
+        for &(host, at) in &case.crashes {
+            simulation.crash(host, Instant::START + at);
+        }
+        Play { simulation, replay: replay.to_owned() }
+    }
+
+    /// Runs for `span` or until quiescent; returns whether it is quiescent.
+    pub fn run(&mut self, span: Duration) -> bool {
+        let until = self.simulation.now() + span;
+        let outcome = self.simulation.run(until, |_, process: &mut Process, now| process.turn(now));
+        for (host, process) in self.simulation.machines().iter().enumerate() {
+            if let Some(wrong) = process.complaint() {
+                panic!("{}: host {host}: {wrong}", self.replay);
+            }
+        }
+        let expected = matches!(outcome, Outcome::Quiet { .. } | Outcome::TimeLimit { .. });
+        assert!(expected, "{}: {outcome:?}, next {:?}", self.replay, self.simulation.next_deadline());
+        outcome.is_quiet()
+    }
+
+    /// Appends steps to the program of one rank, from now.
+    pub fn go_on_at(&mut self, host: usize, steps: &[Step]) {
+        let now = self.simulation.now();
+        self.simulation.machine_mut(host).go_on(steps);
+        self.simulation.wake(host, now);
+    }
+
+    /// Appends steps to the program of every rank, from now.
+    pub fn go_on(&mut self, steps: &[Step]) {
+        (0..self.processes().len()).for_each(|host| self.go_on_at(host, steps));
+    }
+
+    /// Kills the process on a host and starts another one there.
+    pub fn restart(&mut self, host: usize, case: &Case, seed: u64) {
+        let now = self.simulation.now();
+        *self.simulation.machine_mut(host) = Process::new(case, host, seed);
+        self.simulation.wake(host, now);
+    }
+
+    /// Returns the end of each program, by host; `None` for one that still runs.
+    pub fn ends(&self) -> Vec<Option<Result<(), CommunicatorError>>> {
+        self.processes().iter().map(|process| process.ended.as_ref().map(|(how, _)| how.clone())).collect()
+    }
+
+    /// Returns the error with which a program ended; panics if there is none.
+    pub fn error(&self, host: usize) -> CommunicatorError {
+        match &self.processes()[host].ended {
+            Some((Err(error), _)) => error.clone(),
+            ended => panic!("{}: host {host} has no error: {ended:?}", self.replay),
+        }
+    }
+
+    /// Returns the number of frames sent by all hosts, without calls and signs of life.
+    pub fn frames(&self) -> u64 {
+        let signs: u64 = self.stats().iter().map(|stats| stats.calls_sent + stats.signs_sent).sum();
+        self.network().sent_frames - signs
+    }
+
+    /// Returns all processes, by host.
+    pub fn processes(&self) -> &[Process] {
+        self.simulation.machines()
+    }
+
+    /// Returns the member of a process.
+    pub fn member(&mut self, host: usize) -> &mut Member {
+        self.simulation.machine_mut(host).member.as_mut().expect("it has started")
+    }
+
+    pub fn simulation(&mut self) -> &mut Simulation<Process, F> {
+        &mut self.simulation
+    }
+
+    /// Returns the statistics of each member.
+    pub fn stats(&self) -> Vec<MemberStats> {
+        self.processes().iter().map(|process| process.member.as_ref().map(Member::stats).unwrap_or_default()).collect()
+    }
+
+    /// Returns the statistics of the network.
+    pub fn network(&self) -> Stats {
+        self.simulation.stats()
+    }
+
+    /// Panics unless every program has ended without an error.
+    pub fn assert_done(&self) {
+        for (host, process) in self.processes().iter().enumerate() {
+            let ended = process.ended.as_ref().map(|(how, _)| how);
+            assert_eq!(
+                ended,
+                Some(&Ok(())),
+                "{}: host {host}, step {}: {:?}",
+                self.replay,
+                process.step,
+                process.ongoing
+            );
+        }
+    }
+}
+
+/// Plays `case` until it is quiescent, for two minutes at most.
+pub fn play<F: Faults>(case: &Case, seed: u64, faults: F, replay: &str) -> Play<F> {
+    let mut play = Play::new(case, seed, faults, replay);
+    let quiet = play.run(Duration::from_secs(120));
+    play.assert_done();
+    assert!(quiet, "{replay}: not quiet, next {:?}", play.simulation.next_deadline());
+    play
 }

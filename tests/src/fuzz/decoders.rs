@@ -1,8 +1,12 @@
 //! Decoders of untrusted bytes: none panics, and what they accept survives encoding and decoding.
 
-use super::script::Script;
+use super::machines::Script;
 use ethbcast_collectives::census::{CensusReply, CensusRequest};
-use ethbcast_collectives::session::{Message, View};
+use ethbcast_collectives::session::{Message, Packing, View};
+use ethbcast_content::image::unpack;
+use ethbcast_content::layout::{Layout, Piece};
+use ethbcast_content::manifest::{Head, Manifest};
+use ethbcast_content::sparse::{Map, Part};
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::plan::file::SavedPlan;
 use ethbcast_planning::plan::{Costs, Via, make};
@@ -11,8 +15,11 @@ use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::{
     Ack, EtherType, Flags, Frame, Header, Identity, Kind, OVERHEAD_BYTES, Rank, StreamId, parse,
 };
+use std::io::Read;
 
 const MAX_PAYLOAD_BYTES: usize = 1468;
+const MAX_PIECES: usize = 1000;
+const MAX_UNPACKED_BYTES: u64 = 1 << 20;
 
 /// Decodes the bytes as a frame; and, to get past the checksum, encodes a frame with values drawn
 /// from them.
@@ -142,4 +149,50 @@ pub(super) fn calibration(bytes: &[u8]) {
         // negative.
         assert!(gap >= 0.0 && gap.is_finite() && latency.is_finite(), "{size} bytes: gap {gap}, latency {latency}");
     }
+}
+
+/// A manifest behind a head with its own length and digest. What is decoded can be encoded again,
+/// and each byte of its stream has a place.
+pub(super) fn manifest(body: &[u8]) {
+    let head = [&b"EBTREE\0\x01"[..], &(body.len() as u64).to_be_bytes(), blake3::hash(body).as_bytes()].concat();
+    let decoded = Head::read(head[..].try_into().expect("it is a head"));
+    let Ok(manifest) = decoded.and_then(|head| Manifest::decode(&head, body)) else { return };
+    let encoded = manifest.encode();
+    assert_eq!(encoded, [&head[..], body].concat());
+    (0..manifest.entries().len()).for_each(|entry| drop(manifest.path(entry)));
+    let layout = Layout::new(manifest, encoded.len() as u64);
+    let mut at = 0;
+    for _ in 0..MAX_PIECES {
+        at += match layout.at(at) {
+            Some(Piece::Manifest { bytes, .. } | Piece::Data { bytes, .. }) => bytes,
+            Some(Piece::Verdict { .. }) => 1,
+            None => return assert_eq!(at, layout.bytes()),
+        };
+    }
+}
+
+/// The map of a file with holes, behind a head with its own count and digest.
+pub(super) fn map(body: &[u8]) {
+    let Some((bytes, extents)) = body.split_at_checked(8) else { return };
+    let count = (extents.len() / 16) as u32;
+    let whole = [&b"EBHOLES\x01"[..], bytes, &count.to_be_bytes(), blake3::hash(body).as_bytes(), extents].concat();
+    let Some(map) = Map::read(&whole) else { return };
+    let mut at = 0;
+    for _ in 0..MAX_PIECES {
+        at += match map.at(at) {
+            Some(Part::Map(at)) => (map.encoded().len() - at) as u64,
+            Some(Part::Data(extent)) => {
+                assert!(extent.offset + extent.bytes <= map.bytes());
+                extent.bytes
+            }
+            None => return assert_eq!(at, map.stream_bytes()),
+        };
+    }
+}
+
+/// A packed stream, in the format that its first byte selects.
+pub(super) fn packed(bytes: &[u8]) {
+    let Some((&format, packed)) = bytes.split_first() else { return };
+    let format = [Packing::Gzip, Packing::Xz, Packing::Zstd][usize::from(format % 3)];
+    let _unpacked = std::io::copy(&mut unpack(format, packed).take(MAX_UNPACKED_BYTES), &mut std::io::sink());
 }

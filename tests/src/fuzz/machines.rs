@@ -1,15 +1,17 @@
 //! Whole machines: an input decides which frames arrive, which are lost, how time passes and how
 //! their disks behave.
 
-use super::script::Script;
-use super::world::{Host, World};
-use crate::communicator::{self, Process, Step};
+use crate::communicator;
+use crate::communicator::{Process, Step};
 use crate::session::{Case, data, hosts_of, session as session_number};
+use crate::stream::make_checksum_fit;
 use ethbcast_collectives::session::application::{Again, Collected, MemoryContent, Next, Participant, Sink, Source};
 use ethbcast_collectives::session::{Blocks, Done, Outcome, Timing, Trailer};
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::sim::host_mac;
-use ethbcast_transport::{Instant, MacAddr};
+use ethbcast_transport::wire::{EtherType, Identity, Kind, Rank, StreamId, parse};
+use ethbcast_transport::{Instant, MacAddr, Machine};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 /// Kinds of a session's frames, and of a probe's.
@@ -205,4 +207,172 @@ pub(super) fn group(bytes: &[u8]) {
         }
     }
     (0..100).for_each(|_| world.round(ROUND * 20, 0));
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Script<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Script<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Script<'a> {
+        Script { rest: bytes }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    pub(super) fn bytes(&mut self, most: usize) -> &'a [u8] {
+        let (taken, rest) = self.rest.split_at(most.min(self.rest.len()));
+        self.rest = rest;
+        taken
+    }
+
+    pub(super) fn u8(&mut self) -> u8 {
+        self.bytes(1).first().copied().unwrap_or(0)
+    }
+
+    pub(super) fn u16(&mut self) -> u16 {
+        u16::from(self.u8()) << 8 | u16::from(self.u8())
+    }
+
+    pub(super) fn u64(&mut self) -> u64 {
+        self.bytes(8).iter().fold(0, |number, &byte| number << 8 | u64::from(byte))
+    }
+
+    pub(super) fn below(&mut self, bound: usize) -> usize {
+        usize::from(self.u8()) % bound
+    }
+
+    pub(super) fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len())]
+    }
+
+    pub(super) fn near(&mut self, base: u64) -> u64 {
+        const FAR: [u64; 6] = [0, 1 << 30, 1 << 32, 1 << 40, u64::MAX - 1, u64::MAX];
+        match self.u8() {
+            far @ 250.. => FAR[usize::from(far - 250)],
+            near => base.wrapping_add(u64::from(near)).wrapping_sub(64),
+        }
+    }
+}
+
+pub(super) trait Host: Machine {
+    fn turn(&mut self, now: Instant);
+
+    fn wrong(&self) -> Option<String>;
+}
+
+const MAX_FRAMES: usize = 5000;
+const MAX_TIMEOUTS: usize = 1000;
+const MAX_HEARD: usize = 24;
+
+pub(super) struct World<H> {
+    hosts: Vec<H>,
+    macs: Vec<MacAddr>,
+    now: Instant,
+    under_way: VecDeque<(usize, Vec<u8>)>,
+    heard: VecDeque<Vec<u8>>,
+}
+
+impl<H: Host> World<H> {
+    pub(super) fn new(hosts: Vec<H>, macs: Vec<MacAddr>) -> World<H> {
+        World { hosts, macs, now: Instant::START, under_way: VecDeque::new(), heard: VecDeque::new() }
+    }
+
+    pub(super) fn host_mut(&mut self, host: usize) -> &mut H {
+        &mut self.hosts[host]
+    }
+
+    pub(super) fn hosts(&self) -> &[H] {
+        &self.hosts
+    }
+
+    pub(super) fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// Lets `passes` elapse, then all hosts send. Of each eight frames those whose bit is set in
+    /// `lost` are lost.
+    pub(super) fn round(&mut self, passes: Duration, lost: u8) {
+        self.now += passes;
+        for host in 0..self.hosts.len() {
+            self.hosts[host].turn(self.now);
+            self.collect(host);
+        }
+        for (at, (to, frame)) in std::mem::take(&mut self.under_way).into_iter().enumerate() {
+            if lost >> (at % 8) & 1 == 0 {
+                self.tell(to, &frame);
+            }
+        }
+        for (number, host) in self.hosts.iter().enumerate() {
+            if let Some(wrong) = host.wrong() {
+                panic!("host {number}: {wrong}");
+            }
+        }
+    }
+
+    fn collect(&mut self, host: usize) {
+        let mut buffer = [0; 2048];
+        for times in 0..MAX_TIMEOUTS {
+            let mut frames = 0;
+            while let Some(length) = self.hosts[host].poll_transmit(self.now, &mut buffer) {
+                frames += 1;
+                assert!(frames < MAX_FRAMES, "host {host} sends without end");
+                self.send(host, &buffer[..length]);
+            }
+            let due = self.hosts[host].poll_timeout(self.now).filter(|deadline| deadline.at <= self.now);
+            let Some(due) = due else { return };
+            assert!(times + 1 < MAX_TIMEOUTS, "host {host}: a timer that is always due: {due:?}");
+            self.hosts[host].handle_timeout(self.now);
+            self.hosts[host].turn(self.now);
+        }
+    }
+
+    fn send(&mut self, from: usize, frame: &[u8]) {
+        let to: [u8; 6] = frame[..6].try_into().expect("a frame has an address");
+        for (host, mac) in self.macs.iter().enumerate().filter(|&(host, _)| host != from) {
+            if mac.octets() == to || to[0] & 1 == 1 {
+                self.under_way.push_back((host, frame.to_vec()));
+            }
+        }
+        if self.heard.len() == MAX_HEARD {
+            self.heard.pop_front();
+        }
+        self.heard.push_back(frame.to_vec());
+    }
+
+    pub(super) fn tell(&mut self, to: usize, frame: &[u8]) {
+        self.hosts[to].handle_frame(self.now, frame);
+        self.hosts[to].turn(self.now);
+    }
+
+    pub(super) fn tell_forged(&mut self, script: &mut Script<'_>, session: u32, kinds: &[u8]) {
+        let (to, from) = (script.below(self.hosts.len()), script.below(self.hosts.len()));
+        let (stream, rank) = (StreamId(script.one_of(&[0, 1, 2, 3, 0x4001])), Rank(script.below(4) as u16));
+        let identity = Identity { session, stream, rank, mac: self.macs[from], ether_type: EtherType::DEFAULT };
+        let mut header = identity.header(Kind(script.one_of(kinds)));
+        (header.flags.0, header.epoch) = (script.u8(), script.u8());
+        header.sequence = script.near(64);
+        header.stamp = script.near(self.now.as_micros()) as u32;
+        let length = usize::from(script.u8());
+        let body = script.bytes(length);
+        let mut frame = [0; 512];
+        let length = identity.write(&mut frame, self.macs[to], &header, body);
+        self.tell(to, &frame[..length]);
+    }
+
+    pub(super) fn tell_again(&mut self, script: &mut Script<'_>) {
+        let (to, which) = (script.below(self.hosts.len()), script.below(MAX_HEARD));
+        let Some(mut frame) = self.heard.get(which).cloned() else { return };
+        for _ in 0..script.below(4) {
+            let at = usize::from(script.u16()) % frame.len();
+            frame[at] = script.u8();
+        }
+        let sound = parse(&frame).is_ok();
+        make_checksum_fit(&mut frame);
+        debug_assert!(!sound || parse(&frame).is_ok());
+        self.tell(to, &frame);
+    }
 }

@@ -21,9 +21,6 @@ pub struct SharedDirectory {
 
 impl SharedDirectory {
     /// Makes `at` such a directory.
-    ///
-    /// # Errors
-    /// The error of `mount`.
     pub fn make(at: &Path) -> anyhow::Result<Self> {
         run("mount", &["--bind", text(at)?, text(at)?])?;
         let shared = Self { at: at.to_owned() };
@@ -46,26 +43,17 @@ pub struct SmallDisk {
 
 impl SmallDisk {
     /// Mounts it over an empty directory.
-    ///
-    /// # Errors
-    /// The error of `mount`.
     pub fn mount(at: &Path, bytes: u64) -> anyhow::Result<Self> {
         run("mount", &["-t", "tmpfs", "-o", &format!("size={bytes}"), "ethbcast-tests", text(at)?])?;
         Ok(Self { at: at.to_owned() })
     }
 
     /// Sets its total size in bytes.
-    ///
-    /// # Errors
-    /// The error of `mount`.
     pub fn resize(&self, bytes: u64) -> anyhow::Result<()> {
         run("mount", &["-o", &format!("remount,size={bytes}"), text(&self.at)?]).map(drop)
     }
 
     /// Fills the remaining space.
-    ///
-    /// # Errors
-    /// Fails if no file can be made.
     pub fn fill(&self) -> anyhow::Result<()> {
         use std::io::Write;
         let mut file = fs::File::create(self.at.join("of-somebody-else"))?;
@@ -90,17 +78,11 @@ pub struct LoopDevice {
 
 impl LoopDevice {
     /// Attaches a file or another device.
-    ///
-    /// # Errors
-    /// The error of `losetup`.
     pub fn attach(image: &Path) -> anyhow::Result<Self> {
         LoopDevice::with(image, &[])
     }
 
     /// Attaches a file with options of `losetup`.
-    ///
-    /// # Errors
-    /// The error of `losetup`.
     pub fn with(image: &Path, options: &[&str]) -> anyhow::Result<Self> {
         Ok(Self { path: run("losetup", &[&["--find", "--show"], options, &[text(image)?]].concat())? })
     }
@@ -142,9 +124,6 @@ impl ThinDisk {
     /// Makes a disk with room for about `room_mib` of the 96 MiB that it claims to have. Both
     /// directories are empty, and lie in a [`SharedDirectory`] if other programs may start
     /// meanwhile.
-    ///
-    /// # Errors
-    /// The error of `mount`, `losetup` or `mkfs.ext4`.
     pub fn make(store: &Path, mount: &Path, room_mib: u64) -> anyhow::Result<Self> {
         let image = store.join("image");
         let store = SmallDisk::mount(store, room_mib << 20)?;
@@ -170,17 +149,11 @@ impl ThinDisk {
     }
 
     /// Enlarges the store to the full size.
-    ///
-    /// # Errors
-    /// The error of `mount`.
     pub fn grow(&self) -> anyhow::Result<()> {
         self.store.resize(200 << 20)
     }
 
     /// Drops the cache: from now on reads return the disk's own data.
-    ///
-    /// # Errors
-    /// The error of `umount` or `mount`.
     pub fn reread(&self) -> anyhow::Result<()> {
         run("umount", &[text(&self.mount)?])?;
         run("mount", &[self.device.path(), text(&self.mount)?]).map(drop)

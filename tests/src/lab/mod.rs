@@ -7,31 +7,25 @@
 mod cable;
 mod disk;
 mod process;
-mod records;
-mod run;
 mod site;
-mod stop;
-mod tap;
 
-pub use ethbcast_bench::mpi::{Mpi, MpiCluster};
-pub use ethbcast_bench::{interrupt, program};
-
-pub use cable::{KIND_BYTE, Way, Which, faults};
-pub use disk::{LoopDevice, SharedDirectory, SmallDisk, ThinDisk};
-pub use process::{Line, Process, Stdout, power_off, processes_on};
-pub use records::Records;
-pub use run::{Ended, Run};
-pub use site::{Site, lab_name, one_switch, process_name};
-pub use stop::StopOnDrop;
-pub use tap::{Tap, destination};
-
+use anyhow::Context;
 use blake3::Hasher;
+pub use cable::{KIND_BYTE, Tap, Way, Which, destination, faults};
+pub use disk::{LoopDevice, SharedDirectory, SmallDisk, ThinDisk};
+pub use ethbcast_bench::mpi::{Mpi, MpiCluster};
+pub use ethbcast_bench::process::{Interrupt, Program};
 use nix::unistd::Uid;
-use std::fs;
+pub use process::{Ended, Line, Process, Run, Stdout, power_off, processes_on};
+use serde_json::Value;
+pub use site::{Site, lab_name, one_switch, process_name};
+use std::fs::{File, OpenOptions};
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::thread;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 pub use tempfile::TempDir;
 
 /// Time limit of a transfer, on a machine that has other work: its processes are then killed and
@@ -115,4 +109,83 @@ pub fn shown_in(directory: &Path) -> Vec<String> {
 /// Whether a name is that of a receiver's hidden file.
 pub fn is_hidden(name: &str) -> bool {
     name.starts_with(".ethbcast-") && [".part", ".tree", ".journal"].iter().any(|suffix| name.ends_with(suffix))
+}
+
+/// Sets a flag on drop, also when an assertion fails: a scope waits for its threads.
+#[derive(Debug)]
+pub struct StopOnDrop<'a>(pub &'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// File that runs are recorded in.
+#[derive(Debug, clap::Args)]
+pub struct Records {
+    /// Add every run to this file, as a line of JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Add all that was said in runs that are not good to this file.
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+}
+
+impl Records {
+    pub fn add(&self, run: impl Fn() -> Value) -> anyhow::Result<()> {
+        self.json.iter().try_for_each(|path| Ok(writeln!(appended(path)?, "{}", run())?))
+    }
+
+    /// Adds the output of a failed run, under these headings.
+    pub fn complain(&self, headings: &[&str], said: &str) -> anyhow::Result<()> {
+        let headings: String = headings.iter().map(|heading| format!("== {heading}\n")).collect();
+        self.log.iter().try_for_each(|path| Ok(writeln!(appended(path)?, "{headings}{said}")?))
+    }
+}
+
+fn appended(path: &Path) -> anyhow::Result<File> {
+    OpenOptions::new().create(true).append(true).open(path).with_context(|| format!("opening {}", path.display()))
+}
+
+/// Waits between attempts, in milliseconds: other load may have ended by then. Beside other tests
+/// on a machine of two processors that takes up to half a minute.
+const PAUSES_MS: [u64; 7] = [200, 400, 800, 1600, 3200, 6400, 12_800];
+
+/// Returns the first successful result of `measure`, in up to eight attempts. Other load only slows
+/// a measurement down and never speeds it up, so a true error fails every attempt.
+#[track_caller]
+pub fn in_a_quiet_moment<T>(measure: impl FnMut() -> Result<T, String>) -> T {
+    in_one_of(PAUSES_MS, measure)
+}
+
+#[track_caller]
+fn in_one_of<T, const PAUSES: usize>(pauses_ms: [u64; PAUSES], mut measure: impl FnMut() -> Result<T, String>) -> T {
+    let mut wrong = Vec::new();
+    for pause in pauses_ms.map(Duration::from_millis).into_iter().map(Some).chain([None]) {
+        match measure() {
+            Ok(measured) => return measured,
+            Err(why) => wrong.push(why),
+        }
+        pause.into_iter().for_each(std::thread::sleep);
+    }
+    panic!("in each of {} moments: {}", wrong.len(), wrong.join("; "));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_right_once_is_taken_and_what_is_wrong_each_time_is_told() {
+        let mut attempts = 0;
+        let third = || {
+            attempts += 1;
+            if attempts == 3 { Ok(attempts) } else { Err(format!("attempt {attempts}")) }
+        };
+        assert_eq!(in_a_quiet_moment(third), 3);
+        let never = std::panic::catch_unwind(|| in_one_of([0; 4], || Err::<(), _>("too late".to_owned())));
+        let told = *never.expect_err("it is wrong").downcast::<String>().expect("a text");
+        assert_eq!(told, "in each of 5 moments: too late; too late; too late; too late; too late");
+    }
 }

@@ -1,16 +1,20 @@
 //! The schedules used in the hunt for planted bugs, drawn from seeds.
 
-use super::ack_tree;
-use super::forgery::Forgery;
-use super::session::{Scene, run};
+use super::session::{Forgery, Scene, run};
 use crate::communicator;
 use crate::session::{Absence, Case, some_of_each};
+use crate::stream::{GROUP, ack_tree};
 use crate::swarm::Seed;
 use ethbcast_collectives::communicator::Preset;
-use ethbcast_collectives::session::Timing;
+use ethbcast_collectives::session::{Message, Timing, kind};
 use ethbcast_planning::plan::Via;
-use ethbcast_transport::sim::{Random, RandomFaults};
-use ethbcast_transport::{Policy, Tuning};
+use ethbcast_transport::sim::{Cable, Delivery, Fate, Faults, HostSettings, Network, Random, RandomFaults, Simulation};
+use ethbcast_transport::stream::{Ending, Stream};
+use ethbcast_transport::wire::{Ack, AckBody, Frame, Kind, StreamId, group_mac, parse};
+use ethbcast_transport::{Alone, Instant, Policy, Tuning};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::time::Duration;
 
 /// Plays schedule `seed`; returns a violation, if any. May panic on a violation.
@@ -23,7 +27,7 @@ pub fn play(seed: u64) -> Result<(), String> {
         7 => run(&forged(&mut random, seed), seed),
         8 => match seed / 10 % 4 {
             0 => run(&absences(&mut random, seed), seed),
-            1 => ack_tree::run(&mut random, seed),
+            1 => run_ack_tree(&mut random, seed),
             2 => run(&slow(&mut random, seed), seed),
             _ => run(&crowd(&mut random, seed), seed),
         },
@@ -179,4 +183,148 @@ fn program(random: &mut Random, seed: u64) -> Result<(), String> {
     let (faults, _) = some_of_each(random, seed, one_of(&mut Random::new(seed ^ 3), &[0.0, 0.01, 0.1]));
     communicator::play(&case, seed, faults, "a program");
     Ok(())
+}
+
+const FEED_FRAMES: u64 = 16;
+const PAYLOAD: [u8; 200] = [7; 200];
+
+struct Listening {
+    faults: RandomFaults,
+    said: Rc<RefCell<Acknowledged>>,
+}
+
+impl Faults for Listening {
+    fn fate(&mut self, delivery: &Delivery<'_>) -> Fate {
+        self.said.borrow_mut().note(delivery);
+        self.faults.fate(delivery)
+    }
+}
+
+/// Names a host that claims frames for all hosts behind it although one of them lacks some.
+fn liar(said: &Acknowledged, parents: &[usize], taken: &[u64]) -> Option<String> {
+    (1..parents.len()).find_map(|host| {
+        let above = std::iter::successors(Some(host), |&at| Some(parents[at])).take_while(|&at| at != 0);
+        let liar = above.into_iter().find(|&above| said.below(above, StreamId(1)) > taken[host])?;
+        Some(format!("host {liar} says that all behind it have what host {host} lacks"))
+    })
+}
+
+pub fn run_ack_tree(random: &mut Random, seed: u64) -> Result<(), String> {
+    let (hosts, fan_out, frames) = (4 + random.below(8) as usize, 1 + random.below(3) as usize, 30 + random.below(150));
+    let loss = [0.0, 0.01, 0.1][random.below(3) as usize];
+    let said = Rc::new(RefCell::new(Acknowledged::default()));
+    let faults = RandomFaults::new(seed).loss(loss).duplicate(0.02).reorder(0.05, Duration::from_millis(8));
+    let settings = HostSettings { groups: vec![group_mac(GROUP)], ..HostSettings::default() };
+    let network = Network::star(hosts, Cable::new(100_000_000, Duration::from_micros(5)), &settings);
+    let parents: Vec<usize> = (0..hosts).map(|host| host.saturating_sub(1) / fan_out).collect();
+    let tuning = Tuning::default().with_feed_frames(FEED_FRAMES);
+    let stream = |host| Alone::new(ack_tree(host, &parents, PAYLOAD.len(), &tuning));
+    let machines = (0..hosts).map(stream).collect();
+    let faults = Listening { faults, said: Rc::clone(&said) };
+    let mut simulation = Simulation::new(&network, machines, faults);
+    simulation.set_event_limit(1_000_000);
+    let mut taken = vec![0; hosts];
+    let (mut audit, mut lie) = (Ok(()), None);
+    let outcome = simulation.run(Instant::START + Duration::from_secs(60), |host, machine, now| {
+        let stream: &mut Stream = &mut machine.part;
+        let ending = |next: u64| if next + 1 == frames { Ending::Stream } else { Ending::None };
+        while host == 0 && taken[0] < frames && stream.push(&PAYLOAD, ending(taken[0])) {
+            taken[0] += 1;
+        }
+        while stream.peek().is_some() {
+            stream.consume(now);
+            taken[host] += 1;
+        }
+        if audit.is_ok() {
+            audit = stream.audit();
+        }
+        lie = lie.take().or_else(|| liar(&said.borrow(), &parents, &taken));
+        None
+    });
+    audit.map_err(|error| error.to_string())?;
+    if let Some(wrong) = lie.or(said.borrow().wrong().map(str::to_owned)) {
+        return Err(wrong);
+    }
+    if taken.iter().all(|&taken| taken == frames) && outcome.is_quiet() {
+        return Ok(());
+    }
+    Err(format!("{outcome:?}: taken {taken:?} of {frames}, next {:?}", simulation.next_deadline()))
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Word {
+    cursor: u64,
+    below: u64,
+    consumed: u64,
+    limit: u64,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Acknowledged {
+    words: BTreeMap<(usize, StreamId), Word>,
+    wrong: Option<String>,
+}
+
+impl Acknowledged {
+    pub(super) fn note(&mut self, delivery: &Delivery<'_>) {
+        let (Some(from), Ok(frame)) = (delivery.from, parse(delivery.frame)) else { return };
+        let ack = (frame.header.kind == Kind::ACK).then(|| Ack::parse(&frame)).flatten();
+        let Some(Ack { cursor, body: AckBody { below, consumed, limit, .. }, .. }) = ack else { return };
+        let word = Word { cursor, below, consumed, limit };
+        if let Some(old) = self.words.insert((from, frame.header.stream), word) {
+            let more = cursor >= old.cursor && below >= old.below && consumed >= old.consumed && limit >= old.limit;
+            if !more {
+                self.wrong.get_or_insert_with(|| format!("host {from} says {word:?} after {old:?}"));
+            }
+        }
+    }
+
+    /// Returns the frame below which `host` has claimed that all hosts behind it have everything.
+    pub(super) fn below(&self, host: usize, stream: StreamId) -> u64 {
+        self.words.get(&(host, stream)).map_or(0, |word| word.below)
+    }
+
+    pub(super) fn wrong(&self) -> Option<&str> {
+        self.wrong.as_deref()
+    }
+}
+
+const SIDE: u16 = 0x4000;
+
+#[derive(Debug, Default)]
+pub(super) struct SideStreams {
+    /// Frames below this were reported by the member or sent to it on its side stream.
+    known: BTreeMap<usize, u64>,
+    wrong: Option<String>,
+}
+
+impl SideStreams {
+    pub(super) fn note(&mut self, delivery: &Delivery<'_>, frame: &Frame<'_>) {
+        let (header, to) = (&frame.header, delivery.to);
+        if let (Some(from), Some(Message::Ready { arrived, .. })) = (delivery.from, ready(frame)) {
+            self.know(from, arrived);
+        } else if header.stream.0 & SIDE != 0 && header.kind == Kind::DATA {
+            self.know(to, header.sequence + 1);
+        } else if header.stream.0 & SIDE != 0 && header.kind == Kind::HEARTBEAT {
+            let (asked, known) = (header.sequence, self.known.get(&to).copied().unwrap_or(0));
+            if asked > known {
+                self.wrong.get_or_insert_with(|| {
+                    format!("host {to} is asked for {asked} frames on its own stream, where it has {known}")
+                });
+            }
+        }
+    }
+
+    fn know(&mut self, host: usize, below: u64) {
+        let known = self.known.entry(host).or_default();
+        *known = below.max(*known);
+    }
+
+    pub(super) fn wrong(&self) -> Option<&str> {
+        self.wrong.as_deref()
+    }
+}
+
+fn ready(frame: &Frame<'_>) -> Option<Message> {
+    (frame.header.kind == kind::READY).then(|| Message::decode(frame.header.kind, frame.payload)).flatten()
 }

@@ -1,7 +1,7 @@
 //! The form in which a content is sent: plain, or with ledgers.
 
 use super::application::{Disk, Origin};
-use super::holding::Holding;
+use super::effects::Holding;
 use ethbcast_collectives::session::application::{Again, Next, Sink, Source};
 use ethbcast_collectives::session::verified::{Checked, ChunkSet, ChunkSize, Cut, Form, Ledgered};
 use ethbcast_collectives::session::{Done, Needs, ReceiverEvent, RootEvent, Trailer};

@@ -4,37 +4,24 @@
 //! [`run`] plays one and never panics: a broken promise is a value with the line that plays it once more.
 
 mod application;
-mod bounds;
 mod class;
-mod cluster;
-mod draw;
 mod effects;
-mod forger;
 mod form;
-mod holding;
-mod host_set;
 mod hosts;
-mod marks;
 mod play;
 mod program;
 mod receipts;
-mod record;
 mod report;
-mod rule;
 mod schedule;
 mod seed;
-mod sent;
-mod story;
 mod troubles;
 mod watch;
 mod weather;
 
-pub use class::Class;
-pub use marks::RARE;
+pub use class::{Class, RARE};
 pub use play::Told;
 pub use report::{Report, Tally, Violation};
 pub use seed::{DRAWING, NoSeed, Seed, Size};
-
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;

@@ -1,16 +1,15 @@
 //! A program of a communicator in the swarm: ranks that exchange messages and call collectives
 //! under drawn faults.
 
-use super::class::Class;
-use super::draw::Draw;
+use super::class::{Class, Effect, Filter, Rule};
 use super::effects::rings_late;
-use super::host_set::HostSet;
+use super::hosts::HostSet;
 use super::play::Told;
 use super::report::Report;
-use super::rule::{Effect, Filter, Rule};
-use super::seed::{Seed, Size};
+use super::seed::{Draw, Seed, Size};
 use super::weather::Weather;
-use crate::communicator::{self, Case, Cohort, Process, Step};
+use crate::communicator;
+use crate::communicator::{Case, Cohort, Process, Step};
 use ethbcast_collectives::communicator::{CommunicatorError, Preset};
 use ethbcast_transport::Instant;
 use ethbcast_transport::sim::{Simulation, Stats};

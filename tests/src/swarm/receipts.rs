@@ -4,7 +4,7 @@
 //! The check shares no code with the engine. An acknowledgement counts as known once sent; the engine may
 //! see it later, never earlier.
 
-use super::sent::Sent;
+use super::effects::Sent;
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::{Flags, Kind, OVERHEAD_BYTES};
 use std::collections::HashMap;

@@ -1,7 +1,7 @@
 //! The result of a schedule, and the sum of many.
 
+use super::class;
 use super::class::Class;
-use super::marks;
 use super::seed::{Seed, Size};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -126,7 +126,7 @@ impl Tally {
             let hit = self.classes.get(&class).map_or(0, |[_, hit, _]| *hit);
             (class.words().to_owned(), hit)
         });
-        let marks = marks::ALL.iter().map(|&mark| (mark.to_owned(), self.marks.get(mark).copied().unwrap_or(0)));
+        let marks = class::MARKS.iter().map(|&mark| (mark.to_owned(), self.marks.get(mark).copied().unwrap_or(0)));
         let few = classes.chain(marks).filter(|(_, count)| *count < times);
         few.map(|(what, count)| format!("{what}: {count} times")).collect()
     }

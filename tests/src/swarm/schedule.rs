@@ -2,13 +2,10 @@
 //! they heal for whom.
 
 use super::application::{DiskTerms, Pace};
-use super::class::Class;
-use super::cluster::Cluster;
-use super::draw::Draw;
-use super::holding::HoldingTerms;
-use super::host_set::HostSet;
-use super::rule::Rule;
-use super::seed::{Seed, Size};
+use super::class::{Class, Rule};
+use super::effects::HoldingTerms;
+use super::hosts::{Cluster, HostSet};
+use super::seed::{Draw, Seed, Size};
 use super::troubles;
 use super::weather::SendTrouble;
 use ethbcast_collectives::session::verified::Form;

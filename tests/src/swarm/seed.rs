@@ -1,7 +1,11 @@
 //! The name of a schedule: a number, its size, and the version of the drawing that made it what it is.
 
+use super::application::DiskTerms;
+use super::schedule::Schedule;
+use ethbcast_transport::sim::Random;
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 /// Version of the drawing: a number stands for another schedule in another version.
 pub const DRAWING: u32 = 7;
@@ -90,6 +94,109 @@ impl FromStr for Seed {
             )));
         }
         Ok(Seed { size, number })
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Draw {
+    random: Random,
+}
+
+impl Draw {
+    /// Starts the sequence of `seed` for one `purpose`; sequences of different purposes are
+    /// unrelated.
+    pub fn new(seed: u64, purpose: u64) -> Draw {
+        Draw { random: Random::new(seed.wrapping_add(purpose << 56).wrapping_add(0x5157_4152_4D00)) }
+    }
+
+    /// Draws a number from `low` up to and including `high`.
+    pub fn between(&mut self, low: u64, high: u64) -> u64 {
+        low + self.random.below(high - low + 1)
+    }
+
+    /// Draws a number from `low` to `high`, evenly distributed over the logarithm.
+    pub fn log(&mut self, low: u64, high: u64) -> u64 {
+        let (from, to) = ((low.max(1) as f64).ln(), (high as f64 + 1.0).ln());
+        ((from + (to - from) * self.random.unit()).exp() as u64).clamp(low, high)
+    }
+
+    pub fn index(&mut self, count: usize) -> usize {
+        self.random.below(count as u64) as usize
+    }
+
+    pub fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.index(of.len())]
+    }
+
+    pub fn chance(&mut self, probability: f64) -> bool {
+        self.random.chance(probability)
+    }
+
+    pub fn share(&mut self, low: f64, high: f64) -> f64 {
+        low + (high - low) * self.random.unit()
+    }
+
+    pub fn micros(&mut self, low: u64, high: u64) -> Duration {
+        Duration::from_micros(self.log(low, high))
+    }
+
+    pub fn bits(&mut self) -> u64 {
+        self.random.next_u64()
+    }
+
+    pub fn bytes(&mut self, count: usize) -> Vec<u8> {
+        let mut bytes = vec![0; count];
+        self.random.fill(&mut bytes);
+        bytes
+    }
+}
+
+impl fmt::Display for Schedule {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Schedule { seed, via, form, told, bytes, mtu_bytes, timing, gathers, pipe, sized, late, on_slow, .. } =
+            self;
+        let policy = self.tuning.policy;
+        let (pushes, feed) = (self.tuning.cast.push_frames, self.tuning.feed.frames);
+        writeln!(
+            formatter,
+            "{seed}: {} receivers via {via}, {form:?}, {bytes} bytes, MTU {mtu_bytes}, told {told}, chooses {}",
+            self.hosts() - 1,
+            self.chooses
+        )?;
+        writeln!(
+            formatter,
+            "  {policy:?}, pushes {pushes:?}, feed {feed}, pipe {pipe}, sized {sized}, late {late}, {on_slow:?}"
+        )?;
+        writeln!(formatter, "  patience {:?}, stall {:?}, gathers {gathers:?}", timing.patience, timing.stall)?;
+        writeln!(formatter, "  {:?}: heals after {:?} for {:?}", self.classes, self.heals, self.core)?;
+        writeln!(formatter, "  switches {:?}, trunks {:?}", self.cluster.switches, self.cluster.trunks)?;
+        for (number, (host, disk)) in self.cluster.hosts.iter().zip(&self.disks).enumerate() {
+            let (switch, rate, card) = host;
+            let rings = (card.nic_transmit_frames, card.nic_receive_frames);
+            let cpu = (card.per_frame_cost, card.wake_up);
+            let DiskTerms { pace, settles, publishes, trouble, .. } = disk;
+            let lazy = if number == 0 { &self.gives } else { pace };
+            write!(
+                formatter,
+                "  n{number}: switch {switch}, {} Mbit/s, rings {rings:?}, CPU {cpu:?}",
+                rate / 1_000_000
+            )?;
+            writeln!(
+                formatter,
+                ", disk {settles:?} {publishes:?} {trouble:?}, {lazy:?}, starts {:?}",
+                self.starts[number]
+            )?;
+        }
+        for (number, terms) in self.holdings.iter().enumerate() {
+            terms.iter().try_for_each(|terms| writeln!(formatter, "  n{number} has {terms:?}"))?;
+        }
+        for rule in &self.rules {
+            writeln!(formatter, "  {rule:?}")?;
+        }
+        for happening in &self.happenings {
+            writeln!(formatter, "  {happening:?}")?;
+        }
+        Ok(())
     }
 }
 

@@ -1,10 +1,10 @@
 //! Checks after every turn of a host, and at the end.
 
 use super::application::Shelf;
-use super::bounds::{InFlight, check_contention, check_control, check_memory};
 use super::class::Class;
 use super::effects::rings_late;
 use super::hosts::{Host, told_topology};
+use super::play::{InFlight, check_contention, check_control, check_memory};
 use super::report::Report;
 use super::schedule::Schedule;
 use ethbcast_collectives::session::application::Participant;

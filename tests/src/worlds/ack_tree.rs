@@ -5,7 +5,7 @@
 //! hosts some time later. Then they graft and remove children and change their parents as
 //! `collectives` does.
 
-use super::host::{Fate, Host};
+use super::world::{Fate, Host};
 use crate::stream::peer;
 use ethbcast_transport::sim::host_mac;
 use ethbcast_transport::stream::{Ending, Stream};

@@ -1,7 +1,7 @@
 //! The small worlds of a communicator: ranks that broadcast, meet at a barrier and leave.
 
-use super::host::{Fate, Host};
-use super::shared::Shared;
+use super::state::Shared;
+use super::world::{Fate, Host};
 use crate::communicator::GROUP;
 use ethbcast_collectives::communicator::{
     Barrier, Broadcast, CallProgress, CommunicatorError, Config, Member, Patience,

@@ -1,7 +1,7 @@
 //! The small worlds of a session: a root and its receivers.
 
-use super::host::{Fate, Host};
-use super::shared::Shared;
+use super::state::Shared;
+use super::world::{Fate, Host};
 use crate::session::{GROUP, Sent};
 use ethbcast_collectives::session::application::{Participant, Sink, Tally};
 use ethbcast_collectives::session::{

@@ -1,8 +1,14 @@
 //! The state of a whole world: the state of each host, the frames in flight, the time.
 
-use super::locals::{FrameId, LocalId};
-use ethbcast_transport::Instant;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use super::world::{Fate, Host};
+use ethbcast_transport::sim::host_mac;
+use ethbcast_transport::{Instant, MacAddr};
+use std::collections::HashMap;
+use std::fmt;
+use std::fmt::{Debug, Write};
+use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 pub(super) const MAX_HOSTS: usize = 4;
 
@@ -89,6 +95,276 @@ impl State {
     }
 }
 
+pub(super) type LocalId = u32;
+pub(super) type FrameId = u32;
+
+/// A host that sends more frames than this in one step counts as looping.
+const MAX_FRAMES: usize = 500;
+const BUFFER_BYTES: usize = 2048;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Input {
+    Frame(FrameId),
+    Timeout,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Step {
+    pub(super) to: LocalId,
+    pub(super) sent: Box<[(u8, FrameId)]>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Local<H> {
+    number: usize,
+    pub(super) host: H,
+    pub(super) wakes: Option<Instant>,
+    pub(super) fate: Fate,
+    pub(super) is_over: bool,
+    pub(super) has_all: bool,
+    pub(super) view: Option<(u32, u64)>,
+    pub(super) claims: u8,
+}
+
+#[derive(Debug)]
+pub(super) struct Locals<H> {
+    addresses: Vec<MacAddr>,
+    locals: Vec<Local<H>>,
+    by_print: HashMap<Print, LocalId>,
+    frames: Vec<Box<[u8]>>,
+    by_bytes: HashMap<Box<[u8]>, FrameId>,
+    steps: HashMap<(LocalId, Input, Instant), u32>,
+    played: Vec<Result<Step, String>>,
+    printer: Printer,
+}
+
+impl<H: Host> Locals<H> {
+    pub(super) fn new(hosts: usize) -> Locals<H> {
+        Locals {
+            addresses: (0..hosts).map(host_mac).collect(),
+            locals: Vec::new(),
+            by_print: HashMap::new(),
+            frames: Vec::new(),
+            by_bytes: HashMap::new(),
+            steps: HashMap::new(),
+            played: Vec::new(),
+            printer: Printer::default(),
+        }
+    }
+
+    pub(super) fn get(&self, local: LocalId) -> &Local<H> {
+        &self.locals[local as usize]
+    }
+
+    pub(super) fn frame(&self, frame: FrameId) -> &[u8] {
+        &self.frames[frame as usize]
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.locals.len()
+    }
+
+    pub(super) fn steps(&self) -> usize {
+        self.played.len()
+    }
+
+    pub(super) fn add(&mut self, number: usize, host: H, wakes: Option<Instant>) -> LocalId {
+        let print = self.printer.take(&host, H::SKIPPED, &(number, wakes));
+        let next = self.locals.len() as LocalId;
+        let id = *self.by_print.entry(print).or_insert(next);
+        if id == next {
+            let claims = host.claims().into_iter().fold(0, |bits, host| bits | 1 << host);
+            let (fate, is_over, has_all, view) = (host.fate(), host.is_over(), host.has_all(), host.view());
+            self.locals.push(Local { number, host, wakes, fate, is_over, has_all, view, claims });
+        }
+        id
+    }
+
+    /// Reduces the state of a departed host to its results: other knowledge of it makes no
+    /// difference.
+    pub(super) fn bury(&mut self, local: LocalId) -> LocalId {
+        let Local { fate, has_all, view, claims, .. } = &self.locals[local as usize];
+        let print = self.printer.take(&("gone", fate, has_all, view, claims), &[], &());
+        let next = self.locals.len() as LocalId;
+        let id = *self.by_print.entry(print).or_insert(next);
+        if id == next {
+            let left = Local { wakes: None, ..self.get(local).clone() };
+            self.locals.push(left);
+        }
+        id
+    }
+
+    pub(super) fn step(&mut self, local: LocalId, input: Input, now: Instant) -> Result<&Step, &str> {
+        let key = (local, input, now);
+        let at = match self.steps.get(&key) {
+            Some(&at) => at,
+            None => {
+                let played = self.play(local, input, now);
+                self.played.push(played);
+                let at = self.played.len() as u32 - 1;
+                self.steps.insert(key, at);
+                at
+            }
+        };
+        self.played[at as usize].as_ref().map_err(String::as_str)
+    }
+
+    fn play(&mut self, local: LocalId, input: Input, now: Instant) -> Result<Step, String> {
+        let before = &self.locals[local as usize].host;
+        let frame = if let Input::Frame(frame) = input { Some(&*self.frames[frame as usize]) } else { None };
+        let played = catch_unwind(AssertUnwindSafe(|| {
+            let (host, wakes, sent) = run(before.clone(), frame, now)?;
+            let (old, new) = (before.view(), host.view());
+            if old != new && new.is_none_or(|new| old.is_some_and(|old| new.0 <= old.0)) {
+                return Err(format!("view {new:?} follows view {old:?}"));
+            }
+            host.check(before)?;
+            Ok::<_, String>((host, wakes, sent))
+        }));
+        let (host, wakes, sent) = played.map_err(|panic| format!("panic: {}", words(&*panic)))??;
+        let mut numbered = Vec::new();
+        for bytes in sent {
+            let to = self.addressees(&bytes);
+            let frame = self.number(bytes);
+            numbered.extend(to.into_iter().map(|to| (to, frame)));
+        }
+        let to = self.add(self.locals[local as usize].number, host, wakes);
+        Ok(Step { to, sent: numbered.into_boxed_slice() })
+    }
+
+    pub(super) fn number(&mut self, bytes: Box<[u8]>) -> FrameId {
+        let next = self.frames.len() as FrameId;
+        let frames = &mut self.frames;
+        *self.by_bytes.entry(bytes).or_insert_with_key(|bytes| {
+            frames.push(bytes.clone());
+            next
+        })
+    }
+
+    fn addressees(&self, frame: &[u8]) -> Vec<u8> {
+        let Some((to, from)) = frame.split_at_checked(6).and_then(|(to, rest)| Some((to, rest.get(..6)?))) else {
+            return Vec::new();
+        };
+        // The lowest bit of the first byte marks a group address.
+        let is_for = |mac: &MacAddr| to == mac.octets() || to[0] & 1 == 1 && from != mac.octets();
+        (0_u8..).zip(&self.addresses).filter(|(_, mac)| is_for(mac)).map(|(host, _)| host).collect()
+    }
+}
+
+#[expect(clippy::type_complexity, reason = "used in one place")]
+fn run<H: Host>(
+    mut host: H,
+    frame: Option<&[u8]>,
+    now: Instant,
+) -> Result<(H, Option<Instant>, Vec<Box<[u8]>>), String> {
+    match frame {
+        Some(frame) => host.handle_frame(now, frame),
+        None => host.handle_timeout(now),
+    }
+    let (mut sent, mut buffer) = (Vec::new(), [0; BUFFER_BYTES]);
+    loop {
+        let (turn, before) = (host.turn(now), sent.len());
+        while let Some(length) = host.poll_transmit(now, &mut buffer) {
+            sent.push(buffer[..length].into());
+            if sent.len() > MAX_FRAMES {
+                return Err(format!("more than {MAX_FRAMES} frames are sent at once"));
+            }
+        }
+        if sent.len() == before {
+            let deadline = host.poll_timeout(now).map(|deadline| deadline.at);
+            return Ok((host, deadline.into_iter().chain(turn).min(), sent));
+        }
+    }
+}
+
+fn words(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("without words").to_owned()
+}
+
+/// A state's 128 bits; states of one print count as equal.
+pub(super) type Print = u128;
+
+#[derive(Debug, Default)]
+pub(super) struct Printer {
+    text: String,
+}
+
+impl Printer {
+    pub(super) fn take(&mut self, value: &impl Debug, skipped: &[&str], also: &impl Debug) -> Print {
+        self.text.clear();
+        let mut without = Without { text: &mut self.text, skipped, inside: false, open: 0 };
+        write!(without, "{value:?}{also:?}").expect("a string takes all");
+        let hash = blake3::hash(self.text.as_bytes());
+        let half = hash.as_bytes().first_chunk().expect("a hash has 32 bytes");
+        u128::from_le_bytes(*half)
+    }
+}
+
+/// Leaves out the fields of some types. A derived `Debug` writes a type's name in one piece, then
+/// its braces.
+struct Without<'a> {
+    text: &'a mut String,
+    skipped: &'a [&'a str],
+    inside: bool,
+    open: usize,
+}
+
+impl Write for Without<'_> {
+    fn write_str(&mut self, piece: &str) -> fmt::Result {
+        if !self.inside {
+            self.inside = self.skipped.contains(&piece);
+            return self.text.write_str(piece);
+        }
+        self.open += piece.matches('{').count();
+        let closed = piece.matches('}').count();
+        self.open -= closed;
+        self.inside = self.open > 0 || closed == 0;
+        Ok(())
+    }
+}
+
+pub(super) type Prints<V> = HashMap<u64, V, BuildHasherDefault<AsIs>>;
+
+#[derive(Debug, Default)]
+pub(super) struct AsIs(u64);
+
+impl Hasher for AsIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _bytes: &[u8]) {
+        unreachable!("a fingerprint is a number");
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = number;
+    }
+}
+
+/// Bytes shared by all hosts and equal in all states.
+#[derive(Clone)]
+pub struct Shared(Arc<[u8]>);
+
+impl Shared {
+    pub(super) fn of(bytes: usize) -> Shared {
+        Shared((0..bytes).map(|at| (at * 7 + (at >> 8)) as u8).collect())
+    }
+}
+
+impl AsRef<[u8]> for Shared {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.0.len())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,5 +386,28 @@ mod tests {
             (state.ways().collect::<Vec<_>>(), state.is_gone(1), state.hosts),
             (vec![(1, 2)], true, [7, 5, 9, 0])
         );
+    }
+
+    #[derive(Debug)]
+    struct Counter {
+        frames: [(u64, Option<u64>); 2],
+    }
+
+    #[derive(Debug)]
+    struct Thing {
+        counter: Counter,
+        position: u64,
+    }
+
+    #[test]
+    fn counters_make_no_difference_and_all_else_does() {
+        let thing = |frames, position| Thing { counter: Counter { frames: [(frames, Some(frames)); 2] }, position };
+        let print = |frames, position, wakes| Printer::default().take(&thing(frames, position), &["Counter"], &wakes);
+        let Thing { counter, position } = thing(9, 2);
+        assert_eq!((counter.frames, position), ([(9, Some(9)); 2], 2));
+        assert_eq!(print(1, 2, 3), print(9, 2, 3));
+        assert!(print(1, 2, 3) != print(1, 3, 3) && print(1, 2, 3) != print(1, 2, 4));
+        let with = |frames| Printer::default().take(&thing(frames, 2), &[], &3);
+        assert_ne!(with(1), with(9));
     }
 }

@@ -1,10 +1,11 @@
 //! A small world: a few hosts, the links between them, and the events of each state.
 
-use super::event::Event;
-use super::host::{Fate, Host};
-use super::locals::{Input, Local, Locals};
-use super::state::{MAX_HOSTS, State};
-use ethbcast_transport::Instant;
+use super::state::{Input, Local, Locals, MAX_HOSTS, Prints, State};
+use ethbcast_transport::{Instant, Machine};
+use std::fmt;
+use std::fmt::Debug;
+use std::str::FromStr;
+use std::time::Duration;
 
 const MAX_BEFORE: usize = 10_000;
 
@@ -19,9 +20,6 @@ pub struct World<H> {
 impl<H: Host> World<H> {
     /// Creates the world of `hosts`, and plays it without faults until one of them [has
     /// begun](Host::has_begun).
-    ///
-    /// # Panics
-    /// Panics if that does not happen, or if a violation occurs on the way there.
     pub fn new(hosts: Vec<H>) -> World<H> {
         assert!(hosts.len() <= MAX_HOSTS, "a small world has at most {MAX_HOSTS} hosts");
         let (count, mut locals, mut ids) = (hosts.len(), Locals::new(hosts.len()), [0; MAX_HOSTS]);
@@ -96,9 +94,6 @@ impl<H: Host> World<H> {
     }
 
     /// Returns the state after `event`, or a violation.
-    ///
-    /// # Panics
-    /// Panics if the event cannot happen there.
     pub(super) fn apply(&mut self, state: &State, event: Event) -> Result<State, String> {
         let mut next = state.clone();
         match event {
@@ -183,5 +178,195 @@ impl<H: Host> World<H> {
     pub(super) fn is_delivered(&self, state: &State) -> bool {
         self.hosts(state)
             .all(|(host, local)| local.fate == Fate::Delivered || local.fate == Fate::Open && state.is_gone(host))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Event {
+    /// The first frame in flight from one host to another arrives.
+    Deliver(u8, u8),
+    /// The first frame in flight from one host to another is lost.
+    Lose(u8, u8),
+    /// The first frame in flight arrives, and a copy goes to the end of the queue.
+    Repeat(u8, u8),
+    /// Time advances to the next timer of any host.
+    Time,
+    Kill(u8),
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Event::Deliver(from, to) => write!(f, "{from}>{to}"),
+            Event::Lose(from, to) => write!(f, "{from}>{to}-"),
+            Event::Repeat(from, to) => write!(f, "{from}>{to}+"),
+            Event::Time => write!(f, "t"),
+            Event::Kill(host) => write!(f, "k{host}"),
+        }
+    }
+}
+
+impl FromStr for Event {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Event, String> {
+        let unknown =
+            || format!("`{text}` is no event: write 0>1, 0>1- (lost), 0>1+ (repeated), t (time) or k1 (kill)");
+        let host = |text: &str| text.parse::<u8>().map_err(|_| unknown());
+        if text == "t" {
+            return Ok(Event::Time);
+        }
+        if let Some(dead) = text.strip_prefix('k') {
+            return host(dead).map(Event::Kill);
+        }
+        let (from, to) = text.split_once('>').ok_or_else(unknown)?;
+        let (to, make): (_, fn(u8, u8) -> Event) = match (to.strip_suffix('-'), to.strip_suffix('+')) {
+            (Some(to), _) => (to, Event::Lose),
+            (_, Some(to)) => (to, Event::Repeat),
+            _ => (to, Event::Deliver),
+        };
+        Ok(make(host(from)?, host(to)?))
+    }
+}
+
+pub(super) fn written(events: &[Event]) -> String {
+    events.iter().map(Event::to_string).collect::<Vec<_>>().join(" ")
+}
+
+/// Parses a list of events.
+pub fn parse_events(text: &str) -> Result<Vec<Event>, String> {
+    text.split_whitespace().map(str::parse).collect()
+}
+
+/// A host's machine with its application.
+pub trait Host: Machine + Clone + Debug {
+    /// Names, as in `Debug` output, of types that do not distinguish states: counters on which no
+    /// decision depends, and configuration.
+    const SKIPPED: &'static [&'static str];
+
+    /// Whether a host may die.
+    const IS_MORTAL: fn(usize) -> bool = |_| true;
+
+    /// Returns a notice of a death for host 0, sent without loss, where no machine detects deaths
+    /// itself.
+    fn notice(_dead: usize) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// Whether `frame` is such a notice.
+    fn is_notice(_frame: &[u8]) -> bool {
+        false
+    }
+
+    /// Runs the application; returns when to call it again.
+    fn turn(&mut self, now: Instant) -> Option<Instant>;
+
+    /// Whether exploring begins here: earlier steps are played once, without faults.
+    fn has_begun(&self) -> bool;
+
+    /// Returns the result of this host so far.
+    fn fate(&self) -> Fate;
+
+    /// Whether its process has ended: it receives and sends nothing more.
+    fn is_over(&self) -> bool {
+        self.fate() != Fate::Open
+    }
+
+    /// Whether it has every byte that was sent, in order.
+    fn has_all(&self) -> bool;
+
+    /// Returns the hosts that this one claims to have every byte.
+    fn claims(&self) -> Vec<usize>;
+
+    /// Returns the number and the digest of the view by which this host acts, if any.
+    fn view(&self) -> Option<(u32, u64)> {
+        None
+    }
+
+    /// Checks the invariants after a step from `before`.
+    fn check(&self, before: &Self) -> Result<(), String>;
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fate {
+    Open,
+    /// Ended with its bytes, or with the others' completion as far as it knows.
+    Delivered,
+    /// Ended without them, for this reason.
+    Failed(String),
+}
+
+const MAX_EVENTS: usize = 20_000;
+
+/// Results of fair runs. Each state has one fair run, so a result holds for all states on the way.
+#[derive(Debug, Default)]
+pub(super) struct Ends {
+    /// Time from each state to the end, in ns.
+    left: Prints<u64>,
+    delivered: usize,
+    failed: usize,
+    longest: Duration,
+}
+
+impl Ends {
+    pub(super) fn follow<H: Host>(
+        &mut self,
+        world: &mut World<H>,
+        state: &State,
+        within: Duration,
+    ) -> Result<(), (String, Vec<Event>)> {
+        let (mut state, mut way, mut events) = (state.clone(), Vec::new(), Vec::new());
+        let left = loop {
+            let print = state.print(());
+            if let Some(&left) = self.left.get(&print) {
+                break Duration::from_nanos(left);
+            }
+            way.push((print, state.now));
+            let Some(event) = world.fair(&state) else {
+                world.check_end(&state).map_err(|what| (what, std::mem::take(&mut events)))?;
+                *(if world.is_delivered(&state) { &mut self.delivered } else { &mut self.failed }) += 1;
+                break Duration::ZERO;
+            };
+            events.push(event);
+            if events.len() > MAX_EVENTS {
+                return Err((format!("no end after {MAX_EVENTS} fair events"), events));
+            }
+            state = world.apply(&state, event).map_err(|what| (what, events.clone()))?;
+        };
+        let end = state.now + left;
+        for (print, now) in way.into_iter().rev() {
+            self.left.insert(print, end.since(now).as_nanos() as u64);
+            self.longest = self.longest.max(end.since(now));
+        }
+        if self.longest > within {
+            return Err((format!("the end comes after {:?} only", self.longest), events));
+        }
+        Ok(())
+    }
+
+    pub(super) fn followed(&self) -> usize {
+        self.left.len()
+    }
+
+    pub(super) fn kinds(&self) -> (usize, usize) {
+        (self.delivered, self.failed)
+    }
+
+    pub(super) fn longest(&self) -> Duration {
+        self.longest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_read_as_they_are_written_and_what_is_none_is_refused() {
+        let events = [Event::Deliver(0, 1), Event::Lose(1, 2), Event::Repeat(2, 0), Event::Time, Event::Kill(2)];
+        assert_eq!(parse_events(&written(&events)).as_deref(), Ok(&events[..]));
+        for wrong in ["0", "0>", ">1", "k", "kk", "0>1?", "time"] {
+            assert!(parse_events(wrong).is_err_and(|why| why.contains("write 0>1")), "{wrong}");
+        }
     }
 }

@@ -1,7 +1,6 @@
 //! The driver loop: its sleep and its wake-ups.
 
-use super::network::{Cable, GROUP};
-use super::script::{Script, frame, numbers, send, until};
+use crate::network::{Cable, GROUP, Script, frame, numbers, send, until};
 use ethbcast_tests::lab::{LIMIT, StopOnDrop};
 use ethbcast_transport::Instant;
 use ethbcast_transport::packet::{Clock, Counters, Waker, drive};

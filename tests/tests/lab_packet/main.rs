@@ -2,12 +2,8 @@
 //!
 //! These tests need root, and fail without it: a skipped test proves nothing.
 
-mod interface;
+mod frames;
 mod loops;
 mod network;
 mod outages;
-mod receive;
-mod script;
-mod send;
 mod shared;
-mod split;

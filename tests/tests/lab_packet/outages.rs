@@ -1,7 +1,6 @@
 //! Interfaces that are down for a while or for good, or are replaced.
 
-use super::network::{Cable, GROUP};
-use super::script::{Script, frame, numbers, until};
+use crate::network::{Cable, GROUP, Script, frame, numbers, until};
 use ethbcast_tests::lab::{LIMIT, StopOnDrop};
 use ethbcast_transport::packet::{Clock, DriveError, Port, Waker, drive};
 use std::ops::ControlFlow;
@@ -84,7 +83,7 @@ fn an_idle_loop_waits_for_its_interface_and_hears_what_comes_then() {
             // A bridge or a NIC needs a moment until frames pass.
             while !heard.load(Ordering::Relaxed) {
                 thread::sleep(Duration::from_millis(20));
-                super::script::send(&mut a, [frame(GROUP, 19, 100)]);
+                crate::network::send(&mut a, [frame(GROUP, 19, 100)]);
             }
         });
         let end = drive(&mut b, &mut idle, &waker, &Clock::start(), |script, now| {

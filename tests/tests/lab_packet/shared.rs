@@ -1,7 +1,6 @@
 //! Blocking calls of several threads on one machine.
 
-use super::network::Cable;
-use super::script::frame;
+use crate::network::{Cable, frame};
 use ethbcast_tests::lab::{LIMIT, within};
 use ethbcast_transport::packet::{Clock, DriveError, Port, PortConfig, Shared};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Machine, Timer};

@@ -1,21 +1,28 @@
 //! Sessions of programs on real frames: the library's `send` and `receive` from threads in network
 //! namespaces.
 
-mod cancellation;
-mod contents;
 mod failures;
-mod programs;
-mod transfers;
 
-use ethbcast_collectives::session::{Error, ReceiveReport, RecvOptions, SendOptions, SendReport, Session, WireOptions};
+use ethbcast_collectives::session::application::Tally;
+use ethbcast_collectives::session::{
+    ContentKind, Error, Outcome, Progress, ReceiveReport, RecvOptions, RootEvent, Route, RunOptions, SendOptions,
+    SendReport, Session, WireOptions,
+};
+use ethbcast_content::command::CommandOutput;
+use ethbcast_content::dest::{Arrival, Dest, Handling, Landed};
+use ethbcast_content::source::{Opened, Opening, Selection};
+use ethbcast_content::storage::Target;
 use ethbcast_lab::LabConfig;
-use ethbcast_tests::lab::{LIMIT, Site, within};
-use std::fs;
+use ethbcast_planning::plan::Via;
+use ethbcast_tests::lab::{LIMIT, Run, Site, content, names_in, one_switch, within};
+use ethbcast_transport::wire::Rank;
 use std::io::{Read, Write};
 use std::ops::Deref;
+use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Scope, ScopedJoinHandle};
+use std::{fs, thread};
 
 type Sending<'scope> = ScopedJoinHandle<'scope, Result<SendReport, Error>>;
 type Receiving<'scope> = ScopedJoinHandle<'scope, Result<ReceiveReport, Error>>;
@@ -132,4 +139,154 @@ impl Keeper {
 
 fn wait_until(what: &str, condition: impl Fn() -> bool) {
     within(LIMIT, || condition().then_some(())).unwrap_or_else(|| panic!("never: {what}"));
+}
+
+#[test]
+fn what_one_program_reads_all_others_write_and_both_sides_report() {
+    let site = Own::up("library", one_switch(3));
+    let bytes = content(1, 3 << 20);
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let note = Arc::clone(&told);
+    let (source, size, route) = ("numbers".to_owned(), Some(bytes.len() as u64), Route::Via(Via::Chain));
+    let mut run = RunOptions::default();
+    run.on_progress(move |progress| {
+        let word = match progress {
+            Progress::Sender(RootEvent::Joined { receivers, .. }) => format!("{receivers} joined"),
+            Progress::Sender(RootEvent::Started { receivers, via, .. }) => format!("{receivers} start via {via}"),
+            Progress::Sender(RootEvent::Reported(report)) => report.outcome.word().to_owned(),
+            _ => return,
+        };
+        note.lock().expect("nobody panics").push(word);
+    });
+    let options = SendOptions { run, source, size, route, ..sender().receivers(2) };
+    let mut written = [Vec::new(), Vec::new()];
+    thread::scope(|scope| {
+        let [first, second] = &mut written;
+        let receivers =
+            [("n1", first), ("n2", second)].map(|(host, to)| receive(scope, (&*site, host), to, receiver()));
+        let sent = send(scope, (&*site, "n0"), &bytes[..], options).join().expect("no panic").expect("sent");
+        let mut tally = Tally::default();
+        tally.add(&bytes);
+        assert_eq!((sent.trailer, sent.verified(), sent.via()), (Some(tally.trailer()), 2, Some(Via::Chain)));
+        for (rank, received) in (1..).zip(receivers) {
+            let received = received.join().expect("no panic").expect("received");
+            assert!(received.is_delivered() && received.is_confirmed(), "{received:?}");
+            assert_eq!((received.rank, received.source.as_str()), (Some(Rank(rank)), "numbers"));
+            assert_eq!(received.bytes(), bytes.len() as u64);
+        }
+    });
+    assert!(written.iter().all(|written| *written == bytes), "other bytes than were sent");
+    let told = told.lock().expect("nobody panics");
+    assert_eq!(told[..], ["1 joined", "2 joined", "2 start via chain", "verified", "verified"]);
+    assert_nothing_left(&site, &["n0", "n1", "n2"]);
+}
+
+#[test]
+fn two_sessions_of_one_process_share_an_interface() {
+    let site = Own::up("two_groups", one_switch(2));
+    let (there, back) = (content(1, 2 << 20), content(2, 2 << 20));
+    // On each host one thread sends to one group while another receives from the other.
+    let run = |host: &'static str, to: &'static str, bytes: &[u8], from: &'static str| {
+        let work = || {
+            thread::scope(|scope| {
+                let sending = scope.spawn(|| Session::send(to, bytes, &SendOptions { wire: wire(host), ..sender() }));
+                let mut written = Vec::new();
+                let received = Session::receive(from, &mut written, &RecvOptions { wire: wire(host), ..receiver() });
+                let sent = sending.join().expect("no panic").expect("sent");
+                assert_eq!(sent.receivers[0].outcome, Outcome::Delivered);
+                received.expect("received");
+                written
+            })
+        };
+        site.lab().run_on(host, work).expect("the lab has this host")
+    };
+    thread::scope(|scope| {
+        let other = scope.spawn(|| run("n1", "back", &back, "there"));
+        assert!(run("n0", "there", &there, "back") == back, "other bytes came back");
+        assert!(other.join().expect("no panic") == there, "other bytes came there");
+    });
+    assert_nothing_left(&site, &["n0", "n1"]);
+}
+
+fn transfer(site: &Site, opened: Opened, dest: Dest, target: Target) -> Landed {
+    let (arrival, landed) = Arrival::new(dest, target, Handling { read_back: true, ..Handling::default() });
+    thread::scope(|scope| {
+        let receive = || Session::receive_into("test", arrival, &receiver());
+        let receiver = scope.spawn(|| site.lab().run_on("n1", receive).expect("a host of this lab"));
+        let send = || Session::send("test", opened.content, &sender());
+        let sent = site.lab().run_on("n0", send).expect("a host of this lab").expect("sent");
+        let received = receiver.join().expect("no panic").expect("received");
+        assert_eq!((sent.verified(), received.bytes()), (1, sent.bytes()));
+    });
+    landed
+}
+
+fn dest(path: &Path) -> (Dest, Target) {
+    let target = Target { dest: path.to_owned(), ..Target::default() };
+    (Dest::resolve(path.as_os_str(), false).expect("it can be written"), target)
+}
+
+#[test]
+fn a_program_sends_files_directories_and_what_a_command_writes_and_puts_them_where_the_tool_would() {
+    let site = Own::up("contents", one_switch(2));
+    let tree = site.directory("tree");
+    fs::create_dir(tree.join("sub")).and_then(|()| fs::write(tree.join("sub/file"), "text")).expect("room");
+    let file = site.file("file", content(1, 3_000_000));
+    let opened = Opened::tree(&[tree], &Selection::default()).expect("readable");
+    assert_eq!(opened.tree.as_ref().map(|tree| tree.entries()), Some(2));
+    let (to, target) = dest(&site.path("copy"));
+    let landed = transfer(&site, opened, to, target);
+    assert_eq!(landed.path(), Some(&site.path("copy")));
+    assert_eq!(fs::read_to_string(site.path("copy/sub/file")).expect("there"), "text");
+    let opened = Opened::file(&file, Opening::default()).expect("readable");
+    let (to, target) = dest(&site.directory("there"));
+    transfer(&site, opened, to, target);
+    assert!(fs::read(site.path("there/file")).is_ok_and(|copy| copy == content(1, 3_000_000)));
+    // A reader of the program's own, as content with a name, into a command.
+    let output = CommandOutput::start("printf abc").expect("a shell");
+    let content = ethbcast_collectives::session::live::Content::of(output).named("letters", "the letters");
+    let said = site.path("said");
+    let to = Dest::Command(format!("echo $ETHBCAST_SOURCE $(cat) > {}", said.display()));
+    let opened = Opened { content: content.kind(ContentKind::Stream).sized(Some(3)), tree: None };
+    transfer(&site, opened, to, Target::default());
+    assert_eq!(fs::read_to_string(said).expect("it ran"), "letters abc\n");
+}
+
+fn start(site: &Site, host: &str, program: &str, arguments: &[&str]) -> Run {
+    let mut command = site.command(host, program);
+    command.args(arguments);
+    Run::start(host, command)
+}
+
+#[test]
+fn the_examples_send_a_file_to_all_who_want_it() {
+    let site = Own::up("send_file", one_switch(4));
+    let bytes = content(1, 5 << 20);
+    let file = site.file("image", &bytes);
+    let dests = ["n1", "n2", "n3"].map(|host| (host, site.path(host)));
+    let text = |path: &std::path::Path| path.to_str().expect("a path in ASCII").to_owned();
+    let receive = |(host, dest): &(&str, std::path::PathBuf)| {
+        start(&site, host, env!("CARGO_BIN_EXE_receive_file"), &["images", &text(dest)])
+    };
+    let receivers: Vec<Run> = dests.iter().map(receive).collect();
+    let sender = start(&site, "n0", env!("CARGO_BIN_EXE_send_file"), &["images", "3", &text(&file)]).end(LIMIT);
+    sender.assert_code(0);
+    assert!(sender.stdout_text().starts_with("5242880 bytes at 3 receivers after"), "{}", sender.stdout_text());
+    receivers.into_iter().for_each(|receiver| receiver.end(LIMIT).assert_code(0));
+    for (host, dest) in &dests {
+        assert!(std::fs::read(dest).expect("it is there") == bytes, "{host} has other bytes");
+    }
+    assert_eq!(names_in(file.parent().expect("it has one")).len(), 4, "something is left beside the files");
+}
+
+#[test]
+fn the_examples_say_what_to_do_when_they_are_used_wrongly() {
+    let site = Own::up("send_file_wrong", one_switch(1));
+    let sender = start(&site, "n0", env!("CARGO_BIN_EXE_send_file"), &["images"]).end(LIMIT);
+    sender.assert_refusal(1, &["usage: send_file GROUP RECEIVERS FILE"]);
+    let dest = site.path("there");
+    let dest = dest.to_str().expect("a path in ASCII");
+    let receiver = start(&site, "n0", env!("CARGO_BIN_EXE_receive_file"), &[&"g".repeat(65), dest]).end(LIMIT);
+    receiver.assert_refusal(1, &["the group name has 65 bytes", "1 to 64"]);
+    assert!(names_in(site.path("").as_path()).is_empty(), "something is left");
 }

@@ -3,16 +3,10 @@
 
 mod communicators;
 mod damage;
-mod fuzz;
 mod gathering;
 mod hostile_sessions;
-mod isolation;
 mod partial;
-mod pipes;
-mod planted;
-mod policing;
 mod rates;
-mod replanning;
 mod replays;
 mod sessions;
 mod slow_sessions;
@@ -20,4 +14,3 @@ mod stuck;
 mod swarm;
 mod troubles;
 mod worlds;
-mod yielding;

@@ -1,93 +1,26 @@
 //! Whole sessions under the simulator: seeded faults, exhaustive loss patterns, deaths.
 
-use ethbcast_collectives::session::{End, Outcome, Receiver, ReceiverConfig, Root, RootConfig, Station};
+use ethbcast_collectives::session::{End, Outcome, Receiver, ReceiverConfig, Root, RootConfig, Station, Timing};
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::in_full;
-use ethbcast_tests::session::{Case, GROUP, Played, play, some_of_each, star};
+use ethbcast_tests::seeded::{all_delivered, play_all, play_session};
+use ethbcast_tests::session::{Case, GROUP, play, star};
 use ethbcast_transport::sim::{
     Cable, Delivery, Fate, HostSettings, Network, NoFaults, QueueLimit, Random, RandomFaults, SwitchSettings, script,
 };
 use ethbcast_transport::wire::{Kind, group_mac, parse};
-use ethbcast_transport::{Instant, MacAddr, Policy, Tuning};
+use ethbcast_transport::{Instant, MacAddr, Tuning};
 use std::time::Duration;
 
 const RATE_BITS_PER_SECOND: u64 = 1_000_000_000;
-const RUNS: u64 = 2_000;
 
 fn case(via: Via, receivers: usize, bytes: usize) -> Case {
     Case::new(via, receivers, bytes)
 }
 
-fn all_delivered(played: &Played, case: &Case, replay: &str) {
-    assert_eq!(played.fates, vec![Outcome::Delivered; case.receivers], "{replay}");
-    // The root's last messages may be lost; delivered bytes stay delivered.
-    let content = |end: &Option<End>| matches!(end, Some(End::Confirmed | End::Unconfirmed));
-    assert!(played.ends.iter().all(content), "{replay}: {:?}", played.ends);
-}
-
-/// Draws a case from a seed: 1–15 receivers and in a few casts up to 64, all kinds of plans, loss
-/// 0–30 %, duplicates, reordering, corruption, both policies, and half of the strict ones with
-/// Push-Pull Broadcast.
-fn seeded(seed: u64) -> (Case, RandomFaults, f64) {
-    let mut random = Random::new(seed);
-    let via = match random.below(4) {
-        0 => Via::Chain,
-        1 => Via::Cast,
-        _ => Via::ALL[random.below(Via::ALL.len() as u64) as usize],
-    };
-    let many = via == Via::Cast && random.chance(0.02);
-    let receivers = if many { 16 + random.below(49) } else { 1 + random.below(15) } as usize;
-    let mut case = case(via, receivers, random.below(20_000) as usize);
-    if random.chance(0.2) {
-        let preset = if random.chance(0.5) { Tuning::paper() } else { Tuning::push_pull() };
-        case.tuning = preset.with_feed_frames(64);
-    }
-    let loss = [0.0, 0.001, 0.01, 0.05, 0.1, 0.3][random.below(6) as usize];
-    let (faults, trouble) = some_of_each(&mut random, seed, loss);
-    (case, faults, trouble)
-}
-
-fn run_seed(seed: u64) {
-    let (case, faults, trouble) = seeded(seed);
-    let replay = format!(
-        "replay with ETHBCAST_SEED={seed} cargo test -p ethbcast-tests --test simulation sessions::seeded ({case:?})"
-    );
-    let played = play(&case, &star(&case, RATE_BITS_PER_SECOND), seed, faults, &replay);
-    all_delivered(&played, &case, &replay);
-    // With blocks every rank has a stream of its own, with its own end.
-    let streams = if case.via.is_in_blocks() { case.receivers + 1 } else { 1 };
-    let payload_bytes = usize::from(played.view.payload_bytes);
-    let frames = (case.bytes / payload_bytes + 1 + streams) as f64;
-    let hops = case.receivers as f64 * frames;
-    // Strict go-back-n retransmits up to a window for each loss and stalls more often; selective
-    // repair sends about one frame.
-    let (each, stalls) = if case.tuning.policy == Policy::InOrderOnly { (17.0, 4.0) } else { (1.6, 1.0) };
-    // Losses are random: four standard deviations above their mean may occur.
-    let expected = hops * trouble / (1.0 - trouble);
-    let budget = (expected + 4.0 * expected.sqrt()) * each + 8.0 * (case.receivers * streams) as f64;
-    let resent = played.totals.data_resent as f64;
-    assert!(resent <= budget, "{replay}: {resent} frames sent again, budget {budget:.0}, trouble {trouble:.3}");
-    let waits = played.totals.heartbeats_sent as f64;
-    // Heartbeats are sent when nothing moves: for the tail, and where acknowledgements were lost.
-    let budget = 30.0 * (case.receivers * streams) as f64 + hops * trouble * stalls;
-    // A host that has missed all farewells probes its child while it waits for the root, four times
-    // a second.
-    let patience = case.timing.patience.as_secs_f64();
-    let budget = if played.quiet_at.as_secs_f64() > patience { budget + 4.0 * patience } else { budget };
-    assert!(waits <= budget, "{replay}: {waits} heartbeats, budget {budget:.0}");
-}
-
 #[test]
 fn seeded_sessions_deliver_exact_bytes_go_quiet_and_stay_within_the_frame_budget() {
-    if let Ok(seed) = std::env::var("ETHBCAST_SEED") {
-        run_seed(seed.parse().expect("ETHBCAST_SEED is a number"));
-        return;
-    }
-    std::thread::scope(|scope| {
-        for half in 0..2 {
-            scope.spawn(move || (0..RUNS / 2).for_each(|index| run_seed(index * 2 + half)));
-        }
-    });
+    play_all(play_session);
 }
 
 #[test]
@@ -363,4 +296,22 @@ fn a_receiver_is_not_made_with_numbers_that_its_streams_cannot_run_on() {
     let mut config = ReceiverConfig::new(station(), 1);
     config.tuning.window.min_frames = 0;
     Receiver::new(Instant::START, config);
+}
+
+#[test]
+fn when_the_first_two_relays_die_who_lacks_what_they_had_is_lost_and_the_session_ends() {
+    let mut lost = 0;
+    for seed in 0..150 {
+        let (stall, patience) = (Duration::from_secs(2), Duration::ZERO);
+        let timing = Timing { stall, patience, ..Timing::default() };
+        let mut case = Case { timing, mtu_bytes: 1500, pipe: true, ..Case::new(Via::Chain, 4, 1_200_000) };
+        let at = Duration::from_millis(50 + seed / 3);
+        case.crashes = vec![(1, at), (2, at)];
+        let replay = format!("two relays of a pipe die, seed {seed}");
+        let played = play(&case, &star(&case, 100_000_000), seed, RandomFaults::new(seed).loss(0.04), &replay);
+        let ends = |fate: &Outcome| matches!(fate, Outcome::Delivered | Outcome::Lost | Outcome::Silent);
+        assert!(played.fates.iter().all(ends), "{replay}: {:?} {:?}", played.fates, played.words);
+        lost += played.fates[2..].iter().filter(|&&fate| fate == Outcome::Lost).count();
+    }
+    assert!(lost > 5, "{lost} were lost: the case is hardly met");
 }

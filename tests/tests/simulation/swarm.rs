@@ -1,8 +1,14 @@
-//! The swarm: schedules of whole machines under drawn faults, each held to every promise.
+//! Searches for broken promises: the swarm, the fuzz targets, and the planted bugs that they find.
 
+use ethbcast_tests::fuzz::{Mutator, TARGETS, Target, load};
 use ethbcast_tests::in_full;
+use ethbcast_tests::mutants::BUGS;
 use ethbcast_tests::swarm::{Class, RARE, Schedule, Seed, Told, run_all, tell};
+use std::collections::BTreeSet;
 use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::process::Command;
 
 /// Number of schedules of each size, and of those in which every class of faults must hit and every
 /// code must be reached.
@@ -104,4 +110,78 @@ fn replay() {
     if let Some(violation) = report.violation {
         panic!("{violation}");
     }
+}
+
+/// Mutations for each decoder target: half a second or so of each.
+const DECODED: u32 = 100_000;
+const PLAYED: u32 = 500;
+
+fn give(target: &Target, bytes: &[u8], what: &str) {
+    if catch_unwind(AssertUnwindSafe(|| (target.run)(bytes))).is_err() {
+        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let name = target.name;
+        panic!("{what}: echo {hex} | xxd -r -p > input; cargo run -p ethbcast-tests --bin fuzz show {name} input");
+    }
+}
+
+#[test]
+fn the_corpus_and_some_mutations_of_it_find_nothing() {
+    let seed = std::env::var("ETHBCAST_SEED").map_or(1, |seed| seed.parse().expect("ETHBCAST_SEED is a number"));
+    for target in TARGETS {
+        let corpus = load(&target.corpus()).unwrap_or_else(|why| panic!("{why}"));
+        assert!(!corpus.is_empty(), "{} has no corpus", target.name);
+        corpus.iter().for_each(|entry| give(&target, &entry.bytes, &format!("{} {}", target.name, entry.name)));
+        let made = if ["packed", "session", "group"].contains(&target.name) { PLAYED } else { DECODED };
+        let mut mutator = Mutator::new(&corpus, seed);
+        for made in 1..=made {
+            give(&target, &mutator.next_input(), &format!("{}, input {made} of seed {seed}", target.name));
+        }
+        println!("{:12} {:4} kept, {made} made of them", target.name, corpus.len());
+    }
+}
+
+/// Bugs that a few schedules find: hunting all of them takes too long for CI.
+const SOME: [&str; 5] = [
+    "timer-not-rearmed",
+    "stamps-compared-the-wrong-way",
+    "visible-before-the-verdict",
+    "report-said-once",
+    "cursor-believed",
+];
+
+fn workspace() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests stand in the workspace")
+}
+
+fn planted_below(folder: &Path, found: &mut Vec<String>) {
+    for entry in std::fs::read_dir(folder).expect("there are sources") {
+        let path = entry.expect("it can be read").path();
+        if path.is_dir() {
+            planted_below(&path, found);
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        let names = text.split("planted!(\"").skip(1).filter_map(|rest| rest.split('"').next());
+        found.extend(names.map(str::to_owned));
+    }
+}
+
+#[test]
+fn every_planted_bug_has_one_place_and_one_line_in_the_list() {
+    let mut found = Vec::new();
+    ["transport/src", "collectives/src"].iter().for_each(|crate_| planted_below(&workspace().join(crate_), &mut found));
+    let named: BTreeSet<&str> = BUGS.iter().map(|bug| bug.name).collect();
+    let placed: BTreeSet<&str> = found.iter().map(String::as_str).collect();
+    assert_eq!(placed, named);
+    assert_eq!((found.len(), BUGS.len()), (named.len(), named.len()), "a name stands for one bug");
+    assert!(BUGS.len() >= 30 && BUGS.iter().all(|bug| !bug.what.is_empty()));
+}
+
+#[test]
+fn some_of_them_are_found() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mutants"));
+    let output = command.args(SOME).args(["--schedules", "500"]).output().expect("it can be run");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    println!("{said}");
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
 }

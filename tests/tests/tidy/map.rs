@@ -2,7 +2,7 @@
 //!
 //! `ETHBCAST_ACCEPT=1 cargo test -p ethbcast-tests --test tidy` writes it anew.
 
-use super::source::{Source, files, root};
+use crate::source::{Source, files, root};
 use std::fs;
 
 const BEGIN: &str = "<!-- code map: made from the first sentence of each module; \
@@ -127,5 +127,5 @@ fn the_code_map_is_made_from_the_modules_first_sentences() {
 
 #[test]
 fn links_are_read_as_their_texts() {
-    assert_eq!(without_links("a [`b`](crate::b) c [`d`] e [f"), "a `b` c `d` e [f");
+    assert_eq!(without_links("a [`b`](super::b) c [`d`] e [f"), "a `b` c `d` e [f");
 }

@@ -1,6 +1,6 @@
 //! Line charts as SVG, written without a drawing library.
 
-use std::fmt::Write;
+use ethbcast_planning::draw::canvas::{Canvas, polyline, text};
 
 const WIDTH: f64 = 920.0;
 const HEIGHT: f64 = 440.0;
@@ -23,7 +23,6 @@ const MAX_MARKS: usize = 12;
 /// A line of a chart.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// Name in the legend.
     pub name: String,
     /// Points in the order in which they are joined.
     pub points: Vec<(f64, f64)>,
@@ -32,7 +31,6 @@ pub struct Series {
 }
 
 impl Series {
-    /// Creates a line through `points`.
     pub fn new(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         Self { name: name.into(), points: points.into_iter().collect(), is_limit: false }
     }
@@ -40,18 +38,11 @@ impl Series {
 
 /// Draws the chart as an SVG document. The y axis begins at 0; the x axis covers the points, by
 /// powers of two if `log_x`.
-///
-/// # Panics
-/// If no series has a point, a coordinate is not finite, y is negative, or x is not positive with
-/// `log_x`.
 pub fn line_chart(title: &str, x_label: &str, y_label: &str, series: &[Series], log_x: bool) -> String {
     drawn(title, x_label, y_label, series, &Axes::around(series, log_x))
 }
 
 /// Draws the chart with a y axis by powers of ten, for values of very different magnitude.
-///
-/// # Panics
-/// As [`line_chart`], and if y is not positive.
 pub fn log_chart(title: &str, x_label: &str, y_label: &str, series: &[Series], log_x: bool) -> String {
     drawn(title, x_label, y_label, series, &Axes::around(series, log_x).with_log_y(series))
 }
@@ -59,49 +50,45 @@ pub fn log_chart(title: &str, x_label: &str, y_label: &str, series: &[Series], l
 fn drawn(title: &str, x_label: &str, y_label: &str, all: &[Series], axes: &Axes) -> String {
     let [left, top, right, bottom] = FRAME;
     let height = HEIGHT.max(top + LEGEND_PITCH * (all.len() + 1) as f64);
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" font-family=\"sans-serif\" \
-         font-size=\"12\">\n\
-         <rect width=\"{WIDTH}\" height=\"{height}\" fill=\"white\"/>\n"
-    );
+    let mut canvas = Canvas::new(WIDTH, height, "font-size=\"12\"");
     let (middle, centre) = ((left + right) / 2.0, (top + bottom) / 2.0);
-    text(&mut svg, (middle, 24.0), "middle", "font-size=\"15\"", title);
-    text(&mut svg, (middle, bottom + 40.0), "middle", "", x_label);
-    text(&mut svg, (18.0, centre), "middle", &format!("transform=\"rotate(-90 18 {centre})\""), y_label);
+    canvas.push(&text((middle, 24.0), "middle", "font-size=\"15\"", title));
+    canvas.push(&text((middle, bottom + 40.0), "middle", "", x_label));
+    let turned = format!("transform=\"rotate(-90 18 {centre})\"");
+    canvas.push(&text((18.0, centre), "middle", &turned, y_label));
     for y in axes.y_marks() {
-        line(&mut svg, (left, axes.y(y)), (right, axes.y(y)), "#dddddd");
-        text(&mut svg, (left - 8.0, axes.y(y) + 4.0), "end", "", &short(y));
+        canvas.push(&line((left, axes.y(y)), (right, axes.y(y)), "#dddddd"));
+        canvas.push(&text((left - 8.0, axes.y(y) + 4.0), "end", "", &short(y)));
     }
     for x in axes.x_marks() {
-        line(&mut svg, (axes.x(x), bottom), (axes.x(x), bottom + 5.0), "black");
-        text(&mut svg, (axes.x(x), bottom + 19.0), "middle", "", &short(x));
+        canvas.push(&line((axes.x(x), bottom), (axes.x(x), bottom + 5.0), "black"));
+        canvas.push(&text((axes.x(x), bottom + 19.0), "middle", "", &short(x)));
     }
-    line(&mut svg, (left, bottom), (right, bottom), "black");
-    line(&mut svg, (left, top), (left, bottom), "black");
+    canvas.push(&line((left, bottom), (right, bottom), "black"));
+    canvas.push(&line((left, top), (left, bottom), "black"));
     for (index, series) in all.iter().enumerate() {
         let of_kind = all[..index].iter().filter(|other| other.is_limit == series.is_limit).count();
-        draw(&mut svg, axes, (index, of_kind), series);
+        draw(&mut canvas, axes, (index, of_kind), series);
     }
-    svg + "</svg>\n"
+    canvas.finish()
 }
 
 /// Draws a series with its entry in the legend. `index` counts all series, `of_kind` results or
 /// limits.
-fn draw(svg: &mut String, axes: &Axes, (index, of_kind): (usize, usize), series: &Series) {
+fn draw(canvas: &mut Canvas, axes: &Axes, (index, of_kind): (usize, usize), series: &Series) {
     let (colour, dashes) = match series.is_limit {
         true => (LIMIT_COLOUR, LIMIT_DASHES[of_kind % LIMIT_DASHES.len()]),
         false => (COLOURS[index % COLOURS.len()], DASHES[index / COLOURS.len() % DASHES.len()]),
     };
     let points: Vec<(f64, f64)> = series.points.iter().map(|&(x, y)| (axes.x(x), axes.y(y))).collect();
-    let joined: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
     let stroke = format!("fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" stroke-dasharray=\"{dashes}\"");
-    push(svg, &format!("<polyline points=\"{}\" {stroke}/>", joined.join(" ")));
+    canvas.push(&polyline(&points, &stroke));
     for (x, y) in points {
-        push(svg, &format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{colour}\"/>"));
+        canvas.push(&format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{colour}\"/>"));
     }
     let (x, y) = (FRAME[2] + 16.0, FRAME[1] + 10.0 + LEGEND_PITCH * index as f64);
-    push(svg, &format!("<polyline points=\"{x},{y} {},{y}\" {stroke}/>", x + 24.0));
-    text(svg, (x + 30.0, y + 4.0), "start", "", &series.name);
+    canvas.push(&polyline(&[(x, y), (x + 24.0, y)], &stroke));
+    canvas.push(&text((x + 30.0, y + 4.0), "start", "", &series.name));
 }
 
 /// Mapping of values to the frame.
@@ -192,18 +179,8 @@ fn short(value: f64) -> String {
     unit.map_or_else(|| rounded(value).to_string(), |(unit, letter)| format!("{}{letter}", value / unit))
 }
 
-fn line(svg: &mut String, from: (f64, f64), to: (f64, f64), colour: &str) {
-    let (x, y) = (from, to);
-    push(svg, &format!("<path d=\"M{:.1} {:.1}L{:.1} {:.1}\" stroke=\"{colour}\"/>", x.0, x.1, y.0, y.1));
-}
-
-fn text(svg: &mut String, (x, y): (f64, f64), anchor: &str, more: &str, words: &str) {
-    let words = words.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    push(svg, &format!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" {more}>{words}</text>"));
-}
-
-fn push(svg: &mut String, element: &str) {
-    writeln!(svg, "{element}").expect("writing to a String cannot fail");
+fn line(from: (f64, f64), to: (f64, f64), colour: &str) -> String {
+    format!("<path d=\"M{:.1} {:.1}L{:.1} {:.1}\" stroke=\"{colour}\"/>", from.0, from.1, to.0, to.1)
 }
 
 #[cfg(test)]

@@ -3,15 +3,28 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::chart::{Series, log_chart};
-use crate::report::{Cell, Report, Setting};
-use crate::run::size;
-use crate::text::{fastest, place, receivers, table};
+use crate::report::{Cell, Report, Setting, fastest, place, receivers, size, table};
 
 /// Content policy that forbids scripts and external resources, whatever a name or text contains.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
-const STYLE: &str = include_str!("page.css");
+const STYLE: &str = r##"
+:root{color-scheme:light dark;--page:#fff;--ink:#1b2733;--muted:#566573;--line:#dde3e9;--good:#24722a;--bad:#b3261e}
+@media (prefers-color-scheme:dark){:root{--page:#12181f;--ink:#e6ebf0;--muted:#a3b0bc;--line:#2c3742;--good:#76c97a;
+--bad:#ff8a7a}}
+body{margin:0 auto;max-width:72rem;padding:1.25rem;background:var(--page);color:var(--ink);
+font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif;font-variant-numeric:tabular-nums}
+h1{font-size:1.6rem;margin:0 0 .25rem}
+h2{font-size:1.15rem;margin:2.25rem 0 .5rem;padding-top:.75rem;border-top:1px solid var(--line)}
+.note{color:var(--muted);font-size:.9rem}
+.good{color:var(--good)}.bad{color:var(--bad)}
+figure{margin:.5rem 0}
+figure svg{display:block;width:100%;height:auto;border:1px solid var(--line);border-radius:4px}
+.wide{overflow-x:auto}
+table{border-collapse:collapse;font-size:.85rem}
+th{text-align:left;color:var(--muted);font-weight:500;border-bottom:1px solid var(--line)}
+th,td{padding:.15rem 1rem .15rem 0;white-space:nowrap}
+@media print{.wide{overflow:visible}}"##;
 
-/// Renders the page.
 pub fn page(report: &Report) -> String {
     let page = html! {
         (DOCTYPE)
@@ -145,7 +158,7 @@ fn chart(report: &Report, axis: Axis, cells: &[&Cell]) -> Option<String> {
     };
     let seconds = |cell: &Cell, tool: &str| {
         let run = cell.runs.iter().find(|run| run.tool == tool)?;
-        run.seconds(cell.setting.receivers)
+        cell.seconds(run)
     };
     let tools = report.tools();
     let mut series: Vec<Series> = tools.iter().map(|tool| line(tool, &|cell| seconds(cell, tool))).collect();
@@ -195,7 +208,7 @@ mod tests {
         let mut cells = Vec::new();
         for receivers in [3, 7] {
             for size_bytes in [1 << 12, 1 << 24] {
-                let times = [("ethbcast <chain>", Some(0.5)), ("TCP chain", Some(0.25)), ("uftp", None)];
+                let times = [("ethbcast <chain>", Some(5.0)), ("TCP chain", Some(2.5)), ("uftp", None)];
                 cells.push(cell(setting(receivers, size_bytes, 0.01), &times));
             }
         }

@@ -1,23 +1,25 @@
-//! Results of a bench.
+//! Results of a bench, as text and as JSON.
 
+use ethbcast_lab::format_rate;
 use ethbcast_transport::wire::{HEADER_BYTES, OVERHEAD_BYTES};
+use serde_json::{Value, json};
 
-use crate::options::MAX_MESSAGE;
-use crate::raw::Ceiling;
+use crate::cluster::Ceiling;
+use crate::table::Table;
 
-/// Settings of a measurement.
+/// Largest broadcast that is measured in memory, in bytes; larger ones are files.
+pub const MAX_MESSAGE: u64 = 1 << 20;
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Setting {
-    /// Number of receivers.
     pub receivers: u16,
-    /// MTU of the interfaces, in bytes.
     pub mtu_bytes: u32,
     /// Rate of the cables, in bits per second; `None` for unshaped ones.
     pub rate: Option<u64>,
-    /// Fraction of frames lost at every host.
     pub loss: f64,
-    /// Size of a broadcast, in bytes.
     pub size_bytes: u64,
+    /// Bytes that a cable's token bucket passes at once; 0 for unshaped ones.
+    pub burst_bytes: u64,
 }
 
 impl Setting {
@@ -27,6 +29,13 @@ impl Setting {
         let payload = u64::from(self.mtu_bytes) - HEADER_BYTES as u64;
         let bytes = self.size_bytes + self.size_bytes.div_ceil(payload) * OVERHEAD_BYTES as u64;
         self.rate.map(|rate| bytes as f64 * 8.0 / rate as f64)
+    }
+
+    /// Returns the time below which a broadcast cannot have crossed a cable: that of one copy, less
+    /// the burst of the cable's token bucket.
+    pub fn least_seconds(&self) -> f64 {
+        let burst_seconds = self.rate.map_or(0.0, |rate| self.burst_bytes as f64 * 8.0 / rate as f64);
+        self.wire_seconds().map_or(0.0, |seconds| seconds - burst_seconds)
     }
 
     /// Whether the size is sent as a file.
@@ -45,14 +54,13 @@ pub struct Figures {
     pub processor_seconds_per_gib: Option<f64>,
     /// Number of receivers with correct data.
     pub verified: u16,
+    /// Whether the interface of every receiver counted at least the bytes of all broadcasts.
+    pub is_counted: bool,
 }
 
-/// A tool in a setting.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
-    /// Name of the tool.
     pub tool: String,
-    /// Whether it is ethbcast.
     pub is_own: bool,
     /// Figures, or the reason of the failure.
     pub outcome: Result<Figures, String>,
@@ -65,23 +73,17 @@ impl Run {
     }
 }
 
-/// All tools in a setting.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
-    /// The setting.
     pub setting: Setting,
     /// Goodput of raw frames there, without loss.
     pub raw: Ceiling,
-    /// Results of the tools.
     pub runs: Vec<Run>,
 }
 
-/// The fastest tool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Winner<'a> {
-    /// Name of the tool.
     pub tool: &'a str,
-    /// Whether it is ethbcast.
     pub is_own: bool,
     /// Ratio of the best other tool's time to the winner's, of ours if the winner is not ours;
     /// `None` if no other finished.
@@ -89,6 +91,19 @@ pub struct Winner<'a> {
 }
 
 impl Cell {
+    /// Whether the bytes of a run that finished crossed the cables: the receivers' interfaces
+    /// counted them, and it took no less than a cable takes. Hosts of a lab are on one machine, and
+    /// some tools find its shared memory.
+    pub fn is_over_wire(&self, figures: &Figures) -> bool {
+        figures.is_counted && figures.seconds >= self.setting.least_seconds()
+    }
+
+    /// Returns the time of a run in seconds, if all receivers have correct data, over the wire.
+    pub fn seconds(&self, run: &Run) -> Option<f64> {
+        let figures = run.outcome.as_ref().ok()?;
+        run.seconds(self.setting.receivers).filter(|_| self.is_over_wire(figures))
+    }
+
     /// Returns the time of raw frames for this size, as a broadcast and as a chain.
     pub fn raw_seconds(&self) -> [(&'static str, f64); 2] {
         let bits = self.setting.size_bytes as f64 * 8.0;
@@ -96,12 +111,11 @@ impl Cell {
             .map(|(name, rate)| (name, bits / rate))
     }
 
-    /// Returns the fastest of all that finished, compared with others if there are any.
+    /// Returns the fastest of all that finished over the wire, compared with others if there are any.
     pub fn winner(&self) -> Option<Winner<'_>> {
-        let receivers = self.setting.receivers;
         let best = |own: bool| {
             let runs = self.runs.iter().filter(move |run| run.is_own == own);
-            let timed = runs.filter_map(|run| Some((run, run.seconds(receivers)?)));
+            let timed = runs.filter_map(|run| Some((run, self.seconds(run)?)));
             timed.min_by(|one, other| one.1.total_cmp(&other.1))
         };
         let (won, other) = match (best(true), best(false)) {
@@ -114,14 +128,12 @@ impl Cell {
     }
 }
 
-/// A complete report.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
     /// The machine: kernel, processors, versions.
     pub machine: Vec<(String, String)>,
     /// Tools that were not measured, with the reason.
     pub skipped: Vec<(String, String)>,
-    /// Results by setting.
     pub cells: Vec<Cell>,
 }
 
@@ -147,6 +159,188 @@ impl Report {
     }
 }
 
+/// Formats a size in the largest unit without a fraction.
+pub(crate) fn size(bytes: u64) -> String {
+    match bytes {
+        _ if bytes.is_multiple_of(1 << 30) => format!("{} GiB", bytes >> 30),
+        _ if bytes.is_multiple_of(1 << 20) => format!("{} MiB", bytes >> 20),
+        _ if bytes.is_multiple_of(1 << 10) => format!("{} KiB", bytes >> 10),
+        _ => format!("{bytes} B"),
+    }
+}
+
+pub fn json(report: &Report) -> Value {
+    let named = |pairs: &[(String, String)]| -> Value {
+        pairs
+            .iter()
+            .map(|(name, is)| (name.clone(), Value::from(is.as_str())))
+            .collect::<serde_json::Map<_, _>>()
+            .into()
+    };
+    json!({
+        "schema": 1,
+        "machine": named(&report.machine),
+        "skipped": named(&report.skipped),
+        "cells": report.cells.iter().map(cell).collect::<Vec<_>>(),
+    })
+}
+
+fn cell(cell: &Cell) -> Value {
+    let setting = &cell.setting;
+    let winner = cell.winner();
+    json!({
+        "receivers": setting.receivers,
+        "mtu": setting.mtu_bytes,
+        "rate_bits_per_second": setting.rate,
+        "loss": setting.loss,
+        "size": setting.size_bytes,
+        "kind": if setting.is_file() { "file" } else { "message" },
+        "wire_seconds": setting.wire_seconds(),
+        "raw_broadcast_bits_per_second": cell.raw.broadcast_bits_per_second,
+        "raw_chain_bits_per_second": cell.raw.chain_bits_per_second,
+        "fastest": winner.as_ref().map(|winner| winner.tool),
+        "runs": cell.runs.iter().map(|of| run(cell, of)).collect::<Vec<_>>(),
+    })
+}
+
+fn run(cell: &Cell, run: &Run) -> Value {
+    match &run.outcome {
+        Ok(figures) => json!({
+            "tool": run.tool,
+            "own": run.is_own,
+            "seconds": figures.seconds,
+            "processor_seconds_per_gib": figures.processor_seconds_per_gib,
+            "verified": figures.verified,
+            "over_wire": cell.is_over_wire(figures),
+        }),
+        Err(why) => json!({ "tool": run.tool, "own": run.is_own, "failed": why }),
+    }
+}
+
+const WIRE_LIMIT: &str = "wire limit";
+const NOT_OVER_WIRE: &str = "not over the wire";
+
+/// Formats the whole report: a table, the winners, and an explanation of the columns.
+pub fn text(report: &Report) -> String {
+    let mut text = table(report).aligned();
+    text += "\nFastest:\n";
+    for cell in &report.cells {
+        text += &format!("  {}: {}\n", place(cell), fastest(cell));
+    }
+    for (tool, why) in &report.skipped {
+        text += &format!("not measured: {tool}: {why}\n");
+    }
+    text += "\nseconds: files from the first data on the sender's cable to the sender's end, the median of all runs; \
+             messages from the call to the end of the barrier behind it, the median.\n\
+             wire limit: one copy on a cable in frames with 46 bytes of headers. raw: frames without a protocol, by \
+             the same driver, in this run and without loss.\n\
+             not over the wire: a receiver's interface did not count the bytes, or it took less than a cable takes.\n\
+             CPU s/GiB: processor time of all programs for each GiB at a receiver.\n";
+    let machine: Vec<String> = report.machine.iter().map(|(what, is)| format!("{what} {is}")).collect();
+    text + &machine.join(", ")
+}
+
+/// Columns of the ratios.
+const TIMES_WIRE: usize = 7;
+const SHARE_OF_RAW: usize = 8;
+
+/// Builds the table of all figures, with the limits among the tools.
+pub fn table(report: &Report) -> Table {
+    let mut table =
+        Table::under("receivers, MTU, rate, loss, size, tool, seconds, x wire, % of raw, CPU s/GiB, verified, remark");
+    for cell in &report.cells {
+        let limit = cell.setting.wire_seconds();
+        if let Some(limit) = limit {
+            table.push(row(cell, WIRE_LIMIT, Some(limit), ["", "", ""]));
+        }
+        for (name, seconds) in cell.raw_seconds() {
+            table.push(row(cell, name, Some(seconds), ["", "", ""]));
+        }
+        for run in &cell.runs {
+            table.push(row_of(cell, run));
+        }
+    }
+    table
+}
+
+fn row_of(cell: &Cell, run: &Run) -> Vec<String> {
+    let receivers = cell.setting.receivers;
+    match &run.outcome {
+        Err(why) => row(cell, &run.tool, None, ["-", "-", why]),
+        Ok(figures) => {
+            let cost = figures.processor_seconds_per_gib.map_or_else(|| "-".to_owned(), |cost| format!("{cost:.2}"));
+            let remark = if figures.verified == receivers { "" } else { "the others' bytes are not the source's" };
+            let verified = format!("{}/{receivers}", figures.verified);
+            let mut row = row(cell, &run.tool, Some(figures.seconds), [&cost, &verified, remark]);
+            if !cell.is_over_wire(figures) {
+                // A ratio would compare memory with a cable.
+                (row[TIMES_WIRE], row[SHARE_OF_RAW]) = (NOT_OVER_WIRE.to_owned(), "-".to_owned());
+            }
+            row
+        }
+    }
+}
+
+fn row(cell: &Cell, tool: &str, seconds: Option<f64>, [cost, verified, remark]: [&str; 3]) -> Vec<String> {
+    let setting = &cell.setting;
+    let times = setting.wire_seconds().zip(seconds).map(|(limit, seconds)| format!("{:.3}", seconds / limit));
+    // A chain is compared with the raw chain, everything else with the raw broadcast.
+    let raw = cell.raw_seconds()[usize::from(tool.contains("chain"))].1;
+    let share = seconds.filter(|_| tool != WIRE_LIMIT).map(|seconds| raw / seconds);
+    let dash = || "-".to_owned();
+    vec![
+        setting.receivers.to_string(),
+        setting.mtu_bytes.to_string(),
+        setting.rate.map_or_else(|| "unshaped".to_owned(), format_rate),
+        format!("{} %", setting.loss * 100.0),
+        size(setting.size_bytes),
+        tool.to_owned(),
+        seconds.map_or_else(dash, time),
+        times.unwrap_or_else(dash),
+        share.map_or_else(dash, |share| format!("{:.0}", share * 100.0)),
+        cost.to_owned(),
+        verified.to_owned(),
+        remark.to_owned(),
+    ]
+}
+
+pub fn receivers(count: u16) -> String {
+    if count == 1 { "1 receiver".to_owned() } else { format!("{count} receivers") }
+}
+
+pub fn place(cell: &Cell) -> String {
+    let setting = &cell.setting;
+    let rate = setting.rate.map_or_else(|| "unshaped".to_owned(), format_rate);
+    format!(
+        "{} to {}, MTU {}, {rate}, loss {} %",
+        size(setting.size_bytes),
+        receivers(setting.receivers),
+        setting.mtu_bytes,
+        setting.loss * 100.0
+    )
+}
+
+pub fn fastest(cell: &Cell) -> String {
+    match cell.winner() {
+        None => "nobody finished".to_owned(),
+        Some(Winner { tool, factor: None, .. }) => tool.to_owned(),
+        Some(Winner { tool, is_own: true, factor: Some(factor) }) => {
+            format!("{tool}, {factor:.2} x faster than the best of the others")
+        }
+        Some(Winner { tool, is_own: false, factor: Some(factor) }) => format!("{tool}, {factor:.2} x faster than ours"),
+    }
+}
+
+/// Formats seconds with four significant digits.
+pub fn time(seconds: f64) -> String {
+    match seconds {
+        seconds if seconds >= 100.0 => format!("{seconds:.1}"),
+        seconds if seconds >= 1.0 => format!("{seconds:.3}"),
+        seconds if seconds >= 0.001 => format!("{seconds:.5}"),
+        seconds => format!("{seconds:.7}"),
+    }
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -160,6 +354,7 @@ pub(crate) mod tests {
                 seconds,
                 processor_seconds_per_gib: setting.is_file().then_some(1.5),
                 verified: setting.receivers,
+                is_counted: true,
             }),
         };
         let raw = Ceiling { broadcast_bits_per_second: 1e9, chain_bits_per_second: 5e8 };
@@ -167,7 +362,7 @@ pub(crate) mod tests {
     }
 
     pub(crate) fn setting(receivers: u16, size_bytes: u64, loss: f64) -> Setting {
-        Setting { receivers, mtu_bytes: 1500, rate: Some(100_000_000), loss, size_bytes }
+        Setting { receivers, mtu_bytes: 1500, rate: Some(100_000_000), loss, size_bytes, burst_bytes: 6250 }
     }
 
     #[test]
@@ -182,7 +377,7 @@ pub(crate) mod tests {
             Some((chain.to_owned(), true, Some(2.5)))
         );
         assert_eq!(
-            winner(&[(chain, Some(2.0)), ("TCP chain", Some(1.0))]),
+            winner(&[(chain, Some(4.0)), ("TCP chain", Some(2.0))]),
             Some(("TCP chain".to_owned(), false, Some(2.0)))
         );
         assert_eq!(winner(&[(chain, Some(2.0)), (cast, None)]), Some((chain.to_owned(), true, None)));
@@ -199,8 +394,53 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn what_took_less_than_a_cable_takes_or_was_not_counted_is_no_winner_and_has_no_ratio() {
+        // 1 MiB at 100 Mbit/s takes 86.5 ms, of which a full bucket saves 0.5.
+        let setting = setting(7, 1 << 20, 0.0);
+        let mut cell = cell(setting, &[("ethbcast cast", Some(0.0861)), ("MPICH", Some(0.0068)), ("uftp", Some(0.3))]);
+        cell.runs.push(Run { tool: "udpcast".to_owned(), ..cell.runs[0].clone() });
+        cell.runs[3].outcome.as_mut().expect("finished").is_counted = false;
+        assert_eq!(cell.winner().map(|winner| (winner.tool, winner.is_own)), Some(("ethbcast cast", true)));
+        let report = Report { machine: vec![], skipped: vec![], cells: vec![cell] };
+        let marks = |report: &Report| -> Vec<String> {
+            table(report).lines().skip(4).map(|line| format!("{} {}", line[TIMES_WIRE], line[SHARE_OF_RAW])).collect()
+        };
+        assert_eq!(marks(&report), ["0.995 10", "not over the wire -", "3.468 3", "not over the wire -"]);
+        let runs = json(&report)["cells"][0]["runs"].clone();
+        assert_eq!([0, 1, 2, 3].map(|at| runs[at]["over_wire"] == true), [true, false, true, false]);
+        // Without a rate only the counters say it.
+        let mut unshaped = report;
+        unshaped.cells[0].setting.rate = None;
+        assert_eq!(unshaped.cells[0].winner().map(|winner| winner.tool), Some("MPICH"));
+    }
+
+    #[test]
     fn the_wire_limit_counts_every_frames_headers() {
         assert_eq!(setting(1, 1468, 0.0).wire_seconds(), Some(1514.0 * 8.0 / 1e8));
         assert_eq!(Setting { rate: None, ..setting(1, 1468, 0.0) }.wire_seconds(), None);
+    }
+
+    #[test]
+    fn every_table_has_the_limits_of_the_same_run_and_says_who_failed() {
+        let times = [("ethbcast chain", Some(2.0)), ("TCP chain", Some(1.5)), ("uftp", None)];
+        let report = Report {
+            machine: vec![("Linux".to_owned(), "6".to_owned())],
+            skipped: vec![("udpcast".to_owned(), "install it".to_owned())],
+            cells: vec![cell(setting(7, 16 << 20, 0.01), &times)],
+        };
+        let text = text(&report);
+        let line =
+            |tool: &str| text.lines().find(|line| line.contains(tool)).unwrap_or_else(|| panic!("{tool}: {text}"));
+        for tool in ["wire limit", "raw broadcast", "raw chain", "ethbcast chain", "TCP chain", "uftp"] {
+            let words: Vec<&str> = line(tool).split_whitespace().collect();
+            assert_eq!(words[..7], ["7", "1500", "100mbit", "1", "%", "16", "MiB"], "{tool}");
+        }
+        // 16 MiB at 500 Mbit/s take 0.268 s.
+        assert!(line("ethbcast chain").contains(" 13 ") && line("ethbcast chain").ends_with("7/7"), "{text}");
+        assert!(line("uftp").ends_with("it <failed>"), "{text}");
+        assert!(
+            text.contains("TCP chain, 1.33 x faster than ours") && text.contains("not measured: udpcast"),
+            "{text}"
+        );
     }
 }

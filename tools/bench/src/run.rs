@@ -1,54 +1,207 @@
-//! The measuring loop over all settings.
+//! The measuring loop over all settings: its options, the other tools on this machine, and the labs.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context;
-use ethbcast_lab::{LabConfig, LabGuard, format_rate};
+use anyhow::{Context, bail};
+use ethbcast_lab::{Lab, LabConfig, LabGuard, format_rate};
 use ethbcast_planning::topology::Topology;
 use nix::sys::statvfs::statvfs;
 
-use crate::cluster::{bring_up_as, give_addresses, set_loss, set_offloads};
-use crate::interrupt::Interrupt;
-use crate::messages;
-use crate::mpi::{Cluster, Loop};
-use crate::options::Options;
-use crate::payload::{make_file, scratch};
-use crate::peers::{MpiPeer, Peers};
-use crate::program::Program;
-use crate::raw::{self, Ceiling};
-use crate::report::{Cell, Figures, Report, Run, Setting};
+use crate::cluster::{Ceiling, bring_up_as, give_addresses, measure_raw, received_bytes, set_loss, set_offloads};
+use crate::mpi::{self, Cluster, Loop, Mpi};
+use crate::perf::{Measured, PerfJob, Site};
+use crate::process::{Interrupt, Program};
+use crate::report::{Cell, Figures, MAX_MESSAGE, Report, Run, Setting, size};
 use crate::table::median;
-use crate::tools::{Job, Tool};
-use crate::transfer::{self, Finished, Outcome};
+use crate::transfer::{self, Finished, Job, Outcome, Tool, is_installed, make_file, scratch};
+
+/// Largest file, in bytes: eight copies must fit in memory.
+pub const LARGEST_BYTES: u64 = 1 << 30;
+/// Algorithms that can be measured.
+pub const WAYS: [&str; 6] = ["chain", "cast", "binary", "binomial", "flat", "auto"];
+/// Limit on the receivers, which all run on this machine.
+pub const MAX_RECEIVERS: u16 = 63;
+/// Largest MTU, in bytes: that of a veth.
+pub const LARGEST_MTU_BYTES: u32 = 65_535;
+/// Smallest MTU, in bytes: that which the other tools need.
+pub const SMALLEST_MTU_BYTES: u32 = 576;
+
+/// The settings to measure, in all combinations.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Algorithms, out of [`WAYS`].
+    pub ways: Vec<&'static str>,
+    pub receivers: Vec<u16>,
+    pub sizes: Vec<u64>,
+    pub mtus: Vec<u32>,
+    pub losses: Vec<f64>,
+    /// Rates of all cables, in bits per second; `None` for unshaped ones.
+    pub rates: Vec<Option<u64>>,
+    pub peers: bool,
+    /// Timed broadcasts of a message; the report has their median.
+    pub iterations: u32,
+    /// Timed transfers of a file; the report has their median.
+    pub runs: u32,
+    /// Duration of each measurement of raw frames.
+    pub raw_time: Duration,
+    /// Limit on a run; by default ten times the wire's minimum and at least 30 s.
+    pub limit: Option<Duration>,
+    pub lab: String,
+    /// Path of the program `ethbcast`; by default beside this program.
+    pub program: Option<PathBuf>,
+}
+
+impl Options {
+    /// Returns options that take about a minute: two algorithms, two numbers of receivers, two
+    /// message sizes and a file, with and without loss.
+    pub fn short(lab: String) -> Self {
+        Self {
+            ways: vec!["chain", "cast"],
+            receivers: vec![3, 7],
+            sizes: vec![4 << 10, 1 << 20, 16 << 20],
+            mtus: vec![1500],
+            losses: vec![0.0, 0.01],
+            rates: vec![Some(100_000_000)],
+            peers: false,
+            iterations: 20,
+            runs: 1,
+            raw_time: Duration::from_millis(300),
+            limit: None,
+            lab,
+            program: None,
+        }
+    }
+
+    /// Checks that the options can be measured.
+    pub fn check(&self) -> Result<(), String> {
+        if let Some(receivers) = self.receivers.iter().find(|&&count| count == 0 || count > MAX_RECEIVERS) {
+            return Err(format!(
+                "{receivers} receivers cannot be measured on one machine: choose 1 to {MAX_RECEIVERS}"
+            ));
+        }
+        if let Some(size) = self.sizes.iter().find(|&&size| size == 0 || size > LARGEST_BYTES) {
+            return Err(format!("a broadcast of {size} bytes cannot be measured: choose --sizes from 1 to 1G"));
+        }
+        if let Some(mtu) = self.mtus.iter().find(|&&mtu| !(SMALLEST_MTU_BYTES..=LARGEST_MTU_BYTES).contains(&mtu)) {
+            return Err(format!(
+                "an MTU of {mtu} is not one of the lab's interfaces, which are veth: choose {SMALLEST_MTU_BYTES} to \
+                 {LARGEST_MTU_BYTES}"
+            ));
+        }
+        if let Some(loss) = self.losses.iter().find(|loss| !(0.0..=0.5).contains(*loss)) {
+            return Err(format!(
+                "a loss of {loss} is no share of frames to measure with: choose 0 to 0.5, such as 0.01"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Splits the sizes into those of messages and those of files.
+    pub fn messages_and_files(&self) -> (Vec<u64>, Vec<u64>) {
+        self.sizes.iter().partition(|&&size| size <= MAX_MESSAGE)
+    }
+}
+
+/// An MPI; `is_cut` without TCP offloads, so that frames have the MTU's size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct MpiPeer {
+    mpi: Mpi,
+    is_cut: bool,
+}
+
+impl MpiPeer {
+    fn name(self) -> String {
+        let name = match self.mpi {
+            Mpi::OpenMpi => "Open MPI",
+            Mpi::Mpich => "MPICH",
+        };
+        format!("{name}{}", if self.is_cut { ", wire-size frames" } else { "" })
+    }
+}
+
+/// The other tools that are measured: those that send files, those that send messages, and the missing ones with
+/// advice.
+#[derive(Clone, Debug, Default)]
+struct Peers {
+    tools: Vec<Tool>,
+    mpis: Vec<MpiPeer>,
+    skipped: Vec<(String, String)>,
+}
+
+impl Peers {
+    /// Looks for all tools.
+    fn find() -> anyhow::Result<Self> {
+        let mut peers = Self::default();
+        for tool in Tool::PEERS {
+            match tool.missing() {
+                None => peers.tools.push(tool),
+                Some(why) => peers.skipped.push((tool.name(), why)),
+            }
+        }
+        for mpi in Mpi::ALL {
+            let [whole, cut] = [false, true].map(|is_cut| MpiPeer { mpi, is_cut });
+            match mpi::missing(mpi) {
+                Some(why) => peers.skipped.push((whole.name(), why)),
+                None if is_installed("ethtool") => peers.mpis.extend([whole, cut]),
+                None => {
+                    peers.mpis.push(whole);
+                    peers.skipped.push((cut.name(), "no ethtool here: install the package ethtool".to_owned()));
+                }
+            }
+        }
+        let is_foreign = |tool: &Tool| !matches!(tool, Tool::TcpChain | Tool::TcpChainCut);
+        if peers.mpis.is_empty() && !peers.tools.iter().any(is_foreign) {
+            bail!(
+                "none of the other tools is installed here: `apt install udpcast uftp` for files, `openmpi-bin \
+                 libopenmpi-dev` or `mpich libmpich-dev` for messages, or leave out --peers"
+            );
+        }
+        Ok(peers)
+    }
+
+    /// Returns the versions of the tools that report one.
+    fn versions(&self) -> Vec<(String, String)> {
+        let whole = self.mpis.iter().filter(|peer| !peer.is_cut);
+        let version = |peer: &MpiPeer| {
+            let said = mpi::version(peer.mpi).ok()?;
+            Some((peer.name(), said.trim_start_matches(&peer.name()).trim().to_owned()))
+        };
+        whole.filter_map(version).collect()
+    }
+}
 
 /// Untimed broadcasts of an MPI; the first ones establish connections.
 const MPI_WARM_UPS: u32 = 10;
 /// Default limit on a run, as a multiple of the wire's minimum, and its lower bound.
 const PATIENCE: f64 = 10.0;
 const MIN_LIMIT_SECONDS: f64 = 30.0;
+/// Rate of unshaped cables when it is said how long all takes, in bits per second.
+const ASSUMED_RATE: u64 = 500_000_000;
 /// Fraction of the free memory that files may take.
 const MAX_OF_MEMORY: f64 = 0.7;
 
 /// Measures all settings of `options` and reports progress to `say`. A tool's failure is recorded
 /// in the report.
-///
-/// # Errors
-/// If nothing can be measured, a lab does not come up, or the user interrupts.
 pub fn run(options: &Options, interrupt: &Interrupt, say: &mut dyn FnMut(&str)) -> anyhow::Result<Report> {
     options.check().map_err(anyhow::Error::msg)?;
     let peers = if options.peers { Peers::find()? } else { Peers::default() };
     let bench = Bench { options, program: Program::find(options.program.as_deref())?, interrupt, peers };
+    let minutes = bench.expected_seconds() / 60.0;
+    say(&format!(
+        "this takes about {minutes:.0} min{}",
+        if minutes > 5.0 { ": fewer --sizes, --receivers, --loss or --rate take less" } else { "" }
+    ));
     let mut cells = Vec::new();
     for &rate in &options.rates {
         for &mtu_bytes in &options.mtus {
             for &receivers in &options.receivers {
-                let setting = Setting { receivers, mtu_bytes, rate, loss: 0.0, size_bytes: 0 };
+                let setting = Setting { receivers, mtu_bytes, rate, loss: 0.0, size_bytes: 0, burst_bytes: 0 };
                 cells.extend(bench.in_one_lab(setting, say)?);
             }
         }
     }
-    Ok(Report { machine: bench.machine(), skipped: bench.peers.skipped().to_vec(), cells })
+    Ok(Report { machine: bench.machine(), skipped: bench.peers.skipped.clone(), cells })
 }
 
 struct Bench<'a> {
@@ -74,16 +227,19 @@ impl Place {
 impl Bench<'_> {
     fn in_one_lab(&self, setting: Setting, say: &mut dyn FnMut(&str)) -> anyhow::Result<Vec<Cell>> {
         let topology = Topology::single_switch((0..=setting.receivers).map(|host| format!("n{host}")))?;
-        let lab = bring_up_as(LabConfig {
+        let config = LabConfig {
             name: self.options.lab.clone(),
             rate_bits_per_second: setting.rate,
             mtu_bytes: setting.mtu_bytes,
             ..LabConfig::new(topology)
-        })?;
+        };
+        let burst_bytes = setting.rate.map_or(0, |rate| config.burst_bytes(rate));
+        let setting = Setting { burst_bytes, ..setting };
+        let lab = bring_up_as(config)?;
         if self.options.peers {
             give_addresses(&lab)?;
         }
-        let raw = raw::measure(&lab, setting.mtu_bytes, self.options.raw_time)?;
+        let raw = measure_raw(&lab, setting.mtu_bytes, self.options.raw_time)?;
         let place = Place { lab, raw, setting };
         let clusters = self.clusters(&place)?;
         let mut cells = Vec::new();
@@ -104,8 +260,8 @@ impl Bench<'_> {
     /// Prepares the MPIs with their compiled program, if there are messages to send.
     fn clusters<'l>(&self, place: &'l Place) -> anyhow::Result<Vec<Cluster<'l>>> {
         let is_needed = !self.options.messages_and_files().0.is_empty();
-        let whole = self.peers.mpis().iter().filter(|peer| is_needed && !peer.is_cut());
-        whole.map(|peer| Cluster::prepare(&place.lab, peer.mpi(), 1)).collect()
+        let whole = self.peers.mpis.iter().filter(|peer| is_needed && !peer.is_cut);
+        whole.map(|peer| Cluster::prepare(&place.lab, peer.mpi, 1)).collect()
     }
 
     fn messages(
@@ -118,23 +274,30 @@ impl Bench<'_> {
         let mut told = |tool: &str| say(&format!("  messages by {tool}"));
         let iterations = self.options.iterations;
         let limit = self.limit(place, sizes.iter().sum::<u64>() * u64::from(iterations));
+        let messages_bytes = sizes.iter().sum::<u64>() * u64::from(iterations);
         let mut columns = Vec::new();
         for &via in &self.options.ways {
             let name = Tool::Own(via).name();
             told(&name);
-            let job = messages::MessageJob { lab: &place.lab, program: &self.program, via, sizes, iterations };
-            columns.push((name, true, messages::measure(&job, limit, self.interrupt)?));
+            let site = Site { lab: &place.lab, program: &self.program, interrupt: self.interrupt };
+            let root_options = vec!["--via", via];
+            let job = PerfJob { root_options, options: Vec::new(), ranks_per_host: 1, sizes, iterations };
+            let (times, is_counted) = counted(&place.lab, messages_bytes, || site.perf(&job, limit))?;
+            columns.push((name, true, times, is_counted));
         }
-        for peer in self.peers.mpis() {
+        for peer in &self.peers.mpis {
             told(&peer.name());
-            columns.push((peer.name(), false, self.by_mpi(place, clusters, *peer, (sizes, limit))?));
+            let run = || self.by_mpi(place, clusters, *peer, (sizes, limit));
+            let (times, is_counted) = counted(&place.lab, messages_bytes, run)?;
+            columns.push((peer.name(), false, times, is_counted));
         }
         let cell = |(at, &size_bytes): (usize, &u64)| {
             let setting = Setting { loss, size_bytes, ..place.setting };
-            let run = |(tool, is_own, times): &(String, bool, Result<Vec<f64>, String>)| {
+            let run = |(tool, is_own, times, is_counted): &(String, bool, Result<Vec<Measured>, String>, bool)| {
                 let verified = setting.receivers;
-                let figures = |seconds| Figures { seconds, processor_seconds_per_gib: None, verified };
-                let outcome = times.as_ref().map(|times| figures(times[at])).map_err(Clone::clone);
+                let figures =
+                    |seconds| Figures { seconds, processor_seconds_per_gib: None, verified, is_counted: *is_counted };
+                let outcome = times.as_ref().map(|times| figures(times[at].broadcast.median)).map_err(Clone::clone);
                 Run { tool: tool.clone(), is_own: *is_own, outcome }
             };
             Cell { setting, raw: place.raw, runs: columns.iter().map(run).collect() }
@@ -148,24 +311,24 @@ impl Bench<'_> {
         clusters: &[Cluster],
         peer: MpiPeer,
         (sizes, limit): (&[u64], Duration),
-    ) -> anyhow::Result<Result<Vec<f64>, String>> {
-        let cluster = clusters.iter().find(|cluster| cluster.mpi() == peer.mpi()).context("each MPI is prepared")?;
-        if peer.is_cut() {
+    ) -> anyhow::Result<Result<Vec<Measured>, String>> {
+        let cluster = clusters.iter().find(|cluster| cluster.mpi == peer.mpi).context("each MPI is prepared")?;
+        if peer.is_cut {
             set_offloads(&place.lab, false)?;
         }
         let what = Loop { warm_ups: MPI_WARM_UPS, iterations: self.options.iterations, sizes };
         let measured = cluster.measure(&[], what, limit, self.interrupt)?;
-        if peer.is_cut() {
+        if peer.is_cut {
             set_offloads(&place.lab, true)?;
         }
-        Ok(measured.map(|all| all.iter().map(|one| one.broadcast.median).collect()))
+        Ok(measured)
     }
 
     fn file(&self, place: &Place, setting: Setting, say: &mut dyn FnMut(&str)) -> anyhow::Result<Cell> {
         let directory = scratch()?;
         let source = directory.path().join("source.bin");
         let own = self.options.ways.iter().map(|&via| Tool::Own(via));
-        let tools: Vec<Tool> = own.chain(self.peers.tools().iter().copied()).collect();
+        let tools: Vec<Tool> = own.chain(self.peers.tools.iter().copied()).collect();
         let room = has_room(directory.path(), setting)?;
         if room.is_ok() {
             make_file(&source, setting.size_bytes)?;
@@ -191,7 +354,7 @@ impl Bench<'_> {
         source: &Path,
     ) -> anyhow::Result<Result<Figures, String>> {
         let limit = self.limit(place, setting.size_bytes);
-        let mut runs: Vec<Finished> = Vec::new();
+        let (mut runs, mut all_counted): (Vec<Finished>, bool) = (Vec::new(), true);
         for _ in 0..self.options.runs {
             // A separate directory per run, because the receivers' copies are in memory.
             let directory = scratch()?;
@@ -205,7 +368,10 @@ impl Bench<'_> {
                 source,
                 directory: directory.path(),
             };
-            match transfer::run(&job, limit, self.interrupt)? {
+            let run = || transfer::run(&job, limit, self.interrupt);
+            let (outcome, is_counted) = counted(&place.lab, setting.size_bytes, run)?;
+            all_counted &= is_counted;
+            match outcome {
                 Outcome::Failed(words) => return Ok(Err(words)),
                 Outcome::Finished(finished) => runs.push(finished),
             }
@@ -217,7 +383,41 @@ impl Bench<'_> {
             seconds: middle(|run| run.data_seconds).context("there is at least one run")?,
             processor_seconds_per_gib: middle(|run| run.processor_seconds).map(|seconds| seconds / gibibytes),
             verified: verified as u16,
+            is_counted: all_counted,
         }))
+    }
+
+    /// Returns about how long all settings take: two seconds to start and end the programs of a run,
+    /// and its copies over a cable; a barrier or a verdict as long again.
+    fn expected_seconds(&self) -> f64 {
+        let options = self.options;
+        let (messages, files) = options.messages_and_files();
+        let mut seconds = 0.0;
+        for rate in &options.rates {
+            let second = |bytes: u64| bytes as f64 * 8.0 / rate.unwrap_or(ASSUMED_RATE) as f64;
+            for &receivers in &options.receivers {
+                let hops = f64::from(receivers + 1).log2().ceil();
+                let copies = |way: &&str| match *way {
+                    "flat" => f64::from(receivers),
+                    "binomial" => hops,
+                    "binary" => 2.0,
+                    _ => 1.1,
+                };
+                let own: f64 = options.ways.iter().map(copies).sum();
+                let runs = |peers: usize| 2.0 * (options.ways.len() + peers) as f64;
+                let message: f64 = messages.iter().map(|&bytes| second(bytes) + 0.001).sum();
+                let message = message * 2.0 * f64::from(options.iterations);
+                let mut each = message * (own + hops * self.peers.mpis.len() as f64);
+                each += if messages.is_empty() { 0.0 } else { runs(self.peers.mpis.len()) };
+                for &bytes in &files {
+                    let once = second(bytes) * (own + self.peers.tools.len() as f64) + runs(self.peers.tools.len());
+                    each += once * f64::from(options.runs);
+                }
+                let lab = 1.0 + 0.1 * f64::from(receivers) + 2.0 * options.raw_time.as_secs_f64();
+                seconds += (lab + each * options.losses.len() as f64) * options.mtus.len() as f64;
+            }
+        }
+        seconds
     }
 
     fn limit(&self, place: &Place, bytes: u64) -> Duration {
@@ -239,6 +439,15 @@ impl Bench<'_> {
     }
 }
 
+/// Runs something that brings at least `bytes` to every host but the first, and returns whether
+/// their interfaces counted them.
+fn counted<T>(lab: &Lab, bytes: u64, work: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<(T, bool)> {
+    let before = received_bytes(lab)?;
+    let outcome = work()?;
+    let after = received_bytes(lab)?;
+    Ok((outcome, before.iter().zip(after).all(|(before, after)| after - before >= bytes)))
+}
+
 /// Checks that the memory holds the file at the sender and every receiver.
 fn has_room(directory: &Path, setting: Setting) -> anyhow::Result<Result<(), String>> {
     let place = statvfs(directory)?;
@@ -258,12 +467,39 @@ fn where_it_is(setting: &Setting) -> String {
     format!("{receivers} receivers, MTU {mtu_bytes}, {rate}, loss {loss}")
 }
 
-/// Formats a size in the largest unit without a fraction.
-pub(crate) fn size(bytes: u64) -> String {
-    match bytes {
-        _ if bytes.is_multiple_of(1 << 30) => format!("{} GiB", bytes >> 30),
-        _ if bytes.is_multiple_of(1 << 20) => format!("{} MiB", bytes >> 20),
-        _ if bytes.is_multiple_of(1 << 10) => format!("{} KiB", bytes >> 10),
-        _ => format!("{bytes} B"),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(change: impl FnOnce(&mut Options)) -> String {
+        let mut options = Options::short("lab".to_owned());
+        options.check().expect("the defaults");
+        change(&mut options);
+        options.check().expect_err("it should be refused")
+    }
+
+    #[test]
+    fn what_cannot_be_measured_is_refused_in_a_sentence_that_says_what_can() {
+        assert!(refusal(|options| options.mtus = vec![1500, 65_536]).contains("576 to 65535"));
+        assert!(refusal(|options| options.receivers = vec![64]).contains("1 to 63"));
+        assert!(refusal(|options| options.sizes = vec![0]).contains("1 to 1G"));
+        assert!(refusal(|options| options.losses = vec![f64::NAN]).contains("such as 0.01"));
+    }
+
+    #[test]
+    fn how_long_it_takes_grows_with_what_is_measured() {
+        let interrupt = Interrupt::hold().expect("signals can be held");
+        let program = Program::find(Some(&std::env::current_exe().expect("a test runs"))).expect("it is a file");
+        let minutes = |change: fn(&mut Options)| {
+            let mut options = Options::short("lab".to_owned());
+            change(&mut options);
+            let bench =
+                Bench { options: &options, program: program.clone(), interrupt: &interrupt, peers: Peers::default() };
+            bench.expected_seconds() / 60.0
+        };
+        let short = minutes(|_| {});
+        assert!((0.5..2.0).contains(&short), "about a minute, not {short}");
+        assert!(minutes(|options| options.iterations *= 10) > 2.0 * short);
+        assert!(minutes(|options| options.rates.push(Some(10_000_000))) > 4.0 * short);
     }
 }

@@ -1,4 +1,4 @@
-//! A table of results, as text and as CSV.
+//! Results of repeated runs: a table, as text and as CSV, and the statistics of times.
 
 use std::fmt::Write;
 
@@ -10,7 +10,6 @@ pub struct Table {
 }
 
 impl Table {
-    /// Creates an empty table.
     pub fn new(heading: &[impl AsRef<str>]) -> Self {
         Self { heading: heading.iter().map(|cell| cell.as_ref().to_owned()).collect(), rows: Vec::new() }
     }
@@ -20,10 +19,6 @@ impl Table {
         Self::new(&heading.split(',').map(str::trim).collect::<Vec<_>>())
     }
 
-    /// Adds a row.
-    ///
-    /// # Panics
-    /// If its number of cells differs from the heading's.
     pub fn push(&mut self, row: Vec<String>) {
         assert_eq!(row.len(), self.heading.len(), "a row has one cell per column");
         self.rows.push(row);
@@ -72,6 +67,32 @@ pub fn median(mut values: Vec<f64>) -> Option<f64> {
     Some((lower + upper) / 2.0)
 }
 
+/// Statistics of a series of times, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Times {
+    /// Mean without the lowest and the highest tenth, as in the EQA paper (§4).
+    pub middle80: f64,
+    pub median: f64,
+    pub p99: f64,
+}
+
+impl Times {
+    /// Computes the statistics of times in seconds; `None` if there are none.
+    pub fn of(mut seconds: Vec<f64>) -> Option<Self> {
+        seconds.sort_by(f64::total_cmp);
+        // Nearest-rank quantile, as in `ethbcast perf`.
+        let quantile =
+            |part: f64| seconds.get(((part * seconds.len() as f64).ceil() as usize).saturating_sub(1)).copied();
+        let tenth = seconds.len() / 10;
+        let middle = &seconds[tenth..seconds.len() - tenth];
+        Some(Self {
+            middle80: middle.iter().sum::<f64>() / middle.len() as f64,
+            median: quantile(0.5)?,
+            p99: quantile(0.99)?,
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,5 +111,13 @@ mod tests {
         assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), Some(2.5));
         assert_eq!(median(vec![]), None);
+    }
+
+    #[test]
+    fn the_middle_leaves_out_a_tenth_at_either_end_and_quantiles_are_times_that_were_taken() {
+        let seconds: Vec<f64> = (1..=20).rev().map(f64::from).collect();
+        assert_eq!(Times::of(seconds), Some(Times { middle80: 10.5, median: 10.0, p99: 20.0 }));
+        assert_eq!(Times::of(vec![3.0]), Some(Times { middle80: 3.0, median: 3.0, p99: 3.0 }));
+        assert_eq!(Times::of(vec![]), None);
     }
 }

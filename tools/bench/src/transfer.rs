@@ -1,15 +1,218 @@
-//! A single transfer: it is started, timed from outside, limited, verified and cleaned up.
+//! A single transfer of a file by any of the compared tools: it is started, timed from outside,
+//! limited, verified and cleaned up.
 
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
 use std::time::{Duration, Instant};
 
+use ethbcast_lab::Lab;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 
-use crate::cluster::set_offloads;
-use crate::interrupt::Interrupt;
-use crate::payload::same_bytes;
-use crate::running::Running;
-use crate::tools::{Job, Tool};
+use crate::cluster::{INTERFACE, address, set_offloads};
+use crate::process::{Interrupt, Program, Running};
+
+/// Part of the cable rate that the other tools are configured with, in thousandths. Above it the
+/// switch drops their frames.
+///
+/// udpcast counts all bytes of its frames. uftp counts 1445 bytes of a frame of 1486 (at its block
+/// size below), so that its value amounts to 98.7 %.
+const UDPCAST_PERMILLE: u64 = 980;
+const UFTP_PERMILLE: u64 = 960;
+/// Part of the raw frames' rate that uftp is configured with on unshaped cables, in thousandths. It
+/// sends without flow control, and every overflow costs it another pass. udpcast waits for its
+/// receivers and needs no rate.
+const UFTP_UNSHAPED_PERMILLE: u64 = 500;
+
+/// Headers of a uftp frame including IP and UDP, and its largest block, in bytes.
+const UFTP_HEADER_BYTES: u32 = 72;
+const UFTP_LARGEST_BLOCK_BYTES: u32 = 8800;
+
+/// TCP port of the chain's hosts.
+const CHAIN_PORT: u16 = 7700;
+
+/// Socket buffers of uftp, which has no flow control: 16 times its default.
+const UFTP_BUFFER_BYTES: &str = "4194304";
+
+/// Initial, least and greatest round-trip time of uftp in seconds. Its defaults would make each
+/// phase wait seconds for replies that take a millisecond here.
+const UFTP_ROUND_TRIP_SECONDS: &str = "0.05:0.01:1";
+
+/// A tool, or one of its algorithms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tool {
+    /// `ethbcast` with this `--via`.
+    Own(&'static str),
+    /// `udp-sender` and `udp-receiver`.
+    Udpcast,
+    /// `uftp` and `uftpd`.
+    Uftp,
+    /// A TCP connection from each host to the next (`ethbcast tcp-chain`).
+    TcpChain,
+    /// The TCP chain with frames of the MTU's size: a veth carries segments of 64 KiB, a cable does
+    /// not.
+    TcpChainCut,
+}
+
+impl Tool {
+    pub const PEERS: [Tool; 4] = [Tool::Udpcast, Tool::Uftp, Tool::TcpChain, Tool::TcpChainCut];
+
+    pub fn name(self) -> String {
+        match self {
+            Tool::Own(via) => format!("ethbcast {via}"),
+            Tool::Udpcast => "udpcast".to_owned(),
+            Tool::Uftp => "uftp".to_owned(),
+            Tool::TcpChain => "TCP chain".to_owned(),
+            Tool::TcpChainCut => "TCP chain, wire-size frames".to_owned(),
+        }
+    }
+
+    /// Returns the reason why the tool cannot run here, if there is one.
+    pub fn missing(self) -> Option<String> {
+        let (programs, package) = match self {
+            Tool::Own(_) | Tool::TcpChain => return None,
+            Tool::Udpcast => (&["udp-sender", "udp-receiver"][..], "udpcast"),
+            Tool::Uftp => (&["uftp", "uftpd"][..], "uftp"),
+            Tool::TcpChainCut => (&["ethtool"][..], "ethtool"),
+        };
+        let absent = programs.iter().find(|program| !is_installed(program))?;
+        Some(format!("no {absent} here: install the package {package}"))
+    }
+
+    /// Whether its receivers end by themselves once they have the file, unlike a daemon.
+    pub fn receivers_end(self) -> bool {
+        self != Tool::Uftp
+    }
+}
+
+/// Whether a program is on the search path.
+pub fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Job<'a> {
+    pub tool: Tool,
+    /// The lab, whose first host sends to all others.
+    pub lab: &'a Lab,
+    /// Rate of the lab's cables, or that of raw frames if they are unshaped, in bits per second.
+    pub rate_bits_per_second: u64,
+    /// Whether the cables are shaped to that rate.
+    pub is_shaped: bool,
+    pub mtu_bytes: u32,
+    pub program: &'a Program,
+    pub source: &'a Path,
+    /// An empty directory for received files and logs.
+    pub directory: &'a Path,
+}
+
+impl Job<'_> {
+    /// Returns the sending host and the receiving ones.
+    pub fn hosts(&self) -> (String, Vec<String>) {
+        let mut hosts = self.lab.hosts();
+        assert!(!hosts.is_empty(), "a lab has hosts");
+        let root = hosts.remove(0);
+        (root, hosts)
+    }
+
+    pub fn received(&self, host: &str) -> PathBuf {
+        // uftp keeps the file's name, and needs a directory for each host.
+        match (self.tool, self.source.file_name()) {
+            (Tool::Uftp, Some(name)) => self.directory.join(host).join(name),
+            _ => self.directory.join(host),
+        }
+    }
+
+    /// Returns the command that receives on a host.
+    pub fn receiver(&self, number: usize, host: &str) -> anyhow::Result<Command> {
+        let received = self.received(host);
+        let command = match self.tool {
+            Tool::Own(_) => {
+                let mut command = self.program.on(self.lab, host, "recv")?;
+                command.args(["--quiet", "-i", INTERFACE]).arg(received);
+                command
+            }
+            Tool::Udpcast => {
+                let mut command =
+                    self.command(host, "udp-receiver", &["--nokbd", "--no-progress", "--interface", INTERFACE])?;
+                command.arg("--file").arg(received);
+                command
+            }
+            Tool::Uftp => {
+                let directory = self.directory.join(host);
+                fs::create_dir(&directory)?;
+                // -d: in the foreground. -t: under its final name only when complete.
+                let mut command =
+                    self.command(host, "uftpd", &["-d", "-t", "-I", INTERFACE, "-B", UFTP_BUFFER_BYTES])?;
+                command.args(["-U", &uftp_id(number)]).arg("-D").arg(directory);
+                command
+            }
+            Tool::TcpChain | Tool::TcpChainCut => {
+                let mut command = self.program.on(self.lab, host, "tcp-chain")?;
+                command.args(["--listen", &CHAIN_PORT.to_string(), "--file"]).arg(received);
+                // Host 0 sends, so that this one is `number + 1`.
+                let is_last = number + 2 == self.lab.hosts().len();
+                command.args((!is_last).then(|| format!("--next={}:{CHAIN_PORT}", address(number + 2))));
+                command
+            }
+        };
+        Ok(command)
+    }
+
+    /// Returns the command that sends to all receivers once they are present.
+    pub fn sender(&self) -> anyhow::Result<Command> {
+        let (root, receivers) = self.hosts();
+        let count = receivers.len().to_string();
+        let share = |permille: u64| self.rate_bits_per_second / 1000 * permille;
+        let command = match self.tool {
+            Tool::Own(via) => {
+                let mut command = self.program.on(self.lab, &root, "send")?;
+                command.args(["--quiet", "-i", INTERFACE, "--via", via, "-n", &count]).arg(self.source);
+                command
+            }
+            Tool::Udpcast => {
+                let rate = self.is_shaped.then(|| format!("--max-bitrate={}", share(UDPCAST_PERMILLE)));
+                let fixed = ["--full-duplex", "--nokbd", "--no-progress", "--interface", INTERFACE];
+                let mut command = self.command(&root, "udp-sender", &fixed)?;
+                command.args(["--min-receivers", &count]).args(rate).arg("--file").arg(self.source);
+                command
+            }
+            Tool::Uftp => {
+                let permille = if self.is_shaped { UFTP_PERMILLE } else { UFTP_UNSHAPED_PERMILLE };
+                let rate_kilobits = (share(permille) / 1000).to_string();
+                let block = (self.mtu_bytes - UFTP_HEADER_BYTES).min(UFTP_LARGEST_BLOCK_BYTES).to_string();
+                let ids: Vec<String> = (0..receivers.len()).map(uftp_id).collect();
+                let fixed = ["-I", INTERFACE, "-b", &block, "-B", UFTP_BUFFER_BYTES, "-r", UFTP_ROUND_TRIP_SECONDS];
+                let mut command = self.command(&root, "uftp", &fixed)?;
+                command.args(["-R", &rate_kilobits, "-H", &ids.join(",")]).arg(self.source);
+                command
+            }
+            Tool::TcpChain | Tool::TcpChainCut => {
+                let mut command = self.program.on(self.lab, &root, "tcp-chain")?;
+                command.arg(format!("--next={}:{CHAIN_PORT}", address(1))).arg("--file").arg(self.source);
+                command
+            }
+        };
+        Ok(command)
+    }
+
+    fn command(&self, host: &str, program: &str, arguments: &[impl AsRef<OsStr>]) -> anyhow::Result<Command> {
+        let mut command = self.lab.command(host, program)?;
+        command.args(arguments);
+        Ok(command)
+    }
+}
+
+/// Returns the id of a uftp receiver. Fixed ids save the sender the wait for unknown receivers.
+fn uftp_id(number: usize) -> String {
+    format!("0x{:08x}", number + 1)
+}
 
 /// Wait for receivers to start before the sender does.
 const HEAD_START: Duration = Duration::from_millis(700);
@@ -23,7 +226,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// Bytes that a sender may send before data begins; what exceeds them belongs to the file.
 const BULK_BYTES: u64 = 64 << 10;
 
-/// Result of a transfer.
 #[derive(Clone, Debug)]
 pub enum Outcome {
     /// The sender reported success.
@@ -39,7 +241,6 @@ pub struct Finished {
     pub data_seconds: f64,
     /// Seconds from the sender's start to its end, including the discovery of receivers.
     pub whole_seconds: f64,
-    /// Number of receivers whose file equals the source.
     pub verified: usize,
     /// Processor time of all its programs in seconds, user and system. A veth carries a frame
     /// within its sender's system call.
@@ -48,9 +249,6 @@ pub struct Finished {
 
 /// Runs a job within `limit` and compares the received files with the source. A tool's failure is
 /// an [`Outcome`].
-///
-/// # Errors
-/// If a program cannot be started, the lab cannot be used, or the user interrupts.
 pub fn run(job: &Job, limit: Duration, interrupt: &Interrupt) -> anyhow::Result<Outcome> {
     let is_cut = job.tool == Tool::TcpChainCut;
     if is_cut {
@@ -133,4 +331,175 @@ fn is_verified(job: &Job, host: &str) -> bool {
 fn pause(time: Duration, interrupt: &Interrupt) -> anyhow::Result<()> {
     std::thread::sleep(time);
     interrupt.check()
+}
+
+const COMPARED_BYTES: usize = 1 << 20;
+
+/// Creates a directory that is removed with its contents. It is in memory if possible, because the
+/// bench measures networks and all hosts share one disk.
+pub fn scratch() -> io::Result<tempfile::TempDir> {
+    let builder = |parent: &Path| tempfile::Builder::new().prefix("ethbcast-bench-").tempdir_in(parent);
+    builder(Path::new("/dev/shm")).or_else(|_| builder(&std::env::temp_dir()))
+}
+
+/// Writes a file of `bytes` pseudorandom bytes, which are equal in every run. Misplaced blocks are
+/// detected.
+pub fn make_file(path: &Path, bytes: u64) -> io::Result<()> {
+    let mut stream = blake3::Hasher::new().update(b"ethbcast bench").finalize_xof();
+    let mut file = BufWriter::with_capacity(COMPARED_BYTES, File::create(path)?);
+    io::copy(&mut Read::by_ref(&mut stream).take(bytes), &mut file)?;
+    file.flush()
+}
+
+/// Whether two files hold equal bytes.
+pub fn same_bytes(left: &Path, right: &Path) -> io::Result<bool> {
+    let (mut left, mut right) = (File::open(left)?, File::open(right)?);
+    if left.metadata()?.len() != right.metadata()?.len() {
+        return Ok(false);
+    }
+    let (mut ours, mut theirs) = (vec![0; COMPARED_BYTES], vec![0; COMPARED_BYTES]);
+    loop {
+        let count = left.read(&mut ours)?;
+        if count == 0 {
+            return Ok(true);
+        }
+        right.read_exact(&mut theirs[..count])?;
+        if ours[..count] != theirs[..count] {
+            return Ok(false);
+        }
+    }
+}
+
+/// Bytes read before they are forwarded, the most that a socket returns at once.
+const BLOCK_BYTES: usize = 256 << 10;
+/// Longest wait for the next host to listen.
+const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+const CONNECT_AGAIN_AFTER: Duration = Duration::from_millis(10);
+/// Byte that confirms completion of a host and of all behind it to its predecessor.
+const DONE: u8 = 1;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Link<'a> {
+    /// Port to listen on for the previous host; none for the first, which reads the file.
+    pub listen: Option<u16>,
+    /// Address of the next host; none for the last.
+    pub next: Option<SocketAddr>,
+    /// The file to send, or to write.
+    pub file: &'a Path,
+}
+
+impl Link<'_> {
+    /// Performs this host's part until completion.
+    pub fn run(&self) -> io::Result<()> {
+        let mut before = match self.listen {
+            Some(port) => Some(TcpListener::bind((Ipv4Addr::UNSPECIFIED, port))?.accept()?.0),
+            None => None,
+        };
+        let mut next = self.next.map(connect).transpose()?;
+        match &mut before {
+            Some(before) => {
+                let mut file = File::create(self.file)?;
+                pass(before, &mut next, Some(&mut file))?;
+            }
+            None => pass(&mut File::open(self.file)?, &mut next, None)?,
+        }
+        if let Some(next) = &mut next {
+            next.shutdown(std::net::Shutdown::Write)?;
+            let mut word = [0];
+            next.read_exact(&mut word)?;
+            if word != [DONE] {
+                return Err(io::Error::new(ErrorKind::InvalidData, "the next host of the chain said something else"));
+            }
+        }
+        before.map_or(Ok(()), |mut before| before.write_all(&[DONE]))
+    }
+}
+
+/// Forwards everything, and writes it if there is a file.
+fn pass(from: &mut impl Read, next: &mut Option<TcpStream>, mut keep: Option<&mut File>) -> io::Result<()> {
+    let mut block = vec![0; BLOCK_BYTES];
+    loop {
+        let bytes = match from.read(&mut block) {
+            Ok(0) => return Ok(()),
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        // The next host first, because its data has the longest way to go.
+        if let Some(next) = next {
+            next.write_all(&block[..bytes])?;
+        }
+        if let Some(file) = &mut keep {
+            file.write_all(&block[..bytes])?;
+        }
+    }
+}
+
+fn connect(to: SocketAddr) -> io::Result<TcpStream> {
+    let deadline = Instant::now() + CONNECT_WITHIN;
+    loop {
+        match TcpStream::connect(to) {
+            Err(_) if Instant::now() < deadline => thread::sleep(CONNECT_AGAIN_AFTER),
+            result => return result,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_bit_or_one_byte_makes_files_differ() {
+        let directory = scratch().expect("a directory");
+        let (left, right) = (directory.path().join("left"), directory.path().join("right"));
+        make_file(&left, 3_000_001).expect("a file");
+        make_file(&right, 3_000_001).expect("a file");
+        assert!(same_bytes(&left, &right).expect("readable"));
+
+        let mut bytes = std::fs::read(&right).expect("readable");
+        bytes[2_999_999] ^= 1;
+        std::fs::write(&right, &bytes).expect("writable");
+        assert!(!same_bytes(&left, &right).expect("readable"), "one bit");
+
+        make_file(&right, 3_000_000).expect("a file");
+        assert!(!same_bytes(&left, &right).expect("readable"), "one byte less");
+        assert!(same_bytes(&left, &directory.path().join("missing")).is_err());
+    }
+
+    #[test]
+    fn all_hosts_of_a_chain_have_the_bytes_when_the_first_has_ended() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let bytes: Vec<u8> = (0..3 * BLOCK_BYTES + 17).map(|at| (at * 7 % 251) as u8).collect();
+        let source = directory.path().join("source");
+        std::fs::write(&source, &bytes).expect("writable");
+        // Two free ports, chosen by the kernel.
+        let ports = [(); 2].map(|()| {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+            listener.local_addr().expect("bound").port()
+        });
+        let to = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let files = ["middle", "last"].map(|name| directory.path().join(name));
+        thread::scope(|scope| {
+            let last = Link { listen: Some(ports[1]), next: None, file: &files[1] };
+            let middle = Link { listen: Some(ports[0]), next: Some(to(ports[1])), file: &files[0] };
+            let others = [last, middle].map(|link| scope.spawn(move || link.run()));
+            Link { listen: None, next: Some(to(ports[0])), file: &source }.run().expect("the chain holds");
+            for file in &files {
+                assert_eq!(std::fs::read(file).expect("received"), bytes, "{}", file.display());
+            }
+            others.into_iter().for_each(|other| other.join().expect("no panic").expect("the chain holds"));
+        });
+    }
+
+    #[test]
+    fn a_chain_whose_last_host_dies_is_not_said_to_be_done() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let next = Some(listener.local_addr().expect("bound"));
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        thread::scope(|scope| {
+            scope.spawn(|| drop(listener.accept()));
+            assert!(Link { listen: None, next, file: file.path() }.run().is_err());
+        });
+    }
 }

@@ -1,64 +1,34 @@
 //! Arguments of all commands, as clap parses them. Each command checks and converts its own.
 
-mod bench;
-mod config;
-mod cp;
-mod ctl;
-mod doctor;
-mod dump;
+mod cluster;
 mod examples;
-mod heading;
-mod hosts;
 mod lab;
-mod manual;
-mod mpi_env;
-mod patience;
-mod perf;
-mod plan;
-mod probe;
-mod progress;
+mod machine;
+mod planning;
 mod recv;
-mod report;
-mod resume;
 mod send;
-mod serve;
-mod simulate;
+mod session;
 mod spellings;
-mod topo;
-mod tree;
 mod values;
 
-use crate::exit::{self, Form};
-pub use bench::{BenchArgs, TcpChainArgs};
+use crate::exit;
+use crate::exit::Form;
 use clap::{Args, Parser, Subcommand};
-pub use config::{ConfigArgs, ConfigCommand};
-pub use cp::CpArgs;
-pub use ctl::{CtlArgs, CtlCommand};
-pub use doctor::{DoctorArgs, ExplainArgs};
-pub use dump::DumpArgs;
+pub use cluster::{CpArgs, CtlArgs, CtlCommand, HostsArgs, PerfArgs, ProbeArgs};
 use ethbcast_transport::wire::EtherType;
 pub use examples::examples;
-use heading::{HOW, PRINTED, WHO};
-pub use hosts::HostsArgs;
-pub use lab::{CableArgs, LabArgs, LabCommand};
-pub use manual::{CompletionsArgs, ManArgs};
-pub use mpi_env::{Launcher, MpiEnvArgs, PortArgs};
-pub use patience::{PatienceArgs, StallArgs};
-pub use perf::PerfArgs;
-pub use plan::PlanArgs;
-pub use probe::ProbeArgs;
-pub use progress::ProgressArgs;
+pub use lab::{BenchArgs, CableArgs, LabArgs, LabCommand, TcpChainArgs};
+pub use machine::{
+    CompletionsArgs, ConfigArgs, ConfigCommand, DoctorArgs, DumpArgs, ExplainArgs, Launcher, ManArgs, MpiEnvArgs,
+    PortArgs,
+};
+pub use planning::{DrawingArgs, ImportArgs, PlanArgs, ReportArgs, SimulateArgs, TopoArgs, TopoCommand};
 pub use recv::{RecvArgs, Verify};
-pub use report::ReportArgs;
-pub use resume::ResumeArgs;
-pub use send::{Decompress, SendArgs};
-pub use serve::ServeArgs;
-pub use simulate::SimulateArgs;
+pub use send::{Decompress, ResumeArgs, SendArgs, TreeArgs};
+pub use session::{PatienceArgs, ProgressArgs, StallArgs};
 pub use spellings::{Meaning, Role, UnusedByReceiver, UnusedBySender, meaning, unused, without_use};
 use std::path::Path;
-pub use topo::{DrawingArgs, ImportArgs, TopoArgs, TopoCommand};
-pub use tree::TreeArgs;
-use values::{decimal, misplaced, number, presets, receivers, seconds, whole};
+use values::{HOW, PRINTED, WHO, decimal, misplaced, number, presets, receivers, seconds, whole};
 
 /// Copy a file, directory or disk image to all hosts of an Ethernet network at once, over raw frames.
 #[derive(Debug, Parser)]

@@ -1,10 +1,11 @@
 //! The arguments of `ethbcast recv`.
 
-use super::heading::{HOW, TROUBLE, WHO, WRITTEN, everyday};
-use super::{PatienceArgs, ProgressArgs, ServeArgs, UnusedByReceiver, WireArgs, examples, misplaced, number, seconds};
+use super::values::{HOW, TROUBLE, WHO, WRITTEN, everyday};
+use super::{PatienceArgs, ProgressArgs, UnusedByReceiver, WireArgs, examples, misplaced, number, seconds};
 use crate::exit::Form;
 use clap::{Arg, Args, ValueEnum};
 use ethbcast_collectives::session::Expected;
+use ethbcast_content::disk::Accept;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -61,6 +62,15 @@ pub struct RecvArgs {
     /// everything is verified; if the transfer fails, it is terminated. If COMMAND fails, recv exits with its code.
     #[arg(long, value_name = "COMMAND", conflicts_with_all = ["force", "in_place", "dest"], help_heading = WRITTEN)]
     pub pipe: Option<String>,
+    /// Privileges that the sender may decide about here, with commas between them: owner, setid, devices, xattrs,
+    /// xattrs=NAME, unpack, or all, or none. The rest is left out and counted. Default: owner,setid,unpack; with
+    /// --serve: unpack.
+    ///
+    /// owner: owners of files. setid: set-user-id and set-group-id bits. devices: device nodes. xattrs: extended
+    /// attributes, but for security.*, trusted.* and system.*, which are named one by one, such as
+    /// xattrs=security.capability. unpack: --decompress receivers.
+    #[arg(long, value_name = "LIST", help_heading = WRITTEN)]
+    pub accept: Option<Accept>,
     /// Older version of the data: a file, block device or directory. Matching parts are not sent. May be repeated.
     /// Without it, DEST is used.
     #[arg(long, value_name = "PATH", help_heading = WRITTEN)]
@@ -88,6 +98,9 @@ pub struct RecvArgs {
     /// Delete partial data of an earlier run instead of resuming it, and keep none if this run is cut off.
     #[arg(long, help_heading = TROUBLE)]
     pub no_resume: bool,
+    /// End a session SECONDS after its start, whatever has come; that is kept for the next one.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = TROUBLE)]
+    pub max_session_time: Option<f64>,
     /// Limits on a silent sender.
     #[command(flatten)]
     pub patience: PatienceArgs,
@@ -112,6 +125,12 @@ impl RecvArgs {
         self
     }
 
+    /// Returns the privileges that a sender may decide about: few at a receiver that anybody may send to.
+    pub fn accepted(&self) -> Accept {
+        let default = || if self.serve.serve { Accept::SERVED } else { Accept::default() };
+        self.accept.clone().unwrap_or_else(default)
+    }
+
     /// Returns the output format on stdout.
     pub fn form(&self) -> Form {
         self.progress.form(&self.wire)
@@ -134,4 +153,23 @@ pub enum Verify {
     Received,
     /// Received data, and the same read back.
     Read,
+}
+
+/// Options of `recv --serve`.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = WHO)]
+pub struct ServeArgs {
+    /// Keep running and receive one session after another.
+    ///
+    /// Sessions of several groups run at the same time, into the directory DEST, until SIGTERM. SIGHUP reloads the
+    /// configuration. --json prints one object per session, each on its own line.
+    #[arg(long, conflicts_with_all = ["once", "max_wait", "stat_period", "metrics_file", "json_stream"])]
+    pub serve: bool,
+    /// With --serve, accept these groups, such as images or rack[1-4], instead of the group of -g. May be repeated.
+    #[arg(long, value_name = "GROUPS", requires = "serve")]
+    pub allow_group: Vec<String>,
+    /// With --serve, largest number of sessions at the same time. Senders of further groups wait.
+    #[arg(long, value_name = "N", requires = "serve", default_value_t = 64,
+        value_parser = number(1..=1024_u16))]
+    pub max_sessions: u16,
 }

@@ -1,5 +1,6 @@
 //! Parsers of option values, with messages that say what is expected.
 
+use clap::Arg;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use ethbcast_collectives::Preset;
 use std::fmt::Display;
@@ -49,4 +50,27 @@ pub fn decimal(text: &str) -> Result<f64, String> {
 /// Returns the refusal of an option that belongs to another command.
 pub fn misplaced(why: &'static str) -> impl Fn(&str) -> Result<String, String> + Clone + Send + Sync + 'static {
     move |_| Err(why.to_owned())
+}
+
+/// Hosts that take part in a session.
+pub const WHO: &str = "Who takes part";
+/// Data at the sender.
+pub const WHAT: &str = "What is sent";
+/// Data at a receiver.
+pub const WRITTEN: &str = "What is written";
+/// Measurements that a command makes.
+pub const MEASURED: &str = "What is measured";
+/// Interface, plan, rate and frames.
+pub const HOW: &str = "How it travels";
+/// Deadlines and failures.
+pub const TROUBLE: &str = "When something goes wrong";
+/// Progress, reports and logs.
+pub const PRINTED: &str = "What is printed";
+
+/// Hides every option from `-h` except those with an id in `shown`.
+pub fn everyday(shown: &'static [&'static str]) -> impl Fn(Arg) -> Arg {
+    |arg| {
+        let is_shown = shown.contains(&arg.get_id().as_str());
+        if is_shown { arg } else { arg.hide_short_help(true) }
+    }
 }

@@ -1,7 +1,10 @@
-//! The configuration file: TOML with a table for each command, and shared options above them.
+//! The configuration file, and its check.
 
-use crate::exit::{Code, WithCode};
+use super::{ConfiguredOption, commands, given, options, program, shared};
+use crate::exit::{Code, WithCode, fail};
 use anyhow::Context;
+use clap::Command;
+use clap::error::ErrorKind;
 use std::collections::BTreeMap;
 use std::path::Path;
 use toml::{Table, Value};
@@ -24,9 +27,6 @@ pub enum Setting {
 
 impl File {
     /// Reads and parses a file.
-    ///
-    /// # Errors
-    /// A failure with code 4 if it cannot be read, 2 if it is no TOML.
     pub fn load(path: &Path) -> anyhow::Result<File> {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path)
@@ -74,6 +74,102 @@ fn setting(value: &Value) -> Setting {
     }
 }
 
+/// Similarity below which a name is not suggested for a misspelt one.
+const MIN_LIKENESS: f64 = 0.75;
+
+/// Reads a file for a command. An unknown name in it is an error.
+pub fn read(path: &Path) -> anyhow::Result<File> {
+    let file = File::load(path)?;
+    match names(&file).first() {
+        None => Ok(file),
+        Some(problem) => fail(Code::Usage, format!("{}: {problem}", file.name)),
+    }
+}
+
+pub fn names(file: &File) -> Vec<String> {
+    let program = program();
+    let shared = shared();
+    let mut problems = Vec::new();
+    for (table, settings) in &file.options {
+        let Some(table) = table else {
+            let unknown = settings.keys().filter(|key| !shared.contains(*key));
+            problems.extend(unknown.map(|key| not_shared(&program, key, shared.iter().map(String::as_str))));
+            continue;
+        };
+        let Some(command) = commands(&program).find(|command| command.get_name() == table) else {
+            let near = nearest(table, commands(&program).map(Command::get_name));
+            problems
+                .push(format!("[{table}] is no command with options{}", meant(near.map(|near| format!("[{near}]")))));
+            continue;
+        };
+        let known = || options(command).map(|(name, _)| name);
+        let unknown = settings.keys().filter(|key| !known().any(|name| name == *key));
+        problems.extend(unknown.map(|key| {
+            format!("[{table}] {key} is no option of {table}{}", meant(nearest(key, known()).map(str::to_owned)))
+        }));
+    }
+    problems
+}
+
+fn not_shared<'a>(program: &Command, key: &str, shared: impl Iterator<Item = &'a str>) -> String {
+    let has = |command: &&Command| options(command).any(|(name, _)| name == key);
+    let owners: Vec<String> =
+        commands(program).filter(has).map(|command| format!("[{}]", command.get_name())).collect();
+    if owners.is_empty() {
+        let near = nearest(key, shared).map(str::to_owned);
+        return format!("{key} is no option that all commands on the wire share{}", meant(near));
+    }
+    format!("{key} is not every command's: put it under {}", owners.join(" or "))
+}
+
+/// Returns all problems: names, values, and contradicting options of a command.
+pub fn problems(file: &File) -> Vec<String> {
+    let mut problems = names(file);
+    let program = program();
+    let above: BTreeMap<String, Setting> = file.options.get(&None).cloned().unwrap_or_default();
+    for command in commands(&program) {
+        let name = command.get_name();
+        let own = file.options.get(&Some(name.to_owned())).cloned().unwrap_or_default();
+        if own.is_empty() && (above.is_empty() || name != "send") {
+            continue;
+        }
+        let mut all = Vec::new();
+        for (option, arg) in options(command) {
+            let Some((setting, place)) = file.setting(name, option, above.contains_key(option)) else { continue };
+            match given(option, arg, setting.clone(), &place) {
+                Err(error) => problems.push(error.to_string()),
+                Ok(given) => match refusal(&program, name, &given) {
+                    Some(text) => problems.push(format!("[{name}] {option}: {text}")),
+                    None => all.extend(given),
+                },
+            }
+        }
+        problems.extend(refusal(&program, name, &all).map(|text| format!("[{name}] {text}")));
+    }
+    problems.dedup();
+    problems
+}
+
+/// Returns the command-line parser's objection to these options; missing ones are ignored.
+fn refusal(program: &Command, command: &str, given: &[ConfiguredOption]) -> Option<String> {
+    let arguments = ["ethbcast".into(), command.into()].into_iter().chain(given.iter().map(ConfiguredOption::argument));
+    let error = program.clone().try_get_matches_from(arguments).err()?;
+    let is_missing = matches!(error.kind(), ErrorKind::MissingRequiredArgument | ErrorKind::MissingSubcommand);
+    let text = error.to_string();
+    let first = text.lines().next().unwrap_or_default();
+    (!is_missing).then(|| first.trim_start_matches("error: ").to_owned())
+}
+
+fn meant(name: Option<String>) -> String {
+    name.map_or_else(|| "; `ethbcast COMMAND --help` lists them".to_owned(), |name| format!(": is {name} meant?"))
+}
+
+fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let like = |known: &str| strsim::jaro_winkler(name, known);
+    let best = known.max_by(|a, b| like(a).total_cmp(&like(b)))?;
+    (like(best) >= MIN_LIKENESS).then_some(best)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,5 +192,48 @@ mod tests {
         assert_eq!(says("recv", "allow-group", false), values(&["a", "b"]));
         assert_eq!(file.setting("recv", "interface", true).map(|(_, place)| place), Some("[recv] of f".to_owned()));
         assert!(File::parse("f", "interface = ").is_err());
+    }
+
+    fn wrong(text: &str) -> Vec<String> {
+        problems(&File::parse("f", text).expect("TOML"))
+    }
+
+    #[test]
+    fn what_is_right_is_not_spoken_of() {
+        let text = "interface = \"eth0\"\nhost = \"n1\"\n[recv]\nserve = true\nmax-sessions = 4\nforce = true\n\
+                    allow-group = [\"images\", \"rack[1-4]\"]\n[send]\nvia = \"cast\"\nmax-wait = 30\n\
+                    [perf]\nranks = 8\n";
+        assert_eq!(wrong(text), [""; 0]);
+        assert_eq!(wrong(""), [""; 0]);
+    }
+
+    #[test]
+    fn a_name_that_is_none_is_answered_with_the_nearest_that_is_one() {
+        let says = |text: &str, parts: &[&str]| {
+            let problems = wrong(text);
+            assert_eq!(problems.len(), 1, "{problems:?}");
+            parts.iter().for_each(|part| assert!(problems[0].contains(part), "{part}: {problems:?}"));
+        };
+        says("interfaces = \"eth0\"", &["interfaces is no option", "is interface meant?"]);
+        says("[recv]\nmax-session = 4", &["[recv] max-session", "is max-sessions meant?"]);
+        says("[receive]\nforce = true", &["[receive] is no command", "is [recv] meant?"]);
+        says("hosts = \"n[1-3]\"", &["not every command's", "[send] or [simulate]"]);
+        says("[recv]\nzzz = 1", &["--help"]);
+    }
+
+    #[test]
+    fn a_value_that_cannot_be_and_options_that_exclude_each_other_are_named() {
+        for (text, part) in [
+            ("[recv]\nmax-sessions = 0", "from 1 to 1024"),
+            ("[recv]\nforce = \"yes\"", "true or false"),
+            ("[recv]\nexec = true", "needs a value"),
+            ("[recv]\nbasis = [1, [2]]", "needs a value"),
+            ("ether-type = \"0800x\"", "hexadecimal"),
+            ("[send]\nvia = \"cast\"\nplan = \"p.toml\"", "cannot be used with"),
+            ("[recv]\nserve = true\nonce = true", "cannot be used with"),
+        ] {
+            let problems = wrong(text);
+            assert!(problems.len() == 1 && problems[0].contains(part), "{text}: {problems:?}");
+        }
     }
 }

@@ -1,13 +1,20 @@
-//! Check of DEST: its directory, permissions, free space and speed.
+//! Checks of DEST: its directory, permissions, free space and speed, and the resource limits of this process.
 
 use super::outside::{PATIENCE, within};
-use super::{Fault, Findings, Fix, disk, quoted};
+use super::{Fault, Findings, Fix, quoted};
+use crate::signals;
 use ethbcast_content::dest::{Device, lacking_device};
 use nix::errno::Errno;
+use nix::fcntl::OFlag;
+use nix::sys::signal::Signal;
 use nix::sys::statvfs::{Statvfs, statvfs};
 use nix::unistd::{AccessFlags, Uid, access};
-use std::os::unix::fs::FileTypeExt;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use std::{fs, io};
 
 /// Free space below which DEST is considered nearly full.
 pub const LITTLE_BYTES: u64 = 64 << 20;
@@ -89,11 +96,113 @@ impl Place {
             let what = format!("{at} has {free_bytes} bytes free, and {wanted} are wanted");
             findings.add(Fault::Space, what, Fix::Words(words));
         }
-        disk::check(&self.directory, free_bytes, findings);
+        check_speed(&self.directory, free_bytes, findings);
         // File systems that create inodes on demand report 0 of 0.
         if disk.files() > 0 && (disk.files_available() as u64) < MIN_FILES {
             let words = format!("remove files, most are in: du -x --inodes -d 1 {word} | sort -n");
             findings.add(Fault::Space, format!("{at} has room for no more files (df -i)"), Fix::Words(words));
         }
+    }
+}
+
+/// Speed below which the disk is slower than Ethernet at 100 Mbit/s.
+const SLOW_BYTES_PER_SECOND: f64 = 10e6;
+/// Size of a synced write, and the limit on their number.
+const PIECE_BYTES: usize = 1 << 20;
+const MAX_PIECES: u64 = 16;
+/// Duration after which the measurement is precise enough.
+const LONG_ENOUGH: Duration = Duration::from_secs(1);
+const WRITING_LIMIT: Duration = Duration::from_secs(10);
+
+/// Writes to a nameless file in a directory with `free_bytes`.
+pub fn check_speed(directory: &Path, free_bytes: u64, findings: &mut Findings) {
+    let (at, place) = (directory.display(), directory.to_owned());
+    // Most of the free space is left to others.
+    let pieces = MAX_PIECES.min(free_bytes / 4 / PIECE_BYTES as u64);
+    if pieces == 0 {
+        return findings.skip(format!("how fast {at} takes what is written: there is too little room to try"));
+    }
+    let rate = match within(WRITING_LIMIT, move || measure(&place, pieces)) {
+        Some(Ok(rate)) => rate,
+        Some(Err(error)) => return findings.skip(format!("how fast {at} takes what is written: {error}")),
+        None => 0.0,
+    };
+    if rate < SLOW_BYTES_PER_SECOND {
+        let what = format!("{at} takes {:.1} MB/s with syncs: less than a network of 100 Mbit/s brings", rate / 1e6);
+        let words = "choose a DEST on a faster disk, or in memory (/dev/shm); `iostat -x 1` shows who else writes, \
+                     `dmesg` whether the disk fails";
+        findings.add(Fault::Disk, what, Fix::Words(words.to_owned()));
+    }
+}
+
+fn measure(directory: &Path, pieces: u64) -> io::Result<f64> {
+    // A limit on the file's size is checked elsewhere, and must not kill the process here.
+    signals::block(&[Signal::SIGXFSZ])?;
+    let unnamed = OFlag::O_TMPFILE.bits();
+    let mut file = OpenOptions::new().write(true).custom_flags(unnamed).mode(0o600).open(directory)?;
+    let mut piece = vec![0; PIECE_BYTES];
+    let began = Instant::now();
+    let mut written = 0;
+    for at in 0..pieces {
+        // Distinct incompressible data, which a file system can neither deduplicate nor compress.
+        blake3::Hasher::new().update(&at.to_le_bytes()).finalize_xof().fill(&mut piece);
+        file.write_all(&piece)?;
+        file.sync_data()?;
+        written += PIECE_BYTES;
+        if began.elapsed() >= LONG_ENOUGH {
+            break;
+        }
+    }
+    Ok(written as f64 / began.elapsed().as_secs_f64())
+}
+
+/// Files that a receiver of a directory may have open, with a margin over 17.
+const MIN_OPEN_FILES: u64 = 24;
+
+/// Checks the limits of this shell or unit; `bytes` will be written to one file.
+pub fn check_limits(bytes: Option<u64>, findings: &mut Findings) {
+    let Ok(text) = fs::read_to_string("/proc/self/limits") else {
+        return findings.skip("limits of the process: there is no /proc");
+    };
+    // ulimit counts files in blocks of 512 bytes or 1 KiB, depending on the shell.
+    let wanted = [
+        ("Max file size", bytes.unwrap_or(LITTLE_BYTES), "a file may have", "bytes", "ulimit -S -f unlimited"),
+        ("Max open files", MIN_OPEN_FILES, "a process may have open", "files", "ulimit -S -n 1024"),
+    ];
+    for (name, least, says, unit, fix) in wanted {
+        if let Some(limit) = soft_limit(&text, name).filter(|&limit| limit < least) {
+            let what = format!("{says} {limit} {unit}, and {least} are wanted");
+            findings.add(Fault::Limit, what, Fix::Command(fix.to_owned()));
+        }
+    }
+}
+
+fn soft_limit(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find(|line| line.starts_with(name))?;
+    line[name.len()..].split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_tried_leaves_nothing_and_a_full_disk_is_not_filled() {
+        let directory = tempfile::tempdir().expect("there is room");
+        assert!(measure(directory.path(), 2).is_ok_and(|rate| rate > 0.0));
+        assert_eq!(std::fs::read_dir(directory.path()).expect("ours").count(), 0);
+        let mut findings = Findings::default();
+        check_speed(directory.path(), 1 << 20, &mut findings);
+        assert_eq!((findings.count(), findings.json(None)["not_checked"].as_array().map(Vec::len)), (0, Some(1)));
+    }
+
+    #[test]
+    fn the_soft_limit_counts() {
+        let text = "Limit                     Soft Limit           Hard Limit           Units     \n\
+                    Max file size             unlimited            unlimited            bytes     \n\
+                    Max open files            1024                 1048576              files     \n";
+        assert_eq!(soft_limit(text, "Max open files"), Some(1024));
+        assert_eq!(soft_limit(text, "Max file size"), None);
+        assert_eq!(soft_limit(text, "Max nothing"), None);
     }
 }

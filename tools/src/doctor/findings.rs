@@ -1,7 +1,10 @@
-//! Findings and their remedies.
+//! Findings with their remedies, and `ethbcast explain`, the meaning of a code.
 
 use super::Fault;
 use super::outside::text_of;
+use crate::args::ExplainArgs;
+use crate::exit::report;
+use clap::ValueEnum;
 use serde_json::{Value, json};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,18 +114,21 @@ impl Findings {
     }
 }
 
-pub fn quoted(word: &str) -> String {
-    let is_plain = |character: char| character.is_ascii_alphanumeric() || "/._-+=:,@%".contains(character);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
+/// Runs the command for one code, or lists all.
+pub fn explain(args: &ExplainArgs) -> anyhow::Result<()> {
+    let line = |fault: &Fault| format!("{:<13} {}", fault.code(), fault.description());
+    let text = match args.code {
+        Some(fault) => {
+            format!("{}: {}\nwhy   {}\nhelp  {}", fault.code(), fault.description(), fault.why(), fault.help())
+        }
+        None => Fault::value_variants().iter().map(line).collect::<Vec<_>>().join("\n"),
+    };
+    report(&text)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::units::quoted;
     use std::process::Command;
 
     #[test]

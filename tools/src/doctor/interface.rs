@@ -1,10 +1,14 @@
-//! Check of the interface: its existence, its state and this process's permission.
+//! Checks of the interface: its existence and state, this process's permission, its receive ring, its queueing
+//! discipline, and the first hop.
 
-use super::{Findings, Fix, of_interface, of_open, quoted};
+use super::outside::{json_of, text_of};
+use super::{Fault, Findings, Fix, of_interface, of_open, quoted};
 use crate::args::WireArgs;
 use crate::interface::chosen;
-use ethbcast_transport::packet::{Capture, Interface, InterfaceError, OpenError};
+use ethbcast_transport::packet::{Capture, FrameSender, Interface, InterfaceError, OpenError};
+use ethbcast_transport::wire::EtherType;
 use nix::sys::statvfs::{FsFlags, statvfs};
+use serde_json::Value;
 
 /// Checks the interface that a session would use, and returns it if it is up.
 pub fn check(args: &WireArgs, findings: &mut Findings) -> Option<Interface> {
@@ -64,4 +68,104 @@ fn socket(interface: &Interface, args: &WireArgs, findings: &mut Findings) {
         _ => Fix::Command("modprobe af_packet".to_owned()),
     };
     findings.add(of_open(&error), &error, fix);
+}
+
+/// Size that is filled in 0.3 ms at 10 Gbit/s, during which a processor may be busy.
+const MIN_SLOTS: u64 = 256;
+
+pub fn check_ring(name: &str, findings: &mut Findings) {
+    let text = match text_of("ethtool", &["-g", name]) {
+        Ok(text) => text,
+        // Virtual interfaces have no ring.
+        Err(why) if why.contains("not supported") => return,
+        Err(why) => return findings.skip(format!("the card's ring: {why}")),
+    };
+    let Some((most, now)) = slots(&text) else { return };
+    if now < MIN_SLOTS && now < most {
+        let what = format!("the receive ring of {name} has {now} slots, and could have {most}");
+        findings.add(Fault::Ring, what, Fix::Command(format!("ethtool -G {} rx {most}", quoted(name))));
+    }
+}
+
+/// Returns the maximum and the present number of slots: the first RX line of either part.
+fn slots(text: &str) -> Option<(u64, u64)> {
+    let (most, now) = text.split_once("Current hardware settings:")?;
+    let first = |part: &str| part.lines().find_map(|line| line.trim().strip_prefix("RX:")?.trim().parse().ok());
+    Some((first(most)?, first(now)?))
+}
+
+const MIN_BITS_PER_SECOND: u64 = 100_000_000;
+
+pub fn check_queue(name: &str, findings: &mut Findings) {
+    let all = match json_of("tc", &["-j", "qdisc", "show", "dev", name]) {
+        Ok(all) => all,
+        Err(why) => return findings.skip(format!("queues on the way out: {why}")),
+    };
+    for qdisc in all.as_array().into_iter().flatten() {
+        if let Some(does) = holds_back(qdisc) {
+            let fix = format!("tc qdisc del dev {} root", quoted(name));
+            findings.add(Fault::Shaper, format!("a queue of {name} {does}"), Fix::Command(fix));
+        }
+        if qdisc["kind"] == "clsact" || qdisc["kind"] == "ingress" {
+            findings.skip(format!("filters of tc: `tc filter show dev {name} ingress` and `egress` show them"));
+        }
+    }
+}
+
+/// Describes a discipline that does more than queue frames.
+fn holds_back(qdisc: &Value) -> Option<String> {
+    match qdisc["kind"].as_str()? {
+        // tc counts bytes.
+        "tbf" => {
+            let bits = qdisc["options"]["rate"].as_u64()?.saturating_mul(8);
+            (bits < MIN_BITS_PER_SECOND).then(|| format!("(tbf) lets {} Mbit/s pass", bits as f64 / 1e6))
+        }
+        "netem" => Some("(netem) delays or loses frames on purpose".to_owned()),
+        _ => None,
+    }
+}
+
+/// Tries it with frames to this host itself; the largest MTU that passes, if that is not the interface's own.
+pub fn check_first_hop(interface: &Interface, ether_type: EtherType, findings: &mut Findings) -> Option<usize> {
+    let Interface { name, mtu_bytes, .. } = interface;
+    let sender = match FrameSender::open(interface) {
+        Ok(sender) => sender,
+        Err(error) => {
+            findings.skip(format!("how long frames leave {name}: {error}"));
+            return None;
+        }
+    };
+    let passes = sender.first_hop(ether_type)?;
+    let what = format!("{name} has an MTU of {mtu_bytes}, and what it leads to takes frames of {passes} at most");
+    let own = quoted(name);
+    let words = format!(
+        "ip link set {own} mtu {passes}, the same on all hosts, or raise what the interface leads to: the MTU of the \
+         other end of a veth (`ip link`), the burst of a token bucket (`tc qdisc show dev {own}`)"
+    );
+    findings.add(Fault::Path, what, Fix::Words(words));
+    Some(passes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_ring_is_read_as_ethtool_writes_it() {
+        let text = "Ring parameters for eth0:\nPre-set maximums:\nRX:\t\t4096\nRX Mini:\tn/a\nTX:\t\t4096\n\
+                    Current hardware settings:\nRX:\t\t64\nRX Mini:\tn/a\nTX:\t\t512\n";
+        assert_eq!(slots(text), Some((4096, 64)));
+        assert_eq!(slots(&text.replace("RX:\t\t64", "RX:\t\tn/a")), None);
+        assert_eq!(slots(""), None);
+    }
+
+    #[test]
+    fn a_narrow_shaper_and_a_trials_losses_are_told_from_usual_queues() {
+        let tbf = |rate: u64| json!({ "kind": "tbf", "options": { "rate": rate } });
+        assert_eq!(holds_back(&tbf(625_000)).as_deref(), Some("(tbf) lets 5 Mbit/s pass"));
+        assert_eq!(holds_back(&tbf(12_500_000)), None);
+        assert_eq!(holds_back(&json!({ "kind": "fq_codel", "options": {} })), None);
+        assert!(holds_back(&json!({ "kind": "netem", "options": { "loss-random": { "loss": 0.05 } } })).is_some());
+    }
 }

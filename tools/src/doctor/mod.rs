@@ -1,38 +1,24 @@
 //! `ethbcast doctor`: checks this host and the path to others, and reports each problem with its
 //! reason and remedy. `ethbcast explain` describes the codes.
 
-mod card;
 mod dest;
-mod disk;
-mod explain;
 mod fault;
 mod filter;
 mod findings;
-mod first_hop;
 mod interface;
-mod limits;
-mod link;
 mod machine;
 mod outside;
 mod peer;
-mod queue;
-mod refusals;
-mod ring;
 
 use crate::args::DoctorArgs;
 use crate::exit::{Code, fail, report};
-pub use explain::explain;
-pub use fault::Fault;
-use findings::{Findings, Fix, quoted};
-pub use link::{WIFI, is_wifi, megabits_per_second};
+use crate::units::quoted;
+pub use fault::{Fault, of_call, of_interface, of_open, of_outcome, of_session, of_station};
+pub use findings::explain;
+use findings::{Findings, Fix};
+pub use machine::{WIFI, is_wifi, megabits_per_second};
 pub use outside::text_of;
-pub use refusals::{of_call, of_interface, of_open, of_outcome, of_session, of_station};
 
-/// Runs the command.
-///
-/// # Errors
-/// A [`Failure`](crate::exit::Failure) with code 1 if something is wrong, 130 or 143 if it was
-/// interrupted.
 pub fn run(args: &DoctorArgs) -> anyhow::Result<()> {
     let (mut interface, mut findings) = look(args)?;
     if args.fix {
@@ -65,10 +51,10 @@ fn look(args: &DoctorArgs) -> anyhow::Result<(Option<String>, Findings)> {
     let mut findings = Findings::default();
     let found = interface::check(&args.wire, &mut findings);
     if let Some(interface) = &found {
-        let link = link::check(interface, &mut findings);
-        ring::check(&interface.name, &mut findings);
-        card::check(&interface.name, args.wire.ether_type, &mut findings);
-        queue::check(&interface.name, &mut findings);
+        let link = machine::check_link(interface, &mut findings);
+        interface::check_ring(&interface.name, &mut findings);
+        machine::check_card(&interface.name, args.wire.ether_type, &mut findings);
+        interface::check_queue(&interface.name, &mut findings);
         filter::check(interface, args, &link, &mut findings);
         machine::check(&link, &mut findings);
     } else {
@@ -77,9 +63,10 @@ fn look(args: &DoctorArgs) -> anyhow::Result<(Option<String>, Findings)> {
     if let Some(dest) = &args.dest {
         dest::check(dest, args.size, &mut findings);
     }
-    limits::check(args.size, &mut findings);
+    dest::check_limits(args.size, &mut findings);
     let first_hop = found.as_ref().filter(|_| !findings.is_cut_off());
-    let first_hop = first_hop.and_then(|interface| first_hop::check(interface, args.wire.ether_type, &mut findings));
+    let first_hop =
+        first_hop.and_then(|interface| interface::check_first_hop(interface, args.wire.ether_type, &mut findings));
     match &args.peer {
         // Without permission or link no other host can be reached, which is reported already.
         Some(_) if findings.is_cut_off() => findings.skip("the way to other hosts, as long as this one is cut off"),

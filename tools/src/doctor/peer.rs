@@ -12,9 +12,6 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const LOSS: f64 = 0.001;
 
 /// Measures the path to these hosts, or to all that answer.
-///
-/// # Errors
-/// A failure whose code is the exit code: a signal, the socket.
 pub fn check(
     args: &DoctorArgs,
     hosts: &[String],

@@ -1,13 +1,14 @@
-//! Frames of a capture file: classic pcap and pcapng.
+//! Capture files: pcap and pcapng are read, pcap is written.
 
 use super::{Captured, Dump};
 use crate::exit::{Code, Failure};
 use pcap_parser::pcapng::Block;
 use pcap_parser::{Linktype, PcapBlockOwned, PcapError, create_reader};
 use std::fs::File;
-use std::io::{self, Cursor, Read};
+use std::io;
+use std::io::{BufWriter, Cursor, Read, Write};
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Buffer for the longest block, a jumbo frame with its options.
@@ -33,10 +34,6 @@ struct Clock {
 }
 
 /// Passes the frames of a file to `dump`; `-` is stdin.
-///
-/// # Errors
-/// A [`Failure`] with code 4 if it cannot be read, 2 if it is no capture of an Ethernet or is
-/// damaged.
 pub fn read(path: &Path, dump: &mut Dump) -> anyhow::Result<()> {
     let name = path.display().to_string();
     let unreadable = |error: io::Error| Failure::new(Code::System, format!("cannot read {name}: {error}"));
@@ -136,6 +133,49 @@ impl Clock {
 fn captured(at: Duration, wire_bytes: u32, here_bytes: u32, data: &[u8]) -> Captured<'_> {
     let bytes = &data[..data.len().min(here_bytes as usize)];
     Captured { at, wire_bytes: (wire_bytes as usize).max(bytes.len()), bytes }
+}
+
+const MAGIC_NANOSECONDS: u32 = 0xa1b2_3c4d;
+const VERSION: [u16; 2] = [2, 4];
+/// Snapshot length in the header, as in tcpdump.
+const MAX_BYTES: u32 = 262_144;
+const LINKTYPE_ETHERNET: u32 = 1;
+
+pub struct CaptureWriter {
+    out: BufWriter<File>,
+    path: PathBuf,
+}
+
+impl CaptureWriter {
+    /// Creates or replaces the file, and writes its header.
+    pub fn create(path: &Path) -> anyhow::Result<CaptureWriter> {
+        let out = File::create(path).map_err(|error| unwritable(path, &error))?;
+        let mut writer = CaptureWriter { out: BufWriter::new(out), path: path.to_owned() };
+        let [major, minor] = VERSION.map(u32::from);
+        let header = [MAGIC_NANOSECONDS, major << 16 | minor, 0, 0, MAX_BYTES, LINKTYPE_ETHERNET];
+        writer.words(&header)?;
+        Ok(writer)
+    }
+
+    pub fn write(&mut self, frame: Captured<'_>) -> anyhow::Result<()> {
+        let Captured { at, wire_bytes, bytes } = frame;
+        self.words(&[at.as_secs() as u32, at.subsec_nanos(), bytes.len() as u32, wire_bytes as u32])?;
+        self.out.write_all(bytes).map_err(|error| unwritable(&self.path, &error))
+    }
+
+    /// Flushes and syncs the file.
+    pub fn finish(&mut self) -> anyhow::Result<()> {
+        self.out.flush().map_err(|error| unwritable(&self.path, &error))
+    }
+
+    fn words(&mut self, words: &[u32]) -> anyhow::Result<()> {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
+        self.out.write_all(&bytes).map_err(|error| unwritable(&self.path, &error))
+    }
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> anyhow::Error {
+    Failure::new(Code::System, format!("cannot write {}: {error}; choose another with --write", path.display())).into()
 }
 
 #[cfg(test)]

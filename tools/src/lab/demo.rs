@@ -1,6 +1,5 @@
 //! `ethbcast lab demo`: both algorithms on 8 hosts, a table, and a full clean-up.
 
-use super::children;
 use super::lab_failure;
 use crate::exit::{Code, Failure, WithCode, fail, report};
 use crate::signals::Interrupt;
@@ -23,9 +22,6 @@ struct DemoRow {
 }
 
 /// Runs the demo.
-///
-/// # Errors
-/// A [`Failure`]: 4 without root or tools, 1 if a receiver failed.
 pub fn run(mebibytes: u64, hosts: u16, rate: &str, loss: f64) -> anyhow::Result<()> {
     let rate_bits_per_second = parse_rate(rate).code(Code::Usage)?;
     let topology = Topology::single_switch((0..hosts).map(|host| format!("n{host}"))).code(Code::Usage)?;
@@ -95,7 +91,7 @@ fn transfer(
         .arg(source);
     let stdout = std::fs::File::create(&path).code(Code::System)?;
     started.push((root, send.stdin(Stdio::null()).stdout(stdout).spawn().code(Code::System)?));
-    if let Some(signal) = children::wait(started, interrupt).code(Code::System)?.signal {
+    if let Some(signal) = super::wait(started, interrupt).code(Code::System)?.signal {
         return Err(Interrupt::failure(signal, "interrupted; the lab has been taken down").into());
     }
     for host in &receivers {

@@ -1,21 +1,27 @@
 //! `ethbcast lab`: a cluster of network namespaces on this machine.
 
-mod children;
 mod demo;
-mod each;
-mod shape;
 
 use crate::args::{CableArgs, LabArgs, LabCommand};
 use crate::exit::{Code, Failure, WithCode, fail, report};
+use crate::inputs::read_topology;
+use crate::signals::Interrupt;
 use ethbcast_lab::{Lab, LabConfig, LabError, parse_rate_or_unlimited};
-use ethbcast_planning::topology::nodeset;
+use ethbcast_planning::topology::{BUILTIN_NAMES, Topology, nodeset};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{Child, ExitStatus, Stdio};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 pub fn run(args: LabArgs) -> anyhow::Result<()> {
     match args.command {
         LabCommand::Up { shape, topology, cables } => up(shape.or(topology).as_deref().unwrap_or_default(), &cables),
         LabCommand::Exec { lab, host, command } => exec(&lab, &host, &command),
-        LabCommand::Each { lab, except, label, command } => each::run(&lab, &except, label, &command),
+        LabCommand::Each { lab, except, label, command } => run_each(&lab, &except, label, &command),
         LabCommand::Down { lab, all } => down(&lab, all),
         LabCommand::List => list(),
         LabCommand::Topology { name } => topology(&name),
@@ -51,7 +57,7 @@ pub fn host_name(given: Option<&str>) -> Option<String> {
 }
 
 fn up(shape: &str, cables: &CableArgs) -> anyhow::Result<()> {
-    let topology = shape::topology(shape)?;
+    let topology = shaped(shape)?;
     let config = LabConfig {
         name: cables.lab.clone(),
         rate_bits_per_second: cables.rate.as_deref().map_or(Ok(None), parse_rate_or_unlimited).code(Code::Usage)?,
@@ -114,5 +120,131 @@ fn list() -> anyhow::Result<()> {
 }
 
 fn topology(name: &str) -> anyhow::Result<()> {
-    report(shape::builtin(name)?.to_toml().trim_end())
+    report(builtin(name)?.to_toml().trim_end())
+}
+
+/// Runs the command. With `label`, each line of its output begins with the host's name.
+pub fn run_each(lab: &str, except: &[String], label: bool, command: &[OsString]) -> anyhow::Result<()> {
+    let lab = Lab::open(lab).map_err(lab_failure)?;
+    let hosts: Vec<String> = lab.hosts().into_iter().filter(|host| !except.contains(host)).collect();
+    let mut children: Vec<(String, Child)> = Vec::new();
+    for host in hosts {
+        let own: Vec<OsString> = command.iter().map(|word| for_host(word, &host)).collect();
+        let cannot = |error| Failure::new(Code::System, format!("cannot run {:?} on {host}: {error}", own[0]));
+        let mut process = prepare(&lab, &host, &own)?;
+        if label {
+            process.stdout(Stdio::piped()).stderr(Stdio::piped());
+        }
+        let child = process.spawn().map_err(cannot)?;
+        children.push((host, child));
+    }
+    // Signals blocked here are inherited by later threads and programs, not by earlier threads.
+    let interrupt = Interrupt::watch(true, || {}).code(Code::System)?;
+    interrupt.begin_polling();
+    let mut readers = Vec::new();
+    for (host, child) in &mut children {
+        readers.extend(child.stdout.take().map(|from| labelled(host, from, std::io::stdout())));
+        readers.extend(child.stderr.take().map(|from| labelled(host, from, std::io::stderr())));
+    }
+    let Ended { statuses, signal } = wait(children, &interrupt).code(Code::System)?;
+    for reader in readers {
+        drop(reader.join());
+    }
+    if let Some(signal) = signal {
+        return Err(Interrupt::failure(signal, "interrupted; what ran on the hosts has ended").into());
+    }
+    let failed: Vec<String> = statuses
+        .iter()
+        .filter(|(_, status)| !status.success())
+        .map(|(host, status)| format!("{host} ({})", describe(*status)))
+        .collect();
+    if failed.is_empty() { Ok(()) } else { fail(Code::SomeFailed, format!("failed on {}", failed.join(", "))) }
+}
+
+/// Forwards lines as they arrive, each as a whole with its host's name.
+fn labelled(host: &str, from: impl Read + Send + 'static, mut to: impl Write + Send + 'static) -> JoinHandle<()> {
+    let host = host.to_owned();
+    std::thread::spawn(move || {
+        for line in BufReader::new(from).split(b'\n') {
+            let Ok(line) = line else { return };
+            let whole = [host.as_bytes(), b": ", &line, b"\n"].concat();
+            // The command continues even if its reader has gone.
+            drop(to.write_all(&whole).and_then(|()| to.flush()));
+        }
+    })
+}
+
+fn describe(status: ExitStatus) -> String {
+    status.code().map_or_else(|| status.to_string(), |code| format!("exit {code}"))
+}
+
+fn for_host(word: &OsString, host: &str) -> OsString {
+    word.to_str().map_or_else(|| word.clone(), |word| word.replace("{}", host).into())
+}
+
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Exit status of each command, and the signal that ended them, if there was one.
+pub struct Ended {
+    /// Exit statuses by host, in starting order.
+    pub statuses: Vec<(String, ExitStatus)>,
+    /// Signal that this process received.
+    pub signal: Option<Signal>,
+}
+
+/// Waits for all commands, and ends them once this process is interrupted.
+pub fn wait(mut children: Vec<(String, Child)>, interrupt: &Interrupt) -> std::io::Result<Ended> {
+    let mut told = None;
+    loop {
+        let mut are_over = true;
+        for (_, child) in &mut children {
+            are_over &= child.try_wait()?.is_some();
+        }
+        if are_over {
+            break;
+        }
+        if let (None, Some(signal)) = (told, interrupt.signal()) {
+            told = Some(signal);
+            for (host, child) in &mut children {
+                // After its end the process id may belong to another process.
+                if child.try_wait()?.is_none()
+                    && let Err(error) = kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM)
+                {
+                    log::debug!("what runs on {host} has just ended: {error}");
+                }
+            }
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+    let status = |(host, mut child): (String, Child)| Ok((host, child.wait()?));
+    let statuses = children.into_iter().map(status).collect::<std::io::Result<_>>()?;
+    Ok(Ended { statuses, signal: told })
+}
+
+/// Limit on hosts; more namespaces take minutes to create.
+const MAX_HOSTS: usize = 256;
+
+/// Returns the topology that `shape` describes.
+pub fn shaped(shape: &str) -> anyhow::Result<Topology> {
+    if let Ok(hosts) = shape.parse::<usize>() {
+        if !(1..=MAX_HOSTS).contains(&hosts) {
+            return fail(Code::Usage, format!("a lab of {hosts} hosts: choose 1 to {MAX_HOSTS}"));
+        }
+        return Topology::single_switch((0..hosts).map(|host| format!("n{host}"))).code(Code::Usage);
+    }
+    if !Path::new(shape).exists() && Topology::builtin(shape).is_none() {
+        let text = format!(
+            "{shape} is neither a number of hosts, nor a topology file, nor one of {}",
+            BUILTIN_NAMES.join(", ")
+        );
+        return fail(Code::Usage, text);
+    }
+    read_topology(Path::new(shape))
+}
+
+/// Returns a built-in test bed.
+pub fn builtin(name: &str) -> anyhow::Result<Topology> {
+    let unknown =
+        || Failure::new(Code::Usage, format!("{name} is no test bed: choose one of {}", BUILTIN_NAMES.join(", ")));
+    Ok(Topology::builtin(name).ok_or_else(unknown)?)
 }

@@ -6,28 +6,27 @@
 //! plan of the root apply to all.
 
 mod op;
-mod options;
-mod pattern;
 mod ranks;
 mod report;
-mod times;
 
 use crate::args::PerfArgs;
 use crate::exit::{Code, fail};
+use crate::inputs::{check_preset, read_calibration_for, read_plan, read_route, read_topology};
+use crate::interface::chosen;
 use crate::session::MAX_GROUP_BYTES;
+use ethbcast_collectives::Route;
+use ethbcast_collectives::communicator::Options;
+use ethbcast_planning::plan::file::Contention;
 pub use op::Op;
+use std::time::Duration;
 
 const MAX_SIZE_BYTES: u64 = 1 << 30;
 
-/// Runs the command.
-///
-/// # Errors
-/// A [`Failure`](crate::exit::Failure) whose code is the exit code.
 pub fn run(mut args: PerfArgs) -> anyhow::Result<()> {
     if let Some(size) = args.sizes.iter().find(|&&size| size == 0 || size > MAX_SIZE_BYTES) {
         return fail(Code::Usage, format!("a message of {size} bytes cannot be measured: choose --sizes from 1 to 1G"));
     }
-    let options = options::options(&args)?;
+    let options = options(&args)?;
     check_group(&args.wire.group)?;
     // Receivers of files in a group of this name must not be addressed.
     args.wire.group.push_str(SUFFIX);
@@ -44,4 +43,36 @@ fn check_group(group: &str) -> anyhow::Result<()> {
         return fail(Code::Usage, text);
     }
     Ok(())
+}
+
+/// Returns the options for joining the communicator.
+pub fn options(args: &PerfArgs) -> anyhow::Result<Options> {
+    let route = match &args.plan {
+        Some(path) => Route::Saved(Box::new(read_plan(path)?)),
+        None => read_route(&args.via)?,
+    };
+    if args.op == Op::Bcast && args.root {
+        check_preset(args.preset, &route)?;
+    }
+    let topology = args.topology.as_deref().map(read_topology).transpose()?;
+    let calibration = args.calibration.as_deref().map(|path| read_calibration_for(path, topology.as_ref()));
+    let (calibration, wire) = (calibration.transpose()?, &args.wire);
+    // The root's settings apply to all ranks.
+    let told = Options {
+        probe: args.op.is_planned() && !args.no_probe && calibration.is_none(),
+        topology,
+        calibration,
+        route,
+        casts: !args.no_casts,
+        contention: if args.allow_contention { Contention::Allowed } else { Contention::Refused },
+        ..Options::default()
+    };
+    Ok(Options {
+        interface: chosen(wire.interface.as_deref(), wire.quiet),
+        host: crate::lab::host_name(wire.host.as_deref()),
+        ether_type: wire.ether_type,
+        preset: args.preset,
+        join_within: Duration::from_secs_f64(args.max_wait),
+        ..if args.root { told } else { Options::default() }
+    })
 }

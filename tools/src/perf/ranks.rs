@@ -4,7 +4,7 @@
 //! compared byte by byte outside the timed part.
 
 use super::Op;
-use super::pattern::Pattern;
+use super::op::Pattern;
 use super::report::{PerfReport, PerfRow};
 use crate::args::PerfArgs;
 use crate::doctor::of_call;
@@ -27,9 +27,6 @@ const MAX_SIZES: usize = 64;
 const MAX_PAUSE_SECONDS: f64 = 30.0;
 
 /// Measures, or participates.
-///
-/// # Errors
-/// A [`Failure`] whose code is the exit code.
 pub fn run(args: &PerfArgs, options: &Options) -> anyhow::Result<()> {
     check(args)?;
     let joined = Arc::new(OnceLock::new());

@@ -1,7 +1,6 @@
 //! Output of the root of `perf`: one line for each size, or a JSON object.
 
-use super::op::Op;
-use super::times::Times;
+use super::op::{Op, Times};
 use crate::args::PerfArgs;
 use crate::exit::report;
 use crate::units;
@@ -112,9 +111,6 @@ impl PerfReport<'_> {
     }
 
     /// Prints the report on stdout.
-    ///
-    /// # Errors
-    /// A [`Failure`](crate::exit::Failure) with code 4 if writing to stdout fails.
     pub fn print(&self) -> anyhow::Result<()> {
         if self.args.wire.json {
             return report(&self.to_json().to_string());

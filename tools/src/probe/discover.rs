@@ -1,8 +1,7 @@
 //! `ethbcast probe --discover`: finds the switches between the hosts that answer.
 
 use super::Station;
-use super::measure::{INTERRUPTED, wanted};
-use super::report::OWN_RANK;
+use super::measure::{INTERRUPTED, OWN_RANK, wanted};
 use crate::args::ProbeArgs;
 use crate::doctor::Fault;
 use crate::exit::{Code, Failure, WithCode, print_line, report};
@@ -20,11 +19,6 @@ fn budget(hosts: usize) -> Duration {
     Duration::from_secs(60).max(Duration::from_millis(60) * (hosts * hosts) as u32)
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// A failure whose code is the exit code: 1 if a cable was contradicted, 3 if a host fell silent or
-/// time was up.
 pub fn run(args: &ProbeArgs, mut station: Station) -> anyhow::Result<()> {
     let session = random_u32().code(Code::System)?;
     let answerers = wanted(args, &mut station, session)?;

@@ -1,19 +1,22 @@
 //! `ethbcast probe`: finds hosts that answer, and measures the network to them.
 
 use super::Station;
-use super::report::{OWN_RANK, ProbeReport, host_of};
 use crate::args::ProbeArgs;
 use crate::doctor::Fault;
-use crate::exit::{Code, Failure, WithCode};
-use crate::route::read_calibration;
+use crate::exit::{Code, Failure, WithCode, report};
+use crate::inputs::read_calibration;
+use crate::units;
 use ethbcast_collectives::measure::{
-    Finder, ProbeHost, ProbeResult, ProbeSettings, Prober, Search, calibrate, host_costs,
+    CastFinding, Finder, Point, ProbeHost, ProbeResult, ProbeSettings, Prober, Search, TargetResult, WorkPoint,
+    calibrate, host_costs,
 };
+use ethbcast_collectives::session::Station as HostStation;
 use ethbcast_collectives::session::live::{log_counters, processors};
 use ethbcast_planning::model::Calibration;
 use ethbcast_transport::Alone;
 use ethbcast_transport::packet::{processor_time, random_u32};
 use ethbcast_transport::wire::{Peer, Rank};
+use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;
 
@@ -22,10 +25,6 @@ const DEFAULT_PATIENCE: Duration = Duration::from_secs(5);
 /// Message after an interrupt.
 pub const INTERRUPTED: &str = "interrupted; nothing was written";
 
-/// Runs the command.
-///
-/// # Errors
-/// A failure whose code is the exit code.
 pub fn run(args: &ProbeArgs, mut station: Station) -> anyhow::Result<()> {
     let session = random_u32().code(Code::System)?;
     // Read before measuring, so that an incompatible file is reported early.
@@ -48,18 +47,12 @@ pub fn run(args: &ProbeArgs, mut station: Station) -> anyhow::Result<()> {
 
 /// Searches for answering hosts of the group. Returns those found, shorter names first (n2 before
 /// n10), and the missing ones out of `wanted`.
-///
-/// # Errors
-/// A failure whose code is the exit code: a signal, the socket.
 pub fn find(station: &mut Station, session: u32, wanted: Search) -> anyhow::Result<(Vec<ProbeHost>, Vec<String>)> {
     look_for(station, session, wanted).map(|(found, missing, _)| (found, missing))
 }
 
 /// Searches like [`find`], and also returns the hosts that answered only broadcast and not
 /// multicast frames.
-///
-/// # Errors
-/// As for [`find`].
 pub fn look_for(
     station: &mut Station,
     session: u32,
@@ -78,9 +71,6 @@ pub fn look_for(
 }
 
 /// Returns the hosts to measure: the named ones, or all that answer.
-///
-/// # Errors
-/// A failure with code 3 if one that was named, or all, do not answer.
 pub fn wanted(args: &ProbeArgs, station: &mut Station, session: u32) -> anyhow::Result<Vec<ProbeHost>> {
     let group = &args.wire.group;
     let patience = args.max_wait.map_or(DEFAULT_PATIENCE, Duration::from_secs_f64);
@@ -110,9 +100,6 @@ pub fn wanted(args: &ProbeArgs, station: &mut Station, session: u32) -> anyhow::
 }
 
 /// Measures the path to these hosts, broadcast included.
-///
-/// # Errors
-/// As [`find`].
 pub fn measure(
     station: &mut Station,
     session: u32,
@@ -166,4 +153,175 @@ fn verdict(hosts: &[ProbeHost], result: &ProbeResult) -> anyhow::Result<()> {
 
 fn names(hosts: &[ProbeHost]) -> Vec<String> {
     hosts.iter().map(|answerer| answerer.host.clone()).collect()
+}
+
+/// Rank of this host; the measured hosts follow.
+pub const OWN_RANK: Rank = Rank(0);
+
+/// Measurements with their hosts and the written file.
+pub struct ProbeReport<'a> {
+    pub station: &'a HostStation,
+    /// The measured hosts, by rank.
+    pub hosts: &'a [ProbeHost],
+    pub result: &'a ProbeResult,
+    /// Path of the calibration file, if one was written.
+    pub calibration: Option<&'a Path>,
+}
+
+impl ProbeReport<'_> {
+    /// Prints the report on stdout, unless it is quiet and not JSON.
+    pub fn print(&self, as_json: bool, quiet: bool) -> anyhow::Result<()> {
+        match (as_json, quiet) {
+            (true, _) => report(&self.json().to_string()),
+            (false, true) => Ok(()),
+            (false, false) => report(self.table().trim_end()),
+        }
+    }
+
+    fn table(&self) -> String {
+        let mut text = format!("{:>9} {:>12} {:>12} {:>12}\n", "bytes", "g(m)", "RTT(m)", "L(m)");
+        for point in &self.result.points {
+            let times = [point.gap_nanos, point.round_trip_nanos, point.latency_nanos].map(micros);
+            text += &format!("{:>9} {:>12} {:>12} {:>12}\n", point.bytes, times[0], times[1], times[2]);
+        }
+        let ProbeResult { rate_bits_per_second, path_mtu_bytes, loss, .. } = *self.result;
+        text += &format!(
+            "\nlink rate   {}\npath MTU    {}\nloss        {}\nbroadcast   {}\n\n",
+            rate(rate_bits_per_second),
+            known(path_mtu_bytes),
+            percent(loss),
+            cast(self.result.cast)
+        );
+        text += &self.work();
+        text += &row("host", "rate", "g(frame)", "RTT(least)", "MTU", "loss");
+        text.extend(self.result.targets.iter().map(|target| self.host_line(target)));
+        if let Some(path) = self.calibration {
+            text += &format!("\ncalibration written to {}\n", path.display());
+        }
+        text
+    }
+
+    /// Formats the processor time per full frame at both ends, if they report it.
+    fn work(&self) -> String {
+        let takes = |what: String, (sending, receiving): (u64, u64)| {
+            format!("{what} takes a processor {} to send, {} to receive", micros(sending), micros(receiving))
+        };
+        let streamed = self.result.bulk.and_then(|bulk| {
+            let text = takes(format!("a frame of a stream, with {} bytes,", bulk.payload_bytes), bulk.work_nanos?);
+            let more = [("pass on", bulk.relaying_nanos), ("send to all", bulk.casting_nanos)];
+            let more = more.map(|(what, nanos)| nanos.map(|nanos| format!(", {} to {what}", micros(nanos))));
+            Some(text + &more.into_iter().flatten().collect::<String>() + "\n\n")
+        });
+        let alone = || {
+            let frame = self.result.work.iter().rfind(|point| point.frames == 1)?;
+            let what = format!("a frame of {} bytes", frame.bytes);
+            let takes = takes(what, (frame.sending_nanos, frame.receiving_nanos));
+            Some(takes + " (in trains: no stream of 200 frames told it)\n\n")
+        };
+        streamed.or_else(alone).unwrap_or_default()
+    }
+
+    fn host_line(&self, target: &TargetResult) -> String {
+        let host = &host_of(self.hosts, target.peer.rank).host;
+        let frame_bytes = target.path_mtu_bytes.map(|mtu_bytes| mtu_bytes - ethbcast_transport::wire::HEADER_BYTES);
+        let frame = target.points.iter().find(|point| Some(point.bytes) == frame_bytes);
+        let gap = frame.map_or("?".to_owned(), |point| micros(point.gap_nanos));
+        let least = target.points.first().map_or("?".to_owned(), |point| micros(point.round_trip_nanos));
+        let (rate, mtu, loss) = (rate(target.rate_bits_per_second), known(target.path_mtu_bytes), percent(target.loss));
+        row(host, &rate, &gap, &least, &mtu, &loss)
+    }
+
+    fn json(&self) -> Value {
+        let result = self.result;
+        let (cast, knee) = match result.cast {
+            CastFinding::FullRate => ("full-rate", None),
+            CastFinding::Policed { knee_frames_per_second } => ("policed", Some(knee_frames_per_second)),
+            CastFinding::NotMeasured => ("not-measured", None),
+        };
+        let hosts = result.targets.iter().map(|target| {
+            let answerer = host_of(self.hosts, target.peer.rank);
+            json!({
+                "host": answerer.host,
+                "mac": answerer.mac.to_string(),
+                "rate_bits_per_second": target.rate_bits_per_second,
+                "path_mtu_bytes": target.path_mtu_bytes,
+                "loss": target.loss,
+                "points": points(&target.points),
+            })
+        });
+        json!({
+            "schema": 1,
+            "host": self.station.host,
+            "group": self.station.group,
+            "points": points(&result.points),
+            "rate_bits_per_second": result.rate_bits_per_second,
+            "path_mtu_bytes": result.path_mtu_bytes,
+            "loss": result.loss,
+            "cast": { "status": cast, "knee_frames_per_second": knee },
+            "work": result.work.iter().map(work).collect::<Vec<_>>(),
+            "silent": result.silent.iter().map(|&rank| host_of(self.hosts, rank).host.as_str()).collect::<Vec<_>>(),
+            "hosts": hosts.collect::<Vec<_>>(),
+            "calibration": self.calibration.map(|path| path.display().to_string()),
+        })
+    }
+}
+
+pub fn host_of(hosts: &[ProbeHost], rank: Rank) -> &ProbeHost {
+    &hosts[rank.index() - OWN_RANK.index() - 1]
+}
+
+fn points(points: &[Point]) -> Vec<Value> {
+    let point = |point: &Point| {
+        json!({
+            "bytes": point.bytes,
+            "gap_ns": point.gap_nanos,
+            "round_trip_ns": point.round_trip_nanos,
+            "latency_ns": point.latency_nanos,
+        })
+    };
+    points.iter().map(point).collect()
+}
+
+fn work(point: &WorkPoint) -> Value {
+    json!({
+        "bytes": point.bytes,
+        "frames": point.frames,
+        "sending_ns": point.sending_nanos,
+        "receiving_ns": point.receiving_nanos,
+    })
+}
+
+/// Formats a row of the table of hosts.
+fn row(host: &str, rate: &str, gap: &str, least: &str, mtu: &str, loss: &str) -> String {
+    format!("{host:<16} {rate:>14} {gap:>12} {least:>12} {mtu:>9} {loss:>9}\n")
+}
+
+fn micros(nanos: u64) -> String {
+    format!("{:.1} µs", nanos as f64 / 1e3)
+}
+
+fn rate(bits_per_second: Option<u64>) -> String {
+    bits_per_second.map_or("?".to_owned(), |rate| units::rate(rate as f64))
+}
+
+fn known(number: Option<usize>) -> String {
+    number.map_or("?".to_owned(), |number| number.to_string())
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.3} %", share * 100.0)
+}
+
+fn cast(finding: CastFinding) -> String {
+    match finding {
+        CastFinding::FullRate => "arrives at full rate".to_owned(),
+        CastFinding::Policed { knee_frames_per_second: 0 } => {
+            "does not arrive, while unicast does: likely multicast filtering or storm control on the switch".to_owned()
+        }
+        CastFinding::Policed { knee_frames_per_second } => format!(
+            "only about {knee_frames_per_second} frames/s get through, while unicast arrives whole: likely storm \
+             control on the switch"
+        ),
+        CastFinding::NotMeasured => "not measured".to_owned(),
+    }
 }

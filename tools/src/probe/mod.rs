@@ -1,32 +1,28 @@
 //! `ethbcast probe`: measures the network between this host and others that run `ethbcast probe
 //! --answer`.
 
-mod answer;
 mod discover;
 mod measure;
-mod report;
 
 use crate::args::{ProbeArgs, WireArgs};
-use crate::exit::{Code, WithCode};
+use crate::exit::{Code, WithCode, report};
 use crate::session::{Wire, print_interface};
 use crate::signals::Interrupt;
-use ethbcast_transport::packet::{Clock, PortConfig, Waker, drive};
-use ethbcast_transport::wire::{Identity, Rank};
-use ethbcast_transport::{Instant, Machine};
-pub use measure::{look_for, measure};
-pub use report::host_of;
+use ethbcast_collectives::measure::{HostInfo, Responder};
+use ethbcast_collectives::session::live::{log_counters, processors};
+use ethbcast_transport::packet::{Clock, PortConfig, Waker, drive, processor_time};
+use ethbcast_transport::wire::{Frame, Identity, Rank};
+use ethbcast_transport::{Alone, Deadline, Instant, Kept, Machine, Part, SplitFrame, Timer};
+pub use measure::{host_of, look_for, measure};
+use serde_json::json;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-/// Runs the command.
-///
-/// # Errors
-/// A [`Failure`](crate::exit::Failure) whose code is the exit code.
 pub fn run(args: ProbeArgs) -> anyhow::Result<()> {
     let station = Station::open(&args.wire)?;
     print_interface(station.wire.port.interface(), args.wire.quiet);
     match () {
-        () if args.answer => answer::run(&args, station),
+        () if args.answer => run_answering(&args, station),
         () if args.discover => discover::run(&args, station),
         () => measure::run(&args, station),
     }
@@ -43,9 +39,6 @@ pub struct Station {
 
 impl Station {
     /// Opens the port.
-    ///
-    /// # Errors
-    /// A [`Failure`](crate::exit::Failure) with code 2 (group name) or 4 (interface, permission).
     pub fn open(args: &WireArgs) -> anyhow::Result<Station> {
         let waker = Waker::new().code(Code::System)?;
         let interrupt = Interrupt::wake(&waker).code(Code::System)?;
@@ -81,5 +74,67 @@ impl Station {
             Some(signal) => Err(Interrupt::failure(signal, what).into()),
             None => Ok(()),
         }
+    }
+}
+
+pub fn run_answering(args: &ProbeArgs, mut station: Station) -> anyhow::Result<()> {
+    let (host, group) = (station.wire.station.host.clone(), station.wire.station.group.clone());
+    // A probe's session is its prober's, so that this host has none.
+    let identity = station.identity(0, Rank::NONE);
+    let info = HostInfo { group: group.clone(), host: host.clone() };
+    let responder = Responder::new(identity, usize::from(station.wire.station.mtu_bytes), Some(info))
+        .with_processors(Some(processors(processor_time)));
+    let end = args.max_wait.map(|seconds| station.clock.now() + Duration::from_secs_f64(seconds));
+    let mut answering = Alone::new(Answering { responder, end });
+    if !args.wire.quiet {
+        crate::exit::print_line(format_args!(
+            "{host} answers the probes of group {group} on {}",
+            station.wire.port.interface().name
+        ));
+    }
+    let over = |now| end.is_some_and(|end| end <= now);
+    let ended = station.drive(&mut answering, |_, now| over(now), "interrupted; answers no more probes");
+    log_counters(&station.wire.port.counters());
+    if args.wire.json {
+        let frames_sent = answering.part.responder.frames_sent();
+        report(&json!({ "schema": 1, "host": host, "frames_sent": frames_sent }).to_string())?;
+    }
+    ended
+}
+
+/// A responder with a time limit.
+struct Answering {
+    responder: Responder,
+    end: Option<Instant>,
+}
+
+impl Part for Answering {
+    fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
+        self.responder.handle_frame(now, frame);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.responder.handle_timeout(now);
+    }
+
+    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        self.responder.poll_transmit(now, buffer)
+    }
+
+    fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
+        self.responder.poll_transmit_split(now, buffer)
+    }
+
+    fn payload(&self, kept: Kept) -> &[u8] {
+        self.responder.payload(kept)
+    }
+
+    fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
+        let end = self.end.map(|at| Deadline { at, why: Timer("end") });
+        [end, self.responder.poll_timeout(now)].into_iter().flatten().min()
+    }
+
+    fn is_urgent(&self) -> bool {
+        self.responder.is_urgent()
     }
 }

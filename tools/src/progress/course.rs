@@ -18,8 +18,10 @@ pub struct TransferCourse {
     pub receivers: usize,
     pub via: Option<String>,
     pub size: Option<u64>,
-    /// Bytes received here; at a sender, by the slowest receiver.
+    /// Bytes that are here, those of earlier runs included; at a sender, at the slowest receiver.
     pub bytes: u64,
+    /// Whether only what somebody lacks is sent, so that the time left is known at the end only.
+    pub is_selective: bool,
     /// The slowest receiver and its state; at a sender only.
     pub slowest: Option<(String, MemberState)>,
     pub resent_frames: u64,
@@ -31,6 +33,8 @@ pub struct TransferCourse {
     /// The receivers by rank, if they are few; at a sender only.
     pub hosts: Vec<HostProgress>,
     began: Option<Instant>,
+    /// Bytes that came in this run.
+    came: Meter,
     meter: Meter,
 }
 
@@ -49,7 +53,7 @@ impl TransferCourse {
             Progress::Sender(RootEvent::Joined { receivers, .. }) => self.receivers = *receivers,
             Progress::Sender(RootEvent::Left { .. }) => self.receivers = self.receivers.saturating_sub(1),
             Progress::Sender(RootEvent::Started { receivers, via, size, selective }) => {
-                self.start(*receivers, via.to_string(), size.filter(|_| !selective), now);
+                self.start(*receivers, via.to_string(), (*size, *selective), now);
             }
             Progress::Sender(RootEvent::Rerouted { via, .. }) => self.via = Some(via.to_string()),
             Progress::Sender(RootEvent::Reported(report)) => {
@@ -68,23 +72,26 @@ impl TransferCourse {
                 }
             }
             Progress::Receiver(ReceiverEvent::Started { receivers, via, size, selective, .. }) => {
-                self.start(*receivers, via.to_string(), size.filter(|_| !selective), now);
+                self.start(*receivers, via.to_string(), (*size, *selective), now);
             }
-            Progress::Moved { bytes, slowest, resent_frames, members } => {
+            Progress::Moved { bytes, came, slowest, resent_frames, members } => {
                 if members.len() <= MAX_HOSTS {
                     members.iter().for_each(|place| self.place(place, now));
                 }
                 (self.bytes, self.resent_frames) = (*bytes, *resent_frames);
                 self.slowest = slowest.map(|(host, state)| (host.to_owned(), state));
                 self.meter.note(now, *bytes);
+                self.came.note(now, *came);
             }
             _ => {}
         }
     }
 
-    fn start(&mut self, receivers: usize, via: String, size: Option<u64>, now: Instant) {
-        (self.receivers, self.via, self.size, self.began) = (receivers, Some(via), size, Some(now));
+    fn start(&mut self, receivers: usize, via: String, (size, selective): (Option<u64>, bool), now: Instant) {
+        (self.receivers, self.via, self.began) = (receivers, Some(via), Some(now));
+        (self.size, self.is_selective) = (size, selective);
         self.meter.note(now, 0);
+        self.came.note(now, 0);
     }
 
     fn place(&mut self, place: &ProgressPlace<'_>, now: Instant) {
@@ -97,29 +104,40 @@ impl TransferCourse {
         // A failed receiver has returned.
         host.end = host.end.filter(|end| *end == Outcome::Delivered.word());
         (host.state, host.bytes) = (place.state, place.bytes);
-        host.meter.note(now, place.bytes);
+        host.meter.note(now, place.came);
     }
 
     pub fn has_started(&self) -> bool {
         self.began.is_some()
     }
 
-    /// Returns the current rate in bits per second, once it can be measured.
+    /// Returns the current rate in bits per second of what comes in this run, once it can be measured.
     pub fn rate(&self, now: Instant) -> Option<f64> {
-        self.meter.rate(now)
+        self.came.rate(now)
     }
 
     pub fn average(&self, now: Instant) -> Option<f64> {
         let seconds = now.duration_since(self.began?).as_secs_f64();
-        (seconds > 0.0).then(|| self.bytes as f64 * 8.0 / seconds)
+        let came = self.came.samples.back().map_or(0, |&(_, came)| came);
+        (seconds > 0.0).then(|| came as f64 * 8.0 / seconds)
     }
 
-    /// Returns the estimated remaining time at the current rate.
+    /// Returns the share of the bytes that are here, in per cent.
+    pub fn percent(&self) -> Option<u128> {
+        self.size.map(|size| percent(self.bytes, size))
+    }
+
+    /// Returns the estimated remaining time, if the rest is like the last seconds. What is here already
+    /// goes by faster than what has to come.
     pub fn left(&self, now: Instant) -> Option<Duration> {
-        let rate = self.rate(now).filter(|&rate| rate > 0.0)?;
+        let rate = self.meter.rate(now).filter(|&rate| rate > 0.0)?;
         let seconds = self.size?.saturating_sub(self.bytes) as f64 * 8.0 / rate;
         Duration::try_from_secs_f64(seconds).ok()
     }
+}
+
+pub fn percent(bytes: u64, size: u64) -> u128 {
+    (u128::from(bytes) * 100).checked_div(u128::from(size)).unwrap_or(100)
 }
 
 #[derive(Clone, Debug, Default)]
@@ -157,7 +175,7 @@ pub mod tests {
 
     pub fn moved(course: &mut TransferCourse, bytes: u64, now: Instant) {
         let slowest = Some(("n3", MemberState::Starved));
-        course.record(&Progress::Moved { bytes, slowest, members: &[], resent_frames: 12 }, now);
+        course.record(&Progress::Moved { bytes, came: bytes, slowest, members: &[], resent_frames: 12 }, now);
     }
 
     #[test]
@@ -180,10 +198,14 @@ pub mod tests {
     }
 
     #[test]
-    fn a_stream_of_which_only_a_part_is_sent_has_no_end_that_is_known() {
-        let mut course = TransferCourse::default();
-        let started = RootEvent::Started { receivers: 1, via: Via::Cast, size: Some(9), selective: true };
-        course.record(&Progress::Sender(&started), Instant::now());
-        assert_eq!((course.size, course.via.as_deref()), (None, Some("cast")));
+    fn of_a_stream_of_which_only_a_part_is_sent_what_is_there_counts_and_the_rate_is_of_what_comes() {
+        let (mut course, begin) = (TransferCourse::default(), Instant::now());
+        let started = RootEvent::Started { receivers: 1, via: Via::Cast, size: Some(1 << 20), selective: true };
+        course.record(&Progress::Sender(&started), begin);
+        let moved = Progress::Moved { bytes: 1 << 19, came: 1 << 10, slowest: None, members: &[], resent_frames: 0 };
+        let now = begin + Duration::from_secs(2);
+        course.record(&moved, now);
+        assert_eq!((course.percent(), course.rate(now)), (Some(50), Some(4096.0)));
+        assert_eq!((course.left(now), course.average(now)), (Some(Duration::from_secs(2)), Some(4096.0)));
     }
 }

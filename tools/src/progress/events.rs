@@ -3,7 +3,7 @@
 use super::ProgressRole;
 use super::course::TransferCourse;
 use crate::doctor;
-use crate::event::event;
+use crate::exit::event;
 use ethbcast_collectives::session::{MemberReport, MemberState, Outcome, Progress, ReceiverEvent, RootEvent, Session};
 use serde_json::{Value, json};
 use std::io::Write;
@@ -182,8 +182,8 @@ fn of_course(course: &TransferCourse, now: Instant) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::super::course::tests::{moved, sending};
     use super::*;
+    use crate::progress::course::tests::{moved, sending};
     use ethbcast_transport::wire::Rank;
     use std::time::Duration;
 
@@ -193,7 +193,8 @@ mod tests {
         let mut course = sending(begin);
         let now = begin + Duration::from_secs(2);
         moved(&mut course, 16 << 20, now);
-        let progress = Progress::Moved { bytes: 16 << 20, slowest: None, members: &[], resent_frames: 12 };
+        let progress =
+            Progress::Moved { bytes: 16 << 20, came: 16 << 20, slowest: None, members: &[], resent_frames: 12 };
         let expected = json!({
             "bytes": 16_777_216, "size": 67_108_864, "rate_bits_per_second": 67_108_864.0, "left_seconds": 6.0,
             "resent_frames": 12, "delivered": 0, "failed": 0, "slowest": { "host": "n3", "state": "starved" },

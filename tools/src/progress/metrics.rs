@@ -36,9 +36,6 @@ pub struct Metrics {
 
 impl Metrics {
     /// Writes the file for the first time.
-    ///
-    /// # Errors
-    /// A [`Failure`] with code 4 if it cannot be written.
     pub fn open(path: &Path, labels: Labels, course: Arc<Mutex<TransferCourse>>) -> anyhow::Result<Metrics> {
         let writer = Writer { path: path.to_owned(), labels, course, has_warned: false };
         writer.write(None).map_err(|error| {

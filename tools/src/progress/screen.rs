@@ -1,8 +1,7 @@
 //! The thread that writes messages and progress to stderr.
 
 use super::course::TransferCourse;
-use super::picture::picture;
-use super::stat_line::stat_line;
+use super::picture::{picture, stat_line};
 use crate::exit::print_line;
 use console::{Term, colors_enabled_stderr};
 use ethbcast_planning::natural_order;
@@ -124,12 +123,12 @@ impl Painter {
             Picture::None => None,
             Picture::Drawn(_, next) | Picture::Lines(next, _) => Some(*next),
         };
-        self.wait.as_ref().map(LongWait::next).into_iter().chain(picture).chain(self.joins.due()).min()
+        self.wait.as_ref().map(LongWait::next).into_iter().chain(picture).chain(self.joins.due).min()
     }
 
     fn look(&mut self) {
         let now = Instant::now();
-        if self.joins.due().is_some_and(|due| now >= due) {
+        if self.joins.due.is_some_and(|due| now >= due) {
             self.say_joined();
         }
         if let Some(text) = self.wait.as_mut().and_then(|wait| wait.tell(now)) {
@@ -200,10 +199,6 @@ impl Joins {
         self.due = self.due.or(Some(next));
     }
 
-    fn due(&self) -> Option<Instant> {
-        self.due
-    }
-
     /// Returns the line on all that wait, if there are any.
     fn take(&mut self, now: Instant) -> Option<String> {
         let mut hosts = std::mem::take(&mut self.hosts);
@@ -253,13 +248,13 @@ mod tests {
             let now = begin + Duration::from_millis(100) * count;
             // Nobody joins in order.
             joins.add(format!("n{}", if count < 5 { count } else { 25 - count }), count as usize, now);
-            said.extend(joins.due().filter(|&due| now >= due).and_then(|_| joins.take(now)));
+            said.extend(joins.due.filter(|&due| now >= due).and_then(|_| joins.take(now)));
         }
         said.extend(joins.take(begin + Duration::from_secs(3)));
         let one_by_one = ["n1 joined (1)", "n2 joined (2)", "n3 joined (3)", "n4 joined (4)"];
         assert_eq!(said[..4], one_by_one);
         assert_eq!(said[4..], ["n[11-20] joined (14)", "n[5-10] joined (20)"]);
-        assert_eq!((joins.take(begin), joins.due()), (None, None), "nobody has joined since");
+        assert_eq!((joins.take(begin), joins.due), (None, None), "nobody has joined since");
     }
 
     #[test]

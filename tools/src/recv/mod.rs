@@ -1,28 +1,28 @@
 //! `ethbcast recv`: receives the content sent to a group and stores it at DEST.
 
-mod opening;
-mod partitions;
 mod reception;
-mod report;
 
-use crate::args::{RecvArgs, Verify};
+use crate::args::{RecvArgs, Verify, WireArgs};
 use crate::doctor::Fault;
-use crate::exit::{Code, Failure, Form, WithCode, fail};
-use crate::hosts;
-use crate::program::run_after;
+use crate::exit::{Code, Failure, Form, WithCode, fail, one_line, report, report_object};
+use crate::interface::chosen;
 use crate::progress::{Bar, ProgressRole};
-use crate::same_host;
-use crate::session::{interrupt, print_interface, watch, wire, with_own_link};
+use crate::session::{failure, interrupt, may_pass, print_interface, watch, wire, with_own_link};
+use crate::signals::{quiet, run_after};
 use crate::udpcast::print_ignored;
+use crate::{hosts, interface, units};
 use ethbcast_collectives::census::About;
-use ethbcast_collectives::session::{RecvOptions, Session};
+use ethbcast_collectives::session::{ReceiveReport, RecvOptions, Session};
 use ethbcast_content::command::hides_failures;
-use ethbcast_content::dest::{Dest, Landed, Over};
-pub use partitions::read_again;
+use ethbcast_content::dest::{Dest, Landed, Over, lacking_device};
+use ethbcast_content::disk::{Accept, Privilege};
+use ethbcast_content::name::shown;
 pub use reception::{Received, Reception};
-pub use report::{line, to_json};
+use serde_json::{Map, Value, json};
+use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 pub fn run(args: RecvArgs) -> anyhow::Result<()> {
     args.unused.given().into_iter().for_each(|names| print_ignored(&names));
@@ -39,16 +39,17 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     let mut options = RecvOptions { wire: wire(&args.wire), ..RecvOptions::new() };
     bar.attach(&mut options.run);
     options.max_wait = args.max_wait.map(Duration::from_secs_f64);
-    let dest = Arc::new(opening::dest(&args, &mut options, bar)?);
-    print_warnings(&dest);
+    let dest = Arc::new(awaited_dest(&args, &mut options, bar)?);
+    print_warnings(&dest, &args.accepted());
     options.wire.port_fd = args.port_fd.first().copied();
     options.about = Some(About::default());
     args.patience.apply(&mut options.run);
+    options.session_limit = args.max_session_time.map(Duration::from_secs_f64);
     options.expects.clone_from(&args.expect);
     let interrupt = interrupt(&options.run, "interrupted by its user")?;
-    let mut session = opening::open(&args.wire, &mut options, bar)?;
+    let mut session = open(&args.wire, &mut options, bar)?;
     bar.open_on(&session).code(Code::System)?;
-    let _receiving = same_host::receive(&session, &args.wire.group, args.wire.quiet);
+    let _receiving = interface::receive(&session, &args.wire.group, args.wire.quiet);
     print_interface(session.interface(), args.wire.quiet);
     let _watcher = watch(&session, &mut options.run);
     options.about = Some(hosts::about(session.interface()));
@@ -75,7 +76,7 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     if received.report.is_delivered() {
         bar.settle(received.report.bytes());
     }
-    report::print(&received.report, received.landed.path(), args.form(), is_quiet)?;
+    print(&received.report, &received.landed, args.form(), is_quiet)?;
     let left = left_by(&dest, &received.landed);
     received.check(&args, interrupt.signal(), &left).map_err(|error| match error.downcast::<Failure>() {
         Ok(failure) => with_own_link(failure, &session).into(),
@@ -89,9 +90,6 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
 }
 
 /// Resolves and checks DEST.
-///
-/// # Errors
-/// A [`Failure`] with code 2 or 4.
 pub fn dest(args: &RecvArgs) -> anyhow::Result<Dest> {
     let (stdout, read) = (args.dest.as_ref().is_some_and(|dest| dest == "-"), args.verify == Some(Verify::Read));
     let for_programs = match args.form() {
@@ -120,8 +118,8 @@ pub fn dest(args: &RecvArgs) -> anyhow::Result<Dest> {
 }
 
 /// Says before anything comes what a user should know of DEST.
-pub fn print_warnings(dest: &Dest) {
-    dest.warnings().iter().for_each(|line| crate::exit::print_line(format_args!("ethbcast: {line}")));
+pub fn print_warnings(dest: &Dest, accept: &Accept) {
+    dest.warnings(accept).iter().for_each(|line| crate::exit::print_line(format_args!("ethbcast: {}", one_line(line))));
 }
 
 fn over(args: &RecvArgs) -> Over {
@@ -145,4 +143,154 @@ pub fn left_by(dest: &Dest, landed: &Landed) -> String {
 pub fn sender_of(session: &Session) -> String {
     let (station, interface) = (session.station(), &session.interface().name);
     format!("a sender of group {} on {interface} of {}, MTU {}", station.group, station.host, station.mtu_bytes)
+}
+
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Resolves DEST. With --max-wait it waits for a missing device, whose driver may be late.
+pub fn awaited_dest(args: &RecvArgs, options: &mut RecvOptions, bar: &Bar) -> anyhow::Result<Dest> {
+    let (began, mut told) = (Instant::now(), false);
+    let limit = limit(options).unwrap_or_default();
+    let path = args.dest.as_deref().map(Path::new).filter(|path| path.is_absolute());
+    loop {
+        let error = match dest(args) {
+            Ok(dest) => {
+                take_off(options, began.elapsed());
+                return Ok(dest);
+            }
+            Err(error) => error,
+        };
+        let left = limit.saturating_sub(began.elapsed());
+        let is_late = path.is_some_and(|path| !path.exists() && lacking_device(path).is_some());
+        if left.is_zero() || !is_late {
+            return Err(error);
+        }
+        if !std::mem::replace(&mut told, true) {
+            bar.line(format!("{error}; it is waited for"));
+        }
+        thread::sleep(left.min(POLL_INTERVAL));
+    }
+}
+
+/// Returns the longest wait for a missing device or interface.
+fn limit(options: &RecvOptions) -> Option<Duration> {
+    options.max_wait.map(|limit| options.run.time_limit.map_or(limit, |other| limit.min(other)))
+}
+
+/// Opens the port. With --max-wait or --timeout it waits for a missing interface, and subtracts the
+/// wait from both.
+pub fn open(args: &WireArgs, options: &mut RecvOptions, bar: &Bar) -> anyhow::Result<Session> {
+    let (began, mut told) = (Instant::now(), false);
+    let limit = limit(options);
+    loop {
+        let error = match Session::open_receiver(&args.group, options) {
+            Ok(session) => {
+                take_off(options, began.elapsed());
+                return Ok(session);
+            }
+            Err(error) => error,
+        };
+        let left = limit.unwrap_or_default().saturating_sub(began.elapsed());
+        if left.is_zero() || !may_pass(&error) {
+            return Err(failure(error).into());
+        }
+        if !std::mem::replace(&mut told, true) {
+            bar.line(format!("{error}; it is waited for"));
+        }
+        thread::sleep(left.min(POLL_INTERVAL));
+        options.wire.interface = chosen(args.interface.as_deref(), args.quiet);
+    }
+}
+
+/// Subtracts a wait from the options' limits.
+fn take_off(options: &mut RecvOptions, passed: Duration) {
+    for limit in [&mut options.max_wait, &mut options.run.time_limit] {
+        *limit = limit.map(|limit| limit.saturating_sub(passed));
+    }
+}
+
+/// Makes the kernel reread the partition table of DEST, if it is a whole disk with one. A refusal
+/// is logged.
+pub fn read_again(dest: Arc<Dest>) {
+    let Dest::Device { path, device } = &*dest else { return };
+    if !device.has_new_partitions() {
+        return;
+    }
+    let path = path.clone();
+    // The kernel refuses while this process has the device open exclusively.
+    if Arc::into_inner(dest).is_none() {
+        log::warn!("{} is still open: its partitions are not looked for", path.display());
+        return;
+    }
+    if let Err(why) = quiet("blockdev", &["--rereadpt".as_ref(), path.as_os_str()]) {
+        crate::exit::print_line(format_args!(
+            "ethbcast: the kernel has not read the partition table of {0} ({why}): `blockdev --rereadpt {0}`, or \
+             restart the machine, before its partitions are used",
+            path.display()
+        ));
+    }
+}
+
+/// Prints a session's outcome on stdout.
+pub fn print(received: &ReceiveReport, landed: &Landed, form: Form, quiet: bool) -> anyhow::Result<()> {
+    if form != Form::Lines {
+        return report_object(&to_json(received, landed), form);
+    }
+    if quiet || !received.is_delivered() {
+        return Ok(());
+    }
+    report(&line(received, landed))
+}
+
+/// Formats the line about bytes delivered to DEST.
+pub fn line(received: &ReceiveReport, landed: &Landed) -> String {
+    let seconds = received.took.as_secs_f64();
+    // Of what was here before, no rate is known.
+    let came = received.came_bytes.map(|came| came.min(received.bytes()));
+    let rate = units::rate(came.unwrap_or(received.bytes()) as f64 * 8.0 / seconds.max(1e-9));
+    let came = came.map_or(String::new(), |came| format!(" ({} received)", units::bytes(came)));
+    // A command has no path, and a path may contain characters that a line cannot show.
+    let path = landed.path().map_or(received.source.as_bytes(), |path| path.as_os_str().as_encoded_bytes());
+    let (path, bytes) = (shown(path), units::bytes(received.bytes()));
+    let again = match received.pieces_again {
+        0 => String::new(),
+        1 => "; 1 piece came damaged and was sent again".to_owned(),
+        pieces => format!("; {pieces} pieces came damaged and were sent again"),
+    };
+    format!("{path}: {bytes} verified in {seconds:.3} s, {rate}{came}{again}")
+}
+
+pub fn to_json(received: &ReceiveReport, landed: &Landed) -> Value {
+    let ReceiveReport { verdict, stream, control, .. } = received;
+    let left_out = landed.not_accepted();
+    let not_accepted: Map<String, Value> =
+        Privilege::ALL.into_iter().map(|one| (one.word().to_owned(), left_out.count(one).into())).collect();
+    json!({
+        "schema": 1,
+        "host": received.host,
+        "source": received.source,
+        "rank": received.rank.map(|rank| rank.0),
+        "via": received.via.map(|via| via.to_string()),
+        "status": verdict.as_ref().map_or("failed", |verdict| verdict.outcome.status_and_reason(&verdict.text).0),
+        "bytes": received.bytes(),
+        "blake3": verdict.as_ref().map(|verdict| units::hex(&verdict.digest)),
+        "reason": received.check().err().map(|error| error.to_string()),
+        "path": landed.path().map(|path| path.display().to_string()),
+        "not_accepted": not_accepted,
+        "note": verdict.as_ref().filter(|own| received.is_delivered() && !own.text.is_empty()).map(|own| &own.text),
+        "came_bytes": received.came_bytes,
+        "pieces_again": received.pieces_again,
+        "seconds": received.took.as_secs_f64(),
+        "frames": {
+            "data_received": stream.data_received,
+            "duplicates": stream.duplicates,
+            "out_of_order_dropped": stream.out_of_order_dropped,
+            "data_sent": stream.data_sent,
+            "data_resent": stream.data_resent,
+            "control_sent": control.sent + stream.acks_sent + stream.heartbeats_sent,
+            "control_received": control.received + stream.acks_received + stream.heartbeats_received,
+            "strangers": control.strangers,
+            "malformed": control.malformed + stream.malformed,
+        },
+    })
 }

@@ -1,13 +1,13 @@
 //! A receiver's session into DEST.
 
 use crate::args::{RecvArgs, Verify};
-use crate::exit::{Code, Failure, WithCode, fail};
+use crate::exit::{Code, Failure, WithCode, fail, one_line, print_line};
 use crate::session::failure;
 use crate::signals::Interrupt;
 use crate::units;
 use ethbcast_collectives::session::application::Receiving;
 use ethbcast_collectives::session::live::{WriteBehind, write_behind};
-use ethbcast_collectives::session::{ReceiveReport, RecvOptions, Session};
+use ethbcast_collectives::session::{Outcome, ReceiveReport, RecvOptions, Session};
 use ethbcast_content::command::Signal as Ending;
 use ethbcast_content::dest::{Arrival, Dest, Handling, Landed};
 use ethbcast_content::have_set::Held;
@@ -42,9 +42,6 @@ pub struct Received {
 
 impl Reception {
     /// Starts the thread that will write to DEST.
-    ///
-    /// # Errors
-    /// A [`Failure`] with code 4 if a basis cannot be read, or there is no thread left.
     pub fn prepare(session: &Session, dest: Arc<Dest>, args: &RecvArgs) -> anyhow::Result<Reception> {
         let read_back = args.verify.map_or(dest.is_device(), |verify| verify == Verify::Read);
         let target = Target {
@@ -53,6 +50,7 @@ impl Reception {
             in_place: args.in_place,
             delete: args.delete,
             stays: args.serve.serve,
+            accept: args.accepted(),
         };
         let at_dest = target.dest.clone();
         let held = Arc::new(Held::new(&args.basis, dest.directory().map(|_| at_dest)).code(Code::System)?);
@@ -68,9 +66,6 @@ impl Reception {
     }
 
     /// Participates in a session until its end.
-    ///
-    /// # Errors
-    /// A [`Failure`] if the socket fails, or the disk does not answer.
     pub fn run(self, session: &mut Session, options: &RecvOptions) -> anyhow::Result<Received> {
         let Reception { mut receiving, landed } = self;
         let receiver = session.run_receiver(options, &mut receiving).map_err(failure)?;
@@ -87,9 +82,6 @@ impl Reception {
 
 impl Received {
     /// Fails unless all bytes are at DEST. `left` describes the data that a failure leaves behind.
-    ///
-    /// # Errors
-    /// A [`Failure`] whose code is the exit code.
     pub fn check(&self, args: &RecvArgs, signal: Option<Signal>, left: &str) -> anyhow::Result<()> {
         say_what_remains(&self.landed);
         verdict(&self.report, signal, left).map_err(|failed| of_command(failed, args, &self.landed, self.was_ended))?;
@@ -128,7 +120,7 @@ fn close(receiving: &mut Receiving<WriteBehind>, landed: &Landed) -> anyhow::Res
     let limit = if is_long { PUBLISH_LIMIT } else { CLOSE_LIMIT };
     // A running command lacks data, and must not take the end of this process for the end of its
     // input.
-    let is_fed = landed.command().end(Ending::TERM);
+    let is_fed = landed.give_up();
     if receiving.sink_mut().close(limit) || is_fed && landed.command().end(Ending::KILL) {
         return Ok(is_fed);
     }
@@ -150,10 +142,11 @@ fn whole(landed: &Landed) -> anyhow::Result<()> {
     fail(Code::SomeFailed, format!("{} {noun} left out, all else is at DEST: {}", lines.len(), lines.join("; ")))
 }
 
-/// Logs attributes that DEST could not keep, and replaced entries that could not be removed.
+/// Logs attributes that are not accepted or that DEST could not keep, and replaced entries that could not be removed.
 fn say_what_remains(landed: &Landed) {
-    for line in landed.lacks().into_iter().chain(landed.remains()) {
-        crate::exit::print_line(format_args!("ethbcast: {line}"));
+    let left_out = landed.not_accepted().sentences();
+    for line in left_out.into_iter().chain(landed.lacks()).chain(landed.remains()) {
+        print_line(format_args!("ethbcast: {}", one_line(&line)));
     }
 }
 
@@ -167,11 +160,19 @@ fn verdict(report: &ReceiveReport, signal: Option<Signal>, left: &str) -> anyhow
         };
         return Err(Interrupt::failure(signal, &text).into());
     }
-    report.check().map_err(failure)?;
+    report.check().map_err(|error| {
+        let failure = failure(error);
+        // A path in it may have a name of the sender's.
+        let text = one_line(&failure.to_string());
+        match report.verdict.as_ref().map(|verdict| verdict.outcome) {
+            Some(Outcome::Interrupted) => Failure::new(Code::Nobody, format!("{text} (--max-session-time); {left}")),
+            _ => Failure::new(failure.code(), text).found(failure.fault()),
+        }
+    })?;
     if !report.is_confirmed() {
-        crate::exit::print_line(format_args!(
-            "ethbcast: verified and in place, but the sender has not confirmed it: its report may say otherwise"
-        ));
+        print_line(
+            "ethbcast: verified and in place, but the sender has not confirmed it: its report may say otherwise",
+        );
     }
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! Progress of all receivers over time: a common chart, a row for each receiver, and the incidents.
 
-use super::kept::{Incident, Kept, Receiver, Run};
-use super::scale::{self, Scale, WIDTH};
-use super::text::{shown, time};
-use super::track::{self, Course};
+use super::drawing;
+use super::drawing::{Scale, WIDTH, shown, time};
+use super::kept::{Incident, Kept, Receiver, Run, Timeline, Track};
+use crate::units;
 use maud::{Markup, html};
 
 const HEIGHT: f64 = 1000.0;
@@ -34,7 +34,7 @@ pub fn section(kept: &Kept, run: &Run) -> Markup {
             ol.tracks {
                 li.track.axis { span.name {} (seconds.across()) span.result {} }
                 @for (receiver, course) in kept.receivers.iter().zip(&courses) {
-                    (track::row(receiver, course, &seconds, length))
+                    (row(receiver, course, &seconds, length))
                 }
             }
             (incidents(run))
@@ -76,9 +76,9 @@ fn together(kept: &Kept, run: &Run, courses: &[Course], seconds: &Scale, length:
                 svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } preserveAspectRatio="none" role="img" {
                     title { "Bytes at the receivers against time" }
                     path.grid d={ (seconds.grid_across(HEIGHT)) (bytes.grid_upwards(HEIGHT)) } {}
-                    path.around d={ (scale::line(&around, HEIGHT)) "Z" } {}
-                    path.sent d=(scale::line(&sent, HEIGHT)) {}
-                    path.median d=(scale::line(&median, HEIGHT)) {}
+                    path.around d={ (drawing::line(&around, HEIGHT)) "Z" } {}
+                    path.sent d=(drawing::line(&sent, HEIGHT)) {}
+                    path.median d=(drawing::line(&median, HEIGHT)) {}
                 }
             }
             (seconds.across())
@@ -112,5 +112,171 @@ fn line(incident: &Incident) -> Markup {
             td { (shown(&hosts)) }
             td.text { (shown(&incident.text)) }
         }
+    }
+}
+
+const TRACK_HEIGHT: f64 = 100.0;
+/// Duration below which a pause may only be the interval between status reports.
+const MIN_STALL_SECONDS: f64 = 0.4;
+/// Minimum duration of a stall at the start, where hosts at the end of a chain wait longer for
+/// their first bytes.
+const MIN_START_SECONDS: f64 = 1.5;
+
+/// A period without progress before all bytes had arrived.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stall {
+    pub from: f64,
+    pub to: f64,
+    pub state: char,
+}
+
+#[derive(Clone, Debug)]
+pub struct Course {
+    /// Seconds and bytes, up to the host's end.
+    pub points: Vec<(f64, u64)>,
+    pub stalls: Vec<Stall>,
+}
+
+impl Course {
+    /// Computes the progress of a receiver to which `length` bytes were sent.
+    pub fn of(receiver: &Receiver, timeline: &Timeline, length: u64) -> Course {
+        let track = timeline.receivers.iter().rfind(|track| track.host == receiver.host);
+        let mut points = vec![(0.0, 0)];
+        let mut states = vec!['a'];
+        if let Some(Track { bytes, states: letters, .. }) = track {
+            let moments = timeline.seconds.iter().zip(bytes).zip(letters.chars());
+            for ((&seconds, &bytes), letter) in moments.take_while(|((seconds, _), _)| **seconds < receiver.seconds) {
+                points.push((seconds, bytes.min(length)));
+                states.push(letter);
+            }
+        }
+        let last = points.last().map_or(0, |&(_, bytes)| bytes);
+        let end = if Kept::has_all(receiver) { length } else { last };
+        points.push((receiver.seconds, end));
+        states.push(states.last().copied().unwrap_or('a'));
+        let stalls = stalls(&points, &states, length);
+        Course { points, stalls }
+    }
+
+    pub fn at(&self, seconds: f64) -> u64 {
+        let behind = self.points.partition_point(|&(at, _)| at <= seconds);
+        let Some(&(from, before)) = behind.checked_sub(1).and_then(|at| self.points.get(at)) else { return 0 };
+        let Some(&(to, after)) = self.points.get(behind) else { return before };
+        let part = if to > from { (seconds - from) / (to - from) } else { 1.0 };
+        before.saturating_add((after.saturating_sub(before) as f64 * part) as u64)
+    }
+}
+
+/// Returns the periods without progress before `length` was reached.
+fn stalls(points: &[(f64, u64)], states: &[char], length: u64) -> Vec<Stall> {
+    let mut stalls = Vec::new();
+    let mut begin = 0;
+    for at in 1..=points.len() {
+        if points.get(at).is_some_and(|&(_, bytes)| bytes == points[begin].1) {
+            continue;
+        }
+        let ((from, bytes), (to, _)) = (points[begin], points[at - 1]);
+        let least = if begin == 0 { MIN_START_SECONDS } else { MIN_STALL_SECONDS };
+        if bytes < length && to - from >= least {
+            stalls.push(Stall { from, to, state: most_frequent(&states[begin..at]) });
+        }
+        begin = at;
+    }
+    stalls
+}
+
+fn most_frequent(letters: &[char]) -> char {
+    let count = |letter: char| letters.iter().filter(|&&other| other == letter).count();
+    letters.iter().copied().max_by_key(|&letter| count(letter)).unwrap_or('-')
+}
+
+/// Returns words for a state that follow the host's name, empty for an unremarkable one.
+pub fn text(state: char) -> &'static str {
+    match state {
+        'b' => "waits for its disk or for whoever reads its output",
+        'c' => "waits for a host behind it",
+        's' => "waits for frames",
+        'v' => "is verifying",
+        'y' => "is syncing to its disk",
+        't' | 'd' => "waits for the verdict",
+        '-' => "is not there",
+        _ => "makes no progress",
+    }
+}
+
+pub fn row(receiver: &Receiver, course: &Course, seconds: &Scale, length: u64) -> Markup {
+    let place = |&(at, bytes): &(f64, u64)| (seconds.part(at), bytes as f64 / length.max(1) as f64);
+    let points: Vec<(f64, f64)> = course.points.iter().map(place).map(|(x, y)| (x, y.min(1.0))).collect();
+    let ok = Kept::has_all(receiver);
+    let got = course.points.last().map_or(0, |&(_, bytes)| bytes);
+    let host = shown(&receiver.host);
+    html! {
+        li.track {
+            span.name { (host) }
+            div.plot {
+                svg viewBox={ "0 0 " (WIDTH) " " (TRACK_HEIGHT) } preserveAspectRatio="none" role="img" {
+                    title {
+                        (host) ": " (units::bytes(got)) " in " (time(receiver.seconds)) ", " (shown(&receiver.status))
+                    }
+                    path.grid d=(seconds.grid_across(TRACK_HEIGHT)) {}
+                    path.area d=(drawing::area(&points, TRACK_HEIGHT)) {}
+                    @for stall in &course.stalls {
+                        (band(stall, seconds, &host))
+                    }
+                }
+                @if !ok {
+                    span.died style={ "left:" (seconds.percent(receiver.seconds)) } aria-hidden="true" { "✕" }
+                }
+            }
+            span.result {
+                @if ok { (time(receiver.seconds)) } @else {
+                    span.bad { "✕ " (shown(&receiver.status)) } " at " (time(receiver.seconds))
+                }
+            }
+        }
+    }
+}
+
+fn band(stall: &Stall, seconds: &Scale, host: &str) -> Markup {
+    let (from, to) = (seconds.part(stall.from) * WIDTH, seconds.part(stall.to) * WIDTH);
+    html! {
+        rect.stall x=(format!("{from:.0}")) y="0" width=(format!("{:.0}", (to - from).max(2.0))) height=(TRACK_HEIGHT) {
+            title { (host) " " (text(stall.state)) ", from " (time(stall.from)) " to " (time(stall.to)) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn course(bytes: &[u64], states: &str, receiver: &Receiver) -> Course {
+        let seconds = (1..=bytes.len()).map(|at| at as f64 / 10.0).collect();
+        let track = Track { host: "n1".to_owned(), bytes: bytes.to_vec(), states: states.to_owned() };
+        let timeline = Timeline { seconds, receivers: vec![track], ..Timeline::default() };
+        Course::of(receiver, &timeline, 100)
+    }
+
+    fn receiver(status: &str, seconds: f64, bytes: u64) -> Receiver {
+        Receiver { host: "n1".to_owned(), status: status.to_owned(), seconds, bytes, ..Receiver::default() }
+    }
+
+    #[test]
+    fn who_stands_still_for_long_enough_is_stalled() {
+        let course = course(
+            &[10, 20, 20, 20, 20, 20, 20, 100, 100, 100, 100, 100, 100],
+            "aabbbbbavvvvv",
+            &receiver("verified", 1.4, 100),
+        );
+        assert_eq!(course.stalls.len(), 1, "{:?}", course.stalls);
+        let Stall { from, to, state } = course.stalls[0].clone();
+        assert!((from - 0.2).abs() < 1e-9 && (to - 0.7).abs() < 1e-9 && state == 'b', "{from} {to} {state}");
+        assert_eq!((course.at(0.75), course.at(9.0)), (60, 100));
+    }
+
+    #[test]
+    fn what_is_heard_after_a_hosts_end_is_not_its_course() {
+        let course = course(&[10, 20, 20, 20], "aa--", &receiver("died", 0.25, 0));
+        assert_eq!(course.points, [(0.0, 0), (0.1, 10), (0.2, 20), (0.25, 20)]);
     }
 }

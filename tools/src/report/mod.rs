@@ -1,46 +1,31 @@
 //! HTML report of a transfer: plan, progress, losses and the settings needed to repeat it.
 //!
-//! `record` extends the object of `send --json` by what the page needs, and `kept` reads such an
-//! object. All pages are made from that object, so that a later page equals an immediate one.
-//! `page` is the frame, `verdict` the summary with the prediction, `limiting` the diagnosis,
-//! `course` and `track` the progress over time, `plan_picture` the plan over the switches, `losses`
-//! the retransmissions, `lossy` the suspected cables, `settings` the way to repeat the run. `scale`
-//! draws axes and lines, and `text` makes strings safe to show.
+//! All pages are made from the object of `send --json` (`kept`), so that a later page equals an
+//! immediate one.
 
 mod course;
+mod diagnosis;
+mod drawing;
 mod kept;
-mod limiting;
-mod losses;
-mod lossy;
-mod page;
 mod plan_picture;
-mod record;
-mod scale;
-mod settings;
-mod text;
-mod track;
-mod verdict;
+mod sections;
 
 use crate::args::ReportArgs;
 use crate::exit::{Code, WithCode, report};
+use crate::inputs::read_text;
 use crate::topo;
-use crate::topology_file::read_text;
 use kept::Kept;
-pub use kept::object;
-pub use record::{Circumstances, record};
+pub use kept::{Circumstances, object, record};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::Value;
 use std::path::Path;
 
 /// Runs `ethbcast report`.
-///
-/// # Errors
-/// A [`Failure`](crate::exit::Failure) with code 2 if FILE is no report of `send`, 4 if it cannot
-/// be read or the page not be written.
 pub fn run(args: &ReportArgs) -> anyhow::Result<()> {
     let text = read_text(&args.file, "report")?;
     let name = if args.file == Path::new("-") { "stdin".into() } else { args.file.display().to_string() };
     let kept = object(&text).and_then(Kept::read).map_err(|why| format!("{name} {why}; {HELP}")).code(Code::Usage)?;
-    let page = page::page(&kept);
+    let page = page(&kept);
     match &args.out {
         None => report(page.trim_end()),
         Some(path) => topo::write(path, &page),
@@ -62,13 +47,53 @@ pub struct Limits {
 }
 
 pub fn limits(object: &Value) -> Option<Limits> {
-    let kept = Kept::read(object.clone()).ok()?;
-    let receivers = kept.receivers.iter().map(|receiver| limiting::of_receiver(&kept, receiver)).collect();
-    Some(Limits { whole: limiting::part(&kept), receivers })
+    let kept = Kept::read(object.clone()).ok().filter(|kept| kept.receivers.iter().any(Kept::has_all))?;
+    let receivers = kept.receivers.iter().map(|receiver| diagnosis::of_receiver(&kept, receiver)).collect();
+    Some(Limits { whole: diagnosis::part(&kept), receivers })
 }
 
 /// Renders the page of a report of `send`, or fails with exit code 4.
 pub fn page_of(object: Value) -> anyhow::Result<String> {
     let kept = Kept::read(object).map_err(|why| format!("the report {why}")).code(Code::System)?;
-    Ok(page::page(&kept))
+    Ok(page(&kept))
+}
+
+/// Content policy that forbids scripts and external resources, whatever a name or text contains.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
+const STYLE: &str = include_str!("style.css");
+
+pub fn page(kept: &Kept) -> String {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (sections::title(kept)) " – ethbcast" }
+                style { (PreEscaped(STYLE)) }
+            }
+            body { (body(kept)) }
+        }
+    };
+    page.into_string() + "\n"
+}
+
+fn body(kept: &Kept) -> Markup {
+    html! {
+        (sections::header(kept))
+        main {
+            (sections::prediction(kept))
+            @match &kept.run {
+                None => {
+                    p.note { "The report is of an earlier ethbcast, and says nothing of plan, course and settings." }
+                }
+                Some(run) => { (course::section(kept, run)) (plan_picture::section(run)) }
+            }
+            (sections::losses(kept))
+            (sections::receivers(kept))
+            @if let Some(run) = &kept.run { (sections::settings(kept, run)) }
+        }
+    }
 }

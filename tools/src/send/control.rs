@@ -2,39 +2,93 @@
 //! id.
 //!
 //! The name is abstract, so that nothing is left of a killed process, and private to the network
-//! namespace. Anybody on the host can connect; the kernel's credentials are checked, and only root
-//! and the process's own user are served.
+//! namespace. Anybody on the host can connect, and anybody can take a name first: both ends look at
+//! the kernel's credentials of the other. Only root and the process's own user are served.
 
-use super::limit::{Limit, NO_LIMIT};
-use crate::units;
-use ethbcast_collectives::session::Rate;
-use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
+use super::GIVEN_UP;
+use crate::exit::{Code, WithCode};
+use crate::progress::Bar;
+use crate::signals::Interrupt;
+use crate::{session, signals, units};
+use ethbcast_collectives::session::{Rate, RateLimit, SendOptions, Session, Start};
+use ethbcast_planning::HIGHEST_RATE_BITS_PER_SECOND;
+use nix::errno::Errno;
+use nix::sys::signal::Signal;
+use nix::sys::socket::sockopt::PeerCredentials;
+use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, connect, getsockopt, recv, socket};
 use nix::unistd::Uid;
-use std::io::{self, Read, Write};
+use std::io;
+use std::io::Write;
+use std::os::fd::AsRawFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Prefix of the socket's name, which the process id follows.
 pub const NAME: &str = "ethbcast-send-";
-pub const PATIENCE: Duration = Duration::from_secs(1);
-const MAX_BYTES: u64 = 64;
+/// Longest time for a whole request.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Longest time for a whole reply.
+const REPLY_LIMIT: Duration = Duration::from_secs(2);
+const MAX_BYTES: usize = 1024;
+/// Reply to whoever may not control this process, and what `ethbcast ctl` says of a process of another user.
+pub const FOREIGN: &str = "this sender is another user's: ask as that user, or as root";
 /// Command that queries the limit. A number in place of a command sets it, in bits per second.
 pub const SHOW: &str = "show";
 
 /// Command that starts the transfer with the present receivers.
 pub const START: &str = "start";
 
-pub fn address(pid: u32) -> io::Result<SocketAddr> {
-    SocketAddr::from_abstract_name(format!("{NAME}{pid}"))
+fn name(pid: u32) -> String {
+    format!("{NAME}{pid}")
+}
+
+/// Connects to a sender and returns the user who listens there. Fails at once if it takes nobody.
+pub fn call(pid: u32) -> io::Result<(UnixStream, Uid)> {
+    let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+    let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+    connect(socket.as_raw_fd(), &UnixAddr::new_abstract(name(pid).as_bytes())?)?;
+    let stream = UnixStream::from(socket);
+    stream.set_nonblocking(false)?;
+    let user = Uid::from_raw(getsockopt(&stream, PeerCredentials)?.uid());
+    Ok((stream, user))
+}
+
+/// Whether a process of this user may be trusted with the other end's.
+pub fn is_trusted(user: Uid) -> bool {
+    user.is_root() || user == Uid::effective()
+}
+
+/// Sends a line and returns the reply.
+pub fn ask(mut stream: UnixStream, line: &str) -> io::Result<String> {
+    // Whoever refuses does not wait for the line.
+    drop(stream.write_all(line.as_bytes()).and_then(|()| stream.shutdown(std::net::Shutdown::Write)));
+    read_all(&stream, REPLY_LIMIT)
+}
+
+/// Reads a text to its end within this time: the kernel counts the limit of a receive that waits for all down over the
+/// whole call, however slowly the bytes come.
+fn read_all(stream: &UnixStream, limit: Duration) -> io::Result<String> {
+    stream.set_read_timeout(Some(limit))?;
+    let mut text = [0; MAX_BYTES];
+    let bytes = recv(stream.as_raw_fd(), &mut text, MsgFlags::MSG_WAITALL)?;
+    match recv(stream.as_raw_fd(), &mut [0], MsgFlags::MSG_DONTWAIT) {
+        // The other end was closed, possibly with a line that it has not read.
+        Ok(0) | Err(Errno::ECONNRESET) => Ok(String::from_utf8_lossy(&text[..bytes]).into_owned()),
+        _ => Err(io::ErrorKind::TimedOut.into()),
+    }
 }
 
 /// Listens on a separate thread until the process ends. Fails if the socket cannot be created.
 pub fn listen(limit: Limit) -> io::Result<()> {
-    let listener = UnixListener::bind_addr(&address(std::process::id())?)?;
+    let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(name(std::process::id()))?)?;
     let serve = move || {
         for stream in listener.incoming().flatten() {
-            if let Err(error) = answer(stream, &limit) {
+            let user = getsockopt(&stream, PeerCredentials).map(|peer| Uid::from_raw(peer.uid()));
+            let answered =
+                user.map_err(io::Error::from).and_then(|user| answer(stream, user, |line| said(line, &limit)));
+            if let Err(error) = answered {
                 log::debug!("somebody who wanted to say something: {error}");
             }
         }
@@ -42,17 +96,10 @@ pub fn listen(limit: Limit) -> io::Result<()> {
     std::thread::Builder::new().name("control".to_owned()).spawn(serve).map(drop)
 }
 
-fn answer(mut stream: UnixStream, limit: &Limit) -> io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
+/// Answers one request. A user who is not served is not read, and so delays nobody.
+fn answer(mut stream: UnixStream, user: Uid, said: impl FnOnce(&str) -> String) -> io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
-    let peer = Uid::from_raw(getsockopt(&stream, PeerCredentials)?.uid());
-    let mut line = String::new();
-    (&stream).take(MAX_BYTES).read_to_string(&mut line)?;
-    let reply = if peer.is_root() || peer == Uid::effective() {
-        said(line.trim(), limit)
-    } else {
-        "no this sender is another user's: ask as that user, or as root".to_owned()
-    };
+    let reply = if is_trusted(user) { said(read_all(&stream, PATIENCE)?.trim()) } else { format!("no {FOREIGN}") };
     stream.write_all(reply.as_bytes())
 }
 
@@ -73,5 +120,121 @@ fn said(line: &str, limit: &Limit) -> String {
     match rate {
         Some(rate) => format!("ok {} bit/s: {}", rate.bits_per_second(), units::rate(rate.bits_per_second() as f64)),
         None => format!("no {}", NO_LIMIT),
+    }
+}
+
+pub const NO_LIMIT: &str = "there is no rate limit to change: start with one, such as --rate 400mbit";
+
+/// The limit of a running session, if it has one, and the output for messages about changes.
+#[derive(Clone)]
+pub struct Limit {
+    limit: Option<RateLimit>,
+    start: Option<Start>,
+    bar: Arc<Bar>,
+}
+
+impl Limit {
+    pub fn new((limit, start): (Option<RateLimit>, Option<Start>), bar: &Arc<Bar>) -> Limit {
+        Limit { limit, start, bar: Arc::clone(bar) }
+    }
+
+    pub fn print_none(&self) {
+        self.bar.line(NO_LIMIT.to_owned());
+    }
+
+    pub fn rate(&self) -> Option<Rate> {
+        self.limit.as_ref().map(RateLimit::rate).filter(|rate| rate.limit().is_some())
+    }
+
+    /// Sets the limit and returns the resulting one, if the session has a limit.
+    pub fn set(&self, rate: Rate) -> Option<Rate> {
+        let (limit, before) = (self.limit.as_ref()?, self.rate()?);
+        limit.set(if before.is_yielding() { rate.yielding() } else { rate });
+        self.bar.line(format!("the rate limit is {} now", units::rate(rate.bits_per_second() as f64)));
+        Some(rate)
+    }
+
+    /// Starts with the present receivers and returns their number, or the reason why not.
+    pub fn start(&self) -> Result<usize, &'static str> {
+        let start = self.start.as_ref().ok_or("it starts at once")?;
+        match (self.bar.has_started(), self.bar.joined()) {
+            (true, _) => Err("it has started already"),
+            (false, 0) => Err("nobody has joined yet"),
+            (false, joined) => {
+                start.now();
+                self.bar.line(format!("started by `ethbcast ctl start`, with {}", crate::units::receivers(joined)));
+                Ok(joined)
+            }
+        }
+    }
+}
+
+const RAISE: Signal = Signal::SIGUSR1;
+const LOWER: Signal = Signal::SIGUSR2;
+
+/// Opens the session's port as [`open`](session::open()) does, and lets signals and `ethbcast ctl`
+/// change the rate limit.
+pub fn open(group: &str, options: &SendOptions, bar: &Arc<Bar>) -> anyhow::Result<(Session, Interrupt)> {
+    // Blocked before the first thread starts, which would otherwise receive a signal and end the
+    // process.
+    signals::block(&[RAISE, LOWER]).code(Code::System)?;
+    let opened = session::open(group, options, GIVEN_UP)?;
+    let limit = Limit::new((options.rate.clone(), options.start.clone()), bar);
+    heed(limit.clone()).code(Code::System)?;
+    // Without the socket, signals still work.
+    if let Err(error) = listen(limit) {
+        log::warn!("`ethbcast ctl` will not reach this process: {error}");
+    }
+    Ok(opened)
+}
+
+/// Changes the limit at each signal with a message, or explains how to set a limit.
+fn heed(limit: Limit) -> io::Result<()> {
+    signals::listen(&[RAISE, LOWER], move |signal| {
+        let changed = limit.rate().and_then(|rate| limit.set(changed(rate, signal == RAISE)));
+        if changed.is_none() {
+            limit.print_none();
+        }
+    })
+}
+
+fn changed(rate: Rate, raise: bool) -> Rate {
+    let tenth = rate.bits_per_second() / 10;
+    let bits = if raise { rate.bits_per_second() + tenth } else { rate.bits_per_second() - tenth };
+    Rate::new(bits.min(HIGHEST_RATE_BITS_PER_SECOND)).unwrap_or(Rate::LOWEST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_who_is_not_served_is_answered_without_being_waited_for() {
+        let (client, server) = UnixStream::pair().expect("sockets");
+        let stranger = Uid::from_raw(Uid::effective().as_raw() + 1);
+        // The client says nothing, and does not end.
+        answer(server, stranger, |_| unreachable!("nothing is asked")).expect("answered");
+        assert_eq!(read_all(&client, REPLY_LIMIT).expect("a reply"), format!("no {FOREIGN}"));
+    }
+
+    #[test]
+    fn a_request_is_one_whole_line_in_time_and_an_answer_survives_what_was_not_read() {
+        let (mut client, server) = UnixStream::pair().expect("sockets");
+        client.write_all(b"4000000").expect("a part of a number");
+        let answered = answer(server, Uid::effective(), |_| unreachable!("it may go on"));
+        assert_eq!(answered.map_err(|error| error.kind()), Err(io::ErrorKind::TimedOut));
+        let (client, server) = UnixStream::pair().expect("sockets");
+        let asked = std::thread::spawn(move || ask(client, SHOW));
+        answer(server, Uid::effective(), |line| format!("ok {line}")).expect("answered");
+        assert_eq!(asked.join().expect("no panic").expect("a reply"), "ok show");
+    }
+
+    #[test]
+    fn a_limit_goes_up_and_down_by_a_tenth_between_the_lowest_and_the_highest() {
+        let rate = |bits| Rate::new(bits).expect("above the lowest");
+        assert_eq!(changed(rate(400_000_000), true), rate(440_000_000));
+        assert_eq!(changed(rate(400_000_000), false), rate(360_000_000));
+        assert_eq!(changed(rate(1_050_000), false), Rate::LOWEST);
+        assert_eq!(changed(rate(HIGHEST_RATE_BITS_PER_SECOND), true), rate(HIGHEST_RATE_BITS_PER_SECOND));
     }
 }

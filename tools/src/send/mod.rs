@@ -1,13 +1,7 @@
 //! `ethbcast send`: a file, a directory or stdin to every receiver of a group.
 
-mod audience;
 pub mod control;
-mod dry_run;
-mod failed;
-mod last_run;
-mod left_out;
-mod limit;
-mod rate;
+mod outcome;
 mod report;
 mod settings;
 mod source;
@@ -15,17 +9,15 @@ mod start_rule;
 
 use crate::args::SendArgs;
 use crate::exit::{Code, Failure, Form, WithCode, fail};
-use crate::program::run_after;
 use crate::progress::{Bar, ProgressRole};
-use crate::same_host;
 use crate::session::{failure, print_interface, watch, with_own_link};
-use crate::signals::Interrupt;
+use crate::signals::{Interrupt, run_after};
 use crate::udpcast::print_ignored;
-use crate::units;
+use crate::{interface, units};
 use ethbcast_collectives::session::application::Sending;
 use ethbcast_collectives::session::{Error, SendOptions, SendReport, Session};
 use ethbcast_content::source::Opened;
-use left_out::LeftOut;
+use outcome::LeftOut;
 use report::Report;
 use settings::Settings;
 pub use source::HIDDEN;
@@ -45,9 +37,6 @@ pub fn run(args: SendArgs) -> anyhow::Result<()> {
 }
 
 /// Performs the transfer with its output on `bar`. Returns the wanted hosts that did not take part.
-///
-/// # Errors
-/// As for [`run`].
 pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
     let (settings, form) = (Settings::resolve(&args)?, bar.form());
     if settings.options.hosts.is_empty() && args.resume.only_missing {
@@ -55,16 +44,16 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
     }
     let mut options = settings.options.clone();
     bar.attach(&mut options.run);
-    let (mut session, interrupt) = rate::open(&args.wire.group, &options, bar)?;
+    let (mut session, interrupt) = control::open(&args.wire.group, &options, bar)?;
     bar.open_on(&session).code(Code::System)?;
     settings.check_station(session.station())?;
-    let _sending = same_host::send(&session, &args.wire.group, args.wire.quiet);
+    let _sending = interface::send(&session, &args.wire.group, args.wire.quiet);
     print_interface(session.interface(), args.wire.quiet);
     let Opened { content, tree } = source::open(&args)?;
     let content = source::named(content, tree.is_some(), args.name.as_deref())?;
     let _watcher = watch(&session, &mut options.run);
     content.describe(&mut options);
-    audience::show(bar, &session, &options, args.start_rule);
+    start_rule::show(bar, &session, &options, args.start_rule);
     if let (true, Some(last)) = (args.resume.only_missing, &settings.last_run) {
         last.check_source(options.size)?;
     }
@@ -80,7 +69,7 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
     let has_asked = sending.source().has_requested();
     if let (true, Some(choice)) = (args.dry_run && (has_asked || failed.is_none()), &sent.choice) {
         let lacking = sent.lacking.filter(|_| has_asked);
-        return dry_run::print(choice, lacking, options.size, form).map(|()| Vec::new());
+        return report::print(choice, lacking, options.size, form).map(|()| Vec::new());
     }
     let given_up = failed.map(|error| match (error, interrupt.signal(), sending.source_mut().take_error()) {
         (Error::Cancelled { .. }, Some(signal), _) => Interrupt::failure(signal, INTERRUPTED),
@@ -95,7 +84,7 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
     }
     let sent = sent
         .all_verified()
-        .map_err(|error| with_own_link(failed::failure(error, args.resume.report.as_deref()), &session))?;
+        .map_err(|error| with_own_link(outcome::failure(error, args.resume.report.as_deref()), &session))?;
     bar.settle(sent.bytes());
     let files = tree.map(|tree| tree.left_out()).unwrap_or_default();
     if !files.is_empty() {
@@ -125,7 +114,7 @@ fn tell(
         crate::exit::print_line(text);
     }
     let surprise = report.surprise().filter(|_| given_up.is_none());
-    for text in left_out::summary(left_out).into_iter().chain(surprise).filter(|_| !args.wire.quiet) {
+    for text in outcome::summary(left_out).into_iter().chain(surprise).filter(|_| !args.wire.quiet) {
         crate::exit::print_line(format_args!("ethbcast: {text}"));
     }
     Ok(())

@@ -1,13 +1,16 @@
 //! Final output of `send`: one line for each receiver and a total, or a JSON object.
 
-use super::last_run;
-use super::left_out::LeftOut;
+use super::outcome::LeftOut;
+use super::settings;
 use crate::exit::{Code, Failure, Form, report, report_object};
 use crate::report::{Circumstances, is_page, limits, page_of, record};
 use crate::units;
 use ethbcast_collectives::Preset;
-use ethbcast_collectives::session::{Damage, MemberReport, Outcome, Rate, SendOptions, SendReport, Session, Taken};
+use ethbcast_collectives::session::{
+    Damage, Lacking, MemberReport, Outcome, Rate, SendOptions, SendReport, Session, Taken,
+};
 use ethbcast_planning::duration;
+use ethbcast_planning::model::{Choice, Estimate};
 use ethbcast_planning::plan::{CableLoad, CheckReport};
 use ethbcast_planning::topology::nodeset;
 use serde_json::{Value, json};
@@ -47,9 +50,6 @@ impl Report<'_> {
     }
 
     /// Prints the report on stdout.
-    ///
-    /// # Errors
-    /// A [`Failure`] with code 4 if writing to stdout fails.
     pub fn print(&self, form: Form, quiet: bool) -> anyhow::Result<()> {
         match (form, quiet) {
             (Form::Object | Form::Stream, _) => report_object(&self.to_json(), form),
@@ -162,13 +162,10 @@ impl Report<'_> {
     }
 
     /// Writes the report to a file if one is given, as a page or as a JSON object.
-    ///
-    /// # Errors
-    /// A [`Failure`] with code 4.
     pub fn keep(&self, path: Option<&Path>) -> anyhow::Result<()> {
         let Some(path) = path else { return Ok(()) };
         let text = if is_page(path) { page_of(self.to_json())? } else { self.to_json().to_string() };
-        last_run::save(path, &text)
+        settings::save(path, &text)
     }
 
     /// Returns an explanation if the actual duration differs much from the prediction.
@@ -214,9 +211,6 @@ pub fn run(sent: &SendReport, session: &Session, options: &SendOptions, group: &
 }
 
 /// Reports that no receiver lacks anything.
-///
-/// # Errors
-/// A [`Failure`] with code 4 if writing to stdout fails.
 pub fn print_nothing_missing(form: Form, quiet: bool) -> anyhow::Result<()> {
     match (form, quiet) {
         (Form::Lines, false) => report("nothing is missing: by the last report all receivers have verified everything"),
@@ -265,6 +259,66 @@ fn receiver_json(report: &MemberReport) -> Value {
         "note": (report.outcome == Outcome::Delivered && !text.is_empty()).then_some(text),
         "frames": report.taken.map(Taken::frames),
         "repaired_frames": report.taken.map(Taken::repaired),
+    })
+}
+
+/// Prints the choice and its alternatives, and the missing bytes out of `size` if receivers have
+/// some already.
+pub fn print(choice: &Choice, lacking: Option<Lacking>, size: Option<u64>, form: Form) -> anyhow::Result<()> {
+    if form != Form::Lines {
+        return report_object(&to_json(choice, lacking), form);
+    }
+    let lines: Vec<String> = choice.candidates.iter().map(line).collect();
+    let lacking = lacking.map_or(String::new(), |lacking| format!("{}\n", words(lacking, size)));
+    report(&format!(
+        "{lacking}{}\n{:<20} {:>12} {:>10} {:>7} {:>7}\n{}",
+        choice.reason,
+        "via",
+        "predicted",
+        "segment",
+        "height",
+        "degree",
+        lines.join("\n")
+    ))
+}
+
+fn line(candidate: &Estimate) -> String {
+    let Estimate { via, segment_bytes, predicted_seconds, height, degree, .. } = candidate;
+    let (predicted, segment) = (duration(*predicted_seconds), units::bytes(*segment_bytes));
+    format!("{:<20} {predicted:>12} {segment:>10} {height:>7} {degree:>7}", via.to_string())
+}
+
+fn words(Lacking { together_bytes, alone_bytes }: Lacking, size: Option<u64>) -> String {
+    let bytes = together_bytes + alone_bytes;
+    let of = size.filter(|&size| size > 0).map_or(String::new(), |size| {
+        format!(" of {} ({:.2} %)", units::bytes(size), bytes as f64 * 100.0 / size as f64)
+    });
+    let alone = match alone_bytes {
+        0 => String::new(),
+        alone => format!(", {} of them to single receivers, as nobody else lacks them", units::bytes(alone)),
+    };
+    format!("{}{of} would be sent: receivers have the rest{alone}; predicted is all of it", units::bytes(bytes))
+}
+
+fn to_json(choice: &Choice, lacking: Option<Lacking>) -> serde_json::Value {
+    let candidate = |candidate: &Estimate| {
+        json!({
+            "via": candidate.via.to_string(),
+            "segment_bytes": candidate.segment_bytes,
+            "predicted_seconds": candidate.predicted_seconds,
+            "height": candidate.height,
+            "degree": candidate.degree,
+        })
+    };
+    json!({
+        "schema": 1,
+        "via": choice.plan.via().to_string(),
+        "segment_bytes": choice.segment_bytes,
+        "predicted_seconds": choice.predicted_seconds,
+        "reason": choice.reason,
+        "lacking_bytes": lacking.map(|lacking| lacking.together_bytes + lacking.alone_bytes),
+        "lacking_alone_bytes": lacking.map(|lacking| lacking.alone_bytes),
+        "candidates": choice.candidates.iter().map(candidate).collect::<Vec<_>>(),
     })
 }
 

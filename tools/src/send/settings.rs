@@ -1,12 +1,10 @@
 //! Resolution of the arguments of `send`.
 
-use super::last_run::{self, LastRun};
-use crate::args::SendArgs;
-use crate::exit::{Code, WithCode, fail};
-use crate::node_set;
-use crate::route::{admit, check_preset, read_calibration_for, read_plan, read_route};
-use crate::session;
-use crate::topology_file::read_topology;
+use super::outcome::{ABSENT, REFUSED};
+use crate::args::{ResumeArgs, SendArgs};
+use crate::exit::{Code, Failure, WithCode, fail};
+use crate::inputs::{admit, check_preset, read_calibration_for, read_plan, read_route, read_topology};
+use crate::{inputs, report, session, whole_file};
 use ethbcast_collectives::Preset;
 use ethbcast_collectives::session::{OnSlow, Rate, RateLimit, Route, SendOptions, Start, Station};
 use ethbcast_planning::model::MAX_ATOMIC_SEGMENT_FRAMES;
@@ -14,8 +12,11 @@ use ethbcast_planning::plan::CheckReport;
 use ethbcast_planning::plan::file::Contention;
 use ethbcast_planning::topology::nodeset;
 use ethbcast_transport::wire::HEADER_BYTES;
+use serde_json::Value;
 use std::io::IsTerminal;
+use std::path::Path;
 use std::time::Duration;
+use std::{fs, io};
 
 #[derive(Debug)]
 pub struct Settings {
@@ -31,9 +32,6 @@ pub struct Settings {
 
 impl Settings {
     /// Resolves the arguments.
-    ///
-    /// # Errors
-    /// A [`Failure`](crate::exit::Failure) with code 2, or 4 if the topology file cannot be read.
     pub fn resolve(args: &SendArgs) -> anyhow::Result<Settings> {
         let mut options = SendOptions { wire: session::wire(&args.wire), ..SendOptions::new() };
         args.patience.apply(&mut options.run);
@@ -79,7 +77,7 @@ impl Settings {
         (options.probe, options.dry_run) = (!args.no_probe, args.dry_run);
         options.start = args.start_rule.map(|_| Start::new());
         let last_run = LastRun::read(&args.resume)?;
-        last_run::try_place(args.resume.report.as_deref())?;
+        try_place(args.resume.report.as_deref())?;
         read_audience(args, last_run.as_ref(), &mut options)?;
         let at_enter = options.start.is_some();
         // `ethbcast ctl start` can start any session.
@@ -90,9 +88,6 @@ impl Settings {
 
     /// Checks that the topology contains this host and that the plan fits its MTU, before receivers
     /// are awaited.
-    ///
-    /// # Errors
-    /// A [`Failure`](crate::exit::Failure) with code 2.
     pub fn check_station(&self, station: &Station) -> anyhow::Result<()> {
         if let Route::Saved(plan) = &self.options.route {
             let frame_payload_bytes = u64::from(station.mtu_bytes) - HEADER_BYTES as u64;
@@ -115,7 +110,7 @@ fn read_audience(args: &SendArgs, last_run: Option<&LastRun>, options: &mut Send
     options.receivers = args.receivers.map(usize::from);
     options.min_receivers = args.min_receivers.map(usize::from);
     if let Some(hosts) = &args.hosts {
-        options.hosts = node_set::hosts(hosts).map_err(|failure| failure.of_option("--hosts"))?;
+        options.hosts = inputs::hosts(hosts).map_err(|failure| failure.of_option("--hosts"))?;
     }
     if let Some(last) = last_run {
         options.hosts = last.hosts(args.resume.only_missing);
@@ -148,4 +143,129 @@ fn read_audience(args: &SendArgs, last_run: Option<&LastRun>, options: &mut Send
     }
     options.start = Some(Start::new());
     Ok(())
+}
+
+const VERIFIED: &str = "verified";
+
+#[derive(Debug, PartialEq, Eq)]
+pub struct LastRun {
+    /// Number of bytes sent, if the end was reached.
+    pub bytes: Option<u64>,
+    /// Receivers, and whether each has verified the bytes.
+    pub receivers: Vec<(String, bool)>,
+}
+
+impl LastRun {
+    /// Reads the report that the arguments name, if they need one.
+    pub fn read(args: &ResumeArgs) -> anyhow::Result<Option<LastRun>> {
+        let Some(path) = args.report.as_ref().filter(|_| args.resume || args.only_missing) else { return Ok(None) };
+        if report::is_page(path) {
+            let text = "--resume and --only-missing read the last report, and a page is for people: keep reports as \
+                        JSON, --report run.json, and make pages of them by `ethbcast report run.json --out run.html`";
+            return fail(Code::Usage, text);
+        }
+        let text = fs::read_to_string(path).map_err(|error| {
+            let help = "send once with --report FILE, or name the hosts with --hosts";
+            Failure::new(Code::System, format!("cannot read the last report {}: {error}; {help}", path.display()))
+        })?;
+        match LastRun::parse(&text) {
+            Ok(last) => Ok(Some(last)),
+            Err(why) => fail(
+                Code::Usage,
+                format!("{} {why}; name the hosts with --hosts, or send to all with -n", path.display()),
+            ),
+        }
+    }
+
+    fn parse(text: &str) -> Result<LastRun, String> {
+        let report = report::object(text)?;
+        let receiver = |one: &Value| Some((one["host"].as_str()?.to_owned(), one["status"].as_str()? == VERIFIED));
+        let receivers = report["receivers"].as_array().and_then(|all| all.iter().map(receiver).collect());
+        let mut receivers: Vec<(String, bool)> = receivers.ok_or("is no report of `send`: it names no receivers")?;
+        if receivers.is_empty() {
+            return Err("is the report of a run without receivers".to_owned());
+        }
+        // Hosts that were wanted and did not take part lack the bytes as well.
+        let is_wanted = |one: &&Value| [REFUSED, ABSENT].map(Some).contains(&one["status"].as_str());
+        let left_out = report["left_out"].as_array().into_iter().flatten().filter(is_wanted);
+        receivers.extend(left_out.filter_map(|one| Some((one["host"].as_str()?.to_owned(), false))));
+        Ok(LastRun { bytes: report["bytes"].as_u64().filter(|_| !report["blake3"].is_null()), receivers })
+    }
+
+    /// Returns the hosts of this run: all, or those that have not verified the bytes.
+    pub fn hosts(&self, only_missing: bool) -> Vec<String> {
+        let wanted = self.receivers.iter().filter(|(_, verified)| !(only_missing && *verified));
+        wanted.map(|(host, _)| host.clone()).collect()
+    }
+
+    /// Checks that SOURCE has the length of the last run's content, which some receivers have
+    /// verified.
+    pub fn check_source(&self, bytes: Option<u64>) -> anyhow::Result<()> {
+        match self.bytes.zip(bytes).filter(|(before, now)| before != now) {
+            Some((before, now)) => fail(
+                Code::Usage,
+                format!(
+                    "the last report is of {before} bytes, SOURCE has {now}: it is another; send it to all, without \
+                     --only-missing"
+                ),
+            ),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Writes a report to a file atomically.
+pub fn save(path: &Path, report: &str) -> anyhow::Result<()> {
+    whole_file::save(path, &format!("{report}\n")).map_err(|error| unwritable(path, &error))
+}
+
+/// Checks before the transfer that the report's file can be written.
+pub fn try_place(path: Option<&Path>) -> anyhow::Result<()> {
+    path.map_or(Ok(()), |path| whole_file::try_place(path).map_err(|error| unwritable(path, &error)))
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> anyhow::Error {
+    let text = format!("cannot write the report to {}: {error}; give --report another FILE", path.display());
+    Failure::new(Code::System, text).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report_text(schema: u64, blake3: &str) -> String {
+        format!(
+            r#"{{"schema":{schema},"bytes":7,"blake3":{blake3},"receivers":[
+                {{"host":"n1","status":"verified"}},{{"host":"n2","status":"died"}},
+                {{"host":"n3","status":"verified"}}],"left_out":[{{"host":"n4","status":"absent"}},
+                {{"host":"n5","status":"refused"}},{{"host":"n6","status":"unwanted"}},{{"host":"n7"}}]}}"#
+        )
+    }
+
+    #[test]
+    fn a_report_says_who_is_missing_and_of_what() {
+        let last = LastRun::parse(&report_text(1, "\"ab\"")).expect("a report");
+        assert_eq!(last.hosts(true), ["n2", "n4", "n5"]);
+        assert_eq!(last.hosts(false), ["n1", "n2", "n3", "n4", "n5"]);
+        assert!(last.check_source(Some(7)).is_ok() && last.check_source(None).is_ok());
+        let text = last.check_source(Some(8)).expect_err("another").to_string();
+        assert!(text.contains("7 bytes, SOURCE has 8") && text.contains("without --only-missing"), "{text}");
+        let unfinished = LastRun::parse(&report_text(1, "null")).expect("a report");
+        assert!(unfinished.check_source(Some(8)).is_ok(), "its end was not reached");
+    }
+
+    #[test]
+    fn what_is_no_report_or_of_another_version_is_refused_by_name() {
+        for (text, word) in [
+            (report_text(2, "null"), "version 2"),
+            ("{}".to_owned(), "names no schema"),
+            ("no json".to_owned(), "no report of `send`"),
+            (r#"{"schema":1}"#.to_owned(), "names no receivers"),
+            (r#"{"schema":1,"receivers":[]}"#.to_owned(), "without receivers"),
+            (r#"{"schema":1,"receivers":[{"host":3}]}"#.to_owned(), "names no receivers"),
+        ] {
+            let why = LastRun::parse(&text).expect_err("it is none");
+            assert!(why.contains(word), "{why}");
+        }
+    }
 }

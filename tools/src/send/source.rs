@@ -3,6 +3,7 @@
 
 use crate::args::{Decompress, SendArgs, TreeArgs};
 use crate::exit::{Code, Failure, WithCode, fail, print_line};
+use ethbcast_collectives::membership::is_shown;
 use ethbcast_collectives::session::live::Content;
 use ethbcast_content::command::hides_failures;
 use ethbcast_content::source::{
@@ -20,9 +21,6 @@ pub const HIDDEN: &str = "neither sh nor bash here has the option pipefail: of a
                           b is found";
 
 /// Opens SOURCE. A file that changes while it is read is an error, unless that is allowed.
-///
-/// # Errors
-/// A [`Failure`]: 4 if it is missing or unreadable, 2 if it cannot be sent so.
 pub fn open(args: &SendArgs) -> anyhow::Result<Opened> {
     let unpack = args.decompress.map(|by| match by {
         Decompress::Root => Unpack::Root,
@@ -107,28 +105,25 @@ fn words(losses: &Losses, follows: bool) -> Vec<String> {
 
 /// Fails if a single file's name would be changed at the receiver.
 fn check_name(file: &Path, args: &SendArgs) -> anyhow::Result<()> {
-    let is_plain = |name: &OsStr| name.to_str().is_some_and(|name| !name.contains(char::is_control));
+    let is_plain = |name: &OsStr| name.to_str().is_some_and(|name| name.chars().all(is_shown));
     if args.name.is_some() || file.file_name().is_none_or(is_plain) {
         return Ok(());
     }
     let text = format!(
-        "the name {:?} has control characters or is no UTF-8, and a single file's cannot arrive so: give it another \
-         with --as NAME, or send the directory it is in",
+        "the name {:?} has control characters, or some that turn its direction, or is no UTF-8, and a single file's \
+         cannot arrive so: give it another with --as NAME, or send the directory it is in",
         file.file_name().unwrap_or_default()
     );
     fail(Code::Usage, text)
 }
 
 /// Renames SOURCE if a name is given.
-///
-/// # Errors
-/// A [`Failure`] with code 2 if it is a directory's, or no name of a file.
 pub fn named<'a>(content: Content<'a>, is_tree: bool, name: Option<&str>) -> anyhow::Result<Content<'a>> {
     let Some(name) = name else { return Ok(content) };
     if is_tree {
         return fail(Code::Usage, "--as is a name for one file: directories keep theirs, leave it out");
     }
-    if name.is_empty() || name.contains('/') || name == "." || name == ".." || name.contains(char::is_control) {
+    if name.is_empty() || name.contains('/') || name == "." || name == ".." || !name.chars().all(is_shown) {
         return fail(Code::Usage, format!("--as {name:?} is no name of a file: give one without a directory"));
     }
     Ok(content.named(name, name))

@@ -1,25 +1,20 @@
 //! `ethbcast recv --serve`: a receiver that stays.
 //!
-//! Each group has a worker thread and a port of its own (`seat`); a shared registry limits the
-//! sessions (`hall`). The main thread handles signals, notifies the system's supervisor and reloads
+//! Each group has a worker thread and a port of its own; a shared registry limits the sessions. The
+//! main thread handles signals, notifies the system's supervisor and reloads
 //! the configuration.
 
-mod events;
-mod groups;
 mod registry;
 mod supervisor;
 mod worker;
 
 use crate::args::RecvArgs;
-use crate::config;
 use crate::doctor::Fault;
 use crate::exit::{Code, Failure, WithCode, fail};
-use crate::recv;
-use crate::signals;
 use crate::udpcast::print_ignored;
+use crate::{config, recv, signals};
 use ethbcast_content::dest::lacking_device;
 use ethbcast_transport::packet::keep_little_memory;
-use events::{Say, ServeEvent, ServeLog};
 use nix::sys::signal::Signal;
 use nix::time::{ClockId, clock_gettime};
 use registry::Registry;
@@ -28,7 +23,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
-use supervisor::{Rounds, Supervisor};
+use supervisor::{Rounds, Say, ServeEvent, ServeLog, Supervisor};
 use worker::Worker;
 
 /// Longest wait for the workers to end, which may have to sync a disk or run a command.
@@ -49,6 +44,8 @@ struct Server {
     is_ready: bool,
     delivered: u64,
     failed: u64,
+    /// End of the server by --timeout.
+    until: Option<Instant>,
 }
 
 pub fn run(args: RecvArgs) -> anyhow::Result<()> {
@@ -60,6 +57,7 @@ pub fn run(args: RecvArgs) -> anyhow::Result<()> {
     let signals = [Signal::SIGHUP, Signal::SIGTERM, Signal::SIGINT];
     signals::listen(&signals, move |signal| ear.send(ServeEvent::Signal(signal))).code(Code::System)?;
     let supervisor = Supervisor::of_environment().code(Code::System)?;
+    let until = args.patience.timeout.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
     let mut server = Server {
         hall: Arc::new(Registry::new(args.serve.max_sessions.into())),
         args: Arc::new(args),
@@ -73,13 +71,14 @@ pub fn run(args: RecvArgs) -> anyhow::Result<()> {
         is_ready: false,
         delivered: 0,
         failed: 0,
+        until,
     };
     server.seat_all()?;
     server.work()
 }
 
 fn check(args: &RecvArgs) -> anyhow::Result<Vec<String>> {
-    let groups = groups::served(&args.wire.group, &args.serve.allow_group)?;
+    let groups = registry::served(&args.wire.group, &args.serve.allow_group)?;
     if args.expect.is_some() {
         let text = "--expect takes one thing and --serve one after the other: leave out --serve, and recv waits until \
                     what it expects is offered, refusing all else, and ends with it";
@@ -98,7 +97,7 @@ fn check(args: &RecvArgs) -> anyhow::Result<Vec<String>> {
     }
     // Whether it can be written to is asked again for each session.
     if let Ok(dest) = recv::dest(args) {
-        recv::print_warnings(&dest);
+        recv::print_warnings(&dest, &args.accepted());
     }
     let sockets = args.port_fd.len();
     if sockets > 0 && sockets != groups.len() {
@@ -130,14 +129,18 @@ impl Server {
         let every = self.supervisor.ticks_every();
         let mut tick = Instant::now();
         loop {
-            let wait = every.map_or(IDLE_WAIT, |every| (tick + every).saturating_duration_since(Instant::now()));
+            let next = every.map(|every| tick + every).into_iter().chain(self.until).min();
+            let wait = next.map_or(IDLE_WAIT, |next| next.saturating_duration_since(Instant::now()));
             match self.heard.recv_timeout(wait) {
                 Ok(ServeEvent::Signal(Signal::SIGHUP)) => self.reload(),
-                Ok(ServeEvent::Signal(signal)) => return self.end(signal),
+                Ok(ServeEvent::Signal(signal)) => return self.end(&signal.to_string()),
                 Ok(ServeEvent::Ended(group, Err(error))) => return Err(self.give_up(&group, &error)),
                 Ok(word) => self.hear(word),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => unreachable!("this server tells itself things, too"),
+            }
+            if self.until.is_some_and(|until| Instant::now() >= until) {
+                return self.end("its time is up");
             }
             if every.is_some_and(|every| tick.elapsed() >= every) {
                 self.look();
@@ -191,7 +194,7 @@ impl Server {
         let groups = self.seats.keys().cloned().collect::<Vec<_>>();
         let waits = self.unopened.values().filter(|&&waits| waits).count();
         let waits = if waits > 0 { format!(", {waits} wait for their interface") } else { String::new() };
-        format!("serving {}{waits}", groups::shown(&groups))
+        format!("serving {}{waits}", registry::shown(&groups))
     }
 
     fn status(&self) -> String {
@@ -206,7 +209,7 @@ impl Server {
         if stuck.is_empty() {
             self.supervisor.notify("WATCHDOG=1");
         } else {
-            Say::Error.print(&format!("stuck: {}", groups::shown(&stuck)));
+            Say::Error.print(&format!("stuck: {}", registry::shown(&stuck)));
         }
         self.hall.wake();
     }
@@ -241,7 +244,7 @@ impl Server {
         self.seat_all()
     }
 
-    fn end(mut self, signal: Signal) -> anyhow::Result<()> {
+    fn end(mut self, why: &str) -> anyhow::Result<()> {
         self.supervisor.notify("STOPPING=1");
         while let Ok(word) = self.heard.try_recv() {
             self.hear(word);
@@ -249,7 +252,7 @@ impl Server {
         let running = self.hall.running();
         let count = running.len();
         let noun = if count == 1 { "session is" } else { "sessions are" };
-        self.say(&format!("{signal}: it ends; {count} {noun} cut off"));
+        self.say(&format!("{why}: it ends; {count} {noun} cut off"));
         for (group, running) in &running {
             let text =
                 format!("group {group}: cut off: {}; what came is kept for the next time", running.status_line());
@@ -292,9 +295,9 @@ impl Server {
         }
         if !self.seats.is_empty() {
             let groups = self.seats.keys().cloned().collect::<Vec<_>>();
-            let text = format!("not ended, as a disk or a command of --exec keeps it: {}", groups::shown(&groups));
+            let text = format!("not ended, as a disk or a command of --exec keeps it: {}", registry::shown(&groups));
             Say::Warning.print(&text);
         }
-        ethbcast_content::unfinished::Unfinished::remove_all();
+        ethbcast_content::command::Unfinished::remove_all();
     }
 }

@@ -1,15 +1,13 @@
 //! The worker of a group, which runs its sessions one after the other on a thread of its own.
 
-use super::events::{Say, ServeEvent, ServeLog};
 use super::registry::Registry;
+use super::supervisor::{Say, ServeEvent, ServeLog};
 use crate::args::RecvArgs;
 use crate::exit::{Code, Failure, report};
-use crate::hosts;
-use crate::program::run_after;
-use crate::progress;
-use crate::recv::{self, Received, Reception};
-use crate::same_host;
+use crate::recv::{Received, Reception};
 use crate::session::{failure, may_pass, print_interface, watch, wire};
+use crate::signals::run_after;
+use crate::{hosts, interface, progress, recv};
 use ethbcast_collectives::census::{About, LastSession};
 use ethbcast_collectives::session::live::AdmissionHook;
 use ethbcast_collectives::session::{Cancel, Progress, ReceiverEvent, RecvOptions, Session};
@@ -102,7 +100,7 @@ impl Worker {
             self.hall.set_waker(&self.group, Some(Arc::clone(session.waker())));
             let _watcher = watch(&session, &mut options.run);
             let is_quiet = self.args.lock().wire.quiet;
-            let _receiving = same_host::receive(&session, &self.group, is_quiet);
+            let _receiving = interface::receive(&session, &self.group, is_quiet);
             print_interface(session.interface(), is_quiet);
             self.words.send(ServeEvent::Open(self.group.clone()));
             let served = self.serve(&mut session, &options, &mut had);
@@ -130,6 +128,8 @@ impl Worker {
             let args = self.args();
             let mut options = RecvOptions { wire: wire(&args.wire), ..RecvOptions::new() };
             args.patience.apply(&mut options.run);
+            // That of the whole server.
+            options.run.time_limit = None;
             options.wire.port_fd = self.port_fd;
             options.run.cancel = self.cancel.clone();
             options.usher = Some(Arc::<Worker>::clone(self));
@@ -167,7 +167,8 @@ impl Worker {
             *self.dest.lock() = Some(Arc::clone(&dest));
             let reception = Reception::prepare(session, Arc::clone(&dest), &args)?;
             let about = Some(About { last: self.last_session(), ..hosts::about(session.interface()) });
-            let options = RecvOptions { had: had.iter().copied().collect(), about, ..options.clone() };
+            let session_limit = args.max_session_time.map(Duration::from_secs_f64);
+            let options = RecvOptions { had: had.iter().copied().collect(), about, session_limit, ..options.clone() };
             self.is_in_loop.store(true, Ordering::SeqCst);
             let received = reception.run(session, &options);
             self.is_in_loop.store(false, Ordering::SeqCst);
@@ -193,16 +194,15 @@ impl Worker {
 
     /// Logs a session's outcome and runs the configured command.
     fn conclude(&self, received: &Received, args: &RecvArgs, left: &str) {
-        let path = received.landed.path().map(|path| path.display().to_string());
         let checked = received.check(args, None, left);
         let why = checked.as_ref().err().map(|error| format!("{error:#}"));
         let said = if args.wire.json {
-            let mut object = recv::to_json(&received.report, path);
+            let mut object = recv::to_json(&received.report, &received.landed);
             object["group"] = json!(self.group);
             object["error"] = json!(why);
             report(&object.to_string())
         } else if received.report.is_delivered() {
-            report(&format!("{}: {}", self.group, recv::line(&received.report, path)))
+            report(&format!("{}: {}", self.group, recv::line(&received.report, &received.landed)))
         } else {
             Ok(())
         };
@@ -284,6 +284,10 @@ impl AdmissionHook for Worker {
     }
 
     fn free_bytes(&self) -> u64 {
+        self.dest.lock().as_ref().map_or(0, |dest| dest.unused_bytes())
+    }
+
+    fn most_bytes(&self) -> u64 {
         self.dest.lock().as_ref().map_or(0, |dest| dest.free_bytes())
     }
 

@@ -1,12 +1,11 @@
-//! Performance figures of simulated hosts and cables: of real Ethernet, or of the lab.
-//!
-//! All hosts of a lab share one machine. Its figures were fitted to labs of 2 and 8 hosts on 2
-//! cores.
+//! Values of the simulated hosts and cables, the model's calibration derived from them, and the network with them.
 
 use super::settings::Conditions;
-use ethbcast_planning::model::{Processing, nap_ns};
-use ethbcast_transport::sim::{Cable, HostSettings, QueueLimit, SwitchSettings};
-use ethbcast_transport::wire::{ETHERNET_BYTES, HEADER_BYTES};
+use ethbcast_planning::model::{Calibration, Point, Processing, nap_ns};
+use ethbcast_planning::topology::Topology;
+use ethbcast_transport::MacAddr;
+use ethbcast_transport::sim::{Cable, HostSettings, Network, QueueLimit, SwitchSettings};
+use ethbcast_transport::wire::{ETHERNET_BYTES, HEADER_BYTES, OVERHEAD_BYTES};
 use std::time::Duration;
 
 /// Overhead of a frame on a real cable (IEEE 802.3) in bytes: preamble and delimiter 8, checksum 4,
@@ -124,5 +123,143 @@ impl Conditions {
     /// once.
     pub fn conclusion(&self, receivers: usize) -> Duration {
         if self.lab { CONCLUSION * (receivers as u32).div_ceil(LAB_CORES) } else { CONCLUSION }
+    }
+}
+
+/// Shortest Ethernet frame without checksum; shorter ones are padded.
+const MIN_FRAME_BYTES: u64 = 60;
+/// Limit on the tabulated message sizes in frames; the model extrapolates beyond.
+const MAX_FRAMES: u64 = 1024;
+
+impl Conditions {
+    /// Returns the calibration that an undisturbed `ethbcast probe` would find, for messages that
+    /// occupy a cable for `transfer`.
+    pub fn calibration(&self, transfer: Duration) -> Calibration {
+        let payload_bytes = self.payload_bytes();
+        let padding_ends = MIN_FRAME_BYTES - OVERHEAD_BYTES as u64;
+        let frames = (0..=MAX_FRAMES.ilog2()).map(|doublings| payload_bytes << doublings);
+        let point = |bytes: u64| {
+            let gap_ns = (self.gap(bytes).as_nanos() as u64).max(1);
+            Point { bytes, gap_ns, latency_ns: self.latency_ns(bytes, transfer) }
+        };
+        let points = std::iter::once(padding_ends).chain(frames).map(point).collect();
+        let calibration = Calibration::from_points(points).and_then(|calibration| calibration.with_loss(self.loss));
+        let burst_ns = self.wire_time(self.burst_bytes()).as_nanos().min(1_000_000_000) as u64;
+        let calibration = calibration.and_then(|calibration| calibration.with_burst_ns(burst_ns));
+        calibration.expect("sizes and gaps rise, and the loss has been checked")
+    }
+
+    fn gap(&self, bytes: u64) -> Duration {
+        let frames = bytes.div_ceil(self.payload_bytes()).max(1);
+        let frame_bytes = (bytes + frames * OVERHEAD_BYTES as u64).max(MIN_FRAME_BYTES);
+        self.wire_time(frame_bytes + frames * self.overhead_bytes())
+    }
+
+    /// Returns the time from the end of the gap to the receiving process: the switch forwards the
+    /// last frame, and the process wakes up. A token bucket lets its burst pass before the gap
+    /// ends.
+    fn latency_ns(&self, bytes: u64, transfer: Duration) -> i64 {
+        let host = self.host(transfer);
+        let process = host.wake_up + host.per_frame_cost + self.delay * 2;
+        let nanos = |time: Duration| time.as_nanos() as i64;
+        match self.burst_bytes() {
+            0 => nanos(process + self.gap(bytes.min(self.payload_bytes()))),
+            burst_bytes => nanos(process) - nanos(self.gap(bytes).min(self.wire_time(burst_bytes))),
+        }
+    }
+}
+
+/// A network built from a topology, with the topology's ids.
+#[derive(Debug)]
+pub struct Wiring {
+    pub network: Network,
+    /// Names at both ends of each cable, in the simulator's order.
+    pub ends: Vec<[String; 2]>,
+}
+
+impl Wiring {
+    /// Builds `topology` under `conditions`. Every host accepts frames for `group`, and the message
+    /// occupies a cable for `transfer`.
+    pub fn new(topology: &Topology, conditions: &Conditions, transfer: Duration, group: MacAddr) -> Wiring {
+        let mut network = Network::new()
+            .with_mtu_bytes(usize::from(conditions.mtu_bytes))
+            .with_overhead_bytes(conditions.overhead_bytes() as usize);
+        let cable = |known: Option<u64>| {
+            let rate_bits_per_second = known.unwrap_or(conditions.rate_bits_per_second);
+            Conditions { rate_bits_per_second, ..conditions.clone() }.cable()
+        };
+        let settings = HostSettings { groups: vec![group], ..conditions.host(transfer) };
+        let mut ends = Vec::new();
+        let switches: Vec<_> = topology.switches().iter().map(|_| network.add_switch(conditions.switch())).collect();
+        for (host, name) in topology.hosts().iter().enumerate() {
+            let switch = topology.switch_of(host);
+            network.add_host(switches[switch], cable(topology.host_rate(host)), settings.clone());
+            ends.push([name.clone(), topology.switches()[switch].clone()]);
+        }
+        for &(left, right) in topology.cables() {
+            let cable = cable(topology.cable_rate(left, right));
+            network.connect(switches[left], switches[right], cable).expect("the switches of a topology form a tree");
+            ends.push([left, right].map(|switch| topology.switches()[switch].clone()));
+        }
+        Wiring { network, ends }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ethbcast_transport::wire::group_mac;
+
+    fn conditions(lab: bool) -> Conditions {
+        let delay = Duration::from_nanos(500);
+        Conditions {
+            rate_bits_per_second: 1_000_000_000,
+            mtu_bytes: 1500,
+            loss: 0.25,
+            delay,
+            lab,
+            seed: 1,
+            processing: None,
+            naps: true,
+        }
+    }
+
+    #[test]
+    fn a_frame_has_the_gap_of_the_wire_and_is_stored_once_on_its_way() {
+        let calibration = conditions(false).calibration(Duration::ZERO);
+        assert_eq!(calibration.gap_ns(1468), (1514.0 + 24.0) * 8.0);
+        assert_eq!(calibration.gap_ns(1468 << 20), f64::from(1 << 20) * (1514.0 + 24.0) * 8.0);
+        assert_eq!(calibration.gap_ns(1), (60.0 + 24.0) * 8.0);
+        // Store and forward, two cables, wake-up and receive.
+        assert_eq!(calibration.latency_ns(1468), (1514.0 + 24.0) * 8.0 + 1_000.0 + 6_000.0 + 400.0);
+        assert_eq!(calibration.loss(), 0.25);
+    }
+
+    #[test]
+    fn in_the_lab_a_frame_is_there_before_its_gap_has_passed() {
+        let calibration = conditions(true).calibration(Duration::ZERO);
+        assert_eq!(calibration.gap_ns(1468), 1514.0 * 8.0);
+        assert_eq!(calibration.latency_ns(1468), 31_400.0 - 1514.0 * 8.0);
+        // Two frames, or half a millisecond's worth, whichever is more.
+        assert_eq!(calibration.latency_ns(1468 * 1024), 31_400.0 - 500_000.0);
+    }
+
+    #[test]
+    fn every_cable_of_the_topology_is_there_with_the_names_at_its_ends() {
+        let topology = Topology::builtin("fig9-5").expect("a test bed");
+        let conditions = Conditions {
+            rate_bits_per_second: 100_000_000,
+            mtu_bytes: 1500,
+            loss: 0.0,
+            delay: Duration::ZERO,
+            lab: false,
+            seed: 1,
+            processing: None,
+            naps: true,
+        };
+        let wiring = Wiring::new(&topology, &conditions, Duration::ZERO, group_mac("test"));
+        assert_eq!((wiring.network.hosts(), wiring.ends.len()), (32, 32 + 3));
+        assert_eq!(wiring.ends[wiring.network.cable_of(6).index()], ["n6", "s2"]);
+        assert_eq!(wiring.ends[32..], [["s0", "s1"], ["s1", "s2"], ["s2", "s3"]]);
     }
 }

@@ -1,9 +1,8 @@
 //! A run of a whole session, from invitation to verdict, on the simulated network.
 
-use super::process::{Sender, SimulatedHost, Taker, content};
+use super::figures::Wiring;
+use super::process::{Load, Sender, SimulatedHost, Taker, Watch, content};
 use super::settings::SimulationSettings;
-use super::watch::{Load, Watch};
-use super::wiring::Wiring;
 use crate::exit::{Code, Failure, fail};
 use ethbcast_collectives::session::application::{Participant, Receiving};
 use ethbcast_collectives::session::{
@@ -58,10 +57,6 @@ impl Played {
 }
 
 /// Runs one session.
-///
-/// # Errors
-/// A [`Failure`]: 2 if there is no plan for these hosts, 3 if they do not meet or the session does
-/// not end.
 pub fn play(settings: &SimulationSettings, route: &Route) -> anyhow::Result<Played> {
     let conditions = &settings.conditions;
     let wiring = Wiring::new(&settings.topology, conditions, settings.copy.time, group_mac(GROUP));
@@ -81,8 +76,8 @@ pub fn play(settings: &SimulationSettings, route: &Route) -> anyhow::Result<Play
     let took = root.took();
     let choice =
         root.choice().ok_or_else(|| Failure::new(Code::Nobody, "the simulated hosts did not meet; try less loss"))?;
-    let began = sending.source().began().unwrap_or_default();
-    let taken_at = |receiving: &Receiving<Taker>| receiving.sink().taken_at();
+    let began = sending.source().began.unwrap_or_default();
+    let taken_at = |receiving: &Receiving<Taker>| receiving.sink().taken_at;
     let delivered = hosts.iter().filter_map(SimulatedHost::receiving).map(taken_at).fold(began, Instant::max);
     let stream = hosts.iter().map(SimulatedHost::stream_stats).fold(StreamStats::default(), |sum, one| sum + one);
     let control = |count: fn(&ControlStats) -> u64| hosts.iter().map(|host| count(&host.control_stats())).sum::<u64>();
@@ -153,9 +148,8 @@ fn tuning(settings: &SimulationSettings) -> Tuning {
 
 #[cfg(test)]
 mod tests {
-    use super::super::route::Routes;
-    use super::super::settings::{Conditions, OneCopy};
     use super::*;
+    use crate::simulate::settings::{Conditions, OneCopy, Routes};
     use ethbcast_planning::topology::Topology;
 
     fn settings(hosts: usize, bytes: u64, loss: f64) -> SimulationSettings {

@@ -1,13 +1,13 @@
 //! Resolution of the arguments of `simulate`.
 
-use super::route::Routes;
 use crate::args::SimulateArgs;
 use crate::exit::{Code, WithCode, fail};
-use crate::route::{admit, read_calibration_for};
+use crate::inputs::{admit, find_root, read_calibration_for, read_plan, read_route, read_topology};
 use crate::session::check_mtu;
-use crate::topology_file::{find_root, read_topology};
+use ethbcast_collectives::session::Route;
 use ethbcast_lab::parse_rate;
 use ethbcast_planning::model::{Calibration, MAX_ATOMIC_SEGMENT_FRAMES, Processing};
+use ethbcast_planning::plan::Via;
 use ethbcast_planning::plan::file::{Contention, SavedPlan};
 use ethbcast_planning::topology::{ASSUMED_RATE_BITS_PER_SECOND, Topology};
 use ethbcast_transport::wire::OVERHEAD_BYTES;
@@ -72,9 +72,6 @@ pub struct SimulationSettings {
 
 impl SimulationSettings {
     /// Resolves the arguments.
-    ///
-    /// # Errors
-    /// A [`Failure`](crate::exit::Failure) with code 2, or 4 if a file cannot be read.
     pub fn resolve(args: &SimulateArgs) -> anyhow::Result<SimulationSettings> {
         let routes = Routes::resolve(args)?;
         let (name, topology) = cluster(args)?;
@@ -168,5 +165,26 @@ fn check_bytes(bytes: u64) -> anyhow::Result<()> {
     match bytes {
         0..=MAX_BYTES => Ok(()),
         _ => fail(Code::Usage, format!("{bytes} bytes do not fit into memory: choose a --size of at most 16G")),
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Routes {
+    pub all: Vec<Route>,
+    pub compared: bool,
+}
+
+impl Routes {
+    pub fn resolve(args: &SimulateArgs) -> anyhow::Result<Routes> {
+        let one = |route| Ok(Routes { all: vec![route], compared: false });
+        match (&args.plan, args.via.as_str()) {
+            (Some(path), _) => one(Route::Saved(Box::new(read_plan(path)?))),
+            (None, "all") => Ok(Routes { all: Via::ALL.iter().copied().map(Route::Via).collect(), compared: true }),
+            (None, name) => one(read_route(name)?),
+        }
+    }
+
+    pub fn saved(&self) -> Option<&SavedPlan> {
+        self.all.iter().find_map(|route| if let Route::Saved(plan) = route { Some(&**plan) } else { None })
     }
 }

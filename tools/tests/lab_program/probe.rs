@@ -1,12 +1,19 @@
-//! `ethbcast probe` on real frames, which must measure the settings of the lab's cables.
+//! Probes, discovered switches, and `ethbcast lab`.
 
-use crate::harness::{Ended, Ethbcast, LIMIT, Run, Site, one_switch};
-use ethbcast_lab::LabConfig;
+use crate::harness::{
+    Ended, Ethbcast, LIMIT, MEBIBYTE, PROGRAM, Run, Site, content, ended_here, here, lab_name, names_in, namespaces,
+    one_switch, require_root,
+};
+use ethbcast_lab::{Lab, LabConfig};
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::topology::Topology;
-use ethbcast_tests::quiet::in_a_quiet_moment;
+use ethbcast_tests::lab::in_a_quiet_moment;
+use ethbcast_transport::sim::Random;
 use nix::sys::signal::Signal;
 use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::time::Duration;
 
 /// Rate at which pauses of a busy machine leave no cable idle: 32 waiting frames take 19 ms.
 const RATE_BITS_PER_SECOND: u64 = 20_000_000;
@@ -209,4 +216,263 @@ fn answering_ends_when_its_time_is_over() {
     let ended = answerer.end(LIMIT);
     ended.assert_code(0);
     assert_eq!(ended.json()["frames_sent"], 0);
+}
+
+/// Number of random labs; `ETHBCAST_DISCOVERIES=100` sets more.
+const LABS: u64 = 3;
+
+fn site(topology: Topology) -> Site {
+    Site::alone("discover", LabConfig { rate_bits_per_second: Some(100_000_000), ..LabConfig::new(topology) })
+}
+
+fn all_answer(site: &Site, hosts: &[String]) -> Vec<Run> {
+    let start = |host: &String| Run::start(host, site.ethbcast(host, ["probe", "--answer", "-i", "eth0"]));
+    let all_answer: Vec<Run> = hosts.iter().map(start).collect();
+    all_answer.iter().for_each(|answerer| answerer.wait_for_line("answers the probes"));
+    all_answer
+}
+
+fn discover(site: &Site, hosts: usize, arguments: &[&str]) -> Run {
+    let receivers = (hosts - 1).to_string();
+    let words = ["probe", "--discover", "-i", "eth0", "-n", &receivers];
+    Run::start("n0", site.ethbcast("n0", words.iter().chain(arguments)))
+}
+
+/// Returns the hosts beyond each cable as seen from n0, and whether the report is certain of all
+/// cables.
+fn found(ended: &Ended) -> (BTreeSet<BTreeSet<String>>, bool) {
+    let report = ended.json();
+    let cables = report["cables"].as_array().expect("a list");
+    let side = |cable: &Value| {
+        let sides = cable["sides"].as_array().expect("two").iter().map(|side| {
+            let names = side.as_array().expect("names").iter();
+            BTreeSet::from_iter(names.map(|name| name.as_str().expect("a name").to_owned()))
+        });
+        sides.into_iter().find(|side| !side.contains("n0")).expect("one is without n0")
+    };
+    (cables.iter().map(side).collect(), report["confidence"] == "high")
+}
+
+/// Returns a tree of two to five switches with at least two hosts each, and the hosts beyond each
+/// of its cables.
+fn random_tree(random: &mut Random) -> (Topology, BTreeSet<BTreeSet<String>>) {
+    let switches = 2 + random.below(4);
+    let hosts = (8 + random.below(9)).max(2 * switches);
+    let above: Vec<u64> = (0..switches).map(|switch| random.below(switch.max(1))).collect();
+    let on = |switch: u64| (0..hosts).filter(move |host| host % switches == switch).map(|host| format!("n{host}"));
+    let table = |switch: u64| {
+        let link = if switch > 0 { format!("links = [\"s{}\"]\n", above[switch as usize]) } else { String::new() };
+        let hosts = Vec::from_iter(on(switch).map(|host| format!("\"{host}\""))).join(", ");
+        format!("[[switch]]\nname = \"s{switch}\"\nhosts = [{hosts}]\n{link}")
+    };
+    let text = format!("schema = 1\n{}", (0..switches).map(table).collect::<String>());
+    let beyond = |switch: u64| {
+        let is_below = |mut other: u64| {
+            while other > switch {
+                other = above[other as usize];
+            }
+            other == switch
+        };
+        (switch..switches).filter(|other| is_below(*other)).flat_map(on).collect::<BTreeSet<String>>()
+    };
+    (Topology::parse(&text, "random").expect("a topology"), (1..switches).map(beyond).collect())
+}
+
+#[test]
+fn the_switches_of_random_labs_are_found() {
+    let labs = std::env::var("ETHBCAST_DISCOVERIES").map_or(LABS, |labs| labs.parse().expect("a number"));
+    let (mut random, mut right) = (Random::new(2026), 0);
+    for lab in 0..labs {
+        let (topology, cables) = random_tree(&mut random);
+        let hosts = topology.hosts().to_vec();
+        let site = site(topology);
+        let all_answer = all_answer(&site, &hosts[1..]);
+        let ended = discover(&site, hosts.len(), &["--json"]).end(4 * LIMIT);
+        println!("lab {lab} took {:?}", ended.took);
+        let (seen, is_sure) = found(&ended);
+        println!("lab {lab}: {} hosts, {} cables, right {}, sure {is_sure}", hosts.len(), cables.len(), seen == cables);
+        assert_eq!(ended.code(), if is_sure { 0 } else { 1 }, "{}", ended.stderr);
+        assert!(seen == cables || !is_sure, "lab {lab}: vouches for {seen:?}, in truth {cables:?}");
+        right += u64::from(seen == cables);
+        drop(all_answer);
+    }
+    println!("{right} of {labs} right");
+    // Hosts that wait for processors may be uncertain, but not wrong.
+    assert!(right > 0, "none of {labs} right");
+}
+
+#[test]
+fn what_is_found_is_a_topology_that_send_takes_and_one_switch_has_no_cables() {
+    let site = site(one_switch(5).topology);
+    let hosts: Vec<String> = (1..5).map(|host| format!("n{host}")).collect();
+    let all_answer = all_answer(&site, &hosts);
+    let path = site.path("found.toml");
+    // Hosts that wait for processors are uncertain.
+    let ended = in_a_quiet_moment(|| {
+        let ended = discover(&site, 5, &["--out", path.to_str().expect("ours")]).end(LIMIT);
+        if ended.code() == 0 { Ok(ended) } else { Err(ended.stderr) }
+    });
+    assert!(ended.stderr.contains("5 hosts on 1 switch,") && ended.stderr.contains("written to"), "{}", ended.stderr);
+    let topology = Topology::load(&path).expect("it can be read").topology;
+    assert_eq!((topology.hosts().len(), topology.cables().len()), (5, 0));
+    for answerer in &all_answer {
+        answerer.signal(Signal::SIGTERM);
+    }
+    all_answer.into_iter().for_each(|answerer| answerer.end(LIMIT).assert_code(143));
+}
+
+#[test]
+fn a_host_that_falls_silent_in_the_middle_is_named_and_nothing_is_written() {
+    let config = LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(9) };
+    let site = Site::beside("silent", config);
+    let hosts: Vec<String> = (1..9).map(|host| format!("n{host}")).collect();
+    let mut all_answer = all_answer(&site, &hosts);
+    let path = site.path("found.toml");
+    let discovery = discover(&site, 9, &["--out", path.to_str().expect("ours")]);
+    discovery.wait_for_line("two at a time");
+    std::thread::sleep(Duration::from_millis(300));
+    all_answer.remove(4).signal(Signal::SIGKILL);
+    discovery.end(LIMIT).assert_refusal(3, &["n5 sends or counts no flow", "E-NOBODY"]);
+    assert!(!path.exists());
+    let nobody = discover(&site, 9, &["--max-wait", "1", "n5"]).end(LIMIT);
+    nobody.assert_refusal(3, &["no answer from n5", "probe --answer"]);
+    let mixed = Run::start("n0", site.ethbcast("n0", ["probe", "--discover", "--answer"])).end(LIMIT);
+    mixed.assert_refusal(2, &["--answer", "--discover"]);
+}
+
+/// A lab brought up by the program itself, and removed on drop.
+struct ToolLab {
+    name: String,
+}
+
+impl ToolLab {
+    fn up(story: &str, arguments: &[&str]) -> ToolLab {
+        require_root();
+        let lab = ToolLab { name: lab_name(story) };
+        let up = ended_here(&[&["lab", "up", "--lab", &lab.name], arguments].concat());
+        up.assert_code(0);
+        assert!(up.stderr.contains("is up") && up.stderr.contains("lab exec"), "{}", up.stderr);
+        assert_eq!(up.stdout_text(), "");
+        lab
+    }
+
+    fn run(&self, command: &str, arguments: &[&str]) -> Ended {
+        ended_here(&[&["lab", command, "--lab", &self.name], arguments].concat())
+    }
+}
+
+impl Drop for ToolLab {
+    fn drop(&mut self) {
+        let removed = Lab::remove(&self.name);
+        assert!(std::thread::panicking() || removed.is_ok(), "{removed:?}");
+    }
+}
+
+#[test]
+fn a_lab_lives_from_up_to_down() {
+    let lab = ToolLab::up("life", &["3", "--mtu", "2000", "--rate", "100mbit", "--loss", "0.01"]);
+    let prefix = format!("ethbcast-{}-", lab.name);
+    assert_eq!(namespaces(&prefix).len(), 4, "three hosts and the switches");
+    assert!(ended_here(&["lab", "list"]).stdout_text().lines().any(|line| line == format!("{}: n[0-2]", lab.name)));
+    lab.run("up", &["3"]).assert_refusal(2, &["already up", "lab down"]);
+    assert_eq!(lab.run("exec", &["n1", "--", "cat", "/sys/class/net/eth0/mtu"]).stdout_text(), "2000\n");
+    assert_eq!(lab.run("exec", &["n1", "--", "sh", "-c", "echo $ETHBCAST_HOST"]).stdout_text(), "n1\n");
+    lab.run("exec", &["n1", "--", "sh", "-c", "exit 7"]).assert_code(7);
+    lab.run("exec", &["n1", "--", "sh", "-c", "kill -9 $$"]).assert_code(137);
+    lab.run("exec", &["n9", "--", "true"]).assert_refusal(2, &["no host `n9`", "n0, n1, n2"]);
+    let sleeper =
+        here(&["lab", "exec", "--lab", &lab.name, "n2", "--", "sh", "-c", "echo inside >&2; exec sleep 1000"]);
+    sleeper.wait_for_line("inside");
+    let down = lab.run("down", &[]);
+    down.assert_code(0);
+    assert!(down.stderr.contains("is down"), "{}", down.stderr);
+    assert_ne!(sleeper.end(LIMIT).code(), 0, "what ran in the lab has ended with it");
+    assert_eq!(namespaces(&prefix), [""; 0]);
+    let again = lab.run("down", &[]);
+    again.assert_code(0);
+    assert!(again.stderr.contains("nothing to do"), "{}", again.stderr);
+    lab.run("exec", &["n1", "--", "true"]).assert_refusal(2, &[&lab.name, "lab up"]);
+}
+
+#[test]
+fn each_runs_a_command_everywhere_and_says_where_it_failed() {
+    let lab = ToolLab::up("each", &["3"]);
+    let said = |arguments: &[&str]| {
+        let ended = lab.run("each", arguments);
+        ended.assert_code(0);
+        let mut lines: Vec<_> = ended.stdout_text().lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    assert_eq!(said(&["--", "echo", "host {}"]), ["host n0", "host n1", "host n2"]);
+    assert_eq!(said(&["--except", "n0", "--except", "n2", "--", "echo", "{}"]), ["n1"]);
+    let two_lines = ["-l", "--except", "n0", "--", "sh", "-c", "echo one; echo {}"];
+    assert_eq!(said(&two_lines), ["n1: n1", "n1: one", "n2: n2", "n2: one"]);
+    let failed = lab.run("each", &["--", "sh", "-c", "test {} != n1 || exit 3"]);
+    failed.assert_refusal(1, &["failed on n1 (exit 3)"]);
+    let sleepers =
+        here(&["lab", "each", "--lab", &lab.name, "-l", "--", "sh", "-c", "echo inside >&2; exec sleep 1000"]);
+    ["n0: inside", "n1: inside", "n2: inside"].iter().for_each(|line| sleepers.wait_for_line(line));
+    sleepers.signal(Signal::SIGTERM);
+    sleepers.end(LIMIT).assert_refusal(143, &["what ran on the hosts has ended"]);
+    assert!(lab.run("down", &[]).stderr.contains("0 processes ended"));
+}
+
+#[test]
+fn a_file_travels_through_the_lab_by_its_commands_alone() {
+    let lab = ToolLab::up("travel", &["fig9-1"]);
+    let directory = crate::harness::scratch();
+    let source = directory.path().join("source.bin");
+    fs::write(&source, content(9, MEBIBYTE)).expect("written");
+    let source = source.to_str().expect("UTF-8");
+    let dest = directory.path().join("{}.bin");
+    let dest = dest.to_str().expect("UTF-8");
+    let each = [
+        "lab",
+        "each",
+        "--lab",
+        &lab.name,
+        "--except",
+        "n0",
+        "--",
+        PROGRAM,
+        "recv",
+        "--quiet",
+        "--max-wait",
+        "10",
+        dest,
+    ];
+    let receivers = here(&each);
+    let sent =
+        lab.run("exec", &["n0", "--", PROGRAM, "send", "-n", "15", "--max-wait", "10", "--topology", "fig9-1", source]);
+    sent.assert_code(0);
+    receivers.end(LIMIT).assert_code(0);
+    let files = (1..16).map(|host| directory.path().join(format!("n{host}.bin")));
+    assert!(files.into_iter().all(|file| fs::read(file).is_ok_and(|file| file == content(9, MEBIBYTE))));
+    assert_eq!(names_in(directory.path()).len(), 16, "the source and what 15 hosts have received");
+}
+
+#[test]
+fn a_lab_that_cannot_be_is_refused() {
+    require_root();
+    let name = lab_name("never");
+    for (arguments, parts) in [
+        (&["0"][..], &["lab of 0 hosts", "1 to"][..]),
+        (&["100000"], &["lab of 100000 hosts", "1 to"]),
+        (&["fig9-9"], &["fig9-9", "topology file", "fig9-1", "fig9-5"]),
+        (&["--topology", "no-such-file.toml"], &["no-such-file.toml", "topology file"]),
+        (&["2", "--rate", "fast"], &["`fast`", "100mbit"]),
+        (&["2", "--loss", "1"], &["loss of 1", "0.01"]),
+        (&["2", "--mtu", "10"], &["MTU of 10", "68 to 65535"]),
+    ] {
+        ended_here(&[&["lab", "up", "--lab", &name], arguments].concat()).assert_refusal(2, parts);
+    }
+    ended_here(&["lab", "up", "--lab", "a-b", "2"]).assert_refusal(2, &["`a-b`", "letters, digits"]);
+    ended_here(&["lab", "exec", "--lab", &name, "n0", "--", "true"]).assert_refusal(2, &["no lab", &name, "lab up"]);
+    ended_here(&["lab", "each", "--lab", &name, "--", "true"]).assert_refusal(2, &["no lab", &name, "lab up"]);
+    ended_here(&["lab", "topology", "fig9-9"]).assert_refusal(2, &["fig9-9", "fig9-1"]);
+    assert_eq!(namespaces(&format!("ethbcast-{name}-")), [""; 0]);
+    let file = ended_here(&["lab", "topology", "fig9-4"]);
+    file.assert_code(0);
+    assert_eq!(Topology::parse(&file.stdout_text(), "stdout").ok(), Topology::builtin("fig9-4"));
 }

@@ -1,15 +1,18 @@
-//! Output of a running transfer: lines for logs and terminals, metrics for Prometheus, events for
-//! programs.
+//! Progress, reports and what is printed.
 
-use crate::harness::{Ended, Ethbcast, LIMIT, MEBIBYTE, PROGRAM, Run, Site, Transfer, content, one_switch, within};
-use ethbcast_lab::LabConfig;
+use crate::faults::{half_way, slow};
+use crate::harness::{
+    Ended, Ethbcast, LIMIT, MEBIBYTE, PROGRAM, Run, Site, Transfer, content, ended_here, here, lab_name, names_in,
+    namespaces, one_switch, require_root, scratch, shown_in, within,
+};
+use ethbcast_lab::{Lab, LabConfig};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// Parses a file in Prometheus' text format into samples by name and labels. Fails unless each
@@ -104,7 +107,6 @@ fn events(ended: &Ended) -> Vec<Value> {
     events
 }
 
-/// Returns the events of this name.
 fn named<'a>(events: &'a [Value], name: &str) -> Vec<&'a Value> {
     events.iter().filter(|event| event["event"] == name).collect()
 }
@@ -189,4 +191,192 @@ fn a_terminal_has_a_line_for_each_of_few_hosts_no_wider_than_it_is_and_no_colour
     let most = (sent.took.as_secs_f64() * 10.0) as usize + 1;
     assert!((3..=most).contains(&drawings.len()), "drawn {} times in {:?}", drawings.len(), sent.took);
     receivers.into_iter().for_each(|receiver| receiver.end(LIMIT).assert_code(0));
+}
+
+#[track_caller]
+fn numbers(list: &Value) -> Vec<f64> {
+    let list = list.as_array().unwrap_or_else(|| panic!("{list} is no list"));
+    list.iter().map(|one| one.as_f64().unwrap_or_else(|| panic!("{one} is no number"))).collect()
+}
+
+#[test]
+fn a_report_has_the_course_of_all_hosts_and_what_it_takes_to_repeat_the_run() {
+    let site = Site::beside("course", slow(4));
+    let session = half_way(&site, "chain", "n2");
+    session.receiver("n2").signal(Signal::SIGKILL);
+    let outcome = session.end(LIMIT);
+    outcome.root.assert_code(1);
+    let report = outcome.root.json();
+    let (run, timeline) = (&report["run"], &report["run"]["timeline"]);
+    assert_eq!((&run["root"], &run["interface"], &run["plan"]["via"]), (&"n0".into(), &"eth0".into(), &"chain".into()));
+    let words = run["command"].as_array().expect("a list");
+    assert!(["send", "--json", "--via", "chain"].iter().all(|word| words.iter().any(|other| other == word)), "{run}");
+    assert_eq!(run["plan"]["edges"][0], serde_json::json!({ "from": "n0", "to": "n1", "order": 0 }));
+    let seconds = numbers(&timeline["seconds"]);
+    assert!(seconds.len() >= 5 && seconds.is_sorted(), "{seconds:?}");
+    let end = report["seconds"].as_f64().expect("a number");
+    assert!((seconds[seconds.len() - 1] - end).abs() < 0.1 * end, "{seconds:?} ends at {end}");
+    for track in timeline["receivers"].as_array().expect("a list") {
+        let bytes = numbers(&track["bytes"]);
+        let states = track["states"].as_str().expect("letters");
+        assert_eq!((bytes.len(), states.len()), (seconds.len(), seconds.len()), "{track}");
+        assert!(bytes.is_sorted(), "{track}");
+        let is_dead = track["host"] == "n2";
+        assert_eq!(bytes[bytes.len() - 1] == report["bytes"].as_f64().expect("a number"), !is_dead, "{track}");
+        assert_eq!(states.ends_with('-'), is_dead, "{track}");
+        let half = bytes[bytes.len() / 2];
+        assert!(half > 0.0, "nothing was seen on its way: {track}");
+    }
+    let incident = &timeline["incidents"][0];
+    assert_eq!((&incident["kind"], &incident["hosts"][0]), (&"failed".into(), &"n2".into()), "{timeline}");
+    let file = scratch();
+    let path = file.path().join("run.json");
+    fs::write(&path, report.to_string()).expect("written");
+    let page = ended_here(&["report", path.to_str().expect("a path in UTF-8")]);
+    page.assert_code(0);
+    let page = page.stdout_text();
+    assert!(page.contains("1 of 3 receivers have not got the bytes") && page.contains("✕ died"), "{page}");
+    assert!(page.contains("Limited by </strong>"), "{page}");
+    outcome.forget_dead("n2");
+}
+
+#[test]
+fn a_report_names_the_cable_that_lost_frames_and_says_how_many_came_again_at_each_host() {
+    let site = Site::beside("lossycable", LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(4) });
+    site.lab().set_loss("n2", 0.05).expect("a host of this lab");
+    let outcome = Transfer::new(&site, content(9, 3_000_000)).via("cast").start().end(LIMIT);
+    outcome.assert_verified();
+    let report = outcome.root.json();
+    let loss = |receiver: &Value| {
+        let count = |name: &str| receiver[name].as_f64().unwrap_or_else(|| panic!("no {name}: {receiver}"));
+        assert!(count("frames") >= 2000.0, "{receiver}");
+        count("repaired_frames") / count("frames")
+    };
+    let receivers = report["receivers"].as_array().expect("a list");
+    let (lossy, sound): (Vec<_>, Vec<_>) = receivers.iter().partition(|receiver| receiver["host"] == "n2");
+    let most = loss(lossy[0]);
+    assert!((0.025..0.5).contains(&most), "{report}");
+    assert!(sound.into_iter().all(|receiver| loss(receiver) < most / 2.0), "{report}");
+    let file = scratch();
+    let path = file.path().join("run.json");
+    fs::write(&path, report.to_string()).expect("written");
+    let page = ended_here(&["report", path.to_str().expect("a path in UTF-8")]).stdout_text();
+    assert!(page.contains("<li>the cable of n2: "), "{page}");
+}
+
+#[test]
+fn a_report_is_written_as_a_page_if_it_is_called_one() {
+    let site = Site::beside("page", one_switch(3));
+    let directory = scratch();
+    let page = directory.path().join("run.html");
+    let outcome = Transfer::new(&site, content(9, 300_000)).send_option("--report").send_option(&page).start();
+    outcome.end(LIMIT).assert_verified();
+    let text = fs::read_to_string(&page).expect("written");
+    assert!(text.starts_with("<!DOCTYPE html>") && text.contains("all 2 receivers have verified"), "{text}");
+    assert!(["source.bin to 2 hosts", ">n1<", ">n2<", "--report"].iter().all(|part| text.contains(part)), "{text}");
+}
+
+#[test]
+fn stdout_has_the_report_alone_and_stderr_no_bar_when_it_is_no_terminal() {
+    let site = Site::beside("print", LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(3) });
+    // Long enough for several redraws of a progress bar, if there were one.
+    let outcome = Transfer::new(&site, content(3, 16 * MEBIBYTE)).run();
+    outcome.assert_verified();
+    for (name, stderr) in [("n0", &outcome.root.stderr), ("n1", &outcome.receiver("n1").stderr)] {
+        assert!(!stderr.contains(['\r', '\u{1b}']), "{name} draws: {stderr:?}");
+        assert!(stderr.lines().count() < 10, "{name} says too much: {stderr}");
+    }
+    let source = site.file("source", "text");
+    let receivers = ["n1", "n2"].map(|host| site.start(host, &["recv", "-i", "eth0"], site.path(host)));
+    let root = site.run("n0", &["send", "-i", "eth0", "-n", "2"], &source);
+    let report = root.stdout_text();
+    let lines: Vec<_> = report.lines().collect();
+    assert!(
+        lines.len() == 5 && lines[0].starts_with("n1 ") && lines[1].starts_with("n2 "),
+        "a line for each receiver: {report}"
+    );
+    assert!(lines[2].starts_with("2 of 2 receivers verified"), "and a total: {report}");
+    assert!(lines[3].contains("predicted"), "and why it went this way: {report}");
+    assert!(lines[4].starts_with("limited by: "), "and what limited it: {report}");
+    for receiver in receivers {
+        let ended = receiver.end(LIMIT);
+        assert!(ended.stdout_text().lines().count() == 1 && ended.stdout_text().contains("verified"), "{ended:?}");
+    }
+    let receiver = site.start("n1", &["recv", "--quiet", "-i", "eth0", "--force"], site.path("n1"));
+    let root = site.run("n0", &["send", "-n", "1", "--quiet", "-i", "eth0"], &source);
+    for ended in [root, receiver.end(LIMIT)] {
+        ended.assert_code(0);
+        assert_eq!((ended.stdout_text().as_str(), ended.stderr.as_str()), ("", ""), "quiet is quiet");
+    }
+}
+
+/// Returns the README's code block that contains a text.
+fn block_with(text: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tree").join("README.md");
+    let readme = fs::read_to_string(path).expect("the README is there");
+    let block = readme.split("```").find(|block| block.starts_with("sh\n") && block.contains(text));
+    block.unwrap_or_else(|| panic!("no block of README.md has {text}"))["sh\n".len()..].to_owned()
+}
+
+#[test]
+fn the_lab_of_the_readme_brings_an_image_to_seven_hosts() {
+    require_root();
+    let (directory, name) = (scratch(), lab_name("readme"));
+    let image = content(1, 2 * MEBIBYTE);
+    fs::write(directory.path().join("image.qcow2"), &image).expect("there is room");
+    let place = directory.path().to_str().expect("ours");
+    let block = block_with("ethbcast lab up");
+    // The name of the tests' lab differs from that of a lab that the user may have up.
+    let named = ["up", "each", "exec", "down"].iter().fold(block, |block, command| {
+        block.replace(&format!("ethbcast lab {command}"), &format!("ethbcast lab {command} --lab {name}"))
+    });
+    // ... and the script waits for the receivers' last lines, as a reader would.
+    let script = named.replace("/tmp/", &format!("{place}/")).replace("ethbcast lab down", "wait\nethbcast lab down");
+    let mut command = Command::new("sh");
+    let path = std::env::var("PATH").unwrap_or_default();
+    let programs = Path::new(PROGRAM).parent().expect("in a directory").to_str().expect("UTF-8");
+    command.args(["-ec", &script]).current_dir(directory.path()).env("PATH", format!("{programs}:{path}"));
+    let ended = Run::start("the README", command).end(2 * LIMIT);
+    drop(Lab::remove(&name));
+    ended.assert_code(0);
+    assert!(ended.stdout_text().contains("7 of 7 receivers verified"), "{}", ended.stdout_text());
+    let mut expected: Vec<_> = (1..8).map(|host| format!("n{host}.img")).collect();
+    expected.push("image.qcow2".into());
+    expected.sort();
+    assert_eq!(shown_in(directory.path()), expected);
+    for name in expected {
+        assert!(fs::read(directory.path().join(&name)).is_ok_and(|bytes| bytes == image), "{name}");
+    }
+}
+
+/// Returns the files of running demos in memory.
+fn demo_files() -> Vec<String> {
+    let places = [Path::new("/dev/shm"), &std::env::temp_dir()].map(Path::to_owned);
+    let names = places.iter().filter(|place| place.is_dir()).flat_map(|place| names_in(place));
+    names.filter(|name| name.starts_with("ethbcast-demo-")).collect()
+}
+
+#[test]
+fn the_demo_shows_both_paths_and_cleans_up_also_when_interrupted() {
+    require_root();
+    let before = demo_files();
+    let demo = here(&["lab", "demo", "--mebibytes", "1", "--hosts", "3"]);
+    let prefix = format!("ethbcast-demo{}-", demo.pid());
+    let demo = demo.end(LIMIT);
+    demo.assert_code(0);
+    let table = demo.stdout_text();
+    for via in ["chain", "cast"] {
+        assert!(table.lines().any(|line| line.starts_with(via) && line.ends_with("2 of 2")), "{table}");
+    }
+    assert_eq!(namespaces(&prefix), [""; 0]);
+    let demo = here(&["lab", "demo", "--mebibytes", "256", "--hosts", "3"]);
+    let prefix = format!("ethbcast-demo{}-", demo.pid());
+    demo.wait_for_line("via chain");
+    assert_eq!(namespaces(&prefix).len(), 4, "three hosts and the switches");
+    demo.signal(Signal::SIGINT);
+    demo.end(LIMIT).assert_refusal(130, &["interrupted", "taken down"]);
+    assert_eq!(namespaces(&prefix), [""; 0]);
+    // Other demos may run meanwhile.
+    let clean = within(LIMIT, || demo_files().iter().all(|name| before.contains(name)).then_some(()));
+    assert!(clean.is_some(), "{:?}", demo_files());
 }

@@ -2,7 +2,7 @@
 //! file or receiver does not affect the others.
 
 use crate::harness::{Ended, Ethbcast, LIMIT, MEBIBYTE, Run, Site, content, names_in, one_switch, shown_in, within};
-use crate::refusals::nobody::Nobody;
+use crate::refusals::meeting::Nobody;
 use ethbcast_lab::LabConfig;
 use ethbcast_tests::lab::SmallDisk;
 use std::fs::{self, Permissions};
@@ -192,4 +192,77 @@ fn owners_that_a_receiver_cannot_keep_are_said_there_and_told_to_the_sender() {
         assert!(note.as_str().is_some_and(|note| note.contains("owners of 2 files")), "{note}");
     }
     assert_eq!(fs::read(dest.join("source/file")).expect("there"), b"text");
+}
+
+#[test]
+fn privileges_that_a_receiver_does_not_accept_are_left_out_said_once_and_counted() {
+    let site = Site::beside("accept", one_switch(2));
+    let source = site.directory("source");
+    fs::write(source.join("file"), "text").expect("room");
+    std::os::unix::fs::chown(source.join("file"), Some(12), Some(12)).expect("root may");
+    fs::set_permissions(source.join("file"), Permissions::from_mode(0o4755)).expect("ours");
+    let (device, mode) = (source.join("memory"), nix::sys::stat::Mode::from_bits_truncate(0o666));
+    let number = nix::sys::stat::makedev(1, 3);
+    nix::sys::stat::mknod(&device, nix::sys::stat::SFlag::S_IFCHR, mode, number).expect("root may");
+    fs::set_permissions(&device, Permissions::from_mode(0o666)).expect("ours");
+    for (number, options, counts, file, device) in [
+        (0, &["--accept", "none"][..], [2, 1, 1, 0], (0, 0o755), None),
+        (1, &[], [0, 0, 1, 0], (12, 0o4755), None),
+        (2, &["--accept", "all"], [0, 0, 0, 0], (12, 0o4755), Some(0o666)),
+    ] {
+        let dest = site.path(&format!("dest{number}"));
+        let receiver = site.start("n1", &[&RECV[..], &["--json"], options].concat(), &dest);
+        let root = site.run("n0", &["send", "-i", "eth0", "-n", "1", "--owner", "--devices"], &source);
+        let receiver = receiver.end(LIMIT);
+        (receiver.assert_code(0), root.assert_code(0));
+        let said = receiver.stderr.matches("1 device node was left out: --accept devices").count();
+        assert_eq!(said, usize::from(device.is_none()), "{}", receiver.stderr);
+        let json = &receiver.json()["not_accepted"];
+        assert_eq!(["owner", "setid", "devices", "xattrs"].map(|word| json[word].as_u64()), counts.map(Some), "{json}");
+        let seen =
+            |name: &str| dest.join(name).symlink_metadata().ok().map(|there| (there.uid(), there.mode() & 0o7777));
+        assert_eq!((seen("file"), seen("memory").map(|(_, mode)| mode)), (Some(file), device), "{options:?}");
+    }
+}
+
+#[test]
+fn hidden_files_of_somebody_else_are_left_alone_and_named() {
+    let site = Site::beside("foreign", one_switch(2));
+    let (source, holder) = (site.file("image", content(5, 3 * MEBIBYTE)), site.directory("holder"));
+    // The names follow from DEST's.
+    let stem = format!(".ethbcast-{}", &blake3::hash(b"x.img").to_hex()[..16]);
+    for suffix in ["part", "journal"] {
+        let path = holder.join(format!("{stem}.{suffix}"));
+        fs::write(&path, "theirs").expect("room");
+        std::os::unix::fs::chown(&path, Some(65_534), None).expect("root may");
+    }
+    let receiver = start(&site, "n1", &holder.join("x.img"));
+    site.run("n0", &["send", "-i", "eth0", "-n", "1"], &source).assert_code(0);
+    let receiver = receiver.end(LIMIT);
+    receiver.assert_code(0);
+    assert!(receiver.stderr.contains(&format!("{stem}.journal belongs to somebody else")), "{}", receiver.stderr);
+    let there = fs::metadata(holder.join("x.img")).expect("there");
+    assert_eq!((there.uid(), there.len()), (0, 3 * MEBIBYTE as u64));
+    assert_eq!(fs::read(holder.join(format!("{stem}.part"))).expect("there"), b"theirs");
+}
+
+#[test]
+fn what_unpacks_to_more_than_the_disk_has_ends_before_it_is_full() {
+    let site = Site::beside("bomb", one_switch(2));
+    let packed = site.path("zeros.gz");
+    let script = format!("head -c 200000000 /dev/zero | gzip > {}", packed.display());
+    let mut command = Command::new("sh");
+    command.args(["-c", &script]);
+    Run::to_end(command, LIMIT).assert_code(0);
+    let holder = site.directory("disk");
+    let _disk = SmallDisk::mount(&holder, 128 << 20).expect("a tmpfs");
+    for (options, words) in [
+        (&[][..], &["bytes were unpacked", "less than a hundredth", "make room"][..]),
+        (&["--accept", "owner"], &["not accepted", "--decompress root", "--accept unpack"]),
+    ] {
+        let receiver = site.start("n1", &[&RECV[..], options].concat(), holder.join("zeros"));
+        site.run("n0", &["send", "-i", "eth0", "-n", "1", "--decompress", "receivers"], &packed).assert_code(1);
+        receiver.end(LIMIT).assert_refusal(4, words);
+        assert_eq!(names_in(&holder), [""; 0]);
+    }
 }

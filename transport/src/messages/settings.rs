@@ -42,7 +42,7 @@ impl Default for Settings {
         Settings {
             // The first frame and twelve more: 18 KB. INITIAL_BYTES have room for that and for
             // short messages behind it, so that a first message is pushed in full. Measured between
-            // two hosts of a lab (`--bin messages` of the benches), half a round trip in µs:
+            // two hosts of a lab (`messages` of the benches), half a round trip in µs:
             //
             //                            256 B   1 KiB   4 KiB   8 KiB   16 KiB   32 KiB   64 KiB
             //     80 + 780 (the paper)     4.4    16.0    22.5    31.8     47.4     80.6    149.8

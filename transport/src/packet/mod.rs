@@ -58,7 +58,7 @@ pub use interface::{Interface, InterfaceError};
 pub use node::{NodeConfig, NodeError, NodePort, NodeWaiter};
 pub use port::{Port, PortConfig};
 pub use random::{random_u32, random_u64};
-pub use served::PortServer;
+pub use served::{PortClient, PortServer};
 pub use shared::Shared;
 pub use sleep::{Sleeper, SocketEvents, Waker};
 pub use syscall::keep_little_memory;

@@ -1,15 +1,17 @@
 //! Packet sockets for unprivileged processes: a privileged server opens the socket, attaches and
 //! locks the filter, and passes it over a Unix socket (SCM_RIGHTS, unix(7)). The receiving process
 //! needs no capability: rings, groups and binding need none (packet(7)), and the filter admits only
-//! the server's EtherType for this host and the requested group.
+//! the server's EtherType for this host and the requested group. No filter holds what is sent: whoever
+//! may connect may send any frame, on any interface.
 
 use super::error::{Errno, OpenError};
 use super::{Interface, filter, syscall};
 use crate::MacAddr;
 use crate::wire::EtherType;
 use nix::errno::Errno as SystemErrno;
-use std::io::{self, ErrorKind, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use nix::sys::socket::{MsgFlags, recv};
+use std::io::{self, ErrorKind, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::time::Duration;
@@ -112,31 +114,48 @@ impl PortServer {
         Ok(PortServer { listener: UnixListener::bind(path)?, ether_type })
     }
 
-    /// Waits for one request and answers it; returns the result as a log message.
+    /// Waits for a process that asks for a port.
     ///
     /// # Errors
-    /// If no further request can be accepted.
-    pub fn serve(&self) -> io::Result<String> {
+    /// If no further one can be accepted.
+    pub fn accept(&self) -> io::Result<PortClient> {
         let (stream, _) = self.listener.accept()?;
-        Ok(match self.answer(&stream) {
+        Ok(PortClient { stream, ether_type: self.ether_type })
+    }
+}
+
+/// A process that asks for a port.
+#[derive(Debug)]
+pub struct PortClient {
+    stream: UnixStream,
+    ether_type: EtherType,
+}
+
+impl PortClient {
+    /// Reads its request, for 2 s at most, and answers it; returns the result as a log message.
+    pub fn serve(self) -> String {
+        match self.answer() {
             Ok(interface) => format!("a socket on {interface} was handed over"),
             Err(error) => {
                 // The process may be gone already.
                 let text = error.to_string();
                 let cut = (0..=text.len().min(REASON_BYTES)).rev().find(|&end| text.is_char_boundary(end));
-                drop((&stream).write_all(&text.as_bytes()[..cut.unwrap_or(0)]));
+                drop((&self.stream).write_all(&text.as_bytes()[..cut.unwrap_or(0)]));
                 format!("refused: {text}")
             }
-        })
+        }
     }
 
-    fn answer(&self, mut stream: &UnixStream) -> io::Result<String> {
+    fn answer(&self) -> io::Result<String> {
+        let stream = &self.stream;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
         let mut request = [0; REQUEST_BYTES];
-        stream.read_exact(&mut request).map_err(|_| io::Error::other("that is no request for a port"))?;
-        let (name, ether_type, group) =
-            read(&request).ok_or_else(|| io::Error::other("that is no request for a port"))?;
+        // The kernel counts the limit down over the whole call, however slowly the bytes come.
+        let bytes = recv(stream.as_raw_fd(), &mut request, MsgFlags::MSG_WAITALL)?;
+        let (name, ether_type, group) = read(&request)
+            .filter(|_| bytes == REQUEST_BYTES)
+            .ok_or_else(|| io::Error::other("that is no request for a port"))?;
         if ether_type != self.ether_type.number() {
             let own = self.ether_type;
             return Err(io::Error::other(format!("only EtherType {own} is served: start a server for the other")));
@@ -159,7 +178,8 @@ fn read(request: &[u8; REQUEST_BYTES]) -> Option<(&str, u16, Option<MacAddr>)> {
     let mac = MacAddr::new(octet(0), octet(1), octet(2), octet(3), octet(4), octet(5));
     let group = match head[2] {
         0 => None,
-        1 => Some(mac),
+        // The filter would admit the frames of whoever has another address.
+        1 if mac.is_multicast() => Some(mac),
         _ => return None,
     };
     (magic == MAGIC).then_some((name, u16::from_be_bytes([head[0], head[1]]), group))
@@ -177,7 +197,7 @@ mod tests {
         let alone = request("a-name-of-15-by", EtherType::DEFAULT, None).expect("the name fits");
         assert_eq!(read(&alone), Some(("a-name-of-15-by", EtherType::DEFAULT.number(), None)));
         assert!(request("a-name-of-16-byt", EtherType::DEFAULT, None).is_err());
-        for (at, byte) in [(0, 0), (7, 9), (10, 7), (17, 0), (18, 255)] {
+        for (at, byte) in [(0, 0), (7, 9), (10, 7), (11, 2), (17, 0), (18, 255)] {
             let mut wrong = asked;
             wrong[at] = byte;
             assert_eq!(read(&wrong), None, "byte {at} is {byte}");

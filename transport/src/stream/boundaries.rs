@@ -20,6 +20,8 @@ pub(super) struct Boundaries {
     /// End of the newest freed message whose consumption is reported: a freed frame may not be
     /// consumed yet.
     reported: u64,
+    /// Boundaries added so far.
+    pub(super) added: u64,
 }
 
 impl Boundaries {
@@ -27,7 +29,7 @@ impl Boundaries {
     /// If `segment_frames` is zero.
     pub(super) fn new(segment_frames: u64) -> Boundaries {
         assert!(segment_frames > 0, "a segment has at least one frame");
-        Boundaries { segment_frames, frames: BTreeMap::new(), reported: 0 }
+        Boundaries { segment_frames, frames: BTreeMap::new(), reported: 0, added: 0 }
     }
 
     /// # Panics
@@ -39,6 +41,7 @@ impl Boundaries {
 
     pub(super) fn add(&mut self, sequence: u64, report: bool) {
         self.frames.insert(sequence, report);
+        self.added += 1;
     }
 
     pub(super) fn forget_below(&mut self, tail: u64) {

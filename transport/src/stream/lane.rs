@@ -11,33 +11,61 @@
 //! A grafted child may need frames that this host has freed: the reader then stands above the
 //! cursor, at the first frame still kept, and another host sends what lies between.
 
-mod sending;
-
+use super::boundaries::Boundaries;
 use super::memory::Memory;
-use super::origins::Origins;
-use super::outgoing::AckFrom;
+use super::readers::{AckContext, AckFrom, Departure, Outgoing, ReaderState};
 use super::terms::Flight;
 use super::transmissions::Transmissions;
 use crate::arq::echo::{Behind, Echo};
-use crate::arq::loss_detection::{LossDetection, Sent};
+use crate::arq::loss_detection::LossDetection;
 use crate::arq::probe_timer::{News, ProbeTimer};
-use crate::arq::stamp::Stamp;
+use crate::arq::stamp::{Stamp, Stamps};
 use crate::arq::window::{LossRound, Window};
 use crate::feed::{Feed, ReaderId};
 use crate::time::Instant;
 use crate::tuning::{Policy, Tuning};
 use crate::wire::{Ack, Peer};
+use std::time::Duration;
+
+/// A child of which nothing has been heard for so long, and after so many questions, is mute: with a third of all
+/// frames lost each way one in a thousand would seem to be.
+const MUTE_AFTER: Duration = Duration::from_secs(1);
+const MUTE_TRIES: u8 = 3;
+
+/// Upper bound of a stream's length, below which no arithmetic overflows: 1.6 petabytes at an MTU
+/// of 1500.
+const MAX_FRAMES: u64 = 1 << 40;
+
+/// Sources that may have sent frames to a child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origins {
+    Here,
+    /// Also a former parent, which had its frames from here.
+    Former,
+    /// Any: another stream served the child until now.
+    Elsewhere,
+}
+
+impl Origins {
+    fn may_have(self, highest: u64, feed: &Feed) -> u64 {
+        match self {
+            Origins::Here => highest,
+            Origins::Elsewhere => feed.head().max(feed.expected_last().map_or(MAX_FRAMES, |last| last + 1)),
+            Origins::Former => feed.highest(),
+        }
+    }
+}
 
 #[derive(Clone, Debug)]
 pub(super) struct Lane {
-    peer: Peer,
-    reader: ReaderId,
+    pub(super) peer: Peer,
+    pub(super) reader: ReaderId,
     policy: Policy,
-    cursor: u64,
-    next: u64,
+    pub(super) cursor: u64,
+    pub(super) next: u64,
     highest: u64,
     limit: u64,
-    consumed: u64,
+    pub(super) consumed: u64,
     awaited: u64,
     in_flight: u64,
     arrived: u64, // Frames that the child is known to have: the window's measure.
@@ -100,47 +128,29 @@ impl Lane {
         lane
     }
 
-    pub(super) fn peer(&self) -> Peer {
-        self.peer
-    }
-
-    pub(super) fn reader(&self) -> ReaderId {
-        self.reader
-    }
-
     pub(super) fn memory(&self) -> Memory {
         self.sent.memory()
     }
 
-    pub(super) fn cursor(&self) -> u64 {
-        self.cursor
-    }
-
-    pub(super) fn consumed(&self) -> u64 {
-        self.consumed
-    }
-
-    pub(super) fn flight(&self) -> Flight {
-        Flight { rank: self.peer.rank, next: self.next, in_flight: self.in_flight, window: self.window.frames() }
-    }
-
-    pub(super) fn next(&self) -> u64 {
-        self.next
+    pub(super) fn state(&self, feed: &Feed) -> ReaderState {
+        let Lane { peer, cursor, next, in_flight, .. } = *self;
+        let flight = Some(Flight { rank: peer.rank, next, in_flight, window: self.window.frames() });
+        let turn = self.waiting_since(feed).is_none().then_some(next);
+        ReaderState { rank: peer.rank, cursor, flight, turn, lost: None }
     }
 
     pub(super) fn due(&self) -> Option<Instant> {
         self.question.due()
     }
 
-    pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed, newest: Stamp) -> AckFrom {
+    pub(super) fn on_ack(&mut self, context: AckContext<'_>) -> AckFrom {
         self.heard = true;
-        self.end(feed);
-        let (ack, forged) =
-            Sent { below: self.origins.may_have(self.highest, feed), newest, credit: feed.slots() }.believe(ack);
-        self.on_believed(now, &ack, feed, newest).forged_if(forged)
+        self.end(context.feed);
+        let (ack, forged) = context.believe(self.origins.may_have(self.highest, context.feed));
+        self.on_believed(AckContext { ack: &ack, ..context }).forged_if(forged)
     }
 
-    fn on_believed(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed, newest: Stamp) -> AckFrom {
+    fn on_believed(&mut self, AckContext { now, ack, newest, feed, .. }: AckContext<'_>) -> AckFrom {
         let behind = self.synced && ack.cursor < self.cursor;
         if behind && !self.is_contradicted(now, ack, feed) {
             return self.known(feed);
@@ -301,6 +311,103 @@ impl Lane {
                 u64::from(rewind)
             }
         }
+    }
+
+    pub(super) fn on_timeout(&mut self, now: Instant) {
+        self.question.on_timeout(now, |tries| self.echo.rtt().emptied_timeout(tries));
+    }
+
+    pub(super) fn is_pausing(&self, feed: &Feed, boundaries: &Boundaries) -> bool {
+        let more = self.next < boundaries.whole_segments(feed.head(), feed.is_complete());
+        self.synced && more && self.question.tries() == 0 && self.cursor < self.next && !boundaries.ends_at(self.next)
+    }
+
+    pub(super) fn poll_transmit(
+        &mut self,
+        now: Instant,
+        turn: bool,
+        feed: &Feed,
+        boundaries: &Boundaries,
+        stamps: &mut Stamps,
+    ) -> Option<Departure> {
+        if self.question.take() {
+            self.asked = self.asked.saturating_add(1);
+            self.arm(now);
+            let outgoing = Outgoing::Heartbeat { highest: self.highest, designated: None };
+            return Some(Departure { outgoing, to: self.peer.mac, stamp: stamps.draw(now) });
+        }
+        if !self.synced || self.in_flight >= self.window.frames() {
+            return None;
+        }
+        let next = self.next_queued(feed).or_else(|| turn.then(|| self.next_in_order(feed, boundaries))?);
+        let Some((sequence, again)) = next else {
+            if self.question.due().is_none() {
+                self.rearm(now, feed);
+            }
+            return None;
+        };
+        if boundaries.is_reported(sequence) {
+            self.awaited = self.awaited.max(sequence + 1);
+        }
+        let stamp = stamps.draw(now);
+        self.sent.sent(sequence, stamp);
+        self.highest = self.highest.max(self.next);
+        self.in_flight += 1;
+        let blocked = self.in_flight >= self.window.frames() || self.next >= self.limit;
+        self.arm(now);
+        let outgoing = Outgoing::Data { sequence, again, urgent: blocked && self.next_queued(feed).is_none() };
+        Some(Departure { outgoing, to: self.peer.mac, stamp })
+    }
+
+    fn next_queued(&self, feed: &Feed) -> Option<(u64, bool)> {
+        let again = self.sent.next_repair(|sequence| feed.has(sequence)).map(|sequence| (sequence, true));
+        again.or_else(|| self.sent.next_late(|sequence| feed.has(sequence)).map(|sequence| (sequence, false)))
+    }
+
+    fn next_in_order(&mut self, feed: &Feed, boundaries: &Boundaries) -> Option<(u64, bool)> {
+        let end = match self.policy {
+            Policy::HolesAllowed => boundaries.sendable(feed),
+            Policy::InOrderOnly => boundaries.whole_segments(feed.head(), feed.is_complete()),
+        };
+        let end = if self.is_of_use(feed) { end.min(self.limit) } else { self.next };
+        let sequence = (self.next..end).find(|&sequence| feed.has(sequence))?;
+        self.sent.pass_over(self.next..sequence);
+        self.next = sequence + 1;
+        Some((sequence, sequence < self.highest))
+    }
+
+    /// Whether only the child's answer can move things on: frames are unacknowledged, credit is
+    /// used up, the feed is full of frames kept for the child's own children, or a message is not
+    /// consumed.
+    fn is_waiting(&self, feed: &Feed) -> bool {
+        let starved = self.next >= self.limit && feed.highest() > self.next;
+        let retained = feed.position(self.reader) < self.cursor && feed.head() == feed.limit();
+        // Then this host itself lacks what the child lacks, and cannot give credit without it.
+        let lacking_here = self.in_flight == 0 && self.sent.has_passed_over() && !self.is_orphaned(feed);
+        let owes = (self.cursor < self.highest || starved) && !lacking_here;
+        // A child cannot consume a message that has not all arrived.
+        owes || retained || self.consumed < self.awaited.min(self.cursor)
+    }
+
+    pub(super) fn waiting_since(&self, feed: &Feed) -> Option<Instant> {
+        (!self.synced || self.is_waiting(feed)).then_some(self.moved_at)
+    }
+
+    /// Whether the child has been asked again and again, and nothing was ever heard of it.
+    pub(super) fn is_mute(&self, now: Instant, feed: &Feed) -> bool {
+        let waits_for_long = self.waiting_since(feed).is_some_and(|since| now.since(since) >= MUTE_AFTER);
+        !self.heard && waits_for_long && self.asked >= MUTE_TRIES
+    }
+
+    fn arm(&mut self, now: Instant) {
+        if self.question.arm(now, |tries| self.echo.rtt().emptied_timeout(tries)) {
+            self.moved_at = now;
+        }
+    }
+
+    fn rearm(&mut self, now: Instant, feed: &Feed) {
+        let waiting = self.is_waiting(feed);
+        self.question.rearm(now, waiting, |tries| self.echo.rtt().emptied_timeout(tries));
     }
 }
 

@@ -4,47 +4,40 @@
 //! it: lanes to children, the cast, repair children, the local application. A role is just which parts are there.
 
 mod application;
-mod back_pressure;
 mod boundaries;
 mod cast;
 mod intake;
 mod lane;
 mod lanes;
 mod memory;
-mod origins;
-mod orphan;
-mod outgoing;
-mod parity;
-mod part;
 mod readers;
-mod rerouting;
-mod stats;
 mod terms;
 mod transmissions;
-mod upstream;
 
 pub use application::Run;
 pub use memory::Memory;
-pub use orphan::Orphan;
-pub use stats::StreamStats;
-pub use terms::{Ending, Flight, Outlet};
+pub use readers::Orphan;
+pub use terms::{Ending, Flight, Outlet, StreamStats};
 
 use crate::arq::stamp::{Stamp, Stamps};
 use crate::audit::AuditError;
 use crate::feed::{Feed, ReaderId};
+use crate::machine::{Deadline, Timer};
+use crate::part::Part;
 use crate::split_frame::{Kept, SplitFrame};
 use crate::time::Instant;
 use crate::tuning::Tuning;
-use crate::wire::{Ack, Flags, Frame, Header, Identity, Kind, MacAddr, OVERHEAD_BYTES, Peer, Rank};
-use back_pressure::BackPressure;
+use crate::wire::{Ack, Flags, Frame, Header, Identity, Kind, MacAddr, OVERHEAD_BYTES, Parity, Peer, Rank};
+use crate::wire::{Reject, StreamId};
 use boundaries::Boundaries;
 use cast::{Cast, RepairChildren};
-use intake::{Intake, Received, Standing};
+use intake::{Intake, Received, Standing, Upstream};
 use lanes::Lanes;
-use orphan::Orphans;
-use outgoing::{Departure, Outgoing};
-use readers::Readers;
-use upstream::Upstream;
+use readers::{AckContext, BackPressure, Departure, Orphans, Outgoing, ReaderState, Readers, Trouble};
+
+/// Length from which a message is bulk: the number of frames per wake-up matters more than the
+/// latency of each.
+const BULK_FRAMES: u64 = 64;
 
 fn readers_of(outlet: &Outlet, feed: &mut Feed, tuning: &Tuning) -> Box<dyn Readers> {
     match outlet {
@@ -161,7 +154,6 @@ impl Stream {
     fn add_boundary(&mut self, sequence: u64, report: bool) {
         self.boundaries.add(sequence, report);
         self.boundaries.forget_below(self.feed.tail());
-        self.readers.on_boundary();
     }
 
     fn ending(&self, sequence: u64) -> Ending {
@@ -171,7 +163,7 @@ impl Stream {
     /// Handles a reader that moved, or a stream whose turn may be nearer: the parent may have to
     /// learn of new room.
     pub fn on_progress(&mut self, now: Instant) {
-        self.consumed = self.consumed.max(self.readers.consumed().min(self.position()));
+        self.consumed = self.consumed.max(self.readers.frontier().consumed.min(self.position()));
         let (standing, flushed) = (self.standing(), self.boundaries.reported_before(self.consumed));
         if let Some(intake) = &mut self.intake {
             intake.on_progress(now, &self.feed, standing, flushed);
@@ -185,9 +177,9 @@ impl Stream {
     }
 
     fn standing(&self) -> Standing {
-        let head = self.feed.head();
-        let limit = self.feed.limit().min(self.readers.limit()).max(head);
-        Standing { below: self.readers.below().min(head), consumed: self.consumed.min(head), limit }
+        let (head, frontier) = (self.feed.head(), self.readers.frontier());
+        let limit = self.feed.limit().min(frontier.limit).max(head);
+        Standing { below: frontier.below.min(head), consumed: self.consumed.min(head), limit }
     }
 
     /// Whether every remote reader has acknowledged everything pushed or received.
@@ -195,14 +187,18 @@ impl Stream {
         self.feed.is_complete() && self.cursors().iter().all(|&(_, cursor)| cursor == self.feed.head())
     }
 
+    fn states(&self) -> impl Iterator<Item = ReaderState> {
+        self.readers.states(&self.feed).into_iter()
+    }
+
     /// Returns every remote reader's rank and cursor.
     pub fn cursors(&self) -> Vec<(Rank, u64)> {
-        self.readers.cursors()
+        self.states().map(|reader| (reader.rank, reader.cursor)).collect()
     }
 
     /// Returns the flight of each remote reader that gets new frames from here.
     pub fn flights(&self) -> Vec<Flight> {
-        self.readers.flights()
+        self.states().filter_map(|reader| reader.flight).collect()
     }
 
     /// Stops serving the reader `rank` and frees what only it needed.
@@ -227,18 +223,19 @@ impl Stream {
     /// Returns the remote reader that holds up this stream: one that keeps the feed full, else the
     /// one that has owed an answer longest (meaningful only after a while without progress).
     pub fn held_up_by(&self) -> Option<Rank> {
-        self.readers.held_up_by(&self.feed)
+        // Since when does not matter.
+        self.readers.blamed(Instant::START, &self.feed, Trouble::HeldUp)
     }
 
     /// A child of which nothing was ever heard, though it has been asked again and again; none where all hear a cast.
     pub fn mute(&self, now: Instant) -> Option<Rank> {
-        self.readers.mute(now, &self.feed)
+        self.readers.blamed(now, &self.feed, Trouble::Mute)
     }
 
     /// Returns the next frame for a child that has acknowledged everything sent and has room for
     /// more, so that it waits for its turn here. `None` for a listener of a cast.
     pub fn turn_of(&self, child: Rank) -> Option<u64> {
-        self.readers.turn_of(child, &self.feed)
+        self.states().find(|reader| reader.rank == child)?.turn
     }
 
     /// Returns the remote reader that keeps the feed crowded; `None` while this host's own link is
@@ -270,17 +267,77 @@ impl Stream {
     /// Returns whether a child is in the middle of a segment, and the lowest frame not yet sent to
     /// every child.
     pub fn sending(&self) -> (bool, u64) {
-        self.readers.sending(&self.boundaries)
+        let sending = self.readers.sending(&self.feed, &self.boundaries);
+        (sending.halfway, sending.next)
     }
 
     /// Whether a child is in the middle of a segment and waits for its acknowledgement to go on.
     pub fn is_pausing(&self) -> bool {
-        self.readers.is_pausing(&self.feed, &self.boundaries)
+        self.readers.sending(&self.feed, &self.boundaries).pausing
+    }
+
+    /// Stops sending new frames and repairs losses by unicast, until [`reroute`](Stream::reroute)
+    /// gives new readers.
+    pub fn retire(&mut self) {
+        self.readers.retire();
+    }
+
+    /// Whether every reader, and every host behind it, has received everything sent.
+    pub fn is_level(&self) -> bool {
+        self.everywhere() == self.sending().1.min(self.feed.head())
+    }
+
+    /// Returns one past the last frame that all readers and every host behind them have received.
+    /// The feed may keep more.
+    pub fn everywhere(&self) -> u64 {
+        self.readers.everywhere(&self.feed)
+    }
+
+    /// Returns how often a frame of a cast was lost on its way to each listener, as far as is
+    /// known.
+    pub fn lost(&self) -> Vec<(Rank, u64)> {
+        self.states().filter_map(|reader| Some((reader.rank, reader.lost?))).collect()
+    }
+
+    /// Continues with the readers of `outlet` and other tuning. Everything in the feed is kept
+    /// until each reader has reported its cursor; segments are counted anew. The feed's own
+    /// settings in `tuning` are ignored.
+    ///
+    /// # Panics
+    /// If [`Tuning::check`] finds a wrong number.
+    pub fn reroute(&mut self, now: Instant, outlet: &Outlet, tuning: Tuning) {
+        tuning.assert_valid();
+        self.boundaries.set_segment(tuning.feed.segment_frames.min(self.feed.slots() / 4));
+        self.tuning = tuning;
+        let tail = self.feed.tail();
+        // Until the new readers stand here nothing is freed.
+        let held = self.feed.add_reader(tail).expect("the tail can always be read");
+        self.cursors().into_iter().for_each(|(rank, _)| self.remove_reader(now, rank));
+        self.readers = readers_of(&outlet.without_peers(), &mut self.feed, &self.tuning);
+        for &peer in outlet.peers() {
+            self.graft_child(now, peer);
+        }
+        self.feed.remove_reader(held);
+        if let Some(intake) = &mut self.intake {
+            *intake = Intake::new(self.identity, &self.tuning);
+        }
+    }
+
+    /// Continues a receiver under another stream number, served alone by an
+    /// [`origin_at`](Stream::origin_at). Feed, cursor and the application's position stay; its
+    /// readers are removed.
+    pub fn set_number(&mut self, now: Instant, number: StreamId) {
+        self.identity.stream = number;
+        self.cursors().into_iter().for_each(|(rank, _)| self.remove_reader(now, rank));
+        self.tuning = self.tuning.alone();
+        if let Some(intake) = &mut self.intake {
+            *intake = Intake::new(self.identity, &self.tuning);
+        }
     }
 
     /// Writes an acknowledgement into `buffer` if one is due.
     pub fn poll_ack(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        let to = if planted!("reply-to-the-wrong-address") { self.identity.mac } else { self.upstream.parent()?.mac };
+        let to = if planted!("reply-to-the-wrong-address") { self.identity.mac } else { self.upstream.parent?.mac };
         let more = self.boundaries.expect_more(&self.feed);
         let ready = self.intake.as_mut()?.is_ready(now, &self.feed, more, &mut self.stats);
         let standing = ready.then(|| self.standing())?;
@@ -309,6 +366,15 @@ impl Stream {
             }
             Outgoing::Parity { parity, urgent } => self.write_parity(buffer, to, parity, urgent, stamp),
         })
+    }
+
+    fn write_parity(&mut self, buffer: &mut [u8], to: MacAddr, parity: Parity, urgent: bool, stamp: Stamp) -> usize {
+        self.stats.data_resent += 1;
+        self.stats.parity_sent += 1;
+        let flags = if urgent { parity.flags().with(Flags::ACK_NOW) } else { parity.flags() };
+        let (header, bytes) = (self.header(Kind::PARITY, flags, parity.sequence(), stamp), self.payload_bytes());
+        self.feed.write_parity(&parity.frames(), parity.index(), &mut buffer[OVERHEAD_BYTES..][..bytes]);
+        self.identity.seal(buffer, to, &header, bytes)
     }
 
     /// Writes a frame (number, payload, boundary) for `to`, which lacks it, whether the feed has it
@@ -344,6 +410,27 @@ impl Stream {
         }
     }
 
+    fn on_parity(&mut self, now: Instant, frame: &Frame<'_>) {
+        let from_parent = self.upstream.is_parent(frame);
+        let known = from_parent || self.upstream.is_origin(frame);
+        let Some(intake) = self.intake.as_mut().filter(|_| known) else { return self.stats.strangers += 1 };
+        let parity = Parity::of(&frame.header).filter(|parity| self.boundaries.has_none(parity.frames()));
+        let Some(parity) = parity else { return self.stats.malformed += 1 };
+        let received = Received { header: &frame.header, payload: frame.payload, from_parent, pushed: false };
+        if intake.on_parity(now, received, parity, &mut self.feed, &mut self.stats) {
+            self.recover(now, parity.frames().start);
+        }
+    }
+
+    fn recover(&mut self, now: Instant, sequence: u64) {
+        for recovered in self.feed.recover(sequence) {
+            self.stats.data_received += 1;
+            self.stats.data_repaired += 1;
+            self.stats.data_recovered += 1;
+            self.readers.on_data(now, recovered, true, &mut self.feed, &self.boundaries);
+        }
+    }
+
     fn on_heartbeat(&mut self, now: Instant, frame: &Frame<'_>) {
         match &mut self.intake {
             Some(intake) if self.upstream.is_parent(frame) => {
@@ -360,7 +447,8 @@ impl Stream {
     fn on_ack(&mut self, now: Instant, frame: &Frame<'_>) {
         let Some(ack) = Ack::parse(frame) else { return self.stats.malformed += 1 };
         let from = Peer { rank: frame.header.rank, mac: frame.source };
-        let found = self.readers.on_ack(now, from, &ack, self.stamps.newest(), &mut self.feed, &self.boundaries);
+        let (newest, feed, boundaries) = (self.stamps.newest(), &mut self.feed, &self.boundaries);
+        let found = self.readers.on_ack(AckContext { now, from, ack: &ack, newest, feed, boundaries });
         if let Some(gap) = found.gap().filter(|_| !planted!("orphan-not-told")) {
             self.orphans.note(from.rank, gap);
         }
@@ -380,5 +468,61 @@ impl Stream {
     /// The first disagreement.
     pub fn audit(&self) -> Result<(), AuditError> {
         self.feed.audit()
+    }
+}
+
+impl Part for Stream {
+    fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
+        if frame.header.session != self.identity.session {
+            return self.stats.strangers += 1;
+        }
+        if frame.header.stream != self.identity.stream {
+            return;
+        }
+        match frame.header.kind {
+            Kind::DATA => self.on_data(now, frame),
+            Kind::PARITY => self.on_parity(now, frame),
+            Kind::HEARTBEAT => self.on_heartbeat(now, frame),
+            Kind::ACK => self.on_ack(now, frame),
+            _ => {}
+        }
+    }
+
+    fn handle_reject(&mut self, _reject: Reject) {
+        self.stats.malformed += 1;
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        if let Some(intake) = &mut self.intake {
+            intake.on_timeout(now, &self.feed, &mut self.stats);
+        }
+        self.readers.on_timeout(now, &self.feed);
+    }
+
+    fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
+        if let Some(length) = self.poll_ack(now, buffer) {
+            return Some(SplitFrame::whole(length));
+        }
+        let departure = self.readers.poll_transmit(now, &self.feed, &self.boundaries, &mut self.stamps);
+        if departure.is_none() {
+            self.crowding.spent(now);
+        }
+        departure.map(|departure| self.write(buffer, departure))
+    }
+
+    fn payload(&self, kept: Kept) -> &[u8] {
+        self.feed.payload(kept.sequence)
+    }
+
+    fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
+        let ack = self.intake.as_ref().and_then(Intake::due).map(|at| Deadline { at, why: Timer::ACK });
+        [ack, self.readers.poll_timeout(now, &self.feed, &self.boundaries)].into_iter().flatten().min()
+    }
+
+    fn is_urgent(&self) -> bool {
+        let (head, began) = (self.feed.head(), self.boundaries.before(self.feed.head()));
+        let ends = || began > 0 && self.sending().1 >= head && self.consumed < head;
+        let is_near_end = || head < self.message_end && self.message_end - head < BULK_FRAMES;
+        !self.feed.is_complete() && (head - began < BULK_FRAMES || is_near_end() || ends())
     }
 }

@@ -1,57 +1,49 @@
-//! Remote readers of a stream's feed: one interface over lanes, cast and repair children.
+//! Remote readers of a stream's feed: one interface over lanes, cast and repair children, with what
+//! they take and give.
 
 use super::boundaries::Boundaries;
 use super::memory::Memory;
-use super::outgoing::{AckFrom, Departure};
-use super::terms::Flight;
+use super::terms::{Ending, Flight, StreamStats};
+use crate::arq::loss_detection::Sent;
 use crate::arq::stamp::{Stamp, Stamps};
 use crate::feed::Feed;
+use crate::machine::Deadline;
 use crate::time::Instant;
 use crate::tuning::Tuning;
-use crate::wire::{Ack, Peer, Rank};
+use crate::wire::{Ack, Flags, MacAddr, Parity, Peer, Rank};
 use std::fmt::Debug;
+use std::time::Duration;
+
+/// Longer than the interval between a slow child's acknowledgements, so that it does not seem fast
+/// in between.
+const A_MOMENT: Duration = Duration::from_millis(250);
 
 pub(super) trait Readers: Debug + Send + Sync {
     fn boxed(&self) -> Box<dyn Readers>;
 
-    fn on_ack(
-        &mut self,
-        now: Instant,
-        from: Peer,
-        ack: &Ack<'_>,
-        newest: Stamp,
-        feed: &mut Feed,
-        boundaries: &Boundaries,
-    ) -> AckFrom;
+    fn on_ack(&mut self, context: AckContext<'_>) -> AckFrom;
 
     fn on_data(&mut self, _now: Instant, _sequence: u64, _late: bool, _feed: &mut Feed, _boundaries: &Boundaries) {}
 
-    fn on_boundary(&mut self) {}
-
     fn on_timeout(&mut self, now: Instant, feed: &Feed);
 
-    fn due(&self, now: Instant) -> Option<Instant>;
+    fn poll_timeout(&self, now: Instant, feed: &Feed, boundaries: &Boundaries) -> Option<Deadline>;
 
-    fn held_until(&self, _now: Instant, _feed: &Feed, _boundaries: &Boundaries) -> Option<Instant> {
-        None
-    }
-
-    fn poll(&mut self, now: Instant, feed: &Feed, boundaries: &Boundaries, stamps: &mut Stamps) -> Option<Departure>;
+    fn poll_transmit(
+        &mut self,
+        now: Instant,
+        feed: &Feed,
+        boundaries: &Boundaries,
+        stamps: &mut Stamps,
+    ) -> Option<Departure>;
 
     fn graft(&mut self, now: Instant, peer: Peer, feed: &mut Feed, tuning: &Tuning);
 
     fn remove(&mut self, now: Instant, rank: Rank, feed: &mut Feed);
 
-    fn cursors(&self) -> Vec<(Rank, u64)>;
+    fn states(&self, feed: &Feed) -> Vec<ReaderState>;
 
-    fn flights(&self) -> Vec<Flight> {
-        Vec::new()
-    }
-
-    /// Returns the lowest cursor of all readers and of the hosts behind them that they answer for.
-    fn below(&self) -> u64 {
-        u64::MAX
-    }
+    fn frontier(&self) -> Frontier;
 
     /// Returns the lowest cursor of all readers and of every host behind them. The feed may keep
     /// more for them.
@@ -59,46 +51,13 @@ pub(super) trait Readers: Debug + Send + Sync {
         feed.tail()
     }
 
-    /// Returns the smallest credit of the readers that acknowledge to this host but are sent new
-    /// frames by another.
-    fn limit(&self) -> u64 {
-        u64::MAX
-    }
+    fn blamed(&self, now: Instant, feed: &Feed, trouble: Trouble) -> Option<Rank>;
 
-    fn held_up_by(&self, feed: &Feed) -> Option<Rank>;
-
-    /// See [`Stream::mute`](super::Stream::mute).
-    fn mute(&self, _now: Instant, _feed: &Feed) -> Option<Rank> {
-        None
-    }
-
-    fn turn_of(&self, _rank: Rank, _feed: &Feed) -> Option<u64> {
-        None
-    }
-
-    fn crowded_by(&self, feed: &Feed) -> Option<Rank> {
-        self.held_up_by(feed)
+    fn sending(&self, _feed: &Feed, _boundaries: &Boundaries) -> Sending {
+        Sending { halfway: false, next: u64::MAX, pausing: false }
     }
 
     fn retire(&mut self) {}
-
-    fn lost(&self) -> Vec<(Rank, u64)> {
-        Vec::new()
-    }
-
-    fn consumed(&self) -> u64;
-
-    fn have_been_sent(&self, _head: u64) -> bool {
-        true
-    }
-
-    fn sending(&self, _boundaries: &Boundaries) -> (bool, u64) {
-        (false, u64::MAX)
-    }
-
-    fn is_pausing(&self, _feed: &Feed, _boundaries: &Boundaries) -> bool {
-        false
-    }
 
     fn memory(&self) -> Memory;
 }
@@ -106,5 +65,196 @@ pub(super) trait Readers: Debug + Send + Sync {
 impl Clone for Box<dyn Readers> {
     fn clone(&self) -> Self {
         (**self).boxed()
+    }
+}
+
+/// An acknowledgement, and the state of the stream in which it is judged.
+#[derive(Debug)]
+pub(super) struct AckContext<'a> {
+    pub now: Instant,
+    pub from: Peer,
+    pub ack: &'a Ack<'a>,
+    /// Newest stamp drawn by this host.
+    pub newest: Stamp,
+    pub feed: &'a mut Feed,
+    pub boundaries: &'a Boundaries,
+}
+
+impl<'a> AckContext<'a> {
+    /// Returns the possible part of the acknowledgement of a reader that can have no frame from
+    /// `below` on, and whether anything in it is impossible.
+    pub(super) fn believe(&self, below: u64) -> (Ack<'a>, bool) {
+        Sent { below, newest: self.newest, credit: self.feed.slots() }.believe(self.ack)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AckFrom {
+    Known,
+    Orphan(Orphan),
+    /// Sender is a reader, and the contents are or were impossible; the possible part was used.
+    Forged,
+    Stranger,
+}
+
+impl AckFrom {
+    pub(super) fn known(rank: Rank, cursor: u64, limit: u64, base: u64) -> AckFrom {
+        let to = base.min(limit);
+        if cursor < to { AckFrom::Orphan(Orphan { rank, from: cursor, to }) } else { AckFrom::Known }
+    }
+
+    /// Returns the gap shown, `Some(None)` if there is none; `None` if the acknowledgement says
+    /// nothing about it.
+    pub(super) fn gap(self) -> Option<Option<Orphan>> {
+        match self {
+            AckFrom::Orphan(orphan) => Some(Some(orphan)),
+            AckFrom::Known => Some(None),
+            AckFrom::Forged | AckFrom::Stranger => None,
+        }
+    }
+
+    pub(super) fn forged_if(self, forged: bool) -> AckFrom {
+        if forged && self == AckFrom::Known { AckFrom::Forged } else { self }
+    }
+
+    pub(super) fn counter(self, stats: &mut StreamStats) -> &mut u64 {
+        match self {
+            AckFrom::Known | AckFrom::Orphan(_) => &mut stats.acks_received,
+            AckFrom::Forged => &mut stats.forged_acks,
+            AckFrom::Stranger => &mut stats.strangers,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReaderState {
+    pub rank: Rank,
+    pub cursor: u64,
+    /// `None` if another host sends it new frames.
+    pub flight: Option<Flight>,
+    /// See [`Stream::turn_of`](super::Stream::turn_of).
+    pub turn: Option<u64>,
+    /// Losses of a cast's frames on their way to it.
+    pub lost: Option<u64>,
+}
+
+/// Lowest positions of all readers; `u64::MAX` where none binds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Frontier {
+    /// Lowest cursor of all readers and of the hosts behind them that they answer for.
+    pub below: u64,
+    pub consumed: u64,
+    /// Smallest credit of the readers that acknowledge to this host but are sent new frames by
+    /// another.
+    pub limit: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sending {
+    /// Whether a reader is in the middle of a segment.
+    pub halfway: bool,
+    /// Lowest frame not yet sent to every reader.
+    pub next: u64,
+    /// Whether a reader in the middle of a segment has to acknowledge before it goes on.
+    pub pausing: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trouble {
+    HeldUp,
+    Crowded,
+    Mute,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outgoing {
+    Data { sequence: u64, again: bool, urgent: bool },
+    Parity { parity: Parity, urgent: bool },
+    Heartbeat { highest: u64, designated: Option<Rank> },
+}
+
+impl Outgoing {
+    pub(super) fn flags(sequence: u64, again: bool, urgent: bool, feed: &Feed, boundaries: &Boundaries) -> Flags {
+        let bits = [(urgent, Flags::ACK_NOW), (again, Flags::RESENT)];
+        let ending = if again && planted!("flags-lost-when-sent-again") {
+            Ending::None
+        } else if feed.last() == Some(sequence) {
+            Ending::Stream
+        } else {
+            boundaries.ending(sequence)
+        };
+        bits.iter().filter(|(set, _)| *set).fold(ending.flags(), |flags, (_, bit)| flags.with(*bit))
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Departure {
+    pub outgoing: Outgoing,
+    pub to: MacAddr,
+    pub stamp: Stamp,
+}
+
+/// A child that lacks frames below those its parent keeps: another host has to send `from..to`; the
+/// parent serves it from there on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Orphan {
+    /// The child.
+    pub rank: Rank,
+    /// First frame it lacks.
+    pub from: u64,
+    /// One past the last frame of the gap within its credit.
+    pub to: u64,
+}
+
+/// Orphans not yet taken, each with its newest gap.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Orphans {
+    news: Vec<Orphan>,
+}
+
+impl Orphans {
+    pub(super) fn note(&mut self, rank: Rank, gap: Option<Orphan>) {
+        self.news.retain(|orphan| orphan.rank != rank);
+        self.news.extend(gap);
+    }
+
+    pub(super) fn take(&mut self) -> Vec<Orphan> {
+        std::mem::take(&mut self.news)
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.news.capacity() * size_of::<Orphan>()
+    }
+}
+
+/// Back-pressure attribution: whether the readers or the host's own link hold up a stream.
+#[derive(Clone, Debug, Default)]
+pub(super) struct BackPressure {
+    spent_at: Option<Instant>,
+}
+
+impl BackPressure {
+    pub(super) fn spent(&mut self, now: Instant) {
+        self.spent_at = Some(now);
+    }
+
+    pub(super) fn by(&self, now: Instant, feed: &Feed, readers: &dyn Readers) -> Option<Rank> {
+        let crowded = feed.head() - feed.tail() >= feed.slots() / 4 * 3;
+        let spent = self.spent_at.is_some_and(|at| now.since(at) < A_MOMENT);
+        if crowded && spent { readers.blamed(now, feed, Trouble::Crowded) } else { None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_each_child_the_newest_gap_is_news() {
+        let gap = |rank, from| Orphan { rank: Rank(rank), from, to: 9 };
+        let mut orphans = Orphans::default();
+        [gap(1, 3), gap(2, 4), gap(3, 5), gap(2, 6)].into_iter().for_each(|gap| orphans.note(gap.rank, Some(gap)));
+        orphans.note(Rank(3), None);
+        assert_eq!(orphans.take(), [gap(1, 3), gap(2, 6)]);
     }
 }

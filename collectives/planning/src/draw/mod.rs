@@ -4,6 +4,7 @@
 //! in sending order, and each cable the number of flows in either direction: the loads that
 //! [`check`](crate::plan::check()) counted.
 
+pub mod canvas;
 mod dot;
 mod hung;
 mod overlay;

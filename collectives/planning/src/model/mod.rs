@@ -21,8 +21,8 @@ mod shape;
 
 pub use calibration::{Broadcast, Calibration, CalibrationError, CalibrationProblem, HostCost, Point, Processing};
 pub use choose::{
-    ASSUMED_SIZE_BYTES, Choice, Estimate, Priced, Situation, SlowCable, candidates, choose, competing_seconds, given,
-    price,
+    ASSUMED_SIZE_BYTES, Choice, Estimate, Priced, Quote, Situation, SlowCable, best, candidates, choose, choose_among,
+    competing_seconds, given, price,
 };
 pub use collective::{Allgather, allgather, scatter};
 pub use nap::nap_ns;

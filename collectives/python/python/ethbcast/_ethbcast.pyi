@@ -123,6 +123,7 @@ def recv(
     into: Path | Buffer | None = None,
     *,
     replace: bool = False,
+    accept: str | None = None,
     most_bytes: int | None = None,
     progress: Progress | None = None,
     cancel: Cancel | None = None,
@@ -130,7 +131,8 @@ def recv(
 ) -> Report:
     """Receives what is sent to ``group``: to a path, into the memory of an object, or as ``Report.data``.
 
-    A path is shown whole or not at all; what is there is kept unless ``replace``. Without ``into``, a sender that has
+    A path is shown whole or not at all; what is there is kept unless ``replace``. ``accept`` lists the privileges that
+    the sender may decide about, as ``ethbcast recv --accept`` does. Without ``into``, a sender that has
     more than ``most_bytes`` (a third of the memory that is available) turns this host away. Memory may be longer than what
     comes. After an error it may hold some of it.
     """

@@ -1,7 +1,7 @@
 //! Joining a group: interface, socket, and the wait for all other ranks.
 
 use super::calls::wait;
-use super::{Communicator, Error, Options};
+use super::{Communicator, Error};
 use crate::communicator::{CommunicatorError, Config, Member};
 use crate::measure::Processors;
 use crate::membership::Station;

@@ -5,9 +5,7 @@ use super::way::{KARY, MessagePath, StreamName};
 use crate::communicator::network::{Chosen, Network, SavedTree, most_ranks};
 use crate::communicator::roster::Nodes;
 use crate::communicator::signature::{Operation, Signature};
-use ethbcast_planning::model::{
-    Broadcast, Calibration, Choice, Situation, candidates, competing_seconds, given, price,
-};
+use ethbcast_planning::model::{Broadcast, Calibration, Choice, Quote, Situation, candidates, given, price};
 use ethbcast_planning::plan::{BlockGroup, MIN_SEGMENT_BYTES, Plan, Via, farthest_first, parcels};
 use ethbcast_planning::topology::{ASSUMED_RATE_BITS_PER_SECOND, Place, Topology};
 use ethbcast_planning::{model, plan};
@@ -272,10 +270,11 @@ impl Plans {
         decision
     }
 
-    /// Returns the route of a barrier's release. Where broadcast is policed, rank 0 sends to each
+    /// Returns the route of a barrier's release. Where broadcast is policed or not
+    /// allowed, rank 0 sends to each
     /// rank itself: a relay may leave before it has forwarded the release.
     pub(in crate::communicator) fn release(&self) -> MessagePath {
-        if self.is_policed() { MessagePath::Tree(Via::Flat) } else { MessagePath::Cast }
+        if self.is_policed() || !self.network.casts() { MessagePath::Tree(Via::Flat) } else { MessagePath::Cast }
     }
 
     fn is_policed(&self) -> bool {
@@ -292,21 +291,23 @@ impl Plans {
 
     fn best(&mut self, origin: Rank, bytes: usize, ways: Vec<MessagePath>) -> Decision {
         let frame_bytes = self.payload_bytes as usize;
-        let mut best = (f64::INFINITY, Decision { way: ways[0], frame_bytes });
+        let full = Decision { way: ways[0], frame_bytes };
+        let (mut quotes, mut decisions) = (Vec::new(), Vec::new());
         for way in ways {
             let Some(choice) = self.price(origin, way, bytes) else { continue };
             // A plan saved for a short message must not cut a long one into as many frames.
             let segment_bytes = choice.segment_bytes.max(MIN_SEGMENT_BYTES);
             let frame_bytes = frame_bytes.min(usize::try_from(segment_bytes).unwrap_or(frame_bytes));
-            let seconds = competing_seconds(self.via(way), choice.predicted_seconds, &self.calibration);
-            if seconds < best.0 {
-                best = (seconds, Decision { way, frame_bytes });
-            }
+            quotes.push(Quote::exact(self.via(way), choice.predicted_seconds));
+            decisions.push(Decision { way, frame_bytes });
         }
+        if quotes.is_empty() {
+            return full;
+        }
+        let best = decisions[model::best(&quotes, self.members.len(), &self.calibration)];
         // Frames are full in block-wise routes and where a relay waits for the whole message.
-        let is_cut =
-            matches!(best.1.way, MessagePath::Tree(via) if !via.is_atomic()) || best.1.way == MessagePath::Saved;
-        if is_cut { best.1 } else { Decision { frame_bytes, ..best.1 } }
+        let is_cut = matches!(best.way, MessagePath::Tree(via) if !via.is_atomic()) || best.way == MessagePath::Saved;
+        if is_cut { best } else { Decision { frame_bytes, ..best } }
     }
 }
 

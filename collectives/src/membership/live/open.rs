@@ -2,7 +2,7 @@
 //! may arrive at once.
 
 use super::host;
-use crate::membership::codec::MAX_NAME_BYTES;
+use crate::membership::codec::{MAX_NAME_BYTES, is_shown};
 use crate::membership::station::{MAX_GROUP_BYTES, MIN_MTU_BYTES, Station};
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::packet::{Interface, InterfaceError, OpenError, Port, PortConfig};
@@ -164,9 +164,9 @@ pub fn check_group(group: &str) -> Result<(), StationError> {
     if (1..=MAX_GROUP_BYTES).contains(&bytes) { Ok(()) } else { Err(StationError::GroupName { bytes }) }
 }
 
-/// Refuses control characters: names that look alike have to be equal.
+/// Refuses characters that are not shown: names that look alike have to be equal.
 fn check_shown(what: &'static str, name: &str) -> Result<(), StationError> {
-    let is_shown = !name.contains(char::is_control);
+    let is_shown = name.chars().all(is_shown);
     is_shown.then_some(()).ok_or_else(|| StationError::ControlCharacters { what, name: name.to_owned() })
 }
 

@@ -33,16 +33,12 @@
 //! }
 //! ```
 
-mod memory;
 mod participant;
 mod receiving;
 mod sending;
-mod tally;
 #[cfg(test)]
 mod tests;
 
-pub use memory::{Collected, MemoryContent};
-pub use participant::Participant;
+pub use participant::{Collected, MemoryContent, Participant};
 pub use receiving::{Receiving, Sink};
-pub use sending::{Again, Next, Sending, Source};
-pub use tally::{Mismatch, Tally};
+pub use sending::{Again, Mismatch, Next, Sending, Source, Tally};

@@ -1,10 +1,10 @@
 //! Application of a receiver: moves data into a sink and reports the outcome.
 
-use super::Again;
+use super::sending::Again;
+use crate::session::message::{Digest, Done, Needs, Outcome, Trailer};
+use crate::session::receiver::{Arrival, End, Receiver, ReceiverEvent};
 use crate::session::verified::Form;
-use crate::session::{Arrival, Digest, Done, End, Needs, Outcome, Receiver, ReceiverEvent, Trailer};
-use ethbcast_transport::Instant;
-use ethbcast_transport::planted;
+use ethbcast_transport::{Instant, planted};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -92,6 +92,12 @@ pub trait Sink {
     /// not verified yet; bytes that never come are [`Again::Impossible`].
     fn read_again(&mut self, _now: Instant, _offset: u64, _bytes: usize) -> Again<'_> {
         Again::Impossible("nothing is kept".to_owned())
+    }
+
+    /// Returns the bytes of the content that are here in a selective session: those that came, and
+    /// those that were here before.
+    fn covered(&self) -> Option<u64> {
+        None
     }
 
     /// Handles an event of the receiver.
@@ -258,6 +264,15 @@ impl<K: Sink> Receiving<K> {
             if planted!("visible-before-the-verdict") {
                 self.publish(now);
             }
+        }
+    }
+
+    /// Ends the session early for this reason, which the root is told in the next turn: nothing more is received.
+    pub fn give_up(&mut self, why: &str) {
+        if self.verdict.is_none() {
+            let verdict = Done { outcome: Outcome::Interrupted, bytes: 0, digest: [0; 32], text: why.to_owned() };
+            self.untold = Some(verdict.clone());
+            self.verdict = Some(verdict);
         }
     }
 

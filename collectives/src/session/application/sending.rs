@@ -1,7 +1,8 @@
 //! Application of a root: moves bytes from a source into the stream.
 
+use crate::session::message::{Digest, Done, Outcome, Trailer};
+use crate::session::root::{Root, RootEvent};
 use crate::session::verified::{ChunkSet, Form};
-use crate::session::{Root, RootEvent, Trailer};
 use ethbcast_transport::Instant;
 use std::ops::ControlFlow;
 
@@ -49,6 +50,12 @@ pub trait Source {
     /// [`read_again`](Source::read_again), whatever part of it was sent.
     fn read_whole(&mut self, now: Instant, offset: u64, bytes: usize) -> Again<'_> {
         self.read_again(now, offset, bytes)
+    }
+
+    /// Returns the bytes of the content that the first `stream` bytes of a
+    /// [selective](Source::select) stream complete; `None` if the stream is the content.
+    fn covered(&self, _stream: u64) -> Option<u64> {
+        None
     }
 
     /// Handles an event of the root. A break aborts the session with this text.
@@ -200,5 +207,59 @@ impl<S: Source> Sending<S> {
     pub fn content(&self) -> Option<Trailer> {
         let form = self.source.form();
         self.trailer.map(|trailer| Trailer { bytes: form.content_bytes(trailer.bytes), ..trailer })
+    }
+}
+
+/// Error of a stream whose received bytes differ from those sent, in content or number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the {received} bytes received do not match the sender's {sent} bytes: send again")]
+pub struct Mismatch {
+    received: u64,
+    sent: u64,
+}
+
+/// Counts and digests (BLAKE3) the bytes of a stream, at either end.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    bytes: u64,
+    hasher: blake3::Hasher,
+}
+
+impl Tally {
+    /// Adds the next bytes.
+    pub fn add(&mut self, bytes: &[u8]) {
+        self.hasher.update(bytes);
+        self.bytes += bytes.len() as u64;
+    }
+
+    /// Returns the number of bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Returns the BLAKE3 digest of all bytes.
+    pub fn digest(&self) -> Digest {
+        *self.hasher.finalize().as_bytes()
+    }
+
+    /// Returns the trailer of a stream of these bytes.
+    pub fn trailer(&self) -> Trailer {
+        Trailer { bytes: self.bytes, digest: self.digest() }
+    }
+
+    /// Checks that these are the bytes that the sender announced.
+    ///
+    /// # Errors
+    /// If they are not.
+    pub fn verify(&self, trailer: Trailer) -> Result<(), Mismatch> {
+        if trailer == self.trailer() {
+            return Ok(());
+        }
+        Err(Mismatch { received: self.bytes, sent: trailer.bytes })
+    }
+
+    /// Creates a verdict on these bytes.
+    pub fn verdict(&self, outcome: Outcome, text: impl Into<String>) -> Done {
+        Done { outcome, bytes: self.bytes, digest: self.digest(), text: text.into() }
     }
 }

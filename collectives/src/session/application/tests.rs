@@ -1,9 +1,10 @@
 //! Tests of faulty sources and sinks in the simulator.
 
 use super::*;
-use crate::session::{
-    Done, End, Outcome, Receiver, ReceiverConfig, Root, RootConfig, RootEvent, Station, Trailer, Wanted,
-};
+use crate::membership::Station;
+use crate::session::message::{Done, Outcome, Trailer};
+use crate::session::receiver::{End, Receiver, ReceiverConfig};
+use crate::session::root::{Root, RootConfig, RootEvent, Wanted};
 use ethbcast_transport::Instant;
 use ethbcast_transport::sim::{Cable, HostSettings, Network, NoFaults, Simulation, host_mac};
 use ethbcast_transport::wire::{EtherType, Flags, Header, Identity, Kind, Rank, StreamId, group_mac};

@@ -1,7 +1,9 @@
 //! Progress of each receiver over time, and incidents, for the report's charts.
 
+use crate::session::message::{MemberState, Outcome, Status};
+use crate::session::root::{MemberReport, Root, RootEvent};
 use crate::session::verified::Form;
-use crate::session::{MemberReport, MemberState, Outcome, Root, RootEvent, Status, View};
+use crate::session::view::View;
 use ethbcast_transport::Instant;
 use ethbcast_transport::wire::HEADER_BYTES;
 use std::time::Duration;

@@ -21,61 +21,50 @@
 //! numbers. Reader and writer run on threads of their own ([`read_ahead`], [`write_behind`]), so
 //! that a slow disk slows the stream down and nothing else.
 
-mod abort_notice;
-mod admission_hook;
-mod cancel;
 mod content;
-mod hashers;
+mod handles;
 mod history;
-mod limited;
 mod notifier;
 mod options;
 mod own_host;
-mod progress;
-mod rate_limit;
 mod read_again;
 mod read_ahead;
 mod reader;
 mod report;
-mod select_ahead;
-mod storage;
 mod write_behind;
 
-pub use crate::session::verified::Offered;
-pub use abort_notice::AbortNotice;
-pub use admission_hook::AdmissionHook;
-pub use cancel::{Cancel, Start};
-pub use content::Content;
+pub use super::verified::Offered;
+pub use content::{Content, Output, Room, Storage, StorageError, is_full};
+pub use handles::{AbortNotice, AdmissionHook, Cancel, RateLimit, Start};
 pub use history::{History, Incident, IncidentKind, Moment, Track};
 pub use notifier::log_counters;
 pub use options::{
-    Callback, Expected, OneOfTwo, Options, RecvOptions, RunOptions, SendOptions, WireOptions, processors,
+    Callback, Expected, OneOfTwo, Options, Progress, ProgressPlace, RecvOptions, RunOptions, SendOptions, WireOptions,
+    processors,
 };
-pub use progress::{Progress, ProgressPlace};
-pub use rate_limit::RateLimit;
 pub use read_again::{ReadAt, RestOfFile};
 pub use read_ahead::{ReadAhead, read_ahead};
 pub use reader::Reader;
 pub use report::{Error, ReceiveReport, SendReport};
-pub use storage::{Output, Room, Storage, StorageError, is_full};
 pub use write_behind::{OnThread, WriteBehind, Writer, write_behind};
 
 use super::application::{Receiving, Sending, Sink, Source};
-use super::{Admission, Outcome, Receiver, Root, Station};
+use super::message::Outcome;
+use super::receiver::{Admission, Receiver, ReceiverEvent};
+use super::root::Root;
 use crate::census;
+use crate::membership::Station;
 use crate::membership::live::{Opener, Opening, RingRoom};
-use abort_notice::{RECEIVER_ENDED, ROOT_ENDED, TIMED_OUT};
-use admission_hook::HookedAdmission;
 use ethbcast_planning::topology::nodeset;
 use ethbcast_transport::packet::{Clock, Interface, Port, PortConfig, Waker, drive, random_u32, random_u64};
-use ethbcast_transport::{Instant, MacAddr, Tuning};
-use limited::Limited;
+use ethbcast_transport::{Deadline, Instant, Kept, MacAddr, Machine, SplitFrame, Timer, Tuning};
+use handles::{AbortNotifier, HookedAdmission, RECEIVER_ENDED, ROOT_ENDED, TIMED_OUT};
 use notifier::Notifier;
 use own_host::OwnHost;
 use report::{aside, by_host, fates};
 use std::fs::File;
 use std::io::Write;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::{self, Scope};
@@ -255,7 +244,7 @@ impl Session {
         let _shown = OwnHost::of(self.interface(), &self.station).show_sender();
         let mut root = Limited::new(Root::new(began, config), began, options.run.time_limit);
         let mut teller = Notifier::new(&options.run, form, &self.port);
-        let mut watcher = abort_notice::AbortNotifier::new(options.run.last_words.clone());
+        let mut watcher = AbortNotifier::new(options.run.last_words.clone());
         watcher.update(|| root.farewell(ROOT_ENDED));
         let (mut stopped, mut given_up, first_hop) = (false, None, self.port.first_hop_flag());
         let driven = drive(&mut self.port, &mut root, &self.waker, &self.clock, |root, now| {
@@ -275,7 +264,7 @@ impl Session {
                 watcher.update(|| root.farewell(ROOT_ENDED));
             }
             sending.turn(root, now);
-            teller.root_moved(root, now);
+            teller.root_moved(root, |stream| sending.source().covered(stream), now);
             if root.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         watcher.finish(driven, |error| root.farewell(&format!("the sender's {error}")))?;
@@ -346,7 +335,7 @@ impl Session {
         if let Some(Expected::Digest(digest)) = options.expects {
             receiving.expect(digest);
         }
-        let mut watcher = abort_notice::AbortNotifier::new(options.run.last_words.clone());
+        let mut watcher = AbortNotifier::new(options.run.last_words.clone());
         let mut timed_out = false;
         let mut ushered = HookedAdmission::new(options.usher.as_ref());
         let (mut look_at, mut has_own_sender, mut is_outdated) = (began, false, false);
@@ -360,14 +349,20 @@ impl Session {
             if options.run.cancel.is_cancelled() || timed_out {
                 receiving.cancel(receiver, now);
             }
+            if receiver.take_session_over(now) {
+                receiving.give_up("the session takes longer than this host allows");
+            }
             while let Some(event) = receiver.poll_event() {
+                if matches!(event, ReceiverEvent::Started { .. }) {
+                    receiver.limit_session(options.session_limit.map(|limit| now + limit));
+                }
                 options.run.notify(Progress::Receiver(&event));
                 receiving.handle_event(now, event);
                 watcher.update(|| receiver.farewell(RECEIVER_ENDED));
             }
             ushered.turn(receiver, now);
             receiving.turn(receiver, now);
-            teller.receiver_moved(receiver, receiving.sink().form(), now);
+            teller.receiver_moved(receiver, receiving.sink().form(), receiving.sink().covered(), now);
             is_outdated = options.usher.is_some()
                 && (other_mtu.load(Ordering::Relaxed) && receiver.admission() != Admission::Given);
             if receiver.is_over() || is_outdated || has_own_sender {
@@ -450,4 +445,82 @@ fn start<'scope>(
 ) -> Result<(), Error> {
     let thread = thread::Builder::new().name(name.to_owned());
     thread.spawn_scoped(scope, work).map(drop).map_err(Error::Resources)
+}
+
+#[derive(Debug)]
+struct Limited<M> {
+    machine: M,
+    until: Option<Instant>,
+    session_until: Option<Instant>,
+}
+
+impl<M> Limited<M> {
+    fn new(machine: M, began: Instant, limit: Option<Duration>) -> Limited<M> {
+        Limited { machine, until: limit.map(|limit| began + limit), session_until: None }
+    }
+
+    /// Sets the end of the session that has begun, beside that of the run.
+    fn limit_session(&mut self, until: Option<Instant>) {
+        self.session_until = until;
+    }
+
+    /// Whether the session's limit has passed; true only once.
+    fn take_session_over(&mut self, now: Instant) -> bool {
+        self.session_until.take_if(|until| *until <= now).is_some()
+    }
+
+    /// Whether the limit has passed; true only once.
+    fn take_over(&mut self, now: Instant) -> bool {
+        self.until.take_if(|until| *until <= now).is_some()
+    }
+
+    fn into_inner(self) -> M {
+        self.machine
+    }
+}
+
+impl<M> Deref for Limited<M> {
+    type Target = M;
+
+    fn deref(&self) -> &M {
+        &self.machine
+    }
+}
+
+impl<M> DerefMut for Limited<M> {
+    fn deref_mut(&mut self) -> &mut M {
+        &mut self.machine
+    }
+}
+
+impl<M: Machine> Machine for Limited<M> {
+    fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
+        self.machine.handle_frame(now, frame);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.machine.handle_timeout(now);
+    }
+
+    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        self.machine.poll_transmit(now, buffer)
+    }
+
+    fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
+        self.machine.poll_transmit_split(now, buffer)
+    }
+
+    fn payload(&self, kept: Kept) -> &[u8] {
+        self.machine.payload(kept)
+    }
+
+    fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
+        let limit = self.until.into_iter().chain(self.session_until).min();
+        let limit = limit.map(|at| Deadline { at, why: Timer("limit") });
+        self.machine.poll_timeout(now).into_iter().chain(limit).min()
+    }
+
+    fn is_urgent(&self) -> bool {
+        self.machine.is_urgent()
+    }
 }

@@ -1,9 +1,12 @@
 //! Progress reports of a session to its user.
 
-use super::history::bytes_of;
-use super::{History, Progress, ProgressPlace, RunOptions};
+use super::history::{History, bytes_of};
+use super::options::{Progress, ProgressPlace, RunOptions};
+use crate::session::blocks::Blocks;
+use crate::session::message::{MemberState, Status};
+use crate::session::receiver::Receiver;
+use crate::session::root::{Root, RootEvent};
 use crate::session::verified::Form;
-use crate::session::{Blocks, MemberState, Receiver, Root, RootEvent, Status};
 use ethbcast_transport::Instant;
 use ethbcast_transport::packet::{Counters, Port};
 use ethbcast_transport::wire::Rank;
@@ -72,7 +75,9 @@ impl<'a> Notifier<'a> {
         self.history.record(event, now);
     }
 
-    pub(super) fn root_moved(&mut self, root: &Root, now: Instant) {
+    /// Reports progress. `covered` gives the bytes of the content that a number of bytes of the stream completes, if
+    /// they differ.
+    pub(super) fn root_moved(&mut self, root: &Root, covered: impl Fn(u64) -> Option<u64>, now: Instant) {
         self.look_at_interface();
         self.history.note(root, self.form, now);
         for (rank, _) in root.states().filter(|(_, status)| status.state == MemberState::Blocked) {
@@ -82,30 +87,32 @@ impl<'a> Notifier<'a> {
         if root.states().next().is_none() || !self.is_due(now) {
             return;
         }
-        let place = |(rank, Status { state, consumed, .. }): (Rank, Status)| ProgressPlace {
-            host: view.members[rank.index()].host.as_str(),
-            state,
-            bytes: bytes_of(consumed, view, self.form),
+        let place = |(rank, Status { state, consumed, .. }): (Rank, Status)| {
+            let (host, came) = (view.members[rank.index()].host.as_str(), bytes_of(consumed, view, self.form));
+            let stream = consumed.saturating_mul(u64::from(view.payload_bytes));
+            ProgressPlace { host, state, bytes: covered(stream).unwrap_or(came), came }
         };
         let members: Vec<ProgressPlace<'_>> = root.states().map(place).collect();
         let slowest = root.states().min_by_key(|(_, status)| status.consumed).map(place);
         self.options.notify(Progress::Moved {
             bytes: slowest.map_or(0, |slowest| slowest.bytes),
+            came: slowest.map_or(0, |slowest| slowest.came),
             slowest: slowest.map(|slowest| (slowest.host, slowest.state)),
             members: &members,
             resent_frames: root.stream_stats().data_resent,
         });
     }
 
-    pub(super) fn receiver_moved(&mut self, receiver: &Receiver, form: Form, now: Instant) {
+    pub(super) fn receiver_moved(&mut self, receiver: &Receiver, form: Form, covered: Option<u64>, now: Instant) {
         self.look_at_interface();
         let arrived = |streams: &Blocks| streams.frames() * streams.payload_bytes() as u64;
         let Some(arrived) = receiver.streams().map(arrived) else { return };
         if self.is_due(now) {
             let size = receiver.view().and_then(|view| view.size);
-            let bytes = form.content_bytes(arrived.min(size.unwrap_or(u64::MAX)));
+            let came = form.content_bytes(arrived.min(size.unwrap_or(u64::MAX)));
+            let bytes = covered.unwrap_or(came);
             let resent_frames = receiver.stream_stats().data_resent;
-            self.options.notify(Progress::Moved { bytes, slowest: None, members: &[], resent_frames });
+            self.options.notify(Progress::Moved { bytes, came, slowest: None, members: &[], resent_frames });
         }
     }
 

@@ -1,14 +1,15 @@
 //! Reports of a session on either side, and its errors.
 
-use super::History;
-use super::history::bytes_of;
+use super::history::{History, bytes_of};
+use crate::membership::ControlStats;
 use crate::membership::live::{Forked, StationError};
 use crate::session::application::{Receiving, Sink};
+use crate::session::message::{Done, Outcome, Refusal, Trailer};
+use crate::session::receiver::{End, Receiver};
+use crate::session::root::{Damage, Lacking, MemberReport, NamesError, Root, RootFailure, TurnedAway};
+use crate::session::throttle::Rate;
 use crate::session::verified::Form;
-use crate::session::{
-    ControlStats, Damage, Done, End, Lacking, MemberReport, NamesError, Outcome, Rate, Receiver, Refusal, Root,
-    RootFailure, Standing, Trailer, TurnedAway,
-};
+use crate::session::view::Standing;
 use ethbcast_planning::model::Choice;
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::packet::DriveError;
@@ -168,6 +169,9 @@ pub struct ReceiveReport {
     pub via: Option<Via>,
     /// Outcome of the bytes, if known.
     pub verdict: Option<Done>,
+    /// Bytes that came to all in this session, if this host or another had some of the content
+    /// before.
+    pub came_bytes: Option<u64>,
     /// Number of times that bytes came damaged and were re-sent.
     pub pieces_again: u64,
     /// Time from the first bytes to the verdict.
@@ -185,15 +189,19 @@ pub struct ReceiveReport {
 impl ReceiveReport {
     /// Makes the report of `host` at the end of a session.
     pub fn new<K: Sink>(host: &str, receiver: &Receiver, receiving: &Receiving<K>) -> ReceiveReport {
+        let stream = receiver.stream_stats();
+        let came = stream.data_received.saturating_sub(stream.duplicates);
+        let selective = receiver.view().filter(|view| view.selective);
         ReceiveReport {
             host: host.to_owned(),
+            came_bytes: selective.map(|view| came * u64::from(view.payload_bytes)),
             source: receiving.offer().to_owned(),
             rank: receiver.rank(),
             via: receiver.view().map(|view| view.via),
             verdict: receiving.content_verdict(),
             pieces_again: receiving.pieces_again(),
             took: receiving.took(),
-            stream: receiver.stream_stats(),
+            stream,
             control: receiver.control_stats(),
             end: receiving.end().cloned(),
             cancelled: receiving.is_cancelled(),

@@ -1,11 +1,11 @@
 //! Verified receiver on a thread of its own, so that a slow disk slows the stream down, but no
 //! thread that serves frames.
 
-use super::hashers::hashers;
+use super::content::{Storage, StorageError};
 use super::read_again::{ReadAgain, ReadAt};
-use super::storage::{Storage, StorageError};
-use crate::session::Outcome;
+use super::reader::hashers;
 use crate::session::application::Again;
+use crate::session::message::Outcome;
 use crate::session::verified::{
     Backend, ChunkSize, HaveSet, Order, ReceiverOutput, ReceiverState, SpanSink, Spans, VerifiedReceiver,
 };

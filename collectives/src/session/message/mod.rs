@@ -1,15 +1,14 @@
 //! Control messages of a session.
 
+mod bodies;
 mod codes;
-mod content;
-mod fetch;
-mod status;
 
+pub use bodies::{
+    Challenge, ContentKind, Digest, Done, Fetch, FetchedPiece, FileAttributes, Needs, Packing, Status, Taken, Trailer,
+    Verdict,
+};
+pub(super) use bodies::{MAX_ATTEMPTS, MAX_FETCH_BYTES};
 pub use codes::{MemberState, Outcome, Refusal, Stage};
-pub use content::{ContentKind, FileAttributes, Packing};
-pub use fetch::{Fetch, FetchedPiece, Needs};
-pub(super) use fetch::{MAX_ATTEMPTS, MAX_FETCH_BYTES};
-pub use status::{Challenge, Digest, Done, Status, Taken, Trailer, Verdict};
 
 use super::kind;
 use super::verified::ChunkSize;

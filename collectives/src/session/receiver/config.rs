@@ -1,12 +1,18 @@
-//! The configuration of a receiver.
+//! Configuration and events of a receiver, and its admission control.
 
 use crate::census::About;
 use crate::measure::Processors;
-use crate::membership::{Station, Timing};
-use crate::session::message::{HOLDS, Message};
-use crate::session::verified::Form;
+use crate::membership::{OtherBuild, Station, Timing};
+use crate::session::endpoint::Endpoint;
+use crate::session::message::{ContentKind, HOLDS, Message, Refusal, Trailer};
+use crate::session::verified::{ChunkSize, Form};
+use ethbcast_planning::plan::Via;
+use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{MacAddr, Tuning};
 use std::time::Duration;
+
+/// A host that is a receiver of a session.
+pub(super) type ReceiverEndpoint = Endpoint<ReceiverConfig, ReceiverEvent>;
 
 /// Configuration of a receiver; [`new`](ReceiverConfig::new) fills in defaults for all that has
 /// one.
@@ -91,4 +97,101 @@ impl ReceiverConfig {
             features: if self.holds { HOLDS } else { 0 },
         }
     }
+}
+
+/// An event of a receiver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReceiverEvent {
+    /// A root was found and sent a join request.
+    Invited {
+        /// Name of the root.
+        host: String,
+        /// Description of its source.
+        source: String,
+        /// Size in bytes, if known in advance.
+        size: Option<u64>,
+        /// Kind of the content.
+        content: ContentKind,
+        /// Chunk length, if the stream has hash lists.
+        chunk: ChunkSize,
+    },
+    /// A session refused this host, ended before it began, or continues without it. Another is
+    /// waited for.
+    LeftOut {
+        /// Name of the root.
+        host: String,
+        /// Description of what happened.
+        text: String,
+    },
+    /// A host speaks another version of the protocol.
+    OtherVersion(OtherBuild),
+    /// Frames arrive with this host's own address as their source: another host has the same
+    /// address, or the network loops frames back.
+    OwnAddress(MacAddr),
+    /// This host is a member: data will come.
+    Started {
+        /// This host's rank.
+        rank: Rank,
+        /// Number of receivers.
+        receivers: usize,
+        /// Algorithm by which the bytes travel.
+        via: Via,
+        /// Size in bytes, if known in advance.
+        size: Option<u64>,
+        /// Whether only missing chunks are sent.
+        selective: bool,
+    },
+    /// The root has confirmed the digest verified here: the content may become visible.
+    Accepted,
+    /// The root has been silent for a while; it is still waited for.
+    RootSilent {
+        /// Time since the last sign of life.
+        silence: Duration,
+        /// Time until it counts as dead.
+        left: Duration,
+    },
+    /// The session is over for this host.
+    Ended(End),
+}
+
+/// Outcome of a session for a receiver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The root has this host's report.
+    Confirmed,
+    /// The report was sent, but the root fell silent or removed this host before it confirmed it.
+    Unconfirmed,
+    /// The root refused this host.
+    Refused(Refusal, String),
+    /// The root gave up.
+    Aborted(String),
+    /// The root removed this host.
+    Dropped,
+    /// The root fell silent.
+    RootSilent,
+    /// No root was heard in time.
+    NobodyThere,
+}
+
+/// Next part of the stream for the application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival<'a> {
+    /// Bytes of the content.
+    Bytes(&'a [u8]),
+    /// The last bytes of a message.
+    Message(&'a [u8]),
+    /// The end of the stream, with its length and digest.
+    End(Trailer),
+}
+
+/// State of admission where the user must permit each join request, as on a host that serves
+/// several groups but takes part in a limited number of sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// No root announces a session, or none has been asked.
+    None,
+    /// A root announces a session; the join request waits for permission.
+    Wanted,
+    /// A join request has been sent, or this host is in the session.
+    Given,
 }

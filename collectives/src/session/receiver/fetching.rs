@@ -1,14 +1,16 @@
 //! Requests to the root for bytes that came damaged or not at all, and replies to requests on
 //! behalf of other members.
 
-use super::ReceiverEndpoint;
-use super::want_report::WantReport;
+use super::config::ReceiverEndpoint;
 use crate::membership::timers::Wait;
 use crate::session::fetch::{Answering, Asking};
-use crate::session::message::{Fetch, FetchedPiece, MAX_ATTEMPTS, Message};
+use crate::session::message::{Fetch, FetchedPiece, MAX_ATTEMPTS, Message, Needs};
+use crate::session::verified::MAX_AHEAD;
 use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Deadline, Instant, MacAddr};
+use std::collections::VecDeque;
 use std::ops::Range;
+use std::time::Duration;
 
 /// Denials of the root after which bytes count as unavailable; a single one may be forged.
 const ENOUGH_DENIALS: u32 = 2;
@@ -139,5 +141,46 @@ impl Fetching {
         let again = self.asking.as_ref().and_then(Asking::again_at);
         let again = again.into_iter().chain(self.answering.free_at(now)).min().map(|at| Wait::Fetch.at(at));
         again.into_iter().chain(self.needing.poll_timeout()).min()
+    }
+}
+
+/// First interval between repetitions, which doubles each time; then the longest interval.
+const FIRST_PAUSE: Duration = Duration::from_millis(40);
+const MAX_PAUSE: Duration = Duration::from_secs(1);
+
+#[derive(Clone, Debug)]
+struct SentNeeds {
+    needs: Needs,
+    at: Instant,
+    pause: Duration,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct WantReport {
+    open: VecDeque<SentNeeds>,
+}
+
+impl WantReport {
+    pub(super) fn report(&mut self, at: Instant, needs: Needs) {
+        if self.open.len() as u64 == MAX_AHEAD {
+            self.open.pop_front();
+        }
+        self.open.push_back(SentNeeds { needs, at, pause: FIRST_PAUSE });
+    }
+
+    pub(super) fn settle(&mut self, below: u64) {
+        self.open.retain(|word| word.needs.stretch >= below);
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Instant, root: MacAddr, endpoint: &mut ReceiverEndpoint) {
+        for word in self.open.iter_mut().filter(|word| word.at <= now) {
+            endpoint.send(root, &Message::Needs(word.needs.clone()));
+            word.at = now + word.pause;
+            word.pause = (word.pause * 2).min(MAX_PAUSE);
+        }
+    }
+
+    pub(super) fn poll_timeout(&self) -> Option<Deadline> {
+        self.open.iter().map(|word| word.at).min().map(|at| Wait::Fetch.at(at))
     }
 }

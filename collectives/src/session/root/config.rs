@@ -5,7 +5,7 @@ use crate::measure::Processors;
 use crate::membership::codec::MAX_NAME_BYTES;
 use crate::membership::{Station, Timing};
 use crate::session::message::{ContentKind, Message, Stage};
-use crate::session::rate::Rate;
+use crate::session::throttle::Rate;
 use crate::session::verified::Form;
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::topology::Topology;

@@ -19,12 +19,11 @@ pub use config::{NamesError, OnSlow, RootConfig, Wanted};
 pub use event::{MemberReport, NoPlan, RootEvent, RootFailure, TurnedAway};
 pub use repair::wants::{Damage, Lacking};
 
-use super::ControlMemory;
 use super::blocks::Blocks;
-use super::endpoint::Endpoint;
+use super::endpoint::{ControlMemory, Endpoint};
 use super::kind::{ANNOUNCE, JOIN, LEAVE, REFUSE};
 use super::message::{Message, ROOT_ASKS, Status, Trailer};
-use super::rate::Rate;
+use super::throttle::Rate;
 use super::verified::ChunkSet;
 use super::view::View;
 use crate::membership::ControlStats;
@@ -49,7 +48,7 @@ pub struct Root {
     trailer: Option<Trailer>,
     choice: Option<Choice>,
     failure: Option<RootFailure>,
-    strangers: NonMembers,
+    non_members: NonMembers,
 }
 
 impl Root {
@@ -65,7 +64,7 @@ impl Root {
         let (station, session, rate) = (config.station.clone(), config.session, config.rate);
         let mut endpoint = Endpoint::new(config, station, session, Rank::ROOT);
         endpoint.throttle_mut().set(rate);
-        Root { endpoint, phase, trailer: None, choice: None, failure: None, strangers: NonMembers::default() }
+        Root { endpoint, phase, trailer: None, choice: None, failure: None, non_members: NonMembers::default() }
     }
 
     /// Returns the next event.
@@ -80,7 +79,7 @@ impl Root {
 
     /// Returns the hosts that asked to join and were turned away, or came too late.
     pub fn turned_away(&self) -> impl Iterator<Item = &TurnedAway> + '_ {
-        self.strangers.refusals().all()
+        self.non_members.refusals().all()
     }
 
     /// Starts with the receivers present, or with the first that comes.
@@ -124,7 +123,7 @@ impl Root {
     /// Returns the amount of state kept beside the streams.
     pub fn control_memory(&self) -> ControlMemory {
         let asking = if let RootPhase::Gathering(gathering) = &self.phase { gathering.entries() } else { 0 };
-        ControlMemory { stranger_entries: asking + self.strangers.refusals().len(), ..self.endpoint.memory() }
+        ControlMemory { stranger_entries: asking + self.non_members.refusals().len(), ..self.endpoint.memory() }
     }
 
     /// Returns the time from the first data frame to the last report, once all are in.
@@ -266,27 +265,27 @@ impl Root {
         }
         if features & ROOT_ASKS != 0 {
             if self.phase.has_group() {
-                self.strangers.reply_to_root(frame.source, *nonce, host, &mut self.endpoint);
+                self.non_members.reply_to_root(frame.source, *nonce, host, &mut self.endpoint);
             }
             return;
         }
         match &mut self.phase {
             RootPhase::Gathering(gathering) => {
-                gathering.on_join(now, frame.source, &message, self.strangers.refusals_mut(), &mut self.endpoint);
+                gathering.on_join(now, frame.source, &message, self.non_members.refusals_mut(), &mut self.endpoint);
             }
             phase => {
                 if !phase.running_mut().is_some_and(|running| running.on_join(now, *nonce, frame.source)) {
                     if let RootPhase::Running(running) = phase {
                         running.on_other_run(now, frame.source, &mut self.endpoint);
                         let late = self.endpoint.config().late && !running.view().via.is_in_blocks();
-                        let strangers = &mut self.strangers;
-                        if late && strangers.welcome(now, frame.source, &message, running, &mut self.endpoint) {
+                        let non_members = &mut self.non_members;
+                        if late && non_members.welcome(now, frame.source, &message, running, &mut self.endpoint) {
                             self.watch_reports(now);
                             return;
                         }
                     }
                     let started_with = self.phase.running().map_or(0, |running| running.view().members.len() - 1);
-                    self.strangers.refuse_late(now, frame.source, *nonce, host, started_with, &mut self.endpoint);
+                    self.non_members.refuse_late(now, frame.source, *nonce, host, started_with, &mut self.endpoint);
                     self.watch_reports(now);
                 }
             }
@@ -316,7 +315,7 @@ impl Root {
 
     fn go_on(&mut self, now: Instant) {
         let RootPhase::Gathering(gathering) = &mut self.phase else { return };
-        match gathering.go_on(now, self.strangers.refusals_mut(), &mut self.endpoint) {
+        match gathering.go_on(now, self.non_members.refusals_mut(), &mut self.endpoint) {
             GatheringStep::Wait => {}
             GatheringStep::Start => self.start(now),
             GatheringStep::GiveUp(failure) => self.give_up(now, failure),
@@ -443,7 +442,7 @@ impl Machine for Root {
         let frame = match wire::parse(frame) {
             Ok(frame) => frame,
             Err(why) => {
-                self.strangers.on_reject(frame, why, &mut self.endpoint);
+                self.non_members.on_reject(frame, why, &mut self.endpoint);
                 return;
             }
         };
@@ -458,7 +457,7 @@ impl Machine for Root {
         // A receiver that has not joined yet knows this session's number from the announcement.
         if frame.header.session != self.endpoint.config().session {
             match kind {
-                ANNOUNCE => self.strangers.on_announce(now, &frame, &mut self.phase, &mut self.endpoint),
+                ANNOUNCE => self.non_members.on_announce(now, &frame, &mut self.phase, &mut self.endpoint),
                 REFUSE => self.on_answer(now, &frame),
                 _ => self.endpoint.count_stranger(),
             }
@@ -478,7 +477,7 @@ impl Machine for Root {
         self.endpoint.throttle_mut().handle_timeout(now);
         match &mut self.phase {
             RootPhase::Gathering(gathering) => {
-                gathering.handle_timeout(now, self.strangers.refusals_mut(), &mut self.endpoint);
+                gathering.handle_timeout(now, self.non_members.refusals_mut(), &mut self.endpoint);
                 self.go_on(now);
             }
             RootPhase::Running(running) => {

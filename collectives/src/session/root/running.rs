@@ -12,9 +12,9 @@ use super::policy::{Replanning, StormControl};
 use super::repair::Fetches;
 use crate::membership::presence::Change;
 use crate::membership::timers::{TimerTable, Wait};
-use crate::session::is_of_stream;
+use crate::session::blocks::is_of_stream;
 use crate::session::message::{Done, Message, Outcome, Status, Trailer};
-use crate::session::rate::Rate;
+use crate::session::throttle::Rate;
 use crate::session::verified::{ChunkSet, Form};
 use crate::session::view::{Standing, View, ViewMember};
 use ethbcast_transport::wire::{Frame, Rank};
@@ -24,18 +24,18 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub(super) struct SessionPhase {
     view: View,
-    telling: ViewAnnouncement,
+    announcement: ViewAnnouncement,
     changed: bool,
     replanning: Replanning,
-    policing: StormControl,
+    storm_control: StormControl,
     members: Members,
     delivery: Delivery,
     fetches: Fetches,
-    proofs: LivenessReplies,
+    liveness: LivenessReplies,
     last_report: Option<Instant>,
-    last_word: Option<Message>,
+    last_message: Option<Message>,
     watched_at: Instant,
-    slow: Stragglers,
+    stragglers: Stragglers,
     timers: TimerTable,
 }
 
@@ -51,18 +51,18 @@ impl SessionPhase {
         let config = endpoint.config();
         timers.set(Wait::Status, now + config.timing.status);
         let mut running = SessionPhase {
-            telling: ViewAnnouncement::default(),
+            announcement: ViewAnnouncement::default(),
             changed: false,
             replanning: Replanning::new(planner),
-            policing: StormControl::new(&view, config),
+            storm_control: StormControl::new(&view, config),
             members: Members::new(now, view.members.len() as u16 - 1, &config.timing),
             delivery: Delivery::new(&view, trailer, endpoint),
             fetches: Fetches::default(),
-            proofs: LivenessReplies::default(),
+            liveness: LivenessReplies::default(),
             last_report: None,
-            last_word: None,
+            last_message: None,
             watched_at: now,
-            slow: Stragglers::default(),
+            stragglers: Stragglers::default(),
             timers,
             view,
         };
@@ -96,11 +96,11 @@ impl SessionPhase {
     }
 
     pub(super) fn deaf(&self) -> impl Iterator<Item = MacAddr> + use<> {
-        self.telling.deaf()
+        self.announcement.deaf()
     }
 
     pub(super) fn take_last_message(&mut self) -> Option<Message> {
-        self.last_word.take()
+        self.last_message.take()
     }
 
     /// Gives up on silent members at the user's request. Returns whether all outcomes are known by
@@ -167,7 +167,7 @@ impl SessionPhase {
         if is_of_stream(frame) {
             endpoint.throttle_mut().on_frame(now, frame);
             self.delivery.handle_frame(now, frame, &self.view);
-            if self.policing.is_levelling() {
+            if self.storm_control.is_levelling() {
                 self.follow_up(now, endpoint);
             }
         } else if let Some(message) = endpoint.read(frame) {
@@ -179,11 +179,14 @@ impl SessionPhase {
     fn on_control(&mut self, now: Instant, rank: Rank, message: Message, endpoint: &mut RootEndpoint) {
         match message {
             Message::Ready { epoch, digest, arrived }
-                if epoch == self.view.epoch && digest == self.telling.digest() || planted!("ready-of-an-old-view") =>
+                if epoch == self.view.epoch && digest == self.announcement.digest()
+                    || planted!("ready-of-an-old-view") =>
             {
                 self.on_ready(now, rank, arrived, endpoint);
             }
-            Message::Ready { epoch, digest, .. } if epoch >= self.view.epoch && digest != self.telling.digest() => {
+            Message::Ready { epoch, digest, .. }
+                if epoch >= self.view.epoch && digest != self.announcement.digest() =>
+            {
                 log::warn!("{} was told view {epoch} by somebody else", self.host(rank));
                 self.members.set_ready(now, rank, 0);
                 // It may have demoted itself, and block algorithms have no way back.
@@ -210,7 +213,7 @@ impl SessionPhase {
             }
             Message::Piece(piece) => self.fetches.on_piece(now, rank, &piece),
             Message::Challenge(challenge) => {
-                self.proofs.on_challenge(rank, challenge);
+                self.liveness.on_challenge(rank, challenge);
                 self.timers.set_unless_set(Wait::Proof, now + REPLY_INTERVAL);
             }
             Message::Needs(word) => {
@@ -237,7 +240,7 @@ impl SessionPhase {
         if self.members.entry(rank).is_some_and(|entry| entry.has_reported(done.outcome)) {
             // Group frames have not reached it.
             let mac = self.view.members[rank.index()].mac;
-            self.telling.does_not_reach(mac);
+            self.announcement.does_not_reach(mac);
             endpoint.send(mac, &Message::Verdict(self.members.verdict(self.delivery.trailer(), false)));
         }
         match done.outcome {
@@ -264,7 +267,7 @@ impl SessionPhase {
             self.timers.set(Wait::Announce, now + timing.announce * if endpoint.config().late { 1 } else { 5 });
         }
         if self.timers.take_due(Wait::View, now) {
-            if self.telling.put_off(endpoint) {
+            if self.announcement.put_off(endpoint) {
                 self.timers.set(Wait::View, now + timing.view);
             } else {
                 self.send_view(now, endpoint);
@@ -280,7 +283,7 @@ impl SessionPhase {
         if self.timers.take_due(Wait::Verdict, now) {
             endpoint.send_to_group(&Message::Verdict(self.members.verdict(self.delivery.trailer(), false)));
         }
-        if self.timers.take_due(Wait::Proof, now) && self.proofs.send_replies(&self.view, endpoint) {
+        if self.timers.take_due(Wait::Proof, now) && self.liveness.send_replies(&self.view, endpoint) {
             self.timers.set(Wait::Proof, now + REPLY_INTERVAL);
         }
         self.delivery.handle_timeout(now);
@@ -303,7 +306,7 @@ impl SessionPhase {
         let held = self.timers.is_set(Wait::Change) || self.delivery.is_shut();
         let timing = endpoint.config().timing;
         if !held && !self.changed {
-            let rerouted = self.policing.go_on(&mut self.view, &mut self.delivery, &mut self.replanning);
+            let rerouted = self.storm_control.go_on(&mut self.view, &mut self.delivery, &mut self.replanning);
             self.changed = rerouted.is_some();
             rerouted.into_iter().for_each(|event| endpoint.push_event(event));
         }
@@ -322,14 +325,14 @@ impl SessionPhase {
     }
 
     fn publish(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
-        self.telling.begin(&self.view, usize::from(endpoint.config().station.payload_bytes()));
+        self.announcement.begin(&self.view, usize::from(endpoint.config().station.payload_bytes()));
         endpoint.adopt(Rank::ROOT, self.view.epoch);
         self.send_view(now, endpoint);
     }
 
     fn send_view(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
         let mac = |rank: Rank| self.view.members[rank.index()].mac;
-        self.telling.send(self.members.unready(self.view.epoch).map(mac), endpoint);
+        self.announcement.send(self.members.unready(self.view.epoch).map(mac), endpoint);
         self.timers.set(Wait::View, now + endpoint.config().timing.view);
     }
 
@@ -373,7 +376,7 @@ impl SessionPhase {
             self.fetches.send_next(now, true, &self.view, endpoint);
             endpoint.push_event(RootEvent::AllReported);
             self.delivery.shut();
-            self.last_word = Some(Message::Verdict(self.members.verdict(self.delivery.trailer(), true)));
+            self.last_message = Some(Message::Verdict(self.members.verdict(self.delivery.trailer(), true)));
         }
     }
 
@@ -429,10 +432,10 @@ impl SessionPhase {
         let since_last = now.since(std::mem::replace(&mut self.watched_at, now));
         let mut findings = scene.look(&mut self.members, since_last);
         let brake = scene.brake(&self.members).filter(|_| on_slow != OnSlow::Wait);
-        findings.extend(self.policing.look(&scene, self.replanning.planner(), on_slow));
+        findings.extend(self.storm_control.look(&scene, self.replanning.planner(), on_slow));
         let to_try = brake.and_then(|brake| scene.to_be_tried(&self.members, brake));
-        findings.extend(self.slow.look(&scene, &self.members, brake, on_slow));
-        if self.policing.is_levelling() {
+        findings.extend(self.stragglers.look(&scene, &self.members, brake, on_slow));
+        if self.storm_control.is_levelling() {
             self.delivery.retire();
         }
         to_try.into_iter().for_each(|(rank, arrived)| self.delivery.try_out(&self.view, rank, arrived));

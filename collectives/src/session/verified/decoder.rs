@@ -1,11 +1,8 @@
 //! Decoder from the verified stream to the content; every chunk is checked.
 
-use super::Form;
-use super::early::Early;
-use super::hash::{ChunkHash, Merged, is_ledger, value_in};
-use super::hash_pool::{HashPool, Hashing};
-use super::layout::{ChunkSize, SpanPlace, amount};
-use crate::session::Trailer;
+use super::hash::{ChunkHash, HashPool, Hashing, Merged, is_ledger, value_in};
+use super::layout::{ChunkSize, Form, HEAD_BYTES, SPAN_BYTES, SpanPlace, amount};
+use crate::session::message::Trailer;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -310,5 +307,116 @@ impl Held {
             self.place.content()
         };
         DamagedChunk { content, is_ledger: !self.ledger_is_right, times: self.times }
+    }
+}
+
+/// Returns the place of a span whose hash list begins with these bytes, if they are valid.
+pub(super) fn early_place(chunk: ChunkSize, index: u64, ledger: &[u8]) -> Option<SpanPlace> {
+    let bytes = u32::from_be_bytes(*ledger.get(..HEAD_BYTES)?.first_chunk()?) as usize;
+    (1..=SPAN_BYTES).contains(&bytes).then(|| SpanPlace::new(chunk, index, bytes))
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Early {
+    ledger: Vec<u8>,
+    came: usize,
+    right: Vec<ChunkHash>,
+}
+
+impl Early {
+    /// Takes the next whole chunks of span `index`; the first follows the hash list. Returns the
+    /// verified ones, up to the first that is damaged.
+    pub(super) fn take<'a>(&mut self, size: ChunkSize, index: u64, bytes: &'a [u8]) -> &'a [u8] {
+        let mut rest = bytes;
+        if self.came == 0 {
+            let Some(whole) = early_place(size, index, bytes).filter(|place| place.ledger_bytes() <= bytes.len())
+            else {
+                return &[];
+            };
+            let (ledger, content) = bytes.split_at(whole.ledger_bytes());
+            if is_ledger(&whole, ledger) {
+                self.ledger = ledger.to_vec();
+            }
+            rest = content;
+        }
+        let (before, first) = (self.right.len(), self.came);
+        self.came += rest.len() / size.bytes();
+        let Some(place) = early_place(size, index, &self.ledger).filter(|_| before == first) else { return &[] };
+        for (number, chunk) in (first..place.chunks()).zip(rest.chunks_exact(size.bytes())) {
+            let hash = ChunkHash::of(place.chunk_offset(number), chunk);
+            if hash.value() != value_in(&self.ledger, number) {
+                break;
+            }
+            self.right.push(hash);
+        }
+        &rest[..(self.right.len() - before) * size.bytes()]
+    }
+
+    /// Ends the span, which is complete and at this place. Returns the hashes of its chunks that
+    /// were delivered early; `None` if its hash list described another span.
+    pub(super) fn end(&mut self, is_at: &SpanPlace) -> Option<Vec<ChunkHash>> {
+        let Early { ledger, right, .. } = std::mem::take(self);
+        (right.is_empty() || early_place(is_at.chunk_size(), is_at.index(), &ledger) == Some(*is_at)).then_some(right)
+    }
+}
+
+/// Collects the bytes of a stream until a span with its hash list is complete.
+#[derive(Clone, Debug, Default)]
+pub struct Spans {
+    chunk: ChunkSize,
+    span: Vec<u8>,
+    shown: usize,
+}
+
+impl Spans {
+    /// Bytes of the longest span, for which the memory given to [`begin`](Spans::begin) should have
+    /// room.
+    pub const MAX_BYTES: usize = ChunkSize::SHORTEST.whole_bytes();
+
+    /// Creates a collector for a stream with chunks of size `chunk`.
+    pub fn new(chunk: ChunkSize) -> Spans {
+        Spans { chunk, ..Spans::default() }
+    }
+
+    /// Whether the next span is empty, so that it needs memory from [`begin`](Spans::begin).
+    pub fn is_empty(&self) -> bool {
+        self.span.is_empty()
+    }
+
+    /// Begins the next span in this memory.
+    pub fn begin(&mut self, mut memory: Vec<u8>) {
+        debug_assert!(self.is_empty());
+        memory.clear();
+        self.span = memory;
+    }
+
+    /// Takes the bytes that belong to this span and returns the rest.
+    pub fn take<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+        let (own, rest) = bytes.split_at(bytes.len().min(self.chunk.whole_bytes() - self.span.len()));
+        self.span.extend_from_slice(own);
+        rest
+    }
+
+    /// Whether the span is complete.
+    pub fn is_whole(&self) -> bool {
+        self.span.len() == self.chunk.whole_bytes()
+    }
+
+    /// Returns the whole chunks of the span that were not returned yet, the first behind the hash
+    /// list; empty if there are none.
+    pub fn whole_chunks(&mut self) -> &[u8] {
+        let ledger_bytes = early_place(self.chunk, 0, &self.span).map_or(usize::MAX, |place| place.ledger_bytes());
+        let chunks = self.span.len().saturating_sub(ledger_bytes) / self.chunk.bytes();
+        if chunks == 0 {
+            return &[];
+        }
+        let end = ledger_bytes + chunks * self.chunk.bytes();
+        &self.span[std::mem::replace(&mut self.shown, end)..end]
+    }
+
+    /// Ends the span, whole or the last of the stream, and returns it.
+    pub fn end(&mut self) -> Vec<u8> {
+        self.shown = 0;
+        std::mem::take(&mut self.span)
     }
 }

@@ -1,9 +1,12 @@
 //! Chaining values of chunks, and the digest of the whole content.
 
 use super::layout::{HEAD_BYTES, SEAL_BYTES, SpanPlace, VALUE_BYTES};
-use crate::session::Digest;
+use crate::session::message::Digest;
 use blake3::Hasher;
 use blake3::hazmat::{HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
+use std::fmt::Debug;
+use std::ops::Range;
+use std::sync::Arc;
 
 /// Hash of a chunk: its BLAKE3 chaining value.
 #[derive(Clone, Copy, Debug)]
@@ -87,4 +90,43 @@ fn seal(place: &SpanPlace, body: &[u8]) -> [u8; SEAL_BYTES] {
     hasher.update(body).update(&place.content_begin().to_be_bytes());
     let digest = hasher.finalize();
     *digest.as_bytes().first_chunk().expect("a digest is longer than a seal")
+}
+
+/// Hashes several chunks, in sequence or in parallel.
+pub trait HashPool: Debug + Send + Sync {
+    /// Returns `hash` of each of these chunks, in order.
+    fn hash_all(&self, chunks: Range<usize>, hash: &(dyn Fn(usize) -> ChunkHash + Sync)) -> Vec<ChunkHash>;
+}
+
+/// Hashes one chunk after the other on the calling thread.
+#[derive(Clone, Copy, Debug)]
+pub struct Alone;
+
+impl HashPool for Alone {
+    fn hash_all(&self, chunks: Range<usize>, hash: &(dyn Fn(usize) -> ChunkHash + Sync)) -> Vec<ChunkHash> {
+        chunks.map(hash).collect()
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Hashing(Arc<dyn HashPool>);
+
+impl Default for Hashing {
+    fn default() -> Hashing {
+        Hashing(Arc::new(Alone))
+    }
+}
+
+impl Hashing {
+    pub(super) fn by(crew: Arc<dyn HashPool>) -> Hashing {
+        Hashing(crew)
+    }
+
+    pub(super) fn hash_all(
+        &self,
+        chunks: Range<usize>,
+        hash: impl Fn(usize) -> ChunkHash + Sync,
+    ) -> impl Iterator<Item = ChunkHash> {
+        self.0.hash_all(chunks, &hash).into_iter()
+    }
 }

@@ -24,39 +24,28 @@
 //! session, [`SpanSink`] and [`VerifiedReceiver`] between a session and its storage: on hosts on
 //! threads, in simulations ([`Ledgered`], [`Checked`]) in the session's turns.
 
-mod checked;
 mod decoder;
-mod early;
 mod encoder;
 mod hash;
-mod hash_pool;
 mod layout;
-mod ledgered;
 mod receiver;
-mod receiver_state;
-mod recent;
 mod selection;
 mod sender;
 mod span_sink;
 mod span_source;
-mod spans;
 #[cfg(test)]
 mod tests;
 
 #[cfg(test)]
 pub(crate) use tests::encoded;
 
-pub use checked::{Checked, InTurns};
+pub use decoder::Spans;
 pub use decoder::{DamagedChunk, DecodedContent, Decoder, MAX_ATTEMPTS};
-pub use encoder::{Encoder, SpanBuffer};
-pub use hash::ChunkHash;
-pub use hash_pool::{Alone, HashPool};
+pub use encoder::{Encoder, Recent, SpanBuffer};
+pub use hash::{Alone, ChunkHash, HashPool};
 pub use layout::{CHUNK_BYTES, ChunkSize, Form, SPAN_BYTES, SpanPlace};
 pub(in crate::session) use layout::{amount, overlap};
-pub use ledgered::{Ledgered, ReadInTurns};
-pub use receiver::{Offered, Order, ReceiverOutput, RightSpan, VerifiedReceiver};
-pub use receiver_state::ReceiverState;
-pub use recent::Recent;
+pub use receiver::{Offered, Order, ReceiverOutput, ReceiverState, RightSpan, VerifiedReceiver};
 pub(in crate::session) use selection::MAX_AHEAD;
 pub use selection::{
     ChunkSet, Completed, Completer, Completion, Composed, Composer, Cut, Cutter, DueSection, Fragment, HaveSet,
@@ -67,5 +56,6 @@ pub use sender::{Manner, Selected, SelectedInput, SelectedSender};
 #[cfg(test)]
 pub(in crate::session) use span_sink::EARLY_AFTER;
 pub use span_sink::{Backend, SpanSink};
+pub use span_sink::{Checked, InTurns};
 pub use span_source::{Brought, InputQueue, SpanSource};
-pub use spans::Spans;
+pub use span_source::{Ledgered, ReadInTurns};

@@ -7,7 +7,7 @@
 use super::encoder::SpanBuffer;
 use super::layout::{ChunkSize, Form, SpanPlace};
 use super::selection::{ChunkSet, Cut, DueSection, SectionPart, Sections, Selector};
-use crate::session::Trailer;
+use crate::session::message::Trailer;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::session::application::{Again, Collected, MemoryContent as InMemory, Next, Sink, Source};
-use crate::session::{ContentKind, Outcome, ReceiverEvent, Trailer};
+use crate::session::message::{ContentKind, Outcome, Trailer};
+use crate::session::receiver::ReceiverEvent;
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::Instant;
 use ethbcast_transport::wire::Rank;

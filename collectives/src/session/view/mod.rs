@@ -1,23 +1,18 @@
 //! The view: the agreed, versioned list of members with the tree and the session parameters.
 
-mod assembler;
-#[cfg(test)]
-pub(super) mod tests;
 mod tree;
 
-pub(super) use assembler::Assembler;
 pub(super) use tree::Tree;
 
 use super::message::{ContentKind, Digest, ViewPart};
-use super::rate::Rate;
+use super::throttle::Rate;
 use super::verified::ChunkSize;
 use crate::membership::codec::{BodyReader, BodyWriter};
 use crate::route::{via_from_wire, via_to_wire};
 use ethbcast_planning::plan::{Plan, Via};
-use ethbcast_transport::planted;
 use ethbcast_transport::wire::{HEADER_BYTES, Peer, Rank};
-use ethbcast_transport::{MacAddr, Policy};
-use std::collections::BTreeSet;
+use ethbcast_transport::{MacAddr, Policy, planted};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// One member of a view; its rank is its index in the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,9 +101,17 @@ pub const MAX_MEMBERS: usize = 65_535;
 /// Shortest frame payload of a view in bytes: a trailer has to fit.
 const MIN_PAYLOAD_BYTES: usize = 64;
 
-/// Maximum number of streams with block algorithms: each takes a feed of at least 64 frames at
-/// every member.
+/// Maximum number of streams with block algorithms.
 const MAX_STREAMS: usize = 4096;
+/// Least frames of a stream's feed at every member.
+const MIN_FEED_FRAMES: usize = 64;
+/// Maximum memory of the feeds of all streams at a member in bytes, as of a single one.
+const MAX_FEED_BYTES: usize = 16 << 20;
+
+/// Longest frame payload in bytes with this many streams.
+pub(super) fn most_payload_bytes(streams: usize) -> usize {
+    if streams > 1 { MAX_FEED_BYTES / MIN_FEED_FRAMES / streams } else { usize::MAX }
+}
 
 impl View {
     /// Returns the ranks of the members that are in place.
@@ -304,6 +307,7 @@ impl View {
         let streams = if self.via.is_in_blocks() { self.members.len() } else { 1 };
         (MIN_PAYLOAD_BYTES..=usize::from(mtu_bytes).saturating_sub(HEADER_BYTES)).contains(&payload_bytes)
             && streams <= MAX_STREAMS
+            && payload_bytes <= most_payload_bytes(streams)
     }
 
     /// Whether the member of this rank has this address, whatever its standing.
@@ -356,3 +360,52 @@ fn read_member(from: &mut BodyReader<'_>) -> Option<ViewMember> {
     let parent = Some(Rank(parent)).filter(|&parent| parent != Rank::NONE);
     Some(ViewMember { mac: MacAddr::new(a, b, c, d, e, f), nonce, parent, order, standing, host: from.text()? })
 }
+
+/// Maximum number of views collected at the same time: a stray part does not discard the others.
+const VIEWS: usize = 4;
+
+/// Maximum length of a view in bytes: 65 535 members with names of 42 bytes.
+const MAX_VIEW_BYTES: usize = 4 << 20;
+
+#[derive(Clone, Debug, Default)]
+pub(in crate::session) struct Assembler {
+    views: VecDeque<Parts>,
+}
+
+#[derive(Clone, Debug)]
+struct Parts {
+    digest: Digest,
+    count: u16,
+    parts: BTreeMap<u16, Vec<u8>>,
+}
+
+impl Assembler {
+    pub(in crate::session) fn bytes(&self) -> usize {
+        self.views.iter().flat_map(|view| view.parts.values()).map(Vec::len).sum()
+    }
+
+    pub(in crate::session) fn take(&mut self, part: &ViewPart) -> Option<View> {
+        if part.at >= part.count || usize::from(part.count) * part.bytes.len() > MAX_VIEW_BYTES {
+            return None;
+        }
+        let of_same = |parts: &Parts| parts.digest == part.digest && parts.count == part.count;
+        let known = self.views.iter().position(of_same).and_then(|at| self.views.remove(at));
+        let mut view =
+            known.unwrap_or_else(|| Parts { digest: part.digest, count: part.count, parts: BTreeMap::new() });
+        view.parts.insert(part.at, part.bytes.clone());
+        if view.parts.len() < usize::from(view.count) {
+            self.views.push_back(view);
+            if self.views.len() > VIEWS {
+                self.views.pop_front();
+            }
+            return None;
+        }
+        let whole: Vec<u8> = view.parts.into_values().flatten().collect();
+        (*blake3::hash(&whole).as_bytes() == view.digest || planted!("view-digest-not-compared"))
+            .then(|| View::decode(&whole))
+            .flatten()
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,11 +1,11 @@
 //! Every crash state while a small file is received: unsynced data is lost or torn. DEST is whole,
 //! old or new, and the next run completes.
 
-use super::*;
-use crate::disk::COMMON_FILE;
+use super::{Resume, *};
 use crate::disk::model::{Abilities, Model, ModelDirectory, World};
-use crate::hidden_names::remove_stale;
-use crate::journal::read_all;
+use crate::disk::{COMMON_FILE, Directory};
+use crate::hidden_names::{broken, remove_stale};
+use crate::journal::{Identity, read_all};
 use crate::manifest::Extent;
 use crate::sparse::{Map, SparseStream};
 use ethbcast_collectives::session::live::ReadAt;
@@ -167,7 +167,7 @@ fn enumerate(start: &World, old: Option<&[u8]>, content: &[u8], deeper: u32, see
 #[test]
 fn whenever_the_machine_stops_dest_is_old_or_new_and_the_next_run_ends_right() {
     let mut seen = Seen::default();
-    let (old, new) = (content(200, 4), content(100, 12));
+    let (old, new) = (content(200, 4), content(100, 14));
     enumerate(&world(None), None, &new, 1, &mut seen);
     enumerate(&world(Some(&old)), Some(&old), &new, 1, &mut seen);
     println!("{} crashes, {} different worlds", seen.points, seen.worlds.len());
@@ -354,4 +354,173 @@ fn what_nobody_takes_up_is_removed_after_a_week_and_what_has_no_journal_at_once(
         half.root().create(Path::new(name), COMMON_FILE).expect("a free name");
     }
     assert_eq!((remove_stale(&half.root()), names(&half)), (2, 2));
+}
+
+#[test]
+fn hidden_files_of_somebody_else_stay_as_they_are_and_what_comes_gets_another_name() {
+    let (old, new) = (content(200, 4), content(100, 6));
+    let names = HiddenNames::of(DEST.as_bytes());
+    for theirs in [&[&names.part][..], &[&names.journal], &[&names.part, &names.journal]] {
+        let disk = Model::of(world(Some(&old)));
+        let foreign = theirs.iter().map(|name| {
+            let file = disk.root().create(name, COMMON_FILE).expect("a free name");
+            file.write_all_at(b"theirs", 0).and_then(|()| disk.root().sync_file_system()).expect("room");
+            disk.current().find(0, name).expect("it was just made")
+        });
+        let abilities = Abilities { foreign: foreign.collect(), ..Abilities::default() };
+        let start = disk.current();
+        for how in [Resume::From as fn(Identity) -> Resume, Resume::InPlace, |_| Resume::Not] {
+            let disk = Model::of(start.clone()).with(&abilities).remembering();
+            receive_by(&disk, &new, how).expect("it does not fail");
+            let assert_theirs = |world: &World, when: &str| {
+                let is_theirs = |name: &&PathBuf| world.file(name.to_str().expect("ours")) == Some(b"theirs");
+                assert!(theirs.iter().all(is_theirs), "{theirs:?}, {when}");
+            };
+            let own = disk.current().find(0, Path::new(DEST)).expect("there");
+            assert!(disk.durable().file(DEST) == Some(&new[..]) && !abilities.foreign.contains(&own), "{theirs:?}");
+            assert_eq!(disk.root().names().expect("readable").len(), 1 + theirs.len(), "{theirs:?}");
+            for moment in disk.moments() {
+                for crashed in moment.crashes() {
+                    assert_theirs(&crashed, &moment.after);
+                    assert_whole(&crashed, Some(&old), &new, &moment.after);
+                    let again = Model::of(crashed).with(&abilities);
+                    remove_stale(&again.root());
+                    receive_by(&again, &new, how).unwrap_or_else(|error| panic!("{}: {error:?}", moment.after));
+                    assert_theirs(&again.durable(), &moment.after);
+                    assert!(again.durable().file(DEST) == Some(&new[..]), "{}", moment.after);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn room_is_taken_in_steps_ahead_of_what_comes() {
+    let disk = Model::default();
+    let mut file = prepare(&disk, &Resume::Not).expect("room");
+    let bytes = 5 * RESERVED_AHEAD_BYTES / 2;
+    file.reserve(bytes).expect("room");
+    assert_eq!(disk.reserved(), RESERVED_AHEAD_BYTES);
+    file.write_all(b"some").expect("room");
+    assert_eq!(disk.reserved(), RESERVED_AHEAD_BYTES);
+    file.keep(RESERVED_AHEAD_BYTES).and_then(|()| file.write_all(b"more")).expect("room");
+    assert_eq!(disk.reserved(), 2 * RESERVED_AHEAD_BYTES + 8);
+    file.keep(RESERVED_AHEAD_BYTES).and_then(|()| file.write_all(b"more")).expect("room");
+    assert_eq!(disk.reserved(), bytes, "and never more than comes");
+}
+
+const YEAR_SECONDS: u64 = 365 * 86_400;
+
+#[test]
+fn in_place_dest_is_old_or_new_or_named_as_neither_whenever_the_machine_stops_and_the_next_run_completes_it() {
+    let (old, new) = (content(200, 12), content(100, 9));
+    let start = world(Some(&old));
+    for (kind, abilities) in disks(u64::MAX).into_iter().chain([("all it should", Abilities::default())]) {
+        let disk = Model::of(start.clone()).with(&abilities).remembering();
+        let sent = receive_by(&disk, &new, Resume::InPlace).expect("it does not fail");
+        assert_eq!(sent, 6, "{kind}: a third of the old one is the same");
+        assert_delivered(&disk, &new, kind);
+        for moment in disk.moments() {
+            for crashed in moment.crashes().into_iter().chain([moment.kill()]) {
+                let when = format!("{kind}, after {}", moment.after);
+                let there = crashed.file(DEST);
+                assert!(there == Some(&old) || there == Some(&new) || there.is_none(), "{when}");
+                let names = crashed.names(0).expect("a directory");
+                let is_named = |suffix: &str| names.keys().any(|name| name.to_string_lossy().ends_with(suffix));
+                assert!(there.is_some() || is_named(".part") && is_named(".journal"), "{when}: {names:?}");
+                for how in [Resume::InPlace as fn(Identity) -> Resume, Resume::From] {
+                    let again = Model::of(crashed.clone()).with(&abilities);
+                    remove_stale(&again.root());
+                    receive_by(&again, &new, how).unwrap_or_else(|error| panic!("{when}: {error:?}"));
+                    assert_delivered(&again, &new, &when);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn in_place_nothing_needs_room_but_what_is_longer_and_what_is_the_same_is_not_touched() {
+    let (old, new) = (content(200, 12), content(100, 12));
+    let full = Abilities { room_bytes: Some(old.len() as u64), ..Abilities::default() };
+    let journal = Abilities { room_bytes: Some(old.len() as u64 + 700), ..Abilities::default() };
+    let same = Model::of(world(Some(&old))).with(&full);
+    let inode = same.current().find(0, Path::new(DEST)).expect("there");
+    assert_eq!(receive_by(&same, &old, Resume::InPlace).expect("it needs no room"), 0);
+    assert_delivered(&same, &old, "the same");
+    let disk = Model::of(world(Some(&old))).with(&journal);
+    receive(&disk, &new).expect_err("two copies need more");
+    assert!(disk.durable().file(DEST) == Some(&old[..]));
+    remove_stale(&disk.root());
+    let disk = Model::of(world(Some(&old))).with(&journal);
+    receive_by(&disk, &new, Resume::InPlace).expect("it has room");
+    assert_delivered(&disk, &new, "another");
+    let longer = content(100, 14);
+    receive_by(&disk, &longer, Resume::InPlace).expect_err("it is longer");
+    assert!(disk.current().file(DEST).is_none(), "it is neither old nor new");
+    receive_by(&disk.with(&Abilities::default()), &longer, Resume::InPlace).expect("there is room now");
+    assert_eq!(same.current().find(0, Path::new(DEST)).expect("there"), inode);
+}
+
+#[test]
+fn whichever_call_fails_in_place_dest_is_old_or_new_or_named_as_neither() {
+    let (old, new) = (content(200, 6), content(100, 4));
+    let start = world(Some(&old));
+    let undisturbed = Model::of(start.clone());
+    receive_by(&undisturbed, &new, Resume::InPlace).expect("it does not fail");
+    for errno in [libc::EIO, libc::ENOSPC, libc::EDQUOT, libc::EROFS] {
+        for call in 1..=undisturbed.calls() {
+            let when = format!("call {call} fails with {errno}");
+            let disk = Model::of(start.clone()).failing_at(call, errno);
+            if receive_by(&disk, &new, Resume::InPlace).is_ok() {
+                assert!(disk.durable().file(DEST) == Some(&new[..]), "{when}: delivered, and not on the disk");
+            }
+            let there = disk.current();
+            let there = there.file(DEST);
+            assert!(there.is_none() || there == Some(&old) || there == Some(&new), "{when}");
+            receive_by(&disk, &new, Resume::InPlace).unwrap_or_else(|error| panic!("{when}, then: {error:?}"));
+            assert!(disk.durable().file(DEST) == Some(&new[..]), "{when}: what memory had was believed");
+        }
+    }
+}
+
+#[test]
+fn what_was_half_written_over_is_removed_by_no_age_and_by_no_run_that_fails() {
+    let (old, new, other) = (content(200, 6), content(100, 6), content(50, 4));
+    let failing = |call| Model::of(world(Some(&old))).failing_at(call, libc::EIO);
+    let is_half = |disk: &Model| {
+        let names = disk.root().names().expect("readable");
+        !names.iter().any(|name| name == DEST) && names.iter().any(|name| name.to_string_lossy().ends_with(".part"))
+    };
+    let undisturbed = Model::of(world(Some(&old)));
+    receive_by(&undisturbed, &new, Resume::InPlace).expect("it does not fail");
+    let mut halves = 0;
+    for call in 1..=undisturbed.calls() {
+        let disk = failing(call);
+        if receive_by(&disk, &new, Resume::InPlace).is_ok() || !is_half(&disk) {
+            continue;
+        }
+        halves += 1;
+        let assert_kept = |disk: &Model, when: &str| {
+            disk.ages(YEAR_SECONDS);
+            remove_stale(&disk.root());
+            assert!(is_half(disk), "call {call}, {when}");
+            assert_eq!(broken(&disk.root()).len(), 1, "call {call}, {when}");
+        };
+        assert_kept(&disk, "as it was left");
+        // Another content begins to complete it, and fails on the way.
+        let half = disk.current();
+        for how in [Resume::InPlace as fn(Identity) -> Resume, Resume::From, |_| Resume::Not] {
+            let whole = Model::of(half.clone());
+            receive_by(&whole, &other, how).expect("it does not fail");
+            assert_delivered(&whole, &other, "completed");
+            for second in 1..=whole.calls() {
+                let later = Model::of(half.clone()).failing_at(second, libc::EIO);
+                if receive_by(&later, &other, how).is_err() && later.current().file(DEST).is_none() {
+                    assert_kept(&later, &format!("call {second} of the next run fails"));
+                }
+            }
+        }
+    }
+    assert!(halves > 5, "{halves} calls leave it half written");
 }

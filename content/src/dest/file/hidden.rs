@@ -1,10 +1,10 @@
 //! Names of a file during its transfer: none, a temporary one, one that a later run finds, or its
 //! own.
 
-use crate::disk::{COMMON_FILE, Directory, DiskFile, PRIVATE_FILE};
-use crate::hidden_names::HiddenNames;
-use crate::journal::{Identity, Journal, JournalError, Recovered};
-use crate::unfinished::Unfinished;
+use crate::command::Unfinished;
+use crate::disk::{COMMON_FILE, Directory, DiskFile, Kind, PRIVATE_FILE, is_taken};
+use crate::hidden_names::{HiddenNames, TakenUp, open, take_up};
+use crate::journal::{Identity, Journal, JournalError, Recovered, has_old};
 use std::io::{self, Error, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
@@ -53,25 +53,59 @@ fn create_nameless<D: Directory>(holder: &D) -> Option<D::File> {
     holder.create_nameless(COMMON_FILE).ok()
 }
 
-/// Opens or creates the hidden file of a content and returns whether it is new; none if another
-/// process holds its lock.
-pub(super) fn open_kept<D: Directory>(holder: &D, names: &HiddenNames) -> io::Result<Option<(D::File, bool)>> {
+/// The hidden file of a content, locked, and its journal.
+pub(super) struct KeptFile<F> {
+    pub file: F,
+    pub journal: F,
+    pub is_new: bool,
+}
+
+/// Opens or creates the hidden file of a content with its journal.
+pub(super) fn open_kept<D: Directory>(holder: &D, names: &HiddenNames) -> io::Result<TakenUp<KeptFile<D::File>>> {
     for _ in 0..ATTEMPTS {
-        let (file, is_new) = match holder.take_up(&names.part) {
-            Err(error) if error.kind() == ErrorKind::NotFound => match holder.create(&names.part, PRIVATE_FILE) {
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
+        let (file, is_new) = match open(holder, &names.part)? {
+            TakenUp::Own(file) => (file, false),
+            TakenUp::Foreign(name) => return Ok(TakenUp::Foreign(name)),
+            TakenUp::Nothing | TakenUp::Busy => match holder.create(&names.part, PRIVATE_FILE) {
+                Err(error) if is_taken(&error) => continue,
                 created => (created?, true),
             },
-            there => (there?, false),
         };
         if !file.try_lock() {
-            return Ok(None);
+            return Ok(TakenUp::Busy);
         }
-        if holder.is_named(&file, &names.part) {
-            return Ok(Some((file, is_new)));
+        if !holder.is_named(&file, &names.part) {
+            continue;
         }
+        let found = with_journal(holder, names, file, is_new);
+        if is_new && !matches!(found, Ok(TakenUp::Own(_))) {
+            drop(holder.remove(&names.part));
+        }
+        return found;
     }
-    Ok(None)
+    Ok(TakenUp::Busy)
+}
+
+fn with_journal<D: Directory>(
+    holder: &D,
+    names: &HiddenNames,
+    file: D::File,
+    is_new: bool,
+) -> io::Result<TakenUp<KeptFile<D::File>>> {
+    let journal = match take_up(holder, &names.journal)? {
+        TakenUp::Foreign(name) => return Ok(TakenUp::Foreign(name)),
+        found => found.own(),
+    };
+    // A file that was at DEST keeps its owner and mode. This user's journal says so.
+    let was_dest = file.links()? == 1 && journal.as_ref().map_or(Ok(false), has_old)?;
+    if !file.is_private()? && !was_dest {
+        return Ok(TakenUp::Foreign(names.part.clone()));
+    }
+    let journal = match journal.map_or_else(|| holder.create(&names.journal, PRIVATE_FILE), Ok) {
+        Err(error) if is_taken(&error) => return Ok(TakenUp::Foreign(names.journal.clone())),
+        journal => journal?,
+    };
+    Ok(TakenUp::Own(KeptFile { file, journal, is_new }))
 }
 
 /// Opens the file at DEST for overwriting. None if it does not exist, is not a regular file, has
@@ -81,24 +115,35 @@ pub(super) fn open_untouched<D: Directory>(
     name: &Path,
     names: &HiddenNames,
 ) -> io::Result<Option<D::File>> {
-    if holder.kind(&names.part)?.is_some() || holder.kind(name)? != Some(crate::disk::Kind::File) {
+    if holder.kind(&names.part)?.is_some()
+        || holder.kind(name)? != Some(Kind::File)
+        || matches!(take_up(holder, &names.journal)?, TakenUp::Foreign(_))
+    {
         return Ok(None);
     }
     let file = holder.take_up(name)?;
     Ok((file.links()? == 1 && file.try_lock() && holder.is_named(&file, name)).then_some(file))
 }
 
-/// Opens the journal of a hidden file, with its claims if they are for this content.
-pub(super) fn open_journal<D: Directory>(
+/// Begins the journal of a file that is about to be written over, which has no hidden name yet.
+pub(super) fn begin_journal<D: Directory>(
     holder: &D,
     names: &HiddenNames,
     identity: &Identity,
-    is_new: bool,
-) -> io::Result<(Journal<D::File>, Recovered)> {
-    let file = match holder.take_up(&names.journal) {
-        Err(error) if error.kind() == ErrorKind::NotFound => holder.create(&names.journal, PRIVATE_FILE)?,
-        there => there?,
-    };
+) -> io::Result<Journal<D::File>> {
+    for _ in 0..ATTEMPTS {
+        drop(holder.remove(&names.journal));
+        let file = holder.create(&names.journal, PRIVATE_FILE)?;
+        // Another receiver may have removed it as a leftover before it was locked.
+        if file.try_lock() && holder.is_named(&file, &names.journal) {
+            return Journal::begin_over(file, identity, true);
+        }
+    }
+    Err(Error::new(ErrorKind::AlreadyExists, "journals are removed as they are made"))
+}
+
+/// Takes up the journal of a hidden file, with its claims if they are for this content.
+pub(super) fn recover<F: DiskFile>(file: F, identity: &Identity, is_new: bool) -> io::Result<(Journal<F>, Recovered)> {
     let mut has_old = false;
     match Journal::take_up(file.try_clone()?) {
         Err(JournalError::Newer(version)) => return Err(crate::journal::newer(version)),

@@ -15,27 +15,26 @@
 mod crashes;
 mod hidden;
 #[cfg(test)]
-mod in_place;
-mod kept;
-#[cfg(test)]
 mod tests;
 
-use super::kind::{DiskError, Kind, Open, at};
-use super::overwriting::{Present, ZEROS};
-use crate::disk::{Directory, DiskFile, PRIVATE_FILE, read_back};
-use crate::hidden_names::{self, HiddenNames};
-use crate::journal::{Identity, Journal};
-#[cfg(test)]
-use crate::runs::Runs;
-use crate::syncer::{Pace, Syncer};
+use super::kind::{DiskError, Kind, Open, Present, Remarks, ZEROS, at};
+use crate::disk::{Directory, DiskFile, read_back};
+use crate::hidden_names::{self, HiddenNames, TakenUp};
+use crate::journal::{Identity, Journal, Runs};
+use crate::syncer::{LARGE_BYTES, Pace, Syncer};
 use ethbcast_collectives::session::FileAttributes;
 use ethbcast_collectives::session::live::{ReadAt, StorageError};
-use hidden::{HiddenFile, open_fleeting, open_journal, open_kept, open_untouched};
-use kept::{Kept, syncing};
+use hidden::{HiddenFile, KeptFile, begin_journal, open_fleeting, open_kept, open_untouched, recover};
+use parking_lot::Mutex;
 use std::io::{self, Error, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+
+/// Room that is taken ahead of what has come, in bytes.
+const RESERVED_AHEAD_BYTES: u64 = 1 << 30;
+/// Mode bits that a hidden file does not have, or no later run would take it up.
+const WRITABLE_BY_OTHERS: u16 = 0o022;
 
 #[derive(Clone, Debug)]
 pub(super) struct DestPlace<D> {
@@ -64,25 +63,29 @@ pub(super) struct FileDest<D: Directory> {
     hidden: HiddenFile,
     identity: Identity,
     at: u64,
+    /// Bytes for which there will be room, and those that have it.
+    room_bytes: u64,
+    reserved_bytes: u64,
     syncer: Syncer,
     kept: Arc<Kept<D::File>>,
     #[cfg(test)]
     claimed: Runs,
     prologue: Vec<u8>,
     present: Present,
-    broken: Arc<OnceLock<PathBuf>>,
+    remarks: Arc<Remarks>,
+    /// Attributes that let others write, set just before the file gets its name.
+    late: Option<FileAttributes>,
     /// Names of an unfinished file with old content, removed once this file is in its place.
     superseded: Option<HiddenNames>,
 }
 
 impl<D: Directory> FileDest<D> {
-    /// Prepares the file for a place. `broken` is set to its path once an overwritten file is
-    /// renamed. Fails if nothing can be written there, or a newer build's journal exists.
+    /// Prepares the file for a place. Fails if nothing can be written there, or a newer build's journal exists.
     pub(super) fn prepare(
         place: DestPlace<D>,
         resume: &Resume,
         pace: Pace,
-        broken: Arc<OnceLock<PathBuf>>,
+        remarks: Arc<Remarks>,
     ) -> io::Result<FileDest<D>> {
         let (names, shown) = (HiddenNames::of(place.name.as_os_str().as_bytes()), place.name.display());
         let holder = &*place.holder;
@@ -94,7 +97,7 @@ impl<D: Directory> FileDest<D> {
                     log::info!("removed what an earlier run left of {shown}");
                 }
                 let (file, hidden) = open_fleeting(holder, &place.holder_path)?;
-                let mut dest = FileDest::new(place, file, hidden, Identity::default(), None, pace, broken)?;
+                let mut dest = FileDest::new(place, file, hidden, Identity::default(), None, pace, remarks)?;
                 dest.superseded = superseded;
                 return Ok(dest);
             }
@@ -104,19 +107,25 @@ impl<D: Directory> FileDest<D> {
         {
             file.sync_data()?;
             file.forget()?;
-            return FileDest::new(place, file, HiddenFile::Untouched(names), identity, None, pace, broken);
+            return FileDest::new(place, file, HiddenFile::Untouched(names), identity, None, pace, remarks);
         }
-        let Some((file, is_new)) = open_kept(holder, &names)? else {
-            log::warn!("another process receives {shown}: what comes here cannot be resumed");
-            let (file, hidden) = open_fleeting(holder, &place.holder_path)?;
-            return FileDest::new(place, file, hidden, identity, None, pace, broken);
+        let KeptFile { file, journal, is_new } = match open_kept(holder, &names)? {
+            TakenUp::Own(kept) => kept,
+            found => {
+                match found {
+                    TakenUp::Foreign(name) => drop(remarks.foreign.set(place.holder_path.join(name))),
+                    _ => log::warn!("another process receives {shown}: what comes here cannot be resumed"),
+                }
+                let (file, hidden) = open_fleeting(holder, &place.holder_path)?;
+                return FileDest::new(place, file, hidden, identity, None, pace, remarks);
+            }
         };
         // The page cache may hold bytes that the disk does not, as a write-back error is reported
         // only once. From here on reads come from the disk.
         file.sync_data()?;
         file.forget()?;
-        let (journal, recovered) = open_journal(holder, &names, &identity, is_new)?;
-        let mut dest = FileDest::new(place, file, HiddenFile::Kept(names), identity, Some(journal), pace, broken)?;
+        let (journal, recovered) = recover(journal, &identity, is_new)?;
+        let mut dest = FileDest::new(place, file, HiddenFile::Kept(names), identity, Some(journal), pace, remarks)?;
         #[cfg(test)]
         dest.claimed.clone_from(&recovered.durable);
         dest.prologue = recovered.prologue;
@@ -130,7 +139,7 @@ impl<D: Directory> FileDest<D> {
         identity: Identity,
         journal: Option<Journal<D::File>>,
         pace: Pace,
-        broken: Arc<OnceLock<PathBuf>>,
+        remarks: Arc<Remarks>,
     ) -> io::Result<FileDest<D>> {
         let kept = Arc::new(Kept::new(journal));
         let syncer = Syncer::start(pace, syncing(&file, &place.holder, &kept)?)?;
@@ -140,19 +149,33 @@ impl<D: Directory> FileDest<D> {
             hidden,
             identity,
             at: 0,
+            room_bytes: 0,
+            reserved_bytes: 0,
             syncer,
             kept,
             #[cfg(test)]
             claimed: Runs::default(),
             prologue: Vec::new(),
             present: Present::default(),
-            broken,
+            remarks,
+            late: None,
             superseded: None,
         })
     }
 
-    pub(super) fn reserve(&self, bytes: u64) -> io::Result<()> {
-        self.file.reserve(bytes)
+    /// Takes room for `bytes` bytes, a step ahead of what has come: who announces much and sends
+    /// little shall not hold the disk.
+    pub(super) fn reserve(&mut self, bytes: u64) -> io::Result<()> {
+        self.room_bytes = bytes;
+        self.reserve_until(0)
+    }
+
+    fn reserve_until(&mut self, end: u64) -> io::Result<()> {
+        if self.reserved_bytes >= self.room_bytes || self.reserved_bytes > end {
+            return Ok(());
+        }
+        self.reserved_bytes = self.room_bytes.min(end + RESERVED_AHEAD_BYTES);
+        self.file.reserve(self.reserved_bytes)
     }
 
     pub(super) fn write_all(&mut self, bytes: &[u8]) -> Result<(), DiskError> {
@@ -169,6 +192,7 @@ impl<D: Directory> FileDest<D> {
             self.present = present;
             written?;
         } else {
+            self.reserve_until(self.at + bytes.len() as u64)?;
             self.file.write_all_at(bytes, self.at)?;
         }
         self.pass(bytes.len() as u64);
@@ -189,11 +213,10 @@ impl<D: Directory> FileDest<D> {
         if !holder.is_at(holder_path) || !holder.is_named(&self.file, name) {
             return Err(Error::other(format!("{} became another file meanwhile: receive again", name.display())));
         }
-        drop(holder.remove(&names.journal));
-        let journal = Journal::begin_over(holder.create(&names.journal, PRIVATE_FILE)?, &self.identity, true)?;
+        let journal = begin_journal(&**holder, &names, &self.identity)?;
         journal.sync().and_then(|()| holder.sync_names())?;
         holder.rename(name, holder, &names.part)?;
-        self.broken.get_or_init(|| holder_path.join(&names.part));
+        self.remarks.broken.get_or_init(|| holder_path.join(&names.part));
         self.hidden = HiddenFile::Kept(names);
         *self.kept.journal.lock() = Some(journal);
         holder.sync_names()
@@ -253,7 +276,11 @@ impl<D: Directory> FileDest<D> {
         }
         // The time comes last, as other changes modify it.
         self.file.set_bytes(self.at)?;
-        attributes.map_or(Ok(()), |attributes| self.file.keep_attributes(attributes))?;
+        if let Some(attributes) = attributes {
+            let private = FileAttributes { mode: attributes.mode & !WRITABLE_BY_OTHERS, ..attributes };
+            self.late = Some(attributes).filter(|_| private != attributes);
+            self.file.keep_attributes(private)?;
+        }
         self.file.sync()
     }
 
@@ -261,6 +288,9 @@ impl<D: Directory> FileDest<D> {
     /// available, or if the sync fails: then a crash may undo the rename.
     pub(super) fn publish(&mut self) -> Result<(), DiskError> {
         let path = self.place.holder_path.join(&self.place.name);
+        if let Some(attributes) = self.late.take() {
+            self.file.keep_attributes(attributes).and_then(|()| self.file.sync()).map_err(at("sync"))?;
+        }
         self.show().map_err(at(&format!("rename to {}", path.display())))?;
         let synced = self.place.holder.sync_names();
         synced.map_err(|error| DiskError { in_place: true, ..at("sync the directory")(error) })?;
@@ -370,4 +400,53 @@ impl<D: Directory> Drop for FileDest<D> {
             HiddenFile::Kept(_) => drop(self.file.bytes().and_then(|bytes| self.file.set_bytes(bytes))),
         }
     }
+}
+
+#[derive(Debug)]
+struct Kept<F> {
+    /// None if nothing is resumed.
+    pub journal: Mutex<Option<Journal<F>>>,
+    /// Ranges that are written or present, and not yet in the journal.
+    pub written: Mutex<Runs>,
+    pub prologue: Mutex<Vec<u8>>,
+}
+
+impl<F> Kept<F> {
+    fn new(journal: Option<Journal<F>>) -> Kept<F> {
+        Kept { journal: Mutex::new(journal), written: Mutex::default(), prologue: Mutex::default() }
+    }
+}
+
+/// Returns a closure that syncs all written data and records it in the journal.
+fn syncing<D: Directory>(
+    file: &D::File,
+    holder: &Arc<D>,
+    kept: &Arc<Kept<D::File>>,
+) -> io::Result<impl FnMut() -> io::Result<()> + Send + use<D>> {
+    let (file, holder, kept) = (file.try_clone()?, Arc::clone(holder), Arc::clone(kept));
+    let (mut names_are_synced, mut end) = (false, 0);
+    Ok(move || {
+        // Data written from here on may be synced too, but the journal must not claim it yet.
+        let runs = std::mem::take(&mut *kept.written.lock());
+        end = runs.iter().map(|run| run.end).fold(end, u64::max);
+        file.sync_data()?;
+        if end > LARGE_BYTES {
+            drop(file.forget());
+        }
+        let mut journal = kept.journal.lock();
+        let Some(open) = &mut *journal else { return Ok(()) };
+        let prologue = std::mem::take(&mut *kept.prologue.lock());
+        let noted = if prologue.is_empty() { Ok(()) } else { open.replace_prologue(&prologue) };
+        let noted = noted.and_then(|()| runs.iter().try_for_each(|run| open.claim(run)));
+        let noted = noted.and_then(|()| match names_are_synced {
+            true => Ok(()),
+            false => open.sync().and_then(|()| holder.sync_names()),
+        });
+        names_are_synced = true;
+        if let Err(error) = noted {
+            log::warn!("the journal cannot be written ({error}): less of this run can be resumed");
+            *journal = None;
+        }
+        Ok(())
+    })
 }

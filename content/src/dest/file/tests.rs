@@ -4,6 +4,7 @@ use super::*;
 use crate::disk::Beneath;
 use crate::hidden_names::remove_stale;
 use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use tempfile::TempDir;
 
@@ -134,4 +135,63 @@ fn of_a_session_that_brought_nothing_nothing_is_left() {
     fs::create_dir(directory.path().join(".ethbcast-odd.part")).expect("room");
     assert_eq!(remove_stale(&*holder(&directory)), 1);
     assert_eq!(names(directory.path()), [".ethbcast-odd.part"]);
+}
+
+#[test]
+fn a_hidden_file_that_others_may_write_or_name_is_not_taken_up_and_named() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let part = directory.path().join(&HiddenNames::of(b"dest").part);
+    let mut first = begin(&directory, &kept(1)).expect("room");
+    first.write_all(&[1; 1000]).expect("room");
+    drop(first);
+    let mode = |mode| fs::set_permissions(&part, <fs::Permissions as PermissionsExt>::from_mode(mode)).expect("ours");
+    let foreign = || {
+        let file = begin(&directory, &kept(1)).expect("room");
+        assert_eq!(is_kept(&file), file.remarks.foreign.get().is_none());
+        file.remarks.foreign.get().cloned()
+    };
+    for shared in [0o620, 0o602] {
+        mode(shared);
+        assert_eq!(foreign().as_ref(), Some(&part), "{shared:o}");
+    }
+    mode(0o644);
+    fs::hard_link(&part, directory.path().join("other")).expect("room");
+    assert_eq!(foreign().as_ref(), Some(&part), "it has another name");
+    fs::remove_file(directory.path().join("other")).expect("ours");
+    assert_eq!(foreign(), None);
+    assert_eq!(fs::read(&part).expect("there"), [1; 1000]);
+    fs::remove_file(&part).and_then(|()| fs::create_dir(&part)).expect("ours");
+    assert_eq!(foreign().as_ref(), Some(&part), "it is no file");
+}
+
+#[test]
+fn a_settled_file_that_others_may_write_is_taken_up_again_and_has_its_mode_under_its_own_name() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let attributes = FileAttributes { mode: 0o666, modified_seconds: 7, modified_nanoseconds: 0 };
+    for is_cut_off in [true, false] {
+        let mut file = begin(&directory, &kept(1)).expect("room");
+        assert!(is_kept(&file), "it is this user's alone");
+        file.write_all(&[1; 1000]).and_then(|()| file.settle(Some(attributes))).expect("room");
+        if !is_cut_off {
+            file.publish().expect("it is free");
+        }
+    }
+    let there = fs::metadata(directory.path().join("dest")).expect("there");
+    assert_eq!((there.permissions().mode() & 0o777, there.mtime()), (0o666, 7));
+}
+
+#[test]
+fn a_file_that_was_written_over_is_taken_up_though_others_may_write_to_it() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let dest = directory.path().join("dest");
+    fs::write(&dest, vec![7; 3000]).expect("room");
+    fs::set_permissions(&dest, <fs::Permissions as PermissionsExt>::from_mode(0o666)).expect("ours");
+    let Resume::From(identity) = kept(1) else { panic!("it is one") };
+    let in_place = Resume::InPlace(identity);
+    let mut first = begin(&directory, &in_place).expect("room");
+    first.write_all(&[1; 1000]).expect("room");
+    drop(first);
+    assert!(!dest.exists());
+    let second = begin(&directory, &in_place).expect("it is there");
+    assert!(is_kept(&second) && second.remarks.foreign.get().is_none());
 }

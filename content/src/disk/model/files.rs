@@ -2,8 +2,10 @@
 
 use super::world::{Change, Inode, World};
 use super::{Model, State};
+use crate::disk::attributes::Accepted;
 use crate::disk::{Directory, DiskFile, Given, Kind, Lack};
-use crate::manifest::{Attributes, Special};
+use crate::manifest::Special;
+use crate::name::shown;
 use ethbcast_collectives::session::FileAttributes;
 use nix::libc;
 use std::ffi::OsString;
@@ -54,8 +56,9 @@ fn is_directory(world: &World, inode: u64) -> bool {
     matches!(world.inode(inode), Inode::Directory { .. })
 }
 
-fn text(attributes: &Attributes) -> String {
-    format!("{:o} {:?}", attributes.mode, attributes.modified)
+fn text(Accepted { owner, mode, modified, xattrs }: &Accepted<'_>) -> String {
+    let xattrs: Vec<String> = xattrs.iter().map(|xattr| shown(&xattr.name)).collect();
+    format!("{mode:o} {modified:?} {owner:?} {xattrs:?}")
 }
 
 impl Directory for ModelDirectory {
@@ -103,6 +106,10 @@ impl Directory for ModelDirectory {
 
     fn is_own(&self, directory: &ModelDirectory, name: &Path) -> bool {
         self.disk.0.lock().find(self.inode, name).is_ok_and(|inode| inode == directory.inode)
+    }
+
+    fn is_private(&self) -> Result<bool> {
+        self.disk.look(|state| Ok(!state.abilities.foreign.contains(&self.inode)))
     }
 
     fn make_directory(&self, name: &Path) -> Result<()> {
@@ -237,7 +244,7 @@ impl Directory for ModelDirectory {
     }
 
     fn sync_names(&self) -> Result<()> {
-        self.disk.sync("sync names", |change| change.is_name_in(self.inode))
+        self.disk.sync("sync names", |change| change.is_name_in(self.inode) || change.of_content() == Some(self.inode))
     }
 
     fn try_clone(&self) -> Result<ModelDirectory> {
@@ -260,8 +267,9 @@ impl Directory for ModelDirectory {
 
 fn give(disk: &Model, inode: u64, given: Given<'_>) -> Result<()> {
     let abilities = disk.0.lock().abilities.clone();
-    abilities.kept_nowhere().for_each(|lack| given.lacks(lack));
-    set(disk, inode, text(given.attributes()))
+    let accepted = given.accepted();
+    abilities.kept_nowhere().for_each(|lack| given.lacks(lack, &accepted));
+    set(disk, inode, text(&accepted))
 }
 
 fn set(disk: &Model, inode: u64, attributes: String) -> Result<()> {
@@ -317,8 +325,19 @@ impl DiskFile for ModelFile {
         })
     }
 
+    fn reserve(&self, bytes: u64) -> Result<()> {
+        let mut state = self.disk.0.lock();
+        state.reserved = state.reserved.max(bytes);
+        Ok(())
+    }
+
     fn links(&self) -> Result<u64> {
         self.disk.look(|state| Ok(state.current.links_of(self.inode)))
+    }
+
+    fn is_private(&self) -> Result<bool> {
+        self.disk
+            .look(|state| Ok(!state.abilities.foreign.contains(&self.inode) && state.current.links_of(self.inode) <= 1))
     }
 
     fn sync_data(&self) -> Result<()> {

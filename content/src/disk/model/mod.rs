@@ -1,17 +1,14 @@
 //! A model of a disk in memory, which loses what was not synced and can fail at any call.
 
-mod abilities;
-mod crash;
 mod files;
 mod world;
 
-pub use abilities::Abilities;
-pub use crash::Moment;
 pub use files::ModelDirectory;
-pub use world::{Inode, ROOT, World};
+pub use world::{Abilities, Inode, ROOT, World};
 
 use nix::libc;
 use parking_lot::Mutex;
+use std::collections::BTreeSet;
 use std::io::{Error, Result};
 use std::sync::Arc;
 use world::Change;
@@ -33,6 +30,7 @@ struct State {
     abilities: Abilities,
     loses_after: Option<usize>,
     has_lost: bool,
+    reserved: u64,
 }
 
 impl Model {
@@ -81,6 +79,11 @@ impl Model {
 
     pub fn current(&self) -> World {
         self.0.lock().current.clone().swept()
+    }
+
+    /// The most bytes that were reserved for a file.
+    pub fn reserved(&self) -> u64 {
+        self.0.lock().reserved
     }
 
     pub fn calls(&self) -> u32 {
@@ -161,4 +164,74 @@ impl State {
         self.durable.add(number, inode);
         number
     }
+}
+
+/// A point at which the machine may stop.
+#[derive(Clone, Debug)]
+pub struct Moment {
+    pub durable: World,
+    pub pending: Vec<Change>,
+    pub after: String,
+}
+
+impl Moment {
+    /// Returns all states that a reboot may find.
+    pub fn crashes(&self) -> BTreeSet<World> {
+        let (names, data): (Vec<_>, Vec<_>) = self.pending.iter().partition(|change| change.of_content().is_none());
+        let mut worlds = BTreeSet::new();
+        for kept in 0..=names.len() {
+            for pattern in patterns(&data) {
+                let mut world = self.durable.clone();
+                pattern.iter().for_each(|change| world.apply(change));
+                names[..kept].iter().for_each(|change| world.apply(change));
+                worlds.insert(world.swept());
+            }
+        }
+        worlds
+    }
+
+    /// Returns the state after the program alone is killed.
+    pub fn kill(&self) -> World {
+        let mut world = self.durable.clone();
+        self.pending.iter().for_each(|change| world.apply(change));
+        world.swept()
+    }
+}
+
+/// Limit on exhaustively tried combinations of kept writes. Beyond it, only those with one write
+/// unlike the others are tried.
+const MAX_WAYS: usize = 800;
+
+fn patterns(data: &[&Change]) -> Vec<Vec<Change>> {
+    let ways = |change: &Change| {
+        let mut ways = vec![None, Some(change.clone())];
+        ways.extend(change.torn().map(Some));
+        ways
+    };
+    if data.iter().map(|change| ways(change).len()).product::<usize>() > MAX_WAYS {
+        return one_unlike_the_others(data);
+    }
+    data.iter().fold(vec![Vec::new()], |patterns, change| {
+        let with = |pattern: &Vec<Change>| {
+            let pattern = pattern.clone();
+            ways(change).into_iter().map(move |kept| pattern.iter().cloned().chain(kept).collect())
+        };
+        patterns.iter().flat_map(with).collect()
+    })
+}
+
+/// Returns all writes, none, all but one, only one, each prefix, and each of these with a torn
+/// write.
+fn one_unlike_the_others(data: &[&Change]) -> Vec<Vec<Change>> {
+    let all = || data.iter().map(|change| (*change).clone());
+    let mut patterns = vec![all().collect(), Vec::new()];
+    for (at, change) in data.iter().enumerate() {
+        for kept in [None, Some((*change).clone()), change.torn()] {
+            let (before, behind): (Vec<_>, Vec<_>) = (all().take(at).collect(), all().skip(at + 1).collect());
+            patterns.push([&before[..], kept.as_slice(), &behind[..]].concat());
+            patterns.push([&before[..], kept.as_slice()].concat());
+            patterns.push(kept.into_iter().collect());
+        }
+    }
+    patterns
 }

@@ -1,8 +1,482 @@
 //! The beginning of sessions: who is admitted and who is not, under floods, replays and several
 //! roots.
 
-mod floods;
-mod leave;
-mod roots;
 mod scene;
-mod waiting;
+
+use ethbcast_collectives::measure::kind;
+use ethbcast_collectives::session::application::Participant;
+use ethbcast_collectives::session::verified::ChunkSize;
+use ethbcast_collectives::session::{
+    Admission, ContentKind, End, Message, Outcome, Receiver, ReceiverConfig, ReceiverEvent, Refusal, RootConfig,
+    RootEvent, Stage, Standing, Station, Timing, View, ViewMember, ViewPart, Wanted,
+};
+use ethbcast_planning::plan::Via;
+use ethbcast_transport::sim::{Delivery, Fate, Faults, NoFaults, RandomFaults, Simulation, host_mac};
+use ethbcast_transport::wire::{Flags, Header, OVERHEAD_BYTES, Rank, group_mac};
+use ethbcast_transport::{MacAddr, Policy};
+use scene::{Host, Played, Scene, announce, at, forged, join, run_until, switched_on};
+use std::time::Duration;
+
+/// A receiver without room at first: the admission hook sets the space.
+fn by_leave(config: ReceiverConfig) -> ReceiverConfig {
+    ReceiverConfig { by_leave: true, free_bytes: 0, ..config }
+}
+
+fn receiver(simulation: &mut Simulation<Host, NoFaults>, host: usize) -> &mut Receiver {
+    let Participant::Receiver(receiver, _) = simulation.machine_mut(host) else { panic!("a receiver") };
+    receiver
+}
+
+#[test]
+fn a_receiver_that_needs_leave_asks_when_it_has_it_and_says_the_room_of_that_moment() {
+    let wanted = Wanted { at_least: 1, enough: Some(1), patience: Duration::from_secs(20) };
+    let scene = Scene::new(1500).root(0, 5000, wanted).receivers_with(1, by_leave);
+    let played = scene.play(NoFaults, |simulation| {
+        run_until(simulation, 2000);
+        assert_eq!(receiver(simulation, 1).admission(), Admission::Wanted);
+        receiver(simulation, 1).set_free_bytes(100);
+        receiver(simulation, 1).admit(at(2000));
+        simulation.wake(1, at(2000));
+        run_until(simulation, 2100);
+        assert_eq!(receiver(simulation, 1).admission(), Admission::None, "turned away, it gives its leave back");
+        run_until(simulation, 9000);
+        assert_eq!(receiver(simulation, 1).admission(), Admission::Wanted, "the root still invites");
+        receiver(simulation, 1).set_free_bytes(1 << 20);
+        receiver(simulation, 1).admit(at(9000));
+        simulation.wake(1, at(9000));
+    });
+    assert_eq!(played.has(1), Some(0), "{}", played.failure(0));
+    assert!(played.left_out(1).is_empty() || played.left_out(1)[0].contains("room"), "{:?}", played.left_out(1));
+    let (when, _) = played.told(0, |event| matches!(event, RootEvent::Started { .. })).expect("started");
+    assert!(when >= Duration::from_secs(9), "{when:?}");
+}
+
+#[test]
+fn leave_for_a_root_that_has_gone_meanwhile_is_given_back() {
+    let wanted = Wanted { at_least: 1, enough: Some(1), patience: Duration::from_secs(2) };
+    let scene = Scene::new(1500).root(0, 1000, wanted).receivers_with(1, by_leave);
+    let played = scene.play(NoFaults, |simulation| {
+        run_until(simulation, 1000);
+        assert_eq!(receiver(simulation, 1).admission(), Admission::Wanted);
+        run_until(simulation, 10_000);
+        receiver(simulation, 1).admit(at(10_000));
+        simulation.wake(1, at(10_000));
+        run_until(simulation, 10_100);
+        assert_eq!(receiver(simulation, 1).admission(), Admission::None);
+    });
+    assert_eq!(played.has(1), None);
+}
+
+#[test]
+fn a_session_that_was_had_is_not_asked_for_again_and_the_next_of_the_same_root_is() {
+    let wanted = || Wanted { at_least: 1, enough: Some(1), patience: Duration::from_secs(3) };
+    let had = |config: ReceiverConfig| ReceiverConfig { had: vec![(host_mac(0), 0x1000)], ..config };
+    let played = Scene::new(1500).root(0, 1000, wanted()).receivers_with(1, had).play(NoFaults, |_| {});
+    assert!(played.failure(0).contains("0 of 1 receivers joined"), "{}", played.failure(0));
+    assert_eq!((played.has(1), played.left_out(1).len()), (None, 0));
+    let other = |config: ReceiverConfig| ReceiverConfig { had: vec![(host_mac(0), 0x0fff)], ..config };
+    let played = Scene::new(1500).root(0, 1000, wanted()).receivers_with(1, other).play(NoFaults, |_| {});
+    assert_eq!(played.has(1), Some(0));
+}
+
+#[test]
+fn of_two_roots_that_begin_one_after_the_other_the_second_ends_with_the_name_of_the_first() {
+    // The first waits, or is in the middle of its transfer.
+    for (bytes, wanted, begin) in [(1000, 3, 700), (20_000_000, 2, 260)] {
+        let wanted = Wanted { at_least: 2, enough: Some(wanted), patience: Duration::from_secs(3) };
+        let scene = Scene::new(1500).root(0, bytes, wanted).root(begin, 500, Wanted::exactly(2)).receivers(2);
+        let played = scene.play(switched_on(1, begin), |_| {});
+        assert_eq!([2, 3].map(|host| played.has(host)), [Some(0); 2], "{}", played.failure(0));
+        let text = played.failure(1);
+        assert!(text.starts_with("n0 (") && text.contains("file0") && text.contains("choose another group"), "{text}");
+        let asked = RootEvent::Rival { host: "n1".to_owned(), mac: host_mac(1) };
+        let told = played.scene.root_events.iter().filter(|(_, host, event)| *host == 0 && *event == asked).count();
+        assert_eq!(told, 1, "the first is told of the second");
+    }
+}
+
+#[test]
+fn of_two_roots_that_begin_at_once_one_stays_and_has_all_receivers() {
+    for seed in 0..50 {
+        let scene = Scene::new(1500).root(seed % 45, 1000, Wanted::exactly(3)).root(0, 500, Wanted::exactly(3));
+        let faults = RandomFaults::new(seed).loss(if seed < 25 { 0.0 } else { 0.1 });
+        let played = scene.receivers(3).play(faults, |_| {});
+        assert_eq!([2, 3, 4].map(|host| played.has(host)), [Some(0); 3], "seed {seed}: {}", played.failure(0));
+        assert!(played.failure(1).contains("n0 ("), "seed {seed}: {}", played.failure(1));
+    }
+}
+
+#[test]
+fn invitations_of_a_session_that_is_long_over_keep_nobody_from_a_root_that_is_there() {
+    let scene = Scene::new(1500).root(0, 1000, Wanted::exactly(4)).receivers(4);
+    let played = scene.play(NoFaults, |simulation| {
+        // Frames of five dead roots, ten times a second each, arrive before those of the living
+        // root, and at that root, too.
+        for number in 0..5_u8 {
+            let mac = MacAddr::new(2, 7, 7, 7, 7, number);
+            let frame = forged(mac, group_mac("group"), 0xDEAD + u32::from(number), &announce("dead"));
+            for tick in 0..300 {
+                (0..=4).for_each(|host| simulation.inject(at(tick * 100), host, &frame));
+            }
+        }
+    });
+    assert!((1..=4).all(|host| played.has(host) == Some(0)), "{}", played.failure(0));
+    let (when, _) = played.told(0, |event| matches!(event, RootEvent::Started { .. })).expect("started");
+    assert!(when < Duration::from_secs(20), "{when:?}");
+}
+
+/// Session number and nonce of another run.
+const OTHERS: (u32, u64) = (0, 9_999);
+
+/// Replays frames of a former session, whose root was host 0, to each of `hosts`, twenty times a
+/// second: an ANNOUNCE, a part of a view, a PROBE of this session with this nonce.
+fn replay<F: Faults>(simulation: &mut Simulation<Host, F>, hosts: std::ops::RangeInclusive<usize>, said: (u32, u64)) {
+    replay_of(simulation, (host_mac(0), 0xDEAD), hosts, said);
+}
+
+fn replay_of<F: Faults>(
+    simulation: &mut Simulation<Host, F>,
+    (root, session): (MacAddr, u32),
+    hosts: std::ops::RangeInclusive<usize>,
+    (test, nonce): (u32, u64),
+) {
+    let part = ViewPart { epoch: 1, digest: [3; 32], at: 0, count: 2, bytes: vec![5; 40] };
+    for (host, tick) in hosts.flat_map(|host| (0..800).map(move |tick| (host, tick))) {
+        let invitation = forged(root, group_mac("group"), session, &announce("n0"));
+        let view = forged(root, group_mac("group"), session, &Message::View(part.clone()));
+        // A ping of 16 bytes that carries the nonce.
+        let body = [&[1, 0, 0, 16, 0, 0, 0, 16][..], &nonce.to_be_bytes()].concat();
+        let identity = Station::new("group", "n0", root, 1500).identity(session, Rank::ROOT);
+        let mut probe = vec![0; OVERHEAD_BYTES + body.len()];
+        let header = Header { flags: Flags::LAST, stamp: test, ..identity.header(kind::PROBE) };
+        identity.write(&mut probe, host_mac(host), &header, &body);
+        let frames = [invitation, probe, view].into_iter().enumerate();
+        frames.for_each(|(number, frame)| simulation.inject(at(tick * 50 + number as u64), host, &frame));
+    }
+}
+
+#[test]
+fn a_whole_session_that_is_replayed_keeps_nobody_from_the_next_of_the_same_root() {
+    // The old ANNOUNCEs arrive before the new ones, and after each of them.
+    let scene = Scene::new(1500).root(300, 1000, Wanted::exactly(3)).receivers(3);
+    let played = scene.play(switched_on(0, 300), |simulation| replay(simulation, 1..=3, OTHERS));
+    assert_eq!([1, 2, 3].map(|host| played.has(host)), [Some(0); 3], "{}", played.failure(0));
+    let (when, _) = played.told(0, |event| matches!(event, RootEvent::Started { .. })).expect("started");
+    assert!(when < Duration::from_secs(10), "{when:?}");
+}
+
+#[test]
+fn whom_only_a_replayed_session_answers_gives_up_when_its_patience_ends() {
+    // Also if the dead root had proved its liveness: a proof counts only once.
+    for said in [OTHERS, (1 << 31, 78)] {
+        let scene = Scene::new(1500)
+            .root(45_000, 1000, Wanted { patience: Duration::from_secs(1), ..Wanted::exactly(1) })
+            .receivers(1);
+        let played = scene.play(NoFaults, |simulation| replay(simulation, 1..=1, said));
+        assert_eq!(played.has(1), None);
+        let end = played.hosts[1].receiving().and_then(|receiving| receiving.end());
+        assert_eq!(end, Some(&End::NobodyThere), "{said:?}");
+    }
+}
+
+#[test]
+fn nor_do_two_such_sessions_keep_it_that_are_asked_in_turn() {
+    let scene = Scene::new(1500)
+        .root(45_000, 1000, Wanted { patience: Duration::from_secs(1), ..Wanted::exactly(1) })
+        .receivers(1);
+    let played = scene.play(NoFaults, |simulation| {
+        replay(simulation, 1..=1, (1 << 31, 78));
+        replay_of(simulation, (host_mac(7), 0xBEEF), 1..=1, (1 << 31, 78));
+    });
+    let end = played.hosts[1].receiving().and_then(|receiving| receiving.end());
+    assert_eq!(end, Some(&End::NobodyThere));
+}
+
+#[test]
+fn who_was_told_of_a_view_that_there_is_not_waits_for_the_root_that_gathers() {
+    // For much longer than a root may owe a liveness proof.
+    let scene = Scene::new(1500).root(0, 1000, Wanted { patience: Duration::from_secs(20), ..Wanted::exactly(2) });
+    let timing = Timing { patience: Duration::from_secs(1), ..Timing::default() };
+    let scene = scene.receivers_with(1, |config| ReceiverConfig { timing, ..config }).receivers(1);
+    let played = scene.play(switched_on(2, 15_000), |simulation| {
+        let member = |rank: u16| ViewMember {
+            host: format!("n{rank}"),
+            mac: host_mac(rank.into()),
+            nonce: if rank == 0 { 0 } else { 77 + u64::from(rank) },
+            parent: rank.checked_sub(1).map(Rank),
+            order: 0,
+            standing: Standing::InPlace,
+        };
+        let view = View {
+            epoch: 1,
+            via: Via::Chain,
+            segment_frames: 1,
+            policy: Policy::HolesAllowed,
+            push_frames: None,
+            payload_bytes: 1468,
+            size: Some(1000),
+            content: ContentKind::Stream,
+            chunk: ChunkSize::default(),
+            selective: false,
+            rate: None,
+            members: (0..2).map(member).collect(),
+        };
+        let part = ViewPart { epoch: 1, digest: view.digest(), at: 0, count: 1, bytes: view.encode() };
+        simulation.inject(at(1000), 1, &forged(host_mac(0), group_mac("group"), 0x1000, &Message::View(part)));
+    });
+    let started = |event: &ReceiverEvent| matches!(event, ReceiverEvent::Started { .. });
+    let first = played.scene.receiver_events.iter().find(|(_, host, event)| *host == 1 && started(event));
+    assert!(first.is_some_and(|(when, ..)| *when < Duration::from_secs(2)), "it believed the view: {first:?}");
+    assert_eq!([1, 2].map(|host| played.has(host)), [Some(0); 2], "{}", played.failure(0));
+}
+
+#[test]
+fn a_reason_that_comes_again_and_again_is_told_once() {
+    // The receiver lacks room for the one, and the other is full.
+    let wanted = Wanted { patience: Duration::from_secs(25), ..Wanted::exactly(2) };
+    let scene = Scene::new(1500).root(0, 1000, wanted);
+    let scene = scene.receivers_with(1, |config| ReceiverConfig { free_bytes: 10, ..config });
+    let played = scene.play(NoFaults, |simulation| {
+        let (other, session) = (host_mac(7), 0xBEEF);
+        let late = Message::Refuse { nonce: 78, why: Refusal::Late, text: "the session is full".to_owned() };
+        for tick in 60..400_u64 {
+            simulation.inject(at(tick * 50), 1, &forged(other, group_mac("group"), session, &announce("n7")));
+            simulation.inject(at(tick * 50 + 25), 1, &forged(other, host_mac(1), session, &late));
+        }
+    });
+    let full = played.left_out(1).iter().filter(|text| text.contains("full")).count();
+    assert!((1..=8).contains(&full), "{:?}", played.left_out(1));
+}
+
+#[test]
+fn who_has_no_room_and_then_comes_too_late_ends_for_want_of_room() {
+    let wanted = Wanted { at_least: 1, patience: Duration::from_secs(3), ..Wanted::exactly(2) };
+    let scene = Scene::new(1500).root(0, 1000, wanted).receivers(1);
+    let scene = scene.receivers_with(1, |config| ReceiverConfig { free_bytes: 10, ..config });
+    let played = scene.play(NoFaults, |simulation| {
+        // Another root announces that its session is running.
+        let Message::Announce { group, host, source, size, content, chunk, mtu_bytes, age_millis, .. } = announce("n0")
+        else {
+            unreachable!("an invitation")
+        };
+        let stage = Stage::Started;
+        let runs = Message::Announce { group, host, source, size, content, chunk, mtu_bytes, age_millis, stage };
+        simulation.inject(at(3500), 2, &forged(host_mac(7), group_mac("group"), 0x7000, &runs));
+    });
+    assert_eq!((played.has(1), played.has(2)), (Some(0), None), "{}", played.failure(0));
+    let late = |event: &ReceiverEvent| matches!(event, ReceiverEvent::LeftOut { text, .. } if text.contains("running"));
+    assert!(played.scene.receiver_events.iter().any(|(_, host, event)| *host == 2 && late(event)), "it came too late");
+    let end = played.hosts[2].receiving().and_then(|receiving| receiving.end());
+    assert!(matches!(end, Some(End::Refused(Refusal::NoSpace, _))), "{end:?}");
+}
+
+#[test]
+fn a_replayed_invitation_of_its_own_does_not_end_a_root() {
+    let played = Scene::new(1500).root(0, 1000, Wanted::exactly(1)).receivers(1).play(NoFaults, |simulation| {
+        let frame = forged(host_mac(0), group_mac("group"), 0xDEAD, &announce("n0"));
+        simulation.inject(at(50), 0, &frame);
+    });
+    assert_eq!(played.has(1), Some(0), "{}", played.failure(0));
+}
+
+fn ghost(number: u64) -> MacAddr {
+    let [.., a, b, c, d] = number.to_be_bytes();
+    MacAddr::new(2, 9, a, b, c, d)
+}
+
+#[test]
+fn ten_thousand_forged_requests_before_the_start_take_no_place_and_little_time() {
+    // From as many addresses, or from one; the root takes the receivers present after 4 s, or the
+    // first three.
+    for (addresses, wanted) in [
+        (10_000, Wanted { at_least: 1, enough: None, patience: Duration::from_secs(4) }),
+        (10_000, Wanted::exactly(3)),
+        (1, Wanted::exactly(3)),
+    ] {
+        let played = Scene::new(1500).root(0, 100_000, wanted).receivers(3).play(NoFaults, |simulation| {
+            for number in 0..10_000 {
+                let frame = forged(ghost(number % addresses), host_mac(0), 0x1000, &join("ghost", number));
+                simulation.inject(at(1 + number / 50), 0, &frame);
+            }
+        });
+        assert!((1..=3).all(|host| played.has(host) == Some(0)), "{addresses}: {}", played.failure(0));
+        assert_eq!(played.root(0).reports().count(), 3, "ghosts are no members");
+        let (when, _) = played.told(0, |event| matches!(event, RootEvent::Started { .. })).expect("started");
+        let limit = wanted.enough.map_or(Duration::from_secs(5), |_| Duration::from_millis(1000));
+        assert!(when < limit, "{addresses} addresses: {when:?}");
+    }
+}
+
+#[test]
+fn requests_while_the_session_runs_are_answered_when_there_is_time_and_data_flows_on() {
+    let play = |rate: u64| {
+        Scene::new(1500).root(0, 20_000_000, Wanted::exactly(3)).receivers(3).play(NoFaults, |simulation| {
+            for number in 0..rate * 200 {
+                let frame = forged(ghost(number), host_mac(0), 0x1000, &join("ghost", number));
+                simulation.inject(at(300) + Duration::from_micros(1000 * number / rate), 0, &frame);
+            }
+        })
+    };
+    let (calm, flooded) = (play(0), play(400));
+    let took = [&calm, &flooded].map(|played| played.root(0).took());
+    assert!((1..=3).all(|host| flooded.has(host) == Some(0)));
+    assert!(took[1] < took[0] * 12 / 10, "400 000 requests a second: {took:?}");
+    let answers = flooded.root(0).control_stats().sent - calm.root(0).control_stats().sent;
+    assert!(answers < 400, "{answers} answers");
+}
+
+fn within(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+#[test]
+fn a_thousand_receivers_are_checked_and_let_in_within_a_second() {
+    let played = Scene::new(1500).root(0, 3000, Wanted::exactly(1000)).receivers(1000).play(NoFaults, |_| {});
+    let (when, _) = played.told(0, |event| matches!(event, RootEvent::Started { .. })).expect("started");
+    assert!(when < Duration::from_secs(1), "{when:?}");
+    assert_eq!(played.root(0).reports().filter(|report| report.outcome == Outcome::Delivered).count(), 1000);
+}
+
+#[test]
+fn a_host_behind_a_smaller_mtu_is_refused_by_name_and_the_others_get_everything() {
+    let wanted = Wanted { at_least: 2, enough: Some(3), patience: within(4) };
+    let small = |delivery: &Delivery<'_>| {
+        if delivery.to == 3 && delivery.frame.len() > 1514 { Fate::Drop } else { Fate::Deliver }
+    };
+    let played = Scene::new(9000).root(0, 300_000, wanted).receivers(3).play(small, |_| {});
+    assert_eq!([1, 2, 3].map(|host| played.has(host)), [Some(0), Some(0), None]);
+    let (when, event) = played.told(0, |event| matches!(event, RootEvent::Refused { .. })).expect("refused");
+    assert!(when < Duration::from_secs(2), "{when:?}");
+    let RootEvent::Refused { host, text, .. } = event else { unreachable!("asked for") };
+    assert!(host == "n3" && text.contains("control frames arrive, frames of 9014 bytes do not"), "{text}");
+    assert!(played.left_out(3).iter().any(|text| text.contains("smaller MTU on the way")), "{:?}", played.left_out(3));
+}
+
+#[test]
+fn a_host_that_the_roots_own_first_hop_keeps_apart_is_told_so() {
+    let wanted = Wanted { patience: within(4), ..Wanted::exactly(1) };
+    let long = |delivery: &Delivery<'_>| {
+        if delivery.from == Some(0) && delivery.frame.len() > 1514 { Fate::Drop } else { Fate::Deliver }
+    };
+    let scene = Scene::new(9000).root(0, 300_000, wanted).with_first_hop(1500);
+    let played = scene.receivers(1).play(long, |_| {});
+    let own = "n0 itself sends no frames of 9014 bytes, whatever the way to n1: send with --mtu 1500";
+    let RootEvent::Refused { text, .. } =
+        played.told(0, |event| matches!(event, RootEvent::Refused { .. })).expect("refused").1
+    else {
+        unreachable!("asked for")
+    };
+    assert!(text.starts_with(own), "{text}");
+    assert!(played.left_out(1).iter().any(|text| text.contains(own)), "{:?}", played.left_out(1));
+}
+
+#[test]
+fn everybody_gets_in_though_every_third_frame_is_lost() {
+    for seed in 0..20 {
+        let faults = RandomFaults::new(seed).loss(0.3);
+        let played = Scene::new(1500).root(0, 20_000, Wanted::exactly(8)).receivers(8).play(faults, |_| {});
+        assert!((1..=8).all(|host| played.has(host) == Some(0)), "seed {seed}: {}", played.failure(0));
+    }
+}
+
+#[test]
+fn of_those_who_are_named_who_is_missing_is_said_and_others_are_told_why_not() {
+    let hosts = ["n1", "n2", "n4"].map(str::to_owned).to_vec();
+    let wanted = Wanted { at_least: 3, enough: Some(3), patience: within(4) };
+    let scene = Scene::new(1500).root_with(0, 1000, |config| RootConfig { wanted, hosts: hosts.clone(), ..config });
+    let played = scene.receivers(3).play(NoFaults, |_| {});
+    let text = played.failure(0);
+    assert!(
+        text.contains("2 of 3") && text.contains("(n[1-2]; not n4; refused n3 (02:eb:00:00:00:03): not asked for)"),
+        "{text}"
+    );
+    let (when, event) = played.told(0, |event| matches!(event, RootEvent::Waiting { .. })).expect("said");
+    let RootEvent::Waiting { joined, missing, wanted } = event else { unreachable!("asked for") };
+    assert_eq!((joined.join(" "), missing.join(" "), *wanted), ("n1 n2".to_owned(), "n4".to_owned(), Some(3)));
+    assert_eq!(when, Duration::from_secs(2));
+    assert!(played.left_out(3)[0].contains("n3 is none"), "{:?}", played.left_out(3));
+}
+
+#[test]
+fn as_soon_as_so_many_are_there_or_with_fewer_when_the_wait_is_over() {
+    let wanted = |enough| Wanted { at_least: 2, enough: Some(enough), patience: within(3) };
+    let started =
+        |played: &Played| played.told(0, |event| matches!(event, RootEvent::Started { .. })).map(|(when, _)| when);
+    // Long enough for the fourth to send its request meanwhile.
+    let soon = Scene::new(1500).root(0, 20_000_000, wanted(3)).receivers(4).play(NoFaults, |_| {});
+    assert!(started(&soon).is_some_and(|when| when < Duration::from_millis(300)));
+    let late = Scene::new(1500).root(0, 1000, wanted(5)).receivers(4).play(NoFaults, |_| {});
+    assert!(started(&late).is_some_and(|when| when >= within(3)));
+    assert!((1..=4).all(|host| late.has(host) == Some(0)));
+    // The fourth was one too many: both ends know the reason.
+    let away: Vec<_> = soon.root(0).turned_away().collect();
+    assert_eq!((away.len(), away[0].why), (1, Refusal::Late));
+    assert_eq!(away[0].text, format!("the session started with 3 of 3 wanted before {} asked", away[0].host));
+    let out: Vec<usize> = (1..=4).filter(|&host| soon.has(host).is_none()).collect();
+    assert_eq!(soon.left_out(out[0]), [away[0].text.as_str()]);
+}
+
+#[test]
+fn the_user_starts_with_those_who_are_there() {
+    let wanted = Wanted { at_least: 1, enough: None, patience: Wanted::FOREVER };
+    let played = Scene::new(1500).root(0, 1000, wanted).receivers(3).play(NoFaults, |simulation| {
+        run_until(simulation, 5000);
+        let Participant::Root(root, _) = simulation.machine_mut(0) else { panic!("a root") };
+        assert_eq!(root.view(), None);
+        root.start_now(at(5000));
+        simulation.wake(0, at(5001));
+    });
+    assert!((1..=3).all(|host| played.has(host) == Some(0)));
+}
+
+#[test]
+fn a_candidate_that_ends_frees_its_place_at_once() {
+    let wanted = Wanted { at_least: 3, enough: Some(3), patience: within(4) };
+    let played = Scene::new(1500).root(0, 1000, wanted).receivers(2).play(NoFaults, |simulation| {
+        run_until(simulation, 1000);
+        let Participant::Receiver(receiver, _) = simulation.machine_mut(1) else { panic!("a receiver") };
+        let farewell = receiver.farewell("killed").expect("it has asked");
+        simulation.crash(1, at(1000));
+        simulation.inject(at(1001), 0, &farewell);
+    });
+    // Events of the first second were not kept.
+    let (when, event) = played.told(0, |event| matches!(event, RootEvent::Left { .. })).expect("gone");
+    assert_eq!(
+        (when, event),
+        (Duration::from_millis(1001), &RootEvent::Left { host: "n1".into(), text: "killed".into() })
+    );
+    assert!(played.failure(0).contains("1 of 3 receivers joined"), "{}", played.failure(0));
+}
+
+#[test]
+fn who_was_left_out_of_one_session_gets_the_next() {
+    let wanted = Wanted { at_least: 3, enough: Some(3), patience: within(2) };
+    let scene = Scene::new(1500).root(0, 1000, wanted).root(5000, 2000, Wanted::exactly(2)).receivers(2);
+    // The second root's host is switched on when the first root has given up.
+    let played = scene.play(switched_on(1, 5000), |_| {});
+    assert!(played.failure(0).contains("2 of 3"), "{}", played.failure(0));
+    for host in [2, 3] {
+        assert_eq!(played.has(host), Some(1), "{}", played.failure(1));
+        assert!(played.left_out(host)[0].contains("the sender gave up"), "{:?}", played.left_out(host));
+    }
+}
+
+#[test]
+fn a_member_that_was_started_again_is_gone_at_once_and_its_new_self_is_told() {
+    let scene = Scene::new(1500).root(0, 60_000_000, Wanted::exactly(3)).receivers(3);
+    let played = scene.play(NoFaults, |simulation| {
+        run_until(simulation, 350);
+        simulation.crash(2, at(350));
+        for tick in 0..3 {
+            simulation.inject(at(500 + tick * 400), 0, &forged(host_mac(2), host_mac(0), 0x1000, &join("n2", 4711)));
+        }
+    });
+    let reported = |event: &RootEvent| matches!(event, RootEvent::Reported(report) if report.host == "n2");
+    let (when, event) = played.told(0, reported).expect("reported");
+    let RootEvent::Reported(report) = event else { unreachable!("asked for") };
+    assert_eq!((report.outcome, report.text.as_str()), (Outcome::Died, "its receiver was started again"));
+    assert!(when < Duration::from_millis(1000), "{when:?}");
+    assert_eq!([1, 3].map(|host| played.has(host)), [Some(0); 2]);
+    let away: Vec<_> = played.root(0).turned_away().map(|away| away.text.as_str()).collect();
+    assert_eq!(away, ["the session started with 3 of 3 wanted before n2 asked"]);
+}

@@ -1,7 +1,7 @@
 //! Forged control frames: well formed, with the right addresses and harmful values.
 
-use super::fetches;
 use super::scene::{BYTES, MEMBERS, Phase, Scene};
+use Harm::{Nothing, OneMember};
 use ethbcast_collectives::measure::kind::{ECHO, PROBE, REPORT};
 use ethbcast_collectives::session::kind::{ABORT, LEAVE, VERDICT, VIEW};
 use ethbcast_collectives::session::verified::ChunkSize;
@@ -23,8 +23,6 @@ pub enum Harm {
     /// The session is over for every recipient.
     Session,
 }
-
-use Harm::{Nothing, OneMember};
 
 #[derive(Clone, Debug)]
 pub struct Forged {
@@ -338,9 +336,9 @@ pub fn all(scene: &Scene, to: usize, from: usize) -> Vec<Vec<Forged>> {
         reports(scene),
         joins(scene, member),
         departures(scene, member),
-        fetches::questions(),
-        fetches::answers(),
-        fetches::words(),
+        super::questions(),
+        super::answers(),
+        super::words(),
         rubbish(),
     ]
 }

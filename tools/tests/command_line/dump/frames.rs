@@ -7,7 +7,7 @@ use ethbcast_collectives::session::{
     Standing, Status, Taken, Trailer, Verdict, View, ViewMember,
 };
 use ethbcast_planning::plan::Via;
-use ethbcast_tests::sealing::make_checksum_fit;
+use ethbcast_tests::stream::make_checksum_fit;
 use ethbcast_transport::Policy;
 use ethbcast_transport::stream::Orphan;
 use ethbcast_transport::wire::{

@@ -1,21 +1,24 @@
 //! Dying, interrupted, late and lying hosts: the others get the file, the cause is reported, and
 //! nothing is left behind.
 
-mod corruption;
-mod deaths;
-mod flood;
-mod garbage;
-mod interrupts;
-mod latecomers;
-mod links;
-mod outages;
-mod pauses;
-mod readers;
-mod vandal;
-mod write_back;
+mod frames;
+mod hosts;
 
-use crate::harness::{MEBIBYTE, Session, Site, Transfer, content, one_switch};
-use ethbcast_lab::LabConfig;
+use crate::harness::{
+    Ethbcast, LIMIT, MEBIBYTE, PROGRAM, Reader, Session, Site, Transfer, content, lab_name, names_in, one_switch,
+    require_root, shown_in, within,
+};
+use ethbcast_collectives::session::kind;
+use ethbcast_lab::{LabConfig, LinkFault};
+use ethbcast_tests::chaos::{Campaign, Terms};
+use ethbcast_tests::lab::Program;
+use ethbcast_tests::lab::{KIND_BYTE, SharedDirectory, ThinDisk};
+use ethbcast_transport::wire::Kind;
+use nix::sys::signal::Signal;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 /// Bytes at some receiver when the fault occurs, in the middle of the transfer.
 const MIDDLE_BYTES: u64 = 4 << 20;
@@ -61,4 +64,296 @@ fn begun(transfer: Transfer<'_>, witness: &str) -> Session {
     let session = transfer.start();
     session.wait_for_bytes(witness, MIDDLE_BYTES);
     session
+}
+
+#[test]
+fn a_receiver_that_is_started_again_before_the_start_takes_part() {
+    let site = Site::beside("again", one_switch(3));
+    let bytes = content(3, MEBIBYTE);
+    let source = site.file("source.bin", &bytes);
+    let root = site.start("n0", &["send", "--json", "-i", "eth0", "-n", "2"], &source);
+    let first = site.start("n1", &["recv", "-i", "eth0"], site.path("n1"));
+    root.wait_for_line("n1 joined");
+    first.signal(Signal::SIGKILL);
+    first.end(LIMIT).assert_code(137);
+    // At once: the root itself detects that the former run is silent.
+    let second = site.start("n1", &["recv", "-i", "eth0"], site.path("n1"));
+    root.wait_for_lines(2, "n1 joined");
+    let receivers = [second, site.start("n2", &["recv", "-i", "eth0"], site.path("n2"))];
+    let root = root.end(LIMIT);
+    root.assert_code(0);
+    assert_eq!(root.json()["receivers"].as_array().map(Vec::len), Some(2));
+    receivers.into_iter().for_each(|receiver| receiver.end(LIMIT).assert_code(0));
+    assert!(["n1", "n2"].into_iter().all(|host| std::fs::read(site.path(host)).is_ok_and(|file| file == bytes)));
+}
+
+#[test]
+fn who_comes_too_late_is_told_so_and_disturbs_nobody() {
+    let site = Site::beside("late", slow(4));
+    let directory = site.directory("dest");
+    for via in ["chain", "cast"] {
+        let session = Transfer::new(&site, content(4, 16 * MEBIBYTE)).receivers(&["n1", "n2"]).via(via).start();
+        session.wait_for_bytes("n2", MIDDLE_BYTES);
+        let late = site.start("n3", &["recv", "-i", "eth0", "--once"], directory.join("file"));
+        late.end(LIMIT).assert_refusal(3, &["is running without this host"]);
+        session.end(LIMIT).assert_verified();
+        assert_eq!(names_in(&directory), [""; 0]);
+    }
+}
+
+#[test]
+fn of_three_receivers_for_two_places_one_is_sent_away() {
+    let site = Site::beside("full", slow(4));
+    let bytes = content(8, 8 * MEBIBYTE);
+    let source = site.file("source.bin", &bytes);
+    let receivers =
+        ["n1", "n2", "n3"].map(|host| site.start(host, &["recv", "-i", "eth0", "--max-wait", "8"], site.path(host)));
+    // All three must be present for the same invitation.
+    receivers.iter().for_each(|receiver| receiver.wait_for_line("waiting for a sender"));
+    let root = site.run("n0", &["send", "-i", "eth0", "-n", "2"], &source);
+    root.assert_code(0);
+    let (taken, away): (Vec<_>, Vec<_>) =
+        receivers.into_iter().map(|receiver| receiver.end(LIMIT)).partition(|ended| ended.code() == 0);
+    assert_eq!((taken.len(), away.len()), (2, 1));
+    away[0].assert_code(3);
+    assert!(away[0].stderr.contains("the session started with 2 of 2 wanted before"), "{}", away[0].stderr);
+    assert!(root.stdout_text().contains("left out: the session started with 2 of 2"), "{}", root.stdout_text());
+    let files = ["n1", "n2", "n3"].into_iter().filter_map(|host| std::fs::read(site.path(host)).ok());
+    assert_eq!(files.filter(|file| *file == bytes).count(), 2);
+    assert_eq!(names_in(source.parent().expect("a directory")).len(), 3, "the source and two copies");
+}
+
+#[test]
+fn a_receiver_that_is_started_again_in_the_middle_has_to_wait_for_the_next_session() {
+    let site = Site::beside("restart", slow(4));
+    let session = half_way(&site, "chain", "n3");
+    session.receiver("n2").signal(Signal::SIGKILL);
+    let directory = site.directory("dest");
+    let again = site.start("n2", &["recv", "-i", "eth0"], directory.join("file"));
+    again.wait_for_line("is running without this host; waiting for the next session");
+    let outcome = session.end(LIMIT);
+    ["n1", "n3"].into_iter().for_each(|host| outcome.assert_delivered(host));
+    outcome.root.assert_code(1);
+    assert_ne!(outcome.status("n2"), "verified");
+    outcome.forget_dead("n2");
+    assert_eq!(names_in(&directory), [""; 0]);
+    // The next session includes it.
+    let bytes = content(5, MEBIBYTE);
+    let root = site.run("n0", &["send", "-i", "eth0", "--hosts", "n2"], site.file("next.bin", &bytes));
+    root.assert_code(0);
+    again.end(LIMIT).assert_code(0);
+    assert!(std::fs::read(directory.join("file")).is_ok_and(|file| file == bytes));
+}
+
+#[test]
+fn a_receiver_that_is_started_again_under_late_is_one_host_that_has_everything() {
+    let site = Site::beside("back", slow(3));
+    let transfer = Transfer::new(&site, content(6, 8 * MEBIBYTE)).via("chain").send_option("--late");
+    let session = transfer.send_option("--no-probe").start();
+    session.wait_for_bytes("n2", MIDDLE_BYTES / 2);
+    session.receiver("n1").signal(Signal::SIGKILL);
+    let again = site.start("n1", &["recv", "-i", "eth0", "--once", "--max-wait", "20"], site.path("again"));
+    let outcome = session.end(LIMIT);
+    again.end(LIMIT).assert_code(0);
+    outcome.root.assert_code(0);
+    outcome.assert_delivered("n2");
+    let report = outcome.root.json();
+    let hosts: Vec<_> = report["receivers"].as_array().expect("a list").iter().map(|row| row["host"].clone()).collect();
+    assert_eq!(hosts, ["n2", "n1"], "{report}");
+    assert_eq!((outcome.status("n1"), outcome.status("n2")), ("verified".to_owned(), "verified".to_owned()));
+    assert_eq!(report["left_out"], serde_json::json!([]), "{report}");
+}
+
+/// Words by which the root may report the host.
+const WORDS: [&str; 10] =
+    ["silent", "stall", "progress", "acknowledg", "waits", "waiting", "reach", "starved", "verif", "nothing"];
+
+fn of(fault: LinkFault, kind: Kind) -> LinkFault {
+    fault.byte(KIND_BYTE, &[kind.0])
+}
+
+/// Runs a transfer in whose first quarter the relay's cable begins to lose these frames.
+fn one_way_loss(story: &str, via: &'static str, fault: LinkFault) {
+    let site = Site::beside(story, relays());
+    let session = impatient(&site, via).start();
+    session.wait_for_sent(QUARTER_BYTES);
+    site.lab().set_faults(CULPRIT, &[fault]).expect("nft takes it");
+    let outcome = session.end(LIMIT);
+    assert!(site.lab().faulted_frames(CULPRIT).expect("counters") > 0, "nothing was lost");
+    outcome.assert_all_but(CULPRIT, &WORDS);
+}
+
+#[test]
+fn all_acknowledgements_of_a_relay_are_lost() {
+    one_way_loss("acks", "chain", of(LinkFault::leaving(), Kind::ACK));
+}
+
+#[test]
+fn all_acknowledgements_of_a_receiver_of_a_cast_are_lost() {
+    one_way_loss("castacks", "cast", of(LinkFault::leaving(), Kind::ACK));
+}
+
+#[test]
+fn all_data_to_a_relay_is_lost() {
+    one_way_loss("data", "chain", of(LinkFault::arriving(), Kind::DATA));
+}
+
+#[test]
+fn all_data_to_a_receiver_of_a_cast_is_lost() {
+    one_way_loss("castdata", "cast", of(LinkFault::arriving(), Kind::DATA));
+}
+
+#[test]
+fn what_a_relay_says_at_its_end_is_lost() {
+    let site = Site::beside("done", relays());
+    // It sends none before its end.
+    site.lab().set_faults(CULPRIT, &[of(LinkFault::leaving(), kind::DONE)]).expect("nft takes it");
+    let outcome = impatient(&site, "chain").start().end(LIMIT);
+    assert!(site.lab().faulted_frames(CULPRIT).expect("counters") > 0, "nothing was lost");
+    outcome.assert_all_but(CULPRIT, &WORDS);
+}
+
+#[test]
+fn all_unicast_to_a_relay_is_lost() {
+    one_way_loss("unicast", "chain", LinkFault::arriving().unicast());
+}
+
+#[test]
+fn a_relay_that_hears_only_its_own_address_gets_the_file() {
+    let site = Site::beside("multicast", relays());
+    let session = impatient(&site, "chain").start();
+    session.wait_for_sent(QUARTER_BYTES);
+    site.lab().set_faults(CULPRIT, &[LinkFault::arriving().multicast()]).expect("nft takes it");
+    session.end(LIMIT).assert_verified();
+}
+
+#[test]
+fn two_neighbours_of_a_chain_that_may_not_talk_to_each_other_both_get_the_file() {
+    let site = Site::beside("pair", relays());
+    let session = impatient(&site, "chain").start();
+    session.wait_for_sent(QUARTER_BYTES);
+    let before = site.lab().mac("n2").expect("an address");
+    let faults = [LinkFault::arriving().peer(before.clone()), LinkFault::leaving().peer(before)];
+    site.lab().set_faults(CULPRIT, &faults).expect("nft takes it");
+    session.end(LIMIT).assert_verified();
+}
+
+#[test]
+fn who_never_hears_the_view_does_not_keep_the_others_from_starting() {
+    let site = Site::beside("view", relays());
+    site.lab().set_faults(CULPRIT, &[of(LinkFault::arriving(), kind::VIEW)]).expect("nft takes it");
+    // Limit on its wait for another sender.
+    let transfer = impatient(&site, "chain").receive_option("--max-wait").receive_option("5");
+    transfer.start().end(LIMIT).assert_all_but(CULPRIT, &WORDS);
+}
+
+#[test]
+fn a_cable_that_takes_no_large_frames_is_found_before_the_start() {
+    let site = Site::beside("mtu", LabConfig { mtu_bytes: 9000, ..relays() });
+    let small = [LinkFault::arriving().longer_than(1500), LinkFault::leaving().longer_than(1500)];
+    site.lab().set_faults(CULPRIT, &small).expect("nft takes it");
+    // Five are wanted, and four suffice after --max-wait.
+    let transfer = impatient(&site, "chain").send_option("--min-receivers").send_option("4").max_wait("3");
+    let outcome = transfer.receive_option("--max-wait").receive_option("6").start().end(LIMIT);
+    ["n1", "n2", "n4", "n5"].into_iter().for_each(|host| outcome.assert_delivered(host));
+    outcome.assert_named(CULPRIT, &["MTU", "1500", "9000", "large"]);
+    // The MTU is the reason after the start, too.
+    outcome.assert_nothing(CULPRIT, 4);
+}
+
+#[test]
+fn a_cable_that_is_cut_for_good_costs_the_patience_and_is_named() {
+    let site = Site::beside("cut", relays());
+    let session = impatient(&site, "chain").start();
+    session.wait_for_sent(QUARTER_BYTES);
+    site.lab().set_port(CULPRIT, false).expect("down");
+    let outcome = session.end(LIMIT);
+    outcome.assert_all_but(CULPRIT, &["silent"]);
+    outcome.assert_nothing(CULPRIT, 3);
+}
+
+#[test]
+fn a_reader_that_stops_for_good_is_given_up_and_named() {
+    for via in ["chain", "cast"] {
+        let site = Site::beside("reader", relays());
+        let outcome = impatient(&site, via).reader(CULPRIT, Reader::Stopped).start().end(LIMIT);
+        outcome.assert_all_but(CULPRIT, &["reader", "disk", "taken", "application", "stall"]);
+    }
+}
+
+#[test]
+fn a_reader_that_is_slower_than_the_cable_gets_all_and_does_not_hold_the_others() {
+    let site = Site::beside("slowreader", relays());
+    // 2.8 s on the cable and 21 s for this reader; its host buffers less than half of the content.
+    let bytes = content(12, 32 * MEBIBYTE);
+    for via in ["chain", "cast"] {
+        let transfer = Transfer::new(&site, bytes.clone()).via(via).send_option("--slow-after").send_option("1");
+        let reader = Reader::Slow { bytes_per_second: 1_600_000 };
+        let outcome = transfer.reader(CULPRIT, reader).start().end(LIMIT);
+        outcome.root.assert_code(0);
+        assert!(outcome.receiver(CULPRIT).stdout == bytes, "what the reader has read");
+        for host in ["n1", "n2", "n4", "n5"] {
+            outcome.assert_delivered(host);
+            let (seconds, slow) = (outcome.seconds_of(host), outcome.seconds_of(CULPRIT));
+            // If it delayed the others, they would wait for more than half of its time.
+            assert!(seconds < slow / 2.0, "{host} had to wait for the slow reader: {seconds} of {slow} s, {via}");
+        }
+        assert!(outcome.seconds_of(CULPRIT) > 10.0);
+        outcome.assert_named(CULPRIT, &["slow", "disk", "reader"]);
+    }
+}
+
+#[test]
+fn a_write_back_error_that_an_early_sync_was_told_of_fails_the_receiver_though_the_last_sync_succeeds() {
+    const MEBIBYTE: usize = 1 << 20;
+    // Slow enough for syncs in the middle: 48 MiB take 2.5 s.
+    let site = Site::beside("writeback", LabConfig { rate_bits_per_second: Some(160_000_000), ..one_switch(3) });
+    let _shared = SharedDirectory::make(&site.directory("disks")).expect("a bind mount");
+    let disk = ThinDisk::make(&site.directory("disks/store"), &site.directory("disks/thin"), 20).expect("a disk");
+    let bytes = content(7, 48 * MEBIBYTE);
+    let source = site.file("source.bin", &bytes);
+    let (broken, sound) = (disk.mount().join("file"), site.path("sound"));
+    let receivers = [("n1", &broken), ("n2", &sound)]
+        .map(|(host, dest)| site.start(host, &["recv", "-i", "eth0", "--max-wait", "10"], dest));
+    let mut send = site.ethbcast("n0", ["send", "-i", "eth0", "-n", "2", "--via", "cast"]);
+    send.arg(&source);
+    let root = ethbcast_tests::lab::Run::start("n0", send);
+    // Once blocks are lost there is space again, so that later writes succeed.
+    let written = || receivers[0].open_bytes(disk.mount()).unwrap_or(0);
+    within(LIMIT, || (written() > 4 << 20).then_some(())).expect("it is written to");
+    let is_given_up = || written() == 0;
+    within(LIMIT, || (disk.has_lost_blocks() || is_given_up()).then_some(())).expect("its store is too small");
+    let lost_at = written();
+    within(LIMIT, || (written() > lost_at + (10 << 20) || is_given_up()).then_some(()))
+        .expect("an early sync comes each 8 MiB");
+    disk.grow().expect("room");
+    let [broken_run, sound_run] = receivers.map(|run| run.end(LIMIT));
+    broken_run.assert_refusal(4, &["cannot sync"]);
+    sound_run.assert_code(0);
+    root.end(LIMIT).assert_code(1);
+    disk.reread().expect("mounted anew");
+    assert_eq!(shown_in(disk.mount()), ["lost+found"], "nothing is shown that may lack blocks");
+    assert!(fs::read(&sound).is_ok_and(|file| file == bytes));
+}
+
+/// Thirty of the transfers that `chaos` plays (docs/testing.md), with random faults drawn from a seed.
+#[test]
+fn thirty_transfers_with_troubles_end_as_they_must() {
+    require_root();
+    let program = Program::find(Some(Path::new(PROGRAM))).expect("cargo has built it");
+    let seconds = Duration::from_secs;
+    // A machine that builds and tests is busy.
+    let terms =
+        Terms { stall: seconds(4), patience: seconds(5), send_wait: seconds(4), receive_wait: seconds(7), slack: 10.0 };
+    let (lab, interrupted) = (lab_name("chaos"), AtomicBool::new(false));
+    let campaign = Campaign { program: &program, lab: &lab, jobs: 2, terms, only: None, interrupted: &interrupted };
+    let results = campaign
+        .run(5000..5030, |scenario, result| match result {
+            Ok(verdict) if verdict.wrong.is_empty() => {}
+            Ok(verdict) => eprintln!("{scenario}: {}\n{}", verdict.wrong.join("; "), verdict.said),
+            Err(error) => eprintln!("{scenario}: {error:#}"),
+        })
+        .expect("labs come up");
+    print!("{}", results.tally.text());
+    assert!(results.failures.is_empty(), "{}", results.failures.join("\n"));
 }

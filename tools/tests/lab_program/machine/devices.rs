@@ -11,7 +11,6 @@ fn device_of(image: &Path) -> LoopDevice {
     LoopDevice::attach(image).expect("a loop device")
 }
 
-/// Returns the number of bytes written to a device.
 fn written_bytes(device: &LoopDevice) -> u64 {
     let stat = fs::read_to_string(device.told().join("stat")).expect("a device");
     stat.split_whitespace().nth(6).and_then(|sectors| sectors.parse::<u64>().ok()).expect("sectors") * 512

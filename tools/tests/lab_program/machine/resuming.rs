@@ -1,11 +1,18 @@
-//! Resumption of an interrupted run, and an update of existing data: only missing data is sent.
+//! Receivers that are killed or cut off: what they leave, and how they go on.
 
 use super::slow;
-use crate::harness::{Ended, Ethbcast, LIMIT, MEBIBYTE, Site, content, names_in, shown_in, within};
+use crate::harness::{
+    Ended, Ethbcast, LIMIT, MEBIBYTE, PROGRAM, Run, Session, Site, Transfer, content, names_in, one_switch, shown_in,
+    within,
+};
+use ethbcast_lab::LabConfig;
 use nix::sys::signal::Signal;
-use std::fs;
+use serde_json::Value;
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use std::{fs, thread};
 
 const RECV: [&str; 5] = ["recv", "-i", "eth0", "--max-wait", "20"];
 
@@ -102,6 +109,32 @@ fn a_dry_run_says_what_an_update_would_send_and_the_receivers_wait_on() {
 }
 
 #[test]
+fn an_update_says_how_far_it_is_of_all_that_there_is() {
+    let site = Site::beside("updated", slow(2));
+    let bytes = content(9, 16 * MEBIBYTE);
+    let (source, mut old) = (site.file("source.bin", &bytes), bytes.clone());
+    old[8 * MEBIBYTE..].fill(7);
+    let dest = site.file("old", old);
+    let receiver = site.start("n1", &[&RECV[..], &["--force", "--stat-period", "0.2"]].concat(), &dest);
+    let root = site.start("n0", &["send", "-i", "eth0", "-n", "1", "--json-stream"], &source).end(LIMIT);
+    let receiver = receiver.end(LIMIT);
+    receiver.assert_code(0);
+    root.assert_code(0);
+    let text = root.stdout_text();
+    let events = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("an object"));
+    let progress: Vec<Value> = events.filter(|event| event["event"] == "progress").collect();
+    assert!(!progress.is_empty() && progress.iter().all(|event| event["size"] == 16 << 20), "{progress:?}");
+    let came: Vec<u64> = progress.iter().filter_map(|event| event["bytes"].as_u64()).collect();
+    assert!(
+        came.is_sorted() && came.len() == progress.len() && came.iter().all(|&bytes| bytes <= 16 << 20),
+        "{came:?}"
+    );
+    assert!(receiver.stderr.contains(" of 16.00 MiB ("), "{}", receiver.stderr);
+    let line = receiver.stdout_text();
+    assert!(line.contains("16.00 MiB verified in ") && line.contains(" received)"), "{line}");
+}
+
+#[test]
 fn a_file_with_holes_that_was_cut_off_is_taken_up_and_its_holes_are_holes() {
     let site = Site::beside("holes", slow(2));
     let (source, directory) = (site.path("image"), site.directory("dest"));
@@ -154,4 +187,271 @@ fn what_was_moved_is_found_in_a_basis_of_another_name() {
     assert!(sent_bytes(&root) < MEBIBYTE as u64, "{} bytes", sent_bytes(&root));
     let missing = site.run("n1", &["recv", "-i", "eth0", "--basis", "/nowhere"], site.path("other"));
     missing.assert_refusal(4, &["cannot read the basis /nowhere", "--basis"]);
+}
+
+const RECEIVERS: [&str; 3] = ["n1", "n2", "n3"];
+const CHUNK_BYTES: u64 = 64 << 10;
+/// Limit on the data that a receiver loses from memory: spans waiting for a slow disk, and the
+/// feed.
+const IN_MEMORY_BYTES: u64 = 18 << 20;
+
+/// A run whose receivers each start or resume in a directory of their own.
+struct Cut<'a> {
+    site: &'a Site,
+    source: PathBuf,
+    via: &'static str,
+}
+
+impl Cut<'_> {
+    fn sent(&self) -> u64 {
+        self.site.lab().counters("n0").expect("a host of this lab").sent_bytes
+    }
+
+    fn dest(&self, host: &str) -> PathBuf {
+        self.site.path(host).join("it")
+    }
+
+    /// Returns the bytes on the root's cable in a run, which is killed after `killed_at` bytes if
+    /// given.
+    fn run(&self, killed_at: Option<u64>) -> u64 {
+        let before = self.sent();
+        let recv = ["recv", "-i", "eth0", "--max-wait", "20"];
+        let receivers: Vec<_> = RECEIVERS.iter().map(|host| self.site.start(host, &recv, self.dest(host))).collect();
+        let send = ["send", "-i", "eth0", "-n", "3", "--no-probe", "--via", self.via, "--json"];
+        let root = self.site.start("n0", &send, &self.source);
+        if let Some(at) = killed_at {
+            within(LIMIT, || (self.sent() - before >= at).then_some(())).expect("it sends");
+            receivers.iter().chain([&root]).for_each(|run| run.signal(Signal::SIGKILL));
+            drop((receivers, root));
+            return self.sent() - before;
+        }
+        receivers.into_iter().for_each(|receiver| receiver.end(LIMIT).assert_code(0));
+        root.end(LIMIT).assert_code(0);
+        for host in RECEIVERS {
+            let dest = self.dest(host);
+            let mut diff = Command::new("diff");
+            diff.arg("-rq").args([&self.source, &dest]);
+            assert_eq!(Run::to_end(diff, LIMIT).code(), 0, "{host}");
+            if dest.is_dir() { fs::remove_dir_all(dest) } else { fs::remove_file(dest) }.expect("ours");
+        }
+        self.sent() - before
+    }
+}
+
+/// Creates a directory of many small files.
+fn tree(at: &Path, bytes: &[u8]) -> PathBuf {
+    for (number, part) in bytes.chunks(17_000).enumerate() {
+        let directory = at.join(format!("d{}", number / 100));
+        fs::create_dir_all(&directory).expect("room");
+        fs::write(directory.join(format!("f{number}")), part).expect("room");
+    }
+    at.join("")
+}
+
+/// Limit on the cost of both runs, relative to a single one.
+const SHARE: f64 = 1.02;
+
+#[test]
+fn a_run_that_was_killed_whole_and_the_one_after_it_send_hardly_more_than_one() {
+    let cuts: Option<u64> = std::env::var("ETHBCAST_CUTS").ok().and_then(|cuts| cuts.parse().ok());
+    let bytes = cuts.map_or(32, |_| 128) * MEBIBYTE;
+    let site = Site::beside("cutoff", LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(4) });
+    RECEIVERS.iter().for_each(|host| drop(site.directory(host)));
+    let file = || site.file("source.bin", content(11, bytes));
+    let tree = || tree(&site.directory("source"), &content(12, bytes));
+    let kinds = [("chain", tree()), ("cast", file())];
+    for (via, source) in kinds.into_iter().take(cuts.map_or(1, |_| 2)) {
+        let cut = Cut { site: &site, source, via };
+        let one = cuts.map_or(bytes as u64 / 100 * 105, |_| cut.run(None));
+        let mut dear = 0;
+        for number in 0..cuts.unwrap_or(1) {
+            // Spread between the first and the last bytes.
+            let hundredths = cuts.map_or(90, |_| 3 + (number * 37 + u64::from(via == "cast") * 20 + 41) % 94);
+            let killed = cut.run(Some(bytes as u64 / 100 * hundredths));
+            let rest = cut.run(None);
+            let share = (killed + rest) as f64 / one as f64;
+            println!("{via}: killed at {hundredths} %, {killed} + {rest} bytes, {share:.4} of one run");
+            let most = one + IN_MEMORY_BYTES + RECEIVERS.len() as u64 * CHUNK_BYTES;
+            assert!(killed + rest <= most, "{via}, killed at {hundredths} %: {killed} + {rest} of {one} bytes");
+            dear += u64::from(killed + rest > (one as f64 * SHARE) as u64 + RECEIVERS.len() as u64 * CHUNK_BYTES);
+        }
+        println!("{via}: {dear} runs cost more than {SHARE} of {one} bytes");
+    }
+}
+
+/// Starts a transfer of 16 MiB from n0 to n1 and n2, and waits for its middle.
+fn half_way_in_a_chain(site: &Site) -> Session {
+    let transfer = Transfer::new(site, content(1, 16 * MEBIBYTE)).via("chain").receive_option("--no-resume");
+    let session = transfer.start();
+    session.wait_for_bytes("n2", 4 << 20);
+    session
+}
+
+#[test]
+fn a_receiver_that_is_killed_or_interrupted_twice_leaves_nothing() {
+    let site = Site::beside("nothing", slow(3));
+    let session = half_way_in_a_chain(&site);
+    session.receiver("n2").signal(Signal::SIGKILL);
+    session.receiver("n1").signal(Signal::SIGINT);
+    session.receiver("n1").signal(Signal::SIGTERM);
+    let outcome = session.end(LIMIT);
+    outcome.assert_nothing("n2", 137);
+    // The kernel chooses which of the two comes first.
+    let code = outcome.receiver("n1").code();
+    assert!([130, 143].contains(&code), "{code}");
+    outcome.assert_nothing("n1", code);
+    ["n1", "n2"].into_iter().for_each(|host| outcome.assert_nothing_hidden(host));
+}
+
+#[test]
+fn what_dead_receivers_left_is_removed_by_the_next_and_what_others_write_is_not() {
+    let site = Site::beside("stale", slow(2));
+    let directory = site.directory("dest");
+    fs::write(directory.join(".ethbcast-a1B2c3.part"), "half").expect("room");
+    let beside = directory.join(".ethbcast-f0O1x2.part");
+    let held = fs::File::create(&beside).expect("room");
+    let held = nix::fcntl::Flock::lock(held, nix::fcntl::FlockArg::LockExclusive).expect("nobody else's");
+    let receiver = site.run("n1", &["recv", "-i", "eth0", "--max-wait", "0.2"], directory.join("file"));
+    receiver.assert_refusal(3, &["no sender was heard"]);
+    assert_eq!(names_in(&directory), [".ethbcast-f0O1x2.part"]);
+    drop(held);
+    site.run("n1", &["recv", "-i", "eth0", "--max-wait", "0.2"], directory.join("file")).assert_code(3);
+    assert_eq!(names_in(&directory), [""; 0]);
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_is_a_reason_and_not_a_death() {
+    let site = Site::beside("limit", slow(2));
+    let (source, directory) = (site.file("source.bin", content(3, 4 * MEBIBYTE)), site.directory("dest"));
+    let root = site.start("n0", &["send", "-i", "eth0", "-n", "1"], &source);
+    let mut limited: Command = site.command("n1", "sh");
+    limited.args(["-c", "ulimit -f 1024; exec \"$0\" recv --no-resume -i eth0 --max-wait 10 \"$1\"", PROGRAM]);
+    limited.arg(directory.join("file"));
+    let receiver = crate::harness::Run::start("n1", limited).end(LIMIT);
+    receiver.assert_refusal(4, &["cannot write", "ulimit -f"]);
+    assert_eq!(shown_in(&directory), [""; 0]);
+    let root = root.end(LIMIT);
+    root.assert_code(1);
+    assert!(root.stderr.contains("n1 (no-space)"), "{}", root.stderr);
+}
+
+/// Starts a transfer of 16 MiB from n0 to n1, n2 and n3, and waits for its middle.
+fn half_way_at_the_last(site: &Site, via: &'static str) -> Session {
+    let session = Transfer::new(site, content(1, 16 * MEBIBYTE)).via(via).start();
+    session.wait_for_bytes("n3", 4 << 20);
+    session
+}
+
+/// Returns the ids of a process's children.
+fn children(run: &Run) -> Vec<u32> {
+    let pid = run.pid();
+    let listed = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    listed.split_whitespace().filter_map(|child| child.parse().ok()).collect()
+}
+
+/// Fails unless these processes end.
+#[track_caller]
+fn assert_gone(pids: &[u32]) {
+    let gone = within(LIMIT, || pids.iter().all(|&pid| !is_alive(pid)).then_some(()));
+    assert!(gone.is_some(), "of {pids:?} some live");
+}
+
+fn is_alive(pid: u32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+#[test]
+fn a_receiver_that_is_killed_is_known_at_once_and_the_others_are_served() {
+    let site = Site::beside("killed", slow(4));
+    for via in ["chain", "cast"] {
+        let session = half_way_at_the_last(&site, via);
+        let watcher = children(session.receiver("n2"));
+        assert_eq!(watcher.len(), 1, "{watcher:?}");
+        session.receiver("n2").signal(Signal::SIGKILL);
+        // Without the announcement it would be reported as silent.
+        session.root.wait_for_line("n2 failed: died");
+        let outcome = session.end(LIMIT);
+        ["n1", "n3"].into_iter().for_each(|host| outcome.assert_delivered(host));
+        outcome.assert_nothing("n2", 137);
+        outcome.root.assert_code(1);
+        assert_eq!(outcome.status("n2"), "died");
+        assert_gone(&watcher);
+    }
+}
+
+#[test]
+fn when_the_root_is_killed_its_receivers_end_at_once_and_say_why() {
+    let site = Site::beside("headless", slow(4));
+    for via in ["chain", "cast"] {
+        let session = half_way_at_the_last(&site, via);
+        let watchers: Vec<_> = ["n1", "n2", "n3"].iter().flat_map(|host| children(session.receiver(host))).collect();
+        assert_eq!(watchers.len(), 3);
+        let own = children(&session.root);
+        session.root.signal(Signal::SIGKILL);
+        let outcome = session.end(LIMIT);
+        for host in ["n1", "n2", "n3"] {
+            outcome.assert_nothing(host, 1);
+            let said = &outcome.receiver(host).stderr;
+            assert!(said.contains("the sender's process has ended"), "{host}: {said}");
+        }
+        assert_gone(&watchers);
+        assert_gone(&own);
+    }
+}
+
+#[test]
+fn a_process_that_is_stopped_is_not_dead_and_an_orderly_end_needs_no_watcher() {
+    let site = Site::beside("stopped", slow(4));
+    for host in ["n0", "n2"] {
+        let session = half_way_at_the_last(&site, "chain");
+        let run = if host == "n0" { &session.root } else { session.receiver(host) };
+        run.signal(Signal::SIGSTOP);
+        thread::sleep(Duration::from_millis(800));
+        assert!(!session.root.stderr().contains("failed"), "{}", session.root.stderr());
+        run.signal(Signal::SIGCONT);
+        let watchers: Vec<_> = ["n1", "n2", "n3"].iter().flat_map(|host| children(session.receiver(host))).collect();
+        let outcome = session.end(LIMIT);
+        outcome.assert_verified();
+        assert_gone(&watchers);
+    }
+}
+
+#[test]
+fn a_watcher_takes_little_and_does_not_hear_the_terminal() {
+    let site = Site::beside("little", slow(4));
+    let session = half_way_at_the_last(&site, "cast");
+    let watcher = children(&session.root)[0];
+    let status = fs::read_to_string(format!("/proc/{watcher}/status")).expect("it is there");
+    let own_kib = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("Linux says it");
+    let own_kib: u64 = own_kib.trim().trim_end_matches(" kB").parse().expect("a number");
+    println!("{own_kib} KiB of its own");
+    assert!(own_kib < 2048, "{own_kib} KiB");
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(watcher as i32), signal).expect("it is there");
+    }
+    thread::sleep(Duration::from_millis(50));
+    assert!(is_alive(watcher));
+    session.end(LIMIT).assert_verified();
+    assert_gone(&[watcher]);
+}
+
+#[test]
+fn whoever_is_switched_off_for_a_while_is_there_again_and_nobody_is_lost() {
+    let site = Site::beside("switched", slow(4));
+    for (host, via, millis) in
+        [("n0", "chain", 500), ("n2", "chain", 3000), ("n0", "cast", 3000), ("n2", "cast", 500), ("n0", "chain", 3000)]
+    {
+        let session = Transfer::new(&site, content(1, 8 * MEBIBYTE)).via(via).start();
+        session.wait_for_bytes("n3", 2 << 20);
+        site.set_up(host, "ip", &["link", "set", "eth0", "down"]);
+        thread::sleep(Duration::from_millis(millis));
+        site.set_up(host, "ip", &["link", "set", "eth0", "up"]);
+        let outcome = session.end(LIMIT);
+        outcome.assert_verified();
+        let said = if host == "n0" { &outcome.root.stderr } else { &outcome.receiver(host).stderr };
+        let [down, back] = ["interface has gone down", "interface is back"].map(|line| said.matches(line).count());
+        // On a busy machine half a second may pass unnoticed.
+        let least = usize::from(millis >= 3000);
+        assert!(down == back && (least..=1).contains(&down), "{host} via {via}: {said}");
+    }
 }

@@ -1,10 +1,17 @@
-//! DEST that cannot be written, and DEST that can.
+//! Sources and destinations that cannot be read or written.
 
-use super::nobody::Nobody;
-use crate::harness::{Ethbcast, LIMIT, Site, names_in, one_switch};
+use super::meeting::Nobody;
+use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, PROGRAM, Run, Site, content, names_in, one_switch, shown_in};
+use ethbcast_lab::LabConfig;
 use ethbcast_tests::lab::SmallDisk;
+use nix::sys::signal::Signal;
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
 use std::fs;
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 #[test]
 fn a_dest_that_cannot_be_written_is_refused_at_once() {
@@ -128,4 +135,216 @@ fn a_device_that_is_not_there_does_not_become_a_file() {
         site.run("n1", options, "/dev").assert_refusal(4, &["directory of devices", "in memory", "[E-DEST]"]);
     }
     assert!(!Path::new("/dev/ethbcast-none").exists() && link.is_symlink());
+}
+
+/// Creates and mounts a file system of 1 MiB.
+fn small_disk(site: &Site) -> (SmallDisk, PathBuf) {
+    let path = site.directory("disk");
+    (SmallDisk::mount(&path, 1 << 20).expect("a tmpfs"), path)
+}
+
+#[test]
+fn a_file_larger_than_the_free_space_is_refused_before_its_first_byte() {
+    let site = Site::beside("small", one_switch(2));
+    let (_disk, disk) = small_disk(&site);
+    let source = site.file("source.bin", content(1, 4 * MEBIBYTE));
+    let receiver = site.start("n1", &["recv", "--once", "-i", "eth0", "--max-wait", "10"], disk.join("file"));
+    let root = site.run("n0", &["send", "-n", "1", "-i", "eth0", "--max-wait", "2"], &source);
+    receiver.end(LIMIT).assert_refusal(4, &["n1", "room for", "the file has 4.00 MiB", "make room", "[E-SPACE]"]);
+    root.assert_refusal(3, &["0 of 1 receivers", "n1", "[E-SPACE]"]);
+    assert_eq!(shown_in(&disk), [""; 0]);
+}
+
+#[test]
+fn a_stream_that_outgrows_the_free_space_fails_there_alone_and_leaves_nothing() {
+    let site = Site::beside("outgrow", LabConfig { rate_bits_per_second: Some(400_000_000), ..one_switch(4) });
+    let (_disk, disk) = small_disk(&site);
+    let bytes = content(2, 4 * MEBIBYTE);
+    let source = site.file("source.bin", &bytes);
+    // The last frames of a leaving relay race with the first ones of its replacement, so that
+    // several attempts are made.
+    for (number, via) in ["chain", "chain", "chain", "chain", "chain", "cast"].into_iter().enumerate() {
+        // n2 relays in the chain, so that n3 must be served past it.
+        let hosts = ["n1", "n2", "n3"];
+        let paths = [site.path(&format!("n1-{number}")), disk.join("file"), site.path(&format!("n3-{number}"))];
+        let runs = [0, 1, 2].map(|at| site.start(hosts[at], &["recv", "-i", "eth0", "--max-wait", "10"], &paths[at]));
+        let mut send = site.ethbcast("n0", ["send", "-i", "eth0", "-n", "3", "--via", via, "-"]);
+        send.stdin(fs::File::open(&source).expect("readable"));
+        let root = Run::start("n0", send).end(LIMIT);
+        let [first, full, last] = runs.map(|run| run.end(LIMIT));
+        full.assert_refusal(4, &["No space", "make room", "[E-SPACE]"]);
+        first.assert_code(0);
+        last.assert_code(0);
+        root.assert_code(1);
+        assert!(root.stderr.contains("1 of 3 receivers failed: n2 (no-space)"), "{}", root.stderr);
+        assert_eq!(shown_in(&disk), [""; 0]);
+        assert!([0, 2].into_iter().all(|at| fs::read(&paths[at]).is_ok_and(|file| file == bytes)), "{via}");
+    }
+}
+
+#[test]
+fn a_source_that_cannot_be_read_is_refused_before_anybody_is_waited_for() {
+    let site = Site::beside("source", one_switch(2));
+    let missing = site.path("missing");
+    site.run("n0", &["send", "-n", "1", "-i", "eth0"], &missing)
+        .assert_refusal(4, &["cannot read SOURCE", "missing", "No such file"]);
+    let secret = site.file("secret", "text");
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).expect("it is ours");
+    let unreadable =
+        Nobody::new().start(&site, "n0", "-all,+net_raw", &["send", "-n", "1", "-i", "eth0"], &secret).end(LIMIT);
+    unreadable.assert_refusal(4, &["cannot read SOURCE", "secret", "ermission denied"]);
+    let directory = site.directory("directory");
+    fs::set_permissions(&directory, fs::Permissions::from_mode(0o700)).expect("it is ours");
+    let closed =
+        Nobody::new().start(&site, "n0", "-all,+net_raw", &["send", "-n", "1", "-i", "eth0"], &directory).end(LIMIT);
+    closed.assert_refusal(4, &["cannot read SOURCE", "directory", "ermission denied", "--exclude"]);
+}
+
+#[test]
+fn what_a_single_file_would_lose_is_refused_and_not_left_out_silently() {
+    let site = Site::beside("losing", one_switch(2));
+    let file = site.file("file", "text");
+    for option in ["--owner", "--numeric"] {
+        let options = ["send", "-n", "1", "-i", "eth0", option];
+        site.run("n0", &options, &file).assert_refusal(2, &["file", "its owner", option, "--exclude"]);
+    }
+}
+
+#[test]
+fn a_source_that_breaks_while_it_is_read_fails_everybody_and_leaves_nothing() {
+    let site = Site::beside("broken", one_switch(2));
+    let directory = site.directory("dest");
+    let receiver = site.start("n1", &["recv", "-i", "eth0", "--max-wait", "10"], directory.join("file"));
+    // A file that can be opened, and whose first read fails.
+    let root = site.run("n0", &["send", "-n", "1", "-i", "eth0", "--max-wait", "10"], "/proc/self/mem");
+    root.assert_refusal(4, &["reading SOURCE", "/proc/self/mem", "failed"]);
+    receiver.end(LIMIT).assert_refusal(1, &["reading SOURCE"]);
+    assert_eq!(names_in(&directory), [""; 0]);
+}
+
+#[test]
+fn what_would_arrive_as_less_or_never_come_is_said_before_anybody_is_waited_for() {
+    let site = Site::beside("less", one_switch(1));
+    let send = |options: &[&str], source: &Path| {
+        site.run("n0", &[&["send", "-n", "1", "-i", "eth0", "--max-wait", "1"], options].concat(), source)
+    };
+    let (hub, other) = (site.directory("hub"), site.directory("other"));
+    fs::write(other.join("model"), "model").expect("room");
+    std::os::unix::fs::symlink("../other/model", hub.join("model")).expect("made");
+    let sent = send(&[], &hub);
+    sent.assert_code(3);
+    let words = "1 link leads out of SOURCE and is sent as it is, the first is model -> ../other/model: --follow";
+    assert!(sent.stderr.contains(words), "{}", sent.stderr);
+    let sent = send(&["--follow", "--one-file-system"], &hub);
+    sent.assert_code(3);
+    assert!(!sent.stderr.contains("leads out"), "{}", sent.stderr);
+    // A program that may have a packet socket, by itself and in a directory.
+    let capable = site.file("other/capable", "program");
+    let set = "import os, struct, sys; \
+               os.setxattr(sys.argv[1], 'security.capability', struct.pack('<5I', 1 << 25, 1 << 13, 0, 0, 0))";
+    assert!(Command::new("python3").args(["-c", set]).arg(&capable).status().expect("there").success());
+    for (source, words) in [
+        (&capable, "SOURCE has capabilities or access lists (ACLs), which a single file is sent without"),
+        (&other, "1 file or directory has capabilities or access lists (ACLs), which are sent with --xattrs alone"),
+    ] {
+        let sent = send(&[], source);
+        assert!(sent.stderr.contains(words), "{}", sent.stderr);
+    }
+    let odd = site.file("two\nlines", "text");
+    send(&[], &odd).assert_refusal(2, &["two\\nlines", "control characters", "--as NAME"]);
+    send(&["--as", "name"], &odd).assert_code(3);
+    let fifo = site.path("fifo");
+    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).expect("made");
+    send(&[], &fifo).assert_refusal(4, &["fifo", "nobody has opened it for writing within 1 s"]);
+}
+
+#[test]
+fn a_reader_of_stdout_that_goes_away_fails_its_receiver() {
+    let site = Site::beside("closed", one_switch(2));
+    let source = site.file("source.bin", content(4, 4 * MEBIBYTE));
+    let mut receive = site.command("n1", "sh");
+    receive
+        .args(["-c", "{ \"$0\" recv -i eth0 --max-wait 10 -; echo $? > \"$1\"; } | head -c 10"])
+        .arg(PROGRAM)
+        .arg(site.path("code"));
+    let receiver = Run::start("n1", receive);
+    let root = site.run("n0", &["send", "-n", "1", "-i", "eth0", "--max-wait", "10"], &source);
+    root.assert_code(1);
+    assert!(root.stderr.contains("n1 (write-failed)"), "{}", root.stderr);
+    receiver.end(LIMIT).assert_code(0);
+    assert_eq!(fs::read_to_string(site.path("code")).expect("written"), "4\n");
+}
+
+#[test]
+fn a_report_that_cannot_be_printed_is_an_error_and_no_panic() {
+    let site = Site::beside("full", one_switch(2));
+    let source = site.file("source", "text");
+    let receiver = site.start("n1", &["recv", "-i", "eth0", "--max-wait", "10"], site.path("dest"));
+    let mut send = site.command("n0", "sh");
+    send.args(["-c", "\"$0\" send --json -n 1 -i eth0 --max-wait 10 \"$1\" > /dev/full"]).arg(PROGRAM).arg(&source);
+    let root = Run::start("n0", send).end(LIMIT);
+    receiver.end(LIMIT).assert_code(0);
+    assert!(!root.stderr.contains("panicked"), "{}", root.stderr);
+    root.assert_refusal(4, &["stdout"]);
+}
+
+#[test]
+fn ctrl_c_ends_what_waits_for_a_pipe() {
+    let site = Site::beside("pipes", one_switch(2));
+    // A fifo without another end: even opening it blocks.
+    mkfifo(&site.path("pipe"), Mode::S_IRWXU).expect("room");
+    let root = site.start("n0", &["send", "-n", "1", "-i", "eth0"], site.path("pipe"));
+    root.wait_until_it_hears(Signal::SIGINT);
+    std::thread::sleep(Duration::from_millis(300));
+    root.signal(Signal::SIGINT);
+    root.end(LIMIT).assert_refusal(130, &["interrupted"]);
+    // A stdin without data.
+    let mut send = site.ethbcast("n0", ["send", "-n", "1", "-i", "eth0", "-"]);
+    send.stdin(Stdio::piped());
+    let root = Run::start("n0", send);
+    let receiver = site.start("n1", &["recv", "--once", "-i", "eth0"], site.path("dest"));
+    root.wait_for_line("n1 joined");
+    root.signal(Signal::SIGINT);
+    root.end(LIMIT).assert_refusal(130, &["interrupted"]);
+    receiver.end(LIMIT).assert_refusal(1, &["interrupted"]);
+}
+
+#[test]
+fn ctrl_c_ends_a_receiver_whose_reader_has_stopped_reading() {
+    let site = Site::beside("stuck", one_switch(2));
+    let source = site.file("source.bin", content(5, 48 * MEBIBYTE));
+    // More than the buffers on the way hold, so that the disk thread is blocked in a write.
+    let receiver = Run::unread("n1", site.ethbcast("n1", ["recv", "-i", "eth0", "--max-wait", "10", "-"]));
+    let root = site.start("n0", &["send", "-n", "1", "-i", "eth0", "--max-wait", "10"], &source);
+    root.wait_for_line("sending");
+    std::thread::sleep(Duration::from_millis(500));
+    receiver.signal(Signal::SIGINT);
+    receiver.end(LIMIT).assert_refusal(130, &["interrupted"]);
+    let root = root.end(LIMIT);
+    root.assert_code(1);
+    assert!(root.stderr.contains("n1 (interrupted)"), "{}", root.stderr);
+}
+
+#[test]
+fn a_stderr_that_nobody_reads_any_more_or_yet_concerns_no_session() {
+    let site = Site::beside("stderr", one_switch(3));
+    let bytes = content(5, 8 * MEBIBYTE);
+    let source = site.file("source.bin", &bytes);
+    // The sender's reader goes away after its first line; n1's pipe is full from the beginning.
+    let full = site.path("full");
+    mkfifo(&full, Mode::S_IRWXU).expect("room");
+    let mut receive = site.command("n1", "sh");
+    let stuck = "exec 3<>\"$2\"; dd if=/dev/zero bs=4k oflag=nonblock >&3 2>/dev/null; \"$0\" recv -i eth0 \"$1\" 2>&3";
+    receive.args(["-c", stuck]).arg(PROGRAM).arg(site.path("n1")).arg(&full);
+    let receivers = [Run::start("n1", receive), site.start("n2", &["recv", "-i", "eth0"], site.path("n2"))];
+    let mut send = site.command("n0", "sh");
+    let gone = "{ \"$0\" send -i eth0 -n 2 --max-wait 10 \"$1\" 2>&1 >\"$2\"; echo $? > \"$3\"; } | head -n 1";
+    send.args(["-c", gone]).arg(PROGRAM).arg(&source).arg(site.path("report")).arg(site.path("code"));
+    let root = Run::start("n0", send).end(LIMIT);
+    assert_eq!(fs::read_to_string(site.path("code")).expect("written"), "0\n", "{}", root.stderr);
+    assert!(fs::read_to_string(site.path("report")).is_ok_and(|text| text.contains("2 of 2 receivers verified")));
+    for (receiver, host) in receivers.into_iter().zip(["n1", "n2"]) {
+        receiver.end(LIMIT).assert_code(0);
+        assert!(fs::read(site.path(host)).is_ok_and(|file| file == bytes), "{host} has other bytes");
+    }
 }

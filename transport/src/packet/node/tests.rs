@@ -283,3 +283,12 @@ fn what_a_crashed_run_has_left_is_made_anew_or_swept_away_and_what_is_in_use_is_
     sweep(&directory.0);
     assert_eq!(directory.files(), 0);
 }
+
+#[test]
+fn a_false_tail_is_passed_over_at_once() {
+    let directory = Directory::new("tail");
+    let (board, _) = seated(&directory, 2);
+    board.tail(0, 1).store(u32::MAX / 2, Ordering::Release);
+    let taken = std::iter::from_fn(|| board.take(0, 1, |_| {}).then_some(())).take(2000).count();
+    assert_eq!((taken, board.waiting(0, 1)), (1, 0));
+}

@@ -8,307 +8,201 @@
 //! heartbeat.
 
 mod acker;
-mod asking;
-mod blocks;
-mod listener;
+mod listeners;
 mod pace;
 mod parity;
-mod readers;
 mod remote;
-mod repair_child;
 mod repair_children;
 mod repairs;
 
 pub(super) use repair_children::RepairChildren;
 
 use super::boundaries::Boundaries;
-use super::outgoing::{AckFrom, Departure, Outgoing};
+use super::memory::Memory;
+use super::readers::{AckContext, AckFrom, Departure, Frontier, Outgoing, ReaderState, Readers, Sending, Trouble};
+use super::terms::Flight;
 use crate::arq::echo::Behind;
-use crate::arq::loss_detection::LossDetection;
 use crate::arq::probe_timer::{News, ProbeTimer};
-use crate::arq::stamp::{Stamp, StampRing, Stamps};
+use crate::arq::stamp::Stamps;
 use crate::feed::Feed;
+use crate::machine::{Deadline, Timer};
 use crate::time::Instant;
 use crate::tuning::{Policy, Tuning};
-use crate::wire::{Ack, MacAddr, Peer};
+use crate::wire::{MacAddr, Peer, Rank};
 use acker::AckerChoice;
-use blocks::Blocks;
-use listener::Listener;
+use listeners::{Listener, Listeners};
 use pace::Pace;
+use parity::Blocks;
 use remote::Remote;
-use repairs::{Losers, Repairs};
+use repairs::Repairs;
 use std::time::Duration;
 
 #[derive(Clone, Debug)]
 pub(super) struct Cast {
     group: MacAddr,
-    listeners: Vec<Listener>,
-    /// Frames beyond the slowest listener's cursor (the paper's go-back-n window); unlimited where
-    /// holes are allowed.
-    window: u64,
-    policy: Policy,
-    next: u64,
-    credit: u64,
-    awaited: u64,
-    cast_at: StampRing,
-    /// Newest stamp: a listener that echoes it has received the last frame sent.
-    sent: Stamp,
+    listeners: Listeners,
     repairs: Repairs,
-    blocks: Blocks,
-    hold: Duration,
-    /// Hundredths of a repair that may go out before the next new frame.
-    allowance: u64,
+    parity: Blocks,
     pace: Pace,
-    /// Frames at the beginning of a message that do not wait for credit (EQA §3.3).
-    push_frames: Option<u64>,
-    designation: Option<AckerChoice>,
-    question: ProbeTimer,
+    acker: Option<AckerChoice>,
+    timer: ProbeTimer,
     /// Whether the cast sends nothing new, and only heartbeats to the group.
     retired: bool,
 }
 
 impl Cast {
     pub(super) fn new(group: MacAddr, peers: &[Peer], feed: &mut Feed, tuning: &Tuning) -> Cast {
-        let blocks = Blocks::new(tuning.block_frames_for(feed.slots()));
-        let listener = |&peer| Listener::new(peer, feed, tuning).in_blocks(blocks.block_frames());
-        let listeners: Vec<Listener> = peers.iter().map(listener).collect();
         let shares_repairs = tuning.policy == Policy::HolesAllowed;
-        let mut cast = Cast {
+        let hold = if shares_repairs && peers.len() > 1 { tuning.cast.repair_hold } else { Duration::ZERO };
+        let parity = Blocks::new(tuning.block_frames_for(feed.slots()), hold);
+        let listeners = Listeners::new(peers, parity.block_frames, feed, tuning);
+        Cast {
             group,
-            window: tuning.strict_window(),
-            policy: tuning.policy,
-            next: feed.head(),
-            credit: 0,
-            awaited: 0,
-            cast_at: StampRing::new(feed.slots()),
-            sent: Stamp::NONE,
-            repairs: Repairs::new(feed.slots()),
-            blocks,
-            hold: if shares_repairs && listeners.len() > 1 { tuning.cast.repair_hold } else { Duration::ZERO },
-            allowance: 0,
+            repairs: Repairs::new(feed.slots(), shares_repairs, hold),
+            parity,
             pace: Pace::new(tuning),
-            push_frames: tuning.cast.push_frames,
-            designation: if tuning.designates() { AckerChoice::new(&listeners, feed.slots()) } else { None },
+            acker: if tuning.designates() { AckerChoice::new(&listeners.all, feed.slots()) } else { None },
             listeners,
-            question: ProbeTimer::default(),
+            timer: ProbeTimer::default(),
             retired: false,
-        };
-        cast.count_credit();
-        cast
+        }
     }
 
-    fn remotes(&self) -> impl Iterator<Item = &Remote> {
-        self.listeners.iter().map(Listener::remote)
-    }
-
-    fn on_believed(
-        &mut self,
-        now: Instant,
-        at: usize,
-        ack: &Ack<'_>,
-        feed: &mut Feed,
-        boundaries: &Boundaries,
-    ) -> AckFrom {
-        let remote = self.listeners[at].remote_mut();
+    fn on_believed(&mut self, at: usize, context: AckContext<'_>) -> AckFrom {
+        let (now, ack) = (context.now, context.ack);
+        let remote = &mut self.listeners.all[at].remote;
         let behind = remote.is_behind(ack);
         if behind {
-            let (judged, known) = (remote.judge_behind(ack, feed), remote.known(feed));
+            let (judged, known) = (remote.judge_behind(ack, context.feed), remote.known(context.feed));
             if judged != Behind::Contradiction {
-                let timeout = self.timeout(self.question.tries(), feed);
-                self.question.doubt(now, judged, |_| timeout);
+                self.timer.doubt(now, judged, |tries| self.listeners.timeout(tries, context.feed));
                 return known;
             }
         }
-        let newly = ack.cursor.saturating_sub(remote.cursor());
-        let only_consuming = remote.cursor() == self.next && ack.body.consumed <= remote.consumed();
+        let newly = ack.cursor.saturating_sub(remote.cursor);
+        let only_consuming = remote.cursor == self.listeners.next && ack.body.consumed <= remote.consumed;
         let more = remote.is_more(ack);
-        self.note_arrival(at, ack);
-        let since_last = self.listeners[at].on_ack(now, ack, feed);
-        self.forget_below(feed.tail());
-        self.settle_blocks(at, ack);
+        let recovered = self.parity.first_sent(remote.cursor);
+        self.listeners.note_arrival(at, ack, recovered);
+        let remote = &mut self.listeners.all[at].remote;
+        let (since_last, rank) = (remote.on_ack(now, ack, context.feed), remote.rank());
+        self.forget_below(context.feed.tail());
+        self.parity.settle(rank, ack);
         if let Some(since_last) = since_last {
-            self.on_evidence(now, at, ack, since_last, feed, boundaries);
-            self.note_ack(now, at);
+            self.on_evidence(at, since_last, &context);
+            self.parity.note_ack(now, at, &self.listeners);
         }
-        self.count_credit();
-        if let Some(designation) = &mut self.designation {
-            designation.on_ack(&mut self.listeners, at, newly);
+        self.listeners.count_credit();
+        if let Some(acker) = &mut self.acker {
+            acker.on_ack(&mut self.listeners.all, at, newly);
         }
         let news = News::new(since_last.is_some(), more, only_consuming);
-        let mut question = std::mem::take(&mut self.question);
-        question.on_ack(now, news, self.is_waiting(feed), |tries| self.timeout(tries, feed));
-        self.question = question;
-        self.listeners[at].remote().known(feed).forged_if(behind)
+        let waiting = self.listeners.is_waiting(context.feed);
+        self.timer.on_ack(now, news, waiting, |tries| self.listeners.timeout(tries, context.feed));
+        self.listeners.all[at].remote.known(context.feed).forged_if(behind)
     }
 
-    fn on_evidence(
-        &mut self,
-        now: Instant,
-        at: usize,
-        ack: &Ack<'_>,
-        since_last: Duration,
-        feed: &Feed,
-        boundaries: &Boundaries,
-    ) {
-        let found = self.find_lost(at, ack, feed);
-        let rank = self.listeners[at].remote().rank();
-        let is_new =
-            |&sequence: &u64| !self.blocks.knows(rank, sequence) && !self.listeners[at].remote().awaits(sequence);
+    fn on_evidence(&mut self, at: usize, since_last: Duration, context: &AckContext<'_>) {
+        let (now, ack, next) = (context.now, context.ack, self.listeners.next);
+        let evidence = self.listeners.evidence(at, ack);
+        let found = self.listeners.find_lost(at, evidence, context);
+        let remote = &self.listeners.all[at].remote;
+        let is_new = |&sequence: &u64| !self.parity.knows(remote.rank(), sequence) && !remote.awaits(sequence);
         let new: Vec<u64> = found.iter().copied().filter(is_new).collect();
-        let repeated = self.gather(at, &found, self.evidence(at, ack), feed, boundaries);
-        for &sequence in &repeated {
+        for sequence in self.repeated(at, &found, context) {
             // A repeat serves every listener that reported this loss.
-            self.waiting_for_parity(sequence).into_iter().for_each(|other| self.lose(now, other, sequence));
-            self.lose(now, at, sequence);
+            for other in self.parity.awaited_by(sequence, &self.listeners) {
+                self.repairs.lose(now, other, sequence, &mut self.listeners);
+            }
+            self.repairs.lose(now, at, sequence, &mut self.listeners);
         }
         // Strict go-back-n: receivers dropped everything after the gap, so it goes again before
         // anything new.
-        if self.policy == Policy::InOrderOnly && found.first() == Some(&ack.cursor) {
-            (ack.cursor..self.next).for_each(|sequence| self.lose(now, at, sequence));
+        if self.listeners.policy == Policy::InOrderOnly && found.first() == Some(&ack.cursor) {
+            (ack.cursor..next).for_each(|sequence| self.repairs.lose(now, at, sequence, &mut self.listeners));
         }
-        self.listeners[at].on_losses(&new, ack, since_last, &mut self.pace, self.next);
+        self.listeners.all[at].on_losses(&new, ack, since_last, &mut self.pace, next);
+    }
+
+    fn repeated(&mut self, at: usize, found: &[u64], context: &AckContext<'_>) -> Vec<u64> {
+        if self.listeners.all.len() < 2 || !self.repairs.are_shared {
+            self.parity.forget_rank(self.listeners.all[at].remote.rank());
+            return found.to_vec();
+        }
+        self.parity.gather(at, found, self.acker.is_some(), &self.listeners, context)
     }
 
     fn forget_below(&mut self, tail: u64) {
         self.repairs.forget_below(tail);
-        self.blocks.forget_below(tail);
+        self.parity.forget_below(tail);
     }
 
-    fn note_arrival(&mut self, at: usize, ack: &Ack<'_>) {
-        let remote = self.listeners[at].remote_mut();
-        let cursor = remote.cursor();
-        // A frame recovered by parity was not reordered.
-        let by_parity = self.blocks.first_sent(cursor).is_some_and(|sent| !sent.is_after(Stamp(ack.echo)));
-        if self.policy == Policy::HolesAllowed && ack.cursor > cursor && !by_parity {
-            let (before, last) = remote.outstanding().transmissions(cursor, self.cast_at.get(cursor));
-            remote.echo_mut().on_arrival(before, last, ack);
+    fn arm(&mut self, now: Instant, feed: &Feed) {
+        if !self.listeners.all.is_empty() {
+            self.timer.arm(now, |tries| self.listeners.timeout(tries, feed));
         }
     }
 
-    fn count_credit(&mut self) {
-        let ends = self.listeners.iter().map(|listener| listener.end(self.window));
-        self.credit = if planted!("credit-of-the-fastest") { ends.max() } else { ends.min() }.unwrap_or(u64::MAX);
-    }
-
-    fn find_lost(&self, at: usize, ack: &Ack<'_>, feed: &Feed) -> Vec<u64> {
-        let remote = self.listeners[at].remote();
-        if self.policy == Policy::InOrderOnly && ack.cursor < remote.from(feed) {
-            return Vec::new(); // It would throw away all that is here.
-        }
-        let sent_at = |sequence: u64| remote.outstanding().get(sequence).unwrap_or(self.cast_at.get(sequence));
-        self.evidence(at, ack).missing(ack, remote.from(feed)..self.next, sent_at).collect()
-    }
-
-    fn evidence(&self, at: usize, ack: &Ack<'_>) -> LossDetection {
-        let remote = self.listeners[at].remote();
-        // In the push phase receivers drop what a frame overtook, so there is no reordering to
-        // tolerate.
-        let tolerance = if self.push_frames.is_some() { Duration::ZERO } else { remote.tolerance() };
-        remote.evidence(tolerance, ack.covered())
-    }
-
-    fn lose(&mut self, now: Instant, at: usize, sequence: u64) {
-        let listener = &mut self.listeners[at];
-        let rank = listener.remote().rank();
-        if !listener.lose(sequence) {
-            return;
-        }
-        let served = |stamp: Stamp| stamp != Stamp::NONE;
-        let mut others = self.listeners.iter().enumerate().filter(|&(other, _)| other != at);
-        // The first reporter has been served by unicast; from the second on they share a broadcast.
-        let shared = self.shares_repairs()
-            && others.any(|(_, other)| other.remote().outstanding().get(sequence).is_some_and(served));
-        let losers = if shared { Losers::Several } else { Losers::One { rank, until: now + self.hold } };
-        self.repairs.lose(sequence, losers);
-    }
-
-    fn shares_repairs(&self) -> bool {
-        self.policy == Policy::HolesAllowed && !self.retired
-    }
-
-    fn draw(&mut self, now: Instant, stamps: &mut Stamps) -> Stamp {
-        self.sent = stamps.draw(now);
-        self.sent
-    }
-
-    fn send_new(&mut self, now: Instant, stamp: Stamp, feed: &Feed, boundaries: &Boundaries) -> Outgoing {
-        let sequence = self.next;
-        let pushed = self.push_end(boundaries) == Some(sequence + 1);
-        self.next += 1;
-        if boundaries.is_reported(sequence) {
-            self.awaited = self.next;
-        }
-        self.allowance = (self.allowance + self.pace.repair_percent()).min(3200);
+    fn send_new(&mut self, now: Instant, feed: &Feed, boundaries: &Boundaries, stamps: &mut Stamps) -> Departure {
+        let stamp = self.listeners.draw(now, stamps);
+        let push_end = self.listeners.push_end(boundaries);
+        let sequence = self.listeners.send_new(stamp, boundaries);
+        let pushed = push_end == Some(sequence + 1);
         self.pace.on_sent(now, true);
-        self.cast_at.set(sequence, stamp);
         self.arm(now, feed);
-        Outgoing::Data { sequence, again: false, urgent: pushed || self.next == self.credit }
-    }
-
-    fn next_repair(&mut self, now: Instant) -> Option<(u64, Option<usize>)> {
-        loop {
-            let (sequence, losers) = self.repairs.first_ready(now)?;
-            self.repairs.remove(sequence);
-            let mut remotes = self.remotes();
-            match losers {
-                // The paper repairs by unicast (EQA §3.2): one loser after the other.
-                Losers::Several if !self.shares_repairs() => {
-                    let mut owed = remotes.enumerate().filter(|(_, remote)| remote.is_owed(sequence)).map(|(at, _)| at);
-                    let (loser, another) = (owed.next(), owed.next());
-                    drop(owed);
-                    if another.is_some() {
-                        self.repairs.lose(sequence, Losers::Several);
-                    }
-                    if loser.is_some() {
-                        return Some((sequence, loser));
-                    }
-                }
-                Losers::Several if remotes.any(|remote| remote.lacks(sequence)) => return Some((sequence, None)),
-                Losers::One { .. } if planted!("repair-dropped") => {}
-                Losers::One { rank, .. } => {
-                    if let Some(loser) = remotes.position(|remote| remote.rank() == rank && remote.lacks(sequence)) {
-                        return Some((sequence, Some(loser)));
-                    }
-                }
-                Losers::Several => {}
-            }
-        }
+        let urgent = pushed || self.listeners.next == self.listeners.credit;
+        Departure { outgoing: Outgoing::Data { sequence, again: false, urgent }, to: self.group, stamp }
     }
 
     fn send_repair(&mut self, now: Instant, bound: u64, stamps: &mut Stamps, feed: &Feed) -> Option<Departure> {
-        self.judge_blocks(now, bound, feed);
-        let Some((sequence, to)) = self.next_repair(now) else { return self.send_parity(now, stamps, feed) };
-        let stamp = self.draw(now, stamps);
-        self.allowance = self.allowance.saturating_sub(100);
+        for (rank, sequence) in self.parity.judge(now, bound, &self.listeners, feed) {
+            if let Some(at) = self.listeners.find(rank) {
+                self.repairs.lose(now, at, sequence, &mut self.listeners);
+            }
+        }
+        let repair = self.repairs.next(now, &self.listeners);
+        let stamp = (repair.is_some() || self.parity.going().is_some()).then(|| self.listeners.draw(now, stamps))?;
         self.pace.on_sent(now, false);
         self.arm(now, feed);
-        let Some(loser) = to else {
-            self.cast_at.set(sequence, stamp);
-            self.blocks.repeated(sequence, None);
-            self.listeners.iter_mut().for_each(|listener| listener.remote_mut().outstanding_mut().remove(sequence));
-            return Some(Departure {
-                outgoing: Outgoing::Data { sequence, again: true, urgent: false },
-                to: self.group,
-                stamp,
-            });
+        let Some((sequence, loser)) = repair else {
+            let (parity, urgent) = self.parity.going()?.send(stamp);
+            return Some(Departure { outgoing: Outgoing::Parity { parity, urgent }, to: self.group, stamp });
         };
-        let last = self.next >= bound;
-        let remote = self.listeners[loser].remote_mut();
-        let outstanding = remote.outstanding_mut();
-        outstanding.sent(sequence, stamp);
-        let urgent = (last && outstanding.queued().next().is_none()) || outstanding.is_used_up();
-        self.blocks.repeated(sequence, Some(remote.rank()));
-        Some(Departure { outgoing: Outgoing::Data { sequence, again: true, urgent }, to: remote.peer().mac, stamp })
+        let Some(loser) = loser else {
+            self.listeners.cast_at.set(sequence, stamp);
+            self.parity.repeated(sequence, None);
+            self.listeners.all.iter_mut().for_each(|listener| listener.remote.outstanding.remove(sequence));
+            let outgoing = Outgoing::Data { sequence, again: true, urgent: false };
+            return Some(Departure { outgoing, to: self.group, stamp });
+        };
+        let last = self.listeners.next >= bound;
+        let remote = &mut self.listeners.all[loser].remote;
+        remote.outstanding.sent(sequence, stamp);
+        let urgent = (last && remote.outstanding.queued().next().is_none()) || remote.outstanding.is_used_up();
+        self.parity.repeated(sequence, Some(remote.rank()));
+        Some(Departure { outgoing: Outgoing::Data { sequence, again: true, urgent }, to: remote.peer.mac, stamp })
+    }
+
+    /// Returns the destination of the next heartbeat, if one is due: a listener that has to learn
+    /// of the acker, the only listener that lags, or the group.
+    fn next_probed(&mut self, feed: &Feed) -> Option<MacAddr> {
+        if self.timer.take() {
+            return Some(self.listeners.probed(self.acker.is_some(), feed).unwrap_or(self.group));
+        }
+        let rank = self.acker.as_mut()?.next_unannounced()?;
+        self.listeners.find(rank).map(|at| self.listeners.all[at].remote.peer.mac)
     }
 
     fn bound(&self, feed: &Feed, boundaries: &Boundaries) -> u64 {
-        if self.listeners.is_empty() || self.retired {
-            return self.next; // Nobody would keep it, nor does the feed.
+        let Listeners { next, credit, .. } = self.listeners;
+        if self.listeners.all.is_empty() || self.retired {
+            return next; // Nobody would keep it, nor does the feed.
         }
-        let bound = feed.head().min(self.credit);
-        match self.push_end(boundaries) {
-            Some(end) if self.next < end => bound.min(end),
-            Some(end) if !self.may_pull(end) => bound.min(self.next),
+        let bound = feed.head().min(credit);
+        let acker = self.acker.as_ref().map(|acker| acker.rank);
+        match self.listeners.push_end(boundaries) {
+            Some(end) if next < end => bound.min(end),
+            Some(end) if !self.listeners.may_pull(end, acker) => bound.min(next),
             _ => bound,
         }
     }
@@ -317,17 +211,138 @@ impl Cast {
         self.pace.ready_at(now).filter(|_| !self.retired)
     }
 
-    fn push_end(&self, boundaries: &Boundaries) -> Option<u64> {
-        self.push_frames.map(|frames| boundaries.before(self.next) + frames)
+    /// Returns the end of the wait for a repair or for the pace. A frame that waits only for room
+    /// in the driver needs no timer.
+    fn held_until(&self, now: Instant, feed: &Feed, boundaries: &Boundaries) -> Option<Instant> {
+        let bound = self.bound(feed, boundaries);
+        let parity = self.parity.ready_at(now, bound, &self.listeners);
+        let repair = [self.repairs.ready_at(), parity].into_iter().flatten().min();
+        let paced = self.listeners.next < bound || repair.is_some_and(|at| at <= now);
+        let pace = paced.then(|| self.paced_until(now)).flatten();
+        pace.or(repair.filter(|&at| at > now))
+    }
+}
+
+impl Readers for Cast {
+    fn boxed(&self) -> Box<dyn Readers> {
+        Box::new(self.clone())
     }
 
-    /// Whether the pull phase may go on (EQA §3.3): the acker, and every listener known to have
-    /// lost anything since the push began, has received it.
-    fn may_pull(&self, push_end: u64) -> bool {
-        let designated = self.designation.as_ref().map(AckerChoice::rank);
-        self.listeners.iter().all(|listener| {
-            let is_designated = Some(listener.remote().rank()) == designated;
-            listener.is_made_whole() && !(is_designated && listener.remote().cursor() < push_end)
-        })
+    fn on_ack(&mut self, context: AckContext<'_>) -> AckFrom {
+        let Some(at) = self.listeners.remotes().position(|remote| remote.peer == context.from) else {
+            return AckFrom::Stranger;
+        };
+        let (ack, forged) = context.believe(self.listeners.next);
+        self.on_believed(at, AckContext { ack: &ack, ..context }).forged_if(forged)
+    }
+
+    fn on_timeout(&mut self, now: Instant, feed: &Feed) {
+        self.timer.on_timeout(now, |tries| self.listeners.timeout(tries, feed));
+    }
+
+    fn poll_timeout(&self, now: Instant, feed: &Feed, boundaries: &Boundaries) -> Option<Deadline> {
+        let heartbeat = self.timer.due().map(|at| Deadline { at, why: Timer::HEARTBEAT });
+        let pace = self.held_until(now, feed, boundaries).map(|at| Deadline { at, why: Timer::PACE });
+        [heartbeat, pace].into_iter().flatten().min()
+    }
+
+    fn poll_transmit(
+        &mut self,
+        now: Instant,
+        feed: &Feed,
+        boundaries: &Boundaries,
+        stamps: &mut Stamps,
+    ) -> Option<Departure> {
+        if let Some(to) = self.next_probed(feed) {
+            let designated = self.acker.as_ref().map(|acker| acker.rank);
+            let outgoing = Outgoing::Heartbeat { highest: self.listeners.next, designated };
+            return Some(Departure { outgoing, to, stamp: self.listeners.draw(now, stamps) });
+        }
+        if self.paced_until(now).is_some() {
+            return None;
+        }
+        let bound = self.bound(feed, boundaries);
+        let (strict, ended) = (self.listeners.policy == Policy::InOrderOnly, self.listeners.next >= bound);
+        if (strict || self.pace.allows_repair() || ended)
+            && let Some(repair) = self.send_repair(now, bound, stamps, feed)
+        {
+            return Some(repair);
+        }
+        if strict && !self.repairs.is_empty() {
+            return None;
+        }
+        if !ended {
+            return Some(self.send_new(now, feed, boundaries, stamps));
+        }
+        if feed.head() > self.listeners.next {
+            self.arm(now, feed);
+        }
+        None
+    }
+
+    fn graft(&mut self, now: Instant, peer: Peer, feed: &mut Feed, tuning: &Tuning) {
+        if self.listeners.find(peer.rank).is_none() {
+            self.listeners.graft(peer, feed, tuning);
+            self.timer.on_probe();
+            self.arm(now, feed);
+        }
+    }
+
+    fn remove(&mut self, now: Instant, rank: Rank, feed: &mut Feed) {
+        let Some(at) = self.listeners.find(rank) else { return };
+        self.listeners.remove(at, feed);
+        self.repairs.forget_rank(rank);
+        self.parity.remove(rank);
+        self.forget_below(feed.tail());
+        self.pace.release(self.listeners.next);
+        if let Some(acker) = &mut self.acker {
+            acker.on_removed(&self.listeners.all, rank);
+        }
+        let waiting = self.listeners.is_waiting(feed);
+        self.timer.rearm(now, waiting, |tries| self.listeners.timeout(tries, feed));
+    }
+
+    fn states(&self, _feed: &Feed) -> Vec<ReaderState> {
+        let Listeners { next, window, .. } = self.listeners;
+        let state = |listener: &Listener| {
+            let (rank, cursor) = (listener.remote.rank(), listener.remote.cursor);
+            let flight = Some(Flight { rank, next, in_flight: next.saturating_sub(cursor), window });
+            ReaderState { rank, cursor, flight, turn: None, lost: Some(listener.lost) }
+        };
+        self.listeners.all.iter().map(state).collect()
+    }
+
+    fn frontier(&self) -> Frontier {
+        let consumed = self.listeners.remotes().map(|remote| remote.consumed).min();
+        Frontier { below: u64::MAX, consumed: consumed.unwrap_or(u64::MAX), limit: u64::MAX }
+    }
+
+    fn everywhere(&self, feed: &Feed) -> u64 {
+        let below = self.listeners.remotes().map(|remote| remote.below.min(remote.cursor));
+        below.min().unwrap_or(u64::MAX).min(feed.head())
+    }
+
+    fn blamed(&self, _now: Instant, feed: &Feed, trouble: Trouble) -> Option<Rank> {
+        if trouble == Trouble::Mute { None } else { self.listeners.held_up_by(feed) }
+    }
+
+    fn sending(&self, _feed: &Feed, _boundaries: &Boundaries) -> Sending {
+        Sending { halfway: false, next: self.listeners.next, pausing: false }
+    }
+
+    fn retire(&mut self) {
+        self.retired = true;
+        self.repairs.are_shared = false;
+        self.parity.retire();
+    }
+
+    fn memory(&self) -> Memory {
+        Memory {
+            stamps_bytes: self.listeners.cast_at.bytes() + self.repairs.bytes() + self.parity.stamps_bytes(),
+            readers_bytes: self.listeners.all.capacity() * size_of::<Listener>(),
+            repairs_bytes: self.listeners.remotes().map(Remote::repairs_bytes).sum::<usize>()
+                + self.parity.losses_bytes(),
+            ..Memory::default()
+        }
     }
 }

@@ -39,6 +39,8 @@ pub(super) struct Pace {
     tolerated_permille: u64,
     cause_permille: u64,
     repair_percent: u64,
+    /// Hundredths of a repair that may go out before the next new frame.
+    allowance: u64,
     sent: u64,
     gap: Option<Duration>,
     /// Gap at which pacing began: far below it pacing is given up.
@@ -57,6 +59,7 @@ impl Pace {
             tolerated_permille: tuning.window.loss_tolerated_percent * 10,
             cause_permille: 0,
             repair_percent: tuning.cast.repair_percent,
+            allowance: 0,
             sent: 0,
             gap: None,
             slowest: Duration::ZERO,
@@ -71,8 +74,8 @@ impl Pace {
         self.from
     }
 
-    pub(super) fn repair_percent(&self) -> u64 {
-        self.repair_percent
+    pub(super) fn allows_repair(&self) -> bool {
+        self.allowance >= 100
     }
 
     pub(super) fn ready_at(&self, now: Instant) -> Option<Instant> {
@@ -81,6 +84,8 @@ impl Pace {
 
     pub(super) fn on_sent(&mut self, now: Instant, new: bool) {
         self.sent += u64::from(new);
+        self.allowance =
+            if new { (self.allowance + self.repair_percent).min(3200) } else { self.allowance.saturating_sub(100) };
         let Some(gap) = self.gap else { return };
         let earliest = now - gap * BURST_FRAMES;
         self.next_at = self.next_at.max(earliest) + gap;

@@ -8,7 +8,7 @@ use crate::arq::loss_detection::LossDetection;
 use crate::arq::rtt::Rtt;
 use crate::arq::stamp::Stamp;
 use crate::feed::{Feed, ReaderId};
-use crate::stream::outgoing::AckFrom;
+use crate::stream::readers::AckFrom;
 use crate::time::Instant;
 use crate::tuning::Tuning;
 use crate::wire::{Ack, AckBody, Peer, Rank};
@@ -16,24 +16,25 @@ use std::time::Duration;
 
 #[derive(Clone, Debug)]
 pub(super) struct Remote {
-    peer: Peer,
-    reader: ReaderId,
-    cursor: u64,
-    below: u64,
-    limit: u64,
-    consumed: u64,
+    pub(super) peer: Peer,
+    pub(super) reader: ReaderId,
+    pub(super) cursor: u64,
+    pub(super) below: u64,
+    pub(super) limit: u64,
+    pub(super) consumed: u64,
     covered: u64,
-    echo: Echo,
+    pub(super) echo: Echo,
     /// Holes of the newest acknowledgement, so that a repair already overtaken by it is not sent.
     holes: Vec<u8>,
-    outstanding: Outstanding,
+    pub(super) outstanding: Outstanding,
     block_bits: u8,
     /// False from a graft until the first acknowledgement reports its cursor.
-    synced: bool,
+    pub(super) synced: bool,
 }
 
 impl Remote {
-    pub(super) fn new(peer: Peer, feed: &mut Feed, tuning: &Tuning) -> Remote {
+    /// Creates a reader in whose place the feed keeps whole blocks of `block_frames`, a power of two.
+    pub(super) fn new(peer: Peer, block_frames: u64, feed: &mut Feed, tuning: &Tuning) -> Remote {
         let tail = feed.tail();
         Remote {
             peer,
@@ -46,47 +47,19 @@ impl Remote {
             echo: Echo::new(tuning),
             holes: Vec::new(),
             outstanding: Outstanding::default(),
-            block_bits: 0,
+            block_bits: block_frames.trailing_zeros() as u8,
             synced: true,
         }
     }
 
-    /// Creates a reader that acknowledged to another host until now and has given credit up to
+    /// Makes it a reader that acknowledged to another host until now and has given credit up to
     /// `limit`. Everything still in the feed is kept until it reports its cursor.
-    pub(super) fn graft(peer: Peer, limit: u64, feed: &mut Feed, tuning: &Tuning) -> Remote {
-        Remote { synced: false, limit, ..Remote::new(peer, feed, tuning) }
-    }
-
-    pub(super) fn in_blocks(self, block_frames: u64) -> Remote {
-        Remote { block_bits: block_frames.trailing_zeros() as u8, ..self }
-    }
-
-    pub(super) fn peer(&self) -> Peer {
-        self.peer
+    pub(super) fn grafted(self, limit: u64) -> Remote {
+        Remote { synced: false, limit, ..self }
     }
 
     pub(super) fn rank(&self) -> Rank {
         self.peer.rank
-    }
-
-    pub(super) fn reader(&self) -> ReaderId {
-        self.reader
-    }
-
-    pub(super) fn cursor(&self) -> u64 {
-        self.cursor
-    }
-
-    pub(super) fn below(&self) -> u64 {
-        self.below
-    }
-
-    pub(super) fn limit(&self) -> u64 {
-        self.limit
-    }
-
-    pub(super) fn consumed(&self) -> u64 {
-        self.consumed
     }
 
     pub(super) fn rtt(&self) -> &Rtt {
@@ -99,18 +72,6 @@ impl Remote {
 
     pub(super) fn has_acknowledged_since(&self, stamp: Stamp) -> bool {
         !stamp.is_after(self.echo.newest())
-    }
-
-    pub(super) fn outstanding(&self) -> &Outstanding {
-        &self.outstanding
-    }
-
-    pub(super) fn outstanding_mut(&mut self) -> &mut Outstanding {
-        &mut self.outstanding
-    }
-
-    pub(super) fn is_synced(&self) -> bool {
-        self.synced
     }
 
     /// Judges an acknowledgement behind the cursor. If it proves that the known cursor is wrong,
@@ -168,18 +129,10 @@ impl Remote {
         self.echo.take(now, ack)
     }
 
-    pub(super) fn tolerance(&self) -> Duration {
-        self.echo.tolerance()
-    }
-
     /// Returns the tolerance for a frame that reached both hosts from a third, `otherwise` without
     /// evidence.
     pub(super) fn tolerance_from_elsewhere(&self, otherwise: Duration) -> Duration {
         self.echo.disorder().max(otherwise)
-    }
-
-    pub(super) fn echo_mut(&mut self) -> &mut Echo {
-        &mut self.echo
     }
 
     pub(super) fn evidence(&self, tolerance: Duration, covered: u64) -> LossDetection {

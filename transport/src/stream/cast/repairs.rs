@@ -1,12 +1,15 @@
 //! Queues of repairs: those of a cast, each with its losers, and those owed to one remote reader.
 
+use super::listeners::Listeners;
+use super::remote::Remote;
 use crate::arq::bits::Bits;
 use crate::arq::stamp::Stamp;
 use crate::time::Instant;
 use crate::wire::{Ack, Rank};
+use std::time::Duration;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Losers {
+enum Losers {
     /// One rank so far; until `ready_at` others may report the same loss.
     One {
         rank: Rank,
@@ -36,12 +39,16 @@ pub(super) struct Repairs {
     count: usize,
     tail: u64,
     end: u64,
+    /// Time for which the first loser waits for others.
+    hold: Duration,
+    /// Whether a frame that several lost is repaired by one broadcast.
+    pub(super) are_shared: bool,
 }
 
 impl Repairs {
-    pub(super) fn new(slots: u64) -> Repairs {
+    pub(super) fn new(slots: u64, are_shared: bool, hold: Duration) -> Repairs {
         let losers = vec![Losers::Several; slots as usize].into_boxed_slice();
-        Repairs { queued: Bits::new(slots), losers, count: 0, tail: 0, end: 0 }
+        Repairs { queued: Bits::new(slots), losers, count: 0, tail: 0, end: 0, hold, are_shared }
     }
 
     fn slot(&self, sequence: u64) -> usize {
@@ -56,11 +63,56 @@ impl Repairs {
         self.count == 0
     }
 
-    pub(super) fn has(&self, sequence: u64) -> bool {
+    fn has(&self, sequence: u64) -> bool {
         (self.tail..self.end).contains(&sequence) && self.queued.get(sequence)
     }
 
-    pub(super) fn lose(&mut self, sequence: u64, losers: Losers) {
+    /// Queues a frame that the listener at `at` has lost.
+    pub(super) fn lose(&mut self, now: Instant, at: usize, sequence: u64, listeners: &mut Listeners) {
+        let listener = &mut listeners.all[at];
+        let rank = listener.remote.rank();
+        if !listener.lose(sequence) {
+            return;
+        }
+        let served = |remote: &Remote| remote.outstanding.get(sequence).is_some_and(|stamp| stamp != Stamp::NONE);
+        // The first reporter has been served by unicast; from the second on they share a broadcast.
+        let shared =
+            self.are_shared && listeners.remotes().enumerate().any(|(other, remote)| other != at && served(remote));
+        let losers = if shared { Losers::Several } else { Losers::One { rank, until: now + self.hold } };
+        self.queue(sequence, losers);
+    }
+
+    /// Takes the next frame to be repaired, with the listener that lost it; `None` for all.
+    pub(super) fn next(&mut self, now: Instant, listeners: &Listeners) -> Option<(u64, Option<usize>)> {
+        loop {
+            let (sequence, losers) = self.first_ready(now)?;
+            self.remove(sequence);
+            let mut remotes = listeners.remotes();
+            match losers {
+                // The paper repairs by unicast (EQA §3.2): one loser after the other.
+                Losers::Several if !self.are_shared => {
+                    let mut owed = remotes.enumerate().filter(|(_, remote)| remote.is_owed(sequence)).map(|(at, _)| at);
+                    let (loser, another) = (owed.next(), owed.next());
+                    if another.is_some() {
+                        self.queue(sequence, Losers::Several);
+                    }
+                    if loser.is_some() {
+                        return Some((sequence, loser));
+                    }
+                }
+                Losers::Several if remotes.any(|remote| remote.lacks(sequence)) => return Some((sequence, None)),
+                Losers::One { .. } if planted!("repair-dropped") => {}
+                Losers::One { rank, .. } => {
+                    if let Some(loser) = remotes.position(|remote| remote.rank() == rank && remote.lacks(sequence)) {
+                        return Some((sequence, Some(loser)));
+                    }
+                }
+                Losers::Several => {}
+            }
+        }
+    }
+
+    fn queue(&mut self, sequence: u64, losers: Losers) {
         let slot = self.slot(sequence);
         if !self.has(sequence) {
             self.queued.set(sequence);
@@ -76,7 +128,7 @@ impl Repairs {
         }
     }
 
-    pub(super) fn remove(&mut self, sequence: u64) {
+    fn remove(&mut self, sequence: u64) {
         if self.has(sequence) {
             self.queued.clear(sequence);
             self.count -= 1;
@@ -89,7 +141,7 @@ impl Repairs {
             .map(|sequence| (sequence, self.get(sequence)))
     }
 
-    pub(super) fn first_ready(&self, now: Instant) -> Option<(u64, Losers)> {
+    fn first_ready(&self, now: Instant) -> Option<(u64, Losers)> {
         self.iter().find(|(_, losers)| losers.ready_at() <= now)
     }
 
@@ -210,29 +262,27 @@ impl Outstanding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
-
     fn one(rank: u16, until_us: u64) -> Losers {
         Losers::One { rank: Rank(rank), until: Instant::from_nanos(until_us * 1000) }
     }
 
     #[test]
     fn one_loser_waits_for_others_and_several_do_not() {
-        let mut repairs = Repairs::new(16);
+        let mut repairs = Repairs::new(16, true, Duration::ZERO);
         repairs.forget_below(10);
-        repairs.lose(20, one(3, 500));
-        repairs.lose(18, one(4, 700));
-        repairs.lose(20, one(3, 900));
+        repairs.queue(20, one(3, 500));
+        repairs.queue(18, one(4, 700));
+        repairs.queue(20, one(3, 900));
         let at = |us| Instant::START + Duration::from_micros(us);
         assert_eq!((repairs.first_ready(at(499)), repairs.ready_at()), (None, Some(at(500))));
         assert_eq!(repairs.first_ready(at(800)), Some((18, one(4, 700))));
-        repairs.lose(20, one(5, 900));
+        repairs.queue(20, one(5, 900));
         assert_eq!(repairs.first_ready(at(0)), Some((20, Losers::Several)));
         repairs.forget_rank(Rank(4));
         assert!(!repairs.has(18) && repairs.has(20));
         repairs.forget_below(21);
         assert!(repairs.is_empty() && !repairs.has(20));
-        repairs.lose(36, one(3, 0));
+        repairs.queue(36, one(3, 0));
         assert!(repairs.has(36), "the slot of 20 can be used again");
     }
 

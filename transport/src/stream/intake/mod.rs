@@ -1,18 +1,16 @@
 //! The receiving end of a stream: puts frames into the feed and decides when to acknowledge.
 
-mod backoff;
 mod schedule;
 
-use super::stats::StreamStats;
+use super::terms::StreamStats;
 use crate::arq::probe_timer::ProbeTimer;
 use crate::arq::receipt::Receipt;
 use crate::arq::stamp::Stamp;
 use crate::feed::{Feed, Inserted};
 use crate::time::Instant;
 use crate::tuning::{Policy, Tuning};
-use crate::wire::{AckBody, Flags, Header, Identity, MAX_BITMAP_BYTES, Parity, Rank};
-use backoff::{Gap, ReportBackoff};
-use schedule::AckSchedule;
+use crate::wire::{AckBody, Flags, Frame, Header, Identity, MAX_BITMAP_BYTES, Parity, Peer, Rank};
+use schedule::{AckSchedule, Gap, ReportBackoff};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -23,6 +21,42 @@ const MAX_DOUBLINGS: u32 = 4;
 
 fn remind_after(tries: u32) -> Duration {
     REMIND_AFTER * (1 << tries.min(MAX_DOUBLINGS))
+}
+
+/// Hosts that may send a receiver frames of its stream.
+#[derive(Clone, Debug)]
+pub(super) struct Upstream {
+    /// Host that this one acknowledges to and whose stamps it echoes; none at the origin.
+    pub(in crate::stream) parent: Option<Peer>,
+    /// Origin of the stream: it sends a cast's new frames to every receiver, and frames that no
+    /// other host has any more.
+    origin: Option<Peer>,
+}
+
+impl Upstream {
+    pub(super) fn new(parent: Option<Peer>) -> Upstream {
+        Upstream { parent, origin: parent }
+    }
+
+    pub(super) fn set_parent(&mut self, parent: Peer) -> bool {
+        !planted!("old-parent-kept") && self.parent.replace(parent) != Some(parent)
+    }
+
+    pub(super) fn set_origin(&mut self, origin: Peer) {
+        self.origin = Some(origin);
+    }
+
+    pub(super) fn is_parent(&self, frame: &Frame<'_>) -> bool {
+        self.parent.is_some_and(|parent| is_from(frame, parent))
+    }
+
+    pub(super) fn is_origin(&self, frame: &Frame<'_>) -> bool {
+        self.origin.is_some_and(|origin| is_from(frame, origin))
+    }
+}
+
+fn is_from(frame: &Frame<'_>, peer: Peer) -> bool {
+    peer.rank == frame.header.rank && peer.mac == frame.source
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -82,7 +116,7 @@ impl Intake {
     }
 
     pub(super) fn due(&self) -> Option<Instant> {
-        [self.receipt.due(), self.gap.map(|gap| gap.due()), self.reminder.due()].into_iter().flatten().min()
+        [self.receipt.due(), self.gap.map(|gap| gap.due), self.reminder.due()].into_iter().flatten().min()
     }
 
     pub(super) fn on_timeout(&mut self, now: Instant, feed: &Feed, stats: &mut StreamStats) {
@@ -90,7 +124,7 @@ impl Intake {
         if self.reminder.on_timeout(now, remind_after) {
             self.receipt.make_ready();
         }
-        if let Some(gap) = self.gap.take_if(|gap| gap.due() <= now)
+        if let Some(gap) = self.gap.take_if(|gap| gap.due <= now)
             && gap.is_open(feed)
             && self.receipt.make_ready()
         {
@@ -272,5 +306,19 @@ impl Intake {
         } else if let Some(delay) = self.schedule.delay(received.pushed) {
             self.receipt.hasten(now + delay);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::MacAddr;
+
+    #[test]
+    fn a_parent_is_another_once() {
+        let [one, other] = [1, 2].map(|last| Peer { rank: Rank(7), mac: MacAddr::new(2, 0, 0, 0, 0, last) });
+        let mut upstream = Upstream::new(Some(one));
+        assert!(!upstream.set_parent(one) && upstream.set_parent(other) && !upstream.set_parent(other));
+        assert_eq!(upstream.parent, Some(other));
     }
 }

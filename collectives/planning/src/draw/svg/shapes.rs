@@ -1,5 +1,7 @@
 //! Elements of the picture and their style.
 
+use crate::draw::canvas::escape;
+
 pub(super) const CHARACTER_WIDTH: f64 = 8.2;
 
 /// Longest name shown whole; a cut name has the whole as a tooltip.
@@ -235,18 +237,9 @@ pub(super) fn shown(name: &str) -> String {
     name.chars().take(SHOWN_CHARACTERS - 1).chain(['…']).collect()
 }
 
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_has_a_meaning_in_xml_is_escaped() {
-        assert_eq!(escape("a<b>&\"c\""), "a&lt;b&gt;&amp;&quot;c&quot;");
-    }
 
     #[test]
     fn a_long_name_is_cut_but_not_lost() {

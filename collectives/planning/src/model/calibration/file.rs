@@ -6,6 +6,7 @@
 //! loss = 0.001                            # may be left out: the share of frames that a receiver misses
 //! cast_max_frames_per_second = 10000      # may be left out: broadcast is policed above this
 //! burst_ns = 500000                       # may be left out: burst of the links after a pause (token buckets)
+//! spread = 0.3                            # may be left out: repeated measurements differ by 30 %
 //! cast_tried = true                       # may be left out: broadcast was tried, and arrives
 //!
 //! [[point]]
@@ -44,6 +45,7 @@ struct CalibrationFile {
     loss: Option<Spanned<f64>>,
     cast_max_frames_per_second: Option<Spanned<u64>>,
     burst_ns: Option<Spanned<u64>>,
+    spread: Option<Spanned<f64>>,
     #[serde(default)]
     cast_tried: bool,
     #[serde(default)]
@@ -92,6 +94,9 @@ impl Calibration {
         if self.burst_ns > 0 {
             text += &format!("burst_ns = {}\n", self.burst_ns);
         }
+        if self.spread > 0.0 {
+            text += &format!("spread = {:?}\n", self.spread);
+        }
         match self.broadcast {
             Broadcast::Untried => {}
             Broadcast::FullRate => text += "cast_tried = true\n",
@@ -119,6 +124,7 @@ fn read(text: &str, file_name: &str) -> Result<Calibration, CalibrationError> {
         broadcast: file.broadcast(),
         hosts: hosts.read_from(file_name, lines),
         burst_ns: file.burst_ns.as_ref().map_or(0, |burst_ns| *burst_ns.get_ref()),
+        spread: file.spread.as_ref().map_or(0.0, |spread| *spread.get_ref()),
         processing: file.processing.as_ref().map(|processing| *processing.get_ref()),
     };
     calibration.checked().map_err(|(field, problem)| {
@@ -145,6 +151,7 @@ impl CalibrationFile {
             Field::Injection(at) => self.host[at].injection_ns.span(),
             Field::Loss => self.loss.as_ref()?.span(),
             Field::Burst => self.burst_ns.as_ref()?.span(),
+            Field::Spread => self.spread.as_ref()?.span(),
             Field::Processing => self.processing.as_ref()?.span(),
             Field::CastRate => self.cast_max_frames_per_second.as_ref()?.span(),
         };

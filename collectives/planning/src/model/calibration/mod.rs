@@ -53,6 +53,7 @@ pub struct Calibration {
     hosts: Hosts,
     processing: Option<Processing>,
     burst_ns: u64,
+    spread: f64,
 }
 
 /// A refused calibration, with position and problem. Displayed as `calibration.toml:4: …`.
@@ -140,6 +141,9 @@ pub enum CalibrationProblem {
     /// A token bucket of over a second.
     #[error("expected burst_ns of at most 1000000000, found {0}; measure again with `ethbcast probe`")]
     Burst(u64),
+    /// A spread that is no share.
+    #[error("expected a spread from 0.0 to 100.0, found {0}; give the share by which repeated measurements differ")]
+    Spread(f64),
     /// Broadcast is policed at zero frames per second.
     #[error("expected cast_max_frames_per_second above 0, found 0; leave it out if broadcast is not policed")]
     ZeroCastRate,
@@ -156,6 +160,7 @@ enum Field {
     Injection(usize),
     Processing,
     Burst,
+    Spread,
 }
 
 /// Bytes of the frame's header and the Ethernet header in front of it, added to each frame by
@@ -169,6 +174,7 @@ const ASSUMED_LATENCY_NS: i64 = 30_000;
 const ASSUMED_FRAMES: u64 = 1024;
 
 const MAX_BURST_NS: u64 = 1_000_000_000;
+const MAX_SPREAD: f64 = 100.0;
 
 impl Calibration {
     /// Creates a calibration without loss or policing from points in order of size.
@@ -189,6 +195,7 @@ impl Calibration {
             hosts: Hosts::default(),
             processing: None,
             burst_ns: 0,
+            spread: 0.0,
         }
     }
 
@@ -255,6 +262,31 @@ impl Calibration {
     /// [`CalibrationProblem::Burst`] if that is over a second.
     pub fn with_burst_ns(self, burst_ns: u64) -> Result<Self, CalibrationError> {
         Self { burst_ns, ..self }.checked().map_err(|(_, problem)| CalibrationError::nowhere(problem))
+    }
+
+    /// Returns the calibration of measurements that differ: true gaps are between these divided and
+    /// multiplied by 1 + `spread`.
+    ///
+    /// # Errors
+    /// [`CalibrationProblem::Spread`] unless it is at least 0 and at most 100.
+    pub fn with_spread(self, spread: f64) -> Result<Self, CalibrationError> {
+        Self { spread, ..self }.checked().map_err(|(_, problem)| CalibrationError::nowhere(problem))
+    }
+
+    /// Returns the calibration with gaps `times` as long. A message alone takes as long as before.
+    #[must_use]
+    pub(in crate::model) fn slowed(&self, times: f64) -> Self {
+        let slowed = |point: &Point| {
+            let gap_ns = ((point.gap_ns as f64 * times) as u64).max(1);
+            let alone_ns = point.latency_ns.saturating_add_unsigned(point.gap_ns);
+            Point { gap_ns, latency_ns: alone_ns.saturating_sub_unsigned(gap_ns), ..*point }
+        };
+        Self { points: self.points.iter().map(slowed).collect(), ..self.clone() }
+    }
+
+    /// Returns the share by which measured gaps differ; 0 if they agree, or are not measured.
+    pub fn spread(&self) -> f64 {
+        self.spread
     }
 
     /// Returns the table, by rising size.
@@ -348,6 +380,9 @@ impl Calibration {
         }
         if self.burst_ns > MAX_BURST_NS {
             return Err((Field::Burst, CalibrationProblem::Burst(self.burst_ns)));
+        }
+        if !(0.0..=MAX_SPREAD).contains(&self.spread) {
+            return Err((Field::Spread, CalibrationProblem::Spread(self.spread)));
         }
         self.processing.iter().try_for_each(Processing::check)?;
         self.hosts.check()?;

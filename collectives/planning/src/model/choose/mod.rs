@@ -22,6 +22,15 @@ const MAX_RANKS_OF_MANY: usize = 1024;
 /// Factor by which an untried cast must be better to be chosen: it may be policed, while unicast is
 /// known to arrive.
 const UNTRIED: f64 = 1.05;
+/// Factor by which a way in blocks must be better to be chosen: all hosts send and receive at once
+/// in it, which no probe tries.
+const UNTRIED_BLOCKS: f64 = 1.25;
+/// Factor within which times count as equal: the model is no more exact. Measurements that scatter
+/// more widen it, up to the second factor.
+const TIE: f64 = 1.02;
+const MAX_TIE: f64 = 1.5;
+/// Factor between the least and the most predicted time above which a prediction is called unsure.
+const SURE: f64 = 1.5;
 /// Factor for a policed cast. Frames are not paced at the permitted rate, so about every second one
 /// is lost and repeated (64 KiB and 1 MiB to 7 and 31 receivers, 500 frames/s allowed: 1.4 to 2.1
 /// times the time at that rate).
@@ -55,6 +64,8 @@ pub struct Estimate {
     pub segment_bytes: u64,
     /// Predicted seconds from the first frame sent to the last frame received.
     pub predicted_seconds: f64,
+    /// Least and most seconds, by the spread of what was measured.
+    pub range_seconds: [f64; 2],
     /// Most edges between the root and any rank.
     pub height: usize,
     /// Most children of any rank.
@@ -104,8 +115,8 @@ pub struct Choice {
     /// Length that it was chosen for, in bytes; `None` if unknown, and the prices are per GiB.
     pub size_bytes: Option<u64>,
     pricing: Pricing,
-    /// All priced routes by rising price, equal ones in the order of [`Via::ALL`]. An untried cast
-    /// is behind routes that are about as good. The first is the choice.
+    /// All priced routes. The first is the choice; the others come by rising price, an untried cast
+    /// behind routes that are about as good.
     pub candidates: Vec<Estimate>,
 }
 
@@ -143,7 +154,9 @@ struct Pricing {
     frame_payload_bytes: u64,
 }
 
-/// Finds the plan and the segment of least predicted time; of about equal ones a measured one.
+/// Finds the plan and the segment of least predicted time. Where measurements scatter, it is the
+/// one that is the least too long by any of them. Of about equal ones the choice sends least in
+/// all: a cast if broadcast is proved, else a chain.
 ///
 /// Candidates are all routes of [`Via::ALL`] but the topology-unaware trees, as far as they suit
 /// the number of ranks: `flat` and block-wise ones up to 64, `binary` and `latency` up to 1024,
@@ -156,22 +169,80 @@ struct Pricing {
 /// # Panics
 /// If the payload of a frame is zero bytes.
 pub fn choose(situation: &Situation) -> Result<Choice, PlanError> {
-    let mut priced =
-        candidates(situation.members.len()).map(|via| price(via, situation)).collect::<Result<Vec<_>, _>>()?;
-    let cost = |Priced { estimate, .. }: &Priced| {
-        competing_seconds(estimate.via, estimate.predicted_seconds, situation.calibration)
-    };
+    choose_among(situation, |_| true)
+}
+
+/// Chooses among the candidates that `may_be` allows; all, if it allows none.
+///
+/// # Errors
+/// As [`choose`].
+///
+/// # Panics
+/// As [`choose`].
+pub fn choose_among(situation: &Situation, may_be: impl Fn(Via) -> bool) -> Result<Choice, PlanError> {
+    let (ranks, calibration) = (situation.members.len(), situation.calibration);
+    let any = !candidates(ranks).any(&may_be);
+    let vias = candidates(ranks).filter(|&via| any || may_be(via));
+    let mut priced = vias.map(|via| price(via, situation)).collect::<Result<Vec<_>, _>>()?;
+    let cost =
+        |Priced { estimate, .. }: &Priced| competing_seconds(estimate.via, estimate.predicted_seconds, calibration);
     // The sort is stable: of equal ones the first listed stays first.
     priced.sort_by(|left, right| cost(left).total_cmp(&cost(right)));
+    let quote = |Priced { estimate, .. }: &Priced| Quote::of(estimate);
+    let quotes: Vec<Quote> = priced.iter().map(quote).collect();
+    let chosen = priced.remove(best(&quotes, ranks, calibration));
+    priced.insert(0, chosen);
     let estimates: Vec<Estimate> = priced.iter().map(|priced| priced.estimate.clone()).collect();
     let reason = reason(&estimates, situation);
     Ok(Choice::of(priced.swap_remove(0).plan, estimates, reason, situation))
 }
 
+/// Price of a route in a choice.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Quote {
+    /// Route.
+    pub via: Via,
+    /// Predicted seconds: the likely ones, the least and the most.
+    pub seconds: [f64; 3],
+}
+
+impl Quote {
+    fn of(estimate: &Estimate) -> Self {
+        let &Estimate { via, predicted_seconds, range_seconds: [least, most], .. } = estimate;
+        Self { via, seconds: [predicted_seconds, least, most] }
+    }
+
+    /// Creates a quote of exactly this time.
+    pub fn exact(via: Via, seconds: f64) -> Self {
+        Self { via, seconds: [seconds; 3] }
+    }
+}
+
+/// Returns the index of the quote to choose: the least too long whatever the measurements mean
+/// (minimax), and of about equal ones what sends least in all.
+///
+/// # Panics
+/// If there are no quotes.
+pub fn best(quotes: &[Quote], ranks: usize, calibration: &Calibration) -> usize {
+    let price = |quote: &Quote, at: usize| competing_seconds(quote.via, quote.seconds[at], calibration);
+    let least = [0, 1, 2].map(|at| quotes.iter().map(|quote| price(quote, at)).fold(f64::INFINITY, f64::min));
+    let too_long = |quote: &Quote, at: usize| price(quote, at) / least[at].max(f64::MIN_POSITIVE);
+    let regrets: Vec<f64> =
+        quotes.iter().map(|quote| (0..3).map(|at| too_long(quote, at)).fold(0.0, f64::max)).collect();
+    let lowest = regrets.iter().copied().fold(f64::INFINITY, f64::min);
+    let tie = (1.0 + calibration.spread()).clamp(TIE, MAX_TIE);
+    let equal = |wanted: Via| (0..quotes.len()).find(|&at| quotes[at].via == wanted && regrets[at] <= lowest * tie);
+    // A cast to a single host floods the others' ports for nothing.
+    let is_proved = calibration.broadcast() == Broadcast::FullRate && ranks > 2;
+    let frugal = equal(Via::Cast).filter(|_| is_proved).or_else(|| equal(Via::Chain));
+    frugal.or_else(|| regrets.iter().position(|&regret| regret == lowest)).expect("a choice has candidates")
+}
+
 /// Returns the price with which a route competes: its predicted time, with a small factor for an
-/// untried cast, and a factor of two for a policed one.
+/// untried cast, a larger one for blocks, and a factor of two for a policed cast.
 pub fn competing_seconds(via: Via, predicted_seconds: f64, calibration: &Calibration) -> f64 {
     let times = match calibration.broadcast() {
+        _ if via.is_in_blocks() => UNTRIED_BLOCKS,
         _ if via != Via::Cast => 1.0,
         Broadcast::Untried => UNTRIED,
         Broadcast::Policed(_) => POLICED,
@@ -221,13 +292,20 @@ fn priced(plan: Plan, segment_bytes: Option<u64>, situation: &Situation) -> Pric
         }
         None => best_segment(&shape, size_bytes, frame_payload_bytes, calibration),
     };
-    let slowed = shape.slow.is_some().then(|| {
-        let job = Job { size_bytes, segment_bytes, frame_payload_bytes };
-        predict(&Shape { slow: None, ..shape.clone() }, &job, calibration)
-    });
+    let job = Job { size_bytes, segment_bytes, frame_payload_bytes };
+    let range_seconds = match calibration.spread() {
+        0.0 => [predicted_seconds; 2],
+        spread => {
+            let ends = [1.0 / (1.0 + spread), 1.0 + spread].map(|times| calibration.slowed(times));
+            let ends = ends.map(|calibration| predict(&shape, &job, &calibration));
+            [ends[0].min(predicted_seconds), ends[1].max(predicted_seconds)]
+        }
+    };
+    let slowed = shape.slow.is_some().then(|| predict(&Shape { slow: None, ..shape.clone() }, &job, calibration));
     let Shape { via, height, degree, worst_flows, slow, .. } = shape;
     let slow_cable = slow.zip(slowed).map(|(slow, even_seconds)| SlowCable { cable: slow.cable, even_seconds });
-    let estimate = Estimate { via, segment_bytes, predicted_seconds, height, degree, worst_flows, slow_cable };
+    let estimate =
+        Estimate { via, segment_bytes, predicted_seconds, range_seconds, height, degree, worst_flows, slow_cable };
     Priced { estimate, plan }
 }
 
@@ -264,12 +342,36 @@ fn reason(estimates: &[Estimate], situation: &Situation) -> String {
     let mut text = format!("{}: {}{} predicted", best.via, duration(best.predicted_seconds), for_each(situation));
     if let Some(next) = estimates.get(1) {
         text += &format!(", next {} {}", next.via, duration(next.predicted_seconds));
-        if best.predicted_seconds > 0.0 {
-            let more = (next.predicted_seconds / best.predicted_seconds - 1.0) * 100.0;
-            text += &format!(" (+{more:.0} %)");
-        }
+        text += &beside(best, next, situation.calibration);
     }
-    text + "; " + &in_frames(best, situation.frame_payload_bytes) + &slow_words(best)
+    text + &spread_words(best) + "; " + &in_frames(best, situation.frame_payload_bytes) + &slow_words(best)
+}
+
+/// Compares the next route with the best, and says why it was not taken if it is the cheaper one.
+fn beside(best: &Estimate, next: &Estimate, calibration: &Calibration) -> String {
+    if best.predicted_seconds <= 0.0 {
+        return String::new();
+    }
+    let percent = ((next.predicted_seconds / best.predicted_seconds - 1.0) * 100.0).round();
+    let why = match (next.via, calibration.broadcast()) {
+        (Via::Cast, Broadcast::Untried) => "nobody has tried whether switches let it through",
+        (Via::Cast, Broadcast::Policed(_)) => "switches hold back what is sent to all",
+        (via, _) if via.is_in_blocks() => "it was never tried",
+        _ => "as good by what is known, and sends more",
+    };
+    match percent {
+        0.0 => " (the same)".to_owned(),
+        more if more > 0.0 => format!(" (+{more:.0} %)"),
+        less => format!(" ({:.0} % less, but {why})", -less),
+    }
+}
+
+fn spread_words(estimate: &Estimate) -> String {
+    let [least, most] = estimate.range_seconds;
+    if most <= least * SURE {
+        return String::new();
+    }
+    format!("; not sure, {} to {}: measurements differ", duration(least), duration(most))
 }
 
 fn for_each(situation: &Situation) -> &'static str {

@@ -1,9 +1,20 @@
 //! Several cables between two machines: an aggregation, which is one cable of the summed rate, or
 //! cables of which spanning tree leaves one.
 
-use super::neighbour::Neighbour;
 use crate::format_rate;
 use std::collections::BTreeMap;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Neighbour {
+    pub interface: String,
+    pub name: String,
+    /// Whether it may be a switch: it forwards frames or packets, or does not announce its
+    /// capabilities.
+    pub may_switch: bool,
+    pub address: Option<u64>,
+    pub rate: Option<u64>,
+    pub aggregation: Option<String>,
+}
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Bundle {

@@ -6,6 +6,7 @@
 //! `core`, and a note says so.
 
 mod bundle;
+#[cfg(feature = "lldp")]
 mod neighbour;
 mod neighbourhood;
 
@@ -65,6 +66,13 @@ fn in_words_of_lldp(error: TopologyError, source_name: &str) -> TopologyError {
         other => other,
     };
     TopologyError::nowhere(problem).named(source_name)
+}
+
+#[cfg(not(feature = "lldp"))]
+mod neighbour {
+    pub(super) fn read(_: &str) -> Result<Vec<super::bundle::Neighbour>, (usize, String)> {
+        Err((1, "this program is built without the feature `lldp`".to_owned()))
+    }
 }
 
 #[cfg(test)]

@@ -1,20 +1,9 @@
 //! Parser of one output of `lldpcli -f json0`, in which everything is a list.
 
+use super::bundle::Neighbour;
 use crate::parse_rate;
 use crate::topology::nodeset::{MAX_NAME_BYTES, is_name_character};
 use serde::Deserialize;
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Neighbour {
-    pub interface: String,
-    pub name: String,
-    /// Whether it may be a switch: it forwards frames or packets, or does not announce its
-    /// capabilities.
-    pub may_switch: bool,
-    pub address: Option<u64>,
-    pub rate: Option<u64>,
-    pub aggregation: Option<String>,
-}
 
 pub(super) fn read(text: &str) -> Result<Vec<Neighbour>, (usize, String)> {
     let output: JsonOutput = serde_json::from_str(text).map_err(|error| {

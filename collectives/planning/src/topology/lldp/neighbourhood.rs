@@ -1,8 +1,8 @@
 //! Derivation of hosts, switches and cables from all LLDP outputs.
 
 use super::LldpFile;
-use super::bundle::Bundle;
-use super::neighbour::{self, Neighbour};
+use super::bundle::{Bundle, Neighbour};
+use super::neighbour;
 use crate::host_names::HostNames;
 use crate::natural_order;
 use crate::topology::draft::{Draft, DraftHost, DraftLink, Loops};

@@ -7,6 +7,12 @@ use crate::topology::error::{SlurmProblem, TopologyError};
 use crate::topology::tree::Imported;
 use crate::topology::{build, nodeset, spanning};
 
+/// Whether a text is meant to be a Slurm `topology.yaml`: a line begins with `topology:`, an entry
+/// of its list.
+pub fn looks_like_topology_yaml(text: &str) -> bool {
+    text.lines().any(|line| line.trim_start().trim_start_matches("- ").trim_start().starts_with("topology:"))
+}
+
 /// Whether a text is meant to be a Slurm `topology.conf`: a line begins with `SwitchName=` (or the
 /// block plugin's `BlockName=`, so that the refusal names that).
 pub fn looks_like_topology_conf(text: &str) -> bool {

@@ -9,12 +9,24 @@
 mod addr;
 mod conf;
 mod lines;
+#[cfg(feature = "slurm")]
 mod yaml;
 
 pub use super::error::SlurmProblem;
 pub use addr::{Address, from_topology_addrs};
-pub use conf::{looks_like_topology_conf, parse};
-pub use yaml::{looks_like_topology_yaml, parse_yaml};
+pub use conf::{looks_like_topology_conf, looks_like_topology_yaml, parse};
+#[cfg(feature = "slurm")]
+pub use yaml::parse_yaml;
+
+/// Refuses a `topology.yaml`: this build has no YAML reader.
+///
+/// # Errors
+/// Always.
+#[cfg(not(feature = "slurm"))]
+pub fn parse_yaml(_: &str, source_name: &str) -> Result<super::Imported, super::TopologyError> {
+    let text = "this program is built without the feature `slurm`, which reads YAML".to_owned();
+    Err(super::TopologyError::at(1, SlurmProblem::Yaml(text)).named(source_name))
+}
 
 #[cfg(test)]
 mod tests;

@@ -6,12 +6,6 @@ use crate::topology::error::{SlurmProblem, TopologyError};
 use crate::topology::tree::Imported;
 use saphyr::{LoadableYamlNode, MarkedYaml};
 
-/// Whether a text is meant to be a Slurm `topology.yaml`: a line begins with `topology:`, an entry
-/// of its list.
-pub fn looks_like_topology_yaml(text: &str) -> bool {
-    text.lines().any(|line| line.trim_start().trim_start_matches("- ").trim_start().starts_with("topology:"))
-}
-
 /// Reads a `topology.yaml`; `source_name` names it in errors and notes, usually its path.
 ///
 /// Slurm's default is taken of several topologies: the first that is `cluster_default`, or else the
@@ -90,6 +84,7 @@ fn line(node: &MarkedYaml) -> usize {
 mod tests {
     use super::*;
     use crate::topology::slurm;
+    use crate::topology::slurm::looks_like_topology_yaml;
 
     const EXAMPLE: &str = "\
 ---

@@ -2,9 +2,10 @@
 
 use super::*;
 use crate::session::application::Sink;
-use crate::session::live::{Output, StorageError};
+use crate::session::live::content::{Output, StorageError};
+use crate::session::message::{Done, Trailer};
+use crate::session::receiver::ReceiverEvent;
 use crate::session::verified::{CHUNK_BYTES, EARLY_AFTER, encoded};
-use crate::session::{Done, ReceiverEvent, Trailer};
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::wire::Rank;
 use parking_lot::Mutex;

@@ -14,7 +14,7 @@ use crate::membership::timers::{TimerTable, Wait};
 use crate::session::blocks::most_block_frames;
 use crate::session::kind::CHALLENGE;
 use crate::session::message::{Message, Refusal, Stage};
-use crate::session::view::{MAX_PUSH_FRAMES, Standing, View, ViewMember};
+use crate::session::view::{MAX_PUSH_FRAMES, Standing, View, ViewMember, most_payload_bytes};
 use ethbcast_planning::model::{Broadcast, Calibration, Choice};
 use ethbcast_planning::plan::{MIN_SEGMENT_BYTES, Plan, Via};
 use ethbcast_transport::wire::{Frame, Peer, Rank};
@@ -435,9 +435,10 @@ pub(super) fn first_view(
 /// Returns the payload of a frame in bytes and the frames of a segment. A segment shorter than the
 /// message has the bytes that were chosen for it, in frames of equal length.
 fn segments(config: &RootConfig, choice: &Choice, ranks: usize) -> (u16, u32) {
-    let full = config.station.payload_bytes();
-    let frames = choice.segment_bytes.div_ceil(u64::from(full)).max(1);
     let in_blocks = choice.plan.via().is_in_blocks();
+    let affordable = if in_blocks { most_payload_bytes(ranks).max(MIN_SEGMENT_BYTES as usize) } else { usize::MAX };
+    let full = config.station.payload_bytes().min(u16::try_from(affordable).unwrap_or(u16::MAX));
+    let frames = choice.segment_bytes.div_ceil(u64::from(full)).max(1);
     let most = if in_blocks { most_block_frames(&config.tuning, ranks) } else { u64::from(u32::MAX) };
     let is_part = config.size.is_none_or(|size| choice.segment_bytes < size);
     let payload = choice.segment_bytes.div_ceil(frames).clamp(MIN_SEGMENT_BYTES, u64::from(full)) as u16;

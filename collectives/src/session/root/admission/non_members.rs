@@ -1,8 +1,8 @@
 //! Hosts that are not members: late receivers, frames of other builds, competing roots.
 
 use super::refusals::{HostClaim, Names, Refusals, node_name};
+use crate::session::endpoint::OtherBuilds;
 use crate::session::message::{Message, Outcome, ROOT_ASKS, Refusal, Stage};
-use crate::session::other_build::OtherBuilds;
 use crate::session::root::event::{RootEndpoint, RootEvent, RootFailure, TurnedAway};
 use crate::session::root::phase::RootPhase;
 use crate::session::root::running::SessionPhase;

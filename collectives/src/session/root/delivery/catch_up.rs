@@ -2,7 +2,7 @@
 
 use crate::session::blocks::{Blocks, Dealing, FIRST_STREAM, LackingFrame, SIDE, alone};
 use crate::session::message::Trailer;
-use crate::session::share::Share;
+use crate::session::throttle::Share;
 use crate::session::view::View;
 use ethbcast_transport::stream::{Ending, Orphan, Stream, StreamStats};
 use ethbcast_transport::wire::{Frame, Identity, Rank, StreamId};

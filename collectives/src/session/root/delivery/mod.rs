@@ -35,10 +35,10 @@ pub(super) struct Delivery {
     pushed: u64,
     /// Whether the trailer's length is that of the pushed stream; not so in a selective session.
     is_whole: bool,
-    sides: CatchUpStreams,
-    refills: Backfills,
+    catch_ups: CatchUpStreams,
+    backfills: Backfills,
     answering: Answering,
-    trials: RateTrials,
+    rate_trials: RateTrials,
     pause: Pause,
     macs: Vec<MacAddr>,
     first_data: Option<Instant>,
@@ -56,10 +56,10 @@ impl Delivery {
             trailer,
             pushed: 0,
             is_whole: !view.selective,
-            sides: CatchUpStreams::default(),
-            refills: Backfills::default(),
+            catch_ups: CatchUpStreams::default(),
+            backfills: Backfills::default(),
             answering: Answering::default(),
-            trials: RateTrials::default(),
+            rate_trials: RateTrials::default(),
             pause: Pause::new(u64::from(view.segment_frames).min(blocks.slots() / 4)),
             macs: view.members.iter().map(|member| member.mac).collect(),
             first_data: None,
@@ -80,7 +80,7 @@ impl Delivery {
     }
 
     pub(super) fn stats(&self) -> StreamStats {
-        self.blocks.stats() + self.sides.stats()
+        self.blocks.stats() + self.catch_ups.stats()
     }
 
     /// Lets data flow once all members are ready. Returns whether it was held before.
@@ -168,8 +168,8 @@ impl Delivery {
 
     pub(super) fn end_streams(&mut self) {
         let Some(trailer) = self.trailer else { return };
-        self.sides.finish(&self.extent(Dealing::single()));
-        self.refills.finish(&self.extent(self.blocks.dealing()));
+        self.catch_ups.finish(&self.extent(Dealing::single()));
+        self.backfills.finish(&self.extent(self.blocks.dealing()));
         let held = self.pause.holds(self.blocks.frames());
         if held || self.blocks.has_end() || (!self.partial.is_empty() && !self.blocks.push(&self.partial, Ending::None))
         {
@@ -206,45 +206,45 @@ impl Delivery {
 
     pub(super) fn serve_alone(&mut self, view: &View, rank: Rank, first: u64) {
         // No member is ahead of the stream.
-        self.sides.invite(rank, first.min(self.blocks.frames()) + u64::from(planted!("side-begins-one-late")));
-        self.sides.open(self.identity, view, &self.tuning);
+        self.catch_ups.invite(rank, first.min(self.blocks.frames()) + u64::from(planted!("side-begins-one-late")));
+        self.catch_ups.open(self.identity, view, &self.tuning);
         self.end_streams();
     }
 
     pub(super) fn stop_serving(&mut self, view: &View, rank: Rank) {
-        self.sides.retain(|served| served != rank);
-        self.refills.retain(|served| served != rank);
+        self.catch_ups.retain(|served| served != rank);
+        self.backfills.retain(|served| served != rank);
         self.answering.retain(|served| served != rank);
-        self.sides.open(self.identity, view, &self.tuning);
+        self.catch_ups.open(self.identity, view, &self.tuning);
     }
 
     /// Starts a probe transfer to a member behind a suspected straggler; `arrived` is the number of
     /// frames the member has.
     pub(super) fn try_out(&mut self, view: &View, rank: Rank, arrived: u64) {
         if !self.pause.has_messages() && !view.via.is_in_blocks() {
-            self.trials.begin(&self.blocks, rank, arrived);
+            self.rate_trials.begin(&self.blocks, rank, arrived);
         }
     }
 
     pub(super) fn frames_sent(&self) -> u64 {
-        self.blocks.frames_sent() + self.trials.sent()
+        self.blocks.frames_sent() + self.rate_trials.sent()
     }
 
     pub(super) fn serves_alone(&self, rank: Rank) -> bool {
-        self.sides.serves(rank)
+        self.catch_ups.serves(rank)
     }
 
     pub(super) fn on_gap(&mut self, now: Instant, stream: StreamId, gap: Orphan) {
         let sent = |at: &usize| gap.from < gap.to && gap.to <= self.blocks.frames_of(*at);
         if let Some(at) = self.blocks.place(stream).filter(sent) {
-            self.refills.report(now, at, gap);
+            self.backfills.report(now, at, gap);
             self.end_streams();
         }
     }
 
     pub(super) fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>, view: &View) {
         if frame.header.stream.0 & SIDE != 0 {
-            self.sides.handle_frame(now, frame, self.identity, view, &self.tuning);
+            self.catch_ups.handle_frame(now, frame, self.identity, view, &self.tuning);
         } else {
             self.blocks.handle_frame(now, frame);
             for (stream, gap) in self.blocks.orphans_after(frame) {
@@ -256,18 +256,18 @@ impl Delivery {
 
     pub(super) fn reshape(&mut self, now: Instant, view: &View) {
         self.blocks.reshape(now, Rank::ROOT, view);
-        self.trials.end();
+        self.rate_trials.end();
         let stands = |rank: Rank, standing| view.members[rank.index()].standing == standing;
-        self.sides.retain(|rank| stands(rank, Standing::Aside));
-        self.sides.open(self.identity, view, &self.tuning);
-        self.refills.retain(|rank| stands(rank, Standing::InPlace));
+        self.catch_ups.retain(|rank| stands(rank, Standing::Aside));
+        self.catch_ups.open(self.identity, view, &self.tuning);
+        self.backfills.retain(|rank| stands(rank, Standing::InPlace));
         self.answering.retain(|rank| !stands(rank, Standing::Gone));
     }
 
     pub(super) fn handle_timeout(&mut self, now: Instant) {
         self.blocks.handle_timeout(now);
-        self.sides.handle_timeout(now);
-        self.refills.handle_timeout(now);
+        self.catch_ups.handle_timeout(now);
+        self.backfills.handle_timeout(now);
         self.end_streams();
     }
 
@@ -287,7 +287,7 @@ impl Delivery {
             if self.first_data.is_none() && self.blocks.stats().data_sent > 0 {
                 self.first_data = Some(now);
             }
-            self.sides.main_sent(now);
+            self.catch_ups.main_sent(now);
             self.answering.main_sent(now);
             return Some(frame);
         }
@@ -300,11 +300,11 @@ impl Delivery {
 
     /// Writes a frame that goes before the main stream.
     fn write_before(&mut self, now: Instant, buffer: &mut [u8], endpoint: &mut RootEndpoint) -> Option<usize> {
-        if let Some((rank, frame)) = self.refills.poll() {
+        if let Some((rank, frame)) = self.backfills.poll() {
             return Some(self.blocks.write_again(now, buffer, self.macs[rank.index()], &frame));
         }
-        if self.sides.are_due()
-            && let Some(length) = self.sides.poll_transmit(now, false, buffer)
+        if self.catch_ups.are_due()
+            && let Some(length) = self.catch_ups.poll_transmit(now, false, buffer)
         {
             return Some(length);
         }
@@ -313,11 +313,11 @@ impl Delivery {
 
     /// Writes a frame that goes when the main stream has nothing to send.
     fn write_after(&mut self, now: Instant, buffer: &mut [u8], endpoint: &mut RootEndpoint) -> Option<usize> {
-        if let Some((rank, frame)) = self.trials.poll(&self.blocks) {
+        if let Some((rank, frame)) = self.rate_trials.poll(&self.blocks) {
             return Some(self.blocks.write_again(now, buffer, self.macs[rank.index()], &frame));
         }
         let settled = self.blocks.is_settled();
-        let side = self.sides.poll_transmit(now, settled, buffer);
+        let side = self.catch_ups.poll_transmit(now, settled, buffer);
         side.or_else(|| self.answer(now, settled, buffer, endpoint))
     }
 
@@ -331,20 +331,20 @@ impl Delivery {
         // While held, only the last member's confirmation is awaited.
         let flows = self.flow != Flow::Held;
         let blocks = flows.then(|| self.blocks.poll_timeout(now)).flatten();
-        let timeouts = [blocks, self.sides.poll_timeout(now), self.refills.poll_timeout()];
+        let timeouts = [blocks, self.catch_ups.poll_timeout(now), self.backfills.poll_timeout()];
         timeouts.into_iter().chain([answer]).flatten().min()
     }
 
     /// Returns the next range of the source to re-read and its destination. Gaps come first, as
     /// they hold up others.
     pub(super) fn needy(&self) -> Option<(Needy, Range<u64>)> {
-        if self.sides.is_empty() && self.refills.is_empty() && self.answering.next().is_none() {
+        if self.catch_ups.is_empty() && self.backfills.is_empty() && self.answering.next().is_none() {
             return None; // The usual case.
         }
-        let gap = self.refills.wanted(&self.extent(self.blocks.dealing()));
+        let gap = self.backfills.wanted(&self.extent(self.blocks.dealing()));
         let gap = gap.map(|(rank, at, bytes)| (Needy::Gap(rank, at), bytes));
         let fetch = || self.answering.wanted().map(|(rank, bytes)| (Needy::Fetch(rank), bytes));
-        let aside = || self.sides.wanted(&self.extent(Dealing::single()));
+        let aside = || self.catch_ups.wanted(&self.extent(Dealing::single()));
         let aside = || aside().map(|(rank, bytes)| (Needy::Aside(rank), bytes));
         gap.or_else(fetch).or_else(aside).filter(|_| self.flow != Flow::Shut)
     }
@@ -362,8 +362,8 @@ impl Delivery {
     pub(super) fn supply_to(&mut self, need: Needy, from: u64, bytes: &[u8]) {
         let payload_bytes = self.blocks.payload_bytes();
         let wanted = match need {
-            Needy::Gap(rank, at) => self.refills.wanted_by(rank, at, &self.extent(self.blocks.dealing())),
-            Needy::Aside(rank) => self.sides.wanted_by(rank, &self.extent(Dealing::single())),
+            Needy::Gap(rank, at) => self.backfills.wanted_by(rank, at, &self.extent(self.blocks.dealing())),
+            Needy::Aside(rank) => self.catch_ups.wanted_by(rank, &self.extent(Dealing::single())),
             Needy::Fetch(rank) => {
                 return self.answering.supply(rank, from, bytes, FetchedPiece::fitting(payload_bytes));
             }
@@ -371,8 +371,8 @@ impl Delivery {
         let Some(wanted) = wanted.filter(|wanted| wanted.start == from) else { return };
         let bytes = &bytes[..bytes.len().min((wanted.end - wanted.start) as usize)];
         match need {
-            Needy::Gap(rank, at) => self.refills.supply(rank, at, bytes, payload_bytes),
-            _ => self.sides.supply(need.rank(), bytes),
+            Needy::Gap(rank, at) => self.backfills.supply(rank, at, bytes, payload_bytes),
+            _ => self.catch_ups.supply(need.rank(), bytes),
         }
         self.end_streams();
     }

@@ -2,10 +2,9 @@
 //! place.
 
 use crate::Route;
-use crate::session::rate::Rate;
 use crate::session::root::config::RootConfig;
 use crate::session::root::event::NoPlan;
-use crate::session::throttle::DEPTH;
+use crate::session::throttle::{DEPTH, Rate};
 use ethbcast_planning::model::{Calibration, Choice, Situation, choose, given, price};
 use ethbcast_planning::plan::{self, Plan, Via};
 use ethbcast_planning::topology::{ASSUMED_RATE_BITS_PER_SECOND, Topology};
@@ -118,11 +117,13 @@ impl Planner {
     }
 }
 
-/// Returns the topology and the position of each rank in it. Without a topology names do not
-/// matter: the hosts are on one switch in rank order.
+/// Returns the topology and the position of each rank in it. Without a topology the hosts are on one
+/// switch in rank order, by their own names if a topology may have them: a calibration knows them.
 fn locate(config: &RootConfig, names: &[&str]) -> Result<(Topology, Vec<usize>), NoPlan> {
     let Some(topology) = &config.topology else {
-        let topology = Topology::single_switch((0..names.len()).map(|rank| format!("rank{rank}")))?;
+        let own = || Topology::single_switch(names.iter().map(|&name| name.to_owned()));
+        let topology =
+            own().or_else(|_| Topology::single_switch((0..names.len()).map(|rank| format!("rank{rank}"))))?;
         return Ok((topology, (0..names.len()).collect()));
     };
     let find = |name: &&str| topology.host_named(name).ok_or_else(|| NoPlan::UnknownHost { host: (*name).to_owned() });
@@ -149,7 +150,7 @@ fn limited(calibration: Calibration, config: &RootConfig) -> Calibration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::Station;
+    use crate::membership::Station;
     use ethbcast_planning::model::Point;
     use ethbcast_transport::MacAddr;
 

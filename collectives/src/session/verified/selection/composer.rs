@@ -1,10 +1,15 @@
 //! Decoder of a selective stream: spans of the content, as far as they were sent.
 
-use super::super::layout::{ChunkSize, SpanPlace};
-use super::fragments::FRAGMENT_BYTES;
-use super::sections::{HEAD_BYTES, Head, MAX_AHEAD};
-use super::{ChunkSet, StretchLedger, StretchPlace, stretches};
-use std::collections::VecDeque;
+use super::chunk_set::ChunkSet;
+use super::sections::{DueSection, HEAD_BYTES, Head, MAX_AHEAD, SectionPart, Sections};
+use super::stretch::{
+    Cut, Cutter, FRAGMENT_BYTES, Fragment, HaveSet, HeldContent, Origin, StretchLedger, StretchPlace, stretches,
+};
+use crate::session::message::Needs;
+use crate::session::verified::encoder::SpanBuffer;
+use crate::session::verified::layout::{ChunkSize, SpanPlace};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// An output of a [`Composer`].
@@ -259,5 +264,188 @@ impl OpenSection {
         let (bytes, stretch) = (std::mem::take(&mut self.bytes), (self.place.number(), first));
         (self.span, self.passed) = (self.span + 1, 0);
         (Some(PartialSpan { place, bytes, here, stretch, is_last: self.is_done() }), taken)
+    }
+}
+
+/// Makes the sections of a content, stretch by stretch.
+#[derive(Debug, Clone)]
+pub struct Selector {
+    sections: Arc<Mutex<Sections>>,
+    cutter: Cutter,
+    frame_bytes: u64,
+}
+
+impl Selector {
+    /// Creates a selector for a content of `content_bytes` bytes with chunks of size `chunk`; `cut`
+    /// selects how fragments are cut. The stream goes in frames of `frame_bytes` bytes, of which
+    /// only whole ones are sent at once.
+    pub fn new(chunk: ChunkSize, content_bytes: u64, cut: Cut, frame_bytes: usize) -> Selector {
+        let sections = Arc::new(Mutex::new(Sections::new(chunk, content_bytes)));
+        Selector { sections, cutter: Cutter::new(cut, chunk), frame_bytes: frame_bytes.max(1) as u64 }
+    }
+
+    /// Returns the sections made so far.
+    pub fn sections(&self) -> &Arc<Mutex<Sections>> {
+        &self.sections
+    }
+
+    /// Returns the next section.
+    pub fn due(&self) -> DueSection {
+        self.sections.lock().due()
+    }
+
+    /// Makes the section with the hash lists of the stretch that is due. `next` seals its spans one
+    /// after the other, and may reuse the memory of the previous one.
+    ///
+    /// # Errors
+    /// Those of `next`.
+    pub fn ledgers<E>(
+        &mut self,
+        place: &StretchPlace,
+        mut next: impl FnMut(&SpanPlace, SpanBuffer) -> Result<SpanBuffer, E>,
+    ) -> Result<Vec<u8>, E> {
+        let (mut ledgers, mut fragments, mut buffer) = (Vec::new(), Vec::new(), SpanBuffer::default());
+        for span in place.spans() {
+            buffer = next(&span, buffer)?;
+            self.cutter.feed(buffer.content(), |fragment, _| fragments.push(fragment));
+            ledgers.extend_from_slice(buffer.ledger());
+        }
+        let content_bytes = self.sections.lock().content_bytes();
+        if place.begin() + place.bytes() == content_bytes {
+            self.cutter.finish(|fragment, _| fragments.push(fragment));
+        }
+        let before = fragments.first().map_or(0, |first: &Fragment| place.begin().saturating_sub(first.offset));
+        let parts = self.sections.lock().add_ledgers(before as u16, fragments.len() as u32);
+        let Some(SectionPart::Bytes(mut section)) = parts.into_iter().next() else {
+            unreachable!("every section has a head")
+        };
+        section.append(&mut ledgers);
+        fragments.iter().for_each(|fragment| fragment.write(&mut section));
+        Ok(section)
+    }
+
+    /// Makes the padding that lets everything before it be sent, if a choice is pending.
+    pub fn padding(&mut self) -> Option<Vec<u8>> {
+        match self.sections.lock().pad(self.frame_bytes).pop()? {
+            SectionPart::Bytes(bytes) => Some(bytes),
+            SectionPart::Whole(_) | SectionPart::Names(_) => None,
+        }
+    }
+
+    /// Makes the section that skips the stretch that is due: only its want-bitmaps are queried.
+    pub fn pass(&mut self) -> Vec<SectionPart> {
+        self.sections.lock().pass()
+    }
+
+    /// Makes the section with these chunks of the stretch that is due.
+    pub fn chunks(&mut self, chunks: ChunkSet) -> Vec<SectionPart> {
+        self.sections.lock().add_chunks(chunks)
+    }
+}
+
+/// A span with the chunks present; the others must be fetched.
+#[derive(Clone, Debug)]
+pub struct Completed {
+    /// Its hash list and content.
+    pub span: Vec<u8>,
+    /// Bitmap of the chunks that are present.
+    pub here: u64,
+    /// Bitmap of the chunks that this receiver already held.
+    pub own: u64,
+    /// Bitmap of those already held that are in place.
+    pub in_place: u64,
+}
+
+/// An output of a [`Completer`].
+#[derive(Clone, Debug)]
+pub enum Completion {
+    /// Want-bitmap of the next stretch whose hash lists have come. It must be sent at once, because
+    /// the root waits for it.
+    Needs(Needs),
+    /// The next span.
+    Span(Completed),
+    /// The next stretch is not sent: the root only queries want-bitmaps.
+    Passed,
+}
+
+/// Makes spans of received chunks and chunks already held, and lists missing chunks.
+#[derive(Clone, Debug)]
+pub struct Completer {
+    composer: Composer,
+    holdings: Option<Arc<dyn HaveSet>>,
+    have: BTreeMap<u64, ChunkSet>,
+}
+
+impl Completer {
+    /// Creates a completer for an offered content, of which `holdings` may have part.
+    pub fn new(offer: &HeldContent, holdings: Option<Arc<dyn HaveSet>>) -> Completer {
+        holdings.iter().for_each(|holdings| holdings.begin(offer));
+        let composer = Composer::new(offer.chunk, offer.size);
+        Completer { composer, holdings, have: BTreeMap::new() }
+    }
+
+    /// Takes the next bytes of the stream.
+    pub fn take(&mut self, bytes: &[u8]) {
+        self.composer.take(bytes);
+    }
+
+    /// Ends the stream.
+    pub fn finish(&mut self) {
+        self.composer.finish();
+    }
+
+    /// Whether all spans have been returned.
+    pub fn is_done(&self) -> bool {
+        self.composer.is_done()
+    }
+
+    /// Returns the first stretch for which it is not decided which chunks go to all.
+    pub fn decided(&self) -> u64 {
+        self.composer.decided()
+    }
+
+    /// Returns the next output; `memory` supplies memory for a span. It reads chunks already held,
+    /// so it may block on their disk.
+    pub fn poll(&mut self, memory: impl FnMut() -> Vec<u8>) -> Option<Completion> {
+        match self.composer.poll(memory)? {
+            Composed::Ledger(ledger) => {
+                let all = ChunkSet::first(ledger.chunks());
+                let have = self.holdings.as_ref().map_or(ChunkSet::default(), |holdings| holdings.have(&ledger));
+                let have = have.and(&all);
+                self.have.insert(ledger.number(), have);
+                let mut set = Vec::new();
+                all.without(&have).write(ledger.chunks(), &mut set);
+                Some(Completion::Needs(Needs { stretch: ledger.number(), set }))
+            }
+            Composed::Span(span) => Some(Completion::Span(self.complete(span))),
+            Composed::Passed(stretch) => {
+                self.forget(stretch);
+                Some(Completion::Passed)
+            }
+        }
+    }
+
+    fn complete(&mut self, span: PartialSpan) -> Completed {
+        let PartialSpan { place, bytes, here, stretch: (stretch, first), is_last } = span;
+        let mut completed = Completed { span: bytes, here, own: 0, in_place: 0 };
+        let have = self.have.get(&stretch).copied().unwrap_or_default();
+        for chunk in (0..place.chunks()).filter(|&chunk| here >> chunk & 1 == 0 && have.contains(first + chunk)) {
+            let to = &mut completed.span[place.chunk(chunk)];
+            let Some(origin) = self.holdings.as_ref().and_then(|own| own.read(stretch, first + chunk, to)) else {
+                continue;
+            };
+            completed.own |= 1 << chunk;
+            completed.in_place |= u64::from(origin == Origin::InPlace) << chunk;
+        }
+        completed.here |= completed.own;
+        if is_last {
+            self.forget(stretch);
+        }
+        completed
+    }
+
+    fn forget(&mut self, stretch: u64) {
+        self.have.remove(&stretch);
+        self.holdings.iter().for_each(|holdings| holdings.forget_below(stretch + 1));
     }
 }

@@ -8,23 +8,18 @@
 //! stream; [`Composer`] turns it back into spans.
 
 mod chunk_set;
-mod completer;
 mod composer;
-mod fragments;
-mod have_set;
 mod sections;
-mod selector;
 mod stretch;
 
 pub use chunk_set::{ChunkSet, STRETCH_CHUNKS};
-pub use completer::{Completed, Completer, Completion};
-pub use composer::{Composed, Composer, PartialSpan};
-pub use fragments::{Cut, Cutter, Fragment, name as fragment_name};
-pub use have_set::{HaveSet, HeldContent, Origin};
+pub use composer::{Completed, Completer, Completion, Composed, Composer, PartialSpan, Selector};
 pub(in crate::session) use sections::MAX_AHEAD;
 pub use sections::{DueSection, SectionPart, Sections};
-pub use selector::Selector;
-pub use stretch::{MAX_STRETCH_BYTES, StretchLedger, StretchPlace, stretches};
+pub use stretch::{
+    Cut, Cutter, Fragment, HaveSet, HeldContent, MAX_STRETCH_BYTES, Origin, StretchLedger, StretchPlace,
+    name as fragment_name, stretches,
+};
 
 #[cfg(test)]
 mod tests;

@@ -1,9 +1,9 @@
 //! Sections of a selective stream: their order, encoding and positions.
 
 use super::super::layout::{SEAL_BYTES, overlap};
-use super::super::{ChunkSize, Form};
-use super::fragments::FRAGMENT_BYTES;
-use super::{ChunkSet, StretchPlace};
+use super::chunk_set::ChunkSet;
+use super::stretch::{FRAGMENT_BYTES, StretchPlace};
+use crate::session::verified::layout::{ChunkSize, Form};
 use std::ops::Range;
 
 /// Number of stretches by which hash lists precede chunks: want-bitmaps of the next stretches are
@@ -262,6 +262,22 @@ impl Sections {
         self.end
     }
 
+    /// Returns the bytes of the content that the first `stream` bytes complete, those that were not
+    /// sent included.
+    pub fn covered(&self, stream: u64) -> u64 {
+        let stream = stream.min(self.end);
+        let first_behind = self.list.partition_point(|section| section.begin < stream);
+        let end_of = |at: usize| self.list.get(at + 1).map_or(self.end, |next| next.begin);
+        for (at, section) in self.list[..first_behind].iter().enumerate().rev() {
+            if matches!(section.what, SectionKind::Chunks(_) | SectionKind::Passed) {
+                let (came, all) = (stream.min(end_of(at)) - section.begin, end_of(at) - section.begin);
+                let part = u128::from(section.place.bytes()) * u128::from(came) / u128::from(all.max(1));
+                return section.place.begin() + part as u64;
+            }
+        }
+        0
+    }
+
     /// Returns the bytes of the content.
     pub fn content_bytes(&self) -> u64 {
         self.content_bytes
@@ -291,5 +307,29 @@ impl Sections {
             }
         }
         found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stretch_of_which_nothing_is_sent_is_covered_as_one_that_is_sent() {
+        let stretch = ChunkSize::DEFAULT.stretch_bytes();
+        let mut sections = Sections::new(ChunkSize::DEFAULT, 2 * stretch + 7);
+        while matches!(sections.due(), DueSection::Ledgers(_)) {
+            sections.add_ledgers(0, 0);
+        }
+        assert_eq!(sections.covered(u64::MAX), 0, "hash lists are no content");
+        sections.add_chunks(ChunkSet::default());
+        assert_eq!(sections.covered(sections.stream_bytes()), stretch, "all of it was there");
+        let begin = sections.stream_bytes();
+        sections.add_chunks((0..8).collect());
+        let half = (begin + sections.stream_bytes()) / 2;
+        let off = sections.covered(half).abs_diff(stretch + stretch / 2);
+        assert!(off < stretch / 1000, "half of what is sent of it has come: {off}");
+        sections.add_chunks(ChunkSet::default());
+        assert_eq!((sections.covered(u64::MAX), sections.covered(0)), (2 * stretch + 7, 0));
     }
 }

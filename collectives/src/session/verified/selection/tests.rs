@@ -1,9 +1,9 @@
 //! Tests of sections of a content, and of the spans made of them.
 
-use super::super::ChunkSize;
 use super::super::encoder::{Encoder, SpanBuffer};
 use super::super::tests::{encoded_in, sizes};
 use super::*;
+use crate::session::verified::layout::ChunkSize;
 use proptest::prelude::*;
 use std::convert::Infallible;
 

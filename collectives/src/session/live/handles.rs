@@ -1,0 +1,309 @@
+//! Handles by which a program steers a session from outside: cancellation, start, rate limit, admission,
+//! and the notice that another process sends.
+
+use crate::session::receiver::{Admission, Receiver};
+use crate::session::root::Root;
+use crate::session::throttle::Rate;
+use ethbcast_transport::Instant;
+use ethbcast_transport::packet::{DriveError, Waker};
+use parking_lot::Mutex;
+use std::fmt;
+use std::fmt::Debug;
+use std::sync::{Arc, OnceLock, Weak};
+
+/// Handle that ends sessions from any thread; clones end the same sessions.
+///
+/// A handle is passed in [`RunOptions::cancel`](super::RunOptions), and may be used before the session starts.
+/// The other hosts are notified. A reader or writer that blocks is waited for.
+#[derive(Clone, Debug, Default)]
+pub struct Cancel {
+    shared: Arc<CancelState>,
+}
+
+#[derive(Debug, Default)]
+struct CancelState {
+    reason: OnceLock<String>,
+    loops: Loops,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Loops(Mutex<Vec<Weak<Waker>>>);
+
+impl Loops {
+    pub(super) fn wake(&self) {
+        self.0.lock().iter().filter_map(Weak::upgrade).for_each(|waker| waker.wake());
+    }
+
+    pub(super) fn watch(&self, waker: &Arc<Waker>) {
+        let mut wakers = self.0.lock();
+        wakers.retain(|waker| waker.strong_count() > 0);
+        wakers.push(Arc::downgrade(waker));
+    }
+}
+
+impl Cancel {
+    /// Creates a handle for sessions that are still to be started.
+    pub fn new() -> Cancel {
+        Cancel::default()
+    }
+
+    /// Ends the sessions soon.
+    pub fn cancel(&self) {
+        self.cancel_because("the sender gave up: cancelled by its user");
+    }
+
+    /// Ends the sessions soon; a sender sends `reason` to its receivers.
+    pub fn cancel_because(&self, reason: &str) {
+        self.shared.reason.get_or_init(|| reason.to_owned());
+        self.shared.loops.wake();
+    }
+
+    /// Whether the handle was used.
+    pub fn is_cancelled(&self) -> bool {
+        self.reason().is_some()
+    }
+
+    pub(super) fn reason(&self) -> Option<&str> {
+        self.shared.reason.get().map(String::as_str)
+    }
+
+    pub(super) fn watch(&self, waker: &Arc<Waker>) {
+        self.shared.loops.watch(waker);
+    }
+}
+
+/// Handle that starts a sender from any thread with the receivers present; see
+/// [`SendOptions::start`](super::SendOptions).
+#[derive(Clone, Debug, Default)]
+pub struct Start {
+    wait: Cancel,
+}
+
+impl Start {
+    /// Creates a handle for sessions that are still to be started.
+    pub fn new() -> Start {
+        Start::default()
+    }
+
+    /// Starts with the receivers present, or with the first that comes.
+    pub fn now(&self) {
+        self.wait.cancel();
+    }
+
+    pub(super) fn is_now(&self) -> bool {
+        self.wait.is_cancelled()
+    }
+
+    pub(super) fn watch(&self, waker: &Arc<Waker>) {
+        self.wait.watch(waker);
+    }
+}
+
+/// Rate limit of each host of the sessions sent with it: the sender, and each relay. Clones are the
+/// same limit, which can be [set](RateLimit::set) from any thread.
+///
+/// Every frame counts with its Ethernet header, as interfaces count them. Within any second a host
+/// stays within 1 % of the limit plus one frame.
+#[derive(Clone, Debug)]
+pub struct RateLimit {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    rate: Mutex<Rate>,
+    loops: Loops,
+}
+
+impl RateLimit {
+    /// Creates a limit for sessions that are still to be started.
+    pub fn new(rate: Rate) -> RateLimit {
+        RateLimit { shared: Arc::new(Shared { rate: Mutex::new(rate), loops: Loops::default() }) }
+    }
+
+    /// Returns the limit.
+    pub fn rate(&self) -> Rate {
+        *self.shared.rate.lock()
+    }
+
+    /// Sets another limit, which applies at the sender at once, and at receivers a moment later.
+    pub fn set(&self, rate: Rate) {
+        *self.shared.rate.lock() = rate;
+        self.shared.loops.wake();
+    }
+
+    pub(super) fn watch(&self, waker: &Arc<Waker>) {
+        self.shared.loops.watch(waker);
+    }
+
+    pub(super) fn apply(&self, root: &mut Root, now: Instant) {
+        root.set_rate(now, self.rate());
+    }
+}
+
+pub(super) const TIMED_OUT: &str = "the sender gave up: the session took longer than it may";
+
+pub(super) const ROOT_ENDED: &str = "the sender's process has ended; start it and this receiver again";
+pub(super) const RECEIVER_ENDED: &str = "its process has ended";
+
+/// Callback that gets the frame which another process, one that outlives this one, must send if
+/// this one ends without notice; `None` once that is not needed any more.
+///
+/// Peers wait for a silent host; a notification saves them that time.
+#[derive(Clone)]
+pub struct AbortNotice(Arc<Tell>);
+
+type Tell = dyn Fn(Option<&[u8]>) + Send + Sync;
+
+impl AbortNotice {
+    /// Creates it from `tell`, which is called by the session's thread and must not block.
+    pub fn new(tell: impl Fn(Option<&[u8]>) + Send + Sync + 'static) -> AbortNotice {
+        AbortNotice(Arc::new(tell))
+    }
+}
+
+impl fmt::Debug for AbortNotice {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("LastWords")
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct AbortNotifier {
+    last_words: Option<AbortNotice>,
+    told: Option<Vec<u8>>,
+}
+
+impl AbortNotifier {
+    pub(super) fn new(last_words: Option<AbortNotice>) -> AbortNotifier {
+        AbortNotifier { last_words, told: None }
+    }
+
+    /// Reports that no frame is needed any more, or which one if this host's own interface has
+    /// ended the session.
+    ///
+    /// # Errors
+    /// That error.
+    pub(super) fn finish<T>(
+        &mut self,
+        driven: Result<T, DriveError>,
+        why: impl FnOnce(&DriveError) -> Option<Vec<u8>>,
+    ) -> Result<T, DriveError> {
+        self.update(|| driven.as_ref().err().and_then(why));
+        driven
+    }
+
+    pub(super) fn update(&mut self, frame: impl FnOnce() -> Option<Vec<u8>>) {
+        let Some(AbortNotice(tell)) = &self.last_words else { return };
+        let frame = frame();
+        if frame != self.told {
+            tell(frame.as_deref());
+            self.told = frame;
+        }
+    }
+}
+
+/// Admission hook for the receivers of a host that serves several groups. It is called by the
+/// session's thread and must not block. When its answer changes, the session's loop must be woken.
+pub trait AdmissionHook: Debug + Send + Sync {
+    /// Whether this host may join now, called when a sender announces a session. Called again in
+    /// each turn of the loop until it is true.
+    fn admit(&self) -> bool;
+
+    /// Returns the free space for any content, in bytes.
+    fn free_bytes(&self) -> u64;
+
+    /// Returns the space for the content that is announced at most, in bytes: some of it may be
+    /// here.
+    fn most_bytes(&self) -> u64 {
+        self.free_bytes()
+    }
+
+    /// Ends the admission: the session is over, or did not start.
+    fn dismiss(&self);
+
+    /// Called in each turn of the loop.
+    fn came_round(&self) {}
+}
+
+#[derive(Debug)]
+pub(super) struct HookedAdmission<'a> {
+    usher: Option<&'a Arc<dyn AdmissionHook>>,
+    is_in: bool,
+}
+
+impl<'a> HookedAdmission<'a> {
+    pub(super) fn new(usher: Option<&'a Arc<dyn AdmissionHook>>) -> HookedAdmission<'a> {
+        HookedAdmission { usher, is_in: false }
+    }
+
+    /// Asks the hook if the receiver waits for permission, and ends an admission that is no longer
+    /// used.
+    pub(super) fn turn(&mut self, receiver: &mut Receiver, now: Instant) {
+        let Some(usher) = self.usher else { return };
+        usher.came_round();
+        if receiver.is_asked_who() {
+            receiver.set_free_bytes(usher.free_bytes());
+        }
+        match receiver.admission() {
+            Admission::Wanted => {
+                if usher.admit() {
+                    self.is_in = true;
+                    receiver.set_free_bytes(usher.most_bytes());
+                    receiver.admit(now);
+                }
+            }
+            Admission::None => self.leave(),
+            Admission::Given => {}
+        }
+    }
+
+    fn leave(&mut self) {
+        if std::mem::take(&mut self.is_in) {
+            self.usher.iter().for_each(|usher| usher.dismiss());
+        }
+    }
+}
+
+impl Drop for HookedAdmission<'_> {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_reason_stays_and_loops_that_have_ended_are_forgotten() {
+        let cancel = Cancel::new();
+        for _ in 0..3 {
+            cancel.watch(&Arc::new(Waker::new().expect("a descriptor")));
+        }
+        assert_eq!(cancel.shared.loops.0.lock().len(), 1);
+        let clone = cancel.clone();
+        std::thread::spawn(move || clone.cancel_because("enough")).join().expect("a thread");
+        cancel.cancel();
+        assert_eq!((cancel.is_cancelled(), cancel.reason()), (true, Some("enough")));
+    }
+}
+
+#[cfg(test)]
+mod abort_notice_tests {
+    use super::*;
+    use parking_lot::Mutex;
+
+    #[test]
+    fn only_what_is_new_is_told_and_nobody_is_asked_if_nobody_listens() {
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let list = Arc::clone(&heard);
+        let mut teller =
+            AbortNotifier::new(Some(AbortNotice::new(move |frame| list.lock().push(frame.map(<[u8]>::to_vec)))));
+        for frame in [None, Some(vec![1]), Some(vec![1]), Some(vec![2]), None, None] {
+            teller.update(|| frame);
+        }
+        assert_eq!(*heard.lock(), [Some(vec![1]), Some(vec![2]), None]);
+        AbortNotifier::new(None).update(|| panic!("nobody listens"));
+    }
+}

@@ -1,0 +1,369 @@
+//! Bodies of messages: reports, contents, and requests for pieces.
+
+use super::codes::{MemberState, Outcome};
+use crate::membership::codec::{BodyReader, BodyWriter};
+use crate::session::verified::{ChunkSet, ChunkSize};
+use ethbcast_transport::wire::Rank;
+use std::ops::Range;
+
+/// A BLAKE3 digest.
+pub type Digest = [u8; 32];
+
+/// Status report of a member.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// State of the member.
+    pub state: MemberState,
+    /// Child that blocks it, if there is one.
+    pub waits_for: Option<Rank>,
+    /// Frames that have arrived in order.
+    pub arrived: u64,
+    /// Frames consumed by its application.
+    pub consumed: u64,
+    /// Whether no frame of that child was ever received.
+    pub is_mute: bool,
+}
+
+/// Liveness challenge of a member, with a number that only it can know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Challenge {
+    /// Random number that the root must return.
+    pub word: u64,
+    /// Number of times it was sent before.
+    pub unanswered: u8,
+}
+
+impl Challenge {
+    /// Number of unanswered challenges after which the response goes to the group, as unicast
+    /// frames may not reach the member.
+    const ALONE: u8 = 2;
+
+    pub(in crate::session) fn is_for_all(self) -> bool {
+        self.unanswered >= Challenge::ALONE
+    }
+}
+
+/// Reports known to the root.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Whether the session is over.
+    pub over: bool,
+    /// Length and digest of the stream, once known.
+    pub trailer: Option<Trailer>,
+    /// Bitmap of the ranks whose report the root has, least significant bit first.
+    pub heard: Vec<u8>,
+    /// Bitmap of the ranks whose digest is correct, of equal length.
+    pub accepted: Vec<u8>,
+}
+
+impl Verdict {
+    pub(in crate::session) fn names(bitmap: &[u8], rank: Rank) -> bool {
+        bitmap.get(rank.index() / 8).is_some_and(|byte| byte >> (rank.0 % 8) & 1 == 1)
+    }
+}
+
+/// Final report of a member about the stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// Outcome of the transfer.
+    pub outcome: Outcome,
+    /// Bytes received.
+    pub bytes: u64,
+    /// BLAKE3 digest of the bytes received.
+    pub digest: Digest,
+    /// Description of a failure.
+    pub text: String,
+}
+
+impl Done {
+    pub(in crate::session) fn is_success(&self) -> bool {
+        matches!(self.outcome, Outcome::Verified | Outcome::Delivered)
+    }
+
+    /// Turns a false claim of success into a failure: a member with other bytes than were sent has
+    /// damaged ones.
+    pub(in crate::session) fn into_failure(self) -> Done {
+        if !self.is_success() {
+            return self;
+        }
+        let text = "it claims delivery of other bytes than were sent".to_owned();
+        Done { outcome: Outcome::Damaged, text, ..self }
+    }
+}
+
+/// Reception counters of a member: data frames received.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    frames: u64,
+    repaired: u64,
+}
+
+impl Taken {
+    /// Creates the counters: `frames` received, of which `repaired` only as a retransmission;
+    /// `None` if that is impossible.
+    pub fn new(frames: u64, repaired: u64) -> Option<Taken> {
+        (repaired <= frames).then_some(Taken { frames, repaired })
+    }
+
+    /// Returns the number of frames received.
+    pub fn frames(self) -> u64 {
+        self.frames
+    }
+
+    /// Returns the number of frames received only as a retransmission.
+    pub fn repaired(self) -> u64 {
+        self.repaired
+    }
+
+    pub(super) fn write(self, out: &mut BodyWriter) {
+        out.u64(self.frames).u64(self.repaired);
+    }
+
+    /// Reads the counters behind a report; older builds do not send them.
+    pub(super) fn read(from: &mut BodyReader<'_>) -> Option<Taken> {
+        Taken::new(from.u64()?, from.u64()?)
+    }
+}
+
+/// Length and digest of a stream, carried by its last frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trailer {
+    /// Bytes in the stream, without the trailer.
+    pub bytes: u64,
+    /// BLAKE3 digest of those bytes.
+    pub digest: Digest,
+}
+
+impl Trailer {
+    /// Length on the wire, in bytes.
+    pub const BYTES: usize = 40;
+
+    pub(in crate::session) fn encode(&self) -> Vec<u8> {
+        let mut out = BodyWriter::default();
+        out.u64(self.bytes).bytes(&self.digest);
+        out.into_bytes()
+    }
+
+    pub(in crate::session) fn decode(payload: &[u8]) -> Option<Trailer> {
+        let mut from = BodyReader::new(payload);
+        Some(Trailer { bytes: from.u64()?, digest: from.array()? })
+    }
+}
+
+/// Bits of a mode: permissions, set-user-id, set-group-id and sticky.
+const MODE_BITS: u16 = 0o7777;
+const STREAM: u8 = 0;
+const FILE: u8 = 1;
+const TREE: u8 = 2;
+const SPARSE: u8 = 3;
+const PACKED: u8 = 4;
+
+/// Kind of a session's content, by which a receiver handles it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ContentKind {
+    /// Bytes of a pipe or a program.
+    #[default]
+    Stream,
+    /// One file.
+    File(FileAttributes),
+    /// A directory, encoded by the crate `ethbcast-content`.
+    Tree,
+    /// One file with holes, encoded by the crate `ethbcast-content`: a map of the data, then the
+    /// data.
+    Sparse(FileAttributes),
+    /// One file that receivers unpack.
+    Packed(Packing, FileAttributes),
+}
+
+/// Compression format of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packing {
+    /// Gzip, RFC 1952.
+    Gzip,
+    /// The .xz file format.
+    Xz,
+    /// Zstandard, RFC 8878.
+    Zstd,
+}
+
+impl Packing {
+    const ALL: [Packing; 3] = [Packing::Gzip, Packing::Xz, Packing::Zstd];
+
+    /// Returns the name for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Packing::Gzip => "gzip",
+            Packing::Xz => "xz",
+            Packing::Zstd => "zstd",
+        }
+    }
+}
+
+/// Attributes of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileAttributes {
+    /// Permissions, set-user-id, set-group-id and sticky bits.
+    pub mode: u16,
+    /// Modification time in seconds since 1970; negative before.
+    pub modified_seconds: i64,
+    /// Nanoseconds of the modification time.
+    pub modified_nanoseconds: u32,
+}
+
+impl ContentKind {
+    pub(in crate::session) fn write(self, chunk: ChunkSize, out: &mut BodyWriter) -> &mut BodyWriter {
+        let (number, attributes) = match self {
+            ContentKind::Stream => (STREAM, None),
+            ContentKind::File(attributes) => (FILE, Some(attributes)),
+            ContentKind::Tree => (TREE, None),
+            ContentKind::Sparse(attributes) => (SPARSE, Some(attributes)),
+            ContentKind::Packed(packing, attributes) => (PACKED + packing as u8, Some(attributes)),
+        };
+        let nothing = FileAttributes { mode: 0, modified_seconds: 0, modified_nanoseconds: 0 };
+        let FileAttributes { mode, modified_seconds, modified_nanoseconds } = attributes.unwrap_or(nothing);
+        out.u8(number | (chunk.doublings() << 4) as u8).u16(mode).u64(modified_seconds as u64).u32(modified_nanoseconds)
+    }
+
+    /// Reads kind and chunk size; `None` if the number is unknown or a value is out of range.
+    pub(in crate::session) fn read(from: &mut BodyReader<'_>) -> Option<(ContentKind, ChunkSize)> {
+        let (first, mode, modified_seconds) = (from.u8()?, from.u16()?, from.u64()? as i64);
+        let modified_nanoseconds = from.u32()?;
+        if mode & !MODE_BITS != 0 || modified_nanoseconds >= 1_000_000_000 {
+            return None;
+        }
+        let attributes = FileAttributes { mode, modified_seconds, modified_nanoseconds };
+        let kind = match first & 0x0f {
+            STREAM => ContentKind::Stream,
+            FILE => ContentKind::File(attributes),
+            TREE => ContentKind::Tree,
+            SPARSE => ContentKind::Sparse(attributes),
+            number => ContentKind::Packed(*Packing::ALL.get(usize::from(number - PACKED))?, attributes),
+        };
+        Some((kind, ChunkSize::of_doublings(first as i8 >> 4)?))
+    }
+}
+
+/// Maximum bytes of a request; a multiple of every unit of the stream that can be verified alone.
+pub(in crate::session) const MAX_FETCH_BYTES: u64 = 128 << 10;
+
+/// Maximum number of requests for the same damaged bytes.
+pub(in crate::session) const MAX_ATTEMPTS: u8 = 3;
+
+const MAX_SET_BYTES: usize = ChunkSet::MAX_BYTES;
+
+/// Request for bytes of the stream: of a member to the root, or of the root to a member that keeps
+/// them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fetch {
+    /// Rank of the member that lacks them.
+    pub rank: Rank,
+    /// Range in the stream.
+    pub bytes: Range<u64>,
+    /// Number of this request for damaged bytes, from 1; 0 if the bytes were never sent to the
+    /// member, which alone lacks them.
+    pub attempt: u8,
+    /// Host that sent them to the member; [`Rank::NONE`] if unknown, or if there were several.
+    pub blamed: Rank,
+}
+
+impl Fetch {
+    pub(super) fn write(&self, out: &mut BodyWriter) {
+        let Fetch { rank, bytes, attempt, blamed } = self;
+        out.u16(rank.0).u16(blamed.0).u8(*attempt).zeros(3).u64(bytes.start).u64(bytes.end);
+    }
+
+    pub(super) fn read(from: &mut BodyReader<'_>) -> Option<Fetch> {
+        let (rank, blamed, attempt) = (Rank(from.u16()?), Rank(from.u16()?), from.u8()?);
+        from.bytes(3)?;
+        Some(Fetch { rank, bytes: from.u64()?..from.u64()?, attempt, blamed })
+    }
+
+    pub(in crate::session) fn is_bounded(&self) -> bool {
+        let bytes = self.bytes.end.checked_sub(self.bytes.start);
+        bytes.is_some_and(|bytes| (1..=MAX_FETCH_BYTES).contains(&bytes)) && self.attempt <= MAX_ATTEMPTS
+    }
+}
+
+/// Want-bitmap of a member for one stretch of the content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Needs {
+    /// Number of the stretch.
+    pub stretch: u64,
+    /// Set of missing chunks, as encoded by [`ChunkSet::write`].
+    pub set: Vec<u8>,
+}
+
+impl Needs {
+    pub(super) fn write(&self, out: &mut BodyWriter) {
+        out.u64(self.stretch).bytes(&self.set);
+    }
+
+    pub(super) fn read(from: &mut BodyReader<'_>) -> Option<Needs> {
+        let (stretch, set) = (from.u64()?, from.rest());
+        (set.len() <= MAX_SET_BYTES).then(|| Needs { stretch, set: set.to_vec() })
+    }
+}
+
+/// Part of the reply to a [`Fetch`]. Without bytes, and with `end` equal to `from`, it says that
+/// they are unavailable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FetchedPiece {
+    /// Start of the bytes in the stream.
+    pub from: u64,
+    /// End of the portion that is sent at a time.
+    pub end: u64,
+    /// Bytes of the stream.
+    pub bytes: Vec<u8>,
+}
+
+impl FetchedPiece {
+    pub(in crate::session) fn fitting(payload_bytes: usize) -> usize {
+        payload_bytes.saturating_sub(size_of::<[u64; 2]>()).max(1)
+    }
+
+    pub(in crate::session) fn denial(from: u64) -> FetchedPiece {
+        FetchedPiece { from, end: from, bytes: Vec::new() }
+    }
+
+    pub(in crate::session) fn is_denial(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    pub(in crate::session) fn range(&self) -> Option<Range<u64>> {
+        let to = self.from.checked_add(self.bytes.len() as u64)?;
+        (to <= self.end).then_some(self.from..to)
+    }
+
+    pub(super) fn write(&self, out: &mut BodyWriter) {
+        out.u64(self.from).u64(self.end).bytes(&self.bytes);
+    }
+
+    pub(super) fn read(from: &mut BodyReader<'_>) -> Option<FetchedPiece> {
+        Some(FetchedPiece { from: from.u64()?, end: from.u64()?, bytes: from.rest().to_vec() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_it_is_is_read_as_it_was_written_and_what_cannot_be_is_refused() {
+        let file = FileAttributes { mode: 0o4600, modified_seconds: -7, modified_nanoseconds: 999_999_999 };
+        let kinds = [ContentKind::Stream, ContentKind::File(file), ContentKind::Tree, ContentKind::Sparse(file)];
+        let packed = Packing::ALL.map(|packing| ContentKind::Packed(packing, file));
+        let sizes = [(14, 0xe0), (15, 0xf0), (16, 0), (17, 0x10)];
+        for (kind, (log2, first)) in kinds.into_iter().chain(packed).zip(sizes.into_iter().cycle()) {
+            let (mut out, chunk) = (BodyWriter::default(), ChunkSize::of_bytes(1 << log2).expect("one of them"));
+            kind.write(chunk, &mut out);
+            let bytes = out.into_bytes();
+            assert_eq!((bytes.len(), bytes[0] & 0xf0), (15, first));
+            assert_eq!(ContentKind::read(&mut BodyReader::new(&bytes)), Some((kind, chunk)));
+            for (at, wrong) in [(0, 7), (0, 255), (0, 0x21), (0, 0xd1), (0, 0x81), (1, 0x10), (11, 0x3c)] {
+                let mut bytes = bytes.clone();
+                bytes[at] = wrong;
+                assert_eq!(ContentKind::read(&mut BodyReader::new(&bytes)), None, "byte {at} is {wrong}");
+            }
+        }
+    }
+}

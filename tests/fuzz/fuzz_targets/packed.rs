@@ -1,0 +1,4 @@
+//! libFuzzer target `packed`: see `ethbcast_tests::fuzz`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| ethbcast_tests::fuzz::run("packed", bytes));

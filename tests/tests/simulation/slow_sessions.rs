@@ -1,0 +1,219 @@
+//! One receiver is slower than the others: effects on the others by its degree of slowness.
+
+use ethbcast_collectives::session::application::Participant;
+use ethbcast_collectives::session::{Outcome, RootEvent};
+use ethbcast_planning::plan::Via;
+use ethbcast_tests::in_full;
+use ethbcast_tests::session::{Case, Disk, GROUP, Host, hosts_of, sent, turn};
+use ethbcast_transport::Instant;
+use ethbcast_transport::sim::{Cable, HostSettings, Network, NoFaults, Random, Simulation, SwitchSettings};
+use ethbcast_transport::wire::group_mac;
+use std::time::Duration;
+
+/// 25 s on the cables of these sessions.
+const LONG_BYTES: usize = 29_000_000;
+
+/// 7 s: long enough to demote a slow receiver.
+const SHORT_BYTES: usize = 8_000_000;
+
+/// Checks, for each way of being slow, that the slow receiver alone is demoted, and that the others
+/// complete within 1.15 of their time without a slow one, which is equal for all `ways`.
+fn is_put_aside(scene: Scene, ways: impl IntoIterator<Item = (Short, u64)>) {
+    let undisturbed = scene.undisturbed().play();
+    assert!(undisturbed.aside.is_empty(), "{scene:?}: {:?}", undisturbed.aside);
+    for (short, percent) in ways {
+        let scene = Scene { short, percent, ..scene };
+        let story = scene.play();
+        let aside: Vec<usize> = story.aside.iter().map(|&(host, ..)| host).collect();
+        assert_eq!(aside, Vec::from_iter(scene.slow), "{scene:?}: {:?}", story.aside);
+        let (others, most) = (story.others, undisturbed.others.mul_f64(1.15));
+        println!("{scene:?}: {:.3}", others.as_secs_f64() / undisturbed.others.as_secs_f64());
+        assert!(others <= most, "{scene:?}: {others:?} instead of {:?}: {:?}", undisturbed.others, story.aside);
+    }
+}
+
+fn even(via: Via, receivers: usize, bytes: usize) -> Scene {
+    Scene { via, receivers, bytes, slow: None, short: Short::Disk, percent: 100, seed: 1 }
+}
+
+#[test]
+fn in_a_chain_the_others_do_not_wait_for_a_receiver_of_half_their_rate_or_less() {
+    for (receivers, slow) in [(7, 4), (3, 2), (7, 1), (15, 15)].into_iter().take(in_full(2, 4)) {
+        let ways = [Short::Disk, Short::Cpu, Short::Turns, Short::Cable].map(|short| [(short, 10), (short, 50)]);
+        // A receiver that relays nothing catches up in each of its turns.
+        let is_slow = |(short, _): &(Short, u64)| *short != Short::Turns || slow < receivers;
+        let scene = Scene { slow: Some(slow), ..even(Via::Chain, receivers, LONG_BYTES) };
+        is_put_aside(scene, ways.into_iter().flatten().filter(is_slow));
+    }
+}
+
+#[test]
+fn in_a_cast_the_others_do_not_wait_for_a_receiver_of_half_their_rate_or_less() {
+    for (receivers, slow) in [(7, 4), (3, 1), (15, 15)].into_iter().take(in_full(2, 3)) {
+        let ways = [
+            (Short::Disk, 10),
+            (Short::Disk, 50),
+            // Group frames cost time at a slow host, too.
+            (Short::Cpu, 25),
+            (Short::Cpu, 50),
+            (Short::Cable, 10),
+            (Short::Cable, 50),
+        ];
+        is_put_aside(Scene { slow: Some(slow), ..even(Via::Cast, receivers, LONG_BYTES) }, ways);
+    }
+}
+
+#[test]
+fn in_a_tree_that_is_planned_anew_the_others_do_not_wait_either() {
+    for (via, receivers, slow) in [(Via::Binary, 7, 1), (Via::Binary, 14, 2), (Via::Kary(3), 13, 2)] {
+        let scene = Scene { slow: Some(slow), ..even(via, receivers, LONG_BYTES / 2) };
+        is_put_aside(scene, [(Short::Disk, 10), (Short::Cable, 10)]);
+    }
+}
+
+/// Checks that no receiver is demoted if each has at least nine tenths of the others' rate.
+fn nobody_is_put_aside(seeds: impl Iterator<Item = u64>) {
+    const VIAS: [Via; 4] = [Via::Chain, Via::Chain, Via::Cast, Via::Binary];
+    const SHORTS: [Short; 4] = [Short::Disk, Short::Cpu, Short::Turns, Short::Cable];
+    for seed in seeds {
+        let mut random = Random::new(seed);
+        let via = VIAS[random.below(4) as usize];
+        let receivers = 3 + random.below(13) as usize;
+        let slow = Some(1 + random.below(receivers as u64) as usize);
+        let short = SHORTS[random.below(4) as usize];
+        let percent = 90 + random.below(11);
+        let scene = Scene { via, receivers, bytes: SHORT_BYTES, slow, short, percent, seed };
+        let story = scene.play();
+        assert!(story.aside.is_empty(), "{scene:?}: {:?}", story.aside);
+        assert!(story.others < Duration::from_secs(30), "{scene:?}: {:?}", story.others);
+    }
+}
+
+#[test]
+fn whoever_has_nine_tenths_of_the_rate_is_never_put_aside() {
+    nobody_is_put_aside((0..200).step_by(in_full(8, 2)));
+}
+
+#[test]
+fn nor_is_it_with_other_seeds() {
+    nobody_is_put_aside((1..200).step_by(in_full(8, 2)));
+}
+
+#[test]
+fn where_a_relay_is_out_of_the_way_and_others_have_more_of_a_link_nobody_else_is_taken_for_slow() {
+    for (receivers, slow) in [(3, 1), (7, 1), (7, 3), (7, 7)] {
+        let (via, slow, short) = (Via::Binary, Some(slow), Short::Cable);
+        let scene = Scene { via, receivers, bytes: 2 * SHORT_BYTES, slow, short, percent: 10, seed: 1 };
+        let aside: Vec<usize> = scene.play().aside.iter().map(|&(host, ..)| host).collect();
+        assert_eq!(aside, Vec::from_iter(slow), "{scene:?}");
+    }
+}
+
+/// Rate of every cable but a slow one.
+pub const RATE_BITS_PER_SECOND: u64 = 10_000_000;
+/// Time of a 1500-byte frame on such a cable.
+const FRAME_TIME: Duration = Duration::from_nanos(1_230_400);
+/// Half a second of frames: as 4096 of them are at 100 Mbit/s.
+const FEED_FRAMES: u64 = 512;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Short {
+    Disk,
+    Cpu,
+    /// The process runs only for a part of every 100 ms.
+    Turns,
+    Cable,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Scene {
+    pub via: Via,
+    pub receivers: usize,
+    pub bytes: usize,
+    pub slow: Option<usize>,
+    pub short: Short,
+    /// Percentage of the others' rate.
+    pub percent: u64,
+    pub seed: u64,
+}
+
+#[derive(Debug)]
+pub struct Story {
+    /// Demoted receivers, with moment and reason.
+    pub aside: Vec<(usize, Duration, String)>,
+    /// Time until the last of the fast receivers was complete.
+    pub others: Duration,
+}
+
+fn aside((now, event): &(Instant, RootEvent)) -> Option<(usize, Duration, String)> {
+    let RootEvent::Aside { host, text } = event else { return None };
+    let host = host.trim_start_matches('n').parse().expect("a host's name is its number");
+    Some((host, now.since(Instant::START), text.clone()))
+}
+
+impl Scene {
+    pub fn undisturbed(self) -> Scene {
+        Scene { slow: None, ..self }
+    }
+
+    fn is_short(&self, host: usize, of: Short) -> bool {
+        self.slow == Some(host) && self.short == of
+    }
+
+    /// Time of a frame at a host with a slow processor. A relay also handles acknowledgements:
+    /// nearly as many frames again when they come slowly.
+    fn frame_cost(&self) -> Duration {
+        let relays = self.via != Via::Cast && self.slow.is_some_and(|slow| slow < self.receivers);
+        FRAME_TIME * if relays { 50 } else { 100 } / self.percent as u32
+    }
+
+    fn network(&self) -> Network {
+        let settings = HostSettings {
+            groups: vec![group_mac(GROUP)],
+            nic_receive_frames: 1024,
+            nic_transmit_frames: 8,
+            ..HostSettings::default()
+        };
+        let mut network = Network::new();
+        let switch = network.add_switch(SwitchSettings::default());
+        for host in 0..=self.receivers {
+            let percent = if self.is_short(host, Short::Cable) { self.percent } else { 100 };
+            let cable = Cable::new(RATE_BITS_PER_SECOND * percent / 100, Duration::from_micros(5));
+            let cost = if self.is_short(host, Short::Cpu) { self.frame_cost() } else { Duration::ZERO };
+            network.add_host(switch, cable, HostSettings { per_frame_cost: cost, ..settings.clone() });
+        }
+        network.with_mtu_bytes(1500)
+    }
+
+    pub fn play(&self) -> Story {
+        let case = Case { mtu_bytes: 1500, ..Case::new(self.via, self.receivers, self.bytes) }.with_feed(FEED_FRAMES);
+        let payload_rate = RATE_BITS_PER_SECOND / 8 * 1468 / 1538;
+        let disk = |host| match self.is_short(host, Short::Disk) {
+            true => Disk::default().with_rate(payload_rate * self.percent / 100),
+            false => Disk::default(),
+        };
+        let hosts = hosts_of(&case, self.seed, sent(&case, self.seed).listening(), disk);
+        let mut simulation = Simulation::new(&self.network(), hosts, NoFaults);
+        simulation.set_event_limit(100_000_000);
+        if let Some(host) = self.slow.filter(|_| self.short == Short::Turns) {
+            let runs = Duration::from_millis(self.percent);
+            let mut at = Instant::START + Duration::from_millis(Random::new(self.seed).below(1000));
+            for _ in 0..30_000 {
+                simulation.pause(host, at + runs);
+                at += Duration::from_millis(100);
+                simulation.resume(host, at);
+            }
+        }
+        let end = simulation.run(Instant::START + Duration::from_secs(3000), |_, host: &mut Host, now| turn(host, now));
+        let Participant::Root(root, sending) = &simulation.machines()[0] else { unreachable!("host 0 is the root") };
+        assert!(root.is_over(), "{self:?}: {end:?}");
+        let took = |rank: usize| {
+            let report = root.reports().nth(rank - 1).expect("every member has one");
+            assert_eq!(report.outcome, Outcome::Delivered, "{self:?}: n{rank} {}", report.text);
+            report.took
+        };
+        (1..=self.receivers).for_each(|rank| assert!(took(rank) > Duration::ZERO));
+        let others = (1..=self.receivers).filter(|&host| self.slow != Some(host)).map(took).max().expect("others");
+        Story { aside: sending.source().told().iter().filter_map(aside).collect(), others }
+    }
+}

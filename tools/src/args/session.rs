@@ -1,0 +1,132 @@
+//! Time limits, progress output, metrics and logs of `send`, `recv` and `cp`.
+
+use super::values::{PRINTED, TROUBLE};
+use super::{WireArgs, seconds};
+use crate::exit::Form;
+use clap::{Args, ValueEnum};
+use ethbcast_collectives::session::{OnSlow, RunOptions, SendOptions};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Limits on the silence of the other side, and on the whole run.
+#[derive(Debug, Args)]
+#[command(next_help_heading = TROUBLE)]
+pub struct PatienceArgs {
+    /// Seconds to wait for a silent host (cable pulled, process stopped) while the others go on. 0 gives it up at once.
+    /// Alias: --receive-timeout.
+    #[arg(long, alias = "receive-timeout", value_name = "SECONDS", default_value_t = 30.0, value_parser = seconds)]
+    pub patience: f64,
+    /// Seconds of silence after which the others go on without a host: 0.05 to 30.
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.5, value_parser = dead_after)]
+    pub dead_after: f64,
+    /// End the run after SECONDS, whatever it is waiting for.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub timeout: Option<f64>,
+}
+
+/// Limits on receivers that answer but are slow.
+#[derive(Debug, Args)]
+#[command(next_help_heading = TROUBLE)]
+pub struct StallArgs {
+    /// Seconds without progress after which the others go on without a receiver. It is given up when --patience has
+    /// passed as well.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
+    pub stall: f64,
+    /// Seconds a receiver may take to verify its data and sync it to disk.
+    #[arg(long, value_name = "SECONDS", default_value_t = 120.0, value_parser = seconds)]
+    pub sync_timeout: f64,
+    /// Treatment of a receiver that is slower than the others: demote (serve it separately; it finishes last), wait
+    /// (all slow down to its rate) or evict (give it up).
+    #[arg(long, value_enum, value_name = "ACTION", default_value = "demote", hide_possible_values = true)]
+    pub on_slow: Slow,
+    /// Tolerate a slow receiver for SECONDS before applying --on-slow.
+    #[arg(long, value_name = "SECONDS", default_value_t = 2.0, value_parser = seconds)]
+    pub slow_after: f64,
+}
+
+/// Treatment of a slow receiver: the value of `send --on-slow`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Slow {
+    /// Serve it separately from the others.
+    Demote,
+    /// Slow all receivers down to its rate.
+    Wait,
+    /// Give it up.
+    Evict,
+}
+
+impl PatienceArgs {
+    /// Copies the limits into the options of a session.
+    pub fn apply(&self, run: &mut RunOptions) {
+        run.timing.patience = Duration::from_secs_f64(self.patience);
+        run.timing.dead = Duration::from_secs_f64(self.dead_after);
+        run.timing.suspect = run.timing.suspect.min(run.timing.dead / 2);
+        // Several heartbeats may be lost before silence counts.
+        run.timing.status = run.timing.status.min(run.timing.dead / 10);
+        run.time_limit = self.timeout.map(Duration::from_secs_f64);
+    }
+}
+
+impl StallArgs {
+    /// Copies the limits into the session's options.
+    pub fn apply(&self, options: &mut SendOptions) {
+        options.run.timing.stall = Duration::from_secs_f64(self.stall);
+        options.run.timing.sync = Duration::from_secs_f64(self.sync_timeout);
+        options.run.timing.slow = Duration::from_secs_f64(self.slow_after);
+        options.on_slow = match self.on_slow {
+            Slow::Demote => OnSlow::Demote,
+            Slow::Wait => OnSlow::Wait,
+            Slow::Evict => OnSlow::Evict,
+        };
+    }
+}
+
+fn dead_after(text: &str) -> Result<f64, String> {
+    let within = |value: &f64| (0.05..=30.0).contains(value);
+    seconds(text).ok().filter(within).ok_or_else(|| "expected 0.05 to 30 seconds".to_owned())
+}
+
+/// Shortest period between two progress lines, in seconds: progress is sampled ten times a second.
+const MIN_PERIOD_SECONDS: f64 = 0.1;
+
+/// Options for progress output, metrics and logs.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = PRINTED)]
+pub struct ProgressArgs {
+    /// Seconds between progress lines if stderr is not a terminal. 0 prints none.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = period)]
+    pub stat_period: f64,
+    /// Keep metrics in FILE for Prometheus' textfile collector, which reads *.prom. FILE is replaced at the start,
+    /// every --stat-period and at the end.
+    #[arg(long, value_name = "FILE")]
+    pub metrics_file: Option<PathBuf>,
+    /// Append log messages to FILE, from level info on unless RUST_LOG sets another. Error messages of the command
+    /// still go to stderr.
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
+    /// Print events on stdout as they happen, one JSON object per line: hosts that join, progress (at most ten times a
+    /// second), the result of each host. The last event holds the object of --json.
+    #[arg(long, conflicts_with = "json")]
+    pub json_stream: bool,
+}
+
+impl ProgressArgs {
+    /// Returns the output format on stdout.
+    pub fn form(&self, wire: &WireArgs) -> Form {
+        match (self.json_stream, wire.json) {
+            (true, _) => Form::Stream,
+            (false, true) => Form::Object,
+            (false, false) => Form::Lines,
+        }
+    }
+
+    /// Returns the period between progress lines, or `None` if there are to be none.
+    pub fn period(&self) -> Option<Duration> {
+        (self.stat_period > 0.0).then(|| Duration::from_secs_f64(self.stat_period))
+    }
+}
+
+fn period(text: &str) -> Result<f64, String> {
+    let is_meant = |value: &f64| *value == 0.0 || *value >= MIN_PERIOD_SECONDS;
+    seconds(text).ok().filter(is_meant).ok_or_else(|| "expected 0, or at least 0.1 seconds".to_owned())
+}

@@ -1,0 +1,331 @@
+//! Check for nftables rules that drop our frames: only chains of the families netdev and bridge see
+//! them.
+
+#[cfg(test)]
+mod tests;
+
+use super::outside::{json_of, text_of};
+use super::{Fault, Findings, Fix};
+use crate::args::DoctorArgs;
+use ethbcast_transport::packet::Interface;
+use ethbcast_transport::wire::group_mac;
+use serde_json::Value;
+use std::collections::HashMap;
+use std::fmt;
+
+/// Checks for rules that drop frames on this interface; `link` is iproute2's description of it.
+pub fn check(interface: &Interface, args: &DoctorArgs, link: &Value, findings: &mut Findings) {
+    let listed = json_of("nft", &["-j", "list", "ruleset"]);
+    // Some versions omit a chain's interface from the JSON output.
+    let (json, text) = match (listed, text_of("nft", &["list", "ruleset"])) {
+        (Ok(json), Ok(text)) => (json, text),
+        (Err(why), _) | (_, Err(why)) => return findings.skip(format!("rules that drop frames: {why}")),
+    };
+    let ether_type = args.wire.ether_type;
+    let frames = FrameCondition {
+        interface: &interface.name,
+        is_bridge: link["linkinfo"]["info_kind"] == "bridge",
+        addresses: [interface.mac, group_mac(&args.wire.group)].map(|mac| mac.to_string()),
+        ether_type: ether_type.number(),
+        mtu_bytes: interface.mtu_bytes as u64,
+    };
+    for (chain, how) in Ruleset::new(&json, &text).dropping(&frames) {
+        let what = format!("the chain {chain} of nftables drops {how} of EtherType {ether_type} on {}", interface.name);
+        let fix = format!("nft insert rule {chain} ether type 0x{:04x} accept", ether_type.number());
+        findings.add(Fault::Filter, what, Fix::Command(fix));
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Holds {
+    Never,
+    Sometimes,
+    Always,
+}
+
+impl Holds {
+    fn when(is_true: bool) -> Holds {
+        if is_true { Holds::Always } else { Holds::Never }
+    }
+
+    fn sometimes_when(is_possible: bool) -> Holds {
+        if is_possible { Holds::Sometimes } else { Holds::Never }
+    }
+
+    fn negated(self) -> Holds {
+        match self {
+            Holds::Never => Holds::Always,
+            Holds::Sometimes => Holds::Sometimes,
+            Holds::Always => Holds::Never,
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct FrameCondition<'a> {
+    pub interface: &'a str,
+    /// Whether the interface is a bridge, in which case rules see its ports as well.
+    pub is_bridge: bool,
+    /// Source and destination addresses: this host's and the group's.
+    pub addresses: [String; 2],
+    pub ether_type: u16,
+    pub mtu_bytes: u64,
+}
+
+impl FrameCondition<'_> {
+    /// Evaluates a `match` of a rule; unknown conditions count as never met.
+    pub fn fit(&self, condition: &Value) -> Holds {
+        let (operator, left, right) =
+            (condition["op"].as_str().unwrap_or("=="), &condition["left"], &condition["right"]);
+        let any = |holds: &dyn Fn(&Value) -> Holds| match right["set"].as_array() {
+            Some(set) => set.iter().map(holds).max().unwrap_or(Holds::Never),
+            None => holds(right),
+        };
+        if is_of_an_address(&left["&"][0]) {
+            return Holds::Sometimes;
+        }
+        let key = left["meta"]["key"].as_str().unwrap_or_default();
+        let equal = match key {
+            "length" => return self.length(operator, right),
+            "iif" | "iifname" | "oif" | "oifname" => any(&|value| self.is_through(value)),
+            // Frames go to this host or to a group, never to others.
+            "pkttype" => any(&|value| Holds::sometimes_when(value != "other")),
+            _ if is_ether_type(left) => any(&|value| Holds::when(self.is_of(value))),
+            _ if left["payload"]["protocol"] == "ether" => any(&|value| {
+                let is_ours = |own: &String| value.as_str().is_some_and(|text| text.eq_ignore_ascii_case(own));
+                Holds::sometimes_when(self.addresses.iter().any(is_ours))
+            }),
+            _ if left.get("numgen").is_some() => return Holds::Sometimes,
+            _ => return Holds::Never,
+        };
+        match operator {
+            "==" | "in" => equal,
+            "!=" => equal.negated(),
+            _ => Holds::Never,
+        }
+    }
+
+    /// Whether a number in nftables' notation is their EtherType.
+    pub fn is_of(&self, value: &Value) -> bool {
+        let digits = value.as_str().and_then(|text| text.strip_prefix("0x"));
+        let hexadecimal = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
+        let decimal = value.as_str().and_then(|text| text.parse().ok());
+        value.as_u64().or(hexadecimal).or(decimal) == Some(self.ether_type.into())
+    }
+
+    /// Whether a name, which may end in a star, matches their interface.
+    pub fn is_on(&self, name: &str) -> bool {
+        name.strip_suffix('*').map_or(name == self.interface, |start| self.interface.starts_with(start))
+    }
+
+    fn is_through(&self, value: &Value) -> Holds {
+        if self.is_bridge { Holds::Sometimes } else { Holds::when(value.as_str().is_some_and(|name| self.is_on(name))) }
+    }
+
+    fn length(&self, operator: &str, right: &Value) -> Holds {
+        let Some(bytes) = right.as_u64() else { return Holds::Never };
+        Holds::sometimes_when(match operator {
+            ">" => bytes < self.mtu_bytes,
+            ">=" | "==" => bytes <= self.mtu_bytes,
+            _ => true,
+        })
+    }
+}
+
+/// Whether a rule matches the EtherType, under whatever name.
+pub fn is_ether_type(left: &Value) -> bool {
+    let payload = &left["payload"];
+    left["meta"]["key"] == "protocol"
+        || payload["protocol"] == "ether" && payload["field"] == "type"
+        || payload["base"] == "ll" && payload["offset"] == 96 && payload["len"] == 16
+}
+
+/// Whether a masked value is an address, as in a test of the group bit.
+fn is_of_an_address(masked: &Value) -> bool {
+    let payload = &masked["payload"];
+    payload["protocol"] == "ether" && payload["field"] != "type"
+        || payload["base"] == "ll" && payload["offset"].as_u64().is_some_and(|bits| bits < 96)
+}
+
+const MAX_JUMPS: usize = 16;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ChainName {
+    family: String,
+    table: String,
+    name: String,
+}
+
+impl ChainName {
+    /// Reads the name of a chain, or of a rule's chain, which has another key.
+    fn of(entry: &Value, key: &str) -> ChainName {
+        let text = |key: &str| entry[key].as_str().unwrap_or_default().to_owned();
+        ChainName { family: text("family"), table: text("table"), name: text(key) }
+    }
+}
+
+impl fmt::Display for ChainName {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} {} {}", self.family, self.table, self.name)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Accepted,
+    Dropped(Holds),
+    /// Frames that reach its end continue.
+    GoOn,
+}
+
+#[derive(Clone, Debug)]
+pub struct Ruleset<'a> {
+    bases: Vec<(ChainName, &'a Value)>,
+    rules: HashMap<ChainName, Vec<&'a Value>>,
+    devices: HashMap<ChainName, Vec<String>>,
+}
+
+impl<'a> Ruleset<'a> {
+    /// Combines the outputs of `nft -j list ruleset` and `nft list ruleset`.
+    pub fn new(json: &'a Value, text: &str) -> Ruleset<'a> {
+        let entries = json["nftables"].as_array().map_or(&[][..], Vec::as_slice);
+        let of = |kind: &'static str| entries.iter().filter_map(move |entry| entry.get(kind));
+        let bases: Vec<_> = of("chain")
+            .filter(|chain| !chain["hook"].is_null())
+            .map(|chain| (ChainName::of(chain, "name"), chain))
+            .collect();
+        let mut rules: HashMap<_, Vec<_>> = HashMap::new();
+        for rule in of("rule") {
+            rules.entry(ChainName::of(rule, "chain")).or_default().push(&rule["expr"]);
+        }
+        let mut devices = devices_in(text);
+        for (name, chain) in &bases {
+            let named = |device: &Value| device.as_str().map(str::to_owned);
+            match &chain["dev"] {
+                Value::Array(list) => drop(devices.insert(name.clone(), list.iter().filter_map(named).collect())),
+                Value::String(device) => drop(devices.insert(name.clone(), vec![device.clone()])),
+                _ => {}
+            }
+        }
+        Ruleset { bases, rules, devices }
+    }
+
+    /// Returns the chains that drop such frames, and whether they drop all or some.
+    pub fn dropping(&self, frames: &FrameCondition<'_>) -> Vec<(ChainName, &'static str)> {
+        let seen = self.bases.iter().filter(|(name, chain)| self.sees(name, chain, frames));
+        seen.filter_map(|(name, chain)| {
+            let fate = match self.follow(name, frames, 0) {
+                Fate::GoOn if chain["policy"] == "drop" => Fate::Dropped(Holds::Always),
+                fate => fate,
+            };
+            match fate {
+                Fate::Dropped(Holds::Always) => Some((name.clone(), "the frames")),
+                Fate::Dropped(_) => Some((name.clone(), "some frames")),
+                _ => None,
+            }
+        })
+        .collect()
+    }
+
+    fn sees(&self, name: &ChainName, chain: &Value, frames: &FrameCondition<'_>) -> bool {
+        match name.family.as_str() {
+            "netdev" => self.devices.get(name).is_some_and(|all| all.iter().any(|device| frames.is_on(device))),
+            "bridge" => frames.is_bridge && chain["hook"] != "forward",
+            _ => false,
+        }
+    }
+
+    fn follow(&self, name: &ChainName, frames: &FrameCondition<'_>, jumps: usize) -> Fate {
+        let mut worst = Fate::GoOn;
+        for rule in self.rules.get(name).into_iter().flatten() {
+            let mut holds = Holds::Always;
+            for statement in rule.as_array().into_iter().flatten() {
+                holds = holds.min(reached(statement, frames));
+                if holds == Holds::Never {
+                    break;
+                }
+                let fate = match verdict(statement, frames) {
+                    Some(Verdict::Accept) => Fate::Accepted,
+                    Some(Verdict::Drop) => Fate::Dropped(holds),
+                    Some(Verdict::Return) if holds == Holds::Always => return worst,
+                    Some(Verdict::Jump(to)) if jumps < MAX_JUMPS => {
+                        self.follow(&ChainName { name: to.to_owned(), ..name.clone() }, frames, jumps + 1)
+                    }
+                    _ => continue,
+                };
+                match fate {
+                    Fate::Accepted if holds == Holds::Always => return if worst == Fate::GoOn { fate } else { worst },
+                    Fate::Dropped(some) if some.min(holds) == Holds::Always => return Fate::Dropped(Holds::Always),
+                    Fate::Dropped(_) => worst = Fate::Dropped(Holds::Sometimes),
+                    _ => {}
+                }
+            }
+        }
+        worst
+    }
+}
+
+enum Verdict<'a> {
+    Accept,
+    Drop,
+    Return,
+    Jump(&'a str),
+}
+
+/// Returns how many frames get past a statement of a rule.
+fn reached(statement: &Value, frames: &FrameCondition<'_>) -> Holds {
+    if let Some(condition) = statement.get("match") {
+        return frames.fit(condition);
+    }
+    match ["limit", "quota", "ct count", "xt"].map(|key| statement.get(key).is_some()) {
+        // Matches of xtables are not interpreted.
+        [.., true] => Holds::Never,
+        [false, false, false, false] => Holds::Always,
+        _ => Holds::Sometimes,
+    }
+}
+
+fn verdict<'a>(statement: &'a Value, frames: &FrameCondition<'_>) -> Option<Verdict<'a>> {
+    let has = |key: &str| statement.get(key).is_some();
+    if let Some(map) = statement.get("vmap") {
+        let elements = map["data"]["set"].as_array().filter(|_| is_ether_type(&map["key"]))?;
+        let ours = elements.iter().find(|element| frames.is_of(&element[0]))?;
+        return verdict(&ours[1], frames);
+    }
+    let target = statement["jump"]["target"].as_str().or(statement["goto"]["target"].as_str());
+    match target {
+        Some(name) => Some(Verdict::Jump(name)),
+        None if has("accept") => Some(Verdict::Accept),
+        None if has("drop") || has("reject") => Some(Verdict::Drop),
+        None if has("return") => Some(Verdict::Return),
+        None => None,
+    }
+}
+
+/// Reads the interfaces of chains from the text output.
+fn devices_in(text: &str) -> HashMap<ChainName, Vec<String>> {
+    let mut devices = HashMap::new();
+    let (mut table, mut chain) = (("", ""), "");
+    for line in text.lines().map(str::trim) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            ["table", family, name, "{"] => table = (family, name),
+            ["chain", name, "{"] => chain = name,
+            ["type", ..] => {
+                let (family, table) = (table.0.to_owned(), table.1.to_owned());
+                let name = ChainName { family, table, name: chain.to_owned() };
+                devices.insert(name, listed(line));
+            }
+            _ => {}
+        }
+    }
+    devices
+}
+
+/// Returns the names in `… device "eth0" priority …` or `… devices = { eth0, "eth1" } priority …`.
+fn listed(line: &str) -> Vec<String> {
+    let one = line.split_once(" device ").and_then(|(_, after)| after.split_whitespace().next());
+    let many = line.split_once(" devices = {").and_then(|(_, after)| after.split('}').next());
+    let names = one.or(many).unwrap_or_default().split(',');
+    names.map(|name| name.trim().trim_matches('"').to_owned()).filter(|name| !name.is_empty()).collect()
+}
