@@ -23,7 +23,7 @@ enum Stage {
     Own(Reason),
     /// So far it has not paid.
     Unwired,
-    Joining(Joining),
+    Joining(Box<Joining>),
     Wired(Arc<Wire>),
 }
 
@@ -124,7 +124,7 @@ impl Group {
 
     fn begin(&self, table: &'static Table, settings: &Settings, comm: Word) {
         match joining(table, settings, comm, self.rank, self.size) {
-            Ok(joining) => *self.state.lock() = Stage::Joining(joining),
+            Ok(joining) => *self.state.lock() = Stage::Joining(Box::new(joining)),
             Err((reason, text)) => self.stay(settings, reason, &text),
         }
     }

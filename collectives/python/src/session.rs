@@ -147,7 +147,10 @@ impl ReadAt for Sent {
 /// Receives the bytes sent to `group`: to a path, into the memory of an object, or, without `into`,
 /// as bytes in the report.
 #[pyfunction]
-#[pyo3(signature = (group, into=None, *, replace=false, accept=None, most_bytes=None, progress=None, cancel=None, **options))]
+#[pyo3(signature = (
+    group, into=None, *, replace=false, accept=None, most_bytes=None, progress=None, cancel=None, **options
+))]
+#[expect(clippy::too_many_arguments, reason = "keywords of Python, each with a default")]
 pub fn recv(
     py: Python<'_>,
     group: &str,

@@ -133,7 +133,7 @@ impl Server {
             let wait = next.map_or(IDLE_WAIT, |next| next.saturating_duration_since(Instant::now()));
             match self.heard.recv_timeout(wait) {
                 Ok(ServeEvent::Signal(Signal::SIGHUP)) => self.reload(),
-                Ok(ServeEvent::Signal(signal)) => return self.end(&signal.to_string()),
+                Ok(ServeEvent::Signal(signal)) => return self.end(signal.as_ref()),
                 Ok(ServeEvent::Ended(group, Err(error))) => return Err(self.give_up(&group, &error)),
                 Ok(word) => self.hear(word),
                 Err(RecvTimeoutError::Timeout) => {}

@@ -214,7 +214,8 @@ fn privileges_that_a_receiver_does_not_accept_are_left_out_said_once_and_counted
         let receiver = site.start("n1", &[&RECV[..], &["--json"], options].concat(), &dest);
         let root = site.run("n0", &["send", "-i", "eth0", "-n", "1", "--owner", "--devices"], &source);
         let receiver = receiver.end(LIMIT);
-        (receiver.assert_code(0), root.assert_code(0));
+        receiver.assert_code(0);
+        root.assert_code(0);
         let said = receiver.stderr.matches("1 device node was left out: --accept devices").count();
         assert_eq!(said, usize::from(device.is_none()), "{}", receiver.stderr);
         let json = &receiver.json()["not_accepted"];
