@@ -38,7 +38,7 @@ const STEP_NS: u64 = 200_000;
 /// Unit of times exchanged by ranks, so that a call's time fits an `int`.
 const TICK_NS: u64 = 100;
 
-/// What an account needs of the ranks. All ranks make the same calls.
+/// Operations of the ranks that an account needs. All ranks make the same calls.
 pub trait Ranks {
     /// Returns the least number of all ranks.
     fn least(&mut self, own: c_int) -> c_int;

@@ -116,7 +116,7 @@ macro_rules! collective {
     (@fortran $name:ident, $call:path, $(($at:ident $count:ident $kind:ident))* $(, $root:ident)?) => {
         #[unsafe(no_mangle)]
         extern "C" fn $name($($at: Word, $count: Word, $kind: Word,)* $($root: Word,)? comm: Word, error: Word) {
-            type Own = extern "C" fn($($at: Word, $count: Word, $kind: Word,)* $($root: Word,)? comm: Word, error: Word);
+            type Own = extern "C" fn($($at: Word, $count: Word, $kind: Word,)* $($root: Word,)? c: Word, error: Word);
             static OWN: Symbol<Own> = Symbol::new(concat!("p", stringify!($name), "\0"));
             let own = || subroutine(&OWN, |own| own($($at, $count, $kind,)* $($root,)? comm, error));
             let Some(table) = fortran_table(&[$($at),*]) else { return own() };
@@ -135,7 +135,7 @@ macro_rules! long_form {
         #[unsafe(no_mangle)]
         extern "C" fn $name($($at: Word, $count: i64, $kind: Word,)* $($root: c_int,)? comm: Word) -> c_int {
             type Own = extern "C" fn($($at: Word, $count: i64, $kind: Word,)* $($root: c_int,)? comm: Word) -> c_int;
-            type Short = extern "C" fn($($at: Word, $count: c_int, $kind: Word,)* $($root: c_int,)? comm: Word) -> c_int;
+            type Short = extern "C" fn($($at: Word, $count: c_int, $kind: Word,)* $($root: c_int,)? c: Word) -> c_int;
             static OWN: Symbol<Own> = Symbol::new(concat!("P", stringify!($name), "\0"));
             static SHORT: Symbol<Short> = Symbol::new(concat!("P", stringify!($short), "\0"));
             $call($(($at, $count, $kind),)* $($root,)? comm, || {

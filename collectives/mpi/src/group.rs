@@ -6,7 +6,7 @@ use crate::neighbours::ProcessId;
 use crate::rank_map::{self, NodeDescriptor, RankMap, cards};
 use crate::settings::{Reason, Settings};
 use crate::wire::{Joining, Wire};
-use crate::{order, presence};
+use crate::{presence, wire};
 use ethbcast_collectives::NamedOptions;
 use ethbcast_collectives::membership::live::host;
 use ethbcast_transport::MacAddr;
@@ -17,11 +17,11 @@ use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-/// Where a communicator is on its way to the wire.
+/// Progress of a communicator on its way to the wire.
 enum Stage {
     /// All calls are the MPI's, for good.
     Own(Reason),
-    /// So far it has not paid.
+    /// The wire has not paid so far.
     Unwired,
     Joining(Box<Joining>),
     Wired(Arc<Wire>),
@@ -38,7 +38,7 @@ pub struct Group {
 /// references, because the MPI frees the groups.
 static GROUPS: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 static ON_THE_WIRE: AtomicUsize = AtomicUsize::new(0);
-/// Why the hosts did not meet on the wire before, which is not tried again.
+/// Reason why the hosts did not meet on the wire; they do not try again.
 static NO_WIRE: OnceLock<String> = OnceLock::new();
 /// Rank in the largest communicator seen, which is the world's.
 static WORLD_RANK: AtomicI32 = AtomicI32::new(-1);
@@ -158,7 +158,7 @@ impl Group {
         if settings.is_verbose && self.rank == 0 {
             print_line(format_args!("{} ranks on {}", self.size, wire.describe()));
         }
-        order::add(&wire);
+        wire::watch(&wire);
         ON_THE_WIRE.fetch_add(1, Ordering::Relaxed);
         *self.state.lock() = Stage::Wired(wire);
     }

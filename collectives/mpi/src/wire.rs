@@ -13,8 +13,8 @@ use ethbcast_planning::topology::Topology;
 use parking_lot::Mutex;
 use std::ffi::c_int;
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Once, Weak};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -407,5 +407,38 @@ impl Joining {
         if let Ok(wire) = self.wire {
             wire.release();
         }
+    }
+}
+
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// Name in `ps`, at most 15 characters.
+const WATCH_THREAD: &str = "ethb-lookout";
+
+static WIRES: Mutex<Vec<Weak<Wire>>> = Mutex::new(Vec::new());
+
+/// Looks at a wire from now on, on a thread, for calls that contradict each other.
+pub fn watch(wire: &Arc<Wire>) {
+    static STARTED: Once = Once::new();
+    if !wire.is_leader() {
+        return;
+    }
+    WIRES.lock().push(Arc::downgrade(wire));
+    STARTED.call_once(|| {
+        if let Err(error) = Builder::new().name(WATCH_THREAD.to_owned()).spawn(run) {
+            print_line(format_args!("lengths that differ between ranks may not be noticed: no thread: {error}"));
+        }
+    });
+}
+
+fn run() {
+    loop {
+        std::thread::sleep(LOOK_EVERY);
+        // The lock is released before the check, so that a new communicator need not wait for it.
+        let wires: Vec<Arc<Wire>> = {
+            let mut kept = WIRES.lock();
+            kept.retain(|wire| wire.strong_count() > 0);
+            kept.iter().filter_map(Weak::upgrade).collect()
+        };
+        wires.iter().for_each(|wire| wire.look(Instant::now()));
     }
 }

@@ -1,4 +1,4 @@
-//! What ends a waiting call: a handle of the program's, a time limit, Ctrl-C.
+//! Ends of a waiting call: a handle of the program's, a time limit, Ctrl-C.
 
 use crate::failure::Failure;
 use ethbcast_collectives::communicator::Meanwhile;

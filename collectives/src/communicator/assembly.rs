@@ -1,12 +1,12 @@
 //! Assembly of a group: its processes find each other without a root. Each sends CALLs until all
 //! have the identical list.
 
+use super::body::CallBody;
 use super::config::{Config, gone_after, period};
 use super::error::CommunicatorError;
 use super::kind;
 use super::network::{Network, Spread, SpreadMessage, SpreadSource, contradiction};
 use super::roster::{Roster, RosterDigest, RosterEntry};
-use super::signature::CallBody;
 use crate::membership::{MIN_MTU_BYTES, OtherBuild, Station};
 use ethbcast_transport::wire::{self, HEADER_BYTES, OtherVersion, Rank};
 use ethbcast_transport::{Instant, MacAddr};

@@ -21,6 +21,7 @@
 //! `live`, uses such things.
 
 mod assembly;
+mod body;
 mod collective;
 mod config;
 mod error;
@@ -33,8 +34,8 @@ mod signature;
 
 pub use crate::membership::{MAX_GROUP_BYTES, MIN_MTU_BYTES, OtherBuild, Station};
 pub use crate::preset::Preset;
+pub(crate) use body::spell;
 pub use collective::{Allgather, Barrier, Broadcast, Call, CallProgress, Gather, Patience, Scatter};
-pub(crate) use config::spell;
 pub use config::{Config, MAX_HOST_BYTES, MAX_RANKS};
 pub use error::{CommunicatorError, Culprit, Named};
 pub use live::{Communicator, Error, Meanwhile, Options};

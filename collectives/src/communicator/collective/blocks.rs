@@ -12,7 +12,7 @@
 //! queues more than twice that many frames, whatever the rate. It needs no message and no clock. A
 //! slow rank holds up all.
 
-use super::mail::{AwaitedBlocks, BlockToSend, Own, Relay};
+use super::mail::{AwaitedBlocks, BlockToSend, Own, Relay, block_range};
 use super::transfer::{Reading, Writing};
 use super::{Call, CallProgress, CallWork};
 use crate::communicator::error::{CommunicatorError, Failure};
@@ -20,7 +20,6 @@ use crate::communicator::member::{Group, MEETING_FRAMES, Member};
 use crate::communicator::signature::{Operation, Signature};
 use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Instant, planted};
-use std::ops::Range;
 
 /// Begins a call on blocks of `block_bytes`; ranks with a buffer for all blocks give its length as
 /// `blocks_bytes`.
@@ -45,11 +44,6 @@ fn begin_blocks(
 fn check_blocks(blocks_bytes: usize, block_bytes: usize, size: u16) -> Result<(), CommunicatorError> {
     let all = block_bytes.checked_mul(usize::from(size));
     if all == Some(blocks_bytes) { Ok(()) } else { Err(CommunicatorError::Length { blocks_bytes, block_bytes, size }) }
-}
-
-pub(super) fn block_range(rank: Rank, block_bytes: usize) -> Range<usize> {
-    let start = rank.index() * block_bytes;
-    start..start + block_bytes
 }
 
 /// A scatter in progress.

@@ -1,6 +1,5 @@
 //! One message of a collective between two ranks: its signature, then its bytes.
 
-use super::blocks::block_range;
 use crate::communicator::error::{Cause, Failure};
 use crate::communicator::member::{Bundle, FIRST_RESERVED_TAG, Group, Handover, Passage};
 use crate::communicator::signature::Signature;
@@ -333,4 +332,9 @@ impl Relay {
 
 fn blocks_of<'a>(bundle: &Bundle, held: &'a BTreeMap<Rank, Vec<u8>>, own: &'a Own) -> Option<Vec<&'a [u8]>> {
     bundle.blocks.iter().map(|rank| own.given(*rank).or_else(|| held.get(rank).map(Vec::as_slice))).collect()
+}
+
+pub(super) fn block_range(rank: Rank, block_bytes: usize) -> Range<usize> {
+    let start = rank.index() * block_bytes;
+    start..start + block_bytes
 }

@@ -1,13 +1,13 @@
 //! The collectives as blocking calls.
 
-use super::{Communicator, Error, Meanwhile};
+use super::join::wait;
+use super::{Communicator, Error};
 use crate::communicator::collective::{Call, CallWork};
 use crate::communicator::{
     Allgather, Barrier, Broadcast, CallProgress, CommunicatorError, Gather, Member, Patience, Scatter,
 };
 use ethbcast_transport::Instant;
 use ethbcast_transport::messages::{RecvId, RecvOutcome, SendId, SendOutcome};
-use ethbcast_transport::packet::{NodePort, Shared};
 use ethbcast_transport::wire::Rank;
 use parking_lot::MutexGuard;
 use std::ops::ControlFlow;
@@ -351,30 +351,6 @@ fn received(member: &mut Member, id: RecvId) -> ControlFlow<Result<RecvOutcome, 
         Some(outcome) => ControlFlow::Break(Ok(outcome)),
         None if member.is_open() => ControlFlow::Continue(()),
         None => ControlFlow::Break(Err(CommunicatorError::Closed)),
-    }
-}
-
-/// Waits as [`Shared::wait`] does, and runs the caller's hook in between.
-///
-/// # Errors
-/// The socket's own, and [`Error::Interrupted`].
-pub(super) fn wait<T>(
-    shared: &Shared<Member, NodePort>,
-    meanwhile: Option<&Meanwhile>,
-    deadline: Option<Instant>,
-    mut turn: impl FnMut(&mut Member, Instant) -> ControlFlow<T>,
-) -> Result<Option<T>, Error> {
-    let Some(other) = meanwhile else { return Ok(shared.wait(deadline, turn)?) };
-    loop {
-        let next = shared.now() + other.every();
-        let until = deadline.map_or(next, |deadline| deadline.min(next));
-        let ended = shared.wait(Some(until), &mut turn)?;
-        if ended.is_some() || deadline.is_some_and(|deadline| deadline <= until) {
-            return Ok(ended);
-        }
-        if other.work().is_break() {
-            return Err(Error::Interrupted);
-        }
     }
 }
 

@@ -1,6 +1,5 @@
 //! Joining a group: interface, socket, and the wait for all other ranks.
 
-use super::calls::wait;
 use super::{Communicator, Error};
 use crate::communicator::{CommunicatorError, Config, Member};
 use crate::measure::Processors;
@@ -14,7 +13,7 @@ use ethbcast_transport::packet::{
     Clock, Interface, NodeConfig, NodeError, NodePort, PortConfig, Shared, Waker, processor_time, random_u64,
 };
 use ethbcast_transport::wire::{EtherType, group_mac};
-use ethbcast_transport::{MacAddr, with_defaults};
+use ethbcast_transport::{Instant, MacAddr, with_defaults};
 use parking_lot::Mutex;
 use std::fmt;
 use std::ops::ControlFlow;
@@ -207,5 +206,29 @@ impl Meanwhile {
 impl fmt::Debug for Meanwhile {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("Meanwhile").field("every", &self.every).finish_non_exhaustive()
+    }
+}
+
+/// Waits as [`Shared::wait`] does, and runs the caller's hook in between.
+///
+/// # Errors
+/// The socket's own, and [`Error::Interrupted`].
+pub(super) fn wait<T>(
+    shared: &Shared<Member, NodePort>,
+    meanwhile: Option<&Meanwhile>,
+    deadline: Option<Instant>,
+    mut turn: impl FnMut(&mut Member, Instant) -> ControlFlow<T>,
+) -> Result<Option<T>, Error> {
+    let Some(other) = meanwhile else { return Ok(shared.wait(deadline, turn)?) };
+    loop {
+        let next = shared.now() + other.every();
+        let until = deadline.map_or(next, |deadline| deadline.min(next));
+        let ended = shared.wait(Some(until), &mut turn)?;
+        if ended.is_some() || deadline.is_some_and(|deadline| deadline <= until) {
+            return Ok(ended);
+        }
+        if other.work().is_break() {
+            return Err(Error::Interrupted);
+        }
     }
 }

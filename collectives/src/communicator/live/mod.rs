@@ -42,7 +42,7 @@ const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 /// A forked child has no part in it: every call there is [`Error::Forked`], and a drop does nothing.
 pub struct Communicator {
     opener: Opener,
-    /// There until it is dropped.
+    /// `None` only while it is dropped.
     shared: Option<Shared<Member, NodePort>>,
     collective: Mutex<()>,
     rank: u16,

@@ -3,10 +3,11 @@
 
 use super::plans::{Plans, TreePlace};
 use super::way::{CastTree, MessagePath, StreamName};
+use crate::communicator::body::TOLD_CALLS;
 use crate::communicator::error::Failure;
 use crate::communicator::network::Network;
 use crate::communicator::roster::Nodes;
-use crate::communicator::signature::{Operation, Signature, TOLD_CALLS};
+use crate::communicator::signature::{Operation, Signature};
 use ethbcast_planning::model::Calibration;
 use ethbcast_transport::stream::{Outlet, Stream};
 use ethbcast_transport::wire::{Identity, Peer, Rank, StreamId};

@@ -16,10 +16,10 @@ pub(super) use streams::{FIRST_RESERVED_TAG, Handover};
 pub(super) use way::{MessagePath, StreamName};
 
 use super::assembly::Assembly;
+use super::body::CallBody;
 use super::config::{Config, period};
 use super::error::CommunicatorError;
 use super::roster::Roster;
-use super::signature::CallBody;
 use ethbcast_planning::model::Choice;
 use ethbcast_transport::messages::{MailboxMemory, MailboxStats, RecvId, RecvOutcome, SendId, SendOutcome};
 use ethbcast_transport::stream::{Memory, StreamStats};

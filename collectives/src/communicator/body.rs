@@ -1,0 +1,223 @@
+//! Bodies of the three control messages of a group without a root, CALL, ALIVE and BYE, and their
+//! text for `dump`.
+
+use super::error::{Cause, Failure};
+use super::kind;
+use super::network::SpreadMessage;
+use super::roster::RosterDigest;
+use super::signature::Signature;
+use crate::membership::codec::{BodyReader, BodyWriter};
+use ethbcast_transport::wire::{Fields, Frame, Rank, Spelled};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CallBody {
+    pub nonce: u64,
+    pub size: u16,
+    pub mtu_bytes: u16,
+    pub preset: u8,
+    pub joined: bool,
+    /// Digest of the sender's list; zeros if the list is incomplete.
+    pub digest: RosterDigest,
+    pub group: String,
+    pub host: String,
+    pub network: SpreadMessage,
+}
+
+impl CallBody {
+    pub(super) fn bytes(group: &str, host: &str) -> usize {
+        8 + 2 + 2 + 1 + 1 + 32 + 1 + group.len() + 1 + host.len() + SpreadMessage::BYTES
+    }
+
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut out = BodyWriter::default();
+        out.u64(self.nonce)
+            .u16(self.size)
+            .u16(self.mtu_bytes)
+            .u8(self.preset)
+            .u8(u8::from(self.joined))
+            .bytes(&self.digest);
+        self.network.write(out.name(&self.group).name(&self.host));
+        out.into_bytes()
+    }
+
+    pub(super) fn decode(wire: &[u8]) -> Option<CallBody> {
+        let mut from = BodyReader::new(wire);
+        Some(CallBody {
+            nonce: from.u64()?,
+            size: from.u16()?,
+            mtu_bytes: from.u16()?,
+            preset: from.u8()?,
+            joined: from.u8()? != 0,
+            digest: from.array()?,
+            group: from.text()?,
+            host: from.text()?,
+            network: SpreadMessage::read(&mut from)?,
+        })
+    }
+
+    /// Reads the names of group and host from a call of an earlier version, which ended with them.
+    pub(super) fn names(wire: &[u8]) -> Option<(String, String)> {
+        let mut from = BodyReader::new(wire);
+        from.bytes(8 + 2 + 2 + 1 + 1 + 32)?;
+        Some((from.text()?, from.text()?))
+    }
+}
+
+/// Recent calls in each status message: as many as a member may make before the others learn of one
+/// that differs.
+pub(super) const TOLD_CALLS: usize = 4;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Notice {
+    pub calls: [Option<Signature>; TOLD_CALLS],
+    pub failure: Option<Failure>,
+    pub waits_for: Option<Rank>,
+    /// Low bits of the member's progress counter.
+    pub moved: u16,
+    /// BYE: repetitions still to come.
+    pub repeats: u8,
+}
+
+impl Notice {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut out = BodyWriter::default();
+        out.u8(self.repeats).zeros(1).u16(self.waits_for.unwrap_or(Rank::NONE).0).u16(self.moved).zeros(2);
+        self.calls.into_iter().for_each(|call| Signature::write_or_zeros(call, &mut out));
+        Failure::write(self.failure, &mut out);
+        out.into_bytes()
+    }
+
+    pub(super) fn decode(wire: &[u8], size: u16) -> Option<Notice> {
+        let mut from = BodyReader::new(wire);
+        let (repeats, _) = (from.u8()?, from.u8()?);
+        let (waits_for, moved, _) = (Rank(from.u16()?), from.u16()?, from.u16()?);
+        if waits_for != Rank::NONE && waits_for.0 >= size {
+            return None;
+        }
+        let waits_for = Some(waits_for).filter(|&rank| rank != Rank::NONE);
+        let mut calls = [None; TOLD_CALLS];
+        for call in &mut calls {
+            let bytes = from.bytes(Signature::BYTES)?;
+            if bytes.iter().any(|&byte| byte != 0) {
+                *call = Some(Signature::split(bytes)?.0);
+            }
+        }
+        Some(Notice { calls, failure: Failure::read(&mut from, size)?, waits_for, moved, repeats })
+    }
+}
+
+pub(crate) fn spell(frame: &Frame<'_>) -> Option<Spelled> {
+    let (kind, fields) = match frame.header.kind {
+        kind::CALL => ("CALL", CallBody::decode(frame.payload).map(|body| call(&body))),
+        kind::ALIVE => ("ALIVE", notice(frame.payload)),
+        kind::BYE => ("BYE", notice(frame.payload)),
+        _ => return None,
+    };
+    Some(Spelled { kind, fields })
+}
+
+fn call(body: &CallBody) -> Fields {
+    let CallBody { nonce, size, mtu_bytes, preset, joined, digest, group, host, network } = body;
+    let fields = Fields::default().text("nonce", format_args!("{nonce:016x}")).number("ranks", *size);
+    let fields = fields.number("mtu", *mtu_bytes).number("preset", *preset).number("joined", *joined);
+    let fields = fields.hex("digest", digest).text("group", group).text("host", host);
+    let SpreadMessage { told, unfit, list, network, piece } = network;
+    let fields = fields.number("told", *told).number("unfit", *unfit).text("list", format_args!("{list:016x}"));
+    let fields = fields.text("network", format_args!("{network:016x}"));
+    match piece {
+        Some(piece) => fields.number("part", piece.at).number("parts", piece.count),
+        None => fields,
+    }
+}
+
+fn notice(payload: &[u8]) -> Option<Fields> {
+    // The number of ranks is unknown here, so any rank is accepted.
+    let Notice { calls, failure, waits_for, moved, repeats } = Notice::decode(payload, Rank::NONE.0)?;
+    let fields = Fields::default().number("repeats", repeats).perhaps("waits_for", waits_for.map(|rank| rank.0));
+    let mut fields = fields.number("moved", moved);
+    if let Some(newest) = calls[0] {
+        fields = fields.text("call", newest);
+    }
+    Some(match failure {
+        Some(failure) => fields.and(self::failure(failure)),
+        None => fields,
+    })
+}
+
+fn failure(Failure { from, cause }: Failure) -> Fields {
+    let (word, rank) = match cause {
+        Cause::Mismatch { one, .. } => ("mismatch", one.0),
+        Cause::Gone { rank } => ("gone", rank),
+        Cause::Left { rank } => ("left", rank),
+        Cause::Abandoned { rank, .. } => ("abandoned", rank),
+        Cause::Garbled { rank } => ("garbled", rank),
+        Cause::Cut { one, .. } => ("cut", one),
+        Cause::Deaf { rank } => ("deaf", rank),
+    };
+    Fields::default().text("failure", word).number("about", rank.0).number("from", from)
+}
+
+#[cfg(test)]
+mod body_tests {
+    use super::*;
+    use crate::communicator::error::Cause;
+    use crate::communicator::signature::Operation;
+    use proptest::prelude::*;
+
+    #[test]
+    fn calls_and_notices_are_read_as_they_were_written() {
+        let call = CallBody {
+            nonce: 1 << 60,
+            size: 8,
+            mtu_bytes: 1500,
+            preset: 1,
+            joined: true,
+            digest: [7; 32],
+            group: "g".into(),
+            host: "n0".into(),
+            network: SpreadMessage { told: true, unfit: true, list: 5, network: 9, piece: None },
+        };
+        assert_eq!(call.encode().len(), CallBody::bytes("g", "n0"));
+        assert_eq!(CallBody::names(&call.encode()), Some(("g".to_owned(), "n0".to_owned())));
+        assert_eq!(CallBody::decode(&call.encode()), Some(call.clone()));
+        assert_eq!(CallBody::decode(&call.encode()[..call.encode().len() - 1]), None, "cut short");
+        let last = Some(Signature { number: 0, operation: Operation::Barrier, root: Rank(0), bytes: 0 });
+        let failure = Some(Failure { from: 3, cause: Cause::Gone { rank: Rank(1) } });
+        let calls = [last, None, None, None];
+        let told = Notice { calls, failure, waits_for: Some(Rank(1)), moved: 0x102, repeats: 2 };
+        for notice in [told, Notice { calls: [None; 4], failure: None, waits_for: None, moved: 0, repeats: 0 }] {
+            assert_eq!(Notice::decode(&notice.encode(), 2), Some(notice));
+        }
+        assert_eq!(Notice::decode(&told.encode(), 1), None, "there is no rank 1");
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_never_panic(wire in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = (CallBody::decode(&wire), Notice::decode(&wire, 3));
+        }
+    }
+}
+
+#[cfg(test)]
+mod spell_tests {
+    use super::*;
+    use crate::communicator::signature::{Operation, Signature};
+    use ethbcast_transport::MacAddr;
+    use ethbcast_transport::wire::{ContentChecksum, Flags, Header, StreamId};
+
+    #[test]
+    fn a_member_that_leaves_says_what_it_called_and_why_nothing_goes_on() {
+        let call = Signature { number: 4, operation: Operation::Barrier, root: Rank(0), bytes: 0 };
+        let failure = Some(Failure { from: 5, cause: Cause::Gone { rank: Rank(700) } });
+        let told = Notice { calls: [Some(call), None, None, None], failure, waits_for: None, moved: 9, repeats: 2 };
+        let (stream, rank, flags) = (StreamId(0), Rank(1), Flags::default());
+        let header = Header { kind: kind::BYE, session: 1, stream, rank, epoch: 0, flags, sequence: 0, stamp: 0 };
+        let payload = told.encode();
+        let spelled =
+            spell(&Frame { source: MacAddr::ZERO, header, payload: &payload, content: ContentChecksum::default() });
+        let fields = Fields::default().number("repeats", 2_u64).number("moved", 9_u64).text("call", "barrier #4");
+        let fields = fields.text("failure", "gone").number("about", 700_u64).number("from", 5_u64);
+        assert_eq!(spelled, Some(Spelled { kind: "BYE", fields: Some(fields) }));
+    }
+}
