@@ -328,9 +328,9 @@ fn hosts_that_share_a_name_are_named_by_address_and_who_did_not_take_part_is_sen
 
 const BYTES: usize = 4 << 20;
 const RECEIVERS: [&str; 3] = ["n1", "n2", "n3"];
-/// Fraction of frames_at lost at every host.
+/// Fraction of frames lost at every host.
 const LOSS: f64 = 0.01;
-/// Expected number of frames_at lost in a transfer, over all receivers.
+/// Expected number of frames lost in a transfer, over all receivers.
 const LOST_FRAMES: f64 = (BYTES / PAYLOAD_BYTES * RECEIVERS.len()) as f64 * LOSS;
 
 fn lossy() -> LabConfig {
@@ -339,10 +339,10 @@ fn lossy() -> LabConfig {
 
 /// Returns a frame count of a receiver's report.
 fn frames_at(outcome: &Outcome, host: &str, name: &str) -> u64 {
-    outcome.receiver(host).json()["frames_at"][name].as_u64().expect("a number")
+    outcome.receiver(host).json()["frames"][name].as_u64().expect("a number")
 }
 
-/// Runs a transfer by cast that all receivers have verified. Returns the frames_at discarded as out of
+/// Runs a transfer by cast that all receivers have verified. Returns the frames discarded as out of
 /// order as well.
 fn cast(site: &Site, preset: &str, content: &Arc<Vec<u8>>) -> (Outcome, u64) {
     let outcome =
@@ -351,7 +351,7 @@ fn cast(site: &Site, preset: &str, content: &Arc<Vec<u8>>) -> (Outcome, u64) {
     assert_eq!(outcome.root.json()["preset"], preset);
     let dropped = RECEIVERS.map(|host| frames_at(&outcome, host, "out_of_order_dropped")).iter().sum();
     let (sent, resent) = (outcome.frames("data_sent"), outcome.frames("data_resent"));
-    println!("{preset}: {:.3} s, {sent} frames_at sent, {resent} again, {dropped} thrown away", outcome.seconds());
+    println!("{preset}: {:.3} s, {sent} frames sent, {resent} again, {dropped} thrown away", outcome.seconds());
     (outcome, dropped)
 }
 
@@ -371,7 +371,7 @@ fn the_papers_broadcasts_deliver_over_a_lossy_wire_by_going_back_and_the_default
         let (strict, thrown_away) = cast(&site, preset, &content);
         // Most losses leave the rest of a window of 16 out of order, and all of it is
         // retransmitted.
-        assert!(thrown_away as f64 > LOST_FRAMES, "{thrown_away} frames_at thrown away of some {LOST_FRAMES:.0} lost");
+        assert!(thrown_away as f64 > LOST_FRAMES, "{thrown_away} frames thrown away of some {LOST_FRAMES:.0} lost");
         let resent = strict.frames("data_resent") as f64;
         assert!(resent > 2.0 * LOST_FRAMES, "it goes back by up to a window: {resent}");
         assert_eq!(strict.root.json()["surprise"], Value::Null, "the prediction is one of the default");

@@ -54,7 +54,9 @@ fn lab_what_the_mpi_alone_does_the_drop_in_does() {
         };
         for words in parts.map(|part| vec![part]).into_iter().chain([vec!["sessions", "bottom", "looked-up"]]) {
             let (code, well, said) = run(&words, &[]);
-            for more in ["on", "off"] {
+            // MPICH 4.0 crashes in MPI_Init after a session, at one rank or another: nothing to compare.
+            let crashes = said.contains("Segmentation fault");
+            for more in ["on", "off"].into_iter().filter(|_| !crashes) {
                 let (with, well_with, said_with) = run(&words, &[("ETHBCAST_MPI", more)]);
                 assert_eq!((with, well_with), (code, well), "{words:?} with {mpi:?}: {said}\n{more}: {said_with}");
             }

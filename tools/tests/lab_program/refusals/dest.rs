@@ -63,7 +63,7 @@ fn force_replaces_dest_and_a_directory_takes_the_file_under_its_own_name() {
 fn a_dest_that_can_never_be_a_file_is_refused_before_the_first_byte() {
     let site = Site::beside("nofile", one_switch(2));
     let long = site.path(&"n".repeat(256));
-    site.run("n1", &["recv", "-i", "eth0", "--max-wait", "1"], &long).assert_refusal(4, &["nnn", "too long"]);
+    site.run("n1", &["recv", "-i", "eth0", "--max-wait", "1"], &long).assert_refusal(4, &["nnn", "at most 255"]);
     let slash = site.path("new/");
     site.run("n1", &["recv", "-i", "eth0", "--max-wait", "1"], &slash).assert_refusal(4, &["new/", "directory"]);
 }
