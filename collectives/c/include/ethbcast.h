@@ -236,42 +236,6 @@ ethbcast_status ethbcast_choice(const ethbcast_communicator *communicator,
                                 ethbcast_choice_made *choice);
 
 /*
- Makes a set of options. Free it with ethbcast_options_free.
- */
-ethbcast_status ethbcast_options_new(ethbcast_options **options);
-
-/*
- Frees a set of options; null is allowed.
- */
-void ethbcast_options_free(ethbcast_options *options);
-
-/*
- Sets one of them, both texts. For all: interface, host, ether-type (hexadecimal), topology, calibration and plan
- (files), via (auto, chain, cast, binary, ...), probe (true, false). For communicators: join-within, call-within,
- spin (seconds), casts (true, false). For sessions: receivers, min-receivers, hosts (n[1-7] or ^FILE), max-wait,
- time-limit (seconds), source (what receivers are told of the bytes).
- */
-ethbcast_status ethbcast_options_set(ethbcast_options *options,
-                                     const char *name,
-                                     const char *value);
-
-/*
- Has `progress` told of bytes as they move: how many are there (at a sender, at the slowest receiver), and at a
- sender the slowest receiver's name, else null. It is called by the thread that runs the session, and must not block.
- */
-ethbcast_status ethbcast_options_on_progress(ethbcast_options *options,
-                                             void (*progress)(uint64_t bytes,
-                                                              const char *slowest,
-                                                              void *user),
-                                             void *user);
-
-/*
- Ends all sessions that were begun with these options, now and later, from whatever thread (but no signal handler):
- the other hosts are told.
- */
-ethbcast_status ethbcast_options_cancel(const ethbcast_options *options);
-
-/*
  Reads a topology: ethbcast's own file, Slurm's topology.conf or topology.yaml, a folder of LLDP outputs, or the name
  of a test bed. Free it with ethbcast_topology_free.
  */
@@ -369,6 +333,42 @@ ethbcast_status ethbcast_receive_buffer(const char *group,
                                         size_t length,
                                         const ethbcast_options *options,
                                         ethbcast_report *report);
+
+/*
+ Makes a set of options. Free it with ethbcast_options_free.
+ */
+ethbcast_status ethbcast_options_new(ethbcast_options **options);
+
+/*
+ Frees a set of options; null is allowed.
+ */
+void ethbcast_options_free(ethbcast_options *options);
+
+/*
+ Sets one of them, both texts. For all: interface, host, ether-type (hexadecimal), topology, calibration and plan
+ (files), via (auto, chain, cast, binary, ...), probe (true, false). For communicators: join-within, call-within,
+ spin (seconds), casts (true, false). For sessions: receivers, min-receivers, hosts (n[1-7] or ^FILE), max-wait,
+ time-limit (seconds), source (what receivers are told of the bytes).
+ */
+ethbcast_status ethbcast_options_set(ethbcast_options *options,
+                                     const char *name,
+                                     const char *value);
+
+/*
+ Has `progress` told of bytes as they move: how many are there (at a sender, at the slowest receiver), and at a
+ sender the slowest receiver's name, else null. It is called by the thread that runs the session, and must not block.
+ */
+ethbcast_status ethbcast_options_on_progress(ethbcast_options *options,
+                                             void (*progress)(uint64_t bytes,
+                                                              const char *slowest,
+                                                              void *user),
+                                             void *user);
+
+/*
+ Ends all sessions that were begun with these options, now and later, from whatever thread (but no signal handler):
+ the other hosts are told.
+ */
+ethbcast_status ethbcast_options_cancel(const ethbcast_options *options);
 
 /*
  Returns the message of the last failed call in this thread: one sentence that says what to do, in UTF-8; empty if

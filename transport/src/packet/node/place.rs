@@ -184,9 +184,10 @@ fn enter(path: &Path, config: &NodeConfig) -> Result<OwnedFd, NodeError> {
             Err(_) => lstat(path),
         };
         let own = geteuid().as_raw();
+        // Another name is somebody else's; a file without any has just been removed, and is made anew.
         let is_private = |found: &FileStat| {
             let kind = SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT;
-            found.st_uid == own && found.st_mode & 0o077 == 0 && kind == SFlag::S_IFREG && found.st_nlink == 1
+            found.st_uid == own && found.st_mode & 0o077 == 0 && kind == SFlag::S_IFREG && found.st_nlink <= 1
         };
         if let Ok(owner) = &owner
             && !is_private(owner)
