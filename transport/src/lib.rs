@@ -77,9 +77,7 @@
 #[macro_use]
 pub mod planted;
 #[macro_use]
-mod defaults;
-#[macro_use]
-mod summed;
+mod records;
 
 mod agenda;
 mod arq;
@@ -92,9 +90,7 @@ pub mod messages;
 #[cfg(all(feature = "packet", target_os = "linux"))]
 pub mod packet;
 mod parity;
-mod part;
 pub mod sim;
-mod split_frame;
 pub mod stream;
 pub mod time;
 pub mod tuning;
@@ -102,12 +98,10 @@ pub mod wire;
 
 pub use crate::wire::MacAddr;
 pub use agenda::Agenda;
-pub use arq::round_trip::RoundTrip;
+pub use arq::echo::RoundTrip;
 pub use audit::AuditError;
 pub use drive::drive;
 pub use link::Link;
-pub use machine::{Deadline, Machine, Timer};
-pub use part::{Alone, Part};
-pub use split_frame::{Kept, SplitFrame};
+pub use machine::{Alone, Deadline, Kept, Machine, Part, SplitFrame, Timer};
 pub use time::{Instant, TimeSource};
 pub use tuning::{Policy, Tuning, TuningError};

@@ -6,9 +6,14 @@
 //! calls [`poll_timeout`](Machine::poll_timeout) for the next deadline. `now` never goes backwards.
 //! A driver without room to send may stop draining early; it then calls
 //! [`poll_transmit`](Machine::poll_transmit) again as soon as there is room.
+//!
+//! A frame to be sent whose payload stays in the machine's memory.
+//!
+//! A payload that is in a buffer already need not be copied behind its headers, if the link accepts
+//! two pieces of memory for one frame.
 
-use crate::split_frame::{Kept, SplitFrame};
 use crate::time::Instant;
+use crate::wire::{self, Frame, Reject};
 
 /// A protocol part that owns no socket, clock, thread or random source.
 pub trait Machine {
@@ -140,6 +145,122 @@ macro_rules! owned {
 
 owned!(Box<M>, &mut M);
 
+/// A protocol part: a [`Machine`] that gets its frames already parsed, with equal calls in equal
+/// order.
+///
+/// Several parts can share one machine, which parses each frame once and passes it to the parts
+/// concerned. A single part becomes a machine in [`Alone`].
+pub trait Part {
+    /// Takes a frame; one that does not belong here only changes counters.
+    fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>);
+
+    /// Takes the reason why a frame was rejected.
+    fn handle_reject(&mut self, _reject: Reject) {}
+
+    /// Handles everything due by `now`. Calling it early or twice does nothing.
+    fn handle_timeout(&mut self, now: Instant);
+
+    /// Writes the next frame into `buffer`, which must hold the largest frame of the link; returns
+    /// its length, `None` if there is none. A part implements this call or
+    /// [`poll_transmit_split`](Part::poll_transmit_split): each has the other as default.
+    #[must_use = "a frame that is not sent is lost"]
+    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        let split = self.poll_transmit_split(now, buffer)?;
+        Some(split.join(buffer, |kept| self.payload(kept)))
+    }
+
+    /// Writes the next frame, but may leave the payload with this part: see
+    /// [`Machine::poll_transmit_split`].
+    #[must_use = "a frame that is not sent is lost"]
+    fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
+        self.poll_transmit(now, buffer).map(SplitFrame::whole)
+    }
+
+    /// Returns the payload of a frame that was written without it: see [`Machine::payload`].
+    fn payload(&self, kept: Kept) -> &[u8] {
+        panic!("frame {} of stream {} is not kept here", kept.sequence, kept.stream)
+    }
+
+    /// Returns when and why to call again; `None` if only a frame or the application can make
+    /// something happen.
+    fn poll_timeout(&self, now: Instant) -> Option<Deadline>;
+
+    /// Whether the next frame is latency-critical: see [`Machine::is_urgent`].
+    fn is_urgent(&self) -> bool {
+        false
+    }
+}
+
+/// A machine made of a single part.
+#[derive(Clone, Debug)]
+pub struct Alone<P> {
+    /// The part.
+    pub part: P,
+}
+
+impl<P: Part> Alone<P> {
+    /// Creates a machine from `part`.
+    pub fn new(part: P) -> Alone<P> {
+        Alone { part }
+    }
+}
+
+impl<P: Part> Machine for Alone<P> {
+    fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
+        match wire::parse(frame) {
+            Ok(frame) => self.part.handle_frame(now, &frame),
+            Err(reject) => self.part.handle_reject(reject),
+        }
+    }
+
+    crate::forward!(self => self.part; handle_timeout, poll_transmit, poll_transmit_split);
+    crate::forward!(self => self.part; payload, poll_timeout, is_urgent);
+}
+
+/// Reference to a payload kept by the machine that wrote the headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// Number of its stream.
+    pub stream: u16,
+    /// Number of its frame in the stream.
+    pub sequence: u64,
+    /// Length of the payload.
+    pub bytes: usize,
+}
+
+/// Written part of a frame, and a reference to the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SplitFrame {
+    /// Bytes written, Ethernet header first.
+    pub written_bytes: usize,
+    /// Payload behind them, if that is not written.
+    pub kept: Option<Kept>,
+}
+
+impl SplitFrame {
+    /// Creates a frame that is written completely.
+    pub fn whole(frame_bytes: usize) -> SplitFrame {
+        SplitFrame { written_bytes: frame_bytes, kept: None }
+    }
+
+    /// Returns the length of the frame.
+    pub fn bytes(&self) -> usize {
+        self.written_bytes + self.kept.map_or(0, |kept| kept.bytes)
+    }
+
+    /// Writes the missing payload of the frame in `buffer`, from `payload`; returns the frame's
+    /// length.
+    ///
+    /// # Panics
+    /// If `buffer` is shorter than the frame, or `payload` returns another number of bytes.
+    pub fn join<'a>(self, buffer: &mut [u8], payload: impl FnOnce(Kept) -> &'a [u8]) -> usize {
+        if let Some(kept) = self.kept {
+            buffer[self.written_bytes..self.bytes()].copy_from_slice(payload(kept));
+        }
+        self.bytes()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,5 +298,17 @@ mod tests {
     fn a_boxed_and_a_borrowed_machine_are_machines() {
         assert_eq!(drive(Box::new(Counter::default()) as Box<dyn Machine>), Some(60));
         assert_eq!(drive(&mut Counter::default()), Some(60));
+    }
+
+    #[test]
+    fn what_is_kept_is_written_behind_what_has_been() {
+        let mut buffer = *b"headers-......";
+        let kept = Kept { stream: 1, sequence: 7, bytes: 4 };
+        let split = SplitFrame { written_bytes: 8, kept: Some(kept) };
+        assert_eq!((split.bytes(), SplitFrame::whole(8).bytes()), (12, 8));
+        let lend = |asked| if asked == kept { &b"rest"[..] } else { &[] };
+        assert_eq!(split.join(&mut buffer, lend), 12);
+        assert_eq!(&buffer, b"headers-rest..");
+        assert_eq!(SplitFrame::whole(8).join(&mut buffer, |_| unreachable!("nothing is lacking")), 8);
     }
 }

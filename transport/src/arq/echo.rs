@@ -1,11 +1,17 @@
 //! Newest stamp received, and round trips from timestamp echoes.
+//!
+//! Round-trip time and retransmission timeout (RFC 6298, with shorter bounds: a cluster's round
+//! trips are below a millisecond).
+//!
+//! Reordering tolerance on the path to one receiver: it grows with observed reordering and falls
+//! back without (RFC 8985 §6.2, whose window grows by a quarter of the round trip at a time and
+//! falls back after 16 recoveries; here the reordering itself is measured, as every frame has a
+//! stamp).
 
-use super::disorder::Disorder;
-use super::rtt::Rtt;
 use super::stamp::Stamp;
 use crate::time::Instant;
-use crate::tuning::Tuning;
-use crate::wire::Ack;
+use crate::tuning::{TimeoutTuning, Tuning};
+use crate::wire::{Ack, Frame, Kind};
 use std::time::Duration;
 
 /// Age from which a stamp is not compared any more: its sender has been idle, and half of the
@@ -17,7 +23,7 @@ const MAX_ROUND_TRIP: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Newest {
-    stamp: Stamp,
+    pub stamp: Stamp,
     at: Instant,
 }
 
@@ -38,10 +44,6 @@ impl Newest {
 
     pub(super) fn is_stale(&self, now: Instant) -> bool {
         now.since(self.at) > STALE
-    }
-
-    pub(crate) fn stamp(&self) -> Stamp {
-        self.stamp
     }
 
     pub(crate) fn take(&mut self, now: Instant, stamp: Stamp) -> Option<Duration> {
@@ -86,7 +88,7 @@ impl Echo {
     }
 
     pub(crate) fn newest(&self) -> Stamp {
-        self.newest.stamp()
+        self.newest.stamp
     }
 
     pub(crate) fn rtt(&self) -> &Rtt {
@@ -157,6 +159,169 @@ impl Echo {
     }
 }
 
+#[derive(Clone, Debug)]
+pub struct Rtt {
+    smoothed: Option<Duration>,
+    variation: Duration,
+    least: Duration,
+    initial: Duration,
+    prompt: Duration,
+    min: Duration,
+    max: Duration,
+    reorder_max: Duration,
+}
+
+/// Tries after which waits get ever longer. With half of all heartbeats or their answers lost, one
+/// in 4000 waits takes longer than this.
+const PATIENT_TRIES: u32 = 12;
+/// Deviations below this are scheduler noise.
+const GRANULARITY: Duration = Duration::from_micros(200);
+
+impl Rtt {
+    pub fn new(tuning: &Tuning) -> Rtt {
+        let TimeoutTuning { initial, prompt, min, max, reorder_max } = tuning.timeout;
+        Rtt { smoothed: None, variation: Duration::ZERO, least: Duration::MAX, initial, prompt, min, max, reorder_max }
+    }
+
+    /// Takes a sample; α is 1/8, β 1/4.
+    pub fn sample(&mut self, sample: Duration) {
+        self.least = self.least.min(sample);
+        match self.smoothed {
+            None => {
+                self.smoothed = Some(sample);
+                self.variation = sample / 2;
+            }
+            Some(smoothed) => {
+                self.variation = (self.variation * 3 + smoothed.abs_diff(sample)) / 4;
+                self.smoothed = Some((smoothed * 7 + sample) / 8);
+            }
+        }
+    }
+
+    pub fn smoothed(&self) -> Option<Duration> {
+        self.smoothed
+    }
+
+    pub fn least(&self) -> Option<Duration> {
+        self.smoothed.map(|_| self.least)
+    }
+
+    pub fn reordering_max(&self) -> Duration {
+        self.reorder_max
+    }
+
+    /// Returns the wait for an acknowledgement after `tries` fruitless waits. It doubles up to
+    /// eightfold, which gets through heavy loss; it grows further only after long silence.
+    pub fn timeout(&self, tries: u32) -> Duration {
+        let base = self.smoothed.map_or(self.initial, |smoothed| smoothed + (self.variation * 4).max(GRANULARITY));
+        self.doubled(base.max(self.min), tries)
+    }
+
+    /// Returns the wait for an acknowledgement that must not be delayed.
+    pub fn prompt_timeout(&self, tries: u32) -> Duration {
+        let base = self.smoothed.map_or(Duration::ZERO, |smoothed| smoothed + self.variation * 4);
+        self.doubled(base.max(self.prompt), tries)
+    }
+
+    /// Returns the wait of a sender whose round trips are long because of its own queue: after a
+    /// fruitless wait the queue has emptied, and the path is short again.
+    pub fn emptied_timeout(&self, tries: u32) -> Duration {
+        let again = tries.checked_sub(1).map(|tries| self.empty_timeout(self.min, tries));
+        self.timeout(tries).min(again.unwrap_or(self.max))
+    }
+
+    /// Returns the wait, `prompt` or delayed, of one of several receivers of the same frames. Once
+    /// everything sent is known to have `left`, or after a fruitless wait, the path is short again.
+    pub fn shared_timeout(&self, prompt: bool, left: bool, tries: u32) -> Duration {
+        let (usual, least) =
+            if prompt { (self.prompt_timeout(tries), self.prompt) } else { (self.timeout(tries), self.min) };
+        let again = if left { Some(tries) } else { tries.checked_sub(1) };
+        usual.min(again.map_or(self.max, |tries| self.empty_timeout(least, tries)))
+    }
+
+    fn empty_timeout(&self, least: Duration, tries: u32) -> Duration {
+        if self.smoothed.is_none() {
+            return self.max;
+        }
+        self.doubled(self.least.saturating_mul(2).max(least), tries)
+    }
+
+    fn doubled(&self, base: Duration, tries: u32) -> Duration {
+        let doublings = if planted!("no-backoff") {
+            0
+        } else if tries < PATIENT_TRIES {
+            tries.min(3)
+        } else {
+            tries - PATIENT_TRIES + 4
+        };
+        (base * (1 << doublings.min(8))).min(self.max)
+    }
+
+    /// Returns the reordering tolerance: how much later another frame must have been sent for its
+    /// arrival to prove a loss.
+    pub fn reordering(&self) -> Duration {
+        self.smoothed.map_or(Duration::ZERO, |smoothed| smoothed / 4).min(self.reorder_max)
+    }
+}
+
+/// Rounds for which the largest value counts at least; it counts for at most twice as many.
+const ROUNDS: u32 = 16;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Disorder {
+    present: Duration,
+    before: Duration,
+    rounds: u32,
+    round_ends: Instant,
+    most: Duration,
+}
+
+impl Disorder {
+    pub(crate) fn new(most: Duration) -> Disorder {
+        Disorder { present: Duration::ZERO, before: Duration::ZERO, rounds: 0, round_ends: Instant::START, most }
+    }
+
+    pub(crate) fn note(&mut self, later: Duration) {
+        self.present = self.present.max(later).min(self.most);
+    }
+
+    pub(crate) fn on_echo(&mut self, now: Instant, round_trip: Duration) {
+        if now < self.round_ends {
+            return;
+        }
+        self.round_ends = now + round_trip.max(self.largest());
+        self.rounds += 1;
+        if self.rounds > ROUNDS {
+            (self.before, self.present, self.rounds) = (self.present, Duration::ZERO, 0);
+        }
+    }
+
+    pub(crate) fn tolerance(&self) -> Duration {
+        (self.largest() * 5 / 4).min(self.most)
+    }
+
+    fn largest(&self) -> Duration {
+        self.present.max(self.before)
+    }
+}
+
+/// Round-trip measurement for one receiver.
+#[derive(Clone, Debug, Default)]
+pub struct RoundTrip {
+    newest: Newest,
+}
+
+impl RoundTrip {
+    /// Returns the round trip to this receiver, without the time for which it held the answer back;
+    /// `None` unless `frame` is an acknowledgement that echoes something new.
+    pub fn sample(&mut self, now: Instant, frame: &Frame<'_>) -> Option<Duration> {
+        let ack = (frame.header.kind == Kind::ACK).then(|| Ack::parse(frame))??;
+        self.newest.take(now, Stamp(ack.echo))?;
+        let held = Duration::from_micros(ack.body.held_us.into());
+        Some(Stamp(ack.echo).age(now).saturating_sub(held))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -215,5 +380,84 @@ mod tests {
         let mut echo = Echo::new(&Tuning::default());
         echo.take(at(answered + 40), &ack(sent as u32, newest.held_us(at(answered))));
         assert_eq!(echo.rtt().smoothed(), Some(Duration::from_micros(80)));
+    }
+
+    #[test]
+    fn the_timeout_follows_the_samples_within_its_bounds_and_doubles() {
+        let tuning = Tuning::default();
+        let mut rtt = Rtt::new(&tuning);
+        assert_eq!(rtt.timeout(0), tuning.timeout.initial);
+        (0..100).for_each(|_| rtt.sample(Duration::from_micros(50)));
+        assert_eq!(rtt.timeout(0), tuning.timeout.min);
+        (0..100).for_each(|_| rtt.sample(Duration::from_millis(20)));
+        assert!(rtt.timeout(0) >= Duration::from_millis(20) && rtt.timeout(0) < Duration::from_millis(22));
+        assert!(rtt.timeout(1) >= Duration::from_millis(40));
+        assert_eq!(rtt.timeout(30), tuning.timeout.max);
+    }
+
+    #[test]
+    fn who_has_waited_in_vain_for_a_long_queue_asks_again_soon() {
+        let tuning = Tuning::default();
+        let mut rtt = Rtt::new(&tuning);
+        assert_eq!([0, 1].map(|tries| rtt.emptied_timeout(tries)), [0, 1].map(|tries| rtt.timeout(tries)));
+        rtt.sample(Duration::from_millis(3));
+        (0..100).for_each(|_| rtt.sample(Duration::from_millis(50)));
+        assert_eq!(rtt.emptied_timeout(0), rtt.timeout(0));
+        assert_eq!([1, 2, 3, 4].map(|tries| rtt.emptied_timeout(tries).as_millis()), [6, 12, 24, 48]);
+        assert_eq!(rtt.emptied_timeout(30), tuning.timeout.max);
+        // Several receive the same frames: one of them reports that the last has left.
+        assert_eq!(rtt.shared_timeout(false, false, 0), rtt.timeout(0));
+        assert_eq!([0, 1, 2].map(|tries| rtt.shared_timeout(false, true, tries).as_millis()), [6, 12, 24]);
+        assert_eq!(rtt.shared_timeout(true, false, 1).as_millis(), 6);
+    }
+
+    #[test]
+    fn a_sample_counts_an_eighth_and_its_deviation_a_quarter() {
+        // RFC 6298 §2: 40 ms, then 80 ms: 45 ms, with a deviation of 20 * 3/4 + 40 / 4 = 25 ms.
+        let mut rtt = Rtt::new(&Tuning::default());
+        [40, 80].into_iter().for_each(|ms| rtt.sample(Duration::from_millis(ms)));
+        assert_eq!(rtt.smoothed(), Some(Duration::from_millis(45)));
+        assert_eq!(rtt.prompt_timeout(0), Duration::from_millis(45 + 4 * 25));
+    }
+
+    fn ms(count: u64) -> Duration {
+        Duration::from_millis(count)
+    }
+
+    #[test]
+    fn the_largest_of_late_counts_and_is_forgotten_after_some_rounds_without() {
+        let mut disorder = Disorder::new(ms(250));
+        let mut now = Instant::START;
+        let mut rounds = |disorder: &mut Disorder, count: u32, seen: Option<u64>| {
+            for _ in 0..count {
+                now += ms(20);
+                seen.into_iter().for_each(|seen| disorder.note(ms(seen)));
+                disorder.on_echo(now, ms(1));
+            }
+        };
+        rounds(&mut disorder, 40, None);
+        assert_eq!(disorder.tolerance(), Duration::ZERO);
+        rounds(&mut disorder, 1, Some(8));
+        rounds(&mut disorder, 1, Some(16));
+        rounds(&mut disorder, 1, Some(4));
+        assert_eq!(disorder.tolerance(), ms(20));
+        rounds(&mut disorder, 200, Some(12));
+        assert_eq!(disorder.tolerance(), ms(15), "what is seen again and again stays");
+        rounds(&mut disorder, ROUNDS - 1, None);
+        assert_eq!(disorder.tolerance(), ms(15));
+        rounds(&mut disorder, ROUNDS + 2, None);
+        assert_eq!(disorder.tolerance(), Duration::ZERO);
+        rounds(&mut disorder, 1, Some(10_000));
+        assert_eq!(disorder.tolerance(), ms(250));
+    }
+
+    #[test]
+    fn a_round_takes_a_round_trip_however_many_echoes_it_has() {
+        let mut disorder = Disorder::new(ms(250));
+        disorder.note(ms(8));
+        for step in 0..u64::from(ROUNDS) * 20 {
+            disorder.on_echo(Instant::START + ms(step), ms(20));
+            assert_eq!(disorder.tolerance(), ms(10), "after {step} ms");
+        }
     }
 }

@@ -4,18 +4,13 @@
 //! A sender of numbered frames keeps the [`echo`] of its stamps, validates acknowledgements and
 //! detects losses ([`loss_detection`]), and decides when to probe ([`probe_timer`]) and how much may be in
 //! flight ([`window`]). A receiver keeps the frames that have [`arrived`], its sender's stamps as
-//! far as they are plausible ([`sender_clock`]), and the [`receipt`] that it owes. Where streams
+//! far as they are plausible, and the [`receipt`] that it owes. Where streams
 //! and messages differ, the difference is a named parameter.
 
 pub mod arrived;
-pub mod bits;
-pub mod disorder;
 pub mod echo;
 pub mod loss_detection;
 pub mod probe_timer;
 pub mod receipt;
-pub mod round_trip;
-pub mod rtt;
-pub mod sender_clock;
 pub mod stamp;
 pub mod window;

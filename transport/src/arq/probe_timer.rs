@@ -27,17 +27,13 @@ impl News {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ProbeTimer {
     due: Option<Instant>,
-    tries: u32,
+    pub tries: u32,
     pending: bool,
 }
 
 impl ProbeTimer {
     pub(crate) fn due(&self) -> Option<Instant> {
         self.due
-    }
-
-    pub(crate) fn tries(&self) -> u32 {
-        self.tries
     }
 
     pub(crate) fn on_probe(&mut self) {
@@ -110,11 +106,11 @@ mod tests {
         assert!(question.take() && !question.take(), "asked once");
         assert_eq!(question.due(), Some(at(3)));
         question.on_ack(at(2), News::Answer, true, timeout);
-        assert_eq!((question.tries(), question.due()), (1, Some(at(4))));
+        assert_eq!((question.tries, question.due()), (1, Some(at(4))));
         question.on_ack(at(3), News::Nothing, true, timeout);
-        assert_eq!((question.tries(), question.due()), (1, Some(at(4))), "what is repeated puts nothing off");
+        assert_eq!((question.tries, question.due()), (1, Some(at(4))), "what is repeated puts nothing off");
         question.on_ack(at(4), News::Progress, true, timeout);
-        assert_eq!((question.tries(), question.due()), (0, Some(at(5))));
+        assert_eq!((question.tries, question.due()), (0, Some(at(5))));
         question.on_ack(at(4), News::Nothing, false, timeout);
         assert_eq!(question.due(), None, "nothing is awaited any more");
         question.on_ack(at(4), News::Nothing, true, timeout);

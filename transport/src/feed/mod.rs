@@ -7,18 +7,14 @@
 //! readers per position*, so an acknowledgement of any length moves one unit from one place to
 //! another, and the tail follows to the first position with a reader.
 
-mod contents;
+#[cfg(test)]
+mod model;
 mod parities;
-mod positions;
-
-pub use positions::ReaderId;
 
 use crate::arq::arrived::Arrived;
 use crate::audit::AuditError;
-use crate::wire::{ContentChecksum, Header};
-use contents::Contents;
+use crate::wire::{ContentChecksum, Flags, Header};
 use parities::Parities;
-use positions::Positions;
 use std::fmt;
 
 /// Result of an insertion.
@@ -363,5 +359,213 @@ impl fmt::Debug for Feed {
     }
 }
 
+/// A reader of a [`Feed`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ReaderId(usize);
+
+#[derive(Clone, Debug)]
+struct Positions {
+    /// Readers at each position; twice as many entries as slots, because `tail` and `tail + slots`
+    /// are both positions.
+    standing: Box<[u32]>,
+    mask: u64,
+    readers: Vec<Option<u64>>,
+    present: usize,
+    tail: u64,
+}
+
+impl Positions {
+    fn new(slots: u64) -> Positions {
+        let places = slots * 2;
+        Positions {
+            standing: vec![0; places as usize].into_boxed_slice(),
+            mask: places - 1,
+            readers: Vec::new(),
+            present: 0,
+            tail: 0,
+        }
+    }
+
+    fn tail(&self, head: u64) -> u64 {
+        if self.present == 0 { head } else { self.tail }
+    }
+
+    fn add(&mut self, position: u64, tail: u64) -> ReaderId {
+        self.tail = if self.present == 0 { position } else { tail };
+        *self.count(position) += 1;
+        self.present += 1;
+        match self.readers.iter().position(Option::is_none) {
+            Some(free) => {
+                self.readers[free] = Some(position);
+                ReaderId(free)
+            }
+            None => {
+                self.readers.push(Some(position));
+                ReaderId(self.readers.len() - 1)
+            }
+        }
+    }
+
+    fn get(&self, reader: ReaderId) -> u64 {
+        self.readers[reader.0].expect("a reader's id is used only while the reader is there")
+    }
+
+    fn advance(&mut self, reader: ReaderId, position: u64, head: u64) {
+        let from = self.get(reader);
+        assert!(from <= position, "a reader moves forward only");
+        *self.count(from) -= 1;
+        *self.count(position) += 1;
+        self.readers[reader.0] = Some(position);
+        self.follow(head);
+    }
+
+    fn skip_to(&mut self, position: u64) {
+        self.standing.fill(0);
+        self.readers.iter_mut().flatten().for_each(|reader| *reader = position);
+        *self.count(position) = self.present as u32;
+        self.tail = position;
+    }
+
+    fn rewind(&mut self, reader: ReaderId) {
+        let (from, tail) = (self.get(reader), self.tail);
+        *self.count(from) -= 1;
+        *self.count(tail) += 1;
+        self.readers[reader.0] = Some(tail);
+    }
+
+    fn remove(&mut self, reader: ReaderId, head: u64) {
+        let from = self.get(reader);
+        *self.count(from) -= 1;
+        self.readers[reader.0] = None;
+        self.present -= 1;
+        if self.present > 0 {
+            self.follow(head);
+        }
+    }
+
+    /// Moves the tail to the first position with a reader: amortised one step for each freed frame.
+    fn follow(&mut self, head: u64) {
+        while self.tail < head && self.standing[(self.tail & self.mask) as usize] == 0 {
+            self.tail += 1;
+        }
+    }
+
+    fn count(&mut self, position: u64) -> &mut u32 {
+        &mut self.standing[(position & self.mask) as usize]
+    }
+
+    fn places_bytes(&self) -> usize {
+        size_of_val(&*self.standing)
+    }
+
+    fn readers_bytes(&self) -> usize {
+        self.readers.capacity() * size_of::<Option<u64>>()
+    }
+
+    fn audit(&self, head: u64) -> Result<(), AuditError> {
+        let standing: Vec<u64> = self.readers.iter().flatten().copied().collect();
+        if standing.len() != self.present {
+            return Err(AuditError::new(format!("{} readers counted, {} there", self.present, standing.len())));
+        }
+        let lowest = standing.iter().copied().min().unwrap_or(head);
+        if lowest != self.tail(head) {
+            return Err(AuditError::new(format!("tail is {}, the last reader stands at {lowest}", self.tail(head))));
+        }
+        let mut recomputed = vec![0_u32; self.standing.len()];
+        for position in standing {
+            recomputed[(position & self.mask) as usize] += 1;
+        }
+        match recomputed.iter().zip(&self.standing).position(|(a, b)| a != b) {
+            Some(place) => Err(AuditError::new(format!(
+                "{} readers counted at place {place}, {} stand there",
+                self.standing[place], recomputed[place]
+            ))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Repeats of a frame after which its checksum is computed anew: a byte changed in this host's
+/// memory must not make a frame that every receiver rejects forever. The reader of the content
+/// detects the change.
+const RESENDS_PER_CHECK: u8 = 8;
+
+#[derive(Clone, Debug)]
+struct Contents {
+    slots: Box<[Slot]>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    checksum: ContentChecksum,
+    flags: Flags,
+    resends: u8,
+    known: bool,
+}
+
+impl Contents {
+    fn new(slots: u64) -> Contents {
+        Contents { slots: vec![Slot::default(); slots as usize].into_boxed_slice() }
+    }
+
+    fn forget(&mut self, slot: usize) {
+        self.slots[slot] = Slot::default();
+    }
+
+    fn keep(&mut self, slot: usize, flags: Flags, checksum: ContentChecksum) {
+        let flags = flags.sealed();
+        self.slots[slot] = Slot { checksum, flags, known: true, ..self.slots[slot] };
+    }
+
+    fn get(&mut self, slot: usize, flags: Flags) -> Option<ContentChecksum> {
+        let slot = &mut self.slots[slot];
+        if flags.has(Flags::RESENT) {
+            slot.resends = (slot.resends + 1) % RESENDS_PER_CHECK;
+            slot.known &= slot.resends != 0;
+        }
+        (slot.known && slot.flags == flags.sealed()).then_some(slot.checksum)
+    }
+
+    fn bytes(&self) -> usize {
+        size_of_val(&*self.slots)
+    }
+}
+
 #[cfg(test)]
-mod model;
+mod tests {
+    use super::*;
+    use crate::wire::{EtherType, Header, Identity, Kind, MacAddr, Rank, StreamId};
+
+    fn checksum(payload: &[u8]) -> ContentChecksum {
+        let (stream, rank, ether_type) = (StreamId(1), Rank(0), EtherType::DEFAULT);
+        let identity = Identity { session: 1, stream, rank, mac: MacAddr::ZERO, ether_type };
+        Header { sequence: 7, ..identity.header(Kind::DATA) }.content(payload)
+    }
+
+    #[test]
+    fn a_checksum_is_of_one_frame_with_one_end() {
+        let mut contents = Contents::new(2);
+        assert_eq!(contents.get(1, Flags::LAST), None);
+        contents.keep(1, Flags::LAST.with(Flags::ACK_NOW), checksum(b"x"));
+        assert_eq!(contents.get(1, Flags::LAST), Some(checksum(b"x")), "how urgent it is says nothing of it");
+        assert_eq!(contents.get(1, Flags::FLUSH), None);
+        assert_eq!(contents.get(0, Flags::LAST), None);
+        contents.forget(1);
+        assert_eq!(contents.get(1, Flags::LAST), None);
+    }
+
+    #[test]
+    fn a_frame_that_is_sent_again_and_again_is_looked_at_anew() {
+        let mut contents = Contents::new(1);
+        contents.keep(0, Flags::default(), checksum(b"x"));
+        let mut computed = 0;
+        for _ in 0..80 {
+            if contents.get(0, Flags::RESENT).is_none() {
+                computed += 1;
+                contents.keep(0, Flags::RESENT, checksum(b"x"));
+            }
+            assert!(contents.get(0, Flags::default()).is_some(), "whoever is sent it for the first time");
+        }
+        assert_eq!(computed, 10);
+    }
+}

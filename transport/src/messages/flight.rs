@@ -227,7 +227,7 @@ impl Flight {
     pub(super) fn on_timeout(&mut self, now: Instant, silent_after: Duration) -> bool {
         let overdue = self.question.on_timeout(now, |tries| self.echo.rtt().timeout(tries));
         let lacks = self.lacks_since.is_some_and(|since| now.since(since) >= silent_after);
-        overdue && (lacks || self.question.tries() >= PATIENT_TRIES && now.since(self.waiting_since) >= silent_after)
+        overdue && (lacks || self.question.tries >= PATIENT_TRIES && now.since(self.waiting_since) >= silent_after)
     }
 
     pub(super) fn take_request(&mut self) -> bool {

@@ -26,39 +26,171 @@
 //! ```
 
 mod capture;
-mod clock;
-mod counters;
-mod drive;
 mod error;
 mod filter;
-mod frame_sender;
 mod interface;
-mod links;
 mod node;
 mod outage;
 mod port;
-mod random;
-mod refusals;
 mod ring;
-mod send_buffer;
 mod sender;
 mod served;
 mod shared;
 mod sleep;
-mod staging;
 mod syscall;
 
 pub use capture::Capture;
-pub use clock::{Clock, processor_time, thread_time};
-pub use counters::Counters;
-pub use drive::drive;
 pub use error::{DriveError, Errno, OpenError};
-pub use frame_sender::FrameSender;
 pub use interface::{Interface, InterfaceError};
 pub use node::{NodeConfig, NodeError, NodePort, NodeWaiter};
 pub use port::{Port, PortConfig};
-pub use random::{random_u32, random_u64};
+pub use sender::FrameSender;
 pub use served::{PortClient, PortServer};
 pub use shared::Shared;
 pub use sleep::{Sleeper, SocketEvents, Waker};
 pub use syscall::keep_little_memory;
+
+use crate::{Instant, Machine, TimeSource};
+use nix::time::{ClockId, clock_gettime};
+use rustix::rand::{GetRandomFlags, getrandom};
+use std::io;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+/// A monotonic clock that starts at [`Instant::START`] when it is created; copies tell the same time.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    origin: std::time::Instant,
+}
+
+impl Clock {
+    /// Starts a clock.
+    pub fn start() -> Self {
+        Clock { origin: std::time::Instant::now() }
+    }
+
+    /// Returns the time since the clock was started.
+    pub fn now(&self) -> Instant {
+        Instant::START + self.origin.elapsed()
+    }
+}
+
+/// Returns the processor time of all threads of this process, kernel time included; zero if the
+/// system does not report it.
+pub fn processor_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map(Duration::from).unwrap_or_default()
+}
+
+/// Returns the processor time of the calling thread, kernel time included; zero if the system does
+/// not report it.
+pub fn thread_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map(Duration::from).unwrap_or_default()
+}
+
+impl TimeSource for Clock {
+    fn now(&self) -> Instant {
+        Clock::now(self)
+    }
+}
+
+/// Totals since the port was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counters {
+    /// Frames handed to the machine.
+    pub frames_received: u64,
+    /// Bytes of the frames handed to the machine, Ethernet headers included.
+    pub bytes_received: u64,
+    /// Frames the kernel took for sending.
+    pub frames_sent: u64,
+    /// Bytes of the frames the kernel took for sending, Ethernet headers included.
+    pub bytes_sent: u64,
+    /// Frames that passed the filter in the kernel, the dropped ones included.
+    pub kernel_accepted: u64,
+    /// Frames that passed the filter and were lost because the receive ring was full.
+    pub kernel_dropped: u64,
+    /// Frames dropped because they were longer than a slot of the ring.
+    pub truncated: u64,
+    /// Frames dropped because they carried a VLAN tag.
+    pub vlan_tagged: u64,
+    /// Times the socket's send buffer was full (EAGAIN).
+    pub send_would_block: u64,
+    /// Times the interface's transmit queue was full (ENOBUFS).
+    pub send_no_buffers: u64,
+    /// Frames given up because the transmit queue refused them for too long.
+    pub frames_given_up: u64,
+    /// Outages of the interface.
+    pub outages: u64,
+    /// `sendmmsg` calls that took at least one frame.
+    pub send_batches: u64,
+    /// Frames received from other processes of the same node, through shared memory.
+    pub node_received: u64,
+    /// Frames that another process of the node did not get because its queue was full.
+    pub node_lost: u64,
+    /// Times the driver returned from waiting, for any reason.
+    pub poll_wakeups: u64,
+}
+
+/// Draws a number that no other process has drawn.
+///
+/// The function uses the system call directly, even if the C library does not offer it, so that no file in
+/// /dev is needed. Names must differ and are no secret: a freshly booted host with little entropy
+/// is not waited for.
+///
+/// # Errors
+/// If the kernel has no such call (before Linux 3.17), or something forbids it.
+pub fn random_u64() -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    let drawn = match getrandom(&mut bytes, GetRandomFlags::INSECURE) {
+        // Before Linux 5.6 the kernel does not know the flag.
+        Err(rustix::io::Errno::INVAL) => getrandom(&mut bytes, GetRandomFlags::empty()),
+        drawn => drawn,
+    };
+    match drawn {
+        Ok(8) => Ok(u64::from_ne_bytes(bytes)),
+        Ok(_) => Err(io::ErrorKind::UnexpectedEof.into()),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Draws a number of 32 bits.
+///
+/// # Errors
+/// As [`random_u64`].
+pub fn random_u32() -> io::Result<u32> {
+    random_u64().map(|number| number as u32)
+}
+
+/// Runs [`crate::drive()`] on a port: drives `machine` until `application` breaks, and returns the
+/// value it broke with. The loop sleeps in `poll(2)`; `waker` interrupts that.
+///
+/// # Errors
+///
+/// See [`DriveError`].
+pub fn drive<M: Machine, T>(
+    port: &mut Port,
+    machine: &mut M,
+    waker: &Waker,
+    clock: &Clock,
+    application: impl FnMut(&mut M, Instant) -> ControlFlow<T>,
+) -> Result<T, DriveError> {
+    let sleeper = port.sleeper(waker.clone()).map_err(|errno| {
+        let interface = port.interface().name.clone();
+        DriveError::System { interface, step: "set a timer", errno }
+    })?;
+    crate::drive(port, machine, &sleeper, clock, application)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn a_thousand_numbers_differ_and_use_all_bits() {
+        let drawn: BTreeSet<u64> = (0..1000).map(|_| random_u64().expect("a random number")).collect();
+        assert_eq!(drawn.len(), 1000);
+        assert_eq!(drawn.iter().fold(0, |all, number| all | number), u64::MAX);
+        assert_eq!(drawn.iter().fold(u64::MAX, |all, number| all & number), 0);
+    }
+}

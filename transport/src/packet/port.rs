@@ -1,26 +1,23 @@
 //! A packet socket bound to one interface and one EtherType.
 
-mod flags;
-mod link;
-
-use super::counters::Counters;
 use super::error::{DriveError, Errno, OpenError, is_away};
 use super::outage::{Carrier, Outage};
 use super::ring::{Geometry, Ring, SlotContent};
-use super::send_buffer::set_send_buffer;
-use super::sender::Sender;
-use super::sleep::{Sleeper, Waker};
+use super::sender::{Sender, set_send_buffer};
+use super::sleep::{Sleeper, SocketEvents, Waker};
 use super::syscall::InterfaceState;
-use super::{Interface, links, served, syscall};
-use crate::split_frame::Kept;
+use super::{Counters, Interface, interface, served, syscall};
+use crate::link::{Blocked, Link, Transmitted};
+use crate::machine::{Kept, SplitFrame};
 use crate::wire::{ETHERNET_BYTES, EtherType};
-use crate::{Instant, MacAddr};
+use crate::{Instant, MacAddr, Machine};
 use nix::errno::Errno as SystemErrno;
+use nix::poll::PollFlags;
 use nix::sys::socket::{getsockopt, sockopt};
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 const RECEIVE_BATCH_FRAMES: usize = 256;
@@ -168,7 +165,7 @@ impl Port {
             SystemErrno::ENOMEM => OpenError::Memory { interface: name.to_owned(), ring_bytes: geometry.bytes() },
             errno => OpenError::new(name, "make a receive ring", errno),
         })?;
-        log::debug!("{name}: {} receive slots of {} bytes", geometry.slots(), geometry.slot_bytes());
+        log::debug!("{name}: {} receive slots of {} bytes", geometry.slots(), geometry.slot_bytes);
         Ok(ring)
     }
 
@@ -264,7 +261,7 @@ impl Port {
 
     /// Whether the interface has a link at this moment; one that is off or gone has none.
     pub fn has_link(&self) -> bool {
-        links::has_link(self.interface.index)
+        interface::has_link(self.interface.index)
     }
 
     /// Returns why nothing is received and sent at the moment, if the interface is away; or why no
@@ -381,4 +378,102 @@ pub(super) fn pending_error(socket: &OwnedFd) -> nix::Result<()> {
         0 => Ok(()),
         errno => Err(SystemErrno::from_raw(errno)),
     }
+}
+
+impl Port {
+    /// Whether the interface is away.
+    pub fn away_flag(&self) -> Arc<AtomicBool> {
+        self.outage.flag()
+    }
+
+    /// Whether the interface has no link.
+    pub fn no_link_flag(&self) -> Arc<AtomicBool> {
+        self.carrier.flag()
+    }
+
+    /// Whether the interface has another MTU than when the port was opened.
+    pub fn other_mtu_flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.has_other_mtu)
+    }
+
+    /// The largest MTU that what the interface leads to takes, in bytes; `usize::MAX` while all frames leave.
+    pub fn first_hop_flag(&self) -> Arc<AtomicUsize> {
+        self.sender.first_hop_flag()
+    }
+}
+
+impl Link for Port {
+    type Error = DriveError;
+    type Waiter = Sleeper;
+
+    fn name(&self) -> &str {
+        &self.interface.name
+    }
+
+    fn receive(&mut self, take: impl FnMut(&[u8])) -> usize {
+        Port::receive(self, take)
+    }
+
+    fn send(&mut self, now: Instant, mut write: impl FnMut(&mut [u8]) -> Option<usize>) -> Result<usize, DriveError> {
+        if !self.is_there(now)? {
+            return Ok(0);
+        }
+        // Frames left over have their payloads staged, and so have all frames written here.
+        let left_over = self.flush(now, no_payload)?;
+        self.sender.fill(|buffer| write(buffer).map(SplitFrame::whole));
+        Ok(left_over + self.flush(now, no_payload)?)
+    }
+
+    fn transmit<M: Machine>(&mut self, now: Instant, machine: &mut M) -> Result<Transmitted, DriveError> {
+        if !self.is_there(now)? {
+            return Ok(Transmitted { frames: 0, exhausted: false });
+        }
+        let left_over = self.flush(now, no_payload)?;
+        let mut exhausted = false;
+        self.sender.fill(|buffer| {
+            let frame = machine.poll_transmit_split(now, buffer);
+            exhausted = frame.is_none();
+            frame
+        });
+        let sent = self.flush(now, |kept| machine.payload(kept));
+        // Even for frames that failed: the machine lends no payload beyond this call.
+        self.sender.join(|kept| machine.payload(kept));
+        Ok(Transmitted { frames: left_over + sent?, exhausted })
+    }
+
+    fn has_arrival(&self) -> bool {
+        self.ring.has_arrival()
+    }
+
+    fn blocked(&self) -> Option<Blocked> {
+        self.outage.blocked().or(self.sender.blocked())
+    }
+
+    fn waited(&mut self, seen: SocketEvents) -> Result<(), DriveError> {
+        let name = self.interface.name.as_str();
+        let events = seen.events().map_err(|errno| DriveError::new(name, "wait", errno))?;
+        self.counters.poll_wakeups += 1;
+        if events.intersects(PollFlags::POLLERR | PollFlags::POLLHUP | PollFlags::POLLNVAL) {
+            match pending_error(&self.socket) {
+                Err(errno) if is_away(errno) => self.outage.notice(),
+                result => result.map_err(|errno| DriveError::new(name, "receive", errno))?,
+            }
+        }
+        if events.contains(PollFlags::POLLOUT) {
+            self.sender.writable();
+        }
+        Ok(())
+    }
+
+    fn busy_poll(&self) -> Duration {
+        self.config.busy_poll
+    }
+
+    fn receive_coalescing(&self) -> Duration {
+        self.config.receive_coalescing
+    }
+}
+
+fn no_payload(kept: Kept) -> &'static [u8] {
+    unreachable!("the payload of frame {} has been left out", kept.sequence)
 }

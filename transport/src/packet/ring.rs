@@ -26,7 +26,7 @@ const LINK_HEADER_ROOM_BYTES: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Geometry {
-    slot_bytes: usize,
+    pub(super) slot_bytes: usize,
     block_bytes: usize,
     blocks: usize,
 }
@@ -43,10 +43,6 @@ impl Geometry {
 
     fn block_slots(&self) -> usize {
         self.block_bytes / self.slot_bytes
-    }
-
-    pub(super) fn slot_bytes(&self) -> usize {
-        self.slot_bytes
     }
 
     pub(super) fn slots(&self) -> usize {

@@ -4,20 +4,26 @@
 //! room. ENOBUFS: the interface's transmit queue dropped the frame; nothing reports room, so we
 //! retry after a while ([`Refusals`]). Neither loses a frame, except one refused for too long,
 //! which would block all others.
+//!
+//! Size of the kernel's send buffer: a few milliseconds' worth of a slow link, not more.
+//!
+//! Frames wait in the kernel in the order they were submitted, acknowledgements behind data. On a
+//! link slower than the host, a send buffer of fixed size is a long queue (220 frames are 27 ms at
+//! 100 Mbit/s), and delays a relay's repairs by as much. So the drain rate of a full buffer is
+//! measured, and the buffer is sized by time, as byte queue limits do in drivers.
 
-use super::counters::Counters;
-use super::error::{DriveError, is_away};
-use super::refusals::{Fate, Refusals};
-use super::send_buffer::SendBuffer;
-use super::staging::Staging;
-use super::syscall;
+use super::error::{DriveError, OpenError, is_away};
+use super::outage::{Fate, Refusals};
+use super::syscall::SEND_MANY_FRAMES;
+use super::{Counters, Interface, interface, syscall};
 use crate::Instant;
 use crate::link::Blocked;
-use crate::split_frame::{Kept, SplitFrame};
-use crate::wire::ETHERNET_BYTES;
+use crate::machine::{Kept, SplitFrame};
+use crate::wire::{ETHERNET_BYTES, EtherType};
 use nix::errno::Errno;
-use std::io::IoSlice;
-use std::os::fd::BorrowedFd;
+use nix::sys::socket::{setsockopt, sockopt};
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -60,7 +66,7 @@ impl Sender {
     }
 
     pub(super) fn buffer_bytes(&self) -> usize {
-        self.backlog.present_bytes()
+        self.backlog.present_bytes
     }
 
     pub(super) fn resize(&mut self, now: Instant) -> Option<usize> {
@@ -250,4 +256,236 @@ pub(super) fn largest_passing(
         tried = usual.unwrap_or(passes.midpoint(fails));
     }
     (passes < refused_bytes).then_some(passes)
+}
+
+/// Memory for staged frames at a large MTU: with more, one call to the kernel would delay the
+/// receive ring for long.
+const LARGE_MTU_BYTES: usize = 1 << 20;
+const MIN_FRAMES: usize = 8;
+
+pub(super) struct Staging {
+    memory: Box<[u8]>,
+    frame_bytes: usize,
+    frames: Vec<SplitFrame>,
+    sent: usize,
+    capacity: usize,
+}
+
+impl Staging {
+    pub(super) fn new(mtu_bytes: usize) -> Self {
+        let frame_bytes = ETHERNET_BYTES + mtu_bytes;
+        let capacity = (LARGE_MTU_BYTES / frame_bytes).clamp(MIN_FRAMES, SEND_MANY_FRAMES);
+        Staging {
+            memory: vec![0; capacity * frame_bytes].into_boxed_slice(),
+            frame_bytes,
+            frames: Vec::with_capacity(capacity),
+            sent: 0,
+            capacity,
+        }
+    }
+
+    pub(super) fn frame_bytes(&self) -> usize {
+        self.frame_bytes
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.sent == self.frames.len()
+    }
+
+    pub(super) fn fill(&mut self, mut write: impl FnMut(&mut [u8]) -> Option<SplitFrame>) {
+        if !self.is_empty() {
+            return;
+        }
+        self.frames.clear();
+        self.sent = 0;
+        for buffer in self.memory.chunks_exact_mut(self.frame_bytes).take(self.capacity) {
+            let Some(frame) = write(buffer) else { break };
+            assert!(frame.bytes() <= buffer.len(), "a machine wrote {} bytes into {}", frame.bytes(), buffer.len());
+            self.frames.push(frame);
+        }
+    }
+
+    pub(super) fn join<'a>(&mut self, payload: impl Fn(Kept) -> &'a [u8]) {
+        let buffers = self.memory.chunks_exact_mut(self.frame_bytes);
+        for (buffer, frame) in buffers.zip(&mut self.frames).skip(self.sent) {
+            *frame = SplitFrame::whole(frame.join(buffer, &payload));
+        }
+    }
+
+    pub(super) fn waiting<'a, 'b: 'a, R>(
+        &'a self,
+        most: usize,
+        payload: impl Fn(Kept) -> &'b [u8],
+        send: impl FnOnce(&[[IoSlice<'a>; 2]]) -> R,
+    ) -> R {
+        let mut slices = [[IoSlice::new(&[]); 2]; SEND_MANY_FRAMES];
+        let frames = self.memory.chunks_exact(self.frame_bytes).zip(&self.frames).skip(self.sent).take(most);
+        let mut count = 0;
+        for (slot, (buffer, frame)) in slices.iter_mut().zip(frames) {
+            let rest = frame.kept.map_or(&[][..], &payload);
+            *slot = [IoSlice::new(&buffer[..frame.written_bytes]), IoSlice::new(rest)];
+            count += 1;
+        }
+        send(&slices[..count])
+    }
+
+    pub(super) fn lengths(&self) -> impl Iterator<Item = usize> + '_ {
+        self.frames[self.sent..].iter().map(SplitFrame::bytes)
+    }
+
+    pub(super) fn oldest_bytes(&self) -> usize {
+        self.lengths().next().unwrap_or_default()
+    }
+
+    pub(super) fn header(&self) -> [u8; ETHERNET_BYTES] {
+        std::array::from_fn(|at| self.memory[at])
+    }
+
+    pub(super) fn remove(&mut self, count: usize) -> usize {
+        let gone = &self.frames[self.sent..self.sent + count];
+        self.sent += count;
+        gone.iter().map(SplitFrame::bytes).sum()
+    }
+}
+
+/// Time for which the buffer holds frames: half of it is left when the kernel reports room again,
+/// which must outlast the wake-up of a busy host.
+const HOLD: Duration = Duration::from_millis(4);
+const INTERVAL: Duration = Duration::from_millis(20);
+const START_FRAMES: usize = 32;
+const MIN_BUFFERED_FRAMES: usize = 8;
+/// Bytes that the kernel charges for a frame beside its own (1514 bytes are charged as 2304).
+const CHARGE_BYTES: usize = 790;
+
+#[derive(Debug, Default)]
+pub(super) struct SendBuffer {
+    frame_bytes: usize,
+    max_bytes: usize,
+    pub(super) present_bytes: usize,
+    since: Instant,
+    sent_bytes: u64,
+    blocked: bool,
+}
+
+impl SendBuffer {
+    pub(super) fn new(frame_bytes: usize, max_bytes: usize) -> SendBuffer {
+        let mut backlog = SendBuffer { frame_bytes, max_bytes, ..SendBuffer::default() };
+        backlog.present_bytes = backlog.buffer(START_FRAMES);
+        backlog
+    }
+
+    fn buffer(&self, frames: usize) -> usize {
+        let charge = self.frame_bytes + CHARGE_BYTES;
+        (frames * charge / 2)
+            .clamp(MIN_BUFFERED_FRAMES * charge / 2, self.max_bytes.max(MIN_BUFFERED_FRAMES * charge / 2))
+    }
+
+    pub(super) fn sent(&mut self, bytes: u64) {
+        self.sent_bytes += bytes;
+    }
+
+    pub(super) fn blocked(&mut self) {
+        self.blocked = true;
+    }
+
+    pub(super) fn resize(&mut self, now: Instant) -> Option<usize> {
+        let interval = now.since(self.since);
+        if interval < INTERVAL {
+            return None;
+        }
+        let (sent, blocked) = (self.sent_bytes, self.blocked);
+        (self.since, self.sent_bytes, self.blocked) = (now, 0, false);
+        // The link's rate shows only if the buffer was full and the interval had no long pause.
+        if !blocked || interval > INTERVAL * 5 {
+            return None;
+        }
+        let held_bytes = sent as f64 * HOLD.as_secs_f64() / interval.as_secs_f64();
+        let wanted = self.buffer((held_bytes / self.frame_bytes as f64).ceil() as usize);
+        if wanted.abs_diff(self.present_bytes) * 4 <= self.present_bytes {
+            return None;
+        }
+        self.present_bytes = wanted;
+        Some(wanted)
+    }
+}
+
+/// Sets the send buffer; only CAP_NET_ADMIN may exceed the system's limit, others get that limit.
+pub(super) fn set_send_buffer(socket: &OwnedFd, bytes: usize) -> nix::Result<()> {
+    setsockopt(socket, sockopt::SndBufForce, &bytes).or_else(|_| setsockopt(socket, sockopt::SndBuf, &bytes))
+}
+
+/// Sends whole frames on one interface, one at a time.
+#[derive(Debug)]
+pub struct FrameSender {
+    socket: OwnedFd,
+    interface: Interface,
+}
+
+impl FrameSender {
+    /// Opens a socket on `interface`, in the network namespace of the calling thread.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn open(interface: &Interface) -> Result<FrameSender, OpenError> {
+        let failed = |step| move |errno| OpenError::new(&interface.name, step, errno);
+        let socket = syscall::packet_socket().map_err(failed("open a packet socket"))?;
+        syscall::bind(socket.as_fd(), interface.index, None).map_err(failed("bind the packet socket"))?;
+        Ok(FrameSender { socket, interface: interface.clone() })
+    }
+
+    /// Whether the interface is on and has a link at this moment; a card drops frames given to it
+    /// before.
+    pub fn has_link(&self) -> bool {
+        interface::has_link(self.interface.index)
+    }
+
+    /// Returns the largest MTU, in bytes, that what the interface leads to takes, where that is not the interface's
+    /// own; nothing where all or no frames leave. The frames for it are to this host itself, and go no further than
+    /// the next switch.
+    pub fn first_hop(&self, ether_type: EtherType) -> Option<usize> {
+        let mac = self.interface.mac.octets();
+        let mut header = [0; ETHERNET_BYTES];
+        header.copy_from_slice(&[&mac[..], &mac, &ether_type.octets()].concat());
+        let passes = largest_passing(self.socket.as_fd(), &header, ETHERNET_BYTES + self.interface.mtu_bytes)?;
+        Some(mtu_of(passes)).filter(|&mtu_bytes| mtu_bytes > 0)
+    }
+
+    /// Sends a frame, Ethernet header first, if the kernel has room for it.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn send(&self, frame: &[u8]) -> io::Result<()> {
+        let sent = syscall::send_many(self.socket.as_fd(), &[[IoSlice::new(frame), IoSlice::new(&[])]]);
+        sent.map(drop).map_err(|errno| super::error::Errno::new(errno).into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settled_frames(bytes_per_second: u64, blocked: bool) -> usize {
+        let mut backlog = SendBuffer::new(1514, 256 << 10);
+        for round in 1..=200 {
+            backlog.sent(bytes_per_second / 1000);
+            if blocked {
+                backlog.blocked();
+            }
+            backlog.resize(Instant::from_nanos(round * 1_000_000));
+        }
+        backlog.present_bytes * 2 / (1514 + CHARGE_BYTES)
+    }
+
+    #[test]
+    fn the_buffer_holds_four_milliseconds_of_a_link_that_blocks() {
+        assert_eq!(settled_frames(3_125_000, true), 9, "25 Mbit/s");
+        assert_eq!(settled_frames(300_000, true), MIN_BUFFERED_FRAMES, "2.4 Mbit/s");
+        assert!((32..=34).contains(&settled_frames(12_500_000, true)), "100 Mbit/s");
+        assert_eq!(settled_frames(125_000_000, true), 227, "1 Gbit/s: all that was allowed");
+    }
+
+    #[test]
+    fn a_link_that_never_blocks_leaves_the_buffer_alone() {
+        assert_eq!(settled_frames(1_000_000, false), START_FRAMES);
+    }
 }

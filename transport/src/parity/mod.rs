@@ -5,13 +5,15 @@
 //! frames give all. Parity frame `index` is the sum of all frames, each times 1/(y + x) with x its
 //! place in the block and y = 128 + `index`, and times 128 + x, which makes parity frame 0 the
 //! plain exclusive or. All frames of a block have one length.
+//!
+//! Sums of frames times elements of the field, a stripe at a time.
+//!
+//! If the machine looks up many bytes at once, products are added directly (`products`). Otherwise
+//! a sum is kept as eight planes, one for each power of x below eight: a frame is added to those
+//! planes that its factor names, by exclusive or only, and the planes are combined once. So no
+//! table is looked up for each byte, and the compiler vectorises it on every machine.
 
-mod field;
 mod products;
-mod sum;
-
-use field::{ORDER, logarithm, power};
-use sum::{STRIPE_BYTES, Sum};
 
 /// Longest block in frames, and most parity frames of a block: half of the field each.
 pub(crate) const MAX_FRAMES: usize = 128;
@@ -94,6 +96,92 @@ fn inverse(held: &[Held]) -> Vec<u8> {
     (0..held.len()).flat_map(each).map(|(row, column)| entry(row, column)).collect()
 }
 
+/// Lower terms of the polynomial: x⁸ modulo the polynomial.
+const REDUCED: u8 = 0x1D;
+
+const ORDER: usize = 255;
+
+const LOGARITHMS: [u8; 256] = {
+    let (mut logarithms, mut power, mut at) = ([0; 256], 1_u8, 0);
+    while at < ORDER {
+        logarithms[power as usize] = at as u8;
+        power = doubled(power);
+        at += 1;
+    }
+    logarithms
+};
+
+const POWERS: [u8; ORDER] = {
+    let (mut powers, mut power, mut at) = ([0; ORDER], 1_u8, 0);
+    while at < ORDER {
+        powers[at] = power;
+        power = doubled(power);
+        at += 1;
+    }
+    powers
+};
+
+const fn doubled(element: u8) -> u8 {
+    (element << 1) ^ if element & 0x80 == 0 { 0 } else { REDUCED }
+}
+
+fn logarithm(element: u8) -> usize {
+    debug_assert_ne!(element, 0, "zero has no logarithm");
+    usize::from(LOGARITHMS[usize::from(element)])
+}
+
+fn power(exponent: usize) -> u8 {
+    POWERS[exponent % ORDER]
+}
+
+/// Bytes of a frame that are summed at a time: eight planes of them stay in the first cache.
+const STRIPE_BYTES: usize = 256;
+
+type Plane = [u8; STRIPE_BYTES];
+
+struct Sum {
+    planes: [Plane; 8],
+    used: u8,
+    by_products: bool,
+}
+
+impl Sum {
+    fn new() -> Sum {
+        Sum { planes: [[0; STRIPE_BYTES]; 8], used: 0, by_products: products::are_fast() }
+    }
+
+    fn add(&mut self, factor: u8, stripe: &[u8]) {
+        if self.by_products {
+            self.used = 1;
+            return products::add(&mut self.planes[0], factor, stripe);
+        }
+        self.used |= factor;
+        for (bit, plane) in self.planes.iter_mut().enumerate() {
+            if factor >> bit & 1 == 1 {
+                add(plane, stripe);
+            }
+        }
+    }
+
+    fn take(&mut self, stripe: &mut [u8]) {
+        stripe.fill(0);
+        for (bit, plane) in self.planes.iter_mut().enumerate().rev() {
+            if self.used >> bit > 1 {
+                stripe.iter_mut().for_each(|byte| *byte = doubled(*byte));
+            }
+            if self.used >> bit & 1 == 1 {
+                add(stripe, &plane[..]);
+                plane.fill(0);
+            }
+        }
+        self.used = 0;
+    }
+}
+
+fn add(sum: &mut [u8], stripe: &[u8]) {
+    sum.iter_mut().zip(stripe).for_each(|(byte, added)| *byte ^= added);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -160,6 +248,45 @@ mod tests {
             let places: Vec<u8> = lost.iter().map(|&place| place + if frames == 128 { shift } else { 0 }).collect();
             let indices: Vec<u8> = (first..).take(places.len()).map(|index| index % frames as u8).collect();
             comes_back(&block, length, &places, &indices);
+        }
+    }
+
+    #[test]
+    fn powers_and_logarithms_undo_each_other_and_reach_every_element_but_zero() {
+        assert!((1..=255).all(|element| power(logarithm(element)) == element));
+        assert_eq!((power(0), power(1), power(8), power(ORDER)), (1, 2, REDUCED, 1));
+    }
+
+    #[test]
+    fn a_product_by_logarithms_is_the_product_of_polynomials() {
+        let product = |a: u8, b: u8| {
+            let shifted = std::iter::successors(Some(a), |&element| Some(doubled(element)));
+            shifted.take(8).enumerate().filter(|(bit, _)| b >> bit & 1 == 1).fold(0, |sum, (_, term)| sum ^ term)
+        };
+        for a in 1..=255 {
+            assert!((1..=255).all(|b| power(logarithm(a) + logarithm(b)) == product(a, b)), "{a}");
+        }
+    }
+
+    #[test]
+    fn a_sum_is_that_of_the_products_and_the_next_begins_at_zero() {
+        for by_products in [false, true] {
+            check(Sum { by_products, ..Sum::new() });
+        }
+    }
+
+    fn check(mut sum: Sum) {
+        let stripe: Vec<u8> = (0..=255).collect();
+        let mut taken = [7; STRIPE_BYTES];
+        sum.take(&mut taken);
+        assert_eq!(taken, [0; STRIPE_BYTES], "a sum of nothing");
+        for factor in 1..=255_u8 {
+            sum.add(factor, &stripe);
+            sum.add(1, &stripe[..100]);
+            sum.take(&mut taken);
+            let product = |byte: u8| if byte == 0 { 0 } else { power(logarithm(factor) + logarithm(byte)) };
+            let expected = |byte: u8| product(byte) ^ if byte < 100 { byte } else { 0 };
+            assert!(stripe.iter().all(|&byte| taken[usize::from(byte)] == expected(byte)), "{factor}");
         }
     }
 }

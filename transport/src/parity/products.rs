@@ -1,7 +1,7 @@
 //! Products of an element and a stripe by tables of half a byte each, sixteen or more bytes at a time (Plank, Greenan
 //! and Miller, *Screaming Fast Galois Field Arithmetic Using Intel SIMD Instructions*, FAST 2013).
 
-use super::field::doubled;
+use super::doubled;
 
 #[derive(Clone, Copy)]
 struct Products {

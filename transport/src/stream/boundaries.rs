@@ -5,8 +5,7 @@
 //! (Patarasuk 2008 §3.1): a relay receives a whole segment before it forwards any of it, and sends
 //! it to one child after the other. Segments are counted from the end of the preceding message.
 
-use super::memory::tree_bytes;
-use super::terms::Ending;
+use super::terms::{Ending, tree_bytes};
 use crate::feed::Feed;
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -2,8 +2,8 @@
 
 use super::boundaries::Boundaries;
 use super::lane::Lane;
-use super::memory::Memory;
 use super::readers::{AckContext, AckFrom, Departure, Frontier, ReaderState, Readers, Sending, Trouble};
+use super::terms::Memory;
 use crate::arq::stamp::Stamps;
 use crate::feed::Feed;
 use crate::machine::{Deadline, Timer};

@@ -9,26 +9,22 @@ mod cast;
 mod intake;
 mod lane;
 mod lanes;
-mod memory;
 mod readers;
 mod terms;
-mod transmissions;
 
 pub use application::Run;
-pub use memory::Memory;
 pub use readers::Orphan;
-pub use terms::{Ending, Flight, Outlet, StreamStats};
+pub use terms::{Ending, Flight, Memory, Outlet, StreamStats};
 
 use crate::arq::stamp::{Stamp, Stamps};
 use crate::audit::AuditError;
 use crate::feed::{Feed, ReaderId};
-use crate::machine::{Deadline, Timer};
-use crate::part::Part;
-use crate::split_frame::{Kept, SplitFrame};
+use crate::machine::{Deadline, Kept, Part, SplitFrame, Timer};
 use crate::time::Instant;
 use crate::tuning::Tuning;
-use crate::wire::{Ack, Flags, Frame, Header, Identity, Kind, MacAddr, OVERHEAD_BYTES, Parity, Peer, Rank};
-use crate::wire::{Reject, StreamId};
+use crate::wire::{
+    Ack, Flags, Frame, Header, Identity, Kind, MacAddr, OVERHEAD_BYTES, Parity, Peer, Rank, Reject, StreamId,
+};
 use boundaries::Boundaries;
 use cast::{Cast, RepairChildren};
 use intake::{Intake, Received, Standing, Upstream};

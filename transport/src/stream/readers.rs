@@ -2,8 +2,7 @@
 //! they take and give.
 
 use super::boundaries::Boundaries;
-use super::memory::Memory;
-use super::terms::{Ending, Flight, StreamStats};
+use super::terms::{Ending, Flight, Memory, StreamStats};
 use crate::arq::loss_detection::Sent;
 use crate::arq::stamp::{Stamp, Stamps};
 use crate::feed::Feed;

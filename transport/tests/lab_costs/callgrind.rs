@@ -18,7 +18,7 @@ const PARTS: [(&str, &[&str]); 8] = [
     ("feed", &["src/feed/"]),
     ("arq", &["src/arq/"]),
     ("intake", &["src/stream/intake/"]),
-    ("lane", &["src/stream/lane", "src/stream/transmissions", "src/stream/origins"]),
+    ("lane", &["src/stream/lane"]),
     ("cast", &["src/stream/cast/"]),
     ("stream", &[""]),
 ];

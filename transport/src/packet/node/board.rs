@@ -60,7 +60,7 @@ pub(super) struct Entry {
 pub(super) struct Board {
     memory: SharedMemory,
     stride: usize,
-    frames: usize,
+    pub(super) frames: usize,
 }
 
 impl Board {
@@ -212,10 +212,6 @@ impl Board {
 
     fn frame_at(&self, from: u8, frame: usize) -> usize {
         (self.frames_at(from) + 4 * self.frames).next_multiple_of(LINE) + frame * self.stride
-    }
-
-    pub(super) fn kept_frames(&self) -> usize {
-        self.frames
     }
 
     pub(super) fn frame_bytes(&self) -> usize {

@@ -8,24 +8,86 @@
 //! The holder of the receive lock (`Ear`) receives from the wire for all. If it ends, another
 //! process takes the lock within 50 ms; frames in between are lost and sent again.
 //!
-//! `board` lays out the shared `memory`; `producer` queues frames; `place` is the file where
-//! processes meet, `locks` show which are alive, `doorbell` and `waiter` put them to sleep and wake
-//! them; `port` is the [`Link`](crate::Link).
+//! `board` lays out the shared `memory`; `place` is the file where processes meet, whose locks show
+//! which are alive; `waiter` and `wake_up_socket` put them to sleep and wake
+//! them; `port` is the
+//! [`Link`](crate::Link), and queues frames.
 
 mod board;
-mod error;
-mod locks;
 mod memory;
 mod place;
 mod port;
-mod producer;
 #[cfg(test)]
 mod tests;
 mod waiter;
 mod wake_up_socket;
 
-pub use error::NodeError;
 pub use place::NodeConfig;
 pub use port::NodePort;
 pub use waiter::NodeWaiter;
 pub(super) use wake_up_socket::WakeUpSocket;
+
+use super::error::{Errno, OpenError};
+use std::path::PathBuf;
+
+/// Reason why a process cannot share the port of its host, with advice.
+#[expect(missing_docs, reason = "names of fields say it")]
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NodeError {
+    /// The port cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The group's processes on this host belong to another user.
+    #[error(
+        "group {group} on this host is of user {uid} ({path}), this process of user {own}: run all ranks of a group on \
+         a host as one user, or give this one another group; if nobody runs there any more, let that user remove the \
+         file"
+    )]
+    OtherUser {
+        group: String,
+        /// The shared file.
+        path: PathBuf,
+        /// Its owner.
+        uid: u32,
+        /// User of this process.
+        own: u32,
+    },
+    /// They use other settings.
+    #[error("other ranks of group {group} on this host were told {what} {theirs}, this one {ours}: tell all the same")]
+    Differs {
+        group: String,
+        /// Name of the setting.
+        what: &'static str,
+        /// Value of the other ranks.
+        theirs: String,
+        /// Value of this rank.
+        ours: String,
+    },
+    /// They run another build, or the interface's MTU has changed since they started.
+    #[error(
+        "{path} is of ranks of another build of ethbcast, or was made before the interface's MTU was changed: install \
+         the same build for all ranks of a host, and start them again"
+    )]
+    OtherLayout {
+        /// The shared file.
+        path: PathBuf,
+    },
+    /// The node has no free seat.
+    #[error("group {group} has {most} ranks on this host already: place the others on other hosts")]
+    Full {
+        group: String,
+        /// Number of seats.
+        most: usize,
+    },
+    /// The system refuses a shared resource.
+    #[error("cannot {step} {path} ({errno}), through which the ranks of one host reach each other")]
+    System {
+        /// The shared file.
+        path: PathBuf,
+        /// Step that failed.
+        step: &'static str,
+        /// The kernel's reason.
+        errno: Errno,
+    },
+}

@@ -5,21 +5,24 @@
 //! only that user may open it. Live processes hold locks, which the kernel releases when they end.
 //! Leftovers of a crashed run are recognisable: the seats are free, and a file without any
 //! process is emptied by the next one that joins, or removed.
+//!
+//! Locks on the node's file; the kernel releases them when their process ends, however it does.
+//!
+//! They are open file description locks (`F_OFD_SETLK`), and are only tried, never waited for.
 
+use super::NodeError;
 use super::board::{Board, SEATS, TEXT_BYTES};
-use super::error::NodeError;
-use super::locks::Lock;
 use super::memory::SharedMemory;
 use super::wake_up_socket::WakeUpSocket;
 use crate::MacAddr;
 use crate::packet::Interface;
 use crate::packet::error::Errno;
 use crate::wire::{ETHERNET_BYTES, EtherType};
-use nix::fcntl::{OFlag, open, posix_fallocate};
+use nix::fcntl::{FcntlArg, OFlag, fcntl, open, posix_fallocate};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat, lstat};
 use nix::unistd::{ftruncate, geteuid, unlink};
 use std::ops::Range;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -254,4 +257,36 @@ fn waiting_group(path: &Path) -> Option<String> {
     std::fs::File::from(file).take(Board::header().len() as u64).read_to_end(&mut header).ok()?;
     let (text, is_complete) = Board::text_in(&header)?;
     lines(text).next().filter(|group| !is_complete && !group.is_empty())
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lock {
+    /// Membership lock: held while a process joins or the last one leaves.
+    Door,
+    /// Receive lock: held by the process that receives from the wire for all.
+    Ear,
+    Seat(u8),
+}
+
+impl Lock {
+    fn range(self, kind: libc::c_int) -> libc::flock {
+        let at = match self {
+            Lock::Door => 0,
+            Lock::Ear => 1,
+            Lock::Seat(seat) => 16 + i64::from(seat),
+        };
+        libc::flock { l_type: kind as i16, l_whence: libc::SEEK_SET as i16, l_start: at as _, l_len: 1, l_pid: 0 }
+    }
+
+    pub(super) fn take(self, file: impl AsFd) -> nix::Result<bool> {
+        match fcntl(file, FcntlArg::F_OFD_SETLK(&self.range(libc::F_WRLCK))) {
+            Ok(_) => Ok(true),
+            Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EACCES) => Ok(false),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    pub(super) fn release(self, file: impl AsFd) {
+        let _ = fcntl(file, FcntlArg::F_OFD_SETLK(&self.range(libc::F_UNLCK)));
+    }
 }

@@ -1,12 +1,11 @@
 //! Nodes of a few seats, without processes: frames handed out, and recovery when a seat is
 //! abandoned at any point.
 
+use super::NodeError;
 use super::board::{Board, Entry, Occupant, QUEUE_FRAMES};
-use super::error::NodeError;
-use super::locks::Lock;
 use super::memory::SharedMemory;
-use super::place::{NodeConfig, Place, sweep};
-use super::producer::Producer;
+use super::place::{Lock, NodeConfig, Place, sweep};
+use super::port::Producer;
 use crate::MacAddr;
 use crate::packet::Interface;
 use crate::sim::Random;
@@ -144,7 +143,7 @@ fn whatever_the_order_of_steps_and_whoever_is_killed_between_them_the_others_get
                 assert!(waiting.is_empty(), "seed {seed}: {from} to {to}");
             }
         }
-        let kept = (0..4).flat_map(|seat| (0..board.kept_frames()).map(move |frame| (seat, frame)));
+        let kept = (0..4).flat_map(|seat| (0..board.frames).map(move |frame| (seat, frame)));
         let held: u32 = kept.map(|(seat, frame)| board.readers(seat, frame).load(Ordering::Relaxed)).sum();
         assert_eq!(held, 0, "seed {seed}: every frame is free again");
     }

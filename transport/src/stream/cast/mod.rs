@@ -7,7 +7,6 @@
 //! different frames of a block, its parity goes to all. A listener that does not acknowledge gets a
 //! heartbeat.
 
-mod acker;
 mod listeners;
 mod pace;
 mod parity;
@@ -18,9 +17,8 @@ mod repairs;
 pub(super) use repair_children::RepairChildren;
 
 use super::boundaries::Boundaries;
-use super::memory::Memory;
 use super::readers::{AckContext, AckFrom, Departure, Frontier, Outgoing, ReaderState, Readers, Sending, Trouble};
-use super::terms::Flight;
+use super::terms::{Flight, Memory};
 use crate::arq::echo::Behind;
 use crate::arq::probe_timer::{News, ProbeTimer};
 use crate::arq::stamp::Stamps;
@@ -29,8 +27,7 @@ use crate::machine::{Deadline, Timer};
 use crate::time::Instant;
 use crate::tuning::{Policy, Tuning};
 use crate::wire::{MacAddr, Peer, Rank};
-use acker::AckerChoice;
-use listeners::{Listener, Listeners};
+use listeners::{AckerChoice, Listener, Listeners};
 use pace::Pace;
 use parity::Blocks;
 use remote::Remote;

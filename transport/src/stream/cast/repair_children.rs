@@ -13,8 +13,8 @@ use crate::arq::stamp::{Stamp, StampRing, Stamps};
 use crate::feed::Feed;
 use crate::machine::{Deadline, Timer};
 use crate::stream::boundaries::Boundaries;
-use crate::stream::memory::Memory;
 use crate::stream::readers::{AckContext, AckFrom, Departure, Frontier, Outgoing, ReaderState, Readers, Trouble};
+use crate::stream::terms::Memory;
 use crate::time::Instant;
 use crate::tuning::Tuning;
 use crate::wire::{Ack, Peer, Rank};
@@ -268,7 +268,7 @@ impl RepairChild {
             // The copy that arrived here may have reached the child as well.
             let tolerance = self.remote.tolerance_from_elsewhere(self.remote.rtt().reordering_max());
             self.question.hasten(now + tolerance);
-        } else if self.question.due().is_none() || self.is_prompt(feed) && self.question.tries() == 0 {
+        } else if self.question.due().is_none() || self.is_prompt(feed) && self.question.tries == 0 {
             self.rearm(now, feed, arrivals);
         }
     }

@@ -27,7 +27,7 @@ fn remind_after(tries: u32) -> Duration {
 #[derive(Clone, Debug)]
 pub(super) struct Upstream {
     /// Host that this one acknowledges to and whose stamps it echoes; none at the origin.
-    pub(in crate::stream) parent: Option<Peer>,
+    pub(super) parent: Option<Peer>,
     /// Origin of the stream: it sends a cast's new frames to every receiver, and frames that no
     /// other host has any more.
     origin: Option<Peer>,

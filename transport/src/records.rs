@@ -1,4 +1,24 @@
-//! Structs of numbers that can be added and subtracted.
+//! Structs declared with more than their fields: default values beside them, or sums of all.
+
+/// Declares structs with a default value beside each field. For the crates of this workspace.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! with_defaults {
+    ($($(#[$about:meta])* $seen:vis struct $name:ident {
+        $($(#[$what:meta])* $field_seen:vis $field:ident: $kind:ty = $default:expr,)*
+    })*) => {$(
+        $(#[$about])*
+        $seen struct $name {
+            $($(#[$what])* $field_seen $field: $kind,)*
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                $name { $($field: $default,)* }
+            }
+        }
+    )*};
+}
 
 /// Declares a struct whose sum and difference are those of each field.
 macro_rules! summed {
