@@ -22,7 +22,7 @@ use ethbcast_transport::sim::{
 };
 use ethbcast_transport::stream::StreamStats;
 use ethbcast_transport::wire::{Ack, Flags, HEADER_BYTES, Kind, group_mac, parse};
-use ethbcast_transport::{Deadline, Instant, Machine, Tuning};
+use ethbcast_transport::{Instant, Machine, Tuning};
 
 use crate::results::Output;
 
@@ -276,23 +276,13 @@ impl Host {
 }
 
 impl Machine for Host {
+    ethbcast_transport::forward!(self => self.participant; handle_timeout, poll_transmit, poll_timeout);
+
     fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
         let noted = self.flow.get();
         let counts = self.participant.sending().is_some() && noted.began.is_some() && noted.first.is_none();
         self.flow.set(Flow { heard: noted.heard + u64::from(counts), ..noted });
         self.participant.handle_frame(now, frame);
-    }
-
-    fn handle_timeout(&mut self, now: Instant) {
-        self.participant.handle_timeout(now);
-    }
-
-    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        self.participant.poll_transmit(now, buffer)
-    }
-
-    fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
-        self.participant.poll_timeout(now)
     }
 }
 

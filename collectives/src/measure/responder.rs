@@ -286,11 +286,6 @@ impl Part for Responder {
         self.listener.take_if(|listener| listener.is_over(now));
     }
 
-    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        let split = self.poll_transmit_split(now, buffer)?;
-        Some(split.join(buffer, |kept| self.payload(kept)))
-    }
-
     /// Sends reports before a stream, which may never leave room for them, and other replies behind
     /// it.
     fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {

@@ -9,7 +9,7 @@ use ethbcast_collectives::communicator::{
 use ethbcast_collectives::session::Station;
 use ethbcast_transport::sim::host_mac;
 use ethbcast_transport::wire::{HEADER_BYTES, Rank};
-use ethbcast_transport::{Deadline, Instant, Machine};
+use ethbcast_transport::{Instant, Machine};
 use std::fmt;
 use std::time::Duration;
 
@@ -129,21 +129,7 @@ impl RankHost {
 }
 
 impl Machine for RankHost {
-    fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
-        self.member.handle_frame(now, frame);
-    }
-
-    fn handle_timeout(&mut self, now: Instant) {
-        self.member.handle_timeout(now);
-    }
-
-    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        self.member.poll_transmit(now, buffer)
-    }
-
-    fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
-        self.member.poll_timeout(now)
-    }
+    ethbcast_transport::forward!(self => self.member; handle_frame, handle_timeout, poll_transmit, poll_timeout);
 }
 
 impl Host for RankHost {

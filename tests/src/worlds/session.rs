@@ -10,7 +10,7 @@ use ethbcast_collectives::session::{
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::sim::host_mac;
 use ethbcast_transport::wire::HEADER_BYTES;
-use ethbcast_transport::{Deadline, Instant, Machine, Tuning};
+use ethbcast_transport::{Instant, Machine, Tuning};
 use std::fmt;
 use std::time::Duration;
 
@@ -161,21 +161,7 @@ impl<K: Comparing> SessionHost<K> {
 }
 
 impl<K: Comparing> Machine for SessionHost<K> {
-    fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
-        self.participant.handle_frame(now, frame);
-    }
-
-    fn handle_timeout(&mut self, now: Instant) {
-        self.participant.handle_timeout(now);
-    }
-
-    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        self.participant.poll_transmit(now, buffer)
-    }
-
-    fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
-        self.participant.poll_timeout(now)
-    }
+    ethbcast_transport::forward!(self => self.participant; handle_frame, handle_timeout, poll_transmit, poll_timeout);
 }
 
 impl<K: Comparing> Host for SessionHost<K> {

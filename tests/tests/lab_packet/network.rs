@@ -277,11 +277,6 @@ impl Machine for Keeper {
         self.forget();
     }
 
-    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        let split = self.poll_transmit_split(now, buffer)?;
-        Some(split.join(buffer, |kept| self.payload(kept)))
-    }
-
     fn poll_transmit_split(&mut self, _: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
         self.left = self.left.checked_sub(1)?;
         let number = self.next;

@@ -12,7 +12,7 @@ use ethbcast_collectives::measure::{HostInfo, Responder};
 use ethbcast_collectives::session::live::{log_counters, processors};
 use ethbcast_transport::packet::{Clock, PortConfig, Waker, drive, processor_time};
 use ethbcast_transport::wire::{Frame, Identity, Rank};
-use ethbcast_transport::{Alone, Deadline, Instant, Kept, Machine, Part, SplitFrame, Timer};
+use ethbcast_transport::{Alone, Deadline, Instant, Machine, Part, Timer};
 pub use measure::{host_of, look_for, measure};
 use serde_json::json;
 use std::ops::ControlFlow;
@@ -109,32 +109,15 @@ struct Answering {
 }
 
 impl Part for Answering {
+    ethbcast_transport::forward!(self => self.responder; handle_timeout, poll_transmit);
+    ethbcast_transport::forward!(self => self.responder; poll_transmit_split, payload, is_urgent);
+
     fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
         self.responder.handle_frame(now, frame);
-    }
-
-    fn handle_timeout(&mut self, now: Instant) {
-        self.responder.handle_timeout(now);
-    }
-
-    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        self.responder.poll_transmit(now, buffer)
-    }
-
-    fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
-        self.responder.poll_transmit_split(now, buffer)
-    }
-
-    fn payload(&self, kept: Kept) -> &[u8] {
-        self.responder.payload(kept)
     }
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
         let end = self.end.map(|at| Deadline { at, why: Timer("end") });
         [end, self.responder.poll_timeout(now)].into_iter().flatten().min()
-    }
-
-    fn is_urgent(&self) -> bool {
-        self.responder.is_urgent()
     }
 }

@@ -9,7 +9,7 @@ use crate::session::message::{Done, Outcome, Trailer};
 use crate::session::receiver::Receiver;
 use crate::session::root::Root;
 use ethbcast_transport::stream::StreamStats;
-use ethbcast_transport::{Deadline, Instant, Kept, Machine, SplitFrame};
+use ethbcast_transport::{Instant, Machine};
 
 /// A host's machine with its application.
 #[derive(Clone, Debug)]
@@ -94,33 +94,9 @@ impl<S: Source, K: Sink> Participant<S, K> {
 }
 
 impl<S: Source, K: Sink> Machine for Participant<S, K> {
-    fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
-        self.machine_mut().handle_frame(now, frame);
-    }
-
-    fn handle_timeout(&mut self, now: Instant) {
-        self.machine_mut().handle_timeout(now);
-    }
-
-    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        self.machine_mut().poll_transmit(now, buffer)
-    }
-
-    fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
-        self.machine_mut().poll_transmit_split(now, buffer)
-    }
-
-    fn payload(&self, kept: Kept) -> &[u8] {
-        self.machine().payload(kept)
-    }
-
-    fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
-        self.machine().poll_timeout(now)
-    }
-
-    fn is_urgent(&self) -> bool {
-        self.machine().is_urgent()
-    }
+    ethbcast_transport::forward!(self => self.machine_mut(); handle_frame, handle_timeout);
+    ethbcast_transport::forward!(self => self.machine_mut(); poll_transmit, poll_transmit_split);
+    ethbcast_transport::forward!(self => self.machine(); payload, poll_timeout, is_urgent);
 }
 
 /// Content in memory to be sent, such as a `Vec`, a slice or an `Rc`.

@@ -395,11 +395,6 @@ impl Part for Blocks {
         self.streams.iter_mut().for_each(|stream| stream.handle_timeout(now));
     }
 
-    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        let split = self.poll_transmit_split(now, buffer)?;
-        Some(split.join(buffer, |kept| self.payload(kept)))
-    }
-
     /// Writes acknowledgements of all streams first, then the current block.
     fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
         if let Some(length) = self.poll_ack(now, buffer) {

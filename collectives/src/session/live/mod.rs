@@ -57,7 +57,7 @@ use crate::membership::Station;
 use crate::membership::live::{Opener, Opening, RingRoom};
 use ethbcast_planning::topology::nodeset;
 use ethbcast_transport::packet::{Clock, Interface, Port, PortConfig, Waker, drive, random_u32, random_u64};
-use ethbcast_transport::{Deadline, Instant, Kept, MacAddr, Machine, SplitFrame, Timer, Tuning};
+use ethbcast_transport::{Deadline, Instant, MacAddr, Machine, Timer, Tuning};
 use handles::{AbortNotifier, HookedAdmission, RECEIVER_ENDED, ROOT_ENDED, TIMED_OUT};
 use notifier::Notifier;
 use own_host::OwnHost;
@@ -494,33 +494,12 @@ impl<M> DerefMut for Limited<M> {
 }
 
 impl<M: Machine> Machine for Limited<M> {
-    fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
-        self.machine.handle_frame(now, frame);
-    }
-
-    fn handle_timeout(&mut self, now: Instant) {
-        self.machine.handle_timeout(now);
-    }
-
-    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        self.machine.poll_transmit(now, buffer)
-    }
-
-    fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
-        self.machine.poll_transmit_split(now, buffer)
-    }
-
-    fn payload(&self, kept: Kept) -> &[u8] {
-        self.machine.payload(kept)
-    }
+    ethbcast_transport::forward!(self => self.machine; handle_frame, handle_timeout, poll_transmit);
+    ethbcast_transport::forward!(self => self.machine; poll_transmit_split, payload, is_urgent);
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
         let limit = self.until.into_iter().chain(self.session_until).min();
         let limit = limit.map(|at| Deadline { at, why: Timer("limit") });
         self.machine.poll_timeout(now).into_iter().chain(limit).min()
-    }
-
-    fn is_urgent(&self) -> bool {
-        self.machine.is_urgent()
     }
 }

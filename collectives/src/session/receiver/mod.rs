@@ -437,11 +437,6 @@ impl Machine for Receiver {
         end.into_iter().for_each(|end| self.end(now, end));
     }
 
-    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        let split = self.poll_transmit_split(now, buffer)?;
-        Some(split.join(buffer, |kept| self.payload(kept)))
-    }
-
     fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
         let first = self.endpoint.poll_transmit(now, buffer).or_else(|| self.answer(now, buffer));
         let frame = first.map(SplitFrame::whole).or_else(|| match &mut self.phase {

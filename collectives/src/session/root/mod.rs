@@ -494,11 +494,6 @@ impl Machine for Root {
         }
     }
 
-    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        let split = self.poll_transmit_split(now, buffer)?;
-        Some(split.join(buffer, |kept| self.payload(kept)))
-    }
-
     fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
         let first = self.endpoint.poll_transmit(now, buffer).map(SplitFrame::whole);
         let frame = match &mut self.phase {
