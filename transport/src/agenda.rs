@@ -1,8 +1,9 @@
-//! Scheduler of many parts: turns to send, and timers.
+//! Turns and times: scheduler of many parts, retry timer, and token bucket.
 
 use crate::machine::Deadline;
 use crate::time::Instant;
 use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
 
 /// Turns and timers of many parts, each identified by a small number: parts with something to send
 /// take turns, and the earliest deadline is found without asking every part.
@@ -87,6 +88,64 @@ impl Agenda {
     }
 }
 
+/// Retry timer of a request that is repeated until answered, with a pause that doubles each time.
+#[derive(Clone, Copy, Debug)]
+pub struct Retry {
+    at: Instant,
+    pause: Duration,
+    first: Duration,
+    max: Duration,
+}
+
+impl Retry {
+    /// Creates a timer due at `at`, with pauses from `first` up to `max`.
+    pub fn new(at: Instant, first: Duration, max: Duration) -> Retry {
+        Retry { at, pause: first, first, max }
+    }
+
+    /// Returns when the request is due.
+    pub fn at(&self) -> Instant {
+        self.at
+    }
+
+    /// Whether the request is due; it is due again after the pause then.
+    pub fn take_due(&mut self, now: Instant) -> bool {
+        let due = self.at <= now;
+        if due {
+            (self.at, self.pause) = (now + self.pause, (self.pause * 2).min(self.max));
+        }
+        due
+    }
+
+    /// Begins anew with the first pause after progress: the request is due at once if `at_once`.
+    pub fn restart(&mut self, now: Instant, at_once: bool) {
+        (self.at, self.pause) = (if at_once { now } else { now + self.first }, self.first);
+    }
+}
+
+/// Token bucket, in time: what is sent costs time, and may go while all before it is paid for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TokenBucket {
+    paid_at: Instant,
+}
+
+impl TokenBucket {
+    /// Returns the time until which nothing may be sent; `None` if something may be sent now.
+    pub fn ready_at(&self, now: Instant) -> Option<Instant> {
+        (self.paid_at > now).then_some(self.paid_at)
+    }
+
+    /// Returns when everything sent is paid for.
+    pub fn paid_at(&self) -> Instant {
+        self.paid_at
+    }
+
+    /// Charges `cost`. After a pause at most `depth` is caught up.
+    pub fn spend(&mut self, now: Instant, cost: Duration, depth: Duration) {
+        self.paid_at = self.paid_at.max(now - depth) + cost;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,5 +187,33 @@ mod tests {
         assert_eq!(agenda.armed().collect::<Vec<_>>(), [1]);
         agenda.arm(1, None);
         assert!(agenda.is_idle() && agenda.next_deadline().is_none());
+    }
+
+    #[test]
+    fn a_request_is_repeated_more_and_more_rarely_until_it_makes_progress() {
+        let ms = Duration::from_millis;
+        let at = |millis| Instant::START + ms(millis);
+        let mut retry = Retry::new(at(0), ms(20), ms(100));
+        let due = |retry: &mut Retry, range: std::ops::Range<u64>| range.filter(|&ms| retry.take_due(at(ms))).collect();
+        let asked: Vec<u64> = due(&mut retry, 0..400);
+        assert_eq!(asked, [0, 20, 60, 140, 240, 340]);
+        retry.restart(at(400), false);
+        assert_eq!((retry.at(), due(&mut retry, 400..470)), (at(420), vec![420, 440]));
+        retry.restart(at(470), true);
+        assert_eq!(due(&mut retry, 470..500), [470, 490]);
+    }
+
+    #[test]
+    fn a_bucket_catches_up_by_its_depth_and_no_more() {
+        let ms = Duration::from_millis;
+        let now = Instant::START + ms(1000);
+        let mut bucket = TokenBucket::default();
+        let mut sent = 0;
+        while bucket.ready_at(now).is_none() {
+            bucket.spend(now, ms(10), ms(20));
+            sent += 1;
+        }
+        assert_eq!(sent, 3);
+        assert_eq!((bucket.ready_at(now), bucket.paid_at()), (Some(now + ms(10)), now + ms(10)));
     }
 }

@@ -97,7 +97,7 @@ pub mod tuning;
 pub mod wire;
 
 pub use crate::wire::MacAddr;
-pub use agenda::Agenda;
+pub use agenda::{Agenda, Retry, TokenBucket};
 pub use arq::echo::RoundTrip;
 pub use audit::AuditError;
 pub use drive::drive;

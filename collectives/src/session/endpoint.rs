@@ -7,7 +7,7 @@ use crate::membership::codec::BodyReader;
 use crate::membership::control::ControlQueue;
 use crate::membership::{ControlStats, OtherBuild, Station, control};
 use ethbcast_transport::wire::{self, Identity, Kind, OtherVersion, Rank, Reject};
-use ethbcast_transport::{Deadline, Instant, MacAddr, Timer};
+use ethbcast_transport::{Deadline, Instant, MacAddr, Timer, TokenBucket};
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Add;
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub(super) struct Endpoint<C, E> {
     control: ControlQueue,
     /// Replies to non-members, in a queue of their own so that they do not delay members.
     answers: ControlQueue,
-    next_answer: Instant,
+    answer_bucket: TokenBucket,
     events: VecDeque<E>,
     stats: ControlStats,
     throttle: Throttle,
@@ -52,7 +52,7 @@ impl<C, E> Endpoint<C, E> {
             epoch: 0,
             control: ControlQueue::new(MAX_WAITING),
             answers: ControlQueue::new(MAX_ANSWERS),
-            next_answer: Instant::START,
+            answer_bucket: TokenBucket::default(),
             events: VecDeque::new(),
             stats: ControlStats::default(),
             throttle: Throttle::default(),
@@ -137,17 +137,17 @@ impl<C, E> Endpoint<C, E> {
     /// Writes the oldest control message as a frame, or now and then a reply to a non-member.
     pub(super) fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
         let control = self.control.poll(&self.station, &mut self.stats, buffer);
-        if control.is_some() || now < self.next_answer {
+        if control.is_some() || self.answer_bucket.ready_at(now).is_some() {
             return control;
         }
         let answer = self.answers.poll(&self.station, &mut self.stats, buffer)?;
-        self.next_answer = now + BETWEEN_ANSWERS;
+        self.answer_bucket.spend(now, BETWEEN_ANSWERS, Duration::ZERO);
         Some(answer)
     }
 
     pub(super) fn next_reply(&self, now: Instant) -> Option<Deadline> {
-        let waits = !self.answers.is_empty() && self.next_answer > now;
-        waits.then_some(Deadline { at: self.next_answer, why: Timer("answer") })
+        let at = self.answer_bucket.ready_at(now).filter(|_| !self.answers.is_empty())?;
+        Some(Deadline { at, why: Timer("answer") })
     }
 
     pub(super) fn is_quiet(&self) -> bool {

@@ -3,8 +3,8 @@
 
 use super::message::{Fetch, FetchedPiece, MAX_FETCH_BYTES};
 use super::throttle::Share;
-use ethbcast_transport::Instant;
 use ethbcast_transport::wire::Rank;
+use ethbcast_transport::{Instant, Retry};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Duration;
@@ -138,8 +138,7 @@ pub(in crate::session) struct Asking {
     bytes: Vec<u8>,
     lacking: Vec<Range<u64>>,
     asked: Range<u64>,
-    again_at: Instant,
-    timeout: Duration,
+    retry: Retry,
     heard_at: Instant,
     denials: u32,
 }
@@ -153,8 +152,7 @@ impl Asking {
             bytes: vec![0; (end - first) as usize],
             lacking: Vec::from_iter((first < end).then_some(first..end)),
             asked: first..first,
-            again_at: now,
-            timeout: FIRST_TIMEOUT,
+            retry: Retry::new(now, FIRST_TIMEOUT, MAX_TIMEOUT),
             heard_at: now,
             denials: 0,
         }
@@ -182,17 +180,16 @@ impl Asking {
     }
 
     pub(in crate::session) fn poll(&mut self, now: Instant) -> Option<Range<u64>> {
-        let lacking = self.lacking.first().filter(|_| self.again_at <= now)?.clone();
-        if lacking == self.asked {
-            self.timeout = (self.timeout * 2).min(MAX_TIMEOUT);
+        let lacking = self.lacking.first()?.clone();
+        if !self.retry.take_due(now) {
+            return None;
         }
-        self.again_at = now + self.timeout;
         self.asked = lacking.clone();
         Some(lacking)
     }
 
     pub(in crate::session) fn again_at(&self) -> Option<Instant> {
-        (!self.lacking.is_empty()).then_some(self.again_at)
+        (!self.lacking.is_empty()).then_some(self.retry.at())
     }
 
     pub(in crate::session) fn take(&mut self, now: Instant, piece: &FetchedPiece) {
@@ -220,9 +217,9 @@ impl Asking {
         }
         self.lacking = left;
         if new {
-            (self.heard_at, self.timeout, self.denials) = (now, FIRST_TIMEOUT, 0);
+            (self.heard_at, self.denials) = (now, 0);
             // Pieces come in order: after the last one no other is in flight.
-            self.again_at = if came.end == self.asked.end { now } else { now + self.timeout };
+            self.retry.restart(now, came.end == self.asked.end);
         }
     }
 

@@ -7,7 +7,7 @@
 //! above the limit.
 
 use ethbcast_transport::wire::{Frame, Rank};
-use ethbcast_transport::{Deadline, Instant, RoundTrip, Timer};
+use ethbcast_transport::{Deadline, Instant, RoundTrip, Timer, TokenBucket};
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -30,9 +30,8 @@ pub(super) struct Throttle {
     told: Option<Rate>,
     courtesy: Option<LowPriority>,
     rate: Option<Rate>,
-    /// Time at which all frames sent are paid for.
-    paid_at: Instant,
-    /// Fraction of a nanosecond to be paid beyond that, in units of one second divided by the rate.
+    bucket: TokenBucket,
+    /// Fraction of a nanosecond to be paid beyond the bucket, in units of one second divided by the rate.
     rest: u64,
     refused: bool,
     handled: Instant,
@@ -65,20 +64,19 @@ impl Throttle {
 
     /// Whether data may leave. If not, [`deadline`](Throttle::deadline) says when to ask again.
     pub(super) fn admits(&mut self, now: Instant) -> bool {
-        self.refused = self.rate.is_some() && self.paid_at > now;
+        self.refused = self.rate.is_some() && self.bucket.ready_at(now).is_some();
         !self.refused
     }
 
     pub(super) fn spend(&mut self, now: Instant, frame_bytes: usize) {
         self.courtesy.iter_mut().for_each(|courtesy| courtesy.on_sent(frame_bytes));
         let Some(rate) = self.rate else { return };
-        let earliest = now - DEPTH;
-        if self.paid_at < earliest {
-            (self.paid_at, self.rest) = (earliest, 0);
+        if self.bucket.paid_at() < now - DEPTH {
+            self.rest = 0;
         }
         let bits = frame_bytes.max(MIN_FRAME_BYTES) as u128 * 8;
         let (cost, rate) = (bits * 1_000_000_000 + u128::from(self.rest), u128::from(rate.bits_per_second()));
-        self.paid_at += Duration::from_nanos((cost / rate) as u64);
+        self.bucket.spend(now, Duration::from_nanos((cost / rate) as u64), DEPTH);
         self.rest = (cost % rate) as u64;
     }
 
@@ -101,7 +99,7 @@ impl Throttle {
     }
 
     fn leave_at(&self) -> Instant {
-        self.paid_at + BATCH_TIME
+        self.bucket.paid_at() + BATCH_TIME
     }
 }
 
@@ -406,9 +404,9 @@ mod tests {
         // At 3 Tbit/s a frame takes 4.04 ns.
         let mut host = Host::at(3_000_000_000_000);
         host.poll(1514, 1);
-        let begin = host.throttle.paid_at;
+        let begin = host.throttle.bucket.paid_at();
         (0..1_000_000).for_each(|_| host.send(1514));
-        let took = host.throttle.paid_at.since(begin).as_nanos();
+        let took = host.throttle.bucket.paid_at().since(begin).as_nanos();
         assert_eq!(took, 1514 * 8 * 1_000_000 / 3000);
     }
 
@@ -416,7 +414,7 @@ mod tests {
     fn what_is_due_and_stays_waits_with_the_data_and_what_comes_later_does_not() {
         let mut host = Host::at(1_000_000);
         host.poll(1514, usize::MAX);
-        let leave = host.throttle.paid_at + BATCH_TIME;
+        let leave = host.throttle.bucket.paid_at() + BATCH_TIME;
         let own = |at| Some(Deadline { at, why: Timer::HEARTBEAT });
         assert_eq!(
             host.throttle.deadline(own(host.now)).map(|next| next.at),

@@ -121,6 +121,7 @@ const GAP: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(super) struct Refusals {
+    /// No [`Retry`](crate::Retry): its maximum depends on how long the refusals have lasted.
     back_off: Duration,
     since: Option<Instant>,
     given_up_at: Option<Instant>,

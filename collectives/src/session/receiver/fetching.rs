@@ -7,7 +7,7 @@ use crate::session::fetch::{Answering, Asking};
 use crate::session::message::{Fetch, FetchedPiece, MAX_ATTEMPTS, Message, Needs};
 use crate::session::verified::MAX_AHEAD;
 use ethbcast_transport::wire::Rank;
-use ethbcast_transport::{Deadline, Instant, MacAddr};
+use ethbcast_transport::{Deadline, Instant, MacAddr, Retry};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Duration;
@@ -151,8 +151,7 @@ const MAX_PAUSE: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 struct SentNeeds {
     needs: Needs,
-    at: Instant,
-    pause: Duration,
+    retry: Retry,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -165,7 +164,7 @@ impl WantReport {
         if self.open.len() as u64 == MAX_AHEAD {
             self.open.pop_front();
         }
-        self.open.push_back(SentNeeds { needs, at, pause: FIRST_PAUSE });
+        self.open.push_back(SentNeeds { needs, retry: Retry::new(at, FIRST_PAUSE, MAX_PAUSE) });
     }
 
     pub(super) fn settle(&mut self, below: u64) {
@@ -173,14 +172,14 @@ impl WantReport {
     }
 
     pub(super) fn handle_timeout(&mut self, now: Instant, root: MacAddr, endpoint: &mut ReceiverEndpoint) {
-        for word in self.open.iter_mut().filter(|word| word.at <= now) {
-            endpoint.send(root, &Message::Needs(word.needs.clone()));
-            word.at = now + word.pause;
-            word.pause = (word.pause * 2).min(MAX_PAUSE);
+        for word in &mut self.open {
+            if word.retry.take_due(now) {
+                endpoint.send(root, &Message::Needs(word.needs.clone()));
+            }
         }
     }
 
     pub(super) fn poll_timeout(&self) -> Option<Deadline> {
-        self.open.iter().map(|word| word.at).min().map(|at| Wait::Fetch.at(at))
+        self.open.iter().map(|word| word.retry.at()).min().map(|at| Wait::Fetch.at(at))
     }
 }

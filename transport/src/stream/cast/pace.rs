@@ -6,6 +6,7 @@
 //! rises by an eighth each round until it no longer binds. If a listener goes on losing as much at
 //! the lower pace, its loss has another cause: pacing stops and that loss is tolerated.
 
+use crate::agenda::TokenBucket;
 use crate::time::Instant;
 use crate::tuning::Tuning;
 use std::time::Duration;
@@ -45,7 +46,7 @@ pub(super) struct Pace {
     gap: Option<Duration>,
     /// Gap at which pacing began: far below it pacing is given up.
     slowest: Duration,
-    next_at: Instant,
+    bucket: TokenBucket,
     raised_at: u64,
     /// First new frame under the present pace: earlier losses say nothing about it.
     from: u64,
@@ -63,7 +64,7 @@ impl Pace {
             sent: 0,
             gap: None,
             slowest: Duration::ZERO,
-            next_at: Instant::START,
+            bucket: TokenBucket::default(),
             raised_at: 0,
             from: 0,
             generation: 0,
@@ -79,7 +80,7 @@ impl Pace {
     }
 
     pub(super) fn ready_at(&self, now: Instant) -> Option<Instant> {
-        (self.gap.is_some() && self.next_at > now).then_some(self.next_at)
+        self.gap.and(self.bucket.ready_at(now))
     }
 
     pub(super) fn on_sent(&mut self, now: Instant, new: bool) {
@@ -87,8 +88,7 @@ impl Pace {
         self.allowance =
             if new { (self.allowance + self.repair_percent).min(3200) } else { self.allowance.saturating_sub(100) };
         let Some(gap) = self.gap else { return };
-        let earliest = now - gap * BURST_FRAMES;
-        self.next_at = self.next_at.max(earliest) + gap;
+        self.bucket.spend(now, gap, gap * BURST_FRAMES);
         if self.sent >= self.raised_at + self.round_frames {
             self.raised_at = self.sent;
             let gap = gap * 8 / 9;
