@@ -244,7 +244,9 @@ fn hidden_files_of_somebody_else_are_left_alone_and_named() {
     assert!(receiver.stderr.contains(&format!("{stem}.journal belongs to somebody else")), "{}", receiver.stderr);
     let there = fs::metadata(holder.join("x.img")).expect("there");
     assert_eq!((there.uid(), there.len()), (0, 3 * MEBIBYTE as u64));
-    assert_eq!(fs::read(holder.join(format!("{stem}.part"))).expect("there"), b"theirs");
+    let theirs = holder.join(format!("{stem}.part"));
+    assert_eq!(fs::read(&theirs).expect("there"), b"theirs");
+    fs::remove_file(theirs).expect("root may");
 }
 
 #[test]
