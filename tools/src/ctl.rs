@@ -23,7 +23,7 @@ pub fn run(args: &CtlArgs) -> anyhow::Result<()> {
     }
     // Whoever has taken the name may say anything.
     let reply = ask(stream, &line)
-        .map_err(|error| Failure::new(Code::System, format!("process {pid} gives no whole answer ({error})")))?;
+        .map_err(|error| Failure::new(Code::System, format!("process {pid} did not answer completely ({error})")))?;
     let reply = one_line(&reply);
     match reply.split_once(' ') {
         Some(("ok", text)) => report(&format!("process {pid}: {text}")),

@@ -1,4 +1,5 @@
-//! State kept with a communicator: its place on the wire, or why it has none.
+//! State attached to each MPI communicator: whether ethbcast carries its collectives, or the reason why
+//! MPI does.
 
 use crate::account::{self, Account, LiveRanks, Ranks};
 use crate::dynamic::{INTER, KNOWN, NEW, Table, Word, done, print_line};
@@ -17,11 +18,11 @@ use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-/// Progress of a communicator on its way to the wire.
+/// Whether ethbcast carries a communicator's collectives yet.
 enum Stage {
     /// All calls are the MPI's, for good.
     Own(Reason),
-    /// The wire has not paid so far.
+    /// Using ethbcast has not been worth its cost so far.
     Unwired,
     Joining(Box<Joining>),
     Wired(Arc<Wire>),

@@ -1,4 +1,4 @@
-//! Detection of the loaded MPI, its back end, and the process's shared state.
+//! The MPI library that is loaded, our back end for it, and the state that a process has once.
 
 use crate::dynamic::{self, Symbol, Table, VERSION, print_line};
 use crate::settings::{Reason, Settings, Statistics, Stats};

@@ -200,10 +200,10 @@ impl<F: ReadAt> Qcow2<F> {
         let (cluster_bits, bytes) = (u32_at(20), u64_at(24));
         let features = if version == 3 { u64_at(72) } else { 0 };
         let refusals = [
-            (u64_at(8) != 0, "it stands on another image (a backing file)"),
+            (u64_at(8) != 0, "it needs another image (its backing file)"),
             (u32_at(32) != 0, "it is encrypted"),
             (features & 1 << 1 != 0, "it is marked as corrupt"),
-            (features & 1 << 2 != 0, "its data stands in another file"),
+            (features & 1 << 2 != 0, "its data is in another file"),
             (features & 1 << 4 != 0, "it has subclusters"),
             (features & !0b11111 != 0, "it has a feature that is not known"),
         ];

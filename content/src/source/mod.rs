@@ -187,7 +187,7 @@ pub enum SourceError {
         name: String,
     },
     /// One of several SOURCEs has no name of its own.
-    #[error("SOURCE {path} has no name to have at DEST: give its whole path, or send it alone")]
+    #[error("SOURCE {path} does not end in a name for DEST: give its whole path, or send it alone")]
     NoName {
         /// Path of the SOURCE.
         path: PathBuf,

@@ -63,7 +63,7 @@ impl Place {
                 let what = format!("{at} holds {holds} bytes, and {} are wanted", bytes.unwrap_or_default());
                 findings.add(Fault::Space, what, Fix::Words("choose a larger device as DEST".to_owned()));
             }
-            Ok(_) => findings.skip(format!("how fast {at} takes what is written: what is on it would be lost")),
+            Ok(_) => findings.skip(format!("the write speed of {at}: a test would overwrite the data on it")),
         }
     }
 
@@ -120,11 +120,11 @@ pub fn check_speed(directory: &Path, free_bytes: u64, findings: &mut Findings) {
     // Most of the free space is left to others.
     let pieces = MAX_PIECES.min(free_bytes / 4 / PIECE_BYTES as u64);
     if pieces == 0 {
-        return findings.skip(format!("how fast {at} takes what is written: there is too little room to try"));
+        return findings.skip(format!("the write speed of {at}: there is too little free space for a test"));
     }
     let rate = match within(WRITING_LIMIT, move || measure(&place, pieces)) {
         Some(Ok(rate)) => rate,
-        Some(Err(error)) => return findings.skip(format!("how fast {at} takes what is written: {error}")),
+        Some(Err(error)) => return findings.skip(format!("the write speed of {at}: {error}")),
         None => 0.0,
     };
     if rate < SLOW_BYTES_PER_SECOND {

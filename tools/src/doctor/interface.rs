@@ -61,7 +61,9 @@ fn socket(interface: &Interface, args: &WireArgs, findings: &mut Findings) {
     let fix = match &error {
         // A process without the permission inherits a socket.
         OpenError::Permission { .. } if std::env::var_os("ETHBCAST_PORT").is_some() => {
-            return findings.skip("the permission for raw frames: $ETHBCAST_PORT is to hand over the socket");
+            return findings.skip(
+                "the permission for raw frames: $ETHBCAST_PORT is set, so another process hands over the socket",
+            );
         }
         OpenError::Permission { .. } => permit(),
         OpenError::Memory { .. } => Fix::Words("end other programs, or raise the container's limit".to_owned()),

@@ -59,7 +59,10 @@ pub fn check(
         let mtu_bytes = usize::from(station.wire.station.mtu_bytes);
         let result = measure(&mut station, session, &found, settings(mtu_bytes))?;
         let (names, own) = (found.iter().map(|peer| peer.host.clone()).collect::<Vec<_>>(), &station.wire.station.host);
-        findings.skip(format!("losses on the way back: `ethbcast doctor --peer {own}` on {}", names.join(", ")));
+        findings.skip(format!(
+            "losses on the way back: to check them, run `ethbcast doctor --peer {own}` on {}",
+            names.join(", ")
+        ));
         let interface = &station.wire.port.interface().name;
         judge(interface, (mtu_bytes, first_hop.unwrap_or(mtu_bytes)), &found, &result, findings);
         if deaf.is_empty() {

@@ -132,7 +132,7 @@ fn text(labels: &Labels, course: &TransferCourse, now: Instant, ending: Option<E
     let bytes = "Bytes that have arrived; of a root, at the slowest receiver.";
     page.counter("transferred_bytes_total", bytes, course.bytes);
     let rate = if ending.is_some() { course.average(now) } else { course.rate(now) };
-    let help = "Bytes that arrive in a second; after the end, over the whole.";
+    let help = "Bytes per second over the last seconds; after the end, average of the whole run.";
     page.gauge("rate_bytes_per_second", help, Some(rate.unwrap_or(0.0) / 8.0));
     let known = (is_root || course.has_started()).then_some(course.receivers);
     page.gauge("receivers", "Receivers that have joined.", known);
@@ -231,7 +231,7 @@ ethbcast_size_bytes{group="a\\\"b\nc",interface="eth0",role="root"} 67108864
 # HELP ethbcast_transferred_bytes_total Bytes that have arrived; of a root, at the slowest receiver.
 # TYPE ethbcast_transferred_bytes_total counter
 ethbcast_transferred_bytes_total{group="a\\\"b\nc",interface="eth0",role="root"} 16777216
-# HELP ethbcast_rate_bytes_per_second Bytes that arrive in a second; after the end, over the whole.
+# HELP ethbcast_rate_bytes_per_second Bytes per second over the last seconds; after the end, average of the whole run.
 # TYPE ethbcast_rate_bytes_per_second gauge
 ethbcast_rate_bytes_per_second{group="a\\\"b\nc",interface="eth0",role="root"} 8388608
 # HELP ethbcast_receivers Receivers that have joined.

@@ -1,4 +1,4 @@
-//! The AF_PACKET driver: runs any [`Machine`](crate::Machine) on a real Ethernet interface and the
+//! The AF_PACKET driver: runs any [`Machine`] on a real Ethernet interface and the
 //! real clock.
 //!
 //! Frames arrive through a TPACKET_V2 ring and are passed to the machine in place; they leave

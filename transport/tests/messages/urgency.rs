@@ -1,4 +1,5 @@
-//! Urgency of mailboxes: when a driver may postpone polling for frames.
+//! Tests of `Mailbox::is_urgent`: whether the loop that drives a mailbox must poll for the next frame
+//! without delay.
 
 use super::play::{content, mailbox};
 use ethbcast_transport::messages::{Mailbox, Settings};

@@ -99,7 +99,11 @@ impl<W: CallWork> Call<W> {
     }
 
     pub(super) fn check_length(&self, slice: &[u8]) {
-        assert_eq!(slice.len() as u64, self.signature.bytes, "the slice has another length than was said");
+        assert_eq!(
+            slice.len() as u64,
+            self.signature.bytes,
+            "the slice's length differs from the one given at the start"
+        );
     }
 
     /// Gives up: this and all later collectives fail on all ranks. Returns the error to report.

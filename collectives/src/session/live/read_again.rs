@@ -179,7 +179,7 @@ impl ReadAgain {
         }
         if !self.asked.contains(&request) && self.asked.len() < REQUESTS {
             if self.requests.try_send(request).is_err() {
-                return Again::Impossible("the thread that reads it again has ended".to_owned());
+                return Again::Impossible("the thread that rereads the content for repairs has ended".to_owned());
             }
             self.asked.push(request);
         }

@@ -1,5 +1,5 @@
-//! The phase before a session: hears roots, asks one of them, and turns to another if that refuses
-//! or does not answer.
+//! A receiver before its session: it listens for announcements of senders (roots), asks one to admit
+//! it, and asks another if that one refuses or does not answer.
 
 use super::config::{Admission, End, ReceiverConfig, ReceiverEndpoint, ReceiverEvent};
 use super::roots::{Heard, HeardRoot, KnownRoot, Roots};

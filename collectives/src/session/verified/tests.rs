@@ -1,4 +1,5 @@
-//! Tests of the verified stream, in both directions, with damage anywhere.
+//! Tests of encoding and checking a verified stream (content with interleaved hashes), with bytes
+//! damaged at any position.
 
 use super::*;
 use crate::session::application::{Again, Collected, MemoryContent as InMemory, Next, Sink, Source};

@@ -1,4 +1,5 @@
-//! Interfaces, first hops and topologies that do not serve.
+//! Tests of refusals: unusable interfaces, first hops that do not take full frames, and wrong topology
+//! files.
 
 use super::meeting::Nobody;
 use crate::harness::{
