@@ -63,14 +63,13 @@ pub const COMPUTED: [&str; 13] = [
 
 /// Results that were measured or took long, and their commands. `benches` is `cargo run --release -p ethbcast-benches
 /// --`.
-const MEASURED: [(&str, &str); 22] = [
+const MEASURED: [(&str, &str); 21] = [
     ("auto", "benches lab auto --rate 10mbit --rounds 2 --budget 0.5"),
     ("ceiling", "ethbcast bench --sizes 512M --receivers 1,7 --mtu 1500,9000,65535 --loss 0 --rate unlimited"),
     ("drivers", "benches drivers --milliseconds 400"),
     ("efficiency", "ETHBCAST_ACCEPT=1 cargo test -p ethbcast-transport --test efficiency"),
     ("eqa", "benches lab eqa --iterations 1000"),
     ("field", "tests/field/run"),
-    ("neighbours", "tests/neighbours/slurm"),
     ("figures12-16", "benches lab figures12-16 --rate 10mbit --sizes 32K,128K,512K --budget 0.8 --longest 8"),
     ("flame-", "benches/labs flames"),
     ("messages", "benches messages"),

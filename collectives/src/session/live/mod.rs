@@ -319,7 +319,7 @@ impl Session {
     /// Takes part as a receiver, unless the sender is on its own host.
     fn receive_beside<K: Sink>(
         &mut self,
-        own_host: OwnHost,
+        mut own_host: OwnHost,
         options: &RecvOptions,
         receiving: &mut Receiving<K>,
     ) -> Result<Receiver, Error> {
@@ -336,14 +336,13 @@ impl Session {
         }
         let mut watcher = AbortNotifier::new(options.run.last_words.clone());
         let mut ushered = HookedAdmission::new(options.usher.as_ref());
-        let (mut look_at, mut timed_out, mut has_own_sender, mut is_outdated) = (began, false, false, false);
+        let (mut timed_out, mut has_own_sender, mut is_outdated) = (false, false, false);
         let other_mtu = self.port.other_mtu_flag();
         let driven = drive(&mut self.port, &mut receiver, &self.waker, &self.clock, |receiver, now| {
             timed_out |= receiver.take_over(now);
-            if look_at <= now && receiver.admission() != Admission::Given {
-                look_at = now + own_host::LOOK_EVERY;
-                has_own_sender = own_host.has_sender();
-            }
+            let look = own_host.look(now, receiver.admission() != Admission::Given);
+            has_own_sender = look.has_sender;
+            receiver.look_at(look.again_at);
             if options.run.cancel.is_cancelled() || timed_out {
                 receiving.cancel(receiver, now);
             }
@@ -448,11 +447,17 @@ struct Limited<M> {
     machine: M,
     until: Option<Instant>,
     session_until: Option<Instant>,
+    look_at: Option<Instant>,
 }
 
 impl<M> Limited<M> {
     fn new(machine: M, began: Instant, limit: Option<Duration>) -> Limited<M> {
-        Limited { machine, until: limit.map(|limit| began + limit), session_until: None }
+        Limited { machine, until: limit.map(|limit| began + limit), session_until: None, look_at: None }
+    }
+
+    /// Sets the time at which the loop comes round at the latest.
+    fn look_at(&mut self, at: Option<Instant>) {
+        self.look_at = at;
     }
 
     /// Sets the end of the session that has begun, beside that of the run.
@@ -494,7 +499,7 @@ impl<M: Machine> Machine for Limited<M> {
     ethbcast_transport::forward!(self => self.machine; poll_transmit_split, payload, is_urgent);
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
-        let limit = self.until.into_iter().chain(self.session_until).min();
+        let limit = self.until.into_iter().chain(self.session_until).chain(self.look_at).min();
         let limit = limit.map(|at| Deadline { at, why: Timer("limit") });
         self.machine.poll_timeout(now).into_iter().chain(limit).min()
     }

@@ -173,7 +173,7 @@ fn a_read_only_disk_is_refused_at_the_start_and_doctor_judges_a_device_by_itself
     let said = doctor(&device, "3M");
     assert!(said.contains("holds 2097152 bytes, and 3") && !said.contains("/dev has"), "{said}");
     let said = doctor(&device, "1M");
-    assert!(said.contains("what is on it would be lost") && !said.contains("E-SPACE"), "{said}");
+    assert!(said.contains("would overwrite the data on it") && !said.contains("E-SPACE"), "{said}");
     assert!(fs::read(&file).is_ok_and(|found| found == vec![9; 2 * MEBIBYTE]));
 }
 
