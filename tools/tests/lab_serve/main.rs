@@ -406,7 +406,7 @@ fn a_session_that_takes_too_long_is_given_up_and_the_next_one_is_received() {
     let site = Site::beside("long", one_switch(2));
     let dir = site.directory("dest");
     let server = serve(&site, "n1", &["--max-session-time", "1"], &dir);
-    let slow = send(&site, "ethbcast", "1", &["--pipe", "exec 2>/dev/null; echo begin; exec sleep 20"], "--quiet");
+    let slow = send(&site, "ethbcast", "1", &["--pipe", "while echo more; do sleep 0.5; done 2>/dev/null"], "--quiet");
     server.wait_for_line("takes longer than this host allows");
     slow.end(LIMIT).assert_code(1);
     let file = site.file("file", "bytes");
