@@ -160,8 +160,9 @@ fn last(kept: &Kept) -> Option<(String, f64)> {
 /// host.
 fn awaited(timeline: &Timeline) -> Option<(String, f64)> {
     let moved = |at: usize| {
-        let arrived: u64 = timeline.receivers.iter().filter_map(|track| track.bytes.get(at)).sum();
-        arrived.saturating_add(timeline.sent_bytes.get(at).copied().unwrap_or_default())
+        let tracks = timeline.receivers.iter().map(|track| &track.bytes).chain([&timeline.sent_bytes]);
+        // A report may hold any numbers.
+        tracks.filter_map(|bytes| bytes.get(at)).fold(0, |sum: u64, &bytes| sum.saturating_add(bytes))
     };
     let (mut began, mut stills) = (0, Vec::new());
     for at in 1..timeline.seconds.len() {
