@@ -52,7 +52,7 @@ pub fn check(name: &[u8]) -> Result<(), NameError> {
 /// Checks that `name` may be that of a file or directory at DEST.
 ///
 /// # Errors
-/// As [`check`]; also if it begins as hidden names do.
+/// The errors of [`check`], and a name that begins as hidden names do.
 pub fn check_at_dest(name: &[u8]) -> Result<(), NameError> {
     if name.starts_with(HIDDEN_PREFIX.as_bytes()) { Err(NameError::Hidden) } else { check(name) }
 }

@@ -86,7 +86,7 @@ impl Topology {
     /// Hidden files and folders in it are skipped.
     ///
     /// # Errors
-    /// As [`load`](Topology::load).
+    /// The errors of [`load`](Topology::load).
     pub fn load_lldp(folder: &Path, interface: Option<&str>) -> Result<Imported, LoadError> {
         let unreadable = |error| LoadError::Unreadable { what: "folder", path: folder.to_owned(), error };
         let mut files = Vec::new();

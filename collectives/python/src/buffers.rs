@@ -35,7 +35,7 @@ impl Buffer {
     /// Returns memory for writing.
     ///
     /// # Errors
-    /// As [`to_read`](Buffer::to_read), and if it is read-only.
+    /// The errors of [`to_read`](Buffer::to_read), and if it is read-only.
     pub fn to_write(object: &Bound<'_, PyAny>, what: &str) -> PyResult<WritableBuffer> {
         let buffer = Buffer::to_read(object, what)?;
         if buffer.0.readonly() {

@@ -114,7 +114,7 @@ impl Dest {
     /// file.
     ///
     /// # Errors
-    /// As [`resolve`](Dest::resolve).
+    /// The errors of [`resolve`](Dest::resolve).
     pub fn resolve_over(dest: &OsStr, overwrite: bool, over: Over) -> Result<Dest, DestError> {
         if dest == "-" {
             return Ok(Dest::Stdout);

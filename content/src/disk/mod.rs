@@ -71,7 +71,7 @@ pub trait DiskFile: std::fmt::Debug + Send + Sync + Sized + 'static {
     /// Syncs the file with its metadata, such as mode and times.
     ///
     /// # Errors
-    /// As [`sync_data`](DiskFile::sync_data).
+    /// The errors of [`sync_data`](DiskFile::sync_data).
     fn sync(&self) -> io::Result<()>;
 
     /// Drops the file's pages from the page cache, so that the next read comes from the disk.

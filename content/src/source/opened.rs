@@ -92,7 +92,7 @@ impl Opened {
     /// Opens stdin, whose length `size` is announced if it is given.
     ///
     /// # Errors
-    /// As for a file.
+    /// The errors of a file.
     pub fn stdin(size: Option<u64>, opening: Opening) -> Result<Opened, SourceError> {
         let what = "SOURCE -";
         let unreadable = |cause| SourceError::Unreadable { what: what.to_owned(), cause };
@@ -119,7 +119,7 @@ impl Opened {
     /// Lists a directory, or several files and directories.
     ///
     /// # Errors
-    /// As for [`Tree::list`].
+    /// The errors of [`Tree::list`].
     pub fn tree(sources: &[PathBuf], selection: &Selection) -> Result<Opened, SourceError> {
         let tree = Tree::list(sources, selection)?;
         let names: Vec<String> = sources.iter().map(|source| source.display().to_string()).collect();

@@ -88,7 +88,7 @@ impl Lab {
     /// Removes this lab.
     ///
     /// # Errors
-    /// As [`Lab::remove`].
+    /// The errors of [`Lab::remove`].
     pub fn down(self) -> Result<Removed, LabError> {
         take_down(&self.name)
     }
@@ -270,7 +270,7 @@ impl LabGuard {
     /// Brings a lab up for the lifetime of the guard.
     ///
     /// # Errors
-    /// As [`Lab::up`].
+    /// The errors of [`Lab::up`].
     pub fn up(config: &LabConfig) -> Result<Self, LabError> {
         Lab::up(config).map(Self::from)
     }

@@ -17,7 +17,7 @@ pub fn parse_rate(text: &str) -> Result<u64, LabError> {
 /// Parses the value of a `--rate` option: a rate, or `unlimited` for unshaped cables.
 ///
 /// # Errors
-/// As [`parse_rate`].
+/// The errors of [`parse_rate`].
 pub fn parse_rate_or_unlimited(text: &str) -> Result<Option<u64>, LabError> {
     if text.trim().eq_ignore_ascii_case("unlimited") { Ok(None) } else { parse_rate(text).map(Some) }
 }

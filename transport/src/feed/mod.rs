@@ -230,7 +230,7 @@ impl Feed {
     /// least one.
     ///
     /// # Panics
-    /// As [`payload`](Feed::payload), for the first.
+    /// The panics of [`payload`](Feed::payload), for the first.
     pub fn run(&self, first: u64, most: u64) -> (&[u8], u64) {
         let (slot, mut bytes, mut frames) = ((first & self.mask) as usize, self.payload(first).len(), 1);
         let most = most.min(self.slots() - slot as u64).min(self.head().saturating_sub(first));
@@ -249,7 +249,7 @@ impl Feed {
     /// computed.
     ///
     /// # Panics
-    /// As [`payload`](Feed::payload).
+    /// The panics of [`payload`](Feed::payload).
     pub(crate) fn content(&mut self, header: &Header) -> ContentChecksum {
         let known = self.contents.get((header.sequence & self.mask) as usize, header.flags);
         known.unwrap_or_else(|| {

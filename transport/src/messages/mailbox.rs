@@ -60,7 +60,7 @@ impl Mailbox {
     /// Sends `bytes` to rank `to`; see [`send_until`](Mailbox::send_until).
     ///
     /// # Errors
-    /// As `send_until`.
+    /// The errors of `send_until`.
     pub fn send(&mut self, to: Rank, tag: u32, bytes: impl Into<Arc<[u8]>>) -> Result<SendId, SendError> {
         self.send_until(to, tag, bytes, None)
     }
@@ -98,7 +98,7 @@ impl Mailbox {
     /// Receives the next message of `tag` from rank `from`; see [`recv_until`](Mailbox::recv_until).
     ///
     /// # Errors
-    /// As `recv_until`.
+    /// The errors of `recv_until`.
     pub fn recv(&mut self, from: Rank, tag: u32, max_bytes: usize) -> Result<RecvId, RecvError> {
         self.recv_until(from, tag, max_bytes, None)
     }

@@ -156,7 +156,7 @@ pub fn random_u64() -> io::Result<u64> {
 /// Draws a number of 32 bits.
 ///
 /// # Errors
-/// As [`random_u64`].
+/// The errors of [`random_u64`].
 pub fn random_u32() -> io::Result<u32> {
     random_u64().map(|number| number as u32)
 }

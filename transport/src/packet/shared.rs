@@ -129,7 +129,7 @@ impl<M: Machine, L: Link<Error: Clone>> Shared<M, L> {
     ///
     /// # Errors
     ///
-    /// As [`wait`](Self::wait); an error of sending what `with` has caused is returned by the next
+    /// The errors of [`wait`](Self::wait); an error of sending what `with` has caused is returned by the next
     /// call.
     pub fn with<T>(&self, with: impl FnOnce(&mut M, Instant) -> T) -> Result<T, L::Error> {
         let mut driven = self.core.lock();

@@ -154,7 +154,7 @@ pub fn seal(buffer: &mut [u8], ethernet: EthernetHeader, header: &Header, payloa
 /// hop is summed; returns its length.
 ///
 /// # Panics
-/// As [`seal`].
+/// The panics of [`seal`].
 pub fn seal_again(
     buffer: &mut [u8],
     ethernet: EthernetHeader,

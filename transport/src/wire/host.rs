@@ -40,7 +40,7 @@ impl Identity {
     /// in place at [`OVERHEAD_BYTES`]; returns its length.
     ///
     /// # Panics
-    /// As [`seal`].
+    /// The panics of [`seal`].
     pub fn seal(&self, buffer: &mut [u8], destination: MacAddr, header: &Header, payload_bytes: usize) -> usize {
         seal(buffer, self.link(destination), header, payload_bytes)
     }
@@ -48,7 +48,7 @@ impl Identity {
     /// Writes a whole frame from this sender to `destination` into `buffer`; returns its length.
     ///
     /// # Panics
-    /// As [`seal`].
+    /// The panics of [`seal`].
     pub fn write(&self, buffer: &mut [u8], destination: MacAddr, header: &Header, payload: &[u8]) -> usize {
         buffer[OVERHEAD_BYTES..][..payload.len()].copy_from_slice(payload);
         self.seal(buffer, destination, header, payload.len())
@@ -58,7 +58,7 @@ impl Identity {
     /// `content` of its sealed part; the payload need not be in the buffer.
     ///
     /// # Panics
-    /// As [`seal`].
+    /// The panics of [`seal`].
     pub fn seal_around(
         &self,
         buffer: &mut [u8],

@@ -30,7 +30,7 @@ impl Communicator {
     /// Waits until every rank has called it.
     ///
     /// # Errors
-    /// As [`broadcast`](Communicator::broadcast).
+    /// The errors of [`broadcast`](Communicator::broadcast).
     pub fn barrier(&self) -> Result<(), Error> {
         self.collective(Barrier::begin, |barrier, member, now| barrier.advance(member, now))
     }
@@ -39,7 +39,7 @@ impl Communicator {
     /// `own`; `blocks` matters at the root only, where it has the length of all blocks together.
     ///
     /// # Errors
-    /// As [`broadcast`](Communicator::broadcast).
+    /// The errors of [`broadcast`](Communicator::broadcast).
     pub fn scatter(&self, root: u16, blocks: &[u8], own: &mut [u8]) -> Result<(), Error> {
         let length = own.len();
         self.collective(
@@ -52,7 +52,7 @@ impl Communicator {
     /// the root only.
     ///
     /// # Errors
-    /// As [`broadcast`](Communicator::broadcast).
+    /// The errors of [`broadcast`](Communicator::broadcast).
     pub fn gather(&self, root: u16, own: &[u8], blocks: &mut [u8]) -> Result<(), Error> {
         let length = blocks.len();
         self.collective(
@@ -64,7 +64,7 @@ impl Communicator {
     /// Copies every rank's `own` block into everybody's `blocks`, in rank order.
     ///
     /// # Errors
-    /// As [`broadcast`](Communicator::broadcast).
+    /// The errors of [`broadcast`](Communicator::broadcast).
     pub fn allgather(&self, own: &[u8], blocks: &mut [u8]) -> Result<(), Error> {
         let length = blocks.len();
         self.collective(
@@ -135,7 +135,7 @@ impl Communicator {
     /// Sends like [`send`](Communicator::send), with its own time limit.
     ///
     /// # Errors
-    /// As [`send`](Communicator::send).
+    /// The errors of [`send`](Communicator::send).
     pub fn send_within(&self, to: u16, tag: u32, bytes: &[u8], within: Duration) -> Result<(), Error> {
         let shared = self.shared()?;
         let deadline = shared.now() + within;
@@ -172,7 +172,7 @@ impl Communicator {
     /// sent then.
     ///
     /// # Errors
-    /// As [`send`](Communicator::send).
+    /// The errors of [`send`](Communicator::send).
     pub fn try_send(&self, to: u16, tag: u32, bytes: &[u8]) -> Result<bool, Error> {
         let id = match self.shared()?.with(|member, _| member.send(Rank(to), tag, bytes, None))? {
             Ok(id) => id,
@@ -212,7 +212,7 @@ impl Communicator {
     /// Receives like [`recv`](Communicator::recv), with its own time limit.
     ///
     /// # Errors
-    /// As [`recv`](Communicator::recv).
+    /// The errors of [`recv`](Communicator::recv).
     pub fn recv_within(&self, from: u16, tag: u32, buffer: &mut [u8], within: Duration) -> Result<usize, Error> {
         let shared = self.shared()?;
         let deadline = shared.now() + within;
@@ -232,7 +232,7 @@ impl Communicator {
     /// Receives a message that is here or arriving; returns `None` if there is none.
     ///
     /// # Errors
-    /// As [`recv`](Communicator::recv).
+    /// The errors of [`recv`](Communicator::recv).
     pub fn try_recv(&self, from: u16, tag: u32, buffer: &mut [u8]) -> Result<Option<usize>, Error> {
         let asked = self.shared()?.with(|member, now| {
             let id = member.recv(Rank(from), tag, buffer.len(), Some(now + self.call_within))?;
@@ -256,7 +256,7 @@ impl Communicator {
     /// that ranks in a ring do not wait for each other. Returns the length of the received message.
     ///
     /// # Errors
-    /// As [`send`](Communicator::send) and [`recv`](Communicator::recv).
+    /// The errors of [`send`](Communicator::send) and [`recv`](Communicator::recv).
     pub fn sendrecv(&self, to: u16, bytes: &[u8], from: u16, buffer: &mut [u8], tag: u32) -> Result<usize, Error> {
         let deadline = Some(self.shared()?.now() + self.call_within);
         let posted = self.shared()?.with(|member, _| member.recv(Rank(from), tag, buffer.len(), deadline))??;

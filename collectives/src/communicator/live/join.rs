@@ -41,7 +41,7 @@ impl Communicator {
     /// predicted to be fastest. With [`Options::topology`] the plan is checked first.
     ///
     /// # Errors
-    /// As [`join`](Communicator::join), and if the plan is for other hosts.
+    /// The errors of [`join`](Communicator::join), and if the plan is for other hosts.
     pub fn with_plan(group: &str, size: u16, plan: SavedPlan) -> Result<Communicator, Error> {
         let route = Route::Saved(Box::new(plan));
         Communicator::join_with(group, size, &Options { route, ..Options::default() })
@@ -50,7 +50,7 @@ impl Communicator {
     /// Joins like [`join`](Communicator::join), with options.
     ///
     /// # Errors
-    /// As [`join`](Communicator::join).
+    /// The errors of [`join`](Communicator::join).
     pub fn join_with(group: &str, size: u16, options: &Options) -> Result<Communicator, Error> {
         let nonce = random_u64().map_err(Error::Random)?;
         let (port, station, interface) = open(group, options, nonce)?;

@@ -126,7 +126,7 @@ impl Communicator {
     /// waits, for two seconds at most.
     ///
     /// # Errors
-    /// As [`leave`](Communicator::leave).
+    /// The errors of [`leave`](Communicator::leave).
     pub fn leave_in(&self, within: Duration) -> Result<(), Error> {
         Ok(self.shared()?.with(|member, now| member.leave(now, now + within))?)
     }

@@ -164,7 +164,7 @@ pub trait Storage {
     /// [`HaveSet`](crate::session::verified::HaveSet) has read them from there.
     ///
     /// # Errors
-    /// As for [`write`](Storage::write), which is the default.
+    /// The errors of [`write`](Storage::write), which is the default.
     fn keep(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
         self.write(bytes)
     }

@@ -183,7 +183,7 @@ impl AbortNotifier {
     /// ended the session.
     ///
     /// # Errors
-    /// That error.
+    /// The error of the thread.
     pub(super) fn finish<T>(
         &mut self,
         driven: Result<T, DriveError>,

@@ -114,7 +114,7 @@ impl Session {
     /// lost and that no host keeps are read again.
     ///
     /// # Errors
-    /// As for [`send`](Session::send).
+    /// The errors of [`send`](Session::send).
     pub fn send_file(group: &str, file: File, options: &SendOptions) -> Result<SendReport, Error> {
         Session::send(group, Content::of_file(file), options)
     }
@@ -138,7 +138,7 @@ impl Session {
     /// has storages for files, directories, block devices and commands.
     ///
     /// # Errors
-    /// As for [`receive`](Session::receive).
+    /// The errors of [`receive`](Session::receive).
     pub fn receive_into(
         group: &str,
         storage: impl Storage + Send,
@@ -180,7 +180,7 @@ impl Session {
     /// Opens a port for `group` to receive on, like [`open_sender`](Session::open_sender).
     ///
     /// # Errors
-    /// As for [`open_sender`](Session::open_sender).
+    /// The errors of [`open_sender`](Session::open_sender).
     pub fn open_receiver(group: &str, options: &RecvOptions) -> Result<Session, Error> {
         let also = options.about.as_ref().map(|_| census::address());
         Session::open(group, &options.wire, &options.run, also)

@@ -197,10 +197,10 @@ pub fn choose(situation: &Situation) -> Result<Choice, PlanError> {
 /// Chooses among the candidates that `may_be` allows; all, if it allows none.
 ///
 /// # Errors
-/// As [`choose`].
+/// The errors of [`choose`].
 ///
 /// # Panics
-/// As [`choose`].
+/// The panics of [`choose`].
 pub fn choose_among(situation: &Situation, may_be: impl Fn(Via) -> bool) -> Result<Choice, PlanError> {
     let (ranks, calibration) = (situation.members.len(), situation.calibration);
     let any = !candidates(ranks).any(&may_be);

@@ -83,7 +83,7 @@ impl Shape {
     /// Returns the shape where some cables and hosts are slower than the others.
     ///
     /// # Panics
-    /// As [`of`](Self::of).
+    /// The panics of [`of`](Self::of).
     pub fn with_speeds(plan: &Plan, topology: &Topology, host_of_rank: &[usize], speeds: Option<&Speeds>) -> Self {
         assert_eq!(host_of_rank.len(), plan.ranks(), "each rank has a host");
         let sends = Sends::of(plan, topology, host_of_rank);

@@ -30,7 +30,7 @@ const MAX_ORDERS: usize = 400;
 /// [`binary`](super::binary()).
 ///
 /// # Errors
-/// As [`chain`](super::chain()).
+/// The errors of [`chain`](super::chain()).
 pub fn binary_best(
     topology: &Topology,
     root_host: usize,

@@ -26,7 +26,7 @@ pub const ALGORITHM_2_RANKS: usize = 4_096;
 /// search stays within the bound that is documented there.
 ///
 /// # Errors
-/// As [`chain`](super::chain()).
+/// The errors of [`chain`](super::chain()).
 pub fn binary(topology: &Topology, root_host: usize, members: &[usize]) -> Result<Plan, PlanError> {
     binary_sparing(topology, root_host, members, None)
 }
@@ -64,7 +64,8 @@ pub(super) fn binary_sparing(
 /// this would take more than 2²⁴ entries, the tree is higher than need be, at most P/2, and still free of contention.
 ///
 /// # Errors
-/// As [`chain`](super::chain()), and [`PlanError::Children`] unless `most_children` is one of [`Via::KARY_CHILDREN`].
+/// The errors of [`chain`](super::chain()), and [`PlanError::Children`] unless `most_children` is one of
+/// [`Via::KARY_CHILDREN`].
 pub fn kary(topology: &Topology, root_host: usize, members: &[usize], most_children: u8) -> Result<Plan, PlanError> {
     kary_sparing(topology, root_host, members, most_children, None)
 }

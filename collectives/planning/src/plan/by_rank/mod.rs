@@ -128,7 +128,7 @@ pub fn block_parent(via: Via, ranks: usize, number: usize, rank: usize) -> Optio
 /// others' plans; ranks are counted from the root.
 ///
 /// # Panics
-/// As [`block_parent`].
+/// The panics of [`block_parent`].
 pub fn block_children(via: Via, ranks: usize, number: usize, rank: usize) -> Vec<usize> {
     assert!(via.is_in_blocks(), "{via} does not travel in blocks");
     assert!(number < ranks && rank < ranks, "there are as many blocks as ranks");
