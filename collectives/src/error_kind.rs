@@ -55,6 +55,7 @@ impl SessionError {
             | SessionError::ForWhom
             | SessionError::Forked(_)
             | SessionError::OwnHost { .. }
+            | SessionError::OwnReceivers { .. }
             | SessionError::Tuning(_) => ErrorKind::Usage,
             SessionError::Undelivered(_) | SessionError::Aborted(_) | SessionError::Dropped => ErrorKind::SomeFailed,
             SessionError::Damaged(_) => ErrorKind::Integrity,

@@ -171,7 +171,7 @@ fn lab_sessions_move_files_and_memory() {
     receiver.end(LIMIT).assert_refusal(2, &["runs on this host, behind the same interface eth0"]);
     let late = start(&site, 0, &program, &["receive-buffer", "own", "100"]).end(LIMIT);
     late.assert_refusal(2, &["the sender of group own"]);
-    drop(sender);
+    sender.end(LIMIT).assert_refusal(2, &["the receivers of group own run on this host", "eth0"]);
     let end = start(&site, 1, &program, &["cancelled", "nobody", "-"]).end(LIMIT);
     end.assert_refusal(9, &["cancelled"]);
 }

@@ -60,7 +60,7 @@ use ethbcast_transport::packet::{Clock, Interface, Port, PortConfig, Waker, driv
 use ethbcast_transport::{Deadline, Instant, MacAddr, Machine, Timer, Tuning};
 use handles::{AbortNotifier, HookedAdmission, RECEIVER_ENDED, ROOT_ENDED, TIMED_OUT};
 use notifier::Notifier;
-use own_host::OwnHost;
+use own_host::{OwnHost, check_named, own_receivers};
 use report::{aside, by_host, fates};
 use std::fs::File;
 use std::io::Write;
@@ -101,6 +101,8 @@ impl Session {
         let content = content.or_named(&options.source);
         let mut session = Session::open_sender(group, &options)?;
         session.check_topology(&options)?;
+        let needed = options.wanted().map_or(0, |wanted| wanted.at_least);
+        check_named(&options.hosts, needed, &session.station, session.interface())?;
         thread::scope(|scope| {
             let (reader, source) = content.read_ahead(options.size, &session.waker);
             start(scope, "reader", || reader.run())?;
@@ -240,8 +242,10 @@ impl Session {
         self.opener.check()?;
         let (session, began, form) = (random_u32().map_err(Error::Random)?, self.clock.now(), sending.source().form());
         let config = options.root_config(&self.station, session, (form, sending.source().selects()), &self.tuning)?;
+        let needed = config.wanted.at_least;
         self.port.begin_anew();
-        let _shown = OwnHost::of(self.interface(), &self.station).show_sender();
+        let (interface, station) = (self.interface().clone(), self.station.clone());
+        let mut shown = OwnHost::of(&interface, &station).show_sender();
         let mut root = Limited::new(Root::new(began, config), began, options.run.time_limit);
         let mut teller = Notifier::new(&options.run, form, &self.port);
         let mut watcher = AbortNotifier::new(options.run.last_words.clone());
@@ -253,6 +257,11 @@ impl Session {
             }
             if root.take_over(now) && !root.stop_waiting(now, TIMED_OUT) {
                 given_up.get_or_insert(Error::TimedOut);
+            }
+            let look = shown.look(now, root.awaits_first(), needed);
+            root.look_at(look.again_at);
+            if look.has_found && !root.stop_waiting(now, ROOT_ENDED) {
+                given_up = Some(own_receivers(&station, &interface));
             }
             root.set_first_hop(first_hop.load(Ordering::Relaxed));
             options.start.iter().filter(|start| start.is_now()).for_each(|_| root.start_now(now));
@@ -341,7 +350,7 @@ impl Session {
         let driven = drive(&mut self.port, &mut receiver, &self.waker, &self.clock, |receiver, now| {
             timed_out |= receiver.take_over(now);
             let look = own_host.look(now, receiver.admission() != Admission::Given);
-            has_own_sender = look.has_sender;
+            has_own_sender = look.has_found;
             receiver.look_at(look.again_at);
             if options.run.cancel.is_cancelled() || timed_out {
                 receiving.cancel(receiver, now);

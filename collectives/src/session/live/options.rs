@@ -230,7 +230,7 @@ impl SendOptions {
         Ok(config)
     }
 
-    fn wanted(&self) -> Option<Wanted> {
+    pub(super) fn wanted(&self) -> Option<Wanted> {
         let named = Some(self.hosts.len()).filter(|&hosts| hosts > 0);
         // The named hosts are all there can be.
         let at_most = |count: usize| named.map_or(count, |hosts| count.min(hosts));

@@ -1,14 +1,16 @@
-//! Senders on the own host: what one interface sends does not come back to it, so a receiver there
-//! would wait for ever.
+//! Senders and receivers on one host: what an interface sends does not come back to it, so they
+//! would wait for each other for ever.
 
+use super::report::Error;
 use crate::membership::Station;
+use ethbcast_planning::HostNames;
 use ethbcast_transport::Instant;
 use ethbcast_transport::packet::Interface;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
-/// Interval at which a waiting receiver looks for a sender on its own host.
+/// Interval at which a waiting host looks for the other side on its own host.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// The name of a group's sender behind an interface, which processes of this network namespace see;
@@ -19,10 +21,10 @@ pub(super) struct OwnHost {
     look_at: Option<Instant>,
 }
 
-/// A look for a sender, and the time of the next one.
+/// A look for the other side, and the time of the next one.
 #[derive(Default)]
 pub(super) struct Look {
-    pub has_sender: bool,
+    pub has_found: bool,
     pub again_at: Option<Instant>,
 }
 
@@ -34,18 +36,115 @@ impl OwnHost {
     }
 
     /// Shows that a sender is here, as long as the result lives. A failure shows nothing.
-    pub(super) fn show_sender(&self) -> Option<UnixDatagram> {
-        UnixDatagram::bind_addr(self.name.as_ref()?).ok()
+    pub(super) fn show_sender(self) -> ShownSender {
+        let bound = self.name.as_ref().and_then(|name| UnixDatagram::bind_addr(name).ok());
+        let socket = bound.filter(|socket| socket.set_nonblocking(true).is_ok());
+        ShownSender { socket, receivers: 0, own_host: self }
     }
 
-    /// Looks from time to time while a receiver waits.
+    /// Looks for a sender from time to time while a receiver waits, and tells it of this receiver.
     pub(super) fn look(&mut self, now: Instant, is_waiting: bool) -> Look {
-        let Some(name) = self.name.as_ref().filter(|_| is_waiting) else { return Look::default() };
+        let looks = self.name.is_some() && is_waiting;
+        self.look_with(now, looks, |own| {
+            let Some(name) = &own.name else { return false };
+            let asked = UnixDatagram::unbound().and_then(|socket| {
+                socket.set_nonblocking(true)?;
+                socket.connect_addr(name)?;
+                Ok(socket)
+            });
+            // A sender that is not told waits no longer than it would have.
+            asked.iter().for_each(|socket| drop(socket.send(&[])));
+            asked.is_ok()
+        })
+    }
+
+    fn look_with(&mut self, now: Instant, looks: bool, find: impl FnOnce(&OwnHost) -> bool) -> Look {
+        if !looks {
+            return Look::default();
+        }
         if self.look_at.is_some_and(|at| at > now) {
-            return Look { has_sender: false, again_at: self.look_at };
+            return Look { has_found: false, again_at: self.look_at };
         }
         self.look_at = Some(now + LOOK_EVERY);
-        let asked = UnixDatagram::unbound().and_then(|socket| socket.connect_addr(name));
-        Look { has_sender: asked.is_ok(), again_at: self.look_at }
+        Look { has_found: find(self), again_at: self.look_at }
+    }
+}
+
+/// A sender that shows itself to its own host, and counts the receivers there that have found it.
+pub(super) struct ShownSender {
+    socket: Option<UnixDatagram>,
+    receivers: usize,
+    own_host: OwnHost,
+}
+
+impl ShownSender {
+    /// Looks from time to time while a sender waits for its first receiver; it has found its own
+    /// host's if as many as it needs have come from there.
+    pub(super) fn look(&mut self, now: Instant, is_waiting: bool, needed: usize) -> Look {
+        let ShownSender { socket: Some(socket), receivers, own_host } = self else { return Look::default() };
+        own_host.look_with(now, is_waiting, |_| {
+            while socket.recv(&mut [0]).is_ok() {
+                *receivers += 1;
+            }
+            *receivers >= needed.max(1)
+        })
+    }
+}
+
+/// Fails if a sender at `station` needs more of the hosts that it names than are not its own.
+///
+/// # Errors
+/// [`Error::OwnReceivers`].
+pub(super) fn check_named(
+    hosts: &[String],
+    needed: usize,
+    station: &Station,
+    interface: &Interface,
+) -> Result<(), Error> {
+    let own = format!("{}@{}", station.host, station.mac);
+    let is_own = |name: &&String| HostNames::new([name.as_str()]).find(&own).is_some();
+    let others = hosts.iter().filter(|name| !is_own(name)).count();
+    if others == hosts.len() || others >= needed { Ok(()) } else { Err(own_receivers(station, interface)) }
+}
+
+pub(super) fn own_receivers(station: &Station, interface: &Interface) -> Error {
+    Error::OwnReceivers { group: station.group.clone(), interface: interface.name.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ethbcast_transport::MacAddr;
+
+    fn place(group: &str) -> (Interface, Station) {
+        let mac = MacAddr::new(2, 0, 0, 0, 0, 1);
+        let interface = Interface { name: "eth0".to_owned(), index: std::process::id(), mac, mtu_bytes: 1500 };
+        (interface, Station::new(group, "n1", mac, 1500))
+    }
+
+    #[test]
+    fn both_sides_of_one_host_find_each_other_and_a_sender_counts_its_own() {
+        let (interface, station) = place("both sides of one host");
+        let at = |millis| Instant::START + Duration::from_millis(millis);
+        let mut receivers = [OwnHost::of(&interface, &station), OwnHost::of(&interface, &station)];
+        assert!(!receivers[0].look(at(0), true).has_found, "there is no sender");
+        let mut sender = OwnHost::of(&interface, &station).show_sender();
+        assert!(!sender.look(at(0), true, 2).has_found);
+        assert!(!receivers[0].look(at(499), true).has_found, "it is not time yet");
+        assert!(receivers[0].look(at(500), true).has_found);
+        assert!(!sender.look(at(500), true, 2).has_found, "one of two");
+        assert!(!receivers[1].look(at(500), false).has_found && receivers[1].look(at(500), true).has_found);
+        assert_eq!(sender.look(at(999), true, 2).again_at, Some(at(1000)));
+        assert!(sender.look(at(1000), true, 2).has_found);
+        assert!(!OwnHost::of(&interface, &place("another group").1).look(at(0), true).has_found);
+    }
+
+    #[test]
+    fn a_sender_that_names_its_own_host_is_refused_where_the_others_are_too_few() {
+        let (interface, station) = place("named");
+        let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        let refuses = |hosts: &[&str], needed| check_named(&names(hosts), needed, &station, &interface).is_err();
+        assert!(refuses(&["n1"], 1) && refuses(&["N1.cluster", "n2"], 2) && refuses(&["n1@02:00:00:00:00:01"], 1));
+        assert!(!refuses(&["n1", "n2"], 1) && !refuses(&["n2"], 1) && !refuses(&[], 7) && !refuses(&["n2"], 3));
     }
 }

@@ -344,6 +344,17 @@ pub enum Error {
         /// Name of the interface.
         interface: String,
     },
+    /// All receivers that a sender waits for run on its own host, behind the same interface.
+    #[error(
+        "the receivers of group {group} run on this host, the sender's, behind the same interface {interface}, where \
+         its frames do not arrive: start them on other hosts, or copy the bytes here without ethbcast"
+    )]
+    OwnReceivers {
+        /// The group.
+        group: String,
+        /// Name of the interface.
+        interface: String,
+    },
     /// No sender was heard in time.
     #[error("no sender was heard; start one of the same group, or wait longer")]
     NobodyThere,

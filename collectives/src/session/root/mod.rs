@@ -416,6 +416,11 @@ impl Root {
         self.endpoint.config().rate
     }
 
+    /// Whether it still waits for its first receiver.
+    pub fn awaits_first(&self) -> bool {
+        matches!(&self.phase, RootPhase::Gathering(gathering) if gathering.is_empty())
+    }
+
     /// Takes the largest MTU, in bytes, that what the root's own interface leads to takes: hosts that long frames do
     /// not reach are told that it is not their way.
     pub fn set_first_hop(&mut self, mtu_bytes: usize) {

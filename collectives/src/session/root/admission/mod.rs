@@ -103,6 +103,11 @@ impl Gathering {
         std::mem::take(&mut self.timers)
     }
 
+    /// Whether no receiver has joined.
+    pub(super) fn is_empty(&self) -> bool {
+        self.applicants.len() == 0
+    }
+
     pub(super) fn age(&self, now: Instant) -> Duration {
         now.since(self.began)
     }
