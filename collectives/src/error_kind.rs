@@ -91,10 +91,10 @@ impl CommunicatorError {
         use CommunicatorError::{
             Busy, Closed, Cut, Deaf, Gone, Left, Length, Mismatch, Missing, Mtu, Name, Namesakes, Network,
             NetworksDiffer, NoSuchRank, NotJoined, OtherBuild, Outlawed, PresetsDiffer, Running, Size, SizesDiffer,
-            Tag, TimedOut, TooMany, TwoProcesses, Unconfirmed, Unfit,
+            Tag, TimedOut, TooMany, TwoProcesses, Unconfirmed, Unfit, Unshrunk,
         };
         match self {
-            Missing { .. } | Unconfirmed { .. } | TimedOut { .. } => ErrorKind::Nobody,
+            Missing { .. } | Unconfirmed { .. } | TimedOut { .. } | Unshrunk { .. } => ErrorKind::Nobody,
             Name { .. } | Size { .. } | Mtu { .. } | SizesDiffer { .. } | PresetsDiffer { .. } => ErrorKind::Usage,
             Namesakes { .. } | OtherBuild(_) | Network { .. } | NetworksDiffer { .. } | Unfit { .. } => {
                 ErrorKind::Usage

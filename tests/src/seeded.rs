@@ -131,7 +131,7 @@ fn frames(case: &communicator::Case) -> (f64, f64) {
         // By cast or round the ring: the ring sends more frames, and delivers as much.
         Step::Allgather { bytes } => (others * (others + 1.0) * of(bytes), others * (others + 1.0) * of(bytes)),
         Step::Message { bytes, .. } => (of(bytes), of(bytes)),
-        Step::Compute(_) | Step::Settle => (0.0, 0.0),
+        Step::Compute(_) | Step::Settle | Step::Shrink => (0.0, 0.0),
     };
     case.programs[0].iter().map(step).fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
 }

@@ -15,11 +15,12 @@ local KINDS = {
     [1] = "DATA", [2] = "ACK", [3] = "HEARTBEAT", [4] = "PARITY", [16] = "ANNOUNCE", [17] = "JOIN", [18] = "REFUSE", [19] = "VIEW",
     [20] = "READY", [21] = "STATUS", [22] = "DONE", [23] = "VERDICT", [24] = "ABORT", [25] = "ORPHAN", [26] = "PROBE",
     [27] = "ECHO", [28] = "REPORT", [29] = "LEAVE", [30] = "FETCH", [31] = "PIECE", [32] = "PUSH", [33] = "PULL",
-    [34] = "NOTE", [35] = "RECEIPT", [36] = "ASK", [40] = "CALL", [41] = "ALIVE", [42] = "BYE", [48] = "NEEDS",
+    [34] = "NOTE", [35] = "RECEIPT", [36] = "ASK", [40] = "CALL", [41] = "ALIVE", [42] = "BYE", [43] = "SHRINK", [48] = "NEEDS",
     [51] = "CHALLENGE", [52] = "RESPONSE",
     [49] = "WHO", [50] = "HERE",
 }
 local STAGES = { [0] = "gathering", "started", "late-welcome" }
+local SHRINK_STAGES = { "proposed", "agreed", "done" }
 local CONTENTS = { [0] = "stream", "file", "directory", "sparse file", "gzip", "xz", "zstd" }
 local REFUSALS = {
     [0] = "MTU too small", "no space", "too late", "name or interface taken", "not in the topology",
@@ -74,7 +75,7 @@ local NUMBERS = {
     "to", "told", "unfit", "waits_for", "worked_ns", "yields",
 }
 local TEXTS = {
-    "accepted", "build", "busy", "call", "content", "digest", "failure", "group", "heard", "host", "last", "list", "mode", "modified", "network",
+    "accepted", "build", "busy", "call", "content", "digest", "failure", "group", "heard", "host", "last", "list", "lost", "mode", "modified", "network",
     "nonce", "outcome", "receiver", "refusal", "sender", "source", "stage", "state", "task", "text", "tree", "via", "word",
 }
 local body, all = {}, {}
@@ -713,6 +714,13 @@ end
 
 bodies.ALIVE = notice
 bodies.BYE = notice
+
+function bodies.SHRINK(from)
+    from:word("stage", SHRINK_STAGES)
+    from:take(3)
+    local lost = from.left > 0 and from:take(from.left) or nil
+    from:say("lost", lost, ranks(lost))
+end
 
 -- The 32 bytes behind the Ethernet header (§3); what of them the body needs.
 local function read_header(tvb, tree)

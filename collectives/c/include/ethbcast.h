@@ -140,6 +140,14 @@ ethbcast_status ethbcast_join(const char *group,
                               ethbcast_communicator **communicator);
 
 /*
+ Shrinks the group to the ranks that live, after others died or left (ULFM's MPIX_Comm_shrink): all that live call
+ it, within the option call-within, and have new ranks and a new size then, in the old order. Messages that were
+ under way are dropped, and names of hosts that were returned before are no longer there. No other thread may use the
+ communicator meanwhile. After a failure it is as before.
+ */
+ethbcast_status ethbcast_shrink(ethbcast_communicator *communicator);
+
+/*
  Leaves the group and frees the communicator; null is allowed. What this rank still owes the others is sent, for a
  second at most: end with a barrier. In a forked child it only frees the child's copy, and returns
  ETHBCAST_STATUS_USAGE, as every other call of the parent's communicator does there.
@@ -157,7 +165,7 @@ uint16_t ethbcast_rank(const ethbcast_communicator *communicator);
 uint16_t ethbcast_size(const ethbcast_communicator *communicator);
 
 /*
- The name of a rank's host, as long as the communicator is there; null if there is no such rank.
+ The name of a rank's host, until the communicator shrinks or is freed; null if there is no such rank.
  */
 const char *ethbcast_host(const ethbcast_communicator *communicator, uint16_t rank);
 

@@ -76,6 +76,7 @@ public:
         broadcast(root, values.data(), values.size() * sizeof(T));
     }
     void barrier() const { check(ethbcast_barrier(handle_.get())); }
+    void shrink() { check(ethbcast_shrink(handle_.get())); }
     void scatter(std::uint16_t root, const void *blocks, void *own, std::size_t bytes) const
     {
         check(ethbcast_scatter(handle_.get(), root, blocks, own, bytes));

@@ -52,8 +52,26 @@ pub extern "C" fn ethbcast_join(
         *place = std::ptr::null_mut();
         let options = Options::join(options)?;
         let ranks = communicator::Communicator::join_with(text(group, "group's name")?, size, &options)?;
-        let hosts = ranks.hosts().iter().map(|host| CString::new(host.as_str()).unwrap_or_default()).collect();
+        let hosts = hosts(&ranks);
         *place = Box::into_raw(Box::new(Communicator { ranks, hosts, call_within: options.call_within }));
+        Ok(())
+    })
+}
+
+fn hosts(ranks: &communicator::Communicator) -> Vec<CString> {
+    ranks.hosts().iter().map(|host| CString::new(host.as_str()).unwrap_or_default()).collect()
+}
+
+/// Shrinks the group to the ranks that live, after others died or left (ULFM's MPIX_Comm_shrink): all that live call
+/// it, within the option call-within, and have new ranks and a new size then, in the old order. Messages that were
+/// under way are dropped, and names of hosts that were returned before are no longer there. No other thread may use the
+/// communicator meanwhile. After a failure it is as before.
+#[unsafe(no_mangle)]
+pub extern "C" fn ethbcast_shrink(communicator: Option<&mut Communicator>) -> Status {
+    call(|| {
+        let all = there(communicator, "communicator")?;
+        all.ranks.shrink()?;
+        all.hosts = hosts(&all.ranks);
         Ok(())
     })
 }
@@ -82,7 +100,7 @@ pub extern "C" fn ethbcast_size(communicator: Option<&Communicator>) -> u16 {
     communicator.map_or(0, |all| all.ranks.size())
 }
 
-/// The name of a rank's host, as long as the communicator is there; null if there is no such rank.
+/// The name of a rank's host, until the communicator shrinks or is freed; null if there is no such rank.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_host(communicator: Option<&Communicator>, rank: u16) -> *const c_char {
     let host = communicator.and_then(|all| all.hosts.get(usize::from(rank)));

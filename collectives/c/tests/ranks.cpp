@@ -3,6 +3,7 @@
 
 #include <iostream>
 #include <numeric>
+#include <unistd.h>
 
 static void require(bool holds, const char *what)
 {
@@ -49,6 +50,25 @@ static void run(std::uint16_t size)
     } else if (rank == 1) {
         all.send(0, 3, "ok", 2);
     }
+    all.barrier();
+
+    // The first rank dies; the others go on.
+    if (rank == 0) {
+        std::cout << "rank 0 is content" << std::endl;
+        _exit(0);
+    }
+    try {
+        all.barrier();
+        require(false, "a rank is gone");
+    } catch (const ethbcast::error &gone) {
+        require(gone.status() == ETHBCAST_STATUS_GONE, "rank 0 is gone");
+    }
+    all.shrink();
+    require(all.size() == size - 1 && all.rank() == rank - 1, "one rank less");
+    require(all.host(0) == "n1", "in the old order");
+    all.broadcast(1, values);
+    all.allgather(own.data(), back.data(), sizeof(std::uint32_t));
+    require(back[0] == 12u && back[1] == 13u, "allgather without the first");
     all.barrier();
     std::cout << "rank " << rank << " is content" << std::endl;
 }

@@ -61,7 +61,7 @@ static int alone(void)
     REQUIRE(ethbcast_join("group", 2, options, &all) == ETHBCAST_STATUS_USAGE);
     REQUIRE(strstr(ethbcast_error_message(), "receivers is for sending") != NULL);
     REQUIRE(ethbcast_broadcast(NULL, 0, NULL, 0) == ETHBCAST_STATUS_USAGE);
-    REQUIRE(ethbcast_barrier(NULL) == ETHBCAST_STATUS_USAGE);
+    REQUIRE(ethbcast_barrier(NULL) == ETHBCAST_STATUS_USAGE && ethbcast_shrink(NULL) == ETHBCAST_STATUS_USAGE);
     REQUIRE(ethbcast_leave(NULL) == ETHBCAST_STATUS_OK);
     REQUIRE(ethbcast_send_fd("group", -1, NULL, NULL) == ETHBCAST_STATUS_USAGE);
     REQUIRE(ethbcast_send_fd("group", 9999, NULL, NULL) == ETHBCAST_STATUS_SYSTEM);

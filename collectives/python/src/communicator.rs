@@ -6,7 +6,7 @@ use crate::options;
 use crate::waiting::{Cancel, Signals};
 use ethbcast_collectives::communicator::{self, CommunicatorError, Error};
 use parking_lot::Mutex;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::sync::Arc;
@@ -16,12 +16,24 @@ use std::time::Duration;
 /// concurrently, collectives take turns.
 #[pyclass(frozen, module = "ethbcast")]
 pub struct Communicator {
-    /// `None` once closed.
+    /// `None` once closed, and while it shrinks.
     ranks: Mutex<Option<Arc<communicator::Communicator>>>,
-    rank: u16,
-    hosts: Vec<String>,
+    place: Mutex<Place>,
     call_within: Duration,
     signals: Signals,
+}
+
+/// This process's rank, and the hosts' names by rank.
+#[derive(Clone)]
+struct Place {
+    rank: u16,
+    hosts: Vec<String>,
+}
+
+impl Place {
+    fn of(ranks: &communicator::Communicator) -> Mutex<Place> {
+        Mutex::new(Place { rank: ranks.rank(), hosts: ranks.hosts().to_vec() })
+    }
 }
 
 #[pymethods]
@@ -42,32 +54,33 @@ impl Communicator {
         let joined =
             py.detach(|| Cancel::over(cancel, || communicator::Communicator::join_with(group, size, &options)));
         let ranks = joined.map_err(|error| raised(&signals, error))?;
-        let (rank, hosts, call_within) = (ranks.rank(), ranks.hosts().to_vec(), options.call_within);
-        Ok(Communicator { ranks: Mutex::new(Some(Arc::new(ranks))), rank, hosts, call_within, signals })
+        let (place, call_within) = (Place::of(&ranks), options.call_within);
+        Ok(Communicator { ranks: Mutex::new(Some(Arc::new(ranks))), place, call_within, signals })
     }
 
     /// This process's rank.
     #[getter]
     fn rank(&self) -> u16 {
-        self.rank
+        self.place.lock().rank
     }
 
     /// Number of ranks.
     #[getter]
     fn size(&self) -> usize {
-        self.hosts.len()
+        self.place.lock().hosts.len()
     }
 
     /// Name of this rank's host.
     #[getter]
-    fn host(&self) -> &str {
-        &self.hosts[usize::from(self.rank)]
+    fn host(&self) -> String {
+        let Place { rank, hosts } = self.place.lock().clone();
+        hosts[usize::from(rank)].clone()
     }
 
     /// Names of all hosts, by rank.
     #[getter]
     fn hosts(&self) -> Vec<String> {
-        self.hosts.clone()
+        self.place.lock().hosts.clone()
     }
 
     /// Copies the bytes of `root`'s buffer into every rank's, in place.
@@ -161,6 +174,25 @@ impl Communicator {
         self.call(buffer.py(), cancel, |ranks| ranks.recv_within(source, tag, bytes, within))
     }
 
+    /// Shrinks the group to the ranks that live, after others died or left (ULFM's
+    /// `MPIX_Comm_shrink`): all that live call it, and have new ranks then, in the old order.
+    /// Messages that were under way are dropped. After a failure the group is as before.
+    #[pyo3(signature = (*, cancel=None))]
+    fn shrink(&self, py: Python<'_>, cancel: Option<Cancel>) -> PyResult<()> {
+        let ranks = self.ranks.lock().take().ok_or_else(closed)?;
+        let ranks = Arc::try_unwrap(ranks).map_err(|used| {
+            *self.ranks.lock() = Some(used);
+            PyRuntimeError::new_err("other threads still call this communicator: let their calls end, then shrink it")
+        });
+        let mut ranks = ranks?;
+        let shrunk = py.detach(|| Cancel::over(cancel, || ranks.shrink()));
+        if shrunk.is_ok() {
+            *self.place.lock() = Place::of(&ranks).into_inner();
+        }
+        *self.ranks.lock() = Some(Arc::new(ranks));
+        shrunk.map_err(|error| raised(&self.signals, error))
+    }
+
     /// Leaves the group: calls in progress in other threads fail. Messages already sent are still
     /// delivered, for a second at most. Closing again has no effect.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
@@ -195,8 +227,8 @@ impl Communicator {
     }
 
     fn __repr__(&self) -> String {
-        let (rank, size) = (self.rank, self.hosts.len());
-        format!("<ethbcast.Communicator rank {rank} of {size} on {}>", self.hosts[usize::from(rank)])
+        let (rank, size, host) = (self.rank(), self.size(), self.host());
+        format!("<ethbcast.Communicator rank {rank} of {size} on {host}>")
     }
 }
 
@@ -209,7 +241,7 @@ impl Communicator {
         call: impl FnOnce(&communicator::Communicator) -> Result<T, Error> + Send,
     ) -> PyResult<T> {
         let ranks = self.ranks.lock().clone();
-        let ranks = ranks.ok_or_else(|| Failure::new(CommunicatorError::Closed.kind(), CommunicatorError::Closed))?;
+        let ranks = ranks.ok_or_else(closed)?;
         // The last user leaves the group for good, which takes time.
         let ended = py.detach(move || {
             let ended = Cancel::over(cancel, || call(&ranks));
@@ -226,8 +258,8 @@ impl Communicator {
         root: u16,
     ) -> PyResult<Option<&'a Bound<'py, PyAny>>> {
         match blocks {
-            Some(blocks) if root == self.rank => Ok(Some(blocks)),
-            None if root == self.rank => {
+            Some(blocks) if root == self.rank() => Ok(Some(blocks)),
+            None if root == self.rank() => {
                 Err(PyValueError::new_err("the root has a buffer for all blocks: pass it, and None elsewhere only"))
             }
             _ => Ok(None),
@@ -239,6 +271,10 @@ impl Communicator {
         let no_time = |_| PyValueError::new_err(format!("{seconds} seconds are no time to wait"));
         Duration::try_from_secs_f64(seconds).map_err(no_time)
     }
+}
+
+fn closed() -> Failure {
+    Failure::new(CommunicatorError::Closed.kind(), CommunicatorError::Closed)
 }
 
 /// Returns the exception of a failed call: that of a signal handler, if one has ended the call.

@@ -63,7 +63,9 @@ fn lost(error: &communicator::Error) -> Vec<String> {
             vec![one.host.clone()]
         }
         CommunicatorError::Cut(one, other) => vec![one.host.clone(), other.host.clone()],
-        CommunicatorError::TimedOut { missing_ranks, .. } => missing_ranks.iter().map(|one| one.host.clone()).collect(),
+        CommunicatorError::TimedOut { missing_ranks, .. } | CommunicatorError::Unshrunk { missing_ranks } => {
+            missing_ranks.iter().map(|one| one.host.clone()).collect()
+        }
         CommunicatorError::Abandoned { rank, .. } => vec![rank.host.clone()],
         CommunicatorError::Unconfirmed { hosts, .. } => hosts.clone(),
         _ => Vec::new(),

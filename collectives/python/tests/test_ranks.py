@@ -346,3 +346,53 @@ def test_calls_are_awaited_and_end_with_their_tasks(request):
         ranks.close()
 
     asyncio.run(run())
+
+
+def test_the_others_go_on_without_one_that_has_left_or_died(request):
+    async def go_on(ranks):
+        await ranks.ashrink()
+
+    ranks = ethbcast.Communicator.join(request.node.name, SIZE, join_within=30, call_within=20)
+    former, host = ranks.rank, ranks.host
+    ranks.barrier()
+    if former == 0:
+        ranks.close()
+        with pytest.raises(ethbcast.Error) as raised:
+            ranks.shrink()
+        assert raised.value.status is ethbcast.Status.USAGE
+        return
+    with pytest.raises(ethbcast.Error) as raised:
+        ranks.barrier()
+    assert raised.value.status is ethbcast.Status.GONE
+    ranks.shrink()
+    assert (ranks.rank, ranks.size, ranks.host) == (former - 1, SIZE - 1, host)
+    assert ranks.hosts == [f"n{host}" for host in range(1, SIZE)]
+    asyncio.run(go_on(ranks))
+    here = np.full(100_000, ranks.rank)
+    ranks.broadcast(here, root=SIZE - 2)
+    assert (here == SIZE - 2).all()
+    with ranks:
+        blocks = np.zeros(SIZE - 1)
+        ranks.allgather(np.full(1, float(ranks.rank)), blocks)
+        assert blocks.tolist() == list(range(SIZE - 1))
+
+
+def test_a_group_in_use_does_not_shrink(ranks):
+    ended = []
+
+    def wait():
+        try:
+            ranks.recv(bytearray(8), (ranks.rank + 1) % SIZE, 9, within=2)
+        except ethbcast.Error as error:
+            ended.append(error.status)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    time.sleep(0.2)
+    with pytest.raises(RuntimeError, match="let their calls end"):
+        ranks.shrink()
+    thread.join()
+    assert ended == [ethbcast.Status.NOBODY]
+    ranks.shrink()
+    assert ranks.size == SIZE
+    ranks.barrier()

@@ -15,6 +15,8 @@ async def all_of_it(values: bytearray) -> dict[str, str]:
     await ranks.abroadcast(values, root=1)
     count += await ranks.arecv(values, 1, tag=2, within=3)
     ranks.barrier(cancel=cancel)
+    ranks.shrink(cancel=cancel)
+    await ranks.ashrink()
     try:
         with ethbcast.Communicator.join("group", 2, cancel=cancel) as two:
             two.allgather(b"x", values)

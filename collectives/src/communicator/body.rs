@@ -1,12 +1,12 @@
-//! Bodies of the three control messages of a group without a root, CALL, ALIVE and BYE, and their
+//! Bodies of the control messages of a group without a root, CALL, ALIVE, BYE and SHRINK, and their
 //! text for `dump`.
 
 use super::error::{Cause, Failure};
 use super::kind;
 use super::network::SpreadMessage;
-use super::roster::RosterDigest;
+use super::roster::{RankSet, RosterDigest};
 use super::signature::Signature;
-use crate::membership::codec::{BodyReader, BodyWriter};
+use crate::membership::codec::{BodyReader, BodyWriter, ranks};
 use ethbcast_transport::wire::{Fields, Frame, Rank, Spelled};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,11 +106,52 @@ impl Notice {
     }
 }
 
+/// Stage of a rank that shrinks its group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub(super) enum ShrinkStage {
+    /// It names those that it takes for lost.
+    Proposed = 1,
+    /// All that are left name the same.
+    Agreed,
+    /// It has gone on without them, because all that are left have agreed.
+    Done,
+}
+
+/// Statement of a rank that shrinks its group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ShrinkBody {
+    pub stage: ShrinkStage,
+    pub lost: RankSet,
+}
+
+impl ShrinkBody {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut out = BodyWriter::default();
+        out.u8(self.stage as u8).zeros(3).bytes(self.lost.bits());
+        out.into_bytes()
+    }
+
+    /// Reads a statement, of a group of any size.
+    pub(super) fn decode(wire: &[u8]) -> Option<ShrinkBody> {
+        let mut from = BodyReader::new(wire);
+        let stage = match from.u8()? {
+            1 => ShrinkStage::Proposed,
+            2 => ShrinkStage::Agreed,
+            3 => ShrinkStage::Done,
+            _ => return None,
+        };
+        from.bytes(3)?;
+        Some(ShrinkBody { stage, lost: RankSet::of_bits(from.rest()) })
+    }
+}
+
 pub(crate) fn spell(frame: &Frame<'_>) -> Option<Spelled> {
     let (kind, fields) = match frame.header.kind {
         kind::CALL => ("CALL", CallBody::decode(frame.payload).map(|body| call(&body))),
         kind::ALIVE => ("ALIVE", notice(frame.payload)),
         kind::BYE => ("BYE", notice(frame.payload)),
+        kind::SHRINK => ("SHRINK", ShrinkBody::decode(frame.payload).map(|body| shrink(&body))),
         _ => return None,
     };
     Some(Spelled { kind, fields })
@@ -142,6 +183,15 @@ fn notice(payload: &[u8]) -> Option<Fields> {
         Some(failure) => fields.and(self::failure(failure)),
         None => fields,
     })
+}
+
+fn shrink(ShrinkBody { stage, lost }: &ShrinkBody) -> Fields {
+    let stage = match stage {
+        ShrinkStage::Proposed => "proposed",
+        ShrinkStage::Agreed => "agreed",
+        ShrinkStage::Done => "done",
+    };
+    Fields::default().text("stage", stage).text("lost", ranks(lost.bits()))
 }
 
 fn failure(Failure { from, cause }: Failure) -> Fields {
@@ -189,12 +239,17 @@ mod body_tests {
             assert_eq!(Notice::decode(&notice.encode(), 2), Some(notice));
         }
         assert_eq!(Notice::decode(&told.encode(), 1), None, "there is no rank 1");
+        for stage in [ShrinkStage::Proposed, ShrinkStage::Agreed, ShrinkStage::Done] {
+            let body = ShrinkBody { stage, lost: RankSet::of_bits(&[0b110, 1]) };
+            assert_eq!(ShrinkBody::decode(&body.encode()), Some(body));
+        }
+        assert_eq!((ShrinkBody::decode(&[0, 0, 0, 0]), ShrinkBody::decode(&[1, 0, 0])), (None, None));
     }
 
     proptest! {
         #[test]
         fn arbitrary_bytes_never_panic(wire in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = (CallBody::decode(&wire), Notice::decode(&wire, 3));
+            let _ = (CallBody::decode(&wire), Notice::decode(&wire, 3), ShrinkBody::decode(&wire));
         }
     }
 }
@@ -219,5 +274,11 @@ mod spell_tests {
         let fields = Fields::default().number("repeats", 2_u64).number("moved", 9_u64).text("call", "barrier #4");
         let fields = fields.text("failure", "gone").number("about", 700_u64).number("from", 5_u64);
         assert_eq!(spelled, Some(Spelled { kind: "BYE", fields: Some(fields) }));
+        let payload = ShrinkBody { stage: ShrinkStage::Agreed, lost: RankSet::of_bits(&[0b1110, 2]) }.encode();
+        let header = Header { kind: kind::SHRINK, ..header };
+        let spelled =
+            spell(&Frame { source: MacAddr::ZERO, header, payload: &payload, content: ContentChecksum::default() });
+        let fields = Fields::default().text("stage", "agreed").text("lost", "1-3,9");
+        assert_eq!(spelled, Some(Spelled { kind: "SHRINK", fields: Some(fields) }));
     }
 }

@@ -261,6 +261,15 @@ pub enum CommunicatorError {
         /// Probable culprit.
         culprit: Option<Box<Culprit>>,
     },
+    /// The ranks that live did not agree in time on who they are.
+    #[error(
+        "the group was not shrunk in time{}: let all ranks that live call it, or allow more time",
+        missing(missing_ranks)
+    )]
+    Unshrunk {
+        /// Ranks that live and had not called it, as far as known.
+        missing_ranks: Vec<Named>,
+    },
     /// A rank gave a collective up, and the ranks are out of step.
     #[error(
         "{rank} has given up {signature}{}, so that the ranks are out of step: start the group again, with more time \

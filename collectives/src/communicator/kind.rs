@@ -1,4 +1,4 @@
-//! Frame kinds of a communicator: 40–42 of [`Kind`].
+//! Frame kinds of a communicator: 40–43 of [`Kind`].
 
 use ethbcast_transport::wire::Kind;
 
@@ -8,3 +8,5 @@ pub const CALL: Kind = Kind(40);
 pub const ALIVE: Kind = Kind(41);
 /// A member has left.
 pub const BYE: Kind = Kind(42);
+/// Statement of a member that shrinks the group to the ranks that live.
+pub const SHRINK: Kind = Kind(43);

@@ -16,6 +16,8 @@
 //! **Presence.** Members send keepalives. A silent one is gone, and collectives fail on all others.
 //! One that says good-bye has left, which harms only ranks that need something more of it.
 //!
+//! **Shrinking.** After a rank has died or left, those that live go on without it ([`Shrink`]).
+//!
 //! Like every protocol part a [`Member`] is a state machine without socket, clock, thread or random
 //! source. [`Communicator`] is one on a real interface, with blocking calls; only its folder,
 //! `live`, uses such things.
@@ -35,7 +37,7 @@ mod signature;
 pub use crate::membership::{MAX_GROUP_BYTES, MIN_MTU_BYTES, OtherBuild, Station};
 pub use crate::preset::Preset;
 pub(crate) use body::spell;
-pub use collective::{Allgather, Barrier, Broadcast, Call, CallProgress, Gather, Patience, Scatter};
+pub use collective::{Allgather, Barrier, Broadcast, Call, CallProgress, Gather, Patience, Scatter, Shrink};
 pub use config::{Config, MAX_HOST_BYTES, MAX_RANKS};
 pub use error::{CommunicatorError, Culprit, Named};
 pub use live::{Communicator, Error, Meanwhile, Options};

@@ -39,6 +39,21 @@ impl Roster {
         hasher.update(&self.digest).update(&network.to_be_bytes());
         Roster { digest: *hasher.finalize().as_bytes(), ..self.clone() }
     }
+
+    /// Returns the list without the `lost`, in the same order; its digest is like no other's.
+    pub(super) fn without(&self, lost: &RankSet) -> Roster {
+        let entries: Vec<RosterEntry> = self.left(lost).map(|rank| self.entries[rank.index()].clone()).collect();
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(b"without").update(&self.digest).update(lost.bits());
+        let (nodes, digest) = (Nodes::new(entries.iter().map(|entry| entry.mac)), *hasher.finalize().as_bytes());
+        Roster { entries, nodes, mtu_bytes: self.mtu_bytes, digest }
+    }
+
+    /// Returns the ranks that are not `lost`, in order.
+    pub(super) fn left<'a>(&self, lost: &'a RankSet) -> impl Iterator<Item = Rank> + use<'a> {
+        (0..self.size()).map(Rank).filter(|&rank| !lost.has(rank))
+    }
+
     pub(super) fn entries(&self) -> &[RosterEntry] {
         &self.entries
     }
@@ -100,6 +115,42 @@ fn digest(group: &str, entries: &[RosterEntry], mtu_bytes: u16, preset: Preset) 
     hasher.update(&mtu_bytes.to_be_bytes());
     hasher.update(&[preset as u8]);
     *hasher.finalize().as_bytes()
+}
+
+/// Ranks of a group, one bit for each, the least significant first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RankSet(Vec<u8>);
+
+impl RankSet {
+    pub(super) fn none(size: u16) -> RankSet {
+        RankSet(vec![0; usize::from(size).div_ceil(8)])
+    }
+
+    pub(super) fn of_bits(bits: &[u8]) -> RankSet {
+        RankSet(bits.to_vec())
+    }
+
+    pub(super) fn bits(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Whether it has a bit for each of `size` ranks, and none for others.
+    pub(super) fn fits(&self, size: u16) -> bool {
+        let beyond = (usize::from(size)..self.0.len() * 8).any(|rank| self.0[rank / 8] >> (rank % 8) & 1 == 1);
+        self.0.len() == usize::from(size).div_ceil(8) && !beyond
+    }
+
+    pub(super) fn has(&self, rank: Rank) -> bool {
+        self.0[rank.index() / 8] >> (rank.index() % 8) & 1 == 1
+    }
+
+    pub(super) fn insert(&mut self, rank: Rank) {
+        self.0[rank.index() / 8] |= 1 << (rank.index() % 8);
+    }
+
+    pub(super) fn join(&mut self, other: &RankSet) {
+        self.0.iter_mut().zip(&other.0).for_each(|(own, other)| *own |= other);
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -224,6 +275,29 @@ mod roster_tests {
         assert_ne!(digest, Roster::new("g", both(), 1500, Preset::Paper).digest());
         let list = Roster::new("g", both(), 1500, Preset::Default);
         assert_ne!(list.knowing(1).digest(), list.knowing(2).digest());
+        let mut lost = RankSet::none(2);
+        let same = list.without(&lost);
+        assert_eq!((same.entries(), same.size()), (list.entries(), 2));
+        lost.insert(Rank(0));
+        let rest = list.without(&lost);
+        assert_eq!((rest.rank_of(entry("b", 2).mac), rest.rank_of(entry("a", 1).mac)), (Some(Rank(0)), None));
+        let digests = [list.digest(), same.digest(), rest.digest()];
+        assert!(digests[0] != digests[1] && digests[1] != digests[2] && digests[0] != digests[2]);
+    }
+}
+
+#[cfg(test)]
+mod set_tests {
+    use super::*;
+
+    #[test]
+    fn a_set_of_ranks_has_a_bit_for_each_and_none_beyond() {
+        let mut set = RankSet::none(9);
+        assert!(set.fits(9) && !set.fits(8) && !set.fits(17) && RankSet::none(0).fits(0));
+        set.insert(Rank(8));
+        set.join(&RankSet::of_bits(&[0b100, 0]));
+        assert_eq!((0..9).filter(|&rank| set.has(Rank(rank))).collect::<Vec<_>>(), [2, 8]);
+        assert!(!RankSet::of_bits(&[0, 2]).fits(9) && set.fits(9));
     }
 }
 

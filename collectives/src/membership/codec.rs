@@ -96,9 +96,32 @@ macro_rules! numbers {
 
 numbers!(u8, u16, u32, u64);
 
+/// Spells the ranks whose bits are set, least significant bit first, as `1-3,5`.
+pub(crate) fn ranks(bitmap: &[u8]) -> String {
+    let set = |rank: usize| bitmap.get(rank / 8).is_some_and(|byte| byte >> (rank % 8) & 1 == 1);
+    let mut runs = Vec::new();
+    let mut rank = 0;
+    while rank < bitmap.len() * 8 {
+        let end = (rank..).find(|&rank| !set(rank)).unwrap_or(rank);
+        match end - rank {
+            0 => {}
+            1 => runs.push(rank.to_string()),
+            _ => runs.push(format!("{rank}-{}", end - 1)),
+        }
+        rank = end + 1;
+    }
+    runs.join(",")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranks_of_a_bitmap_are_said_as_ranges() {
+        assert_eq!(ranks(&[0b0010_1110, 0b1000_0001]), "1-3,5,8,15");
+        assert_eq!((ranks(&[]), ranks(&[0]), ranks(&[255, 1])), (String::new(), String::new(), "0-8".to_owned()));
+    }
 
     #[test]
     fn a_text_off_the_wire_tells_a_terminal_nothing() {

@@ -8,6 +8,7 @@ use super::message::{
 use super::throttle::Rate;
 use super::verified::ChunkSize;
 use super::view::{Assembler, Standing, View};
+use crate::membership::codec::ranks;
 use ethbcast_transport::wire::{Ack, Fields, Flags, Frame, Kind, Parity, Rank, Spelled};
 
 #[derive(Clone, Debug, Default)]
@@ -189,22 +190,6 @@ fn verdict(verdict: &Verdict) -> Fields {
     fields.text("heard", ranks(heard)).text("accepted", ranks(accepted))
 }
 
-fn ranks(bitmap: &[u8]) -> String {
-    let set = |rank: usize| bitmap.get(rank / 8).is_some_and(|byte| byte >> (rank % 8) & 1 == 1);
-    let mut runs = Vec::new();
-    let mut rank = 0;
-    while rank < bitmap.len() * 8 {
-        let end = (rank..).find(|&rank| !set(rank)).unwrap_or(rank);
-        match end - rank {
-            0 => {}
-            1 => runs.push(rank.to_string()),
-            _ => runs.push(format!("{rank}-{}", end - 1)),
-        }
-        rank = end + 1;
-    }
-    runs.join(",")
-}
-
 fn hex(number: u64) -> String {
     format!("{number:016x}")
 }
@@ -227,16 +212,5 @@ fn state(state: MemberState) -> &'static str {
         MemberState::Syncing => "syncing",
         MemberState::Settled => "settled",
         MemberState::Done => "done",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranks_of_a_bitmap_are_said_as_ranges() {
-        assert_eq!(ranks(&[0b0010_1110, 0b1000_0001]), "1-3,5,8,15");
-        assert_eq!((ranks(&[]), ranks(&[0]), ranks(&[255, 1])), (String::new(), String::new(), "0-8".to_owned()));
     }
 }

@@ -56,6 +56,8 @@ pub enum Step {
     Compute(Duration),
     /// A wait until the messages this rank has sent have arrived.
     Settle,
+    /// The group goes on with the ranks that live.
+    Shrink,
 }
 
 /// A communicator to be simulated.

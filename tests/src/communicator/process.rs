@@ -2,7 +2,7 @@
 
 use super::{Case, Step};
 use ethbcast_collectives::communicator::{
-    Allgather, Barrier, Broadcast, CallProgress, CommunicatorError, Config, Gather, Member, Patience, Scatter,
+    Allgather, Barrier, Broadcast, CallProgress, CommunicatorError, Config, Gather, Member, Patience, Scatter, Shrink,
 };
 use ethbcast_transport::messages::{RecvId, RecvOutcome, SendId, SendOutcome};
 use ethbcast_transport::wire::Rank;
@@ -29,6 +29,7 @@ pub(super) enum Ongoing {
     Receive(RecvId),
     Compute,
     Settle,
+    Shrink(Shrink),
 }
 
 impl Ongoing {
@@ -251,9 +252,11 @@ impl Process {
                 Ongoing::Compute
             }
             Step::Settle => Ongoing::Settle,
+            Step::Shrink => Ongoing::Shrink(Shrink::begin(member, now)?),
         };
-        let is_call = !matches!(ongoing, Ongoing::Receive(_) | Ongoing::Compute | Ongoing::Settle);
-        self.standstill = is_call.then(|| Patience::new(member, now, self.patience));
+        // Shrinking has a deadline, whatever moves meanwhile.
+        let may_last = ongoing.is_a_call() && !matches!(ongoing, Ongoing::Shrink(_));
+        self.standstill = may_last.then(|| Patience::new(member, now, self.patience));
         until = self.standstill.as_ref().map_or(until, Patience::due);
         self.ongoing = Some((ongoing, until));
         Ok(())
@@ -293,6 +296,7 @@ impl Process {
                 }
             },
             Ongoing::Settle => Ok(if self.settle() { CallProgress::Done } else { CallProgress::Waiting }),
+            Ongoing::Shrink(call) => call.advance(member, now),
             Ongoing::Compute if now >= until => Ok(CallProgress::Done),
             Ongoing::Compute => Ok(CallProgress::Waiting),
         }
@@ -322,6 +326,7 @@ impl Process {
             Ongoing::Scatter(call, ..) => call.abandon(member, now),
             Ongoing::Gather(call, ..) => call.abandon(member, now),
             Ongoing::Allgather(call, ..) => call.abandon(member, now),
+            Ongoing::Shrink(call) => call.abandon(member),
             Ongoing::Receive(_) | Ongoing::Compute | Ongoing::Settle => unreachable!("these end by themselves"),
         }
     }

@@ -6,7 +6,7 @@ import threading
 
 from ._ethbcast import Cancel
 
-CALLS = ["broadcast", "barrier", "scatter", "gather", "allgather", "send", "recv"]
+CALLS = ["broadcast", "barrier", "scatter", "gather", "allgather", "send", "recv", "shrink"]
 
 
 def awaitable(blocking):

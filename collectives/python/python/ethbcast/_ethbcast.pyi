@@ -187,6 +187,12 @@ class Communicator:
         self, buffer: Buffer, source: int, tag: int = 0, *, within: float | None = None, cancel: Cancel | None = None
     ) -> int:
         """Receives the next message of ``tag`` into the beginning of a buffer; returns its length in bytes."""
+    def shrink(self, *, cancel: Cancel | None = None) -> None:
+        """Goes on with the ranks that live, after others died or left (ULFM's ``MPIX_Comm_shrink``).
+
+        All that live call it, within ``call_within``, and have new ranks then, in the old order. Messages that were
+        under way are dropped. After an error the group is as before.
+        """
     @staticmethod
     async def ajoin(
         group: str, size: int, *, cancel: Cancel | None = None, **options: Unpack[_JoinOptions]
@@ -207,6 +213,7 @@ class Communicator:
     async def arecv(
         self, buffer: Buffer, source: int, tag: int = 0, *, within: float | None = None, cancel: Cancel | None = None
     ) -> int: ...
+    async def ashrink(self, *, cancel: Cancel | None = None) -> None: ...
     def close(self) -> None:
         """Leaves the group; what this rank still owes the others is sent, for a second at most."""
     def __enter__(self) -> Self: ...

@@ -118,6 +118,46 @@ impl<W: CallWork> Call<W> {
     }
 }
 
+/// The shrinking of a group to the ranks that live, after others died or left (ULFM's
+/// `MPIX_Comm_shrink`). All that live begin it and advance it to its end. They have new ranks then,
+/// in the old order, and collectives count from 0; messages that were under way, and outcomes that
+/// were not taken, are dropped. A rank that dies meanwhile is left out, or found to be gone later.
+#[derive(Clone, Debug)]
+#[must_use = "a shrinking that is begun has to be advanced to its end or abandoned"]
+pub struct Shrink {
+    session: u32,
+}
+
+impl Shrink {
+    /// Begins to agree with the others who is left.
+    ///
+    /// # Errors
+    /// If the group is not complete, a collective is in progress, or this rank has left.
+    pub fn begin(member: &mut Member, now: Instant) -> Result<Shrink, CommunicatorError> {
+        Ok(Shrink { session: member.group()?.begin_shrink(now)? })
+    }
+
+    /// Goes on as far as frames allow.
+    ///
+    /// # Errors
+    /// If the others take this rank for lost, or it hears none of them.
+    pub fn advance(&mut self, member: &mut Member, now: Instant) -> Result<CallProgress, CommunicatorError> {
+        member.shrink_on(now);
+        if member.session() != Some(self.session) {
+            return Ok(CallProgress::Done);
+        }
+        member.group()?.take_shrink_error().map_or(Ok(CallProgress::Waiting), Err)
+    }
+
+    /// Gives up; the group is as it was before. Returns the error to report.
+    pub fn abandon(self, member: &mut Member) -> CommunicatorError {
+        match member.group() {
+            Ok(group) => group.give_up_shrink(),
+            Err(error) => error,
+        }
+    }
+}
+
 /// Checks per allowed time. A stall is noticed at most one sixteenth late.
 const CHECKS: u32 = 16;
 /// Longest time between two checks.

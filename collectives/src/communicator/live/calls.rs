@@ -4,7 +4,7 @@ use super::join::wait;
 use super::{Communicator, Error};
 use crate::communicator::collective::{Call, CallWork};
 use crate::communicator::{
-    Allgather, Barrier, Broadcast, CallProgress, CommunicatorError, Gather, Member, Patience, Scatter,
+    Allgather, Barrier, Broadcast, CallProgress, CommunicatorError, Gather, Member, Patience, Scatter, Shrink,
 };
 use ethbcast_transport::Instant;
 use ethbcast_transport::messages::{RecvId, RecvOutcome, SendId, SendOutcome};
@@ -71,6 +71,36 @@ impl Communicator {
             |member, now| Allgather::begin(member, now, length, own.len()),
             |allgather, member, now| allgather.advance(member, now, own, blocks),
         )
+    }
+
+    /// Shrinks the group to the ranks that live, after others died or left (`MPIX_Comm_shrink` of
+    /// ULFM): all that live call it, and have new ranks then, in the old order. Calls work again;
+    /// the ports stay, and nobody joins anew. A rank that dies meanwhile is left out, or found by
+    /// the next call: shrink again then. Messages that were under way are dropped.
+    ///
+    /// # Errors
+    /// If not all that live call it within [`Options::call_within`](super::Options), or the others
+    /// take this rank for lost, or it hears none of them; the group is as it was before.
+    pub fn shrink(&mut self) -> Result<(), Error> {
+        let mut call = None;
+        let ended = self.wait(Some(self.shared()?.now() + self.call_within), |member, now| {
+            let begun = call.take().map_or_else(|| Shrink::begin(member, now), Ok);
+            match begun.and_then(|begun| call.insert(begun).advance(member, now)) {
+                Ok(CallProgress::Waiting) => ControlFlow::Continue(()),
+                Ok(CallProgress::Done) => ControlFlow::Break(Ok(())),
+                Err(error) => ControlFlow::Break(Err(error)),
+            }
+        });
+        let given_up = || self.shared()?.with(|member, _| call.map(|call| call.abandon(member))).map_err(Error::from);
+        match ended {
+            Ok(Some(done)) => done?,
+            Ok(None) => given_up()?.map_or(Ok(()), |error| Err(Error::Call(error)))?,
+            Err(error) => {
+                given_up()?;
+                return Err(error);
+            }
+        }
+        self.take_ranks()
     }
 
     fn collective<W: CallWork>(

@@ -39,6 +39,8 @@ const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 /// it leaves. Programs therefore end with a barrier: a rank more than a second late
 /// would miss what was still under way.
 ///
+/// After a rank has died the others go on without it by [`shrink`](Communicator::shrink).
+///
 /// A forked child has no part in it: every call there is [`Error::Forked`], and a drop does nothing.
 pub struct Communicator {
     opener: Opener,
@@ -75,6 +77,16 @@ impl Communicator {
     /// Sets the time limit of later calls in place of [`Options::call_within`].
     pub fn set_call_within(&mut self, call_within: Duration) {
         self.call_within = call_within;
+    }
+
+    /// Takes over the ranks of a group that was shrunk.
+    fn take_ranks(&mut self) -> Result<(), Error> {
+        let ranks = self.shared()?.with(|member, _| {
+            let hosts: Vec<String> = member.hosts().map(str::to_owned).collect();
+            Some((member.rank()?.0, hosts))
+        })?;
+        (self.rank, self.hosts) = ranks.ok_or(CommunicatorError::NotJoined)?;
+        Ok(())
     }
 
     /// Returns the route by which `bytes` bytes from `root` would be broadcast, the reason, and the

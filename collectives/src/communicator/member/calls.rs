@@ -4,12 +4,13 @@
 use super::Member;
 use super::agreement::Agreement;
 use super::keepalive::{FAREWELLS, Keepalive, Sign};
+use super::shrinking::Former;
 use super::waits::{Claims, Waits};
 use crate::communicator::body::Notice;
 use crate::communicator::config::{gone_after, period, silence_before_query};
 use crate::communicator::error::{Cause, CommunicatorError, Failure, Named};
 use crate::communicator::kind;
-use crate::communicator::roster::Roster;
+use crate::communicator::roster::{RankSet, Roster};
 use crate::communicator::signature::{Operation, Signature};
 use crate::membership::presence::{Attendance, Change, Presence};
 use crate::membership::timers::URGENT_INTERVAL;
@@ -74,6 +75,25 @@ impl Calls {
         }
     }
 
+    /// # Errors
+    /// If a collective is in progress.
+    pub(super) fn check_idle(&self) -> Result<(), CommunicatorError> {
+        self.agreement.current().map_or(Ok(()), |signature| Err(CommunicatorError::Busy { signature }))
+    }
+
+    /// Whether a rank is gone or has left.
+    pub(super) fn is_absent(&self, rank: Rank) -> bool {
+        matches!(self.presence.standing(rank), Attendance::Left { .. } | Attendance::Gone)
+    }
+
+    /// Whether this rank would be alone without the `lost`, and at least two of them only fell
+    /// silent: it is probably the one that does not hear.
+    pub(super) fn is_deaf_without(&self, lost: &RankSet) -> bool {
+        let others = || (0..self.size()).map(Rank).filter(|&rank| rank != self.rank);
+        others().all(|rank| lost.has(rank))
+            && others().filter(|&rank| self.presence.standing(rank) == Attendance::Gone).count() >= 2
+    }
+
     /// Begins a collective.
     ///
     /// # Errors
@@ -86,9 +106,7 @@ impl Calls {
         bytes: usize,
     ) -> Result<Signature, CommunicatorError> {
         self.check_rank(root)?;
-        if let Some(signature) = self.agreement.current() {
-            return Err(CommunicatorError::Busy { signature });
-        }
+        self.check_idle()?;
         let (signature, mismatch) = self.agreement.begin(operation, root, bytes as u64);
         self.waits.begin(now);
         if let Some((rank, mismatch)) = mismatch {
@@ -348,8 +366,10 @@ impl Machine for Member {
             Ok(frame) => frame,
             Err(why) => return self.on_reject(frame, why),
         };
-        if frame.header.kind == kind::CALL {
-            return self.on_call(now, &frame);
+        match frame.header.kind {
+            kind::CALL => return self.on_call(now, &frame),
+            kind::SHRINK => return self.on_shrink(now, &frame),
+            _ => {}
         }
         let Header { session, rank, .. } = frame.header;
         if self.group.is_none() && self.refusal.is_none() && self.assembly.is_of_session(session, rank, frame.source) {
@@ -364,7 +384,9 @@ impl Machine for Member {
 
     fn handle_timeout(&mut self, now: Instant) {
         if let Some(group) = &mut self.group {
-            return group.handle_timeout(now);
+            group.handle_timeout(now);
+            self.former.iter_mut().for_each(|former| former.handle_timeout(now));
+            return self.shrink_on(now);
         }
         if self.refusal.is_some() || self.given_up {
             return;
@@ -383,7 +405,7 @@ impl Machine for Member {
             let body = self.assembly.call(self.group.is_some()).encode();
             return Some(self.write(kind::CALL, 0, Rank::NONE, &body, buffer));
         }
-        if let Some(length) = self.write_sign(buffer) {
+        if let Some(length) = self.write_sign(buffer).or_else(|| self.write_shrink_word(buffer)) {
             return Some(length);
         }
         let group = self.group.as_deref_mut()?;
@@ -397,7 +419,10 @@ impl Machine for Member {
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
         match &self.group {
-            Some(group) => group.poll_timeout(now),
+            Some(group) => {
+                let former = self.former.as_deref().and_then(Former::poll_timeout);
+                group.poll_timeout(now).into_iter().chain(former).min()
+            }
             None if self.refusal.is_some() || self.given_up => None,
             None => Some(Wait::Join.at(self.assembly.due())),
         }
@@ -413,6 +438,13 @@ impl Member {
         let station = &self.assembly.config().station;
         let identity = station.identity(session, rank);
         identity.write(buffer, station.group_mac, &identity.header(kind), body)
+    }
+
+    fn write_shrink_word(&mut self, buffer: &mut [u8]) -> Option<usize> {
+        let former = self.former.as_deref_mut().and_then(Former::take_word);
+        let word = former.or_else(|| self.group.as_deref_mut()?.take_shrink_word())?;
+        self.stats.signs_sent += 1;
+        Some(self.write(kind::SHRINK, word.session, word.rank, &word.body.encode(), buffer))
     }
 
     fn write_sign(&mut self, buffer: &mut [u8]) -> Option<usize> {

@@ -4,15 +4,16 @@ use super::agreement::Neighbours;
 use super::calls::Calls;
 use super::keepalive::{Leaving, Sign};
 use super::probing::Probing;
+use super::shrinking::{Settled, ShrinkWord, Shrinking};
 use super::streams::{Messages, Streams};
 use super::way::{MessagePath, StreamName};
 use super::{MemberMemory, MemberStats};
-use crate::communicator::body::Notice;
+use crate::communicator::body::{Notice, ShrinkBody};
 use crate::communicator::config::Config;
 use crate::communicator::error::{CommunicatorError, Failure};
 use crate::communicator::kind;
 use crate::communicator::network::Network;
-use crate::communicator::roster::{Nodes, Roster};
+use crate::communicator::roster::{Nodes, RankSet, Roster};
 use crate::measure::kind::{ECHO, PROBE, REPORT};
 use crate::membership::timers::Wait;
 use ethbcast_transport::messages::{Mailbox, SendId};
@@ -28,6 +29,7 @@ pub struct Group {
     streams: Streams,
     probing: Option<Probing>,
     leaving: Leaving,
+    shrinking: Option<Shrinking>,
     /// Whether streams precede messages at the next frame.
     streams_first: bool,
 }
@@ -51,6 +53,7 @@ impl Group {
             streams: Streams::new(neighbours),
             probing,
             leaving: Leaving::new(),
+            shrinking: None,
             streams_first: false,
         }
     }
@@ -162,6 +165,7 @@ impl Group {
             self.compare_unread(now);
             self.calls.give_sign(now);
         }
+        self.shrinking.iter_mut().for_each(|shrinking| shrinking.handle_timeout(now));
         self.leave_on(now);
     }
 
@@ -231,10 +235,9 @@ impl Group {
         }
         let leaving = self.leaving.due().map(|at| Wait::Leave.at(at));
         let probing = self.probing.as_ref().and_then(|probing| probing.poll_timeout(now));
-        [self.messages.poll_timeout(now), self.streams.poll_timeout(now), self.calls.deadline(), leaving, probing]
-            .into_iter()
-            .flatten()
-            .min()
+        let shrinking = self.shrinking.as_ref().and_then(Shrinking::poll_timeout);
+        let (messages, streams) = (self.messages.poll_timeout(now), self.streams.poll_timeout(now));
+        [messages, streams, self.calls.deadline(), leaving, probing, shrinking].into_iter().flatten().min()
     }
 
     /// Takes the next keepalive, which precedes everything else. A member that sends BYE sends
@@ -276,6 +279,71 @@ impl Group {
         } else {
             self.messages.poll_transmit(now, buffer).or_else(|| self.streams.poll_transmit(now, buffer))
         }
+    }
+
+    /// Begins to agree with the others who is left.
+    ///
+    /// # Errors
+    /// If a collective is in progress.
+    pub(in crate::communicator) fn begin_shrink(&mut self, now: Instant) -> Result<u32, CommunicatorError> {
+        self.calls.check_idle()?;
+        self.shrinking = Some(Shrinking::new(now, self.rank(), self.size()));
+        Ok(self.roster().session())
+    }
+
+    /// Takes a statement of a member, also of one that is taken for lost; returns whether it counts.
+    pub(super) fn on_shrink_word(&mut self, now: Instant, frame: &Frame<'_>, word: ShrinkBody) -> bool {
+        let (header, roster) = (frame.header, self.roster());
+        let member =
+            header.session == roster.session() && header.rank != self.rank() && roster.is(header.rank, frame.source);
+        if member && word.lost.fits(self.size()) {
+            self.calls.on_frame_from(now, header.rank);
+            self.shrinking.iter_mut().for_each(|shrinking| shrinking.on_word(header.rank, &word));
+            return true;
+        }
+        false
+    }
+
+    /// Returns those without whom the group goes on, once that is agreed.
+    pub(super) fn settle_shrink(&mut self, now: Instant) -> Option<RankSet> {
+        let Group { calls, shrinking: Some(shrinking), .. } = self else { return None };
+        let lost = match shrinking.settle(now, |rank| calls.is_absent(rank))? {
+            Settled::Without(lost) => lost,
+            Settled::Outlawed => {
+                shrinking.fail(CommunicatorError::Outlawed);
+                return None;
+            }
+        };
+        if calls.is_deaf_without(&lost) {
+            shrinking.fail(CommunicatorError::Deaf(calls.named(calls.rank())));
+            return None;
+        }
+        Some(lost)
+    }
+
+    /// Takes the error with which shrinking has ended, if it has.
+    pub(in crate::communicator) fn take_shrink_error(&mut self) -> Option<CommunicatorError> {
+        let error = self.shrinking.as_mut()?.take_error()?;
+        self.shrinking = None;
+        Some(error)
+    }
+
+    /// Stops shrinking; returns the error that names those who had not begun.
+    pub(in crate::communicator) fn give_up_shrink(&mut self) -> CommunicatorError {
+        let missing = self.shrinking.take().map(|shrinking| shrinking.missing()).unwrap_or_default();
+        CommunicatorError::Unshrunk { missing_ranks: missing.into_iter().map(|rank| self.calls.named(rank)).collect() }
+    }
+
+    pub(super) fn take_shrink_word(&mut self) -> Option<ShrinkWord> {
+        let body = self.shrinking.as_mut()?.take_word()?;
+        Some(ShrinkWord { session: self.roster().session(), rank: self.rank(), body })
+    }
+
+    /// Returns the list of those who are left, and what is known of the network between them.
+    pub(super) fn without(&mut self, lost: &RankSet) -> (Roster, Network) {
+        let kept: Vec<usize> = self.roster().left(lost).map(Rank::index).collect();
+        let network = self.streams.plans().network_among(&kept);
+        (self.roster().without(lost), network)
     }
 
     pub(super) fn stats(&self, counted: MemberStats) -> MemberStats {

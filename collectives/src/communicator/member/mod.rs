@@ -6,6 +6,7 @@ mod group;
 mod keepalive;
 mod plans;
 mod probing;
+mod shrinking;
 mod streams;
 mod waits;
 mod way;
@@ -16,7 +17,7 @@ pub(super) use streams::{FIRST_RESERVED_TAG, Handover};
 pub(super) use way::{MessagePath, StreamName};
 
 use super::assembly::Assembly;
-use super::body::CallBody;
+use super::body::{CallBody, ShrinkBody};
 use super::config::{Config, period};
 use super::error::CommunicatorError;
 use super::roster::Roster;
@@ -25,6 +26,7 @@ use ethbcast_transport::messages::{MailboxMemory, MailboxStats, RecvId, RecvOutc
 use ethbcast_transport::stream::{Memory, StreamStats};
 use ethbcast_transport::wire::{Frame, Rank, Reject};
 use ethbcast_transport::{AuditError, Instant};
+use shrinking::Former;
 use std::sync::Arc;
 
 /// One process of a group.
@@ -38,6 +40,8 @@ pub struct Member {
     assembly: Assembly,
     refusal: Option<CommunicatorError>,
     group: Option<Box<Group>>,
+    /// The group before it was shrunk, of which others may still be.
+    former: Option<Box<Former>>,
     calls_pending: u16,
     answered_at: Option<Instant>,
     given_up: bool,
@@ -55,6 +59,7 @@ impl Member {
             assembly: Assembly::new(now, config),
             refusal: None,
             group: None,
+            former: None,
             calls_pending: 0,
             answered_at: None,
             given_up: false,
@@ -98,6 +103,36 @@ impl Member {
         }
     }
 
+    fn on_shrink(&mut self, now: Instant, frame: &Frame<'_>) {
+        let Some(word) = ShrinkBody::decode(frame.payload) else {
+            self.stats.malformed += 1;
+            return;
+        };
+        if let Some(former) = self.former.as_mut().filter(|former| former.has(frame)) {
+            return former.on_word(now, &word);
+        }
+        let group = self.group.as_mut().filter(|group| !group.is_over());
+        if group.is_some_and(|group| group.on_shrink_word(now, frame, word)) {
+            self.shrink_on(now);
+        } else {
+            self.stats.strangers += 1;
+        }
+    }
+
+    /// Goes on with those who are left, if that is agreed. Messages under way are dropped, and
+    /// collectives count from 0 again.
+    pub(super) fn shrink_on(&mut self, now: Instant) {
+        let Some(group) = self.group.as_deref_mut().filter(|group| !group.is_leaving()) else { return };
+        let Some(lost) = group.settle_shrink(now) else { return };
+        let (roster, network) = group.without(&lost);
+        let former = Former::new(now, group.roster().clone(), group.rank(), lost);
+        let config = Config { size: roster.size(), join_by: None, ..self.assembly.config().clone() };
+        let Some(rank) = roster.rank_of(config.station.mac) else { return };
+        log::info!("rank {} goes on as rank {rank} of {}", group.rank(), roster.size());
+        self.former = Some(Box::new(former));
+        self.group = Some(Box::new(Group::new(now, &config, roster, Arc::new(network), rank)));
+    }
+
     /// Returns the group's state, from its completion until this rank leaves.
     ///
     /// # Errors
@@ -119,7 +154,7 @@ impl Member {
 
     /// Returns the number of ranks.
     pub fn size(&self) -> u16 {
-        self.assembly.config().size
+        self.group.as_ref().map_or(self.assembly.config().size, |group| group.size())
     }
 
     /// Returns the hosts' names by rank; none before the group is complete.

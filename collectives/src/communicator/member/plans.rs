@@ -135,6 +135,11 @@ impl Plans {
         self.exchanges.clear();
     }
 
+    /// Returns what is known of the network between some of the ranks.
+    pub(super) fn network_among(&self, kept: &[usize]) -> Network {
+        self.network.among(kept, &self.calibration)
+    }
+
     /// Whether a stream is possible. Routes that are never chosen need no plan.
     pub(super) fn admits(&self, name: StreamName) -> bool {
         let fits = |via: Via| self.size() <= most_ranks(via);

@@ -86,6 +86,26 @@ impl Network {
     pub(super) fn is_known(&self) -> bool {
         self.topology.is_some() || self.calibration.is_some()
     }
+
+    /// Returns what is known of the network between some of the ranks, which get new numbers in
+    /// their order. `measured` are the costs that rank 0 has found out, where it was to. A saved
+    /// plan is one for all ranks, and is dropped.
+    pub(super) fn among(&self, kept: &[usize], measured: &Calibration) -> Network {
+        let topology = self.topology.as_ref().and_then(|topology| {
+            let (uplinks, places) = topology.places_of(kept);
+            Topology::of_places(&uplinks, &places)
+        });
+        let known = if self.is_to_be_measured() { Some(measured) } else { self.calibration.as_ref() };
+        let calibration = known.and_then(|calibration| {
+            let former = kept.iter().map(|&rank| rank_name(rank)).collect::<Vec<_>>();
+            with_costs(calibration, former.iter().map(String::as_str))
+        });
+        let chosen = match &self.chosen {
+            Chosen::Saved(_) => Chosen::Auto,
+            chosen => chosen.clone(),
+        };
+        Network { topology, calibration, chosen, casts: self.casts, probe: false }
+    }
 }
 
 fn rank_name(rank: usize) -> String {
@@ -170,21 +190,25 @@ fn costs(calibration: &Calibration, config: &Config, hosts: &[&str]) -> Result<C
         None => hosts.iter().any(|host| short(host) == short(name)),
     };
     calibration.check_hosts(here).or_else(refuse)?;
-    let cost = |(rank, host): (usize, &&str)| {
-        Some(HostCost { name: rank_name(rank), injection_ns: calibration.injection_ns(host)? })
-    };
-    let hosts = hosts.iter().enumerate().filter_map(cost).collect();
-    let (points, broadcast) = (calibration.points().to_vec(), calibration.broadcast());
     let most = usize::from(u8::MAX);
-    let told = calibration_of(points, calibration.loss(), broadcast, hosts);
-    let told = told.and_then(|told| told.with_burst_ns(calibration.burst_ns()).ok());
-    let told = match calibration.processing() {
-        Some(&processing) => told.and_then(|told| told.with_processing(processing).ok()),
-        None => told,
-    };
-    match told {
+    match with_costs(calibration, hosts.iter().copied()) {
         Some(calibration) if calibration.points().len() <= most => Ok(calibration),
         _ => refuse(format!("a calibration of more than {most} sizes is too much for a group: leave some out")),
+    }
+}
+
+/// Returns the costs, with those of the ranks on `hosts` under the ranks' names.
+fn with_costs<'a>(calibration: &Calibration, hosts: impl Iterator<Item = &'a str>) -> Option<Calibration> {
+    let cost = |(rank, host): (usize, &str)| {
+        Some(HostCost { name: rank_name(rank), injection_ns: calibration.injection_ns(host)? })
+    };
+    let hosts = hosts.enumerate().filter_map(cost).collect();
+    let (points, broadcast) = (calibration.points().to_vec(), calibration.broadcast());
+    let told = calibration_of(points, calibration.loss(), broadcast, hosts)?;
+    let told = told.with_burst_ns(calibration.burst_ns()).ok()?;
+    match calibration.processing() {
+        Some(&processing) => told.with_processing(processing).ok(),
+        None => Some(told),
     }
 }
 

@@ -4,6 +4,7 @@
 mod hostile;
 mod members;
 mod messages;
+mod shrinking;
 mod ways;
 
 use ethbcast_collectives::communicator::Preset;
