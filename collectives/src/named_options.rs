@@ -2,7 +2,8 @@
 
 use crate::communicator::Options as JoinOptions;
 use crate::route::Route;
-use crate::session::{Progress, RecvOptions, RunOptions, SendOptions, WireOptions};
+use crate::session::verified::ChunkSize;
+use crate::session::{Progress, Rate, RateLimit, RecvOptions, RunOptions, SendOptions, WireOptions};
 use ethbcast_planning::host_list;
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::plan::file::SavedPlan;
@@ -20,6 +21,10 @@ pub struct NamedOptions {
     run: RunOptions,
     send: SendOptions,
     max_wait: Option<Duration>,
+    rate: Option<Rate>,
+    nice: bool,
+    delta: bool,
+    once: bool,
     /// Option set that applies to communicators only, and one that applies to sessions only.
     only_join: Option<&'static str>,
     only_session: Option<&'static str>,
@@ -32,26 +37,107 @@ enum For {
     Session,
 }
 
-const NAMES: [(&str, For); 18] = [
-    ("interface", For::Both),
-    ("host", For::Both),
-    ("ether-type", For::Both),
-    ("topology", For::Both),
-    ("calibration", For::Both),
-    ("plan", For::Both),
-    ("via", For::Both),
-    ("probe", For::Both),
-    ("join-within", For::Join),
-    ("call-within", For::Join),
-    ("spin", For::Join),
-    ("casts", For::Join),
-    ("receivers", For::Session),
-    ("min-receivers", For::Session),
-    ("hosts", For::Session),
-    ("max-wait", For::Session),
-    ("time-limit", For::Session),
-    ("source", For::Session),
+/// A value given for an option.
+#[derive(Clone, Copy)]
+struct Given<'a> {
+    name: &'a str,
+    value: &'a str,
+}
+
+type Setter = fn(&mut NamedOptions, Given<'_>) -> Result<(), OptionError>;
+
+const TABLE: [(&str, For, Setter); 32] = [
+    ("interface", For::Both, |all, given| {
+        (all.join.interface, all.wire.interface) = (given.text(), given.text());
+        Ok(())
+    }),
+    ("host", For::Both, |all, given| {
+        (all.join.host, all.wire.host) = (given.text(), given.text());
+        Ok(())
+    }),
+    ("ether-type", For::Both, |all, given| {
+        (all.join.ether_type, all.wire.ether_type) = (given.parsed()?, given.parsed()?);
+        Ok(())
+    }),
+    ("topology", For::Both, |all, given| {
+        all.join.topology = Some(Topology::load(given.value).map_err(OptionError::new)?.topology);
+        all.send.topology.clone_from(&all.join.topology);
+        Ok(())
+    }),
+    ("calibration", For::Both, |all, given| {
+        all.join.calibration = Some(Calibration::load(given.value).map_err(OptionError::new)?);
+        all.send.calibration.clone_from(&all.join.calibration);
+        Ok(())
+    }),
+    ("plan", For::Both, |all, given| {
+        let plan = SavedPlan::load(given.value).map_err(OptionError::new)?;
+        all.go_by(Route::Saved(Box::new(plan)));
+        Ok(())
+    }),
+    ("via", For::Both, |all, given| {
+        all.go_by(if given.value == "auto" { Route::Auto } else { Route::Via(given.parsed()?) });
+        Ok(())
+    }),
+    ("probe", For::Both, |all, given| {
+        (all.join.probe, all.send.probe) = (given.parsed()?, given.parsed()?);
+        Ok(())
+    }),
+    ("preset", For::Both, |all, given| {
+        (all.join.preset, all.send.preset) = (given.parsed()?, given.parsed()?);
+        Ok(())
+    }),
+    ("join-within", For::Join, |all, given| given.seconds().map(|time| all.join.join_within = time)),
+    ("call-within", For::Join, |all, given| given.seconds().map(|time| all.join.call_within = time)),
+    ("spin", For::Join, |all, given| given.seconds().map(|time| all.join.spin = time)),
+    ("casts", For::Join, |all, given| given.parsed().map(|casts| all.join.casts = casts)),
+    ("receivers", For::Session, |all, given| given.parsed().map(|count| all.send.receivers = Some(count))),
+    ("min-receivers", For::Session, |all, given| given.parsed().map(|count| all.send.min_receivers = Some(count))),
+    ("hosts", For::Session, |all, given| {
+        host_list::read(given.value).map(|hosts| all.send.hosts = hosts).map_err(OptionError::new)
+    }),
+    ("late", For::Session, |all, given| given.parsed().map(|late| all.send.late = late)),
+    ("max-wait", For::Session, |all, given| given.seconds().map(|time| all.max_wait = Some(time))),
+    ("time-limit", For::Session, |all, given| given.seconds().map(|time| all.run.time_limit = Some(time))),
+    ("patience", For::Session, |all, given| given.seconds().map(|time| all.run.timing.patience = time)),
+    ("dead-after", For::Session, |all, given| {
+        let timing = all.run.timing.with_dead(given.seconds()?);
+        all.run.timing = timing.ok_or_else(|| given.wrong("expected 0.05 to 30 seconds"))?;
+        Ok(())
+    }),
+    ("stall", For::Session, |all, given| given.seconds().map(|time| all.run.timing.stall = time)),
+    ("sync-timeout", For::Session, |all, given| given.seconds().map(|time| all.run.timing.sync = time)),
+    ("slow-after", For::Session, |all, given| given.seconds().map(|time| all.run.timing.slow = time)),
+    ("on-slow", For::Session, |all, given| given.parsed().map(|on_slow| all.send.on_slow = on_slow)),
+    ("rate", For::Session, |all, given| given.parsed().map(|rate| all.rate = Some(rate))),
+    ("nice", For::Session, |all, given| given.parsed().map(|nice| all.nice = nice)),
+    ("mtu", For::Session, |all, given| given.parsed().map(|bytes| all.wire.mtu_bytes = Some(bytes))),
+    ("chunk", For::Session, |all, given| given.parsed().map(|chunk| all.send.chunk = Some(chunk))),
+    ("delta", For::Session, |all, given| given.parsed().map(|delta| all.delta = delta)),
+    ("once", For::Session, |all, given| given.parsed().map(|once| all.once = once)),
+    ("source", For::Session, |all, given| {
+        all.send.source = given.value.into();
+        Ok(())
+    }),
 ];
+
+impl Given<'_> {
+    fn text(self) -> Option<String> {
+        Some(self.value.to_owned())
+    }
+
+    fn wrong(self, why: impl Display) -> OptionError {
+        let Given { name, value } = self;
+        OptionError::new(format_args!("the option {name} cannot be {value:?}: {why}"))
+    }
+
+    fn parsed<T: FromStr<Err: Display>>(self) -> Result<T, OptionError> {
+        self.value.parse().map_err(|error| self.wrong(error))
+    }
+
+    fn seconds(self) -> Result<Duration, OptionError> {
+        Duration::try_from_secs_f64(self.parsed()?).map_err(|_| self.wrong("give seconds, such as 2.5"))
+    }
+}
 
 /// An invalid option. The sentence says what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -67,7 +153,7 @@ impl OptionError {
 impl NamedOptions {
     /// Returns the names of all options.
     pub fn names() -> impl Iterator<Item = &'static str> {
-        NAMES.iter().map(|(name, _)| *name)
+        TABLE.iter().map(|(name, ..)| *name)
     }
 
     /// Rewrites a sentence of the library, replacing names of the program's flags: `spell` returns
@@ -81,7 +167,7 @@ impl NamedOptions {
                 "-n" => "receivers",
                 _ => option.strip_prefix("--").unwrap_or_default(),
             };
-            match NAMES.iter().any(|(known, _)| *known == name) {
+            match NamedOptions::names().any(|known| known == name) {
                 true => format!("{}{rest}", spell(name)),
                 false if name.is_empty() => word.to_owned(),
                 false => format!("the program's {word}"),
@@ -106,7 +192,10 @@ impl NamedOptions {
     pub fn send(&self) -> Result<SendOptions, OptionError> {
         self.check_session()?;
         let (wire, run, max_wait) = (self.wire.clone(), self.run.clone(), self.max_wait);
-        Ok(SendOptions { wire, run, max_wait, ..self.send.clone() })
+        let yielding = self.nice.then(|| self.rate.unwrap_or(Rate::HIGHEST).yielding());
+        let rate = yielding.or(self.rate).map(RateLimit::new);
+        let chunk = self.send.chunk.or(self.delta.then_some(ChunkSize::SHORTEST));
+        Ok(SendOptions { wire, run, max_wait, rate, chunk, ..self.send.clone() })
     }
 
     /// Returns the options of a receiver; those that only a sender has are ignored.
@@ -116,7 +205,7 @@ impl NamedOptions {
     pub fn receive(&self) -> Result<RecvOptions, OptionError> {
         self.check_session()?;
         let (wire, run, max_wait) = (self.wire.clone(), self.run.clone(), self.max_wait);
-        Ok(RecvOptions { wire, run, max_wait, ..RecvOptions::new() })
+        Ok(RecvOptions { wire, run, max_wait, once: self.once, ..RecvOptions::new() })
     }
 
     fn check_session(&self) -> Result<(), OptionError> {
@@ -133,47 +222,27 @@ impl NamedOptions {
         self.run.cancel.cancel();
     }
 
+    /// Whether the sender and its receivers have an earlier version of the content: only what has
+    /// changed is to be sent.
+    pub fn is_delta(&self) -> bool {
+        self.delta
+    }
+
+    fn go_by(&mut self, route: Route) {
+        self.send.route = route.clone();
+        self.join.route = route;
+    }
+
     /// Sets one option.
     ///
     /// # Errors
     /// If there is no such option, or the value is invalid.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), OptionError> {
-        let Some(&(name, whose)) = NAMES.iter().find(|(known, _)| *known == name) else {
-            let known = NAMES.map(|(name, _)| name).join(", ");
+        let Some(&(name, whose, set)) = TABLE.iter().find(|(known, ..)| *known == name) else {
+            let known = TABLE.map(|(name, ..)| name).join(", ");
             return Err(OptionError::new(format_args!("there is no option {name}: use one of {known}")));
         };
-        let (join, send, wire) = (&mut self.join, &mut self.send, &mut self.wire);
-        match name {
-            "interface" => (join.interface, wire.interface) = (Some(value.into()), Some(value.into())),
-            "host" => (join.host, wire.host) = (Some(value.into()), Some(value.into())),
-            "ether-type" => {
-                join.ether_type = parsed(name, value)?;
-                wire.ether_type = join.ether_type;
-            }
-            "topology" => {
-                join.topology = Some(Topology::load(value).map_err(OptionError::new)?.topology);
-                send.topology.clone_from(&join.topology);
-            }
-            "calibration" => {
-                join.calibration = Some(Calibration::load(value).map_err(OptionError::new)?);
-                send.calibration.clone_from(&join.calibration);
-            }
-            "plan" | "via" => {
-                join.route = route(name, value)?;
-                send.route = join.route.clone();
-            }
-            "probe" => (join.probe, send.probe) = (parsed(name, value)?, parsed(name, value)?),
-            "join-within" => join.join_within = seconds(name, value)?,
-            "call-within" => join.call_within = seconds(name, value)?,
-            "spin" => join.spin = seconds(name, value)?,
-            "casts" => join.casts = parsed(name, value)?,
-            "receivers" => send.receivers = Some(parsed(name, value)?),
-            "min-receivers" => send.min_receivers = Some(parsed(name, value)?),
-            "hosts" => send.hosts = host_list::read(value).map_err(OptionError::new)?,
-            "max-wait" => self.max_wait = Some(seconds(name, value)?),
-            "time-limit" => self.run.time_limit = Some(seconds(name, value)?),
-            _ => send.source = value.into(),
-        }
+        set(self, Given { name, value })?;
         match whose {
             For::Both => {}
             For::Join => self.only_join = Some(name),
@@ -187,26 +256,11 @@ fn misplaced(name: &str, whom: &str) -> Result<(), OptionError> {
     Err(OptionError::new(format_args!("the option {name} is for {whom}: use options of their own for this call")))
 }
 
-fn parsed<T: FromStr<Err: Display>>(name: &str, value: &str) -> Result<T, OptionError> {
-    value.parse().map_err(|error| OptionError::new(format_args!("the option {name} cannot be {value:?}: {error}")))
-}
-
-fn seconds(name: &str, value: &str) -> Result<Duration, OptionError> {
-    Duration::try_from_secs_f64(parsed(name, value)?)
-        .map_err(|_| OptionError::new(format_args!("the option {name} cannot be {value:?}: give seconds, such as 2.5")))
-}
-
-fn route(name: &str, value: &str) -> Result<Route, OptionError> {
-    Ok(match (name, value) {
-        ("plan", path) => Route::Saved(Box::new(SavedPlan::load(path).map_err(OptionError::new)?)),
-        (_, "auto") => Route::Auto,
-        (_, via) => Route::Via(parsed(name, via)?),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Preset;
+    use crate::session::OnSlow;
 
     #[test]
     fn an_option_is_for_whom_it_is_and_says_what_it_can_be() {
@@ -215,6 +269,16 @@ mod tests {
         assert!(said(options.set("colour", "red")).contains("use one of interface, host, "));
         assert!(said(options.set("max-wait", "-1")).contains("give seconds"));
         assert!(said(options.set("receivers", "all")).contains("receivers cannot be \"all\""));
+        for (name, value, hint) in [
+            ("dead-after", "0.001", "0.05 to 30"),
+            ("on-slow", "hurry", "demote, wait or evict"),
+            ("rate", "0.5mbit", "at least 1mbit"),
+            ("chunk", "20K", "16K, 32K, 64K or 128K"),
+            ("nice", "very", "`true` or `false`"),
+        ] {
+            let text = said(options.set(name, value));
+            assert!(text.contains(name) && text.contains(hint), "{text}");
+        }
         options.set("host", "n7").expect("a name");
         let (join, receive) = (options.join().expect("for both"), options.receive().expect("for both"));
         assert_eq!((join.host.as_deref(), receive.wire.host.as_deref()), (Some("n7"), Some("n7")));
@@ -229,6 +293,32 @@ mod tests {
         assert!(said(options.set("hosts", "^/no/such/file")).contains("cannot read the list of hosts /no/such/file"));
         assert!(said(options.set("hosts", "@rack")).contains("name the hosts, or a file of them with ^FILE"));
         assert!(options.join().expect_err("not for these").to_string().contains("hosts is for sending and receiving"));
+    }
+
+    #[test]
+    fn options_of_the_program_are_options_here() {
+        let mut options = NamedOptions::default();
+        let given = [
+            ("rate", "400mbit"),
+            ("nice", "true"),
+            ("mtu", "1400"),
+            ("patience", "3"),
+            ("dead-after", "0.5"),
+            ("on-slow", "evict"),
+            ("chunk", "32K"),
+            ("delta", "true"),
+            ("once", "true"),
+            ("late", "true"),
+            ("preset", "paper"),
+        ];
+        given.into_iter().for_each(|(name, value)| options.set(name, value).expect("it can be"));
+        let (send, receive) = (options.send().expect("for sessions"), options.receive().expect("for sessions"));
+        let rate = send.rate.as_ref().expect("a limit").rate();
+        assert_eq!((rate.limit(), rate.is_yielding(), send.wire.mtu_bytes), (Some(400_000_000), true, Some(1400)));
+        let timing = send.run.timing;
+        assert_eq!((timing.patience.as_secs(), timing.dead.as_millis(), timing.suspect.as_millis()), (3, 500, 250));
+        assert_eq!((send.on_slow, send.late, send.preset), (OnSlow::Evict, true, Preset::Paper));
+        assert_eq!((send.chunk.map(ChunkSize::bytes), receive.once, options.is_delta()), (Some(32 << 10), true, true));
     }
 
     #[test]

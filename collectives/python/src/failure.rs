@@ -1,7 +1,7 @@
 //! Failures of the library as exceptions of `ethbcast.Error`.
 
 use ethbcast_collectives::communicator::{self, CommunicatorError};
-use ethbcast_collectives::session::MemberReport;
+use ethbcast_collectives::session::{MemberReport, RootFailure, TurnedAway};
 use ethbcast_collectives::{ErrorKind, NamedOptions, OptionError, session};
 use ethbcast_content::dest::DestError;
 use ethbcast_content::source::SourceError;
@@ -78,6 +78,12 @@ fn fate(one: &MemberReport) -> (String, String) {
     (one.host.clone(), if text.is_empty() { word } else { text }.to_owned())
 }
 
+/// Returns the hosts that a sender waited for in vain, and those that it refused.
+fn absent(missing: &[String], refused: &[TurnedAway]) -> Vec<(String, String)> {
+    let missing = missing.iter().map(|host| (host.clone(), "it did not join".to_owned()));
+    missing.chain(refused.iter().map(|one| (one.host.clone(), one.text.clone()))).collect()
+}
+
 impl From<session::Error> for Failure {
     fn from(error: session::Error) -> Failure {
         match error {
@@ -87,6 +93,9 @@ impl From<session::Error> for Failure {
             error => {
                 let failed = match &error {
                     session::Error::Undelivered(report) => report.failed().map(fate).collect(),
+                    session::Error::NotStarted(RootFailure::TooFew { missing, refused, .. }) => {
+                        absent(missing, refused)
+                    }
                     _ => Vec::new(),
                 };
                 Failure { failed, ..Failure::new(error.kind(), error) }

@@ -75,6 +75,9 @@ def test_an_error_has_status_and_sentence():
         ({"join_within": 1.0}, "is for communicators"),
         ({"hosts": "^/nonexistent"}, "cannot read the list of hosts /nonexistent"),
         ({"hosts": ["n1", "@rack"]}, "a file of them with"),
+        ({"rate": "1kbit"}, "rate cannot be"),
+        ({"dead_after": 99}, "0.05 to 30 seconds"),
+        ({"on_slow": "hurry"}, "demote, wait or evict"),
     ],
 )
 def test_an_option_that_cannot_be_is_named(options, said):

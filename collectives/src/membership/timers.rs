@@ -112,6 +112,16 @@ with_defaults! {
     }
 }
 
+impl Timing {
+    /// Returns these times with another silence after which a member is demoted: 50 ms to half a
+    /// minute. Signs of life are as much more frequent: several may be lost before silence counts.
+    pub fn with_dead(self, dead: Duration) -> Option<Timing> {
+        let bounds = Duration::from_millis(50)..=Duration::from_secs(30);
+        let (suspect, status) = (self.suspect.min(dead / 2), self.status.min(dead / 10));
+        bounds.contains(&dead).then_some(Timing { dead, suspect, status, ..self })
+    }
+}
+
 /// Interval of repetitions of an urgent message: a failure of the group, or a BYE.
 pub(crate) const URGENT_INTERVAL: Duration = Duration::from_micros(12_500);
 

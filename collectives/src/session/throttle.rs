@@ -10,6 +10,7 @@ use ethbcast_transport::wire::{Frame, Rank};
 use ethbcast_transport::{Deadline, Instant, RoundTrip, Timer, TokenBucket};
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// Depth of the bucket: time at the limit's rate that may be sent at once after a pause.
@@ -210,6 +211,15 @@ const YIELDING: u64 = 1 << 63;
 /// Rate limit of each host of a session, and whether it uses low-priority rate control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rate(NonZeroU64);
+
+impl FromStr for Rate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Rate, String> {
+        Rate::new(ethbcast_planning::parse_rate(text)?)
+            .ok_or_else(|| format!("`{text}` is too little: signs of life need some, give at least 1mbit"))
+    }
+}
 
 impl Rate {
     /// Lowest limit: 1 Mbit/s.

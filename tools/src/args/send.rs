@@ -175,9 +175,7 @@ pub enum Decompress {
 
 /// Parses a rate limit.
 pub(super) fn rate(text: &str) -> Result<Rate, String> {
-    let bits_per_second = ethbcast_planning::parse_rate(text)?;
-    Rate::new(bits_per_second)
-        .ok_or_else(|| format!("`{text}` is too little: signs of life need some, give at least 1mbit"))
+    text.parse()
 }
 
 /// Options about an earlier version at receivers, and about the last run.
@@ -207,9 +205,7 @@ pub struct ResumeArgs {
 
 /// Parses a chunk size.
 fn chunk(text: &str) -> Result<ChunkSize, String> {
-    let bytes = ethbcast_planning::parse_size(text)?;
-    ChunkSize::of_bytes(bytes)
-        .ok_or_else(|| format!("chunks have 16K, 32K, 64K or 128K, not {bytes} bytes: give one of these"))
+    text.parse()
 }
 
 /// Method of finding moved data: the value of `send --delta`.

@@ -59,10 +59,7 @@ impl PatienceArgs {
     /// Copies the limits into the options of a session.
     pub fn apply(&self, run: &mut RunOptions) {
         run.timing.patience = Duration::from_secs_f64(self.patience);
-        run.timing.dead = Duration::from_secs_f64(self.dead_after);
-        run.timing.suspect = run.timing.suspect.min(run.timing.dead / 2);
-        // Several heartbeats may be lost before silence counts.
-        run.timing.status = run.timing.status.min(run.timing.dead / 10);
+        run.timing = run.timing.with_dead(Duration::from_secs_f64(self.dead_after)).unwrap_or(run.timing);
         run.time_limit = self.timeout.map(Duration::from_secs_f64);
     }
 }

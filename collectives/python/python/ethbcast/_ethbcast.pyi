@@ -18,7 +18,7 @@ class _Options(TypedDict, total=False):
     """For all calls; ``None`` stands for the library's own choice."""
 
     interface: str | None
-    """The interface; without it, the only Ethernet interface that is up."""
+    """The interface, by its name or an address; without it, the only Ethernet interface that is up."""
     host: str | None
     """This host's name."""
     ether_type: int | str | None
@@ -31,6 +31,8 @@ class _Options(TypedDict, total=False):
     """A plan that ``ethbcast plan --out`` saved."""
     via: str | None
     """How bytes travel: auto, chain, cast, binary, kary=3 ..."""
+    preset: str | None
+    """Protocol of a broadcast: default, paper or push-pull."""
     probe: bool | None
     """Whether to measure for up to 50 ms what the network costs."""
 
@@ -49,6 +51,18 @@ class _SessionOptions(_Options, total=False):
     """How long to wait for the others, in seconds: 60 at a sender, without end at a receiver, unless given."""
     time_limit: float | None
     """How long the whole may take, in seconds."""
+    patience: float | None
+    """How long to wait for a silent host while the others go on, in seconds; 30 unless given."""
+    dead_after: float | None
+    """After how much silence the others go on without a host, in seconds; 1.5 unless given."""
+    mtu: int | None
+    """The MTU to send with; without it, the interface's."""
+    delta: bool | None
+    """Whether receivers hold an earlier version in memory: only what has changed is sent."""
+
+class _RecvOptions(_SessionOptions, total=False):
+    once: bool | None
+    """Whether to end when the first sender refuses this host, gives up or has started without it."""
 
 class _SendOptions(_SessionOptions, total=False):
     receivers: int | None
@@ -59,6 +73,22 @@ class _SendOptions(_SessionOptions, total=False):
     """The only receivers, by name: ``"n[1-3]"``, or ``"^FILE"``, a file of them."""
     source: str | None
     """What receivers are told of the bytes."""
+    late: bool | None
+    """Whether a receiver that comes after the start is admitted."""
+    rate: str | None
+    """Limit of each host's rate, such as ``"400mbit"``."""
+    nice: bool | None
+    """Whether every host lowers its rate while its frames queue."""
+    chunk: int | str | None
+    """Size of what is verified and compared: ``"16K"`` to ``"128K"``; ``"64K"``, with ``delta`` ``"16K"``, unless given."""
+    stall: float | None
+    """After how long without progress the others go on without a receiver, in seconds; 10 unless given."""
+    sync_timeout: float | None
+    """How long a receiver may take to verify and sync, in seconds; 120 unless given."""
+    slow_after: float | None
+    """How long a receiver may hold up the others, in seconds; 2 unless given."""
+    on_slow: str | None
+    """What becomes of one that does: demote, wait or evict."""
 
 @final
 class Cancel:
@@ -127,7 +157,7 @@ def recv(
     most_bytes: int | None = None,
     progress: Progress | None = None,
     cancel: Cancel | None = None,
-    **options: Unpack[_SessionOptions],
+    **options: Unpack[_RecvOptions],
 ) -> Report:
     """Receives what is sent to ``group``: to a path, into the memory of an object, or as ``Report.data``.
 

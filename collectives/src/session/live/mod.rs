@@ -99,6 +99,7 @@ impl Session {
         let (content, mut options) = (content.into(), options.clone());
         content.describe(&mut options);
         let content = content.or_named(&options.source);
+        let content = options.chunk.into_iter().fold(content, Content::chunked);
         let mut session = Session::open_sender(group, &options)?;
         session.check_topology(&options)?;
         let needed = options.wanted().map_or(0, |wanted| wanted.at_least);

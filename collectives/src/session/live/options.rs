@@ -10,7 +10,7 @@ use crate::membership::{Station, Timing};
 use crate::session::message::{ContentKind, Digest, MemberState};
 use crate::session::receiver::{ReceiverConfig, ReceiverEvent};
 use crate::session::root::{OnSlow, RootConfig, RootEvent, Route, Wanted};
-use crate::session::verified::Form;
+use crate::session::verified::{ChunkSize, Form};
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::packet::thread_time;
@@ -96,6 +96,9 @@ with_defaults! {
         pub content: ContentKind = ContentKind::Stream,
         /// Expected length of the content in bytes; another length is an error.
         pub size: Option<u64> = None,
+        /// Size of the chunks in which the content is verified, and compared with an earlier version
+        /// at receivers; without it, the content's.
+        pub chunk: Option<ChunkSize> = None,
         /// Algorithm by which the bytes travel.
         pub route: Route = Route::Auto,
         /// Switches and hosts; without it all hosts are taken to be on one switch.

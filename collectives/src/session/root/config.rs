@@ -12,6 +12,7 @@ use ethbcast_planning::topology::Topology;
 use ethbcast_transport::Tuning;
 use ethbcast_transport::wire::HEADER_BYTES;
 use std::collections::BTreeSet;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// Number of receivers a root waits for, and for how long.
@@ -52,6 +53,19 @@ pub enum OnSlow {
     Wait,
     /// Removal from the session.
     Evict,
+}
+
+impl FromStr for OnSlow {
+    type Err = &'static str;
+
+    fn from_str(word: &str) -> Result<OnSlow, &'static str> {
+        match word {
+            "demote" => Ok(OnSlow::Demote),
+            "wait" => Ok(OnSlow::Wait),
+            "evict" => Ok(OnSlow::Evict),
+            _ => Err("say demote, wait or evict"),
+        }
+    }
 }
 
 /// Names that do not fit into the announcement frame.

@@ -1,6 +1,7 @@
 //! Positions in the verified stream.
 
 use std::ops::Range;
+use std::str::FromStr;
 
 /// Default chunk size, in content bytes.
 pub const CHUNK_BYTES: usize = 64 << 10;
@@ -17,6 +18,16 @@ pub(super) const SEAL_BYTES: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkSize {
     log2: u8,
+}
+
+impl FromStr for ChunkSize {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<ChunkSize, String> {
+        let bytes = ethbcast_planning::parse_size(text)?;
+        ChunkSize::of_bytes(bytes)
+            .ok_or_else(|| format!("chunks have 16K, 32K, 64K or 128K, not {bytes} bytes: give one of these"))
+    }
 }
 
 impl Default for ChunkSize {
