@@ -334,7 +334,8 @@ ethbcast_status ethbcast_receive_fd(const char *group,
                                     ethbcast_report *report);
 
 /*
- Receives into a buffer; a sender that has more bytes is refused.
+ Receives into a buffer; a sender that has more bytes is refused. With the option delta the buffer holds an earlier
+ version, of which only what has changed comes, in place.
  */
 ethbcast_status ethbcast_receive_buffer(const char *group,
                                         void *buffer,

@@ -7,6 +7,9 @@ use ethbcast_collectives::communicator::Options as JoinOptions;
 use ethbcast_collectives::session::live::{Content, Room};
 use ethbcast_collectives::session::{Progress, ReceiveReport, RecvOptions, SendOptions, SendReport, Session};
 use std::ffi::{CString, c_char, c_int, c_void};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 /// The result of a session.
 #[repr(C)]
@@ -49,9 +52,27 @@ pub extern "C" fn ethbcast_send_buffer(
 ) -> Status {
     call(|| {
         let (group, options) = (text(group, "group's name")?, Options::send(options)?);
-        let content = Content::of(bytes(data, length)?).sized(Some(length as u64));
-        sent(Session::send(group, content, &options)?, report)
+        let lent = Lent { bytes: bytes(data, length)?, users: Arc::new(()) };
+        let ended = Session::send(group, Content::of_memory(lent.clone()), &options);
+        // A thread that reads bytes again may still do so: they are the caller's afterwards.
+        while Arc::strong_count(&lent.users) > 1 {
+            thread::sleep(Duration::from_millis(1));
+        }
+        sent(ended?, report)
     })
+}
+
+/// The caller's bytes, and who still uses them.
+#[derive(Clone)]
+struct Lent {
+    bytes: &'static [u8],
+    users: Arc<()>,
+}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes
+    }
 }
 
 /// Receives what is sent to `group` and writes it to the file descriptor as it comes, which stays open. Only
@@ -69,7 +90,8 @@ pub extern "C" fn ethbcast_receive_fd(
     })
 }
 
-/// Receives into a buffer; a sender that has more bytes is refused.
+/// Receives into a buffer; a sender that has more bytes is refused. With the option delta the buffer holds an earlier
+/// version, of which only what has changed comes, in place.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_receive_buffer(
     group: *const c_char,
@@ -79,9 +101,15 @@ pub extern "C" fn ethbcast_receive_buffer(
     report: Option<&mut Report>,
 ) -> Status {
     call(|| {
+        let is_delta = options.is_some_and(|options| options.named.is_delta());
         let (group, mut options) = (text(group, "group's name")?, Options::receive(options)?);
         options.free_bytes = options.free_bytes.min(length as u64);
-        received(&Session::receive_into(group, Room::of(bytes_mut(buffer, length)?), &options)?, report)
+        let memory = bytes_mut(buffer, length)?;
+        let ended = match is_delta {
+            true => Session::receive_over(group, memory, &options).1,
+            false => Session::receive_into(group, Room::of(memory), &options),
+        };
+        received(&ended?, report)
     })
 }
 

@@ -159,6 +159,11 @@ fn lab_sessions_move_files_and_memory() {
         end.assert_code(0);
         assert!(end.stdout_text().starts_with("from memory to memory\n21 bytes"), "{}", end.stdout_text());
     }
+    // The same over what the buffers have.
+    let receivers =
+        [(1, "100"), (2, "30")].map(|(host, room)| start(&site, host, &program, &["receive-buffer", "delta", room]));
+    start(&site, 0, &program, &["send-buffer", "delta", "from memory to memory"]).end(LIMIT).assert_code(0);
+    receivers.into_iter().for_each(|receiver| assert!(receiver.end(LIMIT).stdout_text().starts_with("from memory")));
     // Who has no room for a file hears of both lengths before it starts.
     let sender = start(&site, 0, &program, &["send", "small", &path(&source)]);
     let end = start(&site, 1, &program, &["receive-buffer", "small", "10"]).end(LIMIT);

@@ -101,6 +101,8 @@ int main(int count, char **words)
     REQUIRE(ethbcast_options_new(&options) == ETHBCAST_STATUS_OK);
     REQUIRE(ethbcast_options_set(options, "max-wait", "20") == ETHBCAST_STATUS_OK);
     REQUIRE(ethbcast_options_on_progress(options, told, &moved) == ETHBCAST_STATUS_OK);
+    if (strncmp(words[2], "delta", 5) == 0)
+        REQUIRE(ethbcast_options_set(options, "delta", "true") == ETHBCAST_STATUS_OK);
     if (strncmp(words[1], "send", 4) == 0)
         REQUIRE(ethbcast_options_set(options, "receivers", "2") == ETHBCAST_STATUS_OK);
     if (strcmp(words[1], "send") == 0) {

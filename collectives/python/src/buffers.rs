@@ -86,6 +86,18 @@ impl WritableBuffer {
     }
 }
 
+impl AsRef<[u8]> for WritableBuffer {
+    fn as_ref(&self) -> &[u8] {
+        self.0.bytes()
+    }
+}
+
+impl AsMut<[u8]> for WritableBuffer {
+    fn as_mut(&mut self) -> &mut [u8] {
+        self.bytes()
+    }
+}
+
 /// Whether a format (the module `struct`, PEP 3118) contains pointers to objects. Field names are
 /// enclosed in colons.
 fn has_objects(format: &[u8]) -> bool {

@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::options;
 use crate::waiting::{Cancel, Watched};
 use ethbcast_collectives::ErrorKind;
-use ethbcast_collectives::session::live::{Content, ReadAt, Room, Storage, StorageError};
+use ethbcast_collectives::session::live::{Content, Room, Storage, StorageError};
 use ethbcast_collectives::session::{
     Digest, Outcome, ReceiveReport, RecvOptions, SendOptions, SendReport, Session, Trailer,
 };
@@ -13,9 +13,9 @@ use ethbcast_content::dest::{Arrival, Dest, Handling};
 use ethbcast_content::disk::Accept;
 use ethbcast_content::source::{Opened, Opening, Selection};
 use ethbcast_content::storage::Target;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -29,6 +29,9 @@ pub struct Report {
     #[pyo3(get)]
     seconds: f64,
     digest: Option<Digest>,
+    /// Bytes that travelled to all, with hash lists, if receivers had an earlier version.
+    #[pyo3(get)]
+    travelled: Option<u64>,
     /// At a sender: number of receivers that have verified the bytes.
     #[pyo3(get)]
     receivers: usize,
@@ -66,6 +69,7 @@ impl Report {
             bytes: from.bytes(),
             seconds: from.took.as_secs_f64(),
             digest: from.trailer.map(|trailer| trailer.digest),
+            travelled: from.sent_bytes,
             receivers: from.verified(),
             source: String::new(),
             via: from.via().map(|via| via.to_string()),
@@ -79,6 +83,7 @@ impl Report {
             bytes: from.bytes(),
             seconds: from.took.as_secs_f64(),
             digest: from.verdict.map(|verdict| verdict.digest),
+            travelled: from.came_bytes,
             receivers: 0,
             source: from.source,
             via: from.via.map(|via| via.to_string()),
@@ -104,8 +109,8 @@ pub fn send(
     let report = if let Ok(path) = content.extract::<PathBuf>() {
         watched.start(py, |run| Ok(Session::send(group, opened(&path)?, &SendOptions { run, ..options })?))
     } else {
-        let bytes = Sent(Arc::new(Buffer::to_read(content, "what is sent")?));
-        watched.start(py, |run| Ok(Session::send(group, bytes.content(), &SendOptions { run, ..options })?))
+        let bytes = Content::of_memory(Sent(Arc::new(Buffer::to_read(content, "what is sent")?)));
+        watched.start(py, |run| Ok(Session::send(group, bytes, &SendOptions { run, ..options })?))
     };
     Ok(Report::sent(&report?))
 }
@@ -120,27 +125,13 @@ fn plain(path: &Path) -> Result<Opened, ethbcast_content::source::SourceError> {
     Opened::file(path, Opening::default())
 }
 
-/// Memory to send: read once, and again if a receiver lacks a part.
+/// Memory to send.
 #[derive(Clone)]
 struct Sent(Arc<Buffer>);
-
-impl Sent {
-    fn content(self) -> Content<'static> {
-        let bytes = self.0.bytes().len() as u64;
-        Content::of(Cursor::new(self.clone())).again_from(Ok(Box::new(self))).sized(Some(bytes))
-    }
-}
 
 impl AsRef<[u8]> for Sent {
     fn as_ref(&self) -> &[u8] {
         self.0.bytes()
-    }
-}
-
-impl ReadAt for Sent {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        let rest = usize::try_from(offset).ok().and_then(|offset| self.0.bytes().get(offset..));
-        rest.unwrap_or_default().read(buffer)
     }
 }
 
@@ -162,7 +153,14 @@ pub fn recv(
     cancel: Option<Cancel>,
     options: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Report> {
-    let mut options = options::named(options)?.receive().map_err(Failure::from)?;
+    let named = options::named(options)?;
+    let mut options = named.receive().map_err(Failure::from)?;
+    let is_path = into.is_none_or(|into| into.extract::<PathBuf>().is_ok());
+    if named.is_delta() && is_path {
+        return Err(PyValueError::new_err(
+            "delta=True is for memory that holds an earlier version: pass that as into=",
+        ));
+    }
     let watched = Watched { run: options.run.clone(), progress, cancel };
     let Some(into) = into else {
         let most_bytes = most_bytes.unwrap_or_else(room);
@@ -186,6 +184,10 @@ pub fn recv(
         return Ok(Report { path, ..Report::received(report) });
     }
     let mut buffer = Buffer::to_write(into, "what is received into")?;
+    if named.is_delta() {
+        let receive = |run| Ok(Session::receive_over(group, buffer, &RecvOptions { run, ..options }).1?);
+        return Ok(Report::received(watched.start(py, receive)?));
+    }
     let bytes = buffer.bytes();
     options.free_bytes = bytes.len() as u64;
     let receive = |run| Ok(Session::receive_into(group, Room::of(bytes), &RecvOptions { run, ..options })?);

@@ -117,6 +117,12 @@ def test_only_memory_that_can_be_written_is_received_into():
             ethbcast.recv("group", fixed)
 
 
+def test_an_earlier_version_is_in_memory(tmp_path):
+    for into in (None, tmp_path / "file"):
+        with pytest.raises(ValueError, match="earlier version"):
+            ethbcast.recv("group", into, delta=True)
+
+
 def test_files_that_are_there_are_kept(tmp_path):
     there = tmp_path / "there"
     there.write_text("kept")

@@ -198,3 +198,27 @@ def test_who_failed_is_named(group):
     else:
         with pytest.raises(ValueError, match="enough"):
             ethbcast.recv(group, progress=enough, max_wait=30)
+
+
+def test_of_memory_only_what_changed_comes(group):
+    here = np.random.default_rng(7).random(1 << 20)
+    changed = here.copy()
+    changed[300_000:310_000] += 1
+    if HOST == 0:
+        sent = ethbcast.send(changed, group, receivers=2, delta=True, max_wait=30)
+        assert sent.bytes == changed.nbytes and sent.travelled < changed.nbytes * 0.015
+        return
+    at = here.ctypes.data
+    received = ethbcast.recv(group, here, delta=True, max_wait=30)
+    assert np.array_equal(here, changed) and here.ctypes.data == at
+    assert received.bytes == changed.nbytes and received.travelled < changed.nbytes * 0.02
+
+
+def test_who_did_not_come_is_named(group):
+    if HOST == 0:
+        with pytest.raises(ethbcast.Error) as raised:
+            ethbcast.send(BYTES, group, hosts="n[1-2]", max_wait=2)
+        assert raised.value.failed == {"n2": "it did not join"}
+    elif HOST == 1:
+        with pytest.raises(ethbcast.Error):
+            ethbcast.recv(group, once=True, max_wait=30)

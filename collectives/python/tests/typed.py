@@ -10,6 +10,8 @@ async def all_of_it(values: bytearray) -> dict[str, str]:
     report: ethbcast.Report = ethbcast.send("file", "group", receivers=3, cancel=cancel)
     count: int = report.bytes
     report = await ethbcast.asend(values, "group", hosts=["n1", "n2"], progress=lambda bytes, slowest: None)
+    report = ethbcast.send(values, "group", receivers=1, delta=True, rate="400mbit", nice=True, on_slow="wait")
+    count += report.travelled or 0
     report = await asyncio.wait_for(ethbcast.arecv("group", values, max_wait=5), 2)
     ranks = await ethbcast.Communicator.ajoin("group", 3, join_within=5)
     await ranks.abroadcast(values, root=1)

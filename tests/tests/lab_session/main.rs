@@ -4,6 +4,8 @@
 mod failures;
 
 use ethbcast_collectives::session::application::Tally;
+use ethbcast_collectives::session::live::Content;
+use ethbcast_collectives::session::verified::ChunkSize;
 use ethbcast_collectives::session::{
     ContentKind, Error, Outcome, Progress, ReceiveReport, RecvOptions, RootEvent, Route, RunOptions, SendOptions,
     SendReport, Session, WireOptions,
@@ -289,4 +291,78 @@ fn the_examples_say_what_to_do_when_they_are_used_wrongly() {
     let receiver = start(&site, "n0", env!("CARGO_BIN_EXE_receive_file"), &[&"g".repeat(65), dest]).end(LIMIT);
     receiver.assert_refusal(1, &["the group name has 65 bytes", "1 to 64"]);
     assert!(names_in(site.path("").as_path()).is_empty(), "something is left");
+}
+
+/// Receives on a host over what it has; returns what it has then, and the report.
+fn over<'scope, 'env>(
+    scope: &'scope Scope<'scope, 'env>,
+    (site, host): (&'env Site, &'env str),
+    memory: Vec<u8>,
+) -> ScopedJoinHandle<'scope, (Vec<u8>, Result<ReceiveReport, Error>)> {
+    let work = move || Session::receive_over("test", memory, &RecvOptions { wire: wire(host), ..receiver() });
+    scope.spawn(move || site.lab().run_on(host, work).expect("the lab has this host"))
+}
+
+#[test]
+fn of_memory_only_what_changed_comes_to_those_who_have_the_last_version() {
+    const BYTES: usize = 32 << 20;
+    let site = Own::up("delta", one_switch(4));
+    let old = content(7, BYTES);
+    let mut new = old.clone();
+    for at in [5 << 20, 20 << 20] {
+        new[at..at + BYTES / 200].iter_mut().for_each(|byte| *byte ^= 1);
+    }
+    let new: Arc<[u8]> = new.into();
+    let send = |receivers| {
+        let options = SendOptions { chunk: Some(ChunkSize::SHORTEST), ..sender().receivers(receivers) };
+        let work = || Session::send("test", Content::of_memory(Arc::clone(&new)), &options);
+        site.lab().run_on("n0", work).expect("the lab has this host")
+    };
+    // One percent has changed, in two places.
+    thread::scope(|scope| {
+        let receivers = ["n1", "n2", "n3"].map(|host| over(scope, (&*site, host), old.clone()));
+        let sent = send(3).expect("sent").sent_bytes.expect("they have most of it");
+        assert!(sent <= BYTES as u64 * 15 / 1000, "{sent} bytes of {BYTES}");
+        for receiver in receivers {
+            let (memory, report) = receiver.join().expect("no panic");
+            let report = report.expect("received");
+            assert!(memory == *new && report.bytes() == BYTES as u64);
+            assert!(report.came_bytes.is_some_and(|came| came <= BYTES as u64 * 15 / 1000), "{:?}", report.came_bytes);
+        }
+    });
+    // One has it, one has something else, and one has more memory, with the old version in front.
+    let mut other = Vec::new();
+    thread::scope(|scope| {
+        let same = over(scope, (&*site, "n1"), new.to_vec());
+        let whole = receive(scope, (&*site, "n2"), &mut other, receiver());
+        let longer = over(scope, (&*site, "n3"), [&old[..], &[9; 1000]].concat());
+        let sent = send(3).expect("sent");
+        let notes: Vec<&str> = sent.receivers.iter().map(|member| member.text.as_str()).collect();
+        assert_eq!(notes, ["", "", "its earlier version has 33555432 bytes, and this one 33554432"]);
+        assert!(same.join().expect("no panic").0 == *new);
+        whole.join().expect("no panic").expect("received");
+        let (memory, report) = longer.join().expect("no panic");
+        assert_eq!(report.expect("received").bytes(), BYTES as u64);
+        assert!(memory[..BYTES] == *new && memory[BYTES..] == [9; 1000]);
+    });
+    assert!(other == *new);
+    // One that has no room hears of both lengths, and keeps what it had.
+    thread::scope(|scope| {
+        let short = over(scope, (&*site, "n1"), vec![5; 10]);
+        let fits = over(scope, (&*site, "n2"), old.clone());
+        send(1).expect("sent");
+        let (memory, report) = short.join().expect("no panic");
+        let text = report.expect_err("there is no room").to_string();
+        assert!(text.contains("room for 10 bytes") && text.contains("has 32.00 MiB"), "{text}");
+        assert!(memory == [5; 10] && fits.join().expect("no panic").0 == *new);
+    });
+    // What cannot be read again comes whole.
+    thread::scope(|scope| {
+        let receiver = over(scope, (&*site, "n1"), old.clone());
+        let work = || Session::send("test", &new[..], &sender());
+        let sent = site.lab().run_on("n0", work).expect("the lab has this host").expect("sent");
+        let (memory, report) = receiver.join().expect("no panic");
+        assert_eq!((sent.sent_bytes, report.expect("received").came_bytes), (None, None));
+        assert!(memory == *new);
+    });
 }

@@ -119,6 +119,9 @@ class Report:
     def blake3(self) -> builtins.bytes | None:
         """BLAKE3 of them."""
     @property
+    def travelled(self) -> int | None:
+        """How many bytes travelled to all, with hash lists, if receivers had an earlier version."""
+    @property
     def receivers(self) -> int:
         """At a sender: how many receivers have verified them."""
     @property
@@ -164,7 +167,8 @@ def recv(
     A path is shown whole or not at all; what is there is kept unless ``replace``. ``accept`` lists the privileges that
     the sender may decide about, as ``ethbcast recv --accept`` does. Without ``into``, a sender that has
     more than ``most_bytes`` (a third of the memory that is available) turns this host away. Memory may be longer than what
-    comes. After an error it may hold some of it.
+    comes. After an error it may hold some of it. With ``delta=True`` memory holds an earlier version, and only what has
+    changed comes.
     """
 
 @final

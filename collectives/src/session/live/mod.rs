@@ -24,6 +24,7 @@
 mod content;
 mod handles;
 mod history;
+mod memory;
 mod notifier;
 mod options;
 mod own_host;
@@ -52,6 +53,7 @@ use super::application::{Receiving, Sending, Sink, Source};
 use super::message::Outcome;
 use super::receiver::{Admission, Receiver, ReceiverEvent};
 use super::root::Root;
+use super::verified::HaveSet;
 use crate::census;
 use crate::membership::Station;
 use crate::membership::live::{Opener, Opening, RingRoom};
@@ -59,6 +61,7 @@ use ethbcast_planning::topology::nodeset;
 use ethbcast_transport::packet::{Clock, Interface, Port, PortConfig, Waker, drive, random_u32, random_u64};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Machine, Timer, Tuning};
 use handles::{AbortNotifier, HookedAdmission, RECEIVER_ENDED, ROOT_ENDED, TIMED_OUT};
+use memory::Version;
 use notifier::Notifier;
 use own_host::{OwnHost, check_named, own_receivers};
 use report::{aside, by_host, fates};
@@ -147,9 +150,42 @@ impl Session {
         storage: impl Storage + Send,
         options: &RecvOptions,
     ) -> Result<ReceiveReport, Error> {
+        Session::receive_held(group, (storage, None), options)
+    }
+
+    /// Receives into memory that holds an earlier version, in place: only the chunks come that have
+    /// changed, if the sender can read its content again ([`Content::of_memory`], a file) and knows
+    /// its length, else all. The shorter the sender's [chunks](SendOptions::chunk), the less comes
+    /// of few changes. Returns the memory; after an error it may have chunks of both versions.
+    ///
+    /// # Errors
+    /// The errors of [`receive`](Session::receive). A sender that has more bytes than the memory is
+    /// refused before the start.
+    pub fn receive_over<M>(group: &str, memory: M, options: &RecvOptions) -> (M, Result<ReceiveReport, Error>)
+    where
+        M: AsRef<[u8]> + AsMut<[u8]> + Send + 'static,
+    {
+        let version = Arc::new(Version::of(memory));
+        let free_bytes = options.free_bytes.min(version.bytes());
+        let (storage, held): (_, Arc<dyn HaveSet>) = (Arc::clone(&version), Arc::clone(&version) as _);
+        let report =
+            Session::receive_held(group, (storage, Some(held)), &RecvOptions { free_bytes, ..options.clone() });
+        let version = Arc::into_inner(version).expect("the writer, which has ended, had the only other handles");
+        (version.into_memory(), report)
+    }
+
+    fn receive_held(
+        group: &str,
+        (storage, held): (impl Storage + Send, Option<Arc<dyn HaveSet>>),
+        options: &RecvOptions,
+    ) -> Result<ReceiveReport, Error> {
         let mut session = Session::open_receiver(group, options)?;
         thread::scope(|scope| {
             let (writer, sink) = write_behind(storage, &session.waker);
+            let (writer, sink) = match held {
+                Some(held) => (writer.holding(held), sink.held()),
+                None => (writer, sink),
+            };
             start(scope, "writer", || writer.run())?;
             let mut receiving = Receiving::new(sink);
             let own_host = OwnHost::of(session.interface(), &session.station);
