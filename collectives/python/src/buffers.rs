@@ -1,6 +1,7 @@
-//! Memory of Python objects, accessed by the buffer protocol without a copy.
+//! Memory of Python objects, accessed without a copy: by the buffer protocol, or by DLPack.
 #![allow(unsafe_code)]
 
+use crate::tensor::Tensor;
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::prelude::*;
@@ -10,7 +11,53 @@ use std::ops::Range;
 ///
 /// A concurrent change from another thread gives a mixture of old and new
 /// bytes.
-pub struct Buffer(PyUntypedBuffer);
+pub struct Buffer(Access);
+
+enum Access {
+    Buffer(PyUntypedBuffer),
+    Tensor(Tensor),
+}
+
+impl Access {
+    /// Accesses an object's memory: an array whose type the buffer protocol does not have, such as
+    /// bfloat16, as bytes; a tensor by DLPack.
+    fn to(object: &Bound<'_, PyAny>, what: &str) -> PyResult<Access> {
+        let refused = match PyUntypedBuffer::get(object) {
+            Ok(buffer) => return Ok(Access::Buffer(buffer)),
+            Err(refused) => refused,
+        };
+        if object.hasattr("__array_interface__")? {
+            if !object.getattr("flags")?.getattr("c_contiguous")?.is_truthy()? {
+                return Err(not_contiguous(what));
+            }
+            let bytes = object.call_method1("reshape", (-1,))?.call_method1("view", ("u1",))?;
+            return PyUntypedBuffer::get(&bytes).map(Access::Buffer);
+        }
+        if object.hasattr("__dlpack__")? {
+            let tensor = Tensor::of(object, what)?;
+            return tensor.map(Access::Tensor).ok_or_else(|| not_contiguous(what));
+        }
+        Err(refused)
+    }
+
+    fn is_readonly(&self) -> bool {
+        matches!(self, Access::Buffer(buffer) if buffer.readonly())
+    }
+
+    fn place(&self) -> (*mut u8, usize) {
+        match self {
+            Access::Buffer(buffer) => (buffer.buf_ptr().cast(), buffer.len_bytes()),
+            Access::Tensor(tensor) => tensor.place(),
+        }
+    }
+}
+
+fn not_contiguous(what: &str) -> PyErr {
+    let text = format!(
+        "{what} is not contiguous: pass numpy.ascontiguousarray(...) of it, or a slice without gaps in C order"
+    );
+    PyBufferError::new_err(text)
+}
 
 impl Buffer {
     /// Returns memory for reading: bytes, a `bytearray`, an array.
@@ -18,18 +65,18 @@ impl Buffer {
     /// # Errors
     /// If the object exposes no memory, has gaps in it, or holds Python objects.
     pub fn to_read(object: &Bound<'_, PyAny>, what: &str) -> PyResult<Buffer> {
-        let buffer = PyUntypedBuffer::get(object)?;
-        if !buffer.is_c_contiguous() {
-            let text = format!(
-                "{what} is not contiguous: pass numpy.ascontiguousarray(...) of it, or a slice without gaps in C order"
-            );
-            return Err(PyBufferError::new_err(text));
+        let access = Access::to(object, what)?;
+        if let Access::Buffer(buffer) = &access {
+            if !buffer.is_c_contiguous() {
+                return Err(not_contiguous(what));
+            }
+            if has_objects(buffer.format().to_bytes()) {
+                let text =
+                    format!("{what} holds Python objects, which mean nothing elsewhere: pass numbers, or pickle it");
+                return Err(PyTypeError::new_err(text));
+            }
         }
-        if has_objects(buffer.format().to_bytes()) {
-            let text = format!("{what} holds Python objects, which mean nothing elsewhere: pass numbers, or pickle it");
-            return Err(PyTypeError::new_err(text));
-        }
-        Ok(Buffer(buffer))
+        Ok(Buffer(access))
     }
 
     /// Returns memory for writing.
@@ -38,7 +85,7 @@ impl Buffer {
     /// The errors of [`to_read`](Buffer::to_read), and if it is read-only.
     pub fn to_write(object: &Bound<'_, PyAny>, what: &str) -> PyResult<WritableBuffer> {
         let buffer = Buffer::to_read(object, what)?;
-        if buffer.0.readonly() {
+        if buffer.0.is_readonly() {
             let text = format!("{what} is read-only: pass a bytearray or an array that can be written to");
             return Err(PyBufferError::new_err(text));
         }
@@ -46,17 +93,18 @@ impl Buffer {
     }
 
     pub fn bytes(&self) -> &[u8] {
-        if self.0.len_bytes() == 0 {
+        let (begin, length) = self.0.place();
+        if length == 0 {
             return &[];
         }
         // SAFETY: the protocol keeps the memory for as long as the buffer exists, and it is
         // contiguous. Callers must not write to it meanwhile, which Python cannot express.
-        unsafe { std::slice::from_raw_parts(self.0.buf_ptr().cast(), self.0.len_bytes()) }
+        unsafe { std::slice::from_raw_parts(begin, length) }
     }
 
     fn addresses(&self) -> Range<usize> {
-        let begin = self.0.buf_ptr() as usize;
-        begin..begin + self.0.len_bytes()
+        let (begin, length) = self.0.place();
+        begin as usize..begin as usize + length
     }
 }
 
@@ -64,13 +112,13 @@ pub struct WritableBuffer(Buffer);
 
 impl WritableBuffer {
     pub fn bytes(&mut self) -> &mut [u8] {
-        let WritableBuffer(Buffer(buffer)) = self;
-        if buffer.len_bytes() == 0 {
+        let (begin, length) = self.0.0.place();
+        if length == 0 {
             return &mut [];
         }
         // SAFETY: as above; it is not read-only, and callers that take two buffers have compared
         // them.
-        unsafe { std::slice::from_raw_parts_mut(buffer.buf_ptr().cast(), buffer.len_bytes()) }
+        unsafe { std::slice::from_raw_parts_mut(begin, length) }
     }
 
     /// Fails if another buffer, for reading, overlaps this one.

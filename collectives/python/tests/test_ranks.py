@@ -59,6 +59,45 @@ def test_whatever_has_memory_is_broadcast_in_place(ranks):
             assert bytes(here) == bytes(kind(7)) and np.asarray(memoryview(here)).ctypes.data == at
 
 
+class Tensor:
+    """What a package that has only DLPack passes."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self):
+        return self.array.__dlpack__()
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+def test_tensors_scalars_and_types_without_a_buffer_are_broadcast_in_place(ranks):
+    def is_root():
+        return ranks.rank == 1
+
+    values = np.full((3, 4, 5), 7 if is_root() else 0, dtype=np.float16)
+    ranks.broadcast(Tensor(values), root=1)
+    assert (values == 7).all()
+    one = np.array(3.5 if is_root() else 0.0)
+    assert one.ndim == 0
+    ranks.broadcast(one, root=1)
+    assert one == 3.5
+    ranks.broadcast(Tensor(one), root=1)
+    days = np.full(10, 5 if is_root() else 0).astype("datetime64[D]")
+    ranks.broadcast(days, root=1)
+    assert (days == np.datetime64(5, "D")).all()
+    empty = Tensor(np.zeros((0, 3)))
+    ranks.broadcast(empty, root=1)
+    for gaps in (Tensor(np.zeros((4, 6))[:, ::2]), Tensor(np.zeros((4, 6)).T), days[::2]):
+        with pytest.raises(BufferError, match="not contiguous"):
+            ranks.broadcast(gaps)
+    away = Tensor(values)
+    away.__class__ = type("Away", (Tensor,), {"__dlpack_device__": lambda self: (2, 0)})
+    with pytest.raises(TypeError, match="x.cpu"):
+        ranks.broadcast(away)
+
+
 def test_a_long_array_comes_whole(ranks):
     values = np.random.default_rng(1).random(1 << 19)
     here = values.copy() if ranks.rank == 1 else np.zeros_like(values)

@@ -182,8 +182,8 @@ fn unsafe_code_stands_in_few_files() {
     // Exported names of the C and MPI interfaces: an attribute of each, allowed for the package as
     // a whole.
     let bindings = ["c", "mpi"].map(|package| format!("collectives/{package}/src/lib.rs"));
-    // Python's memory, which its protocol gives as pointers.
-    let python = ["collectives/python/src/buffers.rs".to_owned()];
+    // Python's memory, which its protocols give as pointers.
+    let python = ["buffers", "tensor"].map(|file| format!("collectives/python/src/{file}.rs"));
     // One call of an instruction that some processors lack.
     let products = ["transport/src/parity/products.rs".to_owned()];
     // Rings that only a bench measures.

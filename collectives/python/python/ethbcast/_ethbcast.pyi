@@ -4,13 +4,19 @@ import builtins
 from collections.abc import Callable, Sequence
 from os import PathLike
 from types import TracebackType
-from typing import Self, TypedDict, final
+from typing import Protocol, Self, TypedDict, final
 
 from typing_extensions import Buffer, Unpack
 
 __version__: str
 
+class _Tensor(Protocol):
+    def __dlpack__(self) -> object: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+
 Path = str | PathLike[str]
+Memory = Buffer | _Tensor
+"""An object with the buffer protocol, or one of this host's memory with DLPack, such as a PyTorch tensor."""
 Progress = Callable[[int, str | None], object]
 """Told how many bytes are there (at a sender: at the slowest receiver), and at a sender that receiver's name."""
 
@@ -138,7 +144,7 @@ class Report:
         """At a receiver: the bytes, if they were received to nowhere else."""
 
 def send(
-    content: Path | Buffer,
+    content: Path | Memory,
     group: str,
     *,
     progress: Progress | None = None,
@@ -153,7 +159,7 @@ def send(
 
 def recv(
     group: str,
-    into: Path | Buffer | None = None,
+    into: Path | Memory | None = None,
     *,
     replace: bool = False,
     accept: str | None = None,
@@ -196,7 +202,7 @@ class Communicator:
     @property
     def hosts(self) -> list[str]:
         """The names of all hosts, by rank."""
-    def broadcast(self, buffer: Buffer, root: int = 0, *, cancel: Cancel | None = None) -> None:
+    def broadcast(self, buffer: Memory, root: int = 0, *, cancel: Cancel | None = None) -> None:
         """Puts the bytes that ``root`` has in its buffer into everybody's, in place.
 
         At the root it returns when they have been handed over to be sent, elsewhere when they are here.
@@ -204,21 +210,21 @@ class Communicator:
     def barrier(self, *, cancel: Cancel | None = None) -> None:
         """Waits until every rank has called it."""
     def scatter(
-        self, blocks: Buffer | None, own: Buffer, root: int = 0, *, cancel: Cancel | None = None
+        self, blocks: Memory | None, own: Memory, root: int = 0, *, cancel: Cancel | None = None
     ) -> None:
         """Puts block r of ``blocks``, as ``root`` has them, into rank r's ``own``; elsewhere ``blocks`` is ``None``."""
     def gather(
-        self, own: Buffer, blocks: Buffer | None, root: int = 0, *, cancel: Cancel | None = None
+        self, own: Memory, blocks: Memory | None, root: int = 0, *, cancel: Cancel | None = None
     ) -> None:
         """Puts every rank's ``own`` into the root's ``blocks``, by rank; elsewhere ``blocks`` is ``None``."""
-    def allgather(self, own: Buffer, blocks: Buffer, *, cancel: Cancel | None = None) -> None:
+    def allgather(self, own: Memory, blocks: Memory, *, cancel: Cancel | None = None) -> None:
         """Puts every rank's ``own`` into everybody's ``blocks``, by rank."""
     def send(
-        self, data: Buffer, to: int, tag: int = 0, *, within: float | None = None, cancel: Cancel | None = None
+        self, data: Memory, to: int, tag: int = 0, *, within: float | None = None, cancel: Cancel | None = None
     ) -> None:
         """Sends a message: a short one at once, a long one when the other rank receives it."""
     def recv(
-        self, buffer: Buffer, source: int, tag: int = 0, *, within: float | None = None, cancel: Cancel | None = None
+        self, buffer: Memory, source: int, tag: int = 0, *, within: float | None = None, cancel: Cancel | None = None
     ) -> int:
         """Receives the next message of ``tag`` into the beginning of a buffer; returns its length in bytes."""
     def shrink(self, *, cancel: Cancel | None = None) -> None:
@@ -232,20 +238,20 @@ class Communicator:
         group: str, size: int, *, cancel: Cancel | None = None, **options: Unpack[_JoinOptions]
     ) -> Communicator:
         """As ``join``; it and the calls below end when their task is cancelled."""
-    async def abroadcast(self, buffer: Buffer, root: int = 0, *, cancel: Cancel | None = None) -> None: ...
+    async def abroadcast(self, buffer: Memory, root: int = 0, *, cancel: Cancel | None = None) -> None: ...
     async def abarrier(self, *, cancel: Cancel | None = None) -> None: ...
     async def ascatter(
-        self, blocks: Buffer | None, own: Buffer, root: int = 0, *, cancel: Cancel | None = None
+        self, blocks: Memory | None, own: Memory, root: int = 0, *, cancel: Cancel | None = None
     ) -> None: ...
     async def agather(
-        self, own: Buffer, blocks: Buffer | None, root: int = 0, *, cancel: Cancel | None = None
+        self, own: Memory, blocks: Memory | None, root: int = 0, *, cancel: Cancel | None = None
     ) -> None: ...
-    async def aallgather(self, own: Buffer, blocks: Buffer, *, cancel: Cancel | None = None) -> None: ...
+    async def aallgather(self, own: Memory, blocks: Memory, *, cancel: Cancel | None = None) -> None: ...
     async def asend(
-        self, data: Buffer, to: int, tag: int = 0, *, within: float | None = None, cancel: Cancel | None = None
+        self, data: Memory, to: int, tag: int = 0, *, within: float | None = None, cancel: Cancel | None = None
     ) -> None: ...
     async def arecv(
-        self, buffer: Buffer, source: int, tag: int = 0, *, within: float | None = None, cancel: Cancel | None = None
+        self, buffer: Memory, source: int, tag: int = 0, *, within: float | None = None, cancel: Cancel | None = None
     ) -> int: ...
     async def ashrink(self, *, cancel: Cancel | None = None) -> None: ...
     def close(self) -> None:
