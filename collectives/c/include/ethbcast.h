@@ -167,7 +167,8 @@ uint16_t ethbcast_size(const ethbcast_communicator *communicator);
 /*
  The name of a rank's host, until the communicator shrinks or is freed; null if there is no such rank.
  */
-const char *ethbcast_host(const ethbcast_communicator *communicator, uint16_t rank);
+const char *ethbcast_host(const ethbcast_communicator *communicator,
+                          uint16_t rank);
 
 /*
  Puts the bytes that `root` has in its buffer into everybody's. At the root it returns when they have been handed
