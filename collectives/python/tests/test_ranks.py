@@ -72,7 +72,7 @@ class Tensor:
         return self.array.__dlpack_device__()
 
 
-def test_tensors_scalars_and_types_without_a_buffer_are_broadcast_in_place(ranks):
+def test_tensors_and_types_without_a_buffer_are_broadcast_in_place(ranks):
     def is_root():
         return ranks.rank == 1
 
