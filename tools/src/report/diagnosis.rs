@@ -100,6 +100,14 @@ impl Evidence {
         explained.map_or(UNKNOWN_REST, |explained| 1.0 - explained.min(1.0))
     }
 
+    /// Returns the largest share of the time that a host was seen to take, doing something else or
+    /// waited for.
+    fn host_share(&self) -> f64 {
+        let activity = self.held_up.as_ref().and_then(|(_, activity)| Some(activity.as_ref()?.1));
+        let waits = [&self.awaited, &self.last].into_iter().flatten().map(|(_, seconds)| self.part(*seconds));
+        activity.into_iter().chain(waits).fold(0.0, f64::max)
+    }
+
     fn part(&self, seconds: f64) -> f64 {
         seconds / self.seconds.max(f64::MIN_POSITIVE)
     }
@@ -213,9 +221,11 @@ fn of_the_network(seen: &Evidence) -> Option<Cause> {
     let apart = rest.zip(seen.apart.as_ref()).map(|(rest, pair)| {
         (rest, format!("the way between {pair}, who do not hear each other: both were served beside the others"))
     });
+    // How much time loss takes is not measured: it explains at most what is left beside the hosts.
+    let beside_hosts = rest.map(|rest| rest - seen.host_share()).filter(|&rest| rest >= SOME);
     let lossy = seen.lossy.first().filter(|(_, loss)| *loss > MUCH_LOSS);
-    let lossy = rest.zip(lossy).map(|(rest, (name, loss))| (rest, format!("{name} (loss {:.1} %)", loss * 100.0)));
-    let repeated = rest
+    let lossy = beside_hosts.zip(lossy).map(|(rest, (name, loss))| (rest, format!("{name} (loss {:.1} %)", loss * 100.0)));
+    let repeated = beside_hosts
         .filter(|_| seen.repeated > MUCH_LOSS)
         .map(|rest| (rest, format!("loss: {} sent {:.1} % of its frames again", seen.root, seen.repeated * 100.0)));
     strongest([rerouted, contended, apart, lossy, repeated])
@@ -432,6 +442,31 @@ mod tests {
                 "the cable of n2 (loss 2.1 %)",
             ),
             (Evidence { lossy: vec![("the cable of n2".to_owned(), 0.021)], ..run(9.3) }, "the links themselves"),
+            (
+                Evidence {
+                    lossy: vec![("the cable of n0".to_owned(), 0.449)],
+                    repeated: 0.4,
+                    held_up: Some(("n1".to_owned(), some("verifying and syncing").zip(Some(0.94)))),
+                    ..run(0.4)
+                },
+                "n1: verifying and syncing (94 % of the time)",
+            ),
+            (
+                Evidence {
+                    lossy: vec![("the cable of n0".to_owned(), 0.449)],
+                    awaited: Some(("n1".to_owned(), 8.9)),
+                    ..run(0.4)
+                },
+                "n1: nothing moved for 8.9 s",
+            ),
+            (
+                Evidence {
+                    lossy: vec![("the cable of n0".to_owned(), 0.449)],
+                    last: Some(("n1".to_owned(), 2.5)),
+                    ..run(0.4)
+                },
+                "the cable of n0 (loss 44.9 %)",
+            ),
             (Evidence { repeated: 0.025, ..run(3.0) }, "loss: n0 sent 2.5 % of its frames again"),
             (Evidence { repeated: 0.005, ..run(3.0) }, "not known: "),
             (Evidence { awaited: Some(("n3".to_owned(), 4.0)), ..run(5.0) }, "n3: nothing moved for 4.0 s"),
