@@ -43,6 +43,16 @@ fn what_cannot_be_meant_is_refused_with_the_fault_on_one_line() {
 }
 
 #[test]
+fn whoever_has_read_enough_is_no_error() {
+    for words in [&["completions", "bash"][..], &["--help"], &["explain", "E-PATH"]] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let output = Command::new(env!("CARGO_BIN_EXE_ethbcast")).args(words).stdout(writer).output().expect("it runs");
+        assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0), "{words:?}: {output:?}");
+    }
+}
+
+#[test]
 fn help_and_version_are_answers_and_no_errors() {
     for asked in ["--help", "--version"] {
         let ended = ended_here(&[asked]);

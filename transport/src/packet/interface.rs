@@ -358,6 +358,12 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 mod tests {
     use super::*;
 
+    #[test]
+    fn where_the_kernel_lists_nothing_what_may_forbid_it_is_named() {
+        let text = InterfaceError::Unlisted { errno: Errno::new(nix::errno::Errno::EAFNOSUPPORT) }.to_string();
+        assert!(text.contains("AF_NETLINK") && text.contains("RestrictAddressFamilies="), "{text}");
+    }
+
     fn link(index: u32, name: &str, last: u8) -> LinkInfo {
         LinkInfo {
             index,

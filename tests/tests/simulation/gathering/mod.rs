@@ -398,6 +398,14 @@ fn of_those_who_are_named_who_is_missing_is_said_and_others_are_told_why_not() {
 }
 
 #[test]
+fn who_waits_for_receivers_says_so_ever_less_often() {
+    let wanted = Wanted { at_least: 3, enough: Some(3), patience: within(70) };
+    let played = Scene::new(1500).root(0, 1000, wanted).receivers(1).play(NoFaults, |_| {});
+    let times: Vec<u64> = played.all_told(0, |event| matches!(event, RootEvent::Waiting { .. }));
+    assert_eq!(times, [2, 6, 14, 30, 62], "seconds");
+}
+
+#[test]
 fn as_soon_as_so_many_are_there_or_with_fewer_when_the_wait_is_over() {
     let wanted = |enough| Wanted { at_least: 2, enough: Some(enough), patience: within(3) };
     let started =

@@ -141,6 +141,12 @@ impl Played {
         events.find(|(_, _, event)| matches(event)).map(|(when, _, event)| (*when, event))
     }
 
+    /// Returns the whole seconds at which such an event happened.
+    pub fn all_told(&self, host: usize, matches: impl Fn(&RootEvent) -> bool) -> Vec<u64> {
+        let events = self.scene.root_events.iter().filter(|(_, number, event)| *number == host && matches(event));
+        events.map(|(when, ..)| when.as_secs()).collect()
+    }
+
     pub fn left_out(&self, host: usize) -> Vec<&str> {
         let events = self.scene.receiver_events.iter().filter(|(_, number, _)| *number == host);
         events
