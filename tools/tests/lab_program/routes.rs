@@ -292,7 +292,6 @@ fn a_saved_plan_is_run_as_it_was_saved() {
         let report = root.json();
         assert_eq!(report["via"], via, "{report}");
         assert_eq!(report["frames"]["data_sent"], frames(via, BYTES) * children, "{report}");
-        assert!(predicted_seconds(&report) > 0.0, "{report}");
         row.assert_received(receivers, &bytes);
     }
 }
@@ -410,8 +409,8 @@ fn a_dry_run_says_why_sends_nothing_and_leaves_the_receivers_waiting() {
     assert_eq!(predicted_seconds(&report), predicted_seconds(&row.plan("binary", BYTES, &[])), "{report}");
 
     let sent_bytes = row.site.lab().counters(ROOT).expect("a host").sent_bytes;
-    // What broadcast does is unknown here: `auto` measures it with some five hundred frames.
-    assert!(sent_bytes < 1_000_000, "{sent_bytes} bytes were sent");
+    // What broadcast does is unknown here: `auto` measures it, on a busy host more than once.
+    assert!(sent_bytes < BYTES as u64, "{sent_bytes} bytes were sent");
     assert!(OTHERS.into_iter().all(|host| !row.site.path(host).exists()), "somebody has something");
 
     let root = row.send(5, &["--json", "--via", "chain"], &source);
