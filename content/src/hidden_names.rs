@@ -79,7 +79,7 @@ impl<T> TakenUp<T> {
     }
 }
 
-/// Opens a hidden file, whoever owns it, unless that is refused.
+/// Opens a hidden file of any owner, unless that is refused.
 pub(crate) fn open<D: Directory>(holder: &D, name: &Path) -> io::Result<TakenUp<D::File>> {
     match holder.kind(name)? {
         None => return Ok(TakenUp::Nothing),

@@ -1,4 +1,4 @@
-//! Atomic replacement of files: they are written beside their place, under a name drawn anew, and renamed. Whoever else
+//! Atomic replacement of files: they are written beside their place, under a name drawn anew, and renamed. Others who
 //! may write to the directory cannot have put a link there.
 
 use std::ffi::OsString;

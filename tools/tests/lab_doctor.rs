@@ -1,7 +1,7 @@
-//! `ethbcast doctor` on the hosts of a lab. It finds nothing on a healthy host. Each planted fault
+//! `ethbcast doctor` on the hosts of a lab. It finds nothing on a healthy host. Each injected fault
 //! is found, and the named remedy removes it.
 //!
-//! These tests need root, and fail without it. Bonds, teams, tc filters and netem are not planted,
+//! These tests need root, and fail without it. Bonds, teams, tc filters and netem are not tried,
 //! because a kernel may lack them.
 
 use ethbcast_lab::LabConfig;
@@ -318,7 +318,7 @@ fn answering(site: &Site) -> Run {
 
 #[test]
 fn what_is_wrong_on_the_way_to_another_host_is_found() {
-    // A rate that the processors sustain, so that only the planted faults lose frames.
+    // A rate that the processors sustain, so that only the injected faults lose frames.
     let site = Site::alone("doctorpeer", LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(2) });
     let look = || doctor(&site, "--peer n1");
     fix_of(&look(), "E-NOBODY");

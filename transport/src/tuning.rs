@@ -312,7 +312,7 @@ with_defaults! {
         /// Frames of a message that are pushed at once, before the acker has answered and the rest
         /// follows (EQA §3.3); `None` for Simple Broadcast.
         pub push_frames: Option<u64> = None,
-        /// Bytes of the message in the pushed frames, if it is to be cut there: the paper's BTP1 +
+        /// Bytes of the message in the pushed frames, if it is cut there: the paper's BTP1 +
         /// BTP2. `None` if these frames are as full as all others.
         pub push_bytes: Option<u64> = None,
         /// Repairs that a cast may send per hundred new frames while it has new ones: a quarter of

@@ -348,21 +348,16 @@ void ethbcast_options_free(ethbcast_options *options);
  Sets one of them, both texts. For all: interface, host, ether-type (hexadecimal), topology, calibration and plan
  (files), via (auto, chain, cast, binary, ...), probe (true, false). For communicators: join-within, call-within,
  spin (seconds), casts (true, false). For sessions: receivers, min-receivers, hosts (n[1-7] or ^FILE), max-wait,
- time-limit (seconds), source (what receivers are told of the bytes).
+ time-limit (seconds), source (a description of the bytes, for receivers).
  */
 ethbcast_status ethbcast_options_set(ethbcast_options *options,
                                      const char *name,
                                      const char *value);
 
-/*
- Has `progress` told of bytes as they move: how many are there (at a sender, at the slowest receiver), and at a
- sender the slowest receiver's name, else null. It is called by the thread that runs the session, and must not block.
- */
-ethbcast_status ethbcast_options_on_progress(ethbcast_options *options,
-                                             void (*progress)(uint64_t bytes,
-                                                              const char *slowest,
-                                                              void *user),
-                                             void *user);
+/* Sets a callback for progress: the bytes that are there (at a sender, at the slowest receiver),
+and at a sender the slowest receiver's name, else null. It is called by the thread that runs the
+session, and must not block. */ ethbcast_status ethbcast_options_on_progress(ethbcast_options
+*options, void (*progress)(uint64_t bytes, const char *slowest, void *user), void *user);
 
 /*
  Ends all sessions that were begun with these options, now and later, from whatever thread (but no signal handler):

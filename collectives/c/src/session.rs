@@ -145,7 +145,7 @@ pub extern "C" fn ethbcast_options_free(options: Option<Box<Options>>) {
 /// Sets one of them, both texts. For all: interface, host, ether-type (hexadecimal), topology, calibration and plan
 /// (files), via (auto, chain, cast, binary, ...), probe (true, false). For communicators: join-within, call-within,
 /// spin (seconds), casts (true, false). For sessions: receivers, min-receivers, hosts (n[1-7] or ^FILE), max-wait,
-/// time-limit (seconds), source (what receivers are told of the bytes).
+/// time-limit (seconds), source (a description of the bytes, for receivers).
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_options_set(
     options: Option<&mut Options>,
@@ -158,7 +158,7 @@ pub extern "C" fn ethbcast_options_set(
     })
 }
 
-/// Has `progress` told of bytes as they move: how many are there (at a sender, at the slowest receiver), and at a
+/// Sets a callback for progress: the bytes that are there (at a sender, at the slowest receiver), and at a
 /// sender the slowest receiver's name, else null. It is called by the thread that runs the session, and must not block.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_options_on_progress(
@@ -181,8 +181,8 @@ pub extern "C" fn ethbcast_options_on_progress(
     })
 }
 
-/// Ends all sessions that were begun with these options, now and later, from whatever thread (but no signal handler):
-/// the other hosts are told.
+/// Ends all sessions that were begun with these options, now and later, from any thread (but no signal handler):
+/// the other hosts are notified.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_options_cancel(options: Option<&Options>) -> Status {
     call(|| {

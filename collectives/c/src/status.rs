@@ -15,7 +15,7 @@ pub enum Status {
     Ok = 0,
     /// Some receivers lack the bytes, or the group's work has failed at others.
     SomeFailed = 1,
-    /// An argument, a file or an option cannot be, or contradicts what the others were told.
+    /// An argument, a file or an option is invalid, or contradicts that of other hosts.
     Usage = 2,
     /// Timed out: nobody was there, some did not come, or the time was up.
     Nobody = 3,

@@ -2,7 +2,7 @@
 //!
 //! All ranks make equal calls, and each decides by a call's bytes whether it uses the wire, the
 //! MPI, or is tried first. If the bytes differ, so may the decision. Ranks on the wire then wait
-//! for one inside the MPI, which never hears of them. A rank that has been inside the MPI for long
+//! for one inside the MPI, which does not notice them. A rank that has been inside the MPI for long
 //! announces its call. If this rank makes that call another way, it is a contradiction, which no
 //! correct program causes.
 

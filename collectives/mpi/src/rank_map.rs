@@ -23,7 +23,7 @@ pub struct RankMap {
 
 impl RankMap {
     /// Maps the ranks with these cards, `None` for one that could not be read; or returns why no
-    /// rank is to be wired.
+    /// rank can be wired.
     pub fn new(cards: &[Option<NodeDescriptor>], agreed: &Agreed, by_name: bool) -> Result<RankMap, (Reason, String)> {
         let cards: Vec<&NodeDescriptor> = cards.iter().flatten().collect::<Vec<_>>();
         let (mut leaders, mut host_of, mut place_of) = (Vec::new(), Vec::new(), Vec::new());

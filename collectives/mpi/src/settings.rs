@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// Limit of bytes in a call: that of MPI's own functions, which pack and forward.
 const MAX_BYTES: u64 = i32::MAX as u64;
-/// Fewest hosts: between two hosts there is one copy to send, whoever sends it.
+/// Fewest hosts: between two hosts only one copy is sent in any case.
 const MIN_HOSTS: usize = 3;
 /// Limit of communicators on the wire at a time: each has its own ring and feeds.
 const MAX_GROUPS: usize = 16;
@@ -81,7 +81,7 @@ impl Settings {
     fn from(value: impl Fn(&str) -> Option<String>) -> Result<Settings, String> {
         let is_off = |name: &str| matches!(value(name).as_deref(), Some("0" | "off" | "no"));
         let is_on = !is_off("ETHBCAST_MPI");
-        // Switched off, nothing is said of the others.
+        // If the drop-in is switched off, the other variables are not checked.
         let given = |name: &str| value(name).filter(|_| is_on);
         let number = |name: &str, otherwise: u64| {
             let Some(text) = given(name) else { return Ok(otherwise) };

@@ -16,12 +16,12 @@ const MAIN_FRAMES: u32 = 4;
 /// Maximum bytes of a reply; the rest of the request goes to the end of the queue. Many members
 /// that ask at once all get something soon, which shows progress.
 const PORTION_BYTES: u64 = 16 << 10;
-/// Bytes of a round of replies to all that ask, by which portions become shorter, and the minimum
-/// portion. One frame that is damaged everywhere makes a whole group ask.
+/// Bytes of a round of replies to all requesting members, which shortens their shares, and the minimum
+/// share. One frame that is damaged everywhere makes a whole group request it.
 const ROUND_BYTES: u64 = 128 << 10;
 const MIN_PORTION_BYTES: u64 = 2 << 10;
 
-/// Requests and replies. Their size is bounded by the number of members and one portion.
+/// Requests and replies. Their size is bounded by the number of members and one share.
 #[derive(Clone, Debug, Default)]
 pub(in crate::session) struct Answering {
     questions: VecDeque<Fetch>,

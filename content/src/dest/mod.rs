@@ -164,7 +164,7 @@ impl Dest {
         Ok(resolved)
     }
 
-    /// Returns sentences for a user before anything comes. Nothing is said of what is not accepted.
+    /// Returns notes for a user before anything comes. They leave out what is not accepted.
     pub fn warnings(&self, accept: &Accept) -> Vec<String> {
         let kind = self.directory().and_then(mounts::kind_of);
         let mut lacks = self.told();

@@ -78,7 +78,7 @@ impl Arrived {
         self.not_accepted.lock().clone()
     }
 
-    /// Returns the lacks that a user has not been told of before it came.
+    /// Returns what the file system lacks and the user was not warned of before the content came.
     pub(crate) fn lacks_beside(&self, told: &BTreeSet<Lack>) -> Vec<String> {
         let lacks = self.lacks.lock();
         lacks.iter().filter(|(lack, _)| !told.contains(lack)).map(|(_, sentence)| sentence.clone()).collect()

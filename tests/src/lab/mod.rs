@@ -127,7 +127,7 @@ pub struct Records {
     /// Add every run to this file, as a line of JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Add all that was said in runs that are not good to this file.
+    /// Append all output of failed runs to this file.
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! Planted bugs (`transport/src/planted.rs`) and the hunt for them: seeded schedules have to find
+//! Seeded faults (`transport/src/planted.rs`) and the hunt for them: seeded schedules have to find
 //! each.
 
 mod schedules;

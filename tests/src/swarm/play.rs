@@ -163,7 +163,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Hosts outside the core may lose so many frames that they are alive but incomplete: waits for
+    /// Hosts outside the core may lose many frames, and be alive but incomplete: waits for
     /// them as long as they make progress. The core must be complete by now.
     fn wait_for_the_slow(&mut self, mut outcome: Outcome) -> Outcome {
         let timing = self.schedule.timing;

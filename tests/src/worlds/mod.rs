@@ -1,4 +1,4 @@
-//! Small worlds, explored to the last state (bounded model checking): the real machines of a few
+//! Bounded model checking, to the last state: the real machines of a few
 //! hosts, a few frames between them, and all events: frames arrive, are lost or repeated, time
 //! passes, a host dies.
 //!

@@ -156,7 +156,7 @@ fn when_a_receiver_of_a_cast_dies_the_others_get_everything() {
     assert_eq!(played.fates, expected);
 }
 
-/// A cast to so many receivers that, above 128, most of them acknowledge to another receiver.
+/// A cast to many receivers, of which above 128 most acknowledge to another receiver.
 fn crowd(receivers: usize, bytes: usize) -> Case {
     Case { tuning: Tuning::default().with_feed_frames(256), ..case(Via::Cast, receivers, bytes) }
 }

@@ -219,7 +219,7 @@ fn a_rank_gives_up_waiting_for_the_others() {
 /// Feeds that hold a part of the stream, and all of it.
 const FEEDS: [u64; 2] = [64, 2048];
 
-/// A transfer to three receivers with feeds of so many frames, of which these do not hear each other.
+/// A transfer to three receivers with feeds of `feed` frames; the two of `pair` get no frames of each other.
 fn isolated(via: Via, pair: (usize, usize), feed: u64) -> Played {
     let case = Case::new(via, 3, 400_000).with_feed(feed);
     let faults = move |delivery: &Delivery<'_>| {

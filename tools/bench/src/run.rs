@@ -176,7 +176,7 @@ const MPI_WARM_UPS: u32 = 10;
 /// Default limit on a run, as a multiple of the wire's minimum, and its lower bound.
 const PATIENCE: f64 = 10.0;
 const MIN_LIMIT_SECONDS: f64 = 30.0;
-/// Rate of unshaped cables when it is said how long all takes, in bits per second.
+/// Rate assumed for unshaped cables when the duration is estimated, in bits per second.
 const ASSUMED_RATE: u64 = 500_000_000;
 /// Fraction of the free memory that files may take.
 const MAX_OF_MEMORY: f64 = 0.7;

@@ -24,7 +24,7 @@ pub enum LabError {
     /// The kernel lacks a required feature.
     #[error("this kernel lacks {feature}, so it cannot run this lab (the kernel said: {complaint}); {advice}")]
     KernelLacks {
-        /// The feature, in words and as a kernel option.
+        /// The feature, in plain text and as a kernel option.
         feature: &'static str,
         /// Advice.
         advice: &'static str,

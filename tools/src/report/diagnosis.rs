@@ -363,7 +363,7 @@ mod tests {
         Some(text.to_owned())
     }
 
-    /// Checks the beginning of what is said of planted causes.
+    /// Checks the beginning of the sentences about injected causes.
     #[track_caller]
     fn assert_said(table: &[(Evidence, &str)]) {
         for (at, (seen, expected)) in table.iter().enumerate() {

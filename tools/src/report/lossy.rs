@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 /// Loss below which a cable is not suspected.
 const MIN_LOSS: f64 = 0.001;
-/// Limit on cables that cannot be told apart; beyond it none is named.
+/// Limit on cables that cannot be distinguished; beyond it none is named.
 const MAX_NAMED: usize = 3;
 
 /// Factor between the losses of receivers who lost alike, and how many there must be.

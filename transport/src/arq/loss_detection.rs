@@ -32,7 +32,7 @@ impl Sent {
             consumed: consumed.min(cursor),
             held_us,
         };
-        // A receiver that was not probed for so long cannot give a round trip; and after an older
+        // A receiver that was not probed for that long cannot give a round trip; and after an older
         // echo the next would not be new.
         let outdated = self.newest.since(Stamp(ack.echo)) > STALE;
         let untrue = (invented || outdated) && !planted!("echo-believed");

@@ -226,8 +226,8 @@ impl Sender {
     }
 }
 
-/// The MTU, in bytes, whose frames pass where those of so many bytes do: a veth takes as much more than its MTU as a
-/// VLAN tag has, and what follows does not.
+/// Returns the MTU, in bytes, whose frames pass where frames of `passes` bytes do: a veth takes as
+/// much more than its MTU as a VLAN tag has, and what follows does not.
 pub(super) fn mtu_of(passes: usize) -> usize {
     passes.saturating_sub(ETHERNET_BYTES + VLAN_TAG_BYTES)
 }

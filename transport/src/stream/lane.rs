@@ -27,7 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::Duration;
 
-/// A child of which nothing has been heard for so long, and after so many questions, is mute: with a third of all
+/// Silence and number of unanswered probes after which a child counts as mute: with a third of all
 /// frames lost each way one in a thousand would seem to be.
 const MUTE_AFTER: Duration = Duration::from_secs(1);
 const MUTE_TRIES: u8 = 3;

@@ -40,8 +40,8 @@ fn depths(plan: &Plan) -> Vec<usize> {
     depths
 }
 
-/// Returns the parcels between `rank` and its children, for blocks in `order` and up to `most` per
-/// parcel: each child's own and those of all behind it. A parcel has the position of its first
+/// Returns the groups of blocks between `rank` and its children, for blocks in `order` and up to `most` per
+/// group: each child's own and those of all behind it. A group has the position of its first
 /// block.
 ///
 /// # Panics
@@ -49,7 +49,7 @@ fn depths(plan: &Plan) -> Vec<usize> {
 pub fn parcels(plan: &Plan, order: &[usize], rank: usize, most: usize) -> Vec<BlockGroup> {
     let mut parcels: Vec<BlockGroup> = Vec::new();
     let behind = behind(plan, rank);
-    // The parcel being filled for each child.
+    // The group being filled for each child.
     let mut open: Vec<Option<usize>> = vec![None; plan.ranks()];
     for &to in order {
         let Some(child) = behind[to] else { continue };

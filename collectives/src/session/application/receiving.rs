@@ -267,7 +267,7 @@ impl<K: Sink> Receiving<K> {
         }
     }
 
-    /// Ends the session early for this reason, which the root is told in the next turn: nothing more is received.
+    /// Ends the session early for this reason, which is sent to the root in the next turn; nothing more is received.
     pub fn give_up(&mut self, why: &str) {
         if self.verdict.is_none() {
             let verdict = Done { outcome: Outcome::Interrupted, bytes: 0, digest: [0; 32], text: why.to_owned() };

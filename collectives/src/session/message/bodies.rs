@@ -310,7 +310,7 @@ impl Needs {
 pub struct FetchedPiece {
     /// Start of the bytes in the stream.
     pub from: u64,
-    /// End of the portion that is sent at a time.
+    /// End of the share that is sent at a time.
     pub end: u64,
     /// Bytes of the stream.
     pub bytes: Vec<u8>,

@@ -147,7 +147,7 @@ pub(super) struct KnownRoot {
     spoken_at: Instant,
 }
 
-/// Silence of the root after which the user is told, and the interval of further reports.
+/// Silence of the root after which the user is notified, and the interval of further reports.
 const MISSED_AFTER: Duration = Duration::from_secs(2);
 
 impl KnownRoot {

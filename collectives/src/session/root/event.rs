@@ -47,7 +47,7 @@ pub enum RootEvent {
     /// Frames arrive with this host's own address as their source: another host has the same
     /// address, or the network loops frames back.
     OwnAddress(MacAddr),
-    /// Another root wanted to send to the group, and was told that it is taken.
+    /// Another root wanted to send to the group, and was refused because it is taken.
     Rival {
         /// Its name.
         host: String,

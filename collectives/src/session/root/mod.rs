@@ -417,7 +417,7 @@ impl Root {
     }
 
     /// Takes the largest MTU, in bytes, that what the root's own interface leads to takes: hosts that long frames do
-    /// not reach are told that it is not their way.
+    /// not reach are refused, as it is not their way.
     pub fn set_first_hop(&mut self, mtu_bytes: usize) {
         if let RootPhase::Gathering(gathering) = &mut self.phase {
             gathering.checks_mut().set_first_hop(mtu_bytes);

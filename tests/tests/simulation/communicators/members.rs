@@ -183,7 +183,7 @@ fn when_a_rank_never_calls_the_others_say_at_their_deadline_who_was_missing() {
         "gather #1 of 10 bytes each to rank 0 was not done in time, rank 2 (n2) had not called it: \
          let all ranks call it, or allow more time"
     );
-    // The others had sent their blocks and completed; rank 2 is told that it comes too late, and so
+    // The others had sent their blocks and completed; rank 2 is refused for being too late, and so
     // are all in later calls.
     assert_eq!((&play.ends()[1], &play.ends()[3]), (&Some(Ok(())), &Some(Ok(()))));
     play.go_on_at(1, &[Step::Barrier]);

@@ -191,7 +191,7 @@ impl Faults for ToAll {
     }
 }
 
-/// Broadcasts short and long, barriers and exchanges of blocks, first casts and then last words.
+/// Broadcasts short and long, barriers and exchanges of blocks, first casts and then farewells.
 #[test]
 fn where_casts_are_not_allowed_no_data_goes_to_all() {
     let round = |at: usize| {
@@ -222,7 +222,7 @@ fn what_is_not_about_this_group_is_refused_with_line_and_fix() {
     let says = |case: &Case, words: &[&str]| {
         let refusals = refusals(case);
         let text = refusals[0].to_string();
-        // The others are told at once, and are referred to the rank that knows the reason.
+        // The others are notified at once, and are referred to the rank that knows the reason.
         let sent_home =
             refusals[1..].iter().all(|error| *error == refusals[0] || error.to_string().contains("n0 cannot"));
         assert!(sent_home, "{:?}", refusals[1]);

@@ -23,7 +23,7 @@ fn pipe(via: Via, bytes: usize, broken: Broken) -> Scene {
     Scene { case, broken, chance: 0.0, again: 0, loss: 0.0, lossy: None, keepers: None }
 }
 
-/// Draws a scene in which neighbours die: the host behind them loses many frames, and the bytes it
+/// Draws a scenario in which neighbours die: the host behind them loses many frames, and the bytes it
 /// needs may exist only at the next one.
 fn deaths(seed: u64) -> (Scene, Range<usize>, String) {
     let mut random = Random::new(seed);

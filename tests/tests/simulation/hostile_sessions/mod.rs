@@ -316,7 +316,7 @@ pub fn answers() -> Vec<Forged> {
     places.into_iter().flat_map(answer).collect()
 }
 
-/// NEEDS with valid and invalid values, in sessions without holdings.
+/// NEEDS with valid and invalid values, in sessions without have-sets.
 pub fn words() -> Vec<Forged> {
     let sets = [vec![], vec![0], vec![1], vec![1, 0, 0, 4, 0], vec![0xff; 129], vec![0; 129], vec![7; 60]];
     let word = |stretch: u64| sets.clone().map(|set| forged(&Message::Needs(Needs { stretch, set }), Harm::Nothing));

@@ -1,4 +1,4 @@
-//! The checker on the papers' test beds, on planted faults, and against a second method of
+//! The checker on the papers' test beds, on seeded faults, and against a second method of
 //! counting.
 
 use super::*;

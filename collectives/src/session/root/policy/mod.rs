@@ -30,7 +30,7 @@ const ON_ITS_WAY_FRAMES: u64 = 64;
 /// Fraction of the unicast rate below which a rate is low. Above it, repairs cost less than a
 /// fallback in doubt.
 const LOW_PART: f64 = 0.5;
-/// Minimum saving of a fallback, in status periods: levelling and the new view take some.
+/// Minimum saving of a fallback, in status periods: bringing all members to one frame, and the new view, take some.
 const WORTH_PERIODS: u32 = 4;
 
 const MANY_RECEIVERS_TEXT: &str =

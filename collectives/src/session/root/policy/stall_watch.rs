@@ -11,7 +11,7 @@ use ethbcast_transport::Instant;
 use ethbcast_transport::wire::Rank;
 use std::time::Duration;
 
-/// Time without progress after which the user is told.
+/// Time without progress after which the user is notified.
 pub const TOLD_AFTER: Duration = Duration::from_secs(2);
 
 /// Interval of further reports.
@@ -272,7 +272,7 @@ impl WatchContext<'_> {
         std::iter::once(self.sender_aside(hop)).chain(receiver).collect()
     }
 
-    /// Whether a member that is not to blame has waited so long that another must be.
+    /// Whether a member that is not to blame has waited long enough for another to be to blame.
     fn has_waited(&self, entry: &MemberEntry) -> bool {
         let limit = Obligation::Frames.limit(self.timing);
         entry.idle_for(self.now) >= limit * 3 / 2 && entry.stuck_for(self.now) >= limit
