@@ -27,7 +27,7 @@ typedef enum {
    */
   ETHBCAST_STATUS_SOME_FAILED = 1,
   /*
-   An argument, a file or an option cannot be, or contradicts what the others were told.
+   An argument, a file or an option is invalid, or contradicts that of other hosts.
    */
   ETHBCAST_STATUS_USAGE = 2,
   /*
@@ -359,11 +359,9 @@ and at a sender the slowest receiver's name, else null. It is called by the thre
 session, and must not block. */ ethbcast_status ethbcast_options_on_progress(ethbcast_options
 *options, void (*progress)(uint64_t bytes, const char *slowest, void *user), void *user);
 
-/*
- Ends all sessions that were begun with these options, now and later, from whatever thread (but no signal handler):
- the other hosts are told.
- */
-ethbcast_status ethbcast_options_cancel(const ethbcast_options *options);
+/* Ends all sessions that were begun with these options, now and later, from any thread (but no
+signal handler): the other hosts are notified. */ ethbcast_status ethbcast_options_cancel(const
+ethbcast_options *options);
 
 /*
  Returns the message of the last failed call in this thread: one sentence that says what to do, in UTF-8; empty if

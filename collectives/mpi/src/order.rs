@@ -87,7 +87,7 @@ impl Order {
         is_due.then_some(Told { number: self.begun, is_trial: kind == Kind::Trial })
     }
 
-    /// Whether the present call has lasted so long that others may have announced theirs.
+    /// Whether the present call has lasted long enough for others to have announced theirs.
     pub fn listens(&self, now: Instant) -> bool {
         self.present.is_some_and(|(since, _)| now.duration_since(since) >= WARNING_DELAY)
     }

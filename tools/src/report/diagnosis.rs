@@ -146,7 +146,7 @@ impl Evidence {
     }
 }
 
-/// Returns the host that finished last, if it did so long after all others.
+/// Returns the host that finished last, if that was well after all others.
 fn last(kept: &Kept) -> Option<(String, f64)> {
     let mut done: Vec<&Receiver> = kept.receivers.iter().filter(|one| Kept::has_all(one)).collect();
     done.sort_by(|left, right| left.seconds.total_cmp(&right.seconds));

@@ -219,7 +219,7 @@ pub struct MemberReport {
     pub text: String,
     /// Time from the first data frame to its outcome; zero if there was no data.
     pub took: Duration,
-    /// Reception counters, if it sent them: frames lost on the way to it, whoever sent them.
+    /// Reception counters, if it sent them: frames lost on the way to it, from any sender.
     pub taken: Option<Taken>,
 }
 

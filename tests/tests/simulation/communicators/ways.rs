@@ -191,7 +191,7 @@ impl Faults for ToAll {
     }
 }
 
-/// Broadcasts short and long, barriers and exchanges of blocks, first casts and then farewells.
+/// Broadcasts short and long, barriers and exchanges of blocks, first casts and then BYEs.
 #[test]
 fn where_casts_are_not_allowed_no_data_goes_to_all() {
     let round = |at: usize| {

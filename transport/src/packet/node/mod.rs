@@ -2,7 +2,7 @@
 //!
 //! They share one port and one memory. A frame from one to another goes through that memory only; a
 //! frame to all is stored once for the node and sent once on the wire; one that arrives for all is
-//! stored once, too. Each process has a seat number, carried beside the interface's address in
+//! stored once, too. Each process has a local port id, carried beside the interface's address in
 //! every frame ([`MacAddr::seat`](crate::MacAddr::seat)): on the wire a node is one address.
 //!
 //! The holder of the receive lock (`Ear`) receives from the wire for all. If it ends, another
@@ -73,11 +73,11 @@ pub enum NodeError {
         /// The shared file.
         path: PathBuf,
     },
-    /// The node has no free seat.
+    /// The node has no free local port id.
     #[error("group {group} has {most} ranks on this host already: place the others on other hosts")]
     Full {
         group: String,
-        /// Number of seats.
+        /// Number of local port ids.
         most: usize,
     },
     /// The system refuses a shared resource.

@@ -1,4 +1,4 @@
-//! Nodes of a few seats, without processes: frames handed out, and recovery when a seat is
+//! Nodes of a few local port ids, without processes: frames handed out, and recovery when an id is
 //! abandoned at any point.
 
 use super::NodeError;
@@ -122,7 +122,7 @@ fn whatever_the_order_of_steps_and_whoever_is_killed_between_them_the_others_get
                     assert_eq!(taken(&board, from, to), next.map(|next| next.to_be_bytes().to_vec()), "seed {seed}");
                 }
                 // The process is gone: each other one takes back its frames, and a new one may take
-                // the seat.
+                // the id.
                 9 if random.below(4) == 0 => {
                     board.rise(to);
                     for other in (0..4).filter(|&other| other != to) {

@@ -1,5 +1,5 @@
-//! Pacing of a cast: as fast as the link takes frames, until a listener loses so much that its
-//! cable must be the slower one.
+//! Pacing of a cast: as fast as the link takes frames, until a listener's losses show that its
+//! cable is the slower one.
 //!
 //! A listener behind a slower cable (or storm control) loses what exceeds its rate. When it loses
 //! more than the tolerated share of a round, frames are paced to what arrived there; the pace then
