@@ -3,7 +3,7 @@
 //! They share one port and one memory. A frame from one to another goes through that memory only; a
 //! frame to all is stored once for the node and sent once on the wire; one that arrives for all is
 //! stored once, too. Each process has a local port id, carried beside the interface's address in
-//! every frame ([`MacAddr::seat`](crate::MacAddr::seat)): on the wire a node is one address.
+//! every frame (`MacAddr::seat`): on the wire a node is one address.
 //!
 //! The holder of the receive lock (`Ear`) receives from the wire for all. If it ends, another
 //! process takes the lock within 50 ms; frames in between are lost and sent again.
