@@ -58,9 +58,10 @@ pub extern "C" fn ethbcast_join(
     })
 }
 
-/// Leaves the group and frees the communicator; null is allowed. What this rank still owes the others is sent, for a
-/// second at most: end with a barrier. In a forked child it only frees the child's copy, and returns
-/// ETHBCAST_STATUS_USAGE, as every other call of the parent's communicator does there.
+/// Leaves the group and frees the communicator; null is allowed. Frames that other ranks still need
+/// are sent, for a second at most: end with a barrier. In a forked child it only frees the child's
+/// copy, and returns ETHBCAST_STATUS_USAGE, as every other call of the parent's communicator does
+/// there.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_leave(communicator: Option<Box<Communicator>>) -> Status {
     call(|| {

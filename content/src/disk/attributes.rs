@@ -253,9 +253,9 @@ pub(super) fn keep_attributes(file: &File, attributes: FileAttributes) -> io::Re
     Ok(linux::futimens(file, &times(modified))?)
 }
 
-/// Whether an open file keeps a mode, an owner or an attribute: sets one and looks, as some file systems take them and
-/// say nothing. Whose right it is not to give files away, or whose user namespace has no other users, has nothing to
-/// try.
+/// Whether an open file keeps a mode, an owner or an attribute: sets one and looks, as some file
+/// systems take them and say nothing. A user who may not give files away, or whose user namespace
+/// has no other users, has nothing to try.
 ///
 /// # Errors
 /// One that says nothing of the file system.

@@ -228,7 +228,7 @@ impl Weather {
 
     fn on_stamp(&mut self, delivery: &Delivery<'_>) {
         let Some(wraps_at) = self.wraps_at else { return };
-        // Of streams and of messages.
+        // Frames of streams and of messages.
         if matches!(kind_of(delivery.frame).0, 1..=3 | 32..=36) {
             let hit = self.before_wrap && delivery.at >= wraps_at;
             self.before_wrap |= delivery.at < wraps_at;

@@ -127,8 +127,8 @@ impl TransferCourse {
         self.size.map(|size| percent(self.bytes, size))
     }
 
-    /// Returns the estimated remaining time, if the rest is like the last seconds. What is here already
-    /// goes by faster than what has to come.
+    /// Returns the estimated remaining time, if the rest is like the last seconds. Data that is
+    /// here already passes faster than data that has to come.
     pub fn left(&self, now: Instant) -> Option<Duration> {
         let rate = self.meter.rate(now).filter(|&rate| rate > 0.0)?;
         let seconds = self.size?.saturating_sub(self.bytes) as f64 * 8.0 / rate;

@@ -245,7 +245,7 @@ pub fn print(received: &ReceiveReport, landed: &Landed, form: Form, quiet: bool)
 /// Formats the line about bytes delivered to DEST.
 pub fn line(received: &ReceiveReport, landed: &Landed) -> String {
     let seconds = received.took.as_secs_f64();
-    // Of what was here before, no rate is known.
+    // Bytes that were here before have no rate.
     let came = received.came_bytes.map(|came| came.min(received.bytes()));
     let rate = units::rate(came.unwrap_or(received.bytes()) as f64 * 8.0 / seconds.max(1e-9));
     let came = came.map_or(String::new(), |came| format!(" ({} received)", units::bytes(came)));

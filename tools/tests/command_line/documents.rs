@@ -243,7 +243,7 @@ fn every_command_has_a_page_that_names_each_of_its_options() {
         }
     }
     let send = text(&out.path().join("new/ethbcast-send.8"));
-    // What the short help leaves out, too; and how it is called.
+    // Parts that the short help leaves out, and the synopsis.
     for part in ["Tolerate a slow receiver", "WHEN SOMETHING GOES WRONG", "[OPTIONS] [SOURCE]..."] {
         assert!(send.contains(part), "ethbcast-send.8 does not say {part:?}");
     }

@@ -410,7 +410,7 @@ fn a_dry_run_says_why_sends_nothing_and_leaves_the_receivers_waiting() {
     assert_eq!(predicted_seconds(&report), predicted_seconds(&row.plan("binary", BYTES, &[])), "{report}");
 
     let sent_bytes = row.site.lab().counters(ROOT).expect("a host").sent_bytes;
-    // What broadcast does is unknown here: `auto` measures it with some five hundred frames.
+    // The effect of broadcast is unknown here: `auto` measures it with some five hundred frames.
     assert!(sent_bytes < 1_000_000, "{sent_bytes} bytes were sent");
     assert!(OTHERS.into_iter().all(|host| !row.site.path(host).exists()), "somebody has something");
 

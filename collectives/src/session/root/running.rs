@@ -300,7 +300,7 @@ impl SessionPhase {
     fn follow_up(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
         for (rank, text) in self.fetches.go_on(now, &self.view, &mut self.delivery, endpoint) {
             self.lose(now, rank, Outcome::Lost, &text, endpoint);
-            // Whatever its outcome was before: bytes that nobody has are not asked for again.
+            // Its earlier outcome does not matter: bytes that nobody has are not asked for again.
             self.delivery.stop_serving(&self.view, rank);
         }
         let held = self.timers.is_set(Wait::Change) || self.delivery.is_shut();

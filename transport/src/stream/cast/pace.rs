@@ -207,7 +207,7 @@ mod tests {
         assert_eq!((listening.send(1000), listening.pace.from()), (None, 0), "5 % of a round");
         listening.round(2);
         assert!(listening.send(1000).is_some());
-        // What was under way before does not count: the round begins anew.
+        // Frames already in flight do not count: the round begins anew.
         listening.ten(9);
         listening.round(2);
         assert_eq!(listening.send(1000), None, "given up");
