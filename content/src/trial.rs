@@ -1,5 +1,5 @@
-//! Trial at the beginning of a transfer of the operations that its end needs, on an empty hidden
-//! entry where DEST will be.
+//! Trial, before a transfer, of the file operations that its end needs, on an empty hidden entry
+//! beside DEST.
 
 use crate::disk::{COMMON_FILE, Directory, DiskFile, Lack, PRIVATE_FILE};
 use crate::hidden_names::HiddenNames;

@@ -1,4 +1,4 @@
-//! Exit codes and their failures.
+//! Exit codes of the program, and the failures that end it with one.
 
 use crate::doctor::Fault;
 use ethbcast_collectives::ErrorKind;

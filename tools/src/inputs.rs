@@ -1,4 +1,4 @@
-//! Files and names that the user gives: topologies, plans, calibrations, broadcast algorithms and hosts.
+//! Reading of the files and names on the command line: topologies, plans, calibrations, broadcast algorithms and hosts.
 
 use crate::doctor::text_of;
 use crate::exit::{Code, Failure, WithCode, fail};

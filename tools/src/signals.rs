@@ -1,4 +1,4 @@
-//! Signals without a handler, and commands that the user runs.
+//! Ctrl-C and SIGTERM, received by a thread instead of a handler, and the user's commands, which get them too.
 //!
 //! Signals are blocked in every thread, and one thread waits for them.
 

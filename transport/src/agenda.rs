@@ -1,4 +1,4 @@
-//! Turns and times: scheduler of many parts, retry timer, and token bucket.
+//! Scheduling in time: timers of many parts of a machine, a retry timer, and a token bucket.
 
 use crate::machine::Deadline;
 use crate::time::Instant;

@@ -1,4 +1,4 @@
-//! The boundary between protocol and driver.
+//! The interface between protocol and driver: a sans-I/O state machine that takes frames and time.
 //!
 //! **The order of calls.** A driver first passes input ([`handle_frame`](Machine::handle_frame),
 //! [`handle_timeout`](Machine::handle_timeout)), then drains output

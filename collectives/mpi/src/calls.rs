@@ -1,4 +1,4 @@
-//! The calls: which of them use the wire, and how.
+//! The five MPI collectives of the drop-in: the choice between ethbcast and the MPI's own, and each one's call.
 
 use crate::account::{self, LiveRanks};
 use crate::buffers::Elements;

@@ -1,4 +1,4 @@
-//! Cost table: the time of a call by the wire and by the MPI. It is identical on all ranks, and so
+//! Cost table: the time of a call by ethbcast and by the MPI, for each length. It is identical on all ranks, and so
 //! is the decision.
 
 use crate::settings::Operation;

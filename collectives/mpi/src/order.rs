@@ -1,4 +1,4 @@
-//! Order of a rank's calls on a communicator, and detection of contradictions.
+//! Order of a rank's calls on a communicator, and detection of ranks that decide differently about a call.
 //!
 //! All ranks make equal calls, and each decides by a call's bytes whether it uses the wire, the
 //! MPI, or is tried first. If the bytes differ, so may the decision. Ranks on the wire then wait

@@ -1,5 +1,5 @@
-//! A communicator's place on the wire: the ethbcast group of its hosts' leaders, and the ranks of
-//! this host.
+//! The ethbcast group that carries an MPI communicator's collectives: one leading rank per host,
+//! and the other ranks of this host.
 
 use crate::dynamic::{GIVEN_UP, Table, Word, done, print_line};
 use crate::neighbours::{Neighbours, Watch};

@@ -1,4 +1,4 @@
-//! Timers of a host, and the times after which others are missed.
+//! Timers of a host, and the times without a frame after which another host counts as silent or stalled.
 
 use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Deadline, Instant, Timer, with_defaults};

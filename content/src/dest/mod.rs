@@ -1,4 +1,4 @@
-//! DEST, checked before a session starts.
+//! The destination of received content (DEST), checked before a session starts.
 
 mod arrival;
 mod bytes;

@@ -1,3 +1,5 @@
+//! Tests of the manifest: refused names and entries, and its encoding.
+
 use super::*;
 use crate::name::NameError;
 use proptest::prelude::*;

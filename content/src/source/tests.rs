@@ -1,3 +1,5 @@
+//! Tests of directories as a stream: order, exclusion, and files that change meanwhile.
+
 use super::*;
 use crate::layout::Verdict;
 use ethbcast_collectives::session::SendOptions;

@@ -1,3 +1,5 @@
+//! Tests of the storage of a directory on real file systems: names, attributes, leftovers and links.
+
 use super::*;
 use crate::disk::Lack;
 use crate::hidden_names::{left_bytes, remove_stale};

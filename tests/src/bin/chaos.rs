@@ -1,4 +1,4 @@
-//! Whole transfers by the program, in labs, each with one or two troubles drawn from its seed, judged.
+//! Whole transfers by the program, in labs, each with one or two random faults drawn from its seed, and checked.
 //!
 //! `cargo run --release -p ethbcast-tests --bin chaos -- --runs 500`, as root, after `cargo build --release -p
 //! ethbcast`. Every failure is printed with the command that plays it again; docs/testing.md says what is judged.

@@ -1,4 +1,4 @@
-//! Judges a run: survivors have the file, all end in time, all reports are true, nothing is left
+//! Checks a run: survivors have the file, all end in time, all reports are true, nothing is left
 //! behind.
 
 use super::campaign::Report;

@@ -1,5 +1,5 @@
-//! Chaos on real frames: whole transfers by the program, in labs, each with one or two troubles
-//! drawn from its seed, judged by the promises of every transfer.
+//! Chaos on real frames: whole transfers by the program, in labs, each with one or two random
+//! faults, checked against the guarantees of every transfer.
 //!
 //! A run is a [`Scenario`]. [`play`] brings up a lab, starts the programs, triggers the events,
 //! waits for the end, and returns the [`Verdict`]. The program `chaos` plays many.

@@ -1,4 +1,4 @@
-//! A run before it is played: content, way, troubles, and the promises that hold all the same.
+//! Description of a run: content, broadcast algorithm, faults, and the guarantees that hold in spite of them.
 
 use super::play::Terms;
 use crate::lab::{Way, Which};

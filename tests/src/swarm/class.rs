@@ -1,4 +1,4 @@
-//! The classes of faults. Each seed switches some of them on.
+//! The classes of faults of a randomized simulation. Each seed switches some of them on.
 
 use super::hosts::HostSet;
 use super::seed::Draw;

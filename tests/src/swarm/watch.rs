@@ -1,4 +1,4 @@
-//! Checks after every turn of a host, and at the end.
+//! Checks of the guarantees after every step of a host, and at the end.
 
 use super::application::Shelf;
 use super::class::Class;

@@ -1,5 +1,5 @@
-//! The network's faults of one schedule at run time: rules, kernels without room, forgers, their
-//! hits, and a trace of all frames.
+//! Network faults of one schedule at run time: losses and delays, kernels without buffer room,
+//! forged frames, and a trace of all frames.
 
 use super::class::{Class, Rule, checksum_of, is_cast, kind_of};
 use super::effects;

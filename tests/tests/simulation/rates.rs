@@ -1,4 +1,4 @@
-//! Rates: limits, sessions that yield, and switches that police.
+//! Rate limits, sessions at low priority, and switches that police.
 
 use ethbcast_collectives::session::application::Participant;
 use ethbcast_collectives::session::{

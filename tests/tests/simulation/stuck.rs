@@ -1,4 +1,4 @@
-//! Sessions in which hosts do not hear each other.
+//! Sessions in which frames between two hosts are lost.
 
 use ethbcast_collectives::census::CensusQuery;
 use ethbcast_collectives::communicator::{Config, Member};

@@ -1,4 +1,4 @@
-//! Searches for broken promises: the swarm, the fuzz targets, and the seeded faults that they find.
+//! Searches for broken guarantees: randomized simulations, the fuzz targets, and the seeded faults that they must find.
 
 use ethbcast_tests::fuzz::{Mutator, TARGETS, Target, load};
 use ethbcast_tests::in_full;

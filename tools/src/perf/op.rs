@@ -1,4 +1,4 @@
-//! Operations that can be timed, the patterns of their bytes, and their times.
+//! Collective operations that `perf` times, the patterns of their bytes, and their times.
 
 use clap::ValueEnum;
 use std::fmt;

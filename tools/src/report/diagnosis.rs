@@ -1,4 +1,4 @@
-//! Diagnosis of what limited a transfer, the only one: each candidate cause has a test that must hold
+//! Diagnosis of what limited a transfer: each candidate cause has a test that must hold
 //! in this run, and says which share of the time it explains. The one with the largest share is
 //! named. Where none holds, the diagnosis is what was seen.
 

@@ -1,4 +1,5 @@
-//! Hosts without the bytes: those that did not take part, and those that failed, with what gets it to them.
+//! Hosts that lack the content at the end: those that did not take part, and those that failed,
+//! with the command that sends it to them.
 
 use crate::doctor::of_outcome;
 use crate::exit::Failure;

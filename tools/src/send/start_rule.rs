@@ -1,4 +1,4 @@
-//! The audience that `send` waits for, and the start of a transfer by udpcast's rules or at Enter.
+//! Start of a transfer: the number or names of the receivers that `send` waits for, udpcast's rules, and Enter.
 
 use crate::exit::print_line;
 use crate::progress::Bar;

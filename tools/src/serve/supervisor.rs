@@ -1,4 +1,4 @@
-//! The system's supervisor and journal, and events between the server's threads.
+//! Messages to systemd and its journal, and events between the server's threads.
 //!
 //! Notifications go as datagrams to the socket of systemd's `sd_notify(3)`; without a supervisor they go nowhere.
 

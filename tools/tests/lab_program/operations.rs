@@ -1,4 +1,4 @@
-//! Operations, and programs on hosts.
+//! Collective operations of `ethbcast perf`, and commands as source and destination of a transfer.
 
 use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Run, Site, content, names_in, one_switch, within};
 use nix::sys::signal::Signal;

@@ -1,4 +1,4 @@
-//! Measurements of collectives, and ranks on hosts.
+//! `ethbcast perf` and `ethbcast bench`: timed collectives, several ranks on a host, and ranks that die.
 
 use crate::harness::{
     Ended, Ethbcast, LIMIT, PROGRAM, Run, Site, ended_here, here, names_in, namespaces, one_switch, require_root,

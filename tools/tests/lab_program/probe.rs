@@ -1,4 +1,4 @@
-//! Probes, discovered switches, and `ethbcast lab`.
+//! `ethbcast probe`, discovery of switches, and `ethbcast lab`.
 
 use crate::harness::{
     Ended, Ethbcast, LIMIT, MEBIBYTE, PROGRAM, Run, Site, content, ended_here, here, lab_name, names_in, namespaces,

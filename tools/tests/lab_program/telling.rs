@@ -1,4 +1,4 @@
-//! Progress, reports and what is printed.
+//! Progress output, reports and metrics of a transfer.
 
 use crate::faults::{half_way, slow};
 use crate::harness::{

@@ -1,4 +1,4 @@
-//! A receiver that stays (`recv --serve`), on the hosts of a lab. These tests need root, and fail
+//! A receiver that runs as a daemon (`recv --serve`), on the hosts of a lab. These tests need root, and fail
 //! without it.
 
 mod sessions;

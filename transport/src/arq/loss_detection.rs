@@ -1,4 +1,4 @@
-//! Validation of acknowledgements, and loss detection. Only evidence repeats a frame (RFC 8985).
+//! Validation of acknowledgements, and loss detection by timestamp echoes. Only evidence repeats a frame (RFC 8985).
 
 use super::echo::STALE;
 use super::stamp::Stamp;

@@ -1,4 +1,4 @@
-//! Exhaustive test of a tiny feed: every sequence of operations, against a model that keeps sets.
+//! Exhaustive test of a tiny feed: every sequence of operations, compared with a simple model.
 
 use super::*;
 use std::collections::BTreeMap;

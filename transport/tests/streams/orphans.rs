@@ -1,5 +1,5 @@
-//! Chains in which neighbours die at once: the root backfills what died with them where it is
-//! reported missing, and all survivors get everything.
+//! Chains in which neighbours die at once: the root sends the frames that died with them to the
+//! hosts that report them missing, and all survivors get everything.
 
 use crate::common::gaps::Gaps;
 use crate::common::peer;

@@ -1,4 +1,4 @@
-//! A stream's view of its own sending: flights, and the acker.
+//! Sending state of a stream: frames in flight, and the choice of the acker.
 
 use crate::common::{identity, peer};
 use crate::details::{PAYLOAD, acknowledge, next, origin, tell};

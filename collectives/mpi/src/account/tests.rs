@@ -1,3 +1,5 @@
+//! Tests of the account with simulated call times: a program is never slower in sum than by the MPI alone.
+
 use super::*;
 
 const BROADCAST: Operation = Operation::Broadcast;

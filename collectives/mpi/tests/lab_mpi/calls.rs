@@ -1,4 +1,4 @@
-//! Results of calls by the wire equal the MPI's: bytes, errors, and an error where a rank dies.
+//! Results of calls by ethbcast equal the MPI's: bytes, errors, and an error where a rank dies.
 
 use crate::bed::{Bed, compiled, here, of_this_size, own, taken};
 use ethbcast_lab::LabConfig;

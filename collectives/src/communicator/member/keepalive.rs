@@ -1,4 +1,4 @@
-//! Keepalives of a member.
+//! Keepalive messages of a communicator's member.
 //!
 //! Each goes to the whole group in one frame. Where switches police broadcast, such frames may be
 //! lost. A member that has not heard another for a third of the time after which it counts as gone

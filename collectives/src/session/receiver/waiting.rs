@@ -1,5 +1,5 @@
-//! A receiver before its session: it listens for announcements of senders (roots), asks one to admit
-//! it, and asks another if that one refuses or does not answer.
+//! A receiver before its session: it listens for announcements of senders (roots), requests to join
+//! one of them, and tries another if that one refuses or does not reply.
 
 use super::config::{Admission, End, ReceiverConfig, ReceiverEndpoint, ReceiverEvent};
 use super::roots::{Heard, HeardRoot, KnownRoot, Roots};

@@ -1,4 +1,4 @@
-//! A file as DEST. It is received without a name or under a hidden one, and gets its own name when
+//! A file as the destination (DEST). It is received without a name or under a hidden one, and gets its own name when
 //! all its bytes are on the disk.
 //!
 //! A resumable file has a hidden name derived from its own, and a [journal](crate::journal) beside

@@ -1,5 +1,5 @@
-//! Routes of broadcasts: agreed by all from the roll, by the model, by a saved plan; and their
-//! refusals.
+//! Routes of broadcasts, agreed by all ranks: by rank, by the model, by a saved plan; and refused
+//! ones.
 
 use ethbcast_collectives::Route;
 use ethbcast_collectives::communicator::CommunicatorError;

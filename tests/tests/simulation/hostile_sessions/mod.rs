@@ -1,4 +1,4 @@
-//! Sessions under forged frames: no panic, no hang, nothing false, nothing unbounded.
+//! Sessions under forged frames: no panic, no hang, no false report, no unbounded memory.
 
 mod forgery;
 mod scene;

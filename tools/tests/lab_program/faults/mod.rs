@@ -1,4 +1,4 @@
-//! Dying, interrupted, late and lying hosts: the others get the file, the cause is reported, and
+//! Hosts that die, are interrupted, come late or send false frames: the others get the file, the cause is reported, and
 //! nothing is left behind.
 
 mod frames;

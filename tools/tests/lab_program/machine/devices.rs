@@ -1,3 +1,5 @@
+//! Block devices, sparse files and disk images as source and destination of a transfer.
+
 use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Run, Site, content, one_switch};
 use ethbcast_tests::lab::{LoopDevice, SharedDirectory};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Receivers that are killed or cut off: what they leave, and how they go on.
+//! Receivers that are killed or cut off, their partial files, and their resumption.
 
 use super::slow;
 use crate::harness::{

@@ -1,3 +1,5 @@
+//! Properties of the frame header: encoding, checksum, and arbitrary bytes.
+
 use super::*;
 use proptest::prelude::*;
 

@@ -1,5 +1,5 @@
-//! Choice of `auto`: the plan and segment of least predicted time, and the reason; and the price of
-//! a given plan.
+//! Choice of `auto`: the plan and segment of least predicted time, and the reason; and the
+//! predicted time of a given plan.
 
 use super::calibration::{Broadcast, Calibration};
 use super::predict::{Job, predict};
