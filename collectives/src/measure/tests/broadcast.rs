@@ -1,4 +1,4 @@
-//! Frames to the group address: at full rate, policed, or unknown.
+//! Tests of the broadcast measurement: full rate, policed by a switch, or unknown.
 
 use super::*;
 use crate::measure::{CastFinding, Unicast};

@@ -1,4 +1,4 @@
-//! Invitations and their replies.
+//! Tests of the discovery of hosts: invitations and their replies.
 
 use super::*;
 use crate::measure::Search;

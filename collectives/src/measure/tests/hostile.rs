@@ -1,4 +1,4 @@
-//! Malicious frames.
+//! Measurements under malicious frames.
 
 use super::*;
 use crate::measure::body::{ProbeBody, Task};

@@ -1,4 +1,4 @@
-//! Gaps, round trips, rate, MTU, loss.
+//! Tests of measured gaps, round trips, rate, MTU and loss.
 
 use super::*;
 use ethbcast_transport::sim::{Delivery, Fate, NoFaults, RandomFaults};

@@ -1,4 +1,4 @@
-//! Contents that a session sends, and storages of what it receives.
+//! Interfaces of the content that a session sends and of the storage for what it receives.
 
 use super::options::SendOptions;
 use super::read_again::{ReadAt, RestOfFile};

@@ -1,4 +1,4 @@
-//! Messages between ranks, their links, and ranks on one host.
+//! Messages between ranks, calls whose frames of one kind are lost, and several ranks on one host.
 
 use ethbcast_collectives::communicator::kind::ALIVE;
 use ethbcast_collectives::communicator::{Barrier, Broadcast, CommunicatorError, Named, Preset, Scatter};

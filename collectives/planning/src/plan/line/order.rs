@@ -1,4 +1,5 @@
-//! Order in which the walk visits the switches right below a switch, which Algorithm 1 leaves open.
+//! Order in which the depth-first walk visits the children of a switch, which Algorithm 1 of
+//! Patarasuk 2008 leaves open.
 //!
 //! The order decides the height of a tree over the line. A rank on a switch can pass the runs below that
 //! switch only whole, from the first on. Seen from the switch, the run visited last can hang one
