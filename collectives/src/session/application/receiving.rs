@@ -143,7 +143,7 @@ impl<K: Sink> Receiving<K> {
     }
 
     /// Runs the application's turn at its receiver: handles events, moves data while there is room,
-    /// and passes on the verdict. Returns when it wants to be called again, if that does not depend
+    /// and passes on the verdict. Returns the time of its next turn, if that does not depend
     /// on the receiver.
     pub fn turn(&mut self, receiver: &mut Receiver, now: Instant) -> Option<Instant> {
         while let Some(event) = receiver.poll_event() {
