@@ -64,7 +64,7 @@ class _SendOptions(_SessionOptions, total=False):
 class Cancel:
     """Ends calls from any thread, or ``after`` some seconds: pass it as ``cancel=``.
 
-    The call raises an ``Error`` whose status is ``CANCELLED``, and other hosts are notified. A message is withdrawn, and
+    The call raises an ``Error`` whose status is ``CANCELLED``, and notifies other hosts. A message is withdrawn, and
     the group goes on; a collective and all later ones fail on all ranks.
     """
 
