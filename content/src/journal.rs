@@ -1,4 +1,4 @@
-//! The journal beside partial data, which lets a later run resume: it names the content and lists
+//! The journal beside partial data, which lets a later run resume. It names the content and lists
 //! the bytes that are on the disk.
 //!
 //! ```text

@@ -1,5 +1,5 @@
-//! Tests of the programs `chaos` (random faults) and `soak` (docs/testing.md): memory and descriptors
-//! do not grow over many sessions.
+//! Tests of the programs `chaos` (random faults) and `soak` (docs/testing.md). Memory and
+//! descriptors do not grow over many sessions.
 
 use ethbcast_lab::{Lab, LabGuard};
 use ethbcast_tests::lab::{Ended, LIMIT, Run, Site, Tap, lab_name, one_switch, require_root, within};

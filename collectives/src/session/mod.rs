@@ -1,4 +1,4 @@
-//! A session: one root sends a stream of bytes to all receivers that have joined, and learns the
+//! A session: one root sends a stream of bytes to all receivers that have joined. It learns the
 //! outcome at each.
 //!
 //! ```text

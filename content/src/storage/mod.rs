@@ -1,4 +1,4 @@
-//! Storage of a directory: it is built beside DEST from the stream, and renamed into place when it
+//! Storage of a directory at a receiver. It is built beside DEST from the stream, and renamed into place when it
 //! is verified and synced.
 
 mod building;

@@ -1,6 +1,6 @@
-//! Randomized simulation: each schedule is drawn from one seed, runs whole protocol machines under
-//! random faults, ends all faults but deaths for a core of hosts, and is checked against every
-//! guarantee throughout.
+//! Randomized simulation of whole protocol machines under faults. Each schedule is drawn from one
+//! seed, ends all faults but deaths for a core of hosts, and is checked against every guarantee
+//! throughout.
 //!
 //! [`run`] plays one and never panics: a broken promise is a value with the line that plays it once more.
 
