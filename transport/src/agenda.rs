@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_something_to_send_takes_turns_and_who_has_not_leaves_the_queue() {
+    fn parts_with_something_to_send_take_turns_and_others_leave_the_queue() {
         let mut agenda = Agenda::default();
         let mut left = [2_usize, 0, 1];
         (0..3).for_each(|part| agenda.touch(part, None));

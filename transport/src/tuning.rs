@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_here_and_what_is_made_of_it_can_be_run_on() {
+    fn the_default_tuning_and_those_derived_from_it_are_valid() {
         for tuning in [Tuning::default(), Tuning::paper(), Tuning::push_pull()] {
             assert_eq!(tuning.check(), Ok(()));
             for siblings in [1, 16, 17, 128, 10_000] {

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn of_an_acknowledgement_counts_what_can_be_true() {
+    fn only_possible_values_of_an_acknowledgement_count() {
         let sent = Sent { below: 8, newest: Stamp(100), credit: 64 };
         let believed = |ack: Ack<'_>| {
             let (ack, forged) = sent.believe(&ack);

@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_tried_for_long_counts_anew() {
+    fn a_length_not_tried_for_long_counts_anew() {
         let (_, mut refusals) = play(3, &[9014, 60], |_, bytes| bytes <= 1514);
         assert_eq!(refusals.refused(ms(60_000), 9014), Fate::GiveUp);
         assert_eq!(refusals.too_long().map(|too_long| too_long.lasts), Some(Duration::ZERO));

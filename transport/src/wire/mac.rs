@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_behind_one_interface_are_told_apart_and_ordered_by_their_seats() {
+    fn processes_behind_one_interface_are_distinguished_and_ordered_by_local_port_id() {
         let first = MacAddr::new(2, 0, 0, 0, 0, 1);
         let (second, other) = (first.with_seat(1), MacAddr::new(2, 0, 0, 0, 0, 2));
         assert!(first < second && second < other && first.shares_interface_with(second));

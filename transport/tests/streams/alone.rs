@@ -172,7 +172,7 @@ fn play(seed: u64) {
 }
 
 #[test]
-fn who_was_put_aside_gets_the_rest_alone_and_nobody_else_waits() {
+fn a_demoted_receiver_gets_the_rest_alone_and_nobody_else_waits() {
     match std::env::var("ETHBCAST_SEED").ok() {
         Some(seed) => play(seed.parse().expect("a seed is a number")),
         None => (0..RUNS).for_each(play),

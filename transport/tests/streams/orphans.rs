@@ -128,7 +128,7 @@ fn play(seed: u64) -> bool {
 }
 
 #[test]
-fn what_died_with_neighbours_comes_from_elsewhere_and_whoever_lives_has_everything() {
+fn frames_that_died_with_neighbours_come_from_elsewhere_and_all_survivors_have_everything() {
     match std::env::var("ETHBCAST_SEED").ok() {
         Some(seed) => drop(play(seed.parse().expect("a seed is a number"))),
         None => {

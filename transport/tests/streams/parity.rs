@@ -31,7 +31,7 @@ fn report(stream: &mut Stream, now: Instant, echo: u32) {
 }
 
 #[test]
-fn losses_that_are_told_of_for_ever_bring_all_parity_of_a_block_once_and_not_more() {
+fn losses_reported_for_ever_bring_all_parity_of_a_block_once_and_no_more() {
     let mut stream = root();
     let (mut echo, mut sent) = (0, Vec::new());
     for round in 0..2000 {

@@ -98,7 +98,7 @@ fn one_who_reads_nothing_loses_what_is_beyond_its_queue_and_nobody_else_does() {
 type Expected = Vec<Vec<VecDeque<u32>>>;
 
 #[test]
-fn whatever_the_order_of_steps_and_whoever_is_killed_between_them_the_others_get_all_in_order() {
+fn in_any_order_of_steps_and_after_any_death_the_others_get_all_frames_in_order() {
     for seed in 0..200 {
         let directory = Directory::new(&format!("order-{seed}"));
         let (board, mut producers) = seated(&directory, 4);
@@ -244,7 +244,7 @@ fn processes_get_seats_in_the_order_in_which_they_come_and_the_last_removes_the_
 }
 
 #[test]
-fn whoever_was_told_something_else_is_told_what_and_another_group_is_none_of_its_business() {
+fn a_process_with_other_settings_is_refused_with_the_difference_and_another_group_is_ignored() {
     let directory = Directory::new("told");
     let first = come(&directory.0, &config(20)).expect("there is room");
     let refused = come(&directory.0, &NodeConfig { host: "n1".to_owned(), ..config(21) });
@@ -263,7 +263,7 @@ fn whoever_was_told_something_else_is_told_what_and_another_group_is_none_of_its
 }
 
 #[test]
-fn what_a_crashed_run_has_left_is_made_anew_or_swept_away_and_what_is_in_use_is_not() {
+fn remains_of_a_crashed_run_are_recreated_or_removed_and_files_in_use_are_not() {
     let directory = Directory::new("crash");
     let crash = |nonce| {
         // The kernel releases the locks of a killed process, and nothing else happens.
