@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_communicator_knows_another_learns_but_for_what_it_has_tried_itself() {
+    fn a_communicator_takes_over_anothers_results_except_for_lengths_it_has_tried_itself() {
         let mut own = prices(&[(256, [5, 9])]);
         own.adopt(&prices(&[(256, [7, 7]), (KIB, [3, 4])]));
         assert_eq!(own, prices(&[(256, [5, 9]), (KIB, [3, 4])]));

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mpis_own_call_is_told_of_once_when_it_has_lasted_for_long() {
+    fn the_mpis_own_call_is_announced_once_when_it_has_lasted_for_long() {
         let now = Instant::now();
         let mut own = order(&[Kind::Wire, Kind::Mpi], now);
         assert_eq!(

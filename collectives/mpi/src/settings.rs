@@ -226,7 +226,7 @@ impl Statistics {
 }
 
 #[test]
-fn sums_are_told_by_call_and_by_reason() {
+fn sums_are_printed_by_call_and_by_reason() {
     let statistics = Statistics::default();
     statistics.took(Operation::Broadcast, 100, Duration::from_millis(2));
     statistics.took(Operation::Broadcast, 50, Duration::from_millis(1));
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_named_and_what_can_be_said() {
+    fn invalid_settings_are_refused_with_the_valid_values() {
         let error = |name, value| read(&[(name, value)]).expect_err("it cannot be");
         assert!(error("ETHBCAST_MPI_TAKE", "bcast,reduce").contains("no reduce, only bcast,barrier"));
         assert!(error("ETHBCAST_MPI_MIN_BYTES", "4K").contains("is no number"));

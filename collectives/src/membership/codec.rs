@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_off_the_wire_tells_a_terminal_nothing() {
+    fn a_text_off_the_wire_has_no_control_characters() {
         let mut writer = BodyWriter::default();
         writer.text("n1\x1b]0;owned\x07\r\n\u{9b}2J\u{202e} é");
         let wire = writer.into_bytes();

@@ -165,7 +165,7 @@ fn lab_who_is_through_leaves_nobody_who_comes_late_without_the_bytes() {
 }
 
 #[test]
-fn lab_a_rank_that_dies_in_a_broadcast_is_told_to_all_others() {
+fn lab_a_rank_that_dies_in_a_broadcast_is_reported_to_all_others() {
     // Slow enough that the rank dies in the middle of a call.
     let config = LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(3) };
     for ranks_per_host in [1, 2] {

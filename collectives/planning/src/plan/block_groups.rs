@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn of_those_whom_the_root_sends_to_itself_the_ones_behind_more_switches_come_first() {
+    fn among_the_roots_own_children_those_behind_more_switches_come_first() {
         let topology = Topology::builtin("fig9-4").expect("a test bed");
         let hosts: Vec<usize> = (0..topology.hosts().len()).collect();
         let plan = make(Via::Flat, &topology, 0, &hosts, &Costs::default()).expect("a plan");

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_between_members_does_not_matter_nor_do_names_and_order() {
+    fn switches_that_are_not_between_members_names_and_order_do_not_matter() {
         let one = parse(
             "{name='a', hosts='n[0,2]', links=['b', 'd']}, {name='b', links=['c']}, {name='c', hosts='n1'}, \
              {name='d', hosts='m0'}",
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_tree_or_out_of_range_is_refused() {
+    fn received_ranks_that_are_no_tree_or_out_of_range_are_refused() {
         let place = Place { switch: 1, rate: None, injection_ns: None };
         let link = Uplink { to: 0, rate: None };
         assert!(Topology::of_places(&[link], &[place]).is_some());

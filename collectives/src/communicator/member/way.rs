@@ -260,7 +260,7 @@ mod cast_tree_tests {
     }
 
     #[test]
-    fn of_each_other_host_one_rank_acknowledges_over_the_cable() {
+    fn one_rank_of_each_other_host_acknowledges_over_the_cable() {
         let tree = &trees(&[4, 4, 1, 3], Policy::HolesAllowed);
         let ranks = |ranks: &[u16]| ranks.iter().copied().map(Rank).collect::<Vec<_>>();
         assert_eq!(tree[5].children(Rank(5)), ranks(&[8, 9, 0, 4, 6, 7]));

@@ -5,7 +5,7 @@ use ethbcast_transport::sim::{Delivery, Fate, NoFaults, RandomFaults};
 use ethbcast_transport::wire::Rank;
 
 #[test]
-fn what_is_measured_is_what_the_cables_do() {
+fn measured_values_are_those_of_the_cables() {
     for rate in [100_000_000, 1_000_000_000] {
         let (result, took) = measure(&star(3, rate), ProbeSettings::full(MTU_BYTES), &[], NoFaults);
         let sizes: Vec<usize> = result.points.iter().map(|point| point.bytes).collect();

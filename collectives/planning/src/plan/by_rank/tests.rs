@@ -5,7 +5,7 @@ use crate::plan::check;
 use crate::topology::Topology;
 
 #[test]
-fn everybody_hears_the_root() {
+fn every_rank_receives_from_the_root() {
     let plan = by_rank(Via::Cast, 2, 5).expect("rank 2 of 5");
     assert_eq!((plan.via(), plan.root(), plan.height(), plan.degree()), (Via::Cast, 2, 1, 4));
     assert_eq!(plan.children(2), [0, 1, 3, 4]);
@@ -13,7 +13,7 @@ fn everybody_hears_the_root() {
 }
 
 #[test]
-fn a_root_alone_has_nobody_to_tell() {
+fn a_lone_root_sends_to_nobody() {
     let plan = by_rank(Via::Cast, 0, 1).expect("rank 0 of 1");
     assert_eq!((plan.height(), plan.degree(), plan.edges().count()), (0, 0, 0));
     assert_eq!(by_rank(Via::Cast, 5, 5), Err(PlanError::NoSuchRoot { root: 5, ranks: 5 }));

@@ -66,7 +66,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_needs_the_most_steps_comes_last() {
+    fn the_switch_with_the_most_steps_comes_last() {
         // Below s0: the row s1, s2 and the switches s3 to s6, of which s4 has no hosts.
         let network = network(&[1, 2, 2, 7, 0, 5, 2], &[(0, 1), (1, 2), (0, 3), (0, 4), (0, 5), (0, 6)]);
         // In order: none; two hosts; four in a row of two switches, which takes two steps as five

@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_never_heard_among_all_is_asked_alone() {
+    fn a_host_whose_probes_are_lost_in_batches_is_probed_alone() {
         let mut checks = PathChecks::new(identity(0), 8968);
         (1..=13).for_each(|host| checks.begin(identity(host).mac, 1));
         let (mut buffer, mut reached, mut last) = (vec![0; 9100], 0, None);

@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_who_wait_those_hold_up_the_others_of_whom_somebody_says_so() {
+    fn among_many_waiting_members_those_reported_by_others_hold_up_the_rest() {
         use MemberState::{Blocked, Starved, WaitsForChild};
         let of = |from, at| vec![(Rank(from), Rank(at))];
         assert_eq!(holders([(Starved, None), (WaitsForChild, Some(3)), (Starved, None), (Starved, None)]), of(2, 3));

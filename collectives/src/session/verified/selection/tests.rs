@@ -81,7 +81,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn what_is_sent_is_here_and_the_rest_is_known_to_be_lacking(
+    fn sent_chunks_arrive_and_the_others_are_known_to_be_missing(
         chunk in sizes(),
         bytes in 1..4_000_000_usize,
         runs in prop::collection::vec((0..64_usize, 1..9_usize), 0..6),
@@ -134,7 +134,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_comes_all_spans_are_given_and_no_more_than_a_stretch_is_held(
+    fn all_spans_are_returned_for_any_input_and_at_most_a_stretch_is_held(
         chunk in sizes(),
         damages in prop::collection::vec((any::<prop::sample::Index>(), 1..=u8::MAX), 1..5),
         keep in any::<prop::sample::Index>(),
