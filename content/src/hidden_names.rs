@@ -300,7 +300,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn what_is_being_removed_is_locked_and_a_name_that_was_made_anew_is_another_files() {
+    fn entries_under_removal_are_locked_and_a_recreated_name_is_another_file() {
         let scratch = tempfile::tempdir().expect("a directory");
         let directory = Beneath::open(scratch.path()).expect("there");
         let (names, other) = (HiddenNames::of(b"file"), HiddenNames::of(b"other"));

@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_and_more_can_be_written_behind_it() {
+    fn a_written_journal_is_read_and_can_be_continued() {
         let disk = Model::default();
         written(&disk);
         let (mut journal, recovered) = Journal::take_up(file(&disk)).expect("it is one");
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_older_journal_left_behind_a_new_head_is_not_read() {
+    fn records_of_an_older_journal_behind_a_new_head_are_not_read() {
         let disk = Model::default();
         let old = written(&disk);
         let mut new = old.clone();

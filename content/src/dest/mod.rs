@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_left_is_room_for_its_own_content_alone() {
+    fn leftovers_count_as_room_for_their_own_content_alone() {
         let directory = tempfile::tempdir().expect("a directory");
         let dest = Dest::resolve(directory.path().as_os_str(), false).expect("a directory");
         let offered = |source: &str, content| Offered { source: source.to_owned(), content, ..Offered::default() };
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_dead_receiver_had_set_aside_is_dest_again_before_anybody_looks_at_it() {
+    fn an_old_dest_that_a_dead_receiver_moved_is_back_before_it_is_looked_at() {
         let directory = tempfile::tempdir().expect("a directory");
         let aside = directory.path().join(".ethbcast-1-2.old/dest");
         std::fs::create_dir_all(aside.join("old")).expect("room");

@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn each_word_accepts_what_it_names_and_rights_in_attributes_are_named_one_by_one() {
+    fn each_value_of_accept_allows_what_it_names_and_attributes_with_privileges_are_named_one_by_one() {
         assert_eq!(taken("none"), [""; 0]);
         assert_eq!(taken("owner,devices"), ["owner", "devices"]);
         assert_eq!(taken("xattrs"), ["user"]);
@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_said_with_the_option_that_accepts_it() {
+    fn left_out_attributes_are_reported_with_the_option_that_accepts_them() {
         let mut left_out = LeftOut::default();
         (0..3).for_each(|_| left_out.add(Privilege::Device, ""));
         left_out.add(Privilege::Xattr, "security.capability");
