@@ -272,7 +272,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn what_is_asked_for_is_known_of_a_command_line_that_is_none() {
+    fn the_output_format_is_known_even_for_an_invalid_command_line() {
         let form = |line: &str| Form::asked_for(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
         assert_eq!(form("ethbcast send --no-such-flag --json x"), Form::Object);
         assert_eq!(form("ethbcast send --json --json-stream x"), Form::Stream);
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_the_command_lines_reader_are_one_sentence() {
+    fn an_error_of_the_command_line_parser_is_one_sentence() {
         let command = clap::Command::new("ethbcast").arg(clap::Arg::new("SOURCE").required(true));
         let error = command.try_get_matches_from(["ethbcast"]).expect_err("there is none");
         assert_eq!(words(&error), "the following required arguments were not provided: <SOURCE>");

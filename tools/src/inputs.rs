@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_malformed_and_what_cannot_be_read_end_with_codes_of_their_own() {
+    fn malformed_and_unreadable_files_have_exit_codes_of_their_own() {
         let folder = tempfile::tempdir().expect("a folder");
         let code = |name: &str| {
             let error = read_topology(&folder.path().join(name)).expect_err("no topology");

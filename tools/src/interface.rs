@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn so_does_one_of_version_6() {
+    fn the_default_route_of_ipv6_is_read_too() {
         let zero = "0".repeat(32);
         let line = |dest: &str, prefix: &str, metric: &str, flags: &str, name: &str| {
             format!("{dest} {prefix} {zero} 00 {zero} {metric} 00000001 00000000 {flags} {name:>8}\n")

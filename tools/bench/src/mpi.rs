@@ -282,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_program_prints_is_read_and_anything_else_refused() {
+    fn the_programs_output_is_read_and_anything_else_refused() {
         let output = "broadcast 256 3000 1000 2000\nbarrier 256 500 500 500\n";
         let measured = read(output, &[256], 3).expect("good");
         assert!(

@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_measured_is_refused_in_a_sentence_that_says_what_can() {
+    fn an_impossible_measurement_is_refused_with_the_possible_ones() {
         assert!(refusal(|options| options.mtus = vec![1500, 65_536]).contains("576 to 65535"));
         assert!(refusal(|options| options.receivers = vec![64]).contains("1 to 63"));
         assert!(refusal(|options| options.sizes = vec![0]).contains("1 to 1G"));

@@ -493,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_whose_last_host_dies_is_not_said_to_be_done() {
+    fn a_chain_whose_last_host_dies_is_not_reported_as_done() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let next = Some(listener.local_addr().expect("bound"));
         let file = tempfile::NamedTempFile::new().expect("a file");

@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_drops_the_ether_type_is_told_from_all_others() {
+    fn a_rule_that_drops_the_ether_type_is_distinguished_from_all_others() {
         let rule = |number: u32, proto: &str, mask: &str, action: &str| {
             format!(
                 "Filter: {number}\n\tRule Type: Raw Ethernet\n\tSrc MAC addr: 00:00:00:00:00:00 mask: \

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_filled_in_is_found_to_be_the_iterations_and_no_other() {
+    fn a_filled_message_matches_its_iteration_and_no_other() {
         let (pattern, mut message) = (Pattern::new(200_000), vec![0; 200_000]);
         pattern.fill(4, &mut message);
         assert_eq!((pattern.mismatch(4, &message), pattern.mismatch(5, &message)), (None, Some(0)));

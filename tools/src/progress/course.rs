@@ -198,7 +198,7 @@ pub mod tests {
     }
 
     #[test]
-    fn of_a_stream_of_which_only_a_part_is_sent_what_is_there_counts_and_the_rate_is_of_what_comes() {
+    fn in_a_selective_session_present_bytes_count_and_the_rate_is_that_of_received_ones() {
         let (mut course, begin) = (TransferCourse::default(), Instant::now());
         let started = RootEvent::Started { receivers: 1, via: Via::Cast, size: Some(1 << 20), selective: true };
         course.record(&Progress::Sender(&started), begin);

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_said_as_exactly_as_it_is_known() {
+    fn the_remaining_time_is_printed_as_exactly_as_it_is_known() {
         let said = [0.2, 1.4, 119.0, 150.0, 7199.0, 12_000.0].map(|seconds| roughly(Duration::from_secs_f64(seconds)));
         assert_eq!(said, ["less than 1 s", "1 s", "119 s", "3 min", "120 min", "3 h 20 min"]);
     }

@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn who_died_is_named_only_if_the_others_waited() {
+    fn a_dead_host_is_named_only_if_the_others_waited() {
         let mut run = kept("aaaaaaaa");
         let host = |host: &str, status: &str, seconds| Receiver {
             host: host.to_owned(),
@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_report_holds_is_what_is_judged() {
+    fn causes_follow_from_the_figures_of_the_report() {
         let mut one = kept("aaaa");
         one.seconds = 1.0;
         one.frames = Frames { data_sent: 1000, data_resent: 25, ..Frames::default() };

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_served_by_another_or_says_nothing_speaks_for_no_cable() {
+    fn receivers_served_by_others_or_without_counts_are_no_evidence_about_a_cable() {
         let mut dead = kept([0, 20, 20], true);
         dead.receivers[1].status = "died".to_owned();
         assert_eq!(names(&dead), Vec::<String>::new());

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_supervisor_hears_at_a_path_and_at_an_abstract_name() {
+    fn a_supervisor_is_notified_at_a_path_and_at_an_abstract_name() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("notify");
         // A name that is unique in this network namespace.

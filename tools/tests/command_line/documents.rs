@@ -282,7 +282,7 @@ fn the_example_of_the_configurations_page_has_nothing_wrong() {
 fn a_directory_that_cannot_be_made_is_named() {}
 
 #[test]
-fn shells_are_told_the_commands_and_an_unknown_shell_which_there_are() {
+fn completions_have_the_commands_and_an_unknown_shell_is_refused_with_the_known_ones() {
     for shell in ["bash", "zsh", "fish"] {
         let ended = ended_here(&["completions", shell]);
         ended.assert_code(0);

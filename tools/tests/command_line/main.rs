@@ -34,7 +34,7 @@ fn rows(table: &str) -> Vec<(i32, Vec<String>, Vec<&str>)> {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused_with_the_fault_on_one_line() {
+fn invalid_command_lines_are_refused_with_the_fault_on_one_line() {
     let rows = rows(include_str!("refusals.txt"));
     assert!(rows.len() > 140, "{} rows", rows.len());
     for (code, arguments, words) in rows {

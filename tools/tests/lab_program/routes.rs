@@ -324,7 +324,7 @@ fn a_plan_that_was_changed_by_hand_is_run_as_it_stands() {
 }
 
 #[test]
-fn what_a_contended_plan_takes_is_the_plans_doing() {
+fn the_report_blames_a_contended_plan_for_its_time() {
     let row = Row::up("contended", LabConfig { rate_bits_per_second: Some(50_000_000), ..row() });
     let bytes = content(8, BYTES);
     let source = row.site.file("source.bin", &bytes);
@@ -354,7 +354,7 @@ fn what_a_contended_plan_takes_is_the_plans_doing() {
 }
 
 #[test]
-fn a_saved_plan_for_others_is_refused_and_the_receivers_are_told() {
+fn a_saved_plan_for_others_is_refused_and_the_receivers_get_the_reason() {
     let row = Row::up("others", row());
     let source = row.site.file("source", "text");
     let file = row.save("binary", "plan.toml");
@@ -420,7 +420,7 @@ fn a_dry_run_says_why_sends_nothing_and_leaves_the_receivers_waiting() {
 }
 
 #[test]
-fn what_a_root_is_told_of_the_network_must_be_possible_and_about_itself() {
+fn network_files_of_a_root_must_be_possible_and_about_itself() {
     let row = Row::up("refusals", row());
     let source = row.site.file("source", "text");
     let falling = row.site.file("falling.toml", FALLING);

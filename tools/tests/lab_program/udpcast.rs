@@ -146,12 +146,12 @@ fn calls_as_fog_makes_them_run_unchanged() {
 }
 
 #[test]
-fn short_letters_commands_and_words_cut_short_mean_the_same() {
+fn short_letters_commands_and_abbreviated_options_mean_the_same() {
     compare("letters", &OTHERS[..4], true);
 }
 
 #[test]
-fn what_fails_with_udpcast_fails_here() {
+fn command_lines_that_fail_with_udpcast_fail_here() {
     compare("udp_fails", &OTHERS[4..], false);
 }
 
@@ -196,7 +196,7 @@ fn sessions_of_different_ports_do_not_mix_and_what_cannot_be_obeyed_is_said_once
 
 /// udpcast's option names are accepted by `send` and `recv` where their meaning is equal.
 #[test]
-fn its_own_commands_take_udpcasts_words_where_they_mean_the_same() {
+fn send_and_recv_take_udpcasts_options_where_they_mean_the_same() {
     let site = Site::beside("words", one_switch(2));
     let (image, log) = (site.file("image", content(33, 400_001)), site.path("log"));
     let (image, log) = (image.to_str().expect("ours"), log.to_str().expect("ours"));

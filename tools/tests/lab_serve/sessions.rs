@@ -403,7 +403,7 @@ fn a_list_that_is_watched_forgets_who_has_gone_and_ends_with_its_user() {
 }
 
 #[test]
-fn who_sends_to_a_receiver_that_stays_decides_about_no_privileges() {
+fn the_sender_to_a_server_decides_about_no_privileges() {
     let site = Site::beside("privileges", one_switch(2));
     let (dir, tree) = (site.directory("dir"), site.directory("tree"));
     fs::write(tree.join("file"), "text").expect("room");

@@ -227,7 +227,7 @@ fn a_relay_whose_interface_gets_another_name_gets_the_file() {
 }
 
 #[test]
-fn a_host_that_ends_for_its_own_interface_tells_the_sender_why() {
+fn a_host_that_ends_for_its_own_interface_sends_the_reason() {
     let site = Site::beside("ownreason", relays());
     let session = impatient(&site, "chain").start();
     session.wait_for_sent(QUARTER_BYTES);
@@ -293,7 +293,7 @@ fn a_receiver_that_is_slow_to_write_is_not_taken_for_dead() {
 }
 
 #[test]
-fn ctrl_c_at_the_root_tells_every_receiver() {
+fn ctrl_c_at_the_root_ends_every_receiver() {
     let site = Site::beside("rootint", slow(5));
     for (via, signal, code) in
         [("chain", Signal::SIGINT, 130), ("cast", Signal::SIGINT, 130), ("chain", Signal::SIGTERM, 143)]
