@@ -61,7 +61,7 @@ fn where_nothing_can_be_installed_one_line_says_what_would() {
 }
 
 #[test]
-fn what_the_kernel_lacks_is_named_with_what_to_do() {
+fn a_missing_kernel_feature_is_named_with_the_remedy() {
     for (refused, cure) in [("--pid", "container"), ("veth", "modprobe veth"), ("nft", "modprobe nf_tables")] {
         let unshare = format!("case \"$*\" in *{refused}*) exit 2 ;; esac");
         let said = said(&programs(&[("unshare", &unshare)]), "kernel_lacks");

@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_right_once_is_taken_and_what_is_wrong_each_time_is_told() {
+    fn one_good_attempt_is_enough_and_failed_ones_are_all_reported() {
         let mut attempts = 0;
         let third = || {
             attempts += 1;

@@ -371,7 +371,7 @@ mod tests {
     /// good. Strict go-back-n brings it about one frame a second, so it completes only after the
     /// bound.
     #[test]
-    fn who_is_not_healed_and_gets_further_is_waited_for() {
+    fn a_host_with_lasting_faults_that_makes_progress_is_waited_for() {
         let mut schedule = Schedule::plain(Seed::small(0), 2, 200_000);
         schedule.tuning = Tuning::push_pull().with_feed_frames(64);
         schedule.timing.patience = Duration::from_secs(5);
@@ -387,7 +387,7 @@ mod tests {
     /// Seed `small:293088:v4`: an ANNOUNCE with a damaged name selected the wrong root's bytes for
     /// the comparison.
     #[test]
-    fn whose_bytes_come_is_known_by_the_view_and_not_by_a_name_that_may_be_damaged() {
+    fn the_sender_of_bytes_is_known_by_the_view_and_not_by_a_damaged_name() {
         let mut renamed = 0;
         for number in 0..100 {
             let mut schedule = Schedule::plain(Seed::small(number), 3, 1000);

@@ -154,7 +154,7 @@ fn a_relay_that_stood_still_does_not_catch_up_faster() {
 }
 
 #[test]
-fn another_limit_holds_everywhere_from_the_moment_it_is_told() {
+fn a_changed_limit_holds_everywhere_from_its_announcement() {
     let slower = Rate::new(LIMIT_BITS_PER_SECOND / 2).expect("above the lowest");
     let at = Duration::from_millis(1500);
     for via in [Via::Chain, Via::Cast] {
@@ -438,7 +438,7 @@ fn a_broadcast_that_is_copied_at_the_senders_end_is_not_bet_on() {
 }
 
 #[test]
-fn what_is_too_short_to_be_tried_takes_no_cast_that_a_switch_may_police() {
+fn contents_too_short_for_a_trial_use_no_cast_that_a_switch_may_police() {
     for bytes in [64 << 10, 128 << 10] {
         for control in [STORM, StormControl { frames_per_second: 500, burst_frames: 64 }] {
             let case = auto(bytes);
@@ -494,7 +494,7 @@ fn a_cast_goes_on_as_a_chain_when_switches_begin_to_police_it() {
 }
 
 #[test]
-fn and_whoever_dies_or_is_out_meanwhile_is_missed_by_nobody() {
+fn deaths_and_absences_beside_policed_broadcast_delay_no_other_receiver() {
     for seed in 0..30 {
         let mut case = auto(8 * MIB);
         let at = Duration::from_millis(500);

@@ -90,7 +90,7 @@ fn nobody_is_put_aside(seeds: impl Iterator<Item = u64>) {
 }
 
 #[test]
-fn whoever_has_nine_tenths_of_the_rate_is_never_put_aside() {
+fn a_receiver_with_nine_tenths_of_the_rate_is_never_demoted() {
     nobody_is_put_aside((0..200).step_by(in_full(8, 2)));
 }
 

@@ -248,7 +248,7 @@ fn blamed(played: &Played) -> Vec<&RootEvent> {
 }
 
 #[test]
-fn two_receivers_that_do_not_hear_each_other_are_named_and_nobody_else_and_both_are_served_beside_the_others() {
+fn two_isolated_receivers_alone_are_named_and_both_are_served_by_catch_up_streams() {
     use Via::{Binary, Binomial, Chain, RecursiveDoubling, ScatterAllgather};
     for (via, pair, named) in [
         (Chain, (1, 2), ("n1", "n2")),
@@ -274,7 +274,7 @@ fn two_receivers_that_do_not_hear_each_other_are_named_and_nobody_else_and_both_
 }
 
 #[test]
-fn whoever_does_not_send_to_the_other_is_not_disturbed() {
+fn hosts_that_do_not_send_to_each_other_are_not_disturbed() {
     for (via, pair) in [
         (Via::Chain, (1, 3)),
         (Via::Binary, (1, 2)),
@@ -290,7 +290,7 @@ fn whoever_does_not_send_to_the_other_is_not_disturbed() {
 }
 
 #[test]
-fn where_every_third_frame_is_lost_nobody_is_said_not_to_hear_another() {
+fn with_every_third_frame_lost_no_pair_is_reported_as_isolated() {
     for seed in 0..40 {
         for via in [Via::Chain, Via::Binary, Via::ScatterAllgather] {
             let case = Case::new(via, 5, 60_000);

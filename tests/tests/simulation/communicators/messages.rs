@@ -63,7 +63,7 @@ fn a_tag_that_is_never_received_ends_with_the_deadline_and_others_pass() {
 }
 
 #[test]
-fn what_nobody_waits_for_any_more_is_forgotten() {
+fn messages_that_nobody_waits_for_are_dropped() {
     let mut play = pair();
     let ignored = play.member(0).send(Rank(1), 7, vec![1; 10], None).expect("there is room");
     play.member(0).ignore_sent(ignored);
@@ -400,7 +400,7 @@ fn a_rank_that_is_killed_is_named_by_all_others_whichever_it_was() {
 }
 
 #[test]
-fn ranks_of_one_host_that_expect_different_groups_are_told_so() {
+fn ranks_of_one_host_that_expect_different_groups_are_refused() {
     let mut case = Case::new(4, &[Step::Barrier]);
     case.sizes[1] = 5;
     let mut play_on_nodes = NodePlay::new(&case, &[2, 2], 1, NoFaults, "sizes");

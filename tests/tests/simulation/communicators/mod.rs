@@ -138,7 +138,7 @@ fn parts(bytes: usize, mtu_bytes: u16, pushed: u64) -> Vec<usize> {
 }
 
 #[test]
-fn of_4096_bytes_the_papers_860_are_pushed_and_the_rest_is_pulled_in_full_frames() {
+fn the_papers_860_of_4096_bytes_are_pushed_and_the_rest_is_pulled_in_full_frames() {
     assert_eq!(parts(4096, 1500, 1), [860, 1468, 1468, 300]);
     assert_eq!(parts(861, 1500, 1), [860, 1]);
     assert_eq!(parts(860, 1500, 1), [860]);

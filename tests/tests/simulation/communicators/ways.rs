@@ -145,7 +145,7 @@ fn a_saved_plan_is_run_by_all_from_its_root_and_others_choose() {
 }
 
 #[test]
-fn what_rank_0_measures_at_joining_is_what_all_choose_by_and_comes_true() {
+fn all_ranks_choose_by_rank_0s_measurement_and_its_predictions_are_right() {
     for loss in [0.0, 0.1] {
         let mut case = Case::new(8, &[]);
         case.mtus.fill(1500);
@@ -218,7 +218,7 @@ fn refusals(case: &Case) -> Vec<CommunicatorError> {
 }
 
 #[test]
-fn what_is_not_about_this_group_is_refused_with_line_and_fix() {
+fn files_about_other_hosts_are_refused_with_line_and_remedy() {
     let says = |case: &Case, words: &[&str]| {
         let refusals = refusals(case);
         let text = refusals[0].to_string();
@@ -251,7 +251,7 @@ fn what_is_not_about_this_group_is_refused_with_line_and_fix() {
 }
 
 #[test]
-fn ranks_that_were_told_different_things_are_named_to_all() {
+fn ranks_with_different_configurations_are_named_to_all() {
     let mut case = bed("fig9-5", &[]);
     let other = Told { topology: Topology::builtin("fig9-4"), casts: false, ..Told::default() };
     (case.told[7], case.told[9]) = (other, case.told[0].clone());
@@ -262,7 +262,7 @@ fn ranks_that_were_told_different_things_are_named_to_all() {
 }
 
 #[test]
-fn what_one_rank_was_told_reaches_all_through_losses_and_small_frames() {
+fn one_ranks_configuration_reaches_all_through_losses_and_small_frames() {
     // A description of many different hosts is long.
     let hosts: String = (0..48).map(|host| format!("{{name='n{host}', rate='{}mbit'}},", 100 + host)).collect();
     let text = format!("schema = 1\nswitch = [{{name='a', hosts='n[0-47]'}}]\nhost = [{hosts}]");
