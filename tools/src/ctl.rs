@@ -28,7 +28,7 @@ pub fn run(args: &CtlArgs) -> anyhow::Result<()> {
     match reply.split_once(' ') {
         Some(("ok", text)) => report(&format!("process {pid}: {text}")),
         Some(("no", why)) => fail(Code::Usage, format!("process {pid}: {why}")),
-        _ => fail(Code::System, format!("process {pid} answers what is no answer")),
+        _ => fail(Code::System, format!("process {pid} sent an invalid reply")),
     }
 }
 

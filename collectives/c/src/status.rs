@@ -104,7 +104,7 @@ pub fn call(work: impl FnOnce() -> Result<(), Failure>) -> Status {
 
 fn words(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked without a word")
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked without a message")
 }
 
 /// Returns the message of the last failed call in this thread: one sentence that says what to do, in UTF-8; empty if

@@ -318,7 +318,7 @@ impl Made<'_> {
                 code
             }
             Ok(Err(trouble)) => failed(if trouble.is_mismatch() { TRUNCATED } else { OTHER }, &trouble),
-            Err(_) => failed(OTHER, &"a fault of ethbcast, told above: please report it"),
+            Err(_) => failed(OTHER, &"a fault of ethbcast, printed above: please report it"),
         }
     }
 }

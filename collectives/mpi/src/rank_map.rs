@@ -33,7 +33,7 @@ impl RankMap {
                 return Err((Reason::NotEverywhere, format!("rank {rank} ({}): {}", card.host, card.trouble)));
             }
             if card.fingerprint != agreed.fingerprint() {
-                let text = format!("rank {rank} ({}) was told other settings than this one", card.host);
+                let text = format!("rank {rank} ({}) has other settings than this one", card.host);
                 return Err((Reason::NotEverywhere, text));
             }
             let host = *hosts.entry(card.mac).or_insert_with(|| {

@@ -168,7 +168,7 @@ impl Reason {
             Reason::TooMany => "too many communicators at a time",
             Reason::Failed => "the wire has failed before",
             Reason::Early => "the wire has not paid yet",
-            Reason::Faster => "the MPI is faster at so many bytes",
+            Reason::Faster => "the MPI is faster at this length",
             Reason::Strangers => "processes of another MPI_COMM_WORLD",
             Reason::NotAsked => "not among ETHBCAST_MPI_TAKE",
             Reason::Empty => "no bytes",

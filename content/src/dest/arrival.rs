@@ -147,7 +147,7 @@ impl Arrival {
     fn unpack(&mut self, packing: Packing, attributes: FileAttributes, offered: &Offered) -> Result<(), StorageError> {
         if !self.unpacks {
             return Err(StorageError::refused(
-                "what comes is to be unpacked here, which is not accepted: have it sent with --decompress root, or \
+                "the content must be unpacked here, which is not accepted: have it sent with --decompress root, or \
                  receive with --accept unpack",
             ));
         }

@@ -408,7 +408,7 @@ impl Link<'_> {
             let mut word = [0];
             next.read_exact(&mut word)?;
             if word != [DONE] {
-                return Err(io::Error::new(ErrorKind::InvalidData, "the next host of the chain said something else"));
+                return Err(io::Error::new(ErrorKind::InvalidData, "the next host of the chain sent something else"));
             }
         }
         before.map_or(Ok(()), |mut before| before.write_all(&[DONE]))

@@ -147,7 +147,7 @@ pub enum LabError {
     },
 
     /// `ip`, `tc` or `nft` failed for an unknown reason.
-    #[error("`{program}` failed while {doing}, in the words: {complaint}")]
+    #[error("`{program}` failed while {doing}, with the message: {complaint}")]
     Tool {
         /// The program.
         program: &'static str,

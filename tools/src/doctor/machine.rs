@@ -158,7 +158,7 @@ fn rate(interface: &Interface, findings: &mut Findings) {
         return findings.skip("rate and duplex: /sys shows another network namespace, or is not there");
     }
     let Some(mbit) = megabits_per_second(interface) else {
-        return findings.skip(format!("rate and duplex: the driver of {name} does not tell"));
+        return findings.skip(format!("rate and duplex: the driver of {name} does not report them"));
     };
     let own = quoted(name);
     if mbit < SLOW_MBIT {

@@ -190,7 +190,7 @@ fn of_the_own_side(seen: &Evidence) -> Option<Cause> {
     });
     let limit = seen.limit_bits_per_second.and_then(|limit| {
         let share = seen.part(seen.bits / limit.max(1) as f64).min(1.0);
-        let words = || format!("the limit of {} that was asked for", units::rate(limit as f64));
+        let words = || format!("the configured limit of {}", units::rate(limit as f64));
         (share >= FULL).then(|| (share, words()))
     });
     let yielding = (seen.is_yielding && seen.link_share().is_some_and(|share| share < FULL))
@@ -211,7 +211,7 @@ fn of_the_network(seen: &Evidence) -> Option<Cause> {
         (rest, format!("the cable {cable}, over which the plan has {senders} hosts send at a time"))
     });
     let apart = rest.zip(seen.apart.as_ref()).map(|(rest, pair)| {
-        (rest, format!("the way between {pair}, who do not hear each other: both were served beside the others"))
+        (rest, format!("the path between {pair}, where nothing gets through: both were served beside the others"))
     });
     let lossy = seen.lossy.first().filter(|(_, loss)| *loss > MUCH_LOSS);
     let lossy = rest.zip(lossy).map(|(rest, (name, loss))| (rest, format!("{name} (loss {:.1} %)", loss * 100.0)));

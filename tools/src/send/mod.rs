@@ -25,8 +25,8 @@ pub use start_rule::StartRule;
 use std::sync::Arc;
 
 /// Message to receivers and user when a signal ends the transfer.
-const GIVEN_UP: &str = "the sender gave up: interrupted; the receivers have been told";
-const INTERRUPTED: &str = "interrupted; the receivers have been told";
+const GIVEN_UP: &str = "the sender gave up: interrupted; the receivers have been notified";
+const INTERRUPTED: &str = "interrupted; the receivers have been notified";
 
 pub fn run(args: SendArgs) -> anyhow::Result<()> {
     args.unused.given().into_iter().for_each(|names| print_ignored(&names));

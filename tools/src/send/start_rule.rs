@@ -102,7 +102,7 @@ pub fn show(bar: &Bar, session: &Session, options: &SendOptions, rule: Option<St
     };
     let fewer = rule
         .and_then(|rule| rule.max_wait.or(rule.after))
-        .map_or(String::new(), |after| format!(", or for whoever is there {} s later", after.as_secs_f64()));
+        .map_or(String::new(), |after| format!(", or for those that are there {} s later", after.as_secs_f64()));
     let (interface, mtu) = (&session.interface().name, station.mtu_bytes);
     bar.line(format!(
         "{} on {interface}, MTU {mtu}, group {}: waiting for {how_many}{fewer}",

@@ -181,7 +181,7 @@ fn sessions_of_different_ports_do_not_mix_and_what_cannot_be_obeyed_is_said_once
     // With fewer than are wanted it starts, and says so before.
     let call = "udp-sender -i eth0 -k --min-receivers 2 --max-wait 1 --start-timeout 1 -P 9106 -f $SRC";
     let waited = shell(&site, "n0", call, &out, true).end(LIMIT);
-    assert!(waited.stderr.contains("2 at least, or for whoever is there 1 s later"), "{}", waited.stderr);
+    assert!(waited.stderr.contains("2 at least, or for those that are there 1 s later"), "{}", waited.stderr);
     for (call, code, words) in [
         ("udp-sender -i eth0 -k -f $SRC", 2, "nothing says when to start"),
         ("udp-sender -i eth0 -k -C 1 --async -f $SRC", 2, "--async"),

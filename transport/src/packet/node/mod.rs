@@ -54,7 +54,7 @@ pub enum NodeError {
         own: u32,
     },
     /// They use other settings.
-    #[error("other ranks of group {group} on this host were told {what} {theirs}, this one {ours}: tell all the same")]
+    #[error("other ranks of group {group} on this host have {what} {theirs}, this one {ours}: give all the same")]
     Differs {
         group: String,
         /// Name of the setting.

@@ -137,7 +137,7 @@ impl NodePort {
         if !self.hears && matches!(Lock::Ear.take(&share.place.file), Ok(true)) {
             // If this fails it is tried again: this process keeps the lock.
             self.hears = self.port.open_filter();
-            log::info!("{}: this process hears for its host from now on", self.port.name());
+            log::info!("{}: this process receives for its host from now on", self.port.name());
         }
     }
 }

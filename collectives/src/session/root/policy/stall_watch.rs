@@ -261,7 +261,7 @@ impl WatchContext<'_> {
     }
 
     fn sender_aside(&self, (from, at): (Rank, Rank)) -> StallFinding {
-        let text = format!("gets nothing through to {}, or hears nothing of it", self.host(at));
+        let text = format!("gets nothing through to {}, or receives nothing from it", self.host(at));
         StallFinding::StepAside(from, text)
     }
 

@@ -100,7 +100,7 @@ impl Fetches {
         let (chosen, silent) = self.needs.decide(now, &place, &waited_for, open.len(), limit)?;
         for rank in silent {
             let (host, seconds) = (&view.members[rank.index()].host, limit.as_secs());
-            log::warn!("{host} has not said for {seconds} s what it lacks of stretch {stretch}: it fetches that alone");
+            log::warn!("{host} has not sent its needs of stretch {stretch} for {seconds} s: it fetches that alone");
         }
         Some(chosen)
     }
