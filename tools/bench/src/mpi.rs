@@ -250,7 +250,7 @@ impl<'a> Cluster<'a> {
 fn read(output: &str, sizes: &[u64], iterations: u32) -> anyhow::Result<Vec<Measured>> {
     let mut lines = output.lines();
     let mut times = |what: &str, size: u64| -> anyhow::Result<Times> {
-        let line = lines.next().with_context(|| format!("the MPI program printed nothing of a {what} of {size} bytes"))?;
+        let line = lines.next().with_context(|| format!("the MPI program printed no {what} of {size} bytes"))?;
         let rest = line
             .strip_prefix(&format!("{what} {size} "))
             .with_context(|| format!("not a {what} of {size} bytes: {line}"))?;
