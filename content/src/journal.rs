@@ -222,7 +222,7 @@ enum Record {
     Prologue(Vec<u8>),
 }
 
-/// The flag of a head whose data has what was at DEST before.
+/// The flag of a head whose data includes the former content of DEST.
 const HAS_OLD: u32 = 1;
 /// Offset of the flags in a head.
 const FLAGS_AT: usize = 12;

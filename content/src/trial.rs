@@ -353,7 +353,7 @@ mod tests {
         let undisturbed = Model::default();
         assert!(lacks(&undisturbed.root()).is_empty());
         for errno in [libc::EIO, libc::ENOSPC, libc::EDQUOT, libc::EROFS] {
-            // The calls behind these remove what was made.
+            // The calls behind these remove the trial entries.
             for call in 1..=8 {
                 let disk = Model::default().failing_at(call, errno);
                 assert!(lacks(&disk.root()).is_empty(), "call {call} fails with {errno}");

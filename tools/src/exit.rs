@@ -193,8 +193,8 @@ pub fn report_object(object: &Value, form: Form) -> anyhow::Result<()> {
     }
 }
 
-/// Prints lines on stderr and ignores errors. Names and paths of others may be in them: what is not to be shown of it
-/// is replaced.
+/// Prints lines on stderr and ignores errors. Names and paths of others may be in them: characters
+/// that must not be shown is replaced.
 pub fn print_line(text: impl fmt::Display) {
     let text = text.to_string().replace(|letter| letter != '\n' && !is_shown(letter), "\u{FFFD}");
     // A single write keeps the line together among other processes' output.

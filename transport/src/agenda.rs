@@ -123,7 +123,7 @@ impl Retry {
     }
 }
 
-/// Token bucket, in time: what is sent costs time, and may go while all before it is paid for.
+/// Token bucket, counted in time: each transmission costs time, and may start when all earlier ones are paid for.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TokenBucket {
     paid_at: Instant,

@@ -1,7 +1,7 @@
 //! Reading and writing of control messages' bodies: big-endian numbers, reserved bytes, strings
 //! behind a length byte.
 
-/// Longest name of a host or of what is sent, in bytes: its length is one byte.
+/// Longest name of a host or of a content, in bytes: its length is one byte.
 pub const MAX_NAME_BYTES: usize = 255;
 
 /// Whether a name may have this character where people read it: no control character, on which a

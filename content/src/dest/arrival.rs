@@ -56,7 +56,7 @@ impl Landed {
         &self.bytes.command
     }
 
-    /// Ends what is still being written: zeros for a long hole, the input of a command. Returns whether
+    /// Ends pending writes: zeros for a long hole, the input of a command. Returns whether
     /// a command was running.
     pub fn give_up(&self) -> bool {
         self.bytes.is_over.store(true, Ordering::Relaxed);

@@ -47,7 +47,7 @@ pub(super) struct Said {
     pub path: OnceLock<PathBuf>,
     pub remarks: Arc<Remarks>,
     pub command: Arc<CommandState>,
-    /// Whether nobody waits for what is written any more.
+    /// Whether nobody waits for the written data any more.
     pub is_over: Arc<AtomicBool>,
 }
 
@@ -106,7 +106,7 @@ impl Bytes {
         self.left.take()
     }
 
-    /// Fails when what is unpacked has all but filled the file system, whose size no sender tells.
+    /// Fails when unpacked data has almost filled the file system: its size is not known from the sender.
     pub(super) fn check_room(&self, unpacked_bytes: u64) -> Result<(), StorageError> {
         if !self.dest.is_nearly_full() {
             return Ok(());

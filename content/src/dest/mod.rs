@@ -164,7 +164,7 @@ impl Dest {
         Ok(resolved)
     }
 
-    /// Returns notes for a user before anything comes. They leave out what is not accepted.
+    /// Returns notes for a user before anything comes. They leave out attributes that are not accepted.
     pub fn warnings(&self, accept: &Accept) -> Vec<String> {
         let kind = self.directory().and_then(mounts::kind_of);
         let mut lacks = self.told();
@@ -266,7 +266,7 @@ impl Dest {
         [self.directory().map(Path::to_owned), path_beside(self)].into_iter().flatten()
     }
 
-    /// Returns the bytes that a content may have there at most: what is free, and what earlier runs
+    /// Returns the bytes that a content may have there at most: the free space, and what earlier runs
     /// left, of which each content can use its own.
     pub fn free_bytes(&self) -> u64 {
         let left: u64 = self.holders().map(|holder| left_bytes(&holder)).sum();
@@ -290,7 +290,7 @@ impl Dest {
         }
     }
 
-    /// Returns the bytes that this content may have: what is free, and what an earlier run left of it.
+    /// Returns the bytes that this content may have: the free space, and the data that an earlier run left of it.
     fn room_for(&self, offered: &Offered) -> u64 {
         let names = match (&offered.content, self) {
             (ContentKind::Tree, _) => HiddenNames::of_content(&Identity::of(offered, offered.size.unwrap_or(0))),

@@ -80,7 +80,7 @@ pub(super) struct Accepted<'a> {
 }
 
 impl<'a> Given<'a> {
-    /// Returns what is accepted of the attributes, and counts the rest.
+    /// Returns the accepted attributes, and counts the others.
     pub(super) fn accepted(&self) -> Accepted<'a> {
         let Given { setter, attributes, manifest } = *self;
         let owner = if setter.accept.owners {
@@ -109,7 +109,7 @@ impl<'a> Given<'a> {
         }
     }
 
-    /// Counts what a model disk has no place for.
+    /// Counts attributes that a model disk cannot keep.
     #[cfg(test)]
     pub(super) fn lacks(&self, lack: Lack, accepted: &Accepted<'_>) {
         let is_given = match lack {
@@ -158,7 +158,7 @@ impl<'a> Given<'a> {
 }
 
 impl Setter {
-    /// Creates one that sets what is accepted.
+    /// Creates one that sets the accepted attributes.
     pub fn new(accept: Accept) -> Setter {
         Setter { accept, ..Setter::default() }
     }
@@ -173,7 +173,7 @@ impl Setter {
         self.left_out.lock().add(privilege, name);
     }
 
-    /// Returns the counts of what is not accepted.
+    /// Returns the counts of attributes that are not accepted.
     pub fn left_out(&self) -> LeftOut {
         self.left_out.lock().clone()
     }
@@ -419,7 +419,7 @@ impl Privilege {
     }
 }
 
-/// Counts of what was left out because it is not accepted.
+/// Counts of attributes left out because they are not accepted.
 #[derive(Clone, Debug, Default)]
 pub struct LeftOut(BTreeMap<Privilege, (u64, String)>);
 

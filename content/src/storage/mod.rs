@@ -73,7 +73,7 @@ impl Arrived {
         self.lacks_beside(&BTreeSet::new())
     }
 
-    /// Returns the counts of what the receiver does not accept.
+    /// Returns the counts of attributes that the receiver does not accept.
     pub fn not_accepted(&self) -> LeftOut {
         self.not_accepted.lock().clone()
     }

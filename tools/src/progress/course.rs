@@ -111,7 +111,7 @@ impl TransferCourse {
         self.began.is_some()
     }
 
-    /// Returns the current rate in bits per second of what comes in this run, once it can be measured.
+    /// Returns the current rate in bits per second of data that arrives in this run, once it can be measured.
     pub fn rate(&self, now: Instant) -> Option<f64> {
         self.came.rate(now)
     }

@@ -117,7 +117,7 @@ pub fn dest(args: &RecvArgs) -> anyhow::Result<Dest> {
     }
 }
 
-/// Says before anything comes what a user should know of DEST.
+/// Prints warnings about DEST before anything comes.
 pub fn print_warnings(dest: &Dest, accept: &Accept) {
     dest.warnings(accept).iter().for_each(|line| crate::exit::print_line(format_args!("ethbcast: {}", one_line(line))));
 }

@@ -1,6 +1,6 @@
 //! Diagnosis of what limited a transfer: each candidate cause has a test that must hold
 //! in this run, and says which share of the time it explains. The one with the largest share is
-//! named. Where none holds, the diagnosis is what was seen.
+//! named. Where none holds, the diagnosis lists the observations.
 
 use super::drawing::shown;
 use super::kept::{Kept, Receiver, Timeline};
@@ -16,7 +16,7 @@ const MUCH_LOSS: f64 = 0.01;
 const FULL: f64 = 0.8;
 const SOME: f64 = 0.1;
 const LATE: f64 = 0.2;
-/// Share of the time that what was seen is taken to explain where no link was measured.
+/// Share of the time that an observation is taken to explain where no link was measured.
 const UNKNOWN_REST: f64 = 0.5;
 /// Weight of a prediction that came true, beside a measured link.
 const PREDICTED: f64 = 0.95;
@@ -78,7 +78,7 @@ pub fn part(kept: &Kept) -> Option<String> {
     is_news.then(|| of(&Evidence::of(kept)))
 }
 
-/// Returns the strongest cause that holds, or what was seen.
+/// Returns the strongest cause that holds, or the observations.
 pub fn of(seen: &Evidence) -> String {
     let causes = [of_the_own_side(seen), of_the_network(seen), of_hosts(seen), of_the_links(seen)];
     // Of equal ones the first counts.
@@ -271,7 +271,7 @@ fn strongest<const N: usize>(causes: [Option<Cause>; N]) -> Option<Cause> {
     causes.into_iter().flatten().reduce(|best, other| if other.0 > best.0 { other } else { best })
 }
 
-/// Returns what was seen where no cause holds.
+/// Returns the observations where no cause holds.
 fn unknown(seen: &Evidence) -> String {
     let share = seen.link_share();
     let links = share.map(|share| {

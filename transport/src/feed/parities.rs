@@ -221,7 +221,7 @@ mod tests {
         (0..17)
             .chain([20, 22])
             .for_each(|sequence| assert_eq!(feed.insert(sequence, &payload(sequence), false), Inserted::New));
-        feed.advance(reader, 17); // What was consumed still lies in its slot.
+        feed.advance(reader, 17); // Consumed frames still lie in their slots.
         let take = |feed: &mut Feed, index| feed.insert_parity(frames.clone(), index, &parity(&root, &frames, index));
         assert_eq!(
             (take(&mut feed, 3), take(&mut feed, 0), take(&mut feed, 3)),

@@ -98,7 +98,7 @@ mod tests {
     const MAC: MacAddr = MacAddr::new(2, 0, 0, 0, 0, 1);
     const GROUP: MacAddr = MacAddr::new(3, 0, 0, 0, 0, 9);
 
-    /// A frame as a socket on the card is given it: the bytes without a tag, and what the kernel knows beside them.
+    /// A frame as a socket on the card gets it: the bytes without a tag, and the kernel's metadata.
     #[derive(Clone, Copy)]
     struct Given {
         to: MacAddr,

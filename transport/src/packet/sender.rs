@@ -439,7 +439,7 @@ impl FrameSender {
         interface::has_link(self.interface.index)
     }
 
-    /// Returns the largest MTU, in bytes, that what the interface leads to takes, where that is not the interface's
+    /// Returns the largest MTU, in bytes, of the first hop behind the interface, where that is not the interface's
     /// own; nothing where all or no frames leave. The frames for it are to this host itself, and go no further than
     /// the next switch.
     pub fn first_hop(&self, ether_type: EtherType) -> Option<usize> {

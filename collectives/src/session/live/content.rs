@@ -213,7 +213,7 @@ impl StorageError {
         StorageError { outcome, text: text.into(), cause: None }
     }
 
-    /// Refuses because of what is at DEST; nothing was changed. `text` says what to do.
+    /// Refuses because of the present state of DEST; nothing was changed. `text` says what to do.
     pub fn refused(text: impl std::fmt::Display) -> StorageError {
         StorageError::new(Outcome::WriteFailed, format!("{}: {text}", Outcome::REFUSED))
     }

@@ -213,7 +213,7 @@ pub struct MemberReport {
     pub outcome: Outcome,
     /// Bytes it received, by its own report.
     pub bytes: u64,
-    /// BLAKE3 digest of what it received.
+    /// BLAKE3 digest of the received bytes.
     pub digest: Digest,
     /// Its own description of a failure.
     pub text: String,

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Time without a complete span after which whole chunks are handed on early; at 1 Gbit/s a span
-/// takes less. A killed receiver must fetch again only what it had not written.
+/// takes less. A killed receiver must fetch again only unwritten data.
 pub(in crate::session) const EARLY_AFTER: Duration = Duration::from_millis(10);
 
 /// The place where a [`VerifiedReceiver`](super::VerifiedReceiver) runs.

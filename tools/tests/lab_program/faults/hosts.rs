@@ -73,7 +73,7 @@ fn a_receiver_that_is_killed_is_known_before_its_silence_is() {
         ["n1", "n2", "n4", "n5"].into_iter().for_each(|host| outcome.assert_delivered(host));
         outcome.root.assert_code(1);
         assert_eq!(outcome.status("n3"), "died");
-        // With what it has of it, which the next run goes on with.
+        // With its partial data, which the next run continues.
         assert!(outcome.row("n3")["bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{}", outcome.row("n3"));
         for word in ["n3 had ", " of it; start `recv` there again, then send again to it"] {
             assert!(outcome.root.stderr.contains(word), "{word}: {}", outcome.root.stderr);

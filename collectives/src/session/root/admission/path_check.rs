@@ -51,7 +51,7 @@ pub struct PathChecks {
     credit: u32,
     refill_at: Instant,
     next_test: u32,
-    /// The largest MTU that what this host's own interface leads to takes.
+    /// The largest MTU of the first hop behind this host's interface.
     first_hop: usize,
 }
 
@@ -73,7 +73,7 @@ impl PathChecks {
         }
     }
 
-    /// Takes the largest MTU, in bytes, that what this host's own interface leads to takes.
+    /// Sets the largest MTU, in bytes, of the first hop behind this host's interface.
     pub fn set_first_hop(&mut self, mtu_bytes: usize) {
         self.first_hop = mtu_bytes;
     }
