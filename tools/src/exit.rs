@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn one_line_has_neither_a_second_nor_what_moves_a_cursor_or_turns_the_text() {
+    fn one_line_contains_no_line_break_control_or_direction_characters() {
         assert_eq!(one_line("a\nb\u{1b}[2J\u{202e}c\u{2066}"), "a\u{FFFD}b\u{FFFD}[2J\u{FFFD}c\u{FFFD}");
         assert_eq!(one_line("n1: \u{200c}é"), "n1: \u{200c}é", "letters of names stay");
     }

@@ -156,7 +156,7 @@ mod rank_map_tests {
     }
 
     #[test]
-    fn one_who_cannot_keeps_all_from_it_and_says_why() {
+    fn one_rank_that_cannot_take_part_keeps_all_from_wiring_with_its_reason() {
         let mut cards = [1, 2, 3].map(card);
         cards[2].as_mut().expect("there").trouble = "no capability".into();
         assert_eq!(seated(&cards), Err((Reason::NotEverywhere, "rank 2 (n3): no capability".into())));

@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_has_slept_itself_says_of_nobody_that_it_was_silent() {
+    fn a_host_that_was_paused_itself_declares_nobody_silent() {
         let mut presence = Presence::new(at(0), Rank(0), 2, Duration::from_millis(1500)).forgiving_own_sleep();
         assert_eq!(presence.look(at(5000)), []);
         let looks = (1..=15).flat_map(|tick| presence.look(at(5000 + tick * 100)));

@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn one_frame_more_than_the_window_is_seen_and_a_window_that_was_cut_is_not() {
+    fn a_frame_beyond_the_window_is_detected_and_a_reduced_window_is_accepted() {
         assert_eq!(in_flight(3, 32, 32).check(&in_flight(3, 30, 32)), Ok(()));
         assert_eq!(in_flight(3, 30, 20).check(&in_flight(3, 30, 20)), Ok(()));
         assert_eq!(in_flight(4, 33, 32).check(&in_flight(3, 32, 32)), Ok(()), "an acknowledgement counts anew");

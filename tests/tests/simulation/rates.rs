@@ -462,7 +462,7 @@ fn who_has_everything_hears_so_where_little_of_what_is_sent_to_all_passes() {
 }
 
 #[test]
-fn one_port_that_polices_is_found_out_by_asking_everybody() {
+fn a_single_policing_port_is_found_by_probing_all_receivers() {
     let mut case = auto(MIB);
     case.policed = vec![(1, STORM, Duration::ZERO)];
     let played = play_clean(&case, &with_one_behind(RECEIVERS + 1), 1, "one port");
@@ -525,7 +525,7 @@ fn a_port_that_begins_to_police_costs_its_host_alone() {
 }
 
 #[test]
-fn nobody_who_says_odd_things_moves_a_session() {
+fn a_receiver_with_odd_reports_does_not_reroute_a_session() {
     // One receiver that loses every second frame of any sender may be demoted.
     let case = auto(8 * MIB);
     let faults = RandomFaults::new(1).loss_at(3, 0.5);

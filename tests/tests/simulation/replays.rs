@@ -88,7 +88,7 @@ fn frames_that_come_again_much_later_cost_nobody_the_file() {
 }
 
 #[test]
-fn nor_does_an_ack_tree_stand_still() {
+fn replayed_frames_do_not_stall_an_ack_tree() {
     for seed in 0..2 {
         for (loss, dies) in [(0.01, false), (0.01, true)] {
             all_but_the_dead(Case::new(Via::Cast, 140, 1_000_000), seed, loss, dies);

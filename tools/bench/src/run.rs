@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn how_long_it_takes_grows_with_what_is_measured() {
+    fn the_estimated_duration_grows_with_the_number_of_measurements() {
         let interrupt = Interrupt::hold().expect("signals can be held");
         let program = Program::find(Some(&std::env::current_exe().expect("a test runs"))).expect("it is a file");
         let minutes = |change: fn(&mut Options)| {

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn one_time_is_all_figures_and_none_is_no_number() {
+    fn the_figures_of_one_sample_are_its_time_and_of_none_no_numbers() {
         let Times { mean, min, median, p99, middle80 } = Times::of(&[Duration::from_secs(3)]);
         assert_eq!([mean, min, median, p99, middle80], [3.0; 5]);
         assert!(Times::of(&[]).median.is_nan());

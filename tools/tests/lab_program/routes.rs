@@ -175,7 +175,7 @@ fn every_way_delivers_the_exact_bytes_with_the_frames_its_plan_promises() {
 }
 
 #[test]
-fn nothing_one_byte_and_a_single_receiver_go_every_way_too() {
+fn empty_and_one_byte_files_and_a_single_receiver_work_on_every_route() {
     let row = Row::up("least", row());
     for bytes in [0, 1, PAYLOAD_BYTES + 1] {
         let content = Arc::new(content(8, bytes));

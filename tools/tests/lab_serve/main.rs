@@ -115,7 +115,7 @@ fn an_interface_that_is_missing_yet_is_waited_for_and_reported() {
 }
 
 #[test]
-fn nobody_serves_with_sockets_that_root_has_opened() {
+fn the_user_nobody_serves_with_sockets_that_root_has_opened() {
     let site = Site::beside("port_fd", one_switch(2));
     let dir = site.directory("dest");
     fs::set_permissions(&dir, Permissions::from_mode(0o777)).expect("allowed");
@@ -135,7 +135,7 @@ fn nobody_serves_with_sockets_that_root_has_opened() {
 }
 
 #[test]
-fn nobody_serves_with_the_one_capability_that_the_unit_gives() {
+fn the_user_nobody_serves_with_the_one_capability_that_the_unit_gives() {
     let site = Site::beside("capability", one_switch(2));
     let dir = site.directory("dest");
     fs::set_permissions(&dir, Permissions::from_mode(0o777)).expect("allowed");

@@ -321,7 +321,7 @@ fn row(host: &str, group: &str, state: &str, last: &str) -> (String, String, Str
 }
 
 #[test]
-fn everybody_who_listens_is_listed_with_group_state_and_last_session() {
+fn all_listening_receivers_are_listed_with_group_state_and_last_session() {
     let site = Site::beside("hosts", one_switch(4));
     hosts(&site, &["--wait", "0.3"]).assert_refusal(3, &["nobody listens", "recv --serve", "[E-NOBODY]"]);
     let dir = site.directory("dest");

@@ -77,7 +77,7 @@ fn parity_that_is_asked_for_leaves_new_frames_their_share() {
 /// adopted. Frames pushed meanwhile take the slots of the block's first frames, which are not
 /// needed.
 #[test]
-fn there_is_no_parity_of_frames_that_are_gone() {
+fn no_parity_is_made_of_freed_frames() {
     const SENT: u64 = 32;
     let outlet = Outlet::Cast { group: group_mac("test"), listeners: vec![peer(1)] };
     let mut stream = Stream::origin(identity(0), PAYLOAD.len(), &outlet, Tuning::default().with_feed_frames(SLOTS));

@@ -27,7 +27,7 @@ fn is_new(frame: &Frame<'_>, sequence: u64) -> bool {
 }
 
 #[test]
-fn one_receiver_answers_what_is_pushed_and_only_then_the_rest_follows() {
+fn one_receiver_acknowledges_the_push_and_only_then_the_rest_follows() {
     let mut answers = Vec::new();
     let mut pulled = false;
     let watch = |delivery: &Delivery<'_>| {

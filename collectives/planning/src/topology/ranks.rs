@@ -144,7 +144,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn all_members_of_any_topology_come_back_as_they_hang(topology in topologies(12, 40)) {
+        fn all_members_of_any_topology_read_back_equal(topology in topologies(12, 40)) {
             let members: Vec<usize> = (0..topology.hosts().len()).collect();
             let (uplinks, places) = topology.places_of(&members);
             let read = Topology::of_places(&uplinks, &places).expect("sound");

@@ -184,7 +184,7 @@ pub(super) fn disks(old: u64) -> [(&'static str, Abilities); 3] {
 }
 
 #[test]
-fn on_disks_that_can_less_dest_is_old_or_new_whenever_the_machine_stops_and_wherever_room_ends() {
+fn on_limited_file_systems_dest_is_old_or_new_after_any_crash_and_at_any_lack_of_room() {
     let (old, new) = (content(200, 4), content(100, 6));
     let start = world(Some(&old));
     let inode = start.find(0, Path::new(DEST)).expect("there");

@@ -75,7 +75,7 @@ fn where_nothing_for_the_group_gets_through_nobody_is_taken_for_gone() {
 }
 
 #[test]
-fn one_that_has_died_meanwhile_is_named_and_takes_nobody_with_it() {
+fn a_rank_that_died_meanwhile_is_named_and_fails_no_other() {
     let program = [Step::Barrier, Step::Compute(6 * SECOND), Step::Message { from: 0, to: 7, tag: 1, bytes: 100 }];
     let mut case = Case { leave: false, ..Case::new(8, &program) };
     case.crashes = vec![(3, Duration::from_millis(600))];
@@ -364,7 +364,7 @@ fn the_group_is_complete_a_millisecond_after_the_last_has_come() {
 }
 
 #[test]
-fn one_alone_is_a_group_at_once_and_sends_nothing_but_its_call() {
+fn a_lone_process_is_a_group_at_once_and_sends_only_its_call() {
     let program = [
         Step::Barrier,
         Step::Broadcast { root: 0, bytes: 1000 },

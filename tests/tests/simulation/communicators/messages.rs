@@ -113,7 +113,7 @@ fn a_queue_that_is_full_refuses_until_outcomes_are_taken() {
 }
 
 #[test]
-fn nothing_can_be_asked_for_before_all_are_there_or_after_leaving() {
+fn calls_are_refused_before_all_are_there_and_after_leaving() {
     let mut case = Case::new(2, &[]);
     case.starts[1] = Duration::from_secs(1);
     let mut play = Play::new(&case, 1, NoFaults, "early");
@@ -334,7 +334,7 @@ fn long_messages_arrive_by_all_presets_and_ways_whatever_is_lost() {
 }
 
 #[test]
-fn on_one_host_nothing_reaches_the_wire_but_the_calls_for_others() {
+fn on_one_host_only_call_frames_reach_the_wire() {
     let case = Case::new(5, &everything(5, 3000));
     let play_on_nodes = play_on_nodes(&case, &[5], NoFaults, "one host");
     let calls: u64 =

@@ -146,7 +146,7 @@ fn the_papers_860_of_4096_bytes_are_pushed_and_the_rest_is_pulled_in_full_frames
 }
 
 #[test]
-fn where_frames_are_shorter_it_takes_two_to_push_as_much() {
+fn with_shorter_frames_two_are_pushed() {
     let parts = parts(4096, 576, 2);
     assert_eq!((parts[0] + parts[1], parts[2], parts.iter().sum::<usize>()), (860, 544, 4096), "{parts:?}");
 }

@@ -87,7 +87,7 @@ fn every_way_brings_every_byte_to_all_from_any_root_with_losses_too() {
 }
 
 #[test]
-fn all_ranks_know_the_same_way_and_it_is_what_the_model_chooses() {
+fn all_ranks_choose_one_route_which_is_the_models() {
     let topology = Topology::builtin("fig9-5").expect("a test bed");
     let mut case = bed("fig9-5", &[]);
     case.calibration = Some(Calibration::assumed(RATE, 1468).with_cast_max(200).expect("a rate"));
@@ -304,7 +304,7 @@ fn one_switch(hosts: usize) -> Topology {
 /// A broadcast that fits one frame is otherwise always cast; here a group frame may be lost
 /// whenever another has just been sent.
 #[test]
-fn where_few_frames_to_all_pass_neither_a_short_broadcast_nor_a_barrier_is_cast() {
+fn where_broadcast_is_policed_neither_short_messages_nor_barriers_are_cast() {
     let rounds = 60;
     let program = [Step::Broadcast { root: 0, bytes: 256 }, Step::Barrier].repeat(rounds);
     let mut case = Case::new(8, &program);
@@ -381,7 +381,7 @@ fn many_casts_at_once_take_turns_and_overflow_no_queue() {
 }
 
 #[test]
-fn where_nobody_knows_the_switches_casts_are_as_fast_as_a_ring_along_them() {
+fn without_a_topology_casts_are_as_fast_as_a_ring_along_the_switches() {
     let burst = |case| Case { burst_bytes: 3 << 10, ..case };
     let mut case = burst(bed("fig9-5", &[Step::Allgather { bytes: 64 << 10 }]));
     let along = took(&case);

@@ -180,7 +180,7 @@ fn whom_only_a_replayed_session_answers_gives_up_when_its_patience_ends() {
 }
 
 #[test]
-fn nor_do_two_such_sessions_keep_it_that_are_asked_in_turn() {
+fn two_replayed_sessions_asked_in_turn_do_not_keep_a_receiver() {
     let scene = Scene::new(1500)
         .root(45_000, 1000, Wanted { patience: Duration::from_secs(1), ..Wanted::exactly(1) })
         .receivers(1);
@@ -371,7 +371,7 @@ fn a_host_cut_off_by_the_roots_own_first_hop_is_refused_with_that_reason() {
 }
 
 #[test]
-fn everybody_gets_in_though_every_third_frame_is_lost() {
+fn all_receivers_join_though_every_third_frame_is_lost() {
     for seed in 0..20 {
         let faults = RandomFaults::new(seed).loss(0.3);
         let played = Scene::new(1500).root(0, 20_000, Wanted::exactly(8)).receivers(8).play(faults, |_| {});

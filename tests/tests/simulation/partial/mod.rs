@@ -37,7 +37,7 @@ fn all_have_it(played: &Played, receivers: usize) {
 }
 
 #[test]
-fn where_nobody_has_anything_everything_is_as_if_nobody_could() {
+fn without_present_data_a_selective_session_costs_no_more() {
     let content = content(3_000_000);
     let play = |selects: bool| {
         let have = (0..3).map(|_| None).collect();
@@ -72,7 +72,7 @@ fn the_union_of_what_two_lack_is_sent_once_and_what_a_single_one_lacks_to_it_alo
 }
 
 #[test]
-fn one_of_eight_that_misses_a_tenth_gets_that_and_nobody_else_anything() {
+fn one_of_eight_that_lacks_a_tenth_gets_that_tenth_and_the_others_nothing() {
     for via in [Via::Chain, Via::Cast] {
         let content = content(320 * CHUNK);
         let mut have: Vec<_> = (0..8).map(|_| Some(Have::new(&content))).collect();

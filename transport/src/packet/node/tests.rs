@@ -80,7 +80,7 @@ fn a_frame_for_all_is_stored_once_and_its_place_is_free_when_the_last_has_read_i
 }
 
 #[test]
-fn one_who_reads_nothing_loses_what_is_beyond_its_queue_and_nobody_else_does() {
+fn a_process_that_reads_nothing_loses_frames_beyond_its_queue_and_nobody_else_does() {
     let directory = Directory::new("slow");
     let (board, mut producers) = seated(&directory, 3);
     for number in 0..2 * QUEUE_FRAMES {
@@ -160,7 +160,7 @@ fn words_of_a_process_that_has_gone_mad_end_no_other() {
 }
 
 #[test]
-fn one_who_sleeps_is_woken_by_one_and_one_for_whom_a_frame_waits_does_not_fall_asleep() {
+fn a_sleeping_process_is_woken_once_and_one_with_a_waiting_frame_does_not_fall_asleep() {
     let directory = Directory::new("sleep");
     let (board, mut producers) = seated(&directory, 3);
     assert!(board.fall_asleep(1, 0) && board.fall_asleep(1, 1));

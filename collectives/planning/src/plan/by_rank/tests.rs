@@ -55,7 +55,7 @@ fn a_root_out_of_range_is_refused() {
 /// Figure 15: on topology (2) the unaware chain happens to be free of contention, on topology (5)
 /// it is not. The unaware binary tree is free of it on topology (1) only.
 #[test]
-fn where_they_contend_as_in_figure_15() {
+fn unaware_plans_contend_as_in_figure_15() {
     let free = |name: &str, via: Via| {
         let bed = Topology::builtin(name).expect(name);
         let all: Vec<usize> = (0..bed.hosts().len()).collect();

@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_has_ended_frees_its_place_and_only_its_own() {
+    fn a_candidate_that_ended_frees_its_own_place_only() {
         let mut applicants = JoinRequests::default();
         enter(&mut applicants, 1, "n1", 1, OFFER).expect("the first");
         assert_eq!(applicants.on_leave(mac(1), 2), None, "another run");

@@ -190,7 +190,7 @@ fn ledgers_go_four_stretches_ahead_and_never_further() {
 }
 
 #[test]
-fn where_it_is_only_asked_what_is_lacking_no_span_comes_and_every_stretch_is_asked_of() {
+fn a_dry_run_sends_no_span_and_asks_about_every_stretch() {
     let content_bytes = 10 * STRETCH_BYTES;
     let chunk = ChunkSize::DEFAULT;
     let (mut sections, mut composer) = (Sections::new(chunk, content_bytes), Composer::new(chunk, content_bytes));
