@@ -193,7 +193,7 @@ fn most_frequent(letters: &[char]) -> char {
 /// Returns words for a state that follow the host's name, empty for an unremarkable one.
 pub fn text(state: char) -> &'static str {
     match state {
-        'b' => "waits for its disk or for whoever reads its output",
+        'b' => "waits for its disk or for the reader of its output",
         'c' => "waits for a host behind it",
         's' => "waits for frames",
         'v' => "is verifying",

@@ -194,7 +194,7 @@ fn of_the_own_side(seen: &Evidence) -> Option<Cause> {
         (share >= FULL).then(|| (share, words()))
     });
     let yielding = (seen.is_yielding && seen.link_share().is_some_and(|share| share < FULL))
-        .then(|| (seen.rest(), "giving way to others, as asked (--nice)".to_owned()));
+        .then(|| (seen.rest(), "low priority beside other traffic (--nice)".to_owned()));
     let busy = seen.processor_share.filter(|&share| share >= FULL);
     let busy = busy.map(|share| {
         (share.min(1.0), format!("the processor of {}, busy for {:.0} % of the time", seen.root, share * 100.0))
@@ -312,7 +312,7 @@ fn activity(kept: &Kept, receiver: &Receiver) -> Option<(String, f64)> {
         count as f64 / moments.len() as f64
     };
     let causes =
-        [("b", "its disk, or whoever reads its output"), ("c", "a host behind it"), ("vyt", "verifying and syncing")];
+        [("b", "its disk, or the reader of its output"), ("c", "a host behind it"), ("vyt", "verifying and syncing")];
     let (states, cause) = causes.into_iter().find(|(states, _)| share(states) > MUCH_TIME)?;
     Some((cause.to_owned(), share(states)))
 }
@@ -336,7 +336,7 @@ mod tests {
             let kept = kept(states);
             of_receiver(&kept, &kept.receivers[0])
         };
-        assert_eq!(limit("abbb").as_deref(), Some("its disk, or whoever reads its output (75 % of the time)"));
+        assert_eq!(limit("abbb").as_deref(), Some("its disk, or the reader of its output (75 % of the time)"));
         assert_eq!(limit("aacccc--").as_deref(), Some("a host behind it (67 % of the time)"));
         assert_eq!(limit("avyyt").as_deref(), Some("verifying and syncing (80 % of the time)"));
         assert_eq!(["asssssav", "aabb", "bbb", "----"].map(limit), [const { None }; 4]);
@@ -404,7 +404,7 @@ mod tests {
             (Evidence { cut_off_seconds: 6.0, ..run(3.0) }, "the interface eth0 of n0 itself"),
             (Evidence { limit_bits_per_second: Some(105_000_000), ..run(1.0) }, "the limit of 105.0 Mbit/s"),
             (Evidence { limit_bits_per_second: Some(900_000_000), ..run(9.0) }, "the links themselves"),
-            (Evidence { is_yielding: true, ..run(3.0) }, "giving way to others"),
+            (Evidence { is_yielding: true, ..run(3.0) }, "low priority beside other traffic"),
             (Evidence { processor_share: Some(0.92), ..run(3.0) }, "the processor of n0, busy for 92 %"),
             (Evidence { processor_share: Some(0.5), ..run(3.0) }, "not known: "),
         ]);

@@ -159,7 +159,7 @@ impl MemberState {
     pub fn words(self) -> &'static str {
         match self {
             MemberState::Alive => "is receiving",
-            MemberState::Blocked => "waits for its disk or for whoever reads its output",
+            MemberState::Blocked => "waits for its disk or for the reader of its output",
             MemberState::Starved => "waits for frames",
             MemberState::Verifying => "is verifying",
             MemberState::WaitsForChild => "waits for a host behind it",

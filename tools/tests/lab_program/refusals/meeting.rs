@@ -313,7 +313,7 @@ fn a_second_sender_of_a_group_is_refused_with_the_name_of_the_first() {
     let second = site.run("n1", &["send", "-n", "2", "-i", "eth0"], &other);
     second.assert_refusal(3, &["n0", "first", "group ethbcast", "choose another group with -g", "[E-GROUP]"]);
     // The user of the first is shown the other one, and whom it waits for.
-    first.wait_for_line("wants to send to this group, too: it was told that the group is taken");
+    first.wait_for_line("wants to send to this group, too: it was refused, as the group is taken");
     first.wait_for_line("waiting: 2 of 3 receivers are there, n[2-3]; missing: n9");
     first.end(LIMIT).assert_code(0);
     receivers.into_iter().for_each(|receiver| receiver.end(LIMIT).assert_code(0));

@@ -75,7 +75,7 @@ impl Obligation {
         match self {
             Obligation::Confirmation => "has not confirmed the view: frames to it or from it are lost".to_owned(),
             Obligation::Frames if state == MemberState::Blocked => {
-                "takes no frames: its disk, or whoever reads its output, stands still".to_owned()
+                "takes no frames: its disk, or the reader of its output, stands still".to_owned()
             }
             Obligation::Frames => format!("makes no progress: nothing gets through between {from} and it"),
             Obligation::End => {
@@ -311,7 +311,7 @@ impl WatchContext<'_> {
 /// are as slow as the slowest, so only rates from before it held them up show their capacity.
 const SLOW_BELOW: f64 = 0.7;
 
-const SLOW_DISK: &str = "its disk, or whoever reads its output, is slower than the frames come";
+const SLOW_DISK: &str = "its disk, or the reader of its output, is slower than the frames come";
 const SLOW_CABLE: &str = "its cable or its processor is slower than the frames come";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
