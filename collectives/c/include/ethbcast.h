@@ -349,11 +349,10 @@ ethbcast_status ethbcast_options_new(ethbcast_options **options);
 void ethbcast_options_free(ethbcast_options *options);
 
 /*
- Sets an option, by its name and value, both texts. For all: interface, host, ether-type
- (hexadecimal), topology, calibration and plan (files), via (auto, chain, cast, binary, ...),
- probe (true, false). For communicators: join-within, call-within, spin (seconds), casts (true,
- false). For sessions: receivers, min-receivers, hosts (n[1-7] or ^FILE), max-wait, time-limit
- (seconds), source (a description of the bytes, for receivers).
+ Sets one of them, both texts. For all: interface, host, ether-type (hexadecimal), topology, calibration and plan
+ (files), via (auto, chain, cast, binary, ...), probe (true, false). For communicators: join-within, call-within,
+ spin (seconds), casts (true, false). For sessions: receivers, min-receivers, hosts (n[1-7] or ^FILE), max-wait,
+ time-limit (seconds), source (a description of the bytes, for receivers).
  */
 ethbcast_status ethbcast_options_set(ethbcast_options *options,
                                      const char *name,

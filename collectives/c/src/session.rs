@@ -143,11 +143,10 @@ pub extern "C" fn ethbcast_options_free(options: Option<Box<Options>>) {
     drop(options);
 }
 
-/// Sets an option, by its name and value, both texts. For all: interface, host, ether-type
-/// (hexadecimal), topology, calibration and plan (files), via (auto, chain, cast, binary, ...),
-/// probe (true, false). For communicators: join-within, call-within, spin (seconds), casts (true,
-/// false). For sessions: receivers, min-receivers, hosts (n[1-7] or ^FILE), max-wait, time-limit
-/// (seconds), source (a description of the bytes, for receivers).
+/// Sets one of them, both texts. For all: interface, host, ether-type (hexadecimal), topology, calibration and plan
+/// (files), via (auto, chain, cast, binary, ...), probe (true, false). For communicators: join-within, call-within,
+/// spin (seconds), casts (true, false). For sessions: receivers, min-receivers, hosts (n[1-7] or ^FILE), max-wait,
+/// time-limit (seconds), source (a description of the bytes, for receivers).
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_options_set(
     options: Option<&mut Options>,

@@ -194,7 +194,7 @@ fn of_the_own_side(seen: &Evidence) -> Option<Cause> {
         (share >= FULL).then(|| (share, words()))
     });
     let yielding = (seen.is_yielding && seen.link_share().is_some_and(|share| share < FULL))
-        .then(|| (seen.rest(), "low priority beside other traffic (--nice)".to_owned()));
+        .then(|| (seen.rest(), "giving way to others, as asked (--nice)".to_owned()));
     let busy = seen.processor_share.filter(|&share| share >= FULL);
     let busy = busy.map(|share| {
         (share.min(1.0), format!("the processor of {}, busy for {:.0} % of the time", seen.root, share * 100.0))
@@ -404,7 +404,7 @@ mod tests {
             (Evidence { cut_off_seconds: 6.0, ..run(3.0) }, "the interface eth0 of n0 itself"),
             (Evidence { limit_bits_per_second: Some(105_000_000), ..run(1.0) }, "the limit of 105.0 Mbit/s"),
             (Evidence { limit_bits_per_second: Some(900_000_000), ..run(9.0) }, "the links themselves"),
-            (Evidence { is_yielding: true, ..run(3.0) }, "low priority beside other traffic"),
+            (Evidence { is_yielding: true, ..run(3.0) }, "giving way to others"),
             (Evidence { processor_share: Some(0.92), ..run(3.0) }, "the processor of n0, busy for 92 %"),
             (Evidence { processor_share: Some(0.5), ..run(3.0) }, "not known: "),
         ]);

@@ -16,7 +16,7 @@ use std::time::Duration;
 /// takes about 10 ms, and grows with its cube.
 const MAX_RANKS_AGAIN: usize = 1024;
 
-/// Spread of unmeasured values.
+/// Spread of what nobody has measured.
 const UNMEASURED: f64 = 9.0;
 
 #[derive(Clone)]
