@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn control_frames_that_stay_queued_wait_with_the_data_and_later_ones_do_not() {
+    fn deadlines_already_due_wait_with_the_data_and_later_ones_do_not() {
         let mut host = Host::at(1_000_000);
         host.poll(1514, usize::MAX);
         let leave = host.throttle.bucket.paid_at() + BATCH_TIME;

@@ -156,7 +156,7 @@ fn a_false_ready_does_not_leave_out_what_a_member_aside_lacks() {
 /// Bytes of a pipe cannot be read again: a host that lacks them is lost, and the root goes on.
 /// Formerly the root sent requests forever for a host whose fate it knew.
 #[test]
-fn a_forged_request_of_a_complete_receiver_for_bytes_of_a_pipe_does_nothing() {
+fn a_forged_gap_report_about_a_complete_receiver_of_a_pipe_does_nothing() {
     let timing = Timing { stall: Duration::from_secs(2), patience: Duration::from_secs(4), ..Timing::default() };
     let mut case = Case { timing, mtu_bytes: 1500, pipe: true, ..Case::new(Via::Chain, FOUR_RECEIVERS, 60_000) };
     case.stops = Some((STOPPED, 30_000));

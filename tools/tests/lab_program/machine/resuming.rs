@@ -436,7 +436,7 @@ fn a_watcher_takes_little_memory_and_gets_no_signals_of_the_terminal() {
 }
 
 #[test]
-fn a_host_that_is_powered_off_for_a_while_returns_and_nobody_is_lost() {
+fn a_host_whose_interface_is_off_for_a_while_returns_and_nobody_is_lost() {
     let site = Site::beside("switched", slow(4));
     for (host, via, millis) in
         [("n0", "chain", 500), ("n2", "chain", 3000), ("n0", "cast", 3000), ("n2", "cast", 500), ("n0", "chain", 3000)]
