@@ -1,5 +1,5 @@
-//! Remote readers of a stream's feed: one interface over lanes, cast and repair children, with what
-//! they take and give.
+//! Remote readers of a stream's feed: one interface over receivers by unicast, by broadcast, and
+//! for repairs only.
 
 use super::boundaries::Boundaries;
 use super::terms::{Ending, Flight, Memory, StreamStats};

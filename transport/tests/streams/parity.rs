@@ -1,4 +1,4 @@
-//! Parity of a root that receives endless reports of losses.
+//! Parity that a root sends when reports of losses never end.
 
 use crate::common::{identity, peer};
 use crate::details::{PAYLOAD, next, tell};

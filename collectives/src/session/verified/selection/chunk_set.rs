@@ -1,4 +1,4 @@
-//! Sets of chunks of a stretch, and their encoding.
+//! Sets of the chunks of 64 MiB of content (a stretch), and their encoding.
 
 /// Maximum number of chunks of a stretch.
 pub const STRETCH_CHUNKS: usize = 1024;

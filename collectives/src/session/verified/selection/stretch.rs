@@ -1,4 +1,4 @@
-//! Places of stretches, and the hashes of their chunks.
+//! Positions of stretches (64 MiB of content each), and the hashes of their chunks.
 
 use super::chunk_set::{ChunkSet, STRETCH_CHUNKS};
 use crate::session::message::ContentKind;
