@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn what_gets_half_of_it_is_ended_with_all_that_it_has_started_and_sees_no_end() {
+    fn a_command_with_half_of_the_input_is_ended_with_its_children_and_sees_no_end_of_file() {
         let directory = tempfile::tempdir().expect("a directory");
         let note = directory.path().join("note");
         for deafness in ["", "trap '' TERM; "] {

@@ -1,4 +1,4 @@
-//! Signals without a handler, and commands that the user runs.
+//! Ctrl-C and SIGTERM, received by a thread instead of a handler, and the user's commands, which get them too.
 //!
 //! Signals are blocked in every thread, and one thread waits for them.
 
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_runs_afterwards_knows_what_it_needs_and_fails_with_its_name() {
+    fn a_command_that_runs_afterwards_has_its_environment_and_fails_with_its_name() {
         let known = || [("ETHBCAST_BYTES", OsString::from("3"))];
         run_after("test \"$ETHBCAST_BYTES\" = 3", known(), || None).expect("it is 3");
         let error = run_after("exit 7", known(), || None).expect_err("it failed").to_string();

@@ -1,4 +1,4 @@
-//! The boundary between protocol and driver.
+//! The interface between protocol and driver: a sans-I/O state machine that takes frames and time.
 //!
 //! **The order of calls.** A driver first passes input ([`handle_frame`](Machine::handle_frame),
 //! [`handle_timeout`](Machine::handle_timeout)), then drains output
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_written_behind_what_has_been() {
+    fn kept_payload_is_appended_behind_the_header() {
         let mut buffer = *b"headers-......";
         let kept = Kept { stream: 1, sequence: 7, bytes: 4 };
         let split = SplitFrame { written_bytes: 8, kept: Some(kept) };

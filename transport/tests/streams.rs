@@ -178,7 +178,7 @@ fn a_receiver_that_takes_nothing_for_long_stops_the_sender_and_loses_nothing() {
 /// The last host of the tree acknowledges to the third, and that to the first: their own feeds
 /// would have room.
 #[test]
-fn one_slow_receiver_holds_the_root_to_its_own_credit_whoever_it_acknowledges_to() {
+fn one_slow_receiver_holds_the_root_to_its_credit_at_any_place_in_the_ack_tree() {
     for path in [Path::Chain, Path::Cast, Path::TunedCast, Path::AckTree(2)] {
         let tuning = Tuning::default().with_feed_frames(64);
         let case = Case { tuning, last_takes: Some(Duration::from_micros(200)), ..case(path, 9, 500) };

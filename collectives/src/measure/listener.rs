@@ -1,4 +1,4 @@
-//! Receiving end of a prober's stream.
+//! Receiving end of the stream that a measurement sends.
 
 use super::body::{ProbeBody, ReportBody, address};
 use crate::membership::codec::BodyReader;

@@ -1,4 +1,4 @@
-//! The host that measures.
+//! The measuring host: runs the tests one after the other.
 
 use super::body::ReportBody;
 use super::findings::{CastFinding, ChainFinding, Findings, Target};

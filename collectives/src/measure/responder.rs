@@ -1,4 +1,4 @@
-//! The host that answers probes.
+//! The measured host: replies to probes, and counts and reports test frames.
 
 use super::body::{ProbeBody, ReportBody, Task, address};
 use super::framed_message::FramedMessage;

@@ -1,4 +1,4 @@
-//! A host as member of a group, and hosts that run another build.
+//! Identity of a host in its group on the wire, and detection of hosts that run another build.
 
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::{self, EtherType, HEADER_BYTES, Identity, Rank, StreamId, VERSION};

@@ -1,4 +1,4 @@
-//! Common parts of a root and a receiver.
+//! State and functions common to the sender (root) and the receivers of a session.
 
 use super::kind;
 use super::message::Message;

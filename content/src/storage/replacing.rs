@@ -157,7 +157,7 @@ fn wherever_room_or_quota_ends_the_old_one_is_there_and_with_more_the_next_run_g
 }
 
 #[test]
-fn what_cannot_be_moved_stays_and_what_came_is_kept() {
+fn an_old_entry_that_cannot_be_moved_stays_and_received_data_is_kept() {
     let stream = stream(37);
     let at = || [inode(&old(), DEST)].into();
     for no_exchange in [false, true] {

@@ -1,4 +1,5 @@
-//! Programs that ranks of a communicator run together, under the simulator: described, run, checked and priced.
+//! Programs that ranks of a communicator run together, under the simulator: their description, run,
+//! checks and cost in frames.
 
 mod cohort;
 mod process;

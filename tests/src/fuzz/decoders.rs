@@ -151,7 +151,7 @@ pub(super) fn calibration(bytes: &[u8]) {
     }
 }
 
-/// A manifest behind a head with its own length and digest. What is decoded can be encoded again,
+/// A manifest behind a head with its own length and digest. Decoded values can be encoded again,
 /// and each byte of its stream has a place.
 pub(super) fn manifest(body: &[u8]) {
     let head = [&b"EBTREE\0\x01"[..], &(body.len() as u64).to_be_bytes(), blake3::hash(body).as_bytes()].concat();

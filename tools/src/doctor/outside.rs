@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_answer_is_not_waited_for() {
+    fn a_program_that_does_not_end_is_not_waited_for() {
         assert_eq!(within(PATIENCE, || 7), Some(7));
         let (stays, never) = mpsc::channel::<()>();
         assert_eq!(within(Duration::from_millis(1), move || never.recv().is_ok()), None);

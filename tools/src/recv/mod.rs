@@ -121,7 +121,7 @@ pub fn dest(args: &RecvArgs) -> anyhow::Result<Dest> {
     }
 }
 
-/// Says before anything comes what a user should know of DEST.
+/// Prints warnings about DEST before anything comes.
 pub fn print_warnings(dest: &Dest, accept: &Accept) {
     dest.warnings(accept).iter().for_each(|line| crate::exit::print_line(format_args!("ethbcast: {}", one_line(line))));
 }
@@ -249,7 +249,7 @@ pub fn print(received: &ReceiveReport, landed: &Landed, form: Form, quiet: bool)
 /// Formats the line about bytes delivered to DEST.
 pub fn line(received: &ReceiveReport, landed: &Landed) -> String {
     let seconds = received.took.as_secs_f64();
-    // Of what was here before, no rate is known.
+    // Bytes that were here before have no rate.
     let came = received.came_bytes.map(|came| came.min(received.bytes()));
     let rate = units::rate(came.unwrap_or(received.bytes()) as f64 * 8.0 / seconds.max(1e-9));
     let came = came.map_or(String::new(), |came| format!(" ({} received)", units::bytes(came)));

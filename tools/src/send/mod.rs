@@ -1,4 +1,4 @@
-//! `ethbcast send`: a file, a directory or stdin to every receiver of a group.
+//! `ethbcast send`: sends a file, a directory or stdin to every receiver of a group.
 
 pub mod control;
 mod outcome;
@@ -26,8 +26,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// Message to receivers and user when a signal ends the transfer.
-const GIVEN_UP: &str = "the sender gave up: interrupted; the receivers have been told";
-const INTERRUPTED: &str = "interrupted; the receivers have been told";
+const GIVEN_UP: &str = "the sender gave up: interrupted; the receivers have been notified";
+const INTERRUPTED: &str = "interrupted; the receivers have been notified";
 
 pub fn run(args: SendArgs) -> anyhow::Result<()> {
     args.unused.given().into_iter().for_each(|names| print_ignored(&names));

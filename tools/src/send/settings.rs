@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_report_or_of_another_version_is_refused_by_name() {
+    fn a_file_that_is_no_report_or_of_another_version_is_refused_by_name() {
         for (text, word) in [
             (report_text(2, "null"), "version 2"),
             ("{}".to_owned(), "names no schema"),

@@ -128,7 +128,7 @@ impl Worker {
             let args = self.args();
             let mut options = RecvOptions { wire: wire(&args.wire), ..RecvOptions::new() };
             args.patience.apply(&mut options.run);
-            // That of the whole server.
+            // The limit is the whole server's.
             options.run.time_limit = None;
             options.wire.port_fd = self.port_fd;
             options.run.cancel = self.cancel.clone();

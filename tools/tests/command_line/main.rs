@@ -34,7 +34,7 @@ fn rows(table: &str) -> Vec<(i32, Vec<String>, Vec<&str>)> {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused_with_the_fault_on_one_line() {
+fn invalid_command_lines_are_refused_with_the_fault_on_one_line() {
     let rows = rows(include_str!("refusals.txt"));
     assert!(rows.len() > 140, "{} rows", rows.len());
     for (code, arguments, words) in rows {
@@ -43,7 +43,7 @@ fn what_cannot_be_meant_is_refused_with_the_fault_on_one_line() {
 }
 
 #[test]
-fn whoever_has_read_enough_is_no_error() {
+fn a_reader_that_closes_early_is_no_error() {
     for words in [&["completions", "bash"][..], &["--help"], &["explain", "E-PATH"]] {
         let (reader, writer) = std::io::pipe().expect("a pipe");
         drop(reader);

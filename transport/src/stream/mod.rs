@@ -234,7 +234,7 @@ impl Stream {
         self.states().find(|reader| reader.rank == child)?.turn
     }
 
-    /// Returns the remote reader that keeps the feed crowded; `None` while this host's own link is
+    /// Returns the remote reader that keeps the feed full; `None` while this host's own link is
     /// the limit.
     pub fn blocked_by(&self, now: Instant) -> Option<Rank> {
         self.crowding.by(now, &self.feed, self.readers.as_ref())

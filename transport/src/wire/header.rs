@@ -205,7 +205,7 @@ fn low_bytes(sequence: u64) -> [u8; 6] {
     low
 }
 
-/// Returns the destination of a frame of this protocol, seat included; `None` if it is shorter than
+/// Returns the destination of a frame of this protocol, local port id included; `None` if it is shorter than
 /// its headers.
 #[inline]
 pub fn destination(frame: &[u8]) -> Option<MacAddr> {

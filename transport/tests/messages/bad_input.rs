@@ -242,7 +242,7 @@ fn a_peer_that_falls_silent_is_given_up_and_both_queues_learn_of_it() {
 }
 
 #[test]
-fn who_was_away_itself_does_not_take_the_others_for_silent() {
+fn a_host_that_was_paused_does_not_count_the_others_as_silent() {
     let now = Instant::from_nanos(1_000_000);
     let mut both = pair(&small());
     let id = both[0].part.send(Rank(1), 7, content(0, 100)).expect("there is room");
@@ -257,7 +257,7 @@ fn who_was_away_itself_does_not_take_the_others_for_silent() {
 }
 
 #[test]
-fn what_came_in_full_before_its_sender_left_can_still_be_received() {
+fn a_complete_message_of_a_sender_that_left_can_still_be_received() {
     let now = Instant::from_nanos(1_000_000);
     let mut both = pair(&small());
     both[0].part.send(Rank(1), 7, content(0, 100)).expect("there is room");
@@ -274,7 +274,7 @@ fn what_came_in_full_before_its_sender_left_can_still_be_received() {
 }
 
 #[test]
-fn a_receive_whose_deadline_passes_in_the_middle_of_a_message_takes_it_along_and_its_sender_is_told() {
+fn a_receive_whose_deadline_passes_in_the_middle_of_a_message_ends_it_and_notifies_its_sender() {
     let (start, deadline) = (Instant::from_nanos(1_000_000), Instant::from_nanos(30_000_000));
     let mut both = pair(&small());
     let send = both[0].part.send(Rank(1), 7, content(0, 50_000)).expect("there is room");

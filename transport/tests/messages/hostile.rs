@@ -92,6 +92,6 @@ fn play(seed: u64) {
 }
 
 #[test]
-fn one_forged_acknowledgement_or_question_does_not_hang_who_was_told_it() {
+fn one_forged_acknowledgement_or_request_does_not_hang_its_victim() {
     (0..RUNS).for_each(play);
 }

@@ -46,7 +46,7 @@ fn one_out_of_credit_and_another_without_the_tail(tuning: &Tuning, frames: u64, 
 }
 
 #[test]
-fn who_lacks_the_tail_is_asked_although_another_holds_everything_up() {
+fn a_receiver_without_the_tail_is_probed_although_another_holds_everything_up() {
     // The feed is full of frames that rank 5 has not read, and rank 3 lacks the last of them: with
     // more to come, and without.
     for tuning in [Tuning::default().with_feed_frames(64), Tuning::push_pull().with_feed_frames(64)] {
@@ -144,7 +144,7 @@ fn held_up(cast: bool, parent: fn(usize) -> usize, culprit: usize, trouble: Trou
 }
 
 #[test]
-fn who_holds_a_stream_up_is_named_by_whoever_serves_or_hears_it() {
+fn the_reader_that_holds_up_a_stream_is_named_by_its_sender_or_listener() {
     for trouble in [Trouble::Deaf, Trouble::Full] {
         for culprit in 1..7 {
             for cast in [false, true] {

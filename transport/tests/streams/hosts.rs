@@ -1,4 +1,4 @@
-//! Casts built by hand, with any ack tree, on one switch.
+//! Hosts of a hand-built cast, with any ack tree, on one switch.
 
 use crate::common::{identity, peer};
 use ethbcast_transport::Alone;

@@ -1,5 +1,4 @@
-//! Hosts of a unicast tree, each with its stream, perhaps a second one, and frames written by the
-//! test.
+//! Hosts of a unicast tree, each with one or two streams, and frames written by the test.
 
 use crate::common::{self, peer};
 use ethbcast_transport::sim::{HostSettings, Network, host_mac};

@@ -182,7 +182,7 @@ mod tests {
     use ethbcast_transport::wire::{EtherType, StreamId};
 
     #[test]
-    fn whoever_is_told_nothing_waits_no_longer_than_for_the_group() {
+    fn a_rank_without_calibration_waits_no_longer_than_the_join_limit() {
         let peer = |rank: u16| Peer { rank: Rank(rank), mac: MacAddr::new(2, 0, 0, 0, 0, rank as u8) };
         let peers: Vec<Peer> = (0..3).map(peer).collect();
         let (mac, ether_type) = (peers[2].mac, EtherType::DEFAULT);

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn who_speaks_how_often_depends_on_how_many_there_are_and_on_the_place_among_them() {
+    fn the_report_interval_depends_on_the_number_of_members_and_the_rank() {
         let own = Tuning::default();
         assert_eq!(tuned(&own, &cast(7), Rank(3)), own.for_cast(7, 2));
         assert_eq!(tuned(&own, &cast(100), Rank(1)), own.for_cast(100, 0));
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_a_view_says_its_streams_can_be_made() {
+    fn the_streams_of_any_view_can_be_created() {
         // A stream panics on invalid parameters, and a view comes off the wire.
         const POLICIES: [Policy; 2] = [Policy::HolesAllowed, Policy::InOrderOnly];
         let views = [0, 1, 16, 17, 32, 33, 128, 129, 1000, 20_000].map(cast);

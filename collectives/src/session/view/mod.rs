@@ -28,11 +28,11 @@ pub struct ViewMember {
     pub parent: Option<Rank>,
     /// Position among its parent's children.
     pub order: u16,
-    /// Standing of the member, which keeps its rank in any case, so that no other rank changes.
+    /// State of the member, which keeps its rank in any case, so that no other rank changes.
     pub standing: Standing,
 }
 
-/// Standing of a member of a view.
+/// State of a member of a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Standing {
     /// The outcome is known, and the member is no longer served.
@@ -310,7 +310,7 @@ impl View {
             && payload_bytes <= most_payload_bytes(streams)
     }
 
-    /// Whether the member of this rank has this address, whatever its standing.
+    /// Whether the member of this rank has this address, whatever its state.
     pub(super) fn names(&self, rank: Rank, mac: MacAddr) -> bool {
         self.members.get(rank.index()).is_some_and(|member| member.mac == mac)
     }

@@ -1,4 +1,4 @@
-//! Roots and receivers on one switch, with their events and moments.
+//! Simulated senders and receivers on one switch, with their events and times.
 
 use ethbcast_collectives::session::application::{Collected, MemoryContent, Participant};
 use ethbcast_collectives::session::verified::ChunkSize;

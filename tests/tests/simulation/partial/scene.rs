@@ -1,4 +1,4 @@
-//! A session whose receivers have holdings, and its costs.
+//! A session whose receivers have part of the content already, and its costs.
 
 use ethbcast_collectives::session::application::{Participant, Sink, Tally};
 use ethbcast_collectives::session::verified::{
@@ -19,7 +19,7 @@ use std::time::Duration;
 
 pub const CHUNK: usize = 64 << 10;
 
-/// Holdings of a host: bytes, some of which may be the content's, in place or elsewhere.
+/// Have-set of a host: bytes, some of which may be the content's, in place or elsewhere.
 #[derive(Debug, Default)]
 pub struct Have {
     bytes: Arc<[u8]>,

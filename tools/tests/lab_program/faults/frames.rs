@@ -283,7 +283,7 @@ fn frames_changed_under_a_right_checksum_are_found_sent_again_and_the_hop_is_nam
 }
 
 #[test]
-fn of_a_directory_no_more_comes_again_than_was_damaged_whatever_its_chunks_and_all_of_it_is_right() {
+fn only_damaged_chunks_of_a_directory_are_sent_again_for_every_chunk_size_and_all_of_it_is_right() {
     let site = Site::beside("corrupttree", LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(5) });
     let relay = relay(&site);
     let source = site.directory("tree");
@@ -325,7 +325,7 @@ fn of_a_directory_no_more_comes_again_than_was_damaged_whatever_its_chunks_and_a
 }
 
 #[test]
-fn what_came_damaged_out_of_a_pipe_comes_from_a_receiver_that_has_kept_it() {
+fn damaged_bytes_of_a_pipe_come_from_a_receiver_that_kept_them() {
     let site = Site::beside("piece", LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(5) });
     let relay = relay(&site);
     let bytes = content(6, 16 * MEBIBYTE + 1000);

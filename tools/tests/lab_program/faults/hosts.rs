@@ -73,7 +73,7 @@ fn a_receiver_that_is_killed_is_known_before_its_silence_is() {
         ["n1", "n2", "n4", "n5"].into_iter().for_each(|host| outcome.assert_delivered(host));
         outcome.root.assert_code(1);
         assert_eq!(outcome.status("n3"), "died");
-        // With what it has of it, which the next run goes on with.
+        // With its partial data, which the next run continues.
         assert!(outcome.row("n3")["bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{}", outcome.row("n3"));
         for word in ["n3 had ", " of it; start `recv` there again, then send again to it"] {
             assert!(outcome.root.stderr.contains(word), "{word}: {}", outcome.root.stderr);
@@ -243,7 +243,7 @@ fn a_relay_whose_interface_gets_another_name_gets_the_file() {
 }
 
 #[test]
-fn a_host_that_ends_for_its_own_interface_tells_the_sender_why() {
+fn a_host_that_ends_for_its_own_interface_sends_the_reason() {
     let site = Site::beside("ownreason", relays());
     let session = impatient(&site, "chain").start();
     session.wait_for_sent(QUARTER_BYTES);
@@ -322,7 +322,7 @@ fn a_receiver_that_is_slow_to_write_is_not_taken_for_dead() {
 }
 
 #[test]
-fn ctrl_c_at_the_root_tells_every_receiver() {
+fn ctrl_c_at_the_root_ends_every_receiver() {
     let site = Site::beside("rootint", slow(5));
     for (via, signal, code) in
         [("chain", Signal::SIGINT, 130), ("cast", Signal::SIGINT, 130), ("chain", Signal::SIGTERM, 143)]

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_thousand_who_lost_the_same_frame_few_speak_within_a_round_trip_of_the_first() {
+    fn few_of_a_thousand_that_lost_the_same_frame_report_it_within_a_round_trip() {
         let tuning = Tuning::default();
         let mut group = tuning.clone();
         group.ack.backoff_group = Some(1000);

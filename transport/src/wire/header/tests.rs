@@ -1,3 +1,5 @@
+//! Properties of the frame header: encoding, checksum, and arbitrary bytes.
+
 use super::*;
 use proptest::prelude::*;
 
@@ -35,7 +37,7 @@ fn sealed(header: &Header, payload: &[u8]) -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn what_is_sealed_parses_to_the_same_even_behind_padding(
+    fn a_sealed_frame_parses_equal_even_with_padding(
         header in header(), payload in prop::collection::vec(any::<u8>(), 0..2000), padding in 0..50usize,
     ) {
         let mut frame = sealed(&header, &payload);
@@ -51,7 +53,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_passed_on_is_sealed_as_if_it_were_new(
+    fn a_forwarded_frame_is_sealed_like_a_new_one(
         header in header(), payload in prop::collection::vec(any::<u8>(), 0..2000), rank in any::<u16>(),
         stamp in any::<u32>(), way in any::<u8>(),
     ) {

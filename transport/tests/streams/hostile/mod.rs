@@ -239,7 +239,7 @@ fn one_forged_frame_stops_nobody_for_good() {
 /// A stream that serves one receiver alone believes any cursor of it, but none beyond the stream's
 /// end.
 #[test]
-fn a_forged_word_on_where_one_that_is_served_alone_stands_is_taken_back() {
+fn a_forged_cursor_of_a_receiver_served_alone_is_taken_back() {
     let case = crate::case(Path::Chain, 2, FRAMES);
     let mut root = Stream::origin_at(identity(0), PAYLOAD_BYTES, 100, peer(1), case.tuning.clone());
     root.expect_last(FRAMES - 1);

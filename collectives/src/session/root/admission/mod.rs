@@ -26,7 +26,7 @@ use refusals::{Names, Refusals, table};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// Time until the user is first told which receivers are there and which are missing. The interval
+/// Time until the user is first shown which receivers are there and which are missing. The interval
 /// doubles after each report, up to [`MAX_BETWEEN_WORDS`].
 const FIRST_WORD: Duration = Duration::from_secs(2);
 const MAX_BETWEEN_WORDS: Duration = Duration::from_secs(60);

@@ -51,7 +51,7 @@ pub struct PathChecks {
     credit: u32,
     refill_at: Instant,
     next_test: u32,
-    /// The largest MTU that what this host's own interface leads to takes.
+    /// The largest MTU of the first hop behind this host's interface.
     first_hop: usize,
 }
 
@@ -73,7 +73,7 @@ impl PathChecks {
         }
     }
 
-    /// Takes the largest MTU, in bytes, that what this host's own interface leads to takes.
+    /// Sets the largest MTU, in bytes, of the first hop behind this host's interface.
     pub fn set_first_hop(&mut self, mtu_bytes: usize) {
         self.first_hop = mtu_bytes;
     }
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_never_heard_among_all_is_asked_alone() {
+    fn a_host_whose_probes_are_lost_in_batches_is_probed_alone() {
         let mut checks = PathChecks::new(identity(0), 8968);
         (1..=13).for_each(|host| checks.begin(identity(host).mac, 1));
         let (mut buffer, mut reached, mut last) = (vec![0; 9100], 0, None);

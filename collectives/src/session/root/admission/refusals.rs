@@ -183,7 +183,7 @@ pub struct Refusals {
 }
 
 impl Refusals {
-    /// Sends a refusal, unless one was sent just now. The user hears of it once per reason.
+    /// Sends a refusal, unless one was sent just now. The user is notified once per reason.
     pub fn refuse(&mut self, now: Instant, to: MacAddr, nonce: u64, away: TurnedAway, endpoint: &mut RootEndpoint) {
         let known = self.entries.get_mut(&to);
         if known.as_ref().is_some_and(|entry| now < entry.told_at + REFUSAL_INTERVAL && entry.last.why == away.why) {
