@@ -57,7 +57,8 @@ mod tests {
 
     #[test]
     fn a_program_of_busybox_is_named_as_what_it_is() {
-        let why = text_of("sh", &["-c", "echo 'BusyBox v1.36.1 multi-call binary' >&2; exit 1"]).expect_err("it failed");
+        let why =
+            text_of("sh", &["-c", "echo 'BusyBox v1.36.1 multi-call binary' >&2; exit 1"]).expect_err("it failed");
         assert!(why.contains("is busybox's here") && why.contains("install iproute2"), "{why}");
         let why = text_of("sh", &["-c", "echo 'no such device' >&2; exit 1"]).expect_err("it failed");
         assert!(why.contains("no such device"), "{why}");

@@ -224,7 +224,8 @@ fn of_the_network(seen: &Evidence) -> Option<Cause> {
     // How much time loss takes is not measured: it explains at most what is left beside the hosts.
     let beside_hosts = rest.map(|rest| rest - seen.host_share()).filter(|&rest| rest >= SOME);
     let lossy = seen.lossy.first().filter(|(_, loss)| *loss > MUCH_LOSS);
-    let lossy = beside_hosts.zip(lossy).map(|(rest, (name, loss))| (rest, format!("{name} (loss {:.1} %)", loss * 100.0)));
+    let lossy =
+        beside_hosts.zip(lossy).map(|(rest, (name, loss))| (rest, format!("{name} (loss {:.1} %)", loss * 100.0)));
     let repeated = beside_hosts
         .filter(|_| seen.repeated > MUCH_LOSS)
         .map(|rest| (rest, format!("loss: {} sent {:.1} % of its frames again", seen.root, seen.repeated * 100.0)));
