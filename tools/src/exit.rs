@@ -161,28 +161,26 @@ impl<T, E: fmt::Display> WithCode<T> for Result<T, E> {
     }
 }
 
-/// Prints a text other than a report on stdout. A closed stdout is no error.
+/// Prints a text on stdout. A closed stdout is no error: its reader wants no more, and the exit code
+/// still has the outcome.
 pub fn print(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        written => {
-            written.map_err(|error| Failure::new(Code::System, format!("cannot write to stdout: {error}")).into())
-        }
+        written => written.map_err(|error| {
+            let text = format!(
+                "cannot write to stdout: {error}; the exit code is for that alone, and says nothing of a transfer: \
+                 --report FILE keeps a report"
+            );
+            Failure::new(Code::System, text).into()
+        }),
     }
 }
 
 /// Prints lines of the final report on stdout.
 pub fn report(text: &str) -> anyhow::Result<()> {
     HAS_REPORTED.store(true, Ordering::Relaxed);
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "{text}").and_then(|()| out.flush()).map_err(|error| {
-        let text = format!(
-            "cannot write the report to stdout: {error}; the exit code is for that alone, and says nothing of the \
-             transfer: --report FILE keeps a report"
-        );
-        Failure::new(Code::System, text).into()
-    })
+    print(text)
 }
 
 /// Prints the final object on stdout in this form.
@@ -194,7 +192,7 @@ pub fn report_object(object: &Value, form: Form) -> anyhow::Result<()> {
 }
 
 /// Prints lines on stderr and ignores errors. Names and paths of others may be in them: characters
-/// that must not be shown is replaced.
+/// that must not be shown are replaced.
 pub fn print_line(text: impl fmt::Display) {
     let text = text.to_string().replace(|letter| letter != '\n' && !is_shown(letter), "\u{FFFD}");
     // A single write keeps the line together among other processes' output.
