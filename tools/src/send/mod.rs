@@ -80,7 +80,6 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
         (error, ..) => with_own_link(failure(error), &session),
     });
     let left_out = LeftOut::of(&sent.turned_away, &sent.receivers, &options.hosts);
-    let lacking = left_out.iter().filter(|one| one.is_wanted()).map(|one| one.host.clone()).collect();
     tell(&args, &settings, (&session, &options), (&sent, given_up.as_ref(), &left_out), form)?;
     if let Some(why) = given_up {
         return Err(why.into());
@@ -97,7 +96,7 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
         let must_end = || reason_to_end(&interrupt, began, settings.options.run.time_limit);
         exec_after(command, (&args.wire.group, &options.source), &sent, must_end)?;
     }
-    Ok(lacking)
+    Ok(left_out.into_iter().filter(LeftOut::is_wanted).map(|one| one.host).collect())
 }
 
 fn tell(
