@@ -326,7 +326,11 @@ mod tests {
         let cannot = [
             (with(Abilities { mounts: all(), ..Abilities::default() }), &["dest", "file"][..], ErrorKind::ResourceBusy),
             (with(Abilities { lower: all(), ..Abilities::default() }), &["dest"], ErrorKind::CrossesDevices),
-            (with(Abilities { foreign: all(), ..Abilities::default() }), &["dest", "file"], ErrorKind::PermissionDenied),
+            (
+                with(Abilities { foreign: all(), ..Abilities::default() }),
+                &["dest", "file"],
+                ErrorKind::PermissionDenied,
+            ),
         ];
         for name in ["dest", "file"] {
             can.iter().for_each(|disk| try_replacing(&disk.root(), Path::new(name)).expect("it can"));

@@ -303,7 +303,9 @@ mod tests {
             let mut found = vec![0; piece.len()];
             let read = there.read_at(&mut found, (at * PIECE_BYTES) as u64);
             match piece {
-                _ if keeps && found == piece && read.is_ok_and(|read| read == piece.len()) => device.keep(piece.len() as u64)?,
+                _ if keeps && found == piece && read.is_ok_and(|read| read == piece.len()) => {
+                    device.keep(piece.len() as u64)?
+                }
                 [0, ..] => device.skip(piece.len() as u64)?,
                 _ => device.write(piece)?,
             }

@@ -289,7 +289,8 @@ impl<D: Directory> Building<D> {
                 let putting = self.putting.as_ref().filter(|putting| putting.done().contains(&first));
                 let first = &manifest.entries()[first];
                 let path = manifest.path(first.parent.unwrap_or(0) as usize);
-                let other = putting.map_or_else(|| self.root.directory(&path), |putting| putting.dest.directory(&path))?;
+                let other =
+                    putting.map_or_else(|| self.root.directory(&path), |putting| putting.dest.directory(&path))?;
                 match self.enter(entry.parent)?.make_link(&own, &other, &first.own_path()) {
                     Err(error) if has_none(&error) => self.copy_other(&other, first, entry.parent, &own, &error),
                     made => made,

@@ -253,7 +253,10 @@ fn each_file_is_old_or_new_whenever_the_machine_stops_and_the_next_run_completes
             for crashed in crashes.iter().chain([&killed]) {
                 let there = files(crashed, &old);
                 assert!(there.keys().chain(has.keys()).collect::<BTreeSet<_>>() == there.keys().collect(), "{when}");
-                assert!(there.iter().all(|(path, bytes)| *bytes == had[path] || has.get(path) == Some(bytes)), "{when}");
+                assert!(
+                    there.iter().all(|(path, bytes)| *bytes == had[path] || has.get(path) == Some(bytes)),
+                    "{when}"
+                );
                 assert!(there.len() == had.len() || there == has, "{when}: removed before all others were new");
             }
             for crashed in [killed].into_iter().chain(crashes.into_iter().step_by(20)) {

@@ -188,7 +188,9 @@ impl<D: Directory> Place<D> {
         if !self.target.replace || self.holder.kind(name)?.is_none() {
             match self.holder.rename_to_free(hidden.name(), name) {
                 // Some file systems rename nothing over a directory, not even an empty one.
-                Err(error) if refuses_to_replace(&error) && self.is_empty(name) => self.holder.remove_directory(name)?,
+                Err(error) if refuses_to_replace(&error) && self.is_empty(name) => {
+                    self.holder.remove_directory(name)?
+                }
                 renamed => return renamed.map(|()| None),
             }
             return self.holder.rename_to_free(hidden.name(), name).map(|()| None);

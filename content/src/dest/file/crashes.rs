@@ -317,10 +317,8 @@ fn a_file_that_nothing_can_take_the_place_of_stays_and_what_came_is_kept() {
     let (old, new) = (content(200, 4), content(100, 6));
     let start = world(Some(&old));
     let there = || [start.find(0, Path::new(DEST)).expect("there")].into();
-    let cannot = [
-        Abilities { mounts: there(), ..Abilities::default() },
-        Abilities { foreign: there(), ..Abilities::default() },
-    ];
+    let cannot =
+        [Abilities { mounts: there(), ..Abilities::default() }, Abilities { foreign: there(), ..Abilities::default() }];
     for how in [Resume::From as fn(Identity) -> Resume, Resume::InPlace] {
         for abilities in &cannot {
             let disk = Model::of(start.clone()).with(abilities);

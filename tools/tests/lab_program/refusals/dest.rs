@@ -2,8 +2,8 @@
 
 use super::meeting::Nobody;
 use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, PROGRAM, Run, Site, content, names_in, one_switch, shown_in};
-use ethbcast_lab::LabConfig;
 use ethbcast_content::disk::{Beneath, Directory};
+use ethbcast_lab::LabConfig;
 use ethbcast_tests::lab::{SharedDirectory, SmallDisk, scratch};
 use nix::sys::signal::Signal;
 use nix::sys::stat::Mode;
