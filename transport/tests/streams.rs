@@ -15,6 +15,8 @@ mod hostile;
 mod hosts;
 #[path = "streams/jitter.rs"]
 mod jitter;
+#[path = "streams/keyed.rs"]
+mod keyed;
 #[path = "streams/orphans.rs"]
 mod orphans;
 #[path = "streams/paper.rs"]
@@ -38,10 +40,11 @@ mod sealed;
 #[path = "streams/sending.rs"]
 mod sending;
 
+use common::key::parse;
 use common::{Case, Path, broadcast};
 use ethbcast_transport::Tuning;
 use ethbcast_transport::sim::{Delivery, NoFaults, RandomFaults, script};
-use ethbcast_transport::wire::{Flags, Kind, parse};
+use ethbcast_transport::wire::{Flags, Kind};
 use std::time::Duration;
 
 fn case(path: Path, hosts: usize, frames: u64) -> Case {
@@ -58,6 +61,11 @@ fn strict(case: Case) -> Case {
 
 fn push_pull(case: Case) -> Case {
     Case { tuning: Tuning::push_pull().with_feed_frames(64).with_push_frames(Some(3)), ..case }
+}
+
+#[test]
+fn all_of_this_holds_with_a_key() {
+    common::key::run_again("all_of_this_holds_with_a_key");
 }
 
 #[test]

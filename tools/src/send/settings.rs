@@ -11,7 +11,6 @@ use ethbcast_planning::model::MAX_ATOMIC_SEGMENT_FRAMES;
 use ethbcast_planning::plan::CheckReport;
 use ethbcast_planning::plan::file::Contention;
 use ethbcast_planning::topology::nodeset;
-use ethbcast_transport::wire::HEADER_BYTES;
 use serde_json::Value;
 use std::io::IsTerminal;
 use std::path::Path;
@@ -90,7 +89,7 @@ impl Settings {
     /// are awaited.
     pub fn check_station(&self, station: &Station) -> anyhow::Result<()> {
         if let Route::Saved(plan) = &self.options.route {
-            let frame_payload_bytes = u64::from(station.mtu_bytes) - HEADER_BYTES as u64;
+            let frame_payload_bytes = u64::from(station.payload_bytes());
             plan.check_segment(frame_payload_bytes * MAX_ATOMIC_SEGMENT_FRAMES).code(Code::Usage)?;
         }
         self.check_host(&station.host)

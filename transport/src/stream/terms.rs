@@ -192,7 +192,7 @@ mod tests {
     use super::*;
     use crate::sim::{Cable, HostSettings, Network, RandomFaults, Simulation, host_mac};
     use crate::stream::{Ending, Outlet, Stream};
-    use crate::wire::{EtherType, Identity, Peer, Rank, StreamId, group_mac};
+    use crate::wire::{EtherType, Guard, Identity, Peer, Rank, StreamId, group_mac};
     use crate::{Alone, Instant, Tuning};
     use std::time::Duration;
 
@@ -209,6 +209,7 @@ mod tests {
             rank: Rank(host as u16),
             mac: host_mac(host),
             ether_type: EtherType::DEFAULT,
+            guard: Guard::Plain,
         }
     }
 

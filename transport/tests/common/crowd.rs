@@ -6,7 +6,7 @@ use ethbcast_transport::Alone;
 use ethbcast_transport::sim::{Cable, Faults, HostSettings, Network, Simulation, host_mac};
 use ethbcast_transport::stream::{Ending, Outlet, Stream, StreamStats};
 use ethbcast_transport::wire::{EtherType, Rank, StreamId, group_mac};
-use ethbcast_transport::wire::{Identity, Peer};
+use ethbcast_transport::wire::{Guard, Identity, Peer};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Machine, Timer, Tuning};
 use std::time::Duration;
 
@@ -102,6 +102,7 @@ impl Crowd {
             rank: Rank(host as u16),
             mac,
             ether_type: EtherType::DEFAULT,
+            guard: Guard::Plain,
         };
         let acknowledging: Vec<Peer> =
             (1..=self.receivers).filter(|&child| self.parent(child) == host && child != host).map(peer).collect();

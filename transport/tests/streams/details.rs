@@ -1,11 +1,12 @@
 //! One stream at one host, driven frame by frame: details that simulations of many hosts would not
 //! reveal.
 
+use crate::common::key::{self, parse};
 use crate::common::{identity, peer};
 use crate::hosts::at;
 use ethbcast_transport::sim::host_mac;
 use ethbcast_transport::stream::{Ending, Outlet, Stream};
-use ethbcast_transport::wire::{AckBody, Flags, Header, Kind, MacAddr, OVERHEAD_BYTES, Rank, group_mac, parse};
+use ethbcast_transport::wire::{AckBody, EtherType, EthernetHeader, Flags, Header, Kind, MacAddr, Rank, group_mac};
 use ethbcast_transport::{Instant, Part, Tuning};
 use std::time::Duration;
 
@@ -29,9 +30,9 @@ pub fn next(stream: &mut Stream, now: Instant) -> Option<(Header, MacAddr)> {
 }
 
 pub fn tell(stream: &mut Stream, now: Instant, from: usize, header: Header, body: &[u8]) {
-    let mut frame = vec![0; OVERHEAD_BYTES + body.len()];
-    let length = identity(from).write(&mut frame, host_mac(0), &header, body);
-    stream.handle_frame(now, &parse(&frame[..length]).expect("it is one"));
+    let ether_type = EtherType::DEFAULT;
+    let link = EthernetHeader { source: host_mac(from), destination: host_mac(0), ether_type };
+    stream.handle_frame(now, &parse(&key::sealed(link, &header, body)).expect("it is one"));
 }
 
 /// Acknowledges everything below `cursor`, and beyond it the frames in the bits of `beyond`.

@@ -1,12 +1,13 @@
 //! Casts that a receiver holds up: which one is probed, and which messages are reported although
 //! others follow.
 
+use crate::common::key::parse;
 use crate::hosts::{at, hosts, star, take_all};
 use crate::relays::{Host, tree};
 use ethbcast_transport::Tuning;
 use ethbcast_transport::sim::{Delivery, Fate, Simulation};
 use ethbcast_transport::stream::Ending;
-use ethbcast_transport::wire::{Ack, Kind, parse};
+use ethbcast_transport::wire::{Ack, Kind};
 use std::cell::Cell;
 use std::time::Duration;
 

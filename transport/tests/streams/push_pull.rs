@@ -1,10 +1,11 @@
 //! Push-Pull Broadcast (EQA §3.3): answers to pushed frames, the beginning of the pull phase, and
 //! cases that the paper leaves open.
 
+use crate::common::key::parse;
 use crate::common::{Case, Path, broadcast};
 use ethbcast_transport::Tuning;
 use ethbcast_transport::sim::{Delivery, Fate, NoFaults, RandomFaults};
-use ethbcast_transport::wire::{Flags, Frame, Kind, Rank, parse};
+use ethbcast_transport::wire::{Flags, Frame, Kind, Rank};
 
 const PUSHED: u64 = 9;
 /// A receiver that is not the acker, which is the first.

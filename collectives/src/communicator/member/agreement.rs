@@ -199,7 +199,7 @@ impl Neighbours {
     }
 
     pub(super) fn open(&mut self, name: StreamName) -> Stream {
-        let identity = Identity { stream: name.number(self.size()), ..self.identity };
+        let identity = Identity { stream: name.number(self.size()), ..self.identity.clone() };
         let (outlet, tuning, bytes) = (self.outlet(name), self.tuning_of(name), self.payload_bytes);
         match self.parent(name) {
             None => Stream::origin(identity, bytes, &outlet, tuning),

@@ -246,7 +246,7 @@ impl MemberPhase {
         let ReceiverConfig { station, nonce, .. } = endpoint.config();
         let offered = |view: &View| (view.size, view.content, view.chunk);
         let same = offered(view) == offered(&self.view) && view.names(Rank::ROOT, self.view.members[0].mac);
-        let fits = self.is_untouched() && same && view.fits(station.mtu_bytes) && !self.view.extends(view);
+        let fits = self.is_untouched() && same && view.fits(station.payload_bytes()) && !self.view.extends(view);
         view.rank_of(*nonce, station.mac).filter(|_| fits)
     }
 

@@ -118,7 +118,7 @@ impl Waiting {
         let HeardRoot { mac: root, size, content, chunk, .. } = *joining.root();
         let ReceiverConfig { station, nonce, .. } = endpoint.config();
         let is_offered = (view.size, view.content, view.chunk) == (size, content, chunk);
-        if !view.fits(station.mtu_bytes) || !view.names(Rank::ROOT, root) || !is_offered {
+        if !view.fits(station.payload_bytes()) || !view.names(Rank::ROOT, root) || !is_offered {
             endpoint.count_malformed();
             return WaitingStep::Wait;
         }

@@ -10,7 +10,7 @@ use super::verified::ChunkSize;
 use crate::membership::codec::{BodyReader, BodyWriter};
 use crate::route::{via_from_wire, via_to_wire};
 use ethbcast_planning::plan::{Plan, Via};
-use ethbcast_transport::wire::{HEADER_BYTES, Peer, Rank};
+use ethbcast_transport::wire::{Peer, Rank};
 use ethbcast_transport::{MacAddr, Policy, planted};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -301,11 +301,11 @@ impl View {
         !self.via.is_in_blocks() && self.policy == Policy::HolesAllowed
     }
 
-    /// Whether a host with this MTU can take part: its buffers are made for the view's frames.
-    pub(super) fn fits(&self, mtu_bytes: u16) -> bool {
+    /// Whether a host whose frames carry so much can take part: its buffers are made for the view's frames.
+    pub(super) fn fits(&self, most_bytes: u16) -> bool {
         let payload_bytes = usize::from(self.payload_bytes);
         let streams = if self.via.is_in_blocks() { self.members.len() } else { 1 };
-        (MIN_PAYLOAD_BYTES..=usize::from(mtu_bytes).saturating_sub(HEADER_BYTES)).contains(&payload_bytes)
+        (MIN_PAYLOAD_BYTES..=usize::from(most_bytes)).contains(&payload_bytes)
             && streams <= MAX_STREAMS
             && payload_bytes <= most_payload_bytes(streams)
     }

@@ -11,7 +11,8 @@ use ethbcast_transport::MacAddr;
 use ethbcast_transport::sim::Random;
 use ethbcast_transport::stream::Orphan;
 use ethbcast_transport::wire::{
-    EtherType, EthernetHeader, Flags, Header, Identity, Kind, OVERHEAD_BYTES, Rank, StreamId, group_mac, parse, seal,
+    EtherType, EthernetHeader, Flags, Guard, Header, Identity, Kind, OVERHEAD_BYTES, Rank, StreamId, group_mac, parse,
+    seal,
 };
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -77,6 +78,7 @@ impl Vandal {
                 rank: Rank::NONE,
                 mac: MacAddr::new(2, 9, a, b, c, d),
                 ether_type: EtherType::DEFAULT,
+                guard: Guard::Plain,
             };
             let mut frame = vec![0; OVERHEAD_BYTES + body.len()];
             identity.write(&mut frame, self.victims[0], &identity.header(kind), &body);

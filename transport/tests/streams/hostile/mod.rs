@@ -3,12 +3,13 @@
 
 mod forgery;
 
+use crate::common::key::{self, parse};
 use crate::common::{Case, PAYLOAD_BYTES, Path, identity, payload, peer};
 use crate::hosts::{at, star};
 use crate::{push_pull, strict};
 use ethbcast_transport::sim::{Delivery, Fate, Faults, Random, RandomFaults, Simulation};
 use ethbcast_transport::stream::Stream;
-use ethbcast_transport::wire::{Flags, Kind, Rank, parse};
+use ethbcast_transport::wire::{Flags, Kind, Rank};
 use ethbcast_transport::{Alone, Instant, Part};
 use forgery::{Forgery, TO_RECEIVERS, TO_SENDERS};
 use std::time::Duration;
@@ -186,7 +187,7 @@ fn play(seed: u64) -> bool {
     let world = World::draw(seed);
     let replay = &world.replay;
     let faults = Observer { faults: RandomFaults::new(seed).loss(world.loss), newest: [1; HOSTS] };
-    let machines = (0..HOSTS).map(|host| Alone::new(world.stream(host))).collect();
+    let machines = (0..HOSTS).map(|host| key::alone(world.stream(host))).collect();
     let mut simulation = Simulation::new(&star(HOSTS), machines, faults);
     simulation.set_event_limit(2_000_000);
     let mut seen = Seen { pushed: 0, taken: [0; HOSTS], spoilt: None, done_at: Instant::START, orphans: Vec::new() };

@@ -189,11 +189,12 @@ mod tests {
     use super::*;
     use crate::measure::{Responder, kind};
     use ethbcast_transport::Part;
-    use ethbcast_transport::wire::{EtherType, Rank, StreamId, parse};
+    use ethbcast_transport::wire::{EtherType, Guard, Rank, StreamId, parse};
 
     fn identity(last: u16) -> Identity {
         let mac = MacAddr::new(2, 0, 0, 0, (last >> 8) as u8, last as u8);
-        Identity { session: 7, stream: StreamId(0), rank: Rank::NONE, mac, ether_type: EtherType::DEFAULT }
+        let (stream, ether_type, guard) = (StreamId(0), EtherType::DEFAULT, Guard::Plain);
+        Identity { session: 7, stream, rank: Rank::NONE, mac, ether_type, guard }
     }
 
     fn at(millis: u64) -> Instant {

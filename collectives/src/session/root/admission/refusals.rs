@@ -8,7 +8,6 @@ use crate::session::verified::{Form, sizes};
 use crate::session::view::MAX_MEMBERS;
 use ethbcast_planning::HostNames;
 use ethbcast_planning::topology::Topology;
-use ethbcast_transport::wire::HEADER_BYTES;
 use ethbcast_transport::{Instant, MacAddr};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -34,7 +33,7 @@ impl Names {
             form: config.form,
             wanted_hosts: self.wanted.as_ref(),
             known_hosts: self.known.as_ref(),
-            most: most_receivers(config.station.mtu_bytes),
+            most: most_receivers(config.station.payload_bytes()),
         }
     }
 }
@@ -115,8 +114,8 @@ impl SessionParameters<'_> {
 
 /// Maximum number of receivers of a session: a verdict has two bits per rank and fits into one
 /// frame.
-fn most_receivers(mtu_bytes: u16) -> usize {
-    let bytes = (usize::from(mtu_bytes) - HEADER_BYTES - VERDICT_BYTES) / 2;
+fn most_receivers(payload_bytes: u16) -> usize {
+    let bytes = (usize::from(payload_bytes) - VERDICT_BYTES) / 2;
     (bytes * 8 - 1).min(MAX_MEMBERS - 1)
 }
 
