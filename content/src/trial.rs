@@ -1,13 +1,13 @@
-//! Trial at the beginning of a transfer of the operations that its end needs, on an empty hidden
-//! entry where DEST will be.
+//! Trial, before a transfer, of the file operations that its end needs, on an empty hidden entry
+//! beside DEST.
 
 use crate::disk::{COMMON_FILE, Directory, DiskFile, Lack, PRIVATE_FILE};
 use crate::hidden_names::HiddenNames;
 use crate::manifest::Manifest;
 use crate::name;
 use nix::libc;
-use std::collections::BTreeSet;
-use std::io;
+use std::collections::{BTreeSet, HashMap};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 /// Limit on the incoming names that are tried.
@@ -47,7 +47,7 @@ impl<'a, D: Directory> Scratch<'a, D> {
         let path = path(&self.names[0]);
         self.holder.make_directory(&path)?;
         let made = match self.holder.directory(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             made => made?,
         };
         Ok((made.try_lock() && self.holder.is_own(&made, &path)).then_some((path, made)))
@@ -83,7 +83,7 @@ impl<D: Directory> Drop for Scratch<'_, D> {
 /// Creates and syncs a file and a directory, and renames the file over another one, as the end of
 /// the transfer will. Returns the first operation that fails.
 pub(crate) fn try_place<D: Directory>(holder: &D) -> Result<(), Refused> {
-    let is_gone = |refused: &Refused| refused.error.kind() == io::ErrorKind::NotFound;
+    let is_gone = |refused: &Refused| refused.error.kind() == ErrorKind::NotFound;
     let tries = (1..MAX_TRIES).map(|_| try_place_once(holder));
     let done = tries.into_iter().find(|done| !done.as_ref().is_err_and(is_gone));
     done.unwrap_or_else(|| try_place_once(holder))
@@ -109,7 +109,6 @@ fn try_place_once<D: Directory>(holder: &D) -> Result<(), Refused> {
 /// The call always fails: the error tells whether a rename would be permitted. Returns the system's
 /// error if the name cannot be given away.
 pub(crate) fn try_replacing<D: Directory>(holder: &D, name: &Path) -> io::Result<()> {
-    let refused = [libc::EXDEV, libc::EBUSY, libc::EACCES, libc::EROFS];
     let tried = within(holder, HiddenNames::old, |full, directory| {
         // A hidden name: if this receiver is killed here, the next one removes the leftover.
         let inside = &HiddenNames::fleeting().part;
@@ -120,21 +119,37 @@ pub(crate) fn try_replacing<D: Directory>(holder: &D, name: &Path) -> io::Result
             return holder.rename(full, holder, name);
         }
         directory.remove(inside)?;
-        match moved {
-            Err(error) if error.raw_os_error().is_some_and(|errno| refused.contains(&errno)) => Err(error),
+        match moved.map_err(|error| (error.raw_os_error(), error)) {
+            Err((Some(libc::EPERM), _)) if is_never_permitted(holder, full)? => Ok(()),
+            Err((Some(libc::EPERM), error)) => {
+                let text = "it is immutable (`lsattr`), or another user's in a directory that is sticky";
+                Err(io::Error::new(error.kind(), format!("{error}: {text}")))
+            }
+            Err((Some(libc::EXDEV | libc::EBUSY | libc::EACCES | libc::EROFS), error)) => Err(error),
             _ => Ok(()),
         }
     });
     tried.map(|_| ())
 }
 
-/// Tries the incoming names that a file system may refuse, and returns the first refused one with
-/// the error. Fails if nothing can be tried.
+/// Whether this run's own file cannot be moved over `directory` either: file systems that answer
+/// EPERM to every such rename say nothing of another entry by it.
+fn is_never_permitted<D: Directory>(holder: &D, directory: &Path) -> io::Result<bool> {
+    let own = HiddenNames::fleeting().part;
+    let file = holder.create(&own, COMMON_FILE)?;
+    file.try_lock();
+    let moved = holder.rename(&own, holder, directory);
+    drop(holder.remove(&own));
+    Ok(moved.is_err_and(|error| error.raw_os_error() == Some(libc::EPERM)))
+}
+
+/// Tries the incoming names that a file system may refuse or take for one another, and returns the
+/// first one with the error. Fails if nothing can be tried.
 pub(crate) fn refused_name<D: Directory>(holder: &D, manifest: &Manifest) -> io::Result<Option<(PathBuf, io::Error)>> {
-    let mut tried = BTreeSet::new();
-    let odd = manifest.entries().iter().enumerate().skip(1).filter(|(_, entry)| is_odd(&entry.name));
+    let (entries, mut tried) = (manifest.entries(), BTreeSet::new());
+    let odd = entries.iter().enumerate().skip(1).filter(|(_, entry)| is_odd(&entry.name));
     let odd: Vec<_> = odd.filter(|(_, entry)| tried.insert(&entry.name)).take(MAX_NAMES).collect();
-    if odd.is_empty() {
+    if odd.is_empty() && entries.len() < 3 {
         return Ok(None);
     }
     let found = within(
@@ -150,10 +165,36 @@ pub(crate) fn refused_name<D: Directory>(holder: &D, manifest: &Manifest) -> io:
                     Ok(_) => directory.remove(&own)?,
                 }
             }
-            Ok(None)
+            same_name(directory, manifest)
         },
     );
     Ok(found?.flatten())
+}
+
+/// Returns the first incoming name that another one of its directory has here already, with that one.
+fn same_name<D: Directory>(directory: &D, manifest: &Manifest) -> io::Result<Option<(PathBuf, io::Error)>> {
+    if !are_one(directory, b"a", b"A")? {
+        return Ok(None);
+    }
+    let (mut first, entries) = (HashMap::new(), manifest.entries());
+    for (at, entry) in entries.iter().enumerate().skip(1) {
+        let name = String::from_utf8_lossy(&entry.name).to_lowercase();
+        let other = *first.entry((entry.parent, name)).or_insert(at);
+        // Without case they are equal in Unicode; here they may still be two.
+        if other != at && are_one(directory, &entries[other].name, &entry.name)? {
+            let text = format!("{} comes, too, and both are one name there", manifest.shown(other));
+            return Ok(Some((manifest.path(at), io::Error::new(ErrorKind::AlreadyExists, text))));
+        }
+    }
+    Ok(None)
+}
+
+fn are_one<D: Directory>(directory: &D, one: &[u8], other: &[u8]) -> io::Result<bool> {
+    let one = name::path(one);
+    directory.create(&one, COMMON_FILE)?;
+    let found = directory.kind(&name::path(other));
+    directory.remove(&one)?;
+    Ok(found?.is_some())
 }
 
 fn is_odd(name: &[u8]) -> bool {
@@ -279,43 +320,71 @@ mod tests {
     fn a_name_that_cannot_be_given_away_is_known_before_anything_is_and_stays_what_it_is() {
         let dest = world().find(0, Path::new("dest")).expect("there");
         let with = |abilities: Abilities| Model::of(world()).with(&abilities);
-        let can = [
-            with(Abilities::default()),
-            with(Abilities { no_exchange: true, no_rename_over: true, ..Abilities::default() }),
-        ];
+        let file = world().find(0, Path::new("file")).expect("there");
+        let can = Abilities::profiles().into_iter().map(|(_, abilities)| with(abilities)).collect::<Vec<_>>();
+        let all = || [dest, file].into();
         let cannot = [
-            with(Abilities { mounts: [dest].into(), ..Abilities::default() }),
-            with(Abilities { lower: [dest].into(), ..Abilities::default() }),
+            (with(Abilities { mounts: all(), ..Abilities::default() }), &["dest", "file"][..], ErrorKind::ResourceBusy),
+            (with(Abilities { lower: all(), ..Abilities::default() }), &["dest"], ErrorKind::CrossesDevices),
+            (
+                with(Abilities { foreign: all(), ..Abilities::default() }),
+                &["dest", "file"],
+                ErrorKind::PermissionDenied,
+            ),
         ];
         for name in ["dest", "file"] {
             can.iter().for_each(|disk| try_replacing(&disk.root(), Path::new(name)).expect("it can"));
         }
-        let errors = cannot.iter().map(|disk| {
-            let refused = try_replacing(&disk.root(), Path::new("dest")).expect_err("it cannot").raw_os_error();
-            assert_eq!(disk.current(), world());
-            refused
-        });
-        assert_eq!(errors.collect::<Vec<_>>(), [Some(libc::EBUSY), Some(libc::EXDEV)]);
+        for (disk, names, kind) in cannot {
+            for name in names {
+                let refused = try_replacing(&disk.root(), Path::new(name)).expect_err("it cannot");
+                assert_eq!(refused.kind(), kind, "{name}: {refused}");
+                assert_eq!(disk.current(), world(), "{name}");
+            }
+        }
         assert!(can.iter().all(|disk| disk.current() == world()));
+    }
+
+    fn manifest(of: &[&str]) -> Manifest {
+        let mut builder = Builder::default();
+        let mut add = |parent: Option<u32>, name: &str, node| {
+            let attributes = Attributes { mode: 0o755, ..Attributes::default() };
+            builder.add(Entry { parent, name: name.as_bytes().into(), attributes, node }).expect("it can be");
+        };
+        add(None, "", Node::Directory);
+        add(Some(0), "d", Node::Directory);
+        of.iter().for_each(|name| add(Some(1), name, Node::File(FileData::dense(1))));
+        builder.finish().expect("a directory")
     }
 
     #[test]
     fn a_name_that_a_file_system_refuses_is_found_before_anything_is_written() {
-        let mut builder = Builder::default();
-        let mut add = |parent: Option<u32>, name: &[u8], node| {
-            let attributes = Attributes { mode: 0o755, ..Attributes::default() };
-            builder.add(Entry { parent, name: name.into(), attributes, node }).expect("it can be");
-        };
-        add(None, b"", Node::Directory);
-        add(Some(0), b"d", Node::Directory);
-        add(Some(1), b"a:b", Node::File(FileData::dense(1)));
-        let manifest = builder.finish().expect("a directory");
+        let manifest = manifest(&["a:b"]);
         let disk = Model::of(world());
         assert!(refused_name(&disk.root(), &manifest).is_ok_and(|refused| refused.is_none()));
         let disk = disk.with(&Abilities { refused: Some(b':'), ..Abilities::default() });
         let (path, error) = refused_name(&disk.root(), &manifest).expect("room").expect("it is refused");
         assert_eq!((path.as_path(), error.raw_os_error()), (Path::new("d/a:b"), Some(libc::EINVAL)));
         assert_eq!(disk.current(), world());
+    }
+
+    /// Regression: the second of them was found when it was made, after all that came before it.
+    #[test]
+    fn two_names_that_are_one_there_are_found_before_anything_is_written() {
+        for (kind, abilities) in Abilities::profiles() {
+            let disk = Model::of(world()).with(&abilities);
+            // `d` is of another directory; small letters of other scripts are others on the model.
+            let refused = |names| refused_name(&disk.root(), &manifest(names)).expect("room");
+            assert!(refused(&["D", "README", "Readme.md", "\u{c9}", "\u{e9}"]).is_none(), "{kind}");
+            match refused(&["README", "Readme"]) {
+                Some((path, error)) if abilities.folds_case => {
+                    assert_eq!(path, Path::new("d/Readme"), "{kind}");
+                    assert!(error.to_string().contains("d/README comes, too"), "{error}");
+                }
+                found => assert!(found.is_none() && !abilities.folds_case, "{kind}: {found:?}"),
+            }
+            assert_eq!(disk.current(), world(), "{kind}");
+        }
     }
 
     #[test]
@@ -353,7 +422,7 @@ mod tests {
         let undisturbed = Model::default();
         assert!(lacks(&undisturbed.root()).is_empty());
         for errno in [libc::EIO, libc::ENOSPC, libc::EDQUOT, libc::EROFS] {
-            // The calls behind these remove what was made.
+            // The calls behind these remove the trial entries.
             for call in 1..=8 {
                 let disk = Model::default().failing_at(call, errno);
                 assert!(lacks(&disk.root()).is_empty(), "call {call} fails with {errno}");

@@ -11,6 +11,7 @@ use crate::image::unpack;
 use crate::storage::{Arrived, Target, TreeStorage};
 use ethbcast_collectives::session::application::Tally;
 use ethbcast_collectives::session::live::{Offered, ReadAt, Storage, StorageError};
+use ethbcast_collectives::session::verified::sizes;
 use ethbcast_collectives::session::{ContentKind, FileAttributes, Outcome, Packing, Trailer};
 use std::collections::BTreeSet;
 use std::io::{self, Read};
@@ -56,7 +57,7 @@ impl Landed {
         &self.bytes.command
     }
 
-    /// Ends what is still being written: zeros for a long hole, the input of a command. Returns whether
+    /// Ends pending writes: zeros for a long hole, the input of a command. Returns whether
     /// a command was running.
     pub fn give_up(&self) -> bool {
         self.bytes.is_over.store(true, Ordering::Relaxed);
@@ -134,7 +135,8 @@ impl Arrival {
             if let Dest::Device { .. } = &*self.dest {
                 return Err(too_small(free, size));
             }
-            let text = format!("no space: {size} bytes to come, {free} free where DEST is");
+            let [size, free] = sizes(size, free);
+            let text = format!("no space: {size} to come, {free} free where DEST is: make room, or choose another");
             return Err(StorageError::new(Outcome::NoSpace, text));
         }
         Ok(())
@@ -147,7 +149,7 @@ impl Arrival {
     fn unpack(&mut self, packing: Packing, attributes: FileAttributes, offered: &Offered) -> Result<(), StorageError> {
         if !self.unpacks {
             return Err(StorageError::refused(
-                "what comes is to be unpacked here, which is not accepted: have it sent with --decompress root, or \
+                "the content must be unpacked here, which is not accepted: have it sent with --decompress root, or \
                  receive with --accept unpack",
             ));
         }

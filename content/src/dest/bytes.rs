@@ -15,6 +15,7 @@ use crate::syncer::Pace;
 use crate::trouble;
 use ethbcast_collectives::session::application::Tally;
 use ethbcast_collectives::session::live::{Offered, ReadAt, Storage, StorageError};
+use ethbcast_collectives::session::verified::{mebibytes, sizes};
 use ethbcast_collectives::session::{ContentKind, FileAttributes, Outcome, Trailer};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -47,7 +48,7 @@ pub(super) struct Said {
     pub path: OnceLock<PathBuf>,
     pub remarks: Arc<Remarks>,
     pub command: Arc<CommandState>,
-    /// Whether nobody waits for what is written any more.
+    /// Whether nobody waits for the written data any more.
     pub is_over: Arc<AtomicBool>,
 }
 
@@ -106,14 +107,15 @@ impl Bytes {
         self.left.take()
     }
 
-    /// Fails when what is unpacked has all but filled the file system, whose size no sender tells.
+    /// Fails when unpacked data has almost filled the file system: its size is not known from the sender.
     pub(super) fn check_room(&self, unpacked_bytes: u64) -> Result<(), StorageError> {
         if !self.dest.is_nearly_full() {
             return Ok(());
         }
         let text = format!(
-            "no space: {unpacked_bytes} bytes were unpacked, more come, and less than a hundredth of the file system \
-             of DEST is free; make room, or choose another DEST"
+            "no space: {} were unpacked, more come, and less than a hundredth of the file system of DEST is free; make \
+             room, or choose another DEST",
+            mebibytes(unpacked_bytes)
         );
         Err(StorageError::new(Outcome::NoSpace, text))
     }
@@ -373,7 +375,8 @@ impl Storage for Bytes {
 }
 
 pub(super) fn too_small(device_bytes: u64, bytes: u64) -> StorageError {
-    let text = format!("the device holds {device_bytes} bytes, the image has {bytes}: choose a larger one as DEST");
+    let [holds, size] = sizes(device_bytes, bytes);
+    let text = format!("the device holds {holds}, the image has {size}: choose a larger one as DEST");
     StorageError::new(Outcome::NoSpace, text)
 }
 
@@ -450,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_of_a_file_with_holes_is_found_by_its_map_and_only_the_rest_is_sent() {
+    fn received_parts_of_a_sparse_file_are_found_by_its_map_and_only_the_rest_is_sent() {
         let directory = tempfile::tempdir().expect("a directory");
         let (stream, file) = stream(1 << 20, 1);
         cut_off(&directory, &stream, stream.len() / 2);
@@ -466,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_left_at_other_places_is_moved_and_never_taken_for_what_belongs_there() {
+    fn data_left_at_other_offsets_is_moved_and_never_mistaken_for_that_which_belongs_there() {
         let directory = tempfile::tempdir().expect("a directory");
         // The data and its length are equal, but the extents are elsewhere.
         let ((before, _), (after, file)) = (stream(1 << 20, 1), stream(1 << 19, 1));

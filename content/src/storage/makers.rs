@@ -1,4 +1,4 @@
-//! Threads that create small files, because creation takes longer than writing their bytes.
+//! Threads that create small files, because creating one takes longer than writing its bytes.
 
 use crate::disk::{Directory, DiskFile, Kind, PRIVATE_FILE, Setter};
 use crate::journal::Runs;
@@ -236,7 +236,7 @@ const TOGETHER_BYTES: u64 = 64 << 20;
 #[derive(Debug)]
 pub(super) struct Putting<D: Directory> {
     /// The directory that receives the files; they are built in `root`.
-    dest: D,
+    pub(super) dest: D,
     root: Arc<D>,
     layout: Arc<Layout>,
     waiting: Vec<usize>,

@@ -1,3 +1,5 @@
+//! Block devices, sparse files and disk images as source and destination of a transfer.
+
 use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Run, Site, content, one_switch};
 use ethbcast_tests::lab::{LoopDevice, SharedDirectory};
 use serde_json::Value;
@@ -65,7 +67,7 @@ fn a_block_device_is_overwritten_if_the_user_insists_and_it_is_large_enough() {
     let receiver = site.start("n1", &RECV, device.path());
     let command = format!("cat {}", large.display());
     Run::start("n0", site.ethbcast("n0", [&SEND[..], &["--pipe", &command]].concat())).end(LIMIT).assert_code(1);
-    receiver.end(LIMIT).assert_refusal(4, &["the device holds 2097152 bytes, and more come"]);
+    receiver.end(LIMIT).assert_refusal(4, &["the device holds 2.00 MiB, and more come"]);
     // A compressed image is not an image.
     run("gzip", &["-k", text(&large)]);
     let receiver = site.start("n1", &RECV, device.path());
@@ -148,7 +150,7 @@ fn taken_bytes(path: &Path) -> u64 {
 }
 
 #[test]
-fn of_a_sparse_file_only_its_data_is_sent_and_its_holes_are_holes_on_files_devices_and_pipes() {
+fn only_the_data_of_a_sparse_file_is_sent_and_its_holes_are_holes_at_every_destination() {
     let site = Site::beside("sparse", one_switch(2));
     let source = sparse(&site, "source", 100 << 10);
     let dest = site.path("dest");
@@ -167,7 +169,7 @@ fn of_a_sparse_file_only_its_data_is_sent_and_its_holes_are_holes_on_files_devic
     // A device that is too small for the file with its holes.
     let receiver = site.start("n1", &RECV, device.path());
     site.run("n0", &SEND, sparse(&site, "large", 22)).assert_code(1);
-    receiver.end(LIMIT).assert_refusal(4, &["the device holds 22020096 bytes, the image has 23068672"]);
+    receiver.end(LIMIT).assert_refusal(4, &["the device holds 21.00 MiB, the image has 22.00 MiB"]);
     // A command receives zeros.
     let copy = site.path("copy");
     let pipe = format!("cat > {}", copy.display());
@@ -242,7 +244,7 @@ fn images_are_unpacked_once_at_the_sender_or_by_each_receiver() {
 }
 
 #[test]
-fn what_cannot_be_unpacked_is_refused_or_fails_by_name() {
+fn a_file_that_cannot_be_unpacked_is_refused_or_fails_by_name() {
     let site = Site::beside("unpackable", one_switch(2));
     let plain = site.file("plain", content(12, MEBIBYTE));
     run("gzip", &["-k", text(&plain)]);
