@@ -2,6 +2,7 @@
 //!
 //! Nothing here reads a file, a clock or a random source: drawn numbers are arguments. `docs/keys.md` has the reasons.
 
+mod cluster;
 mod exchange;
 mod file;
 mod hex;
@@ -10,6 +11,7 @@ mod schedule;
 mod signer;
 mod veil;
 
+pub(crate) use cluster::{CLUSTER_NAME_BYTES, ClusterSecrets, Protection, SealedMessage, name_of};
 pub use exchange::ExchangePair;
 pub use file::{KeyFileError, KeyName, Keys, MAX_KEY_FILE_BYTES, SenderKey};
 pub use phrase::{Phrase, PhraseError};
