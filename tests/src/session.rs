@@ -126,13 +126,13 @@ fn drawn(seed: u64, host: usize, what: u8) -> Secret {
     Secret::derive("ethbcast tests drawn", &parts)
 }
 
-fn root_keys(keys: Keys, seed: u64) -> RootKeys {
+pub(crate) fn root_keys(keys: Keys, seed: u64) -> RootKeys {
     let [random, exchange, group] = [0, 1, 2].map(|what| drawn(seed, 0, what));
     let exchange = ExchangePair::new(exchange);
     RootKeys { keys: Arc::new(keys), random: *random.expose(), exchange, group, hash: PayloadHash::Polyval }
 }
 
-fn receiver_keys(keys: Keys, seed: u64, host: usize) -> ReceiverKeys {
+pub(crate) fn receiver_keys(keys: Keys, seed: u64, host: usize) -> ReceiverKeys {
     ReceiverKeys { keys: Arc::new(keys), exchange: ExchangePair::new(drawn(seed, host, 1)) }
 }
 
