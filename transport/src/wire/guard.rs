@@ -99,7 +99,7 @@ impl Secret {
     /// Returns the tag of a frame: of the header of its link, both parts of its own, and its payload's hash.
     #[inline]
     pub(super) fn tag(&self, link: &[u8], hop: &[u8], sealed: &[u8], content: ContentChecksum) -> [u8; TAG_BYTES] {
-        let mut input = Zeroizing::new([0; MAX_LINK_BYTES + 14 + 14 + 16]);
+        let mut input = [0; MAX_LINK_BYTES + 14 + 14 + 16];
         let mut end = 0;
         for part in [link, hop, sealed, content.bytes()] {
             input[end..][..part.len()].copy_from_slice(part);
