@@ -53,6 +53,7 @@ impl SessionError {
             | SessionError::NotInTopology { .. }
             | SessionError::Names(_)
             | SessionError::ForWhom
+            | SessionError::MayNotSend
             | SessionError::Forked(_)
             | SessionError::OwnHost { .. }
             | SessionError::OwnReceivers { .. }

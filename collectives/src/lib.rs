@@ -78,6 +78,7 @@ pub mod census;
 pub mod communicator;
 mod error_kind;
 pub mod inspect;
+pub mod keys;
 pub mod measure;
 pub mod membership;
 mod named_options;

@@ -28,6 +28,7 @@ const SIGNALLED: i32 = 128;
 pub fn shell(command: &str) -> Command {
     let teller = if has_pipeline(command) { teller() } else { None };
     let mut shell = Command::new(teller.unwrap_or("sh"));
+    shell.env_remove("ETHBCAST_KEY");
     if teller.is_some() {
         shell.args(["-o", "pipefail"]);
     }
@@ -56,6 +57,7 @@ fn teller() -> Option<&'static str> {
     static TELLER: OnceLock<Option<&str>> = OnceLock::new();
     let knows = |shell: &&str| {
         let mut shell = Command::new(shell);
+        shell.env_remove("ETHBCAST_KEY");
         let quiet = shell.args(["-o", "pipefail", "-c", "exit 0"]).stdin(Stdio::null()).stderr(Stdio::null());
         quiet.status().is_ok_and(|status| status.success())
     };

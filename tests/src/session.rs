@@ -1,10 +1,11 @@
 //! A whole session under the simulator, from ANNOUNCE to VERDICT: its description, run, checks and
 //! cost in frames.
 
+use ethbcast_collectives::keys::{ExchangePair, Keys, Secret, Signer};
 use ethbcast_collectives::session::application::{Again, Collected, MemoryContent, Next, Participant, Sink, Source};
 use ethbcast_collectives::session::{
-    Blocks, Done, End, OnSlow, Outcome as Fate, Rate, Receiver, ReceiverConfig, Root, RootConfig, RootEvent, Route,
-    Station, Timing, Trailer, View, Wanted,
+    Blocks, Done, End, OnSlow, Outcome as Fate, Rate, Receiver, ReceiverConfig, ReceiverKeys, Root, RootConfig,
+    RootEvent, RootKeys, Route, Station, Timing, Trailer, View, Wanted,
 };
 use ethbcast_planning::plan::file::SavedPlan;
 use ethbcast_planning::plan::{Costs, Via, make};
@@ -13,9 +14,10 @@ use ethbcast_transport::sim::{
     Cable, Faults, HostSettings, Network, Outcome, Random, RandomFaults, Simulation, Stats, StormControl, host_mac,
 };
 use ethbcast_transport::stream::StreamStats;
-use ethbcast_transport::wire::group_mac;
+use ethbcast_transport::wire::{PayloadHash, group_mac};
 use ethbcast_transport::{Instant, MacAddr, Machine, Tuning};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The group of all simulated sessions.
@@ -56,6 +58,8 @@ pub struct Case {
     pub rate: Option<Rate>,
     /// Switches, by number, that police broadcast from a moment on.
     pub policed: Vec<(usize, StormControl, Duration)>,
+    /// The key of each host, if it has one, by number.
+    pub keys: fn(usize) -> Option<Keys>,
 }
 
 /// A temporary absence of a host.
@@ -92,13 +96,44 @@ impl Case {
             segment_bytes: None,
             rate: None,
             policed: Vec::new(),
+            keys: |_| None,
         }
+    }
+
+    /// Gives all hosts the same key.
+    pub fn keyed(self) -> Case {
+        Case { keys: |_| Some(keys(1)), ..self }
     }
 
     /// Sets the feeds' size to `frames`.
     pub fn with_feed(self, frames: u64) -> Case {
         Case { tuning: self.tuning.with_feed_frames(frames), ..self }
     }
+}
+
+/// Returns the keys of a cluster, one for each number.
+pub fn keys(cluster: u8) -> Keys {
+    Keys::new(secret(cluster), Signer::new(&secret(!cluster)), "n0").expect("a name")
+}
+
+fn secret(byte: u8) -> Secret {
+    Secret::new([byte; 32])
+}
+
+/// Returns numbers that are drawn at random outside the simulator, other ones for each seed and host.
+fn drawn(seed: u64, host: usize, what: u8) -> Secret {
+    let parts = [&seed.to_be_bytes()[..], &(host as u64).to_be_bytes(), &[what]];
+    Secret::derive("ethbcast tests drawn", &parts)
+}
+
+pub(crate) fn root_keys(keys: Keys, seed: u64) -> RootKeys {
+    let [random, exchange, group] = [0, 1, 2].map(|what| drawn(seed, 0, what));
+    let exchange = ExchangePair::new(exchange);
+    RootKeys { keys: Arc::new(keys), random: *random.expose(), exchange, group, hash: PayloadHash::Polyval }
+}
+
+pub(crate) fn receiver_keys(keys: Keys, seed: u64, host: usize) -> ReceiverKeys {
+    ReceiverKeys { keys: Arc::new(keys), exchange: ExchangePair::new(drawn(seed, host, 1)) }
 }
 
 /// A host of a simulated session.
@@ -196,6 +231,7 @@ pub fn hosts_of<S: Source, K: Sink>(
         topology: case.topology.clone(),
         probe: case.auto,
         rate: case.rate,
+        keys: (case.keys)(0).map(|keys| root_keys(keys, seed)),
         ..RootConfig::new(station(0), session(seed), "test")
     };
     let root = Participant::root(Root::new(Instant::START, config), source);
@@ -204,7 +240,9 @@ pub fn hosts_of<S: Source, K: Sink>(
         let config = ReceiverConfig::new(station(host), nonce(seed, host));
         let (tuning, timing) = (tuning.clone(), case.timing);
         let sink = sink(host);
-        let config = ReceiverConfig { form: sink.form(), holds: sink.holds(), patience, tuning, timing, ..config };
+        let keys = (case.keys)(host).map(|keys| receiver_keys(keys, seed, host));
+        let config =
+            ReceiverConfig { form: sink.form(), holds: sink.holds(), patience, tuning, timing, keys, ..config };
         Participant::receiver(Receiver::new(Instant::START, config), sink)
     });
     std::iter::once(root).chain(receivers).collect()

@@ -6,7 +6,7 @@ use crate::exit::{Code, Failure, fail, print_line};
 use crate::hosts::{Census, Search};
 use crate::interface::chosen;
 use crate::progress::{Bar, ProgressRole};
-use crate::{hosts, inputs, send};
+use crate::{hosts, inputs, key, send};
 use clap::Parser;
 use ethbcast_planning::HostNames;
 use ethbcast_planning::topology::nodeset;
@@ -84,6 +84,7 @@ fn find(args: &CpArgs, wanted: &[String]) -> anyhow::Result<(Vec<String>, Vec<St
         group: Some(&args.wire.group),
         ether_type: args.wire.ether_type,
         wait: Duration::from_secs_f64(args.max_wait),
+        keys: key::sending(&args.key)?,
         enough: Some(wanted),
     };
     let present = Census::open(&search)?.round()?;
@@ -126,6 +127,7 @@ fn send_args(
     let parsed = Cli::try_parse_from(line).map_err(|error| Failure::new(Code::Usage, error.to_string().trim_end()))?;
     let Command::Send(mut send) = parsed.command else { unreachable!("the line says so") };
     send.wire = args.wire.clone();
+    send.key = args.key.clone();
     Ok(*send)
 }
 

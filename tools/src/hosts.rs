@@ -6,8 +6,9 @@ use crate::inputs::read_topology;
 use crate::interface::chosen;
 use crate::session::station_failure;
 use crate::signals::Interrupt;
-use crate::{doctor, inputs, units};
+use crate::{doctor, inputs, key, units};
 use ethbcast_collectives::census::{About, Busy, CensusQuery, CensusReply, LastSession, Present};
+use ethbcast_collectives::keys::Keys;
 use ethbcast_collectives::membership::live::{Opening, RingRoom, check_group};
 use ethbcast_planning::topology::{Topology, nodeset};
 use ethbcast_planning::{HostNames, format_rate, natural_order};
@@ -18,6 +19,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Minimum duration of a round, in which a reply can arrive.
@@ -41,6 +43,8 @@ pub struct Search<'a> {
     pub group: Option<&'a str>,
     pub ether_type: EtherType,
     pub wait: Duration,
+    /// Keys of the hosts; none: hosts without a key.
+    pub keys: Option<Arc<Keys>>,
     /// Hosts that end a round as soon as all are found.
     pub enough: Option<&'a [String]>,
 }
@@ -66,6 +70,10 @@ impl<'a> Census<'a> {
         let nonce = random_u64().code(Code::System)?;
         let wait = search.wait.max(MIN_WAIT);
         let asker = CensusQuery::new(clock.now(), identity, search.group.unwrap_or_default(), wait, nonce);
+        let asker = match &search.keys {
+            Some(keys) => asker.with_keys(Arc::clone(keys)),
+            None => asker,
+        };
         Ok(Census { search, port, asker, waker, clock, interrupt: None })
     }
 
@@ -109,6 +117,7 @@ pub fn run(args: &HostsArgs) -> anyhow::Result<()> {
         group: args.group.as_deref(),
         ether_type: args.ether_type,
         wait: Duration::from_secs_f64(args.wait),
+        keys: key::resolve(&args.key)?,
         enough: None,
     };
     let mut census = Census::open(&search)?.until_interrupted()?;

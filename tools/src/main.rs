@@ -11,6 +11,7 @@ mod exit;
 mod hosts;
 mod inputs;
 mod interface;
+mod key;
 mod lab;
 mod manual;
 mod mpi_env;
@@ -62,6 +63,7 @@ fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(&args),
         Command::Explain(args) => doctor::explain(&args),
         Command::Config(args) => config::run(&args),
+        Command::Key(args) => key::run(&args),
         Command::Dump(args) => dump::run(&args),
         Command::Lab(args) => lab::run(args),
         Command::Man(args) => manual::write_pages(&args),

@@ -42,6 +42,7 @@ impl Watcher {
     /// gets the notification.
     pub fn start(interface: &str) -> io::Result<(Watcher, AbortNotice)> {
         let mut command = Command::new(std::env::current_exe()?);
+        command.env_remove("ETHBCAST_KEY");
         // A process group of its own, so that a terminal's Ctrl-C does not reach it.
         command.args(["watch", "--interface", interface]).process_group(0);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;

@@ -16,6 +16,15 @@ pub fn save(path: &Path, text: &str) -> io::Result<()> {
     })
 }
 
+/// Writes a file durably that nobody but its owner can read.
+pub fn save_private(path: &Path, text: &str) -> io::Result<()> {
+    put(path, |file| {
+        file.set_permissions(Permissions::from_mode(0o600))?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    })
+}
+
 /// Writes a file with this mode that will soon be rewritten, without a sync.
 pub fn renew(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     put(path, |file| {

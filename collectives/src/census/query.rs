@@ -3,11 +3,13 @@
 use super::address;
 use super::kind::{HERE, WHO};
 use super::message::{CensusReply, CensusRequest};
+use crate::keys::{ClusterSecrets, Keys};
 use crate::membership::Station;
 use crate::membership::timers::{Wait, jitter};
 use ethbcast_transport::wire::{self, Frame, Identity};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Machine};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Limit of receivers kept: forged ones by the thousand must not take more memory.
@@ -39,9 +41,11 @@ pub struct CensusQuery {
     round: u32,
     round_began: Instant,
     ask_at: Instant,
-    asks: bool,
+    /// Frames that are still to be sent: one for each secret.
+    asks: usize,
     found: BTreeMap<(MacAddr, String), Present>,
     lost: u64,
+    secrets: Option<ClusterSecrets>,
 }
 
 impl CensusQuery {
@@ -56,10 +60,16 @@ impl CensusQuery {
             round: 0,
             round_began: now,
             ask_at: now,
-            asks: false,
+            asks: 0,
             found: BTreeMap::new(),
             lost: 0,
+            secrets: None,
         }
+    }
+
+    /// Asks hosts with these keys, and no others.
+    pub fn with_keys(self, keys: Arc<Keys>) -> CensusQuery {
+        CensusQuery { secrets: Some(ClusterSecrets::new(keys)), ..self }
     }
 
     /// Returns the number of complete rounds.
@@ -89,7 +99,12 @@ impl CensusQuery {
 
 impl Machine for CensusQuery {
     fn handle_frame(&mut self, _now: Instant, frame: &[u8]) {
-        let Ok(frame) = wire::parse(frame) else { return };
+        let mut plain = Vec::new();
+        let parsed = match &self.secrets {
+            Some(secrets) => secrets.open(frame, &mut plain),
+            None => wire::parse(frame),
+        };
+        let Ok(frame) = parsed else { return };
         if frame.header.kind != HERE || frame.source.is_multicast() {
             return;
         }
@@ -112,17 +127,20 @@ impl Machine for CensusQuery {
             self.found.retain(|_, present| round - present.round <= FORGOTTEN_AFTER);
         }
         if self.ask_at <= now {
-            self.asks = true;
+            self.asks = self.secrets.as_ref().map_or(1, ClusterSecrets::count);
             self.ask_at = now + ASK_EVERY.max(self.spread());
         }
     }
 
     fn poll_transmit(&mut self, _now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        if !std::mem::take(&mut self.asks) {
-            return None;
-        }
+        self.asks = self.asks.checked_sub(1)?;
         let question = CensusRequest { nonce: self.number(), spread: self.spread(), group: self.group.clone() };
-        Some(self.identity.write(buffer, address(), &self.identity.header(WHO), &question.encode()))
+        let (header, body) = (self.identity.header(WHO), question.encode());
+        let Some(secrets) = &mut self.secrets else {
+            return Some(self.identity.write(buffer, address(), &header, &body));
+        };
+        let (guard, header, body) = secrets.close(self.asks, header, body)?;
+        Some(Identity { guard, ..self.identity.clone() }.write(buffer, address(), &header, &body))
     }
 
     fn poll_timeout(&self, _now: Instant) -> Option<Deadline> {

@@ -167,7 +167,7 @@ impl Assembly {
             return Ok(());
         }
         let host = names.map(|(_, host)| host);
-        self.on_misfit(source, CommunicatorError::OtherBuild(OtherBuild { mac: source, host, version }))
+        self.on_misfit(source, CommunicatorError::OtherBuild(OtherBuild { mac: source, host, version, keys: None }))
     }
 
     fn on_misfit(&mut self, mac: MacAddr, why: CommunicatorError) -> Result<(), CommunicatorError> {

@@ -7,7 +7,7 @@ use super::listener::{Listener, StreamPlace};
 use super::probe::header;
 use super::processor::Processors;
 use crate::membership::codec::BodyReader;
-use ethbcast_transport::wire::{Flags, Frame, Identity};
+use ethbcast_transport::wire::{Flags, Frame, Guard, Identity};
 use ethbcast_transport::{Deadline, Instant, Kept, MacAddr, Part, SplitFrame};
 use std::collections::VecDeque;
 
@@ -128,6 +128,11 @@ impl Responder {
 
     fn most_payload_bytes(&self) -> usize {
         self.identity.guard.payload_bytes(self.mtu_bytes).max(ProbeBody::BYTES)
+    }
+
+    /// Sets the guard of its frames.
+    pub(crate) fn set_guard(&mut self, guard: Guard) {
+        self.identity.guard = guard;
     }
 
     fn payload_bytes(&self, body: &ProbeBody) -> usize {

@@ -1,6 +1,5 @@
 //! Queue of outgoing control messages.
 
-use super::station::{ControlStats, Station};
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::{Header, Identity, Kind};
 use std::collections::VecDeque;
@@ -33,10 +32,8 @@ impl ControlQueue {
         }
     }
 
-    pub(crate) fn poll(&mut self, station: &Station, stats: &mut ControlStats, buffer: &mut [u8]) -> Option<usize> {
-        let (to, header, body) = self.queue.pop_front()?;
-        stats.sent += 1;
-        Some(station.identity(header.session, header.rank).write(buffer, to, &header, &body))
+    pub(crate) fn pop(&mut self) -> Option<(MacAddr, Header, Vec<u8>)> {
+        self.queue.pop_front()
     }
 
     pub(crate) fn waiting(&self) -> (usize, usize) {
@@ -61,7 +58,8 @@ pub(crate) fn header(from: &Identity, kind: Kind, epoch: u32) -> Header {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ethbcast_transport::wire::{self, Rank};
+    use crate::membership::Station;
+    use ethbcast_transport::wire::Rank;
 
     #[test]
     fn among_queued_signs_of_life_the_newest_counts_and_no_queue_grows_without_limit() {
@@ -72,12 +70,9 @@ mod tests {
         (0..9).for_each(|number| queue.put_newest(a, of_kind(21), vec![number]));
         (0..9).for_each(|number| queue.put(a, of_kind(19), vec![number]));
         queue.put_newest(b, of_kind(21), vec![7]);
-        let (mut stats, mut buffer) = (ControlStats::default(), [0; 1514]);
-        let mut sent = Vec::new();
-        while let Some(length) = queue.poll(&station, &mut stats, &mut buffer) {
-            sent.push(wire::parse(&buffer[..length]).map(|frame| (frame.header.kind.0, frame.payload[0])));
-        }
-        assert_eq!(sent, [Ok((21, 8)), Ok((19, 0)), Ok((19, 1)), Ok((19, 2))].map(|frame| frame));
+        let sent: Vec<_> =
+            std::iter::from_fn(|| queue.pop()).map(|(_, header, body)| (header.kind.0, body[0])).collect();
+        assert_eq!(sent, [(21, 8), (19, 0), (19, 1), (19, 2)]);
         assert!(queue.is_empty());
     }
 }

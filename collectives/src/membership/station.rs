@@ -1,5 +1,6 @@
 //! Identity of a host in its group on the wire, and detection of hosts that run another build.
 
+use crate::keys::KeyName;
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::{self, EtherType, Guard, Identity, Rank, StreamId, VERSION};
 use std::fmt;
@@ -77,15 +78,56 @@ pub struct OtherBuild {
     pub host: Option<String>,
     /// Its protocol version.
     pub version: u8,
+    /// Difference of keys, if that is what keeps it apart.
+    pub keys: Option<KeyDifference>,
+}
+
+/// Difference between the keys of this host and another's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyDifference {
+    /// This host has no key.
+    OnlyTheirs(KeyName),
+    /// The other has no key.
+    OnlyOwn(KeyName),
+    /// Each has another key.
+    Both {
+        /// The other's.
+        theirs: KeyName,
+        /// This host's.
+        own: KeyName,
+    },
+    /// The other invites with this host's key, and is none of the senders.
+    NoSender,
 }
 
 impl fmt::Display for OtherBuild {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let OtherBuild { mac, host, version } = self;
+        let OtherBuild { mac, host, version, keys } = self;
         match host {
             Some(host) => write!(formatter, "{host} ({mac})")?,
             None => write!(formatter, "{mac}")?,
         }
-        write!(formatter, " speaks version {version} of the protocol, this ethbcast {VERSION}: install the same build")
+        match keys {
+            None => {
+                write!(formatter, " speaks version {version} of the protocol, this ethbcast {VERSION}: ")?;
+                formatter.write_str("install the same build")
+            }
+            Some(KeyDifference::OnlyTheirs(theirs)) => {
+                write!(formatter, " speaks with key {theirs}, and this host has none: give it the file, `--key FILE`")
+            }
+            Some(KeyDifference::OnlyOwn(own)) => {
+                write!(formatter, " speaks without a key, and this host has key {own}: ")?;
+                formatter.write_str("give that host the file, `--key FILE`")
+            }
+            Some(KeyDifference::Both { theirs, own }) => {
+                write!(formatter, " speaks with key {theirs}, and this host has key {own}: ")?;
+                formatter.write_str("copy one file to both, `ethbcast key show` says which is which")
+            }
+            Some(KeyDifference::NoSender) => {
+                formatter
+                    .write_str(" invites with the right cluster key, and is none of the senders in the key file: ")?;
+                formatter.write_str("add its `sender` line if it is to send")
+            }
+        }
     }
 }

@@ -1,12 +1,16 @@
 //! State and functions common to the sender (root) and the receivers of a session.
 
+use super::keyring::{CONTROL_GROWTH_BYTES, Keyring, is_numbered};
 use super::kind;
 use super::message::Message;
 use super::throttle::Throttle;
+use crate::keys::name_of;
 use crate::membership::codec::BodyReader;
 use crate::membership::control::ControlQueue;
-use crate::membership::{ControlStats, OtherBuild, Station, control};
-use ethbcast_transport::wire::{Header, Identity, Kind, OtherVersion, Rank, Reject, older_payload};
+use crate::membership::{ControlStats, KeyDifference, OtherBuild, Station, control};
+use ethbcast_transport::wire::{
+    self, Frame, Guard, Header, Identity, KEYED_VERSION, Kind, OtherVersion, Rank, Reject, older_payload,
+};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Timer, TokenBucket};
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Add;
@@ -40,10 +44,17 @@ pub(super) struct Endpoint<C, E> {
     throttle: Throttle,
     has_heard_itself: bool,
     silent_at: Option<Instant>,
+    keyring: Option<Keyring>,
 }
 
 impl<C, E> Endpoint<C, E> {
-    pub(super) fn new(config: C, station: Station, session: u32, rank: Rank) -> Endpoint<C, E> {
+    pub(super) fn new(
+        config: C,
+        station: Station,
+        session: u32,
+        rank: Rank,
+        keyring: Option<Keyring>,
+    ) -> Endpoint<C, E> {
         let identity = station.identity(session, rank);
         Endpoint {
             config,
@@ -58,7 +69,60 @@ impl<C, E> Endpoint<C, E> {
             throttle: Throttle::default(),
             has_heard_itself: false,
             silent_at: None,
+            keyring,
         }
+    }
+
+    /// Parses a frame, and puts the body of a veiled message into `plain`. With a key, whatever comes again is
+    /// rejected.
+    pub(super) fn open<'a>(&mut self, frame: &'a [u8], plain: &'a mut Vec<u8>) -> Result<Frame<'a>, Reject> {
+        let Some(keyring) = &mut self.keyring else { return wire::parse(frame) };
+        let opened = keyring.open(frame, plain)?;
+        if opened.header.kind == kind::KEYS {
+            self.set_guard();
+        }
+        Ok(opened)
+    }
+
+    /// Puts the group's secret, once it is known, behind streams and measurements.
+    fn set_guard(&mut self) {
+        let guard = self.keyring.as_ref().and_then(Keyring::group_guard);
+        guard.into_iter().for_each(|guard| self.identity.guard = guard);
+    }
+
+    /// Whether a frame shows that its sender lives: with a key, only one that cannot have been heard before.
+    pub(super) fn shows_life(&self, frame: &Frame<'_>) -> bool {
+        self.keyring.is_none() || is_numbered(frame.header.kind)
+    }
+
+    /// Whether this host has the group's secret, if it needs one.
+    pub(super) fn has_keys(&self) -> bool {
+        self.keyring.as_ref().is_none_or(|keyring| keyring.group_guard().is_some())
+    }
+
+    /// Sends the group's secret to a receiver that has asked to join.
+    pub(super) fn send_keys(&mut self, to: MacAddr, nonce: u64) {
+        let Some(body) = self.keyring.as_mut().and_then(|keyring| keyring.keys_for(to, nonce)) else { return };
+        self.control.put_newest(to, control::header(&self.identity, kind::KEYS, self.epoch), body);
+    }
+
+    /// Returns the longest body of a message to members, in bytes.
+    pub(super) fn control_bytes(&self) -> usize {
+        let growth_bytes = if self.keyring.is_some() { CONTROL_GROWTH_BYTES } else { 0 };
+        usize::from(self.station.payload_bytes()).saturating_sub(growth_bytes)
+    }
+
+    /// Writes a message as a frame; `None` if there is no secret for it.
+    fn put_on_wire(&mut self, buffer: &mut [u8], to: MacAddr, header: Header, body: &[u8]) -> Option<usize> {
+        let identity = self.station.identity(header.session, header.rank);
+        let Some(keyring) = &mut self.keyring else { return Some(identity.write(buffer, to, &header, body)) };
+        let (guard, header, body) = keyring.seal(to, header, body)?;
+        Some(Identity { guard, ..identity }.write(buffer, to, &header, &body))
+    }
+
+    /// Writes the reply to a question about listening hosts.
+    pub(super) fn write_reply(&mut self, buffer: &mut [u8], to: MacAddr, kind: Kind, body: &[u8]) -> Option<usize> {
+        self.put_on_wire(buffer, to, self.identity.header(kind), body)
     }
 
     pub(super) fn config(&self) -> &C {
@@ -85,8 +149,11 @@ impl<C, E> Endpoint<C, E> {
         self.identity.rank
     }
 
-    pub(super) fn enter(&mut self, session: u32) {
+    /// Enters a session, to ask its root.
+    pub(super) fn enter(&mut self, root: MacAddr, session: u32) {
         self.identity.session = session;
+        self.keyring.iter_mut().for_each(|keyring| keyring.bind(root, session));
+        self.set_guard();
     }
 
     pub(super) fn adopt(&mut self, rank: Rank, epoch: u32) {
@@ -113,18 +180,23 @@ impl<C, E> Endpoint<C, E> {
     }
 
     /// Encodes a control message as a whole frame, which another process may send for this host.
-    pub(super) fn frame(&self, to: MacAddr, message: &Message) -> Vec<u8> {
+    pub(super) fn frame(&self, to: MacAddr, message: &Message) -> Option<Vec<u8>> {
         let (kind, body) = message.encode();
-        let mut frame = vec![0; self.identity.guard.overhead_bytes() + body.len()];
-        let length = self.identity.write(&mut frame, to, &control::header(&self.identity, kind, self.epoch), &body);
+        let header = control::header(&self.identity, kind, self.epoch);
+        let (guard, header, body) = match &self.keyring {
+            Some(keyring) => keyring.seal_last(header, &body)?,
+            None => (Guard::Plain, header, body),
+        };
+        let mut frame = vec![0; guard.overhead_bytes() + body.len()];
+        let length = Identity { guard, ..self.identity() }.write(&mut frame, to, &header, &body);
         frame.truncate(length);
-        frame
+        Some(frame)
     }
 
-    pub(super) fn write(&mut self, buffer: &mut [u8], to: MacAddr, message: &Message) -> usize {
+    pub(super) fn write(&mut self, buffer: &mut [u8], to: MacAddr, message: &Message) -> Option<usize> {
         let (kind, body) = message.encode();
         self.stats.sent += 1;
-        self.identity.write(buffer, to, &control::header(&self.identity, kind, self.epoch), &body)
+        self.put_on_wire(buffer, to, control::header(&self.identity, kind, self.epoch), &body)
     }
 
     pub(super) fn send_in(&mut self, session: u32, to: MacAddr, message: &Message) {
@@ -144,13 +216,20 @@ impl<C, E> Endpoint<C, E> {
 
     /// Writes the oldest control message as a frame, or now and then a reply to a non-member.
     pub(super) fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        let control = self.control.poll(&self.station, &mut self.stats, buffer);
-        if control.is_some() || self.answer_bucket.ready_at(now).is_some() {
-            return control;
+        while let Some((to, header, body)) = self.control.pop() {
+            if let Some(length) = self.put_on_wire(buffer, to, header, &body) {
+                self.stats.sent += 1;
+                return Some(length);
+            }
         }
-        let answer = self.answers.poll(&self.station, &mut self.stats, buffer)?;
+        if self.answer_bucket.ready_at(now).is_some() {
+            return None;
+        }
+        let (to, header, body) = self.answers.pop()?;
+        let length = self.put_on_wire(buffer, to, header, &body)?;
+        self.stats.sent += 1;
         self.answer_bucket.spend(now, BETWEEN_ANSWERS, Duration::ZERO);
-        Some(answer)
+        Some(length)
     }
 
     pub(super) fn next_reply(&self, now: Instant) -> Option<Deadline> {
@@ -213,7 +292,7 @@ impl<C, E> Endpoint<C, E> {
         self.stats
     }
 
-    pub(super) fn read(&mut self, frame: &ethbcast_transport::wire::Frame<'_>) -> Option<Message> {
+    pub(super) fn read(&mut self, frame: &Frame<'_>) -> Option<Message> {
         let message = Message::decode(frame.header.kind, frame.payload);
         *(if message.is_some() { &mut self.stats.received } else { &mut self.stats.malformed }) += 1;
         message
@@ -221,6 +300,10 @@ impl<C, E> Endpoint<C, E> {
 
     pub(super) fn count_reject(&mut self, why: Reject) {
         *(if why.is_stranger() { &mut self.stats.strangers } else { &mut self.stats.malformed }) += 1;
+    }
+
+    pub(super) fn keyring(&self) -> Option<&Keyring> {
+        self.keyring.as_ref()
     }
 
     pub(super) fn count_malformed(&mut self) {
@@ -283,23 +366,47 @@ pub(super) struct OtherBuilds {
 }
 
 impl OtherBuilds {
-    pub(super) fn on_reject(&mut self, frame: &[u8], why: Reject) -> Option<OtherBuild> {
-        let Reject::Version(OtherVersion { version, kind, source }) = why else { return None };
-        let is_news = matches!(kind, kind::ANNOUNCE | kind::JOIN) && self.told.len() < MAX_TOLD;
-        (is_news && self.told.insert(source)).then(|| OtherBuild {
-            mac: source,
-            host: name(version, kind, frame),
-            version,
-        })
+    /// Returns a host whose frame was rejected, if it is news: who it is, and what keeps it apart.
+    pub(super) fn on_reject(&mut self, frame: &[u8], why: Reject, keyring: Option<&Keyring>) -> Option<OtherBuild> {
+        let OtherVersion { version, kind, source } = sender_of(frame, why)?;
+        if !matches!(kind, kind::ANNOUNCE | kind::JOIN) || self.told.len() >= MAX_TOLD || self.told.contains(&source) {
+            return None;
+        }
+        let theirs = || wire::parse_headers(frame).ok().and_then(|(frame, _)| name_of(frame.payload));
+        let keys = match why {
+            Reject::Untagged(_) => Some(KeyDifference::OnlyOwn(keyring?.name())),
+            Reject::Tagged(_) => Some(KeyDifference::OnlyTheirs(theirs()?)),
+            Reject::Stranger => Some(keyring?.difference(source, theirs()?)?),
+            _ => None,
+        };
+        self.told.insert(source);
+        Some(OtherBuild { mac: source, host: name(version, kind, frame), version, keys })
+    }
+}
+
+fn sender_of(frame: &[u8], why: Reject) -> Option<OtherVersion> {
+    match why {
+        Reject::Version(other) | Reject::Untagged(other) | Reject::Tagged(other) => Some(other),
+        Reject::Stranger => {
+            let (frame, _) = wire::parse_headers(frame).ok()?;
+            Some(OtherVersion { version: KEYED_VERSION, kind: frame.header.kind, source: frame.source })
+        }
+        _ => None,
     }
 }
 
 fn name(version: u8, kind: Kind, frame: &[u8]) -> Option<String> {
-    let payload = older_payload(frame).filter(|_| version == 1)?;
-    let mut from = BodyReader::new(payload);
-    // Size and MTU, or nonce, free space and MTU; then the group and the host.
-    from.bytes(if kind == kind::ANNOUNCE { 10 } else { 18 })?;
-    let (_, host) = (from.text()?, from.text()?);
+    let host = match Message::decode(kind, wire::parse(frame).map_or(&[], |frame| frame.payload)) {
+        Some(Message::Announce { host, .. } | Message::Join { host, .. }) => host,
+        _ => {
+            let payload = older_payload(frame).filter(|_| version == 1)?;
+            let mut from = BodyReader::new(payload);
+            // Size and MTU, or nonce, free space and MTU; then the group and the host.
+            from.bytes(if kind == kind::ANNOUNCE { 10 } else { 18 })?;
+            let (_, host) = (from.text()?, from.text()?);
+            host
+        }
+    };
     Some(host).filter(|host| !host.is_empty())
 }
 
@@ -328,12 +435,12 @@ mod tests {
         frame[42..46].copy_from_slice(&checksum);
         let mut builds = OtherBuilds::default();
         let why = wire::parse(&frame).expect_err("another version");
-        let build = builds.on_reject(&frame, why).expect("news");
+        let build = builds.on_reject(&frame, why, None).expect("news");
         assert!(build.to_string().starts_with("n7 (02:00:00:00:00:07) speaks version 1 of the protocol"), "{build}");
-        assert_eq!(builds.on_reject(&frame, why), None, "once");
+        assert_eq!(builds.on_reject(&frame, why, None), None, "once");
         (frame[11], frame[16]) = (8, 9);
         let why = wire::parse(&frame).expect_err("another version");
-        let build = builds.on_reject(&frame, why).expect("news");
+        let build = builds.on_reject(&frame, why, None).expect("news");
         assert_eq!((build.host, build.version), (None, 9), "nobody knows how that version is laid out");
     }
 

@@ -1,4 +1,4 @@
-//! Kinds of a session's frames: 16–25, 29–31, 48, 51 and 52 of [`Kind`].
+//! Kinds of a session's frames: 16–25, 29–31, 48 and 51–53 of [`Kind`].
 
 use ethbcast_transport::wire::Kind;
 
@@ -35,3 +35,5 @@ pub const NEEDS: Kind = Kind(48);
 pub const CHALLENGE: Kind = Kind(51);
 /// Response of the root to challenges.
 pub const RESPONSE: Kind = Kind(52);
+/// Secret of the group, from the root to a receiver that asks to join.
+pub const KEYS: Kind = Kind(53);

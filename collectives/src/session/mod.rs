@@ -69,6 +69,7 @@ pub mod application;
 mod blocks;
 mod endpoint;
 mod fetch;
+mod keyring;
 pub mod kind;
 pub mod live;
 mod message;
@@ -82,6 +83,7 @@ mod view;
 pub use crate::membership::{ControlStats, OtherBuild, Station, Timing};
 pub use blocks::Blocks;
 pub use endpoint::ControlMemory;
+pub use keyring::{ReceiverKeys, RootKeys};
 pub use live::{
     Cancel, Error, Expected, History, IncidentKind, OneOfTwo, Options, Progress, RateLimit, ReceiveReport, RecvOptions,
     RunOptions, SendOptions, SendReport, Session, Start, WireOptions,

@@ -6,6 +6,7 @@ use super::effects::Holding;
 use super::form::{Given, Taken};
 use super::schedule::{Role, Schedule};
 use super::seed::Draw;
+use crate::session::{keys, receiver_keys, root_keys};
 use ethbcast_collectives::session::application::Participant;
 use ethbcast_collectives::session::verified::Form;
 use ethbcast_collectives::session::{Receiver, ReceiverConfig, Root, RootConfig, Route, Station, Wanted};
@@ -86,6 +87,7 @@ impl<'a> Hosts<'a> {
             probe: schedule.chooses,
             form: schedule.form,
             selects: schedule.selects,
+            keys: schedule.keyed.then(|| root_keys(keys(1), self.drawn(host))),
             ..RootConfig::new(self.station(host), self.session(host), &format!("file{host}"))
         };
         let origin = Origin::new(Rc::clone(&self.contents[host]), schedule.pipe, schedule.gives);
@@ -110,7 +112,8 @@ impl<'a> Hosts<'a> {
             holds: holds.is_some(),
             tuning: self.tuning(host),
             timing: schedule.timing,
-            ..ReceiverConfig::new(self.station(host), schedule.seed.number() ^ (host as u64) << 32 ^ self.runs << 48)
+            keys: schedule.keyed.then(|| receiver_keys(keys(1), self.drawn(host), host)),
+            ..ReceiverConfig::new(self.station(host), self.drawn(host))
         };
         // Ledgers let only the root's own bytes pass.
         let may_differ = schedule.is_forged() && schedule.form == Form::Plain;
@@ -131,6 +134,11 @@ impl<'a> Hosts<'a> {
 
     fn session(&self, host: usize) -> u32 {
         0x5E55_0000 ^ self.schedule.seed.number() as u32 ^ (host as u32) << 12 ^ (self.runs as u32) << 24
+    }
+
+    /// Returns a number that differs for each run of each host.
+    fn drawn(&self, host: usize) -> u64 {
+        self.schedule.seed.number() ^ (host as u64) << 32 ^ self.runs << 48
     }
 
     fn station(&self, host: usize) -> Station {

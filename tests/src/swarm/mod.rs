@@ -65,6 +65,13 @@ pub fn tell(seed: Seed, told: Told) -> (Report, Vec<String>) {
     guarded(seed, told)
 }
 
+/// Plays the session of `seed` with a key at all hosts, perhaps beside somebody without it who sends again what was
+/// heard; `None` for programs of communicators.
+pub fn run_keyed(seed: Seed, attacked: bool, told: Told) -> Option<(Report, Vec<String>)> {
+    let Schedule::Session(session) = Schedule::of(seed) else { return None };
+    Some(play::play(&session.with_key(attacked), told))
+}
+
 fn guarded(seed: Seed, told: Told) -> (Report, Vec<String>) {
     let played = catch_unwind(AssertUnwindSafe(|| match Schedule::of(seed) {
         Schedule::Session(session) => play::play(&session, told),

@@ -52,6 +52,11 @@ pub enum Role {
     Root,
 }
 
+/// Signatures do not fit into shorter frames.
+const MIN_KEYED_MTU_BYTES: u16 = 640;
+/// Share of all frames that are heard and sent again.
+const REPEATED_SHARE: f64 = 0.02;
+
 #[derive(Clone, Debug)]
 pub struct Schedule {
     pub seed: Seed,
@@ -82,6 +87,8 @@ pub struct Schedule {
     pub replays: [usize; 2],
     /// Share of all frames that are repeated with false values.
     pub forges: Option<f64>,
+    /// Whether all hosts have a key.
+    pub keyed: bool,
     /// Whether a receiver ends when the first root refuses it.
     pub once: bool,
     pub enough: usize,
@@ -110,6 +117,14 @@ impl Schedule {
         }
         schedule.happenings.sort_by_key(|(at, _)| *at);
         schedule
+    }
+
+    /// Gives all hosts a key, and if `attacked` sets somebody without it beside them, who hears every frame and
+    /// sends many of them again.
+    pub fn with_key(mut self, attacked: bool) -> Schedule {
+        (self.keyed, self.mtu_bytes) = (true, self.mtu_bytes.max(MIN_KEYED_MTU_BYTES));
+        self.forges = attacked.then_some(REPEATED_SHARE);
+        self
     }
 
     pub fn add_host(&mut self, draw: &mut Draw, role: Role) -> usize {
@@ -173,6 +188,7 @@ impl Schedule {
             sending: None,
             replays: [0; 2],
             forges: None,
+            keyed: false,
             once: false,
             enough: receivers,
             classes: Vec::new(),

@@ -16,6 +16,8 @@ use ethbcast_transport::wire::{
 use ethbcast_transport::{Instant, MacAddr, wire};
 use std::time::Duration;
 
+/// Bytes of a frame in front of its checksum or tag.
+const HOP_BYTES: usize = 28;
 const WRAP: Instant = Instant::from_nanos(1000 << 32);
 
 #[derive(Clone, Copy, Debug)]
@@ -54,11 +56,15 @@ impl Weather {
         Weather {
             begins: schedule.begins,
             sending: schedule.sending,
-            forger: schedule.forges.map(|share| Forger::new(Draw::new(schedule.seed.number(), 4), share)),
+            forger: schedule.forges.map(|share| Forger {
+                hears: schedule.keyed,
+                ..Forger::new(Draw::new(schedule.seed.number(), 4), share)
+            }),
             core: schedule.core,
             guests: Guests::of(schedule),
             wraps_at: schedule.has(Class::Wrap).then_some(WRAP),
-            receipts: (!schedule.is_forged()).then(|| Receipts::new(schedule.is_strict(), schedule.most_feed())),
+            receipts: (!schedule.is_forged() && !schedule.keyed)
+                .then(|| Receipts::new(schedule.is_strict(), schedule.most_feed())),
             ..Weather::of(schedule.seed, schedule.rules.clone(), schedule.heals)
         }
     }
@@ -278,11 +284,43 @@ pub struct Forger {
     draw: Draw,
     share: f64,
     made: Vec<Forged>,
+    /// Whether it has no key, and sends what it has heard.
+    hears: bool,
+    heard: Vec<(usize, Vec<u8>)>,
 }
+
+/// Frames that somebody without a key remembers.
+const MOST_HEARD: usize = 512;
 
 impl Forger {
     pub fn new(draw: Draw, share: f64) -> Forger {
-        Forger { draw, share, made: Vec::new() }
+        Forger { draw, share, made: Vec::new(), hears: false, heard: Vec::new() }
+    }
+
+    /// Remembers a frame, in place of any other.
+    fn hear(&mut self, delivery: &Delivery<'_>) {
+        let heard = (delivery.to, delivery.frame.to_vec());
+        if self.heard.len() < MOST_HEARD {
+            self.heard.push(heard);
+        } else if self.draw.chance(0.1) {
+            let at = self.draw.index(MOST_HEARD);
+            self.heard[at] = heard;
+        }
+    }
+
+    /// Chooses a frame that was heard, for whom it was or anybody, as it was or with something changed.
+    fn repeat(&mut self) -> (usize, Vec<u8>) {
+        let [one, other] = [0; 2].map(|_| self.draw.index(self.heard.len()));
+        let (to, mut frame) = self.heard[one].clone();
+        match self.draw.index(4) {
+            0 => {
+                let at = self.draw.index(frame.len());
+                frame[at] ^= 1 << self.draw.index(8);
+            }
+            1 => frame[self.draw.index(HOP_BYTES)] = self.draw.bits() as u8,
+            _ => {}
+        }
+        (if self.draw.chance(0.3) { self.heard[other].0 } else { to }, frame)
     }
 
     pub fn take(&mut self) -> Vec<Forged> {
@@ -290,8 +328,17 @@ impl Forger {
     }
 
     pub fn take_turn(&mut self, delivery: &Delivery<'_>) -> bool {
+        if self.hears {
+            self.hear(delivery);
+        }
         if !self.draw.chance(self.share) {
             return false;
+        }
+        if self.hears {
+            let (to, frame) = self.repeat();
+            let at = delivery.at + Duration::from_nanos(self.draw.log(1, 2_000_000_000));
+            self.made.push(Forged { at, to, frame });
+            return true;
         }
         let frame = self.forge(delivery.frame);
         let at = delivery.at + Duration::from_nanos(self.draw.log(1, 50_000_000));

@@ -3,7 +3,7 @@
 use ethbcast_tests::fuzz::{Mutator, TARGETS, Target, load};
 use ethbcast_tests::in_full;
 use ethbcast_tests::mutants::BUGS;
-use ethbcast_tests::swarm::{Class, RARE, Schedule, Seed, Told, run_all, tell};
+use ethbcast_tests::swarm::{Class, RARE, Schedule, Seed, Told, run_all, run_keyed, tell};
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -36,6 +36,27 @@ fn every_schedule_keeps_every_promise() {
     assert!(tally.violations().is_empty(), "{tally}");
     let missing = tally.missing(times);
     assert!(missing.is_empty(), "reached less than {times} times: {missing:#?}");
+}
+
+/// Somebody without the key hears every frame and sends many of them again, to anybody and changed in any way.
+#[test]
+fn with_a_key_every_promise_holds_beside_somebody_who_has_none() {
+    let given: Option<Seed> = std::env::var("ETHBCAST_SEED").ok().map(|text| text.parse().expect("a seed"));
+    let seeds = given.map_or((0..in_full(600, 20_000)).map(Seed::small).collect(), |seed| vec![seed]);
+    let (mut frames, mut broken) = ([0; 2], Vec::new());
+    for seed in seeds {
+        for attacked in [false, true] {
+            let told = if given.is_some() { Told::Events } else { Told::Nothing };
+            let Some((report, story)) = run_keyed(seed, attacked, told) else { continue };
+            story.iter().for_each(|line| println!("{line}"));
+            frames[usize::from(attacked)] += report.frames;
+            broken.extend(
+                report.violation.map(|violation| format!("attacked: {attacked}, {}: {}", seed, violation.what)),
+            );
+        }
+    }
+    println!("{frames:?} frames, without and with attacks");
+    assert!(broken.is_empty(), "{} broken promises: {broken:#?}", broken.len());
 }
 
 /// Formerly some of more than 64 hosts behind switches with few buffers never received an

@@ -57,7 +57,7 @@ const FLOORS: [(&str, &[&[&str]]); 2] = [
     (
         "collectives/src/",
         &[
-            &["membership", "preset", "route"],
+            &["keys", "membership", "preset", "route"],
             &["measure", "census"],
             &["session", "communicator"],
             &["error_kind", "inspect", "named_options"],

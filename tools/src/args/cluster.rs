@@ -2,7 +2,7 @@
 
 use super::send::rate;
 use super::values::{HOW, MEASURED, PRINTED, WHAT, WHO};
-use super::{ProgressArgs, WireArgs, examples, number, presets, receivers, seconds, whole};
+use super::{KeySourceArgs, ProgressArgs, WireArgs, examples, number, presets, receivers, seconds, whole};
 use crate::perf::Op;
 use clap::{Args, Subcommand};
 use ethbcast_collectives::Preset;
@@ -40,6 +40,9 @@ pub struct HostsArgs {
     /// Print one JSON object; with --watch, one per list, each on its own line.
     #[arg(long)]
     pub json: bool,
+    /// Key of the hosts.
+    #[command(flatten)]
+    pub key: KeySourceArgs,
 }
 
 /// `ethbcast cp`.
@@ -53,6 +56,9 @@ pub struct CpArgs {
     /// Seconds to look for hosts that run `recv --serve`, and then to wait for them to join.
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0, value_parser = seconds, help_heading = WHO)]
     pub max_wait: f64,
+    /// Key of the session.
+    #[command(flatten)]
+    pub key: KeySourceArgs,
     /// Files and directories to copy, and the destination: `n[1-31]:` or `n[1-31]:NAME`. With -w or in a Slurm job NAME
     /// is enough, or nothing. Several sources keep their names; the destination is then `n[1-31]:` (or `:`), and the
     /// hosts run `recv --serve --in-place`.

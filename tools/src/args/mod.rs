@@ -2,6 +2,7 @@
 
 mod cluster;
 mod examples;
+mod key;
 mod lab;
 mod machine;
 mod planning;
@@ -17,6 +18,7 @@ use clap::{Args, Parser, Subcommand};
 pub use cluster::{CpArgs, CtlArgs, CtlCommand, HostsArgs, PerfArgs, ProbeArgs};
 use ethbcast_transport::wire::EtherType;
 pub use examples::examples;
+pub use key::{KeyArgs, KeyCommand, KeySourceArgs};
 pub use lab::{BenchArgs, CableArgs, LabArgs, LabCommand, TcpChainArgs};
 pub use machine::{
     CompletionsArgs, ConfigArgs, ConfigCommand, DoctorArgs, DumpArgs, ExplainArgs, Launcher, ManArgs, MpiEnvArgs,
@@ -74,6 +76,8 @@ pub enum Command {
     Dump(DumpArgs),
     /// Check the configuration file.
     Config(ConfigArgs),
+    /// Make, show and change keys, by which hosts believe only each other.
+    Key(KeyArgs),
     /// Create a test cluster of network namespaces on this machine.
     Lab(LabArgs),
     /// Write the man pages, one for each command.

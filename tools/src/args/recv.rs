@@ -1,7 +1,9 @@
 //! The arguments of `ethbcast recv`.
 
 use super::values::{HOW, TROUBLE, WHO, WRITTEN, everyday};
-use super::{PatienceArgs, ProgressArgs, UnusedByReceiver, WireArgs, examples, misplaced, number, seconds};
+use super::{
+    KeySourceArgs, PatienceArgs, ProgressArgs, UnusedByReceiver, WireArgs, examples, misplaced, number, seconds,
+};
 use crate::exit::Form;
 use clap::{Arg, Args, ValueEnum};
 use ethbcast_collectives::session::Expected;
@@ -41,6 +43,9 @@ pub struct RecvArgs {
     /// refused. Not with --serve, which accepts one session after another.
     #[arg(long, value_name = "NAME|DIGEST", value_parser = expected, help_heading = WHO)]
     pub expect: Option<Expected>,
+    /// Key of the session.
+    #[command(flatten)]
+    pub key: KeySourceArgs,
     /// File, directory or device to write, or `-` for stdout.
     ///
     /// In a directory that exists, the data gets the name under which it was sent.

@@ -2,7 +2,8 @@
 
 use super::values::{HOW, PRINTED, TROUBLE, WHAT, WHO, everyday};
 use super::{
-    PatienceArgs, ProgressArgs, StallArgs, UnusedBySender, WireArgs, examples, presets, receivers, seconds, whole,
+    KeySourceArgs, PatienceArgs, ProgressArgs, StallArgs, UnusedBySender, WireArgs, examples, presets, receivers,
+    seconds, whole,
 };
 use crate::exit::Form;
 use crate::send::StartRule;
@@ -42,6 +43,9 @@ pub struct SendArgs {
     /// Accept receivers that join after the start. Each is served separately and finishes after the others.
     #[arg(long, help_heading = WHO)]
     pub late: bool,
+    /// Key of the session.
+    #[command(flatten)]
+    pub key: KeySourceArgs,
     /// File or directory to send, or `-` for stdin.
     ///
     /// DIR is sent to DEST, or to DEST/DIR if DEST exists; DIR/ sends the content of DIR to DEST itself. Several

@@ -114,6 +114,10 @@ const ONLY_WITH: [(&str, &str); 6] = [
 /// with another meaning.
 const SHORT_VARIABLES: [&str; 3] = ["interface", "host", "ether-type"];
 
+/// Variables that name a key file, and hold a key phrase: both precede the configuration file.
+const KEY_FILE_VARIABLE: &str = "ETHBCAST_KEY_FILE";
+const KEY_PHRASE_VARIABLE: &str = "ETHBCAST_KEY";
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfiguredOption {
     name: String,
@@ -215,6 +219,7 @@ fn setting(
 ) -> anyhow::Result<Option<(Setting, String)>> {
     let spelt = |words: &[&str]| format!("ETHBCAST_{}", words.join("_").to_uppercase().replace('-', "_"));
     let short = SHORT_VARIABLES.contains(&option).then(|| spelt(&[option]));
+    let short = short.or_else(|| (option == "key").then(|| KEY_FILE_VARIABLE.to_owned()));
     for variable in [Some(spelt(&[command, option])), short].into_iter().flatten() {
         let Some(value) = std::env::var_os(&variable) else { continue };
         let Some(value) = value.to_str() else {
@@ -227,6 +232,9 @@ fn setting(
             _ => return fail(Code::Usage, format!("${variable} is {value:?}: set it to 1 or 0")),
         };
         return Ok(Some((setting, format!("${variable}"))));
+    }
+    if option == "key" && std::env::var_os(KEY_PHRASE_VARIABLE).is_some_and(|phrase| !phrase.is_empty()) {
+        return Ok(None);
     }
     Ok(file.setting(command, option, is_shared).map(|(setting, place)| (setting.clone(), place)))
 }

@@ -2,6 +2,7 @@
 
 use clap::ValueEnum;
 use ethbcast_collectives::communicator::{CommunicatorError, Error as CallError};
+use ethbcast_collectives::membership::KeyDifference;
 use ethbcast_collectives::membership::live::StationError;
 use ethbcast_collectives::session::{Error, Outcome, Refusal, RootFailure};
 use ethbcast_transport::packet::{DriveError, InterfaceError, NodeError, OpenError};
@@ -120,6 +121,24 @@ pub enum Fault {
     /// the bytes are not the sender's
     #[value(name = "E-DAMAGED")]
     Damaged,
+    /// one host has a key, the other has none
+    #[value(name = "E-NOKEY")]
+    NoKey,
+    /// two hosts have different keys
+    #[value(name = "E-KEY")]
+    Key,
+    /// somebody with the cluster's key sends, and may not
+    #[value(name = "E-SENDER")]
+    Sender,
+    /// the key of this host gives no right to send
+    #[value(name = "E-NOSEND")]
+    NoSend,
+    /// others can read the key file, or this user cannot
+    #[value(name = "E-KEYMODE")]
+    KeyMode,
+    /// the key phrase has a mistake in it
+    #[value(name = "E-PHRASE")]
+    Phrase,
 }
 
 impl Fault {
@@ -146,7 +165,7 @@ impl Fault {
     }
 }
 
-const EXPLAINED: [(Fault, &str, &str); 37] = [
+const EXPLAINED: [(Fault, &str, &str); 43] = [
     (
         Fault::Capability,
         "frames go past TCP/IP through a packet socket, which the kernel gives to root and to programs with \
@@ -344,6 +363,38 @@ const EXPLAINED: [(Fault, &str, &str); 37] = [
         "bytes whose digest is not the sender's are never shown under DEST's name",
         "send again; if it comes back, look for bad memory or a bad disk on the host that is named",
     ),
+    (
+        Fault::NoKey,
+        "a host with a key believes no frame without a tag, and one without a key reads none with one: there is no \
+         session between them",
+        "copy the key file to the host without it, as /etc/ethbcast/key or by --key FILE; `ethbcast key receivers \
+         FILE` makes that of receivers",
+    ),
+    (
+        Fault::Key,
+        "a frame is believed only if whoever sent it has this host's key",
+        "`ethbcast key show FILE` on both hosts says which key each has; copy one file to both",
+    ),
+    (
+        Fault::Sender,
+        "all hosts of a cluster share its key, and only those in `sender` lines may send",
+        "send from a host whose key file has a `sign` line; or add the `sender` line of the new one to all files",
+    ),
+    (
+        Fault::NoSend,
+        "a receiver's key has no `sign` line, so that whoever takes a receiver over cannot send",
+        "send from a host that has the file of `ethbcast key new`",
+    ),
+    (
+        Fault::KeyMode,
+        "whoever reads the key file can join, and send if it has a `sign` line",
+        "chown it to root or the user that runs ethbcast, and chmod 600 FILE",
+    ),
+    (
+        Fault::Phrase,
+        "the last letters of a phrase check the others, so that no mistyped phrase is taken for another key",
+        "type the phrase as `ethbcast key new --phrase` printed it: nine words of five letters",
+    ),
 ];
 
 /// Returns the fault of a session error, if it has a code; mistakes on the command line have none.
@@ -365,9 +416,19 @@ pub fn of_session(error: &Error) -> Option<Fault> {
         Error::Refused { why, .. } => of_refusal(*why),
         Error::SenderSilent | Error::Unconfirmed => Fault::Silent,
         Error::Damaged(_) => Fault::Damaged,
+        Error::MayNotSend => Fault::NoSend,
         Error::Write { outcome, .. } => return of_outcome(*outcome),
         _ => return None,
     })
+}
+
+/// Returns the fault of a host that has another key, or none.
+pub fn of_keys(difference: KeyDifference) -> Fault {
+    match difference {
+        KeyDifference::OnlyTheirs(_) | KeyDifference::OnlyOwn(_) => Fault::NoKey,
+        KeyDifference::Both { .. } => Fault::Key,
+        KeyDifference::NoSender => Fault::Sender,
+    }
 }
 
 pub fn of_call(error: &CallError) -> Option<Fault> {

@@ -13,7 +13,7 @@ mod peer;
 use crate::args::DoctorArgs;
 use crate::exit::{Code, fail, report};
 use crate::units::quoted;
-pub use fault::{Fault, of_call, of_interface, of_open, of_outcome, of_session, of_station};
+pub use fault::{Fault, of_call, of_interface, of_keys, of_open, of_outcome, of_session, of_station};
 pub use findings::explain;
 use findings::{Findings, Fix};
 pub use machine::{WIFI, is_wifi, megabits_per_second};

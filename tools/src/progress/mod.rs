@@ -13,8 +13,9 @@ mod screen;
 use crate::args::{ProgressArgs, WireArgs};
 use crate::doctor::Fault;
 use crate::exit::Form;
-use crate::{exit, units};
+use crate::{doctor, exit, units};
 use course::TransferCourse;
+use ethbcast_collectives::membership::OtherBuild;
 use ethbcast_collectives::session::{Outcome, Progress, ReceiverEvent, RootEvent, RunOptions, Session};
 use ethbcast_planning::topology::nodeset;
 use ethbcast_transport::MacAddr;
@@ -191,12 +192,17 @@ pub fn line(progress: &Progress<'_>) -> Option<String> {
     })
 }
 
+fn other_build(other: &OtherBuild) -> String {
+    let fault = other.keys.map(|keys| format!(" [{}]", doctor::of_keys(keys).code()));
+    format!("{other}{}", fault.unwrap_or_default())
+}
+
 fn line_of_sender(event: &RootEvent) -> Option<String> {
     Some(match event {
         RootEvent::Waiting { joined, missing, wanted } => waiting(joined, missing, *wanted),
         RootEvent::Refused { host, mac, text } => format!("{host} ({mac}) turned away: {text}"),
         RootEvent::Left { host, text } => format!("{host} left before the start: {text}"),
-        RootEvent::OtherVersion(other) => other.to_string(),
+        RootEvent::OtherVersion(other) => other_build(other),
         RootEvent::OwnAddress(mac) => own_address(*mac),
         RootEvent::Rival { host, mac } => {
             format!("{host} ({mac}) wants to send to this group, too: it was refused, as the group is taken")
@@ -223,7 +229,7 @@ fn line_of_sender(event: &RootEvent) -> Option<String> {
 
 fn line_of_receiver(event: &ReceiverEvent) -> Option<String> {
     Some(match event {
-        ReceiverEvent::OtherVersion(other) => other.to_string(),
+        ReceiverEvent::OtherVersion(other) => other_build(other),
         ReceiverEvent::OwnAddress(mac) => own_address(*mac),
         ReceiverEvent::LeftOut { host, text } => format!("{host}: {text}; waiting for the next session"),
         ReceiverEvent::Invited { host, source, size, .. } => {

@@ -10,7 +10,7 @@ use crate::progress::{Bar, ProgressRole};
 use crate::session::{failure, interrupt, may_pass, print_interface, watch, wire, with_own_link};
 use crate::signals::{quiet, reason_to_end, run_after};
 use crate::udpcast::print_ignored;
-use crate::{hosts, interface, units};
+use crate::{hosts, interface, key, units};
 use ethbcast_collectives::census::About;
 use ethbcast_collectives::session::{ReceiveReport, RecvOptions, Session};
 use ethbcast_content::command::hides_failures;
@@ -37,6 +37,7 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
         return fail(Code::Usage, "one socket is enough for one group: give --port-fd once, or add --serve");
     }
     let (began, mut options) = (Instant::now(), RecvOptions { wire: wire(&args.wire), ..RecvOptions::new() });
+    options.wire.keys = key::resolve(&args.key)?;
     bar.attach(&mut options.run);
     options.max_wait = args.max_wait.map(Duration::from_secs_f64);
     let dest = Arc::new(awaited_dest(&args, &mut options, bar)?);

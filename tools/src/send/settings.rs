@@ -4,7 +4,7 @@ use super::outcome::{ABSENT, REFUSED};
 use crate::args::{ResumeArgs, SendArgs};
 use crate::exit::{Code, Failure, WithCode, fail};
 use crate::inputs::{admit, check_preset, read_calibration_for, read_plan, read_route, read_topology};
-use crate::{inputs, report, session, whole_file};
+use crate::{inputs, key, report, session, whole_file};
 use ethbcast_collectives::Preset;
 use ethbcast_collectives::session::{OnSlow, Rate, RateLimit, Route, SendOptions, Start, Station};
 use ethbcast_planning::model::MAX_ATOMIC_SEGMENT_FRAMES;
@@ -33,6 +33,7 @@ impl Settings {
     /// Resolves the arguments.
     pub fn resolve(args: &SendArgs) -> anyhow::Result<Settings> {
         let mut options = SendOptions { wire: session::wire(&args.wire), ..SendOptions::new() };
+        options.wire.keys = key::sending(&args.key)?;
         args.patience.apply(&mut options.run);
         args.stall.apply(&mut options);
         options.late = args.late;

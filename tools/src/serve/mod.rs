@@ -12,7 +12,8 @@ use crate::args::RecvArgs;
 use crate::doctor::Fault;
 use crate::exit::{Code, Failure, WithCode, fail};
 use crate::udpcast::print_ignored;
-use crate::{config, recv, signals};
+use crate::{config, key, recv, signals};
+use ethbcast_collectives::keys::Keys;
 use ethbcast_content::dest::lacking_device;
 use ethbcast_transport::packet::keep_little_memory;
 use nix::sys::signal::Signal;
@@ -32,6 +33,8 @@ const IDLE_WAIT: Duration = Duration::from_secs(3600);
 
 struct Server {
     args: Arc<RecvArgs>,
+    /// Read once: a phrase is asked for at the start.
+    keys: Option<Arc<Keys>>,
     groups: Vec<String>,
     hall: Arc<Registry>,
     seats: BTreeMap<String, Arc<Worker>>,
@@ -51,6 +54,7 @@ struct Server {
 pub fn run(args: RecvArgs) -> anyhow::Result<()> {
     args.unused.given().into_iter().for_each(|names| print_ignored(&names));
     let groups = check(&args)?;
+    let keys = key::resolve(&args.key)?;
     keep_little_memory();
     let (words, heard) = ServeLog::channel();
     let ear = words.clone();
@@ -61,6 +65,7 @@ pub fn run(args: RecvArgs) -> anyhow::Result<()> {
     let mut server = Server {
         hall: Arc::new(Registry::new(args.serve.max_sessions.into())),
         args: Arc::new(args),
+        keys,
         groups,
         seats: BTreeMap::new(),
         words,
@@ -115,7 +120,7 @@ impl Server {
             }
             let port_fd = self.args.port_fd.get(number).copied();
             let (hall, args) = (Arc::clone(&self.hall), Arc::clone(&self.args));
-            let seat = Arc::new(Worker::new(group, hall, args, port_fd, self.words.clone()));
+            let seat = Arc::new(Worker::new(group, hall, args, self.keys.clone(), port_fd, self.words.clone()));
             self.seats.insert(group.clone(), Arc::clone(&seat));
             self.unopened.insert(group.clone(), false);
             let (group, words) = (group.clone(), self.words.clone());

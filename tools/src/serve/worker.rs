@@ -9,6 +9,7 @@ use crate::session::{failure, may_pass, print_interface, watch, wire};
 use crate::signals::run_after;
 use crate::{hosts, interface, progress, recv};
 use ethbcast_collectives::census::{About, LastSession};
+use ethbcast_collectives::keys::Keys;
 use ethbcast_collectives::session::live::AdmissionHook;
 use ethbcast_collectives::session::{Cancel, Progress, ReceiverEvent, RecvOptions, Session};
 use ethbcast_content::dest::Dest;
@@ -34,6 +35,7 @@ const MAX_HAD: usize = 8;
 #[derive(Debug)]
 pub struct Worker {
     group: String,
+    keys: Option<Arc<Keys>>,
     hall: Arc<Registry>,
     args: Mutex<Arc<RecvArgs>>,
     /// Inherited packet socket.
@@ -53,9 +55,17 @@ pub struct Worker {
 }
 
 impl Worker {
-    pub fn new(group: &str, hall: Arc<Registry>, args: Arc<RecvArgs>, port_fd: Option<i32>, words: ServeLog) -> Worker {
+    pub fn new(
+        group: &str,
+        hall: Arc<Registry>,
+        args: Arc<RecvArgs>,
+        keys: Option<Arc<Keys>>,
+        port_fd: Option<i32>,
+        words: ServeLog,
+    ) -> Worker {
         Worker {
             group: group.to_owned(),
+            keys,
             hall,
             args: Mutex::new(args),
             port_fd,
@@ -127,6 +137,7 @@ impl Worker {
         while !self.is_ending() {
             let args = self.args();
             let mut options = RecvOptions { wire: wire(&args.wire), ..RecvOptions::new() };
+            options.wire.keys.clone_from(&self.keys);
             args.patience.apply(&mut options.run);
             // The limit is the whole server's.
             options.run.time_limit = None;

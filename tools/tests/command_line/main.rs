@@ -3,6 +3,7 @@
 
 mod documents;
 mod dump;
+mod keys;
 mod plan;
 mod simulate;
 

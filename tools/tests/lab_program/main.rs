@@ -5,6 +5,7 @@
 
 mod faults;
 mod harness;
+mod keys;
 mod machine;
 mod operations;
 mod perf;

@@ -493,11 +493,13 @@ const RESENDS_PER_CHECK: u8 = 8;
 #[derive(Clone, Debug)]
 struct Contents {
     slots: Box<[Slot]>,
+    /// The rest of keyed hashes, made with the first; none without a key.
+    rests: Box<[[u8; 12]]>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
-    checksum: ContentChecksum,
+    checksum: u32,
     flags: Flags,
     resends: u8,
     known: bool,
@@ -505,7 +507,7 @@ struct Slot {
 
 impl Contents {
     fn new(slots: u64) -> Contents {
-        Contents { slots: vec![Slot::default(); slots as usize].into_boxed_slice() }
+        Contents { slots: vec![Slot::default(); slots as usize].into_boxed_slice(), rests: Box::default() }
     }
 
     fn forget(&mut self, slot: usize) {
@@ -513,21 +515,26 @@ impl Contents {
     }
 
     fn keep(&mut self, slot: usize, flags: Flags, checksum: ContentChecksum) {
-        let flags = flags.sealed();
+        let (flags, (checksum, rest)) = (flags.sealed(), checksum.split());
+        if self.rests.is_empty() && rest != [0; 12] {
+            self.rests = vec![rest; self.slots.len()].into_boxed_slice();
+        }
+        self.rests.get_mut(slot).into_iter().for_each(|kept| *kept = rest);
         self.slots[slot] = Slot { checksum, flags, known: true, ..self.slots[slot] };
     }
 
     fn get(&mut self, slot: usize, flags: Flags) -> Option<ContentChecksum> {
+        let rest = self.rests.get(slot).copied().unwrap_or_default();
         let slot = &mut self.slots[slot];
         if flags.has(Flags::RESENT) {
             slot.resends = (slot.resends + 1) % RESENDS_PER_CHECK;
             slot.known &= slot.resends != 0;
         }
-        (slot.known && slot.flags == flags.sealed()).then_some(slot.checksum)
+        (slot.known && slot.flags == flags.sealed()).then(|| ContentChecksum::join(slot.checksum, rest))
     }
 
     fn bytes(&self) -> usize {
-        size_of_val(&*self.slots)
+        size_of_val(&*self.slots) + size_of_val(&*self.rests)
     }
 }
 
@@ -552,6 +559,16 @@ mod tests {
         assert_eq!(contents.get(0, Flags::LAST), None);
         contents.forget(1);
         assert_eq!(contents.get(1, Flags::LAST), None);
+    }
+
+    #[test]
+    fn a_keyed_hash_is_kept_whole_and_takes_memory_only_where_there_is_one() {
+        let (mut plain, mut keyed) = (Contents::new(2), Contents::new(2));
+        plain.keep(1, Flags::default(), checksum(b"x"));
+        let hashes = [[7; 16], [9; 16]].map(ContentChecksum::from);
+        (0..2).for_each(|slot| keyed.keep(slot, Flags::default(), hashes[slot]));
+        assert_eq!([0, 1].map(|slot| keyed.get(slot, Flags::default())), hashes.map(Some));
+        assert_eq!((plain.bytes(), keyed.bytes()), (2 * 8, 2 * 20));
     }
 
     #[test]

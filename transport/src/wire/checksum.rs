@@ -39,6 +39,19 @@ impl ContentChecksum {
         hasher.finalize()
     }
 
+    /// Returns the checksum, and what a keyed hash has beyond it.
+    pub(crate) fn split(self) -> (u32, [u8; 12]) {
+        let [_, _, _, _, rest @ ..] = self.0;
+        (self.crc(), rest)
+    }
+
+    pub(crate) fn join(crc: u32, rest: [u8; 12]) -> ContentChecksum {
+        let mut whole = [0; 16];
+        whole[..4].copy_from_slice(&crc.to_ne_bytes());
+        whole[4..].copy_from_slice(&rest);
+        ContentChecksum(whole)
+    }
+
     pub(super) fn bytes(&self) -> &[u8] {
         &self.0
     }

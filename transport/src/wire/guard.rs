@@ -58,7 +58,7 @@ pub struct Secret {
 
 enum KeyedHash {
     Polyval(Polyval),
-    Poly1305(Poly1305),
+    Poly1305(Box<Poly1305>),
     Blake3(Zeroizing<[u8; 32]>),
 }
 
@@ -70,7 +70,7 @@ impl Guard {
                 let half: &[u8; 16] = hash_key.first_chunk().expect("32 bytes have 16");
                 KeyedHash::Polyval(Polyval::new(half.into()))
             }
-            PayloadHash::Poly1305 => KeyedHash::Poly1305(Poly1305::new(hash_key.into())),
+            PayloadHash::Poly1305 => KeyedHash::Poly1305(Box::new(Poly1305::new(hash_key.into()))),
             PayloadHash::Blake3 => KeyedHash::Blake3(Zeroizing::new(*hash_key)),
         };
         Guard::Keyed(Arc::new(Secret { tag_key: Zeroizing::new(*tag_key), hash }))
@@ -91,7 +91,7 @@ impl Secret {
                 hash.update_padded(payload);
                 hash.finalize().into()
             }
-            KeyedHash::Poly1305(keyed) => keyed.clone().compute_unpadded(payload).into(),
+            KeyedHash::Poly1305(keyed) => Poly1305::clone(keyed).compute_unpadded(payload).into(),
             KeyedHash::Blake3(key) => first_bytes(&blake3::keyed_hash(key, payload)),
         })
     }
@@ -99,7 +99,7 @@ impl Secret {
     /// Returns the tag of a frame: of the header of its link, both parts of its own, and its payload's hash.
     #[inline]
     pub(super) fn tag(&self, link: &[u8], hop: &[u8], sealed: &[u8], content: ContentChecksum) -> [u8; TAG_BYTES] {
-        let mut input = Zeroizing::new([0; MAX_LINK_BYTES + 14 + 14 + 16]);
+        let mut input = [0; MAX_LINK_BYTES + 14 + 14 + 16];
         let mut end = 0;
         for part in [link, hop, sealed, content.bytes()] {
             input[end..][..part.len()].copy_from_slice(part);

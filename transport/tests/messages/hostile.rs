@@ -2,10 +2,10 @@
 //! wait forever. A message that was falsely acknowledged and then lost cannot be repeated; then
 //! that peer is given up.
 
-use super::play::{content, mailbox};
+use super::play::{content, mailbox, network};
 use crate::key;
 use ethbcast_transport::messages::{Completion, Mailbox, RecvOutcome, Settings};
-use ethbcast_transport::sim::{Cable, HostSettings, Network, Random, RandomFaults, Simulation, host_mac};
+use ethbcast_transport::sim::{Random, RandomFaults, Simulation, host_mac};
 use ethbcast_transport::wire::{AckBody, EtherType, EthernetHeader, Flags, Header, Kind, Rank, StreamId};
 use ethbcast_transport::{Alone, Instant};
 use std::time::Duration;
@@ -53,9 +53,8 @@ fn play(seed: u64) {
     let replay = format!("seed={seed} {forgery:?} at {at:?}, loss {loss}");
     let settings = Settings::default();
     let machines = [0, 1].map(|rank| mailbox(rank, 2, 1468, &settings)).into();
-    let network = Network::star(2, Cable::GIGABIT, &HostSettings::default());
     let mut simulation: Simulation<Alone<Mailbox>, _> =
-        Simulation::new(&network, machines, RandomFaults::new(seed).loss(loss));
+        Simulation::new(&network(2), machines, RandomFaults::new(seed).loss(loss));
     simulation.inject(at, 0, &forged(at, forgery));
     let lengths: Vec<usize> = (0..MESSAGES).map(|_| random.below(40_000) as usize).collect();
     let (mut begun, mut ended, mut done_at) = ([false; 2], [0; 2], Instant::START);

@@ -66,8 +66,13 @@ struct Application {
     receiving: BTreeMap<RecvId, usize>,
 }
 
-pub fn play(hosts: usize, settings: &Settings, messages: &[Message], faults: impl Faults, replay: &str) -> Price {
+pub fn network(hosts: usize) -> Network {
     let network = Network::star(hosts, Cable::GIGABIT, &HostSettings::default());
+    network.with_mtu_bytes(guard().header_bytes() + 1468)
+}
+
+pub fn play(hosts: usize, settings: &Settings, messages: &[Message], faults: impl Faults, replay: &str) -> Price {
+    let network = network(hosts);
     let machines = (0..hosts).map(|host| mailbox(host as u16, hosts, 1468, settings)).collect();
     let mut simulation: Simulation<Alone<Mailbox>, _> = Simulation::new(&network, machines, faults);
     simulation.set_event_limit(5_000_000);
@@ -162,6 +167,7 @@ pub fn assert_delivered(price: &Price, messages: &[Message], replay: &str) {
         let expected = RecvOutcome::Received { bytes: content(number, message.length) };
         assert!(price.receives.get(&number) == Some(&expected), "{replay}: message {number} {message:?} differs");
     }
-    let MailboxStats { forged_acks, strangers, .. } = price.totals;
-    assert_eq!((forged_acks, strangers), (0, 0), "{replay}: {:?}", price.totals);
+    let MailboxStats { forged_acks, strangers, malformed, .. } = price.totals;
+    // Damage can make one version of another.
+    assert!(forged_acks == 0 && strangers <= malformed + 1, "{replay}: {:?}", price.totals);
 }

@@ -13,7 +13,7 @@ pub(super) use stream::{Dealing, FIRST_STREAM, SIDE, alone, is_of_stream, most_b
 use super::view::{Standing, View};
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::stream::{Ending, Memory, Orphan, Run, Stream, StreamStats};
-use ethbcast_transport::wire::{Frame, Identity, Kind, Rank, StreamId};
+use ethbcast_transport::wire::{Frame, Guard, Identity, Kind, Rank, StreamId};
 use ethbcast_transport::{AuditError, Deadline, Instant, Kept, MacAddr, Part, SplitFrame, Tuning, planted};
 use std::cmp::Reverse;
 
@@ -78,6 +78,10 @@ impl Blocks {
             blocks.step_aside(Instant::START, view);
         }
         blocks
+    }
+
+    pub(super) fn guard(&self) -> &Guard {
+        &self.identity.guard
     }
 
     /// Returns the longest payload of one frame, in bytes.

@@ -22,6 +22,7 @@
 //! that a slow disk slows the stream down and nothing else.
 
 mod content;
+mod draw;
 mod handles;
 mod history;
 mod memory;
@@ -372,7 +373,7 @@ impl Session {
         self.opener.check()?;
         let random = || random_u64().map_err(Error::Random);
         let (numbers, form) = ([random()?, random()?], receiving.sink().form());
-        let config = options.receiver_config(&self.station, numbers, (form, receiving.sink().holds()), &self.tuning);
+        let config = options.receiver_config(&self.station, numbers, (form, receiving.sink().holds()), &self.tuning)?;
         let began = self.clock.now();
         self.port.begin_anew();
         let mut receiver = Limited::new(Receiver::new(began, config), began, options.run.time_limit);

@@ -1,12 +1,15 @@
 //! Options of a session, and the progress that it reports.
 
+use super::draw;
 use super::handles::{AbortNotice, AdmissionHook, Cancel, RateLimit, Start};
 use super::report::Error;
 use crate::Preset;
 use crate::census::About;
+use crate::keys::Keys;
 use crate::measure::Processors;
 use crate::membership::live::host;
 use crate::membership::{Station, Timing};
+use crate::session::keyring::RootKeys;
 use crate::session::message::{ContentKind, Digest, MemberState};
 use crate::session::receiver::{ReceiverConfig, ReceiverEvent};
 use crate::session::root::{OnSlow, RootConfig, RootEvent, Route, Wanted};
@@ -47,6 +50,8 @@ with_defaults! {
         /// File descriptor of a packet socket that was opened for this process by a privileged one;
         /// without it, one is opened.
         pub port_fd: Option<i32> = None,
+        /// Keys, by which all frames are authenticated; without them, none is.
+        pub keys: Option<Arc<Keys>> = None,
     }
 
     /// Limits, cancellation and progress of a session, for both roles.
@@ -202,6 +207,9 @@ impl SendOptions {
         (form, selects): (Form, bool),
         port: &Tuning,
     ) -> Result<RootConfig, Error> {
+        let keys = self.wire.keys.as_ref().map(draw::root_keys).transpose()?;
+        let guard = keys.as_ref().map(RootKeys::guard).unwrap_or_default();
+        let station = Station { guard, ..station.clone() };
         let numbers = self.tuning.clone().unwrap_or_else(|| self.preset.tuning());
         let mut tuning = Tuning { feed: port.feed.clone(), ..numbers };
         if let Some(bytes) = self.push_bytes.or(tuning.cast.push_bytes) {
@@ -227,7 +235,8 @@ impl SendOptions {
             rate: self.rate.as_ref().map(RateLimit::rate),
             timing: self.run.timing,
             tuning,
-            ..RootConfig::new(station.clone(), session, &self.source)
+            keys,
+            ..RootConfig::new(station, session, &self.source)
         };
         config.check_names()?;
         Ok(config)
@@ -258,8 +267,8 @@ impl RecvOptions {
         [nonce, secret]: [u64; 2],
         (form, holds): (Form, bool),
         port: &Tuning,
-    ) -> ReceiverConfig {
-        ReceiverConfig {
+    ) -> Result<ReceiverConfig, Error> {
+        Ok(ReceiverConfig {
             free_bytes: self.free_bytes,
             form,
             holds,
@@ -276,8 +285,9 @@ impl RecvOptions {
             about: self.about.clone(),
             timing: self.run.timing,
             tuning: port.clone(),
+            keys: self.wire.keys.as_ref().map(draw::receiver_keys).transpose()?,
             ..ReceiverConfig::new(station.clone(), nonce)
-        }
+        })
     }
 }
 

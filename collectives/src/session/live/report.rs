@@ -271,6 +271,9 @@ pub enum Error {
     /// The system has no thread or no descriptor left.
     #[error("the system has no room for a session's threads ({0}): end other programs, or raise `ulimit -n` and `-u`")]
     Resources(#[source] io::Error),
+    /// The keys are a receiver's.
+    #[error("this key is a receiver's: send from a host whose key file has a `sign` line")]
+    MayNotSend,
     /// The system supplies no random number for the session.
     #[error("no random number to name the session with ({0}): allow getrandom(2), which Linux has from 3.17 on")]
     Random(#[source] io::Error),

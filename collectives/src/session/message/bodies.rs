@@ -1,9 +1,10 @@
 //! Bodies of messages: reports, contents, and requests for pieces.
 
 use super::codes::{MemberState, Outcome};
+use crate::keys::VEIL_BYTES;
 use crate::membership::codec::{BodyReader, BodyWriter};
 use crate::session::verified::{ChunkSet, ChunkSize};
-use ethbcast_transport::wire::Rank;
+use ethbcast_transport::wire::{Guard, Rank};
 use std::ops::Range;
 
 /// A BLAKE3 digest.
@@ -317,8 +318,9 @@ pub struct FetchedPiece {
 }
 
 impl FetchedPiece {
-    pub(in crate::session) fn fitting(payload_bytes: usize) -> usize {
-        payload_bytes.saturating_sub(size_of::<[u64; 2]>()).max(1)
+    pub(in crate::session) fn fitting(payload_bytes: usize, guard: &Guard) -> usize {
+        let veil_bytes = if guard.is_keyed() { VEIL_BYTES } else { 0 };
+        payload_bytes.saturating_sub(size_of::<[u64; 2]>() + veil_bytes).max(1)
     }
 
     pub(in crate::session) fn denial(from: u64) -> FetchedPiece {

@@ -4,6 +4,7 @@ use crate::census::About;
 use crate::measure::Processors;
 use crate::membership::{OtherBuild, Station, Timing};
 use crate::session::endpoint::Endpoint;
+use crate::session::keyring::ReceiverKeys;
 use crate::session::message::{ContentKind, HOLDS, Message, Refusal, Trailer};
 use crate::session::verified::{ChunkSize, Form};
 use ethbcast_planning::plan::Via;
@@ -52,6 +53,8 @@ pub struct ReceiverConfig {
     pub tuning: Tuning,
     /// Timers of the session.
     pub timing: Timing,
+    /// Keys; without them, this host hears only senders without a key, and with them only those with one.
+    pub keys: Option<ReceiverKeys>,
 }
 
 impl ReceiverConfig {
@@ -60,7 +63,7 @@ impl ReceiverConfig {
     pub fn new(station: Station, nonce: u64) -> ReceiverConfig {
         let (form, tuning, timing) = (Form::default(), Tuning::default(), Timing::default());
         let (free_bytes, holds, processors, patience, once) = (u64::MAX, false, None, None, false);
-        let (by_leave, had, expects, about) = (false, Vec::new(), None, None);
+        let (by_leave, had, expects, about, keys) = (false, Vec::new(), None, None, None);
         ReceiverConfig {
             station,
             nonce,
@@ -77,6 +80,7 @@ impl ReceiverConfig {
             about,
             tuning,
             timing,
+            keys,
         }
     }
 

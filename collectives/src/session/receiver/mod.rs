@@ -15,6 +15,7 @@ pub use config::{Admission, Arrival, End, ReceiverConfig, ReceiverEvent};
 
 use super::blocks::{Blocks, is_of_stream};
 use super::endpoint::{ControlMemory, Endpoint, OtherBuilds};
+use super::keyring::Keyring;
 use super::message::{Done, Message, Needs, Outcome, Stage, Trailer};
 use super::view::View;
 use crate::census::kind::{HERE, WHO};
@@ -24,8 +25,8 @@ use crate::membership::ControlStats;
 use crate::membership::timers::Wait;
 use config::ReceiverEndpoint;
 use ethbcast_transport::stream::{Ending, Run, StreamStats};
-use ethbcast_transport::wire::Rank;
-use ethbcast_transport::{Deadline, Instant, Kept, MacAddr, Machine, Part, SplitFrame, wire};
+use ethbcast_transport::wire::{Rank, Reject};
+use ethbcast_transport::{Deadline, Instant, Kept, MacAddr, Machine, Part, SplitFrame};
 use roots::KnownRoot;
 use running::MemberPhase;
 use std::ops::Range;
@@ -54,11 +55,16 @@ impl Receiver {
     ///
     /// # Panics
     /// If [`Tuning::check`](ethbcast_transport::Tuning::check) finds a wrong number.
-    pub fn new(now: Instant, config: ReceiverConfig) -> Receiver {
+    pub fn new(now: Instant, mut config: ReceiverConfig) -> Receiver {
         config.tuning.check().expect("the receiver's tuning passes its check");
+        let keyring = config.keys.take().map(|keys| {
+            config.nonce = keys.nonce();
+            Keyring::of_receiver(keys, &config.station)
+        });
+        config.station.guard = keyring.as_ref().map(Keyring::door_guard).unwrap_or_default();
         let station = config.station.clone();
         Receiver {
-            endpoint: Endpoint::new(config, station, 0, Rank::NONE),
+            endpoint: Endpoint::new(config, station, 0, Rank::NONE, keyring),
             phase: ReceiverPhase::Waiting(Box::new(Waiting::new(now))),
             root: None,
             other_builds: OtherBuilds::default(),
@@ -259,7 +265,7 @@ impl Receiver {
     pub fn farewell(&self, text: &str) -> Option<Vec<u8>> {
         let root = self.root.as_ref()?;
         let leave = Message::Leave { nonce: self.endpoint.config().nonce, text: text.to_owned() };
-        Some(self.endpoint.frame(root.mac(), &leave))
+        self.endpoint.frame(root.mac(), &leave)
     }
 
     fn end(&mut self, now: Instant, end: End) {
@@ -272,6 +278,12 @@ impl Receiver {
             ReceiverPhase::Ended(if let ReceiverPhase::Running(running) = last { Some(running) } else { None });
         self.endpoint.end(now);
         self.endpoint.push_event(ReceiverEvent::Ended(end));
+    }
+
+    fn on_reject(&mut self, frame: &[u8], why: Reject) {
+        self.endpoint.count_reject(why);
+        let other = self.other_builds.on_reject(frame, why, self.endpoint.keyring());
+        other.into_iter().for_each(|other| self.endpoint.push_event(ReceiverEvent::OtherVersion(other)));
     }
 
     fn on_control(&mut self, now: Instant, message: Message) {
@@ -320,8 +332,7 @@ impl Receiver {
     fn answer(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
         let (to, nonce) = self.answerer.poll(now)?;
         let body = self.describe(now, nonce)?.encode();
-        let identity = self.endpoint.identity();
-        Some(identity.write(buffer, to, &identity.header(HERE), &body))
+        self.endpoint.write_reply(buffer, to, HERE, &body)
     }
 
     fn describe(&self, now: Instant, nonce: u64) -> Option<CensusReply> {
@@ -356,14 +367,10 @@ impl Receiver {
 
 impl Machine for Receiver {
     fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
-        let frame = match wire::parse(frame) {
+        let mut plain = Vec::new();
+        let frame = match self.endpoint.open(frame, &mut plain) {
             Ok(frame) => frame,
-            Err(why) => {
-                self.endpoint.count_reject(why);
-                let other = self.other_builds.on_reject(frame, why);
-                other.into_iter().for_each(|other| self.endpoint.push_event(ReceiverEvent::OtherVersion(other)));
-                return;
-            }
+            Err(why) => return self.on_reject(frame, why),
         };
         if let (true, is_news) = self.endpoint.is_own(frame.source) {
             self.endpoint.count_stranger();
@@ -396,7 +403,9 @@ impl Machine for Receiver {
             return;
         };
         if frame.source == root.mac() {
-            root.on_frame(now);
+            if self.endpoint.shows_life(&frame) {
+                root.on_frame(now);
+            }
         } else if !from_member {
             self.endpoint.count_stranger();
             return;
@@ -481,7 +490,7 @@ mod tests {
     use crate::membership::Station;
     use crate::session::receiver::config::ReceiverConfig;
     use ethbcast_transport::MacAddr;
-    use ethbcast_transport::wire::{OVERHEAD_BYTES, Rank};
+    use ethbcast_transport::wire::{self, OVERHEAD_BYTES, Rank};
     use std::time::Duration;
 
     const ASKER: MacAddr = MacAddr::new(2, 0, 0, 0, 0, 9);

@@ -143,7 +143,7 @@ impl MemberPhase {
     }
 
     pub(super) fn supply(&mut self, bytes: &[u8]) {
-        self.fetching.supply(bytes, FetchedPiece::fitting(self.blocks.payload_bytes()));
+        self.fetching.supply(bytes, FetchedPiece::fitting(self.blocks.payload_bytes(), self.blocks.guard()));
     }
     pub(super) fn deny(&mut self) {
         self.fetching.deny();
@@ -381,7 +381,7 @@ impl MemberPhase {
         }
         let piece = before.or_else(|| self.fetching.poll(now, false))?;
         let root = self.view.members[Rank::ROOT.index()].mac;
-        Some(SplitFrame::whole(endpoint.write(buffer, root, &Message::Piece(piece))))
+        endpoint.write(buffer, root, &Message::Piece(piece)).map(SplitFrame::whole)
     }
 
     pub(in crate::session::receiver) fn payload(&self, kept: Kept) -> &[u8] {

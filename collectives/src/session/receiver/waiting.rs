@@ -8,10 +8,10 @@ use crate::measure::{FIRST_PING, Responder, carries};
 use crate::membership::Timing;
 use crate::membership::timers::jitter;
 use crate::membership::timers::{TimerTable, Wait};
-use crate::session::kind::ANNOUNCE;
+use crate::session::kind::{ANNOUNCE, KEYS};
 use crate::session::message::{Message, Refusal, ViewPart};
 use crate::session::view::{Assembler, View};
-use ethbcast_transport::wire::{Frame, Rank};
+use ethbcast_transport::wire::{Frame, Guard, Rank};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Part};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -88,7 +88,7 @@ impl Waiting {
     ) -> WaitingStep {
         let of_root = root.as_mut().filter(|root| root.sent(frame));
         let is_of_root = of_root.is_some();
-        of_root.into_iter().for_each(|root| root.on_frame(now));
+        of_root.filter(|_| endpoint.shows_life(frame)).into_iter().for_each(|root| root.on_frame(now));
         if frame.header.kind == ANNOUNCE {
             let bound = root.as_ref().map(KnownRoot::mac);
             return self.on_announce(now, frame, bound, endpoint).map_or(WaitingStep::Wait, WaitingStep::End);
@@ -97,6 +97,10 @@ impl Waiting {
             endpoint.count_stranger();
             return WaitingStep::Wait;
         };
+        if frame.header.kind == KEYS {
+            joining.take_keys(now, endpoint.identity().guard);
+            return WaitingStep::Wait;
+        }
         if frame.header.kind == PROBE {
             joining.on_probe(now, frame, endpoint.config().nonce);
             let (of, proof) = ((joining.root().mac, joining.root().session), joining.proof());
@@ -178,7 +182,7 @@ impl Waiting {
             return;
         };
         log::info!("{} invites: {}, {:?} bytes", root.host, root.source, root.size);
-        endpoint.enter(root.session);
+        endpoint.enter(root.mac, root.session);
         let form = endpoint.config().form.with_chunk(root.chunk);
         endpoint.config_mut().form = form;
         *known = Some(KnownRoot::new(now, root.mac, root.session, endpoint.config()));
@@ -253,7 +257,7 @@ impl Waiting {
         let Timing { forgotten: dead, patience, .. } = endpoint.config().timing;
         if let (Some(joining), Some(root)) = (&mut self.joining, known.as_ref()) {
             let silence = root.silence(now);
-            let in_vain = silence >= dead || joining.is_in_vain(now);
+            let in_vain = silence >= dead || joining.is_in_vain(now, endpoint.has_keys());
             if in_vain && self.roots.has_other(now, joining.root(), dead) {
                 leave(root, "it asks another root, as this one did not reply", endpoint);
                 self.ask(now, known, endpoint);
@@ -317,6 +321,8 @@ pub(super) fn leave(root: &KnownRoot, text: &str, endpoint: &mut ReceiverEndpoin
 
 /// Silence after which another root is asked. A live root sends a sign of life every second.
 const ANSWER_LIMIT: Duration = Duration::from_millis(2500);
+/// Silence of a root that has not sent the group's secret: its announcement may be replayed.
+const KEYS_LIMIT: Duration = Duration::from_millis(300);
 
 #[derive(Clone, Debug)]
 pub(super) struct Joining {
@@ -360,8 +366,14 @@ impl Joining {
         self.answered.then(|| self.answered_at + limit)
     }
 
-    pub(super) fn is_in_vain(&self, now: Instant) -> bool {
-        now.since(self.answered_at) >= ANSWER_LIMIT
+    pub(super) fn is_in_vain(&self, now: Instant, has_keys: bool) -> bool {
+        now.since(self.answered_at) >= if has_keys { ANSWER_LIMIT } else { KEYS_LIMIT }
+    }
+
+    /// Answers the root by the group's secret from now on: only the root that was asked can have sent it.
+    pub(super) fn take_keys(&mut self, now: Instant, guard: Guard) {
+        self.responder.set_guard(guard);
+        (self.answered_at, self.answered) = (now, true);
     }
 
     /// Handles a PROBE; one that carries this host's `nonce` proves that the root is alive. A PROBE

@@ -4,6 +4,7 @@ use crate::Route;
 use crate::measure::Processors;
 use crate::membership::codec::MAX_NAME_BYTES;
 use crate::membership::{Station, Timing};
+use crate::session::keyring::{ANNOUNCE_GROWTH_BYTES, RootKeys};
 use crate::session::message::{ContentKind, Message, Stage};
 use crate::session::throttle::Rate;
 use crate::session::verified::Form;
@@ -139,6 +140,8 @@ pub struct RootConfig {
     pub tuning: Tuning,
     /// Timers of the session.
     pub timing: Timing,
+    /// Keys, with which all frames are authenticated; without them, none is.
+    pub keys: Option<RootKeys>,
 }
 
 impl RootConfig {
@@ -166,6 +169,7 @@ impl RootConfig {
             rate: None,
             tuning: Tuning::default(),
             timing: Timing::default(),
+            keys: None,
         }
     }
 
@@ -181,7 +185,8 @@ impl RootConfig {
         }
         let (_, body) = self.invitation(Stage::Gathering, Duration::ZERO).encode();
         let bytes = names.into_iter().map(String::len).sum();
-        let room_bytes = usize::from(self.station.payload_bytes()) - (body.len() - bytes);
+        let growth_bytes = if self.station.guard.is_keyed() { ANNOUNCE_GROWTH_BYTES } else { 0 };
+        let room_bytes = usize::from(self.station.payload_bytes()) - growth_bytes - (body.len() - bytes);
         if bytes <= room_bytes {
             return Ok(());
         }

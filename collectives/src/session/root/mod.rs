@@ -21,6 +21,7 @@ pub use repair::wants::{Damage, Lacking};
 
 use super::blocks::Blocks;
 use super::endpoint::{ControlMemory, Endpoint};
+use super::keyring::Keyring;
 use super::kind::{ANNOUNCE, JOIN, LEAVE, REFUSE};
 use super::message::{Message, ROOT_ASKS, Status, Trailer};
 use super::throttle::Rate;
@@ -33,7 +34,7 @@ use ethbcast_planning::model::Choice;
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::stream::{Ending, StreamStats};
 use ethbcast_transport::wire::{Frame, Rank};
-use ethbcast_transport::{Deadline, Instant, Kept, Machine, Part, SplitFrame, wire};
+use ethbcast_transport::{Deadline, Instant, Kept, Machine, Part, SplitFrame};
 use event::RootEndpoint;
 use phase::{Closing, RootPhase};
 use running::SessionPhase;
@@ -57,12 +58,14 @@ impl Root {
     /// # Panics
     /// If [`Tuning::check`](ethbcast_transport::Tuning::check) finds a wrong number, or
     /// [`RootConfig::check_names`] a name that does not fit.
-    pub fn new(now: Instant, config: RootConfig) -> Root {
+    pub fn new(now: Instant, mut config: RootConfig) -> Root {
         config.tuning.check().expect("the root's tuning passes its check");
+        let keyring = config.keys.take().map(|keys| Keyring::of_root(keys, &config.station, config.session));
+        config.station.guard = keyring.as_ref().and_then(Keyring::group_guard).unwrap_or_default();
         config.check_names().expect("the root's names pass their check");
         let phase = RootPhase::Gathering(Box::new(Gathering::new(now, &config)));
         let (station, session, rate) = (config.station.clone(), config.session, config.rate);
-        let mut endpoint = Endpoint::new(config, station, session, Rank::ROOT);
+        let mut endpoint = Endpoint::new(config, station, session, Rank::ROOT, keyring);
         endpoint.throttle_mut().set(rate);
         Root { endpoint, phase, trailer: None, choice: None, failure: None, non_members: NonMembers::default() }
     }
@@ -241,7 +244,7 @@ impl Root {
             RootPhase::Closing(closing, _) => closing.last_message().clone(),
             RootPhase::Ended(_) => return None,
         };
-        Some(self.endpoint.frame(self.endpoint.station().group_mac, &message))
+        self.endpoint.frame(self.endpoint.station().group_mac, &message)
     }
 
     fn close(&mut self, now: Instant, last_word: Message) {
@@ -272,14 +275,20 @@ impl Root {
         match &mut self.phase {
             RootPhase::Gathering(gathering) => {
                 gathering.on_join(now, frame.source, &message, self.non_members.refusals_mut(), &mut self.endpoint);
+                if gathering.is_checking(frame.source, *nonce) {
+                    self.endpoint.send_keys(frame.source, *nonce);
+                }
             }
             phase => {
-                if !phase.running_mut().is_some_and(|running| running.on_join(now, *nonce, frame.source)) {
+                if phase.running_mut().is_some_and(|running| running.on_join(now, *nonce, frame.source)) {
+                    self.endpoint.send_keys(frame.source, *nonce);
+                } else {
                     if let RootPhase::Running(running) = phase {
                         running.on_other_run(now, frame.source, &mut self.endpoint);
                         let late = self.endpoint.config().late && !running.view().via.is_in_blocks();
                         let non_members = &mut self.non_members;
                         if late && non_members.welcome(now, frame.source, &message, running, &mut self.endpoint) {
+                            self.endpoint.send_keys(frame.source, *nonce);
                             self.watch_reports(now);
                             return;
                         }
@@ -444,7 +453,8 @@ impl Root {
 
 impl Machine for Root {
     fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
-        let frame = match wire::parse(frame) {
+        let mut plain = Vec::new();
+        let frame = match self.endpoint.open(frame, &mut plain) {
             Ok(frame) => frame,
             Err(why) => {
                 self.non_members.on_reject(frame, why, &mut self.endpoint);

@@ -163,7 +163,9 @@ impl SessionPhase {
         if rank == Rank::ROOT || !self.view.names(rank, frame.source) {
             return endpoint.count_stranger();
         }
-        self.members.on_frame(now, rank);
+        if endpoint.shows_life(frame) {
+            self.members.on_frame(now, rank);
+        }
         if is_of_stream(frame) {
             endpoint.throttle_mut().on_frame(now, frame);
             self.delivery.handle_frame(now, frame, &self.view);
@@ -325,7 +327,7 @@ impl SessionPhase {
     }
 
     fn publish(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
-        self.announcement.begin(&self.view, usize::from(endpoint.config().station.payload_bytes()));
+        self.announcement.begin(&self.view, endpoint.control_bytes());
         endpoint.adopt(Rank::ROOT, self.view.epoch);
         self.send_view(now, endpoint);
     }

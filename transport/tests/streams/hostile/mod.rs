@@ -8,7 +8,7 @@ use crate::common::{Case, PAYLOAD_BYTES, Path, identity, payload, peer};
 use crate::hosts::{at, star};
 use crate::{push_pull, strict};
 use ethbcast_transport::sim::{Delivery, Fate, Faults, Random, RandomFaults, Simulation};
-use ethbcast_transport::stream::Stream;
+use ethbcast_transport::stream::{Ending, Stream};
 use ethbcast_transport::wire::{Flags, Kind, Rank};
 use ethbcast_transport::{Alone, Instant, Part};
 use forgery::{Forgery, TO_RECEIVERS, TO_SENDERS};
@@ -173,12 +173,16 @@ impl Seen {
     }
 }
 
-fn serve_orphan(simulation: &mut Simulation<Alone<Stream>, Observer>, host: usize, orphan: usize) {
+fn serve_orphan(simulation: &mut Simulation<Alone<Stream>, Observer>, case: &Case, host: usize, orphan: usize) {
     let (child, tail) = (&simulation.machines()[orphan].part, simulation.machines()[host].part.feed().tail());
     let missing: Vec<u64> = (child.feed().head()..tail).filter(|&sequence| !child.feed().has(sequence)).collect();
     for sequence in missing {
-        let last = if sequence + 1 == FRAMES { Flags::LAST } else { Flags::default() };
-        let what = (Kind::DATA, last.with(Flags::RESENT), sequence, 1);
+        let ending = match case.ending(sequence) {
+            Ending::Stream => Flags::LAST,
+            Ending::Message => Flags::FLUSH.with(Flags::REPORT),
+            _ => Flags::default(),
+        };
+        let what = (Kind::DATA, ending.with(Flags::RESENT), sequence, 1);
         simulation.inject(simulation.now(), orphan, &forgery::sealed(0, orphan, what, &payload(sequence)));
     }
 }
@@ -211,7 +215,7 @@ fn play(seed: u64) -> bool {
         });
         for (host, rank) in std::mem::take(&mut seen.orphans) {
             orphaned = true;
-            serve_orphan(&mut simulation, host, rank.index());
+            serve_orphan(&mut simulation, &world.case, host, rank.index());
         }
         if let Some(outcome) = outcome {
             break outcome;

@@ -145,6 +145,11 @@ impl Gathering {
         }
     }
 
+    /// Whether the path to this run of a host is being checked, which takes the group's secret.
+    pub(super) fn is_checking(&self, from: MacAddr, nonce: u64) -> bool {
+        self.checks.is_open(from, nonce)
+    }
+
     pub(super) fn on_leave(&mut self, from: MacAddr, nonce: u64, text: &str, endpoint: &mut RootEndpoint) {
         if let Some(gone) = self.applicants.on_leave(from, nonce) {
             self.forget(gone, text, endpoint);

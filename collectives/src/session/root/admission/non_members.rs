@@ -36,7 +36,7 @@ impl NonMembers {
 
     pub fn on_reject(&mut self, frame: &[u8], why: Reject, endpoint: &mut RootEndpoint) {
         endpoint.count_reject(why);
-        let other = self.other_builds.on_reject(frame, why);
+        let other = self.other_builds.on_reject(frame, why, endpoint.keyring());
         other.into_iter().for_each(|other| endpoint.push_event(RootEvent::OtherVersion(other)));
     }
 

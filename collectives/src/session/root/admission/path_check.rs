@@ -102,6 +102,10 @@ impl PathChecks {
         check.nonce = nonce;
     }
 
+    pub fn is_open(&self, host: MacAddr, nonce: u64) -> bool {
+        self.checks.get(&host).is_some_and(|check| check.nonce == nonce)
+    }
+
     pub fn greet(&mut self, host: MacAddr, nonce: u64) {
         self.greetings.push_back((host, nonce));
     }

@@ -1,6 +1,8 @@
 //! Reasons to refuse a join request, and the memory of hosts that were refused.
 
+use crate::membership::Station;
 use crate::membership::codec::MAX_NAME_BYTES;
+use crate::session::keyring::CONTROL_GROWTH_BYTES;
 use crate::session::message::{Message, Refusal};
 use crate::session::root::config::RootConfig;
 use crate::session::root::event::{RootEndpoint, RootEvent, TurnedAway};
@@ -33,7 +35,7 @@ impl Names {
             form: config.form,
             wanted_hosts: self.wanted.as_ref(),
             known_hosts: self.known.as_ref(),
-            most: most_receivers(config.station.payload_bytes()),
+            most: most_receivers(&config.station),
         }
     }
 }
@@ -114,8 +116,9 @@ impl SessionParameters<'_> {
 
 /// Maximum number of receivers of a session: a verdict has two bits per rank and fits into one
 /// frame.
-fn most_receivers(payload_bytes: u16) -> usize {
-    let bytes = (usize::from(payload_bytes) - VERDICT_BYTES) / 2;
+fn most_receivers(station: &Station) -> usize {
+    let growth_bytes = if station.guard.is_keyed() { CONTROL_GROWTH_BYTES } else { 0 };
+    let bytes = (usize::from(station.payload_bytes()) - growth_bytes - VERDICT_BYTES) / 2;
     (bytes * 8 - 1).min(MAX_MEMBERS - 1)
 }
 

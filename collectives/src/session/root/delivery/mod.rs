@@ -323,7 +323,7 @@ impl Delivery {
 
     fn answer(&mut self, now: Instant, over: bool, buffer: &mut [u8], endpoint: &mut RootEndpoint) -> Option<usize> {
         let (rank, piece) = self.answering.poll(now, over)?;
-        Some(endpoint.write(buffer, self.macs[rank.index()], &Message::Piece(piece)))
+        endpoint.write(buffer, self.macs[rank.index()], &Message::Piece(piece))
     }
 
     pub(super) fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
@@ -365,7 +365,12 @@ impl Delivery {
             Needy::Gap(rank, at) => self.backfills.wanted_by(rank, at, &self.extent(self.blocks.dealing())),
             Needy::Aside(rank) => self.catch_ups.wanted_by(rank, &self.extent(Dealing::single())),
             Needy::Fetch(rank) => {
-                return self.answering.supply(rank, from, bytes, FetchedPiece::fitting(payload_bytes));
+                return self.answering.supply(
+                    rank,
+                    from,
+                    bytes,
+                    FetchedPiece::fitting(payload_bytes, &self.identity.guard),
+                );
             }
         };
         let Some(wanted) = wanted.filter(|wanted| wanted.start == from) else { return };

@@ -98,7 +98,7 @@ impl LivenessReplies {
     /// Sends replies: some by unicast, and as many as fit into one frame to the group. Returns
     /// whether challenges remain.
     pub fn send_replies(&mut self, view: &View, endpoint: &mut RootEndpoint) -> bool {
-        let fitting = usize::from(endpoint.config().station.payload_bytes()) / size_of::<u64>();
+        let fitting = endpoint.control_bytes() / size_of::<u64>();
         let (mut to_all, mut alone) = (Vec::new(), 0);
         while to_all.len() < fitting
             && alone < MAX_REPLIES_ALONE
@@ -132,7 +132,7 @@ mod tests {
 
     fn said(proofs: &mut LivenessReplies, members: u16) -> (Vec<(bool, Vec<u64>)>, bool) {
         let station = Station::new("group", "n0", MacAddr::new(2, 0, 0, 0, 0, 0), MTU_BYTES);
-        let mut endpoint = RootEndpoint::new(RootConfig::new(station.clone(), 1, "file"), station, 1, Rank::ROOT);
+        let mut endpoint = RootEndpoint::new(RootConfig::new(station.clone(), 1, "file"), station, 1, Rank::ROOT, None);
         let waits = proofs.send_replies(&chain(members), &mut endpoint);
         let mut buffer = [0; MTU_BYTES as usize + OVERHEAD_BYTES];
         let frames = std::iter::from_fn(|| {

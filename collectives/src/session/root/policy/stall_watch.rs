@@ -463,7 +463,7 @@ mod tests {
 
     fn holders_above(said: [(MemberState, Option<u16>); 4], wait: &[Rank], behind: &[Rank]) -> Vec<(Rank, Rank)> {
         let station = Station::new("group", "n0", MacAddr::new(2, 0, 0, 0, 0, 0), 1500);
-        let endpoint = RootEndpoint::new(RootConfig::new(station.clone(), 1, "file"), station, 1, Rank::ROOT);
+        let endpoint = RootEndpoint::new(RootConfig::new(station.clone(), 1, "file"), station, 1, Rank::ROOT, None);
         let (now, timing, view) = (Instant::START, Timing::default(), chain(5));
         let mut members = Members::new(now, 4, &timing);
         for (rank, (state, waits_for)) in (1..).map(Rank).zip(said) {

@@ -1,0 +1,23 @@
+//! Keys of a cluster: its secrets, the signatures of its senders, and the texts in which people keep them.
+//!
+//! Nothing here reads a file, a clock or a random source: drawn numbers are arguments. `docs/keys.md` has the reasons.
+
+mod cluster;
+mod exchange;
+mod file;
+mod hex;
+mod phrase;
+mod schedule;
+mod signer;
+mod veil;
+
+pub(crate) use cluster::{CLUSTER_NAME_BYTES, ClusterSecrets, Protection, SealedMessage, name_of};
+pub use exchange::ExchangePair;
+pub use file::{KeyFileError, KeyName, Keys, MAX_KEY_FILE_BYTES, SenderKey};
+pub use phrase::{Phrase, PhraseError};
+pub use schedule::{Secret, SessionFacts, SessionName, chunk_key, pair_secret};
+pub use signer::{PublicKey, SIGNATURE_BYTES, Signed, Signer};
+pub use veil::{VEIL_BYTES, Veil, VeilContext};
+
+#[cfg(test)]
+mod vectors;

@@ -1,0 +1,167 @@
+//! The key schedule: every secret of a session, from the cluster's and from numbers that its ends draw.
+
+use ethbcast_transport::MacAddr;
+use ethbcast_transport::wire::{Guard, PayloadHash};
+use std::fmt;
+use zeroize::Zeroize;
+
+/// A secret of 32 bytes. It is zeroized when dropped, never printed, and compared in constant time.
+#[derive(Clone)]
+pub struct Secret([u8; 32]);
+
+impl Secret {
+    /// Takes 32 secret bytes.
+    pub const fn new(bytes: [u8; 32]) -> Secret {
+        Secret(bytes)
+    }
+
+    /// Returns the bytes.
+    pub const fn expose(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// Returns BLAKE3's `derive_key` of the parts, one after the other.
+    pub fn derive(context: &str, parts: &[&[u8]]) -> Secret {
+        finish(blake3::Hasher::new_derive_key(context), parts)
+    }
+
+    /// Returns BLAKE3's `keyed_hash` of the parts, one after the other.
+    pub fn keyed(&self, parts: &[&[u8]]) -> Secret {
+        finish(blake3::Hasher::new_keyed(&self.0), parts)
+    }
+
+    /// Returns the guard of frames under this secret.
+    pub fn guard(&self, hash: PayloadHash) -> Guard {
+        let [tag_key, hash_key] =
+            ["ethbcast 7 tag", "ethbcast 7 hash"].map(|context| Secret::derive(context, &[self.expose()]));
+        Guard::keyed(tag_key.expose(), hash_key.expose(), hash)
+    }
+}
+
+fn finish(mut hasher: blake3::Hasher, parts: &[&[u8]]) -> Secret {
+    parts.iter().for_each(|part| {
+        hasher.update(part);
+    });
+    let mut hash = hasher.finalize();
+    let secret = Secret(*hash.as_bytes());
+    hash.zeroize();
+    hasher.zeroize();
+    secret
+}
+
+impl Drop for Secret {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
+impl PartialEq for Secret {
+    fn eq(&self, other: &Secret) -> bool {
+        // Equality of hashes takes the same time for all.
+        blake3::Hash::from_bytes(self.0) == blake3::Hash::from_bytes(other.0)
+    }
+}
+
+impl Eq for Secret {}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Secret(…)")
+    }
+}
+
+/// Facts that make a session unlike every other one.
+#[derive(Clone, Copy, Debug)]
+pub struct SessionFacts<'a> {
+    /// Session number.
+    pub session: u32,
+    /// Random bytes of its root.
+    pub random: &'a [u8; 32],
+    /// Public exchange key of its root.
+    pub exchange: &'a [u8; 32],
+    /// Public key of the sender.
+    pub sender: &'a [u8; 32],
+    /// Address of its root.
+    pub root: MacAddr,
+    /// Name of the group.
+    pub group: &'a str,
+}
+
+/// The true name of a session, which no other has: the session number alone is short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionName(pub [u8; 32]);
+
+impl SessionName {
+    /// Returns the name that follows from the facts.
+    pub fn of(facts: &SessionFacts<'_>) -> SessionName {
+        let SessionFacts { session, random, exchange, sender, root, group } = *facts;
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(b"ethbcast 7 session").update(&session.to_be_bytes()).update(random).update(exchange);
+        hasher.update(sender).update(&root.octets()).update(group.as_bytes());
+        SessionName(*hasher.finalize().as_bytes())
+    }
+}
+
+/// Returns the secret of a root and one receiver: of the cluster's secret, their exchange, the session, and the
+/// receiver's request to join with the address that it came from.
+pub fn pair_secret(
+    cluster: &Secret,
+    exchanged: &Secret,
+    session: &SessionName,
+    request: &[u8],
+    source: MacAddr,
+) -> Secret {
+    let mut hasher = blake3::Hasher::new();
+    let request = hasher.update(request).update(&source.octets()).finalize();
+    let parts: [&[u8]; 4] = [cluster.expose(), exchanged.expose(), &session.0, request.as_bytes()];
+    Secret::derive("ethbcast 7 pair", &parts)
+}
+
+/// Returns the key of a chunk: of its chaining value and its place in the content, so that no two contents share one.
+pub fn chunk_key(group: &Secret, chaining_value: &[u8; 32], offset: u64) -> Secret {
+    Secret::derive("ethbcast 7 content", &[group.expose()]).keyed(&[chaining_value, &offset.to_be_bytes()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_has_another_name_if_any_fact_of_it_differs() {
+        let (one, two) = ([1; 32], [2; 32]);
+        let root = MacAddr::new(2, 0, 0, 0, 0, 1);
+        let facts = SessionFacts { session: 7, random: &one, exchange: &one, sender: &one, root, group: "g" };
+        let other = [
+            SessionFacts { session: 8, ..facts },
+            SessionFacts { random: &two, ..facts },
+            SessionFacts { exchange: &two, ..facts },
+            SessionFacts { sender: &two, ..facts },
+            SessionFacts { root: MacAddr::new(2, 0, 0, 0, 0, 2), ..facts },
+            SessionFacts { group: "h", ..facts },
+        ];
+        assert_eq!(SessionName::of(&facts), SessionName::of(&facts));
+        assert!(other.iter().all(|other| SessionName::of(other) != SessionName::of(&facts)));
+    }
+
+    #[test]
+    fn a_pair_shares_a_secret_with_nobody_else() {
+        let [cluster, other] = [[1; 32], [2; 32]].map(Secret::new);
+        let [here, there] = [1, 2].map(|last| MacAddr::new(2, 0, 0, 0, 0, last));
+        let [session, next] = [SessionName([3; 32]), SessionName([4; 32])];
+        let secrets = [
+            pair_secret(&cluster, &cluster, &session, b"join", here),
+            pair_secret(&other, &cluster, &session, b"join", here),
+            pair_secret(&cluster, &other, &session, b"join", here),
+            pair_secret(&cluster, &cluster, &next, b"join", here),
+            pair_secret(&cluster, &cluster, &session, b"joim", here),
+            pair_secret(&cluster, &cluster, &session, b"join", there),
+        ];
+        let equal = secrets.iter().flat_map(|one| secrets.iter().filter(move |two| one == *two));
+        assert_eq!(equal.count(), secrets.len(), "each equals itself alone");
+    }
+
+    #[test]
+    fn a_secret_is_not_printed() {
+        assert_eq!(format!("{:?}", Secret::new([7; 32])), "Secret(…)");
+    }
+}

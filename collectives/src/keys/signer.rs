@@ -1,0 +1,143 @@
+//! Signatures of senders: Ed25519 (RFC 8032), verified strictly.
+
+use super::schedule::{Secret, SessionName};
+use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
+use std::fmt;
+
+/// Bytes of a signature.
+pub const SIGNATURE_BYTES: usize = 64;
+
+/// Kinds of signed messages. The word of one is not the beginning of another's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signed {
+    /// Announcement of a session.
+    Announce,
+    /// View of a session.
+    View,
+    /// Outcomes known to the root.
+    Verdict,
+    /// End without a result.
+    Abort,
+    /// End of the stream.
+    Trailer,
+    /// Hash list of a span.
+    Ledger,
+}
+
+impl Signed {
+    fn word(self) -> &'static str {
+        match self {
+            Signed::Announce => "announce",
+            Signed::View => "view",
+            Signed::Verdict => "verdict",
+            Signed::Abort => "abort",
+            Signed::Trailer => "trailer",
+            Signed::Ledger => "ledger",
+        }
+    }
+
+    /// Returns what is signed: the protocol and the word, the session, and the fields.
+    fn message(self, session: &SessionName, fields: &[&[u8]]) -> Vec<u8> {
+        let mut message = [b"ethbcast 7 ", self.word().as_bytes(), &session.0].concat();
+        fields.iter().for_each(|field| message.extend_from_slice(field));
+        message
+    }
+}
+
+/// The key of a sender. It is zeroized when dropped.
+#[derive(Clone)]
+pub struct Signer(SigningKey);
+
+impl Signer {
+    /// Makes the key of a seed.
+    pub fn new(seed: &Secret) -> Signer {
+        Signer(SigningKey::from_bytes(seed.expose()))
+    }
+
+    /// Returns the seed.
+    pub fn seed(&self) -> Secret {
+        Secret::new(self.0.to_bytes())
+    }
+
+    /// Returns the public key.
+    pub fn public(&self) -> PublicKey {
+        PublicKey(self.0.verifying_key())
+    }
+
+    /// Signs the fields of a message of a session.
+    pub fn sign(&self, what: Signed, session: &SessionName, fields: &[&[u8]]) -> [u8; SIGNATURE_BYTES] {
+        self.0.sign(&what.message(session, fields)).to_bytes()
+    }
+}
+
+impl fmt::Debug for Signer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Signer(…)")
+    }
+}
+
+/// The public key of a sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PublicKey(VerifyingKey);
+
+impl PublicKey {
+    /// Reads a public key; `None` for bytes that are none, or for which one signature fits many messages.
+    pub fn new(bytes: &[u8; 32]) -> Option<PublicKey> {
+        let key = VerifyingKey::from_bytes(bytes).ok()?;
+        (!key.is_weak()).then_some(PublicKey(key))
+    }
+
+    /// Returns the bytes.
+    pub fn bytes(&self) -> &[u8; 32] {
+        self.0.as_bytes()
+    }
+
+    /// Whether the owner of this key has signed the fields of a message of a session.
+    pub fn has_signed(
+        &self,
+        what: Signed,
+        session: &SessionName,
+        fields: &[&[u8]],
+        signature: &[u8; SIGNATURE_BYTES],
+    ) -> bool {
+        self.0.verify_strict(&what.message(session, fields), &Signature::from_bytes(signature)).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signature_holds_for_its_kind_session_and_fields_alone() {
+        let signer = Signer::new(&Secret::new([5; 32]));
+        let [session, other] = [SessionName([1; 32]), SessionName([2; 32])];
+        let signature = signer.sign(Signed::View, &session, &[b"epoch", b"digest"]);
+        let public = signer.public();
+        let holds = |what, session: &SessionName, fields: &[&[u8]], signature: &[u8; SIGNATURE_BYTES]| {
+            public.has_signed(what, session, fields, signature)
+        };
+        assert!(holds(Signed::View, &session, &[b"epochdigest"], &signature));
+        assert!(!holds(Signed::Verdict, &session, &[b"epochdigest"], &signature));
+        assert!(!holds(Signed::View, &other, &[b"epochdigest"], &signature));
+        assert!(!holds(Signed::View, &session, &[b"epochdigesu"], &signature));
+        for bit in 0..8 * SIGNATURE_BYTES {
+            let mut wrong = signature;
+            wrong[bit / 8] ^= 1 << (bit % 8);
+            assert!(!holds(Signed::View, &session, &[b"epochdigest"], &wrong), "bit {bit}");
+        }
+        let stranger = Signer::new(&Secret::new([6; 32]));
+        assert!(!stranger.public().has_signed(Signed::View, &session, &[b"epochdigest"], &signature));
+    }
+
+    #[test]
+    fn a_key_under_which_anything_is_signed_is_none() {
+        let mut neutral = [0; 32];
+        neutral[0] = 1;
+        assert_eq!(PublicKey::new(&neutral), None);
+        assert_eq!(PublicKey::new(&[0; 32]), None);
+        let signer = Signer::new(&Secret::new([5; 32]));
+        assert_eq!(PublicKey::new(signer.public().bytes()), Some(signer.public()));
+        assert_eq!((signer.seed(), format!("{signer:?}").as_str()), (Secret::new([5; 32]), "Signer(…)"));
+    }
+}

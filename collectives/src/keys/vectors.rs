@@ -1,0 +1,91 @@
+//! The vectors of docs/keys.md, which `vectors.py` computes without this code.
+
+use super::*;
+use ethbcast_transport::MacAddr;
+use ethbcast_transport::wire::{EtherType, Flags, Header, Identity, Kind, PayloadHash, Rank, StreamId};
+
+const KNOWN: &str = include_str!("vectors.txt");
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn counted<const N: usize>(first: u8) -> [u8; N] {
+    std::array::from_fn(|at| first + at as u8)
+}
+
+/// Returns the tags that a frame has from the first host to the second and on to the third.
+fn of_frame(secret: &Secret) -> [String; 2] {
+    let payload: [u8; 56] = counted(0);
+    let guard = secret.guard(PayloadHash::Polyval);
+    [(1_u8, 0, 1000), (2, 1, 2000)].map(|(host, rank, stamp)| {
+        let [mac, next] = [host, host + 1].map(|last| MacAddr::new(2, 0, 0, 0, 0, last));
+        let (session, stream, ether_type) = (0x5e55_0001, StreamId(1), EtherType::DEFAULT);
+        let identity = Identity { session, stream, rank: Rank(rank), mac, ether_type, guard: guard.clone() };
+        let header = Header { epoch: 1, flags: Flags::LAST, stamp, ..identity.header(Kind::DATA) };
+        let mut frame = [0; 1514];
+        let length = identity.write(&mut frame, next, &header, &payload);
+        assert!(guard.parse(&frame[..length]).is_ok());
+        hex(&frame[28..40])
+    })
+}
+
+fn of_secret(secret: &Secret) -> Vec<(&'static str, String)> {
+    let mut body = b"\x02no".to_vec();
+    let context = VeilContext { kind: 24, session: 0x5e55_0001, rank: 0, sequence: 5 };
+    Veil::new(secret).put(context, &mut body);
+    let [tag, next_tag] = of_frame(secret);
+    vec![
+        ("tag_key", hex(Secret::derive("ethbcast 7 tag", &[secret.expose()]).expose())),
+        ("hash_key", hex(Secret::derive("ethbcast 7 hash", &[secret.expose()]).expose())),
+        ("tag", tag),
+        ("tag_of_next_hop", next_tag),
+        ("veiled", hex(&body)),
+        ("chunk_key", hex(chunk_key(secret, &counted(0x20), 65536).expose())),
+    ]
+}
+
+fn of_phrase() -> Vec<(&'static str, String)> {
+    let phrase = Phrase::new(counted(0));
+    let keys = phrase.keys();
+    let text = keys.text();
+    let check = text.lines().nth(1).and_then(|line| line.split(' ').nth(2)).expect("check digits");
+    vec![
+        ("phrase", phrase.text().to_string()),
+        ("phrase_cluster", hex(keys.clusters()[0].expose())),
+        ("phrase_sender", hex(keys.senders()[0].key.bytes())),
+        ("cluster_name", hex(&keys.name().0)),
+        ("cluster_check", check.to_owned()),
+    ]
+}
+
+fn of_session(cluster: &Secret) -> Vec<(&'static str, String)> {
+    let [root, receiver] = [[0x11; 32], [0x22; 32]].map(|drawn| ExchangePair::new(Secret::new(drawn)));
+    let signer = Signer::new(&Secret::new([0x33; 32]));
+    let [here, there] = [1, 2].map(|last| MacAddr::new(2, 0, 0, 0, 0, last));
+    let name = SessionName::of(&SessionFacts {
+        session: 0x5e55_0001,
+        random: &[0x44; 32],
+        exchange: root.public(),
+        sender: signer.public().bytes(),
+        root: here,
+        group: "ethbcast",
+    });
+    let exchanged = root.agree(receiver.public()).expect("keys of two hosts");
+    let signature = signer.sign(Signed::View, &name, &[b"fields"]);
+    vec![
+        ("nonce", format!("{:016x}", ExchangePair::nonce(receiver.public()))),
+        ("session_name", hex(&name.0)),
+        ("exchanged", hex(exchanged.expose())),
+        ("pair_secret", hex(pair_secret(cluster, &exchanged, &name, b"join", there).expose())),
+        ("signature", hex(&signature)),
+    ]
+}
+
+#[test]
+fn the_vectors_are_those_of_the_second_implementation() {
+    let secret = Secret::new(counted(0));
+    let computed = [of_secret(&secret), of_phrase(), of_session(&secret)].concat();
+    let computed: String = computed.iter().map(|(name, value)| format!("{name} {value}\n")).collect();
+    assert_eq!(computed, KNOWN);
+}

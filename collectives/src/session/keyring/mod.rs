@@ -1,0 +1,318 @@
+//! The keyring of one end of a session: which secret protects which frame, and the numbers by which each is new.
+//!
+//! | frames | secret |
+//! |---|---|
+//! | ANNOUNCE, JOIN, REFUSE, WHO, HERE | the cluster's |
+//! | KEYS; READY, STATUS, DONE, LEAVE, ORPHAN, FETCH, PIECE, NEEDS, CHALLENGE, RESPONSE of or to one | the pair's |
+//! | of the root to all: VIEW, STATUS, VERDICT, ABORT, RESPONSE; streams and measurements | the group's |
+
+mod receiver;
+mod root;
+
+pub use receiver::ReceiverKeys;
+pub use root::RootKeys;
+
+use super::kind;
+use crate::census::kind::{HERE, WHO};
+use crate::keys::{CLUSTER_NAME_BYTES, ClusterSecrets, KeyName, Keys, Protection, PublicKey, SIGNATURE_BYTES};
+use crate::keys::{SealedMessage, SessionFacts, SessionName, Signed, VEIL_BYTES};
+use crate::measure::kind::{ECHO, PROBE, REPORT};
+use crate::membership::{KeyDifference, Station};
+use ethbcast_transport::MacAddr;
+use ethbcast_transport::wire::{self, CounterWindow, Frame, Guard, Header, Kind, LAST_WORDS, PayloadHash};
+use ethbcast_transport::wire::{Rank, Reject, UnprovenFrame};
+use receiver::ReceiverRing;
+use root::RootRing;
+use std::sync::Arc;
+
+/// Most bytes by which the body of a message to members grows.
+pub const CONTROL_GROWTH_BYTES: usize = SIGNATURE_BYTES + VEIL_BYTES;
+/// Bytes by which an announcement grows: key name, signature, three keys of 32 bytes, veil.
+pub const ANNOUNCE_GROWTH_BYTES: usize = CLUSTER_NAME_BYTES + SIGNATURE_BYTES + 3 * 32 + VEIL_BYTES;
+
+const SUITES: [PayloadHash; 2] = [PayloadHash::Polyval, PayloadHash::Poly1305];
+
+/// Keyring of a root or a receiver.
+#[derive(Clone, Debug)]
+pub enum Keyring {
+    Root(Box<RootRing>),
+    Receiver(Box<ReceiverRing>),
+}
+
+impl Keyring {
+    pub fn of_root(keys: RootKeys, station: &Station, session: u32) -> Keyring {
+        Keyring::Root(Box::new(RootRing::new(keys, station, session)))
+    }
+
+    pub fn of_receiver(keys: ReceiverKeys, station: &Station) -> Keyring {
+        Keyring::Receiver(Box::new(ReceiverRing::new(keys, station)))
+    }
+
+    /// Returns the guard of streams and measurements, once the group's secret is known.
+    pub fn group_guard(&self) -> Option<Guard> {
+        let group = match self {
+            Keyring::Root(root) => Some(root.group()),
+            Keyring::Receiver(receiver) => receiver.group(),
+        };
+        group.map(|group| group.guard().clone())
+    }
+
+    /// Returns the guard of frames before there is a session.
+    pub fn door_guard(&self) -> Guard {
+        self.doors().secrets.protection(0).map(|door| door.guard().clone()).unwrap_or_default()
+    }
+
+    fn doors(&self) -> &Doors {
+        match self {
+            Keyring::Root(root) => root.doors(),
+            Keyring::Receiver(receiver) => receiver.doors(),
+        }
+    }
+
+    /// Returns the name of the secret that this host speaks with.
+    pub fn name(&self) -> KeyName {
+        self.doors().secrets.keys().name()
+    }
+
+    /// Returns the difference from another host's key, after a frame of it was rejected.
+    pub fn difference(&self, other: MacAddr, theirs: KeyName) -> Option<KeyDifference> {
+        let doors = self.doors();
+        if !doors.secrets.has(theirs) {
+            return Some(KeyDifference::Both { theirs, own: self.name() });
+        }
+        (doors.unknown_sender == Some(other)).then_some(KeyDifference::NoSender)
+    }
+
+    /// Binds a receiver to the root that it asks.
+    pub fn bind(&mut self, root: MacAddr, session: u32) {
+        if let Keyring::Receiver(receiver) = self {
+            receiver.bind(root, session);
+        }
+    }
+
+    /// Returns the message that brings a receiver the group's secret.
+    pub fn keys_for(&mut self, to: MacAddr, nonce: u64) -> Option<Vec<u8>> {
+        if let Keyring::Root(root) = self { root.keys_for(to, nonce) } else { None }
+    }
+
+    /// Protects a message; `None` if there is no secret for it, so that it is not sent.
+    pub fn seal(&mut self, to: MacAddr, header: Header, body: &[u8]) -> Option<SealedMessage> {
+        match self {
+            Keyring::Root(root) => root.seal(to, header, body),
+            Keyring::Receiver(receiver) => receiver.seal(to, header, body),
+        }
+    }
+
+    /// Protects this host's last message, which another process may send for it: its number is above all others.
+    pub fn seal_last(&self, header: Header, body: &[u8]) -> Option<SealedMessage> {
+        let header = Header { sequence: LAST_WORDS, ..header };
+        match self {
+            Keyring::Root(root) => root.seal_last(header, body),
+            Keyring::Receiver(receiver) => receiver.seal_last(header, body),
+        }
+    }
+
+    /// Parses a frame whose tag is right and, of a control message, whose number is new; its body is put into `plain`.
+    pub fn open<'a>(&mut self, bytes: &'a [u8], plain: &'a mut Vec<u8>) -> Result<Frame<'a>, Reject> {
+        let mut tried = 0;
+        let (frame, slot) = loop {
+            let mut slot = None;
+            let parsed = wire::parse_keyed(bytes, |unproven| {
+                slot = self.slot(unproven, tried);
+                self.guard(slot?, unproven.source)
+            });
+            match parsed {
+                Ok(frame) => break (frame, slot.ok_or(Reject::Stranger)?),
+                // Of two runs at one address either may have sent it.
+                Err(Reject::Damaged) => tried += 1,
+                Err(Reject::Stranger) if tried > 0 => return Err(Reject::Damaged),
+                Err(why) => return Err(why),
+            }
+        };
+        if !is_numbered(frame.header.kind) {
+            return Ok(frame);
+        }
+        let body = match self {
+            Keyring::Root(root) => root.admit(slot, &frame),
+            Keyring::Receiver(receiver) => receiver.admit(slot, &frame),
+        };
+        *plain = body.ok_or(Reject::Stranger)?;
+        Ok(Frame { payload: plain, ..frame })
+    }
+
+    fn slot(&self, frame: &UnprovenFrame<'_>, tried: usize) -> Option<Slot> {
+        match self {
+            Keyring::Root(root) => root.slot(frame, tried),
+            Keyring::Receiver(receiver) => receiver.slot(frame, tried),
+        }
+    }
+
+    fn guard(&self, slot: Slot, source: MacAddr) -> Option<&Guard> {
+        let protection = match self {
+            Keyring::Root(root) => root.protection(slot, source),
+            Keyring::Receiver(receiver) => receiver.protection(slot),
+        };
+        protection.map(Protection::guard)
+    }
+}
+
+/// Whether frames of a kind have a number that counts up: all but those of streams and measurements, whose numbers
+/// mean something else, and which prove nothing.
+pub fn is_numbered(kind: Kind) -> bool {
+    !matches!(kind, Kind::DATA | Kind::PARITY | Kind::ACK | Kind::HEARTBEAT | PROBE | ECHO | REPORT)
+}
+
+/// The place of a secret in a keyring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Slot {
+    /// A cluster's, by its place in the key file.
+    Door(usize),
+    /// A pair's, by the place of the run at its address.
+    Pair(usize),
+    Group,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Secrecy {
+    Door,
+    Pair,
+    Group,
+}
+
+fn secrecy(header: &Header, to: MacAddr) -> Secrecy {
+    let is_of_root = header.rank == Rank::ROOT;
+    match header.kind {
+        kind::ANNOUNCE | kind::JOIN | kind::REFUSE | WHO | HERE => Secrecy::Door,
+        kind::STATUS if is_of_root => Secrecy::Group,
+        kind::RESPONSE if to.is_multicast() => Secrecy::Group,
+        kind::VIEW | kind::VERDICT | kind::ABORT => Secrecy::Group,
+        kind if is_numbered(kind) => Secrecy::Pair,
+        _ => Secrecy::Group,
+    }
+}
+
+/// The cluster's secrets, at one end of sessions of a group.
+#[derive(Clone, Debug)]
+struct Doors {
+    secrets: ClusterSecrets,
+    group: String,
+    /// Host that invited last with the right secret and is none of the senders.
+    unknown_sender: Option<MacAddr>,
+}
+
+impl Doors {
+    fn new(keys: Arc<Keys>, group: &str) -> Doors {
+        Doors { secrets: ClusterSecrets::new(keys), group: group.to_owned(), unknown_sender: None }
+    }
+
+    /// Reads an announcement whose tag is right: one of the key file's senders must have signed it, for the session
+    /// that follows from it.
+    fn invitation(&mut self, door: usize, frame: &Frame<'_>) -> Option<(SessionKeys, Vec<u8>)> {
+        let plain = self.secrets.lift(door, &frame.header, frame.payload)?;
+        let (signature, signed) = plain.split_first_chunk()?;
+        let (random, rest) = signed.split_first_chunk()?;
+        let (exchange, rest) = rest.split_first_chunk()?;
+        let (sender, body) = rest.split_first_chunk()?;
+        if self.secrets.keys().sender(sender).is_none() {
+            self.unknown_sender = Some(frame.source);
+            return None;
+        }
+        let (session, root) = (frame.header.session, frame.source);
+        let name = SessionName::of(&SessionFacts { session, random, exchange, sender, root, group: &self.group });
+        let sender =
+            PublicKey::new(sender).filter(|key| key.has_signed(Signed::Announce, &name, &[signed], signature))?;
+        Some((SessionKeys { root, session, name, exchange: *exchange, sender, door }, body.to_vec()))
+    }
+}
+
+/// Keys of a session, as its announcement tells them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct SessionKeys {
+    root: MacAddr,
+    session: u32,
+    name: SessionName,
+    exchange: [u8; 32],
+    sender: PublicKey,
+    door: usize,
+}
+
+impl SessionKeys {
+    fn is_of(&self, root: MacAddr, session: u32) -> bool {
+        (self.root, self.session) == (root, session)
+    }
+}
+
+/// Sessions that were announced, and which of each root's frames under the cluster's secret have come.
+#[derive(Clone, Debug, Default)]
+struct HeardSessions(Vec<(SessionKeys, CounterWindow)>);
+
+impl HeardSessions {
+    /// Notes an announcement; false if it has come before, or is at odds with the session of this number that is
+    /// `kept`. Of more than `most` sessions the one known longest is forgotten.
+    fn hear(&mut self, keys: SessionKeys, number: u64, most: usize, kept: Option<SessionName>) -> bool {
+        if let Some((_, window)) = self.0.iter_mut().find(|(known, _)| *known == keys) {
+            return window.take(number);
+        }
+        let is_kept = |known: &SessionKeys| Some(known.name) == kept;
+        if self.of(keys.root, keys.session).is_some_and(is_kept) {
+            return false;
+        }
+        self.0.retain(|(known, _)| !known.is_of(keys.root, keys.session));
+        if self.0.len() >= most
+            && let Some(oldest) = self.0.iter().position(|(known, _)| !is_kept(known))
+        {
+            self.0.remove(oldest);
+        }
+        let mut window = CounterWindow::default();
+        let is_new = window.take(number);
+        self.0.push((keys, window));
+        is_new
+    }
+
+    fn of(&self, root: MacAddr, session: u32) -> Option<&SessionKeys> {
+        self.0.iter().map(|(keys, _)| keys).find(|keys| keys.is_of(root, session))
+    }
+
+    /// Returns the body of a refusal: it names the session of the root that was asked, and has a new number.
+    fn take_refusal(&mut self, root: MacAddr, header: &Header, plain: &[u8]) -> Option<Vec<u8>> {
+        let (name, body) = plain.split_first_chunk()?;
+        let mut sessions = self.0.iter_mut().filter(|(keys, _)| keys.is_of(root, header.session));
+        let (_, window) = sessions.find(|(keys, _)| keys.name == SessionName(*name))?;
+        window.take(header.sequence).then(|| body.to_vec())
+    }
+}
+
+/// Returns the kind of signature on a message; `None` for messages without one.
+fn signed(kind: Kind) -> Option<Signed> {
+    match kind {
+        kind::VIEW => Some(Signed::View),
+        kind::VERDICT => Some(Signed::Verdict),
+        kind::ABORT => Some(Signed::Abort),
+        _ => None,
+    }
+}
+
+/// Returns the fields that the signature covers; of a view's part epoch and digest, which stand for all parts.
+fn signed_fields(what: Signed, body: &[u8]) -> Option<&[u8]> {
+    const VIEW_FIELDS_BYTES: usize = 36;
+    if what == Signed::View { body.get(..VIEW_FIELDS_BYTES) } else { Some(body) }
+}
+
+/// Signatures that were made or checked last, one for each kind: messages are repeated.
+#[derive(Clone, Debug, Default)]
+struct KnownSignatures(Vec<(Signed, Vec<u8>, [u8; SIGNATURE_BYTES])>);
+
+impl KnownSignatures {
+    fn of(&self, what: Signed, fields: &[u8]) -> Option<&[u8; SIGNATURE_BYTES]> {
+        let same = |(kind, known, _): &&(Signed, Vec<u8>, _)| *kind == what && known == fields;
+        self.0.iter().find(same).map(|(.., signature)| signature)
+    }
+
+    fn keep(&mut self, what: Signed, fields: &[u8], signature: [u8; SIGNATURE_BYTES]) {
+        self.0.retain(|(kind, ..)| *kind != what);
+        self.0.push((what, fields.to_vec(), signature));
+    }
+}
+
+#[cfg(test)]
+mod tests;

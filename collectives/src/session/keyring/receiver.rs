@@ -1,0 +1,213 @@
+//! The keyring of a receiver.
+
+use super::{Doors, HeardSessions, KnownSignatures, SUITES, Secrecy, SessionKeys, Slot};
+use super::{is_numbered, secrecy, signed, signed_fields};
+use crate::census::kind::{HERE, WHO};
+use crate::keys::{ExchangePair, Keys, Protection, SIGNATURE_BYTES, SealedMessage, Secret, pair_secret};
+use crate::membership::Station;
+use crate::session::kind::{ANNOUNCE, JOIN, KEYS, REFUSE};
+use ethbcast_transport::MacAddr;
+use ethbcast_transport::wire::{CounterWindow, Frame, Header, Kind, PayloadHash, Rank, UnprovenFrame};
+use std::sync::Arc;
+
+/// Maximum number of sessions whose keys are remembered.
+const MAX_SESSIONS: usize = 64;
+
+/// Keys of a receiver, with what was drawn at random for one run.
+#[derive(Clone, Debug)]
+pub struct ReceiverKeys {
+    /// Keys of this host.
+    pub keys: Arc<Keys>,
+    /// Exchange keys, from which the run's nonce follows.
+    pub exchange: ExchangePair,
+}
+
+impl ReceiverKeys {
+    pub(in crate::session) fn nonce(&self) -> u64 {
+        ExchangePair::nonce(self.exchange.public())
+    }
+}
+
+/// A session that this host has asked to join, and what it shares with it.
+#[derive(Clone, Debug)]
+struct AskedSession {
+    keys: SessionKeys,
+    /// The request, which is the same every time.
+    request: Vec<u8>,
+    pair: Protection,
+    pair_window: CounterWindow,
+    group: Option<Protection>,
+    group_window: CounterWindow,
+    signatures: KnownSignatures,
+}
+
+#[derive(Clone, Debug)]
+pub struct ReceiverRing {
+    doors: Doors,
+    exchange: ExchangePair,
+    mac: MacAddr,
+    heard: HeardSessions,
+    /// Sessions asked; that of the root that this host is bound to, if it has been asked, is the first.
+    asked: Vec<AskedSession>,
+    bound: Option<(MacAddr, u32)>,
+}
+
+impl ReceiverRing {
+    pub(super) fn new(own: ReceiverKeys, station: &Station) -> ReceiverRing {
+        let doors = Doors::new(own.keys, &station.group);
+        let (heard, asked, bound) = (HeardSessions::default(), Vec::new(), None);
+        ReceiverRing { doors, exchange: own.exchange, mac: station.mac, heard, asked, bound }
+    }
+
+    pub(super) fn bind(&mut self, root: MacAddr, session: u32) {
+        self.bound = Some((root, session));
+        if let Some(at) = self.asked.iter().position(|asked| asked.keys.is_of(root, session)) {
+            self.asked[..=at].rotate_right(1);
+        }
+    }
+
+    fn bound(&self) -> Option<&AskedSession> {
+        let (root, session) = self.bound?;
+        self.asked.first().filter(|asked| asked.keys.is_of(root, session))
+    }
+
+    fn bound_mut(&mut self) -> Option<&mut AskedSession> {
+        let (root, session) = self.bound?;
+        self.asked.first_mut().filter(|asked| asked.keys.is_of(root, session))
+    }
+
+    pub(super) fn doors(&self) -> &Doors {
+        &self.doors
+    }
+
+    pub(super) fn group(&self) -> Option<&Protection> {
+        self.bound()?.group.as_ref()
+    }
+
+    pub(super) fn seal(&mut self, to: MacAddr, header: Header, body: &[u8]) -> Option<SealedMessage> {
+        match (secrecy(&header, to), header.kind) {
+            (Secrecy::Door, JOIN) => self.seal_request(to, header, body),
+            (Secrecy::Door, HERE) => self.doors.secrets.close(0, header, body.to_vec()),
+            (Secrecy::Pair, _) => Some(self.bound_mut()?.pair.close(header, body.to_vec())),
+            _ => None,
+        }
+    }
+
+    pub(super) fn seal_last(&self, header: Header, body: &[u8]) -> Option<SealedMessage> {
+        Some(self.bound()?.pair.close_numbered(header, body.to_vec()))
+    }
+
+    fn seal_request(&mut self, to: MacAddr, header: Header, body: &[u8]) -> Option<SealedMessage> {
+        let sessions = self.heard.0.iter().map(|(keys, _)| *keys);
+        let mut sessions = sessions.filter(|keys| keys.session == header.session);
+        let keys = sessions.find(|keys| keys.root == to || to.is_multicast())?;
+        let known = self.asked.iter().find(|asked| asked.keys == keys).map(|asked| asked.request.clone());
+        let request = match known {
+            Some(request) => request,
+            None => self.ask(keys, body)?,
+        };
+        self.doors.secrets.close(keys.door, header, request)
+    }
+
+    /// Makes the request and the pair's secret; `None` for a root whose exchange key decides the secret.
+    fn ask(&mut self, keys: SessionKeys, body: &[u8]) -> Option<Vec<u8>> {
+        let request = [&keys.name.0[..], self.exchange.public(), body].concat();
+        let exchanged = self.exchange.agree(&keys.exchange)?;
+        let secret = pair_secret(self.doors.secrets.secret(keys.door), &exchanged, &keys.name, &request, self.mac);
+        let session = AskedSession {
+            keys,
+            request: request.clone(),
+            pair: Protection::new(&secret, PayloadHash::Blake3),
+            pair_window: CounterWindow::default(),
+            group: None,
+            group_window: CounterWindow::default(),
+            signatures: KnownSignatures::default(),
+        };
+        self.asked.truncate(MAX_SESSIONS - 1);
+        let is_bound = self.bound == Some((keys.root, keys.session));
+        // Not in front of the bound one.
+        let at = if is_bound || self.asked.is_empty() { 0 } else { 1 };
+        self.asked.insert(at, session);
+        Some(request)
+    }
+
+    pub(super) fn slot(&self, frame: &UnprovenFrame<'_>, tried: usize) -> Option<Slot> {
+        let Header { kind, session, rank, .. } = frame.header;
+        let is_of_root = self.bound == Some((frame.source, session)) && rank == Rank::ROOT;
+        match secrecy(&frame.header, frame.destination) {
+            _ if tried > 0 => None,
+            Secrecy::Door => self.doors.secrets.named(frame.payload).map(Slot::Door),
+            Secrecy::Pair => is_of_root.then_some(Slot::Pair(0)),
+            Secrecy::Group if is_numbered(kind) => is_of_root.then_some(Slot::Group),
+            Secrecy::Group => self.bound.is_some_and(|(_, bound)| bound == session).then_some(Slot::Group),
+        }
+    }
+
+    pub(super) fn protection(&self, slot: Slot) -> Option<&Protection> {
+        match slot {
+            Slot::Door(door) => self.doors.secrets.protection(door),
+            Slot::Pair(_) => self.bound().map(|session| &session.pair),
+            Slot::Group => self.group(),
+        }
+    }
+
+    /// Returns the body of a message whose tag is right, if its number is new and whoever must have signed it has.
+    pub(super) fn admit(&mut self, slot: Slot, frame: &Frame<'_>) -> Option<Vec<u8>> {
+        let Frame { source, header, payload, .. } = *frame;
+        match (slot, header.kind) {
+            (Slot::Door(door), ANNOUNCE) => {
+                let (keys, body) = self.doors.invitation(door, frame)?;
+                let kept = self.bound().map(|asked| asked.keys.name);
+                self.heard.hear(keys, header.sequence, MAX_SESSIONS, kept).then_some(body)
+            }
+            (Slot::Door(door), REFUSE) => {
+                let plain = self.doors.secrets.lift(door, &header, payload)?;
+                self.heard.take_refusal(source, &header, &plain)
+            }
+            // A question that comes again is answered again, in the census' bounds.
+            (Slot::Door(door), WHO) => self.doors.secrets.lift(door, &header, payload),
+            (Slot::Door(_), _) => None,
+            (Slot::Pair(_), kind) => self.bound_mut()?.admit_alone(kind, &header, payload),
+            (Slot::Group, kind) => self.bound_mut()?.admit_to_all(kind, &header, payload),
+        }
+    }
+}
+
+impl AskedSession {
+    fn admit_alone(&mut self, kind: Kind, header: &Header, payload: &[u8]) -> Option<Vec<u8>> {
+        let body = self.pair.lift(header, payload).filter(|_| self.pair_window.take(header.sequence))?;
+        if kind != KEYS {
+            return Some(body);
+        }
+        self.take_keys(&body)?;
+        Some(Vec::new())
+    }
+
+    fn admit_to_all(&mut self, kind: Kind, header: &Header, payload: &[u8]) -> Option<Vec<u8>> {
+        let plain = self.group.as_ref()?.lift(header, payload)?;
+        if !self.group_window.take(header.sequence) {
+            return None;
+        }
+        let Some(what) = signed(kind) else { return Some(plain) };
+        let (signature, body) = plain.split_first_chunk::<SIGNATURE_BYTES>()?;
+        let fields = signed_fields(what, body)?;
+        if self.signatures.of(what, fields) != Some(signature) {
+            if !self.keys.sender.has_signed(what, &self.keys.name, &[fields], signature) {
+                return None;
+            }
+            self.signatures.keep(what, fields, *signature);
+        }
+        Some(body.to_vec())
+    }
+
+    /// Takes the group's secret; the first one stands.
+    fn take_keys(&mut self, body: &[u8]) -> Option<()> {
+        let (group, rest) = body.split_first_chunk()?;
+        let [suite, _cipher, ..] = *rest else { return None };
+        let hash = *SUITES.get(usize::from(suite.checked_sub(1)?))?;
+        if self.group.is_none() {
+            self.group = Some(Protection::new(&Secret::new(*group), hash));
+        }
+        Some(())
+    }
+}

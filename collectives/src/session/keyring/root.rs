@@ -1,0 +1,241 @@
+//! The keyring of a root.
+
+use super::{Doors, HeardSessions, KnownSignatures, SUITES, Secrecy, Slot};
+use super::{is_numbered, secrecy, signed, signed_fields};
+use crate::keys::{ExchangePair, Keys, Protection, SIGNATURE_BYTES, SealedMessage, Secret, SessionFacts, SessionName};
+use crate::keys::{Signed, pair_secret};
+use crate::membership::Station;
+use crate::session::kind::{ANNOUNCE, JOIN, REFUSE};
+use ethbcast_transport::MacAddr;
+use ethbcast_transport::wire::{CounterWindow, Frame, Guard, Header, Kind, PayloadHash, Rank, UnprovenFrame};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Maximum number of addresses whose runs are remembered, and of runs of one address. Only hosts with the cluster's
+/// secret have entries.
+const MAX_ADDRESSES: usize = 8192;
+const MAX_RUNS: usize = 16;
+/// Maximum number of other sessions of the group that are remembered.
+const MAX_RIVALS: usize = 16;
+const CONTENTS_IN_THE_CLEAR: u8 = 0;
+
+/// Keys of a root, with what was drawn at random for one session.
+#[derive(Clone, Debug)]
+pub struct RootKeys {
+    /// Keys of this host, which may send.
+    pub keys: Arc<Keys>,
+    /// Random bytes by which the session differs from every other one.
+    pub random: [u8; 32],
+    /// Exchange keys.
+    pub exchange: ExchangePair,
+    /// Secret of the group.
+    pub group: Secret,
+    /// Hash of its payloads.
+    pub hash: PayloadHash,
+}
+
+impl RootKeys {
+    pub(in crate::session) fn guard(&self) -> Guard {
+        self.group.guard(self.hash)
+    }
+}
+
+/// Run of a receiver.
+#[derive(Clone, Debug)]
+struct Run {
+    nonce: u64,
+    request: Vec<u8>,
+    asked: CounterWindow,
+    /// Absent for another root, which only asks.
+    pair: Option<Protection>,
+    window: CounterWindow,
+}
+
+#[derive(Clone, Debug)]
+pub struct RootRing {
+    doors: Doors,
+    own: RootKeys,
+    name: SessionName,
+    mac: MacAddr,
+    session: u32,
+    group: Protection,
+    /// Runs of each address; the first is the one that is spoken to.
+    runs: BTreeMap<MacAddr, Vec<Run>>,
+    rivals: HeardSessions,
+    signatures: KnownSignatures,
+}
+
+impl RootRing {
+    /// # Panics
+    /// If the keys are a receiver's.
+    pub(super) fn new(own: RootKeys, station: &Station, session: u32) -> RootRing {
+        let sender = own.keys.signer().expect("a root's keys may send").public();
+        let (random, exchange, sender) = (&own.random, own.exchange.public(), sender.bytes());
+        let (root, group) = (station.mac, &*station.group);
+        let name = SessionName::of(&SessionFacts { session, random, exchange, sender, root, group });
+        RootRing {
+            doors: Doors::new(own.keys.clone(), group),
+            name,
+            mac: station.mac,
+            session,
+            group: Protection::new(&own.group, own.hash),
+            runs: BTreeMap::new(),
+            rivals: HeardSessions::default(),
+            signatures: KnownSignatures::default(),
+            own,
+        }
+    }
+
+    pub(super) fn doors(&self) -> &Doors {
+        &self.doors
+    }
+
+    pub(super) fn group(&self) -> &Protection {
+        &self.group
+    }
+
+    pub(super) fn keys_for(&mut self, to: MacAddr, nonce: u64) -> Option<Vec<u8>> {
+        let runs = self.runs.get_mut(&to)?;
+        let at = runs.iter().position(|run| run.nonce == nonce && run.pair.is_some())?;
+        runs[..=at].rotate_right(1);
+        let suite = SUITES.iter().position(|hash| *hash == self.own.hash).map_or(0, |at| at as u8 + 1);
+        Some([&self.own.group.expose()[..], &[suite, CONTENTS_IN_THE_CLEAR]].concat())
+    }
+
+    pub(super) fn seal(&mut self, to: MacAddr, header: Header, body: &[u8]) -> Option<SealedMessage> {
+        match (secrecy(&header, to), header.kind) {
+            (Secrecy::Door, ANNOUNCE) => {
+                let plain = self.signed_invitation(body)?;
+                self.doors.secrets.close(0, header, plain)
+            }
+            (Secrecy::Door, JOIN) => {
+                let other = self.rivals.of(to, header.session)?;
+                let plain = [&other.name.0[..], self.own.exchange.public(), body].concat();
+                self.doors.secrets.close(other.door, header, plain)
+            }
+            (Secrecy::Door, REFUSE) => self.doors.secrets.close(0, header, [&self.name.0[..], body].concat()),
+            (Secrecy::Door, _) => None,
+            (Secrecy::Pair, _) => {
+                let pair = self.runs.get_mut(&to)?.first_mut()?.pair.as_mut()?;
+                Some(pair.close(header, body.to_vec()))
+            }
+            (Secrecy::Group, kind) => {
+                if let Some(what) = signed(kind) {
+                    let fields = signed_fields(what, body)?;
+                    let signature = self.signature(what, fields)?;
+                    self.signatures.keep(what, fields, signature);
+                }
+                let plain = self.with_signature(kind, body)?;
+                Some(self.group.close(header, plain))
+            }
+        }
+    }
+
+    pub(super) fn seal_last(&self, header: Header, body: &[u8]) -> Option<SealedMessage> {
+        Some(self.group.close_numbered(header, self.with_signature(header.kind, body)?))
+    }
+
+    fn with_signature(&self, kind: Kind, body: &[u8]) -> Option<Vec<u8>> {
+        let Some(what) = signed(kind) else { return Some(body.to_vec()) };
+        Some([&self.signature(what, signed_fields(what, body)?)?[..], body].concat())
+    }
+
+    fn signed_invitation(&self, body: &[u8]) -> Option<Vec<u8>> {
+        let signer = self.own.keys.signer()?;
+        let sender = signer.public();
+        let fields = [&self.own.random[..], self.own.exchange.public(), sender.bytes(), body].concat();
+        let signature = signer.sign(Signed::Announce, &self.name, &[&fields]);
+        Some([&signature[..], &fields].concat())
+    }
+
+    fn signature(&self, what: Signed, fields: &[u8]) -> Option<[u8; SIGNATURE_BYTES]> {
+        let known = self.signatures.of(what, fields).copied();
+        known.or_else(|| Some(self.own.keys.signer()?.sign(what, &self.name, &[fields])))
+    }
+
+    pub(super) fn slot(&self, frame: &UnprovenFrame<'_>, tried: usize) -> Option<Slot> {
+        let Header { kind, session, rank, .. } = frame.header;
+        match secrecy(&frame.header, frame.destination) {
+            Secrecy::Pair => {
+                let runs = self.runs.get(&frame.source).filter(|_| session == self.session && rank != Rank::ROOT)?;
+                let pairs = runs.iter().enumerate().filter(|(_, run)| run.pair.is_some());
+                pairs.map(|(at, _)| Slot::Pair(at)).nth(tried)
+            }
+            _ if tried > 0 => None,
+            Secrecy::Door if kind == JOIN && session != self.session => None,
+            // Its own, which somebody has recorded.
+            Secrecy::Door if kind == ANNOUNCE && (frame.source, session) == (self.mac, self.session) => None,
+            Secrecy::Door => self.doors.secrets.named(frame.payload).map(Slot::Door),
+            // Only streams and measurements: nobody but the root speaks to all by it.
+            Secrecy::Group => (session == self.session && !is_numbered(kind)).then_some(Slot::Group),
+        }
+    }
+
+    pub(super) fn protection(&self, slot: Slot, source: MacAddr) -> Option<&Protection> {
+        match slot {
+            Slot::Door(door) => self.doors.secrets.protection(door),
+            Slot::Pair(at) => self.runs.get(&source)?.get(at)?.pair.as_ref(),
+            Slot::Group => Some(&self.group),
+        }
+    }
+
+    /// Returns the body of a message whose tag is right, if its number is new.
+    pub(super) fn admit(&mut self, slot: Slot, frame: &Frame<'_>) -> Option<Vec<u8>> {
+        let Frame { source, header, payload, .. } = *frame;
+        match (slot, header.kind) {
+            (Slot::Door(door), ANNOUNCE) => {
+                let (keys, body) = self.doors.invitation(door, frame)?;
+                self.rivals.hear(keys, header.sequence, MAX_RIVALS, None).then_some(body)
+            }
+            (Slot::Door(door), JOIN) => self.admit_request(door, frame),
+            (Slot::Door(door), REFUSE) => {
+                let plain = self.doors.secrets.lift(door, &header, payload)?;
+                self.rivals.take_refusal(source, &header, &plain)
+            }
+            (Slot::Door(_), _) => None,
+            (Slot::Pair(at), _) => {
+                let run = self.runs.get_mut(&source)?.get_mut(at)?;
+                let body = run.pair.as_ref()?.lift(&header, payload)?;
+                run.window.take(header.sequence).then_some(body)
+            }
+            (Slot::Group, _) => None,
+        }
+    }
+
+    /// Reads a request to join: of this session, from a run whose nonce follows from its exchange key. Each run says
+    /// the same every time.
+    fn admit_request(&mut self, door: usize, frame: &Frame<'_>) -> Option<Vec<u8>> {
+        let Frame { source, header, payload, .. } = *frame;
+        let plain = self.doors.secrets.lift(door, &header, payload)?;
+        let (name, rest) = plain.split_first_chunk::<32>()?;
+        let (exchange, body) = rest.split_first_chunk::<32>()?;
+        let nonce = u64::from_be_bytes(*body.first_chunk()?);
+        if *name != self.name.0 {
+            return None;
+        }
+        let known = self.runs.get_mut(&source).and_then(|runs| runs.iter_mut().find(|run| run.nonce == nonce));
+        if let Some(run) = known {
+            return (run.request == plain && run.asked.take(header.sequence)).then(|| body.to_vec());
+        }
+        let is_full = self.runs.len() >= MAX_ADDRESSES && !self.runs.contains_key(&source);
+        let mut asked = CounterWindow::default();
+        if is_full || !asked.take(header.sequence) {
+            return None;
+        }
+        let pair = if nonce == ExchangePair::nonce(exchange) {
+            let exchanged = self.own.exchange.agree(exchange)?;
+            let secret = pair_secret(self.doors.secrets.secret(door), &exchanged, &self.name, &plain, source);
+            Some(Protection::new(&secret, PayloadHash::Blake3))
+        } else {
+            None
+        };
+        let (body, window) = (body.to_vec(), CounterWindow::default());
+        let runs = self.runs.entry(source).or_default();
+        if runs.len() >= MAX_RUNS {
+            // The first is spoken to.
+            runs.remove(1);
+        }
+        runs.push(Run { nonce, request: plain, asked, pair, window });
+        Some(body)
+    }
+}

@@ -1,0 +1,198 @@
+//! Promises of the keyring, without a session around it.
+
+use super::*;
+use crate::keys::{ExchangePair, Secret, Signer};
+use crate::session::kind::{ABORT, ANNOUNCE, DONE, JOIN, KEYS, LEAVE, READY, REFUSE, STATUS, VERDICT, VIEW};
+use ethbcast_transport::wire::Identity;
+
+const SESSION: u32 = 7;
+const GROUP: &str = "g";
+
+/// One end: its keyring, and how it appears in frames.
+struct End {
+    ring: Keyring,
+    identity: Identity,
+}
+
+fn station(host: u8) -> Station {
+    Station::new(GROUP, &format!("n{host}"), MacAddr::new(2, 0, 0, 0, 0, host), 1500)
+}
+
+fn secret(byte: u8) -> Secret {
+    Secret::new([byte; 32])
+}
+
+fn keys() -> Arc<Keys> {
+    Arc::new(Keys::new(secret(1), Signer::new(&secret(2)), "n0").expect("a name"))
+}
+
+/// The root of a session in which these numbers were drawn.
+fn root(keys: Arc<Keys>, drawn: u8) -> End {
+    let exchange = ExchangePair::new(secret(drawn));
+    let own = RootKeys { keys, random: [drawn; 32], exchange, group: secret(!drawn), hash: PayloadHash::Polyval };
+    let ring = Keyring::of_root(own, &station(0), SESSION);
+    End { ring, identity: station(0).identity(SESSION, Rank::ROOT) }
+}
+
+fn receiver(keys: Arc<Keys>, host: u8) -> (End, u64) {
+    let own = ReceiverKeys { keys, exchange: ExchangePair::new(secret(host)) };
+    let nonce = own.nonce();
+    let ring = Keyring::of_receiver(own, &station(host));
+    (End { ring, identity: station(host).identity(SESSION, Rank::NONE) }, nonce)
+}
+
+impl End {
+    fn mac(&self) -> MacAddr {
+        self.identity.mac
+    }
+
+    fn says(&mut self, to: MacAddr, kind: Kind, body: &[u8]) -> Vec<u8> {
+        let sealed = self.ring.seal(to, self.identity.header(kind), body).expect("there is a secret for it");
+        self.frame(to, sealed)
+    }
+
+    fn frame(&self, to: MacAddr, (guard, header, body): SealedMessage) -> Vec<u8> {
+        let mut frame = vec![0; guard.overhead_bytes() + body.len()];
+        Identity { guard, ..self.identity.clone() }.write(&mut frame, to, &header, &body);
+        frame
+    }
+
+    fn hears(&mut self, frame: &[u8]) -> Result<Vec<u8>, Reject> {
+        let mut plain = Vec::new();
+        self.ring.open(frame, &mut plain).map(|frame| frame.payload.to_vec())
+    }
+}
+
+fn group() -> MacAddr {
+    station(0).group_mac
+}
+
+/// Brings a receiver into the session; returns all frames that were sent.
+fn join(root: &mut End, receiver: &mut End, nonce: u64) -> Vec<Vec<u8>> {
+    let announced = root.says(group(), ANNOUNCE, b"invitation");
+    assert_eq!(receiver.hears(&announced).as_deref(), Ok(&b"invitation"[..]));
+    receiver.ring.bind(root.mac(), SESSION);
+    let body = [&nonce.to_be_bytes()[..], b"request"].concat();
+    let asked = receiver.says(root.mac(), JOIN, &body);
+    assert_eq!(root.hears(&asked), Ok(body));
+    let keys = root.ring.keys_for(receiver.mac(), nonce).expect("it has asked");
+    let given = root.says(receiver.mac(), KEYS, &keys);
+    assert_eq!((receiver.ring.group_guard(), receiver.hears(&given)), (None, Ok(Vec::new())));
+    assert_eq!(receiver.ring.group_guard(), root.ring.group_guard());
+    vec![announced, asked, given]
+}
+
+#[test]
+fn every_message_is_heard_once_and_by_whom_it_is_for() {
+    let (mut root, (mut one, nonce), (mut two, other)) = (root(keys(), 3), receiver(keys(), 11), receiver(keys(), 12));
+    let first = join(&mut root, &mut one, nonce);
+    let second = join(&mut root, &mut two, other);
+    for (frames, receiver) in [(first, &mut one), (second, &mut two)] {
+        let is_new = |frame: &Vec<u8>| root.hears(frame).is_ok() || receiver.hears(frame).is_ok();
+        assert!(!frames.iter().any(is_new), "said again");
+    }
+    (one.identity.rank, two.identity.rank) = (Rank(1), Rank(2));
+    let part = [0; 60];
+    for (to, kind, body) in [(group(), VIEW, &part[..]), (group(), STATUS, b"s"), (group(), VERDICT, b"v")] {
+        let said = root.says(to, kind, body);
+        for member in [&mut one, &mut two] {
+            assert_eq!(member.hears(&said).as_deref(), Ok(body));
+            assert_eq!(member.hears(&said), Err(Reject::Stranger), "{kind:?}");
+        }
+    }
+    for kind in [READY, STATUS, DONE] {
+        let said = one.says(root.mac(), kind, b"of one");
+        assert!(two.hears(&said).is_err());
+        assert_eq!((root.hears(&said).as_deref(), root.hears(&said).is_err()), (Ok(&b"of one"[..]), true));
+    }
+    let refused = root.says(one.mac(), REFUSE, b"no");
+    assert_eq!((one.hears(&refused).as_deref(), one.hears(&refused).is_err()), (Ok(&b"no"[..]), true));
+}
+
+#[test]
+fn whatever_was_said_in_another_session_is_nothing_in_this() {
+    let (mut former, (mut before, nonce)) = (root(keys(), 3), receiver(keys(), 11));
+    let mut recorded = join(&mut former, &mut before, nonce);
+    recorded.push(former.says(group(), VIEW, &[0; 60]));
+    recorded.push(former.says(before.mac(), REFUSE, b"no"));
+    before.identity.rank = Rank(1);
+    recorded.push(before.says(former.mac(), DONE, b"done"));
+    // The same numbers, addresses and run, but another session.
+    let (mut root, (mut one, nonce)) = (root(keys(), 4), receiver(keys(), 11));
+    join(&mut root, &mut one, nonce);
+    for frame in &recorded {
+        assert!(root.hears(frame).is_err());
+        assert!(one.hears(frame).is_err());
+    }
+    let said = root.says(group(), VIEW, &[0; 60]);
+    assert!(one.hears(&said).is_ok(), "the recorded ones have used up no number");
+}
+
+#[test]
+fn a_member_that_lies_speaks_neither_as_the_root_nor_as_another_member() {
+    let (mut root, (mut one, nonce), (mut liar, other)) = (root(keys(), 3), receiver(keys(), 11), receiver(keys(), 12));
+    join(&mut root, &mut one, nonce);
+    join(&mut root, &mut liar, other);
+    let Keyring::Receiver(ring) = &liar.ring else { unreachable!("it is a receiver") };
+    let mut group_secret = ring.group().expect("it has joined").clone();
+    let as_root = station(0).identity(SESSION, Rank::ROOT);
+    for kind in [VIEW, VERDICT, ABORT] {
+        for body in [vec![0; 60], vec![0; 124], Vec::new()] {
+            let sealed = group_secret.close(as_root.header(kind), body);
+            let frame = root.frame(group(), sealed);
+            assert_eq!(one.hears(&frame), Err(Reject::Stranger), "{kind:?}: its signature is the sender's alone");
+        }
+    }
+    liar.identity = Identity { mac: one.mac(), rank: Rank(1), ..liar.identity.clone() };
+    let done = liar.says(root.mac(), DONE, b"done");
+    assert_eq!(root.hears(&done), Err(Reject::Damaged), "the secret of the pair is not its");
+}
+
+#[test]
+fn last_words_are_heard_whatever_came_before_and_nothing_after_them() {
+    let (mut root, (mut one, nonce)) = (root(keys(), 3), receiver(keys(), 11));
+    join(&mut root, &mut one, nonce);
+    let kept = one.ring.seal_last(one.identity.header(LEAVE), b"gone").expect("it has asked");
+    let leave = one.frame(root.mac(), kept);
+    (0..200).for_each(|_| assert!(root.hears(&one.says(root.mac(), STATUS, b"here")).is_ok()));
+    assert_eq!(root.hears(&leave).as_deref(), Ok(&b"gone"[..]));
+    assert!(root.hears(&leave).is_err());
+    assert!(root.hears(&one.says(root.mac(), STATUS, b"here")).is_err());
+}
+
+#[test]
+fn who_has_the_cluster_key_and_is_no_sender_invites_nobody() {
+    let stranger = Keys::new(secret(1), Signer::new(&secret(9)), "n9").expect("a name");
+    let (mut root, (mut one, _)) = (root(Arc::new(stranger), 3), receiver(keys(), 11));
+    let announced = root.says(group(), ANNOUNCE, b"invitation");
+    assert_eq!(one.hears(&announced), Err(Reject::Stranger));
+    let name = one.ring.name();
+    assert_eq!(one.ring.difference(root.mac(), name), Some(KeyDifference::NoSender));
+    let other = KeyName([5; 8]);
+    assert_eq!(one.ring.difference(root.mac(), other), Some(KeyDifference::Both { theirs: other, own: name }));
+}
+
+#[test]
+fn a_secret_that_was_added_is_understood_and_spoken() {
+    let mut newer = (*keys()).clone();
+    newer.add(secret(8)).expect("there is room");
+    let newer = Arc::new(newer);
+    let pairs = [(newer.clone(), newer.clone()), (keys(), newer)];
+    for (number, (of_root, of_receiver)) in pairs.into_iter().enumerate() {
+        let (mut root, (mut one, nonce)) = (root(of_root, 3), receiver(of_receiver, 11 + number as u8));
+        join(&mut root, &mut one, nonce);
+    }
+}
+
+#[test]
+fn frames_without_a_tag_are_known_for_it() {
+    let (mut one, _) = receiver(keys(), 11);
+    let mut frame = [0; 100];
+    let length = station(0).identity(SESSION, Rank::ROOT).write(
+        &mut frame,
+        group(),
+        &station(0).identity(SESSION, Rank::ROOT).header(ANNOUNCE),
+        b"invitation",
+    );
+    assert!(matches!(one.hears(&frame[..length]), Err(Reject::Untagged(_))));
+}

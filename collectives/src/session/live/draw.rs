@@ -1,0 +1,52 @@
+//! Random numbers for the keys of a session.
+
+use super::report::Error;
+use crate::keys::{ExchangePair, Keys, Secret};
+use crate::session::keyring::{ReceiverKeys, RootKeys};
+use ethbcast_transport::packet::random_u64;
+use ethbcast_transport::wire::PayloadHash;
+use std::sync::Arc;
+use zeroize::Zeroizing;
+
+/// Draws a root's keys for one session.
+///
+/// # Errors
+/// If the keys are a receiver's, or there are no random numbers.
+pub fn root_keys(keys: &Arc<Keys>) -> Result<RootKeys, Error> {
+    if !keys.may_send() {
+        return Err(Error::MayNotSend);
+    }
+    let (random, exchange) = (*secret()?.expose(), ExchangePair::new(secret()?));
+    Ok(RootKeys { keys: keys.clone(), random, exchange, group: secret()?, hash: payload_hash() })
+}
+
+/// Draws a receiver's keys for one run.
+///
+/// # Errors
+/// If there are no random numbers.
+pub fn receiver_keys(keys: &Arc<Keys>) -> Result<ReceiverKeys, Error> {
+    Ok(ReceiverKeys { keys: keys.clone(), exchange: ExchangePair::new(secret()?) })
+}
+
+/// Draws a secret.
+///
+/// # Errors
+/// If there are no random numbers.
+pub fn secret() -> Result<Secret, Error> {
+    let mut bytes = Zeroizing::new([0; 32]);
+    for part in bytes.as_chunks_mut::<8>().0 {
+        *part = random_u64().map_err(Error::Random)?.to_ne_bytes();
+    }
+    Ok(Secret::new(*bytes))
+}
+
+/// The hash that this processor computes faster: it decides for all hosts of its sessions.
+fn payload_hash() -> PayloadHash {
+    #[cfg(any(target_arch = "x86_64", target_arch = "x86"))]
+    let has_products = std::arch::is_x86_feature_detected!("pclmulqdq");
+    #[cfg(target_arch = "aarch64")]
+    let has_products = std::arch::is_aarch64_feature_detected!("pmull");
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "x86", target_arch = "aarch64")))]
+    let has_products = false;
+    if has_products { PayloadHash::Polyval } else { PayloadHash::Poly1305 }
+}

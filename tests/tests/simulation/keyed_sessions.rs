@@ -1,0 +1,184 @@
+//! Sessions of hosts with keys, beside somebody who hears every frame and may send any, and has no key.
+
+use ethbcast_collectives::keys::Keys;
+use ethbcast_collectives::session::application::Participant;
+use ethbcast_collectives::session::{End, Outcome, ReceiverEvent, RootEvent};
+use ethbcast_planning::plan::Via;
+use ethbcast_tests::session::{Case, Host, Played, hosts, keys, play, star, turn};
+use ethbcast_transport::Instant;
+use ethbcast_transport::sim::{Delivery, Fate, NoFaults, Random, RandomFaults, Simulation};
+use ethbcast_transport::wire::{ETHERNET_BYTES, KEYED_VERSION, parse};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+const RATE_BITS_PER_SECOND: u64 = 100_000_000;
+const EVERY_WAY: [Via; 4] = [Via::Chain, Via::Binary, Via::Cast, Via::ScatterAllgather];
+
+fn case(via: Via) -> Case {
+    Case { mtu_bytes: 1500, ..Case::new(via, 5, 400_000) }.with_feed(256).keyed()
+}
+
+fn played(case: &Case, seed: u64, loss: f64) -> Played {
+    let faults = RandomFaults::new(seed).loss(loss).duplicate(loss).reorder(loss, Duration::from_micros(300));
+    let network = star(case, RATE_BITS_PER_SECOND);
+    play(case, &network, seed, faults, &format!("{} seed {seed} loss {loss}", case.via))
+}
+
+#[test]
+fn hosts_with_one_key_all_get_the_file() {
+    for via in EVERY_WAY {
+        for (seed, loss) in [(1, 0.0), (2, 0.02), (3, 0.1)] {
+            let played = played(&case(via), seed, loss);
+            assert_eq!(played.fates, [Outcome::Delivered; 5], "{via}, loss {loss}: {:?}", played.words);
+        }
+    }
+}
+
+#[test]
+fn a_key_costs_no_frame_but_the_one_that_brings_the_groups_secret() {
+    for via in EVERY_WAY {
+        let sent = |case: &Case| {
+            let stats = played(case, 1, 0.0).network;
+            stats.hosts.iter().map(|host| host.sent_frames).sum::<u64>()
+        };
+        let keyed = sent(&case(via));
+        let plain = sent(&Case { keys: |_| None, ..case(via) });
+        // The frames themselves carry 8 bytes less.
+        assert!(keyed <= plain + plain / 20 + 10, "{via}: {keyed} for {plain}");
+    }
+}
+
+type Heard = Vec<(usize, Vec<u8>)>;
+
+/// Alters a frame, or not, as an attacker may before sending it to a host.
+fn altered(frame: &mut Vec<u8>, random: &mut Random) {
+    let bit = random.below(8 * frame.len() as u64) as usize;
+    match random.below(4) {
+        0 | 1 => {}
+        2 => frame[bit / 8] ^= 1 << (bit % 8),
+        _ => frame.truncate((bit / 8).max(ETHERNET_BYTES)),
+    }
+}
+
+/// Plays a session while an attacker sends frames that were heard, as they were or altered, to anybody, from the first
+/// on and for long after its end. `known` are frames of an earlier session.
+fn attacked(case: &Case, seed: u64, known: &Heard) -> (Vec<Outcome>, u64, Heard) {
+    let heard: Rc<RefCell<Heard>> = Rc::new(RefCell::new(known.clone()));
+    let hears = Rc::clone(&heard);
+    let faults = move |delivery: &Delivery<'_>| {
+        let is_short = hears.borrow().len() < 20_000;
+        if delivery.from.is_some() && is_short {
+            hears.borrow_mut().push((delivery.to, delivery.frame.to_vec()));
+        }
+        Fate::Deliver
+    };
+    let mut simulation = Simulation::new(&star(case, RATE_BITS_PER_SECOND), hosts(case, seed), faults);
+    let (mut random, mut now) = (Random::new(!seed), Duration::ZERO);
+    let mut injected = 0;
+    while now < Duration::from_secs(2) {
+        now += Duration::from_micros(500);
+        let _goes_on = simulation.run(Instant::START + now, |_, host: &mut Host, now| turn(host, now));
+        let count = heard.borrow().len() as u64;
+        if count > 0 {
+            let (to, mut frame) = heard.borrow()[random.below(count) as usize].clone();
+            altered(&mut frame, &mut random);
+            let to = if random.chance(0.5) { to } else { random.below(case.receivers as u64 + 1) as usize };
+            simulation.inject(Instant::START + now, to, &frame);
+            injected += 1;
+        }
+    }
+    let outcome = simulation.run(Instant::START + Duration::from_secs(90), |_, host: &mut Host, now| turn(host, now));
+    assert!(outcome.is_quiet(), "{} seed {seed}: {outcome:?}", case.via);
+    assert!(injected > 3000, "{injected}");
+    let Participant::Root(root, sending) = &simulation.machines()[0] else { unreachable!("host 0 is the root") };
+    for receiving in simulation.machines().iter().filter_map(Host::receiving) {
+        assert_eq!(receiving.end(), Some(&End::Confirmed), "{} seed {seed}", case.via);
+        assert_eq!(receiving.sink().bytes(), sending.source().bytes(), "{} seed {seed}", case.via);
+    }
+    let sent = simulation.stats().hosts.iter().map(|host| host.sent_frames).sum();
+    let fates = root.reports().map(|report| report.outcome).collect();
+    drop(simulation);
+    (fates, sent, Rc::try_unwrap(heard).expect("the simulation is over").into_inner())
+}
+
+#[test]
+fn whatever_somebody_without_the_key_repeats_or_alters_has_no_effect() {
+    for via in EVERY_WAY {
+        let (mut known, quiet) = (Heard::new(), played(&case(via), 1, 0.0));
+        let usual: u64 = quiet.network.hosts.iter().map(|host| host.sent_frames).sum();
+        for seed in 1..3 {
+            let (fates, sent, heard) = attacked(&case(via), seed, &known);
+            assert_eq!(fates, [Outcome::Delivered; 5], "{via}, seed {seed}");
+            assert!(sent <= usual * 2, "{via}, seed {seed}: {sent} frames, without attacks {usual}");
+            // The next session hears all of this one.
+            known = heard;
+        }
+    }
+}
+
+#[test]
+fn frames_without_a_tag_are_none_to_a_host_with_a_key() {
+    let frames: Rc<RefCell<Vec<Vec<u8>>>> = Rc::default();
+    let hears = Rc::clone(&frames);
+    let faults = move |delivery: &Delivery<'_>| {
+        hears.borrow_mut().push(delivery.frame.to_vec());
+        Fate::Deliver
+    };
+    let case = case(Via::Chain);
+    let mut simulation = Simulation::new(&star(&case, RATE_BITS_PER_SECOND), hosts(&case, 1), faults);
+    let _quiet = simulation.run(Instant::START + Duration::from_secs(60), |_, host: &mut Host, now| turn(host, now));
+    assert!(frames.borrow().len() > 1000);
+    assert!(frames.borrow().iter().all(|frame| parse(frame).is_err() && frame[16] == KEYED_VERSION));
+    let names = frames.borrow().iter().any(|frame| frame.windows(9).any(|part| part == b"simulated"));
+    assert!(!names, "the group's name is in no frame");
+}
+
+/// Plays a session in which host 2 has other keys than the others; returns what host 2 and the root were told.
+fn misfits(keys: fn(usize) -> Option<Keys>) -> (Vec<String>, Vec<String>, Vec<Outcome>) {
+    let case = Case { keys, ..case(Via::Chain) };
+    let mut simulation = Simulation::new(&star(&case, RATE_BITS_PER_SECOND), hosts(&case, 1), NoFaults);
+    let mut told = Vec::new();
+    let _ = simulation.run(Instant::START + Duration::from_secs(120), |number, host: &mut Host, now| {
+        if let (2, Participant::Receiver(receiver, receiving)) = (number, &mut *host) {
+            while let Some(event) = receiver.poll_event() {
+                if let ReceiverEvent::OtherVersion(other) = &event {
+                    told.push(other.to_string());
+                }
+                receiving.handle_event(now, event);
+            }
+        }
+        turn(host, now)
+    });
+    let Participant::Root(root, sending) = &simulation.machines()[0] else { unreachable!("host 0 is the root") };
+    let of_root = sending.source().told().iter().filter_map(|(_, event)| match event {
+        RootEvent::OtherVersion(other) => Some(other.to_string()),
+        _ => None,
+    });
+    (told, of_root.collect(), root.reports().map(|report| report.outcome).collect())
+}
+
+#[test]
+fn a_host_without_the_key_is_named_and_gets_nothing() {
+    let (told, of_root, fates) = misfits(|host| (host != 2).then(|| keys(1)));
+    assert_eq!(fates, [], "the root waits for all five");
+    assert!(told.len() == 1 && told[0].contains("speaks with key") && told[0].contains("--key FILE"), "{told:?}");
+    assert!(of_root.is_empty(), "it asks nobody: {of_root:?}");
+}
+
+#[test]
+fn a_host_with_another_key_is_named_and_gets_nothing() {
+    let (told, of_root, fates) = misfits(|host| Some(keys(if host == 2 { 9 } else { 1 })));
+    assert_eq!(fates, []);
+    let (own, other) = (keys(9).name().to_string(), keys(1).name().to_string());
+    assert!(told.len() == 1 && told[0].contains(&own) && told[0].contains(&other), "{told:?}");
+    assert!(of_root.is_empty(), "it hears nobody it could ask: {of_root:?}");
+}
+
+#[test]
+fn a_sender_with_a_key_gives_nothing_to_hosts_without_and_the_other_way() {
+    for keys in [(|host| (host == 0).then(|| keys(1))) as fn(usize) -> _, |host| (host != 0).then(|| keys(1))] {
+        let (_, _, fates) = misfits(keys);
+        assert_eq!(fates, []);
+    }
+}

@@ -1,0 +1,110 @@
+//! `ethbcast key`: makes, shows and changes key files, and finds the key of a session.
+
+mod source;
+
+use crate::args::{KeyArgs, KeyCommand};
+use crate::exit::{Code, WithCode, fail, report};
+use crate::whole_file;
+use ethbcast_collectives::keys::{Keys, Phrase, Secret, Signer};
+use ethbcast_collectives::membership::host;
+use ethbcast_transport::packet::random_u64;
+use source::read;
+pub use source::{resolve, sending};
+use std::fs::{File, OpenOptions, Permissions};
+use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+use zeroize::Zeroizing;
+
+/// Mode of a key file.
+const MODE: u32 = 0o600;
+
+/// Runs `ethbcast key`.
+pub fn run(args: &KeyArgs) -> anyhow::Result<()> {
+    match &args.command {
+        KeyCommand::New { phrase: true, .. } => {
+            let [first, second] = [drawn()?, drawn()?];
+            let mut bytes = Zeroizing::new([0; 16]);
+            bytes[..8].copy_from_slice(&first);
+            bytes[8..].copy_from_slice(&second);
+            report(Phrase::new(*bytes).text().as_str())
+        }
+        KeyCommand::New { file, .. } => {
+            let keys = Keys::new(secret()?, Signer::new(&secret()?), &own_name()).code(Code::System)?;
+            match file {
+                Some(path) => create(path, &keys),
+                None => print(&keys),
+            }
+        }
+        KeyCommand::Receivers { file } => print(&read(file)?.of_receivers()),
+        KeyCommand::Show { file } => show(&read(file)?),
+        KeyCommand::Add { file } => {
+            let mut keys = read(file)?;
+            keys.add(secret()?).code(Code::Usage)?;
+            whole_file::save_private(file, &keys.text()).code(Code::System)?;
+            show(&keys)
+        }
+    }
+}
+
+/// The name of this host as it may stand in a key file.
+fn own_name() -> String {
+    let name = host::name(crate::lab::host_name(None).as_deref());
+    let plain = |letter: char| if letter.is_ascii_alphanumeric() || ".-_".contains(letter) { letter } else { '-' };
+    name.chars().map(plain).take(64).collect()
+}
+
+fn drawn() -> anyhow::Result<[u8; 8]> {
+    Ok(random_u64().code(Code::System)?.to_ne_bytes())
+}
+
+fn secret() -> anyhow::Result<Secret> {
+    let mut bytes = Zeroizing::new([0; 32]);
+    for part in bytes.as_chunks_mut::<8>().0 {
+        *part = drawn()?;
+    }
+    Ok(Secret::new(*bytes))
+}
+
+/// Makes a file that is not there yet.
+fn create(path: &Path, keys: &Keys) -> anyhow::Result<()> {
+    let written = OpenOptions::new().write(true).create_new(true).mode(MODE).open(path).and_then(|mut file| {
+        file.write_all(keys.text().as_bytes())?;
+        file.sync_all()
+    });
+    match written {
+        Ok(()) => report(&format!("key {} in {}", keys.name(), path.display())),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let text = format!(
+                "{} is there, and was left as it was: choose another name, or `ethbcast key add {0}` for a new key \
+                 beside the one in it",
+                path.display()
+            );
+            fail(Code::Usage, text)
+        }
+        Err(error) => fail(Code::System, format!("{}: {error}", path.display())),
+    }
+}
+
+/// Writes keys to stdout, which is a file or goes to a program.
+fn print(keys: &Keys) -> anyhow::Result<()> {
+    let stdout = io::stdout();
+    if stdout.is_terminal() {
+        return fail(Code::Usage, "a key is no text for a terminal: name a file, or put `> FILE` behind the command");
+    }
+    let mut file = File::from(stdout.as_fd().try_clone_to_owned().code(Code::System)?);
+    if file.metadata().code(Code::System)?.is_file() {
+        file.set_permissions(Permissions::from_mode(MODE)).code(Code::System)?;
+    }
+    file.write_all(keys.text().as_bytes()).code(Code::System)
+}
+
+fn show(keys: &Keys) -> anyhow::Result<()> {
+    let right = if keys.may_send() { "may send" } else { "receives" };
+    let mut lines = vec![format!("key {}, {right}", keys.name())];
+    let others = keys.names().skip(1).map(|name| format!("also understands key {name}"));
+    lines.extend(others);
+    lines.extend(keys.senders().iter().map(|sender| format!("sender {}", sender.name)));
+    report(&lines.join("\n"))
+}

@@ -1,0 +1,146 @@
+//! The key of a session: where it comes from.
+
+use crate::args::KeySourceArgs;
+use crate::doctor::Fault;
+use crate::exit::{Code, Failure, WithCode, fail};
+use ethbcast_collectives::keys::{Keys, MAX_KEY_FILE_BYTES, Phrase};
+use nix::sys::termios::{LocalFlags, SetArg, tcgetattr, tcsetattr};
+use nix::unistd::geteuid;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use zeroize::Zeroizing;
+
+/// Key file of a machine.
+const PATH: &str = "/etc/ethbcast/key";
+/// Environment variable with a key phrase. Commands that are started do not get it.
+const PHRASE: &str = "ETHBCAST_KEY";
+/// Directory of systemd with a service's credentials, and the name of the key there.
+const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
+const CREDENTIAL: &str = "ethbcast.key";
+
+/// The phrase as it was typed: it is asked for once in a run.
+static TYPED: OnceLock<Zeroizing<String>> = OnceLock::new();
+
+/// Returns the key of a session, if there is one. A key that is there and cannot be used is an error.
+pub fn resolve(args: &KeySourceArgs) -> anyhow::Result<Option<Arc<Keys>>> {
+    let keys = found(args)?;
+    if keys.is_none() && args.require_key {
+        let text = format!("--require-key, and there is no key: name one with --key FILE, or put one at {PATH}");
+        return Err(Failure::new(Code::Usage, text).found(Fault::NoKey).into());
+    }
+    Ok(keys.map(Arc::new))
+}
+
+/// Returns the key of a sender, which has to have the right to send.
+pub fn sending(args: &KeySourceArgs) -> anyhow::Result<Option<Arc<Keys>>> {
+    let keys = resolve(args)?;
+    if keys.as_ref().is_some_and(|keys| !keys.may_send()) {
+        let text = "this key is a receiver's: send from a host whose key file has a `sign` line";
+        return Err(Failure::new(Code::Usage, text).found(Fault::NoSend).into());
+    }
+    Ok(keys)
+}
+
+fn found(args: &KeySourceArgs) -> anyhow::Result<Option<Keys>> {
+    if args.no_key {
+        return Ok(None);
+    }
+    if args.key_phrase {
+        if TYPED.get().is_none() {
+            let typed = asked()?;
+            TYPED.get_or_init(|| typed);
+        }
+        return phrase(TYPED.get().expect("it has been asked for")).map(Some);
+    }
+    if let Some(path) = &args.key {
+        return read(path).map(Some);
+    }
+    if let Some(typed) = std::env::var_os(PHRASE).filter(|typed| !typed.is_empty()) {
+        let typed = Zeroizing::new(typed.into_string().unwrap_or_default());
+        return phrase(&typed).map(Some);
+    }
+    if let Some(directory) = std::env::var_os(CREDENTIALS) {
+        let path = PathBuf::from(directory).join(CREDENTIAL);
+        // The directory is the service's alone; the files may show a mode of their access list.
+        if path.try_exists().code(Code::System)? {
+            return parse(&path, text_of(&path, File::open(&path))?).map(Some);
+        }
+    }
+    match File::open(PATH) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        file => checked(Path::new(PATH), file).map(Some),
+    }
+}
+
+fn phrase(typed: &str) -> anyhow::Result<Keys> {
+    let phrase = Phrase::parse(typed).map_err(|error| Failure::new(Code::Usage, error).found(Fault::Phrase))?;
+    Ok(phrase.keys())
+}
+
+/// Reads a key file that nobody else can read.
+pub fn read(path: &Path) -> anyhow::Result<Keys> {
+    checked(path, File::open(path))
+}
+
+fn checked(path: &Path, file: io::Result<File>) -> anyhow::Result<Keys> {
+    if let Ok(file) = &file {
+        let shown = path.display();
+        let about = file.metadata().code(Code::System)?;
+        let refused = |text: String| Err(Failure::new(Code::System, text).found(Fault::KeyMode).into());
+        if !about.is_file() {
+            return refused(format!("{shown} is no file"));
+        }
+        let (owner, user) = (about.uid(), geteuid().as_raw());
+        if owner != user && owner != 0 {
+            return refused(format!("{shown} is another user's: `chown` it to this user or root"));
+        }
+        if about.mode() & 0o077 != 0 {
+            return refused(format!("others can read {shown}: `chmod 600 {shown}`"));
+        }
+    }
+    parse(path, text_of(path, file)?)
+}
+
+fn text_of(path: &Path, file: io::Result<File>) -> anyhow::Result<Zeroizing<String>> {
+    let mut text = Zeroizing::new(String::with_capacity(MAX_KEY_FILE_BYTES + 1));
+    let read = file.and_then(|file| file.take(MAX_KEY_FILE_BYTES as u64 + 1).read_to_string(&mut text));
+    let Err(error) = read else { return Ok(text) };
+    let shown = path.display();
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            let text = format!(
+                "this user may not read the key {shown}: run as its owner, name another with --key FILE, or send \
+                 without one by --no-key"
+            );
+            Err(Failure::new(Code::System, text).found(Fault::KeyMode).into())
+        }
+        io::ErrorKind::InvalidData => fail(Code::Usage, format!("{shown}: this is no key file: it is no text")),
+        _ => fail(Code::System, format!("{shown}: {error}")),
+    }
+}
+
+fn parse(path: &Path, text: Zeroizing<String>) -> anyhow::Result<Keys> {
+    Ok(Keys::parse(&text).map_err(|error| Failure::new(Code::Usage, format!("{}: {error}", path.display())))?)
+}
+
+/// Asks for the phrase on the terminal, which does not show it.
+fn asked() -> anyhow::Result<Zeroizing<String>> {
+    let terminal = File::options().read(true).write(true).open("/dev/tty");
+    let Ok(mut terminal) = terminal else {
+        return fail(Code::Usage, "--key-phrase asks on the terminal, and there is none: set ETHBCAST_KEY instead");
+    };
+    let usual = tcgetattr(&terminal).code(Code::System)?;
+    let mut silent = usual.clone();
+    silent.local_flags.remove(LocalFlags::ECHO);
+    terminal.write_all(b"key phrase: ").code(Code::System)?;
+    tcsetattr(&terminal, SetArg::TCSANOW, &silent).code(Code::System)?;
+    let mut typed = Zeroizing::new(String::with_capacity(256));
+    let line = BufReader::new(&terminal).read_line(&mut typed);
+    tcsetattr(&terminal, SetArg::TCSANOW, &usual).code(Code::System)?;
+    terminal.write_all(b"\n").code(Code::System)?;
+    line.code(Code::System)?;
+    Ok(typed)
+}
