@@ -7,6 +7,7 @@ use ethbcast_collectives::session::{
     Blocks, Done, End, OnSlow, Outcome as Fate, Rate, Receiver, ReceiverConfig, ReceiverKeys, Root, RootConfig,
     RootEvent, RootKeys, Route, Station, Timing, Trailer, View, Wanted,
 };
+use ethbcast_planning::model::Calibration;
 use ethbcast_planning::plan::file::SavedPlan;
 use ethbcast_planning::plan::{Costs, Via, make};
 use ethbcast_planning::topology::Topology;
@@ -50,6 +51,8 @@ pub struct Case {
     pub on_slow: OnSlow,
     /// The root's knowledge of the cables.
     pub topology: Option<Topology>,
+    /// Measurements made before.
+    pub calibration: Option<Calibration>,
     /// Whether the root measures first and chooses the kind of plan itself.
     pub auto: bool,
     /// Segment size in bytes; the predicted best if `None`.
@@ -92,6 +95,7 @@ impl Case {
             timing: Timing::default(),
             on_slow: OnSlow::default(),
             topology: None,
+            calibration: None,
             auto: false,
             segment_bytes: None,
             rate: None,
@@ -229,6 +233,7 @@ pub fn hosts_of<S: Source, K: Sink>(
         late: case.late.0 > 0,
         on_slow: case.on_slow,
         topology: case.topology.clone(),
+        calibration: case.calibration.clone(),
         probe: case.auto,
         rate: case.rate,
         keys: (case.keys)(0).map(|keys| root_keys(keys, seed)),

@@ -175,6 +175,15 @@ impl Responder {
         }
     }
 
+    /// Counts a frame of a train, or reports the count. Other tasks, which may have this host send much, are not for
+    /// a member of a running session.
+    pub(crate) fn count_train(&mut self, now: Instant, frame: &Frame<'_>) {
+        let task = ProbeBody::read(frame.payload).map(|(body, _)| body.task);
+        if matches!(task, Some(Task::Train | Task::Ask)) {
+            self.handle_frame(now, frame);
+        }
+    }
+
     /// Returns the number of frames sent.
     pub fn frames_sent(&self) -> u64 {
         self.frames_sent

@@ -14,6 +14,9 @@ const UNSTEADY: f64 = 0.05;
 /// Factor over the time of one send, above which processors limit a chain.
 const LIMITED: u64 = 2;
 
+/// Factor between the usual rate and that of a slow host.
+const SLOW_TIMES: u64 = 4;
+
 /// The model's numbers for messages of one size (Patarasuk 2008 §4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Point {
@@ -99,6 +102,16 @@ pub struct ProbeResult {
 }
 
 impl ProbeResult {
+    /// Returns the hosts whose link is slower than the usual one of three or more by a factor of four (measured ones
+    /// of five are less than that), each with its own rate and the usual one in bits per second.
+    pub fn slow_hosts(&self) -> Vec<(Rank, u64, u64)> {
+        let rate = |target: &TargetResult| Some((target.peer.rank, target.rate_bits_per_second?));
+        let rates: Vec<(Rank, u64)> = self.targets.iter().filter_map(rate).collect();
+        let usual = median(&rates.iter().map(|&(_, rate)| rate).collect::<Vec<u64>>()).unwrap_or(0);
+        let slow = |&(_, rate): &(Rank, u64)| rates.len() >= 3 && rate.saturating_mul(SLOW_TIMES) <= usual;
+        rates.iter().copied().filter(slow).map(|(rank, rate)| (rank, rate, usual)).collect()
+    }
+
     pub(super) fn new(findings: &Findings) -> ProbeResult {
         let bulk = bulk(findings);
         let streaming = streaming(findings, bulk.as_ref());

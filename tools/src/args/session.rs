@@ -39,7 +39,8 @@ pub struct StallArgs {
     /// (all slow down to its rate) or evict (give it up).
     #[arg(long, value_enum, value_name = "ACTION", default_value = "demote", hide_possible_values = true)]
     pub on_slow: Slow,
-    /// Tolerate a slow receiver for SECONDS before applying --on-slow.
+    /// Tolerate a slow receiver for SECONDS before applying --on-slow; one whose cable proves far slower than those of
+    /// the others is demoted sooner.
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0, value_parser = seconds)]
     pub slow_after: f64,
 }

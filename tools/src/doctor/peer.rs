@@ -4,6 +4,7 @@ use super::{Fault, Findings, Fix, quoted};
 use crate::args::DoctorArgs;
 use crate::exit::{Code, Failure, WithCode};
 use crate::probe::{Station, host_of, look_for, measure};
+use crate::units;
 use ethbcast_collectives::measure::{CastFinding, ProbeHost, ProbeResult, ProbeSettings, Search};
 use ethbcast_transport::packet::random_u32;
 use std::time::Duration;
@@ -65,6 +66,7 @@ pub fn check(
         ));
         let interface = &station.wire.port.interface().name;
         judge(interface, (mtu_bytes, first_hop.unwrap_or(mtu_bytes)), &found, &result, findings);
+        slow_links(&found, &result, findings);
         if deaf.is_empty() {
             frames_to_all(&result.cast, findings);
         }
@@ -125,6 +127,18 @@ fn judge(
     }
 }
 
+fn slow_links(hosts: &[ProbeHost], result: &ProbeResult, findings: &mut Findings) {
+    for (rank, rate, usual) in result.slow_hosts() {
+        let host = &host_of(hosts, rank).host;
+        let [rate, usual] = [rate, usual].map(|rate| units::rate(rate as f64));
+        let words = format!(
+            "`ethbcast doctor` and `ethtool IFACE` on {host}; another cable or port of the switch; until then `send` \
+             serves it beside the others"
+        );
+        findings.add(Fault::Speed, format!("frames reach {host} at {rate}, the others at {usual}"), Fix::Words(words));
+    }
+}
+
 fn frames_to_all(cast: &CastFinding, findings: &mut Findings) {
     let what = match *cast {
         CastFinding::Policed { knee_frames_per_second: 0 } => {
@@ -147,4 +161,50 @@ fn frames_to_all(cast: &CastFinding, findings: &mut Findings) {
     let words = "send --via chain; or see what `ethbcast doctor` says on those hosts, and raise the limit of storm \
                  control on the switch's ports";
     findings.add(Fault::Storm, what, Fix::Words(words.to_owned()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ethbcast_collectives::measure::TargetResult;
+    use ethbcast_transport::MacAddr;
+    use ethbcast_transport::wire::{Peer, Rank};
+
+    #[test]
+    fn a_peer_that_is_five_times_slower_than_the_others_is_named() {
+        let mac = |host: u16| MacAddr::new(2, 0, 0, 0, 0, host as u8);
+        let said = |megabits: &[u64]| {
+            let hosts: Vec<ProbeHost> = (1..=megabits.len() as u16)
+                .map(|host| ProbeHost { mac: mac(host), host: format!("n{host}"), mtu_bytes: 1500 })
+                .collect();
+            let target = |(host, rate): (u16, &u64)| TargetResult {
+                peer: Peer { rank: Rank(host), mac: mac(host) },
+                points: Vec::new(),
+                rate_bits_per_second: Some(rate * 1_000_000),
+                path_mtu_bytes: None,
+                loss: 0.0,
+            };
+            let result = ProbeResult {
+                points: Vec::new(),
+                rate_bits_per_second: None,
+                path_mtu_bytes: None,
+                spread: 0.0,
+                loss: 0.0,
+                cast: CastFinding::FullRate,
+                silent: Vec::new(),
+                targets: (1..).zip(megabits).map(target).collect(),
+                work: Vec::new(),
+                bulk: None,
+                shared_cores: 0,
+            };
+            let mut findings = Findings::default();
+            slow_links(&hosts, &result, &mut findings);
+            (findings.count(), findings.text(None))
+        };
+        let (count, text) = said(&[98, 20, 99, 97]);
+        assert!(count == 1 && text.contains("E-SPEED  frames reach n2 at 20.0 Mbit/s, the others at 97"), "{text}");
+        for alike in [&[98, 97, 50][..], &[20, 20, 21], &[98, 20], &[20, 20, 98]] {
+            assert_eq!(said(alike).0, 0, "{alike:?}");
+        }
+    }
 }

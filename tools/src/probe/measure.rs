@@ -195,6 +195,10 @@ impl ProbeReport<'_> {
         text += &self.work();
         text += &row("host", "rate", "g(frame)", "RTT(least)", "MTU", "loss");
         text.extend(self.result.targets.iter().map(|target| self.host_line(target)));
+        for (rank, slow, usual) in self.result.slow_hosts() {
+            let (host, [slow, usual]) = (&host_of(self.hosts, rank).host, [slow, usual].map(|one| rate(Some(one))));
+            text += &format!("\n{host} is slow: {slow}, the others {usual}\n");
+        }
         if let Some(path) = self.calibration {
             text += &format!("\ncalibration written to {}\n", path.display());
         }
@@ -251,6 +255,7 @@ impl ProbeReport<'_> {
                 "points": points(&target.points),
             })
         });
+        let slow = result.slow_hosts().into_iter();
         json!({
             "schema": 1,
             "host": self.station.host,
@@ -262,6 +267,7 @@ impl ProbeReport<'_> {
             "spread": result.spread,
             "cast": { "status": cast, "knee_frames_per_second": knee },
             "work": result.work.iter().map(work).collect::<Vec<_>>(),
+            "slow": slow.map(|(rank, ..)| host_of(self.hosts, rank).host.as_str()).collect::<Vec<_>>(),
             "silent": result.silent.iter().map(|&rank| host_of(self.hosts, rank).host.as_str()).collect::<Vec<_>>(),
             "hosts": hosts.collect::<Vec<_>>(),
             "calibration": self.calibration.map(|path| path.display().to_string()),

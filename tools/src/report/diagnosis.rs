@@ -46,8 +46,8 @@ pub struct Evidence {
     pub cut_off_seconds: f64,
     pub limit_bits_per_second: Option<u64>,
     pub is_yielding: bool,
-    /// Route on which a policed cast went on.
-    pub rerouted: Option<String>,
+    /// Reason for which the transfer went on by another route, and that route.
+    pub rerouted: Option<(String, String)>,
     /// Cable over which several hosts send at a time by the plan, and how many.
     pub contended: Option<(String, u64)>,
     /// Share of the whole time that the root's process was on a processor.
@@ -62,7 +62,8 @@ pub struct Evidence {
     /// Host that took frames more slowly than they came, and what it did for which share of the time.
     pub held_up: Option<(String, Option<(String, f64)>)>,
     pub apart: Option<String>,
-    pub aside: Vec<String>,
+    /// Hosts that were served beside the others, each with what was said of it then.
+    pub aside: Vec<(String, Option<String>)>,
     /// Whether receivers had most of the content already.
     pub is_partial: bool,
     pub slow_cable: Option<String>,
@@ -137,7 +138,7 @@ impl Evidence {
             cut_off_seconds: run.cut_off_seconds,
             limit_bits_per_second: kept.rate_limit_bits_per_second,
             is_yielding: kept.nice,
-            rerouted: kept.rerouted.then(|| shown(&kept.via)),
+            rerouted: kept.rerouted.then(|| (rerouted_because(&run.timeline), shown(&kept.via))),
             contended,
             processor_share: run.processor_seconds.map(|seconds| seconds / kept.total_seconds.max(kept.seconds)),
             lossy: lossy::suspects(kept).into_iter().map(|one| (one.name, one.loss)).collect(),
@@ -146,7 +147,7 @@ impl Evidence {
             last: last(kept),
             held_up,
             apart: apart.map(|apart| shown(&apart.hosts.join(" and "))),
-            aside: run.aside.clone(),
+            aside: run.aside.iter().map(|host| (shown(host), put_aside(kept, host))).collect(),
             is_partial: kept.sent_bytes.is_some_and(|bytes| bytes < kept.bytes / 2),
             slow_cable: run.slow_cable.as_deref().map(shown),
             has_topology: run.topology.is_some(),
@@ -160,8 +161,22 @@ fn last(kept: &Kept) -> Option<(String, f64)> {
     done.sort_by(|left, right| left.seconds.total_cmp(&right.seconds));
     let [.., before, last] = done[..] else { return None };
     let late = last.seconds - before.seconds;
-    let cause = of_receiver(kept, last).map_or(String::new(), |cause| format!(" (limited by {cause})"));
+    let why = put_aside(kept, &last.host).map(|text| format!("which {text}"));
+    let why = why.or_else(|| of_receiver(kept, last).map(|cause| format!("limited by {cause}")));
+    let cause = why.map_or(String::new(), |why| format!(" ({why})"));
     (late >= MOMENT).then(|| (format!("{}{cause}", shown(&last.host)), late))
+}
+
+fn rerouted_because(timeline: &Timeline) -> String {
+    let known = timeline.incidents.iter().find(|one| one.kind == "rerouted" && !one.text.is_empty());
+    known.map_or_else(|| "another way, which proved better".to_owned(), |one| shown(&one.text))
+}
+
+/// Returns what was said of a host when it was served beside the others from then on.
+fn put_aside(kept: &Kept, host: &str) -> Option<String> {
+    let incidents = &kept.run.as_ref()?.timeline.incidents;
+    let own = incidents.iter().find(|one| one.kind == "aside" && one.hosts.iter().any(|other| other == host))?;
+    Some(shown(&own.text)).filter(|text| !text.is_empty())
 }
 
 /// Returns the longest time in which nothing moved before a host was put aside or failed, and that
@@ -212,9 +227,8 @@ fn of_the_own_side(seen: &Evidence) -> Option<Cause> {
 
 fn of_the_network(seen: &Evidence) -> Option<Cause> {
     let rest = Some(seen.rest()).filter(|&rest| rest >= SOME);
-    let rerouted = rest
-        .zip(seen.rerouted.as_ref())
-        .map(|(rest, via)| (rest, format!("switches that threw away what was sent to all: it went on via {via}")));
+    let rerouted =
+        rest.zip(seen.rerouted.as_ref()).map(|(rest, (why, via))| (rest, format!("{why}: it went on via {via}")));
     let contended = rest.zip(seen.contended.as_ref()).map(|(rest, (cable, senders))| {
         (rest, format!("the cable {cable}, over which the plan has {senders} hosts send at a time"))
     });
@@ -241,9 +255,7 @@ fn of_hosts(seen: &Evidence) -> Option<Cause> {
         .as_ref()
         .map(|(host, seconds)| (seen.part(*seconds), format!("{host}: it finished {seconds:.1} s after all others")));
     let rest = Some(seen.rest()).filter(|&rest| rest >= SOME);
-    let aside = rest
-        .filter(|_| !seen.aside.is_empty())
-        .map(|rest| (rest, format!("{}, served beside the others from then on", shown(&nodeset::fold(&seen.aside)))));
+    let aside = rest.zip(aside_words(&seen.aside));
     let held_up = rest.zip(seen.held_up.as_ref()).map(|(rest, (host, activity))| match activity {
         Some((what, share)) => (rest.max(*share), format!("{host}: {what} ({:.0} % of the time)", share * 100.0)),
         None => (rest, format!("{host}, which took frames more slowly than they came")),
@@ -254,6 +266,17 @@ fn of_hosts(seen: &Evidence) -> Option<Cause> {
         .map(|rest| (rest, "the hosts, which looked for what they have and checked it: little was sent".to_owned()));
     let awaited = awaited.filter(|&(share, _)| share >= SOME);
     strongest([awaited, last.filter(|&(share, _)| share >= LATE), aside, held_up, partial])
+}
+
+fn aside_words(aside: &[(String, Option<String>)]) -> Option<String> {
+    match aside {
+        [] => None,
+        [(host, Some(text))] => Some(format!("{host}, which {text}")),
+        _ => {
+            let hosts: Vec<String> = aside.iter().map(|(host, _)| host.clone()).collect();
+            Some(format!("{}, served beside the others from then on", nodeset::fold(&hosts)))
+        }
+    }
 }
 
 fn of_the_links(seen: &Evidence) -> Option<Cause> {
@@ -426,17 +449,21 @@ mod tests {
         let cable = || ("n2–s1".to_owned(), 2);
         assert_said(&[
             (
-                Evidence { rerouted: some("chain"), ..run(3.0) },
-                "switches that threw away what was sent to all: it went on via chain",
+                Evidence { rerouted: some("switches police broadcast").zip(some("chain")), ..run(3.0) },
+                "switches police broadcast: it went on via chain",
             ),
             (Evidence { contended: Some(cable()), ..run(3.0) }, "the cable n2–s1, over which the plan has 2 hosts"),
             (
-                Evidence { apart: some("n1 and n2"), aside: vec!["n1".to_owned()], ..run(3.0) },
+                Evidence { apart: some("n1 and n2"), aside: vec![("n1".to_owned(), None)], ..run(3.0) },
                 "the way between n1 and n2",
             ),
             (
-                Evidence { aside: vec!["n1".to_owned(), "n2".to_owned()], ..run(3.0) },
+                Evidence { aside: ["n1", "n2"].map(|host| (host.to_owned(), None)).to_vec(), ..run(3.0) },
                 "n[1-2], served beside the others",
+            ),
+            (
+                Evidence { aside: vec![("n1".to_owned(), some("takes 19.6 Mbit/s"))], ..run(3.0) },
+                "n1, which takes 19.6 Mbit/s",
             ),
             (
                 Evidence { lossy: vec![("the cable of n2".to_owned(), 0.021)], repeated: 0.02, ..run(3.0) },

@@ -4,6 +4,7 @@
 use super::config::{End, ReceiverConfig, ReceiverEndpoint, ReceiverEvent};
 use super::fetching::Fetching;
 use super::waiting::Joining;
+use crate::measure::Responder;
 use crate::membership::timers::{CLAIM_PERIOD, jitter, turn};
 use crate::membership::timers::{TimerTable, Wait};
 use crate::session::blocks::{Blocks, Dealing};
@@ -31,6 +32,8 @@ pub(super) struct MemberPhase {
     /// Answers the root until the first frame comes: the view may be forged, and this host not a
     /// member.
     joining: Option<Box<Joining>>,
+    /// Counts the root's trains from then on.
+    responder: Option<Responder>,
     blocks: Blocks,
     fetching: Fetching,
     givers: Upstreams,
@@ -77,6 +80,7 @@ impl MemberPhase {
             assembler: Assembler::default(),
             rival: None,
             joining: None,
+            responder: None,
             blocks,
             complete: false,
             syncing: false,
@@ -180,7 +184,9 @@ impl MemberPhase {
             endpoint.throttle_mut().on_frame(now, frame);
         }
         self.blocks.handle_frame(now, frame);
-        drop(self.joining.take_if(|_| self.blocks.frames() > 0));
+        if let Some(joining) = self.joining.take_if(|_| self.blocks.frames() > 0) {
+            self.responder = Some(joining.into_responder());
+        }
         for (stream, gap) in self.blocks.orphans_after(frame) {
             // The root sends many frames without further reports, so that one now and then is
             // enough.
@@ -193,6 +199,7 @@ impl MemberPhase {
 
     pub(super) fn on_probe(&mut self, now: Instant, frame: &Frame<'_>) {
         self.joining.iter_mut().for_each(|joining| joining.echo_probe(now, frame));
+        self.responder.iter_mut().for_each(|responder| responder.count_train(now, frame));
     }
 
     /// Handles a part of a view. Returns how the session ends if this host is no longer in it.
@@ -366,7 +373,11 @@ impl MemberPhase {
         buffer: &mut [u8],
         endpoint: &mut ReceiverEndpoint,
     ) -> Option<SplitFrame> {
-        if let Some(length) = self.joining.as_mut().and_then(|joining| joining.poll_transmit(now, buffer)) {
+        let answer = match (&mut self.joining, &mut self.responder) {
+            (Some(joining), _) => joining.poll_transmit(now, buffer),
+            (None, responder) => responder.as_mut().and_then(|responder| responder.poll_transmit(now, buffer)),
+        };
+        if let Some(length) = answer {
             return Some(SplitFrame::whole(length));
         }
         if !endpoint.throttle_mut().admits(now) {

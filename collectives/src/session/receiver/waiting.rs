@@ -394,6 +394,10 @@ impl Joining {
         self.responder.handle_frame(now, frame);
     }
 
+    pub(super) fn into_responder(self) -> Responder {
+        self.responder
+    }
+
     pub(super) fn on_view_part(&mut self, part: &ViewPart) -> Option<View> {
         self.assembler.take(part)
     }

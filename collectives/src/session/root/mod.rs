@@ -517,7 +517,7 @@ impl Machine for Root {
                 gathering.poll_transmit(now, buffer).map(SplitFrame::whole)
             }
             RootPhase::Running(running) if self.endpoint.throttle_mut().admits(now) => {
-                running.delivery_mut().poll_transmit_split(now, buffer, &mut self.endpoint)
+                running.poll_transmit_split(now, buffer, &mut self.endpoint)
             }
             _ => None,
         }?;

@@ -6,10 +6,14 @@ use super::delivery::Delivery;
 use super::event::{MemberReport, RootEndpoint, RootEvent};
 use super::members::announcement::{LivenessReplies, REPLY_INTERVAL, ViewAnnouncement};
 use super::members::{MemberEntry, Members};
+use super::policy::cast_change::{self, CastChange};
 use super::policy::planner::Planner;
-use super::policy::stall_watch::{StallFinding, Stragglers, WatchContext};
+use super::policy::slow_hosts::SlowHosts;
+use super::policy::stall_watch::{StallFinding, Stragglers, WatchContext, rate_words};
 use super::policy::{Replanning, StormControl};
 use super::repair::Fetches;
+use crate::measure::RateComparison;
+use crate::measure::kind::REPORT;
 use crate::membership::presence::Change;
 use crate::membership::timers::{TimerTable, Wait};
 use crate::session::blocks::is_of_stream;
@@ -18,7 +22,7 @@ use crate::session::throttle::Rate;
 use crate::session::verified::{ChunkSet, Form};
 use crate::session::view::{Standing, View, ViewMember};
 use ethbcast_transport::wire::{Frame, Rank};
-use ethbcast_transport::{Deadline, Instant, MacAddr, planted};
+use ethbcast_transport::{Deadline, Instant, MacAddr, SplitFrame, planted};
 use std::time::Duration;
 
 #[derive(Clone, Debug)]
@@ -36,6 +40,8 @@ pub(super) struct SessionPhase {
     last_message: Option<Message>,
     watched_at: Instant,
     stragglers: Stragglers,
+    slow_hosts: SlowHosts,
+    cast_change: CastChange,
     timers: TimerTable,
 }
 
@@ -55,7 +61,7 @@ impl SessionPhase {
             changed: false,
             replanning: Replanning::new(planner),
             storm_control: StormControl::new(&view, config),
-            members: Members::new(now, view.members.len() as u16 - 1, &config.timing),
+            members: Members::of_view(now, &view, &config.timing),
             delivery: Delivery::new(&view, trailer, endpoint),
             fetches: Fetches::default(),
             liveness: LivenessReplies::default(),
@@ -63,12 +69,28 @@ impl SessionPhase {
             last_message: None,
             watched_at: now,
             stragglers: Stragglers::default(),
+            slow_hosts: SlowHosts::default(),
+            cast_change: CastChange::new(&view, config),
             timers,
             view,
         };
         running.members.rates_mut().forget(&running.view);
+        running.tell_known_slow(endpoint);
         running.publish(now, endpoint);
         running
+    }
+
+    fn tell_known_slow(&self, endpoint: &mut RootEndpoint) {
+        for (rank, [rate, usual]) in self.replanning.planner().slow_receivers() {
+            let member = &self.view.members[rank.index()];
+            if member.standing == Standing::Aside {
+                let [rate, usual] = [rate, usual].map(rate_words);
+                let text = format!(
+                    "would hold up the others: by what was measured before its cable carries {rate}, theirs {usual}"
+                );
+                endpoint.push_event(RootEvent::Aside { host: member.host.clone(), text });
+            }
+        }
     }
 
     pub(super) fn view(&self) -> &View {
@@ -158,8 +180,27 @@ impl SessionPhase {
         self.follow_up(now, endpoint);
     }
 
+    fn trials_mut(&mut self) -> impl Iterator<Item = &mut RateComparison> {
+        let SessionPhase { slow_hosts, storm_control, cast_change, .. } = self;
+        let trials = [slow_hosts.trial_mut(), storm_control.trial_mut(), cast_change.trial_mut()];
+        trials.into_iter().flatten()
+    }
+
+    pub(super) fn poll_transmit_split(
+        &mut self,
+        now: Instant,
+        buffer: &mut [u8],
+        endpoint: &mut RootEndpoint,
+    ) -> Option<SplitFrame> {
+        let trial = self.trials_mut().find_map(|trial| trial.poll_transmit(buffer)).map(SplitFrame::whole);
+        trial.or_else(|| self.delivery.poll_transmit_split(now, buffer, endpoint))
+    }
+
     pub(super) fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>, endpoint: &mut RootEndpoint) {
         let rank = frame.header.rank;
+        if frame.header.kind == REPORT {
+            return self.trials_mut().for_each(|trial| trial.handle_frame(now, frame));
+        }
         if rank == Rank::ROOT || !self.view.names(rank, frame.source) {
             return endpoint.count_stranger();
         }
@@ -288,6 +329,7 @@ impl SessionPhase {
         if self.timers.take_due(Wait::Proof, now) && self.liveness.send_replies(&self.view, endpoint) {
             self.timers.set(Wait::Proof, now + REPLY_INTERVAL);
         }
+        self.trials_mut().for_each(|trial| trial.handle_timeout(now));
         self.delivery.handle_timeout(now);
         self.follow_up(now, endpoint);
     }
@@ -295,7 +337,12 @@ impl SessionPhase {
     pub(super) fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
         let silence = self.members.next_silence().map(|at| Wait::Silence.at(at));
         let deadlines = [self.timers.next(), silence, self.delivery.poll_timeout(now), self.fetches.poll_timeout()];
-        deadlines.into_iter().flatten().min()
+        let trials = [self.slow_hosts.trial(), self.storm_control.trial(), self.cast_change.trial()];
+        deadlines
+            .into_iter()
+            .flatten()
+            .chain(trials.into_iter().flatten().filter_map(|trial| trial.poll_timeout(now)))
+            .min()
     }
 
     /// Publishes one view for all changes since the last, with a minimum time between views.
@@ -310,10 +357,17 @@ impl SessionPhase {
         if !held && !self.changed {
             let rerouted = self.storm_control.go_on(&mut self.view, &mut self.delivery, &mut self.replanning);
             self.changed = rerouted.is_some();
-            rerouted.into_iter().for_each(|event| endpoint.push_event(event));
+            if let Some((event, cast_rate)) = rerouted {
+                self.cast_change.watch(cast_rate);
+                endpoint.push_event(event);
+            }
         }
         if !held && !self.changed {
+            let before = self.view.via;
             self.changed = self.replanning.go_on(now, &mut self.view, &self.members, &mut self.delivery, &timing);
+            if self.view.via != before {
+                endpoint.push_event(RootEvent::Rerouted { via: self.view.via, text: cast_change::WHY.to_owned() });
+            }
         }
         if !held && std::mem::take(&mut self.changed) {
             self.timers.set(Wait::Change, now + timing.view);
@@ -434,12 +488,18 @@ impl SessionPhase {
         let since_last = now.since(std::mem::replace(&mut self.watched_at, now));
         let mut findings = scene.look(&mut self.members, since_last);
         let brake = scene.brake(&self.members).filter(|_| on_slow != OnSlow::Wait);
-        findings.extend(self.storm_control.look(&scene, self.replanning.planner(), on_slow));
+        let way = (self.replanning.planner(), endpoint.identity());
+        findings.extend(self.storm_control.look(&scene, &self.members, way, on_slow));
         let to_try = brake.and_then(|brake| scene.to_be_tried(&self.members, brake));
+        if on_slow == OnSlow::Demote {
+            findings.extend(self.slow_hosts.look(&scene, &self.members, brake, way));
+        }
         findings.extend(self.stragglers.look(&scene, &self.members, brake, on_slow));
+        let drain = self.cast_change.look(&scene, &self.members, way, self.slow_hosts.is_suspecting());
         if self.storm_control.is_levelling() {
             self.delivery.retire();
         }
+        drain.into_iter().for_each(|drain| self.replanning.go_over_to_cast(now, drain, &timing));
         to_try.into_iter().for_each(|(rank, arrived)| self.delivery.try_out(&self.view, rank, arrived));
         for finding in findings {
             match finding {

@@ -3,6 +3,7 @@
 
 mod frames;
 mod hosts;
+mod slow_cables;
 
 use crate::harness::{
     Ethbcast, LIMIT, MEBIBYTE, PROGRAM, Reader, Session, Site, Transfer, content, lab_name, names_in, one_switch,

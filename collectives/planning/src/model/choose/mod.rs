@@ -125,7 +125,9 @@ pub struct Choice {
 }
 
 impl Situation<'_> {
-    pub(super) fn speeds(&self) -> Option<Speeds> {
+    /// Returns the slowness of cables and hosts relative to usual ones, as far as it is known; `None` if all are
+    /// about alike.
+    pub fn speeds(&self) -> Option<Speeds> {
         let frame_ns = self.calibration.gap_ns(self.frame_payload_bytes);
         let usual = UsualCable { frame_ns, frame_bits: self.calibration.frame_bits(self.frame_payload_bytes) };
         let hosts = self.topology.hosts();

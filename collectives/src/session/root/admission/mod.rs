@@ -5,9 +5,10 @@ pub mod non_members;
 pub mod path_check;
 pub mod refusals;
 
-use super::config::RootConfig;
+use super::config::{OnSlow, RootConfig};
 use super::event::{NoPlan, RootEndpoint, RootEvent, RootFailure, TurnedAway};
 use super::policy::planner::Planner;
+use crate::Route;
 use crate::measure::{ProbeSettings, Prober, Unicast, broadcast, calibrate, kind};
 use crate::membership::ack_tree::AckTree;
 use crate::membership::timers::{TimerTable, Wait};
@@ -411,13 +412,15 @@ pub(super) fn first_view(
     let mut choice = planner.choose(config, &names)?;
     log::info!("{}", choice.reason);
     let policy = config.tuning.policy;
+    let selective = config.selects && config.size.is_some() && joined.iter().any(|applicant| applicant.holds);
+    let apart = if selective { Vec::new() } else { known_slow(config, &choice, &planner) };
     let members = hosts.iter().enumerate().map(|(rank, &(host, mac, nonce))| {
         let (parent, order) = parent_and_order(&choice.plan, policy, rank);
         let (parent, order) = (parent.map(|parent| Rank(parent as u16)), order as u16);
-        ViewMember { host: host.to_owned(), mac, nonce, parent, order, standing: Standing::InPlace }
+        let standing = if apart.contains(&rank) { Standing::Aside } else { Standing::InPlace };
+        ViewMember { host: host.to_owned(), mac, nonce, parent, order, standing }
     });
     let push_frames = config.tuning.cast.push_frames.filter(|_| policy == Policy::InOrderOnly);
-    let selective = config.selects && config.size.is_some() && joined.iter().any(|applicant| applicant.holds);
     let (payload_bytes, segment_frames) = segments(config, &choice, hosts.len());
     let push_frames = push_frames.map(|frames| frames.clamp(1, MAX_PUSH_FRAMES.into()));
     let payload_bytes = push_frames.map_or(payload_bytes, |frames| pushed_payload(config, frames));
@@ -441,6 +444,18 @@ pub(super) fn first_view(
     // The report names the segment size in use.
     choice.segment_bytes = choice.segment_bytes.min(u64::from(segment_frames) * u64::from(payload_bytes));
     Ok((view, choice, planner))
+}
+
+/// Ranks that are served apart from the first frame on: of a source that can be read again, and with an algorithm that
+/// the program may change.
+fn known_slow(config: &RootConfig, choice: &Choice, planner: &Planner) -> Vec<usize> {
+    let may_be = config.on_slow == OnSlow::Demote
+        && config.size.is_some()
+        && config.tuning.policy == Policy::HolesAllowed
+        && !choice.plan.via().is_in_blocks()
+        && !matches!(config.route, Route::Saved(_));
+    let slow = if may_be { planner.slow_receivers() } else { Vec::new() };
+    slow.into_iter().map(|(rank, _)| rank.index()).collect()
 }
 
 /// Returns the payload of a frame in bytes and the frames of a segment. A segment shorter than the

@@ -8,7 +8,7 @@ use crate::membership::Timing;
 use crate::membership::presence::{Attendance, Change, Presence};
 use crate::membership::timers::CLAIM_PERIOD;
 use crate::session::message::{MemberState, Outcome, Status, Taken, Trailer, Verdict};
-use crate::session::view::Standing;
+use crate::session::view::{Standing, View};
 use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Instant, planted};
 use progress::{Advance, Pace, Rates, phase};
@@ -138,6 +138,13 @@ pub(super) struct Members {
 }
 
 impl Members {
+    pub(super) fn of_view(now: Instant, view: &View, timing: &Timing) -> Members {
+        let mut members = Members::new(now, view.members.len() as u16 - 1, timing);
+        let standings = view.members.iter().skip(1).map(|member| member.standing);
+        members.entries.iter_mut().zip(standings).for_each(|(entry, standing)| entry.standing = standing);
+        members
+    }
+
     pub(super) fn new(now: Instant, receivers: u16, timing: &Timing) -> Members {
         let presence = Presence::new(now, Rank::ROOT, receivers + 1, timing.dead)
             .suspecting_after(timing.suspect)

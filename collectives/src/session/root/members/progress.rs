@@ -133,6 +133,19 @@ impl Pace {
         RATE_PERIODS.into_iter().map(of).try_fold(f64::INFINITY, |least, rate| Some(least.min(rate?)))
     }
 
+    /// Time of the last report.
+    pub fn told_at(&self) -> Option<Instant> {
+        self.marks.back().map(|mark| mark.at)
+    }
+
+    /// Mean arrival rate over the last `period`, or over all that is known if that is less. Unlike
+    /// the recent one it does not show frames that wait for one that was lost.
+    pub fn mean(&self, period: Duration) -> Option<f64> {
+        let last = self.marks.back()?;
+        let mark = self.mark(last.at, period).filter(|mark| mark.at + RATE_PERIODS[0] <= last.at)?;
+        Some(last.arrived.saturating_sub(mark.arrived) as f64 / last.at.since(mark.at).as_secs_f64())
+    }
+
     /// Consumption rate over the last `period` in frames per second; `None` if less history is
     /// known.
     pub fn consuming(&self, now: Instant, period: Duration) -> Option<f64> {

@@ -1,6 +1,8 @@
 //! Changes of the route while the session runs: for policed broadcast, and for a better plan.
 
+pub mod cast_change;
 pub mod planner;
+pub mod slow_hosts;
 pub mod stall_watch;
 
 use super::config::{OnSlow, RootConfig};
@@ -8,11 +10,13 @@ use super::delivery::Delivery;
 use super::event::RootEvent;
 use super::members::{MemberEntry, Members};
 use crate::Route;
+use crate::measure::RateComparison;
 use crate::membership::Timing;
+use crate::session::message::MemberState;
 use crate::session::view::{Standing, View};
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::Instant;
-use ethbcast_transport::wire::Rank;
+use ethbcast_transport::wire::{Identity, Rank};
 use planner::Planner;
 use stall_watch::{StallFinding, WatchContext};
 use std::collections::VecDeque;
@@ -33,10 +37,20 @@ const LOW_PART: f64 = 0.5;
 /// Minimum saving of a fallback, in status periods: bringing all members to one frame, and the new view, take some.
 const WORTH_PERIODS: u32 = 4;
 
+/// Factor by which a cast must be slower than unicast, which is tried once that has lasted, to be
+/// given up though nothing is lost; and the number of trials.
+const WORSE: f64 = 1.5;
+const MAX_TRIALS: u32 = 2;
+/// Part of the frames left that one of a trial's two trains stays below.
+const TRIAL_PART: u64 = 200;
+
 const MANY_RECEIVERS_TEXT: &str =
     "most receivers lose most of the frames that are sent to all: switches police broadcast";
 const FEW_RECEIVERS_TEXT: &str =
     "loses most of the frames that are sent to all: its port polices broadcast, or its cable is slow";
+
+const SLOW_TEXT: &str =
+    "frames to all take far longer than frames to one: they are copied at the sender's end, or sent slowly";
 
 #[derive(Clone, Debug)]
 struct StormControlMark {
@@ -46,10 +60,11 @@ struct StormControlMark {
     lost: Vec<(Rank, u64)>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum StormControlStage {
     Watching,
-    Levelling,
+    /// With the reason, and the frames of the cast that arrived everywhere in a second.
+    Levelling(&'static str, f64),
     Settled,
 }
 
@@ -62,10 +77,17 @@ enum StormControlStage {
 /// chain. If only few lose that much (one port is policed), they are demoted and served alone. A
 /// single report decides nothing: a majority over several periods does, and the frames that all
 /// have acknowledged.
+///
+/// A cast that is as slow though nothing is lost is compared with unicast, by a short train to each
+/// of two receivers. If that is faster, the stream continues down a chain, too.
 #[derive(Clone, Debug)]
 pub(super) struct StormControl {
     stage: StormControlStage,
     marks: VecDeque<StormControlMark>,
+    /// Looks in a row at which the cast was slow and nothing lost.
+    slow_looks: usize,
+    trial: Option<RateComparison>,
+    trials: u32,
 }
 
 impl StormControl {
@@ -75,14 +97,31 @@ impl StormControl {
         StormControl {
             stage: if watched { StormControlStage::Watching } else { StormControlStage::Settled },
             marks: VecDeque::new(),
+            slow_looks: 0,
+            trial: None,
+            trials: 0,
         }
     }
 
     pub(super) fn is_levelling(&self) -> bool {
-        self.stage == StormControlStage::Levelling
+        matches!(self.stage, StormControlStage::Levelling(..))
     }
 
-    pub(super) fn look(&mut self, scene: &WatchContext<'_>, planner: &Planner, on_slow: OnSlow) -> Vec<StallFinding> {
+    pub(super) fn trial_mut(&mut self) -> Option<&mut RateComparison> {
+        self.trial.as_mut()
+    }
+
+    pub(super) fn trial(&self) -> Option<&RateComparison> {
+        self.trial.as_ref()
+    }
+
+    pub(super) fn look(
+        &mut self,
+        scene: &WatchContext<'_>,
+        members: &Members,
+        (planner, identity): (&Planner, Identity),
+        on_slow: OnSlow,
+    ) -> Vec<StallFinding> {
         if self.stage != StormControlStage::Watching {
             return Vec::new();
         }
@@ -98,13 +137,18 @@ impl StormControl {
         if self.marks.len() > LOSS_PERIODS + 1 {
             self.marks.pop_front();
         }
-        let Some(rate) = self.rate().filter(|&rate| is_low(rate, planner.frame_time())) else { return Vec::new() };
+        let Some(rate) = self.rate().filter(|&rate| is_low(rate, planner.frame_time())) else {
+            self.slow_looks = 0;
+            return Vec::new();
+        };
         let losers = self.losers();
         let listeners = self.marks.back().map_or(0, |mark| mark.lost.len());
+        self.slow_looks = if losers.is_empty() { self.slow_looks + 1 } else { 0 };
+        self.compare_with_unicast(scene, members, (rate, planner.frame_time()), identity);
         if losers.len() * 2 > listeners {
             if is_worth_it(scene, rate, planner.frame_time(), listeners) {
                 log::info!("{MANY_RECEIVERS_TEXT}: {rate:.0} frames a second");
-                self.stage = StormControlStage::Levelling;
+                self.stage = StormControlStage::Levelling(MANY_RECEIVERS_TEXT, rate);
             }
             return Vec::new();
         }
@@ -117,6 +161,41 @@ impl StormControl {
         }
         self.marks.clear();
         losers.into_iter().map(|rank| StallFinding::StepAside(rank, FEW_RECEIVERS_TEXT.to_owned())).collect()
+    }
+
+    /// Tries unicast if the cast has been slow for long enough and no host is to blame, and gives
+    /// the cast up if it is the slower of the two.
+    fn compare_with_unicast(
+        &mut self,
+        scene: &WatchContext<'_>,
+        members: &Members,
+        (rate, frame_time): (f64, Duration),
+        identity: Identity,
+    ) {
+        let open = |entry: &&MemberEntry| entry.standing() == Standing::InPlace && !entry.is_reported();
+        let listeners: Vec<&MemberEntry> = members.entries().iter().filter(open).collect();
+        if let Some(trial) = self.trial.take_if(|trial| trial.is_over(scene.now)) {
+            let gap = trial.gaps().map(|gaps| Duration::from_nanos(gaps.usual_nanos.max(gaps.suspect_nanos) as u64));
+            log::info!("frames to one take {gap:?}, to all {:?}", Duration::from_secs_f64(1.0 / rate.max(1.0)));
+            let is_worse = |gap: &Duration| rate * gap.as_secs_f64() * WORSE < 1.0;
+            if gap.filter(is_worse).is_some_and(|gap| is_worth_it(scene, rate, gap, listeners.len())) {
+                self.stage = StormControlStage::Levelling(SLOW_TEXT, rate);
+            }
+            self.slow_looks = 0;
+        }
+        let left = scene.frames_left().unwrap_or(0);
+        let is_due = self.slow_looks >= LOSS_PERIODS && self.trial.is_none() && self.trials < MAX_TRIALS;
+        let is_blocked = |entry: &&MemberEntry| entry.status().state == MemberState::Blocked;
+        if let ([one, .., other], Some(frames)) =
+            (&listeners[..], RateComparison::train_frames(frame_time, left / TRIAL_PART))
+            && is_due
+            && !listeners.iter().any(is_blocked)
+        {
+            self.trials += 1;
+            let macs = [one, other].map(|entry| scene.view.members[entry.rank().index()].mac);
+            let payload_bytes = usize::from(scene.view.payload_bytes);
+            self.trial = Some(RateComparison::new(scene.now, identity, macs, (frames, payload_bytes)));
+        }
     }
 
     fn rate(&self) -> Option<f64> {
@@ -135,14 +214,15 @@ impl StormControl {
     }
 
     /// Switches to the chain as soon as all members are at the same frame. Returns the event if it
-    /// did.
+    /// did, and the frames of the cast that arrived everywhere in a second.
     pub(super) fn go_on(
         &mut self,
         view: &mut View,
         delivery: &mut Delivery,
         replanning: &mut Replanning,
-    ) -> Option<RootEvent> {
-        if !self.is_levelling() || !delivery.blocks().is_level() {
+    ) -> Option<(RootEvent, f64)> {
+        let StormControlStage::Levelling(why, rate) = self.stage else { return None };
+        if !delivery.blocks().is_level() {
             return None;
         }
         self.stage = StormControlStage::Settled;
@@ -152,7 +232,7 @@ impl StormControl {
         }
         replanning.reroute(view);
         delivery.hold();
-        Some(RootEvent::Rerouted { via: view.via, text: MANY_RECEIVERS_TEXT.to_owned() })
+        Some((RootEvent::Rerouted { via: view.via, text: why.to_owned() }, rate))
     }
 }
 
@@ -195,11 +275,13 @@ pub(super) struct Replanning {
     changed: bool,
     /// Whether parents may differ from those that a member derives from the views it has seen.
     rearranged: bool,
+    /// Whether the stream continues as a cast when all members are at the same frame.
+    to_cast: bool,
 }
 
 impl Replanning {
     pub(super) fn new(planner: Planner) -> Replanning {
-        Replanning { planner, stage: ReplanningStage::Settled, changed: false, rearranged: false }
+        Replanning { planner, stage: ReplanningStage::Settled, changed: false, rearranged: false, to_cast: false }
     }
 
     pub(super) fn planner(&self) -> &Planner {
@@ -211,6 +293,13 @@ impl Replanning {
         (view.via, view.segment_frames) = (Via::Chain, 1);
         view.replan(&ranks, &self.planner.chain(&ranks));
         self.rearranged = true;
+    }
+
+    /// Pauses until all members are at the same frame, within about `drain`, to continue as a cast.
+    pub(super) fn go_over_to_cast(&mut self, now: Instant, drain: Duration, timing: &Timing) {
+        if self.stage == ReplanningStage::Settled {
+            (self.to_cast, self.stage) = (true, ReplanningStage::Draining(now + drain * 2 + periods(timing)));
+        }
     }
 
     pub(super) fn on_change(&mut self) {
@@ -252,7 +341,7 @@ impl Replanning {
             }
             ReplanningStage::Draining(until) if now >= until || delivery.trailer().is_some() => {
                 log::info!("the tree stays as it is: not everybody has got what was sent");
-                self.stage = ReplanningStage::Settled;
+                (self.stage, self.to_cast) = (ReplanningStage::Settled, false);
             }
             ReplanningStage::Draining(_)
                 if delivery.rests() && are_even(members, view.epoch, delivery.blocks().frames()) =>
@@ -264,13 +353,19 @@ impl Replanning {
                 }
             }
             ReplanningStage::Confirming if members.all_ready(view.epoch) => self.stage = ReplanningStage::Settled,
-            ReplanningStage::Draining(_) | ReplanningStage::Confirming => return false,
+            ReplanningStage::Draining(_) => {}
+            ReplanningStage::Confirming => return false,
         }
         delivery.pause(self.stage != ReplanningStage::Settled);
         false
     }
 
     fn plan(&mut self, view: &mut View) -> bool {
+        if std::mem::take(&mut self.to_cast) {
+            cast_change::reroute(view);
+            self.rearranged = true;
+            return true;
+        }
         let ranks: Vec<Rank> = view.ranks().collect();
         let plan = self.planner.again(view.via, &ranks);
         if let Some(plan) = &plan {

@@ -6,7 +6,7 @@ use crate::session::root::config::RootConfig;
 use crate::session::root::event::NoPlan;
 use crate::session::throttle::{DEPTH, Rate};
 use ethbcast_planning::model::{Broadcast, Calibration, Choice, Situation, choose_among, given, price};
-use ethbcast_planning::plan::{self, Plan, Via};
+use ethbcast_planning::plan::{self, Plan, USUAL, Via};
 use ethbcast_planning::topology::{ASSUMED_RATE_BITS_PER_SECOND, Topology};
 use ethbcast_transport::wire::Rank;
 use std::fmt;
@@ -15,6 +15,12 @@ use std::time::Duration;
 /// Maximum number of members for which a plan is made while the session waits. At this number it
 /// takes about 10 ms, and grows with its cube.
 const MAX_RANKS_AGAIN: usize = 1024;
+
+/// Slowness from which on a receiver is served apart from the beginning; the part of the receivers that may be; and the
+/// greatest spread of measurements that say so.
+const FAR_SLOWER: u64 = 3 * USUAL;
+const FEW: usize = 4;
+const SURE_SPREAD: f64 = 0.5;
 
 /// Spread of what nobody has measured.
 const UNMEASURED: f64 = 9.0;
@@ -87,6 +93,40 @@ impl Planner {
 
     pub fn frame_time(&self) -> Duration {
         Duration::from_nanos(self.calibration.gap_ns(self.frame_payload_bytes) as u64)
+    }
+
+    /// Returns the receivers that are known to be far slower than the others, each with its rate and the usual one in
+    /// bits per second; none if they are many, or the measurements differ.
+    pub fn slow_receivers(&self) -> Vec<(Rank, [f64; 2])> {
+        let speeds = self.situation(&self.hosts).speeds().filter(|_| self.calibration.spread() <= SURE_SPREAD);
+        let Some(speeds) = speeds else { return Vec::new() };
+        let usual = self.frame_payload_bytes as f64 * 8e9 / self.calibration.gap_ns(self.frame_payload_bytes);
+        let slowness = |&host: &usize| speeds.receiving(host);
+        let slow: Vec<(Rank, [f64; 2])> = (0..)
+            .zip(self.hosts.iter().map(slowness))
+            .skip(1)
+            .filter(|&(_, slowness)| slowness >= FAR_SLOWER)
+            .map(|(rank, slowness)| (Rank(rank), [usual * USUAL as f64 / slowness as f64, usual]))
+            .collect();
+        if slow.len() * FEW < self.hosts.len() { slow } else { Vec::new() }
+    }
+
+    /// Returns the frames of a cast that arrive in a second by what was measured; `None` if that is not sure. Of a
+    /// policed cast about every second frame is lost.
+    pub fn cast_rate(&self) -> Option<f64> {
+        let most = self.link_rate()?;
+        match self.calibration.broadcast() {
+            Broadcast::Untried => None,
+            Broadcast::FullRate => Some(most),
+            Broadcast::Slower(rate) => Some(most.min(rate as f64)),
+            Broadcast::Policed(rate) => Some(most.min(rate as f64 / 2.0)),
+        }
+    }
+
+    /// Returns the full frames that a link carries in a second by what was measured; `None` if that is not sure.
+    pub fn link_rate(&self) -> Option<f64> {
+        let is_sure = self.calibration.spread() <= SURE_SPREAD;
+        is_sure.then(|| 1e9 / self.calibration.gap_ns(self.frame_payload_bytes))
     }
 
     pub fn can_again(&self, ranks: usize) -> bool {
@@ -178,6 +218,17 @@ mod tests {
         assert_eq!((slow.plan.parent(2), slow.plan.parent(1)), (Some(0), Some(3)), "n1 is last");
         let times = slow.predicted_seconds / even.predicted_seconds;
         assert!((4.0..6.0).contains(&times) && slow.reason.contains("host n1"), "{times}: {}", slow.reason);
+        // Nor does one host keep the others of many waiting.
+        let served_apart = |receivers: u32| {
+            let names: Vec<String> = (0..=receivers).map(|host| format!("n{host}")).collect();
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let costs = vec![HostCost { name: "n1".to_owned(), injection_ns: 600_000 }];
+            let measured = Calibration::assumed(100_000_000, 1468).with_hosts("n0", costs).ok();
+            Planner::new(&config, &names, measured).expect("one switch").slow_receivers()
+        };
+        assert_eq!(served_apart(3), [], "they are too few to say what is usual");
+        let [(Rank(1), [slow, usual])] = served_apart(7)[..] else { panic!("{:?}", served_apart(7)) };
+        assert!((4.5..5.5).contains(&(usual / slow)) && (9.0e7..1.0e8).contains(&usual), "{slow} of {usual}");
         // A name that no topology may have keeps nobody from a plan.
         let odd = ["n0", "two words", "n2", "n3"];
         assert!(Planner::new(&config, &odd, None).is_ok());

@@ -8,7 +8,7 @@ use crate::session::root::members::{MemberEntry, Members};
 use crate::session::view::{Standing, View};
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::Instant;
-use ethbcast_transport::wire::Rank;
+use ethbcast_transport::wire::{OVERHEAD_BYTES, Rank};
 use std::time::Duration;
 
 /// Time without progress after which the user is notified.
@@ -101,6 +101,12 @@ impl WatchContext<'_> {
         &self.view.members[rank.index()].host
     }
 
+    /// Frames of the stream that have not been pushed; `None` if its length is unknown.
+    pub(super) fn frames_left(&self) -> Option<u64> {
+        let all = self.view.size?.div_ceil(u64::from(self.view.payload_bytes.max(1)));
+        Some(all.saturating_sub(self.delivery.blocks().frames()))
+    }
+
     fn waits_for(&self, members: &Members, rank: Rank) -> Option<Rank> {
         let status = members.in_place(rank)?.status();
         let next = status.waits_for.filter(|_| status.state != MemberState::Blocked);
@@ -151,7 +157,7 @@ impl WatchContext<'_> {
             .collect()
     }
 
-    fn parent(&self, rank: Rank) -> Rank {
+    pub(super) fn parent(&self, rank: Rank) -> Rank {
         self.view.trees().first().and_then(|tree| tree.parent(rank)).unwrap_or(Rank::ROOT)
     }
 
@@ -321,6 +327,12 @@ pub struct Straggler {
     pub why: &'static str,
 }
 
+impl Straggler {
+    pub(super) fn is_of_its_disk(&self) -> bool {
+        self.why == SLOW_DISK
+    }
+}
+
 impl WatchContext<'_> {
     /// Returns the straggler that has received least. Its parent, the root or a relay, could send
     /// it frames faster, and its own children are not the cause. A relay at the end of a long chain
@@ -391,6 +403,20 @@ impl WatchContext<'_> {
     }
 }
 
+/// Returns a rate of frames in words, as bits per second with their headers.
+pub fn frames_words(view: &View, frames_per_second: f64) -> String {
+    rate_words(frames_per_second * 8.0 * (f64::from(view.payload_bytes) + OVERHEAD_BYTES as f64))
+}
+
+/// Returns a rate in words, such as `19.6 Mbit/s`.
+pub fn rate_words(bits_per_second: f64) -> String {
+    match bits_per_second {
+        rate if rate >= 1e9 => format!("{:.2} Gbit/s", rate / 1e9),
+        rate if rate >= 1e6 => format!("{:.1} Mbit/s", rate / 1e6),
+        rate => format!("{:.0} kbit/s", rate / 1e3),
+    }
+}
+
 #[derive(Clone, Debug, Default)]
 pub struct Stragglers {
     found: Option<(Rank, Duration)>,
@@ -407,7 +433,9 @@ impl Stragglers {
         on_slow: OnSlow,
     ) -> Vec<StallFinding> {
         let Some(slow) = self.take_turn(scene, members, brake, scene.timing.status) else { return Vec::new() };
-        let text = format!("holds up the others: {}", slow.why);
+        let rate = members.entry(slow.rank).and_then(|entry| entry.pace().consuming(scene.now, scene.timing.slow));
+        let [rate, best] = [rate.unwrap_or(0.0), members.rates().best()].map(|rate| frames_words(scene.view, rate));
+        let text = format!("holds up the others: {} ({rate} of {best})", slow.why);
         match (scene.stuck_with(members, slow), on_slow) {
             // One of the two is at fault: both are demoted, and the one that makes no progress then
             // is given up.

@@ -1,0 +1,233 @@
+//! Comparison of the ways to two hosts while a session runs, by a short train to each.
+
+use super::body::{ProbeBody, ReportBody, Task};
+use super::kind;
+use super::probe::{Probe, ProbeWriter};
+use ethbcast_transport::wire::{Flags, Frame, Identity};
+use ethbcast_transport::{Deadline, Instant, MacAddr, Timer};
+use std::time::Duration;
+
+/// Frames of a train: enough for 5 ms, within these limits.
+const TRAIN: Duration = Duration::from_millis(5);
+const MIN_FRAMES: u64 = 16;
+const MAX_FRAMES: u64 = 256;
+/// Time after which a host is asked for a report that has not come, and asked again, as a full queue may drop nine
+/// questions of ten; and the longest time in all.
+const ASK_AFTER: Duration = Duration::from_millis(40);
+const ASK_AGAIN: Duration = Duration::from_millis(10);
+const LONGEST: Duration = Duration::from_millis(1500);
+/// Difference of arrival times that a host's naps and its scheduler explain.
+const NAP_NANOS: f64 = 3e6;
+
+/// Short trains of full frames to two hosts, one behind the other. Both hosts time the arrivals.
+#[derive(Clone, Debug)]
+pub(crate) struct RateComparison {
+    writer: ProbeWriter,
+    payload_bytes: usize,
+    frames: u64,
+    trains: [TrainToOne; 2],
+    ask_at: Instant,
+    ends_at: Instant,
+}
+
+#[derive(Clone, Debug)]
+struct TrainToOne {
+    to: MacAddr,
+    test: u32,
+    next: u64,
+    asks: bool,
+    arrived: Option<ReportBody>,
+    answered_at: Option<Instant>,
+}
+
+impl TrainToOne {
+    /// Whether most frames were lost, where those to another host were not: the way is full.
+    fn is_mostly_lost(&self, frames: u64) -> bool {
+        self.arrived.is_some_and(|body| body.arrived * 2 <= frames)
+    }
+
+    /// Returns the gap between frames, in nanoseconds: of both halves, and of the whole train.
+    fn gaps(&self) -> Option<([f64; 2], f64)> {
+        let ReportBody { arrived, arrived_late, first_nanos, late_nanos, last_nanos, .. } = self.arrived?;
+        let (early, late) = (arrived.checked_sub(arrived_late)?, arrived_late.checked_sub(1)?);
+        let is_enough = early.min(late) >= MIN_FRAMES / 4;
+        let gap = |nanos: u64, frames: u64| nanos.max(1) as f64 / frames as f64;
+        let halves = [
+            gap(late_nanos.checked_sub(first_nanos)?, early.max(1)),
+            gap(last_nanos.checked_sub(late_nanos)?, late.max(1)),
+        ];
+        is_enough.then(|| (halves, gap(last_nanos - first_nanos, arrived - 1)))
+    }
+}
+
+/// The gaps between full frames at the two hosts, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct ComparedGaps {
+    pub usual_nanos: f64,
+    /// Gap of the suspect, in that half of its train in which it was the smaller; infinite if most was lost, or has not
+    /// arrived.
+    pub suspect_nanos: f64,
+    /// Whether the difference is more than a host's naps explain.
+    pub is_sure: bool,
+}
+
+impl RateComparison {
+    /// Returns the frames of one train where a frame takes `frame_time` and `most` are affordable;
+    /// `None` if that is too few.
+    pub(crate) fn train_frames(frame_time: Duration, most: u64) -> Option<u64> {
+        let wanted = TRAIN.as_nanos() / frame_time.as_nanos().max(1);
+        let frames = u64::try_from(wanted).unwrap_or(MAX_FRAMES).clamp(MIN_FRAMES, MAX_FRAMES).min(most);
+        (frames >= MIN_FRAMES).then_some(frames)
+    }
+
+    /// Begins to compare the way to the second of `hosts`, the suspect, with that to the first.
+    pub(crate) fn new(
+        now: Instant,
+        identity: Identity,
+        hosts: [MacAddr; 2],
+        (frames, payload_bytes): (u64, usize),
+    ) -> RateComparison {
+        let mut writer = ProbeWriter::new(identity, now.as_micros() as u32);
+        let trains = hosts.map(|to| TrainToOne {
+            to,
+            test: writer.draw(),
+            next: 0,
+            asks: false,
+            arrived: None,
+            answered_at: None,
+        });
+        let payload_bytes = payload_bytes.max(ProbeBody::BYTES);
+        RateComparison { writer, payload_bytes, frames, trains, ask_at: now + ASK_AFTER, ends_at: now + LONGEST }
+    }
+
+    pub(crate) fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
+        let header = &frame.header;
+        let own = |train: &&mut TrainToOne| train.to == frame.source && train.test == header.stamp;
+        let Some(train) = self.trains.iter_mut().find(own).filter(|_| header.kind == kind::REPORT) else { return };
+        // The answer to a question comes behind all frames that were not lost.
+        let is_whole = header.sequence == self.frames || header.flags.has(Flags::LAST);
+        let body = ReportBody::decode(frame.payload).filter(|body| is_whole && body.arrived <= self.frames);
+        if let (None, Some(body)) = (train.arrived, body) {
+            (train.arrived, train.answered_at) = (Some(body), Some(now));
+        }
+    }
+
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        if self.ask_at <= now && !self.is_over(now) {
+            self.ask_at = now + ASK_AGAIN;
+            self.trains.iter_mut().for_each(|train| train.asks = train.arrived.is_none());
+        }
+    }
+
+    pub(crate) fn is_over(&self, now: Instant) -> bool {
+        self.ends_at <= now || self.trains.iter().all(|train| train.arrived.is_some())
+    }
+
+    /// Returns when the first host answered, while the second has not.
+    pub(crate) fn lacks_second_since(&self) -> Option<Instant> {
+        self.trains[0].answered_at.filter(|_| self.trains[1].answered_at.is_none())
+    }
+
+    /// Returns what was measured, if both hosts have said enough. A cable is slow in both halves of
+    /// a train, and a host that was kept from its processor in one.
+    pub(crate) fn gaps(&self) -> Option<ComparedGaps> {
+        let [usual, suspect] = &self.trains;
+        let (_, usual_nanos) = usual.gaps().filter(|_| !usual.is_mostly_lost(self.frames))?;
+        if suspect.arrived.is_none() || suspect.is_mostly_lost(self.frames) {
+            return Some(ComparedGaps { usual_nanos, suspect_nanos: f64::INFINITY, is_sure: true });
+        }
+        let (halves, _) = suspect.gaps()?;
+        let suspect_nanos = halves[0].min(halves[1]);
+        let is_sure = (suspect_nanos - usual_nanos) * self.frames as f64 >= NAP_NANOS;
+        Some(ComparedGaps { usual_nanos, suspect_nanos, is_sure })
+    }
+
+    pub(crate) fn poll_transmit(&mut self, buffer: &mut [u8]) -> Option<usize> {
+        let frames = self.frames;
+        if let Some(train) = self.trains.iter_mut().find(|train| train.next < frames) {
+            let index = train.next;
+            train.next += 1;
+            // Of two requests one may be lost.
+            let flags = if index + 2 >= frames { Flags::ACK_NOW } else { Flags::default() };
+            let body = ProbeBody { number: (frames / 2) as u32, ..ProbeBody::plain(Task::Train) };
+            let probe = Probe { to: train.to, test: train.test, index, flags, body, payload_bytes: self.payload_bytes };
+            return Some(self.writer.write(buffer, &probe));
+        }
+        let train = self.trains.iter_mut().find(|train| train.asks)?;
+        train.asks = false;
+        Some(self.writer.write(buffer, &Probe::request(train.to, train.test, frames)))
+    }
+
+    pub(crate) fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
+        let deadline = Deadline { at: self.ask_at.min(self.ends_at), why: Timer("rate comparison") };
+        (!self.is_over(now)).then_some(deadline)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::Responder;
+    use ethbcast_transport::Part;
+    use ethbcast_transport::wire::{EtherType, OVERHEAD_BYTES, Rank, StreamId, parse};
+
+    const FRAMES: u64 = 40;
+
+    fn identity(last: u8) -> Identity {
+        let mac = MacAddr::new(2, 0, 0, 0, 0, last);
+        Identity { session: 7, stream: StreamId(0), rank: Rank(last.into()), mac, ether_type: EtherType::DEFAULT }
+    }
+
+    /// Compares host 2, on whose cable a frame takes `gap_micros`, with host 1, where it takes 120 µs. Of the frames to
+    /// host 2 each `lost`-th is lost; for `naps_micros` it takes none. Reports count only where they are asked for.
+    fn compared(gap_micros: u64, lost: u64, naps_micros: u64) -> Option<ComparedGaps> {
+        let at = |micros: u64| Instant::START + Duration::from_micros(micros);
+        let hosts = [1, 2].map(|host| identity(host).mac);
+        let mut comparison = RateComparison::new(at(9), identity(0), hosts, (FRAMES, 1400));
+        let mut responders = [1, 2].map(|host| Responder::new(identity(host), 1500, None));
+        let (mut buffer, mut count) = (vec![0; 1500 + OVERHEAD_BYTES], [0, 0]);
+        for now in [1_000, 100_000, 200_000, 1_600_000] {
+            comparison.handle_timeout(at(now));
+            while let Some(length) = comparison.poll_transmit(&mut buffer) {
+                let host = usize::from(buffer[5]) - 1;
+                count[host] += 1;
+                let nap = if host == 1 && count[host] > FRAMES / 4 { naps_micros } else { 0 };
+                let arrives = now + count[host] * [120, gap_micros][host] + nap;
+                let is_lost = host == 1 && length > 1000 && count[host].is_multiple_of(lost);
+                if !is_lost {
+                    responders[host].handle_frame(at(arrives), &parse(&buffer[..length]).expect("a frame"));
+                }
+            }
+            for responder in &mut responders {
+                let mut answer = vec![0; 1500 + OVERHEAD_BYTES];
+                while let Some(length) = responder.poll_transmit(at(now), &mut answer) {
+                    let frame = parse(&answer[..length]).expect("a frame");
+                    if frame.header.flags.has(Flags::LAST) {
+                        comparison.handle_frame(at(now), &frame);
+                    }
+                }
+            }
+        }
+        assert!(comparison.is_over(at(1_600_000)));
+        comparison.gaps()
+    }
+
+    #[test]
+    fn a_slow_cable_is_told_from_one_that_is_not_and_from_a_nap() {
+        for lost in [u64::MAX, 7, 3] {
+            let slow = compared(600, lost, 0).expect("both have said enough");
+            assert!((580.0..1_000.0).contains(&(slow.suspect_nanos / 1e3)) && slow.is_sure, "{lost}: {slow:?}");
+            assert_eq!(slow.usual_nanos, 120_000.0);
+            assert!(!compared(120, lost, 0).expect("both have").is_sure, "{lost}");
+            assert!(!compared(120, lost, 30_000).expect("both have").is_sure, "{lost}, with a nap");
+        }
+        assert_eq!(compared(600, 2, 0).map(|gaps| gaps.is_sure), Some(true), "most was lost");
+    }
+
+    #[test]
+    fn a_train_has_as_many_frames_as_say_something_and_are_affordable() {
+        let frames = |micros, most| RateComparison::train_frames(Duration::from_micros(micros), most);
+        assert_eq!([frames(121, 1000), frames(12, 1000), frames(12, 100)], [41, 256, 100].map(Some));
+        assert_eq!([frames(6000, 1000), frames(121, 15)], [Some(16), None]);
+    }
+}

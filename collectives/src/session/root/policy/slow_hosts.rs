@@ -1,0 +1,211 @@
+//! Receivers of a tree whose cable is far slower than the others', found in the first second.
+//!
+//! Status reports name a suspect: the host that the others wait for, or that falls far behind its
+//! parent. They do not say whose cable is slow, its own or its parent's, nor whether others could
+//! be faster. So the root sends a short train to the suspect and one to another host, and compares
+//! the arrivals. A suspect that is proved slow is demoted once it has cost the others a part of the
+//! time that the rest would take without it.
+
+use super::planner::Planner;
+use super::stall_watch::{StallFinding, Straggler, WatchContext, frames_words};
+use crate::measure::RateComparison;
+use crate::session::message::MemberState;
+use crate::session::root::members::{MemberEntry, Members};
+use crate::session::view::View;
+use ethbcast_planning::plan::Via;
+use ethbcast_transport::Instant;
+use ethbcast_transport::wire::{Identity, Rank};
+use std::time::Duration;
+
+/// Part of the rate of others below which a host is far slower.
+const FAR_BELOW: f64 = 0.5;
+/// Part of the time of the rest that may be lost before a slow host is demoted; and the least time.
+const MAY_COST: f64 = 0.1;
+const LEAST: Duration = Duration::from_millis(300);
+/// Time for which a host must be suspected before it is compared; time for which the result holds,
+/// and after which a host that was not slow may be compared again.
+const COMPARED_AFTER: Duration = Duration::from_millis(200);
+const HOLDS: Duration = Duration::from_secs(1);
+/// Time over which rates are compared: less would show losses, more what was before.
+const RATE_OVER: Duration = Duration::from_millis(800);
+/// Time within which a host answers, whatever its processor does, if the frames reach it.
+const ANSWERED_WITHIN: Duration = Duration::from_millis(150);
+/// Most comparisons of a session, and the least part of the frames left that one must stay below.
+const MAX_COMPARISONS: u32 = 3;
+const FRAMES_PART: u64 = 200;
+
+/// A host that is suspected to be slow.
+#[derive(Clone, Copy, Debug)]
+struct Suspicion {
+    rank: Rank,
+    lasted: Duration,
+    /// Proof: its time, the host beside which it was judged, and that one's rate in frames per second.
+    proved: Option<(Instant, Rank, f64)>,
+}
+
+#[derive(Clone, Debug)]
+struct Trial {
+    suspect: Rank,
+    beside: Rank,
+    comparison: RateComparison,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct SlowHosts {
+    suspicion: Option<Suspicion>,
+    trial: Option<Trial>,
+    trials: u32,
+    cleared: Option<(Rank, Instant)>,
+}
+
+impl SlowHosts {
+    /// Takes the host that the others wait for. Returns the demotion of a host that is proved slow,
+    /// once it has lasted.
+    pub fn look(
+        &mut self,
+        scene: &WatchContext<'_>,
+        members: &Members,
+        brake: Option<Straggler>,
+        (planner, identity): (&Planner, Identity),
+    ) -> Option<StallFinding> {
+        // Of a source of unknown length nothing is sure to be read again for a demoted host.
+        let is_tree = scene.view.via != Via::Cast && !scene.view.via.is_in_blocks();
+        let left = scene.frames_left().filter(|_| is_tree && !scene.delivery.since_first_data(scene.now).is_zero())?;
+        self.conclude(scene.now, members);
+        self.suspect(scene, members, brake);
+        let suspicion = self.suspicion?;
+        let rate = members.entry(suspicion.rank)?.pace().mean(RATE_OVER);
+        // A host with several children gives each a share of its cable.
+        let children = scene.view.degrees().into_iter().max().unwrap_or(1).max(1) as f64;
+        let Some((_, beside, others)) = suspicion.proved.filter(|&(at, ..)| scene.now.since(at) < HOLDS) else {
+            let usual = planner.link_rate().map(|rate| (rate / children).max(members.rates().best()));
+            if usual.zip(rate).is_none_or(|(usual, rate)| rate <= usual * FAR_BELOW) {
+                self.compare(scene, members, (left, planner.frame_time()), identity);
+            }
+            return None;
+        };
+        let (rate, share) = (rate?, others / children);
+        let is_late = suspicion.lasted >= patience(scene, (left, rate, share)) && rate <= share * FAR_BELOW;
+        self.suspicion.take_if(|_| is_late)?;
+        Some(StallFinding::StepAside(suspicion.rank, words(scene.view, rate, (beside, others))))
+    }
+
+    fn suspect(&mut self, scene: &WatchContext<'_>, members: &Members, brake: Option<Straggler>) {
+        let held = brake.filter(|brake| !brake.is_of_its_disk()).map(|brake| brake.rank);
+        let found = held.or_else(|| scene.fallen_behind(members));
+        let period = scene.timing.status;
+        self.suspicion = match (self.suspicion, found) {
+            (Some(known), Some(rank)) if rank == known.rank => {
+                Some(Suspicion { lasted: known.lasted + period, ..known })
+            }
+            // A look that misses it only counts down.
+            (Some(known), _) if known.lasted > period => Some(Suspicion { lasted: known.lasted - period, ..known }),
+            (_, Some(rank)) => Some(Suspicion { rank, lasted: period, proved: None }),
+            (_, None) => None,
+        };
+    }
+
+    fn compare(
+        &mut self,
+        scene: &WatchContext<'_>,
+        members: &Members,
+        (left, frame_time): (u64, Duration),
+        identity: Identity,
+    ) {
+        let Some(Suspicion { rank, lasted, .. }) = self.suspicion.filter(|_| self.trial.is_none()) else { return };
+        let is_cleared = self.cleared.is_some_and(|(cleared, at)| cleared == rank && scene.now.since(at) < HOLDS);
+        if lasted < COMPARED_AFTER || self.trials == MAX_COMPARISONS || is_cleared {
+            return;
+        }
+        let frames = RateComparison::train_frames(frame_time, left / FRAMES_PART);
+        let Some((frames, beside)) = frames.zip(scene.idle_host(members, rank)) else { return };
+        let mac = |rank: Rank| scene.view.members[rank.index()].mac;
+        let payload_bytes = usize::from(scene.view.payload_bytes);
+        log::info!("rank {rank} is compared with rank {beside}: how fast do frames reach it?");
+        self.trials += 1;
+        let comparison = RateComparison::new(scene.now, identity, [mac(beside), mac(rank)], (frames, payload_bytes));
+        self.trial = Some(Trial { suspect: rank, beside, comparison });
+    }
+
+    fn conclude(&mut self, now: Instant, members: &Members) {
+        // A host that has spoken since then has not got the frames: they stand in a long queue before it.
+        let speaks = |trial: &Trial| {
+            let told_at = members.entry(trial.suspect).and_then(|entry| entry.pace().told_at());
+            let since = trial.comparison.lacks_second_since();
+            told_at.zip(since).is_some_and(|(told_at, since)| told_at >= since + ANSWERED_WITHIN)
+        };
+        let is_over = |trial: &mut Trial| trial.comparison.is_over(now) || speaks(trial);
+        let Some(Trial { suspect, beside, comparison, .. }) = self.trial.take_if(is_over) else { return };
+        let gaps = comparison.gaps();
+        let slow = gaps.filter(|gaps| gaps.is_sure && gaps.usual_nanos <= gaps.suspect_nanos * FAR_BELOW);
+        log::info!("rank {suspect} beside rank {beside}: {gaps:?}");
+        match (slow, &mut self.suspicion) {
+            (Some(gaps), Some(known)) if known.rank == suspect => {
+                known.proved = Some((now, beside, 1e9 / gaps.usual_nanos));
+            }
+            (Some(_), _) => {}
+            (None, _) => self.cleared = Some((suspect, now)),
+        }
+    }
+
+    /// Whether a single host may be to blame.
+    pub fn is_suspecting(&self) -> bool {
+        let cleared = self.cleared.map(|(rank, _)| rank);
+        self.suspicion.is_some_and(|known| Some(known.rank) != cleared) || self.trial.is_some()
+    }
+
+    pub fn trial_mut(&mut self) -> Option<&mut RateComparison> {
+        self.trial.as_mut().map(|trial| &mut trial.comparison)
+    }
+
+    pub fn trial(&self) -> Option<&RateComparison> {
+        self.trial.as_ref().map(|trial| &trial.comparison)
+    }
+}
+
+/// Time for which a host that takes `rate` may hold up others that could take `others`.
+fn patience(scene: &WatchContext<'_>, (left, rate, others): (u64, f64, f64)) -> Duration {
+    let lost = (1.0 - rate / others.max(f64::MIN_POSITIVE)).max(0.1);
+    let seconds = left as f64 / others.max(1.0) * MAY_COST / lost;
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX).max(LEAST).min(scene.timing.slow)
+}
+
+fn words(view: &View, rate: f64, (beside, others): (Rank, f64)) -> String {
+    let [rate, others] = [rate, others].map(|rate| frames_words(view, rate));
+    let host = &view.members[beside.index()].host;
+    format!("holds up the others: its cable or its processor takes {rate}, that of {host} {others}")
+}
+
+impl WatchContext<'_> {
+    /// Returns the member that takes far fewer frames than its parent does meanwhile, for no reason that either shows;
+    /// of several the one that has least.
+    fn fallen_behind(&self, members: &Members) -> Option<Rank> {
+        let takes = |entry: &MemberEntry| {
+            let state = entry.status().state;
+            let is_open = matches!(state, MemberState::Alive | MemberState::Starved | MemberState::WaitsForChild);
+            entry.pace().mean(RATE_OVER / 2).filter(|_| is_open && !entry.is_reported())
+        };
+        let far = |entry: &&MemberEntry| {
+            let rate = takes(entry).filter(|_| entry.status().state != MemberState::WaitsForChild)?;
+            let above = takes(members.in_place(self.parent(entry.rank()))?)?;
+            Some(rate <= above * FAR_BELOW)
+        };
+        let in_place = members.entries().iter().filter(|entry| members.in_place(entry.rank()).is_some());
+        let fallen = in_place.filter(|entry| far(entry) == Some(true));
+        fallen.min_by_key(|entry| entry.status().arrived).map(MemberEntry::rank)
+    }
+
+    /// Returns the member beside which `suspect` is judged: one behind it, whose cable is idle, else
+    /// one that is not above it, else its parent.
+    fn idle_host(&self, members: &Members, suspect: Rank) -> Option<Rank> {
+        let above = |rank: Rank| {
+            let parent = |&at: &Rank| Some(self.parent(at)).filter(|&at| at != Rank::ROOT);
+            std::iter::successors(parent(&rank), parent).take(members.entries().len()).collect::<Vec<Rank>>()
+        };
+        let before = above(suspect);
+        let class = |rank: Rank| if above(rank).contains(&suspect) { 0 } else { 1 + u8::from(before.contains(&rank)) };
+        let others = members.entries().iter().filter(|entry| entry.rank() != suspect && !entry.is_reported());
+        let in_place = others.map(MemberEntry::rank).filter(|&rank| members.in_place(rank).is_some());
+        in_place.min_by_key(|&rank| (class(rank), std::cmp::Reverse(above(rank).len()), rank))
+    }
+}

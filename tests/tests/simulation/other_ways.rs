@@ -1,0 +1,111 @@
+//! A way that proves far slower than another is left while the session runs.
+
+use ethbcast_collectives::session::{Outcome, RootEvent};
+use ethbcast_planning::plan::Via;
+use ethbcast_tests::session::{Case, GROUP, Played, play, star};
+use ethbcast_transport::Instant;
+use ethbcast_transport::sim::{Cable, Delivery, Fate, HostSettings, Network, NoFaults, SwitchSettings};
+use ethbcast_transport::wire::group_mac;
+use std::time::Duration;
+
+const RATE_BITS_PER_SECOND: u64 = 100_000_000;
+const RECEIVERS: usize = 7;
+const MIB: usize = 1 << 20;
+
+/// A session whose root measures first and chooses the kind of plan itself.
+fn auto(bytes: usize) -> Case {
+    Case { auto: true, mtu_bytes: 1500, ..Case::new(Via::Cast, RECEIVERS, bytes) }.with_feed(1024)
+}
+
+fn asked(via: Via, bytes: usize) -> Case {
+    Case { auto: false, via, ..auto(bytes) }
+}
+
+fn rerouted(played: &Played) -> Vec<(Duration, Via)> {
+    let rerouted = |(at, event): &(Duration, RootEvent)| match event {
+        RootEvent::Rerouted { via, .. } => Some((*at, *via)),
+        _ => None,
+    };
+    played.told.iter().filter_map(rerouted).collect()
+}
+
+fn assert_delivered(played: &Played, replay: &str) {
+    let all = played.fates.iter().all(|&fate| fate == Outcome::Delivered);
+    assert!(all, "{replay}: {:?} {:?}", played.words, played.told);
+}
+
+/// Faults of an overlay that copies at the sender's end from a moment on: a frame of host 0 to all
+/// then takes the time of seven on its cable.
+fn head_end(from: Duration) -> impl FnMut(&Delivery<'_>) -> Fate {
+    let (mut free_at, mut last) = (0, Vec::new());
+    move |delivery| {
+        if delivery.from != Some(0) || delivery.at < Instant::START + from {
+            return Fate::Deliver;
+        }
+        let (now, header) = (delivery.at.as_nanos(), &delivery.frame[..46]);
+        if last != header {
+            last = header.to_vec();
+            let copies = if header[0] & 1 == 1 { RECEIVERS as u64 } else { 1 };
+            let bits = (delivery.frame.len() as u64 + 24) * 8;
+            free_at = free_at.max(now) + bits * 1_000_000_000 / RATE_BITS_PER_SECOND * copies;
+        }
+        Fate::Delay(Duration::from_nanos(free_at.saturating_sub(now)))
+    }
+}
+
+#[test]
+fn a_cast_that_is_copied_at_the_senders_end_goes_on_as_a_chain() {
+    let case = auto(16 * MIB);
+    let free = star(&case, RATE_BITS_PER_SECOND);
+    for from in [500, 800, 1000].map(Duration::from_millis) {
+        let played = play(&case, &free, 1, head_end(from), "an overlay");
+        assert_delivered(&played, "an overlay");
+        println!("copied from {from:?} on: {:?} after {:?}", rerouted(&played), played.took);
+        let [(at, Via::Chain)] = rerouted(&played)[..] else { panic!("{:?}", played.told) };
+        assert!(at < from + Duration::from_secs(3), "{at:?}");
+        assert!(played.took < Duration::from_secs(6), "{:?}, 10 s by cast", played.took);
+    }
+    let asked = asked(Via::Cast, 16 * MIB);
+    let stays = play(&asked, &free, 1, head_end(Duration::from_millis(500)), "as asked");
+    assert_eq!(rerouted(&stays), []);
+}
+
+/// Two switches with every second host on each, and a cable between them that has a part of the
+/// others' rate.
+fn two_switches(part: u64) -> Network {
+    let groups = vec![group_mac(GROUP)];
+    let settings =
+        HostSettings { groups, nic_receive_frames: 4096, nic_transmit_frames: 32, ..HostSettings::default() };
+    let cable = |rate| Cable::new(rate, Duration::from_micros(5));
+    let mut network = Network::new();
+    let switches = [(); 2].map(|()| network.add_switch(SwitchSettings::default()));
+    network.connect(switches[0], switches[1], cable(RATE_BITS_PER_SECOND / part)).expect("two switches");
+    for host in 0..=RECEIVERS {
+        network.add_host(switches[host % 2], cable(RATE_BITS_PER_SECOND), settings.clone());
+    }
+    network.with_mtu_bytes(1500)
+}
+
+#[test]
+fn a_chain_that_crosses_a_slow_cable_again_and_again_goes_on_as_a_cast() {
+    let network = two_switches(4);
+    let [auto, chain] =
+        [auto(16 * MIB), asked(Via::Chain, 16 * MIB)].map(|case| play(&case, &network, 1, NoFaults, "two switches"));
+    println!("{:?} after {:?}, a chain {:?}", rerouted(&auto), auto.took, chain.took);
+    assert_delivered(&auto, "two switches");
+    // Its cast seems to be policed, and the chain proves slower than it was.
+    let ways: Vec<Via> = rerouted(&auto).into_iter().map(|(_, via)| via).collect();
+    assert_eq!(ways, [Via::Chain, Via::Cast], "{:?}", auto.told);
+    assert!(auto.took < chain.took.mul_f64(0.75), "{:?} of {:?}", auto.took, chain.took);
+}
+
+#[test]
+fn whatever_else_is_slow_changes_no_way() {
+    for case in [auto(4 * MIB), Case { slow: Some((2, 2_000_000)), ..auto(4 * MIB) }] {
+        for rate in [RATE_BITS_PER_SECOND, 10_000_000] {
+            let played = play(&case, &star(&case, rate), 1, NoFaults, "even");
+            assert_delivered(&played, "even");
+            assert_eq!(rerouted(&played), [], "{rate} bit/s");
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! One cable is far slower than the others: in chains and trees the others hardly wait for its host.
+
+use ethbcast_collectives::session::application::Participant;
+use ethbcast_collectives::session::{Outcome, RootEvent};
+use ethbcast_planning::model::{Calibration, HostCost};
+use ethbcast_planning::plan::Via;
+use ethbcast_tests::in_full;
+use ethbcast_tests::session::{Case, Disk, GROUP, Host, hosts_of, sent, turn};
+use ethbcast_transport::Instant;
+use ethbcast_transport::sim::{Cable, HostSettings, Network, QueueLimit, RandomFaults, Simulation, SwitchSettings};
+use ethbcast_transport::wire::group_mac;
+use std::time::Duration;
+
+/// Rate of every cable but a slow one.
+const RATE_BITS_PER_SECOND: u64 = 40_000_000;
+/// Content that takes as long on these cables as 32 MiB do at 100 Mbit/s.
+const BYTES: usize = 13_400_000;
+/// Half a second of frames: as 4096 of them are at 100 Mbit/s.
+const FEED_FRAMES: u64 = 2048;
+const RECEIVERS: usize = 7;
+/// Times of the transfer without a slow cable that the others may take for each slow one.
+const MOST: f64 = 0.3;
+
+#[derive(Clone, Debug)]
+struct Scene {
+    via: Via,
+    bytes: usize,
+    /// Hosts with slow cables; host 0 is the root.
+    slow: Vec<usize>,
+    /// Part of the others' rate that a slow cable has.
+    part: u64,
+    loss: f64,
+    /// A host whose process stands still now and then, each time from and to these moments.
+    naps: Option<(usize, Vec<[u64; 2]>)>,
+    is_known: bool,
+}
+
+#[derive(Debug)]
+struct Story {
+    /// Demoted receivers, with moment and reason.
+    aside: Vec<(usize, Duration, String)>,
+    /// Time until the last receiver with a fast cable was complete.
+    others: Duration,
+}
+
+fn scene(via: Via, slow: &[usize]) -> Scene {
+    Scene { via, bytes: BYTES, slow: slow.to_vec(), part: 5, loss: 0.0, naps: None, is_known: false }
+}
+
+fn aside((now, event): &(Instant, RootEvent)) -> Option<(usize, Duration, String)> {
+    let RootEvent::Aside { host, text } = event else { return None };
+    let host = host.trim_start_matches('n').parse().expect("a host's name is its number");
+    Some((host, now.since(Instant::START), text.clone()))
+}
+
+impl Scene {
+    fn network(&self) -> Network {
+        let settings = HostSettings {
+            groups: vec![group_mac(GROUP)],
+            nic_receive_frames: 4096,
+            nic_transmit_frames: 16,
+            ..HostSettings::default()
+        };
+        let mut network = Network::new();
+        let port_queue = QueueLimit::Bytes(256 << 10);
+        let switch = network.add_switch(SwitchSettings { port_queue, ..SwitchSettings::default() });
+        for host in 0..=RECEIVERS {
+            let part = if self.slow.contains(&host) { self.part } else { 1 };
+            network.add_host(
+                switch,
+                Cable::new(RATE_BITS_PER_SECOND / part, Duration::from_micros(5)),
+                settings.clone(),
+            );
+        }
+        network.with_mtu_bytes(1500)
+    }
+
+    fn calibration(&self) -> Option<Calibration> {
+        let frame_ns = 1538 * 8_000_000_000 / RATE_BITS_PER_SECOND;
+        let cost = |&host: &usize| HostCost { name: format!("n{host}"), injection_ns: frame_ns * self.part };
+        let hosts = self.slow.iter().map(cost).collect();
+        let measured = Calibration::assumed(RATE_BITS_PER_SECOND, 1468).with_hosts("n0", hosts);
+        self.is_known.then(|| measured.expect("it is sound"))
+    }
+
+    fn play(&self) -> Story {
+        let case =
+            Case { mtu_bytes: 1500, calibration: self.calibration(), ..Case::new(self.via, RECEIVERS, self.bytes) };
+        let case = case.with_feed(FEED_FRAMES);
+        let hosts = hosts_of(&case, 1, sent(&case, 1).listening(), |_| Disk::default());
+        let mut simulation = Simulation::new(&self.network(), hosts, RandomFaults::new(1).loss(self.loss));
+        simulation.set_event_limit(100_000_000);
+        if let Some((host, naps)) = &self.naps {
+            for &[from, to] in naps {
+                simulation.pause(*host, Instant::START + Duration::from_millis(from));
+                simulation.resume(*host, Instant::START + Duration::from_millis(to));
+            }
+        }
+        let end = simulation.run(Instant::START + Duration::from_secs(300), |_, host: &mut Host, now| turn(host, now));
+        let Participant::Root(root, sending) = &simulation.machines()[0] else { unreachable!("host 0 is the root") };
+        assert!(root.is_over(), "{self:?}: {end:?}");
+        for report in root.reports() {
+            assert_eq!(report.outcome, Outcome::Delivered, "{self:?}: {} {}", report.host, report.text);
+        }
+        let fast = root.reports().filter(|report| !self.slow.contains(&report.rank.index()));
+        let others = fast.map(|report| report.took).max().unwrap_or_default();
+        Story { aside: sending.source().told().iter().filter_map(aside).collect(), others }
+    }
+
+    fn times(&self, story: &Story) -> f64 {
+        let undisturbed = Scene { slow: Vec::new(), naps: None, ..self.clone() }.play();
+        assert!(undisturbed.aside.is_empty(), "{self:?}: {:?}", undisturbed.aside);
+        let times = story.others.as_secs_f64() / undisturbed.others.as_secs_f64();
+        println!("{self:?}: {times:.2}, {:?}", story.aside);
+        times
+    }
+
+    /// Checks that the slow hosts alone are demoted, each with its rate, and that the others hardly wait.
+    fn is_put_right(&self) {
+        let story = self.play();
+        let mut aside: Vec<usize> = story.aside.iter().map(|&(host, ..)| host).collect();
+        aside.sort_unstable();
+        assert_eq!(aside, self.slow, "{self:?}: {:?}", story.aside);
+        assert!(story.aside.iter().all(|(.., text)| text.contains("bit/s")), "{:?}", story.aside);
+        let times = self.times(&story);
+        assert!(times <= 1.0 + MOST * self.slow.len() as f64, "{self:?}: {times:.2} times: {:?}", story.aside);
+    }
+
+    fn nobody_is_put_aside(&self) {
+        let story = self.play();
+        assert!(story.aside.is_empty(), "{self:?}: {:?}", story.aside);
+    }
+}
+
+#[test]
+fn in_a_chain_the_others_hardly_wait_for_a_host_on_a_slow_cable_wherever_it_is() {
+    for slow in [1, 4, 7, 2, 6].into_iter().take(in_full(3, 5)) {
+        scene(Via::Chain, &[slow]).is_put_right();
+    }
+    Scene { part: 10, ..scene(Via::Chain, &[3]) }.is_put_right();
+}
+
+#[test]
+fn nor_in_a_binary_tree_whether_it_is_an_inner_host_or_a_leaf() {
+    for slow in [1, 3, 7, 2, 4].into_iter().take(in_full(3, 5)) {
+        scene(Via::Binary, &[slow]).is_put_right();
+    }
+}
+
+#[test]
+fn nor_where_frames_are_lost_everywhere() {
+    for (via, slow) in [(Via::Chain, 1), (Via::Chain, 5), (Via::Binary, 3)] {
+        Scene { loss: 0.01, ..scene(via, &[slow]) }.is_put_right();
+    }
+}
+
+#[test]
+fn of_two_slow_ones_both_are_served_beside_the_others() {
+    // Each is found in its turn: the second shows only once nobody waits for the first.
+    for slow in [[2, 5], [1, 2], [3, 7]] {
+        let scene = Scene { bytes: 2 * BYTES, ..scene(Via::Chain, &slow) };
+        scene.is_put_right();
+    }
+}
+
+#[test]
+fn whoever_is_slow_for_a_moment_stays_where_it_is() {
+    for host in [1, 4] {
+        for via in [Via::Chain, Via::Binary] {
+            let naps = vec![[900, 1150]];
+            Scene { naps: Some((host, naps)), ..scene(via, &[]) }.nobody_is_put_aside();
+            let naps = (5..40).map(|at| [at * 100, at * 100 + 30]).collect();
+            Scene { naps: Some((host, naps)), ..scene(via, &[]) }.nobody_is_put_aside();
+        }
+    }
+}
+
+#[test]
+fn where_all_cables_are_slow_or_that_of_the_root_nobody_is_to_blame() {
+    for via in [Via::Chain, Via::Binary] {
+        scene(via, &[0]).nobody_is_put_aside();
+        Scene { bytes: BYTES / 2, ..scene(via, &[0, 1, 2, 3, 4, 5, 6, 7]) }.nobody_is_put_aside();
+    }
+}
+
+#[test]
+fn a_host_that_was_measured_to_be_slow_is_served_beside_the_others_from_the_beginning() {
+    for (via, slow) in [(Via::Chain, 1), (Via::Binary, 3), (Via::Cast, 4)] {
+        let scene = Scene { is_known: true, ..scene(via, &[slow]) };
+        let story = scene.play();
+        let [(host, at, text)] = &story.aside[..] else { panic!("{:?}", story.aside) };
+        assert!(*host == slow && *at < Duration::from_secs(1) && text.contains("measured before"), "{at:?} {text}");
+        let times = scene.times(&story);
+        assert!(times <= 1.1, "{scene:?}: {times:.2} times");
+    }
+}
