@@ -4,6 +4,8 @@
 mod building;
 #[cfg(test)]
 mod crashes;
+#[cfg(test)]
+mod in_place;
 mod makers;
 mod place;
 #[cfg(test)]
