@@ -7,7 +7,7 @@ use crate::manifest::Manifest;
 use crate::name;
 use nix::libc;
 use std::collections::BTreeSet;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 /// Limit on the incoming names that are tried.
@@ -47,7 +47,7 @@ impl<'a, D: Directory> Scratch<'a, D> {
         let path = path(&self.names[0]);
         self.holder.make_directory(&path)?;
         let made = match self.holder.directory(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             made => made?,
         };
         Ok((made.try_lock() && self.holder.is_own(&made, &path)).then_some((path, made)))
@@ -83,7 +83,7 @@ impl<D: Directory> Drop for Scratch<'_, D> {
 /// Creates and syncs a file and a directory, and renames the file over another one, as the end of
 /// the transfer will. Returns the first operation that fails.
 pub(crate) fn try_place<D: Directory>(holder: &D) -> Result<(), Refused> {
-    let is_gone = |refused: &Refused| refused.error.kind() == io::ErrorKind::NotFound;
+    let is_gone = |refused: &Refused| refused.error.kind() == ErrorKind::NotFound;
     let tries = (1..MAX_TRIES).map(|_| try_place_once(holder));
     let done = tries.into_iter().find(|done| !done.as_ref().is_err_and(is_gone));
     done.unwrap_or_else(|| try_place_once(holder))
@@ -109,7 +109,6 @@ fn try_place_once<D: Directory>(holder: &D) -> Result<(), Refused> {
 /// The call always fails: the error tells whether a rename would be permitted. Returns the system's
 /// error if the name cannot be given away.
 pub(crate) fn try_replacing<D: Directory>(holder: &D, name: &Path) -> io::Result<()> {
-    let refused = [libc::EXDEV, libc::EBUSY, libc::EACCES, libc::EROFS];
     let tried = within(holder, HiddenNames::old, |full, directory| {
         // A hidden name: if this receiver is killed here, the next one removes the leftover.
         let inside = &HiddenNames::fleeting().part;
@@ -120,12 +119,28 @@ pub(crate) fn try_replacing<D: Directory>(holder: &D, name: &Path) -> io::Result
             return holder.rename(full, holder, name);
         }
         directory.remove(inside)?;
-        match moved {
-            Err(error) if error.raw_os_error().is_some_and(|errno| refused.contains(&errno)) => Err(error),
+        match moved.map_err(|error| (error.raw_os_error(), error)) {
+            Err((Some(libc::EPERM), _)) if is_never_permitted(holder, full)? => Ok(()),
+            Err((Some(libc::EPERM), error)) => {
+                let text = "it is immutable (`lsattr`), or another user's in a directory that is sticky";
+                Err(io::Error::new(error.kind(), format!("{error}: {text}")))
+            }
+            Err((Some(libc::EXDEV | libc::EBUSY | libc::EACCES | libc::EROFS), error)) => Err(error),
             _ => Ok(()),
         }
     });
     tried.map(|_| ())
+}
+
+/// Whether this run's own file cannot be moved over `directory` either: file systems that answer
+/// EPERM to every such rename say nothing of another entry by it.
+fn is_never_permitted<D: Directory>(holder: &D, directory: &Path) -> io::Result<bool> {
+    let own = HiddenNames::fleeting().part;
+    let file = holder.create(&own, COMMON_FILE)?;
+    file.try_lock();
+    let moved = holder.rename(&own, holder, directory);
+    drop(holder.remove(&own));
+    Ok(moved.is_err_and(|error| error.raw_os_error() == Some(libc::EPERM)))
 }
 
 /// Tries the incoming names that a file system may refuse, and returns the first refused one with
@@ -279,23 +294,28 @@ mod tests {
     fn a_name_that_cannot_be_given_away_is_known_before_anything_is_and_stays_what_it_is() {
         let dest = world().find(0, Path::new("dest")).expect("there");
         let with = |abilities: Abilities| Model::of(world()).with(&abilities);
-        let can = [
-            with(Abilities::default()),
-            with(Abilities { no_exchange: true, no_rename_over: true, ..Abilities::default() }),
-        ];
+        let file = world().find(0, Path::new("file")).expect("there");
+        let can = Abilities::profiles().into_iter().map(|(_, abilities)| with(abilities)).collect::<Vec<_>>();
+        let all = || [dest, file].into();
         let cannot = [
-            with(Abilities { mounts: [dest].into(), ..Abilities::default() }),
-            with(Abilities { lower: [dest].into(), ..Abilities::default() }),
+            (with(Abilities { mounts: all(), ..Abilities::default() }), &["dest", "file"][..], ErrorKind::ResourceBusy),
+            (with(Abilities { lower: all(), ..Abilities::default() }), &["dest"], ErrorKind::CrossesDevices),
+            (
+                with(Abilities { foreign: all(), ..Abilities::default() }),
+                &["dest", "file"],
+                ErrorKind::PermissionDenied,
+            ),
         ];
         for name in ["dest", "file"] {
             can.iter().for_each(|disk| try_replacing(&disk.root(), Path::new(name)).expect("it can"));
         }
-        let errors = cannot.iter().map(|disk| {
-            let refused = try_replacing(&disk.root(), Path::new("dest")).expect_err("it cannot").raw_os_error();
-            assert_eq!(disk.current(), world());
-            refused
-        });
-        assert_eq!(errors.collect::<Vec<_>>(), [Some(libc::EBUSY), Some(libc::EXDEV)]);
+        for (disk, names, kind) in cannot {
+            for name in names {
+                let refused = try_replacing(&disk.root(), Path::new(name)).expect_err("it cannot");
+                assert_eq!(refused.kind(), kind, "{name}: {refused}");
+                assert_eq!(disk.current(), world(), "{name}");
+            }
+        }
         assert!(can.iter().all(|disk| disk.current() == world()));
     }
 

@@ -189,7 +189,9 @@ impl<D: Directory> Place<D> {
         if !self.target.replace || self.holder.kind(name)?.is_none() {
             match self.holder.rename_to_free(hidden.name(), name) {
                 // Some file systems rename nothing over a directory, not even an empty one.
-                Err(error) if is_taken(&error) && self.is_empty(name) => self.holder.remove_directory(name)?,
+                Err(error) if refuses_to_replace(&error) && self.is_empty(name) => {
+                    self.holder.remove_directory(name)?
+                }
                 renamed => return renamed.map(|()| None),
             }
             return self.holder.rename_to_free(hidden.name(), name).map(|()| None);
@@ -272,6 +274,11 @@ impl<D: Directory> Place<D> {
         }
         self.holder.sync_file_system()
     }
+}
+
+/// Whether a rename failed because of what has the name. SSH's file transfer says EPERM.
+fn refuses_to_replace(error: &io::Error) -> bool {
+    is_taken(error) || error.kind() == ErrorKind::PermissionDenied
 }
 
 fn named(manifest: &Manifest, entry: usize, error: &io::Error) -> io::Error {

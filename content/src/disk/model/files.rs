@@ -166,9 +166,11 @@ impl Directory for ModelDirectory {
                 let is_over = is_directory(&state.current, there);
                 match (is_directory(&state.current, moved), is_over) {
                     _ if there == moved => return Ok(()),
+                    (_, true) if state.abilities.no_rename_over => {
+                        return Err(Error::from_raw_os_error(libc::EPERM));
+                    }
                     (false, true) => return Err(ErrorKind::IsADirectory.into()),
                     (true, false) => return Err(ErrorKind::NotADirectory.into()),
-                    (true, true) if state.abilities.no_rename_over => return Err(ErrorKind::AlreadyExists.into()),
                     (true, true) if !state.current.names(there)?.is_empty() => {
                         return Err(ErrorKind::DirectoryNotEmpty.into());
                     }

@@ -206,7 +206,7 @@ pub struct Abilities {
     pub no_exchange: bool,
     /// Has no nameless files (NFS, FUSE, vfat).
     pub no_nameless: bool,
-    /// Cannot rename over a directory, even an empty one (SFTP).
+    /// Renames nothing over a directory, not even an empty one, and answers EPERM (SFTP).
     pub no_rename_over: bool,
     /// Has no hard links (vfat, exFAT).
     pub no_links: bool,
