@@ -6,42 +6,136 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-const BY_NUMBER: &str = "/sys/dev/block";
 const BY_NAME: &str = "/sys/block";
+
+/// Directories in which the kernel says what uses a device: sysfs and procfs.
+struct Kernel<'a> {
+    sys: &'a Path,
+    proc: &'a Path,
+}
+
+impl Kernel<'static> {
+    fn own() -> Kernel<'static> {
+        Kernel { sys: Path::new("/sys"), proc: Path::new("/proc") }
+    }
+}
+
+impl Kernel<'_> {
+    fn device(&self, number: u64) -> PathBuf {
+        self.sys.join(format!("dev/block/{}:{}", major(number), minor(number)))
+    }
+
+    fn mounts(&self) -> PathBuf {
+        self.proc.join("self/mountinfo")
+    }
+
+    /// Returns the writable mounts and swaps of a device, its partitions and all that is built on them.
+    fn writers(&self, number: u64) -> Vec<String> {
+        let mut parts = self.parts(number);
+        let mut at = 0;
+        while at < parts.len() {
+            let above = self.above(parts[at].number);
+            let is_new = |number: &u64| !parts.iter().any(|part| part.number == *number);
+            let new: Vec<PartInUse> = above.into_iter().filter(is_new).flat_map(|above| self.parts(above)).collect();
+            parts.extend(new);
+            at += 1;
+        }
+        let mut mounted = mounts_of(&self.mounts(), &parts, is_writable);
+        let swaps = self.swaps(&parts);
+        if mounted.is_empty() && swaps.is_empty() {
+            mounted.extend(self.elsewhere(&parts, is_writable));
+        }
+        mounted.into_iter().map(|line| format!("{line}, or `mount -o remount,ro`")).chain(swaps).collect()
+    }
+
+    /// Returns the devices that have this one as a part: device mapper (LVM, encryption, multipath), md
+    /// and loop devices.
+    fn above(&self, number: u64) -> Vec<u64> {
+        let holders = entries(&self.device(number).join("holders"));
+        let is_behind = |looped: &PathBuf| {
+            let file = fs::read_to_string(looped.join("loop/backing_file")).unwrap_or_default();
+            Path::new(file.trim_end()).metadata().is_ok_and(|file| file.rdev() == number)
+        };
+        let loops = entries(&self.sys.join("block")).filter(is_behind);
+        holders.chain(loops).filter_map(|above| number_in(&above)).collect()
+    }
+
+    fn parts(&self, number: u64) -> Vec<PartInUse> {
+        let at = self.device(number);
+        let own = at.canonicalize().ok().and_then(|at| Some(at.file_name()?.to_string_lossy().into_owned()));
+        let mapped = fs::read_to_string(at.join("dm/name")).ok().map(|name| name.trim().to_owned());
+        let mut parts = vec![PartInUse { number, name: mapped.or(own).unwrap_or_default() }];
+        for part in entries(&at).filter(|part| part.join("partition").exists()) {
+            let name = part.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            parts.extend(number_in(&part).map(|number| PartInUse { number, name }));
+        }
+        parts
+    }
+
+    fn swaps(&self, parts: &[PartInUse]) -> Vec<String> {
+        let text = fs::read_to_string(self.proc.join("swaps")).unwrap_or_default();
+        let swap = |line: &str| {
+            let path = unescaped(line.split_whitespace().next()?);
+            let number = Path::new(&path).metadata().ok()?.rdev();
+            parts.iter().any(|part| part.number == number).then(|| format!("swap: end that, `swapoff {path}`"))
+        };
+        text.lines().skip(1).filter_map(swap).collect()
+    }
+
+    /// Returns the devices on top of it: device mapper (LVM, encryption, multipath) and md.
+    fn holders(&self, number: u64) -> Vec<String> {
+        let holder = |above: PathBuf| {
+            let own = above.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            match fs::read_to_string(self.sys.join("block").join(&own).join("dm/name")) {
+                Ok(name) => format!("a part of {own}, {}: close it, `dmsetup remove {0}`", name.trim()),
+                Err(_) if own.starts_with("md") => format!("a part of {own}: stop it, `mdadm --stop /dev/{own}`"),
+                Err(_) => format!("a part of {own}: close that"),
+            }
+        };
+        entries(&self.device(number).join("holders")).map(holder).collect()
+    }
+
+    /// Returns a mount in another process's namespace, if this process does not see it.
+    fn elsewhere(&self, parts: &[PartInUse], counts: fn(&str) -> bool) -> Option<String> {
+        entries(self.proc).find_map(|entry| {
+            let process = entry.file_name()?.to_str()?.parse::<u32>().ok()?;
+            let mounted = mounts_of(&entry.join("mountinfo"), parts, counts).into_iter().next()?;
+            Some(format!("{mounted} where process {process} is (`nsenter -m -t {process}`)"))
+        })
+    }
+}
 
 /// Returns everything that uses a device or one of its partitions, each with advice, in words that
 /// follow "is".
 pub(super) fn users(device: &Path) -> Vec<String> {
     let Ok(metadata) = device.metadata() else { return Vec::new() };
-    let parts = parts(metadata.rdev());
-    let mut users = mounted(Path::new("/proc/self/mountinfo"), &parts);
-    users.extend(swaps(&parts));
-    users.extend(parts.iter().flat_map(|part| holders(part.number)));
+    let kernel = Kernel::own();
+    let parts = kernel.parts(metadata.rdev());
+    let mut users = mounts_of(&kernel.mounts(), &parts, |_| true);
+    users.extend(kernel.swaps(&parts));
+    users.extend(parts.iter().flat_map(|part| kernel.holders(part.number)));
     users.extend(loops(device));
     if users.is_empty() {
-        users.extend(elsewhere(&parts, |_| true));
+        users.extend(kernel.elsewhere(&parts, |_| true));
     }
     users
 }
 
 pub(super) fn is_read_only(number: u64) -> bool {
-    fs::read_to_string(sys(number).join("ro")).is_ok_and(|text| text.trim() == "1")
+    fs::read_to_string(Kernel::own().device(number).join("ro")).is_ok_and(|text| text.trim() == "1")
 }
 
 /// Whether the kernel creates devices for its partitions: for a whole disk, and for a loop device
 /// with `partscan`.
 pub(super) fn takes_partitions(number: u64) -> bool {
-    let at = sys(number);
+    let at = Kernel::own().device(number);
     let is_plain_loop = fs::read_to_string(at.join("loop/partscan")).is_ok_and(|text| text.trim() == "0");
     at.exists() && !at.join("partition").exists() && !at.join("dm").exists() && !is_plain_loop
 }
 
-/// Returns the writable mounts of a device and its partitions, in words that follow "is".
+/// Returns what writes to a device while it is read, in words that follow "is".
 pub(crate) fn written_at(device: &Path) -> Vec<String> {
-    let Ok(metadata) = device.metadata() else { return Vec::new() };
-    let parts = parts(metadata.rdev());
-    let own = mounts_of(Path::new("/proc/self/mountinfo"), &parts, is_writable);
-    if own.is_empty() { elsewhere(&parts, is_writable).into_iter().collect() } else { own }
+    device.metadata().map_or_else(|_| Vec::new(), |metadata| Kernel::own().writers(metadata.rdev()))
 }
 
 fn is_writable(options: &str) -> bool {
@@ -53,30 +147,18 @@ struct PartInUse {
     name: String,
 }
 
-fn parts(number: u64) -> Vec<PartInUse> {
-    let at = sys(number);
-    let own = at.canonicalize().ok().and_then(|at| Some(at.file_name()?.to_string_lossy().into_owned()));
-    let mut parts = vec![PartInUse { number, name: own.unwrap_or_default() }];
-    for entry in fs::read_dir(&at).into_iter().flatten().flatten() {
-        let number = fs::read_to_string(entry.path().join("dev")).ok().and_then(|text| read_number(text.trim()));
-        if let Some(number) = number.filter(|_| entry.path().join("partition").exists()) {
-            parts.push(PartInUse { number, name: entry.file_name().to_string_lossy().into_owned() });
-        }
-    }
-    parts
+fn entries(of: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    fs::read_dir(of).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
-fn sys(number: u64) -> PathBuf {
-    Path::new(BY_NUMBER).join(format!("{}:{}", major(number), minor(number)))
+/// The number of the device whose directory in sysfs this is.
+fn number_in(directory: &Path) -> Option<u64> {
+    read_number(fs::read_to_string(directory.join("dev")).ok()?.trim())
 }
 
 fn read_number(text: &str) -> Option<u64> {
     let (major, minor) = text.split_once(':')?;
     Some(makedev(major.parse().ok()?, minor.parse().ok()?))
-}
-
-fn mounted(table: &Path, parts: &[PartInUse]) -> Vec<String> {
-    mounts_of(table, parts, |_| true)
 }
 
 fn mounts_of(table: &Path, parts: &[PartInUse], counts: impl Fn(&str) -> bool) -> Vec<String> {
@@ -102,47 +184,14 @@ fn unescaped(text: &str) -> String {
     mounts::unescaped(text.as_bytes()).to_string_lossy().into_owned()
 }
 
-fn swaps(parts: &[PartInUse]) -> Vec<String> {
-    let text = fs::read_to_string("/proc/swaps").unwrap_or_default();
-    let swap = |line: &str| {
-        let path = unescaped(line.split_whitespace().next()?);
-        let number = Path::new(&path).metadata().ok()?.rdev();
-        parts.iter().any(|part| part.number == number).then(|| format!("swap: end that, `swapoff {path}`"))
-    };
-    text.lines().skip(1).filter_map(swap).collect()
-}
-
-/// Returns the devices on top of it: device mapper (LVM, encryption, multipath) and md.
-fn holders(number: u64) -> Vec<String> {
-    let holder = |entry: fs::DirEntry| {
-        let own = entry.file_name().to_string_lossy().into_owned();
-        let mapped = fs::read_to_string(Path::new(BY_NAME).join(&own).join("dm/name"));
-        match mapped {
-            Ok(name) => format!("a part of {own}, {}: close it, `dmsetup remove {0}`", name.trim()),
-            Err(_) if own.starts_with("md") => format!("a part of {own}: stop it, `mdadm --stop /dev/{own}`"),
-            Err(_) => format!("a part of {own}: close that"),
-        }
-    };
-    fs::read_dir(sys(number).join("holders")).into_iter().flatten().flatten().map(holder).collect()
-}
-
 fn loops(device: &Path) -> Vec<String> {
     let Ok(own) = device.canonicalize() else { return Vec::new() };
-    let looped = |entry: fs::DirEntry| {
-        let file = fs::read_to_string(entry.path().join("loop/backing_file")).ok()?;
-        let name = entry.file_name().to_string_lossy().into_owned();
+    let looped = |entry: PathBuf| {
+        let file = fs::read_to_string(entry.join("loop/backing_file")).ok()?;
+        let name = entry.file_name()?.to_string_lossy().into_owned();
         (Path::new(file.trim_end()) == own).then(|| format!("behind {name}: end that, `losetup -d /dev/{name}`"))
     };
-    fs::read_dir(BY_NAME).into_iter().flatten().flatten().filter_map(looped).collect()
-}
-
-/// Returns a mount in another process's namespace, if this process does not see it.
-fn elsewhere(parts: &[PartInUse], counts: fn(&str) -> bool) -> Option<String> {
-    fs::read_dir("/proc").into_iter().flatten().flatten().find_map(|entry| {
-        let process = entry.file_name().to_str()?.parse::<u32>().ok()?;
-        let mounted = mounts_of(&entry.path().join("mountinfo"), parts, counts).into_iter().next()?;
-        Some(format!("{mounted} where process {process} is (`nsenter -m -t {process}`)"))
-    })
+    entries(Path::new(BY_NAME)).filter_map(looped).collect()
 }
 
 /// The directory of devices. Any path on its file system counts as inside it, however it is spelt.
@@ -200,13 +249,13 @@ fn is_among_devices(holder: &Path) -> bool {
 }
 
 fn disks(of: &Path) -> Vec<String> {
-    let disk = |entry: fs::DirEntry| {
-        let name = entry.file_name().to_string_lossy().replace('!', "/");
-        let sectors: u64 = fs::read_to_string(entry.path().join("size")).ok()?.trim().parse().ok()?;
+    let disk = |entry: PathBuf| {
+        let name = entry.file_name()?.to_string_lossy().replace('!', "/");
+        let sectors: u64 = fs::read_to_string(entry.join("size")).ok()?.trim().parse().ok()?;
         let is_memory = name.starts_with("ram") || name.starts_with("zram");
         (sectors > 0 && !is_memory).then(|| format!("{DEVICES}/{name} ({})", size(sectors * SECTOR_BYTES)))
     };
-    let mut disks: Vec<String> = fs::read_dir(of).into_iter().flatten().flatten().filter_map(disk).collect();
+    let mut disks: Vec<String> = entries(of).filter_map(disk).collect();
     disks.sort();
     let others = disks.len().saturating_sub(MAX_NAMED);
     disks.truncate(MAX_NAMED);
@@ -236,12 +285,48 @@ mod tests {
                      40 22 8:17 / /mnt/my\\040disk rw,relatime shared:1 - ext4 /dev/sdb1 rw\n\
                      41 22 0:30 / /proc rw - proc proc rw\nnonsense\n";
         fs::write(file.path(), table).expect("room");
-        let found = mounted(file.path(), &parts);
+        let found = mounts_of(file.path(), &parts, |_| true);
         assert_eq!(found, ["mounted at /mnt/my disk (sdb1): unmount it, `umount /mnt/my disk`"]);
         assert_eq!(mounts_of(file.path(), &parts, is_writable), found);
         fs::write(file.path(), table.replace("/dev/sdb1 rw", "/dev/sdb1 ro,errors=remount-ro")).expect("room");
-        assert!(mounts_of(file.path(), &parts, is_writable).is_empty() && !mounted(file.path(), &parts).is_empty());
+        assert!(mounts_of(file.path(), &parts, is_writable).is_empty());
+        assert!(!mounts_of(file.path(), &parts, |_| true).is_empty());
         assert!(users(Path::new("/nowhere")).is_empty());
+    }
+
+    /// Regression: a disk below LVM, LUKS or md, whose own partitions nobody mounts, was sent while it was
+    /// written to.
+    #[test]
+    fn a_disk_is_written_to_where_what_is_built_on_it_is_mounted_or_swapped_to() {
+        let root = tempfile::tempdir().expect("a directory");
+        let (sys, proc) = (root.path().join("sys"), root.path().join("proc"));
+        let put = |path: PathBuf, text: &str| {
+            fs::create_dir_all(path.parent().expect("below")).and_then(|()| fs::write(&path, text)).expect("room");
+        };
+        let at = |number: &str, path: &str| sys.join("dev/block").join(number).join(path);
+        // A disk of one partition, which is a part of an array, which is encrypted.
+        put(at("8:0", "sda1/partition"), "1");
+        put(at("8:0", "sda1/dev"), "8:1\n");
+        put(at("8:1", "holders/md0/dev"), "9:0\n");
+        put(at("9:0", "holders/dm-0/dev"), "253:0\n");
+        // Nothing ends where two are each other's parts.
+        put(at("253:0", "holders/md0/dev"), "9:0\n");
+        put(at("253:0", "dm/name"), "vault\n");
+        // /dev/null, for any device that is there.
+        put(at("8:32", "holders/dm-1/dev"), "1:3\n");
+        let kernel = Kernel { sys: &sys, proc: &proc };
+        let written = |number: u32, mounts: &str, swaps: &str| {
+            put(proc.join("self/mountinfo"), mounts);
+            put(proc.join("swaps"), &format!("Filename Type Size Used Priority\n{swaps}"));
+            kernel.writers(makedev(8, number))
+        };
+        let table = "22 1 253:0 / /home rw - ext4 /dev/mapper/vault rw\n";
+        let expected = ["mounted at /home (vault): unmount it, `umount /home`, or `mount -o remount,ro`"];
+        assert_eq!(written(0, table, ""), expected);
+        assert_eq!(written(1, table, ""), expected);
+        assert!(written(0, &table.replace("vault rw", "vault ro"), "").is_empty());
+        assert!(written(32, table, "").is_empty(), "another disk");
+        assert_eq!(written(32, "", "/dev/null partition 1 0 -2\n"), ["swap: end that, `swapoff /dev/null`"]);
     }
 
     #[test]

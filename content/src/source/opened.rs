@@ -77,8 +77,8 @@ impl Opened {
         let unreadable = |cause| SourceError::Unreadable { what: what.clone(), cause };
         let kind = path.metadata().map_err(unreadable)?.file_type();
         let uses = if kind.is_block_device() && !opening.allow_changing { written_at(path) } else { Vec::new() };
-        if let Some(mounted) = uses.first() {
-            let text = format!("{what} is {mounted}, or `mount -o remount,ro`; as it comes with --allow-changing");
+        if let Some(written) = uses.first() {
+            let text = format!("{what} is {written}; as it comes with --allow-changing");
             return Err(SourceError::Refused(text));
         }
         let file = if kind.is_fifo() { open_fifo(path, opening.patience) } else { File::open(path) };
