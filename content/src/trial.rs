@@ -6,7 +6,7 @@ use crate::hidden_names::HiddenNames;
 use crate::manifest::Manifest;
 use crate::name;
 use nix::libc;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
@@ -143,13 +143,13 @@ fn is_never_permitted<D: Directory>(holder: &D, directory: &Path) -> io::Result<
     Ok(moved.is_err_and(|error| error.raw_os_error() == Some(libc::EPERM)))
 }
 
-/// Tries the incoming names that a file system may refuse, and returns the first refused one with
-/// the error. Fails if nothing can be tried.
+/// Tries the incoming names that a file system may refuse or take for one another, and returns the
+/// first one with the error. Fails if nothing can be tried.
 pub(crate) fn refused_name<D: Directory>(holder: &D, manifest: &Manifest) -> io::Result<Option<(PathBuf, io::Error)>> {
-    let mut tried = BTreeSet::new();
-    let odd = manifest.entries().iter().enumerate().skip(1).filter(|(_, entry)| is_odd(&entry.name));
+    let (entries, mut tried) = (manifest.entries(), BTreeSet::new());
+    let odd = entries.iter().enumerate().skip(1).filter(|(_, entry)| is_odd(&entry.name));
     let odd: Vec<_> = odd.filter(|(_, entry)| tried.insert(&entry.name)).take(MAX_NAMES).collect();
-    if odd.is_empty() {
+    if odd.is_empty() && entries.len() < 3 {
         return Ok(None);
     }
     let found = within(
@@ -165,10 +165,36 @@ pub(crate) fn refused_name<D: Directory>(holder: &D, manifest: &Manifest) -> io:
                     Ok(_) => directory.remove(&own)?,
                 }
             }
-            Ok(None)
+            same_name(directory, manifest)
         },
     );
     Ok(found?.flatten())
+}
+
+/// Returns the first incoming name that another one of its directory has here already, with that one.
+fn same_name<D: Directory>(directory: &D, manifest: &Manifest) -> io::Result<Option<(PathBuf, io::Error)>> {
+    if !are_one(directory, b"a", b"A")? {
+        return Ok(None);
+    }
+    let (mut first, entries) = (HashMap::new(), manifest.entries());
+    for (at, entry) in entries.iter().enumerate().skip(1) {
+        let name = String::from_utf8_lossy(&entry.name).to_lowercase();
+        let other = *first.entry((entry.parent, name)).or_insert(at);
+        // Without case they are equal in Unicode; here they may still be two.
+        if other != at && are_one(directory, &entries[other].name, &entry.name)? {
+            let text = format!("{} comes, too, and both are one name there", manifest.shown(other));
+            return Ok(Some((manifest.path(at), io::Error::new(ErrorKind::AlreadyExists, text))));
+        }
+    }
+    Ok(None)
+}
+
+fn are_one<D: Directory>(directory: &D, one: &[u8], other: &[u8]) -> io::Result<bool> {
+    let one = name::path(one);
+    directory.create(&one, COMMON_FILE)?;
+    let found = directory.kind(&name::path(other));
+    directory.remove(&one)?;
+    Ok(found?.is_some())
 }
 
 fn is_odd(name: &[u8]) -> bool {
@@ -319,23 +345,46 @@ mod tests {
         assert!(can.iter().all(|disk| disk.current() == world()));
     }
 
+    fn manifest(of: &[&str]) -> Manifest {
+        let mut builder = Builder::default();
+        let mut add = |parent: Option<u32>, name: &str, node| {
+            let attributes = Attributes { mode: 0o755, ..Attributes::default() };
+            builder.add(Entry { parent, name: name.as_bytes().into(), attributes, node }).expect("it can be");
+        };
+        add(None, "", Node::Directory);
+        add(Some(0), "d", Node::Directory);
+        of.iter().for_each(|name| add(Some(1), name, Node::File(FileData::dense(1))));
+        builder.finish().expect("a directory")
+    }
+
     #[test]
     fn a_name_that_a_file_system_refuses_is_found_before_anything_is_written() {
-        let mut builder = Builder::default();
-        let mut add = |parent: Option<u32>, name: &[u8], node| {
-            let attributes = Attributes { mode: 0o755, ..Attributes::default() };
-            builder.add(Entry { parent, name: name.into(), attributes, node }).expect("it can be");
-        };
-        add(None, b"", Node::Directory);
-        add(Some(0), b"d", Node::Directory);
-        add(Some(1), b"a:b", Node::File(FileData::dense(1)));
-        let manifest = builder.finish().expect("a directory");
+        let manifest = manifest(&["a:b"]);
         let disk = Model::of(world());
         assert!(refused_name(&disk.root(), &manifest).is_ok_and(|refused| refused.is_none()));
         let disk = disk.with(&Abilities { refused: Some(b':'), ..Abilities::default() });
         let (path, error) = refused_name(&disk.root(), &manifest).expect("room").expect("it is refused");
         assert_eq!((path.as_path(), error.raw_os_error()), (Path::new("d/a:b"), Some(libc::EINVAL)));
         assert_eq!(disk.current(), world());
+    }
+
+    /// Regression: the second of them was found when it was made, after all that came before it.
+    #[test]
+    fn two_names_that_are_one_there_are_found_before_anything_is_written() {
+        for (kind, abilities) in Abilities::profiles() {
+            let disk = Model::of(world()).with(&abilities);
+            // `d` is of another directory; small letters of other scripts are others on the model.
+            let refused = |names| refused_name(&disk.root(), &manifest(names)).expect("room");
+            assert!(refused(&["D", "README", "Readme.md", "\u{c9}", "\u{e9}"]).is_none(), "{kind}");
+            match refused(&["README", "Readme"]) {
+                Some((path, error)) if abilities.folds_case => {
+                    assert_eq!(path, Path::new("d/Readme"), "{kind}");
+                    assert!(error.to_string().contains("d/README comes, too"), "{error}");
+                }
+                found => assert!(found.is_none() && !abilities.folds_case, "{kind}: {found:?}"),
+            }
+            assert_eq!(disk.current(), world(), "{kind}");
+        }
     }
 
     #[test]
