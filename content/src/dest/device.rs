@@ -71,7 +71,8 @@ impl Device {
     }
 
     pub(super) fn writing(&self, path: &Path) -> Result<DeviceDest<File>> {
-        DeviceDest::new(self.file.try_clone()?, self.bytes, self.sector_bytes, path.to_owned())
+        let pace = Pace::Every(SYNC_BYTES);
+        DeviceDest::new(self.file.try_clone()?, self.bytes, self.sector_bytes, path.to_owned(), pace)
     }
 }
 
@@ -100,9 +101,9 @@ pub(super) struct DeviceDest<F: DiskFile> {
 }
 
 impl<F: DiskFile> DeviceDest<F> {
-    fn new(file: F, bytes: u64, sector_bytes: u64, path: PathBuf) -> Result<DeviceDest<F>> {
+    fn new(file: F, bytes: u64, sector_bytes: u64, path: PathBuf, pace: Pace) -> Result<DeviceDest<F>> {
         let (syncing, mut synced) = (file.try_clone()?, 0);
-        let syncer = Syncer::start(Pace::Every(SYNC_BYTES), move || {
+        let syncer = Syncer::start(pace, move || {
             syncing.sync_data()?;
             synced += SYNC_BYTES;
             if synced > LARGE_BYTES { syncing.forget() } else { Ok(()) }
@@ -254,6 +255,8 @@ fn made_for(head: &[u8], image_bytes: u64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::model::Model;
+    use crate::disk::{COMMON_FILE, Directory};
 
     #[test]
     fn holes_read_as_zeros_and_more_than_it_holds_is_an_error_before_anything_is_written() {
@@ -261,7 +264,8 @@ mod tests {
         let file = tempfile::tempfile().expect("a file");
         file.write_all_at(&[3; 8 * PIECE_BYTES], 0).expect("room");
         let again = file.try_clone().expect("open");
-        let mut device = DeviceDest::new(file, 8 * PIECE_BYTES as u64, 512, PathBuf::from("device")).expect("a thread");
+        let (bytes, pace) = (8 * PIECE_BYTES as u64, Pace::Every(SYNC_BYTES));
+        let mut device = DeviceDest::new(file, bytes, 512, PathBuf::from("device"), pace).expect("a thread");
         device.write_all(&[7; 100]).expect("room");
         device.skip_all(5 * PIECE_BYTES as u64).expect("room");
         device.write_all(&[7; 100]).expect("room");
@@ -272,6 +276,96 @@ mod tests {
         assert!(found[hole.end..hole.end + 100] == [7; 100]);
         let error = device.write_all(&[5; 4 * PIECE_BYTES]).expect_err("too many");
         assert!(error.kind() == ErrorKind::StorageFull && error.to_string().contains("holds 524288 bytes"), "{error}");
+    }
+
+    /// Pieces of a device by what they are filled with.
+    fn filled(pieces: &[u8]) -> Vec<u8> {
+        pieces.iter().flat_map(|&byte| vec![byte; PIECE_BYTES]).collect()
+    }
+
+    fn model(content: &[u8]) -> Model {
+        let disk = Model::default();
+        let file = disk.root().create(Path::new("device"), COMMON_FILE).expect("a free name");
+        file.write_all_at(content, 0).and_then(|()| disk.root().sync_file_system()).expect("room");
+        Model::of(disk.current())
+    }
+
+    /// Writes the image, with zeros as holes. Pieces that are there are kept, if it `keeps`, or compared.
+    fn receive(disk: &Model, image: &[u8], keeps: bool) -> std::result::Result<(), StorageError> {
+        let failed = |error| crate::trouble("begin", error);
+        let file = disk.root().file(Path::new("device")).map_err(failed)?;
+        let (bytes, pace) = (file.bytes().map_err(failed)?, Pace::AtOnce(2 * PIECE_BYTES as u64));
+        let mut device = DeviceDest::new(file, bytes, 512, PathBuf::from("device"), pace).map_err(failed)?;
+        assert!(device.has_some().map_err(failed)?, "it may have a part");
+        let there = device.handle().expect("it can be read");
+        for (at, piece) in image.chunks(PIECE_BYTES).enumerate() {
+            let mut found = vec![0; piece.len()];
+            let read = there.read_at(&mut found, (at * PIECE_BYTES) as u64);
+            match piece {
+                _ if keeps && found == piece && read.is_ok_and(|read| read == piece.len()) => {
+                    device.keep(piece.len() as u64)?
+                }
+                [0, ..] => device.skip(piece.len() as u64)?,
+                _ => device.write(piece)?,
+            }
+        }
+        device.settle(None)?;
+        let mut read = Vec::new();
+        device.read_back(&mut |bytes| read.extend_from_slice(bytes))?;
+        assert!(read == image, "what is on the disk is what was written");
+        device.put().1
+    }
+
+    /// A device of six pieces, an image of four and a half, and what it makes of the device.
+    fn images() -> (Vec<u8>, Vec<u8>, Vec<u8>) {
+        let (old, mut image) = (filled(&[1, 2, 3, 4, 5, 6]), filled(&[11, 2, 0, 14, 15]));
+        image.truncate(4 * PIECE_BYTES + PIECE_BYTES / 2);
+        let new = [&image, &old[image.len()..]].concat();
+        (old, image, new)
+    }
+
+    #[test]
+    fn whenever_the_machine_stops_or_a_call_fails_the_next_run_ends_right_and_the_rest_of_the_device_is_as_it_was() {
+        let (old, image, new) = images();
+        for keeps in [false, true] {
+            let disk = model(&old).remembering();
+            receive(&disk, &image, keeps).expect("it does not fail");
+            assert!(disk.durable().file("device") == Some(&new), "written, and not on the disk");
+            for moment in disk.moments() {
+                for crashed in moment.crashes().into_iter().chain([moment.kill()]) {
+                    let there = crashed.file("device").expect("there");
+                    assert!(there.len() == old.len() && there[image.len()..] == old[image.len()..], "{}", moment.after);
+                    let again = Model::of(crashed);
+                    receive(&again, &image, keeps).unwrap_or_else(|error| panic!("after {}: {error}", moment.after));
+                    assert!(again.durable().file("device") == Some(&new), "after {}", moment.after);
+                }
+            }
+            for errno in [libc::EIO, libc::ENOSPC, libc::EROFS] {
+                for call in 1..=disk.calls() {
+                    let when = format!("call {call} fails with {errno}");
+                    let disk = model(&old).failing_at(call, errno);
+                    if receive(&disk, &image, keeps).is_ok() {
+                        assert!(disk.durable().file("device") == Some(&new), "{when}: written, and not on the disk");
+                    }
+                    receive(&disk, &image, keeps).unwrap_or_else(|error| panic!("{when}, then: {error}"));
+                    assert!(disk.durable().file("device") == Some(&new), "{when}: what memory had was believed");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_device_whose_writing_back_failed_is_never_called_written_whichever_sync_was_told() {
+        let (old, image, new) = images();
+        for keeps in [false, true] {
+            // Two pieces and a half differ and are no hole.
+            for after in (1..5 * PIECE_BYTES / 2).step_by(PIECE_BYTES / 4) {
+                let disk = model(&old).losing_after(after);
+                receive(&disk, &image, keeps).expect_err("the kernel lost bytes");
+                receive(&disk, &image, keeps).expect("what memory has is not believed");
+                assert!(disk.durable().file("device") == Some(&new), "{after}");
+            }
+        }
     }
 
     fn head(gpt_at: Option<usize>, partition: Option<(u32, u32)>) -> Vec<u8> {

@@ -2,7 +2,7 @@
 
 use super::makers::{Failed, Makers, Orders, Putting, SMALL_BYTES};
 use crate::disk::{Directory, DiskFile, Kind, Lack, PRIVATE_FILE, Privilege, Setter, is_taken, one};
-use crate::hidden_names::is_hidden;
+use crate::hidden_names::{HiddenNames, is_hidden};
 use crate::journal::{Runs, read_all};
 use crate::layout::{Layout, OpenEntry, Piece, Trouble, Troubles, Verdict};
 use crate::manifest::{Entry, Manifest, Node};
@@ -12,9 +12,9 @@ use ethbcast_collectives::session::Outcome;
 use ethbcast_collectives::session::live::{StorageError, is_full};
 use parking_lot::Mutex;
 use std::collections::HashSet;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A small file whose data and verdict are complete in the next bytes.
@@ -197,6 +197,9 @@ impl<D: Directory> Building<D> {
         self.heed_makers()?;
         if self.is_taken_up {
             let removed = remove_others(&*self.root, layout.manifest());
+            // In place, what is still in use stays hidden, and is said at the end.
+            let in_use = |in_use: Remains| in_use.into_iter().next().filter(|_| self.putting.is_none());
+            let removed = removed.and_then(|those| in_use(those).map_or(Ok(()), |(_, error)| Err(error)));
             removed.map_err(|error| trouble("remove what an earlier run left", error))?;
         }
         let lost: Vec<usize> = self.troubles.lock().keys().copied().collect();
@@ -204,7 +207,7 @@ impl<D: Directory> Building<D> {
             let removed =
                 self.enter(entries[entry].parent).and_then(|directory| directory.remove(&entries[entry].own_path()));
             match removed {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
                 removed => removed.map_err(|error| self.failed("remove", entry, error))?,
             }
         }
@@ -282,8 +285,12 @@ impl<D: Directory> Building<D> {
                     self.troubles.lock().insert(at, trouble);
                     return Ok(());
                 }
+                // With `in_place` it may be in DEST by now, or have been there before.
+                let putting = self.putting.as_ref().filter(|putting| putting.done().contains(&first));
                 let first = &manifest.entries()[first];
-                let other = self.root.directory(&manifest.path(first.parent.unwrap_or(0) as usize))?;
+                let path = manifest.path(first.parent.unwrap_or(0) as usize);
+                let other =
+                    putting.map_or_else(|| self.root.directory(&path), |putting| putting.dest.directory(&path))?;
                 match self.enter(entry.parent)?.make_link(&own, &other, &first.own_path()) {
                     Err(error) if has_none(&error) => self.copy_other(&other, first, entry.parent, &own, &error),
                     made => made,
@@ -301,6 +308,7 @@ impl<D: Directory> Building<D> {
 
     /// Reuses the entry of an earlier run and returns true, or removes it if it does not match.
     fn take_up(&mut self, entry: &Entry, own: &Path) -> io::Result<bool> {
+        let is_in_place = self.putting.is_some();
         let directory = self.enter(entry.parent)?;
         match (&entry.node, directory.kind(own)?) {
             (_, None) => return Ok(false),
@@ -314,7 +322,12 @@ impl<D: Directory> Building<D> {
             }
             _ => {}
         }
-        directory.remove_all(own)?;
+        match directory.remove_all(own) {
+            Err(error) if is_in_place && is_in_use(&error) => {
+                directory.rename(own, directory, &HiddenNames::fleeting().old())?;
+            }
+            removed => removed?,
+        }
         Ok(false)
     }
 
@@ -347,24 +360,41 @@ impl<D: Directory> Building<D> {
     }
 }
 
-pub(super) fn remove_others<D: Directory>(root: &D, manifest: &Manifest) -> io::Result<()> {
+/// Entries that could not be removed, with the errors.
+pub(super) type Remains = Vec<(PathBuf, io::Error)>;
+
+/// Whether a file that somebody has open is what cannot be removed, or is in it: NFS and FUSE keep it
+/// under another name.
+fn is_in_use(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::ResourceBusy | ErrorKind::DirectoryNotEmpty)
+}
+
+/// Removes what the manifest does not have, and returns what is still in use.
+pub(super) fn remove_others<D: Directory>(root: &D, manifest: &Manifest) -> io::Result<Remains> {
+    let mut in_use = Vec::new();
     let entries = manifest.entries();
     let known: HashSet<(u32, &[u8])> =
         entries.iter().skip(1).map(|entry| (entry.parent.unwrap_or(0), &*entry.name)).collect();
     for (at, _) in entries.iter().enumerate().filter(|(_, entry)| entry.node == Node::Directory) {
         let directory = match root.directory(&manifest.path(at)) {
             // Mount points are left alone.
-            Err(error) if error.kind() == io::ErrorKind::CrossesDevices => continue,
+            Err(error) if error.kind() == ErrorKind::CrossesDevices => continue,
             directory => directory?,
         };
         for name in directory.names()? {
             let is_ours = at == 0 && is_hidden(&name);
-            if !is_ours && !known.contains(&(at as u32, name.as_bytes())) {
-                directory.remove_all(one(&name))?;
+            if is_ours || known.contains(&(at as u32, name.as_bytes())) {
+                continue;
+            }
+            match directory.remove_all(one(&name)) {
+                Err(error) if is_in_use(&error) => {
+                    in_use.push((manifest.path(at).join(&name), error));
+                }
+                removed => removed?,
             }
         }
     }
-    Ok(())
+    Ok(in_use)
 }
 
 const COPY_BYTES: usize = 256 << 10;

@@ -236,7 +236,7 @@ const TOGETHER_BYTES: u64 = 64 << 20;
 #[derive(Debug)]
 pub(super) struct Putting<D: Directory> {
     /// The directory that receives the files; they are built in `root`.
-    dest: D,
+    pub(super) dest: D,
     root: Arc<D>,
     layout: Arc<Layout>,
     waiting: Vec<usize>,

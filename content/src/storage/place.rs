@@ -1,6 +1,6 @@
 //! The final place of a directory and the renames that put it there.
 
-use super::building::remove_others;
+use super::building::{Remains, remove_others};
 use crate::disk::{Accept, Beneath, Directory, Setter, is_taken};
 use crate::hidden_names::{HiddenNames, TakenUp, take_up_tree};
 use crate::manifest::Manifest;
@@ -147,14 +147,13 @@ impl<D: Directory> Place<D> {
         self.name.as_ref().map_or_else(|| self.holder_path.clone(), |name| self.holder_path.join(name))
     }
 
-    /// Publishes the built directory, except for the entries that are `done`. Returns the replaced
-    /// entry if it was set aside, to be removed last.
+    /// Publishes the built directory, except for the entries that are `done`.
     pub(super) fn publish(
         &self,
         hidden: &HiddenTree<D>,
         manifest: &Manifest,
         done: &HashSet<usize>,
-    ) -> Result<Option<Aside<D>>, StorageError> {
+    ) -> Result<Shown<D>, StorageError> {
         if !self.holder.is_at(&self.holder_path) {
             let text = format!(
                 "{} became another directory while DEST was received, and nothing was put there: receive again",
@@ -163,17 +162,17 @@ impl<D: Directory> Place<D> {
             return Err(StorageError::new(Outcome::WriteFailed, text));
         }
         let shown = match &self.name {
-            Some(name) => self.show_whole(hidden, name),
-            None => self.merge(hidden, manifest, done).map(|()| None),
+            Some(name) => self.show_whole(hidden, name).map(Shown::Whole),
+            None => self.merge(hidden, manifest, done).map(Shown::Merged),
         };
-        let aside = shown.map_err(|error| crate::trouble(&format!("put it at {}", self.path().display()), error))?;
+        let shown = shown.map_err(|error| crate::trouble(&format!("put it at {}", self.path().display()), error))?;
         self.holder.sync_names().map_err(|error| {
             // The replaced entry stays until the successor is durable.
             hidden.keep();
             let help = "; the directory is in place and whole, but a crash may take its name away: sync the disk";
             StorageError::system("sync the directory", error, help)
         })?;
-        Ok(aside)
+        Ok(shown)
     }
 
     pub(super) fn remains(&self, hidden: &Path, error: &io::Error) -> String {
@@ -215,7 +214,8 @@ impl<D: Directory> Place<D> {
         self.holder.directory(name).and_then(|there| there.names()).is_ok_and(|names| names.is_empty())
     }
 
-    fn merge(&self, hidden: &HiddenTree<D>, manifest: &Manifest, done: &HashSet<usize>) -> io::Result<()> {
+    /// Puts the built entries into the existing directory. Returns what `delete` could not remove.
+    fn merge(&self, hidden: &HiddenTree<D>, manifest: &Manifest, done: &HashSet<usize>) -> io::Result<Remains> {
         let setter = Setter::new(self.target.accept.clone());
         let entries = manifest.entries();
         let mut open: Option<(u32, D, D)> = None;
@@ -259,9 +259,10 @@ impl<D: Directory> Place<D> {
                 None => named(manifest, at, &error),
             })?;
         }
+        let mut remains = Vec::new();
         if self.target.delete {
             self.holder.sync_file_system()?;
-            remove_others(&self.holder, manifest)?;
+            remains = remove_others(&self.holder, manifest)?;
         }
         // The root directory keeps its attributes if only its contents were sent.
         let own = usize::from(manifest.root().name.is_empty());
@@ -272,7 +273,24 @@ impl<D: Directory> Place<D> {
                 directory => directory?.set_attributes(setter.gives(&entry.attributes, manifest))?,
             }
         }
-        self.holder.sync_file_system()
+        self.holder.sync_file_system().map(|()| remains)
+    }
+}
+
+/// Things of the old directory that are still there once the new one is.
+#[derive(Debug)]
+pub(super) enum Shown<D: Directory> {
+    /// The replaced entry, if it was set aside, to be removed last.
+    Whole(Option<Aside<D>>),
+    Merged(Remains),
+}
+
+impl<D: Directory> Shown<D> {
+    pub(super) fn remove(self) -> Remains {
+        match self {
+            Shown::Whole(aside) => aside.and_then(|aside| aside.remove().err()).into_iter().collect(),
+            Shown::Merged(remains) => remains,
+        }
     }
 }
 

@@ -26,14 +26,7 @@ pub(super) fn inode(world: &World, path: &str) -> u64 {
 }
 
 fn disks() -> Vec<(&'static str, Abilities)> {
-    let held: BTreeSet<u64> = [inode(&old(), "dest/a"), inode(&old(), "dest/mnt/precious")].into();
-    let mut disks = Abilities::profiles();
-    disks
-        .iter_mut()
-        .filter(|(kind, _)| matches!(*kind, "NFS" | "SFTP"))
-        .for_each(|(_, one)| one.held.clone_from(&held));
-    disks.push(("files that somebody has open", Abilities { held, ..Abilities::default() }));
-    disks
+    Abilities::disks([inode(&old(), "dest/a"), inode(&old(), "dest/mnt/precious")])
 }
 
 pub(super) fn entries(abilities: &Abilities) -> usize {
@@ -100,6 +93,29 @@ fn whenever_the_machine_stops_the_old_or_the_new_one_is_there() {
 }
 
 #[test]
+fn whenever_the_machine_stops_while_it_is_built_the_old_one_is_there_on_every_disk() {
+    let stream = stream(47);
+    for (kind, abilities) in disks() {
+        let disk = Model::of(old()).with(&abilities).remembering();
+        let (work, _) = build(&disk, &stream).expect("it does not fail");
+        let moments = disk.moments();
+        work.publish().unwrap_or_else(|error| panic!("{kind}: {error}"));
+        let (old, new) = (dest(&old()), dest(&disk.durable()));
+        for moment in moments {
+            let when = format!("{kind}, after {}", moment.after);
+            let (crashes, killed) = (moment.crashes(), moment.kill());
+            assert!(crashes.iter().all(|crashed| dest(crashed) == old), "{when}");
+            // Runs after each of them are those of `crashes`, on one disk.
+            for crashed in [killed].into_iter().chain(crashes.into_iter().step_by(50)) {
+                let again = Model::of(crashed).with(&abilities);
+                receive(&again, &stream).unwrap_or_else(|error| panic!("{when}: {error}"));
+                assert!(dest(&again.durable()) == new, "{when}: delivered, and not on the disk");
+            }
+        }
+    }
+}
+
+#[test]
 fn whichever_step_fails_the_old_one_is_there_and_what_came_is_kept() {
     let stream = stream(13);
     for (kind, start, abilities) in kinds() {
@@ -129,7 +145,7 @@ fn whichever_step_fails_the_old_one_is_there_and_what_came_is_kept() {
 }
 
 #[test]
-fn wherever_room_or_quota_ends_the_old_one_is_there_and_with_more_the_next_run_goes_on() {
+fn wherever_a_call_fails_or_room_ends_the_old_one_is_there_and_the_next_run_goes_on() {
     let stream = stream(31);
     for (kind, abilities) in disks() {
         let undisturbed = Model::of(old()).with(&abilities);
@@ -137,9 +153,8 @@ fn wherever_room_or_quota_ends_the_old_one_is_there_and_with_more_the_next_run_g
         let calls = undisturbed.calls();
         work.publish().expect("it does not fail");
         let (old_dest, new) = (dest(&old()), dest(&undisturbed.durable()));
-        for (errno, call) in
-            [libc::ENOSPC, libc::EDQUOT].into_iter().flat_map(|errno| (1..calls).map(move |call| (errno, call)))
-        {
+        let errors = [libc::ENOSPC, libc::EDQUOT, libc::EIO, libc::EBUSY, libc::EACCES];
+        for (errno, call) in errors.into_iter().flat_map(|errno| (1..calls).map(move |call| (errno, call))) {
             let when = format!("{kind}, call {call} fails with {errno}");
             let disk = Model::of(old()).with(&abilities).failing_at(call, errno);
             if receive(&disk, &stream).is_err() {
@@ -274,6 +289,20 @@ fn privileged() -> Vec<u8> {
     let mut stream = builder.finish().expect("a directory").encode();
     stream.extend(b"data\0");
     stream
+}
+
+#[test]
+fn devices_and_fifos_that_a_file_system_cannot_have_are_left_out_by_name() {
+    for (kind, abilities) in Abilities::profiles() {
+        let disk = Model::default().with(&abilities);
+        let accept = "all".parse().expect("a list");
+        let target = Target { dest: DEST.into(), accept, ..Target::default() };
+        let (work, _) = build_in(disk.root(), Some(DEST.into()), target, &privileged()).expect("room");
+        let lost = work.publish().unwrap_or_else(|error| panic!("{kind}: {error}")).lost;
+        let are_named = lost.len() == 2 && lost[0].starts_with("device: ") && lost[1].starts_with("fifo: ");
+        assert!(if abilities.no_special { are_named } else { lost.is_empty() }, "{kind}: {lost:?}");
+        assert_eq!(dest(&disk.durable()).len(), 3 - lost.len(), "{kind}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::building::{Building, BuiltFiles};
 use super::makers::Putting;
-use super::place::{Aside, HiddenTree, Place};
+use super::place::{HiddenTree, Place};
 use crate::disk::{Directory, DiskFile, Lack, LeftOut, PRIVATE_FILE, Setter, is_taken};
 use crate::hidden_names::{HiddenNames, TakenUp, take_up, take_up_tree};
 use crate::journal::{Identity, Journal, JournalError, Runs};
@@ -169,13 +169,12 @@ impl<D: Directory> Work<D> {
         if done.is_none() {
             self.building.set_own_attributes()?;
         }
-        let aside = self.place.publish(&self.hidden, manifest, done.as_ref().unwrap_or(&lost))?;
+        let shown = self.place.publish(&self.hidden, manifest, done.as_ref().unwrap_or(&lost))?;
         // The hidden name no longer needs a journal.
         drop(self.hidden.forget_journal());
-        let removed = self.hidden.remove().map_err(|error| (self.hidden.name().to_owned(), error));
-        let removed = [removed, aside.map_or(Ok(()), Aside::remove)];
-        let remains =
-            removed.into_iter().filter_map(Result::err).map(|(name, error)| self.place.remains(&name, &error));
+        let hidden = self.hidden.remove().err().map(|error| (self.hidden.name().to_owned(), error));
+        let remains = hidden.into_iter().chain(shown.remove());
+        let remains = remains.map(|(name, error)| self.place.remains(&name, &error));
         let line = |entry: usize| format!("{}: {}", manifest.shown(entry), self.troubles.lock()[&entry].why);
         let mut entries: Vec<usize> = lost.into_iter().collect();
         entries.sort_unstable();

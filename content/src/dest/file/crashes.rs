@@ -2,7 +2,7 @@
 //! old or new, and the next run completes.
 
 use super::{Resume, *};
-use crate::disk::model::{Abilities, Model, ModelDirectory, World};
+use crate::disk::model::{Abilities, Model, ModelDirectory, Moment, World};
 use crate::disk::{COMMON_FILE, Directory};
 use crate::hidden_names::{broken, remove_stale};
 use crate::journal::{Identity, read_all};
@@ -174,15 +174,6 @@ fn whenever_the_machine_stops_dest_is_old_or_new_and_the_next_run_ends_right() {
     assert!(seen.points >= 10_000, "{} different worlds after {} crashes", seen.worlds.len(), seen.points);
 }
 
-pub(super) fn disks(old: u64) -> [(&'static str, Abilities); 3] {
-    let no_nameless = true;
-    [
-        ("NFS, where somebody has DEST open", Abilities { no_nameless, held: [old].into(), ..Abilities::default() }),
-        ("vfat", Abilities { no_nameless, no_links: true, folds_case: true, ..Abilities::default() }),
-        ("no links", Abilities { no_links: true, ..Abilities::default() }),
-    ]
-}
-
 #[test]
 fn on_disks_that_can_less_dest_is_old_or_new_whenever_the_machine_stops_and_wherever_room_ends() {
     let (old, new) = (content(200, 4), content(100, 6));
@@ -190,7 +181,7 @@ fn on_disks_that_can_less_dest_is_old_or_new_whenever_the_machine_stops_and_wher
     let inode = start.find(0, Path::new(DEST)).expect("there");
     // The kernel's NFS renames an open file before it is replaced.
     let aside = format!(".nfs{inode}");
-    for (kind, abilities) in disks(inode) {
+    for (kind, abilities) in Abilities::disks([inode]) {
         let disk = Model::of(start.clone()).with(&abilities).remembering();
         receive(&disk, &new).expect("it does not fail");
         for moment in disk.moments() {
@@ -285,33 +276,60 @@ fn what_is_left_of_another_content_is_used_as_far_as_it_is_the_same() {
 fn whichever_call_fails_nothing_is_delivered_that_is_not_durable_and_the_next_run_ends_right() {
     let (old, new) = (content(200, 4), content(100, 6));
     let start = world(Some(&old));
-    let undisturbed = Model::of(start.clone());
-    receive(&undisturbed, &new).expect("it does not fail");
     let mut survived = 0;
-    for errno in [libc::EIO, libc::ENOSPC, libc::EDQUOT, libc::EROFS] {
-        for call in 1..=undisturbed.calls() {
-            let when = format!("call {call} fails with {errno}");
-            let disk = Model::of(start.clone()).failing_at(call, errno).remembering();
-            match receive(&disk, &new) {
-                Ok(_) => {
-                    survived += 1;
-                    assert!(disk.durable().file(DEST) == Some(&new[..]), "{when}: delivered, and not on the disk");
+    for (kind, abilities) in Abilities::profiles() {
+        let on = |start: &World| Model::of(start.clone()).with(&abilities);
+        let undisturbed = on(&start);
+        receive(&undisturbed, &new).expect("it does not fail");
+        for errno in [libc::EIO, libc::ENOSPC, libc::EDQUOT, libc::EROFS, libc::EBUSY, libc::EACCES] {
+            for call in 1..=undisturbed.calls() {
+                let when = format!("{kind}, call {call} fails with {errno}");
+                let disk = on(&start).failing_at(call, errno).remembering();
+                match receive(&disk, &new) {
+                    Ok(_) => {
+                        survived += 1;
+                        assert!(disk.durable().file(DEST) == Some(&new[..]), "{when}: delivered, and not on the disk");
+                    }
+                    Err(failed) => {
+                        assert_eq!(failed.error.raw_os_error(), Some(errno), "{when}: {failed:?}");
+                        let is_new = disk.current().file(DEST) == Some(&new[..]);
+                        assert_eq!(failed.in_place, is_new, "{when}: what is said of DEST is true");
+                    }
                 }
-                Err(failed) => {
-                    assert_eq!(failed.error.raw_os_error(), Some(errno), "{when}: {failed:?}");
-                    let is_new = disk.current().file(DEST) == Some(&new[..]);
-                    assert_eq!(failed.in_place, is_new, "{when}: what is said of DEST is true");
-                }
+                let crashes = |moment: &Moment| match kind {
+                    "all it should" => moment.crashes(),
+                    _ => [moment.kill()].into(),
+                };
+                disk.moments().iter().flat_map(crashes).for_each(|left| {
+                    assert_whole(&left, Some(&old), &new, &when);
+                });
+                // The machine continues, with its lost pages marked clean.
+                receive(&disk, &new).unwrap_or_else(|error| panic!("{when}, then: {error:?}"));
+                assert!(disk.durable().file(DEST) == Some(&new[..]), "{when}: what memory had was believed");
             }
-            disk.moments().iter().flat_map(|moment| moment.crashes()).for_each(|left| {
-                assert_whole(&left, Some(&old), &new, &when);
-            });
-            // The machine continues, with its lost pages marked clean.
-            receive(&disk, &new).unwrap_or_else(|error| panic!("{when}, then: {error:?}"));
-            assert!(disk.durable().file(DEST) == Some(&new[..]), "{when}: what memory had was believed");
         }
     }
     assert!(survived > 0, "a journal that cannot be written costs nothing at first");
+}
+
+#[test]
+fn a_file_that_nothing_can_take_the_place_of_stays_and_what_came_is_kept() {
+    let (old, new) = (content(200, 4), content(100, 6));
+    let start = world(Some(&old));
+    let there = || [start.find(0, Path::new(DEST)).expect("there")].into();
+    let cannot =
+        [Abilities { mounts: there(), ..Abilities::default() }, Abilities { foreign: there(), ..Abilities::default() }];
+    for how in [Resume::From as fn(Identity) -> Resume, Resume::InPlace] {
+        for abilities in &cannot {
+            let disk = Model::of(start.clone()).with(abilities);
+            receive_by(&disk, &new, how).expect_err("it cannot be renamed");
+            assert!(disk.durable().file(DEST) == Some(&old[..]), "{abilities:?}");
+            let disk = disk.with(&Abilities::default());
+            let sent = receive_by(&disk, &new, how).expect("it can be renamed by now");
+            assert!(sent == 0 || how(Identity::default()) == Resume::InPlace(Identity::default()), "{sent} chunks");
+            assert_delivered(&disk, &new, "the next run");
+        }
+    }
 }
 
 #[test]
@@ -415,7 +433,7 @@ const YEAR_SECONDS: u64 = 365 * 86_400;
 fn in_place_dest_is_old_or_new_or_named_as_neither_whenever_the_machine_stops_and_the_next_run_completes_it() {
     let (old, new) = (content(200, 12), content(100, 9));
     let start = world(Some(&old));
-    for (kind, abilities) in disks(u64::MAX).into_iter().chain([("all it should", Abilities::default())]) {
+    for (kind, abilities) in Abilities::profiles() {
         let disk = Model::of(start.clone()).with(&abilities).remembering();
         let sent = receive_by(&disk, &new, Resume::InPlace).expect("it does not fail");
         assert_eq!(sent, 6, "{kind}: a third of the old one is the same");
@@ -466,20 +484,22 @@ fn in_place_nothing_needs_room_but_what_is_longer_and_what_is_the_same_is_not_to
 fn whichever_call_fails_in_place_dest_is_old_or_new_or_named_as_neither() {
     let (old, new) = (content(200, 6), content(100, 4));
     let start = world(Some(&old));
-    let undisturbed = Model::of(start.clone());
-    receive_by(&undisturbed, &new, Resume::InPlace).expect("it does not fail");
-    for errno in [libc::EIO, libc::ENOSPC, libc::EDQUOT, libc::EROFS] {
-        for call in 1..=undisturbed.calls() {
-            let when = format!("call {call} fails with {errno}");
-            let disk = Model::of(start.clone()).failing_at(call, errno);
-            if receive_by(&disk, &new, Resume::InPlace).is_ok() {
-                assert!(disk.durable().file(DEST) == Some(&new[..]), "{when}: delivered, and not on the disk");
+    for (kind, abilities) in Abilities::profiles() {
+        let undisturbed = Model::of(start.clone()).with(&abilities);
+        receive_by(&undisturbed, &new, Resume::InPlace).expect("it does not fail");
+        for errno in [libc::EIO, libc::ENOSPC, libc::EDQUOT, libc::EROFS, libc::EBUSY, libc::EACCES] {
+            for call in 1..=undisturbed.calls() {
+                let when = format!("{kind}, call {call} fails with {errno}");
+                let disk = Model::of(start.clone()).with(&abilities).failing_at(call, errno);
+                if receive_by(&disk, &new, Resume::InPlace).is_ok() {
+                    assert!(disk.durable().file(DEST) == Some(&new[..]), "{when}: delivered, and not on the disk");
+                }
+                let there = disk.current();
+                let there = there.file(DEST);
+                assert!(there.is_none() || there == Some(&old) || there == Some(&new), "{when}");
+                receive_by(&disk, &new, Resume::InPlace).unwrap_or_else(|error| panic!("{when}, then: {error:?}"));
+                assert!(disk.durable().file(DEST) == Some(&new[..]), "{when}: what memory had was believed");
             }
-            let there = disk.current();
-            let there = there.file(DEST);
-            assert!(there.is_none() || there == Some(&old) || there == Some(&new), "{when}");
-            receive_by(&disk, &new, Resume::InPlace).unwrap_or_else(|error| panic!("{when}, then: {error:?}"));
-            assert!(disk.durable().file(DEST) == Some(&new[..]), "{when}: what memory had was believed");
         }
     }
 }

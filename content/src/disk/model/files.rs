@@ -134,6 +134,7 @@ impl Directory for ModelDirectory {
     }
 
     fn make_special(&self, name: &Path, _special: Special) -> Result<()> {
+        self.disk.look(|state| state.abilities.have(!state.abilities.no_special))?;
         self.add("make node", name, Inode::Special).map(drop)
     }
 

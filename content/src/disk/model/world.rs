@@ -212,6 +212,8 @@ pub struct Abilities {
     pub no_links: bool,
     /// Has no symbolic links (vfat, exFAT).
     pub no_symlinks: bool,
+    /// Has no devices, fifos and sockets (vfat, exFAT).
+    pub no_special: bool,
     /// Cannot change owners (vfat, or a user without rights).
     pub no_owners: bool,
     /// A file's mode is what the mount says (vfat, exFAT).
@@ -245,6 +247,7 @@ impl Abilities {
             no_nameless: true,
             no_links: true,
             no_symlinks: true,
+            no_special: true,
             no_owners: true,
             no_modes: true,
             no_xattrs: true,
@@ -261,6 +264,15 @@ impl Abilities {
             ("vfat", fat()),
             ("exFAT", Abilities { no_exchange: true, ..fat() }),
         ]
+    }
+
+    /// Real file systems, on some of which another process has these files open.
+    pub fn disks(held: impl IntoIterator<Item = u64>) -> Vec<(&'static str, Abilities)> {
+        let (held, mut disks) = (BTreeSet::from_iter(held), Abilities::profiles());
+        let networked = disks.iter_mut().filter(|(kind, _)| matches!(*kind, "NFS" | "SFTP"));
+        networked.for_each(|(_, abilities)| abilities.held.clone_from(&held));
+        disks.push(("files that somebody has open", Abilities { held, ..Abilities::default() }));
+        disks
     }
 
     /// The attributes that it has no place for.
