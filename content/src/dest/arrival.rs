@@ -11,6 +11,7 @@ use crate::image::unpack;
 use crate::storage::{Arrived, Target, TreeStorage};
 use ethbcast_collectives::session::application::Tally;
 use ethbcast_collectives::session::live::{Offered, ReadAt, Storage, StorageError};
+use ethbcast_collectives::session::verified::sizes;
 use ethbcast_collectives::session::{ContentKind, FileAttributes, Outcome, Packing, Trailer};
 use std::collections::BTreeSet;
 use std::io::{self, Read};
@@ -134,7 +135,8 @@ impl Arrival {
             if let Dest::Device { .. } = &*self.dest {
                 return Err(too_small(free, size));
             }
-            let text = format!("no space: {size} bytes to come, {free} free where DEST is");
+            let [size, free] = sizes(size, free);
+            let text = format!("no space: {size} to come, {free} free where DEST is: make room, or choose another");
             return Err(StorageError::new(Outcome::NoSpace, text));
         }
         Ok(())

@@ -15,6 +15,7 @@ use crate::syncer::Pace;
 use crate::trouble;
 use ethbcast_collectives::session::application::Tally;
 use ethbcast_collectives::session::live::{Offered, ReadAt, Storage, StorageError};
+use ethbcast_collectives::session::verified::{mebibytes, sizes};
 use ethbcast_collectives::session::{ContentKind, FileAttributes, Outcome, Trailer};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -112,8 +113,9 @@ impl Bytes {
             return Ok(());
         }
         let text = format!(
-            "no space: {unpacked_bytes} bytes were unpacked, more come, and less than a hundredth of the file system \
-             of DEST is free; make room, or choose another DEST"
+            "no space: {} were unpacked, more come, and less than a hundredth of the file system of DEST is free; make \
+             room, or choose another DEST",
+            mebibytes(unpacked_bytes)
         );
         Err(StorageError::new(Outcome::NoSpace, text))
     }
@@ -373,7 +375,8 @@ impl Storage for Bytes {
 }
 
 pub(super) fn too_small(device_bytes: u64, bytes: u64) -> StorageError {
-    let text = format!("the device holds {device_bytes} bytes, the image has {bytes}: choose a larger one as DEST");
+    let [holds, size] = sizes(device_bytes, bytes);
+    let text = format!("the device holds {holds}, the image has {size}: choose a larger one as DEST");
     StorageError::new(Outcome::NoSpace, text)
 }
 

@@ -7,6 +7,7 @@ use crate::disk::{DiskFile, read_back};
 use crate::syncer::{LARGE_BYTES, Pace, Syncer};
 use ethbcast_collectives::session::FileAttributes;
 use ethbcast_collectives::session::live::{ReadAt, StorageError};
+use ethbcast_collectives::session::verified::mebibytes;
 use nix::libc;
 use rustix::fs::ioctl_blksszget;
 use std::fs::{File, OpenOptions};
@@ -143,7 +144,7 @@ impl<F: DiskFile> DeviceDest<F> {
         if bytes <= self.bytes - self.at {
             return Ok(());
         }
-        let text = format!("the device holds {} bytes, and more come", self.bytes);
+        let text = format!("the device holds {}, and more come", mebibytes(self.bytes));
         Err(Error::new(ErrorKind::StorageFull, text))
     }
 
@@ -275,7 +276,7 @@ mod tests {
         assert!(found[..100] == [7; 100] && found[hole.clone()].iter().all(|&byte| byte == 0));
         assert!(found[hole.end..hole.end + 100] == [7; 100]);
         let error = device.write_all(&[5; 4 * PIECE_BYTES]).expect_err("too many");
-        assert!(error.kind() == ErrorKind::StorageFull && error.to_string().contains("holds 524288 bytes"), "{error}");
+        assert!(error.kind() == ErrorKind::StorageFull && error.to_string().contains("holds 524288 bytes,"), "{error}");
     }
 
     /// Pieces of a device by what they are filled with.

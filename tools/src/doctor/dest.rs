@@ -3,6 +3,7 @@
 use super::outside::{PATIENCE, within};
 use super::{Fault, Findings, Fix, quoted};
 use crate::signals;
+use ethbcast_collectives::session::verified::sizes;
 use ethbcast_content::dest::{Device, lacking_device};
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
@@ -60,7 +61,8 @@ impl Place {
         match device {
             Err(what) => findings.add(Fault::Dest, what.clone(), Fix::Words("or choose another DEST".to_owned())),
             Ok(holds) if bytes.is_some_and(|bytes| bytes > *holds) => {
-                let what = format!("{at} holds {holds} bytes, and {} are wanted", bytes.unwrap_or_default());
+                let [holds, wanted] = sizes(*holds, bytes.unwrap_or_default());
+                let what = format!("{at} holds {holds}, and {wanted} are wanted");
                 findings.add(Fault::Space, what, Fix::Words("choose a larger device as DEST".to_owned()));
             }
             Ok(_) => findings.skip(format!("the write speed of {at}: a test would overwrite the data on it")),
@@ -93,7 +95,8 @@ impl Place {
         let wanted = bytes.unwrap_or(LITTLE_BYTES);
         if free_bytes < wanted {
             let words = format!("make room, the most is in: du -x -d 1 {word} | sort -n; or choose another DEST");
-            let what = format!("{at} has {free_bytes} bytes free, and {wanted} are wanted");
+            let [free, wanted] = sizes(free_bytes, wanted);
+            let what = format!("{at} has {free} free, and {wanted} are wanted");
             findings.add(Fault::Space, what, Fix::Words(words));
         }
         check_speed(&self.directory, free_bytes, findings);

@@ -260,7 +260,7 @@ fn what_unpacks_to_more_than_the_disk_has_ends_before_it_is_full() {
     let holder = site.directory("disk");
     let _disk = SmallDisk::mount(&holder, 128 << 20).expect("a tmpfs");
     for (options, words) in [
-        (&[][..], &["bytes were unpacked", "less than a hundredth", "make room"][..]),
+        (&[][..], &["MiB were unpacked", "less than a hundredth", "make room"][..]),
         (&["--accept", "owner"], &["not accepted", "--decompress root", "--accept unpack"]),
     ] {
         let receiver = site.start("n1", &[&RECV[..], options].concat(), holder.join("zeros"));

@@ -81,6 +81,17 @@ pub(in crate::session) fn amount(bytes: u64) -> String {
     if bytes.is_multiple_of(1024) { format!("{} KiB", bytes / 1024) } else { format!("{bytes} bytes") }
 }
 
+/// Returns a size for people, such as `2.00 MiB`.
+pub fn mebibytes(bytes: u64) -> String {
+    if bytes < 1 << 20 { format!("{bytes} bytes") } else { format!("{:.2} MiB", bytes as f64 / f64::from(1 << 20)) }
+}
+
+/// Returns two different sizes for people: in bytes if their MiB would look the same.
+pub fn sizes(one: u64, other: u64) -> [String; 2] {
+    let words = [one, other].map(mebibytes);
+    if words[0] == words[1] { [one, other].map(|bytes| format!("{bytes} bytes")) } else { words }
+}
+
 pub(in crate::session) fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
     one.start < other.end && other.start < one.end
 }

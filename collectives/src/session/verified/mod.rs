@@ -43,7 +43,7 @@ pub use decoder::Spans;
 pub use decoder::{DamagedChunk, DecodedContent, Decoder, MAX_ATTEMPTS};
 pub use encoder::{Encoder, Recent, SpanBuffer};
 pub use hash::{Alone, ChunkHash, HashPool};
-pub use layout::{CHUNK_BYTES, ChunkSize, Form, SPAN_BYTES, SpanPlace};
+pub use layout::{CHUNK_BYTES, ChunkSize, Form, SPAN_BYTES, SpanPlace, mebibytes, sizes};
 pub(in crate::session) use layout::{amount, overlap};
 pub use receiver::{Offered, Order, ReceiverOutput, ReceiverState, RightSpan, VerifiedReceiver};
 pub(in crate::session) use selection::MAX_AHEAD;

@@ -65,7 +65,7 @@ fn a_block_device_is_overwritten_if_the_user_insists_and_it_is_large_enough() {
     let receiver = site.start("n1", &RECV, device.path());
     let command = format!("cat {}", large.display());
     Run::start("n0", site.ethbcast("n0", [&SEND[..], &["--pipe", &command]].concat())).end(LIMIT).assert_code(1);
-    receiver.end(LIMIT).assert_refusal(4, &["the device holds 2097152 bytes, and more come"]);
+    receiver.end(LIMIT).assert_refusal(4, &["the device holds 2.00 MiB, and more come"]);
     // A compressed image is not an image.
     run("gzip", &["-k", text(&large)]);
     let receiver = site.start("n1", &RECV, device.path());
@@ -167,7 +167,7 @@ fn of_a_sparse_file_only_its_data_is_sent_and_its_holes_are_holes_on_files_devic
     // A device that is too small for the file with its holes.
     let receiver = site.start("n1", &RECV, device.path());
     site.run("n0", &SEND, sparse(&site, "large", 22)).assert_code(1);
-    receiver.end(LIMIT).assert_refusal(4, &["the device holds 22020096 bytes, the image has 23068672"]);
+    receiver.end(LIMIT).assert_refusal(4, &["the device holds 21.00 MiB, the image has 22.00 MiB"]);
     // A command receives zeros.
     let copy = site.path("copy");
     let pipe = format!("cat > {}", copy.display());

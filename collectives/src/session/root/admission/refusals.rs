@@ -4,7 +4,7 @@ use crate::membership::codec::MAX_NAME_BYTES;
 use crate::session::message::{Message, Refusal};
 use crate::session::root::config::RootConfig;
 use crate::session::root::event::{RootEndpoint, RootEvent, TurnedAway};
-use crate::session::verified::Form;
+use crate::session::verified::{Form, sizes};
 use crate::session::view::MAX_MEMBERS;
 use ethbcast_planning::HostNames;
 use ethbcast_planning::topology::Topology;
@@ -96,10 +96,9 @@ impl SessionParameters<'_> {
         }
         let free_bytes = self.form.content_bytes(free_bytes);
         if let Some(size) = self.size.filter(|&size| size > free_bytes) {
+            let [free, size] = sizes(free_bytes, size);
             let text = format!(
-                "{host} has room for {} at DEST, the file has {}; make room there, or choose another DEST",
-                mebibytes(free_bytes),
-                mebibytes(size),
+                "{host} has room for {free} at DEST, the file has {size}; make room there, or choose another DEST"
             );
             return Some((Refusal::NoSpace, text));
         }
@@ -152,10 +151,6 @@ impl HostClaim {
     pub fn name(host: &str) -> HostClaim {
         HostClaim::Name(host.to_ascii_lowercase())
     }
-}
-
-fn mebibytes(bytes: u64) -> String {
-    if bytes < 1 << 20 { format!("{bytes} bytes") } else { format!("{:.2} MiB", bytes as f64 / f64::from(1 << 20)) }
 }
 
 pub fn node_name(host: &str, mac: MacAddr) -> String {
