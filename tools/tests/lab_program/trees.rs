@@ -250,6 +250,23 @@ fn hidden_files_of_somebody_else_are_left_alone_and_named() {
 }
 
 #[test]
+fn what_is_mounted_below_source_is_sent_unless_one_file_system_is_asked_for() {
+    let site = Site::beside("mounted", one_switch(2));
+    let (source, at) = (site.directory("source"), site.directory("source/mnt"));
+    let _disk = SmallDisk::mount(&at, 1 << 20).expect("a tmpfs");
+    fs::write(at.join("below"), "below").and_then(|()| fs::write(source.join("own"), "own")).expect("room");
+    for (options, below) in [(&[][..], &["below"][..]), (&["--one-file-system"], &[])] {
+        let dest = site.path(&format!("dest-{}", below.len()));
+        let receiver = start(&site, "n1", &dest);
+        let send = [&["send", "-i", "eth0", "-n", "1"], options].concat();
+        site.run("n0", &send, &source).assert_code(0);
+        receiver.end(LIMIT).assert_code(0);
+        assert_eq!(names_in(&dest), ["mnt", "own"]);
+        assert_eq!(names_in(&dest.join("mnt")), below);
+    }
+}
+
+#[test]
 fn what_unpacks_to_more_than_the_disk_has_ends_before_it_is_full() {
     let site = Site::beside("bomb", one_switch(2));
     let packed = site.path("zeros.gz");

@@ -2,12 +2,14 @@
 
 use super::meeting::Nobody;
 use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, PROGRAM, Run, Site, content, names_in, one_switch, shown_in};
+use ethbcast_content::disk::{Beneath, Directory};
 use ethbcast_lab::LabConfig;
-use ethbcast_tests::lab::SmallDisk;
+use ethbcast_tests::lab::{SharedDirectory, SmallDisk, scratch};
 use nix::sys::signal::Signal;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -115,6 +117,34 @@ fn what_is_mounted_below_dest_is_never_removed_nor_moved() {
     site.run("n0", &["send", "-n", "1", "-i", "eth0", "--max-wait", "10"], &source).assert_code(0);
     receiver.end(LIMIT).assert_code(0);
     assert_eq!(names_in(&dest), ["file", "sub"]);
+}
+
+/// Mount below DEST that comes while something is received, so that no trial at the beginning knows
+/// it: of another file system, or of a part of the same one.
+#[test]
+fn what_somebody_mounts_meanwhile_is_neither_entered_nor_removed() {
+    for is_of_the_same in [false, true] {
+        let scratch = scratch();
+        let (tree, at) = (scratch.path().join("tree"), scratch.path().join("tree/mnt"));
+        fs::create_dir_all(&at).and_then(|()| fs::write(tree.join("old"), "old")).expect("room");
+        let _mounted = if is_of_the_same {
+            (Some(SharedDirectory::make(&at).expect("mount --bind")), None)
+        } else {
+            (None, Some(SmallDisk::mount(&at, 1 << 20).expect("a tmpfs")))
+        };
+        fs::write(at.join("precious"), "precious").expect("room");
+        let holder = Beneath::open(scratch.path()).expect("there");
+        for refused in [
+            holder.directory(Path::new("tree/mnt")).map(drop),
+            holder.file(Path::new("tree/mnt/precious")).map(drop),
+            holder.create(Path::new("tree/mnt/new"), 0o600).map(drop),
+        ] {
+            assert_eq!(refused.expect_err("it is mounted").kind(), ErrorKind::CrossesDevices);
+        }
+        holder.remove_all(Path::new("tree")).expect_err("it cannot be removed");
+        assert_eq!(names_in(&tree), ["mnt"], "all else is removed");
+        assert_eq!(names_in(&at), ["precious"]);
+    }
 }
 
 #[test]
@@ -250,6 +280,7 @@ fn what_would_arrive_as_less_or_never_come_is_said_before_anybody_is_waited_for(
         let sent = send(&[], source);
         assert!(sent.stderr.contains(words), "{}", sent.stderr);
     }
+    send(&["--xattrs"], &capable).assert_refusal(2, &["capable", "its extended attributes (--xattrs)", "--exclude"]);
     let odd = site.file("two\nlines", "text");
     send(&[], &odd).assert_refusal(2, &["two\\nlines", "control characters", "--as NAME"]);
     send(&["--as", "name"], &odd).assert_code(3);
