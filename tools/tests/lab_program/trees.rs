@@ -267,7 +267,7 @@ fn what_is_mounted_below_source_is_sent_unless_one_file_system_is_asked_for() {
 }
 
 #[test]
-fn what_unpacks_to_more_than_the_disk_has_ends_before_it_is_full() {
+fn unpacking_more_than_the_disk_has_ends_before_it_is_full() {
     let site = Site::beside("bomb", one_switch(2));
     let packed = site.path("zeros.gz");
     let script = format!("head -c 200000000 /dev/zero | gzip > {}", packed.display());
