@@ -175,7 +175,8 @@ mod tests {
 
     fn identity(last: u8) -> Identity {
         let mac = MacAddr::new(2, 0, 0, 0, 0, last);
-        Identity { session: 7, stream: StreamId(0), rank: Rank(last.into()), mac, ether_type: EtherType::DEFAULT }
+        let (stream, rank) = (StreamId(0), Rank(last.into()));
+        Identity { session: 7, stream, rank, mac, ether_type: EtherType::DEFAULT, guard: Default::default() }
     }
 
     /// Compares host 2, on whose cable a frame takes `gap_micros`, with host 1, where it takes 120 µs. Of the frames to

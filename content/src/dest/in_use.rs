@@ -330,39 +330,6 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_is_written_to_where_what_is_built_on_it_is_mounted_or_swapped_to() {
-        let root = tempfile::tempdir().expect("a directory");
-        let (sys, proc) = (root.path().join("sys"), root.path().join("proc"));
-        let put = |path: PathBuf, text: &str| {
-            fs::create_dir_all(path.parent().expect("below")).and_then(|()| fs::write(&path, text)).expect("room");
-        };
-        let at = |number: &str, path: &str| sys.join("dev/block").join(number).join(path);
-        // A disk of one partition, which is a part of an array, which is encrypted.
-        put(at("8:0", "sda1/partition"), "1");
-        put(at("8:0", "sda1/dev"), "8:1\n");
-        put(at("8:1", "holders/md0/dev"), "9:0\n");
-        put(at("9:0", "holders/dm-0/dev"), "253:0\n");
-        // Nothing ends where two are each other's parts.
-        put(at("253:0", "holders/md0/dev"), "9:0\n");
-        put(at("253:0", "dm/name"), "vault\n");
-        // /dev/null, for any device that is there.
-        put(at("8:32", "holders/dm-1/dev"), "1:3\n");
-        let kernel = Kernel { sys: &sys, proc: &proc };
-        let written = |number: u32, mounts: &str, swaps: &str| {
-            put(proc.join("self/mountinfo"), mounts);
-            put(proc.join("swaps"), &format!("Filename Type Size Used Priority\n{swaps}"));
-            kernel.writers(makedev(8, number))
-        };
-        let table = "22 1 253:0 / /home rw - ext4 /dev/mapper/vault rw\n";
-        let expected = ["mounted at /home (vault): unmount it, `umount /home`, or `mount -o remount,ro`"];
-        assert_eq!(written(0, table, ""), expected);
-        assert_eq!(written(1, table, ""), expected);
-        assert!(written(0, &table.replace("vault rw", "vault ro"), "").is_empty());
-        assert!(written(32, table, "").is_empty(), "another disk");
-        assert_eq!(written(32, "", "/dev/null partition 1 0 -2\n"), ["swap: end that, `swapoff /dev/null`"]);
-    }
-
-    #[test]
     fn a_path_below_dev_that_is_no_device_is_refused_by_any_spelling_and_others_are_not() {
         for path in ["/dev/ethbcast-none", "/dev/../dev/ethbcast-none", "/dev/no/such/disk", "/dev", "/proc/../dev/x"] {
             let text = lacking_device(Path::new(path)).unwrap_or_else(|| panic!("{path} is taken"));

@@ -488,7 +488,8 @@ impl SessionPhase {
         let since_last = now.since(std::mem::replace(&mut self.watched_at, now));
         let mut findings = scene.look(&mut self.members, since_last);
         let brake = scene.brake(&self.members).filter(|_| on_slow != OnSlow::Wait);
-        let way = (self.replanning.planner(), endpoint.identity());
+        let identity = endpoint.identity();
+        let way = (self.replanning.planner(), &identity);
         findings.extend(self.storm_control.look(&scene, &self.members, way, on_slow));
         let to_try = brake.and_then(|brake| scene.to_be_tried(&self.members, brake));
         if on_slow == OnSlow::Demote {

@@ -333,7 +333,7 @@ fn a_file_that_nothing_can_take_the_place_of_stays_and_what_came_is_kept() {
 }
 
 #[test]
-fn a_file_whose_writing_back_failed_never_gets_its_name_whichever_sync_was_told() {
+fn a_file_whose_writing_back_failed_never_gets_its_name_whichever_sync_got_the_error() {
     let (old, new) = (content(200, 4), content(100, 12));
     for after in (1..new.len()).step_by(CHUNK_BYTES / 2) {
         let disk = Model::of(world(Some(&old))).losing_after(after);

@@ -64,7 +64,7 @@ impl CastChange {
         &mut self,
         scene: &WatchContext<'_>,
         members: &Members,
-        (planner, identity): (&Planner, Identity),
+        (planner, identity): (&Planner, &Identity),
         is_suspected: bool,
     ) -> Option<Duration> {
         let open = |entry: &&MemberEntry| members.in_place(entry.rank()).is_some() && !entry.is_reported();
@@ -103,7 +103,7 @@ impl CastChange {
             self.trials += 1;
             let macs = [one, other].map(|entry| scene.view.members[entry.rank().index()].mac);
             let train = (frames, usize::from(scene.view.payload_bytes));
-            self.trial = Some(RateComparison::new(scene.now, identity, macs, train));
+            self.trial = Some(RateComparison::new(scene.now, identity.clone(), macs, train));
         }
         None
     }

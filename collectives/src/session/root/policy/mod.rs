@@ -119,7 +119,7 @@ impl StormControl {
         &mut self,
         scene: &WatchContext<'_>,
         members: &Members,
-        (planner, identity): (&Planner, Identity),
+        (planner, identity): (&Planner, &Identity),
         on_slow: OnSlow,
     ) -> Vec<StallFinding> {
         if self.stage != StormControlStage::Watching {
@@ -170,7 +170,7 @@ impl StormControl {
         scene: &WatchContext<'_>,
         members: &Members,
         (rate, frame_time): (f64, Duration),
-        identity: Identity,
+        identity: &Identity,
     ) {
         let open = |entry: &&MemberEntry| entry.standing() == Standing::InPlace && !entry.is_reported();
         let listeners: Vec<&MemberEntry> = members.entries().iter().filter(open).collect();
@@ -194,7 +194,7 @@ impl StormControl {
             self.trials += 1;
             let macs = [one, other].map(|entry| scene.view.members[entry.rank().index()].mac);
             let payload_bytes = usize::from(scene.view.payload_bytes);
-            self.trial = Some(RateComparison::new(scene.now, identity, macs, (frames, payload_bytes)));
+            self.trial = Some(RateComparison::new(scene.now, identity.clone(), macs, (frames, payload_bytes)));
         }
     }
 

@@ -66,7 +66,7 @@ impl SlowHosts {
         scene: &WatchContext<'_>,
         members: &Members,
         brake: Option<Straggler>,
-        (planner, identity): (&Planner, Identity),
+        (planner, identity): (&Planner, &Identity),
     ) -> Option<StallFinding> {
         // Of a source of unknown length nothing is sure to be read again for a demoted host.
         let is_tree = scene.view.via != Via::Cast && !scene.view.via.is_in_blocks();
@@ -110,7 +110,7 @@ impl SlowHosts {
         scene: &WatchContext<'_>,
         members: &Members,
         (left, frame_time): (u64, Duration),
-        identity: Identity,
+        identity: &Identity,
     ) {
         let Some(Suspicion { rank, lasted, .. }) = self.suspicion.filter(|_| self.trial.is_none()) else { return };
         let is_cleared = self.cleared.is_some_and(|(cleared, at)| cleared == rank && scene.now.since(at) < HOLDS);
@@ -123,7 +123,7 @@ impl SlowHosts {
         let payload_bytes = usize::from(scene.view.payload_bytes);
         log::info!("rank {rank} is compared with rank {beside}: how fast do frames reach it?");
         self.trials += 1;
-        let comparison = RateComparison::new(scene.now, identity, [mac(beside), mac(rank)], (frames, payload_bytes));
+        let comparison = RateComparison::new(scene.now, identity.clone(), [mac(beside), mac(rank)], (frames, payload_bytes));
         self.trial = Some(Trial { suspect: rank, beside, comparison });
     }
 
