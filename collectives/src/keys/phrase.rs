@@ -97,7 +97,7 @@ impl Phrase {
         text
     }
 
-    /// Returns the keys: whoever knows the phrase may send.
+    /// Returns the keys: anyone who knows the phrase may send.
     pub fn keys(&self) -> Keys {
         let cluster = Secret::derive("ethbcast 7 phrase", &[&self.0]);
         let signer = Signer::new(&Secret::derive("ethbcast 7 phrase sign", &[&self.0]));
