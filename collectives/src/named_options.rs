@@ -222,8 +222,8 @@ impl NamedOptions {
         self.run.cancel.cancel();
     }
 
-    /// Whether the sender and its receivers have an earlier version of the content: only what has
-    /// changed is to be sent.
+    /// Whether receivers hold an earlier version of the content, so that only changed chunks are
+    /// sent.
     pub fn is_delta(&self) -> bool {
         self.delta
     }

@@ -58,7 +58,7 @@ impl Tensor {
         // SAFETY: a live object; the name is checked, and of another kind of object null comes back.
         let offered = unsafe { PyCapsule_GetPointer(capsule.as_ptr(), OFFERED.as_ptr()) };
         let Some(managed) = NonNull::new(offered.cast()) else { return Err(PyErr::fetch(object.py())) };
-        // SAFETY: it is the capsule of before, and the name lives for ever. Whoever renames it is its owner.
+        // SAFETY: it is the capsule of before, and the name lives for ever. The caller that renames it owns it.
         if unsafe { PyCapsule_SetName(capsule.as_ptr(), TAKEN.as_ptr()) } != 0 {
             return Err(PyErr::fetch(object.py()));
         }

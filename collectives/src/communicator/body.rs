@@ -110,11 +110,11 @@ impl Notice {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(super) enum ShrinkStage {
-    /// It names those that it takes for lost.
+    /// Names those that it takes for lost.
     Proposed = 1,
     /// All that are left name the same.
     Agreed,
-    /// It has gone on without them, because all that are left have agreed.
+    /// Has gone on without them, because all that are left have agreed.
     Done,
 }
 

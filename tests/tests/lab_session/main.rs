@@ -303,31 +303,38 @@ fn over<'scope, 'env>(
     scope.spawn(move || site.lab().run_on(host, work).expect("the lab has this host"))
 }
 
-#[test]
-fn of_memory_only_what_changed_comes_to_those_who_have_the_last_version() {
-    const BYTES: usize = 32 << 20;
-    let site = Own::up("delta", one_switch(4));
-    let old = content(7, BYTES);
+const ARRAY_BYTES: usize = 32 << 20;
+
+/// Returns an array, and its next version, of which one percent has changed in two places.
+fn versions() -> (Vec<u8>, Arc<[u8]>) {
+    let old = content(7, ARRAY_BYTES);
     let mut new = old.clone();
     for at in [5 << 20, 20 << 20] {
-        new[at..at + BYTES / 200].iter_mut().for_each(|byte| *byte ^= 1);
+        new[at..at + ARRAY_BYTES / 200].iter_mut().for_each(|byte| *byte ^= 1);
     }
-    let new: Arc<[u8]> = new.into();
-    let send = |receivers| {
-        let options = SendOptions { chunk: Some(ChunkSize::SHORTEST), ..sender().receivers(receivers) };
-        let work = || Session::send("test", Content::of_memory(Arc::clone(&new)), &options);
-        site.lab().run_on("n0", work).expect("the lab has this host")
-    };
-    // One percent has changed, in two places.
+    (old, new.into())
+}
+
+fn send_array(site: &Site, array: &Arc<[u8]>, receivers: usize) -> SendReport {
+    let options = SendOptions { chunk: Some(ChunkSize::SHORTEST), ..sender().receivers(receivers) };
+    let work = || Session::send("test", Content::of_memory(Arc::clone(array)), &options);
+    site.lab().run_on("n0", work).expect("the lab has this host").expect("sent")
+}
+
+#[test]
+fn of_memory_only_changed_chunks_are_sent_to_those_with_the_last_version() {
+    let site = Own::up("delta", one_switch(4));
+    let (old, new) = versions();
     thread::scope(|scope| {
         let receivers = ["n1", "n2", "n3"].map(|host| over(scope, (&*site, host), old.clone()));
-        let sent = send(3).expect("sent").sent_bytes.expect("they have most of it");
-        assert!(sent <= BYTES as u64 * 15 / 1000, "{sent} bytes of {BYTES}");
+        let sent = send_array(&site, &new, 3).sent_bytes.expect("they have most of it");
+        assert!(sent <= ARRAY_BYTES as u64 * 15 / 1000, "{sent} bytes of {ARRAY_BYTES}");
         for receiver in receivers {
             let (memory, report) = receiver.join().expect("no panic");
             let report = report.expect("received");
-            assert!(memory == *new && report.bytes() == BYTES as u64);
-            assert!(report.came_bytes.is_some_and(|came| came <= BYTES as u64 * 15 / 1000), "{:?}", report.came_bytes);
+            assert!(memory == *new && report.bytes() == ARRAY_BYTES as u64);
+            let came = report.came_bytes.expect("it had most of it");
+            assert!(came <= ARRAY_BYTES as u64 * 15 / 1000, "{came} bytes of {ARRAY_BYTES}");
         }
     });
     // One has it, one has something else, and one has more memory, with the old version in front.
@@ -336,27 +343,32 @@ fn of_memory_only_what_changed_comes_to_those_who_have_the_last_version() {
         let same = over(scope, (&*site, "n1"), new.to_vec());
         let whole = receive(scope, (&*site, "n2"), &mut other, receiver());
         let longer = over(scope, (&*site, "n3"), [&old[..], &[9; 1000]].concat());
-        let sent = send(3).expect("sent");
+        let sent = send_array(&site, &new, 3);
         let notes: Vec<&str> = sent.receivers.iter().map(|member| member.text.as_str()).collect();
         assert_eq!(notes, ["", "", "its earlier version has 33555432 bytes, and this one 33554432"]);
         assert!(same.join().expect("no panic").0 == *new);
         whole.join().expect("no panic").expect("received");
         let (memory, report) = longer.join().expect("no panic");
-        assert_eq!(report.expect("received").bytes(), BYTES as u64);
-        assert!(memory[..BYTES] == *new && memory[BYTES..] == [9; 1000]);
+        assert_eq!(report.expect("received").bytes(), ARRAY_BYTES as u64);
+        assert!(memory[..ARRAY_BYTES] == *new && memory[ARRAY_BYTES..] == [9; 1000]);
     });
     assert!(other == *new);
-    // One that has no room hears of both lengths, and keeps what it had.
+}
+
+#[test]
+fn memory_that_is_too_short_is_refused_and_a_stream_comes_whole() {
+    let site = Own::up("delta-refused", one_switch(3));
+    let (old, new) = versions();
     thread::scope(|scope| {
         let short = over(scope, (&*site, "n1"), vec![5; 10]);
         let fits = over(scope, (&*site, "n2"), old.clone());
-        send(1).expect("sent");
+        send_array(&site, &new, 1);
         let (memory, report) = short.join().expect("no panic");
         let text = report.expect_err("there is no room").to_string();
         assert!(text.contains("room for 10 bytes") && text.contains("has 32.00 MiB"), "{text}");
         assert!(memory == [5; 10] && fits.join().expect("no panic").0 == *new);
     });
-    // What cannot be read again comes whole.
+    // A reader cannot read again.
     thread::scope(|scope| {
         let receiver = over(scope, (&*site, "n1"), old.clone());
         let work = || Session::send("test", &new[..], &sender());

@@ -1,10 +1,11 @@
 //! Shrinking of a group to the ranks that live, after others died or left: they agree who is lost,
 //! and go on without them, with the same ports and no new assembly.
 //!
-//! Each tells the others whom it takes for lost, and takes over what they tell, until all name the
-//! same. Who hears that from everybody who is left has *agreed*; who hears that all have agreed is
-//! *done* and goes on. Others may have found another rank lost meanwhile: who hears of one that is
-//! done goes the same way. A single frame may be forged, so a statement counts when it comes twice.
+//! Each rank states which ranks it takes for lost, and adopts the others' statements, until all are
+//! equal. A rank that has the same statement from all that are left has *agreed*; one that knows that
+//! all have agreed is *done* and goes on. Others may have found another rank lost meanwhile: a rank
+//! that receives *done* goes the same way. A single frame may be forged, so a statement counts when
+//! it comes twice.
 
 use crate::communicator::body::{ShrinkBody, ShrinkStage};
 use crate::communicator::config::period;
@@ -162,7 +163,7 @@ impl Shrinking {
         }
     }
 
-    /// Returns the ranks that are not lost and have told nothing.
+    /// Returns the ranks that are not lost and have stated nothing.
     pub(super) fn missing(&self) -> Vec<Rank> {
         self.others().filter(|&rank| !self.word.lost.has(rank) && self.heard[rank.index()].is_none()).collect()
     }
@@ -195,7 +196,7 @@ pub(super) struct ShrinkWord {
     pub body: ShrinkBody,
 }
 
-/// A group that this rank has left behind: others that still shrink it are told how that ended.
+/// A group that this rank has left behind: others that still shrink it are notified of the result.
 #[derive(Clone, Debug)]
 pub(super) struct Former {
     roster: Roster,

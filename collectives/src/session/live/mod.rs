@@ -64,7 +64,7 @@ use ethbcast_transport::{Deadline, Instant, MacAddr, Machine, Timer, Tuning};
 use handles::{AbortNotifier, HookedAdmission, RECEIVER_ENDED, ROOT_ENDED, TIMED_OUT};
 use memory::Version;
 use notifier::Notifier;
-use own_host::{OwnHost, check_named, own_receivers};
+use own_host::{OwnHost, ShownSender, check_named};
 use report::{aside, by_host, fates};
 use std::fs::File;
 use std::io::Write;
@@ -280,10 +280,8 @@ impl Session {
         self.opener.check()?;
         let (session, began, form) = (random_u32().map_err(Error::Random)?, self.clock.now(), sending.source().form());
         let config = options.root_config(&self.station, session, (form, sending.source().selects()), &self.tuning)?;
-        let needed = config.wanted.at_least;
         self.port.begin_anew();
-        let (interface, station) = (self.interface().clone(), self.station.clone());
-        let mut shown = OwnHost::of(&interface, &station).show_sender();
+        let mut shown = ShownSender::new(self.interface(), &self.station, config.wanted.at_least);
         let mut root = Limited::new(Root::new(began, config), began, options.run.time_limit);
         let mut teller = Notifier::new(&options.run, form, &self.port);
         let mut watcher = AbortNotifier::new(options.run.last_words.clone());
@@ -293,14 +291,7 @@ impl Session {
             if let Some(reason) = options.run.cancel.reason().filter(|_| !std::mem::replace(&mut stopped, true)) {
                 given_up = (!root.stop_waiting(now, reason)).then_some(Error::Cancelled { delivered: false });
             }
-            if root.take_over(now) && !root.stop_waiting(now, TIMED_OUT) {
-                given_up.get_or_insert(Error::TimedOut);
-            }
-            let look = shown.look(now, root.awaits_first(), needed);
-            root.look_at(look.again_at);
-            if look.has_found && !root.stop_waiting(now, ROOT_ENDED) {
-                given_up = Some(own_receivers(&station, &interface));
-            }
+            given_up = given_up.take().or_else(|| end_early(root, &mut shown, now));
             root.set_first_hop(first_hop.load(Ordering::Relaxed));
             options.start.iter().filter(|start| start.is_now()).for_each(|_| root.start_now(now));
             options.rate.iter().for_each(|limit| limit.apply(root, now));
@@ -473,6 +464,17 @@ impl Session {
     /// Returns the session's clock.
     pub fn clock(&self) -> Clock {
         self.clock
+    }
+}
+
+/// Ends a session whose time is over, or whose receivers all are on the sender's own host.
+fn end_early(root: &mut Limited<Root>, shown: &mut ShownSender, now: Instant) -> Option<Error> {
+    let (is_late, look) = (root.take_over(now), shown.look(now, root.awaits_first()));
+    root.look_at(look.again_at);
+    match (is_late, look.has_found) {
+        (true, _) => (!root.stop_waiting(now, TIMED_OUT)).then_some(Error::TimedOut),
+        (false, true) => (!root.stop_waiting(now, ROOT_ENDED)).then(|| shown.error()),
+        (false, false) => None,
     }
 }
 

@@ -35,14 +35,7 @@ impl OwnHost {
         OwnHost { name: SocketAddr::from_abstract_name(name).ok(), look_at: None }
     }
 
-    /// Shows that a sender is here, as long as the result lives. A failure shows nothing.
-    pub(super) fn show_sender(self) -> ShownSender {
-        let bound = self.name.as_ref().and_then(|name| UnixDatagram::bind_addr(name).ok());
-        let socket = bound.filter(|socket| socket.set_nonblocking(true).is_ok());
-        ShownSender { socket, receivers: 0, own_host: self }
-    }
-
-    /// Looks for a sender from time to time while a receiver waits, and tells it of this receiver.
+    /// Looks for a sender from time to time while a receiver waits, and notifies it of this receiver.
     pub(super) fn look(&mut self, now: Instant, is_waiting: bool) -> Look {
         let looks = self.name.is_some() && is_waiting;
         self.look_with(now, looks, |own| {
@@ -52,7 +45,7 @@ impl OwnHost {
                 socket.connect_addr(name)?;
                 Ok(socket)
             });
-            // A sender that is not told waits no longer than it would have.
+            // A sender that gets no datagram waits no longer than it would have.
             asked.iter().for_each(|socket| drop(socket.send(&[])));
             asked.is_ok()
         })
@@ -74,19 +67,38 @@ impl OwnHost {
 pub(super) struct ShownSender {
     socket: Option<UnixDatagram>,
     receivers: usize,
+    needed: usize,
     own_host: OwnHost,
+    station: Station,
+    interface: Interface,
 }
 
 impl ShownSender {
+    /// Shows that a sender is here that needs some receivers, as long as the result lives. A failure
+    /// shows nothing.
+    pub(super) fn new(interface: &Interface, station: &Station, needed: usize) -> ShownSender {
+        let own_host = OwnHost::of(interface, station);
+        let bound = own_host.name.as_ref().and_then(|name| UnixDatagram::bind_addr(name).ok());
+        let socket = bound.filter(|socket| socket.set_nonblocking(true).is_ok());
+        let (station, interface) = (station.clone(), interface.clone());
+        ShownSender { socket, receivers: 0, needed: needed.max(1), own_host, station, interface }
+    }
+
+    pub(super) fn error(&self) -> Error {
+        own_receivers(&self.station, &self.interface)
+    }
+
     /// Looks from time to time while a sender waits for its first receiver; it has found its own
     /// host's if as many as it needs have come from there.
-    pub(super) fn look(&mut self, now: Instant, is_waiting: bool, needed: usize) -> Look {
-        let ShownSender { socket: Some(socket), receivers, own_host } = self else { return Look::default() };
+    pub(super) fn look(&mut self, now: Instant, is_waiting: bool) -> Look {
+        let ShownSender { socket: Some(socket), receivers, needed, own_host, .. } = self else {
+            return Look::default();
+        };
         own_host.look_with(now, is_waiting, |_| {
             while socket.recv(&mut [0]).is_ok() {
                 *receivers += 1;
             }
-            *receivers >= needed.max(1)
+            receivers >= needed
         })
     }
 }
@@ -107,7 +119,7 @@ pub(super) fn check_named(
     if others == hosts.len() || others >= needed { Ok(()) } else { Err(own_receivers(station, interface)) }
 }
 
-pub(super) fn own_receivers(station: &Station, interface: &Interface) -> Error {
+fn own_receivers(station: &Station, interface: &Interface) -> Error {
     Error::OwnReceivers { group: station.group.clone(), interface: interface.name.clone() }
 }
 
@@ -128,14 +140,14 @@ mod tests {
         let at = |millis| Instant::START + Duration::from_millis(millis);
         let mut receivers = [OwnHost::of(&interface, &station), OwnHost::of(&interface, &station)];
         assert!(!receivers[0].look(at(0), true).has_found, "there is no sender");
-        let mut sender = OwnHost::of(&interface, &station).show_sender();
-        assert!(!sender.look(at(0), true, 2).has_found);
+        let mut sender = ShownSender::new(&interface, &station, 2);
+        assert!(!sender.look(at(0), true).has_found);
         assert!(!receivers[0].look(at(499), true).has_found, "it is not time yet");
         assert!(receivers[0].look(at(500), true).has_found);
-        assert!(!sender.look(at(500), true, 2).has_found, "one of two");
+        assert!(!sender.look(at(500), true).has_found, "one of two");
         assert!(!receivers[1].look(at(500), false).has_found && receivers[1].look(at(500), true).has_found);
-        assert_eq!(sender.look(at(999), true, 2).again_at, Some(at(1000)));
-        assert!(sender.look(at(1000), true, 2).has_found);
+        assert_eq!(sender.look(at(999), true).again_at, Some(at(1000)));
+        assert!(sender.look(at(1000), true).has_found);
         assert!(!OwnHost::of(&interface, &place("another group").1).look(at(0), true).has_found);
     }
 
