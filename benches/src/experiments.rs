@@ -119,7 +119,7 @@ pub struct Changes {
     /// Time for the broadcasts of one turn, in seconds; three are measured at least, but one that takes over 3 s once.
     #[arg(long, value_name = "SECONDS")]
     budget: Option<f64>,
-    /// Leave out what is predicted to take longer than this for one broadcast, in seconds.
+    /// Skip broadcasts that are predicted to take longer than this, in seconds.
     #[arg(long, value_name = "SECONDS")]
     longest: Option<f64>,
     /// Probe the costs beforehand.
@@ -186,7 +186,7 @@ impl Experiment {
     }
 }
 
-/// One way on one bed with one size, and what came of it.
+/// Result of one route on one test bed with one size.
 struct Trial {
     bed: usize,
     way: usize,

@@ -14,7 +14,7 @@ use ethbcast_transport::messages::{
     Completion, Mailbox, MailboxStats, RecvId, RecvOutcome, SendId, SendOutcome, Settings,
 };
 use ethbcast_transport::packet::{Clock, Counters, Interface, Port, PortConfig, Shared};
-use ethbcast_transport::wire::{self, Identity, Peer, Rank, StreamId};
+use ethbcast_transport::wire::{self, Guard, Identity, Peer, Rank, StreamId};
 use ethbcast_transport::{Alone, MacAddr};
 use nix::errno::Errno;
 use nix::ifaddrs::getifaddrs;
@@ -197,6 +197,7 @@ impl Post {
                 rank: Rank(host as u16),
                 mac: interface.mac,
                 ether_type: ETHER_TYPE,
+                guard: Guard::Plain,
             };
             let mut config = PortConfig::new(ETHER_TYPE);
             config.busy_poll = spin;

@@ -11,7 +11,7 @@ use ethbcast_bench::table::Table;
 use ethbcast_transport::Alone;
 use ethbcast_transport::sim::{Cable, HostSettings, Network, RandomFaults, Simulation, host_mac};
 use ethbcast_transport::stream::{Ending, Memory, Outlet, Stream};
-use ethbcast_transport::wire::{EtherType, Identity, Peer, Rank, StreamId, group_mac};
+use ethbcast_transport::wire::{EtherType, Guard, Identity, Peer, Rank, StreamId, group_mac};
 use ethbcast_transport::{Instant, Tuning};
 
 use crate::results::Output;
@@ -154,6 +154,7 @@ fn identity(host: usize) -> Identity {
         rank: Rank(host as u16),
         mac: host_mac(host),
         ether_type: EtherType::DEFAULT,
+        guard: Guard::Plain,
     }
 }
 

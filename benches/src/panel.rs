@@ -154,7 +154,7 @@ impl fmt::Display for Said {
 }
 
 impl Statement {
-    /// Computes the number in each panel that has what is compared; with `Share`, over all panels.
+    /// Computes the number in each panel that has the compared lines; with `Share`, over all panels.
     pub fn of(&self, panels: &[Panel]) -> anyhow::Result<Vec<Said>> {
         ensure!((1..=2).contains(&self.bounds.len()), "{}: one bound or two", self.says);
         let known = |letter: &String| panels.iter().any(|panel| panel.letter == *letter);

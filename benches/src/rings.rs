@@ -74,7 +74,7 @@ impl Hears {
 
 fn set_option<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> anyhow::Result<()> {
     let (at, bytes) = (std::ptr::from_ref(value).cast(), size_of::<T>() as libc::socklen_t);
-    // SAFETY: `value` is a whole option of so many bytes, which the kernel only reads.
+    // SAFETY: `value` is a whole option of `size_of::<T>()` bytes, which the kernel only reads.
     let result = unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_PACKET, option, at, bytes) };
     Errno::result(result).with_context(|| format!("setting option {option} of a packet socket"))?;
     Ok(())

@@ -3,10 +3,11 @@
 //!
 //! ```
 //! use ethbcast_collectives::inspect::Inspector;
-//! use ethbcast_transport::wire::{EtherType, Identity, Kind, MacAddr, Rank, StreamId};
+//! use ethbcast_transport::wire::{EtherType, Guard, Identity, Kind, MacAddr, Rank, StreamId};
 //!
 //! let mac = MacAddr::new(2, 0, 0, 0, 0, 1);
-//! let identity = Identity { session: 7, stream: StreamId(1), rank: Rank(0), mac, ether_type: EtherType::DEFAULT };
+//! let (stream, ether_type, guard) = (StreamId(1), EtherType::DEFAULT, Guard::Plain);
+//! let identity = Identity { session: 7, stream, rank: Rank(0), mac, ether_type, guard };
 //! let mut frame = [0; 60];
 //! let length = identity.write(&mut frame, MacAddr::BROADCAST, &identity.header(Kind::HEARTBEAT), &[0, 3]);
 //!

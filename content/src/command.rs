@@ -10,7 +10,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 /// Grace period between a termination signal and SIGKILL.
 const END_LIMIT: Duration = Duration::from_millis(300);
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
+/// Longest interval at which a command is looked at that runs after a transfer.
+const MAX_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Offset that a shell adds to a signal's number in an exit code.
 const SIGNALLED: i32 = 128;
 
@@ -58,6 +60,46 @@ fn teller() -> Option<&'static str> {
         quiet.status().is_ok_and(|status| status.success())
     };
     *TELLER.get_or_init(|| ["sh", "bash"].into_iter().find(knows))
+}
+
+/// Runs `command` in a process group of its own until it ends or `must_end` returns true. Then the
+/// group is ended, and the result is `None`: also if a process of it cannot be killed, because it
+/// waits for a disk that does not reply.
+///
+/// # Errors
+/// If there is no such program, or no room for a process.
+pub fn run_until(command: &mut Command, must_end: impl Fn() -> bool) -> io::Result<Option<Output>> {
+    let mut child = command.process_group(0).spawn()?;
+    let group = Pid::from_child(&child);
+    let unfinished = Unfinished::note_group(group);
+    if await_end(&mut child, MAX_POLL_INTERVAL, &must_end)? {
+        drop(unfinished);
+        return child.wait_with_output().map(Some);
+    }
+    for signal in [Signal::TERM, Signal::KILL] {
+        let _ = kill_process_group(group, signal);
+        let until = Instant::now() + END_LIMIT;
+        if await_end(&mut child, POLL_INTERVAL, || Instant::now() >= until)? {
+            break;
+        }
+    }
+    let _ = kill_process_group(group, Signal::KILL);
+    Ok(None)
+}
+
+/// Returns whether `child` ended before `must_end` returned true.
+fn await_end(child: &mut Child, longest: Duration, must_end: impl Fn() -> bool) -> io::Result<bool> {
+    let mut interval = POLL_INTERVAL;
+    loop {
+        if child.try_wait()?.is_some() {
+            return Ok(true);
+        }
+        if must_end() {
+            return Ok(false);
+        }
+        thread::sleep(interval);
+        interval = (interval * 2).min(longest);
+    }
 }
 
 /// The output of a command. Its end is reported only if the command succeeded, so that half an
@@ -337,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn what_gets_half_of_it_is_ended_with_all_that_it_has_started_and_sees_no_end() {
+    fn a_command_with_half_of_the_input_is_ended_with_its_children_and_sees_no_end_of_file() {
         let directory = tempfile::tempdir().expect("a directory");
         let note = directory.path().join("note");
         for deafness in ["", "trap '' TERM; "] {
@@ -347,6 +389,27 @@ mod tests {
             input.write_all(&[7; 100_000]).expect("it reads");
             drop(input);
             assert!(!note.exists() && !state.end(Signal::KILL) && state.failed_with().is_none());
+        }
+    }
+
+    #[test]
+    fn a_command_that_does_not_end_is_ended_with_all_that_it_has_started() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let note = directory.path().join("note");
+        let run = |command: &str, must_end: bool| {
+            let mut command = shell(command);
+            command.stdin(Stdio::null()).stderr(Stdio::piped());
+            run_until(&mut command, || must_end && note.exists()).expect("a shell")
+        };
+        let output = run("echo 7 >&2; exit 3", false).expect("it ends by itself");
+        assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(3), &b"7\n"[..]));
+        for deafness in ["", "trap '' TERM; "] {
+            let command = format!("{deafness}sleep 1000 & echo $! > {0}.new; mv {0}.new {0}; wait", note.display());
+            assert!(run(&command, true).is_none());
+            let inner = std::fs::read_to_string(&note).expect("its number");
+            let state = std::fs::read_to_string(format!("/proc/{}/stat", inner.trim())).unwrap_or_default();
+            assert!(state.is_empty() || state.contains(") Z "), "{state}");
+            std::fs::remove_file(&note).expect("it is there");
         }
     }
 

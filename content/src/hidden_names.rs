@@ -79,7 +79,7 @@ impl<T> TakenUp<T> {
     }
 }
 
-/// Opens a hidden file, whoever owns it, unless that is refused.
+/// Opens a hidden file of any owner, unless that is refused.
 pub(crate) fn open<D: Directory>(holder: &D, name: &Path) -> io::Result<TakenUp<D::File>> {
     match holder.kind(name)? {
         None => return Ok(TakenUp::Nothing),
@@ -305,7 +305,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn what_is_being_removed_is_locked_and_a_name_that_was_made_anew_is_another_files() {
+    fn entries_under_removal_are_locked_and_a_recreated_name_is_another_file() {
         let scratch = tempfile::tempdir().expect("a directory");
         let directory = Beneath::open(scratch.path()).expect("there");
         let (names, other) = (HiddenNames::of(b"file"), HiddenNames::of(b"other"));

@@ -1,4 +1,4 @@
-//! The journal beside partial data, which lets a later run resume: it names the content and lists
+//! The journal beside partial data, which lets a later run resume. It names the content and lists
 //! the bytes that are on the disk.
 //!
 //! ```text
@@ -222,7 +222,7 @@ enum Record {
     Prologue(Vec<u8>),
 }
 
-/// The flag of a head whose data has what was at DEST before.
+/// The flag of a head whose data includes the former content of DEST.
 const HAS_OLD: u32 = 1;
 /// Offset of the flags in a head.
 const FLAGS_AT: usize = 12;
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_and_more_can_be_written_behind_it() {
+    fn a_written_journal_is_read_and_can_be_continued() {
         let disk = Model::default();
         written(&disk);
         let (mut journal, recovered) = Journal::take_up(file(&disk)).expect("it is one");
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_older_journal_left_behind_a_new_head_is_not_read() {
+    fn records_of_an_older_journal_behind_a_new_head_are_not_read() {
         let disk = Model::default();
         let old = written(&disk);
         let mut new = old.clone();

@@ -1,4 +1,4 @@
-//! Directories as one stream, and back.
+//! Content of a transfer: directories as one stream, files, devices, and their storage at receivers.
 //!
 //! A session transports bytes of any kind. This crate turns a directory into bytes: a manifest of
 //! all its entries, and the data of its files one after the other, so that many small files go at

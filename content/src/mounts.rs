@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_has_escaped_is_a_path_again() {
+    fn paths_escaped_by_the_kernel_are_unescaped() {
         assert_eq!(unescaped(b"/mnt/my\\040disk\\134x"), Path::new("/mnt/my disk\\x"));
         assert_eq!(unescaped(b"/mnt/\\9"), Path::new("/mnt/\\9"));
     }

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_moves_no_cursor() {
+    fn shown_names_contain_no_control_characters() {
         assert_eq!(shown("a\u{1b}[2J\nß".as_bytes()), "a\\u{1b}[2J\\nß");
         assert_eq!(shown(b"a\xffb"), "a\\xffb");
         assert_eq!(shown("exe.\u{202e}gpj".as_bytes()), "exe.\\u{202e}gpj");

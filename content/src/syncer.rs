@@ -2,7 +2,7 @@
 //!
 //! A write-back error is reported once to each open file description (fsync(2)): after a failed
 //! sync the kernel marks the lost pages clean, and the next sync of that file succeeds. So the
-//! first failed sync decides, whoever made it, and the results of later calls are ignored.
+//! first failed sync decides, in whichever thread, and the results of later calls are ignored.
 
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use std::fs::File;

@@ -1,5 +1,5 @@
-//! Trial at the beginning of a transfer of the operations that its end needs, on an empty hidden
-//! entry where DEST will be.
+//! Trial, before a transfer, of the file operations that its end needs, on an empty hidden entry
+//! beside DEST.
 
 use crate::disk::{COMMON_FILE, Directory, DiskFile, Lack, PRIVATE_FILE};
 use crate::hidden_names::HiddenNames;
@@ -422,7 +422,7 @@ mod tests {
         let undisturbed = Model::default();
         assert!(lacks(&undisturbed.root()).is_empty());
         for errno in [libc::EIO, libc::ENOSPC, libc::EDQUOT, libc::EROFS] {
-            // The calls behind these remove what was made.
+            // The calls behind these remove the trial entries.
             for call in 1..=8 {
                 let disk = Model::default().failing_at(call, errno);
                 assert!(lacks(&disk.root()).is_empty(), "call {call} fails with {errno}");

@@ -79,7 +79,7 @@ pub fn play_session(seed: u64) {
     let waits = played.totals.heartbeats_sent as f64;
     // Heartbeats are sent when nothing moves: for the tail, and where acknowledgements were lost.
     let budget = 30.0 * (case.receivers * streams) as f64 + hops * trouble * stalls;
-    // A host that has missed all farewells probes its child while it waits for the root, four times
+    // A host that has missed all BYEs probes its child while it waits for the root, four times
     // a second.
     let patience = case.timing.patience.as_secs_f64();
     let budget = if played.quiet_at.as_secs_f64() > patience { budget + 4.0 * patience } else { budget };

@@ -1,5 +1,5 @@
-//! A whole session under the simulator, from ANNOUNCE to VERDICT: described, run, checked and
-//! priced.
+//! A whole session under the simulator, from ANNOUNCE to VERDICT: its description, run, checks and
+//! cost in frames.
 
 use ethbcast_collectives::session::application::{Again, Collected, MemoryContent, Next, Participant, Sink, Source};
 use ethbcast_collectives::session::{

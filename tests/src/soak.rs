@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_process_has_is_seen() {
+    fn the_resources_of_a_process_are_counted() {
         let directory = tempfile::tempdir().expect("a directory");
         let before = Usage::now(directory.path()).expect("it can be read");
         let _file = fs::File::create(directory.path().join("file")).expect("made");

@@ -3,7 +3,7 @@
 use ethbcast_transport::Tuning;
 use ethbcast_transport::sim::host_mac;
 use ethbcast_transport::stream::{Outlet, Stream};
-use ethbcast_transport::wire::{EtherType, Flags, Identity, OVERHEAD_BYTES, Peer, Rank, StreamId, group_mac};
+use ethbcast_transport::wire::{EtherType, Flags, Guard, Identity, OVERHEAD_BYTES, Peer, Rank, StreamId, group_mac};
 use std::ops::Range;
 
 /// The group of these streams.
@@ -19,7 +19,8 @@ pub fn peer(host: usize) -> Peer {
 /// Creates host `host`'s end of a cast from host 0; `parents` names the ack parent of each host.
 pub fn ack_tree(host: usize, parents: &[usize], payload_bytes: usize, tuning: &Tuning) -> Stream {
     let Peer { rank, mac } = peer(host);
-    let identity = Identity { session: 77, stream: StreamId(1), rank, mac, ether_type: EtherType::DEFAULT };
+    let identity =
+        Identity { session: 77, stream: StreamId(1), rank, mac, ether_type: EtherType::DEFAULT, guard: Guard::Plain };
     let children = |of: usize| (1..parents.len()).filter(move |&child| parents[child] == of);
     let own: Vec<Peer> = children(host).map(peer).collect();
     if host == 0 {

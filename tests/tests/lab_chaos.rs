@@ -1,5 +1,5 @@
-//! Tests of the programs `chaos` (random faults) and `soak` (docs/testing.md): memory and descriptors
-//! do not grow over many sessions.
+//! Tests of the programs `chaos` (random faults) and `soak` (docs/testing.md). Memory and
+//! descriptors do not grow over many sessions.
 
 use ethbcast_lab::{Lab, LabGuard};
 use ethbcast_tests::lab::{Ended, LIMIT, Run, Site, Tap, lab_name, one_switch, require_root, within};
@@ -58,7 +58,7 @@ fn heard(tap: &Tap) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn nothing_passes_a_detour_but_what_is_carried() {
+fn only_forwarded_frames_pass_a_detour() {
     require_root();
     let lab = LabGuard::up(&ethbcast_lab::LabConfig { name: lab_name("detour"), ..one_switch(2) }).expect("a lab");
     let detour = lab.detour("n1").expect("a detour");

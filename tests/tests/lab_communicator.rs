@@ -173,7 +173,7 @@ fn try_forms_do_not_wait() {
 }
 
 #[test]
-fn what_is_wrong_with_a_message_is_said_to_whom_it_concerns() {
+fn an_error_of_a_message_is_reported_to_its_ranks() {
     let site = Site::beside("mistakes_messages", one_switch(2));
     on_all(&site, 2, |all| {
         let error = |result: Result<(), Error>| result.expect_err("refused").to_string();
@@ -397,7 +397,7 @@ fn every_call_brings_the_right_bytes_wherever_the_ranks_are_though_frames_are_lo
 }
 
 #[test]
-fn what_ranks_of_one_host_say_to_each_other_does_not_reach_the_wire() {
+fn messages_between_ranks_of_one_host_do_not_reach_the_wire() {
     let site = Site::beside("nodes_one", one_switch(2));
     let sent = on_nodes(&site, &[4], |all| {
         all.barrier().expect("all know that they are alone");
@@ -445,7 +445,7 @@ fn a_broadcast_and_a_barrier_take_fewer_frames_than_there_are_ranks() {
 }
 
 #[test]
-fn ranks_of_one_host_that_were_told_different_things_are_refused_with_what_to_do() {
+fn ranks_of_one_host_with_different_settings_are_refused_with_the_remedy() {
     let site = Site::beside("nodes_told", one_switch(1));
     let options = Options { join_within: Duration::from_secs(6), ..options() };
     thread::scope(|scope| {
@@ -466,7 +466,7 @@ fn ranks_of_one_host_that_were_told_different_things_are_refused_with_what_to_do
 }
 
 #[test]
-fn who_waits_in_vain_is_told_of_those_on_its_host_who_wait_for_another_group() {
+fn a_rank_that_waits_in_vain_gets_the_names_of_ranks_on_its_host_that_wait_for_another_group() {
     let site = Site::beside("nodes_groups", one_switch(1));
     let options = Options { interface: Some("eth0".into()), ..options() };
     let short = Options { join_within: Duration::from_secs(2), ..options.clone() };
@@ -494,7 +494,7 @@ fn shared_file(site: &Site, host: &str) -> Option<PathBuf> {
 }
 
 #[test]
-fn what_ranks_share_is_their_users_alone_and_another_users_is_refused_by_name() {
+fn shared_memory_of_ranks_is_their_users_alone_and_another_users_is_refused_by_name() {
     let site = Site::beside("nodes_users", one_switch(1));
     let options = Options { join_within: Duration::from_secs(6), ..options() };
     thread::scope(|scope| {

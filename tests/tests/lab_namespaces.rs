@@ -193,7 +193,7 @@ fn wait_until_inside(lab: &Lab, host: &str, pid: u32) {
 }
 
 #[test]
-fn what_a_crash_left_is_told_apart_and_goes_down_all_the_same() {
+fn the_remains_of_a_crashed_lab_are_recognised_and_removed() {
     let config = two_switches("crash");
     let lab = LabGuard::up(&config).expect("up");
     for gone in [lab.switches_namespace(), lab.namespace("n1").expect("a host")] {
@@ -339,7 +339,7 @@ fn a_sender_that_is_too_fast_runs_out_of_its_own_buffer_never_of_the_queue() {
 }
 
 #[test]
-fn a_host_loses_the_fraction_it_is_told_to_and_no_more_when_told_to_stop() {
+fn a_host_loses_the_configured_fraction_and_none_after_it_is_cleared() {
     let mut config = two_switches("loss");
     config.loss = 0.3;
     let lab = up(&config);

@@ -1,4 +1,4 @@
-//! `ethbcast bench`: this machine's performance in a minute, optionally compared with other tools.
+//! `ethbcast bench`: measures this machine's performance in a minute, and compares other tools on request.
 
 use crate::args::{BenchArgs, TcpChainArgs};
 use crate::exit::{Code, Failure, WithCode, fail, print_line, report};

@@ -21,14 +21,14 @@ pub fn run(args: &CtlArgs) -> anyhow::Result<()> {
     if !is_trusted(user) && !Uid::effective().is_root() {
         return fail(Code::Usage, format!("process {pid}: {FOREIGN}"));
     }
-    // Whoever has taken the name may say anything.
+    // Another program that has taken the name may reply anything.
     let reply = ask(stream, &line)
         .map_err(|error| Failure::new(Code::System, format!("process {pid} did not answer completely ({error})")))?;
     let reply = one_line(&reply);
     match reply.split_once(' ') {
         Some(("ok", text)) => report(&format!("process {pid}: {text}")),
         Some(("no", why)) => fail(Code::Usage, format!("process {pid}: {why}")),
-        _ => fail(Code::System, format!("process {pid} answers what is no answer")),
+        _ => fail(Code::System, format!("process {pid} sent an invalid reply")),
     }
 }
 

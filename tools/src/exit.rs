@@ -1,4 +1,4 @@
-//! Exit codes and their failures.
+//! Exit codes of the program, and the failures that end it with one.
 
 use crate::doctor::Fault;
 use ethbcast_collectives::ErrorKind;
@@ -161,28 +161,26 @@ impl<T, E: fmt::Display> WithCode<T> for Result<T, E> {
     }
 }
 
-/// Prints a text other than a report on stdout. A closed stdout is no error.
+/// Prints a text on stdout. A closed stdout is no error: its reader wants no more, and the exit code
+/// still has the outcome.
 pub fn print(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        written => {
-            written.map_err(|error| Failure::new(Code::System, format!("cannot write to stdout: {error}")).into())
-        }
+        written => written.map_err(|error| {
+            let text = format!(
+                "cannot write to stdout: {error}; the exit code is for that alone, and says nothing of a transfer: \
+                 --report FILE keeps a report"
+            );
+            Failure::new(Code::System, text).into()
+        }),
     }
 }
 
 /// Prints lines of the final report on stdout.
 pub fn report(text: &str) -> anyhow::Result<()> {
     HAS_REPORTED.store(true, Ordering::Relaxed);
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "{text}").and_then(|()| out.flush()).map_err(|error| {
-        let text = format!(
-            "cannot write the report to stdout: {error}; the exit code is for that alone, and says nothing of the \
-             transfer: --report FILE keeps a report"
-        );
-        Failure::new(Code::System, text).into()
-    })
+    print(text)
 }
 
 /// Prints the final object on stdout in this form.
@@ -193,8 +191,8 @@ pub fn report_object(object: &Value, form: Form) -> anyhow::Result<()> {
     }
 }
 
-/// Prints lines on stderr and ignores errors. Names and paths of others may be in them: what is not to be shown of it
-/// is replaced.
+/// Prints lines on stderr and ignores errors. Names and paths of others may be in them: characters
+/// that must not be shown are replaced.
 pub fn print_line(text: impl fmt::Display) {
     let text = text.to_string().replace(|letter| letter != '\n' && !is_shown(letter), "\u{FFFD}");
     // A single write keeps the line together among other processes' output.
@@ -272,7 +270,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn what_is_asked_for_is_known_of_a_command_line_that_is_none() {
+    fn the_output_format_is_known_even_for_an_invalid_command_line() {
         let form = |line: &str| Form::asked_for(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
         assert_eq!(form("ethbcast send --no-such-flag --json x"), Form::Object);
         assert_eq!(form("ethbcast send --json --json-stream x"), Form::Stream);
@@ -282,13 +280,13 @@ mod tests {
     }
 
     #[test]
-    fn one_line_has_neither_a_second_nor_what_moves_a_cursor_or_turns_the_text() {
+    fn one_line_contains_no_line_break_control_or_direction_characters() {
         assert_eq!(one_line("a\nb\u{1b}[2J\u{202e}c\u{2066}"), "a\u{FFFD}b\u{FFFD}[2J\u{FFFD}c\u{FFFD}");
         assert_eq!(one_line("n1: \u{200c}é"), "n1: \u{200c}é", "letters of names stay");
     }
 
     #[test]
-    fn the_words_of_the_command_lines_reader_are_one_sentence() {
+    fn an_error_of_the_command_line_parser_is_one_sentence() {
         let command = clap::Command::new("ethbcast").arg(clap::Arg::new("SOURCE").required(true));
         let error = command.try_get_matches_from(["ethbcast"]).expect_err("there is none");
         assert_eq!(words(&error), "the following required arguments were not provided: <SOURCE>");

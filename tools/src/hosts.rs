@@ -293,7 +293,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_receiver_is_busy_with_and_what_became_of_its_last_session_is_said_shortly() {
+    fn a_receivers_activity_and_its_last_result_are_printed_shortly() {
         let answer = |busy, bytes, size| CensusReply {
             nonce: 1,
             group: "g".to_owned(),

@@ -1,4 +1,4 @@
-//! Files and names that the user gives: topologies, plans, calibrations, broadcast algorithms and hosts.
+//! Reading of the files and names on the command line: topologies, plans, calibrations, broadcast algorithms and hosts.
 
 use crate::doctor::text_of;
 use crate::exit::{Code, Failure, WithCode, fail};
@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_malformed_and_what_cannot_be_read_end_with_codes_of_their_own() {
+    fn malformed_and_unreadable_files_have_exit_codes_of_their_own() {
         let folder = tempfile::tempdir().expect("a folder");
         let code = |name: &str| {
             let error = read_topology(&folder.path().join(name)).expect_err("no topology");

@@ -1,4 +1,4 @@
-//! The interface that a command uses, and detection of a sender and a receiver of a group on one host.
+//! Choice of the network interface of a command, and detection of a sender and a receiver of a group on one host.
 
 use crate::exit::print_line;
 use ethbcast_collectives::session::live::Session;
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn so_does_one_of_version_6() {
+    fn the_default_route_of_ipv6_is_read_too() {
         let zero = "0".repeat(32);
         let line = |dest: &str, prefix: &str, metric: &str, flags: &str, name: &str| {
             format!("{dest} {prefix} {zero} 00 {zero} {metric} 00000001 00000000 {flags} {name:>8}\n")

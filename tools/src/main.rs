@@ -1,4 +1,4 @@
-//! `ethbcast`: the same bytes on every host of an Ethernet cluster, over raw frames.
+//! `ethbcast`: copies files and directories to all hosts of an Ethernet cluster, over raw frames.
 
 mod args;
 mod bench;

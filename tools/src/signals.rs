@@ -1,9 +1,9 @@
-//! Signals without a handler, and commands that the user runs.
+//! Ctrl-C and SIGTERM, received by a thread instead of a handler, and the user's commands, which get them too.
 //!
 //! Signals are blocked in every thread, and one thread waits for them.
 
 use crate::exit::{Code, Failure};
-use ethbcast_content::command::{Unfinished, shell};
+use ethbcast_content::command::{Unfinished, run_until, shell};
 use ethbcast_transport::packet::Waker;
 use nix::sys::signal::{SigSet, Signal};
 use std::ffi::{OsStr, OsString};
@@ -11,6 +11,7 @@ use std::io;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt {
@@ -107,20 +108,47 @@ impl Interrupt {
     }
 }
 
-/// Runs a shell command after a transfer with the given environment variables. Its stdout is
-/// redirected to stderr, because stdout carries the report.
-pub fn run_after(command: &str, environment: impl IntoIterator<Item = (&'static str, OsString)>) -> anyhow::Result<()> {
+/// Limit of a program that is to make the kernel do something.
+const QUIET_LIMIT: Duration = Duration::from_secs(30);
+
+/// Runs a shell command after a transfer with the given environment variables, until it ends or
+/// `must_end` returns the reason for ending it. Its stdout is redirected to stderr, because stdout
+/// carries the report.
+pub fn run_after(
+    command: &str,
+    environment: impl IntoIterator<Item = (&'static str, OsString)>,
+    must_end: impl Fn() -> Option<Failure>,
+) -> anyhow::Result<()> {
     let failed = |why: String| Failure::new(Code::System, format!("all was delivered, but `{command}` failed: {why}"));
     let mut shell = shell(command);
     shell.envs(environment).stdin(Stdio::null()).stdout(io::stderr());
-    let status = shell.status().map_err(|error| failed(error.to_string()))?;
-    if status.success() { Ok(()) } else { Err(failed(status.to_string()).into()) }
+    match run_until(&mut shell, || must_end().is_some()).map_err(|error| failed(error.to_string()))? {
+        Some(output) if output.status.success() => Ok(()),
+        Some(output) => Err(failed(output.status.to_string()).into()),
+        None => Err(must_end().unwrap_or_else(|| failed("it was ended".to_owned())).into()),
+    }
 }
 
-/// Runs a program without output.
+/// Returns the reason for ending a command after a transfer: a signal, or that --timeout has passed
+/// since `began`.
+pub fn reason_to_end(interrupt: &Interrupt, began: Instant, timeout: Option<Duration>) -> Option<Failure> {
+    let text = "all was delivered, but the command after it was ended";
+    if let Some(signal) = interrupt.signal() {
+        return Some(Interrupt::failure(signal, &format!("{text}: interrupted")));
+    }
+    let limit = timeout.filter(|&limit| began.elapsed() >= limit)?;
+    let text = format!("{text}: the {} s of --timeout were over", limit.as_secs_f64());
+    Some(Failure::new(Code::Nobody, text))
+}
+
+/// Runs a program without output, for 30 s at most.
 pub fn quiet(program: &str, arguments: &[&OsStr]) -> Result<(), String> {
-    let ended = Command::new(program).args(arguments).stdin(Stdio::null()).output();
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let began = Instant::now();
+    let ended = run_until(&mut command, || began.elapsed() >= QUIET_LIMIT);
     let ended = ended.map_err(|error| format!("`{program}`: {error}"))?;
+    let Some(ended) = ended else { return Err(format!("`{program}` did not end within {} s", QUIET_LIMIT.as_secs())) };
     if ended.status.success() {
         return Ok(());
     }
@@ -132,10 +160,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_runs_afterwards_knows_what_it_needs_and_fails_with_its_name() {
+    fn a_command_that_runs_afterwards_has_its_environment_and_fails_with_its_name() {
         let known = || [("ETHBCAST_BYTES", OsString::from("3"))];
-        run_after("test \"$ETHBCAST_BYTES\" = 3", known()).expect("it is 3");
-        let error = run_after("exit 7", known()).expect_err("it failed").to_string();
+        run_after("test \"$ETHBCAST_BYTES\" = 3", known(), || None).expect("it is 3");
+        let error = run_after("exit 7", known(), || None).expect_err("it failed").to_string();
         assert!(error.contains("`exit 7` failed") && error.contains('7'), "{error}");
+    }
+
+    #[test]
+    fn what_runs_afterwards_ends_at_a_signal_and_at_the_time_limit() {
+        let (interrupt, began) = (Interrupt::default(), Instant::now());
+        assert!(reason_to_end(&interrupt, began, None).is_none());
+        let run = |interrupt: &Interrupt, timeout| {
+            run_after("sleep 1000", [], || reason_to_end(interrupt, began, timeout)).expect_err("ended").to_string()
+        };
+        let text = run(&interrupt, Some(Duration::from_millis(1)));
+        assert!(text.contains("was ended") && text.contains("--timeout"), "{text}");
+        interrupt.signal.store(Signal::SIGTERM as i32, Ordering::SeqCst);
+        let text = run(&interrupt, None);
+        assert!(text.contains("all was delivered") && text.contains("interrupted"), "{text}");
+        assert_eq!(reason_to_end(&interrupt, began, None).expect("a signal").code(), Code::Terminated);
     }
 }

@@ -1,5 +1,5 @@
-//! A dead-man process that outlives this one, and announces its end if it died without a
-//! notification.
+//! A dead-man process that outlives this one, and notifies the other hosts if it died without doing
+//! so itself.
 //!
 //! Members wait through silence, because a switch may restart or a cable be plugged in again. A
 //! dead process (killed, out of memory, crashed) need not be waited for: the kernel closes the pipe

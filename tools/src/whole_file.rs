@@ -1,4 +1,4 @@
-//! Atomic replacement of files: they are written beside their place, under a name drawn anew, and renamed. Whoever else
+//! Atomic replacement of files: they are written beside their place, under a name drawn anew, and renamed. Others who
 //! may write to the directory cannot have put a link there.
 
 use std::ffi::OsString;
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_put_in_its_place_leaves_nothing_beside_it() {
+    fn a_file_that_cannot_be_renamed_into_place_leaves_nothing_beside_it() {
         let directory = tempfile::tempdir().expect("a directory");
         let taken = directory.path().join("taken");
         fs::create_dir(&taken).expect("made");

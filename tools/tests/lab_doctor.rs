@@ -1,7 +1,7 @@
-//! `ethbcast doctor` on the hosts of a lab. It finds nothing on a healthy host. Each planted fault
+//! `ethbcast doctor` on the hosts of a lab. It finds nothing on a healthy host. Each injected fault
 //! is found, and the named remedy removes it.
 //!
-//! These tests need root, and fail without it. Bonds, teams, tc filters and netem are not planted,
+//! These tests need root, and fail without it. Bonds, teams, tc filters and netem are not tried,
 //! because a kernel may lack them.
 
 use ethbcast_lab::LabConfig;
@@ -138,7 +138,7 @@ fn a_rule_that_drops_the_frames_is_found_and_one_before_it_lets_them_pass() {
 }
 
 #[test]
-fn an_interface_that_will_not_do_is_told_from_one_that_does() {
+fn an_unusable_interface_is_distinguished_from_a_usable_one() {
     let site = Site::beside("doctorif", one_switch(2));
     must(&site, "n0", "ip link add eth1 type veth peer name eth2 && ip link set eth1 up && ip link set eth2 up");
     for (arguments, part) in [("-i nosuch0", "nosuch0"), ("-i lo", "lo is not"), ("", "several Ethernet interfaces")] {
@@ -205,7 +205,7 @@ fn a_small_ring_of_a_card_is_found() {
 }
 
 #[test]
-fn what_cannot_be_looked_at_is_said_and_is_no_fault() {
+fn skipped_checks_are_listed_and_are_no_fault() {
     let site = Site::beside("doctorblind", one_switch(2));
     let unchecked = |ended: Ended| {
         assert_healthy(&ended);
@@ -265,7 +265,7 @@ fn a_limit_of_the_shell_is_found() {
 }
 
 #[test]
-fn who_may_not_send_frames_or_write_a_directory_is_told_so() {
+fn missing_permission_for_frames_or_a_directory_is_found() {
     let site = Site::beside("doctorcap", one_switch(2));
     let (own, closed) = (site.directory("own"), site.directory("closed"));
     let program = own.join("ethbcast");
@@ -291,7 +291,7 @@ fn who_may_not_send_frames_or_write_a_directory_is_told_so() {
 }
 
 #[test]
-fn what_is_safe_is_done_when_asked_and_nothing_else() {
+fn fix_does_what_is_safe_and_nothing_else() {
     let site = Site::beside("doctorfix", one_switch(2));
     let dest = site.path("new/below");
     must(&site, "n0", "ip link set eth0 mtu 1400 && ip link set eth0 down");
@@ -318,7 +318,7 @@ fn answering(site: &Site) -> Run {
 
 #[test]
 fn what_is_wrong_on_the_way_to_another_host_is_found() {
-    // A rate that the processors sustain, so that only the planted faults lose frames.
+    // A rate that the processors sustain, so that only the injected faults lose frames.
     let site = Site::alone("doctorpeer", LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(2) });
     let look = || doctor(&site, "--peer n1");
     fix_of(&look(), "E-NOBODY");
@@ -374,7 +374,7 @@ fn what_is_wrong_on_the_way_to_another_host_is_found() {
 }
 
 #[test]
-fn what_somebody_has_set_at_a_card_is_found() {
+fn changed_settings_of_a_card_are_found() {
     let site = Site::beside("doctorcard", one_switch(2));
     // A program plays ethtool for a card, which no cable of a lab has.
     let programs = site.directory("programs");

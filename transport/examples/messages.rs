@@ -6,7 +6,7 @@
 use ethbcast_transport::messages::{Completion, Mailbox, RecvOutcome, Settings};
 use ethbcast_transport::sim::{Cable, HostSettings, Network, NoFaults, Simulation, host_mac};
 use ethbcast_transport::wire::{EtherType, Rank, StreamId};
-use ethbcast_transport::wire::{Identity, Peer};
+use ethbcast_transport::wire::{Guard, Identity, Peer};
 use ethbcast_transport::{Alone, Instant};
 use std::time::Duration;
 
@@ -45,6 +45,7 @@ fn transfer(length: usize, settings: &Settings, late: Duration) -> (f64, u64) {
             rank: Rank(rank),
             mac: host_mac(rank.into()),
             ether_type: EtherType::DEFAULT,
+            guard: Guard::Plain,
         };
         Alone::new(Mailbox::new(identity, &peers, PAYLOAD_BYTES, settings.clone()))
     };

@@ -5,7 +5,7 @@
 //! `valgrind --tool=callgrind target/release/examples/passing_on RELAYS FRAMES PAYLOAD_BYTES`
 
 use ethbcast_transport::stream::{Ending, Outlet, Stream};
-use ethbcast_transport::wire::{EtherType, Identity, MacAddr, OVERHEAD_BYTES, Peer, Rank, StreamId};
+use ethbcast_transport::wire::{EtherType, Guard, Identity, MacAddr, OVERHEAD_BYTES, Peer, Rank, StreamId};
 use ethbcast_transport::{Alone, Instant, Machine, Tuning};
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ fn main() {
         .map(|rank| {
             let (stream, ether_type) = (StreamId(1), EtherType::DEFAULT);
             let Peer { rank: own, mac } = peer(rank);
-            let identity = Identity { session: 7, stream, rank: own, mac, ether_type };
+            let identity = Identity { session: 7, stream, rank: own, mac, ether_type, guard: Guard::Plain };
             let children = if rank < last { vec![peer(rank + 1)] } else { Vec::new() };
             let (outlet, tuning) = (Outlet::Lanes(children), Tuning::default());
             Alone::new(match rank {

@@ -12,7 +12,7 @@ use ethbcast_transport::Alone;
 use ethbcast_transport::messages::{Completion, Mailbox, RecvOutcome, Settings};
 use ethbcast_transport::packet::{Clock, Interface, Port, PortConfig, Shared};
 use ethbcast_transport::wire::{EtherType, HEADER_BYTES, Rank, StreamId};
-use ethbcast_transport::wire::{Identity, Peer};
+use ethbcast_transport::wire::{Guard, Identity, Peer};
 use std::error::Error;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -67,6 +67,7 @@ fn open(interface: &str, rank: u16, peers: &[Peer]) -> Result<Shared<Alone<Mailb
         rank: Rank(rank),
         mac: interface.mac,
         ether_type: EtherType::DEFAULT,
+        guard: Guard::Plain,
     };
     let mailbox = Alone::new(Mailbox::new(identity, peers, interface.mtu_bytes - HEADER_BYTES, Settings::default()));
     Ok(Shared::start(port, mailbox, Clock::start())?)

@@ -6,7 +6,7 @@ use ethbcast_transport::Alone;
 use ethbcast_transport::sim::{Cable, HostSettings, Network, RandomFaults, Simulation, host_mac};
 use ethbcast_transport::stream::{Ending, Outlet, Stream};
 use ethbcast_transport::wire::{EtherType, Rank, StreamId, group_mac};
-use ethbcast_transport::wire::{Identity, Peer};
+use ethbcast_transport::wire::{Guard, Identity, Peer};
 use ethbcast_transport::{Instant, Tuning};
 use std::time::Duration;
 
@@ -26,6 +26,7 @@ fn main() {
             rank: Rank(host as u16),
             mac: host_mac(host),
             ether_type: EtherType::DEFAULT,
+            guard: Guard::Plain,
         };
         Alone::new(match host {
             0 => {

@@ -1,4 +1,4 @@
-//! Turns and times: scheduler of many parts, retry timer, and token bucket.
+//! Scheduling in time: timers of many parts of a machine, a retry timer, and a token bucket.
 
 use crate::machine::Deadline;
 use crate::time::Instant;
@@ -123,7 +123,7 @@ impl Retry {
     }
 }
 
-/// Token bucket, in time: what is sent costs time, and may go while all before it is paid for.
+/// Token bucket, counted in time: each transmission costs time, and may start when all earlier ones are paid for.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TokenBucket {
     paid_at: Instant,
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_something_to_send_takes_turns_and_who_has_not_leaves_the_queue() {
+    fn parts_with_something_to_send_take_turns_and_others_leave_the_queue() {
         let mut agenda = Agenda::default();
         let mut left = [2_usize, 0, 1];
         (0..3).for_each(|part| agenda.touch(part, None));

@@ -1,4 +1,4 @@
-//! Errors of audits.
+//! Errors of internal consistency checks (audits).
 
 use std::fmt;
 use thiserror::Error;

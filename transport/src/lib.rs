@@ -5,13 +5,15 @@
 //! ```
 //! use ethbcast_transport::sim::{Cable, HostSettings, Network, RandomFaults, Simulation, host_mac};
 //! use ethbcast_transport::stream::{Ending, Outlet, Stream};
-//! use ethbcast_transport::wire::{EtherType, Identity, Peer, Rank, StreamId, group_mac};
+//! use ethbcast_transport::wire::{EtherType, Guard, Identity, Peer, Rank, StreamId, group_mac};
 //! use ethbcast_transport::{Alone, Instant, Tuning};
 //!
 //! let group = group_mac("example");
 //! let peer = |rank| Peer { rank: Rank(rank), mac: host_mac(rank.into()) };
-//! let (stream, ether_type) = (StreamId(1), EtherType::DEFAULT);
-//! let identity = |rank| Identity { session: 7, stream, rank: Rank(rank), mac: host_mac(rank.into()), ether_type };
+//! let identity = |rank: u16| {
+//!     let (stream, ether_type, mac) = (StreamId(1), EtherType::DEFAULT, host_mac(rank.into()));
+//!     Identity { session: 7, stream, rank: Rank(rank), mac, ether_type, guard: Guard::Plain }
+//! };
 //! let machine = |rank| Alone::new(match rank {
 //!     0 => {
 //!         let outlet = Outlet::Cast { group, listeners: vec![peer(1), peer(2)] };

@@ -1,4 +1,4 @@
-//! The boundary between the loop and the carrier of frames: an AF_PACKET socket (`packet::Port`),
+//! The interface between the driver's loop and a carrier of frames: an AF_PACKET socket (`packet::Port`),
 //! UDP, a channel.
 //!
 //! A [`Link`] receives a batch, sends a batch and is waited for; [`drive`](crate::drive()) does the

@@ -1,4 +1,4 @@
-//! The boundary between protocol and driver.
+//! The interface between protocol and driver: a sans-I/O state machine that takes frames and time.
 //!
 //! **The order of calls.** A driver first passes input ([`handle_frame`](Machine::handle_frame),
 //! [`handle_timeout`](Machine::handle_timeout)), then drains output
@@ -13,7 +13,7 @@
 //! two pieces of memory for one frame.
 
 use crate::time::Instant;
-use crate::wire::{self, Frame, Reject};
+use crate::wire::{Frame, Guard, Reject};
 
 /// A protocol part that owns no socket, clock, thread or random source.
 pub trait Machine {
@@ -196,18 +196,24 @@ pub trait Part {
 pub struct Alone<P> {
     /// The part.
     pub part: P,
+    guard: Guard,
 }
 
 impl<P: Part> Alone<P> {
     /// Creates a machine from `part`.
     pub fn new(part: P) -> Alone<P> {
-        Alone { part }
+        Alone::guarded(part, Guard::Plain)
+    }
+
+    /// Creates a machine from `part`, whose identity has this guard.
+    pub fn guarded(part: P, guard: Guard) -> Alone<P> {
+        Alone { part, guard }
     }
 }
 
 impl<P: Part> Machine for Alone<P> {
     fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
-        match wire::parse(frame) {
+        match self.guard.parse(frame) {
             Ok(frame) => self.part.handle_frame(now, &frame),
             Err(reject) => self.part.handle_reject(reject),
         }
@@ -301,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_written_behind_what_has_been() {
+    fn kept_payload_is_appended_behind_the_header() {
         let mut buffer = *b"headers-......";
         let kept = Kept { stream: 1, sequence: 7, bytes: 4 };
         let split = SplitFrame { written_bytes: 8, kept: Some(kept) };

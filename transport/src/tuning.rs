@@ -312,7 +312,7 @@ with_defaults! {
         /// Frames of a message that are pushed at once, before the acker has answered and the rest
         /// follows (EQA §3.3); `None` for Simple Broadcast.
         pub push_frames: Option<u64> = None,
-        /// Bytes of the message in the pushed frames, if it is to be cut there: the paper's BTP1 +
+        /// Bytes of the message in the pushed frames, if it is cut there: the paper's BTP1 +
         /// BTP2. `None` if these frames are as full as all others.
         pub push_bytes: Option<u64> = None,
         /// Repairs that a cast may send per hundred new frames while it has new ones: a quarter of
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_here_and_what_is_made_of_it_can_be_run_on() {
+    fn the_default_tuning_and_those_derived_from_it_are_valid() {
         for tuning in [Tuning::default(), Tuning::paper(), Tuning::push_pull()] {
             assert_eq!(tuning.check(), Ok(()));
             for siblings in [1, 16, 17, 128, 10_000] {

@@ -13,7 +13,7 @@ use ethbcast_transport::Alone;
 use ethbcast_transport::sim::{Cable, HostSettings, Network, RandomFaults, Simulation, host_mac};
 use ethbcast_transport::stream::{Ending, Outlet, Stream};
 use ethbcast_transport::wire::{EtherType, Rank, StreamId, group_mac};
-use ethbcast_transport::wire::{Identity, Peer};
+use ethbcast_transport::wire::{Guard, Identity, Peer};
 use ethbcast_transport::{Instant, Policy, Tuning};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -103,6 +103,7 @@ fn machine(policy: Policy, window_frames: u64, receivers: usize, host: usize) ->
         rank: Rank(host as u16),
         mac: host_mac(host),
         ether_type: EtherType::DEFAULT,
+        guard: Guard::Plain,
     };
     let tuning = tuning(policy, window_frames);
     Alone::new(if host == 0 {

@@ -12,6 +12,8 @@ mod accepted;
 mod callgrind;
 #[path = "common/case.rs"]
 mod case;
+#[path = "common/guard.rs"]
+mod guard;
 #[path = "lab_costs/loops.rs"]
 mod loops;
 #[path = "lab_costs/table.rs"]

@@ -4,7 +4,7 @@
 
 use ethbcast_transport::sim::{Cable, HostSettings, Network, Outcome, RandomFaults, Simulation, host_mac};
 use ethbcast_transport::stream::{Ending, Outlet, Stream, StreamStats};
-use ethbcast_transport::wire::{EtherType, Identity, OVERHEAD_BYTES, Peer, Rank, StreamId, group_mac};
+use ethbcast_transport::wire::{EtherType, Guard, Identity, OVERHEAD_BYTES, Peer, Rank, StreamId, group_mac};
 use ethbcast_transport::{Alone, Instant, Tuning};
 use std::time::Duration;
 
@@ -36,7 +36,14 @@ fn payload(sequence: u64) -> [u8; PAYLOAD_BYTES] {
 impl Case {
     fn stream(&self, host: usize) -> Stream {
         let Peer { rank, mac } = peer(host);
-        let identity = Identity { session: 9, stream: StreamId(1), rank, mac, ether_type: EtherType::DEFAULT };
+        let identity = Identity {
+            session: 9,
+            stream: StreamId(1),
+            rank,
+            mac,
+            ether_type: EtherType::DEFAULT,
+            guard: Guard::Plain,
+        };
         let others = host + 1..=self.receivers;
         if self.is_cast {
             let tuning = Tuning::default().for_cast(self.receivers, host.saturating_sub(1));

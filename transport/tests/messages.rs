@@ -3,8 +3,12 @@
 
 #[path = "messages/bad_input.rs"]
 mod bad_input;
+#[path = "common/guard.rs"]
+mod guard;
 #[path = "messages/hostile.rs"]
 mod hostile;
+#[path = "common/key.rs"]
+mod key;
 #[path = "messages/play.rs"]
 mod play;
 #[path = "messages/urgency.rs"]
@@ -27,6 +31,11 @@ const FULL: usize = 1436;
 fn push_bytes(settings: &Settings) -> (usize, usize) {
     let btp1 = settings.btp1_bytes.min(FULL);
     (btp1, btp1 + settings.btp2_bytes)
+}
+
+#[test]
+fn all_of_this_holds_with_a_key() {
+    key::run_again("all_of_this_holds_with_a_key");
 }
 
 #[test]

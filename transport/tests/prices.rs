@@ -16,6 +16,8 @@ mod changes;
 mod figures;
 #[path = "common/gaps.rs"]
 mod gaps;
+#[path = "common/guard.rs"]
+mod guard;
 #[path = "prices/hazards.rs"]
 mod hazards;
 #[path = "prices/host.rs"]

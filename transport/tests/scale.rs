@@ -15,7 +15,7 @@ use ethbcast_transport::wire::{Ack, Flags, Kind, parse};
 const GIGABIT: u64 = 1_000_000_000;
 const RECEIVER_BYTES: usize = 4096;
 
-/// Returns a crowd with the ack tree that a session would use: three levels of ten for a thousand.
+/// Returns a group with the ack tree that a session would use: three levels of ten for a thousand.
 fn crowd(receivers: usize, frames: u64, rate_bits_per_second: u64) -> Crowd {
     let fan_out = (receivers > 128).then_some(if receivers > 272 { 10 } else { 12 });
     Crowd {

@@ -15,6 +15,8 @@ mod hostile;
 mod hosts;
 #[path = "streams/jitter.rs"]
 mod jitter;
+#[path = "streams/keyed.rs"]
+mod keyed;
 #[path = "streams/orphans.rs"]
 mod orphans;
 #[path = "streams/paper.rs"]
@@ -38,10 +40,11 @@ mod sealed;
 #[path = "streams/sending.rs"]
 mod sending;
 
+use common::key::parse;
 use common::{Case, Path, broadcast};
 use ethbcast_transport::Tuning;
 use ethbcast_transport::sim::{Delivery, NoFaults, RandomFaults, script};
-use ethbcast_transport::wire::{Flags, Kind, parse};
+use ethbcast_transport::wire::{Flags, Kind};
 use std::time::Duration;
 
 fn case(path: Path, hosts: usize, frames: u64) -> Case {
@@ -58,6 +61,11 @@ fn strict(case: Case) -> Case {
 
 fn push_pull(case: Case) -> Case {
     Case { tuning: Tuning::push_pull().with_feed_frames(64).with_push_frames(Some(3)), ..case }
+}
+
+#[test]
+fn all_of_this_holds_with_a_key() {
+    common::key::run_again("all_of_this_holds_with_a_key");
 }
 
 #[test]
@@ -178,7 +186,7 @@ fn a_receiver_that_takes_nothing_for_long_stops_the_sender_and_loses_nothing() {
 /// The last host of the tree acknowledges to the third, and that to the first: their own feeds
 /// would have room.
 #[test]
-fn one_slow_receiver_holds_the_root_to_its_own_credit_whoever_it_acknowledges_to() {
+fn one_slow_receiver_holds_the_root_to_its_credit_at_any_place_in_the_ack_tree() {
     for path in [Path::Chain, Path::Cast, Path::TunedCast, Path::AckTree(2)] {
         let tuning = Tuning::default().with_feed_frames(64);
         let case = Case { tuning, last_takes: Some(Duration::from_micros(200)), ..case(path, 9, 500) };

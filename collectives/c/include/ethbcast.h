@@ -1,7 +1,7 @@
 /*
  * libethbcast: communicators, sessions and plans for C. docs/c.md says how to begin.
  *
- * Pointers are null or point to as many bytes as are said; texts end with a zero byte and are UTF-8. Every function that
+ * Pointers are null or point to as many bytes as stated; texts end with a zero byte and are UTF-8. Every function that
  * returns an ethbcast_status has put the reason of a failure into ethbcast_error_message().
  */
 
@@ -27,7 +27,7 @@ typedef enum {
    */
   ETHBCAST_STATUS_SOME_FAILED = 1,
   /*
-   An argument, a file or an option cannot be, or contradicts what the others were told.
+   An argument, a file or an option is invalid, or contradicts that of other hosts.
    */
   ETHBCAST_STATUS_USAGE = 2,
   /*
@@ -65,14 +65,14 @@ typedef enum {
 } ethbcast_status;
 
 /*
- A group of ranks that call each other. Its functions may be called by several threads at once: messages go beside
- each other, collectives take turns.
+ A group of ranks that call each other. Its functions may be called by several threads at once:
+ messages run concurrently, collectives one after the other.
  */
 typedef struct ethbcast_communicator ethbcast_communicator;
 
 /*
- Options for joining, sending and receiving; without any, all is as is right for one Ethernet interface and hosts
- with names of their own. Calls copy them.
+ Options for joining, sending and receiving. The defaults suit one Ethernet interface and hosts
+ with different names. Calls copy them.
  */
 typedef struct ethbcast_options ethbcast_options;
 
@@ -87,11 +87,11 @@ typedef struct ethbcast_plan ethbcast_plan;
 typedef struct ethbcast_topology ethbcast_topology;
 
 /*
- The way that a broadcast would take.
+ Route chosen for a broadcast.
  */
 typedef struct {
   /*
-   The way, such as "cast" or "chain", with a zero byte at its end.
+   Name of the route, such as "cast" or "chain", with a zero byte at its end.
    */
   char via[32];
   /*
@@ -117,11 +117,11 @@ typedef struct {
    */
   double seconds;
   /*
-   BLAKE3 of them.
+   BLAKE3 digest of the bytes.
    */
   uint8_t blake3[32];
   /*
-   At a sender: the receivers that have verified them.
+   At a sender: number of receivers that have verified the bytes.
    */
   uint32_t receivers;
 } ethbcast_report;
@@ -140,9 +140,10 @@ ethbcast_status ethbcast_join(const char *group,
                               ethbcast_communicator **communicator);
 
 /*
- Leaves the group and frees the communicator; null is allowed. What this rank still owes the others is sent, for a
- second at most: end with a barrier. In a forked child it only frees the child's copy, and returns
- ETHBCAST_STATUS_USAGE, as every other call of the parent's communicator does there.
+ Leaves the group and frees the communicator; null is allowed. Frames that other ranks still need
+ are sent, for a second at most: end with a barrier. In a forked child it only frees the child's
+ copy, and returns ETHBCAST_STATUS_USAGE, as every other call of the parent's communicator does
+ there.
  */
 ethbcast_status ethbcast_leave(ethbcast_communicator *communicator);
 
@@ -162,8 +163,9 @@ uint16_t ethbcast_size(const ethbcast_communicator *communicator);
 const char *ethbcast_host(const ethbcast_communicator *communicator, uint16_t rank);
 
 /*
- Puts the bytes that `root` has in its buffer into everybody's. At the root it returns when they have been handed
- over to be sent, elsewhere when they are here. All ranks pass the same root and length.
+ Copies the root's buffer into the buffers of all ranks. At the root it returns when the bytes
+ have been handed over to be sent, elsewhere when they have arrived. All ranks pass the same root
+ and length.
  */
 ethbcast_status ethbcast_broadcast(const ethbcast_communicator *communicator,
                                    uint16_t root,
@@ -176,8 +178,8 @@ ethbcast_status ethbcast_broadcast(const ethbcast_communicator *communicator,
 ethbcast_status ethbcast_barrier(const ethbcast_communicator *communicator);
 
 /*
- Puts block r of `blocks`, as `root` has them, into rank r's `own`, of `length` bytes each. `blocks` matters at the
- root only.
+ Copies block r of the root's `blocks` into rank r's `own`, of `length` bytes each. `blocks`
+ matters at the root only.
  */
 ethbcast_status ethbcast_scatter(const ethbcast_communicator *communicator,
                                  uint16_t root,
@@ -186,8 +188,8 @@ ethbcast_status ethbcast_scatter(const ethbcast_communicator *communicator,
                                  size_t length);
 
 /*
- Puts every rank's `own` block, of `length` bytes each, into the root's `blocks`, in the order of ranks. `blocks`
- matters at the root only.
+ Copies every rank's `own` block, of `length` bytes each, into the root's `blocks`, in the order
+ of ranks. `blocks` matters at the root only.
  */
 ethbcast_status ethbcast_gather(const ethbcast_communicator *communicator,
                                 uint16_t root,
@@ -196,7 +198,8 @@ ethbcast_status ethbcast_gather(const ethbcast_communicator *communicator,
                                 size_t length);
 
 /*
- Puts every rank's `own` block, of `length` bytes each, into everybody's `blocks`, in the order of ranks.
+ Copies every rank's `own` block, of `length` bytes each, into every rank's `blocks`, in the
+ order of ranks.
  */
 ethbcast_status ethbcast_allgather(const ethbcast_communicator *communicator,
                                    const void *own,
@@ -228,7 +231,7 @@ ethbcast_status ethbcast_recv(const ethbcast_communicator *communicator,
                               double within_seconds);
 
 /*
- Returns the way that `bytes` from `root` would be broadcast: the same answer on all ranks.
+ Returns the route of a broadcast of `bytes` from `root`, which is equal on all ranks.
  */
 ethbcast_status ethbcast_choice(const ethbcast_communicator *communicator,
                                 uint16_t root,
@@ -298,9 +301,9 @@ size_t ethbcast_plan_height(const ethbcast_plan *plan);
 bool ethbcast_plan_is_contention_free(const ethbcast_plan *plan);
 
 /*
- Sends what the file descriptor has from its present position on to the receivers of `group`, and returns when every
- one of them has verified it. The descriptor stays open. `options` says for whom to wait (receivers, min-receivers or
- hosts); `report` may be null.
+ Sends the content of a file descriptor, from its present position on, to the receivers of
+ `group`, and returns when all of them have verified it. The descriptor stays open. `options`
+ says for whom to wait (receivers, min-receivers or hosts); `report` may be null.
  */
 ethbcast_status ethbcast_send_fd(const char *group,
                                  int descriptor,
@@ -317,8 +320,9 @@ ethbcast_status ethbcast_send_buffer(const char *group,
                                      ethbcast_report *report);
 
 /*
- Receives what is sent to `group` and writes it to the file descriptor as it comes, which stays open. Only
- ETHBCAST_STATUS_OK says that the bytes are all there and are the sender's. `options` and `report` may be null.
+ Receives the bytes sent to `group` and writes them to a file descriptor as they come; it stays
+ open. Only ETHBCAST_STATUS_OK means that all bytes have arrived and are the sender's. `options`
+ and `report` may be null.
  */
 ethbcast_status ethbcast_receive_fd(const char *group,
                                     int descriptor,
@@ -348,14 +352,14 @@ void ethbcast_options_free(ethbcast_options *options);
  Sets one of them, both texts. For all: interface, host, ether-type (hexadecimal), topology, calibration and plan
  (files), via (auto, chain, cast, binary, ...), probe (true, false). For communicators: join-within, call-within,
  spin (seconds), casts (true, false). For sessions: receivers, min-receivers, hosts (n[1-7] or ^FILE), max-wait,
- time-limit (seconds), source (what receivers are told of the bytes).
+ time-limit (seconds), source (a description of the bytes, for receivers).
  */
 ethbcast_status ethbcast_options_set(ethbcast_options *options,
                                      const char *name,
                                      const char *value);
 
 /*
- Has `progress` told of bytes as they move: how many are there (at a sender, at the slowest receiver), and at a
+ Sets a callback for progress: the bytes that are there (at a sender, at the slowest receiver), and at a
  sender the slowest receiver's name, else null. It is called by the thread that runs the session, and must not block.
  */
 ethbcast_status ethbcast_options_on_progress(ethbcast_options *options,
@@ -365,8 +369,8 @@ ethbcast_status ethbcast_options_on_progress(ethbcast_options *options,
                                              void *user);
 
 /*
- Ends all sessions that were begun with these options, now and later, from whatever thread (but no signal handler):
- the other hosts are told.
+ Ends all sessions that were begun with these options, now and later, from any thread (but no signal handler):
+ the other hosts are notified.
  */
 ethbcast_status ethbcast_options_cancel(const ethbcast_options *options);
 

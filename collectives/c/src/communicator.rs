@@ -7,8 +7,8 @@ use ethbcast_collectives::communicator;
 use std::ffi::{CString, c_char, c_void};
 use std::time::Duration;
 
-/// A group of ranks that call each other. Its functions may be called by several threads at once: messages go beside
-/// each other, collectives take turns.
+/// A group of ranks that call each other. Its functions may be called by several threads at once:
+/// messages run concurrently, collectives one after the other.
 pub struct Communicator {
     ranks: communicator::Communicator,
     hosts: Vec<CString>,
@@ -27,10 +27,10 @@ impl Communicator {
     }
 }
 
-/// The way that a broadcast would take.
+/// Route chosen for a broadcast.
 #[repr(C)]
 pub struct Choice {
-    /// The way, such as "cast" or "chain", with a zero byte at its end.
+    /// Name of the route, such as "cast" or "chain", with a zero byte at its end.
     pub via: [c_char; 32],
     /// The length of a segment in bytes.
     pub segment_bytes: u64,
@@ -58,9 +58,10 @@ pub extern "C" fn ethbcast_join(
     })
 }
 
-/// Leaves the group and frees the communicator; null is allowed. What this rank still owes the others is sent, for a
-/// second at most: end with a barrier. In a forked child it only frees the child's copy, and returns
-/// ETHBCAST_STATUS_USAGE, as every other call of the parent's communicator does there.
+/// Leaves the group and frees the communicator; null is allowed. Frames that other ranks still need
+/// are sent, for a second at most: end with a barrier. In a forked child it only frees the child's
+/// copy, and returns ETHBCAST_STATUS_USAGE, as every other call of the parent's communicator does
+/// there.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_leave(communicator: Option<Box<Communicator>>) -> Status {
     call(|| {
@@ -89,8 +90,9 @@ pub extern "C" fn ethbcast_host(communicator: Option<&Communicator>, rank: u16) 
     host.map_or(std::ptr::null(), |host| host.as_ptr())
 }
 
-/// Puts the bytes that `root` has in its buffer into everybody's. At the root it returns when they have been handed
-/// over to be sent, elsewhere when they are here. All ranks pass the same root and length.
+/// Copies the root's buffer into the buffers of all ranks. At the root it returns when the bytes
+/// have been handed over to be sent, elsewhere when they have arrived. All ranks pass the same root
+/// and length.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_broadcast(
     communicator: Option<&Communicator>,
@@ -107,8 +109,8 @@ pub extern "C" fn ethbcast_barrier(communicator: Option<&Communicator>) -> Statu
     call(|| Ok(there(communicator, "communicator")?.ranks.barrier()?))
 }
 
-/// Puts block r of `blocks`, as `root` has them, into rank r's `own`, of `length` bytes each. `blocks` matters at the
-/// root only.
+/// Copies block r of the root's `blocks` into rank r's `own`, of `length` bytes each. `blocks`
+/// matters at the root only.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_scatter(
     communicator: Option<&Communicator>,
@@ -124,8 +126,8 @@ pub extern "C" fn ethbcast_scatter(
     })
 }
 
-/// Puts every rank's `own` block, of `length` bytes each, into the root's `blocks`, in the order of ranks. `blocks`
-/// matters at the root only.
+/// Copies every rank's `own` block, of `length` bytes each, into the root's `blocks`, in the order
+/// of ranks. `blocks` matters at the root only.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_gather(
     communicator: Option<&Communicator>,
@@ -141,7 +143,8 @@ pub extern "C" fn ethbcast_gather(
     })
 }
 
-/// Puts every rank's `own` block, of `length` bytes each, into everybody's `blocks`, in the order of ranks.
+/// Copies every rank's `own` block, of `length` bytes each, into every rank's `blocks`, in the
+/// order of ranks.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_allgather(
     communicator: Option<&Communicator>,
@@ -202,7 +205,7 @@ pub extern "C" fn ethbcast_recv(
     })
 }
 
-/// Returns the way that `bytes` from `root` would be broadcast: the same answer on all ranks.
+/// Returns the route of a broadcast of `bytes` from `root`, which is equal on all ranks.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_choice(
     communicator: Option<&Communicator>,

@@ -16,15 +16,15 @@ pub struct Report {
     pub bytes: u64,
     /// Seconds from the first data frame to the last verdict.
     pub seconds: f64,
-    /// BLAKE3 of them.
+    /// BLAKE3 digest of the bytes.
     pub blake3: [u8; 32],
-    /// At a sender: the receivers that have verified them.
+    /// At a sender: number of receivers that have verified the bytes.
     pub receivers: u32,
 }
 
-/// Sends what the file descriptor has from its present position on to the receivers of `group`, and returns when every
-/// one of them has verified it. The descriptor stays open. `options` says for whom to wait (receivers, min-receivers or
-/// hosts); `report` may be null.
+/// Sends the content of a file descriptor, from its present position on, to the receivers of
+/// `group`, and returns when all of them have verified it. The descriptor stays open. `options`
+/// says for whom to wait (receivers, min-receivers or hosts); `report` may be null.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_send_fd(
     group: *const c_char,
@@ -54,8 +54,9 @@ pub extern "C" fn ethbcast_send_buffer(
     })
 }
 
-/// Receives what is sent to `group` and writes it to the file descriptor as it comes, which stays open. Only
-/// ETHBCAST_STATUS_OK says that the bytes are all there and are the sender's. `options` and `report` may be null.
+/// Receives the bytes sent to `group` and writes them to a file descriptor as they come; it stays
+/// open. Only ETHBCAST_STATUS_OK means that all bytes have arrived and are the sender's. `options`
+/// and `report` may be null.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_receive_fd(
     group: *const c_char,
@@ -102,8 +103,8 @@ fn received(from: &ReceiveReport, report: Option<&mut Report>) -> Result<(), Fai
     Ok(())
 }
 
-/// Options for joining, sending and receiving; without any, all is as is right for one Ethernet interface and hosts
-/// with names of their own. Calls copy them.
+/// Options for joining, sending and receiving. The defaults suit one Ethernet interface and hosts
+/// with different names. Calls copy them.
 #[derive(Default)]
 pub struct Options {
     named: NamedOptions,
@@ -145,7 +146,7 @@ pub extern "C" fn ethbcast_options_free(options: Option<Box<Options>>) {
 /// Sets one of them, both texts. For all: interface, host, ether-type (hexadecimal), topology, calibration and plan
 /// (files), via (auto, chain, cast, binary, ...), probe (true, false). For communicators: join-within, call-within,
 /// spin (seconds), casts (true, false). For sessions: receivers, min-receivers, hosts (n[1-7] or ^FILE), max-wait,
-/// time-limit (seconds), source (what receivers are told of the bytes).
+/// time-limit (seconds), source (a description of the bytes, for receivers).
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_options_set(
     options: Option<&mut Options>,
@@ -158,7 +159,7 @@ pub extern "C" fn ethbcast_options_set(
     })
 }
 
-/// Has `progress` told of bytes as they move: how many are there (at a sender, at the slowest receiver), and at a
+/// Sets a callback for progress: the bytes that are there (at a sender, at the slowest receiver), and at a
 /// sender the slowest receiver's name, else null. It is called by the thread that runs the session, and must not block.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_options_on_progress(
@@ -181,8 +182,8 @@ pub extern "C" fn ethbcast_options_on_progress(
     })
 }
 
-/// Ends all sessions that were begun with these options, now and later, from whatever thread (but no signal handler):
-/// the other hosts are told.
+/// Ends all sessions that were begun with these options, now and later, from any thread (but no signal handler):
+/// the other hosts are notified.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_options_cancel(options: Option<&Options>) -> Status {
     call(|| {

@@ -15,7 +15,7 @@ pub enum Status {
     Ok = 0,
     /// Some receivers lack the bytes, or the group's work has failed at others.
     SomeFailed = 1,
-    /// An argument, a file or an option cannot be, or contradicts what the others were told.
+    /// An argument, a file or an option is invalid, or contradicts that of other hosts.
     Usage = 2,
     /// Timed out: nobody was there, some did not come, or the time was up.
     Nobody = 3,
@@ -104,7 +104,7 @@ pub fn call(work: impl FnOnce() -> Result<(), Failure>) -> Status {
 
 fn words(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked without a word")
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked without a message")
 }
 
 /// Returns the message of the last failed call in this thread: one sentence that says what to do, in UTF-8; empty if

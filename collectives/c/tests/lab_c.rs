@@ -159,13 +159,13 @@ fn lab_sessions_move_files_and_memory() {
         end.assert_code(0);
         assert!(end.stdout_text().starts_with("from memory to memory\n21 bytes"), "{}", end.stdout_text());
     }
-    // Who has no room for a file hears of both lengths before it starts.
+    // A receiver without room for a file is refused before the start, with both lengths.
     let sender = start(&site, 0, &program, &["send", "small", &path(&source)]);
     let end = start(&site, 1, &program, &["receive-buffer", "small", "10"]).end(LIMIT);
     end.assert_code(4);
     assert!(end.stderr.contains("room for 10 bytes") && end.stderr.contains("has 2.86 MiB"), "{}", end.stderr);
     drop(sender);
-    // The sender's own host hears nothing of it.
+    // A receiver on the sender's own host gets nothing.
     let receiver = start(&site, 0, &program, &["receive-buffer", "own", "100"]);
     let sender = start(&site, 0, &program, &["send-buffer", "own", "to nobody"]);
     receiver.end(LIMIT).assert_refusal(2, &["runs on this host, behind the same interface eth0"]);

@@ -1,5 +1,5 @@
-//! Account of a communicator: what its calls take by the MPI, what looking for a faster way costs,
-//! and what that saves. It decides the route of each call.
+//! Account of an MPI communicator: the time of its calls, the cost of trying ethbcast for them, and
+//! the time saved. It decides the route of each call.
 //!
 //! A trial is made of the program's own calls, so it costs only what the wire takes longer than the
 //! MPI. It begins when the ranks can afford it: looking may cost a tenth of the time that their
@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
-/// Part of the MPI's time that looking for a faster way may cost: one of so many.
+/// Divisor of the MPI's time: the quotient is the time that the search for a faster way may cost.
 const LOOKING_PARTS: u32 = 10;
 /// Weight of calls after which ranks compare their accounts first: a call counts one, and one for
 /// each 4 KiB.
@@ -42,7 +42,7 @@ const TICK_NS: u64 = 100;
 pub trait Ranks {
     /// Returns the least number of all ranks.
     fn least(&mut self, own: c_int) -> c_int;
-    /// Makes a call by the wire, of so many bytes of nobody's.
+    /// Makes a call of `bytes` dummy bytes by the wire.
     fn call(&mut self, operation: Operation, bytes: usize);
     /// Returns the time since any fixed moment.
     fn now(&self) -> Duration;
@@ -141,7 +141,7 @@ impl Account {
         self.schedule.is_due(bytes)
     }
 
-    /// Whether the communicator is to be wired.
+    /// Whether the communicator should be wired.
     ///
     /// The ranks' first agreement is not paid for: there they wait for the last of them, as they
     /// would in the call.

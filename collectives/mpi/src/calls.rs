@@ -1,4 +1,4 @@
-//! The calls: which of them use the wire, and how.
+//! The five MPI collectives of the drop-in: the choice between ethbcast and the MPI's own, and each one's call.
 
 use crate::account::{self, LiveRanks};
 use crate::buffers::Elements;
@@ -318,7 +318,7 @@ impl Made<'_> {
                 code
             }
             Ok(Err(trouble)) => failed(if trouble.is_mismatch() { TRUNCATED } else { OTHER }, &trouble),
-            Err(_) => failed(OTHER, &"a fault of ethbcast, told above: please report it"),
+            Err(_) => failed(OTHER, &"a fault of ethbcast, printed above: please report it"),
         }
     }
 }

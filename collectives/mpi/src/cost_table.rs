@@ -1,4 +1,4 @@
-//! Cost table: the time of a call by the wire and by the MPI. It is identical on all ranks, and so
+//! Cost table: the time of a call by ethbcast and by the MPI, for each length. It is identical on all ranks, and so
 //! is the decision.
 
 use crate::settings::Operation;
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_communicator_knows_another_learns_but_for_what_it_has_tried_itself() {
+    fn a_communicator_takes_over_anothers_results_except_for_lengths_it_has_tried_itself() {
         let mut own = prices(&[(256, [5, 9])]);
         own.adopt(&prices(&[(256, [7, 7]), (KIB, [3, 4])]));
         assert_eq!(own, prices(&[(256, [5, 9]), (KIB, [3, 4])]));

@@ -99,7 +99,7 @@ impl Group {
         }
     }
 
-    /// Goes on towards the wire before a call of so many bytes, if that is due: all ranks find so.
+    /// Takes the next step towards the wire before a call of `bytes`, if one is due; all ranks decide alike.
     pub fn approach(&self, table: &'static Table, settings: &Settings, comm: Word, bytes: u64) {
         let mut account = self.account.lock();
         if !account.is_due(bytes) {

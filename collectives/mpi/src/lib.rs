@@ -1,4 +1,4 @@
-//! MPI drop-in: preloaded, or linked before the MPI, it takes over `MPI_Bcast`, `MPI_Barrier`,
+//! MPI drop-in for faster collectives, preloaded or linked before the MPI. It takes over `MPI_Bcast`, `MPI_Barrier`,
 //! `MPI_Allgather`, `MPI_Scatter` and `MPI_Gather` where it is faster, and passes all other calls
 //! on (docs/mpi.md).
 //!

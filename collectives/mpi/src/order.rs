@@ -1,8 +1,8 @@
-//! Order of a rank's calls on a communicator, and detection of contradictions.
+//! Order of a rank's calls on a communicator, and detection of ranks that decide differently about a call.
 //!
 //! All ranks make equal calls, and each decides by a call's bytes whether it uses the wire, the
 //! MPI, or is tried first. If the bytes differ, so may the decision. Ranks on the wire then wait
-//! for one inside the MPI, which never hears of them. A rank that has been inside the MPI for long
+//! for one inside the MPI, which does not notice them. A rank that has been inside the MPI for long
 //! announces its call. If this rank makes that call another way, it is a contradiction, which no
 //! correct program causes.
 
@@ -87,7 +87,7 @@ impl Order {
         is_due.then_some(Told { number: self.begun, is_trial: kind == Kind::Trial })
     }
 
-    /// Whether the present call has lasted so long that others may have announced theirs.
+    /// Whether the present call has lasted long enough for others to have announced theirs.
     pub fn listens(&self, now: Instant) -> bool {
         self.present.is_some_and(|(since, _)| now.duration_since(since) >= WARNING_DELAY)
     }
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mpis_own_call_is_told_of_once_when_it_has_lasted_for_long() {
+    fn the_mpis_own_call_is_announced_once_when_it_has_lasted_for_long() {
         let now = Instant::now();
         let mut own = order(&[Kind::Wire, Kind::Mpi], now);
         assert_eq!(

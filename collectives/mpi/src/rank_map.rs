@@ -23,7 +23,7 @@ pub struct RankMap {
 
 impl RankMap {
     /// Maps the ranks with these cards, `None` for one that could not be read; or returns why no
-    /// rank is to be wired.
+    /// rank can be wired.
     pub fn new(cards: &[Option<NodeDescriptor>], agreed: &Agreed, by_name: bool) -> Result<RankMap, (Reason, String)> {
         let cards: Vec<&NodeDescriptor> = cards.iter().flatten().collect::<Vec<_>>();
         let (mut leaders, mut host_of, mut place_of) = (Vec::new(), Vec::new(), Vec::new());
@@ -33,7 +33,7 @@ impl RankMap {
                 return Err((Reason::NotEverywhere, format!("rank {rank} ({}): {}", card.host, card.trouble)));
             }
             if card.fingerprint != agreed.fingerprint() {
-                let text = format!("rank {rank} ({}) was told other settings than this one", card.host);
+                let text = format!("rank {rank} ({}) has other settings than this one", card.host);
                 return Err((Reason::NotEverywhere, text));
             }
             let host = *hosts.entry(card.mac).or_insert_with(|| {
@@ -156,7 +156,7 @@ mod rank_map_tests {
     }
 
     #[test]
-    fn one_who_cannot_keeps_all_from_it_and_says_why() {
+    fn one_rank_that_cannot_take_part_keeps_all_from_wiring_with_its_reason() {
         let mut cards = [1, 2, 3].map(card);
         cards[2].as_mut().expect("there").trouble = "no capability".into();
         assert_eq!(seated(&cards), Err((Reason::NotEverywhere, "rank 2 (n3): no capability".into())));

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// Limit of bytes in a call: that of MPI's own functions, which pack and forward.
 const MAX_BYTES: u64 = i32::MAX as u64;
-/// Fewest hosts: between two hosts there is one copy to send, whoever sends it.
+/// Fewest hosts: between two hosts only one copy is sent in any case.
 const MIN_HOSTS: usize = 3;
 /// Limit of communicators on the wire at a time: each has its own ring and feeds.
 const MAX_GROUPS: usize = 16;
@@ -81,7 +81,7 @@ impl Settings {
     fn from(value: impl Fn(&str) -> Option<String>) -> Result<Settings, String> {
         let is_off = |name: &str| matches!(value(name).as_deref(), Some("0" | "off" | "no"));
         let is_on = !is_off("ETHBCAST_MPI");
-        // Switched off, nothing is said of the others.
+        // If the drop-in is switched off, the other variables are not checked.
         let given = |name: &str| value(name).filter(|_| is_on);
         let number = |name: &str, otherwise: u64| {
             let Some(text) = given(name) else { return Ok(otherwise) };
@@ -168,7 +168,7 @@ impl Reason {
             Reason::TooMany => "too many communicators at a time",
             Reason::Failed => "the wire has failed before",
             Reason::Early => "the wire has not paid yet",
-            Reason::Faster => "the MPI is faster at so many bytes",
+            Reason::Faster => "the MPI is faster at this length",
             Reason::Strangers => "processes of another MPI_COMM_WORLD",
             Reason::NotAsked => "not among ETHBCAST_MPI_TAKE",
             Reason::Empty => "no bytes",
@@ -226,7 +226,7 @@ impl Statistics {
 }
 
 #[test]
-fn sums_are_told_by_call_and_by_reason() {
+fn sums_are_printed_by_call_and_by_reason() {
     let statistics = Statistics::default();
     statistics.took(Operation::Broadcast, 100, Duration::from_millis(2));
     statistics.took(Operation::Broadcast, 50, Duration::from_millis(1));
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_named_and_what_can_be_said() {
+    fn invalid_settings_are_refused_with_the_valid_values() {
         let error = |name, value| read(&[(name, value)]).expect_err("it cannot be");
         assert!(error("ETHBCAST_MPI_TAKE", "bcast,reduce").contains("no reduce, only bcast,barrier"));
         assert!(error("ETHBCAST_MPI_MIN_BYTES", "4K").contains("is no number"));

@@ -1,5 +1,5 @@
-//! A communicator's place on the wire: the ethbcast group of its hosts' leaders, and the ranks of
-//! this host.
+//! The ethbcast group that carries an MPI communicator's collectives: one leading rank per host,
+//! and the other ranks of this host.
 
 use crate::dynamic::{GIVEN_UP, Table, Word, done, print_line};
 use crate::neighbours::{Neighbours, Watch};
@@ -37,7 +37,7 @@ const THREAD_NAME: &str = "ethb-join";
 const IN_A_CALL: u32 = 1;
 
 pub enum Trouble {
-    /// The wire failed; the others hear of it, too.
+    /// The wire failed; the other ranks are notified, too.
     Wire(Error),
     /// This host's leader failed and has announced it.
     Leader,
@@ -352,7 +352,7 @@ fn options(settings: &Settings, name: &str, wire: &Wire) -> Result<Options, Stri
     })
 }
 
-/// A wire that is being joined; or why this rank cannot, which the others are still to hear.
+/// A wire that is being joined; or why this rank cannot join, of which the others are not notified yet.
 pub struct Joining {
     wire: Result<Wire, String>,
     thread: Option<JoinHandle<Result<Communicator, String>>>,

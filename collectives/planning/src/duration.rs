@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_told_with_three_digits() {
+    fn times_are_printed_with_three_digits() {
         let told = [0.0, 1.234e-6, 45.67e-6, 0.9996e-3, 5.614e-3, 99.96e-3, 0.9996, 12.34, 3601.0].map(duration);
         assert_eq!(
             told,

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn case_and_a_dot_at_the_end_tell_no_hosts_apart_unless_two_differ_in_them_alone() {
+    fn case_and_a_final_dot_do_not_distinguish_hosts_unless_two_differ_in_them_alone() {
         let names = HostNames::new(["N1.Lab", "n2", "a", "A"]);
         let found = ["n1.lab", "n1", "N1.LAB.", "N2.lab", "a", "A"].map(|name| names.find(name));
         assert_eq!(found, [0, 0, 0, 1, 2, 3].map(Some));
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_behind_a_name_tells_hosts_apart_that_share_it() {
+    fn an_address_behind_a_name_distinguishes_hosts_that_share_it() {
         let names = HostNames::new(["pc@02:00:00:00:00:01", "pc@02:00:00:00:00:0b", "n1"]);
         let found = ["pc@02:00:00:00:00:01", "PC.lan@02:00:00:00:00:0B", "n1@02:00:00:00:00:05", "n1.lan@x"];
         assert_eq!(found.map(|name| names.find(name)), [0, 1, 2, 2].map(Some));

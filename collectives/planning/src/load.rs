@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_file_is_is_told_by_its_content() {
+    fn the_format_of_a_file_is_recognised_by_its_content() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = |name: &str, text: &str| {
             let path = folder.path().join(name);

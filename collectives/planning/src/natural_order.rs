@@ -57,7 +57,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_a_total_order(mut names in prop::collection::vec("[ab]?[0-9]{0,2}[ab]?[0-9]{0,2}", 0..40)) {
+        fn natural_order_is_a_total_order(mut names in prop::collection::vec("[ab]?[0-9]{0,2}[ab]?[0-9]{0,2}", 0..40)) {
             // `sort_by` panics on an order that is not total; names that sort as equal must be
             // equal.
             names.sort_by(|left, right| natural_order(left, right));

@@ -1,4 +1,4 @@
-//! Keyword arguments as the library's options.
+//! Conversion of Python's keyword arguments to the library's options.
 
 use crate::failure::Failure;
 use ethbcast_collectives::NamedOptions;

@@ -97,7 +97,7 @@ fn pytest_on_each(site: &Site, hosts: usize, tests: &str) {
 }
 
 #[test]
-fn what_needs_no_network() {
+fn tests_that_need_no_network() {
     let tests = own("tests/test_alone.py");
     let words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", text(&tests)];
     let ended = Run::start("pytest", prepared(Command::new(python()), &words)).end(PYTEST_LIMIT);

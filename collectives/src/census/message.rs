@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// Longest time over which replies are spread, even if a query requests more.
 const MAX_SPREAD: Duration = Duration::from_secs(2);
-/// Limits of the version and of the name of what was sent, in bytes; longer ones are cut. With a
+/// Limits of the version and of the content's name, in bytes; longer ones are cut. With a
 /// group's and a host's name, a reply fits into a frame of the least MTU.
 const MAX_VERSION_BYTES: usize = 32;
 const MAX_SOURCE_BYTES: usize = 100;
@@ -54,7 +54,7 @@ impl Busy {
 pub struct LastSession {
     /// Whether everything was received and verified.
     pub is_delivered: bool,
-    /// Name of what was sent.
+    /// Name of the content.
     pub source: String,
     /// Time since its end, in seconds.
     pub seconds_ago: u32,

@@ -1,4 +1,4 @@
-//! Querying and answering ends of the census.
+//! The two ends of the census: one sends a query and collects the replies, one replies.
 
 use super::address;
 use super::kind::{HERE, WHO};

@@ -112,7 +112,7 @@ fn only_the_group_that_is_asked_for_answers() {
 }
 
 #[test]
-fn who_asks_all_the_time_or_in_many_names_gets_an_answer_now_and_then() {
+fn an_asker_that_floods_or_uses_many_addresses_gets_few_replies() {
     let (own, mut answerer) = (station(1, "g"), CensusResponder::default());
     let mut answers = 0;
     for tick in 0..100_000_u64 {
@@ -148,7 +148,7 @@ fn lies_take_no_room_beyond_what_there_is_and_answers_to_others_are_none() {
 }
 
 #[test]
-fn bodies_say_what_was_said_and_what_is_cut_or_unknown_is_malformed() {
+fn bodies_read_back_equal_and_truncated_or_unknown_ones_are_malformed() {
     let own = station(1, "g");
     let full = answer(&own, 1 << 63);
     let bare =

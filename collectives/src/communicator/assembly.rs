@@ -8,7 +8,7 @@ use super::kind;
 use super::network::{Network, Spread, SpreadMessage, SpreadSource, contradiction};
 use super::roster::{Roster, RosterDigest, RosterEntry};
 use crate::membership::{MIN_MTU_BYTES, OtherBuild, Station};
-use ethbcast_transport::wire::{self, HEADER_BYTES, OtherVersion, Rank};
+use ethbcast_transport::wire::{self, OtherVersion, Rank};
 use ethbcast_transport::{Instant, MacAddr};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -98,7 +98,7 @@ impl Assembly {
 
     fn piece_bytes(&self) -> usize {
         let station = &self.config.station;
-        let call_bytes = HEADER_BYTES + CallBody::bytes(&station.group, &station.host);
+        let call_bytes = station.guard.header_bytes() + CallBody::bytes(&station.group, &station.host);
         usize::from(station.mtu_bytes.min(MIN_MTU_BYTES)).saturating_sub(call_bytes).max(1)
     }
 

@@ -158,7 +158,7 @@ mod config_tests {
     }
 
     #[test]
-    fn signs_of_life_become_rarer_so_that_nobody_hears_more_than_it_can_take() {
+    fn signs_of_life_become_rarer_with_the_number_of_members() {
         assert_eq!((period(2), gone_after(2)), (Duration::from_millis(100), Duration::from_millis(1500)));
         assert_eq!((period(64), period(640)), (Duration::from_millis(100), Duration::from_secs(1)));
     }

@@ -99,14 +99,14 @@ pub enum CommunicatorError {
         why: String,
     },
     /// Another process's network description does not fit the group.
-    #[error("{host} cannot take part: what it was told of the network is not about this group; it says what is wrong")]
+    #[error("{host} cannot take part: its network files are not about this group; its own message says what is wrong")]
     Unfit {
         /// The other host.
         host: String,
     },
     /// Two processes were configured with different network descriptions.
     #[error(
-        "{one} and {other} were told different things of the network (topology, calibration, plan or way): give both \
+        "{one} and {other} have different network settings (topology, calibration, plan or way): give both \
          the same files and options, or only one of them any"
     )]
     NetworksDiffer {
@@ -172,7 +172,7 @@ pub enum CommunicatorError {
     },
     /// Rank 0's measurement of the network has not arrived.
     #[error(
-        "rank 0 ({host}) has not told what it measured of the network: see whether its frames arrive here, or join \
+        "rank 0 ({host}) has not sent its measurement of the network: see whether its frames arrive here, or join \
          without a probe"
     )]
     Unmeasured {
@@ -240,7 +240,7 @@ pub enum CommunicatorError {
     Gone(Named),
     /// The others took this rank for gone.
     #[error(
-        "the others have not heard this rank for so long that they took it for gone: do not stop its process, then \
+        "the others had no frame from this rank for too long, and count it as gone: do not stop its process, then \
          start the group again"
     )]
     Outlawed,
@@ -279,7 +279,7 @@ pub enum CommunicatorError {
     #[error("nothing gets through between {0} and {1}: see the cables and the switch between them, then start again")]
     Cut(Named, Named),
     /// A rank no longer hears most of the others.
-    #[error("{0} hears the others no more: see its cable, or what became of them, then start the group again")]
+    #[error("{0} receives nothing from the others: see its cable, or what became of them, then start the group again")]
     Deaf(Named),
     /// A rank sends data of no known collective.
     #[error(

@@ -25,7 +25,7 @@ pub(super) struct Roster {
 }
 
 impl Roster {
-    /// Orders the processes of `group` by host name, then address and seat. `mtu_bytes` is the
+    /// Orders the processes of `group` by host name, then address and local port id. `mtu_bytes` is the
     /// smallest of all.
     pub(super) fn new(group: &str, mut entries: Vec<RosterEntry>, mtu_bytes: u16, preset: Preset) -> Roster {
         entries.sort_by(|a, b| natural_order(&a.host, &b.host).then(a.mac.cmp(&b.mac)));

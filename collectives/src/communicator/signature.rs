@@ -106,7 +106,7 @@ mod signature_tests {
     }
 
     #[test]
-    fn what_is_too_short_or_no_operation_is_no_signature() {
+    fn bytes_that_are_too_short_or_name_no_operation_are_no_signature() {
         let mut wire = Signature { number: 1, operation: Operation::Barrier, root: Rank(0), bytes: 0 }.head(&[]);
         assert_eq!(Signature::split(&wire[..23]), None);
         for operation in [0, 6, 255] {

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_processors_of_both_ends_take_is_in_the_file() {
+    fn processor_times_of_both_ends_are_in_the_file() {
         let work = |bytes: usize, frames| measure::WorkPoint {
             bytes,
             frames,

@@ -1,4 +1,4 @@
-//! Discovery of hosts that answer probes.
+//! Discovery of hosts that reply to probes.
 
 use super::body::{ProbeBody, Task};
 use super::kind;

@@ -1,4 +1,4 @@
-//! Measurements so far.
+//! Intermediate results of a measurement.
 
 use super::framed_message::FramedMessage;
 use super::processor::Processors;

@@ -1,4 +1,4 @@
-//! Receiving end of a prober's stream.
+//! Receiving end of the stream that a measurement sends.
 
 use super::body::{ProbeBody, ReportBody, address};
 use crate::membership::codec::BodyReader;
@@ -77,13 +77,14 @@ impl Listener {
     /// application memory, whose pages have been touched.
     pub(super) fn new(
         now: Instant,
-        identity: Identity,
+        identity: &Identity,
         order: &Frame<'_>,
         (body, place): (&ProbeBody, &StreamPlace),
         application: Vec<u8>,
     ) -> Listener {
         let (session, test) = (order.header.session, order.header.stamp);
-        let identity = Identity { session, stream: stream_of(test), rank: Rank(body.number as u16), ..identity };
+        let identity =
+            Identity { session, stream: stream_of(test), rank: Rank(body.number as u16), ..identity.clone() };
         let parent = place.parent.unwrap_or(Peer { rank: order.header.rank, mac: order.source });
         let children = place.child.into_iter().collect();
         let outlet = if place.listeners == 0 { Outlet::Lanes(children) } else { Outlet::RepairChildren(children) };

@@ -1,4 +1,4 @@
-//! Measurement of the network between one host and others (Patarasuk 2008 §5.1): g(m), RTT(m), L(m)
+//! Measurement of the network between one host and others (Patarasuk 2008 §5.1). It measures g(m), RTT(m), L(m)
 //! = RTT(m)/2 − g(m), the link's rate, the path's MTU, the loss, and whether broadcast arrives at
 //! full rate.
 //!

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn what_arrives_as_unicast_does_is_not_policed() {
+    fn broadcast_that_arrives_like_unicast_is_not_policed() {
         let pace = RampPace { frames_per_second: 8000.0, frames: 800 };
         for arrived in [400, 396, 350] {
             assert_eq!(policed(pace, KNOWN, &report(pace, arrived), POLICED_BELOW), None, "{arrived} of 400");

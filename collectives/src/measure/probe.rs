@@ -3,7 +3,7 @@
 use super::body::{ProbeBody, Task};
 use super::kind;
 use ethbcast_transport::MacAddr;
-use ethbcast_transport::wire::{Flags, Frame, Header, Identity, Kind, OVERHEAD_BYTES};
+use ethbcast_transport::wire::{Flags, Frame, Header, Identity, Kind};
 use std::ops::Range;
 
 /// Position of the nonce drawn by the addressed host in a PROBE to it: behind the fixed part.
@@ -43,8 +43,8 @@ impl ProbeWriter {
         ProbeWriter { identity, test }
     }
 
-    pub(super) fn identity(&self) -> Identity {
-        self.identity
+    pub(super) fn identity(&self) -> &Identity {
+        &self.identity
     }
 
     pub(super) fn session(&self) -> u32 {
@@ -67,7 +67,7 @@ impl ProbeWriter {
     }
 
     fn fill<'a>(&self, buffer: &'a mut [u8], probe: &Probe) -> &'a mut [u8] {
-        let payload = &mut buffer[OVERHEAD_BYTES..][..probe.payload_bytes];
+        let payload = &mut self.identity.payload_of(buffer)[..probe.payload_bytes];
         payload[ProbeBody::BYTES..].fill(0);
         probe.body.write(payload);
         payload
@@ -92,7 +92,7 @@ pub(crate) fn write_ping(
     let payload_bytes = payload_bytes.max(NONCE.end);
     let body = ProbeBody { task: Task::Ping, payload_bytes: payload_bytes as u16, number: payload_bytes as u32 };
     let probe = Probe { to, test, index: 0, flags: Flags::LAST, body, payload_bytes };
-    let writer = ProbeWriter::new(*identity, test);
+    let writer = ProbeWriter::new(identity.clone(), test);
     writer.fill(buffer, &probe)[NONCE].copy_from_slice(&nonce.to_be_bytes());
     writer.seal(buffer, &probe)
 }

@@ -1,4 +1,4 @@
-//! The host that measures.
+//! The measuring host: runs the tests one after the other.
 
 use super::body::ReportBody;
 use super::findings::{CastFinding, ChainFinding, Findings, Target};
@@ -64,7 +64,7 @@ impl Prober {
     /// of one session the second must begin later by one clock.
     pub fn new(now: Instant, identity: Identity, targets: Vec<Peer>, settings: ProbeSettings) -> Prober {
         let settings = ProbeSettings { mtu_bytes: settings.mtu_bytes.min(usize::from(u16::MAX)), ..settings };
-        let payload_bytes = full_payload(settings.mtu_bytes);
+        let payload_bytes = full_payload(&settings.guard, settings.mtu_bytes);
         let target = |peer| match &settings.unicast {
             Some(unicast) => Target::known(peer, payload_bytes, unicast),
             None => Target::new(peer),
@@ -215,7 +215,8 @@ impl Prober {
     /// time runs out. Trains come last: they may make a driver coalesce arrivals, which would
     /// lengthen round trips.
     fn sizes(&self) -> Vec<Item> {
-        let (assumed, found) = (full_payload(self.settings.mtu_bytes), self.findings.payload_bytes);
+        let (assumed, found) =
+            (full_payload(&self.settings.guard, self.settings.mtu_bytes), self.findings.payload_bytes);
         let mut sizes: Vec<usize> =
             self.settings.sizes_bytes.iter().map(|&bytes| if bytes == assumed { found } else { bytes }).collect();
         sizes.sort_unstable();

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_frame_and_a_byte_take_is_told_apart() {
+    fn the_times_of_a_frame_and_of_a_byte_are_separated() {
         let sending = |points: &[WorkPoint]| per_frame_and_byte(points, |point| point.sending_nanos);
         assert_eq!(sending(&points(|frames, bytes| 2_000 * frames + bytes as u64 / 2)), (2_000, 500));
         let (frame, byte) = sending(&points(|frames, _| 3_000 * frames));
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn work_counts_between_reports_that_tell_it() {
+    fn processor_time_counts_between_reports_that_have_it() {
         let work = |seen, receiving_nanos, sending_nanos| ProcessorTime {
             seen,
             sent: seen + 8,

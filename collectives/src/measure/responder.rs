@@ -1,4 +1,4 @@
-//! The host that answers probes.
+//! The measured host: replies to probes, and counts and reports test frames.
 
 use super::body::{ProbeBody, ReportBody, Task, address};
 use super::framed_message::FramedMessage;
@@ -7,7 +7,7 @@ use super::listener::{Listener, StreamPlace};
 use super::probe::header;
 use super::processor::Processors;
 use crate::membership::codec::BodyReader;
-use ethbcast_transport::wire::{Flags, Frame, HEADER_BYTES, Identity, OVERHEAD_BYTES};
+use ethbcast_transport::wire::{Flags, Frame, Identity};
 use ethbcast_transport::{Deadline, Instant, Kept, MacAddr, Part, SplitFrame};
 use std::collections::VecDeque;
 
@@ -127,7 +127,7 @@ impl Responder {
     }
 
     fn most_payload_bytes(&self) -> usize {
-        self.mtu_bytes.saturating_sub(HEADER_BYTES).max(ProbeBody::BYTES)
+        self.identity.guard.payload_bytes(self.mtu_bytes).max(ProbeBody::BYTES)
     }
 
     fn payload_bytes(&self, body: &ProbeBody) -> usize {
@@ -154,7 +154,7 @@ impl Responder {
             let body = ProbeBody { payload_bytes, ..body };
             self.drop_listener();
             let application = std::mem::take(&mut self.application);
-            self.listener = Some(Listener::new(now, self.identity, frame, (&body, &place), application));
+            self.listener = Some(Listener::new(now, &self.identity, frame, (&body, &place), application));
         }
         let (taken, counts) = self.listener.as_ref().map_or_else(Default::default, Listener::counted);
         self.answer_report(frame, (taken, ReportBody { late_nanos: frame.header.sequence, ..counts }), true);
@@ -320,7 +320,7 @@ impl Part for Responder {
 impl Responder {
     fn poll_answer(&mut self, buffer: &mut [u8]) -> Option<usize> {
         let answer = self.answers.front_mut()?;
-        let identity = Identity { session: answer.session, ..self.identity };
+        let identity = Identity { session: answer.session, ..self.identity.clone() };
         let (length, over) = match &mut answer.what {
             ResponderTask::Info => {
                 let number = u32::try_from(self.mtu_bytes).unwrap_or(u32::MAX);
@@ -338,7 +338,7 @@ impl Responder {
                 let (index, payload_bytes) = (*next, parcel.payload_of(*next));
                 *next += 1;
                 let over = *next == parcel.frames();
-                let payload = &mut buffer[OVERHEAD_BYTES..][..payload_bytes];
+                let payload = &mut identity.payload_of(buffer)[..payload_bytes];
                 payload.fill(0);
                 ProbeBody::plain(Task::Ping).write(payload);
                 let flags = if over { Flags::LAST } else { Flags::default() };
@@ -348,7 +348,7 @@ impl Responder {
             ResponderTask::Flow { frames, payload_bytes, next } => {
                 let (index, lead_in) = (*next, *frames / FLOW_LEAD_IN_PART);
                 *next += 1;
-                let payload = &mut buffer[OVERHEAD_BYTES..][..*payload_bytes];
+                let payload = &mut identity.payload_of(buffer)[..*payload_bytes];
                 payload.fill(0);
                 ProbeBody { task: Task::Train, payload_bytes: 0, number: lead_in }.write(payload);
                 let header = header(&identity, kind::PROBE, answer.test, index.into(), Flags::default());

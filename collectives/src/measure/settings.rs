@@ -1,7 +1,7 @@
 //! Settings of a prober: tests and time limits.
 
 use ethbcast_transport::MacAddr;
-use ethbcast_transport::wire::HEADER_BYTES;
+use ethbcast_transport::wire::Guard;
 use std::time::Duration;
 
 /// The paper's eight sizes (Patarasuk 2008 §5.1) and twice the largest, in bytes.
@@ -24,6 +24,8 @@ pub struct Unicast {
 pub struct ProbeSettings {
     /// MTU of this host's interface, in bytes.
     pub mtu_bytes: usize,
+    /// Protection of the frames.
+    pub guard: Guard,
     /// Message sizes, in bytes.
     pub sizes_bytes: Vec<usize>,
     /// Repetitions of everything; the medians count.
@@ -72,6 +74,7 @@ impl ProbeSettings {
     pub fn full(mtu_bytes: usize) -> ProbeSettings {
         ProbeSettings {
             mtu_bytes,
+            guard: Guard::Plain,
             sizes_bytes: with_full_frame(&SIZES, mtu_bytes),
             rounds: 3,
             pings: 5,
@@ -97,7 +100,7 @@ impl ProbeSettings {
     /// frame, eight of them) within 50 ms. On slow links, from 64 kbit/s on, they measure the first
     /// two, in the time of some 20 full frames.
     pub fn short(mtu_bytes: usize) -> ProbeSettings {
-        let frame = full_payload(mtu_bytes);
+        let frame = full_payload(&Guard::Plain, mtu_bytes);
         ProbeSettings {
             sizes_bytes: vec![SMALL_BYTES, frame, frame * 8],
             rounds: 1,
@@ -130,6 +133,16 @@ impl ProbeSettings {
         }
     }
 
+    /// Measures frames with this guard, which carry less if it is keyed.
+    pub fn guarded(mut self, guard: &Guard) -> ProbeSettings {
+        let [plain, full] = [&self.guard, guard].map(|guard| full_payload(guard, self.mtu_bytes));
+        for size in self.sizes_bytes.iter_mut().filter(|size| **size % plain == 0) {
+            *size = *size / plain * full;
+        }
+        self.guard = guard.clone();
+        self
+    }
+
     /// Adds a test of the rate at which frames to `group` arrive.
     pub fn with_cast(mut self, group: MacAddr) -> ProbeSettings {
         self.cast = Some(group);
@@ -148,13 +161,13 @@ impl ProbeSettings {
     }
 }
 
-pub(super) fn full_payload(mtu_bytes: usize) -> usize {
-    mtu_bytes.saturating_sub(HEADER_BYTES).max(SMALL_BYTES)
+pub(super) fn full_payload(guard: &Guard, mtu_bytes: usize) -> usize {
+    guard.payload_bytes(mtu_bytes).max(SMALL_BYTES)
 }
 
 fn with_full_frame(sizes: &[usize], mtu_bytes: usize) -> Vec<usize> {
     let mut sizes = sizes.to_vec();
-    sizes.push(full_payload(mtu_bytes));
+    sizes.push(full_payload(&Guard::Plain, mtu_bytes));
     sizes.sort_unstable();
     sizes.dedup();
     sizes

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_acknowledges_to_the_one_that_hears_it_and_nobody_hears_more_than_the_fan_out() {
+    fn every_receiver_acknowledges_to_its_parent_and_no_parent_has_more_than_the_fan_out() {
         for receivers in [1, 128, 129, 200, 272, 273, 999, 1000, 4095, 10_000] {
             let tree = tree(receivers);
             let mut heard = vec![0; receivers];

@@ -1,7 +1,7 @@
 //! Reading and writing of control messages' bodies: big-endian numbers, reserved bytes, strings
 //! behind a length byte.
 
-/// Longest name of a host or of what is sent, in bytes: its length is one byte.
+/// Longest name of a host or of a content, in bytes: its length is one byte.
 pub const MAX_NAME_BYTES: usize = 255;
 
 /// Whether a name may have this character where people read it: no control character, on which a
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_off_the_wire_tells_a_terminal_nothing() {
+    fn a_text_off_the_wire_has_no_control_characters() {
         let mut writer = BodyWriter::default();
         writer.text("n1\x1b]0;owned\x07\r\n\u{9b}2J\u{202e} é");
         let wire = writer.into_bytes();

@@ -64,7 +64,7 @@ mod tests {
     use ethbcast_transport::wire::{self, Rank};
 
     #[test]
-    fn of_signs_of_life_that_wait_the_newest_counts_and_nothing_grows_without_limit() {
+    fn among_queued_signs_of_life_the_newest_counts_and_no_queue_grows_without_limit() {
         let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
         let [a, b] = [2, 3].map(|last| MacAddr::new(2, 0, 0, 0, 0, last));
         let of_kind = |kind| header(&station.identity(1, Rank::ROOT), Kind(kind), 0);

@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn who_says_good_bye_has_left_when_it_is_over_and_is_not_gone() {
+    fn a_member_that_sends_bye_has_left_at_the_end_and_is_not_gone() {
         let mut presence = Presence::new(at(0), Rank(0), 2, Duration::from_millis(1500));
         presence.on_bye(Rank(1), 7, at(50));
         presence.on_bye(Rank(1), 7, at(40));
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn who_says_that_it_is_there_has_not_said_good_bye() {
+    fn a_keepalive_withdraws_a_bye() {
         let mut presence = Presence::new(at(0), Rank(0), 2, Duration::from_millis(1500));
         presence.on_bye(Rank(1), 7, at(50));
         presence.on_stay(Rank(1));
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_has_slept_itself_says_of_nobody_that_it_was_silent() {
+    fn a_host_that_was_paused_itself_declares_nobody_silent() {
         let mut presence = Presence::new(at(0), Rank(0), 2, Duration::from_millis(1500)).forgiving_own_sleep();
         assert_eq!(presence.look(at(5000)), []);
         let looks = (1..=15).flat_map(|tick| presence.look(at(5000 + tick * 100)));
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_silent_is_waited_for_unless_all_are_and_may_come_back() {
+    fn a_silent_member_is_waited_for_unless_all_are_silent_and_may_come_back() {
         let presence = Presence::new(at(0), Rank(0), 3, Duration::from_millis(1500));
         let mut presence = presence.suspecting_after(Duration::from_millis(300)).with_patience(Duration::from_secs(3));
         presence.look(at(300));

@@ -1,7 +1,7 @@
-//! A host as member of a group, and hosts that run another build.
+//! Identity of a host in its group on the wire, and detection of hosts that run another build.
 
 use ethbcast_transport::MacAddr;
-use ethbcast_transport::wire::{self, EtherType, HEADER_BYTES, Identity, Rank, StreamId, VERSION};
+use ethbcast_transport::wire::{self, EtherType, Guard, Identity, Rank, StreamId, VERSION};
 use std::fmt;
 
 /// Smallest MTU, in bytes: below it a frame has no room for an acknowledgement's bitmap (protocol
@@ -25,23 +25,33 @@ pub struct Station {
     pub ether_type: EtherType,
     /// MTU of the link, in bytes.
     pub mtu_bytes: u16,
+    /// Protection of its frames.
+    pub guard: Guard,
 }
 
 impl Station {
     /// Returns a host in `group`, with the group's usual address and the EtherType for local use.
     pub fn new(group: &str, host: &str, mac: MacAddr, mtu_bytes: u16) -> Station {
         let (group_mac, ether_type) = (wire::group_mac(group), EtherType::DEFAULT);
-        Station { host: host.to_owned(), group: group.to_owned(), mac, group_mac, ether_type, mtu_bytes }
+        let (host, group, guard) = (host.to_owned(), group.to_owned(), Guard::Plain);
+        Station { host, group, mac, group_mac, ether_type, mtu_bytes, guard }
     }
 
     /// Returns the longest payload of its frames, in bytes.
     pub fn payload_bytes(&self) -> u16 {
-        self.mtu_bytes.saturating_sub(HEADER_BYTES as u16)
+        self.guard.payload_bytes(self.mtu_bytes.into()) as u16
     }
 
     /// Returns the identity in its control frames; streams differ in the stream number only.
     pub fn identity(&self, session: u32, rank: Rank) -> Identity {
-        Identity { session, stream: StreamId(0), rank, mac: self.mac, ether_type: self.ether_type }
+        Identity {
+            session,
+            stream: StreamId(0),
+            rank,
+            mac: self.mac,
+            ether_type: self.ether_type,
+            guard: self.guard.clone(),
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Timers of a host, and the times after which others are missed.
+//! Timers of a host, and the times without a frame after which another host counts as silent or stalled.
 
 use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Deadline, Instant, Timer, with_defaults};
@@ -166,7 +166,7 @@ mod timing_tests {
     use super::*;
 
     #[test]
-    fn what_a_thousand_say_comes_one_after_the_other_and_what_ten_say_at_once() {
+    fn reports_of_a_thousand_are_spread_in_time_and_those_of_ten_are_not() {
         assert_eq!((turn(Rank(9), 10), turn(Rank(999), 1000)), (Duration::ZERO, Duration::from_micros(19_980)));
         let period = Duration::from_millis(50);
         let early = (0..1000).filter(|&nonce| jitter(period, nonce) < period / 4).count();

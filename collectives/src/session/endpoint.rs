@@ -1,4 +1,4 @@
-//! Common parts of a root and a receiver.
+//! State and functions common to the sender (root) and the receivers of a session.
 
 use super::kind;
 use super::message::Message;
@@ -6,7 +6,7 @@ use super::throttle::Throttle;
 use crate::membership::codec::BodyReader;
 use crate::membership::control::ControlQueue;
 use crate::membership::{ControlStats, OtherBuild, Station, control};
-use ethbcast_transport::wire::{self, Identity, Kind, OtherVersion, Rank, Reject};
+use ethbcast_transport::wire::{Header, Identity, Kind, OtherVersion, Rank, Reject, older_payload};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Timer, TokenBucket};
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Add;
@@ -74,7 +74,15 @@ impl<C, E> Endpoint<C, E> {
     }
 
     pub(super) fn identity(&self) -> Identity {
-        self.identity
+        self.identity.clone()
+    }
+
+    pub(super) fn session(&self) -> u32 {
+        self.identity.session
+    }
+
+    pub(super) fn rank(&self) -> Rank {
+        self.identity.rank
     }
 
     pub(super) fn enter(&mut self, session: u32) {
@@ -107,7 +115,7 @@ impl<C, E> Endpoint<C, E> {
     /// Encodes a control message as a whole frame, which another process may send for this host.
     pub(super) fn frame(&self, to: MacAddr, message: &Message) -> Vec<u8> {
         let (kind, body) = message.encode();
-        let mut frame = vec![0; wire::OVERHEAD_BYTES + body.len()];
+        let mut frame = vec![0; self.identity.guard.overhead_bytes() + body.len()];
         let length = self.identity.write(&mut frame, to, &control::header(&self.identity, kind, self.epoch), &body);
         frame.truncate(length);
         frame
@@ -121,8 +129,8 @@ impl<C, E> Endpoint<C, E> {
 
     pub(super) fn send_in(&mut self, session: u32, to: MacAddr, message: &Message) {
         let (kind, body) = message.encode();
-        let identity = Identity { session, ..self.identity };
-        self.control.put(to, control::header(&identity, kind, self.epoch), body);
+        let header = Header { session, ..control::header(&self.identity, kind, self.epoch) };
+        self.control.put(to, header, body);
     }
 
     pub(super) fn reply(&mut self, to: MacAddr, message: &Message) {
@@ -211,6 +219,10 @@ impl<C, E> Endpoint<C, E> {
         message
     }
 
+    pub(super) fn count_reject(&mut self, why: Reject) {
+        *(if why.is_stranger() { &mut self.stats.strangers } else { &mut self.stats.malformed }) += 1;
+    }
+
     pub(super) fn count_malformed(&mut self) {
         self.stats.malformed += 1;
     }
@@ -283,7 +295,7 @@ impl OtherBuilds {
 }
 
 fn name(version: u8, kind: Kind, frame: &[u8]) -> Option<String> {
-    let payload = wire::older_payload(frame).filter(|_| version == 1)?;
+    let payload = older_payload(frame).filter(|_| version == 1)?;
     let mut from = BodyReader::new(payload);
     // Size and MTU, or nonce, free space and MTU; then the group and the host.
     from.bytes(if kind == kind::ANNOUNCE { 10 } else { 18 })?;
@@ -295,13 +307,13 @@ fn name(version: u8, kind: Kind, frame: &[u8]) -> Option<String> {
 mod tests {
     use super::*;
     use crate::membership::codec::BodyWriter;
-    use ethbcast_transport::wire::{EtherType, Identity, Rank, StreamId};
+    use ethbcast_transport::wire::{self, EtherType, Guard, Identity, Rank, StreamId};
 
     #[test]
     fn a_host_of_another_build_is_named_once() {
         let mac = MacAddr::new(2, 0, 0, 0, 0, 7);
-        let identity =
-            Identity { session: 1, stream: StreamId(0), rank: Rank::NONE, mac, ether_type: EtherType::DEFAULT };
+        let (stream, ether_type, guard) = (StreamId(0), EtherType::DEFAULT, Guard::Plain);
+        let identity = Identity { session: 1, stream, rank: Rank::NONE, mac, ether_type, guard };
         let mut body = BodyWriter::default();
         body.u64(1).u64(2).u16(1500).name("g").name("n7");
         let body = body.into_bytes();

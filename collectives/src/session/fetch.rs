@@ -16,12 +16,12 @@ const MAIN_FRAMES: u32 = 4;
 /// Maximum bytes of a reply; the rest of the request goes to the end of the queue. Many members
 /// that ask at once all get something soon, which shows progress.
 const PORTION_BYTES: u64 = 16 << 10;
-/// Bytes of a round of replies to all that ask, by which portions become shorter, and the minimum
-/// portion. One frame that is damaged everywhere makes a whole group ask.
+/// Bytes of a round of replies to all requesting members, which shortens their shares, and the minimum
+/// share. One frame that is damaged everywhere makes a whole group request it.
 const ROUND_BYTES: u64 = 128 << 10;
 const MIN_PORTION_BYTES: u64 = 2 << 10;
 
-/// Requests and replies. Their size is bounded by the number of members and one portion.
+/// Requests and replies. Their size is bounded by the number of members and one share.
 #[derive(Clone, Debug, Default)]
 pub(in crate::session) struct Answering {
     questions: VecDeque<Fetch>,
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn of_each_who_asks_the_newest_question_waits_and_all_have_their_turn() {
+    fn each_requester_has_its_newest_request_queued_and_gets_a_turn() {
         let idle = Instant::START + Duration::from_secs(1);
         let mut answering = Answering::default();
         (0..1000).for_each(|at| answering.request(&question(1, at..at + 100)));
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn much_is_answered_in_portions_so_that_all_who_ask_hear_something() {
+    fn large_replies_are_split_so_that_all_requesters_get_something() {
         let idle = Instant::START + Duration::from_secs(1);
         let mut answering = Answering::default();
         let most = 2 * PORTION_BYTES + 10;
@@ -342,7 +342,7 @@ mod asking_tests {
     }
 
     #[test]
-    fn what_is_lost_is_asked_for_again_at_once_where_it_shows_and_ever_less_often_where_not() {
+    fn a_detected_loss_is_requested_again_at_once_and_an_undetected_one_with_growing_pauses() {
         let at = |millis: u64| Instant::START + Duration::from_millis(millis);
         let mut asking = Asking::new(at(0), &(1000..1_000_000));
         assert_eq!(asking.poll(at(0)), Some(1000..1000 + MAX_FETCH_BYTES), "so many at a time");
@@ -363,7 +363,7 @@ mod asking_tests {
     }
 
     #[test]
-    fn of_what_cannot_be_had_each_word_counts_that_answers_a_question() {
+    fn a_refusal_counts_only_if_it_replies_to_a_request() {
         let mut asking = Asking::new(Instant::START, &(10..20));
         asking.poll(Instant::START);
         [9, 10, 20].into_iter().for_each(|from| asking.take(Instant::START, &FetchedPiece::denial(from)));
@@ -372,7 +372,7 @@ mod asking_tests {
 
     proptest! {
         #[test]
-        fn whatever_comes_in_whatever_order_the_bytes_are_those_that_came(
+        fn fetched_bytes_are_right_in_any_order_of_arrival(
             pieces in prop::collection::vec((90..220u64, 0..60u64, 90..230u64), 0..60),
         ) {
             let mut asking = Asking::new(Instant::START, &(100..200));

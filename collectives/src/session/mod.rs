@@ -1,4 +1,4 @@
-//! A session: one root sends a stream of bytes to all receivers that have joined, and learns the
+//! A session: one root sends a stream of bytes to all receivers that have joined. It learns the
 //! outcome at each.
 //!
 //! ```text
@@ -31,7 +31,7 @@
 //! new [`View`] with the next number (epoch), from which all hosts derive their parents and
 //! children.
 //!
-//! **Accepted senders.** Frames of another session count as strangers. The root accepts JOIN from
+//! **Accepted senders.** Frames of another session are ignored, and counted. The root accepts JOIN from
 //! any host, and other frames only from the interfaces in its view. A waiting receiver accepts an
 //! ANNOUNCE of its group from any host; after that it accepts only frames of the root it has asked,
 //! and of the other members of its view only the stream. The root checks a DONE against the stream

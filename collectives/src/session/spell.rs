@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranks_of_a_bitmap_are_said_as_ranges() {
+    fn ranks_of_a_bitmap_are_printed_as_ranges() {
         assert_eq!(ranks(&[0b0010_1110, 0b1000_0001]), "1-3,5,8,15");
         assert_eq!((ranks(&[]), ranks(&[0]), ranks(&[255, 1])), (String::new(), String::new(), "0-8".to_owned()));
     }

@@ -366,7 +366,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn whoever_always_has_data_sends_the_limit_in_any_second_to_one_percent(
+        fn a_busy_sender_keeps_the_limit_in_any_second_within_one_percent(
             rate in prop::sample::select(vec![1_000_003_u64, 10_000_000, 99_999_989, 400_000_000, 2_500_000_000]),
             frame_bytes in prop::sample::select(vec![84_usize, 346, 1514, 9014]),
             // The sleeper comes late, sometimes by more than the limit allows to catch up.
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_due_and_stays_waits_with_the_data_and_what_comes_later_does_not() {
+    fn deadlines_already_due_wait_with_the_data_and_later_ones_do_not() {
         let mut host = Host::at(1_000_000);
         host.poll(1514, usize::MAX);
         let leave = host.throttle.bucket.paid_at() + BATCH_TIME;
@@ -440,7 +440,7 @@ mod low_priority_tests {
     }
 
     #[test]
-    fn who_is_in_nobodys_way_has_no_rate_and_a_queue_gives_one() {
+    fn a_low_priority_sender_without_queues_has_no_rate_and_a_queue_sets_one() {
         let mut courtesy = LowPriority::default();
         let wait = |courtesy: &mut LowPriority, shortest: u64, bits: u64| {
             let way = courtesy.ways.entry(Rank(1)).or_default();

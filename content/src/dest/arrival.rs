@@ -57,7 +57,7 @@ impl Landed {
         &self.bytes.command
     }
 
-    /// Ends what is still being written: zeros for a long hole, the input of a command. Returns whether
+    /// Ends pending writes: zeros for a long hole, the input of a command. Returns whether
     /// a command was running.
     pub fn give_up(&self) -> bool {
         self.bytes.is_over.store(true, Ordering::Relaxed);
@@ -149,7 +149,7 @@ impl Arrival {
     fn unpack(&mut self, packing: Packing, attributes: FileAttributes, offered: &Offered) -> Result<(), StorageError> {
         if !self.unpacks {
             return Err(StorageError::refused(
-                "what comes is to be unpacked here, which is not accepted: have it sent with --decompress root, or \
+                "the content must be unpacked here, which is not accepted: have it sent with --decompress root, or \
                  receive with --accept unpack",
             ));
         }

@@ -48,7 +48,7 @@ pub(super) struct Said {
     pub path: OnceLock<PathBuf>,
     pub remarks: Arc<Remarks>,
     pub command: Arc<CommandState>,
-    /// Whether nobody waits for what is written any more.
+    /// Whether nobody waits for the written data any more.
     pub is_over: Arc<AtomicBool>,
 }
 
@@ -107,7 +107,7 @@ impl Bytes {
         self.left.take()
     }
 
-    /// Fails when what is unpacked has all but filled the file system, whose size no sender tells.
+    /// Fails when unpacked data has almost filled the file system: its size is not known from the sender.
     pub(super) fn check_room(&self, unpacked_bytes: u64) -> Result<(), StorageError> {
         if !self.dest.is_nearly_full() {
             return Ok(());
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_of_a_file_with_holes_is_found_by_its_map_and_only_the_rest_is_sent() {
+    fn received_parts_of_a_sparse_file_are_found_by_its_map_and_only_the_rest_is_sent() {
         let directory = tempfile::tempdir().expect("a directory");
         let (stream, file) = stream(1 << 20, 1);
         cut_off(&directory, &stream, stream.len() / 2);
@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_left_at_other_places_is_moved_and_never_taken_for_what_belongs_there() {
+    fn data_left_at_other_offsets_is_moved_and_never_mistaken_for_that_which_belongs_there() {
         let directory = tempfile::tempdir().expect("a directory");
         // The data and its length are equal, but the extents are elsewhere.
         let ((before, _), (after, file)) = (stream(1 << 20, 1), stream(1 << 19, 1));

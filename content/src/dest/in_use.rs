@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_among_devices_and_none_is_named_whatever_its_path_and_the_rest_is_not() {
+    fn a_path_below_dev_that_is_no_device_is_refused_by_any_spelling_and_others_are_not() {
         for path in ["/dev/ethbcast-none", "/dev/../dev/ethbcast-none", "/dev/no/such/disk", "/dev", "/proc/../dev/x"] {
             let text = lacking_device(Path::new(path)).unwrap_or_else(|| panic!("{path} is taken"));
             assert!(text.contains("in memory") && text.contains("nothing was written"), "{text}");

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_already_is_not_written_and_the_rest_is() {
+    fn only_pieces_that_differ_are_written() {
         let old = pattern(40 * PIECE_BYTES, 1);
         let mut new = old.clone();
         new[3 * PIECE_BYTES + 5] ^= 1;

@@ -1,4 +1,4 @@
-//! DEST, checked before a session starts.
+//! The destination of received content (DEST), checked before a session starts.
 
 mod arrival;
 mod bytes;
@@ -164,7 +164,7 @@ impl Dest {
         Ok(resolved)
     }
 
-    /// Returns sentences for a user before anything comes. Nothing is said of what is not accepted.
+    /// Returns notes for a user before anything comes. They leave out attributes that are not accepted.
     pub fn warnings(&self, accept: &Accept) -> Vec<String> {
         let kind = self.directory().and_then(mounts::kind_of);
         let mut lacks = self.told();
@@ -266,7 +266,7 @@ impl Dest {
         [self.directory().map(Path::to_owned), path_beside(self)].into_iter().flatten()
     }
 
-    /// Returns the bytes that a content may have there at most: what is free, and what earlier runs
+    /// Returns the bytes that a content may have there at most: the free space, and what earlier runs
     /// left, of which each content can use its own.
     pub fn free_bytes(&self) -> u64 {
         let left: u64 = self.holders().map(|holder| left_bytes(&holder)).sum();
@@ -290,7 +290,7 @@ impl Dest {
         }
     }
 
-    /// Returns the bytes that this content may have: what is free, and what an earlier run left of it.
+    /// Returns the bytes that this content may have: the free space, and the data that an earlier run left of it.
     fn room_for(&self, offered: &Offered) -> u64 {
         let names = match (&offered.content, self) {
             (ContentKind::Tree, _) => HiddenNames::of_content(&Identity::of(offered, offered.size.unwrap_or(0))),
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_left_is_room_for_its_own_content_alone() {
+    fn leftovers_count_as_room_for_their_own_content_alone() {
         let directory = tempfile::tempdir().expect("a directory");
         let dest = Dest::resolve(directory.path().as_os_str(), false).expect("a directory");
         let offered = |source: &str, content| Offered { source: source.to_owned(), content, ..Offered::default() };
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_dead_receiver_had_set_aside_is_dest_again_before_anybody_looks_at_it() {
+    fn an_old_dest_that_a_dead_receiver_moved_is_back_before_it_is_looked_at() {
         let directory = tempfile::tempdir().expect("a directory");
         let aside = directory.path().join(".ethbcast-1-2.old/dest");
         std::fs::create_dir_all(aside.join("old")).expect("room");

@@ -80,7 +80,7 @@ pub(super) struct Accepted<'a> {
 }
 
 impl<'a> Given<'a> {
-    /// Returns what is accepted of the attributes, and counts the rest.
+    /// Returns the accepted attributes, and counts the others.
     pub(super) fn accepted(&self) -> Accepted<'a> {
         let Given { setter, attributes, manifest } = *self;
         let owner = if setter.accept.owners {
@@ -109,7 +109,7 @@ impl<'a> Given<'a> {
         }
     }
 
-    /// Counts what a model disk has no place for.
+    /// Counts attributes that a model disk cannot keep.
     #[cfg(test)]
     pub(super) fn lacks(&self, lack: Lack, accepted: &Accepted<'_>) {
         let is_given = match lack {
@@ -158,7 +158,7 @@ impl<'a> Given<'a> {
 }
 
 impl Setter {
-    /// Creates one that sets what is accepted.
+    /// Creates one that sets the accepted attributes.
     pub fn new(accept: Accept) -> Setter {
         Setter { accept, ..Setter::default() }
     }
@@ -173,7 +173,7 @@ impl Setter {
         self.left_out.lock().add(privilege, name);
     }
 
-    /// Returns the counts of what is not accepted.
+    /// Returns the counts of attributes that are not accepted.
     pub fn left_out(&self) -> LeftOut {
         self.left_out.lock().clone()
     }
@@ -253,9 +253,9 @@ pub(super) fn keep_attributes(file: &File, attributes: FileAttributes) -> io::Re
     Ok(linux::futimens(file, &times(modified))?)
 }
 
-/// Whether an open file keeps a mode, an owner or an attribute: sets one and looks, as some file systems take them and
-/// say nothing. Whose right it is not to give files away, or whose user namespace has no other users, has nothing to
-/// try.
+/// Whether an open file keeps a mode, an owner or an attribute: sets one and looks, as some file
+/// systems take them and say nothing. A user who may not give files away, or whose user namespace
+/// has no other users, has nothing to try.
 ///
 /// # Errors
 /// One that says nothing of the file system.
@@ -419,7 +419,7 @@ impl Privilege {
     }
 }
 
-/// Counts of what was left out because it is not accepted.
+/// Counts of attributes left out because they are not accepted.
 #[derive(Clone, Debug, Default)]
 pub struct LeftOut(BTreeMap<Privilege, (u64, String)>);
 
@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn each_word_accepts_what_it_names_and_rights_in_attributes_are_named_one_by_one() {
+    fn each_value_of_accept_allows_what_it_names_and_attributes_with_privileges_are_named_one_by_one() {
         assert_eq!(taken("none"), [""; 0]);
         assert_eq!(taken("owner,devices"), ["owner", "devices"]);
         assert_eq!(taken("xattrs"), ["user"]);
@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_said_with_the_option_that_accepts_it() {
+    fn left_out_attributes_are_reported_with_the_option_that_accepts_them() {
         let mut left_out = LeftOut::default();
         (0..3).for_each(|_| left_out.add(Privilege::Device, ""));
         left_out.add(Privilege::Xattr, "security.capability");

@@ -63,7 +63,7 @@ fn held(bases: &[PathBuf], in_place: Option<&Path>) -> Held {
 const MEBIBYTE: usize = 1 << 20;
 
 #[test]
-fn what_is_the_same_at_its_offset_is_here_and_what_has_changed_is_not() {
+fn equal_chunks_at_their_offset_count_as_present_and_changed_ones_do_not() {
     let directory = tempfile::tempdir().expect("a directory");
     let content = noise(1, 3 * MEBIBYTE + 777);
     let mut old = content.clone();
@@ -77,7 +77,7 @@ fn what_is_the_same_at_its_offset_is_here_and_what_has_changed_is_not() {
 }
 
 #[test]
-fn what_an_earlier_run_left_is_in_its_place_and_comes_before_what_is_like_it() {
+fn data_of_an_earlier_run_is_in_place_and_comes_before_similar_data() {
     let directory = tempfile::tempdir().expect("a directory");
     let content = noise(2, 2 * MEBIBYTE);
     let part = with(&directory, "part", &content[..MEBIBYTE + 1000]);
@@ -87,7 +87,7 @@ fn what_an_earlier_run_left_is_in_its_place_and_comes_before_what_is_like_it() {
 }
 
 #[test]
-fn what_was_moved_by_whole_chunks_is_found_by_fixed_fragments() {
+fn data_moved_by_whole_chunks_is_found_by_fixed_fragments() {
     let directory = tempfile::tempdir().expect("a directory");
     let content = noise(3, 2 * MEBIBYTE + 9);
     let mut chunks: Vec<&[u8]> = content.chunks(CHUNK_BYTES).collect();
@@ -104,7 +104,7 @@ fn what_was_moved_by_whole_chunks_is_found_by_fixed_fragments() {
 }
 
 #[test]
-fn what_was_moved_by_any_number_of_bytes_is_found_by_pieces_that_the_content_defines() {
+fn data_moved_by_any_number_of_bytes_is_found_by_content_defined_chunks() {
     let directory = tempfile::tempdir().expect("a directory");
     let content = noise(4, 8 * MEBIBYTE);
     let old = [&content[..MEBIBYTE], b"seventeen bytes  ", &content[MEBIBYTE..5 * MEBIBYTE], &content[6 * MEBIBYTE..]]
@@ -162,7 +162,7 @@ fn a_basis_that_changes_while_it_is_read_costs_the_chunk() {
 }
 
 #[test]
-fn of_more_pieces_than_are_remembered_the_others_are_found_beside_their_neighbours() {
+fn chunks_beyond_the_index_are_found_beside_their_neighbours() {
     let directory = tempfile::tempdir().expect("a directory");
     let content = noise(8, 8 * MEBIBYTE);
     let basis = with(&directory, "old", &[b"moved", &content[..]].concat());
@@ -178,7 +178,7 @@ fn of_more_pieces_than_are_remembered_the_others_are_found_beside_their_neighbou
 }
 
 #[test]
-fn what_cannot_be_a_basis_is_named_with_what_to_do() {
+fn an_unusable_basis_is_named_with_the_remedy() {
     let directory = tempfile::tempdir().expect("a directory");
     let missing = directory.path().join("missing");
     for (path, words) in [(missing, "leave it out"), ("/dev/null".into(), "no file, block device or directory")] {

@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_packed_comes_out_and_half_of_it_or_a_changed_bit_is_an_error() {
+    fn a_packed_file_unpacks_equal_and_half_of_it_or_a_changed_bit_is_an_error() {
         let bytes = image();
         for (packing, one, more) in PACKED {
             assert_eq!(ImageFormat::of(one), Some(ImageFormat::Packed(packing)));

@@ -1,3 +1,5 @@
+//! Tests of the manifest: refused names and entries, and its encoding.
+
 use super::*;
 use crate::name::NameError;
 use proptest::prelude::*;
@@ -68,7 +70,7 @@ fn two_entries_of_one_name_are_refused_wherever_they_stand() {
 }
 
 #[test]
-fn nothing_stands_below_a_symlink_a_file_or_what_comes_later() {
+fn no_entry_is_below_a_symlink_a_file_or_a_later_entry() {
     let link = entry(0, b"a", Node::Symlink(b"/etc"[..].into()));
     assert_refused(vec![root(), link, file(1, b"passwd")], Fault::Parent);
     assert_refused(vec![root(), file(0, b"a"), file(1, b"b")], Fault::Parent);

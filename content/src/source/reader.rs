@@ -521,7 +521,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_changes_of_a_file_is_told_and_reading_it_changes_nothing() {
+    fn every_change_of_a_file_is_reported_and_reading_changes_nothing() {
         assert_eq!(read_while(|_| {}), Ok(50_000));
         let told = |change: fn(&Path)| read_while(change).expect_err("it changed");
         let same_size = told(|path| fs::write(path, [8; 100_000]).expect("room"));

@@ -1,3 +1,5 @@
+//! Tests of directories as a stream: order, exclusion, and files that change meanwhile.
+
 use super::*;
 use crate::layout::Verdict;
 use ethbcast_collectives::session::SendOptions;
@@ -89,7 +91,7 @@ fn several_sources_are_in_one_directory_and_no_two_have_one_name() {
 }
 
 #[test]
-fn what_is_excluded_is_not_even_looked_into() {
+fn excluded_directories_are_not_entered() {
     let directory = directory(&[("keep/x.o", b"1"), ("keep/y", b"2"), ("drop/z", b"3"), ("w.o", b"4")]);
     let exclusion = Exclusion::new(["*.o", "/drop/", "!/w.o"]).expect("patterns");
     let tree = list(directory.path(), &Selection { exclusion, ..Selection::default() });

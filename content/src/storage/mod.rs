@@ -1,4 +1,4 @@
-//! Storage of a directory: it is built beside DEST from the stream, and renamed into place when it
+//! Storage of a directory at a receiver. It is built beside DEST from the stream, and renamed into place when it
 //! is verified and synced.
 
 mod building;
@@ -75,12 +75,12 @@ impl Arrived {
         self.lacks_beside(&BTreeSet::new())
     }
 
-    /// Returns the counts of what the receiver does not accept.
+    /// Returns the counts of attributes that the receiver does not accept.
     pub fn not_accepted(&self) -> LeftOut {
         self.not_accepted.lock().clone()
     }
 
-    /// Returns the lacks that a user has not been told of before it came.
+    /// Returns what the file system lacks and the user was not warned of before the content came.
     pub(crate) fn lacks_beside(&self, told: &BTreeSet<Lack>) -> Vec<String> {
         let lacks = self.lacks.lock();
         lacks.iter().filter(|(lack, _)| !told.contains(lack)).map(|(_, sentence)| sentence.clone()).collect()

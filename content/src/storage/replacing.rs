@@ -180,7 +180,7 @@ fn wherever_a_call_fails_or_room_ends_the_old_one_is_there_and_the_next_run_goes
 }
 
 #[test]
-fn what_cannot_be_moved_stays_and_what_came_is_kept() {
+fn an_old_entry_that_cannot_be_moved_stays_and_received_data_is_kept() {
     let stream = stream(37);
     let at = || [inode(&old(), DEST)].into();
     for no_exchange in [false, true] {

@@ -1,3 +1,5 @@
+//! Tests of the storage of a directory on real file systems: names, attributes, leftovers and links.
+
 use super::*;
 use crate::disk::Lack;
 use crate::hidden_names::{left_bytes, remove_stale};
@@ -204,7 +206,7 @@ fn a_file_that_vanished_is_left_out_with_its_other_names_and_the_rest_is_there()
 }
 
 #[test]
-fn who_stops_in_the_middle_leaves_nothing_and_what_the_dead_left_is_removed() {
+fn an_ended_receiver_leaves_nothing_and_leftovers_of_dead_ones_are_removed() {
     let scratch = scratch();
     let (source, dest) = (scratch.path().join("source"), scratch.path().join("dest"));
     fs::create_dir(&source).expect("room");
@@ -321,7 +323,7 @@ fn sixty_thousand_small_files_come_out_as_they_went_in() {
 }
 
 #[test]
-fn what_was_said_of_dest_before_is_not_said_again_and_both_ends_reports_have_it() {
+fn warnings_about_dest_are_printed_once_and_are_in_the_reports_of_both_ends() {
     let arrived = Arrived::default();
     *arrived.lacks.lock() = vec![(Lack::Owners, "owners".to_owned()), (Lack::Xattrs, "attributes".to_owned())];
     assert_eq!(arrived.lacks_beside(&[Lack::Owners].into()), ["attributes"]);
@@ -392,7 +394,7 @@ fn what_was_built_is_taken_up_and_only_the_rest_is_sent() {
 }
 
 #[test]
-fn what_was_built_of_another_manifest_is_copied_as_far_as_it_is_the_same() {
+fn files_built_for_another_manifest_are_copied_where_they_are_equal() {
     let scratch = scratch();
     let (source, dest) = (scratch.path().join("source"), scratch.path().join("dest"));
     fs::create_dir(&source).expect("room");

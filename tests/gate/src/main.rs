@@ -33,7 +33,7 @@ struct Arguments {
     /// Run this many lab tests beside each other.
     #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u16).range(1..=64))]
     jobs: u16,
-    /// End a test after so many seconds, whatever its kind.
+    /// End a test of any kind after this many seconds.
     #[arg(long)]
     deadline: Option<u64>,
     /// File with cargo's messages about the programs it has built.

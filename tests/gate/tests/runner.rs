@@ -69,7 +69,7 @@ fn assert_says(output: &Output, lines: &[&str]) {
 }
 
 #[test]
-fn what_passes_is_counted_and_the_run_is_green() {
+fn passed_tests_are_counted_and_the_run_is_green() {
     let (_folder, output) = run(&["passes"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     assert_says(&output, &["deterministic 1 0 0", "labs 1 0 0", "2 passed, 0 failed"]);
@@ -78,7 +78,7 @@ fn what_passes_is_counted_and_the_run_is_green() {
 }
 
 #[test]
-fn what_fails_is_told_with_its_words_and_a_deterministic_test_is_not_run_again() {
+fn a_failed_test_is_listed_with_its_message_and_a_deterministic_one_is_not_run_again() {
     let (_folder, output) = run(&["fails"]);
     assert_eq!(output.status.code(), Some(1));
     assert_says(&output, &["exit code 101", "seven is not eight", "alone, too: exit code 101", "0 passed, 2 failed"]);
@@ -94,7 +94,7 @@ fn a_lab_that_fails_beside_others_and_not_alone_is_green_and_listed_with_its_fir
 }
 
 #[test]
-fn what_hangs_is_ended_at_its_deadline_and_named() {
+fn a_test_that_hangs_is_ended_at_its_deadline_and_named() {
     let (_folder, output) = run(&["sums::hangs", "--deadline", "1"]);
     assert_eq!(output.status.code(), Some(1));
     assert_says(&output, &["fake::sums::hangs", "it had not ended after 1 s"]);
@@ -140,7 +140,7 @@ fn a_runner_that_is_ended_takes_its_tests_with_it() {
 }
 
 #[test]
-fn where_labs_cannot_run_that_is_said_once_and_the_run_is_red() {
+fn where_labs_cannot_run_one_line_says_so_and_the_run_is_red() {
     let (_folder, output) = run(&["passes", "--without-labs", "no wires here"]);
     assert_eq!(output.status.code(), Some(1));
     assert_says(&output, &["1 passed, 0 failed"]);

@@ -36,7 +36,7 @@ fn said(programs: &TempDir, line: &str) -> String {
 }
 
 #[test]
-fn all_packages_that_are_missing_stand_in_one_line_each_once() {
+fn all_missing_packages_are_listed_once_in_one_line() {
     let line = said(&programs(&[]), "test_programs | missing");
     assert_eq!(line.lines().count(), 1, "{line}");
     for package in ["iproute2", "nftables", "udpcast", "chromium", "tshark", "openmpi-bin", "mpich"] {
@@ -61,7 +61,7 @@ fn where_nothing_can_be_installed_one_line_says_what_would() {
 }
 
 #[test]
-fn what_the_kernel_lacks_is_named_with_what_to_do() {
+fn a_missing_kernel_feature_is_named_with_the_remedy() {
     for (refused, cure) in [("--pid", "container"), ("veth", "modprobe veth"), ("nft", "modprobe nf_tables")] {
         let unshare = format!("case \"$*\" in *{refused}*) exit 2 ;; esac");
         let said = said(&programs(&[("unshare", &unshare)]), "kernel_lacks");
@@ -71,7 +71,7 @@ fn what_the_kernel_lacks_is_named_with_what_to_do() {
 }
 
 #[test]
-fn where_tmp_is_no_good_a_folder_beside_what_is_built_is_used() {
+fn where_tmp_is_unusable_a_folder_beside_the_build_is_used() {
     let there = programs(&[]);
     assert_eq!(said(&there, "require_room 1; echo $TMPDIR"), format!("{}\n", there.path().display()));
     let moved = said(&there, "TMPDIR=/no/such/place; require_room 1; echo $TMPDIR");

@@ -1,4 +1,4 @@
-//! Whole transfers by the program, in labs, each with one or two troubles drawn from its seed, judged.
+//! Whole transfers by the program, in labs, each with one or two random faults drawn from its seed, and checked.
 //!
 //! `cargo run --release -p ethbcast-tests --bin chaos -- --runs 500`, as root, after `cargo build --release -p
 //! ethbcast`. Every failure is printed with the command that plays it again; docs/testing.md says what is judged.
@@ -19,7 +19,7 @@ use serde_json::json;
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Plays transfers by real processes, with one or two troubles in each, and judges what came of them.
+/// Plays transfers by real processes, with one or two faults in each, and checks the outcome.
 #[derive(Debug, Parser)]
 #[command(name = "chaos")]
 struct Arguments {
@@ -47,7 +47,7 @@ struct Arguments {
     /// Factor by which a run may take longer, on a machine that has other work.
     #[arg(long, default_value_t = 2.0)]
     slack: f64,
-    /// Print what the runs are, and play none.
+    /// List the runs without playing them.
     #[arg(long)]
     list: bool,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! Checks that the tests find bugs: plays seeded schedules against each planted bug until one of
+//! Checks that the tests find bugs: plays seeded schedules against each seeded fault until one of
 //! them finds it.
 //!
 //! `cargo run -p ethbcast-tests --bin mutants [-- NAME... --schedules N]` starts itself once for

@@ -1,4 +1,4 @@
-//! Plays schedules of the swarm: many, `swarm --seeds N [--from S] [--large]`, or one, `swarm SEED
+//! Runs randomized simulations: many schedules, `swarm --seeds N [--from S] [--large]`, or one, `swarm SEED
 //! [--frames]`.
 
 use ethbcast_tests::swarm::{Schedule, Seed, Told, run_all, tell};

@@ -1,4 +1,4 @@
-//! Explores the small worlds of docs/testing.md farther than the tests do, or replays a list of
+//! Explores the bounded models of docs/testing.md farther than the tests do, or replays a list of
 //! events.
 
 use ethbcast_tests::worlds::{Bounds, Named, WORLDS, parse_events};

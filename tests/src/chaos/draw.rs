@@ -1,4 +1,4 @@
-//! Draws of scenarios: the hosts, and one trouble of each class.
+//! Random choice of scenarios: the hosts, and one fault of each class.
 
 use super::Class;
 use super::play::Terms;

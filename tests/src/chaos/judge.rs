@@ -1,4 +1,4 @@
-//! Judges a run: survivors have the file, all end in time, all reports are true, nothing is left
+//! Checks a run: survivors have the file, all end in time, all reports are true, nothing is left
 //! behind.
 
 use super::campaign::Report;
@@ -176,7 +176,7 @@ pub struct Host {
     pub admits_doubt: bool,
     pub file: FileState,
     pub may: Vec<i32>,
-    /// Whether it has been harmed so much that it may lack the file.
+    /// Whether it has been harmed enough to lack the file.
     pub is_marred: bool,
 }
 

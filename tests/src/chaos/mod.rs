@@ -1,5 +1,5 @@
-//! Chaos on real frames: whole transfers by the program, in labs, each with one or two troubles
-//! drawn from its seed, judged by the promises of every transfer.
+//! Whole transfers by the program in labs, under random faults. Each has one or two, and is checked
+//! against the guarantees of every transfer.
 //!
 //! A run is a [`Scenario`]. [`play`] brings up a lab, starts the programs, triggers the events,
 //! waits for the end, and returns the [`Verdict`]. The program `chaos` plays many.

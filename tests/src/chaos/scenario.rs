@@ -1,4 +1,4 @@
-//! A run before it is played: content, way, troubles, and the promises that hold all the same.
+//! Description of a run: content, broadcast algorithm, faults, and the guarantees that hold in spite of them.
 
 use super::play::Terms;
 use crate::lab::{Way, Which};
@@ -133,7 +133,7 @@ impl Scenario {
         self.troubles.iter().filter(|trouble| trouble.keeps_out).map(|trouble| trouble.marred.len()).sum()
     }
 
-    /// Whether a stranger is needed.
+    /// Whether a host outside the session is needed.
     pub fn has_stranger(&self) -> bool {
         self.troubles.iter().flat_map(|trouble| &trouble.events).any(|event| event.host == STRANGER)
     }

@@ -1,4 +1,4 @@
-//! Faults that are caused: of hosts, of cables that pass through a relay, and by an attacker.
+//! Injection of faults in hosts, in cables, and by an attacker.
 
 use super::play::{Play, Receiver};
 use super::scenario::{Attack, Deed, Event, Manners, ROOT, STRANGER};

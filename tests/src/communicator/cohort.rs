@@ -1,4 +1,4 @@
-//! Several processes on each host of a simulated network, as on a node: one address, and a seat for
+//! Several processes on each host of a simulated network, as on a node: one address, and a local port id for
 //! each.
 
 use super::{Case, Process};
@@ -36,7 +36,7 @@ impl Cohort {
         seats.iter().enumerate().map(cohort).collect()
     }
 
-    /// Kills the process in a seat.
+    /// Kills the process with a local port id.
     pub fn kill(&mut self, seat: usize) {
         self.killed[seat] = true;
     }
@@ -144,7 +144,7 @@ impl<F: Faults> NodePlay<F> {
         outcome.is_quiet()
     }
 
-    /// Kills the process in a seat of a host.
+    /// Kills the process with a local port id on a host.
     pub fn kill(&mut self, host: usize, seat: usize) {
         self.simulation.machine_mut(host).kill(seat);
     }

@@ -1,4 +1,5 @@
-//! Programs that ranks of a communicator run together, under the simulator: described, run, checked and priced.
+//! Programs that ranks of a communicator run together, under the simulator: their description, run,
+//! checks and cost in frames.
 
 mod cohort;
 mod process;
@@ -14,7 +15,7 @@ use ethbcast_transport::Instant;
 use ethbcast_transport::sim::{
     Cable, Faults, HostSettings, Network, Outcome, Random, Simulation, Stats, SwitchId, SwitchSettings, host_mac,
 };
-use ethbcast_transport::wire::{EtherType, group_mac};
+use ethbcast_transport::wire::{EtherType, Guard, group_mac};
 pub use process::{Process, content};
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -119,6 +120,7 @@ impl Case {
             group_mac: group_mac(GROUP),
             ether_type: EtherType::DEFAULT,
             mtu_bytes: self.mtus[host],
+            guard: Guard::Plain,
         };
         let Told { topology, route, casts, probe } = self.told[host].clone();
         let nonce = seed ^ (host as u64) << 32;

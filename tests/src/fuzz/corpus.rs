@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_loaded_by_digest_one_line_each() {
+    fn kept_inputs_are_loaded_one_per_line_by_digest() {
         let (_folder, file) = corpus();
         let loaded = load(&file).expect("all is well");
         let empty = Entry { name: "af1349b9f5f9a1a6".to_owned(), bytes: Vec::new() };
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_already_changes_nothing_and_what_is_new_adds_its_line_alone() {
+    fn a_known_input_changes_nothing_and_a_new_one_adds_one_line() {
         let (_folder, file) = corpus();
         let before = text_of(&file);
         let opened = fs::File::options().write(true).open(&file).expect("it is ours");
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_out_of_order_or_told_twice_are_refused_with_the_command_that_sorts_them() {
+    fn lines_out_of_order_or_repeated_are_refused_with_the_command_that_sorts_them() {
         let (_folder, file) = corpus();
         let text = text_of(&file);
         let mut lines: Vec<&str> = text.lines().collect();

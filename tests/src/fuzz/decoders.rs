@@ -13,7 +13,7 @@ use ethbcast_planning::plan::{Costs, Via, make};
 use ethbcast_planning::topology::{Topology, lldp, nodeset, slurm};
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::{
-    Ack, EtherType, Flags, Frame, Header, Identity, Kind, OVERHEAD_BYTES, Rank, StreamId, parse,
+    Ack, EtherType, Flags, Frame, Guard, Header, Identity, Kind, OVERHEAD_BYTES, PayloadHash, Rank, StreamId, parse,
 };
 use std::io::Read;
 
@@ -28,7 +28,7 @@ pub(super) fn frame(bytes: &[u8]) {
     let mut script = Script::new(bytes);
     let mac = MacAddr::new(2, 0, 0, 0, 0, script.u8());
     let (session, stream, rank) = (script.u64() as u32, StreamId(script.u16()), Rank(script.u16()));
-    let identity = Identity { session, stream, rank, mac, ether_type: EtherType::DEFAULT };
+    let identity = Identity { session, stream, rank, mac, ether_type: EtherType::DEFAULT, guard: Guard::Plain };
     let header = Header {
         epoch: script.u8(),
         flags: Flags(script.u8()),
@@ -37,12 +37,22 @@ pub(super) fn frame(bytes: &[u8]) {
         stamp: script.u64() as u32,
         ..identity.header(Kind(script.u8()))
     };
+    let (key, place, change) = (script.u8(), script.u16(), script.u8() | 1);
     let payload = script.bytes(MAX_PAYLOAD_BYTES);
-    let mut buffer = [0; OVERHEAD_BYTES + MAX_PAYLOAD_BYTES];
+    let mut buffer = [0; OVERHEAD_BYTES + 8 + MAX_PAYLOAD_BYTES];
     let length = identity.write(&mut buffer, mac, &header, payload);
     let frame = parse(&buffer[..length]).expect("what was sealed is taken");
     assert_eq!((frame.header, frame.payload, frame.source), (header, payload, mac));
     look_at(&frame);
+
+    let hash = [PayloadHash::Polyval, PayloadHash::Poly1305, PayloadHash::Blake3][usize::from(key % 3)];
+    let keyed = Identity { guard: Guard::keyed(&[key; 32], &[!key; 32], hash), ..identity };
+    assert!(keyed.guard.parse(bytes).is_err(), "nobody finds a tag by chance");
+    let length = keyed.write(&mut buffer, mac, &header, payload);
+    let frame = keyed.guard.parse(&buffer[..length]).expect("what was sealed is taken");
+    assert_eq!((frame.header, frame.payload, frame.source), (header, payload, mac));
+    buffer[usize::from(place) % length] ^= change;
+    assert!(keyed.guard.parse(&buffer[..length]).is_err(), "byte {place} was changed by {change}");
 }
 
 fn look_at(frame: &Frame<'_>) {
@@ -151,7 +161,7 @@ pub(super) fn calibration(bytes: &[u8]) {
     }
 }
 
-/// A manifest behind a head with its own length and digest. What is decoded can be encoded again,
+/// A manifest behind a head with its own length and digest. Decoded values can be encoded again,
 /// and each byte of its stream has a place.
 pub(super) fn manifest(body: &[u8]) {
     let head = [&b"EBTREE\0\x01"[..], &(body.len() as u64).to_be_bytes(), blake3::hash(body).as_bytes()].concat();

@@ -9,7 +9,7 @@ use ethbcast_collectives::session::application::{Again, Collected, MemoryContent
 use ethbcast_collectives::session::{Blocks, Done, Outcome, Timing, Trailer};
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::sim::host_mac;
-use ethbcast_transport::wire::{EtherType, Identity, Kind, Rank, StreamId, parse};
+use ethbcast_transport::wire::{EtherType, Guard, Identity, Kind, Rank, StreamId, parse};
 use ethbcast_transport::{Instant, MacAddr, Machine};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -351,7 +351,14 @@ impl<H: Host> World<H> {
     pub(super) fn tell_forged(&mut self, script: &mut Script<'_>, session: u32, kinds: &[u8]) {
         let (to, from) = (script.below(self.hosts.len()), script.below(self.hosts.len()));
         let (stream, rank) = (StreamId(script.one_of(&[0, 1, 2, 3, 0x4001])), Rank(script.below(4) as u16));
-        let identity = Identity { session, stream, rank, mac: self.macs[from], ether_type: EtherType::DEFAULT };
+        let identity = Identity {
+            session,
+            stream,
+            rank,
+            mac: self.macs[from],
+            ether_type: EtherType::DEFAULT,
+            guard: Guard::Plain,
+        };
         let mut header = identity.header(Kind(script.one_of(kinds)));
         (header.flags.0, header.epoch) = (script.u8(), script.u8());
         header.sequence = script.near(64);

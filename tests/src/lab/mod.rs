@@ -127,7 +127,7 @@ pub struct Records {
     /// Add every run to this file, as a line of JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Add all that was said in runs that are not good to this file.
+    /// Append all output of failed runs to this file.
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
 }
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_right_once_is_taken_and_what_is_wrong_each_time_is_told() {
+    fn one_good_attempt_is_enough_and_failed_ones_are_all_reported() {
         let mut attempts = 0;
         let third = || {
             attempts += 1;

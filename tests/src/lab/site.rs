@@ -1,4 +1,4 @@
-//! The place of a test: a lab, and a directory for files.
+//! The environment of a lab test: a lab, and a directory for files.
 
 use super::{LIMIT, Run, names_in, processes_on, require_root, scratch, within};
 use ethbcast_lab::{Lab, LabConfig, LabGuard};

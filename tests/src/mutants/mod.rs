@@ -1,5 +1,5 @@
-//! Planted bugs (`transport/src/planted.rs`) and the hunt for them: seeded schedules have to find
-//! each.
+//! Seeded faults (`transport/src/planted.rs`) and the search for them: randomized simulations have
+//! to find each.
 
 mod schedules;
 mod session;

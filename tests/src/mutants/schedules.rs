@@ -1,4 +1,4 @@
-//! The schedules used in the hunt for planted bugs, drawn from seeds.
+//! The schedules used in the hunt for seeded faults, drawn from seeds.
 
 use super::session::{Forgery, Scene, run};
 use crate::communicator;
@@ -293,7 +293,7 @@ const SIDE: u16 = 0x4000;
 
 #[derive(Debug, Default)]
 pub(super) struct SideStreams {
-    /// Frames below this were reported by the member or sent to it on its side stream.
+    /// Frames below this were reported by the member or sent to it on its catch-up stream.
     known: BTreeMap<usize, u64>,
     wrong: Option<String>,
 }

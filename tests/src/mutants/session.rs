@@ -1,4 +1,4 @@
-//! One session under the simulator, watched throughout: a planted bug has to get past its checks.
+//! One session under the simulator, watched throughout: a seeded fault has to get past its checks.
 
 use super::schedules::{Acknowledged, SideStreams};
 use crate::session::{Case, GROUP, Host, hosts, session, star, strike, turn};

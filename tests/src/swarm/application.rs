@@ -133,7 +133,7 @@ pub struct Shelf {
     pub root: Cell<usize>,
     pub rests: Cell<u64>,
     pub waits: Cell<u64>,
-    /// Reads of the holdings that returned other bytes than announced.
+    /// Reads of have-sets that returned other bytes than announced.
     pub untrue: Arc<AtomicU64>,
 }
 

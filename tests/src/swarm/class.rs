@@ -1,4 +1,4 @@
-//! The classes of faults. Each seed switches some of them on.
+//! The classes of faults of a randomized simulation. Each seed switches some of them on.
 
 use super::hosts::HostSet;
 use super::seed::Draw;
@@ -109,7 +109,7 @@ classes! {
     NoPlan = "a root that its topology does not name",
     /// A rank of a communicator runs another program than the others.
     Mistake = "a rank with another program",
-    /// Receivers' holdings are not what they announced.
+    /// Receivers' have-sets are not what they announced.
     FalseHoldings = "holdings that are not what they were",
     /// Every host has its own tuning.
     OwnTuning = "own tunings",

@@ -1,4 +1,4 @@
-//! Hits: faults of a schedule that touched a frame, a call, a timer or a host at work. A fault that
+//! Faults of a schedule that took effect: that hit a frame, a call, a timer or a host at work. A fault that
 //! was only drawn and scheduled is no hit.
 
 use super::application::Shelf;

@@ -1,4 +1,4 @@
-//! The form in which a content is sent: plain, or with ledgers.
+//! The form in which a content is sent: plain, or with hash lists for verification.
 
 use super::application::{Disk, Origin};
 use super::effects::Holding;

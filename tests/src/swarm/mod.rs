@@ -1,5 +1,6 @@
-//! A swarm of schedules: each is drawn wholly from one seed, runs whole machines under the faults that the seed
-//! switches on, heals all but deaths for a core of hosts, and is held to every promise all along.
+//! Randomized simulation of whole protocol machines under faults. Each schedule is drawn from one
+//! seed, ends all faults but deaths for a core of hosts, and is checked against every guarantee
+//! throughout.
 //!
 //! [`run`] plays one and never panics: a broken promise is a value with the line that plays it once more.
 

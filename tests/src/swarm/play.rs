@@ -163,7 +163,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Hosts outside the core may lose so many frames that they are alive but incomplete: waits for
+    /// Hosts outside the core may lose many frames, and be alive but incomplete: waits for
     /// them as long as they make progress. The core must be complete by now.
     fn wait_for_the_slow(&mut self, mut outcome: Outcome) -> Outcome {
         let timing = self.schedule.timing;
@@ -371,7 +371,7 @@ mod tests {
     /// good. Strict go-back-n brings it about one frame a second, so it completes only after the
     /// bound.
     #[test]
-    fn who_is_not_healed_and_gets_further_is_waited_for() {
+    fn a_host_with_lasting_faults_that_makes_progress_is_waited_for() {
         let mut schedule = Schedule::plain(Seed::small(0), 2, 200_000);
         schedule.tuning = Tuning::push_pull().with_feed_frames(64);
         schedule.timing.patience = Duration::from_secs(5);
@@ -387,7 +387,7 @@ mod tests {
     /// Seed `small:293088:v4`: an ANNOUNCE with a damaged name selected the wrong root's bytes for
     /// the comparison.
     #[test]
-    fn whose_bytes_come_is_known_by_the_view_and_not_by_a_name_that_may_be_damaged() {
+    fn the_sender_of_bytes_is_known_by_the_view_and_not_by_a_damaged_name() {
         let mut renamed = 0;
         for number in 0..100 {
             let mut schedule = Schedule::plain(Seed::small(number), 3, 1000);
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn one_frame_more_than_the_window_is_seen_and_a_window_that_was_cut_is_not() {
+    fn a_frame_beyond_the_window_is_detected_and_a_reduced_window_is_accepted() {
         assert_eq!(in_flight(3, 32, 32).check(&in_flight(3, 30, 32)), Ok(()));
         assert_eq!(in_flight(3, 30, 20).check(&in_flight(3, 30, 20)), Ok(()));
         assert_eq!(in_flight(4, 33, 32).check(&in_flight(3, 32, 32)), Ok(()), "an acknowledgement counts anew");

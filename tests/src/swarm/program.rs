@@ -42,7 +42,7 @@ pub struct Program {
     seed: Seed,
     case: Case,
     seats: Vec<usize>,
-    /// Processes that are killed while their hosts live: host, seat, moment.
+    /// Processes that are killed while their hosts live: host, local port id, time.
     kills: Vec<(usize, usize, Duration)>,
     begins: Instant,
     classes: Vec<Class>,

@@ -1,4 +1,4 @@
-//! The name of a schedule: a number, its size, and the version of the drawing that made it what it is.
+//! The name of a schedule: its seed, its size, and the version of the generator.
 
 use super::application::DiskTerms;
 use super::schedule::Schedule;

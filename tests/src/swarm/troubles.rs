@@ -1,4 +1,4 @@
-//! Draws the parameters of each class of faults and adds them to a schedule.
+//! Random choice of the parameters of each class of faults.
 
 use super::application::{DiskTrouble, Pace};
 use super::class::{Class, Effect, Filter, Rule};

@@ -1,4 +1,4 @@
-//! Checks after every turn of a host, and at the end.
+//! Checks of the guarantees after every step of a host, and at the end.
 
 use super::application::Shelf;
 use super::class::Class;
@@ -148,7 +148,7 @@ impl<'a> Watch<'a> {
         again
     }
 
-    /// Checks frames in flight and memory. Large crowds are not checked after every turn.
+    /// Checks frames in flight and memory. Large groups are not checked after every turn.
     fn check_bounds(&mut self, number: usize, host: &Host) {
         if let Err(wrong) = check_control(&host.control_memory(), self.schedule.hosts()) {
             self.blame(format!("host {number}: {wrong}"));

@@ -1,5 +1,5 @@
-//! The network's faults of one schedule at run time: rules, kernels without room, forgers, their
-//! hits, and a trace of all frames.
+//! Network faults of one schedule at run time: losses and delays, kernels without buffer room,
+//! forged frames, and a trace of all frames.
 
 use super::class::{Class, Rule, checksum_of, is_cast, kind_of};
 use super::effects;
@@ -228,7 +228,7 @@ impl Weather {
 
     fn on_stamp(&mut self, delivery: &Delivery<'_>) {
         let Some(wraps_at) = self.wraps_at else { return };
-        // Of streams and of messages.
+        // Frames of streams and of messages.
         if matches!(kind_of(delivery.frame).0, 1..=3 | 32..=36) {
             let hit = self.before_wrap && delivery.at >= wraps_at;
             self.before_wrap |= delivery.at < wraps_at;

@@ -1,4 +1,4 @@
-//! The small worlds of an ack tree: a cast in which receivers acknowledge to each other, without a
+//! Bounded model of an ack tree: a cast in which receivers acknowledge to each other, without a
 //! session.
 //!
 //! The views of a session are imitated: the origin learns of a death some time after it, the other

@@ -1,4 +1,4 @@
-//! Explores all events of a small world, breadth first: every state once, each by a shortest path.
+//! Explores all sequences of events of a bounded model, breadth first: every state once, each by a shortest path.
 
 use super::state::{Prints, State};
 use super::world::{Ends, Event, Host, World, written};

@@ -1,4 +1,4 @@
-//! The small worlds of a communicator: ranks that broadcast, meet at a barrier and leave.
+//! Bounded model of a communicator: ranks that broadcast, meet at a barrier and leave.
 
 use super::state::Shared;
 use super::world::{Fate, Host};

@@ -1,6 +1,5 @@
-//! Small worlds, explored to the last state (bounded model checking): the real machines of a few
-//! hosts, a few frames between them, and all events: frames arrive, are lost or repeated, time
-//! passes, a host dies.
+//! Bounded model checking of the real machines of a few hosts. All events are explored to the last
+//! state: frames arrive, are lost or repeated, time passes, a host dies.
 //!
 //! A [`World`] consists of [`Host`]s. [`explore`] visits its states breadth first, checks each, and
 //! follows each to its end without further faults.

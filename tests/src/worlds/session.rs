@@ -1,4 +1,4 @@
-//! The small worlds of a session: a root and its receivers.
+//! Bounded model of a session: a root and its receivers.
 
 use super::state::Shared;
 use super::world::{Fate, Host};

@@ -76,7 +76,7 @@ fn a_blocked_sender_that_keeps_receiving_gets_its_turn() {
 }
 
 #[test]
-fn the_last_words_are_sent_after_the_break_but_not_for_ever() {
+fn the_last_frames_are_sent_after_an_outage_but_not_for_ever() {
     let cable = Cable::lay(1500);
     let (mut a, mut b) = cable.open_both();
     let to = b.interface().mac;

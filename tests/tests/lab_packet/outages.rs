@@ -96,7 +96,7 @@ fn an_idle_loop_waits_for_its_interface_and_hears_what_comes_then() {
 }
 
 #[test]
-fn one_that_does_not_come_back_is_named_after_the_limit_and_not_before() {
+fn an_interface_that_does_not_come_back_is_named_after_the_limit_and_not_before() {
     let cable = Cable::lay(1500);
     let mut a = cable.open(0, |config| config.outage_limit = Duration::from_millis(300));
     cable.command(0, "ip link set eth0 down");
@@ -119,7 +119,7 @@ fn plug_again(cable: &Cable, address: &str) {
 }
 
 #[test]
-fn one_that_is_put_back_under_its_old_number_is_another_all_the_same() {
+fn an_interface_put_back_under_its_old_number_is_another_one() {
     let cable = Cable::lay(1500);
     let (mut a, mut b) = cable.open_both();
     let ends = [0, 1].map(|host| cable.interface(host)).map(|it| format!("{} index {}", it.mac, it.index));
@@ -147,7 +147,7 @@ fn an_interface_that_is_taken_away_and_put_back_is_opened_again() {
 }
 
 #[test]
-fn another_address_is_named_whether_it_changes_in_place_or_with_the_interface() {
+fn a_changed_address_is_named_with_the_old_or_a_new_interface() {
     let cable = Cable::lay(1500);
     let (mut a, mut b) = cable.open_both();
     let [first, second] = talk(&cable, [&mut a, &mut b], 20, || {

@@ -130,7 +130,7 @@ fn several_threads_wait_at_once_and_each_gets_its_own() {
 }
 
 #[test]
-fn what_one_thread_changes_gives_the_others_a_turn() {
+fn a_change_by_one_thread_wakes_the_others() {
     for change in [patient, sleepy] {
         let cable = Cable::lay(1500);
         let [a, _b] = oracles(&cable, change);
@@ -205,7 +205,7 @@ fn timers_go_on_whoever_drives_and_also_when_one_call_has_made_them_earlier() {
 }
 
 #[test]
-fn stopping_sends_the_last_words_and_leaves_no_thread() {
+fn stopping_sends_the_last_frames_and_leaves_no_thread() {
     let cable = Cable::lay(1500);
     let [a, b] = oracles(&cable, |_| {});
     ask(&b, 1);
@@ -242,7 +242,7 @@ fn an_interface_that_goes_down_ends_every_wait_and_every_later_call() {
 }
 
 #[test]
-fn what_the_keeper_meets_is_told_to_the_next_caller() {
+fn an_error_in_the_background_thread_is_returned_to_the_next_caller() {
     let cable = Cable::lay(1500);
     let [a, _b] = oracles(&cable, |config| config.outage_limit = Duration::ZERO);
     std::thread::sleep(Duration::from_millis(20));
@@ -254,7 +254,7 @@ fn what_the_keeper_meets_is_told_to_the_next_caller() {
 /// A burst beyond the kernel's room: the caller returns, and the progress thread sends the rest as
 /// the link takes it.
 #[test]
-fn what_the_kernel_had_no_room_for_follows_while_the_caller_computes() {
+fn frames_that_the_kernel_had_no_room_for_are_sent_while_the_caller_computes() {
     let cable = Cable::lay(1500);
     cable.shape("10mbit", "16kb", "1mb");
     let [a, b] = oracles(&cable, |_| {});

@@ -51,7 +51,7 @@ fn assert_cause(error: &Error, kind: ErrorKind) {
 }
 
 #[test]
-fn when_a_reader_fails_half_way_the_receivers_are_told_why() {
+fn when_a_reader_fails_half_way_the_receivers_get_the_reason() {
     let site = Own::up("torn_reader", one_switch(3));
     thread::scope(|scope| {
         let receivers = ["n1", "n2"].map(|host| receive(scope, (&*site, host), io::sink(), receiver()));
@@ -211,7 +211,7 @@ fn cancelled_receiver(cancel: &Cancel) -> RecvOptions {
 }
 
 #[test]
-fn who_waits_for_others_stops_waiting_and_who_comes_late_is_told_at_once() {
+fn cancelled_hosts_stop_waiting_and_late_ones_are_refused_at_once() {
     let site = Own::up("cancel_waiting", one_switch(2));
     let cancel = Cancel::new();
     thread::scope(|scope| {
@@ -232,7 +232,7 @@ fn who_waits_for_others_stops_waiting_and_who_comes_late_is_told_at_once() {
 }
 
 #[test]
-fn a_sender_that_is_cancelled_in_the_middle_tells_the_receivers_why() {
+fn a_sender_that_is_cancelled_in_the_middle_sends_the_receivers_the_reason() {
     let site = Own::up("cancel_sender", one_switch(3));
     let (cancel, (gate, keeper)) = (Cancel::new(), Gate::new());
     thread::scope(|scope| {

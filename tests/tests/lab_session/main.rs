@@ -142,7 +142,7 @@ fn wait_until(what: &str, condition: impl Fn() -> bool) {
 }
 
 #[test]
-fn what_one_program_reads_all_others_write_and_both_sides_report() {
+fn all_receivers_write_what_the_sender_reads_and_both_sides_report() {
     let site = Own::up("library", one_switch(3));
     let bytes = content(1, 3 << 20);
     let told = Arc::new(Mutex::new(Vec::new()));

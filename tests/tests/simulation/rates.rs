@@ -1,4 +1,4 @@
-//! Rates: limits, sessions that yield, and switches that police.
+//! Rate limits, sessions at low priority, and switches that police.
 
 use ethbcast_collectives::session::application::Participant;
 use ethbcast_collectives::session::{
@@ -154,7 +154,7 @@ fn a_relay_that_stood_still_does_not_catch_up_faster() {
 }
 
 #[test]
-fn another_limit_holds_everywhere_from_the_moment_it_is_told() {
+fn a_changed_limit_holds_everywhere_from_its_announcement() {
     let slower = Rate::new(LIMIT_BITS_PER_SECOND / 2).expect("above the lowest");
     let at = Duration::from_millis(1500);
     for via in [Via::Chain, Via::Cast] {
@@ -438,7 +438,7 @@ fn a_broadcast_that_is_copied_at_the_senders_end_is_not_bet_on() {
 }
 
 #[test]
-fn what_is_too_short_to_be_tried_takes_no_cast_that_a_switch_may_police() {
+fn contents_too_short_for_a_trial_use_no_cast_that_a_switch_may_police() {
     for bytes in [64 << 10, 128 << 10] {
         for control in [STORM, StormControl { frames_per_second: 500, burst_frames: 64 }] {
             let case = auto(bytes);
@@ -462,7 +462,7 @@ fn who_has_everything_hears_so_where_little_of_what_is_sent_to_all_passes() {
 }
 
 #[test]
-fn one_port_that_polices_is_found_out_by_asking_everybody() {
+fn a_single_policing_port_is_found_by_probing_all_receivers() {
     let mut case = auto(MIB);
     case.policed = vec![(1, STORM, Duration::ZERO)];
     let played = play_clean(&case, &with_one_behind(RECEIVERS + 1), 1, "one port");
@@ -494,7 +494,7 @@ fn a_cast_goes_on_as_a_chain_when_switches_begin_to_police_it() {
 }
 
 #[test]
-fn and_whoever_dies_or_is_out_meanwhile_is_missed_by_nobody() {
+fn deaths_and_absences_beside_policed_broadcast_delay_no_other_receiver() {
     for seed in 0..30 {
         let mut case = auto(8 * MIB);
         let at = Duration::from_millis(500);
@@ -525,7 +525,7 @@ fn a_port_that_begins_to_police_costs_its_host_alone() {
 }
 
 #[test]
-fn nobody_who_says_odd_things_moves_a_session() {
+fn a_receiver_with_odd_reports_does_not_reroute_a_session() {
     // One receiver that loses every second frame of any sender may be demoted.
     let case = auto(8 * MIB);
     let faults = RandomFaults::new(1).loss_at(3, 0.5);

@@ -88,7 +88,7 @@ fn frames_that_come_again_much_later_cost_nobody_the_file() {
 }
 
 #[test]
-fn nor_does_an_ack_tree_stand_still() {
+fn replayed_frames_do_not_stall_an_ack_tree() {
     for seed in 0..2 {
         for (loss, dies) in [(0.01, false), (0.01, true)] {
             all_but_the_dead(Case::new(Via::Cast, 140, 1_000_000), seed, loss, dies);
@@ -141,7 +141,7 @@ fn ends(case: &Case, seed: u64, root_dies: Option<Duration>, lost: Option<(usize
 }
 
 #[test]
-fn whoever_repeats_what_a_dead_root_has_said_keeps_nobody_beyond_the_limit() {
+fn replayed_frames_of_a_dead_root_keep_nobody_beyond_the_limit() {
     let timing = Timing { patience: LIMIT - Timing::default().dead, ..Timing::default() };
     for via in [Via::Chain, Via::Cast, Via::Binary] {
         for (seed, dies_after) in [350, 420, 500, 620].into_iter().enumerate() {
@@ -158,7 +158,7 @@ fn whoever_repeats_what_a_dead_root_has_said_keeps_nobody_beyond_the_limit() {
 }
 
 #[test]
-fn nor_one_to_whom_the_roots_last_word_does_not_come() {
+fn a_receiver_that_lacks_the_last_verdict_ends_within_the_limit() {
     let timing = Timing { patience: LIMIT - Timing::default().dead, ..Timing::default() };
     let case = Case { timing, mtu_bytes: 1500, ..Case::new(Via::Chain, 5, 2_000_000) };
     let ends = ends(&case, 1, None, Some((3, Kind(23))));
@@ -224,7 +224,7 @@ fn many_who_wait_together_for_one_that_writes_are_all_answered() {
 }
 
 #[test]
-fn one_that_stands_still_does_not_seem_to_move_because_its_old_words_come_again() {
+fn a_stalled_member_does_not_seem_to_progress_by_replayed_reports() {
     // Each genuine report of a host is more than it had reported before its stall.
     let timing = Timing { stall: STALL, patience: Duration::from_secs(6), ..Timing::default() };
     for via in [Via::Chain, Via::Cast] {

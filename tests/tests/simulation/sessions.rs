@@ -92,7 +92,7 @@ fn when_a_relay_dies_its_parent_serves_its_child_and_the_root_names_the_dead() {
 }
 
 #[test]
-fn what_a_dying_relay_had_and_its_child_had_not_is_still_kept_by_its_parent() {
+fn frames_that_died_with_a_relay_before_its_child_got_them_are_still_kept_by_its_parent() {
     for seed in 0..20 {
         let mut case = case(Via::Chain, 5, 3_000_000);
         case.tuning = Tuning::default().with_feed_frames(256);
@@ -156,7 +156,7 @@ fn when_a_receiver_of_a_cast_dies_the_others_get_everything() {
     assert_eq!(played.fates, expected);
 }
 
-/// A cast to so many receivers that, above 128, most of them acknowledge to another receiver.
+/// A cast to many receivers, of which above 128 most acknowledge to another receiver.
 fn crowd(receivers: usize, bytes: usize) -> Case {
     Case { tuning: Tuning::default().with_feed_frames(256), ..case(Via::Cast, receivers, bytes) }
 }

@@ -90,17 +90,17 @@ fn nobody_is_put_aside(seeds: impl Iterator<Item = u64>) {
 }
 
 #[test]
-fn whoever_has_nine_tenths_of_the_rate_is_never_put_aside() {
+fn a_receiver_with_nine_tenths_of_the_rate_is_never_demoted() {
     nobody_is_put_aside((0..200).step_by(in_full(8, 2)));
 }
 
 #[test]
-fn nor_is_it_with_other_seeds() {
+fn a_receiver_with_nine_tenths_of_the_rate_is_not_demoted_with_other_seeds() {
     nobody_is_put_aside((1..200).step_by(in_full(8, 2)));
 }
 
 #[test]
-fn where_a_relay_is_out_of_the_way_and_others_have_more_of_a_link_nobody_else_is_taken_for_slow() {
+fn where_a_demoted_relay_leaves_others_a_larger_share_of_a_link_nobody_else_counts_as_slow() {
     for (receivers, slow) in [(3, 1), (7, 1), (7, 3), (7, 7)] {
         let (via, slow, short) = (Via::Binary, Some(slow), Short::Cable);
         let scene = Scene { via, receivers, bytes: 2 * SHORT_BYTES, slow, short, percent: 10, seed: 1 };

@@ -1,4 +1,4 @@
-//! Sessions in which hosts do not hear each other.
+//! Sessions in which frames between two hosts are lost.
 
 use ethbcast_collectives::census::CensusQuery;
 use ethbcast_collectives::communicator::{Config, Member};
@@ -219,7 +219,7 @@ fn a_rank_gives_up_waiting_for_the_others() {
 /// Feeds that hold a part of the stream, and all of it.
 const FEEDS: [u64; 2] = [64, 2048];
 
-/// A transfer to three receivers with feeds of so many frames, of which these do not hear each other.
+/// A transfer to three receivers with feeds of `feed` frames; the two of `pair` get no frames of each other.
 fn isolated(via: Via, pair: (usize, usize), feed: u64) -> Played {
     let case = Case::new(via, 3, 400_000).with_feed(feed);
     let faults = move |delivery: &Delivery<'_>| {
@@ -248,7 +248,7 @@ fn blamed(played: &Played) -> Vec<&RootEvent> {
 }
 
 #[test]
-fn two_receivers_that_do_not_hear_each_other_are_named_and_nobody_else_and_both_are_served_beside_the_others() {
+fn two_isolated_receivers_alone_are_named_and_both_are_served_by_catch_up_streams() {
     use Via::{Binary, Binomial, Chain, RecursiveDoubling, ScatterAllgather};
     for (via, pair, named) in [
         (Chain, (1, 2), ("n1", "n2")),
@@ -274,7 +274,7 @@ fn two_receivers_that_do_not_hear_each_other_are_named_and_nobody_else_and_both_
 }
 
 #[test]
-fn whoever_does_not_send_to_the_other_is_not_disturbed() {
+fn hosts_that_do_not_send_to_each_other_are_not_disturbed() {
     for (via, pair) in [
         (Via::Chain, (1, 3)),
         (Via::Binary, (1, 2)),
@@ -290,7 +290,7 @@ fn whoever_does_not_send_to_the_other_is_not_disturbed() {
 }
 
 #[test]
-fn where_every_third_frame_is_lost_nobody_is_said_not_to_hear_another() {
+fn with_every_third_frame_lost_no_pair_is_reported_as_isolated() {
     for seed in 0..40 {
         for via in [Via::Chain, Via::Binary, Via::ScatterAllgather] {
             let case = Case::new(via, 5, 60_000);

@@ -1,4 +1,4 @@
-//! Searches for broken promises: the swarm, the fuzz targets, and the planted bugs that they find.
+//! Searches for broken guarantees: randomized simulations, the fuzz targets, and the seeded faults that they must find.
 
 use ethbcast_tests::fuzz::{Mutator, TARGETS, Target, load};
 use ethbcast_tests::in_full;
@@ -76,7 +76,7 @@ fn crowds_behind_few_buffers_get_in() {
 /// - 7693658: a host that gets long frames only by repetition cost more frames than assumed.
 /// - 99483, 144515: a repair waiting for one host of a block was counted as lost again, and sent
 ///   twice.
-/// - Large 518: in a crowd with one damaged frame the last fetches got no reply in time.
+/// - Large 518: in a large group with one damaged frame the last fetches got no reply in time.
 /// - Large 1232: hosts of a chain had waited half a minute behind others, were demoted with one of
 ///   these, and were given up for it.
 #[test]

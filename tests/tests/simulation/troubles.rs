@@ -102,7 +102,7 @@ fn bad_hop(delivery: &Delivery<'_>) -> Fate {
 }
 
 #[test]
-fn of_a_hop_that_lets_nothing_through_neither_end_is_given_up() {
+fn neither_end_of_a_hop_that_lets_nothing_through_is_given_up() {
     for on_slow in [OnSlow::Demote, OnSlow::Evict] {
         let case = Case { on_slow, timing: Timing::default(), ..case(Via::Chain) };
         let replay = format!("{on_slow:?}: a bad hop");
@@ -113,7 +113,7 @@ fn of_a_hop_that_lets_nothing_through_neither_end_is_given_up() {
 }
 
 #[test]
-fn whoever_sends_to_a_reader_that_stops_stays_in_place_and_is_not_evicted() {
+fn the_sender_to_a_reader_that_stops_stays_in_place_and_is_not_evicted() {
     for (on_slow, aside) in [(OnSlow::Demote, vec![N4]), (OnSlow::Evict, vec![])] {
         let case = Case { on_slow, stops: Some((N4, 1_000_000)), ..case(Via::Chain) };
         let case = Case { timing: Timing { slow: Duration::from_secs(1), ..case.timing }, ..case };
@@ -141,7 +141,7 @@ fn where_the_root_waits_for_nobody_those_who_do_say_who_steps_aside() {
 /// Seed `large:1232:v6`: waiting behind others is no stall of a host's own. The last of the chain
 /// gets nothing for a second because of n2, and then nothing of its own for less than the patience.
 #[test]
-fn whoever_has_waited_behind_others_is_waited_for_as_long_as_anybody() {
+fn a_host_that_waited_behind_others_gets_the_full_stall_limit() {
     let (stall, patience) = (Duration::from_secs(1), Duration::from_secs(4));
     let case = Case { timing: Timing { stall, patience, ..Timing::default() }, ..case(Via::Chain) };
     let out_from = Duration::from_millis(1100);
@@ -158,7 +158,7 @@ fn whoever_has_waited_behind_others_is_waited_for_as_long_as_anybody() {
 }
 
 #[test]
-fn whoever_is_out_for_a_while_comes_back_and_gets_everything() {
+fn a_host_that_is_away_for_a_while_comes_back_and_gets_everything() {
     let hosts = [("the root", 0), ("a relay", N4), ("the last", RECEIVERS)];
     const VIAS: [Via; 4] = [Via::Chain, Via::Cast, Via::Binary, Via::ScatterAllgather];
     for (via, (name, host)) in VIAS.into_iter().flat_map(|via| hosts.map(|host| (via, host))) {
@@ -208,7 +208,7 @@ fn when_any_number_of_relays_die_everybody_alive_gets_everything() {
 }
 
 #[test]
-fn who_comes_late_gets_everything_after_the_others() {
+fn a_late_host_gets_everything_after_the_others() {
     for via in [Via::Chain, Via::Cast, Via::Binary] {
         for late_ms in [230, 270, 310] {
             let case = Case { late: (2, Duration::from_millis(late_ms)), ..case(via) };
@@ -325,7 +325,7 @@ fn planned_anew(via: Via, most_children: usize, seeds: std::ops::Range<u64>) -> 
 }
 
 #[test]
-fn whoever_steps_out_of_a_tree_leaves_one_that_is_as_good() {
+fn a_replanned_tree_without_a_demoted_host_is_as_good() {
     let counts = [(Via::Binary, 2), (Via::Kary(3), 3), (Via::BinaryBest, 2)]
         .map(|(via, children)| planned_anew(via, children, 0..in_full(20, 60)));
     println!("planned anew: {counts:?}");

@@ -1,4 +1,4 @@
-//! Small worlds, explored to their ends (docs/testing.md).
+//! Bounded model checking to the last state (docs/testing.md).
 
 use ethbcast_collectives::session::application::Sink;
 use ethbcast_collectives::session::{Done, Trailer};

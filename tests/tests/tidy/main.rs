@@ -248,6 +248,11 @@ fn a_name_of_a_type_means_one_thing() {
 }
 
 #[test]
+fn prose_uses_the_words_of_the_field() {
+    assert_none(files(&[".rs", ".md"]).iter().flat_map(words::private_words).collect());
+}
+
+#[test]
 fn prose_in_markdown_is_not_too_wide() {
     assert_none(files(&[".md"]).iter().flat_map(words::too_wide_prose).collect());
 }

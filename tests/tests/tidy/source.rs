@@ -1,4 +1,4 @@
-//! The sources as text, their paths, and the circles of their imports.
+//! The source files as text, the paths that they use, and circular imports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

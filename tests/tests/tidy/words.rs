@@ -1,4 +1,4 @@
-//! Rules of words: how a doc comment begins, which names are not used, and that one name means one thing.
+//! Rules of words: how a doc comment begins, which names and words are not used, and that one name means one thing.
 
 use super::source::{Place, Source};
 use std::collections::{BTreeMap, BTreeSet};
@@ -56,6 +56,47 @@ const PRIVATE_NAMES: [(&str, &str); 18] = [
     ("wishes", "timer requests"),
 ];
 
+/// Words that prose does not use, each with the field's word or a plainer one.
+const PRIVATE_WORDS: [(&str, &str); 37] = [
+    ("applicant", "join request"),
+    ("are said", "name who reports it"),
+    ("are to be", "must, or should"),
+    ("brake", "straggler"),
+    ("can be had", "is available"),
+    ("courtesy", "low-priority rate control"),
+    ("crew", "thread pool"),
+    ("doorbell", "wake-up socket"),
+    ("farewell", "abort notification"),
+    ("gave way", "reduced its rate"),
+    ("give way", "reduce its rate"),
+    ("gives way", "reduces its rate"),
+    ("giving way", "reducing its rate"),
+    ("giver", "upstream peer"),
+    ("goes quiet", "quiesces"),
+    ("hall", "registry"),
+    ("hears of", "is notified of"),
+    ("holdings", "have-set"),
+    ("is said", "name who reports it"),
+    ("is to be", "must, or should"),
+    ("knee", "policer threshold"),
+    ("last words", "abort notification"),
+    ("lookout", "watchdog"),
+    ("parcel", "framed message, or group of blocks"),
+    ("planted bug", "seeded fault"),
+    ("rhythm", "interval"),
+    ("rival", "competing sender"),
+    ("seat", "local port id"),
+    ("side stream", "catch-up stream"),
+    ("so long", "name the time"),
+    ("so many", "name the number"),
+    ("so much", "name the amount"),
+    ("stranger", "non-member"),
+    ("taught", "configured"),
+    ("told", "notified, or configured"),
+    ("usher", "admission hook"),
+    ("whoever", "name the host or the process"),
+];
+
 /// Most type names of a crate that may stand for several types, in per cent.
 const AMBIGUOUS_PER_CENT: usize = 3;
 
@@ -110,6 +151,47 @@ pub fn private_names(source: &Source) -> Vec<String> {
     found
 }
 
+/// Returns the lines of a comment or a Markdown page without code; other lines are empty.
+fn prose(source: &Source) -> Vec<String> {
+    let is_code = source.path.ends_with(".rs");
+    let mut is_fenced = false;
+    let mut found = Vec::new();
+    for line in source.text.lines() {
+        let line = line.trim_start();
+        let is_comment = line.starts_with("//");
+        let text = if is_code { line.trim_start_matches('/').trim_start_matches('!').trim_start() } else { line };
+        is_fenced = (is_fenced ^ text.starts_with("```")) && (is_comment || !is_code);
+        let is_prose = !is_fenced && (is_comment || !is_code) && !text.starts_with("```");
+        // Every second part between back quotes is code.
+        found.push(if is_prose { text.split('`').step_by(2).collect() } else { String::new() });
+    }
+    found
+}
+
+/// Whether `text` has `word` or its plural, as a word of its own that begins before byte `end`.
+fn has_word(text: &str, word: &str, end: usize) -> bool {
+    let is_letter = |letter: char| letter.is_alphanumeric() || letter == '_';
+    text.match_indices(word).take_while(|(at, _)| *at < end).any(|(at, _)| {
+        let behind = &text[at + word.len()..];
+        let behind = behind.strip_prefix('s').unwrap_or(behind);
+        !text[..at].ends_with(is_letter) && !behind.starts_with(is_letter)
+    })
+}
+
+/// Returns the places in comments and Markdown where a private word is used.
+pub fn private_words(source: &Source) -> Vec<String> {
+    let lines: Vec<String> = prose(source).iter().map(|line| line.to_lowercase()).collect();
+    let mut found = Vec::new();
+    for (index, line) in lines.iter().enumerate().filter(|(_, line)| !line.is_empty()) {
+        // A phrase may go on in the next line.
+        let text = format!("{line} {}", lines.get(index + 1).map_or("", String::as_str));
+        for (word, better) in PRIVATE_WORDS.iter().filter(|(word, _)| has_word(&text, word, line.len())) {
+            found.push(Place { source, line: index + 1 }.says(&format!("\"{word}\" in prose: {better}")));
+        }
+    }
+    found
+}
+
 /// Returns what is wrong with the names of a crate's types: too many of them stand for several types.
 pub fn ambiguous_types(name: &str, sources: &[&Source]) -> Option<String> {
     let mut declared: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
@@ -146,6 +228,8 @@ pub fn too_wide_prose(source: &Source) -> Vec<String> {
 fn the_rules_of_words_tell_good_from_poor() {
     assert_eq!(first_word(" `What` is"), "What");
     assert_eq!(first_word(" Returns it"), "Returns");
+    assert!(has_word("two seats.", "seat", 9) && has_word("is to be", "is to be", 1));
+    assert!(!has_word("seated", "seat", 6) && !has_word("a `x` unseat", "seat", 12) && !has_word("a hall", "hall", 2));
     for (line, name) in [
         ("pub(crate) struct Entry {", Some("Entry")),
         ("enum Fate {", Some("Fate")),

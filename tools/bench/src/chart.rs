@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn by_powers_of_ten_every_decade_is_as_high() {
+    fn on_a_logarithmic_axis_every_decade_is_as_high() {
         let series = [Series::new("", [(1.0, 0.03), (2.0, 7.0)])];
         let axes = Axes::around(&series, true).with_log_y(&series);
         assert_eq!(axes.y_marks().iter().map(|mark| (mark * 1e3).round()).collect::<Vec<_>>(), [10.0, 1e2, 1e3, 1e4]);

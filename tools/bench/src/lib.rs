@@ -1,4 +1,4 @@
-//! Benchmark of ethbcast and other tools, which send the same bytes to the same hosts of a lab of
+//! Benchmark of ethbcast and other tools. All send the same bytes to the same hosts of a lab of
 //! network namespaces and are timed from outside. `ethbcast bench` is its short form.
 //!
 //! [`Options`] select the measurements and [`run()`] performs them. For each number of receivers,

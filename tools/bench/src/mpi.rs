@@ -250,7 +250,7 @@ impl<'a> Cluster<'a> {
 fn read(output: &str, sizes: &[u64], iterations: u32) -> anyhow::Result<Vec<Measured>> {
     let mut lines = output.lines();
     let mut times = |what: &str, size: u64| -> anyhow::Result<Times> {
-        let line = lines.next().with_context(|| format!("the MPI program said nothing of a {what} of {size} bytes"))?;
+        let line = lines.next().with_context(|| format!("the MPI program printed no {what} of {size} bytes"))?;
         let rest = line
             .strip_prefix(&format!("{what} {size} "))
             .with_context(|| format!("not a {what} of {size} bytes: {line}"))?;
@@ -282,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_program_prints_is_read_and_anything_else_refused() {
+    fn the_programs_output_is_read_and_anything_else_refused() {
         let output = "broadcast 256 3000 1000 2000\nbarrier 256 500 500 500\n";
         let measured = read(output, &[256], 3).expect("good");
         assert!(

@@ -132,7 +132,8 @@ impl Running {
         if status.success() {
             return Ok(Some(Ok(text(&mut self.stdout)?)));
         }
-        let log = text(&mut self.stderr)?;
+        // Some programs complain on stdout, such as MPICH's launcher.
+        let log = text(&mut self.stdout)? + &text(&mut self.stderr)?;
         // Some programs end their output with a line of dashes.
         let words =
             log.lines().rev().find(|line| line.contains(char::is_alphanumeric)).unwrap_or("it said nothing").trim();

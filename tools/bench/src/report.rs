@@ -366,7 +366,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn who_was_fastest_is_said_also_where_it_is_not_us() {
+    fn the_fastest_tool_is_named_even_if_it_is_another() {
         let winner = |times: &[(&str, Option<f64>)]| {
             let cell = cell(setting(3, 1 << 24, 0.0), times);
             cell.winner().map(|winner| (winner.tool.to_owned(), winner.is_own, winner.factor))
@@ -394,7 +394,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_took_less_than_a_cable_takes_or_was_not_counted_is_no_winner_and_has_no_ratio() {
+    fn a_run_faster_than_the_cable_or_not_counted_is_no_winner_and_has_no_ratio() {
         // 1 MiB at 100 Mbit/s takes 86.5 ms, of which a full bucket saves 0.5.
         let setting = setting(7, 1 << 20, 0.0);
         let mut cell = cell(setting, &[("ethbcast cast", Some(0.0861)), ("MPICH", Some(0.0068)), ("uftp", Some(0.3))]);

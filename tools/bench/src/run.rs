@@ -176,7 +176,7 @@ const MPI_WARM_UPS: u32 = 10;
 /// Default limit on a run, as a multiple of the wire's minimum, and its lower bound.
 const PATIENCE: f64 = 10.0;
 const MIN_LIMIT_SECONDS: f64 = 30.0;
-/// Rate of unshaped cables when it is said how long all takes, in bits per second.
+/// Rate assumed for unshaped cables when the duration is estimated, in bits per second.
 const ASSUMED_RATE: u64 = 500_000_000;
 /// Fraction of the free memory that files may take.
 const MAX_OF_MEMORY: f64 = 0.7;
@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_measured_is_refused_in_a_sentence_that_says_what_can() {
+    fn an_impossible_measurement_is_refused_with_the_possible_ones() {
         assert!(refusal(|options| options.mtus = vec![1500, 65_536]).contains("576 to 65535"));
         assert!(refusal(|options| options.receivers = vec![64]).contains("1 to 63"));
         assert!(refusal(|options| options.sizes = vec![0]).contains("1 to 1G"));
@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn how_long_it_takes_grows_with_what_is_measured() {
+    fn the_estimated_duration_grows_with_the_number_of_measurements() {
         let interrupt = Interrupt::hold().expect("signals can be held");
         let program = Program::find(Some(&std::env::current_exe().expect("a test runs"))).expect("it is a file");
         let minutes = |change: fn(&mut Options)| {

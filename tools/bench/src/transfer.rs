@@ -408,7 +408,7 @@ impl Link<'_> {
             let mut word = [0];
             next.read_exact(&mut word)?;
             if word != [DONE] {
-                return Err(io::Error::new(ErrorKind::InvalidData, "the next host of the chain said something else"));
+                return Err(io::Error::new(ErrorKind::InvalidData, "the next host of the chain sent something else"));
             }
         }
         before.map_or(Ok(()), |mut before| before.write_all(&[DONE]))
@@ -493,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_whose_last_host_dies_is_not_said_to_be_done() {
+    fn a_chain_whose_last_host_dies_is_not_reported_as_done() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let next = Some(listener.local_addr().expect("bound"));
         let file = tempfile::NamedTempFile::new().expect("a file");

@@ -11,7 +11,7 @@ use crate::script::delete_namespaces;
 /// Attempts to remove namespaces that are created meanwhile, perhaps by an `up` under way.
 const ROUNDS: usize = 3;
 
-/// Counts of what was removed; zero if there was no lab.
+/// Counts of removed things; zero if there was no lab.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
     /// Namespaces deleted, including that of the switches.

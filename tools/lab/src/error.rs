@@ -24,7 +24,7 @@ pub enum LabError {
     /// The kernel lacks a required feature.
     #[error("this kernel lacks {feature}, so it cannot run this lab (the kernel said: {complaint}); {advice}")]
     KernelLacks {
-        /// The feature, in words and as a kernel option.
+        /// The feature, in plain text and as a kernel option.
         feature: &'static str,
         /// Advice.
         advice: &'static str,
@@ -147,7 +147,7 @@ pub enum LabError {
     },
 
     /// `ip`, `tc` or `nft` failed for an unknown reason.
-    #[error("`{program}` failed while {doing}, in the words: {complaint}")]
+    #[error("`{program}` failed while {doing}, with the message: {complaint}")]
     Tool {
         /// The program.
         program: &'static str,

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_in_the_kernel_is_told_from_a_mistake() {
+    fn a_missing_kernel_feature_is_distinguished_from_a_mistake() {
         let gap = diagnose(TC, "Error: Specified qdisc kind is unknown.\nCommand failed -:1\n", "shaping").to_string();
         assert!(gap.contains("CONFIG_NET_SCH_TBF") && gap.contains("modprobe sch_tbf"), "{gap}");
         let mistake =

@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_meant_is_refused_by_its_own_spelling() {
+    fn an_invalid_rate_is_refused_with_its_own_spelling() {
         for text in ["", "fast", "1e9", "63kbit", "1001gbit", "unlimited"] {
             let error = parse_rate(text).expect_err(text).to_string();
             assert!(error.contains(&format!("`{text}`")) && error.contains("100mbit"), "{error}");

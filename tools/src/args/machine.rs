@@ -161,9 +161,9 @@ pub enum Launcher {
 /// `ethbcast port`.
 #[derive(Debug, Args)]
 pub struct PortArgs {
-    /// Unix socket over which processes get packet sockets. It is created, and removed at the end. The packet sockets
-    /// receive only frames of ethbcast's EtherType, but whoever may connect may send any frame: give the socket a group
-    /// of its own.
+    /// Unix socket over which processes get packet sockets. It is created, and removed at the end.
+    /// The packet sockets receive only frames of ethbcast's EtherType, but any process that may
+    /// connect may send any frame: give the socket a group of its own.
     #[arg(long, value_name = "SOCKET", required = true)]
     pub serve: PathBuf,
     /// Permissions of the Unix socket, in octal: they decide who may connect.

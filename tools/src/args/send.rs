@@ -277,7 +277,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chunks_have_four_lengths_and_what_is_none_of_them_is_told_them() {
+    fn other_chunk_lengths_are_refused_with_the_four_valid_ones() {
         for (text, bytes) in [("16K", 16 << 10), ("32768", 32 << 10), ("64k", 64 << 10), ("128KiB", 128 << 10)] {
             assert_eq!(chunk(text).map(ChunkSize::bytes), Ok(bytes), "{text}");
         }

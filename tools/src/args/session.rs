@@ -120,7 +120,7 @@ impl ProgressArgs {
         }
     }
 
-    /// Returns the period between progress lines, or `None` if there are to be none.
+    /// Returns the period between progress lines, or `None` for no such lines.
     pub fn period(&self) -> Option<Duration> {
         (self.stat_period > 0.0).then(|| Duration::from_secs_f64(self.stat_period))
     }

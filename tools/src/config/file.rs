@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_right_is_not_spoken_of() {
+    fn a_valid_configuration_causes_no_message() {
         let text = "interface = \"eth0\"\nhost = \"n1\"\n[recv]\nserve = true\nmax-sessions = 4\nforce = true\n\
                     allow-group = [\"images\", \"rack[1-4]\"]\n[send]\nvia = \"cast\"\nmax-wait = 30\n\
                     [perf]\nranks = 8\n";

@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_tried_leaves_nothing_and_a_full_disk_is_not_filled() {
+    fn trial_writes_leave_nothing_and_do_not_fill_a_full_disk() {
         let directory = tempfile::tempdir().expect("there is room");
         assert!(measure(directory.path(), 2).is_ok_and(|rate| rate > 0.0));
         assert_eq!(std::fs::read_dir(directory.path()).expect("ours").count(), 0);

@@ -190,7 +190,7 @@ const EXPLAINED: [(Fault, &str, &str); 37] = [
     ),
     (
         Fault::Filter,
-        "a rule that drops these frames makes a host deaf or mute, without a word to anybody",
+        "a rule that drops these frames makes a host deaf or mute, without any message",
         "let the frames pass before the rule: nft insert rule FAMILY TABLE CHAIN ether type 0x88b5 accept",
     ),
     (
@@ -205,7 +205,7 @@ const EXPLAINED: [(Fault, &str, &str); 37] = [
     ),
     (
         Fault::Interrupts,
-        "a relay passes on what it has heard of: what a card waits before it interrupts is added at every hop, and to \
+        "a relay forwards a frame after the card's interrupt: the card's delay is added at every hop, and to \
          every acknowledgement",
         "ethtool -c IFACE says how long it waits; ethtool -C IFACE adaptive-rx on, or rx-usecs 50",
     ),
@@ -264,7 +264,7 @@ const EXPLAINED: [(Fault, &str, &str); 37] = [
     ),
     (
         Fault::Disk,
-        "whoever takes bytes more slowly than they come holds up all others, until it is served beside them",
+        "a receiver that takes bytes more slowly than they come holds up all others, until it is served beside them",
         "choose a DEST on a faster disk; see who else writes there (iostat -x 1) and whether it fails (dmesg)",
     ),
     (
@@ -286,7 +286,7 @@ const EXPLAINED: [(Fault, &str, &str); 37] = [
     ),
     (
         Fault::Path,
-        "frames longer than a switch or host on the way carries vanish there without a word",
+        "frames longer than a switch or host on the way carries vanish there without a message",
         "raise the MTU on the way, or send shorter frames: `ethbcast send --mtu N`, or ip link set IFACE mtu N",
     ),
     (

@@ -132,7 +132,7 @@ mod tests {
     use std::process::Command;
 
     #[test]
-    fn a_word_is_one_word_for_a_shell_whatever_it_is() {
+    fn any_argument_is_quoted_as_one_word_for_a_shell() {
         for word in ["/plain/path", "two words", "it's", "$(reboot)", "", "a;b"] {
             let line = format!("printf %s {}", quoted(word));
             let output = Command::new("sh").args(["-c", &line]).output().expect("there is a shell");

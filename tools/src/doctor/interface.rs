@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_narrow_shaper_and_a_trials_losses_are_told_from_usual_queues() {
+    fn a_narrow_shaper_and_a_trials_losses_are_distinguished_from_usual_queues() {
         let tbf = |rate: u64| json!({ "kind": "tbf", "options": { "rate": rate } });
         assert_eq!(holds_back(&tbf(625_000)).as_deref(), Some("(tbf) lets 5 Mbit/s pass"));
         assert_eq!(holds_back(&tbf(12_500_000)), None);

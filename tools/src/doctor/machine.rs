@@ -158,7 +158,7 @@ fn rate(interface: &Interface, findings: &mut Findings) {
         return findings.skip("rate and duplex: /sys shows another network namespace, or is not there");
     }
     let Some(mbit) = megabits_per_second(interface) else {
-        return findings.skip(format!("rate and duplex: the driver of {name} does not tell"));
+        return findings.skip(format!("rate and duplex: the driver of {name} does not report them"));
     };
     let own = quoted(name);
     if mbit < SLOW_MBIT {
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_drops_the_ether_type_is_told_from_all_others() {
+    fn a_rule_that_drops_the_ether_type_is_distinguished_from_all_others() {
         let rule = |number: u32, proto: &str, mask: &str, action: &str| {
             format!(
                 "Filter: {number}\n\tRule Type: Raw Ethernet\n\tSrc MAC addr: 00:00:00:00:00:00 mask: \

@@ -56,7 +56,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_does_not_answer_is_not_waited_for() {
+    fn a_program_of_busybox_is_named_as_what_it_is() {
+        let why =
+            text_of("sh", &["-c", "echo 'BusyBox v1.36.1 multi-call binary' >&2; exit 1"]).expect_err("it failed");
+        assert!(why.contains("is busybox's here") && why.contains("install iproute2"), "{why}");
+        let why = text_of("sh", &["-c", "echo 'no such device' >&2; exit 1"]).expect_err("it failed");
+        assert!(why.contains("no such device"), "{why}");
+    }
+
+    #[test]
+    fn a_program_that_does_not_end_is_not_waited_for() {
         assert_eq!(within(PATIENCE, || 7), Some(7));
         let (stays, never) = mpsc::channel::<()>();
         assert_eq!(within(Duration::from_millis(1), move || never.recv().is_ok()), None);

@@ -21,6 +21,7 @@ impl<'a> Line<'a> {
             }
             Reject::Short => "shorter than it says it is".to_owned(),
             Reject::Foreign => "of another protocol with this EtherType".to_owned(),
+            Reject::Tagged(_) => "protected by a key".to_owned(),
             Reject::Version(other) => format!("of version {} of the protocol; this is {VERSION}", other.version),
             Reject::Damaged => "damaged: its checksum is wrong".to_owned(),
             other => format!("refused: {other:?}"),

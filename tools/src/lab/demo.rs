@@ -1,4 +1,4 @@
-//! `ethbcast lab demo`: both algorithms on 8 hosts, a table, and a full clean-up.
+//! `ethbcast lab demo`: a transfer as a chain and one by broadcast on 8 hosts, a table, and a full clean-up.
 
 use super::lab_failure;
 use crate::exit::{Code, Failure, WithCode, fail, report};

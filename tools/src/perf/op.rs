@@ -1,4 +1,4 @@
-//! Operations that can be timed, the patterns of their bytes, and their times.
+//! Collective operations that `perf` times, the patterns of their bytes, and their times.
 
 use clap::ValueEnum;
 use std::fmt;
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_filled_in_is_found_to_be_the_iterations_and_no_other() {
+    fn a_filled_message_matches_its_iteration_and_no_other() {
         let (pattern, mut message) = (Pattern::new(200_000), vec![0; 200_000]);
         pattern.fill(4, &mut message);
         assert_eq!((pattern.mismatch(4, &message), pattern.mismatch(5, &message)), (None, Some(0)));
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn one_time_is_all_figures_and_none_is_no_number() {
+    fn the_figures_of_one_sample_are_its_time_and_of_none_no_numbers() {
         let Times { mean, min, median, p99, middle80 } = Times::of(&[Duration::from_secs(3)]);
         assert_eq!([mean, min, median, p99, middle80], [3.0; 5]);
         assert!(Times::of(&[]).median.is_nan());

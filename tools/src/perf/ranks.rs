@@ -21,7 +21,7 @@ const WARM_UP: u32 = 10;
 const LONG_BYTES: usize = 64 << 10;
 const TAG: u32 = 0;
 /// Message of an interrupted rank.
-const INTERRUPTED: &str = "interrupted; the others have been told";
+const INTERRUPTED: &str = "interrupted; the others have been notified";
 const MAX_SIZES: usize = 64;
 /// Limit on a pause; other ranks give up a call after a minute without progress.
 const MAX_PAUSE_SECONDS: f64 = 30.0;

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_is_told_and_drawn() {
+    fn a_plan_is_printed_and_drawn() {
         let settings = settings("fig9-2", "n0", "chain");
         let text = as_text(&settings, &Judged::one(&settings).expect("a plan"));
         let lines: Vec<&str> = text.lines().collect();

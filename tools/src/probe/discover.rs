@@ -110,7 +110,7 @@ impl Discovered<'_> {
         }
         let what = if doubtful.is_empty() { "what was found".to_owned() } else { doubtful.join(", ") };
         let text = format!(
-            "low confidence in {what}: flows that were sent again said otherwise, or hosts' rates differ too much to \
+            "low confidence in {what}: repeated flows contradict it, or hosts' rates differ too much to \
              tell; make the network quiet and try again, or correct the file"
         );
         Err(Failure::new(Code::SomeFailed, text).into())

@@ -62,7 +62,7 @@ pub fn look_for(
     let finder = Finder::new(station.clock.now(), station.identity(session, OWN_RANK), &group, wanted);
     let mut finder = Alone::new(finder);
     station.drive(&mut finder, |finder, _| finder.part.is_done(), INTERRUPTED)?;
-    let Alone { part: finder } = finder;
+    let Alone { part: finder, .. } = finder;
     let mut found = finder.found().to_vec();
     found.sort_by(|a, b| (a.host.len(), &a.host, a.mac).cmp(&(b.host.len(), &b.host, b.mac)));
     let missing = finder.missing().into_iter().map(str::to_owned).collect();

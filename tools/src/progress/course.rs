@@ -111,7 +111,7 @@ impl TransferCourse {
         self.began.is_some()
     }
 
-    /// Returns the current rate in bits per second of what comes in this run, once it can be measured.
+    /// Returns the current rate in bits per second of data that arrives in this run, once it can be measured.
     pub fn rate(&self, now: Instant) -> Option<f64> {
         self.came.rate(now)
     }
@@ -127,8 +127,8 @@ impl TransferCourse {
         self.size.map(|size| percent(self.bytes, size))
     }
 
-    /// Returns the estimated remaining time, if the rest is like the last seconds. What is here already
-    /// goes by faster than what has to come.
+    /// Returns the estimated remaining time, if the rest is like the last seconds. Data that is
+    /// here already passes faster than data that has to come.
     pub fn left(&self, now: Instant) -> Option<Duration> {
         let rate = self.meter.rate(now).filter(|&rate| rate > 0.0)?;
         let seconds = self.size?.saturating_sub(self.bytes) as f64 * 8.0 / rate;
@@ -198,7 +198,7 @@ pub mod tests {
     }
 
     #[test]
-    fn of_a_stream_of_which_only_a_part_is_sent_what_is_there_counts_and_the_rate_is_of_what_comes() {
+    fn in_a_selective_session_present_bytes_count_and_the_rate_is_that_of_received_ones() {
         let (mut course, begin) = (TransferCourse::default(), Instant::now());
         let started = RootEvent::Started { receivers: 1, via: Via::Cast, size: Some(1 << 20), selective: true };
         course.record(&Progress::Sender(&started), begin);

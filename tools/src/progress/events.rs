@@ -188,7 +188,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn progress_has_what_a_user_would_be_told() {
+    fn progress_events_have_what_a_user_is_shown() {
         let begin = Instant::now();
         let mut course = sending(begin);
         let now = begin + Duration::from_secs(2);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receiver_that_has_failed_is_told_of_with_the_reason_and_its_code() {
+    fn a_failed_receiver_is_reported_with_the_reason_and_its_code() {
         let report = |outcome, text: &str| MemberReport {
             host: "n1".to_owned(),
             rank: Rank(1),

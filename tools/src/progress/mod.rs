@@ -199,7 +199,7 @@ fn line_of_sender(event: &RootEvent) -> Option<String> {
         RootEvent::OtherVersion(other) => other.to_string(),
         RootEvent::OwnAddress(mac) => own_address(*mac),
         RootEvent::Rival { host, mac } => {
-            format!("{host} ({mac}) wants to send to this group, too: it was told that the group is taken")
+            format!("{host} ({mac}) wants to send to this group, too: it was refused, as the group is taken")
         }
         RootEvent::Started { receivers, via, size, selective } => {
             let what = size.map_or("a stream".to_owned(), units::bytes);

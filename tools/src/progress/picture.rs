@@ -146,7 +146,7 @@ mod tests {
         let expected = [
             "n1      [====================] 100 %                verified",
             "node-2  [=====>              ]  25 %  134.2 Mbit/s  is receiving",
-            "n3      [>                   ]   3 %   16.8 Mbit/s  waits for its disk or for whoever reads its output",
+            "n3      [>                   ]   3 %   16.8 Mbit/s  waits for its disk or for the reader of its output",
             "[>                   ] 2.00 MiB of 64.00 MiB (3 %) at all 3 receivers, 16.8 Mbit/s, 31 s left, 1 \
              verified",
         ];
@@ -173,7 +173,7 @@ mod tests {
         course.receivers = MAX_HOSTS + 1;
         let lines = picture(&course, begin + Duration::from_secs(1), 200, false);
         let expected = "[>                   ] 2.00 MiB of 64.00 MiB (3 %) at all 9 receivers, 16.8 Mbit/s, 31 s left, \
-                        1 verified, slowest n3: waits for its disk or for whoever reads its output";
+                        1 verified, slowest n3: waits for its disk or for the reader of its output";
         assert_eq!(lines, [expected]);
         course.size = None;
         let lines = picture(&course, begin + Duration::from_secs(1), 60, false);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_said_as_exactly_as_it_is_known() {
+    fn the_remaining_time_is_printed_as_exactly_as_it_is_known() {
         let said = [0.2, 1.4, 119.0, 150.0, 7199.0, 12_000.0].map(|seconds| roughly(Duration::from_secs_f64(seconds)));
         assert_eq!(said, ["less than 1 s", "1 s", "119 s", "3 min", "120 min", "3 h 20 min"]);
     }

@@ -8,7 +8,7 @@ use crate::exit::{Code, Failure, Form, WithCode, fail, one_line, report, report_
 use crate::interface::chosen;
 use crate::progress::{Bar, ProgressRole};
 use crate::session::{failure, interrupt, may_pass, print_interface, watch, wire, with_own_link};
-use crate::signals::{quiet, run_after};
+use crate::signals::{quiet, reason_to_end, run_after};
 use crate::udpcast::print_ignored;
 use crate::{hosts, interface, units};
 use ethbcast_collectives::census::About;
@@ -36,7 +36,7 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     if args.port_fd.len() > 1 {
         return fail(Code::Usage, "one socket is enough for one group: give --port-fd once, or add --serve");
     }
-    let mut options = RecvOptions { wire: wire(&args.wire), ..RecvOptions::new() };
+    let (began, mut options) = (Instant::now(), RecvOptions { wire: wire(&args.wire), ..RecvOptions::new() });
     bar.attach(&mut options.run);
     options.max_wait = args.max_wait.map(Duration::from_secs_f64);
     let dest = Arc::new(awaited_dest(&args, &mut options, bar)?);
@@ -84,7 +84,11 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     })?;
     read_again(dest);
     match &args.exec {
-        Some(command) => run_after(command, received.environment(&args.wire.group)),
+        Some(command) => {
+            let timeout = args.patience.timeout.map(Duration::from_secs_f64);
+            let must_end = || reason_to_end(&interrupt, began, timeout);
+            run_after(command, received.environment(&args.wire.group), must_end)
+        }
         None => Ok(()),
     }
 }
@@ -117,7 +121,7 @@ pub fn dest(args: &RecvArgs) -> anyhow::Result<Dest> {
     }
 }
 
-/// Says before anything comes what a user should know of DEST.
+/// Prints warnings about DEST before anything comes.
 pub fn print_warnings(dest: &Dest, accept: &Accept) {
     dest.warnings(accept).iter().for_each(|line| crate::exit::print_line(format_args!("ethbcast: {}", one_line(line))));
 }
@@ -245,7 +249,7 @@ pub fn print(received: &ReceiveReport, landed: &Landed, form: Form, quiet: bool)
 /// Formats the line about bytes delivered to DEST.
 pub fn line(received: &ReceiveReport, landed: &Landed) -> String {
     let seconds = received.took.as_secs_f64();
-    // Of what was here before, no rate is known.
+    // Bytes that were here before have no rate.
     let came = received.came_bytes.map(|came| came.min(received.bytes()));
     let rate = units::rate(came.unwrap_or(received.bytes()) as f64 * 8.0 / seconds.max(1e-9));
     let came = came.map_or(String::new(), |came| format!(" ({} received)", units::bytes(came)));

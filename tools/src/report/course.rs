@@ -1,4 +1,4 @@
-//! Progress of all receivers over time: a common chart, a row for each receiver, and the incidents.
+//! Charts of the progress of all receivers over time: a common chart, a row for each receiver, and the incidents.
 
 use super::drawing;
 use super::drawing::{Scale, WIDTH, shown, time};
@@ -193,7 +193,7 @@ fn most_frequent(letters: &[char]) -> char {
 /// Returns words for a state that follow the host's name, empty for an unremarkable one.
 pub fn text(state: char) -> &'static str {
     match state {
-        'b' => "waits for its disk or for whoever reads its output",
+        'b' => "waits for its disk or for the reader of its output",
         'c' => "waits for a host behind it",
         's' => "waits for frames",
         'v' => "is verifying",
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stands_still_for_long_enough_is_stalled() {
+    fn a_receiver_without_progress_for_long_is_stalled() {
         let course = course(
             &[10, 20, 20, 20, 20, 20, 20, 100, 100, 100, 100, 100, 100],
             "aabbbbbavvvvv",
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_heard_after_a_hosts_end_is_not_its_course() {
+    fn reports_after_a_hosts_end_are_not_drawn() {
         let course = course(&[10, 20, 20, 20], "aa--", &receiver("died", 0.25, 0));
         assert_eq!(course.points, [(0.0, 0), (0.1, 10), (0.2, 20), (0.25, 20)]);
     }

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_seen_is_replaced() {
+    fn invisible_characters_are_replaced() {
         assert_eq!(shown("n1\u{202E}\u{7}\n<b>"), "n1\u{FFFD}\u{FFFD}\u{FFFD}<b>");
         assert_eq!(shown(&"x".repeat(500)).chars().count(), MAX_CHARACTERS + 1);
     }

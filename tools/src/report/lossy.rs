@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 /// Loss below which a cable is not suspected.
 const MIN_LOSS: f64 = 0.001;
-/// Limit on cables that cannot be told apart; beyond it none is named.
+/// Limit on cables that cannot be distinguished; beyond it none is named.
 const MAX_NAMED: usize = 3;
 
 /// Factor between the losses of receivers who lost alike, and how many there must be.
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_served_by_another_or_says_nothing_speaks_for_no_cable() {
+    fn receivers_served_by_others_or_without_counts_are_no_evidence_about_a_cable() {
         let mut dead = kept([0, 20, 20], true);
         dead.receivers[1].status = "died".to_owned();
         assert_eq!(names(&dead), Vec::<String>::new());

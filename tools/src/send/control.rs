@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Longest time for a whole reply.
 const REPLY_LIMIT: Duration = Duration::from_secs(2);
 const MAX_BYTES: usize = 1024;
-/// Reply to whoever may not control this process, and what `ethbcast ctl` says of a process of another user.
+/// Reply to a user who may not control this process; `ethbcast ctl` prints it for a process of another user.
 pub const FOREIGN: &str = "this sender is another user's: ask as that user, or as root";
 /// Command that queries the limit. A number in place of a command sets it, in bits per second.
 pub const SHOW: &str = "show";
@@ -62,7 +62,7 @@ pub fn is_trusted(user: Uid) -> bool {
 
 /// Sends a line and returns the reply.
 pub fn ask(mut stream: UnixStream, line: &str) -> io::Result<String> {
-    // Whoever refuses does not wait for the line.
+    // A process that refuses does not wait for the line.
     drop(stream.write_all(line.as_bytes()).and_then(|()| stream.shutdown(std::net::Shutdown::Write)));
     read_all(&stream, REPLY_LIMIT)
 }

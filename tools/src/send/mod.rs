@@ -1,4 +1,4 @@
-//! `ethbcast send`: a file, a directory or stdin to every receiver of a group.
+//! `ethbcast send`: sends a file, a directory or stdin to every receiver of a group.
 
 pub mod control;
 mod outcome;
@@ -11,7 +11,7 @@ use crate::args::SendArgs;
 use crate::exit::{Code, Failure, Form, WithCode, fail};
 use crate::progress::{Bar, ProgressRole};
 use crate::session::{failure, print_interface, watch, with_own_link};
-use crate::signals::{Interrupt, run_after};
+use crate::signals::{Interrupt, reason_to_end, run_after};
 use crate::udpcast::print_ignored;
 use crate::{interface, units};
 use ethbcast_collectives::session::application::Sending;
@@ -23,10 +23,11 @@ use settings::Settings;
 pub use source::HIDDEN;
 pub use start_rule::StartRule;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Message to receivers and user when a signal ends the transfer.
-const GIVEN_UP: &str = "the sender gave up: interrupted; the receivers have been told";
-const INTERRUPTED: &str = "interrupted; the receivers have been told";
+const GIVEN_UP: &str = "the sender gave up: interrupted; the receivers have been notified";
+const INTERRUPTED: &str = "interrupted; the receivers have been notified";
 
 pub fn run(args: SendArgs) -> anyhow::Result<()> {
     args.unused.given().into_iter().for_each(|names| print_ignored(&names));
@@ -38,7 +39,7 @@ pub fn run(args: SendArgs) -> anyhow::Result<()> {
 
 /// Performs the transfer with its output on `bar`. Returns the wanted hosts that did not take part.
 pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
-    let (settings, form) = (Settings::resolve(&args)?, bar.form());
+    let (settings, form, began) = (Settings::resolve(&args)?, bar.form(), Instant::now());
     if settings.options.hosts.is_empty() && args.resume.only_missing {
         return report::print_nothing_missing(form, args.wire.quiet).map(|()| Vec::new());
     }
@@ -51,6 +52,8 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
     print_interface(session.interface(), args.wire.quiet);
     let Opened { content, tree } = source::open(&args)?;
     let content = source::named(content, tree.is_some(), args.name.as_deref())?;
+    // SOURCE may have taken long to open: a fifo without a writer, a large directory.
+    options.run.time_limit = options.run.time_limit.map(|limit| limit.saturating_sub(began.elapsed()));
     let _watcher = watch(&session, &mut options.run);
     content.describe(&mut options);
     start_rule::show(bar, &session, &options, args.start_rule);
@@ -77,7 +80,6 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
         (error, ..) => with_own_link(failure(error), &session),
     });
     let left_out = LeftOut::of(&sent.turned_away, &sent.receivers, &options.hosts);
-    let lacking = left_out.iter().filter(|one| one.is_wanted()).map(|one| one.host.clone()).collect();
     tell(&args, &settings, (&session, &options), (&sent, given_up.as_ref(), &left_out), form)?;
     if let Some(why) = given_up {
         return Err(why.into());
@@ -91,9 +93,10 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
         return fail(Code::SomeFailed, files_left_out(&files));
     }
     if let Some(command) = &args.exec_after {
-        exec_after(command, &args.wire.group, &options.source, &sent)?;
+        let must_end = || reason_to_end(&interrupt, began, settings.options.run.time_limit);
+        exec_after(command, (&args.wire.group, &options.source), &sent, must_end)?;
     }
-    Ok(lacking)
+    Ok(left_out.into_iter().filter(LeftOut::is_wanted).map(|one| one.host).collect())
 }
 
 fn tell(
@@ -103,14 +106,16 @@ fn tell(
     (sent, given_up, left_out): (&SendReport, Option<&Failure>, &[LeftOut]),
     form: Form,
 ) -> anyhow::Result<()> {
-    if given_up.is_some() && sent.receivers.is_empty() {
-        return Ok(());
-    }
     let (run, verdict) = (report::run(sent, session, options, &args.wire.group), settings.verdict.as_ref());
     let is_calibrated = args.calibration.is_some();
     let report = Report { sent, preset: options.preset, verdict, run, given_up, left_out, is_calibrated };
-    report.print(form, args.wire.quiet)?;
+    // Kept also for a run that nobody joined: of an older report in its place, --only-missing would
+    // believe that nobody lacks anything.
     report.keep(args.resume.report.as_deref())?;
+    if given_up.is_some() && sent.receivers.is_empty() {
+        return Ok(());
+    }
+    report.print(form, args.wire.quiet)?;
     if let Some(text) = report.interrupted().filter(|_| form == Form::Lines && !args.wire.quiet) {
         crate::exit::print_line(text);
     }
@@ -121,7 +126,12 @@ fn tell(
     Ok(())
 }
 
-fn exec_after(command: &str, group: &str, source: &str, sent: &SendReport) -> anyhow::Result<()> {
+fn exec_after(
+    command: &str,
+    (group, source): (&str, &str),
+    sent: &SendReport,
+    must_end: impl Fn() -> Option<Failure>,
+) -> anyhow::Result<()> {
     let digest = sent.trailer.map(|trailer| units::hex(&trailer.digest)).unwrap_or_default();
     run_after(
         command,
@@ -132,6 +142,7 @@ fn exec_after(command: &str, group: &str, source: &str, sent: &SendReport) -> an
             ("ETHBCAST_BLAKE3", digest.into()),
             ("ETHBCAST_RECEIVERS", sent.receivers.len().to_string().into()),
         ],
+        must_end,
     )
 }
 

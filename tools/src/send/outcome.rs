@@ -1,4 +1,5 @@
-//! Hosts without the bytes: those that did not take part, and those that failed, with what gets it to them.
+//! Hosts that lack the content at the end: those that did not take part, and those that failed,
+//! with the command that sends it to them.
 
 use crate::doctor::of_outcome;
 use crate::exit::Failure;
@@ -113,7 +114,7 @@ fn sentence(all: &[MemberReport], is_reported: bool) -> String {
     if let Some(first) = failed.iter().copied().find(refused) {
         text += &format!("; {} says: {}", first.host, first.outcome.status_and_reason(&first.text).1);
     }
-    // Whoever is not there any more has left what it had where it was, if it was a file or a directory.
+    // A host that is gone has left its data in place, if it was a file or a directory.
     let is_gone = |one: &&&MemberReport| matches!(one.outcome, Outcome::Died | Outcome::Silent | Outcome::Interrupted);
     let had = failed.iter().filter(is_gone).filter(|one| one.bytes > 0);
     let had: Vec<String> = had.map(|one| format!("{} had {} of it", one.host, units::bytes(one.bytes))).collect();

@@ -201,7 +201,7 @@ impl Report<'_> {
     }
 }
 
-/// Whether a time is news to whoever knew the predicted one.
+/// Whether a time differs enough from the predicted one to be reported.
 fn is_surprising(seconds: f64, predicted: f64) -> bool {
     let difference = (seconds - predicted).abs();
     difference > predicted * MAX_ERROR && difference >= MIN_SURPRISE_SECONDS

@@ -11,7 +11,6 @@ use ethbcast_planning::model::MAX_ATOMIC_SEGMENT_FRAMES;
 use ethbcast_planning::plan::CheckReport;
 use ethbcast_planning::plan::file::Contention;
 use ethbcast_planning::topology::nodeset;
-use ethbcast_transport::wire::HEADER_BYTES;
 use serde_json::Value;
 use std::io::IsTerminal;
 use std::path::Path;
@@ -90,7 +89,7 @@ impl Settings {
     /// are awaited.
     pub fn check_station(&self, station: &Station) -> anyhow::Result<()> {
         if let Route::Saved(plan) = &self.options.route {
-            let frame_payload_bytes = u64::from(station.mtu_bytes) - HEADER_BYTES as u64;
+            let frame_payload_bytes = u64::from(station.payload_bytes());
             plan.check_segment(frame_payload_bytes * MAX_ATOMIC_SEGMENT_FRAMES).code(Code::Usage)?;
         }
         self.check_host(&station.host)
@@ -182,13 +181,13 @@ impl LastRun {
         let receiver = |one: &Value| Some((one["host"].as_str()?.to_owned(), one["status"].as_str()? == VERIFIED));
         let receivers = report["receivers"].as_array().and_then(|all| all.iter().map(receiver).collect());
         let mut receivers: Vec<(String, bool)> = receivers.ok_or("is no report of `send`: it names no receivers")?;
-        if receivers.is_empty() {
-            return Err("is the report of a run without receivers".to_owned());
-        }
         // Hosts that were wanted and did not take part lack the bytes as well.
         let is_wanted = |one: &&Value| [REFUSED, ABSENT].map(Some).contains(&one["status"].as_str());
         let left_out = report["left_out"].as_array().into_iter().flatten().filter(is_wanted);
         receivers.extend(left_out.filter_map(|one| Some((one["host"].as_str()?.to_owned(), false))));
+        if receivers.is_empty() {
+            return Err("is the report of a run without receivers".to_owned());
+        }
         Ok(LastRun { bytes: report["bytes"].as_u64().filter(|_| !report["blake3"].is_null()), receivers })
     }
 
@@ -252,10 +251,12 @@ mod tests {
         assert!(text.contains("7 bytes, SOURCE has 8") && text.contains("without --only-missing"), "{text}");
         let unfinished = LastRun::parse(&report_text(1, "null")).expect("a report");
         assert!(unfinished.check_source(Some(8)).is_ok(), "its end was not reached");
+        let alone = r#"{"schema":1,"receivers":[],"left_out":[{"host":"n4","status":"absent"}]}"#;
+        assert_eq!(LastRun::parse(alone).expect("nobody joined").hosts(true), ["n4"]);
     }
 
     #[test]
-    fn what_is_no_report_or_of_another_version_is_refused_by_name() {
+    fn a_file_that_is_no_report_or_of_another_version_is_refused_by_name() {
         for (text, word) in [
             (report_text(2, "null"), "version 2"),
             ("{}".to_owned(), "names no schema"),

@@ -26,7 +26,8 @@ pub fn open(args: &SendArgs) -> anyhow::Result<Opened> {
         Decompress::Root => Unpack::Root,
         Decompress::Receivers => Unpack::Receivers,
     });
-    let patience = Some(args.max_wait.map_or(PATIENCE, Duration::from_secs_f64));
+    let limits = [args.max_wait, args.patience.timeout].into_iter().flatten();
+    let patience = Some(limits.reduce(f64::min).map_or(PATIENCE, Duration::from_secs_f64));
     let opening = Opening { allow_changing: args.allow_changing, unpack, patience };
     // The decompressed size is not the announced one.
     if args.size.is_some() && unpack == Some(Unpack::Root) {

@@ -1,4 +1,4 @@
-//! The audience that `send` waits for, and the start of a transfer by udpcast's rules or at Enter.
+//! Start of a transfer: the number or names of the receivers that `send` waits for, udpcast's rules, and Enter.
 
 use crate::exit::print_line;
 use crate::progress::Bar;
@@ -102,7 +102,7 @@ pub fn show(bar: &Bar, session: &Session, options: &SendOptions, rule: Option<St
     };
     let fewer = rule
         .and_then(|rule| rule.max_wait.or(rule.after))
-        .map_or(String::new(), |after| format!(", or for whoever is there {} s later", after.as_secs_f64()));
+        .map_or(String::new(), |after| format!(", or for those that are there {} s later", after.as_secs_f64()));
     let (interface, mtu) = (&session.interface().name, station.mtu_bytes);
     bar.line(format!(
         "{} on {interface}, MTU {mtu}, group {}: waiting for {how_many}{fewer}",

@@ -1,4 +1,4 @@
-//! `ethbcast recv --serve`: a receiver that stays.
+//! `ethbcast recv --serve`: a receiver that runs session after session, as a daemon.
 //!
 //! Each group has a worker thread and a port of its own; a shared registry limits the sessions. The
 //! main thread handles signals, notifies the system's supervisor and reloads

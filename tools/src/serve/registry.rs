@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_many_sessions_as_there_is_room_for_are_let_in_and_the_next_when_one_is_over() {
+    fn sessions_up_to_the_limit_are_admitted_and_the_next_when_one_ends() {
         let hall = Registry::new(2);
         assert_eq!(["a", "b", "c", "a"].map(|group| hall.enter(group)), [Ok(()), Ok(()), Err(2), Ok(())]);
         hall.leave("b");
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_is_said_as_far_as_it_is_known() {
+    fn running_sessions_are_described_as_far_as_known() {
         let hall = Registry::new(1);
         hall.note("a", |running| running.bytes = 1);
         assert!(hall.running().is_empty(), "who is not in has nothing to say");

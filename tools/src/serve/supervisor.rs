@@ -1,4 +1,4 @@
-//! The system's supervisor and journal, and events between the server's threads.
+//! Messages to systemd and its journal, and events between the server's threads.
 //!
 //! Notifications go as datagrams to the socket of systemd's `sd_notify(3)`; without a supervisor they go nowhere.
 
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_supervisor_hears_at_a_path_and_at_an_abstract_name() {
+    fn a_supervisor_is_notified_at_a_path_and_at_an_abstract_name() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("notify");
         // A name that is unique in this network namespace.

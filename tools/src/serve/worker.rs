@@ -128,7 +128,7 @@ impl Worker {
             let args = self.args();
             let mut options = RecvOptions { wire: wire(&args.wire), ..RecvOptions::new() };
             args.patience.apply(&mut options.run);
-            // That of the whole server.
+            // The limit is the whole server's.
             options.run.time_limit = None;
             options.wire.port_fd = self.port_fd;
             options.run.cancel = self.cancel.clone();
@@ -217,7 +217,12 @@ impl Worker {
         *self.last.lock() = Some((last, Instant::now()));
         self.words.send(ServeEvent::Over { is_delivered: checked.is_ok() });
         let command = args.exec.as_ref().filter(|_| checked.is_ok());
-        let ran = command.map_or(Ok(()), |command| run_after(command, received.environment(&self.group)));
+        let must_end = || {
+            let text = "the command after it was ended: the server ends";
+            self.is_ending().then(|| Failure::new(Code::Terminated, text))
+        };
+        let environment = received.environment(&self.group);
+        let ran = command.map_or(Ok(()), |command| run_after(command, environment, must_end));
         if let Err(error) = ran {
             self.say(Say::Error, &format!("{error:#}"));
         }

@@ -1,4 +1,4 @@
-//! Values of the simulated hosts and cables, the model's calibration derived from them, and the network with them.
+//! Rates and delays of the simulated hosts and cables, and the network and the model's calibration made from them.
 
 use super::settings::Conditions;
 use ethbcast_planning::model::{Calibration, Point, Processing, nap_ns};

@@ -188,7 +188,7 @@ mod tests {
             "the bytes, and the end"
         );
         // The frame and the end behind it are sent and forwarded. The process wakes up and
-        // concludes, and its verdict goes back. The root accepts it and is told of the delivery.
+        // concludes, and its verdict goes back. The root accepts it and is notified of the delivery.
         let wire = |bytes: u64| (bytes + 24) * 8;
         let there = 2 * wire(1046) + wire(46 + 40) + 2 * 500 + 6_000 + 150_000;
         let back = 2 * (wire(60) + 500) + 6_000;

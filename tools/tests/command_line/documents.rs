@@ -243,7 +243,7 @@ fn every_command_has_a_page_that_names_each_of_its_options() {
         }
     }
     let send = text(&out.path().join("new/ethbcast-send.8"));
-    // What the short help leaves out, too; and how it is called.
+    // Parts that the short help leaves out, and the synopsis.
     for part in ["Tolerate a slow receiver", "WHEN SOMETHING GOES WRONG", "[OPTIONS] [SOURCE]..."] {
         assert!(send.contains(part), "ethbcast-send.8 does not say {part:?}");
     }
@@ -282,7 +282,7 @@ fn the_example_of_the_configurations_page_has_nothing_wrong() {
 fn a_directory_that_cannot_be_made_is_named() {}
 
 #[test]
-fn shells_are_told_the_commands_and_an_unknown_shell_which_there_are() {
+fn completions_have_the_commands_and_an_unknown_shell_is_refused_with_the_known_ones() {
     for shell in ["bash", "zsh", "fish"] {
         let ended = ended_here(&["completions", shell]);
         ended.assert_code(0);

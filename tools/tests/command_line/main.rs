@@ -34,11 +34,21 @@ fn rows(table: &str) -> Vec<(i32, Vec<String>, Vec<&str>)> {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused_with_the_fault_on_one_line() {
+fn invalid_command_lines_are_refused_with_the_fault_on_one_line() {
     let rows = rows(include_str!("refusals.txt"));
     assert!(rows.len() > 140, "{} rows", rows.len());
     for (code, arguments, words) in rows {
         ended_here(&arguments.iter().map(String::as_str).collect::<Vec<_>>()).assert_refusal(code, &words);
+    }
+}
+
+#[test]
+fn a_reader_that_closes_early_is_no_error() {
+    for words in [&["completions", "bash"][..], &["--help"], &["explain", "E-PATH"]] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let output = Command::new(env!("CARGO_BIN_EXE_ethbcast")).args(words).stdout(writer).output().expect("it runs");
+        assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0), "{words:?}: {output:?}");
     }
 }
 

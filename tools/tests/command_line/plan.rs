@@ -283,7 +283,7 @@ fn text(path: &Path) -> &str {
 }
 
 #[test]
-fn a_topology_is_drawn_and_described_whoever_wrote_it() {
+fn a_topology_of_any_source_is_drawn_and_described() {
     let directory = scratch();
     let own = write(directory.path(), "own.toml", OWN);
     let slurm = write(directory.path(), "topology.conf", SLURM);
@@ -310,7 +310,7 @@ fn a_topology_is_drawn_and_described_whoever_wrote_it() {
 }
 
 #[test]
-fn what_is_imported_from_slurm_is_the_same_topology_and_what_was_ignored_is_said() {
+fn an_import_from_slurm_gives_an_equal_topology_and_names_ignored_lines() {
     let directory = scratch();
     let slurm = write(directory.path(), "topology.conf", SLURM);
     let printed = ended_here(&["topo", "import", "--slurm", text(&slurm)]);
@@ -372,7 +372,7 @@ fn addresses_and_neighbours_make_a_topology_too() {
 }
 
 #[test]
-fn what_is_no_topology_is_refused_with_file_line_and_what_was_expected() {
+fn a_file_that_is_no_topology_is_refused_with_line_and_expectation() {
     let directory = scratch();
     let refused = |name: &str, content: &[u8], parts: &[&str]| {
         let file = write(directory.path(), name, content);

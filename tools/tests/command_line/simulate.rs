@@ -335,7 +335,7 @@ fn no_name_and_no_text_is_anything_but_text() {
 }
 
 #[test]
-fn what_is_no_report_of_this_version_is_refused_by_name() {
+fn a_report_of_another_version_is_refused_by_name() {
     let directory = scratch();
     let refused = |text: &str, parts: &[&str]| ended_with(directory.path(), text).assert_refusal(2, parts);
     refused(r#"{"schema":2,"receivers":[{"host":"n1"}]}"#, &["run.json is a report of version 2", "reads version 1"]);

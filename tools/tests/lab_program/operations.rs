@@ -1,4 +1,4 @@
-//! Operations, and programs on hosts.
+//! Collective operations of `ethbcast perf`, and commands as source and destination of a transfer.
 
 use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Run, Site, content, names_in, one_switch, within};
 use nix::sys::signal::Signal;
@@ -52,7 +52,7 @@ fn a_rank_that_dies_is_named_by_all_others() {
 }
 
 #[test]
-fn an_interrupted_rank_tells_the_others() {
+fn an_interrupted_rank_notifies_the_others() {
     let site = Site::beside("perf_interrupted", one_switch(4));
     let others = ["n1", "n2"].map(|host| rank(&site, host, &["--op", "sendrecv"]));
     let leaver = rank(&site, "n3", &["--op", "sendrecv"]);
@@ -111,7 +111,7 @@ fn send(site: &Site, arguments: &[&str]) -> Run {
 }
 
 #[test]
-fn a_commands_output_arrives_and_whoever_is_told_to_runs_afterwards() {
+fn a_commands_output_arrives_and_the_commands_for_the_end_run_afterwards() {
     let site = Site::beside("pipe", one_switch(2));
     let (dest, note) = (site.path("dest"), site.path("note"));
     let exec = format!("echo $ETHBCAST_BYTES $ETHBCAST_SOURCE $(cat $ETHBCAST_PATH) > {}", note.display());

@@ -1,4 +1,4 @@
-//! Measurements of collectives, and ranks on hosts.
+//! `ethbcast perf` and `ethbcast bench`: timed collectives, several ranks on a host, and ranks that die.
 
 use crate::harness::{
     Ended, Ethbcast, LIMIT, PROGRAM, Run, Site, ended_here, here, names_in, namespaces, one_switch, require_root,
@@ -420,7 +420,7 @@ fn a_rank_that_is_killed_whichever_and_whenever_is_named_by_all_others_and_nobod
 }
 
 #[test]
-fn what_ranks_that_were_all_killed_have_left_does_not_hinder_the_next() {
+fn remains_of_killed_ranks_do_not_hinder_the_next() {
     let site = Site::beside("nodescrash", one_switch(2));
     let ranks = start(&site, "256", "1000000");
     within(LIMIT, || (site.lab().counters("n1").expect("a host").received_frames > 1000).then_some(()))

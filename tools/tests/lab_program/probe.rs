@@ -1,4 +1,4 @@
-//! Probes, discovered switches, and `ethbcast lab`.
+//! `ethbcast probe`, discovery of switches, and `ethbcast lab`.
 
 use crate::harness::{
     Ended, Ethbcast, LIMIT, MEBIBYTE, PROGRAM, Run, Site, content, ended_here, here, lab_name, names_in, namespaces,
@@ -302,7 +302,7 @@ fn the_switches_of_random_labs_are_found() {
 }
 
 #[test]
-fn what_is_found_is_a_topology_that_send_takes_and_one_switch_has_no_cables() {
+fn a_discovered_topology_is_accepted_by_send_and_one_switch_has_no_cables() {
     let site = site(one_switch(5).topology);
     let hosts: Vec<String> = (1..5).map(|host| format!("n{host}")).collect();
     let all_answer = all_answer(&site, &hosts);

@@ -175,7 +175,7 @@ fn every_way_delivers_the_exact_bytes_with_the_frames_its_plan_promises() {
 }
 
 #[test]
-fn nothing_one_byte_and_a_single_receiver_go_every_way_too() {
+fn empty_and_one_byte_files_and_a_single_receiver_work_on_every_route() {
     let row = Row::up("least", row());
     for bytes in [0, 1, PAYLOAD_BYTES + 1] {
         let content = Arc::new(content(8, bytes));
@@ -292,7 +292,6 @@ fn a_saved_plan_is_run_as_it_was_saved() {
         let report = root.json();
         assert_eq!(report["via"], via, "{report}");
         assert_eq!(report["frames"]["data_sent"], frames(via, BYTES) * children, "{report}");
-        assert!(predicted_seconds(&report) > 0.0, "{report}");
         row.assert_received(receivers, &bytes);
     }
 }
@@ -324,7 +323,7 @@ fn a_plan_that_was_changed_by_hand_is_run_as_it_stands() {
 }
 
 #[test]
-fn what_a_contended_plan_takes_is_the_plans_doing() {
+fn the_report_blames_a_contended_plan_for_its_time() {
     let row = Row::up("contended", LabConfig { rate_bits_per_second: Some(50_000_000), ..row() });
     let bytes = content(8, BYTES);
     let source = row.site.file("source.bin", &bytes);
@@ -354,7 +353,7 @@ fn what_a_contended_plan_takes_is_the_plans_doing() {
 }
 
 #[test]
-fn a_saved_plan_for_others_is_refused_and_the_receivers_are_told() {
+fn a_saved_plan_for_others_is_refused_and_the_receivers_get_the_reason() {
     let row = Row::up("others", row());
     let source = row.site.file("source", "text");
     let file = row.save("binary", "plan.toml");
@@ -410,8 +409,8 @@ fn a_dry_run_says_why_sends_nothing_and_leaves_the_receivers_waiting() {
     assert_eq!(predicted_seconds(&report), predicted_seconds(&row.plan("binary", BYTES, &[])), "{report}");
 
     let sent_bytes = row.site.lab().counters(ROOT).expect("a host").sent_bytes;
-    // What broadcast does is unknown here: `auto` measures it with some five hundred frames.
-    assert!(sent_bytes < 1_000_000, "{sent_bytes} bytes were sent");
+    // The effect of broadcast is unknown here: `auto` measures it, on a busy host more than once.
+    assert!(sent_bytes < BYTES as u64, "{sent_bytes} bytes were sent");
     assert!(OTHERS.into_iter().all(|host| !row.site.path(host).exists()), "somebody has something");
 
     let root = row.send(5, &["--json", "--via", "chain"], &source);
@@ -420,7 +419,7 @@ fn a_dry_run_says_why_sends_nothing_and_leaves_the_receivers_waiting() {
 }
 
 #[test]
-fn what_a_root_is_told_of_the_network_must_be_possible_and_about_itself() {
+fn network_files_of_a_root_must_be_possible_and_about_itself() {
     let row = Row::up("refusals", row());
     let source = row.site.file("source", "text");
     let falling = row.site.file("falling.toml", FALLING);

@@ -1,4 +1,4 @@
-//! Progress, reports and what is printed.
+//! Progress output, reports and metrics of a transfer.
 
 use crate::faults::{half_way, slow};
 use crate::harness::{
@@ -44,7 +44,7 @@ fn sample(samples: &BTreeMap<String, f64>, role: &str, name: &str, more: &str) -
 }
 
 #[test]
-fn a_transfer_tells_how_far_it_is_while_it_runs() {
+fn a_transfer_prints_its_progress_while_it_runs() {
     // 0.8 s.
     let config = LabConfig { rate_bits_per_second: Some(50_000_000), ..one_switch(3) };
     let site = Site::beside("telling", config);
@@ -112,7 +112,7 @@ fn named<'a>(events: &'a [Value], name: &str) -> Vec<&'a Value> {
 }
 
 #[test]
-fn a_transfer_of_which_a_receiver_dies_is_told_event_by_event_and_ends_with_the_report() {
+fn a_transfer_of_which_a_receiver_dies_is_printed_event_by_event_and_ends_with_the_report() {
     // 1.7 s.
     let site = Site::beside("events", LabConfig { rate_bits_per_second: Some(20_000_000), ..one_switch(3) });
     let (source, kept) = (site.file("source", content(6, 4 * MEBIBYTE)), site.path("run.json"));

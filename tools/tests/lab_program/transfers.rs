@@ -244,7 +244,7 @@ fn larger_frames_carry_more_each() {
 }
 
 #[test]
-fn a_root_with_jumbo_frames_can_be_told_to_send_small_ones() {
+fn a_root_with_jumbo_frames_can_be_configured_to_send_small_ones() {
     let site = Site::beside("mixed", LabConfig { mtu_bytes: 9000, ..one_switch(4) });
     site.set_up("n2", "ip", &["link", "set", "eth0", "mtu", "1500"]);
     for via in PATHS {

@@ -112,7 +112,7 @@ fn a_file_that_vanishes_is_named_at_both_ends_and_the_rest_arrives() {
 }
 
 #[test]
-fn what_happens_to_dest_at_one_receiver_fails_there_alone() {
+fn a_fault_at_one_receivers_dest_fails_there_alone() {
     let site = Site::beside("dests", slow(5));
     let source = tree(&site, 8);
     let (moved, full, elsewhere) = (site.directory("moved"), site.directory("full"), site.directory("elsewhere"));
@@ -157,7 +157,7 @@ fn several_sources_without_what_is_excluded_go_into_the_directory_that_is_there(
 }
 
 #[test]
-fn what_cannot_be_sent_is_refused_before_anybody_is_waited_for() {
+fn an_unsendable_source_is_refused_before_receivers_are_waited_for() {
     let site = Site::beside("notree", one_switch(1));
     let source = tree(&site, 1);
     nix::unistd::mkfifo(&source.join("pipe"), nix::sys::stat::Mode::S_IRWXU).expect("room");
@@ -195,7 +195,7 @@ fn owners_that_a_receiver_cannot_keep_are_said_there_and_told_to_the_sender() {
 }
 
 #[test]
-fn privileges_that_a_receiver_does_not_accept_are_left_out_said_once_and_counted() {
+fn privileges_that_a_receiver_does_not_accept_are_left_out_reported_once_and_counted() {
     let site = Site::beside("accept", one_switch(2));
     let source = site.directory("source");
     fs::write(source.join("file"), "text").expect("room");
@@ -267,7 +267,7 @@ fn what_is_mounted_below_source_is_sent_unless_one_file_system_is_asked_for() {
 }
 
 #[test]
-fn what_unpacks_to_more_than_the_disk_has_ends_before_it_is_full() {
+fn unpacking_more_than_the_disk_has_ends_before_it_is_full() {
     let site = Site::beside("bomb", one_switch(2));
     let packed = site.path("zeros.gz");
     let script = format!("head -c 200000000 /dev/zero | gzip > {}", packed.display());

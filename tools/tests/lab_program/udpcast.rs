@@ -146,12 +146,12 @@ fn calls_as_fog_makes_them_run_unchanged() {
 }
 
 #[test]
-fn short_letters_commands_and_words_cut_short_mean_the_same() {
+fn short_letters_commands_and_abbreviated_options_mean_the_same() {
     compare("letters", &OTHERS[..4], true);
 }
 
 #[test]
-fn what_fails_with_udpcast_fails_here() {
+fn command_lines_that_fail_with_udpcast_fail_here() {
     compare("udp_fails", &OTHERS[4..], false);
 }
 
@@ -181,7 +181,7 @@ fn sessions_of_different_ports_do_not_mix_and_what_cannot_be_obeyed_is_said_once
     // With fewer than are wanted it starts, and says so before.
     let call = "udp-sender -i eth0 -k --min-receivers 2 --max-wait 1 --start-timeout 1 -P 9106 -f $SRC";
     let waited = shell(&site, "n0", call, &out, true).end(LIMIT);
-    assert!(waited.stderr.contains("2 at least, or for whoever is there 1 s later"), "{}", waited.stderr);
+    assert!(waited.stderr.contains("2 at least, or for those that are there 1 s later"), "{}", waited.stderr);
     for (call, code, words) in [
         ("udp-sender -i eth0 -k -f $SRC", 2, "nothing says when to start"),
         ("udp-sender -i eth0 -k -C 1 --async -f $SRC", 2, "--async"),
@@ -196,7 +196,7 @@ fn sessions_of_different_ports_do_not_mix_and_what_cannot_be_obeyed_is_said_once
 
 /// udpcast's option names are accepted by `send` and `recv` where their meaning is equal.
 #[test]
-fn its_own_commands_take_udpcasts_words_where_they_mean_the_same() {
+fn send_and_recv_take_udpcasts_options_where_they_mean_the_same() {
     let site = Site::beside("words", one_switch(2));
     let (image, log) = (site.file("image", content(33, 400_001)), site.path("log"));
     let (image, log) = (image.to_str().expect("ours"), log.to_str().expect("ours"));

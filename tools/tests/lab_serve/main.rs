@@ -1,4 +1,4 @@
-//! A receiver that stays (`recv --serve`), on the hosts of a lab. These tests need root, and fail
+//! A receiver that runs as a daemon (`recv --serve`), on the hosts of a lab. These tests need root, and fail
 //! without it.
 
 mod sessions;
@@ -63,7 +63,7 @@ fn hear(ear: &UnixDatagram) -> String {
 }
 
 #[test]
-fn a_supervisor_hears_that_it_is_ready_lives_reads_again_and_ends() {
+fn a_supervisor_is_notified_of_start_liveness_reload_and_end() {
     let site = Site::beside("notify", one_switch(2));
     let (dir, path) = (site.directory("dest"), site.path("notify"));
     let ear = UnixDatagram::bind(&path).expect("bound");
@@ -99,7 +99,7 @@ fn a_supervisor_hears_that_it_is_ready_lives_reads_again_and_ends() {
 }
 
 #[test]
-fn an_interface_that_is_not_there_yet_is_waited_for_and_said_so() {
+fn an_interface_that_is_missing_yet_is_waited_for_and_reported() {
     let site = Site::beside("late", one_switch(2));
     let dir = site.directory("dest");
     site.set_up("n1", "ip", &["link", "set", "eth0", "down"]);
@@ -115,7 +115,7 @@ fn an_interface_that_is_not_there_yet_is_waited_for_and_said_so() {
 }
 
 #[test]
-fn nobody_serves_with_sockets_that_root_has_opened() {
+fn the_user_nobody_serves_with_sockets_that_root_has_opened() {
     let site = Site::beside("port_fd", one_switch(2));
     let dir = site.directory("dest");
     fs::set_permissions(&dir, Permissions::from_mode(0o777)).expect("allowed");
@@ -135,7 +135,7 @@ fn nobody_serves_with_sockets_that_root_has_opened() {
 }
 
 #[test]
-fn nobody_serves_with_the_one_capability_that_the_unit_gives() {
+fn the_user_nobody_serves_with_the_one_capability_that_the_unit_gives() {
     let site = Site::beside("capability", one_switch(2));
     let dir = site.directory("dest");
     fs::set_permissions(&dir, Permissions::from_mode(0o777)).expect("allowed");
@@ -274,7 +274,7 @@ fn an_end_in_a_quiet_moment_loses_nothing() {
 }
 
 #[test]
-fn who_is_started_again_is_there_for_the_next_session() {
+fn a_restarted_server_joins_the_next_session() {
     let site = Site::beside("again", one_switch(2));
     let dir = site.directory("dest");
     let file = site.file("file", "bytes");
@@ -288,7 +288,7 @@ fn who_is_started_again_is_there_for_the_next_session() {
 }
 
 #[test]
-fn what_cannot_be_served_is_refused_at_once() {
+fn invalid_options_of_a_server_are_refused_at_once() {
     let site = Site::beside("refused", one_switch(2));
     let dir = site.directory("dest");
     let path = dir.to_str().expect("UTF-8");

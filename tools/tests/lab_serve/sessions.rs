@@ -321,7 +321,7 @@ fn row(host: &str, group: &str, state: &str, last: &str) -> (String, String, Str
 }
 
 #[test]
-fn everybody_who_listens_is_listed_with_group_state_and_last_session() {
+fn all_listening_receivers_are_listed_with_group_state_and_last_session() {
     let site = Site::beside("hosts", one_switch(4));
     hosts(&site, &["--wait", "0.3"]).assert_refusal(3, &["nobody listens", "recv --serve", "[E-NOBODY]"]);
     let dir = site.directory("dest");
@@ -403,7 +403,7 @@ fn a_list_that_is_watched_forgets_who_has_gone_and_ends_with_its_user() {
 }
 
 #[test]
-fn who_sends_to_a_receiver_that_stays_decides_about_no_privileges() {
+fn the_sender_to_a_server_decides_about_no_privileges() {
     let site = Site::beside("privileges", one_switch(2));
     let (dir, tree) = (site.directory("dir"), site.directory("tree"));
     fs::write(tree.join("file"), "text").expect("room");

@@ -3,7 +3,7 @@
 use crate::channel_link::{ChannelLink, ChannelWaiter, WallClock};
 use ethbcast_transport::link::Waiter;
 use ethbcast_transport::stream::{Ending, Outlet, Stream};
-use ethbcast_transport::wire::{EtherType, Identity, MacAddr, Peer, Rank, StreamId};
+use ethbcast_transport::wire::{EtherType, Guard, Identity, MacAddr, Peer, Rank, StreamId};
 use ethbcast_transport::{Alone, Tuning, drive};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -61,5 +61,12 @@ pub fn peer(rank: u16) -> Peer {
 }
 
 pub fn identity(rank: u16) -> Identity {
-    Identity { session: 1, stream: StreamId(1), rank: Rank(rank), mac: peer(rank).mac, ether_type: EtherType::DEFAULT }
+    Identity {
+        session: 1,
+        stream: StreamId(1),
+        rank: Rank(rank),
+        mac: peer(rank).mac,
+        ether_type: EtherType::DEFAULT,
+        guard: Guard::Plain,
+    }
 }

@@ -1,4 +1,4 @@
-//! Arrived frames: all below the head, and marks for those beyond it.
+//! Set of the frames that arrived: all below a number, and a bitmap of those beyond it.
 
 #[derive(Clone, Debug)]
 pub(crate) struct Arrived {

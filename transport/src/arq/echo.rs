@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn two_newer_words_prove_an_earlier_one_forged_and_one_or_a_late_one_does_not() {
+    fn two_newer_acknowledgements_prove_an_earlier_one_forged_and_one_or_a_late_one_does_not() {
         let mut echo = Echo::new(&Tuning::default());
         echo.take(at(1000), &ack(700, 0));
         assert_eq!([600, 700, 0].map(|late| echo.judge_behind(&ack(late, 0))), [Behind::Late; 3]);
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_held_for_longer_than_a_stamp_lasts_still_gives_the_round_trip() {
+    fn an_echo_held_for_longer_than_a_stamp_lasts_still_gives_the_round_trip() {
         let (sent, arrived) = (5_000_u64, 5_040_u64);
         let mut newest = Newest::default();
         assert_eq!(newest.held_us(at(4_000_000)), 0, "nothing has come that could be held");
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_waited_in_vain_for_a_long_queue_asks_again_soon() {
+    fn after_a_vain_wait_for_a_long_queue_the_next_probe_comes_soon() {
         let tuning = Tuning::default();
         let mut rtt = Rtt::new(&tuning);
         assert_eq!([0, 1].map(|tries| rtt.emptied_timeout(tries)), [0, 1].map(|tries| rtt.timeout(tries)));

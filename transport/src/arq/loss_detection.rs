@@ -1,4 +1,4 @@
-//! Validation of acknowledgements, and loss detection. Only evidence repeats a frame (RFC 8985).
+//! Validation of acknowledgements, and loss detection by timestamp echoes. Only evidence repeats a frame (RFC 8985).
 
 use super::echo::STALE;
 use super::stamp::Stamp;
@@ -32,7 +32,7 @@ impl Sent {
             consumed: consumed.min(cursor),
             held_us,
         };
-        // A receiver that was not probed for so long cannot give a round trip; and after an older
+        // A receiver that was not probed for that long cannot give a round trip; and after an older
         // echo the next would not be new.
         let outdated = self.newest.since(Stamp(ack.echo)) > STALE;
         let untrue = (invented || outdated) && !planted!("echo-believed");
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn of_an_acknowledgement_counts_what_can_be_true() {
+    fn only_possible_values_of_an_acknowledgement_count() {
         let sent = Sent { below: 8, newest: Stamp(100), credit: 64 };
         let believed = |ack: Ack<'_>| {
             let (ack, forged) = sent.believe(&ack);

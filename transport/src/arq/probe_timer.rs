@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_asked_less_and_less_often_until_something_moves() {
+    fn probes_become_rarer_until_there_is_progress() {
         let at = |ms| Instant::START + Duration::from_millis(ms);
         let timeout = |tries: u32| Duration::from_millis(1 << tries);
         let mut question = ProbeTimer::default();

@@ -172,7 +172,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn what_is_owed_is_due_at_the_earliest_wish_and_settled_at_once() {
+    fn an_owed_acknowledgement_is_due_at_the_earliest_request_and_settled_at_once() {
         let at = |ms| Instant::START + Duration::from_millis(ms);
         let mut receipt = Receipt::default();
         receipt.note_stamp(at(1), 50);

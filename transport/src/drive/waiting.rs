@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn it_lasts_from_the_last_frame_and_not_beyond_a_deadline() {
+    fn busy_polling_lasts_from_the_last_frame_and_not_beyond_a_deadline() {
         let mut busy_poll = BusyPoll::new(LONGEST);
         busy_poll.moved(micros(1000));
         assert_eq!(busy_poll.until(micros(1000), None), Some(micros(1100)));
@@ -201,14 +201,14 @@ mod tests {
     }
 
     #[test]
-    fn it_can_be_turned_off() {
+    fn busy_polling_can_be_turned_off() {
         let mut busy_poll = BusyPoll::new(Duration::ZERO);
         busy_poll.moved(micros(1000));
         assert_eq!(busy_poll.until(micros(1000), None), None);
     }
 
     #[test]
-    fn where_others_compute_it_sleeps_at_once_for_a_while_and_longer_each_time() {
+    fn where_others_compute_busy_polling_stops_for_a_while_and_longer_each_time() {
         let mut busy_poll = BusyPoll::new(LONGEST);
         let polls_at = |busy_poll: &mut BusyPoll, at: u64| {
             busy_poll.moved(micros(at));
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_waits_for_answers_an_empty_nap_is_soon_forgotten() {
+    fn where_nobody_waits_for_replies_an_empty_nap_is_soon_forgotten() {
         let soon = INTERVAL * 2;
         assert!(barred(100, 8, 8) <= soon, "a relay, whose frames come several at a time");
         assert!(barred(4, 1, 0) <= soon, "a receiver that is quick enough to take each by itself");

@@ -13,7 +13,7 @@ mod parities;
 
 use crate::arq::arrived::Arrived;
 use crate::audit::AuditError;
-use crate::wire::{ContentChecksum, Flags, Header};
+use crate::wire::{ContentChecksum, Flags, Guard, Header};
 use parities::Parities;
 use std::fmt;
 
@@ -245,15 +245,15 @@ impl Feed {
         self.contents.keep((header.sequence & self.mask) as usize, header.flags, content);
     }
 
-    /// Returns the checksum of a kept frame for this header: as received, as sent before, or
+    /// Returns the checksum, or keyed hash, of a kept frame for this header: as received, as sent before, or
     /// computed.
     ///
     /// # Panics
     /// The panics of [`payload`](Feed::payload).
-    pub(crate) fn content(&mut self, header: &Header) -> ContentChecksum {
+    pub(crate) fn content(&mut self, header: &Header, guard: &Guard) -> ContentChecksum {
         let known = self.contents.get((header.sequence & self.mask) as usize, header.flags);
         known.unwrap_or_else(|| {
-            let content = header.content(self.payload(header.sequence));
+            let content = guard.content(header, self.payload(header.sequence));
             self.keep_content(header, content);
             content
         })
@@ -538,7 +538,7 @@ mod tests {
 
     fn checksum(payload: &[u8]) -> ContentChecksum {
         let (stream, rank, ether_type) = (StreamId(1), Rank(0), EtherType::DEFAULT);
-        let identity = Identity { session: 1, stream, rank, mac: MacAddr::ZERO, ether_type };
+        let identity = Identity { session: 1, stream, rank, mac: MacAddr::ZERO, ether_type, guard: Guard::Plain };
         Header { sequence: 7, ..identity.header(Kind::DATA) }.content(payload)
     }
 

@@ -1,4 +1,4 @@
-//! Exhaustive test of a tiny feed: every sequence of operations, against a model that keeps sets.
+//! Exhaustive test of a tiny feed: every sequence of operations, compared with a simple model.
 
 use super::*;
 use std::collections::BTreeMap;
@@ -152,7 +152,7 @@ fn every_short_history_of_a_tiny_feed_agrees_with_the_model() {
 }
 
 #[test]
-fn so_does_every_short_history_of_one_that_begins_anywhere() {
+fn every_short_history_of_a_feed_that_begins_anywhere_fits_the_model() {
     for first in [1, 2, LAST_POSITION, LAST_POSITION + 1] {
         let visited = explore(first, &mut Vec::new(), DEPTH - 2);
         assert!(visited > 10_000, "only {visited} histories");

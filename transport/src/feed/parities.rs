@@ -214,14 +214,14 @@ mod tests {
     }
 
     #[test]
-    fn parity_stands_for_the_highest_missing_frames_gives_way_to_data_and_brings_back_the_rest() {
+    fn parity_takes_slots_of_the_highest_missing_frames_yields_to_data_and_recovers_the_rest() {
         let (root, frames) = (whole(40), 16..24);
         let mut feed = Feed::new(SLOTS, BYTES);
         let reader = feed.add_reader(0).expect("the beginning");
         (0..17)
             .chain([20, 22])
             .for_each(|sequence| assert_eq!(feed.insert(sequence, &payload(sequence), false), Inserted::New));
-        feed.advance(reader, 17); // What was consumed still lies in its slot.
+        feed.advance(reader, 17); // Consumed frames still lie in their slots.
         let take = |feed: &mut Feed, index| feed.insert_parity(frames.clone(), index, &parity(&root, &frames, index));
         assert_eq!(
             (take(&mut feed, 3), take(&mut feed, 0), take(&mut feed, 3)),
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_parity_here_is_refused_and_what_is_overwritten_is_let_go() {
+    fn impossible_parity_is_refused_and_overwritten_parity_is_dropped() {
         let mut feed = Feed::new(SLOTS, BYTES);
         feed.insert(0, &payload(0), false);
         feed.insert(9, &[1], false);
@@ -293,7 +293,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_comes_in_whatever_order_is_right_in_the_end(
+        fn parity_in_any_order_recovers_the_right_frames(
             steps in prop::collection::vec((0_u64..4, 0_u64..64, 0_u8..16, any::<bool>()), 1..300),
             slots in prop::sample::select(&[32, SLOTS][..]),
             blocks in prop::sample::select(&[[8_u64, 8], [16, 16], [8, 16]][..]),
@@ -332,7 +332,7 @@ mod tests {
         }
 
         #[test]
-        fn whatever_is_forged_changes_no_order(
+        fn forged_parity_changes_no_order(
             steps in prop::collection::vec((0_u8..3, 0_u64..200, any::<u8>(), any::<bool>()), 1..200),
         ) {
             let mut feed = Feed::new(SLOTS, BYTES);

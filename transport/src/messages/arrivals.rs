@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_taken_too_far_ahead_nor_out_of_order_where_that_is_strict() {
+    fn no_frame_is_accepted_too_far_ahead_or_out_of_order_under_strict_presets() {
         let holes = Arrivals::new(&Tuning::default());
         assert_eq!(
             [0, SPAN_FRAMES - 1, SPAN_FRAMES].map(|at| holes.class(at)),

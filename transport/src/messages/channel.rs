@@ -15,7 +15,7 @@ use crate::arq::stamp::Stamp;
 use crate::audit::AuditError;
 use crate::machine::{Deadline, Timer};
 use crate::time::Instant;
-use crate::wire::{Ack, Flags, Frame, Header, Kind, MacAddr, OVERHEAD_BYTES, Peer};
+use crate::wire::{Ack, Flags, Frame, Header, Kind, MacAddr, Peer};
 
 /// Unacknowledged frames, or missing bytes, from which the traffic is bulk: the number of frames
 /// per wake-up matters more than the latency of each. A driver then receives 64 frames at a time,
@@ -214,7 +214,7 @@ impl Channel {
         }
         if self.arrivals.is_ready(now) {
             endpoint.stats.receipts_sent += 1;
-            let body = &mut buffer[OVERHEAD_BYTES..][..endpoint.payload_bytes];
+            let body = &mut endpoint.identity.payload_of(buffer)[..endpoint.payload_bytes];
             let (length, cursor, echo) = self.arrivals.acknowledge(now, body);
             return Some(endpoint.seal(
                 self.peer.mac,
@@ -252,7 +252,7 @@ impl Channel {
             return self.write_note(now, endpoint, sequence, NoteWord::Credit, how, buffer);
         };
         let (stamp, again) = how;
-        let payload = &mut buffer[OVERHEAD_BYTES..];
+        let payload = endpoint.identity.payload_of(buffer);
         let (kind, length) = if is_push(offset, bytes, pushed_bytes) {
             endpoint.stats.pushes_sent += u64::from(!again);
             (Kind::PUSH, Push { message, envelope, offset, bytes: content }.write(payload))
@@ -275,7 +275,7 @@ impl Channel {
         (stamp, again): (Stamp, bool),
         buffer: &mut [u8],
     ) -> usize {
-        let payload = &mut buffer[OVERHEAD_BYTES..][..endpoint.payload_bytes];
+        let payload = &mut endpoint.identity.payload_of(buffer)[..endpoint.payload_bytes];
         let (ack_bytes, cursor, echo) = self.arrivals.acknowledge(now, &mut payload[Note::HEAD_BYTES..]);
         let length = Note::write(word, self.inbox.announce(), cursor, echo.0, ack_bytes, payload);
         let flags = if again { Flags::RESENT } else { Flags::default() };

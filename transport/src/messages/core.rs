@@ -1,4 +1,4 @@
-//! State common to all peers of a mailbox: identity, stamps, ledger, counters.
+//! State common to all peers of a mailbox: identity, stamps, open operations, counters.
 
 use super::operations::Operations;
 use super::stats::MailboxStats;

@@ -271,7 +271,7 @@ impl Part for Mailbox {
         if !matches!(header.kind, Kind::PUSH | Kind::PULL | Kind::NOTE | Kind::RECEIPT | Kind::ASK) {
             return;
         }
-        let identity = self.endpoint.identity;
+        let identity = &self.endpoint.identity;
         let ours =
             header.session == identity.session && header.stream == identity.stream && header.rank != identity.rank;
         let channel = self.channels.get_mut(header.rank.index());
@@ -284,8 +284,9 @@ impl Part for Mailbox {
         }
     }
 
-    fn handle_reject(&mut self, _reject: Reject) {
-        self.endpoint.stats.malformed += 1;
+    fn handle_reject(&mut self, reject: Reject) {
+        let stats = &mut self.endpoint.stats;
+        *(if reject.is_stranger() { &mut stats.strangers } else { &mut stats.malformed }) += 1;
     }
 
     fn handle_timeout(&mut self, now: Instant) {

@@ -52,7 +52,7 @@ mod tests {
     use crate::wire::{AckBody, ContentChecksum, Flags, MacAddr, Rank, StreamId};
 
     #[test]
-    fn a_note_says_its_word_its_room_and_what_has_arrived() {
+    fn a_note_shows_its_code_its_room_and_what_has_arrived() {
         let mut payload = [0; 200];
         let body = AckBody { limit: 40, below: 7, consumed: 7, held_us: 5 };
         payload[Note::HEAD_BYTES + AckBody::BYTES] = 0b101;

@@ -98,7 +98,7 @@ mod tests {
     const MAC: MacAddr = MacAddr::new(2, 0, 0, 0, 0, 1);
     const GROUP: MacAddr = MacAddr::new(3, 0, 0, 0, 0, 9);
 
-    /// A frame as a socket on the card is given it: the bytes without a tag, and what the kernel knows beside them.
+    /// A frame as a socket on the card gets it: the bytes without a tag, and the kernel's metadata.
     #[derive(Clone, Copy)]
     struct Given {
         to: MacAddr,
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_of_a_vlan_or_bond_above_the_card_is_not_the_cards_which_its_interface_alone_tells() {
+    fn frames_of_a_vlan_or_bond_above_the_card_are_recognised_by_their_interface_alone() {
         let [whole, without] = programs();
         for to in [MAC, GROUP, MacAddr::BROADCAST] {
             let packet_type = if to == MAC { libc::PACKET_HOST } else { libc::PACKET_MULTICAST };
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_tagged_for_others_or_of_other_types_stays_out() {
+    fn frames_with_foreign_tags_or_of_other_types_are_dropped() {
         let [whole, _] = programs();
         let other = Given { to: MacAddr::new(2, 0, 0, 0, 0, 2), packet_type: libc::PACKET_MULTICAST, ..OWN };
         let elsewhere = Given { packet_type: libc::PACKET_OTHERHOST, ..OWN };

@@ -358,6 +358,12 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 mod tests {
     use super::*;
 
+    #[test]
+    fn where_the_kernel_lists_nothing_what_may_forbid_it_is_named() {
+        let text = InterfaceError::Unlisted { errno: Errno::new(nix::errno::Errno::EAFNOSUPPORT) }.to_string();
+        assert!(text.contains("AF_NETLINK") && text.contains("RestrictAddressFamilies="), "{text}");
+    }
+
     fn link(index: u32, name: &str, last: u8) -> LinkInfo {
         LinkInfo {
             index,
@@ -375,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_interface_takes_the_frames_of_is_no_candidate() {
+    fn an_interface_whose_frames_another_takes_is_no_candidate() {
         let bridge = LinkInfo { kind: "bridge".to_owned(), ..link(1, "br0", 1) };
         let port = |index, name| LinkInfo { master: Some(1), port_kind: "bridge".to_owned(), ..link(index, name, 2) };
         assert_eq!(chosen(&[bridge.clone(), port(2, "eth0"), port(3, "vnet0")]).as_deref(), Ok("br0"));

@@ -327,7 +327,7 @@ mod tests {
         let (left, lost) = (tried.iter().filter(|(_, _, left)| *left).count(), tried.len());
         assert!(left >= 245 && lost < 5001, "{left} of 250");
         assert!(refusals.suspect.is_none());
-        // It takes nothing for 2 s, and what is given up meanwhile is little.
+        // It takes nothing for 2 s, and few frames are given up meanwhile.
         let (tried, refusals) = play(5, &[1514, 60], |now, _| now >= ms(2000));
         let refused = tried.iter().filter(|(_, _, left)| !left).count();
         assert!(refused <= 100, "{refused} tries in 2 s");
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_tried_for_long_counts_anew() {
+    fn a_length_not_tried_for_long_counts_anew() {
         let (_, mut refusals) = play(3, &[9014, 60], |_, bytes| bytes <= 1514);
         assert_eq!(refusals.refused(ms(60_000), 9014), Fate::GiveUp);
         assert_eq!(refusals.too_long().map(|too_long| too_long.lasts), Some(Duration::ZERO));

@@ -396,7 +396,7 @@ impl Port {
         Arc::clone(&self.has_other_mtu)
     }
 
-    /// The largest MTU that what the interface leads to takes, in bytes; `usize::MAX` while all frames leave.
+    /// The largest MTU of the first hop behind the interface, in bytes; `usize::MAX` while all frames leave.
     pub fn first_hop_flag(&self) -> Arc<AtomicUsize> {
         self.sender.first_hop_flag()
     }

@@ -226,8 +226,8 @@ impl Sender {
     }
 }
 
-/// The MTU, in bytes, whose frames pass where those of so many bytes do: a veth takes as much more than its MTU as a
-/// VLAN tag has, and what follows does not.
+/// Returns the MTU, in bytes, whose frames pass where frames of `passes` bytes do: a veth takes as
+/// much more than its MTU as a VLAN tag has, and what follows does not.
 pub(super) fn mtu_of(passes: usize) -> usize {
     passes.saturating_sub(ETHERNET_BYTES + VLAN_TAG_BYTES)
 }
@@ -439,7 +439,7 @@ impl FrameSender {
         interface::has_link(self.interface.index)
     }
 
-    /// Returns the largest MTU, in bytes, that what the interface leads to takes, where that is not the interface's
+    /// Returns the largest MTU, in bytes, of the first hop behind the interface, where that is not the interface's
     /// own; nothing where all or no frames leave. The frames for it are to this host itself, and go no further than
     /// the next switch.
     pub fn first_hop(&self, ether_type: EtherType) -> Option<usize> {

@@ -1,8 +1,8 @@
 //! Packet sockets for unprivileged processes: a privileged server opens the socket, attaches and
 //! locks the filter, and passes it over a Unix socket (SCM_RIGHTS, unix(7)). The receiving process
 //! needs no capability: rings, groups and binding need none (packet(7)), and the filter admits only
-//! the server's EtherType for this host and the requested group. No filter holds what is sent: whoever
-//! may connect may send any frame, on any interface.
+//! the server's EtherType for this host and the requested group. The filter does not apply to sent
+//! frames: any process that may connect may send any frame, on any interface.
 
 use super::error::{Errno, OpenError};
 use super::{Interface, filter, syscall};
@@ -178,7 +178,7 @@ fn read(request: &[u8; REQUEST_BYTES]) -> Option<(&str, u16, Option<MacAddr>)> {
     let mac = MacAddr::new(octet(0), octet(1), octet(2), octet(3), octet(4), octet(5));
     let group = match head[2] {
         0 => None,
-        // The filter would admit the frames of whoever has another address.
+        // The filter would admit frames from another address.
         1 if mac.is_multicast() => Some(mac),
         _ => return None,
     };

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_lost_of_eight_frames_comes_back_by_any_eight_of_their_parity_frames() {
+    fn any_losses_of_eight_frames_are_recovered_from_any_eight_of_their_parity_frames() {
         let (length, indices) = (5, 0..8_u8);
         let block = block(8, length, 3);
         let subsets = |mask: u32| (0..8_u8).filter(move |bit| mask >> bit & 1 == 1).collect::<Vec<u8>>();
@@ -238,7 +238,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_lost_of_long_blocks_comes_back(
+        fn losses_of_long_blocks_are_recovered(
             frames in prop::sample::select(&[64_usize, 128][..]),
             lost in prop::collection::btree_set(0_u8..64, 1..40),
             length in 1_usize..600,

@@ -16,7 +16,7 @@
 //!
 //! ```
 //! use ethbcast_transport::sim::{Cable, HostSettings, Network, NoFaults, Simulation, host_mac};
-//! use ethbcast_transport::wire::{EtherType, Frame, Identity, Kind, MacAddr, Rank, StreamId};
+//! use ethbcast_transport::wire::{EtherType, Frame, Guard, Identity, Kind, MacAddr, Rank, StreamId};
 //! use ethbcast_transport::{Alone, Deadline, Instant, Part};
 //!
 //! const PING: Kind = Kind(200);
@@ -42,7 +42,8 @@
 //!
 //! let player = |host: usize| {
 //!     let (rank, mac) = (Rank(host as u16), host_mac(host));
-//!     let identity = Identity { session: 1, stream: StreamId(0), rank, mac, ether_type: EtherType::DEFAULT };
+//!     let (stream, ether_type, guard) = (StreamId(0), EtherType::DEFAULT, Guard::Plain);
+//!     let identity = Identity { session: 1, stream, rank, mac, ether_type, guard };
 //!     Alone::new(Player { identity, next: (host == 0).then(|| (host_mac(1), 9)), balls: 0 })
 //! };
 //! let network = Network::star(2, Cable::GIGABIT, &HostSettings::default());

@@ -1,4 +1,4 @@
-//! End of a run.
+//! Reasons why a simulation ended.
 
 use crate::{Instant, Timer};
 

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forgotten_still_counts_as_a_beginning() {
+    fn a_forgotten_boundary_still_counts_as_a_beginning() {
         let mut boundaries = Boundaries::new(4);
         [5, 7, 20].into_iter().for_each(|last| boundaries.add(last, last != 20));
         boundaries.forget_below(15);

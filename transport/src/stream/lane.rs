@@ -27,7 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::Duration;
 
-/// A child of which nothing has been heard for so long, and after so many questions, is mute: with a third of all
+/// Silence and number of unanswered probes after which a child counts as mute: with a third of all
 /// frames lost each way one in a thousand would seem to be.
 const MUTE_AFTER: Duration = Duration::from_secs(1);
 const MUTE_TRIES: u8 = 3;
@@ -535,7 +535,7 @@ mod tests {
     use crate::wire::AckBody;
 
     #[test]
-    fn what_is_sent_again_keeps_the_stamp_of_the_time_before() {
+    fn a_repair_keeps_the_stamp_of_the_transmission_before() {
         let mut sent = Transmissions::new(16);
         (3..9).for_each(|sequence| sent.sent(sequence, Stamp(sequence as u32)));
         assert_eq!(
@@ -556,7 +556,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_passed_over_is_not_lost_and_is_sent_once_it_has_come() {
+    fn skipped_frames_are_not_lost_and_are_sent_when_they_arrive() {
         let mut sent = Transmissions::new(16);
         sent.sent(2, Stamp(2));
         sent.pass_over(3..6);

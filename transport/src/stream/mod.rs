@@ -22,9 +22,7 @@ use crate::feed::{Feed, ReaderId};
 use crate::machine::{Deadline, Kept, Part, SplitFrame, Timer};
 use crate::time::Instant;
 use crate::tuning::Tuning;
-use crate::wire::{
-    Ack, Flags, Frame, Header, Identity, Kind, MacAddr, OVERHEAD_BYTES, Parity, Peer, Rank, Reject, StreamId,
-};
+use crate::wire::{Ack, Flags, Frame, Header, Identity, Kind, MacAddr, Parity, Peer, Rank, Reject, StreamId};
 use boundaries::Boundaries;
 use cast::{Cast, RepairChildren};
 use intake::{Intake, Received, Standing, Upstream};
@@ -91,7 +89,7 @@ impl Stream {
     /// If [`Tuning::check`] finds a wrong number.
     pub fn receiver(identity: Identity, payload_bytes: usize, parent: Peer, outlet: &Outlet, tuning: Tuning) -> Stream {
         let mut stream = Stream::new(identity, payload_bytes, Some(parent), outlet, tuning);
-        stream.intake = Some(Intake::new(identity, &stream.tuning));
+        stream.intake = Some(Intake::new(&stream.identity, &stream.tuning));
         stream.local = stream.feed.add_reader(0);
         stream
     }
@@ -234,7 +232,7 @@ impl Stream {
         self.states().find(|reader| reader.rank == child)?.turn
     }
 
-    /// Returns the remote reader that keeps the feed crowded; `None` while this host's own link is
+    /// Returns the remote reader that keeps the feed full; `None` while this host's own link is
     /// the limit.
     pub fn blocked_by(&self, now: Instant) -> Option<Rank> {
         self.crowding.by(now, &self.feed, self.readers.as_ref())
@@ -315,7 +313,7 @@ impl Stream {
         }
         self.feed.remove_reader(held);
         if let Some(intake) = &mut self.intake {
-            *intake = Intake::new(self.identity, &self.tuning);
+            *intake = Intake::new(&self.identity, &self.tuning);
         }
     }
 
@@ -327,7 +325,7 @@ impl Stream {
         self.cursors().into_iter().for_each(|(rank, _)| self.remove_reader(now, rank));
         self.tuning = self.tuning.alone();
         if let Some(intake) = &mut self.intake {
-            *intake = Intake::new(self.identity, &self.tuning);
+            *intake = Intake::new(&self.identity, &self.tuning);
         }
     }
 
@@ -337,7 +335,7 @@ impl Stream {
         let more = self.boundaries.expect_more(&self.feed);
         let ready = self.intake.as_mut()?.is_ready(now, &self.feed, more, &mut self.stats);
         let standing = ready.then(|| self.standing())?;
-        let body = &mut buffer[OVERHEAD_BYTES..];
+        let body = self.identity.payload_of(buffer);
         let (length, echo) = self.intake.as_mut()?.acknowledge(now, &self.feed, standing, body);
         self.stats.acks_sent += 1;
         Some(self.identity.seal(buffer, to, &self.header(Kind::ACK, Flags::default(), self.feed.head(), echo), length))
@@ -355,7 +353,7 @@ impl Stream {
                 *(if again { &mut self.stats.data_resent } else { &mut self.stats.data_sent }) += 1;
                 let flags = Outgoing::flags(sequence, again, urgent, &self.feed, &self.boundaries);
                 let header = self.header(Kind::DATA, flags, sequence, stamp);
-                let content = self.feed.content(&header);
+                let content = self.feed.content(&header, &self.identity.guard);
                 let kept = Kept { stream: header.stream.0, sequence, bytes: self.feed.payload(sequence).len() };
                 let written_bytes = self.identity.seal_around(buffer, to, &header, kept.bytes, content) - kept.bytes;
                 return SplitFrame { written_bytes, kept: Some(kept) };
@@ -369,7 +367,7 @@ impl Stream {
         self.stats.parity_sent += 1;
         let flags = if urgent { parity.flags().with(Flags::ACK_NOW) } else { parity.flags() };
         let (header, bytes) = (self.header(Kind::PARITY, flags, parity.sequence(), stamp), self.payload_bytes());
-        self.feed.write_parity(&parity.frames(), parity.index(), &mut buffer[OVERHEAD_BYTES..][..bytes]);
+        self.feed.write_parity(&parity.frames(), parity.index(), &mut self.identity.payload_of(buffer)[..bytes]);
         self.identity.seal(buffer, to, &header, bytes)
     }
 
@@ -484,8 +482,8 @@ impl Part for Stream {
         }
     }
 
-    fn handle_reject(&mut self, _reject: Reject) {
-        self.stats.malformed += 1;
+    fn handle_reject(&mut self, reject: Reject) {
+        *(if reject.is_stranger() { &mut self.stats.strangers } else { &mut self.stats.malformed }) += 1;
     }
 
     fn handle_timeout(&mut self, now: Instant) {

@@ -1,5 +1,5 @@
-//! Remote readers of a stream's feed: one interface over lanes, cast and repair children, with what
-//! they take and give.
+//! Remote readers of a stream's feed: one interface over receivers by unicast, by broadcast, and
+//! for repairs only.
 
 use super::boundaries::Boundaries;
 use super::terms::{Ending, Flight, Memory, StreamStats};
@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_each_child_the_newest_gap_is_news() {
+    fn the_newest_gap_of_each_child_is_reported() {
         let gap = |rank, from| Orphan { rank: Rank(rank), from, to: 9 };
         let mut orphans = Orphans::default();
         [gap(1, 3), gap(2, 4), gap(3, 5), gap(2, 6)].into_iter().for_each(|gap| orphans.note(gap.rank, Some(gap)));

@@ -1,4 +1,4 @@
-//! Types that describe a stream: its outlet, boundaries, flights and counters.
+//! Types that describe a stream: its receivers, message boundaries, frames in flight and counters.
 
 use crate::feed::Feed;
 use crate::wire::{Flags, MacAddr, Peer, Rank};
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
     use crate::sim::{Cable, HostSettings, Network, RandomFaults, Simulation, host_mac};
     use crate::stream::{Ending, Outlet, Stream};
-    use crate::wire::{EtherType, Identity, Peer, Rank, StreamId, group_mac};
+    use crate::wire::{EtherType, Guard, Identity, Peer, Rank, StreamId, group_mac};
     use crate::{Alone, Instant, Tuning};
     use std::time::Duration;
 
@@ -209,6 +209,7 @@ mod tests {
             rank: Rank(host as u16),
             mac: host_mac(host),
             ether_type: EtherType::DEFAULT,
+            guard: Guard::Plain,
         }
     }
 
@@ -262,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn nor_does_it_cost_more_while_one_frame_in_a_hundred_is_lost_everywhere() {
+    fn a_receiver_costs_no_more_memory_at_one_percent_loss_everywhere() {
         for (receivers, frames) in [(1, 20_000), (16, 10_000), (127, 5000)] {
             let peak = peak_added_bytes(receivers, frames, RandomFaults::new(3).loss(0.01));
             assert!(peak <= receivers * 4096, "{receivers} receivers: {peak} bytes");
@@ -270,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn nor_behind_a_cable_that_loses_a_third() {
+    fn a_receiver_costs_no_more_memory_behind_a_cable_that_loses_a_third() {
         for (receivers, frames) in [(1, 20_000), (16, 10_000)] {
             let peak = peak_added_bytes(receivers, frames, RandomFaults::new(3).loss(0.01).loss_at(1, 0.3));
             assert!(peak <= receivers * 4096, "{receivers} receivers: {peak} bytes");
@@ -316,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn all_is_what_is_there_once_and_what_the_readers_add() {
+    fn total_memory_is_the_sum_of_its_parts() {
         let memory = Memory {
             payload_bytes: 2,
             slots_bytes: 3,

@@ -6,13 +6,15 @@
 //! with the full strength of a CRC-32.
 
 use crc32fast::Hasher;
+use std::fmt;
 
-/// CRC-32 of the part of a frame that its origin seals and no host on the way changes: kind,
-/// [sealed flags](super::Flags::SEALED), session, stream, length, number and payload.
+/// Sum of the part of a frame that its origin seals and no host on the way changes. It is equal on every hop; a
+/// forwarding host keeps it beside the payload.
 ///
-/// The checksum is equal on every hop; a forwarding host keeps it beside the payload.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ContentChecksum(u32);
+/// Version 6: CRC-32 of kind, [sealed flags](super::Flags::SEALED), session, stream, length, number and payload.
+/// Version 7: the payload's hash under the secret, which tells nobody else anything; the rest is in the tag.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct ContentChecksum([u8; 16]);
 
 impl ContentChecksum {
     #[inline]
@@ -20,13 +22,37 @@ impl ContentChecksum {
         let mut hasher = Hasher::new();
         hasher.update(sealed);
         hasher.update(payload);
-        ContentChecksum(hasher.finalize())
+        let [a, b, c, d] = hasher.finalize().to_ne_bytes();
+        ContentChecksum([a, b, c, d, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])
+    }
+
+    #[inline]
+    pub(super) fn crc(self) -> u32 {
+        let [a, b, c, d, ..] = self.0;
+        u32::from_ne_bytes([a, b, c, d])
     }
 
     #[inline]
     pub(super) fn on_this_hop(self, hop: &[u8]) -> u32 {
-        let mut hasher = Hasher::new_with_initial(self.0);
+        let mut hasher = Hasher::new_with_initial(self.crc());
         hasher.update(hop);
         hasher.finalize()
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl From<[u8; 16]> for ContentChecksum {
+    fn from(hash: [u8; 16]) -> ContentChecksum {
+        ContentChecksum(hash)
+    }
+}
+
+/// The hash of a known payload gives its key away, so that no log may show it.
+impl fmt::Debug for ContentChecksum {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("ContentChecksum")
     }
 }

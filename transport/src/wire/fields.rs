@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_told_in_the_order_in_which_they_were_named() {
+    fn fields_are_listed_in_the_order_in_which_they_were_named() {
         let behind = Fields::default().hex("digest", &[0, 0xAB]);
         let nothing: Option<u64> = None;
         let fields = Fields::default().number("frames", 7_u64).perhaps("absent", nothing).perhaps("rank", Some(3_u16));

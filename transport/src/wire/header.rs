@@ -1,36 +1,44 @@
-//! The 14-byte Ethernet header and the 32-byte ethbcast header behind it.
+//! The 14-byte Ethernet header and the ethbcast header behind it: 32 bytes, or 40 with a tag in place of the checksum.
 //!
 //! The ethbcast header has two parts. The part of one hop (addresses, sender, stamp) is written
-//! anew by each host and lies in front of the checksum. The part sealed by the origin (session,
+//! anew by each host and lies in front of checksum or tag. The part sealed by the origin (session,
 //! stream, length, number, payload) lies behind it in one piece, and no host on the way changes it.
+//!
+//! The Ethernet header is also the *header of the link* that a tag covers. Over another link these 14 bytes need not
+//! travel: whoever delivers the frame puts there the addresses from which and to which it has come.
 
 use super::checksum::ContentChecksum;
+use super::guard::{Guard, TAG_BYTES};
 use super::{EtherType, Flags, Kind, MacAddr, Rank, StreamId};
 use std::ops::Range;
 use zerocopy::byteorder::big_endian::{U16, U32};
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, transmute_ref};
 
 /// Bytes of the Ethernet header.
 pub const ETHERNET_BYTES: usize = 14;
-/// Bytes of the ethbcast header.
+/// Bytes of the ethbcast header with a checksum.
 pub const HEADER_BYTES: usize = 32;
-/// Bytes of a frame that are not payload.
+/// Bytes of a frame with a checksum that are not payload.
 pub const OVERHEAD_BYTES: usize = ETHERNET_BYTES + HEADER_BYTES;
 
 const MAGIC: u16 = 0x4542;
-/// Protocol version of this build, incremented with every change of a layout. Magic, version and
-/// kind keep their places in the header, so that different builds recognise each other.
+/// Protocol version of this build's frames without a key, incremented with every change of a layout. Magic, version
+/// and kind keep their places in the header, so that different builds recognise each other.
 pub const VERSION: u8 = 6;
-const DESTINATION: Range<usize> = 0..6;
-const SOURCE: Range<usize> = 6..12;
-const ETHER_TYPE: Range<usize> = 12..ETHERNET_BYTES;
+/// Protocol version of frames with a tag.
+pub const KEYED_VERSION: u8 = 7;
+const CHECKSUM_BYTES: usize = 4;
+const HOP_BYTES: usize = ETHERNET_BYTES + 14;
+const SEALED_BYTES: usize = 14;
+const VERSION_AT: usize = ETHERNET_BYTES + 2;
 const SEATS: Range<usize> = ETHERNET_BYTES + 6..ETHERNET_BYTES + 8;
-const HOP: Range<usize> = 0..ETHERNET_BYTES + 14;
-const CHECKSUM: Range<usize> = HOP.end..HOP.end + 4;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct RawHeader {
+struct RawHop {
+    destination: [u8; 6],
+    source: [u8; 6],
+    ether_type: [u8; 2],
     magic: U16,
     version: u8,
     kind: u8,
@@ -39,14 +47,18 @@ struct RawHeader {
     stamp: U32,
     epoch: u8,
     flags: u8,
-    checksum: U32,
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct RawSealed {
     session: U32,
     stream: U16,
     payload_bytes: U16,
     sequence: [u8; 6],
 }
 
-/// The ethbcast header, without derived fields (magic, version, length, checksum).
+/// The ethbcast header, without derived fields (magic, version, length, checksum or tag).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Kind of the frame.
@@ -70,7 +82,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Returns the checksum of the sealed part of a frame with this header and payload.
+    /// Returns the checksum of the sealed part of a frame of version 6 with this header and payload.
     ///
     /// # Panics
     /// If the payload is longer than 65 535 bytes.
@@ -109,8 +121,21 @@ pub struct Frame<'a> {
     pub header: Header,
     /// The payload, without Ethernet padding.
     pub payload: &'a [u8],
-    /// Checksum of the part sealed by its origin.
+    /// Checksum of the part sealed by its origin, or the payload's keyed hash.
     pub content: ContentChecksum,
+}
+
+/// A frame as it came, before its tag is compared: enough to find the secret that its sender must have.
+#[derive(Clone, Copy, Debug)]
+pub struct UnprovenFrame<'a> {
+    /// The address it says it is from.
+    pub source: MacAddr,
+    /// The address it was sent to.
+    pub destination: MacAddr,
+    /// The header.
+    pub header: Header,
+    /// The payload, without Ethernet padding.
+    pub payload: &'a [u8],
 }
 
 /// Reason why a frame is rejected.
@@ -123,8 +148,21 @@ pub enum Reject {
     Foreign,
     /// Another version of this protocol.
     Version(OtherVersion),
-    /// The checksum does not match: damaged on the way.
+    /// A frame without a tag, at a host with a key.
+    Untagged(OtherVersion),
+    /// A frame with a tag, at a host without a key.
+    Tagged(OtherVersion),
+    /// A tag under a secret that this host does not have.
+    Stranger,
+    /// The checksum or the tag does not match: damaged on the way, or forged.
     Damaged,
+}
+
+impl Reject {
+    /// Whether the frame is none of this host's, rather than malformed.
+    pub const fn is_stranger(self) -> bool {
+        matches!(self, Reject::Untagged(_) | Reject::Tagged(_) | Reject::Stranger)
+    }
 }
 
 /// Header fields of a frame of another version. They are not verified: that version's checksum may
@@ -139,73 +177,160 @@ pub struct OtherVersion {
     pub source: MacAddr,
 }
 
-/// Completes the frame in `buffer`, whose payload of `payload_bytes` is already in place at
+/// Completes the frame of version 6 in `buffer`, whose payload of `payload_bytes` is already in place at
 /// [`OVERHEAD_BYTES`]; returns its length.
 ///
 /// # Panics
 /// If `buffer` is shorter than the frame or the payload longer than 65 535 bytes.
 pub fn seal(buffer: &mut [u8], ethernet: EthernetHeader, header: &Header, payload_bytes: usize) -> usize {
-    let frame = write_headers(buffer, ethernet, header, payload_bytes);
-    let content = header.content(&frame[OVERHEAD_BYTES..]);
-    write_checksum(frame, content)
+    Guard::Plain.seal(buffer, ethernet, header, payload_bytes)
 }
 
-/// Completes a frame whose sealed part has the checksum `content`, so that only the part of this
-/// hop is summed; returns its length.
-///
-/// # Panics
-/// The panics of [`seal`].
-pub fn seal_again(
-    buffer: &mut [u8],
-    ethernet: EthernetHeader,
-    header: &Header,
-    payload_bytes: usize,
-    content: ContentChecksum,
-) -> usize {
-    write_checksum(write_headers(buffer, ethernet, header, payload_bytes), content)
+impl Guard {
+    /// Returns the bytes of the ethbcast header.
+    #[inline]
+    pub const fn header_bytes(&self) -> usize {
+        self.overhead_bytes() - ETHERNET_BYTES
+    }
+
+    /// Returns the bytes of a frame in front of its payload.
+    #[inline]
+    pub const fn overhead_bytes(&self) -> usize {
+        HOP_BYTES + SEALED_BYTES + if self.is_keyed() { TAG_BYTES } else { CHECKSUM_BYTES }
+    }
+
+    /// Returns the longest payload of a frame on a link with this MTU, in bytes.
+    pub const fn payload_bytes(&self, mtu_bytes: usize) -> usize {
+        mtu_bytes.saturating_sub(self.header_bytes())
+    }
+
+    /// Returns what is kept beside a payload, and is the same at every hop.
+    ///
+    /// # Panics
+    /// If the payload is longer than 65 535 bytes.
+    #[inline]
+    pub fn content(&self, header: &Header, payload: &[u8]) -> ContentChecksum {
+        match self {
+            Guard::Plain => header.content(payload),
+            Guard::Keyed(secret) => secret.content(payload),
+        }
+    }
+
+    /// Completes the frame in `buffer`, whose payload of `payload_bytes` is already in place behind
+    /// [`overhead_bytes`](Guard::overhead_bytes); returns its length.
+    ///
+    /// # Panics
+    /// The panics of [`seal`].
+    #[inline]
+    pub fn seal(&self, buffer: &mut [u8], ethernet: EthernetHeader, header: &Header, payload_bytes: usize) -> usize {
+        let content = self.content(header, &buffer[self.overhead_bytes()..][..payload_bytes]);
+        self.seal_again(buffer, ethernet, header, payload_bytes, content)
+    }
+
+    /// Completes a frame whose payload has this `content`, so that only headers are read; returns its length.
+    ///
+    /// # Panics
+    /// The panics of [`seal`].
+    #[inline]
+    pub fn seal_again(
+        &self,
+        buffer: &mut [u8],
+        ethernet: EthernetHeader,
+        header: &Header,
+        payload_bytes: usize,
+        content: ContentChecksum,
+    ) -> usize {
+        match self {
+            Guard::Plain => {
+                let checked = HeaderBytes::write(buffer, VERSION, ethernet, header, payload_bytes);
+                *checked.check = content.on_this_hop(checked.hop).to_be_bytes();
+            }
+            Guard::Keyed(secret) => {
+                let tagged = HeaderBytes::write(buffer, KEYED_VERSION, ethernet, header, payload_bytes);
+                let (link, hop) = tagged.hop.split_at(ETHERNET_BYTES);
+                *tagged.check = secret.tag(link, hop, tagged.sealed, content);
+            }
+        }
+        self.overhead_bytes() + payload_bytes
+    }
+
+    /// Parses a frame and verifies its checksum, or its tag under this secret.
+    ///
+    /// # Errors
+    /// The reason why it is rejected.
+    #[inline]
+    pub fn parse<'a>(&self, frame: &'a [u8]) -> Result<Frame<'a>, Reject> {
+        match self {
+            Guard::Plain => parse(frame),
+            Guard::Keyed(_) => parse_keyed(frame, |_| Some(self)),
+        }
+    }
 }
 
-fn write_headers<'a>(
-    buffer: &'a mut [u8],
-    ethernet: EthernetHeader,
-    header: &Header,
-    payload_bytes: usize,
-) -> &'a mut [u8] {
-    let frame = &mut buffer[..OVERHEAD_BYTES + payload_bytes];
-    frame[DESTINATION].copy_from_slice(&ethernet.destination.octets());
-    frame[SOURCE].copy_from_slice(&ethernet.source.octets());
-    frame[ETHER_TYPE].copy_from_slice(&ethernet.ether_type.octets());
-    let raw = RawHeader {
-        magic: U16::new(MAGIC),
-        version: VERSION,
-        kind: header.kind.0,
-        rank: U16::new(header.rank.0),
-        seats: [ethernet.destination.seat(), ethernet.source.seat()],
-        stamp: U32::new(header.stamp),
-        epoch: header.epoch,
-        flags: header.flags.0,
-        checksum: U32::ZERO,
-        session: U32::new(header.session),
-        stream: U16::new(header.stream.0),
-        payload_bytes: U16::new(u16::try_from(payload_bytes).expect("a payload fits in 16 bits")),
-        sequence: low_bytes(header.sequence),
-    };
-    frame[ETHERNET_BYTES..OVERHEAD_BYTES].copy_from_slice(raw.as_bytes());
-    frame
+/// The headers of a frame that is written: its check has `CHECK` bytes.
+struct HeaderBytes<'a, const CHECK: usize> {
+    hop: &'a [u8],
+    check: &'a mut [u8; CHECK],
+    sealed: &'a [u8],
 }
 
-fn write_checksum(frame: &mut [u8], content: ContentChecksum) -> usize {
-    let checksum = content.on_this_hop(&frame[HOP]);
-    frame[CHECKSUM].copy_from_slice(&checksum.to_be_bytes());
-    frame.len()
+impl<'a, const CHECK: usize> HeaderBytes<'a, CHECK> {
+    #[inline]
+    fn write(
+        buffer: &'a mut [u8],
+        version: u8,
+        ethernet: EthernetHeader,
+        header: &Header,
+        payload_bytes: usize,
+    ) -> HeaderBytes<'a, CHECK> {
+        let raw = RawHop {
+            destination: ethernet.destination.octets(),
+            source: ethernet.source.octets(),
+            ether_type: ethernet.ether_type.octets(),
+            magic: U16::new(MAGIC),
+            version,
+            kind: header.kind.0,
+            rank: U16::new(header.rank.0),
+            seats: [ethernet.destination.seat(), ethernet.source.seat()],
+            stamp: U32::new(header.stamp),
+            epoch: header.epoch,
+            flags: header.flags.0,
+        };
+        let [_, _, sequence @ ..] = header.sequence.to_be_bytes();
+        let raw_sealed = RawSealed {
+            session: U32::new(header.session),
+            stream: U16::new(header.stream.0),
+            payload_bytes: U16::new(u16::try_from(payload_bytes).expect("a payload fits in 16 bits")),
+            sequence,
+        };
+        let headers = &mut buffer[..HOP_BYTES + CHECK + SEALED_BYTES + payload_bytes];
+        let (hop, rest) = headers.split_at_mut(HOP_BYTES);
+        let (check, rest) = rest.split_first_chunk_mut().expect("the check lies in front of what is sealed");
+        let sealed = &mut rest[..SEALED_BYTES];
+        hop.copy_from_slice(raw.as_bytes());
+        sealed.copy_from_slice(raw_sealed.as_bytes());
+        HeaderBytes { hop, check, sealed }
+    }
 }
 
-fn low_bytes(sequence: u64) -> [u8; 6] {
-    let [_, _, low @ ..] = sequence.to_be_bytes();
-    low
+/// Changes a byte of the payload (`byte` modulo its length) and corrects the checksum, as memory or
+/// hardware errors before checksumming do. A tag cannot be corrected. Leaves frames without payload or of other
+/// protocols alone.
+pub(crate) fn damage(frame: &mut [u8], byte: usize) {
+    let Ok((Frame { header, .. }, payload_bytes)) = parse_headers(frame) else { return };
+    let (is_keyed, is_sound) = (frame[VERSION_AT] == KEYED_VERSION, parse(frame).is_ok());
+    let start = OVERHEAD_BYTES + if is_keyed { TAG_BYTES - CHECKSUM_BYTES } else { 0 };
+    let payload = frame[start..].get_mut(..payload_bytes).filter(|payload| !payload.is_empty());
+    let Some(payload) = payload.filter(|_| is_keyed || is_sound) else { return };
+    payload[byte % payload_bytes] ^= 0x55;
+    if is_sound {
+        let content = header.content(payload);
+        let checksum = content.on_this_hop(&frame[..HOP_BYTES]);
+        frame[HOP_BYTES..][..CHECKSUM_BYTES].copy_from_slice(&checksum.to_be_bytes());
+    }
 }
 
-/// Returns the destination of a frame of this protocol, seat included; `None` if it is shorter than
+/// Returns the destination of a frame of this protocol, local port id included; `None` if it is shorter than
 /// its headers.
 #[inline]
 pub fn destination(frame: &[u8]) -> Option<MacAddr> {
@@ -214,81 +339,125 @@ pub fn destination(frame: &[u8]) -> Option<MacAddr> {
     Some(MacAddr::new(a, b, c, d, e, f).with_seat(headers[SEATS.start]))
 }
 
-/// Changes a byte of the payload (`byte` modulo its length) and corrects the checksum, as memory or
-/// hardware errors before checksumming do. Leaves frames without payload or of other protocols
-/// alone.
-pub(crate) fn damage(frame: &mut [u8], byte: usize) {
-    let Some((header, payload_bytes)) = parse(frame).ok().map(|frame| (frame.header, frame.payload.len())) else {
-        return;
-    };
-    if payload_bytes > 0 {
-        let frame = &mut frame[..OVERHEAD_BYTES + payload_bytes];
-        frame[OVERHEAD_BYTES + byte % payload_bytes] ^= 0x55;
-        let content = header.content(&frame[OVERHEAD_BYTES..]);
-        write_checksum(frame, content);
-    }
-}
-
-/// Parses a frame and verifies its checksum, which covers all of it: `docs/protocol/frames.md` §3.
+/// Parses a frame of version 6 and verifies its checksum, which covers all of it: `docs/protocol/frames.md` §3.
 #[inline]
 pub fn parse(frame: &[u8]) -> Result<Frame<'_>, Reject> {
-    let (ethernet, raw, rest) = split(frame)?;
-    let payload = rest.get(..usize::from(raw.payload_bytes.get())).ok_or(Reject::Short)?;
+    let raw = RawFrame::<CHECKSUM_BYTES>::of(frame)?;
+    raw.expect(VERSION)?;
+    let payload = raw.payload()?;
     let header = raw.header();
     let content = header.content(payload);
-    if content.on_this_hop(&frame[HOP]) != raw.checksum.get() && !planted!("checksum-not-compared") {
+    let checksum = u32::from_be_bytes(*raw.check);
+    if content.on_this_hop(raw.hop.as_bytes()) != checksum && !planted!("checksum-not-compared") {
         return Err(Reject::Damaged);
     }
-    Ok(Frame { source: raw.source(ethernet), header, payload, content })
+    Ok(Frame { source: raw.source(), header, payload, content })
 }
 
-/// Parses the headers of a truncated frame, with as much of its payload as there is; returns also
+/// Parses a frame of version 7 and verifies its tag, which covers all of it, under the secret of the guard that `find`
+/// names; `None`, or a guard without a secret, rejects the frame before anything is hashed.
+///
+/// # Errors
+/// The reason why it is rejected.
+#[inline]
+pub fn parse_keyed<'a, 'k>(
+    frame: &'a [u8],
+    find: impl FnOnce(&UnprovenFrame<'a>) -> Option<&'k Guard>,
+) -> Result<Frame<'a>, Reject> {
+    let raw = RawFrame::<TAG_BYTES>::of(frame)?;
+    raw.expect(KEYED_VERSION)?;
+    let payload = raw.payload()?;
+    let (source, header) = (raw.source(), raw.header());
+    let unproven = UnprovenFrame { source, destination: raw.destination(), header, payload };
+    let Some(Guard::Keyed(secret)) = find(&unproven) else { return Err(Reject::Stranger) };
+    let content = secret.content(payload);
+    let (link, hop) = raw.hop.as_bytes().split_at(ETHERNET_BYTES);
+    let tag = secret.tag(link, hop, raw.sealed.as_bytes(), content);
+    if !constant_time_eq::constant_time_eq_n(&tag, raw.check) {
+        return Err(Reject::Damaged);
+    }
+    Ok(Frame { source, header, payload, content })
+}
+
+/// Parses the headers of a truncated frame of either version, with as much of its payload as there is; returns also
 /// the full length of the payload. Nothing is verified: this is for diagnostic tools only.
 pub fn parse_headers(frame: &[u8]) -> Result<(Frame<'_>, usize), Reject> {
-    let (ethernet, raw, rest) = split(frame)?;
-    let payload_bytes = usize::from(raw.payload_bytes.get());
-    let (source, payload) = (raw.source(ethernet), &rest[..rest.len().min(payload_bytes)]);
-    Ok((Frame { source, header: raw.header(), payload, content: ContentChecksum::default() }, payload_bytes))
+    fn read<'a, const CHECK: usize>(raw: &RawFrame<'a, CHECK>) -> (Frame<'a>, usize) {
+        let payload_bytes = usize::from(raw.sealed.payload_bytes.get());
+        let payload = &raw.rest[..raw.rest.len().min(payload_bytes)];
+        (Frame { source: raw.source(), header: raw.header(), payload, content: Default::default() }, payload_bytes)
+    }
+    let raw = RawFrame::<CHECKSUM_BYTES>::of(frame)?;
+    match raw.expect(VERSION) {
+        Err(Reject::Tagged(_)) => Ok(read(&RawFrame::<TAG_BYTES>::of(frame)?)),
+        expected => expected.map(|()| read(&raw)),
+    }
 }
 
-#[inline]
-fn split(frame: &[u8]) -> Result<(&[u8; ETHERNET_BYTES], &RawHeader, &[u8]), Reject> {
-    let (ethernet, rest) = frame.split_first_chunk::<ETHERNET_BYTES>().ok_or(Reject::Short)?;
-    let (raw, rest) = RawHeader::ref_from_prefix(rest).map_err(|_| Reject::Short)?;
-    if raw.magic.get() != MAGIC {
-        return Err(Reject::Foreign);
-    }
-    if raw.version != VERSION {
-        let (version, kind, source) = (raw.version, Kind(raw.kind), source_of(ethernet));
-        return Err(Reject::Version(OtherVersion { version, kind, source }));
-    }
-    Ok((ethernet, raw, rest))
+/// A frame cut into its parts; its check has `CHECK` bytes.
+struct RawFrame<'a, const CHECK: usize> {
+    hop: &'a RawHop,
+    check: &'a [u8; CHECK],
+    sealed: &'a RawSealed,
+    rest: &'a [u8],
 }
 
-impl RawHeader {
+impl<'a, const CHECK: usize> RawFrame<'a, CHECK> {
+    #[inline]
+    fn of(frame: &'a [u8]) -> Result<RawFrame<'a, CHECK>, Reject> {
+        let (hop, rest) = frame.split_first_chunk::<HOP_BYTES>().ok_or(Reject::Short)?;
+        let (check, rest) = rest.split_first_chunk::<CHECK>().ok_or(Reject::Short)?;
+        let (sealed, rest) = rest.split_first_chunk::<SEALED_BYTES>().ok_or(Reject::Short)?;
+        Ok(RawFrame { hop: transmute_ref!(hop), check, sealed: transmute_ref!(sealed), rest })
+    }
+
+    #[inline]
+    fn expect(&self, version: u8) -> Result<(), Reject> {
+        let RawHop { magic, version: own, kind, .. } = *self.hop;
+        if magic.get() != MAGIC {
+            return Err(Reject::Foreign);
+        }
+        if own == version {
+            return Ok(());
+        }
+        let other = OtherVersion { version: own, kind: Kind(kind), source: MacAddr::from(self.hop.source) };
+        Err(match own {
+            VERSION => Reject::Untagged(other),
+            KEYED_VERSION => Reject::Tagged(other),
+            _ => Reject::Version(other),
+        })
+    }
+
+    #[inline]
+    fn payload(&self) -> Result<&'a [u8], Reject> {
+        self.rest.get(..usize::from(self.sealed.payload_bytes.get())).ok_or(Reject::Short)
+    }
+
     #[inline]
     fn header(&self) -> Header {
+        let RawSealed { session, stream, sequence, .. } = self.sealed;
+        let RawHop { kind, rank, epoch, flags, stamp, .. } = *self.hop;
         Header {
-            kind: Kind(self.kind),
-            session: self.session.get(),
-            stream: StreamId(self.stream.get()),
-            rank: Rank(self.rank.get()),
-            epoch: self.epoch,
-            flags: Flags(self.flags),
-            sequence: self.sequence.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)),
-            stamp: self.stamp.get(),
+            kind: Kind(kind),
+            session: session.get(),
+            stream: StreamId(stream.get()),
+            rank: Rank(rank.get()),
+            epoch,
+            flags: Flags(flags),
+            sequence: sequence.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)),
+            stamp: stamp.get(),
         }
     }
 
     #[inline]
-    fn source(&self, ethernet: &[u8; ETHERNET_BYTES]) -> MacAddr {
-        source_of(ethernet).with_seat(self.seats[1])
+    fn source(&self) -> MacAddr {
+        MacAddr::from(self.hop.source).with_seat(self.hop.seats[1])
     }
-}
 
-fn source_of(ethernet: &[u8; ETHERNET_BYTES]) -> MacAddr {
-    let [_, _, _, _, _, _, a, b, c, d, e, f, ..] = *ethernet;
-    MacAddr::new(a, b, c, d, e, f)
+    #[inline]
+    fn destination(&self) -> MacAddr {
+        MacAddr::from(self.hop.destination).with_seat(self.hop.seats[0])
+    }
 }
 
 #[cfg(test)]

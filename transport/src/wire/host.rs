@@ -1,9 +1,6 @@
 //! Addresses of hosts in frames.
 
-use super::{
-    ContentChecksum, EtherType, EthernetHeader, Flags, Header, Kind, MacAddr, OVERHEAD_BYTES, Rank, StreamId, seal,
-    seal_again,
-};
+use super::{ContentChecksum, EtherType, EthernetHeader, Flags, Guard, Header, Kind, MacAddr, Rank, StreamId};
 
 /// A host in a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +12,7 @@ pub struct Peer {
 }
 
 /// Sender fields of every frame of a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// Session, drawn at random by its root.
     pub session: u32,
@@ -27,6 +24,8 @@ pub struct Identity {
     pub mac: MacAddr,
     /// The EtherType in use.
     pub ether_type: EtherType,
+    /// Protection of its frames.
+    pub guard: Guard,
 }
 
 impl Identity {
@@ -36,29 +35,37 @@ impl Identity {
         Header { kind, session, stream, rank, epoch: 0, flags: Flags(0), sequence: 0, stamp: 0 }
     }
 
-    /// Completes the frame in `buffer` from this sender to `destination`, whose payload is already
-    /// in place at [`OVERHEAD_BYTES`]; returns its length.
+    /// Returns the place of the payload in a buffer for one frame.
     ///
     /// # Panics
-    /// The panics of [`seal`].
+    /// If `buffer` is shorter than the headers.
+    pub fn payload_of<'a>(&self, buffer: &'a mut [u8]) -> &'a mut [u8] {
+        &mut buffer[self.guard.overhead_bytes()..]
+    }
+
+    /// Completes the frame in `buffer` from this sender to `destination`, whose payload is already
+    /// [in place](Identity::payload_of); returns its length.
+    ///
+    /// # Panics
+    /// The panics of [`seal`](super::seal).
     pub fn seal(&self, buffer: &mut [u8], destination: MacAddr, header: &Header, payload_bytes: usize) -> usize {
-        seal(buffer, self.link(destination), header, payload_bytes)
+        self.guard.seal(buffer, self.link(destination), header, payload_bytes)
     }
 
     /// Writes a whole frame from this sender to `destination` into `buffer`; returns its length.
     ///
     /// # Panics
-    /// The panics of [`seal`].
+    /// The panics of [`seal`](super::seal).
     pub fn write(&self, buffer: &mut [u8], destination: MacAddr, header: &Header, payload: &[u8]) -> usize {
-        buffer[OVERHEAD_BYTES..][..payload.len()].copy_from_slice(payload);
+        self.payload_of(buffer)[..payload.len()].copy_from_slice(payload);
         self.seal(buffer, destination, header, payload.len())
     }
 
-    /// Completes the frame in `buffer`, as [`seal`](Identity::seal) does, from the checksum
-    /// `content` of its sealed part; the payload need not be in the buffer.
+    /// Completes the frame in `buffer`, as [`seal`](Identity::seal) does, from the `content` kept beside its payload,
+    /// which need not be in the buffer.
     ///
     /// # Panics
-    /// The panics of [`seal`].
+    /// The panics of [`seal`](super::seal).
     pub fn seal_around(
         &self,
         buffer: &mut [u8],
@@ -67,7 +74,7 @@ impl Identity {
         payload_bytes: usize,
         content: ContentChecksum,
     ) -> usize {
-        seal_again(buffer, self.link(destination), header, payload_bytes, content)
+        self.guard.seal_again(buffer, self.link(destination), header, payload_bytes, content)
     }
 
     fn link(&self, destination: MacAddr) -> EthernetHeader {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A 48-bit MAC address (IEEE Std 802 §8) in wire order, with the *seat*: the number of a process
+/// A 48-bit MAC address (IEEE Std 802 §8) in wire order, with the local port id: the number of a process
 /// behind that interface, 0 if there is only one.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MacAddr {
@@ -27,12 +27,12 @@ impl MacAddr {
         MacAddr { octets: [a, b, c, d, e, f], seat: 0 }
     }
 
-    /// Returns this interface's address with another seat.
+    /// Returns this interface's address with another local port id.
     pub const fn with_seat(self, seat: u8) -> MacAddr {
         MacAddr { seat, ..self }
     }
 
-    /// Returns the seat: the number of the process behind the interface.
+    /// Returns the local port id: the number of the process behind the interface.
     pub const fn seat(self) -> u8 {
         self.seat
     }
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_behind_one_interface_are_told_apart_and_ordered_by_their_seats() {
+    fn processes_behind_one_interface_are_distinguished_and_ordered_by_local_port_id() {
         let first = MacAddr::new(2, 0, 0, 0, 0, 1);
         let (second, other) = (first.with_seat(1), MacAddr::new(2, 0, 0, 0, 0, 2));
         assert!(first < second && second < other && first.shares_interface_with(second));

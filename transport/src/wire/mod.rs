@@ -7,28 +7,31 @@
 //! Other protocols can use this frame format: kinds from 128 are free for them.
 //!
 //! ```
-//! use ethbcast_transport::wire::{EtherType, Flags, Header, Identity, Kind, MacAddr, Rank, Reject, StreamId, parse};
+//! use ethbcast_transport::wire::{EtherType, Flags, Guard, Header, Identity, Kind, MacAddr, Rank, Reject, StreamId};
 //!
 //! const TEMPERATURE: Kind = Kind(200);
 //! let [own, other] = [1, 2].map(|last| MacAddr::new(2, 0, 0, 0, 0, last));
 //! let (stream, rank, ether_type) = (StreamId(0), Rank(3), EtherType::DEFAULT);
-//! let identity = Identity { session: 7, stream, rank, mac: own, ether_type };
+//! let guard = Guard::Plain;
+//! let identity = Identity { session: 7, stream, rank, mac: own, ether_type, guard };
 //! let mut buffer = [0; 1514];
 //! let header = Header { sequence: 41, flags: Flags::ACK_NOW, ..identity.header(TEMPERATURE) };
 //! let length = identity.write(&mut buffer, other, &header, b"21.5");
 //!
-//! let frame = parse(&buffer[..length])?;
+//! let frame = identity.guard.parse(&buffer[..length])?;
 //! assert_eq!((frame.source, frame.header, frame.payload), (own, header, &b"21.5"[..]));
 //! buffer[length - 1] ^= 1;
-//! assert_eq!(parse(&buffer[..length]).err(), Some(Reject::Damaged));
+//! assert_eq!(identity.guard.parse(&buffer[..length]).err(), Some(Reject::Damaged));
 //! # Ok::<(), Reject>(())
 //! ```
 
 mod ack;
 mod checksum;
+mod counter;
 mod ether_type;
 mod fields;
 mod flags;
+mod guard;
 mod header;
 mod host;
 mod kind;
@@ -39,13 +42,15 @@ mod rank;
 
 pub use ack::{Ack, AckBody, MAX_BITMAP_BYTES};
 pub use checksum::ContentChecksum;
+pub use counter::{Counter, CounterWindow, LAST_WORDS};
 pub use ether_type::{EtherType, ParseEtherTypeError};
 pub use fields::{FieldValue, Fields, Spelled};
 pub use flags::Flags;
+pub use guard::{Guard, PayloadHash, Secret};
 pub(crate) use header::damage;
 pub use header::{
-    ETHERNET_BYTES, EthernetHeader, Frame, HEADER_BYTES, Header, MAX_SEQUENCE, OVERHEAD_BYTES, OtherVersion, Reject,
-    VERSION, destination, parse, parse_headers, seal, seal_again,
+    ETHERNET_BYTES, EthernetHeader, Frame, HEADER_BYTES, Header, KEYED_VERSION, MAX_SEQUENCE, OVERHEAD_BYTES,
+    OtherVersion, Reject, UnprovenFrame, VERSION, destination, parse, parse_headers, parse_keyed, seal,
 };
 pub use host::{Identity, Peer};
 pub use kind::Kind;

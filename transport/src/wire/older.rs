@@ -35,7 +35,7 @@ mod tests {
     const CHECKSUM_THEN: [u8; 4] = [0xA9, 0x54, 0x8C, 0x06];
 
     #[test]
-    fn what_an_older_version_wrote_is_read_if_it_came_whole() {
+    fn whole_frames_of_older_versions_are_recognised() {
         let mut padded = frame();
         padded.extend([0xAA; 10]);
         assert_eq!(older_payload(&padded), Some(&b"old"[..]));

@@ -64,7 +64,7 @@ impl Parity {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{EtherType, Identity, Kind, MacAddr, Rank, StreamId};
+    use crate::wire::{EtherType, Guard, Identity, Kind, MacAddr, Rank, StreamId};
 
     #[test]
     fn block_and_number_are_read_as_they_are_written() {
@@ -74,6 +74,7 @@ mod tests {
             rank: Rank(0),
             mac: MacAddr::ZERO,
             ether_type: EtherType::DEFAULT,
+            guard: Guard::Plain,
         };
         let header = |flags, sequence| Header { flags, sequence, ..identity.header(Kind::PARITY) };
         for (first, block_frames, index) in [(0, 2, 1), (256, 64, 63), (1 << 40, 128, 127), (384, 128, 0)] {

@@ -1,5 +1,6 @@
 //! Paths of a test stream: each host's end of it, and the frames that the root pushes.
 
+use super::guard::guard;
 use ethbcast_transport::Tuning;
 use ethbcast_transport::sim::host_mac;
 use ethbcast_transport::stream::{Ending, Outlet, Stream};
@@ -48,7 +49,7 @@ pub fn peer(host: usize) -> Peer {
 
 pub fn identity(host: usize) -> Identity {
     let Peer { rank, mac } = peer(host);
-    Identity { session: 77, stream: StreamId(1), rank, mac, ether_type: EtherType::DEFAULT }
+    Identity { session: 77, stream: StreamId(1), rank, mac, ether_type: EtherType::DEFAULT, guard: guard() }
 }
 
 impl Case {

@@ -1,12 +1,12 @@
-//! A cast to many receivers at the rate of full frames, without their memory: frames carry 64 bytes
-//! over cables that are slower by as much, so a frame takes as long as one of 1500 bytes.
-//! Acknowledgements then take longer than in reality, so figures about them are pessimistic.
+//! A cast to many receivers in little memory: frames carry 64 bytes instead of 1500, over cables
+//! that are slower in proportion, so the timing is that of full frames. Acknowledgements then take
+//! longer than in reality, so figures about them are pessimistic.
 
 use ethbcast_transport::Alone;
 use ethbcast_transport::sim::{Cable, Faults, HostSettings, Network, Simulation, host_mac};
 use ethbcast_transport::stream::{Ending, Outlet, Stream, StreamStats};
 use ethbcast_transport::wire::{EtherType, Rank, StreamId, group_mac};
-use ethbcast_transport::wire::{Identity, Peer};
+use ethbcast_transport::wire::{Guard, Identity, Peer};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Machine, Timer, Tuning};
 use std::time::Duration;
 
@@ -102,6 +102,7 @@ impl Crowd {
             rank: Rank(host as u16),
             mac,
             ether_type: EtherType::DEFAULT,
+            guard: Guard::Plain,
         };
         let acknowledging: Vec<Peer> =
             (1..=self.receivers).filter(|&child| self.parent(child) == host && child != host).map(peer).collect();

@@ -1,4 +1,4 @@
-//! Backfill by the root: frames that an orphan lacks and its parent has freed, sent as they are
+//! Backfill by the root: frames that a host lacks and its new parent has freed, sent as they are
 //! reported missing.
 
 use ethbcast_transport::Instant;

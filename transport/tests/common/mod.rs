@@ -3,6 +3,8 @@
 
 mod case;
 pub mod gaps;
+pub mod guard;
+pub mod key;
 
 pub use case::{Case, PAYLOAD_BYTES, Path, identity, payload, peer};
 
@@ -23,7 +25,7 @@ pub struct Price {
 pub fn broadcast(case: &Case, faults: impl Faults, replay: &str) -> Price {
     let settings = HostSettings { groups: vec![group_mac("test")], ..HostSettings::default() };
     let network = Network::star(case.hosts, Cable::new(100_000_000, Duration::from_micros(5)), &settings);
-    let machines = (0..case.hosts).map(|host| Alone::new(case.stream(host))).collect();
+    let machines = (0..case.hosts).map(|host| key::alone(case.stream(host))).collect();
     let mut simulation = Simulation::new(&network, machines, faults);
     simulation.set_event_limit(5_000_000);
     let mut pushed = 0;

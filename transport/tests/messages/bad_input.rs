@@ -1,17 +1,17 @@
 //! Invalid calls of applications, invalid frames of peers, and the mailbox's reactions.
 
 use super::play::{Message, content, mailbox, play};
+use crate::key;
 use ethbcast_transport::messages::{
     Completion, INITIAL_BYTES, INITIAL_MESSAGES, Mailbox, RecvError, RecvOutcome, SendError, SendOutcome, Settings,
 };
 use ethbcast_transport::sim::{Delivery, Fate, NoFaults, Random, host_mac};
-use ethbcast_transport::wire::{
-    AckBody, EtherType, EthernetHeader, Flags, Header, Kind, OVERHEAD_BYTES, Rank, StreamId, parse, seal,
-};
+use ethbcast_transport::wire::{AckBody, EtherType, EthernetHeader, Flags, Header, Kind, Rank, StreamId};
 use ethbcast_transport::{Alone, Instant, Machine};
 use std::time::Duration;
 
 const PAYLOAD_BYTES: usize = 1468;
+const FRAME_BYTES: usize = PAYLOAD_BYTES + 54;
 
 fn small() -> Settings {
     Settings { pushed_messages: 0, pushed_bytes: 0, ..Settings::default() }
@@ -22,7 +22,7 @@ fn pair(settings: &Settings) -> [Alone<Mailbox>; 2] {
 }
 
 fn exchange(mailboxes: &mut [Alone<Mailbox>; 2], now: Instant) {
-    let mut buffer = [0; OVERHEAD_BYTES + PAYLOAD_BYTES];
+    let mut buffer = [0; FRAME_BYTES];
     loop {
         let mut moved = false;
         for (from, to) in [(0, 1), (1, 0)] {
@@ -39,8 +39,6 @@ fn exchange(mailboxes: &mut [Alone<Mailbox>; 2], now: Instant) {
 }
 
 fn made_up(kind: Kind, sequence: u64, stamp: u32, body: &[u8]) -> Vec<u8> {
-    let mut frame = vec![0; OVERHEAD_BYTES + body.len()];
-    frame[OVERHEAD_BYTES..].copy_from_slice(body);
     let header = Header {
         kind,
         session: 77,
@@ -52,8 +50,7 @@ fn made_up(kind: Kind, sequence: u64, stamp: u32, body: &[u8]) -> Vec<u8> {
         stamp,
     };
     let link = EthernetHeader { source: host_mac(1), destination: host_mac(0), ether_type: EtherType::DEFAULT };
-    seal(&mut frame, link, &header, body.len());
-    frame
+    key::sealed(link, &header, body)
 }
 
 fn ack_body(cursor: u64) -> Vec<u8> {
@@ -192,7 +189,7 @@ fn made_up_frames_of_every_kind_never_panic_and_never_take_more_than_their_share
     for seed in 0..200 {
         let mut random = Random::new(seed);
         let [mut mailbox, _] = pair(&small());
-        let mut buffer = [0; OVERHEAD_BYTES + PAYLOAD_BYTES];
+        let mut buffer = [0; FRAME_BYTES];
         for step in 0..200 {
             let now = Instant::from_nanos(step * 100_000);
             let kind = [Kind::PUSH, Kind::PULL, Kind::NOTE, Kind::RECEIPT, Kind::ASK][random.below(5) as usize];
@@ -242,11 +239,11 @@ fn a_peer_that_falls_silent_is_given_up_and_both_queues_learn_of_it() {
 }
 
 #[test]
-fn who_was_away_itself_does_not_take_the_others_for_silent() {
+fn a_host_that_was_paused_does_not_count_the_others_as_silent() {
     let now = Instant::from_nanos(1_000_000);
     let mut both = pair(&small());
     let id = both[0].part.send(Rank(1), 7, content(0, 100)).expect("there is room");
-    let mut buffer = [0; OVERHEAD_BYTES + PAYLOAD_BYTES];
+    let mut buffer = [0; FRAME_BYTES];
     let length = both[0].poll_transmit(now, &mut buffer).expect("a push");
     both[1].handle_frame(now, &buffer[..length]);
     let back = now + Duration::from_secs(60);
@@ -257,7 +254,7 @@ fn who_was_away_itself_does_not_take_the_others_for_silent() {
 }
 
 #[test]
-fn what_came_in_full_before_its_sender_left_can_still_be_received() {
+fn a_complete_message_of_a_sender_that_left_can_still_be_received() {
     let now = Instant::from_nanos(1_000_000);
     let mut both = pair(&small());
     both[0].part.send(Rank(1), 7, content(0, 100)).expect("there is room");
@@ -274,12 +271,12 @@ fn what_came_in_full_before_its_sender_left_can_still_be_received() {
 }
 
 #[test]
-fn a_receive_whose_deadline_passes_in_the_middle_of_a_message_takes_it_along_and_its_sender_is_told() {
+fn a_receive_whose_deadline_passes_in_the_middle_of_a_message_ends_it_and_notifies_its_sender() {
     let (start, deadline) = (Instant::from_nanos(1_000_000), Instant::from_nanos(30_000_000));
     let mut both = pair(&small());
     let send = both[0].part.send(Rank(1), 7, content(0, 50_000)).expect("there is room");
     let receive = both[1].part.recv_until(Rank(0), 7, 50_000, Some(deadline)).expect("there is room");
-    let mut buffer = [0; OVERHEAD_BYTES + PAYLOAD_BYTES];
+    let mut buffer = [0; FRAME_BYTES];
     while let Some(length) = both[0].poll_transmit(start, &mut buffer) {
         both[1].handle_frame(start, &buffer[..length]);
     }
@@ -294,16 +291,14 @@ fn a_receive_whose_deadline_passes_in_the_middle_of_a_message_takes_it_along_and
 #[test]
 fn a_frame_of_another_session_or_from_another_address_is_a_stranger() {
     let [mut mailbox, _] = pair(&small());
-    let mut frame = made_up(Kind::ASK, 0, 1, &[]);
-    let mut header = parse(&frame).expect("own frames parse").header;
+    let frame = made_up(Kind::ASK, 0, 1, &[]);
+    let mut header = key::parse(&frame).expect("own frames parse").header;
     let link =
         |host| EthernetHeader { source: host_mac(host), destination: host_mac(0), ether_type: EtherType::DEFAULT };
-    seal(&mut frame, link(3), &header, 0);
-    mailbox.handle_frame(Instant::START, &frame);
+    mailbox.handle_frame(Instant::START, &key::sealed(link(3), &header, &[]));
     (header.session, header.rank) = (78, Rank(1));
-    seal(&mut frame, link(1), &header, 0);
-    mailbox.handle_frame(Instant::START, &frame);
+    mailbox.handle_frame(Instant::START, &key::sealed(link(1), &header, &[]));
     assert_eq!(mailbox.part.stats().strangers, 2);
-    let mut buffer = [0; OVERHEAD_BYTES + PAYLOAD_BYTES];
+    let mut buffer = [0; FRAME_BYTES];
     assert_eq!(mailbox.poll_transmit(Instant::START, &mut buffer), None);
 }

@@ -3,11 +3,10 @@
 //! that peer is given up.
 
 use super::play::{content, mailbox};
+use crate::key;
 use ethbcast_transport::messages::{Completion, Mailbox, RecvOutcome, Settings};
 use ethbcast_transport::sim::{Cable, HostSettings, Network, Random, RandomFaults, Simulation, host_mac};
-use ethbcast_transport::wire::{
-    AckBody, EtherType, EthernetHeader, Flags, Header, Kind, OVERHEAD_BYTES, Rank, StreamId, seal,
-};
+use ethbcast_transport::wire::{AckBody, EtherType, EthernetHeader, Flags, Header, Kind, Rank, StreamId};
 use ethbcast_transport::{Alone, Instant};
 use std::time::Duration;
 
@@ -42,11 +41,8 @@ fn forged(now: Instant, (kind, sequence, ahead, bitmap): (Kind, u64, i32, &[u8])
     let stamp = (now.as_micros() as u32).wrapping_add_signed(ahead);
     let header =
         Header { kind, session: 77, stream: StreamId(0), rank: Rank(1), epoch: 0, flags: Flags(0), sequence, stamp };
-    let mut frame = vec![0; OVERHEAD_BYTES + body.len()];
-    frame[OVERHEAD_BYTES..].copy_from_slice(&body);
     let link = EthernetHeader { source: host_mac(1), destination: host_mac(0), ether_type: EtherType::DEFAULT };
-    seal(&mut frame, link, &header, body.len());
-    frame
+    key::sealed(link, &header, &body)
 }
 
 fn play(seed: u64) {
@@ -92,6 +88,6 @@ fn play(seed: u64) {
 }
 
 #[test]
-fn one_forged_acknowledgement_or_question_does_not_hang_who_was_told_it() {
+fn one_forged_acknowledgement_or_request_does_not_hang_its_victim() {
     (0..RUNS).for_each(play);
 }

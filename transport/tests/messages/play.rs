@@ -1,6 +1,8 @@
 //! Messages between simulated hosts: contents, order, outcomes, audits and quiescence are checked,
 //! and the cost is returned.
 
+use crate::guard::guard;
+use crate::key;
 use ethbcast_transport::messages::{
     Completion, Mailbox, MailboxStats, RecvId, RecvOutcome, SendId, SendOutcome, Settings,
 };
@@ -46,8 +48,9 @@ pub fn mailbox(rank: u16, hosts: usize, payload_bytes: usize, settings: &Setting
         rank: Rank(rank),
         mac: host_mac(rank.into()),
         ether_type: EtherType::DEFAULT,
+        guard: guard(),
     };
-    Alone::new(Mailbox::new(identity, &peers, payload_bytes, settings.clone()))
+    key::alone(Mailbox::new(identity, &peers, payload_bytes, settings.clone()))
 }
 
 pub fn content(number: usize, length: usize) -> Vec<u8> {

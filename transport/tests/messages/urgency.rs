@@ -3,14 +3,14 @@
 
 use super::play::{content, mailbox};
 use ethbcast_transport::messages::{Mailbox, Settings};
-use ethbcast_transport::wire::{OVERHEAD_BYTES, Rank};
+use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Alone, Instant, Machine};
 
 const PAYLOAD_BYTES: usize = 1468;
 const LONG: usize = 1 << 20;
 
 fn pass(from: &mut Alone<Mailbox>, to: &mut Alone<Mailbox>, now: Instant, most: usize) -> usize {
-    let mut buffer = [0; OVERHEAD_BYTES + PAYLOAD_BYTES];
+    let mut buffer = [0; PAYLOAD_BYTES + 54];
     let one = |_: &usize| match from.poll_transmit(now, &mut buffer) {
         Some(length) => {
             to.handle_frame(now, &buffer[..length]);

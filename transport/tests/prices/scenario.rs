@@ -1,4 +1,4 @@
-//! A scenario of the price list: the path, the faults, and the events meanwhile.
+//! A scenario of the cost table: the path, the faults, and the events meanwhile.
 
 use crate::case::{Case, Path};
 use crate::host::{Clock, Host};

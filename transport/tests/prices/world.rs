@@ -1,4 +1,4 @@
-//! Runs a scenario of the price list: every receiver's bytes are checked, every figure is counted.
+//! Runs a scenario of the cost table: every receiver's bytes are checked, every figure is counted.
 
 use crate::case::{PAYLOAD_BYTES, payload};
 use crate::figures::{Peaks, Price, Role, Seen};

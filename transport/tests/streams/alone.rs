@@ -1,4 +1,4 @@
-//! Demoted receivers, which get their own stream from their cursor on.
+//! Demoted receivers, which get a catch-up stream from the first frame that they lack.
 
 use crate::common::peer;
 use crate::hosts::{at, hosts};
@@ -172,7 +172,7 @@ fn play(seed: u64) {
 }
 
 #[test]
-fn who_was_put_aside_gets_the_rest_alone_and_nobody_else_waits() {
+fn a_demoted_receiver_gets_the_rest_alone_and_nobody_else_waits() {
     match std::env::var("ETHBCAST_SEED").ok() {
         Some(seed) => play(seed.parse().expect("a seed is a number")),
         None => (0..RUNS).for_each(play),

@@ -190,7 +190,7 @@ fn play(seed: u64) {
 }
 
 #[test]
-fn whoever_lives_has_everything_and_all_goes_quiet() {
+fn all_survivors_have_everything_and_the_run_quiesces() {
     match std::env::var("ETHBCAST_SEED").ok() {
         Some(seed) => play(seed.parse().expect("a seed is a number")),
         None => [FOUND].into_iter().chain(0..RUNS).for_each(play),

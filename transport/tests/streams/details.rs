@@ -1,11 +1,12 @@
 //! One stream at one host, driven frame by frame: details that simulations of many hosts would not
 //! reveal.
 
+use crate::common::key::{self, parse};
 use crate::common::{identity, peer};
 use crate::hosts::at;
 use ethbcast_transport::sim::host_mac;
 use ethbcast_transport::stream::{Ending, Outlet, Stream};
-use ethbcast_transport::wire::{AckBody, Flags, Header, Kind, MacAddr, OVERHEAD_BYTES, Rank, group_mac, parse};
+use ethbcast_transport::wire::{AckBody, EtherType, EthernetHeader, Flags, Header, Kind, MacAddr, Rank, group_mac};
 use ethbcast_transport::{Instant, Part, Tuning};
 use std::time::Duration;
 
@@ -29,9 +30,9 @@ pub fn next(stream: &mut Stream, now: Instant) -> Option<(Header, MacAddr)> {
 }
 
 pub fn tell(stream: &mut Stream, now: Instant, from: usize, header: Header, body: &[u8]) {
-    let mut frame = vec![0; OVERHEAD_BYTES + body.len()];
-    let length = identity(from).write(&mut frame, host_mac(0), &header, body);
-    stream.handle_frame(now, &parse(&frame[..length]).expect("it is one"));
+    let ether_type = EtherType::DEFAULT;
+    let link = EthernetHeader { source: host_mac(from), destination: host_mac(0), ether_type };
+    stream.handle_frame(now, &parse(&key::sealed(link, &header, body)).expect("it is one"));
 }
 
 /// Acknowledges everything below `cursor`, and beyond it the frames in the bits of `beyond`.
@@ -64,7 +65,7 @@ fn children_take_turns_and_the_stream_knows_how_far_the_last_of_them_is() {
 }
 
 #[test]
-fn a_child_whose_turn_has_not_come_is_told_from_one_that_owes_an_answer() {
+fn a_child_whose_turn_has_not_come_is_distinguished_from_one_that_owes_a_reply() {
     let mut stream = origin(&two_lanes(), 3);
     let turns = |stream: &Stream| [1, 2, 3].map(|rank| stream.turn_of(Rank(rank)));
     assert_eq!(turns(&stream), [Some(0), Some(0), None], "the third is no child");
@@ -77,7 +78,7 @@ fn a_child_whose_turn_has_not_come_is_told_from_one_that_owes_an_answer() {
 }
 
 #[test]
-fn what_comes_is_counted_by_whom_it_is_from() {
+fn received_frames_are_counted_by_sender() {
     let mut stream = origin(&two_lanes(), 2);
     while next(&mut stream, at(1)).is_some() {}
     acknowledge(&mut stream, at(2), 1, 1, 0, 0);
@@ -111,7 +112,7 @@ fn take(stream: &mut Stream, sequence: u64, flags: Flags) -> Option<Instant> {
 }
 
 #[test]
-fn who_is_in_the_middle_of_a_message_says_unasked_where_it_stands_and_who_has_it_does_not() {
+fn a_receiver_in_the_middle_of_a_message_reports_its_position_unasked_and_a_complete_one_does_not() {
     let mut stream = receiver();
     let reminds_after = Instant::START + Duration::from_secs(1);
     assert_eq!(take(&mut stream, 0, Flags::default()), Some(reminds_after));
@@ -137,7 +138,7 @@ fn the_reminder_comes_less_and_less_often_up_to_every_sixteen_seconds() {
 }
 
 #[test]
-fn what_one_listener_of_a_cast_has_lost_waits_a_moment_for_others_that_have_too() {
+fn a_repair_for_one_listener_of_a_cast_waits_a_moment_for_others_with_the_same_loss() {
     let outlet = Outlet::Cast { group: group_mac("test"), listeners: vec![peer(1), peer(2)] };
     let mut stream = origin(&outlet, 3);
     let mut stamps = Vec::new();
@@ -156,7 +157,7 @@ fn what_one_listener_of_a_cast_has_lost_waits_a_moment_for_others_that_have_too(
 }
 
 #[test]
-fn who_took_the_last_frame_that_there_was_room_for_says_at_once_that_there_is_room_again() {
+fn a_receiver_that_used_up_its_credit_announces_new_credit_at_once() {
     let mut stream = receiver();
     for sequence in 0..64 {
         let header = Header { sequence, stamp: 1000, ..identity(0).header(Kind::DATA) };
@@ -172,7 +173,7 @@ fn who_took_the_last_frame_that_there_was_room_for_says_at_once_that_there_is_ro
 }
 
 #[test]
-fn what_is_under_way_is_urgent_until_all_have_consumed_it_and_the_middle_of_a_long_message_is_not() {
+fn frames_in_flight_are_urgent_until_consumed_and_the_middle_of_a_long_message_is_not() {
     let mut stream = origin(&Outlet::Lanes(vec![peer(1)]), 0);
     for frame in 0..64 {
         assert!(stream.push(&PAYLOAD, if frame == 9 { Ending::Message } else { Ending::None }), "there is room");

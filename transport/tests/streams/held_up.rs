@@ -1,12 +1,13 @@
 //! Casts that a receiver holds up: which one is probed, and which messages are reported although
 //! others follow.
 
+use crate::common::key::parse;
 use crate::hosts::{at, hosts, star, take_all};
 use crate::relays::{Host, tree};
 use ethbcast_transport::Tuning;
 use ethbcast_transport::sim::{Delivery, Fate, Simulation};
 use ethbcast_transport::stream::Ending;
-use ethbcast_transport::wire::{Ack, Kind, parse};
+use ethbcast_transport::wire::{Ack, Kind};
 use std::cell::Cell;
 use std::time::Duration;
 
@@ -46,7 +47,7 @@ fn one_out_of_credit_and_another_without_the_tail(tuning: &Tuning, frames: u64, 
 }
 
 #[test]
-fn who_lacks_the_tail_is_asked_although_another_holds_everything_up() {
+fn a_receiver_without_the_tail_is_probed_although_another_holds_everything_up() {
     // The feed is full of frames that rank 5 has not read, and rank 3 lacks the last of them: with
     // more to come, and without.
     for tuning in [Tuning::default().with_feed_frames(64), Tuning::push_pull().with_feed_frames(64)] {
@@ -144,7 +145,7 @@ fn held_up(cast: bool, parent: fn(usize) -> usize, culprit: usize, trouble: Trou
 }
 
 #[test]
-fn who_holds_a_stream_up_is_named_by_whoever_serves_or_hears_it() {
+fn the_reader_that_holds_up_a_stream_is_named_by_its_sender_or_listener() {
     for trouble in [Trouble::Deaf, Trouble::Full] {
         for culprit in 1..7 {
             for cast in [false, true] {

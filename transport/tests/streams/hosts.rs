@@ -1,6 +1,6 @@
-//! Casts built by hand, with any ack tree, on one switch.
+//! Hosts of a hand-built cast, with any ack tree, on one switch.
 
-use crate::common::{identity, peer};
+use crate::common::{identity, key, peer};
 use ethbcast_transport::Alone;
 use ethbcast_transport::sim::{Cable, HostSettings, Network};
 use ethbcast_transport::stream::{Outlet, Stream};
@@ -22,7 +22,7 @@ pub fn hosts(hosts: usize, tuning: impl Fn(usize) -> Tuning, parent: impl Fn(usi
         stream.set_origin(peer(0));
         stream
     };
-    (0..hosts).map(|host| Alone::new(stream(host))).collect()
+    (0..hosts).map(|host| key::alone(stream(host))).collect()
 }
 
 pub fn star(hosts: usize) -> Network {

@@ -1,5 +1,5 @@
-//! Chains in which neighbours die at once: the root backfills what died with them where it is
-//! reported missing, and all survivors get everything.
+//! Chains in which neighbours die at once: the root sends the frames that died with them to the
+//! hosts that report them missing, and all survivors get everything.
 
 use crate::common::gaps::Gaps;
 use crate::common::peer;
@@ -128,7 +128,7 @@ fn play(seed: u64) -> bool {
 }
 
 #[test]
-fn what_died_with_neighbours_comes_from_elsewhere_and_whoever_lives_has_everything() {
+fn frames_that_died_with_neighbours_come_from_elsewhere_and_all_survivors_have_everything() {
     match std::env::var("ETHBCAST_SEED").ok() {
         Some(seed) => drop(play(seed.parse().expect("a seed is a number"))),
         None => {

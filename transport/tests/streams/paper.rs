@@ -1,10 +1,11 @@
 //! Simple Broadcast as in the EQA paper (§3.2), observed on the wire: a window of 16, go-back-n
 //! from the missing frame, and each repair by unicast to its loser.
 
+use crate::common::key::parse;
 use crate::common::{Case, Path, broadcast};
 use ethbcast_transport::Tuning;
 use ethbcast_transport::sim::{Delivery, Fate, Faults, RandomFaults};
-use ethbcast_transport::wire::{Flags, Kind, parse};
+use ethbcast_transport::wire::{Flags, Kind};
 
 const HOSTS: usize = 6;
 const WINDOW: u64 = 16;

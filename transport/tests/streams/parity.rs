@@ -1,4 +1,4 @@
-//! Parity of a root that receives endless reports of losses.
+//! Parity that a root sends when reports of losses never end.
 
 use crate::common::{identity, peer};
 use crate::details::{PAYLOAD, next, tell};
@@ -31,7 +31,7 @@ fn report(stream: &mut Stream, now: Instant, echo: u32) {
 }
 
 #[test]
-fn losses_that_are_told_of_for_ever_bring_all_parity_of_a_block_once_and_not_more() {
+fn losses_reported_for_ever_bring_all_parity_of_a_block_once_and_no_more() {
     let mut stream = root();
     let (mut echo, mut sent) = (0, Vec::new());
     for round in 0..2000 {
@@ -77,7 +77,7 @@ fn parity_that_is_asked_for_leaves_new_frames_their_share() {
 /// adopted. Frames pushed meanwhile take the slots of the block's first frames, which are not
 /// needed.
 #[test]
-fn there_is_no_parity_of_frames_that_are_gone() {
+fn no_parity_is_made_of_freed_frames() {
     const SENT: u64 = 32;
     let outlet = Outlet::Cast { group: group_mac("test"), listeners: vec![peer(1)] };
     let mut stream = Stream::origin(identity(0), PAYLOAD.len(), &outlet, Tuning::default().with_feed_frames(SLOTS));

@@ -61,7 +61,7 @@ fn questions(relay: &mut Stream, (from, lasts): (Instant, Duration), answer: (u6
 }
 
 #[test]
-fn what_it_lacks_is_passed_over_and_sent_for_the_first_time_when_it_has_come() {
+fn a_relay_skips_missing_frames_and_sends_them_first_when_they_arrive() {
     let mut relay = relay(&[CHILD]);
     data(&mut relay, at(1), [0, 1, 4, 5], Flags::default());
     assert_eq!(numbers(&sent(&mut relay, at(1))), [0, 1, 4, 5]);
@@ -74,7 +74,7 @@ fn what_it_lacks_is_passed_over_and_sent_for_the_first_time_when_it_has_come() {
 
 /// If only the last frame reveals the end, it can lie before frames that seemed to have come.
 #[test]
-fn what_never_was_is_not_sent() {
+fn frames_that_never_existed_are_not_sent() {
     let mut relay = relay(&[CHILD]);
     data(&mut relay, at(1), [0, 5], Flags::default());
     assert_eq!(numbers(&sent(&mut relay, at(1))), [0, 5]);

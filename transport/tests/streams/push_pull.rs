@@ -1,10 +1,11 @@
 //! Push-Pull Broadcast (EQA §3.3): answers to pushed frames, the beginning of the pull phase, and
 //! cases that the paper leaves open.
 
+use crate::common::key::parse;
 use crate::common::{Case, Path, broadcast};
 use ethbcast_transport::Tuning;
 use ethbcast_transport::sim::{Delivery, Fate, NoFaults, RandomFaults};
-use ethbcast_transport::wire::{Flags, Frame, Kind, Rank, parse};
+use ethbcast_transport::wire::{Flags, Frame, Kind, Rank};
 
 const PUSHED: u64 = 9;
 /// A receiver that is not the acker, which is the first.
@@ -27,7 +28,7 @@ fn is_new(frame: &Frame<'_>, sequence: u64) -> bool {
 }
 
 #[test]
-fn one_receiver_answers_what_is_pushed_and_only_then_the_rest_follows() {
+fn one_receiver_acknowledges_the_push_and_only_then_the_rest_follows() {
     let mut answers = Vec::new();
     let mut pulled = false;
     let watch = |delivery: &Delivery<'_>| {
@@ -106,7 +107,7 @@ fn the_last_pushed_frame_lost_at_a_receiver_that_is_not_designated_is_found_by_t
 }
 
 #[test]
-fn messages_shorter_than_the_push_phase_are_delivered_everywhere_and_the_cast_goes_quiet() {
+fn messages_shorter_than_the_push_phase_are_delivered_everywhere_and_the_cast_quiesces() {
     for message_frames in [1, 4, 8] {
         let price = broadcast(&case(48, message_frames), NoFaults, &format!("messages of {message_frames}"));
         let messages = 48 / message_frames;
@@ -121,7 +122,7 @@ fn messages_shorter_than_the_push_phase_are_delivered_everywhere_and_the_cast_go
 }
 
 #[test]
-fn whatever_gets_lost_it_is_delivered_in_the_end() {
+fn every_pattern_of_losses_ends_in_delivery() {
     for seed in 0..200 {
         let loss = [0.01, 0.1, 0.3][(seed % 3) as usize];
         let faults = RandomFaults::new(seed).loss(loss).duplicate(0.02);

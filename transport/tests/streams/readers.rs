@@ -20,7 +20,7 @@ fn send_all(stream: &mut Stream) {
 }
 
 #[test]
-fn who_leaves_keeps_nothing_and_who_was_never_there_does_not_matter() {
+fn a_removed_reader_keeps_nothing_and_removing_an_unknown_one_changes_nothing() {
     for outlet in [cast(), lanes()] {
         let mut stream = origin(&outlet, 10);
         send_all(&mut stream);
@@ -37,7 +37,7 @@ fn who_leaves_keeps_nothing_and_who_was_never_there_does_not_matter() {
 }
 
 #[test]
-fn who_comes_is_asked_first_keeps_what_is_there_and_comes_once() {
+fn a_new_reader_is_probed_first_keeps_present_frames_and_is_added_once() {
     let mut stream = origin(&cast(), 10);
     send_all(&mut stream);
     for host in [1, 2] {

@@ -1,10 +1,10 @@
-//! Hosts of a unicast tree, each with its stream, perhaps a second one, and frames written by the
-//! test.
+//! Hosts of a unicast tree, each with one or two streams, and frames written by the test.
 
+use crate::common::key;
 use crate::common::{self, peer};
 use ethbcast_transport::sim::{HostSettings, Network, host_mac};
 use ethbcast_transport::stream::{Ending, Outlet, Stream};
-use ethbcast_transport::wire::{self, Identity, StreamId};
+use ethbcast_transport::wire::{Identity, StreamId};
 use ethbcast_transport::{Deadline, Instant, Machine, Part, Tuning};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -35,7 +35,7 @@ impl Host {
 
 impl Machine for Host {
     fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
-        if let Ok(frame) = wire::parse(frame) {
+        if let Ok(frame) = key::parse(frame) {
             self.streams.iter_mut().for_each(|stream| stream.handle_frame(now, &frame));
         }
     }

@@ -1,5 +1,5 @@
-//! Receivers that are left out for a while and come back: the root backfills what has been freed by
-//! then.
+//! Receivers that are left out for a while and come back: the root sends them the frames that their
+//! parents have freed by then.
 
 use crate::common::gaps::Gaps;
 use crate::common::peer;
@@ -121,7 +121,7 @@ fn play(seed: u64) -> bool {
 }
 
 #[test]
-fn who_comes_back_gets_what_is_gone_from_the_root_and_the_rest_as_ever() {
+fn a_returning_reader_gets_freed_frames_from_the_root_and_the_rest_as_before() {
     match std::env::var("ETHBCAST_SEED").ok() {
         Some(seed) => drop(play(seed.parse().expect("a seed is a number"))),
         None => {

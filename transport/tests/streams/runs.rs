@@ -1,10 +1,11 @@
 //! Runs of frames for the application, and payloads lent to a port: frames as they lie in the feed.
 
+use crate::common::key::parse;
 use crate::common::{identity, peer};
 use crate::details::{origin, tell};
 use crate::hosts::at;
 use ethbcast_transport::stream::{Ending, Outlet, Run, Stream};
-use ethbcast_transport::wire::{Flags, Header, Kind, Rank, parse};
+use ethbcast_transport::wire::{Flags, Header, Kind, Rank};
 use ethbcast_transport::{Part, Tuning};
 
 fn leaf() -> Stream {

@@ -1,13 +1,15 @@
 //! The part of a frame sealed by its origin is forwarded unchanged.
 
+use crate::common::guard::guard;
+use crate::common::key;
 use crate::common::{identity, peer};
 use ethbcast_transport::stream::{Ending, Outlet, Stream};
-use ethbcast_transport::wire::{self, Frame, Kind, OVERHEAD_BYTES, Reject};
+use ethbcast_transport::wire::{self, Frame, Kind, Reject};
 use ethbcast_transport::{Instant, Part, Tuning};
 use std::time::Duration;
 
 const PAYLOAD_BYTES: usize = 100;
-const FRAME_BYTES: usize = OVERHEAD_BYTES + 200;
+const FRAME_BYTES: usize = 254;
 
 fn at(millis: u64) -> Instant {
     Instant::START + Duration::from_millis(millis)
@@ -40,13 +42,14 @@ fn a_relay_passes_on_what_was_sealed_and_its_checksum_as_they_came() {
     for (number, ending) in [Ending::None, Ending::Message, Ending::Quiet, Ending::Stream].into_iter().enumerate() {
         assert!(root.push(&[number as u8; 90], ending));
         let came = data(&mut root, at(1)).expect("it was pushed");
-        let frame = wire::parse(&came).expect("sealed");
+        let frame = key::parse(&came).expect("sealed");
         relay.handle_frame(at(2), &frame);
         let passed = data(&mut relay, at(3)).expect("it has come");
-        assert_eq!(passed[32..], came[32..], "what is sealed");
-        let frame = wire::parse(&passed).expect("sealed").header;
-        assert!(frame.flags.has(wire::parse(&came).expect("sealed").header.flags), "{frame:?}");
-        assert_eq!(wire::parse(&passed).expect("sealed").content, wire::parse(&came).expect("sealed").content);
+        let sealed = guard().overhead_bytes() - 14;
+        assert_eq!(passed[sealed..], came[sealed..], "what is sealed");
+        let frame = key::parse(&passed).expect("sealed").header;
+        assert!(frame.flags.has(key::parse(&came).expect("sealed").header.flags), "{frame:?}");
+        assert_eq!(key::parse(&passed).expect("sealed").content, key::parse(&came).expect("sealed").content);
     }
 }
 
@@ -56,8 +59,8 @@ fn a_relay_adds_up_nothing_of_what_it_passes_on() {
     assert!(root.push(&[7; 90], Ending::None));
     let came = data(&mut root, at(1)).expect("it was pushed");
     // As if a byte had changed in the relay's memory after the check.
-    let frame = wire::parse(&came).expect("sealed");
-    relay.handle_frame(at(2), &Frame { content: frame.header.content(&[8; 90]), ..frame });
+    let frame = key::parse(&came).expect("sealed");
+    relay.handle_frame(at(2), &Frame { content: guard().content(&frame.header, &[8; 90]), ..frame });
     let passed = data(&mut relay, at(3)).expect("it has come");
-    assert_eq!(wire::parse(&passed).err(), Some(Reject::Damaged), "the next host sees that");
+    assert_eq!(key::parse(&passed).err(), Some(Reject::Damaged), "the next host sees that");
 }

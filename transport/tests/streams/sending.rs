@@ -1,4 +1,4 @@
-//! A stream's view of its own sending: flights, and the acker.
+//! Sending state of a stream: frames in flight, and the choice of the acker.
 
 use crate::common::{identity, peer};
 use crate::details::{PAYLOAD, acknowledge, next, origin, tell};
@@ -17,7 +17,7 @@ fn send_all(stream: &mut Stream) {
 }
 
 #[test]
-fn what_is_on_its_way_to_each_is_what_was_sent_and_not_acknowledged() {
+fn frames_in_flight_to_each_reader_are_those_sent_and_not_acknowledged() {
     for outlet in [cast(&[1, 2]), Outlet::Lanes(vec![peer(1), peer(2)])] {
         let mut stream = origin(&outlet, 10);
         send_all(&mut stream);
@@ -30,7 +30,7 @@ fn what_is_on_its_way_to_each_is_what_was_sent_and_not_acknowledged() {
 }
 
 #[test]
-fn who_hears_a_cast_has_no_turn_and_no_segment_and_a_host_without_readers_holds_nothing_up() {
+fn listeners_of_a_cast_have_no_turn_and_no_segment_and_a_host_without_readers_holds_nothing_up() {
     let mut stream = origin(&cast(&[1, 2]), 10);
     assert_eq!((stream.turn_of(Rank(1)), stream.sending(), stream.is_pausing()), (None, (false, 0), false));
     send_all(&mut stream);
@@ -51,7 +51,7 @@ fn a_cast_that_is_crowded_names_the_listener_that_keeps_it_full_and_none_that_do
 }
 
 #[test]
-fn when_the_designated_one_leaves_who_takes_its_place_is_told_by_a_heartbeat_of_its_own() {
+fn when_the_acker_leaves_its_successor_is_notified_by_a_heartbeat_of_its_own() {
     let tuning = Tuning::push_pull().with_feed_frames(64);
     let mut stream = Stream::origin(identity(0), PAYLOAD.len(), &cast(&[1, 2, 3]), tuning);
     (0..4).for_each(|_| assert!(stream.push(&PAYLOAD, Ending::None), "there is room"));
@@ -64,7 +64,7 @@ fn when_the_designated_one_leaves_who_takes_its_place_is_told_by_a_heartbeat_of_
 }
 
 #[test]
-fn what_does_not_come_next_is_thrown_away_and_counted_where_no_holes_are_allowed() {
+fn frames_out_of_order_are_discarded_and_counted_where_no_holes_are_allowed() {
     let tuning = Tuning::paper().with_feed_frames(64);
     let mut stream = Stream::receiver(identity(2), PAYLOAD.len(), peer(0), &Outlet::Lanes(Vec::new()), tuning);
     for sequence in [0, 2, 3, 1] {
@@ -75,7 +75,7 @@ fn what_does_not_come_next_is_thrown_away_and_counted_where_no_holes_are_allowed
 }
 
 #[test]
-fn what_lies_beyond_the_end_that_is_known_is_malformed() {
+fn frames_beyond_the_known_end_are_malformed() {
     let tuning = Tuning::default().with_feed_frames(64);
     let mut stream = Stream::receiver(identity(2), PAYLOAD.len(), peer(0), &Outlet::Lanes(Vec::new()), tuning);
     stream.expect_last(2);

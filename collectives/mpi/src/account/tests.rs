@@ -1,3 +1,5 @@
+//! Tests of the account with simulated call times: a program is never slower in sum than by the MPI alone.
+
 use super::*;
 
 const BROADCAST: Operation = Operation::Broadcast;
@@ -33,7 +35,7 @@ struct Outcome {
     by_wire: usize,
 }
 
-/// Runs a program of so many calls of a length. Wiring takes so long, and another call on.
+/// Runs a program that makes `calls` of each length; `mpi` and `wire` return a call's time.
 fn run(mpi: fn(u64) -> u64, wire: fn(u64) -> u64, calls: &[u64]) -> Outcome {
     let mut network = Network { mpi, wire, now: 0 };
     let (mut account, mut is_wired, mut by_wire) = (Account::default(), false, 0);

@@ -1,4 +1,4 @@
-//! Hydra, MPICH's launcher: lines of text over a descriptor that every process inherits (PMI-1).
+//! Client of Hydra, MPICH's launcher: lines of text over an inherited descriptor (PMI-1).
 
 use super::key;
 use std::env;

@@ -1,4 +1,4 @@
-//! Results of calls by the wire equal the MPI's: bytes, errors, and an error where a rank dies.
+//! Results of calls by ethbcast equal the MPI's: bytes, errors, and an error where a rank dies.
 
 use crate::bed::{Bed, compiled, here, of_this_size, own, taken};
 use ethbcast_lab::LabConfig;
@@ -165,7 +165,7 @@ fn lab_who_is_through_leaves_nobody_who_comes_late_without_the_bytes() {
 }
 
 #[test]
-fn lab_a_rank_that_dies_in_a_broadcast_is_told_to_all_others() {
+fn lab_a_rank_that_dies_in_a_broadcast_is_reported_to_all_others() {
     // Slow enough that the rank dies in the middle of a call.
     let config = LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(3) };
     for ranks_per_host in [1, 2] {

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_a_meaning_in_xml_is_escaped() {
+    fn characters_with_a_meaning_in_xml_are_escaped() {
         assert_eq!(escape("a<b>&\"c\""), "a&lt;b&gt;&amp;&quot;c&quot;");
     }
 

@@ -1,4 +1,4 @@
-//! The tree of switches hung from its middle, which draws it as wide and as low as it gets.
+//! The tree of switches with its middle at the top, which makes the drawing as low as possible.
 
 use crate::topology::{Topology, Walk};
 

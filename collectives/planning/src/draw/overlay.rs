@@ -1,4 +1,4 @@
-//! Data drawn over a topology.
+//! Data drawn over a topology: a plan's edges, or losses of cables.
 
 use crate::format_rate;
 use crate::plan::{CableEnd, CableLoad, Plan, Via};

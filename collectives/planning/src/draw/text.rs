@@ -1,4 +1,4 @@
-//! A tree of box characters.
+//! Drawing of a topology as a text tree of box characters.
 
 use super::hung::Hung;
 use super::overlay::{Annotations, Overlay, Vertex, blocked, describe, fold, in_brackets};

@@ -4,8 +4,9 @@
 //!   behind it; a host's port carries those of all others. Policing and repairs are as in [`predict`](super::predict).
 //! - Allgather round a ring along the switches: a rank forwards complete blocks, so that P − 1 steps of L(m) + g(m)
 //!   follow each other, on the slowest cable of all.
-//! - Scatter, and gather as its reverse: every port carries one parcel of m bytes after the other, g(m) each. A parcel
-//!   reaches the next rank L(m) later, and goes on as soon as it is complete and the port is free.
+//! - Scatter, and gather as its reverse: every port carries one group of blocks, of m bytes, after
+//!   the other, g(m) each. A group reaches the next rank L(m) later, and goes on as soon as it is
+//!   complete and the port is free.
 
 use super::choose::Situation;
 use crate::plan::{Plan, Speeds, USUAL, farthest_first, parcels};

@@ -1,4 +1,4 @@
-//! Price of a plan: the extended parametrised LogP model (Patarasuk 2008 §4.2).
+//! Predicted time of a plan: the extended parametrised LogP model (Patarasuk 2008 §4.2).
 //!
 //! [`Calibration`] holds the costs of the network, [`Shape`] the relevant properties of a plan, and
 //! [`predict`] combines the two. [`best_segment`] finds the cheapest segment, [`choose`] the

@@ -144,7 +144,7 @@ impl Pricing<'_> {
 
     /// Returns the time on processors shared by all hosts, where each but the root receives once; 0
     /// if each host has its own. The switches are then programs, too, and copy a cast's frames. If
-    /// `casting` was not measured, the copies are assumed to cost what they save the root.
+    /// `casting` was not measured, the copies are assumed to cost as much as they save at the root.
     fn on_shared_cores(&self, (sending, receiving): (f64, f64), casting: f64) -> f64 {
         let cores = self.calibration.processing().map_or(0, |processing| processing.shared_cores);
         let copies = (self.shape.ranks - 1) as f64;

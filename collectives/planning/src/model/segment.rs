@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn or_parts_of_a_frame_where_somebody_waits_for_them() {
+    fn segments_are_parts_of_a_frame_where_a_relay_waits_for_them() {
         let parts = |via, size| Vec::from_iter(parts_of_a_frame(&shape(via, 4), size, 1468));
         assert_eq!(parts(Via::Chain, 1 << 30), [64, 96, 128, 192, 256, 384, 512, 768, 1024]);
         assert_eq!(parts(Via::Binary, 0).len(), 9);

@@ -1,4 +1,4 @@
-//! Prices counted by hand, and properties of every price.
+//! Predicted times compared with hand calculations, and properties of every prediction.
 
 use super::*;
 use crate::plan::{self, Plan, Via};

@@ -40,8 +40,8 @@ fn depths(plan: &Plan) -> Vec<usize> {
     depths
 }
 
-/// Returns the parcels between `rank` and its children, for blocks in `order` and up to `most` per
-/// parcel: each child's own and those of all behind it. A parcel has the position of its first
+/// Returns the groups of blocks between `rank` and its children, for blocks in `order` and up to `most` per
+/// group: each child's own and those of all behind it. A group has the position of its first
 /// block.
 ///
 /// # Panics
@@ -49,7 +49,7 @@ fn depths(plan: &Plan) -> Vec<usize> {
 pub fn parcels(plan: &Plan, order: &[usize], rank: usize, most: usize) -> Vec<BlockGroup> {
     let mut parcels: Vec<BlockGroup> = Vec::new();
     let behind = behind(plan, rank);
-    // The parcel being filled for each child.
+    // The group being filled for each child.
     let mut open: Vec<Option<usize>> = vec![None; plan.ranks()];
     for &to in order {
         let Some(child) = behind[to] else { continue };
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn of_those_whom_the_root_sends_to_itself_the_ones_behind_more_switches_come_first() {
+    fn among_the_roots_own_children_those_behind_more_switches_come_first() {
         let topology = Topology::builtin("fig9-4").expect("a test bed");
         let hosts: Vec<usize> = (0..topology.hosts().len()).collect();
         let plan = make(Via::Flat, &topology, 0, &hosts, &Costs::default()).expect("a plan");

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_slower_than_usual_is_so_by_its_rate_or_its_time() {
+    fn slowness_follows_from_the_rate_or_the_time() {
         let topology =
             pair("host = [{name='n1', rate='10gbit'}, {name='n2', injection_ns=36336}, {name='n3', rate='10mbit'}]");
         let speeds = Speeds::new(&topology, &GIGABIT, |host| (host == 0).then_some(24_224)).expect("they differ");
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_as_good_as_alike_is_nothing() {
+    fn nearly_equal_speeds_count_as_equal() {
         let bed = Topology::builtin("fig9-4").expect("fig9-4");
         assert_eq!(Speeds::new(&bed, &GIGABIT, |host| Some(12_000 + host as u64 * 10)), None);
     }

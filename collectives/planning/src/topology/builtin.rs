@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn one_switch_keeps_the_order_it_was_given() {
+    fn a_single_switch_keeps_the_given_order_of_hosts() {
         let topology = Topology::single_switch(names(&["zoe", "n10", "n2"])).expect("three hosts");
         assert_eq!(topology.hosts(), ["zoe", "n10", "n2"]);
         assert_eq!(topology.switches(), ["s0"]);
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn one_switch_refuses_what_is_no_list_of_hosts() {
+    fn a_single_switch_refuses_an_invalid_list_of_hosts() {
         let refusal = |hosts: &[&str]| Topology::single_switch(names(hosts)).expect_err("refused").to_string();
         assert_eq!(refusal(&[]), "the topology names no host; give at least one switch a `hosts = \"n[0-7]\"`");
         assert_eq!(refusal(&["a", "b", "a"]), "host `a` is on switch `s0` already; name every host once");

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_between_members_does_not_matter_nor_do_names_and_order() {
+    fn switches_that_are_not_between_members_names_and_order_do_not_matter() {
         let one = parse(
             "{name='a', hosts='n[0,2]', links=['b', 'd']}, {name='b', links=['c']}, {name='c', hosts='n1'}, \
              {name='d', hosts='m0'}",
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_tree_or_out_of_range_is_refused() {
+    fn received_ranks_that_are_no_tree_or_out_of_range_are_refused() {
         let place = Place { switch: 1, rate: None, injection_ns: None };
         let link = Uplink { to: 0, rate: None };
         assert!(Topology::of_places(&[link], &[place]).is_some());
@@ -144,7 +144,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn all_members_of_any_topology_come_back_as_they_hang(topology in topologies(12, 40)) {
+        fn all_members_of_any_topology_read_back_equal(topology in topologies(12, 40)) {
             let members: Vec<usize> = (0..topology.hosts().len()).collect();
             let (uplinks, places) = topology.places_of(&members);
             let read = Topology::of_places(&uplinks, &places).expect("sound");

@@ -12,10 +12,10 @@ __version__: str
 
 Path = str | PathLike[str]
 Progress = Callable[[int, str | None], object]
-"""Told how many bytes are there (at a sender: at the slowest receiver), and at a sender that receiver's name."""
+"""Called with the bytes present (at a sender: at the slowest receiver), and at a sender that receiver's name."""
 
 class _Options(TypedDict, total=False):
-    """For all calls; ``None`` stands for the library's own choice."""
+    """Options of all calls; ``None`` is the library's default."""
 
     interface: str | None
     """The interface; without it, the only Ethernet interface that is up."""
@@ -26,45 +26,45 @@ class _Options(TypedDict, total=False):
     topology: Path | None
     """A file of switches and hosts, or the name of a test bed."""
     calibration: Path | None
-    """What the network costs, as ``ethbcast probe --out`` writes it."""
+    """A file of measured network costs, as ``ethbcast probe --out`` writes it."""
     plan: Path | None
     """A plan that ``ethbcast plan --out`` saved."""
     via: str | None
-    """How bytes travel: auto, chain, cast, binary, kary=3 ..."""
+    """The broadcast algorithm: auto, chain, cast, binary, kary=3 ..."""
     probe: bool | None
-    """Whether to measure for up to 50 ms what the network costs."""
+    """Whether to measure the network costs, for up to 50 ms."""
 
 class _JoinOptions(_Options, total=False):
     join_within: float | None
-    """How long to wait for all ranks, in seconds; 60 unless given."""
+    """Longest wait for all ranks, in seconds (default: 60)."""
     call_within: float | None
-    """How long a collective may stand still, and a message may take, in seconds; 60 unless given."""
+    """Longest time without progress of a collective, and longest time of a message, in seconds (default: 60)."""
     spin: float | None
-    """How long a call that waits looks for frames before it sleeps, in seconds."""
+    """Time that a waiting call polls for frames before it sleeps, in seconds."""
     casts: bool | None
-    """Whether one frame may go to all."""
+    """Whether broadcast frames may be used."""
 
 class _SessionOptions(_Options, total=False):
     max_wait: float | None
-    """How long to wait for the others, in seconds: 60 at a sender, without end at a receiver, unless given."""
+    """Longest wait for the others, in seconds (default: 60 at a sender, no limit at a receiver)."""
     time_limit: float | None
-    """How long the whole may take, in seconds."""
+    """Time limit of the whole call, in seconds."""
 
 class _SendOptions(_SessionOptions, total=False):
     receivers: int | None
-    """With so many receivers it starts at once."""
+    """Number of receivers at which the transfer starts at once."""
     min_receivers: int | None
-    """With so many it starts when ``max_wait`` is over."""
+    """Number of receivers with which it starts when ``max_wait`` is over."""
     hosts: str | Sequence[str] | None
     """The only receivers, by name: ``"n[1-3]"``, or ``"^FILE"``, a file of them."""
     source: str | None
-    """What receivers are told of the bytes."""
+    """A name of the bytes, shown to receivers."""
 
 @final
 class Cancel:
     """Ends calls from any thread, or ``after`` some seconds: pass it as ``cancel=``.
 
-    The call raises an ``Error`` whose status is ``CANCELLED``, and other hosts are told. A message is withdrawn, and
+    The call raises an ``Error`` whose status is ``CANCELLED``, and notifies other hosts. A message is withdrawn, and
     the group goes on; a collective and all later ones fail on all ranks.
     """
 
@@ -77,32 +77,32 @@ class Cancel:
 
 @final
 class Report:
-    """What a session came to."""
+    """The result of a session."""
 
     @property
     def bytes(self) -> int:
-        """How many bytes were sent or received."""
+        """Number of bytes sent or received."""
     @property
     def seconds(self) -> float:
-        """From the first of them to the last verdict."""
+        """Seconds from the first byte to the last verdict."""
     @property
     def blake3(self) -> builtins.bytes | None:
-        """BLAKE3 of them."""
+        """BLAKE3 digest of the bytes."""
     @property
     def receivers(self) -> int:
-        """At a sender: how many receivers have verified them."""
+        """At a sender: number of receivers that have verified the bytes."""
     @property
     def source(self) -> str:
-        """At a receiver: what the sender calls them."""
+        """At a receiver: the sender's name for the bytes."""
     @property
     def via(self) -> str | None:
-        """How they travelled, such as ``"cast"`` or ``"chain"``."""
+        """The broadcast algorithm used, such as ``"cast"`` or ``"chain"``."""
     @property
     def path(self) -> "PathLike[str] | None":
-        """At a receiver: where they are, if they were received to a path."""
+        """At a receiver: the path of the bytes, if they were received to one."""
     @property
     def data(self) -> builtins.bytes | None:
-        """At a receiver: the bytes, if they were received to nowhere else."""
+        """At a receiver: the bytes, if they were received into neither a path nor a buffer."""
 
 def send(
     content: Path | Buffer,
@@ -114,8 +114,8 @@ def send(
 ) -> Report:
     """Sends a file or directory, by its path, or the memory of an object to the receivers of ``group``.
 
-    It returns when every one of them has verified it; who has not is named by the ``Error``. Say for whom to wait:
-    ``receivers``, ``min_receivers`` or ``hosts``.
+    It returns when every receiver has verified the content; the ``Error`` names those that have not. Say for whom to
+    wait: ``receivers``, ``min_receivers`` or ``hosts``.
     """
 
 def recv(
@@ -131,10 +131,10 @@ def recv(
 ) -> Report:
     """Receives what is sent to ``group``: to a path, into the memory of an object, or as ``Report.data``.
 
-    A path is shown whole or not at all; what is there is kept unless ``replace``. ``accept`` lists the privileges that
+    A path appears whole or not at all; an existing one is kept unless ``replace``. ``accept`` lists the privileges that
     the sender may decide about, as ``ethbcast recv --accept`` does. Without ``into``, a sender that has
-    more than ``most_bytes`` (a third of the memory that is available) turns this host away. Memory may be longer than what
-    comes. After an error it may hold some of it.
+    more than ``most_bytes`` (a third of the memory that is available) is refused. Memory may be longer than the
+    content. After an error it may hold a part of it.
     """
 
 @final
@@ -155,7 +155,7 @@ class Communicator:
         """This process's rank."""
     @property
     def size(self) -> int:
-        """How many ranks there are."""
+        """Number of ranks."""
     @property
     def host(self) -> str:
         """The name of this rank's host."""
@@ -163,22 +163,22 @@ class Communicator:
     def hosts(self) -> list[str]:
         """The names of all hosts, by rank."""
     def broadcast(self, buffer: Buffer, root: int = 0, *, cancel: Cancel | None = None) -> None:
-        """Puts the bytes that ``root`` has in its buffer into everybody's, in place.
+        """Copies the bytes of the root's buffer into the buffers of all ranks, in place.
 
-        At the root it returns when they have been handed over to be sent, elsewhere when they are here.
+        At the root it returns when they have been handed over to be sent, elsewhere when they have arrived.
         """
     def barrier(self, *, cancel: Cancel | None = None) -> None:
         """Waits until every rank has called it."""
     def scatter(
         self, blocks: Buffer | None, own: Buffer, root: int = 0, *, cancel: Cancel | None = None
     ) -> None:
-        """Puts block r of ``blocks``, as ``root`` has them, into rank r's ``own``; elsewhere ``blocks`` is ``None``."""
+        """Copies block r of the root's ``blocks`` into rank r's ``own``; elsewhere ``blocks`` is ``None``."""
     def gather(
         self, own: Buffer, blocks: Buffer | None, root: int = 0, *, cancel: Cancel | None = None
     ) -> None:
-        """Puts every rank's ``own`` into the root's ``blocks``, by rank; elsewhere ``blocks`` is ``None``."""
+        """Copies every rank's ``own`` into the root's ``blocks``, by rank; elsewhere ``blocks`` is ``None``."""
     def allgather(self, own: Buffer, blocks: Buffer, *, cancel: Cancel | None = None) -> None:
-        """Puts every rank's ``own`` into everybody's ``blocks``, by rank."""
+        """Copies every rank's ``own`` into every rank's ``blocks``, by rank."""
     def send(
         self, data: Buffer, to: int, tag: int = 0, *, within: float | None = None, cancel: Cancel | None = None
     ) -> None:
@@ -208,7 +208,7 @@ class Communicator:
         self, buffer: Buffer, source: int, tag: int = 0, *, within: float | None = None, cancel: Cancel | None = None
     ) -> int: ...
     def close(self) -> None:
-        """Leaves the group; what this rank still owes the others is sent, for a second at most."""
+        """Leaves the group, after sending frames that others still need, for a second at most."""
     def __enter__(self) -> Self: ...
     def __exit__(
         self, kind: type[BaseException] | None, exception: BaseException | None, traceback: TracebackType | None

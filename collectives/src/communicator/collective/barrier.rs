@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everybody_but_rank_0_is_waited_for_by_its_parent_and_nobody_else() {
+    fn every_rank_but_0_is_waited_for_by_its_parent_and_nobody_else() {
         for size in [1, 2, 17, 18, 64, 273, 274, 4096] {
             let nodes = Nodes::apart(size);
             let mut waited_for = vec![0; usize::from(size)];

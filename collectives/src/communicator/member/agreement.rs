@@ -199,7 +199,7 @@ impl Neighbours {
     }
 
     pub(super) fn open(&mut self, name: StreamName) -> Stream {
-        let identity = Identity { stream: name.number(self.size()), ..self.identity };
+        let identity = Identity { stream: name.number(self.size()), ..self.identity.clone() };
         let (outlet, tuning, bytes) = (self.outlet(name), self.tuning_of(name), self.payload_bytes);
         match self.parent(name) {
             None => Stream::origin(identity, bytes, &outlet, tuning),
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_differs_is_noticed_whoever_comes_first() {
+    fn a_differing_call_is_noticed_in_any_order_of_arrival() {
         let mut agreement = Agreement::new(Rank(0), 3);
         assert_eq!(agreement.on_calls(Rank(2), &[barrier(1)]), None, "this rank has called nothing yet");
         assert_eq!(agreement.begin(Operation::Gather, Rank(0), 4).1, None);

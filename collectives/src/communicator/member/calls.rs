@@ -1,5 +1,5 @@
-//! Collectives of a group as one member sees them: numbered, compared, and ended on all ranks
-//! alike. Also tracks which ranks can still take part.
+//! Collectives of a group at one member: their numbers, the comparison with other ranks, and an end
+//! that is equal on all ranks. Also tracks which ranks can still take part.
 
 use super::Member;
 use super::agreement::Agreement;

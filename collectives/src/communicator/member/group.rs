@@ -16,7 +16,7 @@ use crate::communicator::roster::{Nodes, Roster};
 use crate::measure::kind::{ECHO, PROBE, REPORT};
 use crate::membership::timers::Wait;
 use ethbcast_transport::messages::{Mailbox, SendId};
-use ethbcast_transport::wire::{Flags, Frame, HEADER_BYTES, Kind, Peer, Rank};
+use ethbcast_transport::wire::{Flags, Frame, Kind, Peer, Rank};
 use ethbcast_transport::{AuditError, Deadline, Instant, Part};
 use std::sync::Arc;
 
@@ -38,11 +38,12 @@ impl Group {
         let peers: Vec<Peer> =
             roster.entries().iter().zip(0..).map(|(entry, rank)| Peer { rank: Rank(rank), mac: entry.mac }).collect();
         let identity = station.identity(roster.session(), rank);
-        let payload_bytes = usize::from(roster.mtu_bytes()) - HEADER_BYTES;
-        let mailbox = Mailbox::new(identity, &peers, payload_bytes, config.settings());
+        let payload_bytes = identity.guard.payload_bytes(roster.mtu_bytes().into());
+        let mailbox = Mailbox::new(identity.clone(), &peers, payload_bytes, config.settings());
         let group = network.bets_on_casts().then_some(station.group_mac);
         let processors = config.processors;
-        let probe = || Probing::new(now, identity, &peers, group, (roster.mtu_bytes(), processors), config.join_by);
+        let link = (roster.mtu_bytes(), processors);
+        let probe = || Probing::new(now, identity.clone(), &peers, group, link, config.join_by);
         let probing = network.is_to_be_measured().then(probe);
         let neighbours = Neighbours::new(identity, station.group_mac, peers, network, payload_bytes, config.tuning());
         Group {

@@ -1,4 +1,4 @@
-//! Keepalives of a member.
+//! Keepalive messages of a communicator's member.
 //!
 //! Each goes to the whole group in one frame. Where switches police broadcast, such frames may be
 //! lost. A member that has not heard another for a third of the time after which it counts as gone
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn who_never_answers_keeps_no_turn_from_the_others() {
+    fn a_member_that_never_replies_takes_no_turn_from_the_others() {
         let mut keepalive = Keepalive::new(Instant::START, Rank(1), 8);
         let silent = [0, 3, 6].map(Rank).to_vec();
         let mut asked = Vec::new();

@@ -308,7 +308,7 @@ impl Member {
     }
 
     fn on_reject(&mut self, frame: &[u8], why: Reject) {
-        self.stats.malformed += 1;
+        *(if why.is_stranger() { &mut self.stats.strangers } else { &mut self.stats.malformed }) += 1;
         let is_joining = self.group.is_none() && self.refusal.is_none() && !self.given_up;
         if let Reject::Version(other) = why
             && is_joining

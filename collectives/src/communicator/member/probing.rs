@@ -6,7 +6,7 @@ use crate::communicator::network::{read_costs, write_costs};
 use crate::measure::{ProbeSettings, Prober, Processors, Responder, Unicast, broadcast, calibrate, kind};
 use ethbcast_planning::model::{Calibration, CalibrationError};
 use ethbcast_transport::messages::{RecvId, RecvOutcome};
-use ethbcast_transport::wire::{Frame, HEADER_BYTES, Identity, Peer, Rank};
+use ethbcast_transport::wire::{Frame, Identity, Peer, Rank};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Part, Timer};
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,14 +51,15 @@ impl Probing {
         let elsewhere = |peer: &&Peer| !peer.mac.shares_interface_with(peers[0].mac);
         let stage = match peers.iter().find(elsewhere) {
             Some(next) if identity.rank == Rank::ROOT => {
-                let prober = Prober::new(now, identity, vec![*next], ProbeSettings::short(mtu_bytes));
+                let settings = ProbeSettings::short(mtu_bytes).guarded(&identity.guard);
+                let prober = Prober::new(now, identity.clone(), vec![*next], settings);
                 ProbingStage::Measuring(Box::new(prober.with_processors(processors)))
             }
             Some(_) => ProbingStage::Awaiting(None),
             None => ProbingStage::Done,
         };
         let others = peers.iter().filter(elsewhere).copied().collect();
-        let responder = Responder::new(identity, mtu_bytes, None).with_processors(processors);
+        let responder = Responder::new(identity.clone(), mtu_bytes, None).with_processors(processors);
         Probing { identity, others, group, mtu_bytes, responder, stage, told_by }
     }
 
@@ -125,11 +126,11 @@ impl Probing {
         let ProbingStage::Measuring(prober) = &self.stage else { return };
         let found = self.group.filter(|_| prober.is_done()).zip(measured(prober).ok());
         if let Some((group, calibration)) = found {
-            let frame_bytes = self.mtu_bytes.saturating_sub(HEADER_BYTES) as u64;
+            let frame_bytes = self.identity.guard.payload_bytes(self.mtu_bytes) as u64;
             let frame_gap = Duration::from_nanos(calibration.gap_ns(frame_bytes) as u64);
             let unicast = Unicast { frame_gap, loss: calibration.loss() };
-            let settings = ProbeSettings::ramp(self.mtu_bytes, group, unicast);
-            let prober = Prober::new(now, self.identity, self.others.clone(), settings);
+            let settings = ProbeSettings::ramp(self.mtu_bytes, group, unicast).guarded(&self.identity.guard);
+            let prober = Prober::new(now, self.identity.clone(), self.others.clone(), settings);
             self.stage = ProbingStage::Trying(Box::new(prober), Box::new(calibration));
         }
     }
@@ -179,14 +180,15 @@ impl Part for Probing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ethbcast_transport::wire::{EtherType, StreamId};
+    use ethbcast_transport::wire::{EtherType, Guard, StreamId};
 
     #[test]
-    fn whoever_is_told_nothing_waits_no_longer_than_for_the_group() {
+    fn a_rank_without_calibration_waits_no_longer_than_the_join_limit() {
         let peer = |rank: u16| Peer { rank: Rank(rank), mac: MacAddr::new(2, 0, 0, 0, 0, rank as u8) };
         let peers: Vec<Peer> = (0..3).map(peer).collect();
         let (mac, ether_type) = (peers[2].mac, EtherType::DEFAULT);
-        let identity = Identity { session: 1, stream: StreamId(0), rank: Rank(2), mac, ether_type };
+        let (stream, guard) = (StreamId(0), Guard::Plain);
+        let identity = Identity { session: 1, stream, rank: Rank(2), mac, ether_type, guard };
         let by = Instant::START + Duration::from_secs(60);
         let mut probing = Probing::new(Instant::START, identity, &peers, None, (1500, None), Some(by));
         assert_eq!(probing.poll_timeout(Instant::START).map(|deadline| deadline.at), Some(by));

@@ -170,7 +170,7 @@ impl Claims {
         Claims { held_for, claims: BTreeMap::new() }
     }
 
-    /// Records that `teller` claims a failure. Returns whether it is to be believed: repeated for
+    /// Records that `teller` claims a failure. Returns whether it is accepted: repeated for
     /// long enough, or also claimed by another rank.
     pub(super) fn make(&mut self, now: Instant, teller: Rank, failure: Failure) -> bool {
         let mut others = self.claims.iter().filter(|&(&rank, _)| rank != teller);

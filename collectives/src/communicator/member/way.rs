@@ -240,7 +240,7 @@ mod cast_tree_tests {
     }
 
     #[test]
-    fn everybody_but_the_origin_acknowledges_to_one_and_all_lines_lead_to_the_origin() {
+    fn every_rank_but_the_origin_acknowledges_to_one_and_all_paths_lead_to_the_origin() {
         for sizes in [&[1][..], &[4], &[1; 5], &[4; 4], &[1, 3, 2], &[2; 140]] {
             let trees = trees(sizes, Policy::HolesAllowed);
             for origin in (0..trees.len() as u16).map(Rank) {
@@ -260,7 +260,7 @@ mod cast_tree_tests {
     }
 
     #[test]
-    fn of_each_other_host_one_rank_acknowledges_over_the_cable() {
+    fn one_rank_of_each_other_host_acknowledges_over_the_cable() {
         let tree = &trees(&[4, 4, 1, 3], Policy::HolesAllowed);
         let ranks = |ranks: &[u16]| ranks.iter().copied().map(Rank).collect::<Vec<_>>();
         assert_eq!(tree[5].children(Rank(5)), ranks(&[8, 9, 0, 4, 6, 7]));

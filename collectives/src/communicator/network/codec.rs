@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_and_no_part_of_it_is() {
+    fn a_whole_description_is_read_and_no_part_of_one_is() {
         for network in networks() {
             let wire = network.encode();
             assert_eq!(Network::decode(&wire, 3), Some(network));
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_measured_is_told_as_it_is() {
+    fn measured_costs_are_encoded_exactly() {
         let calibration = Calibration::assumed(25_000_000, 1468).with_loss(0.01).expect("a share");
         for broadcast in [Broadcast::Untried, Broadcast::FullRate, Broadcast::Policed(77), Broadcast::Slower(77)] {
             let calibration = calibration.clone().with_broadcast(broadcast).expect("above 0");
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn impossible_values_are_refused() {
         let blocks = Network { chosen: Chosen::Via(Via::ScatterAllgather), ..Network::unknown() };
         assert_eq!(
             (Network::decode(&blocks.encode(), 64), Network::decode(&blocks.encode(), 65)),

@@ -115,7 +115,7 @@ pub(super) fn describe(config: &Config, hosts: &[&str]) -> Result<Network, Commu
     };
     let network = Network { topology: places, calibration, chosen, casts: config.casts, probe: config.probe };
     if network.encode().len() > MAX_NETWORK_BYTES {
-        return refuse("what is known of the network is too much for a group: leave out what is not needed");
+        return refuse("the network description is too long for a group: leave out what is not needed");
     }
     Ok(network)
 }
@@ -194,7 +194,7 @@ fn short(name: &str) -> &str {
 
 fn possible(via: Via, casts: bool, ranks: usize) -> Result<Via, CommunicatorError> {
     if via == Via::Cast && !casts {
-        return refuse("casts are not allowed, and cast is the way that was asked for: choose one of the two");
+        return refuse("casts are not allowed, and cast is the configured way: choose one of the two");
     }
     let most = most_ranks(via);
     if ranks <= usize::from(most) {

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn two_who_were_told_different_things_are_found() {
+    fn two_ranks_with_different_configurations_are_found() {
         let (mut teller, _) = pair();
         let mut other = Spread { list: 7, known: Some(SpreadState::new(Network::unknown())), ..Spread::default() };
         let words = [

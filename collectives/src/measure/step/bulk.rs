@@ -111,7 +111,7 @@ impl Bulk {
 
     fn begin(&mut self, writer: &mut ProbeWriter) {
         let test = writer.draw();
-        let identity = Identity { stream: stream_of(test), ..writer.identity() };
+        let identity = Identity { stream: stream_of(test), ..writer.identity().clone() };
         let peers = self.hearers.iter().map(|hearer| hearer.peer);
         let (outlet, listeners) = match self.way {
             BulkRoute::Chain => (Outlet::Lanes(peers.take(1).collect()), 0),

@@ -6,7 +6,7 @@ use crate::measure::findings::Findings;
 use crate::measure::probe::{Probe, ProbeWriter};
 use crate::measure::settings::{ProbeSettings, SMALL_BYTES};
 use crate::membership::MIN_MTU_BYTES;
-use ethbcast_transport::wire::{Flags, HEADER_BYTES};
+use ethbcast_transport::wire::Flags;
 use ethbcast_transport::{Deadline, Instant, MacAddr, Timer};
 use std::time::Duration;
 
@@ -24,6 +24,7 @@ pub(in crate::measure) struct Largest {
     target: usize,
     to: MacAddr,
     patience: Duration,
+    header_bytes: usize,
     passes: usize,
     fails: usize,
     tried: usize,
@@ -47,6 +48,7 @@ impl Largest {
             target,
             to: it.peer.mac,
             patience: PATIENCE.max(expected * PATIENCE_FACTOR),
+            header_bytes: settings.guard.header_bytes(),
             fails: largest + 1,
             tried: largest,
             largest,
@@ -76,7 +78,7 @@ impl ProbeStep for Largest {
     }
 
     fn on_echo(&mut self, _now: Instant, echo: EchoFrame) {
-        let bytes = echo.payload_bytes + HEADER_BYTES;
+        let bytes = echo.payload_bytes + self.header_bytes;
         let is_own = echo.target == self.target && echo.last && self.tests.contains(&echo.test);
         // A late echo of a longer frame proves more.
         if is_own && bytes > self.passes && bytes <= self.largest {
@@ -109,7 +111,7 @@ impl ProbeStep for Largest {
         self.tests.push(test);
         self.tries += 1;
         self.due = Some(now + self.patience);
-        let payload_bytes = self.tried - HEADER_BYTES;
+        let payload_bytes = self.tried - self.header_bytes;
         let body = ProbeBody { task: Task::Ping, payload_bytes: payload_bytes as u16, number: payload_bytes as u32 };
         Some(writer.write(buffer, &Probe { to: self.to, test, index: 0, flags: Flags::LAST, body, payload_bytes }))
     }
@@ -126,7 +128,7 @@ impl ProbeStep for Largest {
         let target = &mut findings.targets[self.target];
         if self.passes > 0 {
             target.mtu_bytes = Some(self.passes);
-            findings.payload_bytes = findings.payload_bytes.min(self.passes - HEADER_BYTES);
+            findings.payload_bytes = findings.payload_bytes.min(self.passes - self.header_bytes);
         }
     }
 }

@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_bucket_lets_through_at_once_is_not_the_rate_of_the_link() {
+    fn the_burst_of_a_token_bucket_is_not_the_rate_of_the_link() {
         for burst in [0, 4, 40, 100, 170] {
             let reports = behind_a_bucket(burst + 64, burst);
             let ((first, began), (last, ended)) = steady_part(&reports, Some(1_000)).expect("enough");

@@ -78,10 +78,10 @@ impl Surveyor {
     pub fn new(now: Instant, identity: Identity, others: &[MacAddr], mtu_bytes: usize, budget: Duration) -> Surveyor {
         let hosts: Vec<MacAddr> = std::iter::once(identity.mac).chain(others.iter().copied()).collect();
         let mut surveyor = Surveyor {
+            writer: ProbeWriter::new(identity.clone(), now.as_micros() as u32),
+            payload_bytes: full_payload(&identity.guard, mtu_bytes),
+            local: Responder::new(identity.clone(), mtu_bytes, None),
             identity,
-            writer: ProbeWriter::new(identity, now.as_micros() as u32),
-            payload_bytes: full_payload(mtu_bytes),
-            local: Responder::new(identity, mtu_bytes, None),
             discovery: Discovery::new(hosts.len()),
             hosts,
             alone: BTreeMap::new(),

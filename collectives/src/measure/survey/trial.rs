@@ -1,4 +1,4 @@
-//! One or two flows at a time, and their rates.
+//! One test of a survey: one or two flows between hosts, and their rates.
 
 use crate::measure::body::{ProbeBody, ReportBody, Task};
 use crate::measure::kind;

@@ -1,4 +1,4 @@
-//! Frames to the group address: at full rate, policed, or unknown.
+//! Tests of the broadcast measurement: full rate, policed by a switch, or unknown.
 
 use super::*;
 use crate::measure::{CastFinding, Unicast};
@@ -45,7 +45,7 @@ fn ramp(rate_bits_per_second: u64, loss: f64) -> ProbeSettings {
 }
 
 #[test]
-fn a_gentle_ramp_tells_in_a_tenth_of_a_second() {
+fn a_gentle_ramp_decides_in_a_tenth_of_a_second() {
     for rate in [10_000_000, 25_000_000, 100_000_000, 1_000_000_000, 10_000_000_000] {
         let (result, took) = measure(&star(8, rate), ramp(rate, 0.0), &[], NoFaults);
         println!("{rate} bit/s: ramp of seven hosts in {took:?}");
@@ -139,7 +139,7 @@ fn head_end(rate_bits_per_second: u64, copies: u64) -> impl FnMut(&Delivery<'_>)
 }
 
 #[test]
-fn broadcast_that_is_copied_or_sent_slowly_is_told_from_one_that_is_not() {
+fn copied_or_slow_broadcast_is_distinguished_from_full_rate() {
     for rate in [25_000_000, 100_000_000, 1_000_000_000] {
         for settings in [ramp(rate, 0.0), full()] {
             let found = |copies| measure(&star(8, rate), settings.clone(), &[], head_end(rate, copies)).0.cast;
@@ -189,7 +189,7 @@ fn a_receiver_that_is_slow_for_unicast_too_is_not_taken_for_storm_control() {
 }
 
 #[test]
-fn hosts_that_do_not_listen_to_the_group_hear_nothing_of_it() {
+fn hosts_that_do_not_listen_to_the_group_get_no_frames_of_it() {
     let mut network = star(3, 100_000_000);
     (0..3).for_each(|host| network.host_mut(host).groups.clear());
     let (result, _) = measure(&network, full(), &[], NoFaults);

@@ -1,4 +1,4 @@
-//! Invitations and their replies.
+//! Tests of the discovery of hosts: invitations and their replies.
 
 use super::*;
 use crate::measure::Search;
@@ -25,7 +25,7 @@ fn wanted(hosts: &[&str], count: Option<usize>) -> Search {
 }
 
 #[test]
-fn whoever_is_there_is_found_when_nobody_new_answers_any_more() {
+fn the_search_ends_when_no_new_host_replies() {
     let (found, missing, took) = search(wanted(&[], None), NoFaults);
     assert_eq!((found, missing), (vec!["n1".to_owned(), "n2".to_owned()], vec![]));
     assert!(Duration::from_millis(500) <= took && took < Duration::from_millis(700), "{took:?}");
@@ -40,7 +40,7 @@ fn the_search_ends_at_once_when_all_wanted_have_answered() {
 }
 
 #[test]
-fn who_is_missing_when_patience_ends_is_named() {
+fn missing_hosts_are_named_when_patience_ends() {
     let (found, missing, took) = search(wanted(&["n2", "n3", "n9"], None), NoFaults);
     assert_eq!(missing, ["n3", "n9"], "n3 listens to another group");
     assert_eq!(found, ["n1", "n2"]);

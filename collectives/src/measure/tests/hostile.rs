@@ -1,4 +1,4 @@
-//! Malicious frames.
+//! Measurements under malicious frames.
 
 use super::*;
 use crate::measure::body::{ProbeBody, Task};
@@ -209,7 +209,7 @@ fn frame() -> impl Strategy<Value = (u8, u8, Option<u32>, u64, Vec<u8>)> {
 
 proptest! {
     #[test]
-    fn whatever_comes_nobody_panics_and_the_prober_ends(
+    fn under_any_frames_nobody_panics_and_the_prober_ends(
         frames in prop::collection::vec(frame(), 0..40),
     ) {
         let peer = Peer { rank: Rank(1), mac: host_mac(1) };

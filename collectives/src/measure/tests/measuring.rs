@@ -1,11 +1,11 @@
-//! Gaps, round trips, rate, MTU, loss.
+//! Tests of measured gaps, round trips, rate, MTU and loss.
 
 use super::*;
 use ethbcast_transport::sim::{Delivery, Fate, NoFaults, RandomFaults};
 use ethbcast_transport::wire::Rank;
 
 #[test]
-fn what_is_measured_is_what_the_cables_do() {
+fn measured_values_are_those_of_the_cables() {
     for rate in [100_000_000, 1_000_000_000] {
         let (result, took) = measure(&star(3, rate), ProbeSettings::full(MTU_BYTES), &[], NoFaults);
         let sizes: Vec<usize> = result.points.iter().map(|point| point.bytes).collect();
@@ -129,7 +129,7 @@ fn a_host_that_answers_nothing_is_named_and_costs_half_a_second() {
 }
 
 #[test]
-fn nobody_there_is_found_out_soon() {
+fn the_absence_of_responders_is_found_soon() {
     let (result, took) = measure(&star(3, 100_000_000), ProbeSettings::full(MTU_BYTES), &[1, 2], NoFaults);
     assert_eq!(result.silent, [Rank(1), Rank(2)]);
     assert!(result.points.is_empty() && result.rate_bits_per_second.is_none() && result.path_mtu_bytes.is_none());

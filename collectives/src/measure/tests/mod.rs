@@ -8,7 +8,7 @@ mod surveying;
 
 use super::{Finder, HostInfo, ProbeResult, ProbeSettings, Prober, Processors, Responder, Surveyor};
 use ethbcast_transport::sim::{Cable, Faults, HostSettings, Network, Simulation, SwitchSettings, host_mac};
-use ethbcast_transport::wire::{EtherType, Frame, Identity, Peer, Rank, StreamId, group_mac};
+use ethbcast_transport::wire::{EtherType, Frame, Guard, Identity, Peer, Rank, StreamId, group_mac};
 use ethbcast_transport::{Alone, Deadline, Instant, MacAddr, Part};
 use std::time::Duration;
 
@@ -70,6 +70,7 @@ fn identity(host: usize) -> Identity {
         rank: Rank(host as u16),
         mac: host_mac(host),
         ether_type: EtherType::DEFAULT,
+        guard: Guard::Plain,
     }
 }
 

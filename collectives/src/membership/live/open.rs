@@ -6,7 +6,7 @@ use crate::membership::codec::{MAX_NAME_BYTES, is_shown};
 use crate::membership::station::{MAX_GROUP_BYTES, MIN_MTU_BYTES, Station};
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::packet::{Interface, InterfaceError, OpenError, Port, PortConfig};
-use ethbcast_transport::wire::{HEADER_BYTES, group_mac};
+use ethbcast_transport::wire::{Guard, HEADER_BYTES, group_mac};
 use thiserror::Error;
 
 /// Bytes of a ring's slot beside the interface's MTU: the kernel's header, the address and the
@@ -148,6 +148,7 @@ impl<'a> Opening<'a> {
             group_mac: self.group_mac,
             ether_type: self.port.ether_type,
             mtu_bytes,
+            guard: Guard::Plain,
         };
         let Station { host, group, group_mac, .. } = &station;
         log::info!("{host} on {} ({}), MTU {mtu_bytes}, group {group} at {group_mac}", interface.name, interface.mac);

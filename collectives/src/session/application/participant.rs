@@ -31,7 +31,7 @@ impl<S: Source, K: Sink> Participant<S, K> {
         Participant::Receiver(Box::new(receiver), Receiving::new(sink))
     }
 
-    /// Runs the application's turn. Returns when it wants to be called again.
+    /// Runs the application's turn. Returns the time of the next turn.
     pub fn turn(&mut self, now: Instant) -> Option<Instant> {
         match self {
             Participant::Root(root, sending) => sending.turn(root, now),

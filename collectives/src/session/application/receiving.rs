@@ -143,7 +143,7 @@ impl<K: Sink> Receiving<K> {
     }
 
     /// Runs the application's turn at its receiver: handles events, moves data while there is room,
-    /// and passes on the verdict. Returns when it wants to be called again, if that does not depend
+    /// and passes on the verdict. Returns the time of its next turn, if that does not depend
     /// on the receiver.
     pub fn turn(&mut self, receiver: &mut Receiver, now: Instant) -> Option<Instant> {
         while let Some(event) = receiver.poll_event() {
@@ -267,7 +267,7 @@ impl<K: Sink> Receiving<K> {
         }
     }
 
-    /// Ends the session early for this reason, which the root is told in the next turn: nothing more is received.
+    /// Ends the session early for this reason, which is sent to the root in the next turn; nothing more is received.
     pub fn give_up(&mut self, why: &str) {
         if self.verdict.is_none() {
             let verdict = Done { outcome: Outcome::Interrupted, bytes: 0, digest: [0; 32], text: why.to_owned() };

@@ -111,7 +111,7 @@ impl<S: Source> Sending<S> {
     }
 
     /// Runs the application's turn at its root: handles events and pushes data while there is room.
-    /// Returns when it wants to be called again, if that does not depend on the root.
+    /// Returns the time of its next turn, if that does not depend on the root.
     pub fn turn(&mut self, root: &mut Root, now: Instant) -> Option<Instant> {
         while let Some(event) = root.poll_event() {
             self.handle_event(root, now, &event);

@@ -7,7 +7,7 @@ use crate::session::receiver::{End, Receiver, ReceiverConfig};
 use crate::session::root::{Root, RootConfig, RootEvent, Wanted};
 use ethbcast_transport::Instant;
 use ethbcast_transport::sim::{Cable, HostSettings, Network, NoFaults, Simulation, host_mac};
-use ethbcast_transport::wire::{EtherType, Flags, Header, Identity, Kind, Rank, StreamId, group_mac};
+use ethbcast_transport::wire::{EtherType, Flags, Guard, Header, Identity, Kind, Rank, StreamId, group_mac};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -83,6 +83,7 @@ fn an_end_that_somebody_makes_up_is_refused_where_the_size_is_known() {
         rank: Rank::ROOT,
         mac: host_mac(0),
         ether_type: EtherType::DEFAULT,
+        guard: Guard::Plain,
     };
     let frames = 200;
     let header = Header { flags: Flags::LAST, sequence: frames as u64, ..identity.header(Kind::DATA) };

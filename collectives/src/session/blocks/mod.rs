@@ -49,12 +49,13 @@ pub struct Blocks {
 impl Blocks {
     pub(super) fn new(identity: Identity, group_mac: MacAddr, view: &View, tuning: &Tuning) -> Blocks {
         let own = tuning.clone();
-        let mut tuning = stream::in_segments(tuning, view, identity.rank);
+        let mut tuning = stream::in_segments(tuning, view, &identity);
         if view.via.is_in_blocks() {
             tuning.feed.frames = stream::share_frames(&tuning, view.members.len());
         }
-        let open =
-            |(tree, number)| stream::open(Identity { stream: number, ..identity }, group_mac, view, tree, &tuning);
+        let open = |(tree, number)| {
+            stream::open(Identity { stream: number, ..identity.clone() }, group_mac, view, tree, &tuning)
+        };
         let streams: Vec<Stream> = view.trees().iter().zip((FIRST_STREAM..).map(StreamId)).map(open).collect();
         let dealing = Dealing::new(view);
         let turns = (0..streams.len()).collect();
@@ -73,7 +74,7 @@ impl Blocks {
             consumed_at: None,
         };
         blocks.set_epoch(view.epoch);
-        if view.members[identity.rank.index()].standing == Standing::Aside {
+        if view.members[blocks.identity.rank.index()].standing == Standing::Aside {
             blocks.step_aside(Instant::START, view);
         }
         blocks
@@ -320,7 +321,7 @@ impl Blocks {
         let [stream] = &mut self.streams[..] else { return };
         if std::mem::replace(&mut self.way, way) != way {
             let outlet = stream::outlet(rank, self.group_mac, view, &view.trees()[0]);
-            stream.reroute(now, &outlet, stream::in_segments(&self.tuning, view, rank));
+            stream.reroute(now, &outlet, stream::in_segments(&self.tuning, view, &self.identity));
         }
     }
 
@@ -350,7 +351,7 @@ impl Blocks {
         // Frames that came out of order come again: the root serves one stream, with all frames in
         // order.
         let first = self.dealing.in_whole(self.turn, self.streams[self.turn].position());
-        let identity = Identity { stream: number, ..self.identity };
+        let identity = Identity { stream: number, ..self.identity.clone() };
         self.streams = vec![stream::received_alone(identity, view, first, &self.tuning)];
         (self.dealing, self.turns, self.fillers) = (Dealing::single(), vec![0], Vec::new());
         self.start_over();

@@ -4,7 +4,7 @@ use crate::membership::ack_tree::AckTree;
 use crate::session::view::{Tree, View};
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::stream::{Outlet, Stream};
-use ethbcast_transport::wire::{Frame, Identity, Kind, OVERHEAD_BYTES, Peer, Rank};
+use ethbcast_transport::wire::{Frame, Identity, Kind, Peer, Rank};
 use ethbcast_transport::{MacAddr, Policy, Tuning};
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 const MAX_ACK_DELAY: Duration = Duration::from_millis(50);
 
 pub(super) fn open(identity: Identity, group_mac: MacAddr, view: &View, tree: &Tree<'_>, tuning: &Tuning) -> Stream {
-    let rank = identity.rank;
+    let (rank, number) = (identity.rank, identity.stream);
     let outlet = outlet(rank, group_mac, view, tree);
     let payload_bytes = usize::from(view.payload_bytes);
     if rank == Rank::ROOT {
@@ -23,7 +23,7 @@ pub(super) fn open(identity: Identity, group_mac: MacAddr, view: &View, tree: &T
     let mut stream = Stream::receiver(identity, payload_bytes, parent, &outlet, tuning.clone());
     stream.set_origin(view.peer(Rank::ROOT));
     if let Some(frames) = frames(view) {
-        stream.expect_last(Dealing::new(view).of_stream(usize::from(identity.stream.0 - FIRST_STREAM), frames));
+        stream.expect_last(Dealing::new(view).of_stream(usize::from(number.0 - FIRST_STREAM), frames));
     }
     stream
 }
@@ -92,12 +92,12 @@ pub(super) fn tuned(own: &Tuning, view: &View, rank: Rank) -> Tuning {
     AckTree::new(receivers, view.policy).tuned(&tuning, rank.index().checked_sub(1))
 }
 
-pub(super) fn in_segments(own: &Tuning, view: &View, rank: Rank) -> Tuning {
-    let mut tuning = tuned(own, view, rank);
+pub(super) fn in_segments(own: &Tuning, view: &View, identity: &Identity) -> Tuning {
+    let mut tuning = tuned(own, view, identity.rank);
     if let (Some(rate), true) = (view.rate, view.via != Via::Cast) {
         // A relay pays for its acknowledgements too: at a low rate one for each two frames would be
         // 2 % of it.
-        let frame_bytes = u64::from(view.payload_bytes) + OVERHEAD_BYTES as u64;
+        let frame_bytes = u64::from(view.payload_bytes) + identity.guard.overhead_bytes() as u64;
         let often = rate.time_of(frame_bytes * tuning.ack.every_frames);
         tuning.ack.delay = often.clamp(tuning.ack.delay, MAX_ACK_DELAY.max(tuning.ack.delay));
     }
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn who_speaks_how_often_depends_on_how_many_there_are_and_on_the_place_among_them() {
+    fn the_report_interval_depends_on_the_number_of_members_and_the_rank() {
         let own = Tuning::default();
         assert_eq!(tuned(&own, &cast(7), Rank(3)), own.for_cast(7, 2));
         assert_eq!(tuned(&own, &cast(100), Rank(1)), own.for_cast(100, 0));
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_a_view_says_its_streams_can_be_made() {
+    fn the_streams_of_any_view_can_be_created() {
         // A stream panics on invalid parameters, and a view comes off the wire.
         const POLICIES: [Policy; 2] = [Policy::HolesAllowed, Policy::InOrderOnly];
         let views = [0, 1, 16, 17, 32, 33, 128, 129, 1000, 20_000].map(cast);

@@ -1,4 +1,4 @@
-//! Contents that a session sends, and storages of what it receives.
+//! Interfaces of the content that a session sends and of the storage for what it receives.
 
 use super::options::SendOptions;
 use super::read_again::{ReadAt, RestOfFile};
@@ -213,7 +213,7 @@ impl StorageError {
         StorageError { outcome, text: text.into(), cause: None }
     }
 
-    /// Refuses because of what is at DEST; nothing was changed. `text` says what to do.
+    /// Refuses because of the present state of DEST; nothing was changed. `text` says what to do.
     pub fn refused(text: impl std::fmt::Display) -> StorageError {
         StorageError::new(Outcome::WriteFailed, format!("{}: {text}", Outcome::REFUSED))
     }

@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_all_the_time_is_counted() {
+    fn incidents_beyond_the_limit_are_counted() {
         let mut history = History::default();
         let event = RootEvent::HeldUp { host: "n1".to_owned(), text: "makes no progress".to_owned() };
         (0..MAX_INCIDENTS + 7).for_each(|_| history.record(&event, Instant::START));

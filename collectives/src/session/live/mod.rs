@@ -228,7 +228,7 @@ impl Session {
 
     /// Sends like [`run_root`](Session::run_root), and returns a report also for a session that was
     /// given up or did not start, together with the error: it lists the receivers that had the
-    /// bytes by then, and those that were told to stop waiting.
+    /// bytes by then, and those that were requested to stop waiting.
     ///
     /// # Errors
     /// If there is nothing to report: [`SendOptions::tuning`] is wrong, or the socket fails.

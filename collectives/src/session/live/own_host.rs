@@ -1,4 +1,4 @@
-//! Senders on the own host: what one interface sends does not come back to it, so a receiver there
+//! Senders on the own host: frames that an interface sends do not come back to it, so a receiver there
 //! would wait for ever.
 
 use crate::membership::Station;

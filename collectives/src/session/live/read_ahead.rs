@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_pipe_the_last_bytes_can_be_had_again_and_those_before_cannot() {
+    fn only_the_last_bytes_of_a_pipe_can_be_read_again() {
         let bytes: Vec<u8> = (0..9_000_000_u32).map(|at| (at >> 8) as u8).collect();
         let waker = Arc::new(Waker::new().expect("a descriptor"));
         let (reader, mut source) = read_ahead((&bytes[..], "the tape", None), ChunkSize::DEFAULT, &waker);

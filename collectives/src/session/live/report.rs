@@ -114,7 +114,7 @@ impl SendReport {
 }
 
 /// Reports of all members of a session that is given up, by rank. Members without a report of their
-/// own have been told of the end.
+/// own have been notified of the end.
 pub(super) fn fates(root: &Root, form: Form) -> Vec<MemberReport> {
     let Some(view) = root.view() else { return Vec::new() };
     let mut fates: BTreeMap<Rank, MemberReport> = root.reports().map(|report| (report.rank, report.clone())).collect();

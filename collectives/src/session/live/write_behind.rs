@@ -196,7 +196,7 @@ impl<S: Storage> Writer<S> {
             ReceiverOutput::Damaged(damage) => log::warn!("{damage}"),
             ReceiverOutput::Settle { content, end_differs } => {
                 if end_differs {
-                    log::warn!("the end of the stream says something else than has come: the sender is asked");
+                    log::warn!("the end of the stream contradicts the received bytes: the sender decides");
                 }
                 self.sync(|storage| storage.settle(content))?;
                 self.receiver.settled();

@@ -310,7 +310,7 @@ impl Needs {
 pub struct FetchedPiece {
     /// Start of the bytes in the stream.
     pub from: u64,
-    /// End of the portion that is sent at a time.
+    /// End of the share that is sent at a time.
     pub end: u64,
     /// Bytes of the stream.
     pub bytes: Vec<u8>,
@@ -348,7 +348,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_it_is_is_read_as_it_was_written_and_what_cannot_be_is_refused() {
+    fn a_contents_description_reads_back_equal_and_invalid_ones_are_refused() {
         let file = FileAttributes { mode: 0o4600, modified_seconds: -7, modified_nanoseconds: 999_999_999 };
         let kinds = [ContentKind::Stream, ContentKind::File(file), ContentKind::Tree, ContentKind::Sparse(file)];
         let packed = Packing::ALL.map(|packing| ContentKind::Packed(packing, file));

@@ -50,11 +50,11 @@ wire_enum! {
 }
 
 impl Outcome {
-    /// The word for a receiver that took nothing, because of what it found at its DEST.
+    /// Name of the outcome of a receiver that took nothing, because of what it found at its DEST.
     pub const REFUSED: &'static str = "refused";
 
-    /// The word for it in reports, and the reason, by the words of a receiver. One that took nothing says so at their
-    /// beginning (protocol.md §10).
+    /// Returns the outcome's name in reports, and the reason, from a receiver's text. One that took
+    /// nothing says so at its beginning (protocol.md §10).
     pub fn status_and_reason(self, text: &str) -> (&'static str, &str) {
         let reason = text.strip_prefix(Outcome::REFUSED).and_then(|rest| rest.strip_prefix(": "));
         match reason.filter(|_| self == Outcome::WriteFailed) {
@@ -159,7 +159,7 @@ impl MemberState {
     pub fn words(self) -> &'static str {
         match self {
             MemberState::Alive => "is receiving",
-            MemberState::Blocked => "waits for its disk or for whoever reads its output",
+            MemberState::Blocked => "waits for its disk or for the reader of its output",
             MemberState::Starved => "waits for frames",
             MemberState::Verifying => "is verifying",
             MemberState::WaitsForChild => "waits for a host behind it",

@@ -95,9 +95,9 @@ impl Fetching {
             asking.pause(now);
         }
         if asking.silence(now) >= limit {
-            self.give_up(format!("they were asked for again, and for {} s nothing came", limit.as_secs_f64()));
+            self.give_up(format!("they were requested again, and for {} s nothing came", limit.as_secs_f64()));
         } else if let Some(bytes) = asking.poll(now) {
-            let (rank, attempt) = (endpoint.identity().rank, self.attempts.map_or(1, |(_, attempts)| attempts));
+            let (rank, attempt) = (endpoint.rank(), self.attempts.map_or(1, |(_, attempts)| attempts));
             endpoint.send(root, &Message::Fetch(Fetch { rank, bytes, attempt, blamed: self.blamed }));
         }
     }

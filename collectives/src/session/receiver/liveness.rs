@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_has_patience_it_is_asked_no_more_often_than_hosts_speak() {
+    fn without_patience_challenges_are_no_more_frequent_than_signs_of_life() {
         let mut proof = proof(Duration::from_millis(1500), 7);
         let asked = asked(&mut proof, 0..1875);
         assert!((10..=15).contains(&asked.len()), "{asked:?}");

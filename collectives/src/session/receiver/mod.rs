@@ -359,7 +359,7 @@ impl Machine for Receiver {
         let frame = match wire::parse(frame) {
             Ok(frame) => frame,
             Err(why) => {
-                self.endpoint.count_malformed();
+                self.endpoint.count_reject(why);
                 let other = self.other_builds.on_reject(frame, why);
                 other.into_iter().for_each(|other| self.endpoint.push_event(ReceiverEvent::OtherVersion(other)));
                 return;
@@ -390,7 +390,7 @@ impl Machine for Receiver {
         let of_stream = is_of_stream(&frame);
         let named = || self.view().is_some_and(|view| view.names(frame.header.rank, frame.source));
         let from_member = of_stream && named();
-        let session = self.endpoint.identity().session;
+        let session = self.endpoint.session();
         let Some(root) = self.root.as_mut().filter(|_| session == frame.header.session) else {
             self.endpoint.count_stranger();
             return;

@@ -147,7 +147,7 @@ pub(super) struct KnownRoot {
     spoken_at: Instant,
 }
 
-/// Silence of the root after which the user is told, and the interval of further reports.
+/// Silence of the root after which the user is notified, and the interval of further reports.
 const MISSED_AFTER: Duration = Duration::from_secs(2);
 
 impl KnownRoot {
@@ -238,7 +238,7 @@ mod tests {
     const ALIVE: Duration = Duration::from_millis(1500);
 
     #[test]
-    fn roots_are_asked_in_turn_and_one_that_said_no_later() {
+    fn roots_are_asked_in_turn_and_one_that_refused_later() {
         let mut roots = Roots::default();
         for last in 1..=3 {
             assert_eq!(roots.on_invitation(at(0), (mac(last), 1), &invitation(Stage::Gathering), None), Heard::Open);

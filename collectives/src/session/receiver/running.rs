@@ -182,7 +182,7 @@ impl MemberPhase {
         self.blocks.handle_frame(now, frame);
         drop(self.joining.take_if(|_| self.blocks.frames() > 0));
         for (stream, gap) in self.blocks.orphans_after(frame) {
-            // The root sends so many frames without further reports that one now and then is
+            // The root sends many frames without further reports, so that one now and then is
             // enough.
             if self.reported_gap_at.is_none_or(|at| now.since(at) >= GAP_REPORTS) {
                 self.reported_gap_at = Some(now);
@@ -246,7 +246,7 @@ impl MemberPhase {
         let ReceiverConfig { station, nonce, .. } = endpoint.config();
         let offered = |view: &View| (view.size, view.content, view.chunk);
         let same = offered(view) == offered(&self.view) && view.names(Rank::ROOT, self.view.members[0].mac);
-        let fits = self.is_untouched() && same && view.fits(station.mtu_bytes) && !self.view.extends(view);
+        let fits = self.is_untouched() && same && view.fits(station.payload_bytes()) && !self.view.extends(view);
         view.rank_of(*nonce, station.mac).filter(|_| fits)
     }
 
@@ -336,7 +336,7 @@ impl MemberPhase {
 
     fn status(&self, now: Instant) -> Status {
         let (arrived, backlog) = (self.blocks.frames(), self.blocks.backlog_frames());
-        // Whoever waits for a child that is mute may wait for others, too, and they for this host.
+        // A host that waits for a mute child may wait for others, too, and they for this host.
         let mute = self.blocks.mute(now);
         let blocked_by = mute.or_else(|| self.blocks.blocked_by(now));
         let state = match &self.report {

@@ -1,5 +1,5 @@
-//! A receiver before its session: it listens for announcements of senders (roots), asks one to admit
-//! it, and asks another if that one refuses or does not answer.
+//! A receiver before its session: it listens for announcements of senders (roots), requests to join
+//! one of them, and tries another if that one refuses or does not reply.
 
 use super::config::{Admission, End, ReceiverConfig, ReceiverEndpoint, ReceiverEvent};
 use super::roots::{Heard, HeardRoot, KnownRoot, Roots};
@@ -118,7 +118,7 @@ impl Waiting {
         let HeardRoot { mac: root, size, content, chunk, .. } = *joining.root();
         let ReceiverConfig { station, nonce, .. } = endpoint.config();
         let is_offered = (view.size, view.content, view.chunk) == (size, content, chunk);
-        if !view.fits(station.mtu_bytes) || !view.names(Rank::ROOT, root) || !is_offered {
+        if !view.fits(station.payload_bytes()) || !view.names(Rank::ROOT, root) || !is_offered {
             endpoint.count_malformed();
             return WaitingStep::Wait;
         }
@@ -255,7 +255,7 @@ impl Waiting {
             let silence = root.silence(now);
             let in_vain = silence >= dead || joining.is_in_vain(now);
             if in_vain && self.roots.has_other(now, joining.root(), dead) {
-                leave(root, "it asks another root, as this one did not answer", endpoint);
+                leave(root, "it asks another root, as this one did not reply", endpoint);
                 self.ask(now, known, endpoint);
             } else if silence >= dead + patience {
                 return self.on_left_out(now, End::RootSilent, known, endpoint);

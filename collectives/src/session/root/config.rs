@@ -10,7 +10,6 @@ use crate::session::verified::Form;
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::Tuning;
-use ethbcast_transport::wire::HEADER_BYTES;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -168,7 +167,7 @@ impl RootConfig {
         }
         let (_, body) = self.invitation(Stage::Gathering, Duration::ZERO).encode();
         let bytes = names.into_iter().map(String::len).sum();
-        let room_bytes = usize::from(*mtu_bytes) - HEADER_BYTES - (body.len() - bytes);
+        let room_bytes = usize::from(self.station.payload_bytes()) - (body.len() - bytes);
         if bytes <= room_bytes {
             return Ok(());
         }

@@ -47,7 +47,7 @@ pub enum RootEvent {
     /// Frames arrive with this host's own address as their source: another host has the same
     /// address, or the network loops frames back.
     OwnAddress(MacAddr),
-    /// Another root wanted to send to the group, and was told that it is taken.
+    /// Another root wanted to send to the group, and was refused because it is taken.
     Rival {
         /// Its name.
         host: String,
@@ -213,13 +213,13 @@ pub struct MemberReport {
     pub outcome: Outcome,
     /// Bytes it received, by its own report.
     pub bytes: u64,
-    /// BLAKE3 digest of what it received.
+    /// BLAKE3 digest of the received bytes.
     pub digest: Digest,
     /// Its own description of a failure.
     pub text: String,
     /// Time from the first data frame to its outcome; zero if there was no data.
     pub took: Duration,
-    /// Reception counters, if it sent them: frames lost on the way to it, whoever sent them.
+    /// Reception counters, if it sent them: frames lost on the way to it, from any sender.
     pub taken: Option<Taken>,
 }
 

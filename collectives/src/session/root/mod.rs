@@ -416,8 +416,8 @@ impl Root {
         self.endpoint.config().rate
     }
 
-    /// Takes the largest MTU, in bytes, that what the root's own interface leads to takes: hosts that long frames do
-    /// not reach are told that it is not their way.
+    /// Sets the largest MTU, in bytes, of the first hop behind the root's interface: hosts that long frames do
+    /// not reach are refused, as it is not their way.
     pub fn set_first_hop(&mut self, mtu_bytes: usize) {
         if let RootPhase::Gathering(gathering) = &mut self.phase {
             gathering.checks_mut().set_first_hop(mtu_bytes);

@@ -1,4 +1,5 @@
-//! The phases of a root. The last repeats the final message until the members have it.
+//! The phases of a root: gathering of receivers, the running stream, the end. The last repeats the
+//! final message until the members have it.
 
 use super::admission::Gathering;
 use super::event::RootEndpoint;

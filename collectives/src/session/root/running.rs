@@ -187,11 +187,11 @@ impl SessionPhase {
             Message::Ready { epoch, digest, .. }
                 if epoch >= self.view.epoch && digest != self.announcement.digest() =>
             {
-                log::warn!("{} was told view {epoch} by somebody else", self.host(rank));
+                log::warn!("{} got view {epoch} from another host", self.host(rank));
                 self.members.set_ready(now, rank, 0);
                 // It may have demoted itself, and block algorithms have no way back.
                 if self.view.via.is_in_blocks() {
-                    self.step_aside(now, rank, "was told a view of somebody else", endpoint);
+                    self.step_aside(now, rank, "got a view from another host", endpoint);
                 }
                 self.replanning.on_false_view();
                 self.changed |= self.view.outnumber(epoch);
@@ -300,7 +300,7 @@ impl SessionPhase {
     fn follow_up(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
         for (rank, text) in self.fetches.go_on(now, &self.view, &mut self.delivery, endpoint) {
             self.lose(now, rank, Outcome::Lost, &text, endpoint);
-            // Whatever its outcome was before: bytes that nobody has are not asked for again.
+            // Its earlier outcome does not matter: bytes that nobody has are not asked for again.
             self.delivery.stop_serving(&self.view, rank);
         }
         let held = self.timers.is_set(Wait::Change) || self.delivery.is_shut();

@@ -104,7 +104,7 @@ impl Decoder {
         Decoder { chunk, ..Decoder::default() }
     }
 
-    /// Sets the crew that hashes the chunks.
+    /// Sets the thread pool that hashes the chunks.
     pub fn hashed_by(self, crew: Arc<dyn HashPool>) -> Decoder {
         Decoder { hashing: Hashing::by(crew), ..self }
     }

@@ -104,7 +104,7 @@ impl Encoder {
         Encoder { chunk, ..Encoder::default() }
     }
 
-    /// Sets the crew that hashes the chunks.
+    /// Sets the thread pool that hashes the chunks.
     pub fn hashed_by(self, crew: Arc<dyn HashPool>) -> Encoder {
         Encoder { hashing: Hashing::by(crew), ..self }
     }

@@ -162,7 +162,7 @@ impl VerifiedReceiver {
         }
     }
 
-    /// Sets how to create the crew that hashes the chunks.
+    /// Sets how to create the thread pool that hashes the chunks.
     pub fn hashed_by(self, crew: fn() -> Arc<dyn HashPool>) -> VerifiedReceiver {
         VerifiedReceiver { crew, ..self }
     }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Time without a complete span after which whole chunks are handed on early; at 1 Gbit/s a span
-/// takes less. A killed receiver must fetch again only what it had not written.
+/// takes less. A killed receiver must fetch again only unwritten data.
 pub(in crate::session) const EARLY_AFTER: Duration = Duration::from_millis(10);
 
 /// The place where a [`VerifiedReceiver`](super::VerifiedReceiver) runs.
@@ -98,7 +98,7 @@ impl<B: Backend> SpanSink<B> {
         }
     }
 
-    /// Declares that this receiver may already hold part of the content, which the root is told.
+    /// Declares that this receiver may already hold part of the content; the root is notified.
     /// The verified receiver must be [holding](super::VerifiedReceiver::hold) it.
     pub fn held(self) -> SpanSink<B> {
         SpanSink { holds: true, ..self }
@@ -119,7 +119,7 @@ impl<B: Backend> SpanSink<B> {
         &self.state
     }
 
-    /// Whether the storage was told to publish, and has not answered.
+    /// Whether the storage was requested to publish, and has not replied.
     pub fn is_publishing(&self) -> bool {
         self.publishing
     }

@@ -164,7 +164,7 @@ proptest! {
 }
 
 #[test]
-fn what_stays_damaged_is_given_up_after_three_times_and_named() {
+fn a_chunk_damaged_three_times_is_given_up_and_named() {
     let (truth, trailer) = encoded(&content(3 * SPAN_BYTES));
     let place = SpanPlace::at(ChunkSize::DEFAULT, truth.len() as u64 / 2, truth.len() as u64).expect("a span");
     let mut stream = truth.clone();
@@ -189,7 +189,7 @@ fn what_stays_damaged_is_given_up_after_three_times_and_named() {
 }
 
 #[test]
-fn what_cannot_be_had_fails_with_the_reason() {
+fn unavailable_bytes_fail_with_the_reason() {
     let (mut stream, trailer) = encoded(&content(100_000));
     stream[10] ^= 1;
     let mut sink = Checked::checking(Collected::default());
@@ -203,7 +203,7 @@ fn what_cannot_be_had_fails_with_the_reason() {
 }
 
 #[test]
-fn what_is_no_ledgered_form_is_damaged_and_an_end_that_says_something_else_is_left_to_the_root() {
+fn a_stream_without_valid_hash_lists_is_damaged_and_a_contradicting_end_is_left_to_the_root() {
     let bytes = content(24 + 32);
     let mut sink = Checked::checking(Collected::default());
     sink.write(NOW, &bytes, false);

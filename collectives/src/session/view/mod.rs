@@ -10,7 +10,7 @@ use super::verified::ChunkSize;
 use crate::membership::codec::{BodyReader, BodyWriter};
 use crate::route::{via_from_wire, via_to_wire};
 use ethbcast_planning::plan::{Plan, Via};
-use ethbcast_transport::wire::{HEADER_BYTES, Peer, Rank};
+use ethbcast_transport::wire::{Peer, Rank};
 use ethbcast_transport::{MacAddr, Policy, planted};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -28,11 +28,11 @@ pub struct ViewMember {
     pub parent: Option<Rank>,
     /// Position among its parent's children.
     pub order: u16,
-    /// Standing of the member, which keeps its rank in any case, so that no other rank changes.
+    /// State of the member, which keeps its rank in any case, so that no other rank changes.
     pub standing: Standing,
 }
 
-/// Standing of a member of a view.
+/// State of a member of a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Standing {
     /// The outcome is known, and the member is no longer served.
@@ -301,16 +301,16 @@ impl View {
         !self.via.is_in_blocks() && self.policy == Policy::HolesAllowed
     }
 
-    /// Whether a host with this MTU can take part: its buffers are made for the view's frames.
-    pub(super) fn fits(&self, mtu_bytes: u16) -> bool {
+    /// Whether a host whose frames carry so much can take part: its buffers are made for the view's frames.
+    pub(super) fn fits(&self, most_bytes: u16) -> bool {
         let payload_bytes = usize::from(self.payload_bytes);
         let streams = if self.via.is_in_blocks() { self.members.len() } else { 1 };
-        (MIN_PAYLOAD_BYTES..=usize::from(mtu_bytes).saturating_sub(HEADER_BYTES)).contains(&payload_bytes)
+        (MIN_PAYLOAD_BYTES..=usize::from(most_bytes)).contains(&payload_bytes)
             && streams <= MAX_STREAMS
             && payload_bytes <= most_payload_bytes(streams)
     }
 
-    /// Whether the member of this rank has this address, whatever its standing.
+    /// Whether the member of this rank has this address, whatever its state.
     pub(super) fn names(&self, rank: Rank, mac: MacAddr) -> bool {
         self.members.get(rank.index()).is_some_and(|member| member.mac == mac)
     }

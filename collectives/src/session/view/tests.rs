@@ -157,7 +157,7 @@ fn parents_are_named_without_a_change_of_the_tree() {
 
 #[test]
 fn streams_of_blocks_take_no_more_memory_than_one_stream_may() {
-    let fits = |members, via, payload_bytes| View { via, payload_bytes, ..chain(members) }.fits(1500);
+    let fits = |members, via, payload_bytes| View { via, payload_bytes, ..chain(members) }.fits(1468);
     assert!(fits(178, Via::ScatterAllgather, 1468) && !fits(179, Via::ScatterAllgather, 1468));
     assert!(fits(4096, Via::ScatterAllgather, 64) && !fits(4097, Via::ScatterAllgather, 64));
     assert!(fits(4097, Via::Chain, 1468), "a single stream is that of all");

@@ -175,7 +175,7 @@ fn whenever_the_machine_stops_dest_is_old_or_new_and_the_next_run_ends_right() {
 }
 
 #[test]
-fn on_disks_that_can_less_dest_is_old_or_new_whenever_the_machine_stops_and_wherever_room_ends() {
+fn on_limited_file_systems_dest_is_old_or_new_after_any_crash_and_at_any_lack_of_room() {
     let (old, new) = (content(200, 4), content(100, 6));
     let start = world(Some(&old));
     let inode = start.find(0, Path::new(DEST)).expect("there");
@@ -261,7 +261,7 @@ fn who_is_killed_alone_is_sent_only_what_had_not_been_written() {
 }
 
 #[test]
-fn what_is_left_of_another_content_is_used_as_far_as_it_is_the_same() {
+fn leftovers_of_another_content_are_used_where_they_are_equal() {
     let (one, other) = (content(1, 6), content(2, 6));
     let disk = Model::default().remembering();
     receive(&disk, &one).expect("it does not fail");
@@ -333,7 +333,7 @@ fn a_file_that_nothing_can_take_the_place_of_stays_and_what_came_is_kept() {
 }
 
 #[test]
-fn a_file_whose_writing_back_failed_never_gets_its_name_whichever_sync_was_told() {
+fn a_file_whose_writing_back_failed_never_gets_its_name_whichever_sync_got_the_error() {
     let (old, new) = (content(200, 4), content(100, 12));
     for after in (1..new.len()).step_by(CHUNK_BYTES / 2) {
         let disk = Model::of(world(Some(&old))).losing_after(after);
@@ -358,7 +358,7 @@ fn a_directory_that_becomes_another_gets_nothing_and_what_came_is_kept() {
 }
 
 #[test]
-fn what_nobody_takes_up_is_removed_after_a_week_and_what_has_no_journal_at_once() {
+fn unused_leftovers_are_removed_after_a_week_and_those_without_a_journal_at_once() {
     let disk = Model::default().remembering();
     receive(&disk, &content(1, 6)).expect("it does not fail");
     let moments = disk.moments();

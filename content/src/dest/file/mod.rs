@@ -1,4 +1,4 @@
-//! A file as DEST. It is received without a name or under a hidden one, and gets its own name when
+//! A file as the destination (DEST). It is received without a name or under a hidden one, and gets its own name when
 //! all its bytes are on the disk.
 //!
 //! A resumable file has a hidden name derived from its own, and a [journal](crate::journal) beside
@@ -31,7 +31,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Room that is taken ahead of what has come, in bytes.
+/// Room that is reserved ahead of received data, in bytes.
 const RESERVED_AHEAD_BYTES: u64 = 1 << 30;
 /// Mode bits that a hidden file does not have, or no later run would take it up.
 const WRITABLE_BY_OTHERS: u16 = 0o022;
@@ -163,7 +163,7 @@ impl<D: Directory> FileDest<D> {
         })
     }
 
-    /// Takes room for `bytes` bytes, a step ahead of what has come: who announces much and sends
+    /// Takes room for `bytes` bytes, a step ahead of received data: who announces much and sends
     /// little shall not hold the disk.
     pub(super) fn reserve(&mut self, bytes: u64) -> io::Result<()> {
         self.room_bytes = bytes;

@@ -60,7 +60,7 @@ fn a_file_gets_its_name_whole_and_takes_that_of_another_only_if_it_may() {
 }
 
 #[test]
-fn what_is_left_is_found_again_read_only_or_not_and_locked_while_somebody_writes_to_it() {
+fn leftovers_are_found_again_even_if_read_only_and_locked_while_a_process_writes() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut first = begin(&directory, &kept(1)).expect("room");
     first.write_all(&[1; 100_000]).expect("room");
@@ -127,7 +127,7 @@ fn a_file_that_takes_the_place_of_another_is_not_removed_by_a_receiver_that_begi
 }
 
 #[test]
-fn of_a_session_that_brought_nothing_nothing_is_left() {
+fn a_session_without_data_leaves_nothing() {
     let directory = tempfile::tempdir().expect("a directory");
     drop(begin(&directory, &kept(1)).expect("room"));
     assert_eq!(names(directory.path()), [""; 0]);

@@ -1,4 +1,4 @@
-//! Ranks that disagree, and frames of others.
+//! Ranks that disagree about a call, and frames of foreign or forged senders.
 
 use ethbcast_collectives::communicator::{CommunicatorError, Operation, Signature, kind};
 use ethbcast_tests::communicator::{Case, GROUP, Play, Step};

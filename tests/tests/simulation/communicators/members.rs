@@ -75,7 +75,7 @@ fn where_nothing_for_the_group_gets_through_nobody_is_taken_for_gone() {
 }
 
 #[test]
-fn one_that_has_died_meanwhile_is_named_and_takes_nobody_with_it() {
+fn a_rank_that_died_meanwhile_is_named_and_fails_no_other() {
     let program = [Step::Barrier, Step::Compute(6 * SECOND), Step::Message { from: 0, to: 7, tag: 1, bytes: 100 }];
     let mut case = Case { leave: false, ..Case::new(8, &program) };
     case.crashes = vec![(3, Duration::from_millis(600))];
@@ -91,7 +91,7 @@ fn one_that_has_died_meanwhile_is_named_and_takes_nobody_with_it() {
 
 /// Its BYEs are lost, and the others probe it: a sign of life would cancel the BYE.
 #[test]
-fn who_has_said_good_bye_gives_no_sign_of_life_any_more() {
+fn a_member_that_sent_bye_sends_no_more_signs_of_life() {
     let case = Case { leave: false, ..Case::new(8, &[Step::Barrier]) };
     for moment in 0..40 {
         let mut play = Play::new(&case, 1, NoFaults, &format!("all signs lost, rank 2 leaves, moment {moment}"));
@@ -183,7 +183,7 @@ fn when_a_rank_never_calls_the_others_say_at_their_deadline_who_was_missing() {
         "gather #1 of 10 bytes each to rank 0 was not done in time, rank 2 (n2) had not called it: \
          let all ranks call it, or allow more time"
     );
-    // The others had sent their blocks and completed; rank 2 is told that it comes too late, and so
+    // The others had sent their blocks and completed; rank 2 is refused for being too late, and so
     // are all in later calls.
     assert_eq!((&play.ends()[1], &play.ends()[3]), (&Some(Ok(())), &Some(Ok(()))));
     play.go_on_at(1, &[Step::Barrier]);
@@ -323,7 +323,7 @@ fn hosts<F: ethbcast_transport::sim::Faults>(play: &Play<F>, host: usize) -> Vec
 }
 
 #[test]
-fn ranks_follow_the_names_of_the_hosts_whoever_comes_first_and_all_have_the_same_list() {
+fn ranks_follow_the_names_of_the_hosts_in_any_order_of_arrival_and_all_have_one_list() {
     for seed in 0..50 {
         let mut random = Random::new(seed);
         let ranks = 2 + random.below(15) as u16;
@@ -364,7 +364,7 @@ fn the_group_is_complete_a_millisecond_after_the_last_has_come() {
 }
 
 #[test]
-fn one_alone_is_a_group_at_once_and_sends_nothing_but_its_call() {
+fn a_lone_process_is_a_group_at_once_and_sends_only_its_call() {
     let program = [
         Step::Barrier,
         Step::Broadcast { root: 0, bytes: 1000 },
@@ -387,7 +387,7 @@ fn a_process_that_starts_anew_before_the_group_is_complete_takes_its_own_place()
 }
 
 #[test]
-fn two_hosts_of_one_name_are_told_so() {
+fn two_hosts_of_one_name_are_refused() {
     let mut case = Case::new(3, &[]);
     case.names[2] = "n1".to_owned();
     let mut play = Play::new(&case, 1, NoFaults, "namesakes");
@@ -464,7 +464,7 @@ fn a_late_process_finds_the_group_running_and_does_not_disturb_it() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_before_anything_is_sent() {
+fn impossible_calls_are_refused_before_anything_is_sent() {
     let refused = |change: &dyn Fn(&mut Case)| {
         let mut case = Case::new(1, &[]);
         change(&mut case);

@@ -1,4 +1,4 @@
-//! Messages between ranks, their links, and ranks on one host.
+//! Messages between ranks, calls whose frames of one kind are lost, and several ranks on one host.
 
 use ethbcast_collectives::communicator::kind::ALIVE;
 use ethbcast_collectives::communicator::{Barrier, Broadcast, CommunicatorError, Named, Preset, Scatter};
@@ -63,7 +63,7 @@ fn a_tag_that_is_never_received_ends_with_the_deadline_and_others_pass() {
 }
 
 #[test]
-fn what_nobody_waits_for_any_more_is_forgotten() {
+fn messages_that_nobody_waits_for_are_dropped() {
     let mut play = pair();
     let ignored = play.member(0).send(Rank(1), 7, vec![1; 10], None).expect("there is room");
     play.member(0).ignore_sent(ignored);
@@ -113,7 +113,7 @@ fn a_queue_that_is_full_refuses_until_outcomes_are_taken() {
 }
 
 #[test]
-fn nothing_can_be_asked_for_before_all_are_there_or_after_leaving() {
+fn calls_are_refused_before_all_are_there_and_after_leaving() {
     let mut case = Case::new(2, &[]);
     case.starts[1] = Duration::from_secs(1);
     let mut play = Play::new(&case, 1, NoFaults, "early");
@@ -334,7 +334,7 @@ fn long_messages_arrive_by_all_presets_and_ways_whatever_is_lost() {
 }
 
 #[test]
-fn on_one_host_nothing_reaches_the_wire_but_the_calls_for_others() {
+fn on_one_host_only_call_frames_reach_the_wire() {
     let case = Case::new(5, &everything(5, 3000));
     let play_on_nodes = play_on_nodes(&case, &[5], NoFaults, "one host");
     let calls: u64 =
@@ -400,7 +400,7 @@ fn a_rank_that_is_killed_is_named_by_all_others_whichever_it_was() {
 }
 
 #[test]
-fn ranks_of_one_host_that_expect_different_groups_are_told_so() {
+fn ranks_of_one_host_that_expect_different_groups_are_refused() {
     let mut case = Case::new(4, &[Step::Barrier]);
     case.sizes[1] = 5;
     let mut play_on_nodes = NodePlay::new(&case, &[2, 2], 1, NoFaults, "sizes");

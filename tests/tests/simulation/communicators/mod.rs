@@ -138,7 +138,7 @@ fn parts(bytes: usize, mtu_bytes: u16, pushed: u64) -> Vec<usize> {
 }
 
 #[test]
-fn of_4096_bytes_the_papers_860_are_pushed_and_the_rest_is_pulled_in_full_frames() {
+fn the_papers_860_of_4096_bytes_are_pushed_and_the_rest_is_pulled_in_full_frames() {
     assert_eq!(parts(4096, 1500, 1), [860, 1468, 1468, 300]);
     assert_eq!(parts(861, 1500, 1), [860, 1]);
     assert_eq!(parts(860, 1500, 1), [860]);
@@ -146,7 +146,7 @@ fn of_4096_bytes_the_papers_860_are_pushed_and_the_rest_is_pulled_in_full_frames
 }
 
 #[test]
-fn where_frames_are_shorter_it_takes_two_to_push_as_much() {
+fn with_shorter_frames_two_are_pushed() {
     let parts = parts(4096, 576, 2);
     assert_eq!((parts[0] + parts[1], parts[2], parts.iter().sum::<usize>()), (860, 544, 4096), "{parts:?}");
 }

@@ -1,5 +1,5 @@
-//! Routes of broadcasts: agreed by all from the roll, by the model, by a saved plan; and their
-//! refusals.
+//! Routes of broadcasts, agreed by all ranks: by rank, by the model, by a saved plan; and refused
+//! ones.
 
 use ethbcast_collectives::Route;
 use ethbcast_collectives::communicator::CommunicatorError;
@@ -87,7 +87,7 @@ fn every_way_brings_every_byte_to_all_from_any_root_with_losses_too() {
 }
 
 #[test]
-fn all_ranks_know_the_same_way_and_it_is_what_the_model_chooses() {
+fn all_ranks_choose_one_route_which_is_the_models() {
     let topology = Topology::builtin("fig9-5").expect("a test bed");
     let mut case = bed("fig9-5", &[]);
     case.calibration = Some(Calibration::assumed(RATE, 1468).with_cast_max(200).expect("a rate"));
@@ -145,7 +145,7 @@ fn a_saved_plan_is_run_by_all_from_its_root_and_others_choose() {
 }
 
 #[test]
-fn what_rank_0_measures_at_joining_is_what_all_choose_by_and_comes_true() {
+fn all_ranks_choose_by_rank_0s_measurement_and_its_predictions_are_right() {
     for loss in [0.0, 0.1] {
         let mut case = Case::new(8, &[]);
         case.mtus.fill(1500);
@@ -191,7 +191,7 @@ impl Faults for ToAll {
     }
 }
 
-/// Broadcasts short and long, barriers and exchanges of blocks, first casts and then last words.
+/// Broadcasts short and long, barriers and exchanges of blocks, first casts and then BYEs.
 #[test]
 fn where_casts_are_not_allowed_no_data_goes_to_all() {
     let round = |at: usize| {
@@ -218,11 +218,11 @@ fn refusals(case: &Case) -> Vec<CommunicatorError> {
 }
 
 #[test]
-fn what_is_not_about_this_group_is_refused_with_line_and_fix() {
+fn files_about_other_hosts_are_refused_with_line_and_remedy() {
     let says = |case: &Case, words: &[&str]| {
         let refusals = refusals(case);
         let text = refusals[0].to_string();
-        // The others are told at once, and are referred to the rank that knows the reason.
+        // The others are notified at once, and are referred to the rank that knows the reason.
         let sent_home =
             refusals[1..].iter().all(|error| *error == refusals[0] || error.to_string().contains("n0 cannot"));
         assert!(sent_home, "{:?}", refusals[1]);
@@ -251,7 +251,7 @@ fn what_is_not_about_this_group_is_refused_with_line_and_fix() {
 }
 
 #[test]
-fn ranks_that_were_told_different_things_are_named_to_all() {
+fn ranks_with_different_configurations_are_named_to_all() {
     let mut case = bed("fig9-5", &[]);
     let other = Told { topology: Topology::builtin("fig9-4"), casts: false, ..Told::default() };
     (case.told[7], case.told[9]) = (other, case.told[0].clone());
@@ -262,7 +262,7 @@ fn ranks_that_were_told_different_things_are_named_to_all() {
 }
 
 #[test]
-fn what_one_rank_was_told_reaches_all_through_losses_and_small_frames() {
+fn one_ranks_configuration_reaches_all_through_losses_and_small_frames() {
     // A description of many different hosts is long.
     let hosts: String = (0..48).map(|host| format!("{{name='n{host}', rate='{}mbit'}},", 100 + host)).collect();
     let text = format!("schema = 1\nswitch = [{{name='a', hosts='n[0-47]'}}]\nhost = [{hosts}]");
@@ -304,7 +304,7 @@ fn one_switch(hosts: usize) -> Topology {
 /// A broadcast that fits one frame is otherwise always cast; here a group frame may be lost
 /// whenever another has just been sent.
 #[test]
-fn where_few_frames_to_all_pass_neither_a_short_broadcast_nor_a_barrier_is_cast() {
+fn where_broadcast_is_policed_neither_short_messages_nor_barriers_are_cast() {
     let rounds = 60;
     let program = [Step::Broadcast { root: 0, bytes: 256 }, Step::Barrier].repeat(rounds);
     let mut case = Case::new(8, &program);
@@ -381,7 +381,7 @@ fn many_casts_at_once_take_turns_and_overflow_no_queue() {
 }
 
 #[test]
-fn where_nobody_knows_the_switches_casts_are_as_fast_as_a_ring_along_them() {
+fn without_a_topology_casts_are_as_fast_as_a_ring_along_the_switches() {
     let burst = |case| Case { burst_bytes: 3 << 10, ..case };
     let mut case = burst(bed("fig9-5", &[Step::Allgather { bytes: 64 << 10 }]));
     let along = took(&case);

@@ -23,7 +23,7 @@ fn pipe(via: Via, bytes: usize, broken: Broken) -> Scene {
     Scene { case, broken, chance: 0.0, again: 0, loss: 0.0, lossy: None, keepers: None }
 }
 
-/// Draws a scene in which neighbours die: the host behind them loses many frames, and the bytes it
+/// Draws a scenario in which neighbours die: the host behind them loses many frames, and the bytes it
 /// needs may exist only at the next one.
 fn deaths(seed: u64) -> (Scene, Range<usize>, String) {
     let mut random = Random::new(seed);
@@ -73,7 +73,7 @@ fn when_nobody_has_kept_what_died_only_those_who_lack_it_are_lost_with_that_reas
 }
 
 #[test]
-fn what_came_damaged_out_of_a_pipe_comes_from_who_has_kept_it_and_else_fails_its_receiver_only() {
+fn damaged_bytes_of_a_pipe_come_from_a_host_that_kept_them_or_fail_their_receiver_only() {
     for via in [Via::Chain, Via::Cast, Via::Binary] {
         for (keepers, fate) in [(vec![1, 7], Outcome::Delivered), (vec![], Outcome::Damaged)] {
             let mut scene = pipe(via, 400_000, Broken::Card(4));
@@ -122,7 +122,7 @@ fn named(played: &Played, scene: &Scene, replay: &str) {
 }
 
 #[test]
-fn whatever_the_way_and_wherever_it_breaks_all_are_exact_and_the_hop_is_named() {
+fn on_every_route_damage_at_any_hop_is_repaired_and_the_hop_is_named() {
     let mut damaged = 0;
     for seed in 0..400 {
         let mut random = Random::new(seed);
@@ -164,7 +164,7 @@ fn a_damaged_frame_costs_each_behind_it_a_question_and_one_chunk() {
 }
 
 #[test]
-fn what_is_damaged_again_is_asked_for_again_and_three_times_more_fails_its_receiver_only() {
+fn repeated_damage_is_requested_again_and_after_three_more_times_fails_its_receiver_only() {
     const RECEIVERS: usize = 5;
     const WAYS: [Via; 4] = [Via::Chain, Via::Cast, Via::Binary, Via::ScatterAllgather];
     for (via, (again, fate)) in
@@ -326,7 +326,7 @@ fn an_end_that_comes_damaged_at_any_hop_costs_nobody_the_content() {
 }
 
 #[test]
-fn of_a_pipe_the_bytes_come_from_a_receiver_that_has_kept_them() {
+fn lost_bytes_of_a_pipe_come_from_a_receiver_that_kept_them() {
     for seed in 0..12 {
         let mut random = Random::new(seed);
         let case = case([Via::Chain, Via::Cast][random.below(2) as usize], 4, 2_300_000, true);
@@ -354,7 +354,7 @@ fn a_pipe_that_is_damaged_on_the_first_hop_of_a_chain_is_mended_by_the_root() {
 }
 
 #[test]
-fn what_nobody_has_undamaged_fails_by_name_and_nothing_of_it_is_kept() {
+fn bytes_that_nobody_has_undamaged_fail_by_name_and_are_not_kept() {
     let case = case(Via::Chain, 3, 1_500_000, true);
     let (fates, _) = play(DamagedFrames { case, host: 1, frames: vec![800], last: false, loss: 0.0, keeps: false }, 1);
     for (fate, text) in &fates {

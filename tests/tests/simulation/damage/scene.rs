@@ -1,4 +1,4 @@
-//! Sessions over links, cards and relays that damage frames.
+//! Simulated sessions whose links, network cards and relays damage frames.
 
 use ethbcast_collectives::session::application::{Again, Participant, Sink, Source, Tally};
 use ethbcast_collectives::session::verified::{Checked, Ledgered};

@@ -80,7 +80,7 @@ fn a_session_that_was_had_is_not_asked_for_again_and_the_next_of_the_same_root_i
 }
 
 #[test]
-fn of_two_roots_that_begin_one_after_the_other_the_second_ends_with_the_name_of_the_first() {
+fn the_second_of_two_roots_ends_with_the_name_of_the_first() {
     // The first waits, or is in the middle of its transfer.
     for (bytes, wanted, begin) in [(1000, 3, 700), (20_000_000, 2, 260)] {
         let wanted = Wanted { at_least: 2, enough: Some(wanted), patience: Duration::from_secs(3) };
@@ -96,7 +96,7 @@ fn of_two_roots_that_begin_one_after_the_other_the_second_ends_with_the_name_of_
 }
 
 #[test]
-fn of_two_roots_that_begin_at_once_one_stays_and_has_all_receivers() {
+fn one_of_two_roots_that_begin_at_once_stays_and_gets_all_receivers() {
     for seed in 0..50 {
         let scene = Scene::new(1500).root(seed % 45, 1000, Wanted::exactly(3)).root(0, 500, Wanted::exactly(3));
         let faults = RandomFaults::new(seed).loss(if seed < 25 { 0.0 } else { 0.1 });
@@ -180,7 +180,7 @@ fn whom_only_a_replayed_session_answers_gives_up_when_its_patience_ends() {
 }
 
 #[test]
-fn nor_do_two_such_sessions_keep_it_that_are_asked_in_turn() {
+fn two_replayed_sessions_asked_in_turn_do_not_keep_a_receiver() {
     let scene = Scene::new(1500)
         .root(45_000, 1000, Wanted { patience: Duration::from_secs(1), ..Wanted::exactly(1) })
         .receivers(1);
@@ -193,7 +193,7 @@ fn nor_do_two_such_sessions_keep_it_that_are_asked_in_turn() {
 }
 
 #[test]
-fn who_was_told_of_a_view_that_there_is_not_waits_for_the_root_that_gathers() {
+fn a_receiver_with_a_forged_view_waits_for_the_root_that_gathers() {
     // For much longer than a root may owe a liveness proof.
     let scene = Scene::new(1500).root(0, 1000, Wanted { patience: Duration::from_secs(20), ..Wanted::exactly(2) });
     let timing = Timing { patience: Duration::from_secs(1), ..Timing::default() };
@@ -231,7 +231,7 @@ fn who_was_told_of_a_view_that_there_is_not_waits_for_the_root_that_gathers() {
 }
 
 #[test]
-fn a_reason_that_comes_again_and_again_is_told_once() {
+fn a_repeated_reason_is_reported_once() {
     // The receiver lacks room for the one, and the other is full.
     let wanted = Wanted { patience: Duration::from_secs(25), ..Wanted::exactly(2) };
     let scene = Scene::new(1500).root(0, 1000, wanted);
@@ -249,7 +249,7 @@ fn a_reason_that_comes_again_and_again_is_told_once() {
 }
 
 #[test]
-fn who_has_no_room_and_then_comes_too_late_ends_for_want_of_room() {
+fn a_receiver_without_room_that_comes_too_late_ends_for_want_of_room() {
     let wanted = Wanted { at_least: 1, patience: Duration::from_secs(3), ..Wanted::exactly(2) };
     let scene = Scene::new(1500).root(0, 1000, wanted).receivers(1);
     let scene = scene.receivers_with(1, |config| ReceiverConfig { free_bytes: 10, ..config });
@@ -353,7 +353,7 @@ fn a_host_behind_a_smaller_mtu_is_refused_by_name_and_the_others_get_everything(
 }
 
 #[test]
-fn a_host_that_the_roots_own_first_hop_keeps_apart_is_told_so() {
+fn a_host_cut_off_by_the_roots_own_first_hop_is_refused_with_that_reason() {
     let wanted = Wanted { patience: within(4), ..Wanted::exactly(1) };
     let long = |delivery: &Delivery<'_>| {
         if delivery.from == Some(0) && delivery.frame.len() > 1514 { Fate::Drop } else { Fate::Deliver }
@@ -371,7 +371,7 @@ fn a_host_that_the_roots_own_first_hop_keeps_apart_is_told_so() {
 }
 
 #[test]
-fn everybody_gets_in_though_every_third_frame_is_lost() {
+fn all_receivers_join_though_every_third_frame_is_lost() {
     for seed in 0..20 {
         let faults = RandomFaults::new(seed).loss(0.3);
         let played = Scene::new(1500).root(0, 20_000, Wanted::exactly(8)).receivers(8).play(faults, |_| {});
@@ -380,7 +380,7 @@ fn everybody_gets_in_though_every_third_frame_is_lost() {
 }
 
 #[test]
-fn of_those_who_are_named_who_is_missing_is_said_and_others_are_told_why_not() {
+fn missing_named_hosts_are_reported_and_others_are_refused_with_the_reason() {
     let hosts = ["n1", "n2", "n4"].map(str::to_owned).to_vec();
     let wanted = Wanted { at_least: 3, enough: Some(3), patience: within(4) };
     let scene = Scene::new(1500).root_with(0, 1000, |config| RootConfig { wanted, hosts: hosts.clone(), ..config });
@@ -398,7 +398,15 @@ fn of_those_who_are_named_who_is_missing_is_said_and_others_are_told_why_not() {
 }
 
 #[test]
-fn as_soon_as_so_many_are_there_or_with_fewer_when_the_wait_is_over() {
+fn a_wait_for_receivers_is_reported_ever_less_often() {
+    let wanted = Wanted { at_least: 3, enough: Some(3), patience: within(70) };
+    let played = Scene::new(1500).root(0, 1000, wanted).receivers(1).play(NoFaults, |_| {});
+    let times: Vec<u64> = played.all_told(0, |event| matches!(event, RootEvent::Waiting { .. }));
+    assert_eq!(times, [2, 6, 14, 30, 62], "seconds");
+}
+
+#[test]
+fn a_session_starts_with_the_wanted_number_or_with_fewer_when_the_wait_is_over() {
     let wanted = |enough| Wanted { at_least: 2, enough: Some(enough), patience: within(3) };
     let started =
         |played: &Played| played.told(0, |event| matches!(event, RootEvent::Started { .. })).map(|(when, _)| when);
@@ -449,7 +457,7 @@ fn a_candidate_that_ends_frees_its_place_at_once() {
 }
 
 #[test]
-fn who_was_left_out_of_one_session_gets_the_next() {
+fn a_host_left_out_of_one_session_joins_the_next() {
     let wanted = Wanted { at_least: 3, enough: Some(3), patience: within(2) };
     let scene = Scene::new(1500).root(0, 1000, wanted).root(5000, 2000, Wanted::exactly(2)).receivers(2);
     // The second root's host is switched on when the first root has given up.
@@ -462,7 +470,7 @@ fn who_was_left_out_of_one_session_gets_the_next() {
 }
 
 #[test]
-fn a_member_that_was_started_again_is_gone_at_once_and_its_new_self_is_told() {
+fn a_restarted_member_is_gone_at_once_and_its_new_run_gets_a_reply() {
     let scene = Scene::new(1500).root(0, 60_000_000, Wanted::exactly(3)).receivers(3);
     let played = scene.play(NoFaults, |simulation| {
         run_until(simulation, 350);

@@ -1,4 +1,4 @@
-//! Roots and receivers on one switch, with their events and moments.
+//! Simulated senders and receivers on one switch, with their events and times.
 
 use ethbcast_collectives::session::application::{Collected, MemoryContent, Participant};
 use ethbcast_collectives::session::verified::ChunkSize;
@@ -139,6 +139,12 @@ impl Played {
     pub fn told(&self, host: usize, matches: impl Fn(&RootEvent) -> bool) -> Option<(Duration, &RootEvent)> {
         let mut events = self.scene.root_events.iter().filter(|(_, number, _)| *number == host);
         events.find(|(_, _, event)| matches(event)).map(|(when, _, event)| (*when, event))
+    }
+
+    /// Returns the whole seconds at which such an event happened.
+    pub fn all_told(&self, host: usize, matches: impl Fn(&RootEvent) -> bool) -> Vec<u64> {
+        let events = self.scene.root_events.iter().filter(|(_, number, event)| *number == host && matches(event));
+        events.map(|(when, ..)| when.as_secs()).collect()
     }
 
     pub fn left_out(&self, host: usize) -> Vec<&str> {

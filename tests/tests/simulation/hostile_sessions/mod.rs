@@ -1,4 +1,4 @@
-//! Sessions under forged frames: no panic, no hang, nothing false, nothing unbounded.
+//! Sessions under forged frames: no panic, no hang, no false report, no unbounded memory.
 
 mod forgery;
 mod scene;
@@ -78,7 +78,7 @@ fn judge(scene: &Scene, forged: &Forged, (to, name, phase): (usize, Name, Phase)
 }
 
 #[test]
-fn one_frame_with_hostile_values_ends_no_more_than_is_said_here() {
+fn one_frame_with_hostile_values_does_at_most_the_listed_harm() {
     if let Ok(seed) = std::env::var("ETHBCAST_SEED") {
         play(seed.parse().expect("ETHBCAST_SEED is a number"));
         return;
@@ -156,7 +156,7 @@ fn a_false_ready_does_not_leave_out_what_a_member_aside_lacks() {
 /// Bytes of a pipe cannot be read again: a host that lacks them is lost, and the root goes on.
 /// Formerly the root sent requests forever for a host whose fate it knew.
 #[test]
-fn a_false_word_that_one_who_has_everything_lacks_bytes_of_a_pipe_does_nothing() {
+fn a_forged_gap_report_about_a_complete_receiver_of_a_pipe_does_nothing() {
     let timing = Timing { stall: Duration::from_secs(2), patience: Duration::from_secs(4), ..Timing::default() };
     let mut case = Case { timing, mtu_bytes: 1500, pipe: true, ..Case::new(Via::Chain, FOUR_RECEIVERS, 60_000) };
     case.stops = Some((STOPPED, 30_000));
@@ -209,7 +209,7 @@ fn announce(number: u64) -> Message {
 }
 
 #[test]
-fn ten_thousand_words_of_one_kind_disturb_nobody() {
+fn ten_thousand_forged_messages_of_one_kind_disturb_nobody() {
     for phase in [Phase::Joining, Phase::Middle] {
         for (to, from) in [(0, Name::Host(2)), (2, Name::Group), (MEMBERS, Name::Host(1)), (0, Name::Group)] {
             flood(phase, to, from, announce);
@@ -251,7 +251,7 @@ struct Heard {
 }
 
 #[test]
-fn of_a_thousand_half_die_at_once_and_one_view_says_so_while_data_stands_still_for_the_dead_limit_and_a_second() {
+fn half_of_a_thousand_die_at_once_in_one_view_and_data_pauses_for_the_dead_limit_and_a_second() {
     let timing = Timing { patience: Duration::from_secs(3), ..Timing::default() };
     let case = Case { timing, mtu_bytes: 1500, ..Case::new(Via::Cast, MANY_RECEIVERS, MANY_BYTES) };
     let hosts = hosts_of(&case, 1, MemoryContent::new(data(MANY_BYTES, 1)), |_| Collected::default());
@@ -316,7 +316,7 @@ pub fn answers() -> Vec<Forged> {
     places.into_iter().flat_map(answer).collect()
 }
 
-/// NEEDS with valid and invalid values, in sessions without holdings.
+/// NEEDS with valid and invalid values, in sessions without have-sets.
 pub fn words() -> Vec<Forged> {
     let sets = [vec![], vec![0], vec![1], vec![1, 0, 0, 4, 0], vec![0xff; 129], vec![0; 129], vec![7; 60]];
     let word = |stretch: u64| sets.clone().map(|set| forged(&Message::Needs(Needs { stretch, set }), Harm::Nothing));

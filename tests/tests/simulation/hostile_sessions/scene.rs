@@ -1,4 +1,4 @@
-//! A session of four receivers, stopped at a moment of it, and its outcome.
+//! A simulated session of four receivers, stopped at a given time, and its outcome.
 
 use ethbcast_collectives::session::application::{Collected, MemoryContent, Participant, Sink};
 use ethbcast_collectives::session::{Done, End, Outcome, Receiver, Root, Standing, Timing, Trailer, View};

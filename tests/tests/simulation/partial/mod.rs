@@ -37,7 +37,7 @@ fn all_have_it(played: &Played, receivers: usize) {
 }
 
 #[test]
-fn where_nobody_has_anything_everything_is_as_if_nobody_could() {
+fn without_present_data_a_selective_session_costs_no_more() {
     let content = content(3_000_000);
     let play = |selects: bool| {
         let have = (0..3).map(|_| None).collect();
@@ -72,7 +72,7 @@ fn the_union_of_what_two_lack_is_sent_once_and_what_a_single_one_lacks_to_it_alo
 }
 
 #[test]
-fn one_of_eight_that_misses_a_tenth_gets_that_and_nobody_else_anything() {
+fn one_of_eight_that_lacks_a_tenth_gets_that_tenth_and_the_others_nothing() {
     for via in [Via::Chain, Via::Cast] {
         let content = content(320 * CHUNK);
         let mut have: Vec<_> = (0..8).map(|_| Some(Have::new(&content))).collect();
@@ -134,7 +134,7 @@ fn an_update_of_a_fiftieth_to_thirty_one_hosts_takes_less_than_a_tenth_of_the_wh
 }
 
 #[test]
-fn what_was_moved_is_found_by_whole_chunks_or_anywhere() {
+fn moved_data_is_found_by_whole_chunks_or_anywhere() {
     let old = content(100 * CHUNK);
     let by_chunks: Arc<[u8]> = [&old[3 * CHUNK..], &old[..3 * CHUNK]].concat().into();
     let by_bytes: Arc<[u8]> = [&old[..10_000], b"new", &old[10_000..]].concat().into();
@@ -191,7 +191,7 @@ fn words_of_hundreds_of_receivers_are_one_frame_each_that_comes_while_the_root_s
 
 /// 400 MB are more stretches than ledgers are sent ahead for.
 #[test]
-fn ledgers_go_ahead_of_long_contents_and_the_wire_does_not_wait_for_words() {
+fn hash_lists_go_ahead_of_long_contents_and_the_wire_does_not_wait_for_reports() {
     let content = content(400_000_000);
     let chunks = content.len().div_ceil(CHUNK);
     let have = (0..2).map(|_| Some(Have::new(&content).without(0..700).without(chunks / 2..chunks / 2 + 900)));
@@ -227,7 +227,7 @@ fn some(content: &Arc<[u8]>, hosts: usize, random: &mut Random) -> Vec<Option<Ha
 }
 
 #[test]
-fn whoever_claims_more_than_it_has_costs_itself_only_those_chunks() {
+fn a_receiver_that_claims_more_than_it_has_costs_itself_only_those_chunks() {
     let content: Arc<[u8]> = data(40 * CHUNK, 1).into();
     let have = || Have::new(&content);
     let liar = have().without(5..9).lying();
@@ -287,7 +287,7 @@ fn the_others_get_theirs_when_some_die_and_who_steps_aside_gets_its_own() {
 }
 
 #[test]
-fn who_comes_late_fetches_what_was_not_sent() {
+fn a_late_receiver_fetches_chunks_that_were_not_sent() {
     let content: Arc<[u8]> = data(1000 * CHUNK, 3).into();
     let most = || Some(Have::new(&content).without(10..900));
     let have = vec![most(), most(), None];

@@ -1,4 +1,4 @@
-//! A session whose receivers have holdings, and its costs.
+//! A session whose receivers have part of the content already, and its costs.
 
 use ethbcast_collectives::session::application::{Participant, Sink, Tally};
 use ethbcast_collectives::session::verified::{
@@ -8,7 +8,7 @@ use ethbcast_collectives::session::{Damage, Done, End, Message, Needs, Outcome, 
 use ethbcast_tests::session::{Case, Sent, hosts_of, run, session, star, strike};
 use ethbcast_transport::Instant;
 use ethbcast_transport::sim::{Delivery, Fate, Faults, RandomFaults, Simulation, host_mac};
-use ethbcast_transport::wire::{EtherType, Identity, Kind, Rank, StreamId, parse};
+use ethbcast_transport::wire::{EtherType, Guard, Identity, Kind, Rank, StreamId, parse};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -19,7 +19,7 @@ use std::time::Duration;
 
 pub const CHUNK: usize = 64 << 10;
 
-/// Holdings of a host: bytes, some of which may be the content's, in place or elsewhere.
+/// Have-set of a host: bytes, some of which may be the content's, in place or elsewhere.
 #[derive(Debug, Default)]
 pub struct Have {
     bytes: Arc<[u8]>,
@@ -188,7 +188,14 @@ impl Faults for Meter {
 
 fn forged(session: u32, rank: u16, needs: &Needs) -> Vec<u8> {
     let mac = host_mac(usize::from(rank));
-    let identity = Identity { session, stream: StreamId(0), rank: Rank(rank), mac, ether_type: EtherType::DEFAULT };
+    let identity = Identity {
+        session,
+        stream: StreamId(0),
+        rank: Rank(rank),
+        mac,
+        ether_type: EtherType::DEFAULT,
+        guard: Guard::Plain,
+    };
     let (kind, body) = Message::Needs(needs.clone()).encode();
     let mut frame = vec![0; 1600];
     let length = identity.write(&mut frame, host_mac(0), &identity.header(kind), &body);

@@ -1,3 +1,5 @@
+//! Tests of the check for nftables rules, on rule sets as `nft --json` prints them.
+
 use super::*;
 use serde_json::json;
 

@@ -11,7 +11,7 @@ use ethbcast_tests::stream::make_checksum_fit;
 use ethbcast_transport::Policy;
 use ethbcast_transport::stream::Orphan;
 use ethbcast_transport::wire::{
-    AckBody, EtherType, Flags, Header, Identity, Kind, MacAddr, OVERHEAD_BYTES, Rank, StreamId,
+    AckBody, EtherType, Flags, Guard, Header, Identity, Kind, MacAddr, OVERHEAD_BYTES, Rank, StreamId,
 };
 use std::time::Duration;
 
@@ -115,7 +115,7 @@ impl Capture {
 /// Creates a frame from the member to the root, padded as on Ethernet.
 fn frame(kind: Kind, change: impl FnOnce(&mut Header), payload: &[u8]) -> OnWire {
     let (stream, rank, ether_type) = (StreamId(0), Rank(1), EtherType::DEFAULT);
-    let identity = Identity { session: 0x5e55_0001, stream, rank, mac: MEMBER, ether_type };
+    let identity = Identity { session: 0x5e55_0001, stream, rank, mac: MEMBER, ether_type, guard: Guard::Plain };
     let mut header = identity.header(kind);
     change(&mut header);
     let mut bytes = vec![0; OVERHEAD_BYTES + payload.len()];

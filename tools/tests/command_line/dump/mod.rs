@@ -31,7 +31,7 @@ fn lines(ended: &Ended) -> Vec<Value> {
 }
 
 #[test]
-fn every_message_of_a_session_is_said_field_by_field() {
+fn every_message_of_a_session_is_printed_field_by_field() {
     let directory = scratch();
     let file = directory.path().join("all.pcap");
     let messages = every_message();
@@ -82,7 +82,7 @@ fn every_format_of_a_capture_says_the_same() {
 }
 
 #[test]
-fn what_no_host_takes_is_named_and_the_rest_goes_on() {
+fn invalid_frames_are_named_and_the_rest_is_printed() {
     let directory = scratch();
     let file = directory.path().join("faults.pcap");
     let (frames, faults) = faulty();

@@ -11,7 +11,8 @@ use ethbcast_transport::MacAddr;
 use ethbcast_transport::sim::Random;
 use ethbcast_transport::stream::Orphan;
 use ethbcast_transport::wire::{
-    EtherType, EthernetHeader, Flags, Header, Identity, Kind, OVERHEAD_BYTES, Rank, StreamId, group_mac, parse, seal,
+    EtherType, EthernetHeader, Flags, Guard, Header, Identity, Kind, OVERHEAD_BYTES, Rank, StreamId, group_mac, parse,
+    seal,
 };
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -77,6 +78,7 @@ impl Vandal {
                 rank: Rank::NONE,
                 mac: MacAddr::new(2, 9, a, b, c, d),
                 ether_type: EtherType::DEFAULT,
+                guard: Guard::Plain,
             };
             let mut frame = vec![0; OVERHEAD_BYTES + body.len()];
             identity.write(&mut frame, self.victims[0], &identity.header(kind), &body);
@@ -283,7 +285,7 @@ fn frames_changed_under_a_right_checksum_are_found_sent_again_and_the_hop_is_nam
 }
 
 #[test]
-fn of_a_directory_no_more_comes_again_than_was_damaged_whatever_its_chunks_and_all_of_it_is_right() {
+fn only_damaged_chunks_of_a_directory_are_sent_again_for_every_chunk_size_and_all_of_it_is_right() {
     let site = Site::beside("corrupttree", LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(5) });
     let relay = relay(&site);
     let source = site.directory("tree");
@@ -325,7 +327,7 @@ fn of_a_directory_no_more_comes_again_than_was_damaged_whatever_its_chunks_and_a
 }
 
 #[test]
-fn what_came_damaged_out_of_a_pipe_comes_from_a_receiver_that_has_kept_it() {
+fn damaged_bytes_of_a_pipe_come_from_a_receiver_that_kept_them() {
     let site = Site::beside("piece", LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(5) });
     let relay = relay(&site);
     let bytes = content(6, 16 * MEBIBYTE + 1000);

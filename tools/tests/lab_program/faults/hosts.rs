@@ -73,7 +73,7 @@ fn a_receiver_that_is_killed_is_known_before_its_silence_is() {
         ["n1", "n2", "n4", "n5"].into_iter().for_each(|host| outcome.assert_delivered(host));
         outcome.root.assert_code(1);
         assert_eq!(outcome.status("n3"), "died");
-        // With what it has of it, which the next run goes on with.
+        // With its partial data, which the next run continues.
         assert!(outcome.row("n3")["bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{}", outcome.row("n3"));
         for word in ["n3 had ", " of it; start `recv` there again, then send again to it"] {
             assert!(outcome.root.stderr.contains(word), "{word}: {}", outcome.root.stderr);
@@ -193,6 +193,22 @@ fn a_relay_whose_interface_stays_off_ends_with_its_patience() {
     outcome.root.assert_code(1);
     let ended = outcome.receiver(CULPRIT);
     assert!([3, 4].contains(&ended.code()), "{}: {}", ended.code(), ended.stderr);
+    // The limit that was asked for, and not the usual 30 s.
+    assert!(ended.stderr.contains("has not come back for 4.5s"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_receiver_whose_interface_is_away_ends_at_a_signal() {
+    let site = Site::beside("offterm", relays());
+    let session = twelve_mebibytes(&site, "chain").start();
+    session.wait_for_sent(QUARTER_BYTES);
+    site.lab().set_link(CULPRIT, false).expect("an interface");
+    session.root.wait_for_line(CULPRIT);
+    session.receiver(CULPRIT).signal(Signal::SIGTERM);
+    site.lab().set_link(CULPRIT, true).expect("an interface");
+    let outcome = session.end(LIMIT);
+    ["n1", "n2", "n4", "n5"].into_iter().for_each(|host| outcome.assert_delivered(host));
+    outcome.assert_nothing(CULPRIT, 143);
 }
 
 #[test]
@@ -227,7 +243,7 @@ fn a_relay_whose_interface_gets_another_name_gets_the_file() {
 }
 
 #[test]
-fn a_host_that_ends_for_its_own_interface_tells_the_sender_why() {
+fn a_host_that_ends_for_its_own_interface_sends_the_reason() {
     let site = Site::beside("ownreason", relays());
     let session = impatient(&site, "chain").start();
     session.wait_for_sent(QUARTER_BYTES);
@@ -236,6 +252,19 @@ fn a_host_that_ends_for_its_own_interface_tells_the_sender_why() {
     ["n1", "n2", "n4", "n5"].into_iter().for_each(|host| outcome.assert_delivered(host));
     outcome.assert_named(CULPRIT, &["its MTU was lowered", "MTU of interface eth0 was lowered"]);
     outcome.assert_nothing(CULPRIT, 4);
+}
+
+#[test]
+fn a_host_whose_address_changes_tells_the_sender_so() {
+    let site = Site::beside("address", relays());
+    let session = impatient(&site, "chain").start();
+    session.wait_for_sent(QUARTER_BYTES);
+    site.set_up(CULPRIT, "ip", &["link", "set", "eth0", "address", "02:00:00:00:77:01"]);
+    let outcome = session.end(LIMIT);
+    ["n1", "n2", "n4", "n5"].into_iter().for_each(|host| outcome.assert_delivered(host));
+    outcome.assert_named(CULPRIT, &["has changed its address", "silent"]);
+    outcome.assert_nothing(CULPRIT, 4);
+    assert!(outcome.receiver(CULPRIT).stderr.contains("to 02:00:00:00:77:01"));
 }
 
 #[test]
@@ -293,7 +322,7 @@ fn a_receiver_that_is_slow_to_write_is_not_taken_for_dead() {
 }
 
 #[test]
-fn ctrl_c_at_the_root_tells_every_receiver() {
+fn ctrl_c_at_the_root_ends_every_receiver() {
     let site = Site::beside("rootint", slow(5));
     for (via, signal, code) in
         [("chain", Signal::SIGINT, 130), ("cast", Signal::SIGINT, 130), ("chain", Signal::SIGTERM, 143)]

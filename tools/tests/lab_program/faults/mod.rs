@@ -1,4 +1,4 @@
-//! Dying, interrupted, late and lying hosts: the others get the file, the cause is reported, and
+//! Hosts that die, are interrupted, come late or send false frames: the others get the file, the cause is reported, and
 //! nothing is left behind.
 
 mod frames;
@@ -88,7 +88,7 @@ fn a_receiver_that_is_started_again_before_the_start_takes_part() {
 }
 
 #[test]
-fn who_comes_too_late_is_told_so_and_disturbs_nobody() {
+fn a_host_that_comes_too_late_is_refused_and_disturbs_nobody() {
     let site = Site::beside("late", slow(4));
     let directory = site.directory("dest");
     for via in ["chain", "cast"] {
@@ -102,7 +102,7 @@ fn who_comes_too_late_is_told_so_and_disturbs_nobody() {
 }
 
 #[test]
-fn of_three_receivers_for_two_places_one_is_sent_away() {
+fn one_of_three_receivers_for_two_places_is_refused() {
     let site = Site::beside("full", slow(4));
     let bytes = content(8, 8 * MEBIBYTE);
     let source = site.file("source.bin", &bytes);
@@ -204,7 +204,7 @@ fn all_data_to_a_receiver_of_a_cast_is_lost() {
 }
 
 #[test]
-fn what_a_relay_says_at_its_end_is_lost() {
+fn the_last_messages_of_a_relay_are_lost() {
     let site = Site::beside("done", relays());
     // It sends none before its end.
     site.lab().set_faults(CULPRIT, &[of(LinkFault::leaving(), kind::DONE)]).expect("nft takes it");
@@ -239,7 +239,7 @@ fn two_neighbours_of_a_chain_that_may_not_talk_to_each_other_both_get_the_file()
 }
 
 #[test]
-fn who_never_hears_the_view_does_not_keep_the_others_from_starting() {
+fn a_host_that_never_receives_the_view_does_not_keep_the_others_from_starting() {
     let site = Site::beside("view", relays());
     site.lab().set_faults(CULPRIT, &[of(LinkFault::arriving(), kind::VIEW)]).expect("nft takes it");
     // Limit on its wait for another sender.

@@ -1,3 +1,5 @@
+//! Block devices, sparse files and disk images as source and destination of a transfer.
+
 use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Run, Site, content, one_switch};
 use ethbcast_tests::lab::{LoopDevice, SharedDirectory};
 use serde_json::Value;
@@ -148,7 +150,7 @@ fn taken_bytes(path: &Path) -> u64 {
 }
 
 #[test]
-fn of_a_sparse_file_only_its_data_is_sent_and_its_holes_are_holes_on_files_devices_and_pipes() {
+fn only_the_data_of_a_sparse_file_is_sent_and_its_holes_are_holes_at_every_destination() {
     let site = Site::beside("sparse", one_switch(2));
     let source = sparse(&site, "source", 100 << 10);
     let dest = site.path("dest");
@@ -242,7 +244,7 @@ fn images_are_unpacked_once_at_the_sender_or_by_each_receiver() {
 }
 
 #[test]
-fn what_cannot_be_unpacked_is_refused_or_fails_by_name() {
+fn a_file_that_cannot_be_unpacked_is_refused_or_fails_by_name() {
     let site = Site::beside("unpackable", one_switch(2));
     let plain = site.file("plain", content(12, MEBIBYTE));
     run("gzip", &["-k", text(&plain)]);

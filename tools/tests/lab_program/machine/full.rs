@@ -134,7 +134,7 @@ fn line(site: &Site, kind: &str, [all, odd]: &[PathBuf; 2]) -> Option<String> {
         transfer(site, all, &["--force"], &dest),
         transfer(site, all, &["--in-place"], &dest),
     ];
-    // It was said before.
+    // The refusal was announced before the start.
     let told = Dest::resolve(dest.as_os_str(), true)
         .expect("it was written to")
         .warnings(&"owner,setid,xattrs".parse().expect("a list"));

@@ -292,7 +292,7 @@ fn a_file_that_somebody_else_writes_to_is_found_when_it_is_read_back() {
 }
 
 #[test]
-fn what_is_undisturbed_is_read_back_as_it_was_sent() {
+fn undisturbed_data_is_read_back_as_it_was_sent() {
     let site = Site::beside("intact", slow(2));
     let bytes = content(2, 3 * MEBIBYTE + 1);
     let (source, dest) = (site.file("source.bin", &bytes), site.path("dest"));

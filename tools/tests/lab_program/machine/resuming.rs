@@ -1,4 +1,4 @@
-//! Receivers that are killed or cut off: what they leave, and how they go on.
+//! Receivers that are killed or cut off, their partial files, and their resumption.
 
 use super::slow;
 use crate::harness::{
@@ -59,7 +59,7 @@ fn a_receiver_that_was_killed_goes_on_where_it_was_and_no_resume_begins_anew() {
 }
 
 #[test]
-fn of_an_image_that_has_changed_a_little_only_what_has_changed_is_sent() {
+fn only_the_changed_chunks_of_an_image_are_sent() {
     let site = Site::beside("update", slow(4));
     let bytes = content(2, 16 * MEBIBYTE);
     let source = site.file("source.bin", &bytes);
@@ -172,7 +172,7 @@ fn blocks(path: &Path) -> u64 {
 }
 
 #[test]
-fn what_was_moved_is_found_in_a_basis_of_another_name() {
+fn moved_data_is_found_in_a_basis_of_another_name() {
     let site = Site::beside("moved", slow(2));
     let bytes = content(3, 8 * MEBIBYTE);
     let source = site.file("source.tar", &bytes);
@@ -304,7 +304,7 @@ fn a_receiver_that_is_killed_or_interrupted_twice_leaves_nothing() {
 }
 
 #[test]
-fn what_dead_receivers_left_is_removed_by_the_next_and_what_others_write_is_not() {
+fn leftovers_of_dead_receivers_are_removed_by_the_next_and_files_in_use_are_not() {
     let site = Site::beside("stale", slow(2));
     let directory = site.directory("dest");
     fs::write(directory.join(".ethbcast-a1B2c3.part"), "half").expect("room");
@@ -417,7 +417,7 @@ fn a_process_that_is_stopped_is_not_dead_and_an_orderly_end_needs_no_watcher() {
 }
 
 #[test]
-fn a_watcher_takes_little_and_does_not_hear_the_terminal() {
+fn a_watcher_takes_little_memory_and_gets_no_signals_of_the_terminal() {
     let site = Site::beside("little", slow(4));
     let session = half_way_at_the_last(&site, "cast");
     let watcher = children(&session.root)[0];
@@ -436,7 +436,7 @@ fn a_watcher_takes_little_and_does_not_hear_the_terminal() {
 }
 
 #[test]
-fn whoever_is_switched_off_for_a_while_is_there_again_and_nobody_is_lost() {
+fn a_host_whose_interface_is_off_for_a_while_returns_and_nobody_is_lost() {
     let site = Site::beside("switched", slow(4));
     for (host, via, millis) in
         [("n0", "chain", 500), ("n2", "chain", 3000), ("n0", "cast", 3000), ("n2", "cast", 500), ("n0", "chain", 3000)]

@@ -31,7 +31,7 @@ fn when_nobody_is_there_both_sides_give_up_in_time() {
 }
 
 #[test]
-fn a_sender_says_that_a_receiver_on_its_own_host_will_hear_nothing() {
+fn a_sender_warns_that_a_receiver_on_its_own_host_gets_nothing() {
     let site = Site::beside("same", one_switch(1));
     let source = site.file("source", "text");
     let sender = ["send", "-n", "1", "-i", "eth0", "--max-wait", "1"];
@@ -82,7 +82,7 @@ fn a_receiver_whose_frames_are_too_small_is_refused_with_both_remedies() {
 }
 
 #[test]
-fn two_receivers_on_one_interface_are_told_apart() {
+fn two_receivers_on_one_interface_are_distinguished() {
     let site = Site::beside("twins", one_switch(2));
     let source = site.file("source", "text");
     let root = site.start("n0", &["send", "-i", "eth0", "-n", "2", "--max-wait", "2"], &source);
@@ -211,7 +211,7 @@ fn at_switch(site: &Site, arguments: &[&str]) {
 }
 
 #[test]
-fn a_host_without_a_link_is_told_so_while_it_waits_and_at_its_end() {
+fn a_host_without_a_link_prints_that_while_it_waits_and_at_its_end() {
     let site = Site::beside("nolink", one_switch(2));
     let source = site.file("source", "text");
     site.lab().set_port("n0", false).expect("down");
@@ -312,8 +312,8 @@ fn a_second_sender_of_a_group_is_refused_with_the_name_of_the_first() {
     first.wait_for_lines(2, "joined");
     let second = site.run("n1", &["send", "-n", "2", "-i", "eth0"], &other);
     second.assert_refusal(3, &["n0", "first", "group ethbcast", "choose another group with -g", "[E-GROUP]"]);
-    // The user of the first hears of the other, and whom it waits for.
-    first.wait_for_line("wants to send to this group, too: it was told that the group is taken");
+    // The user of the first is shown the other one, and whom it waits for.
+    first.wait_for_line("wants to send to this group, too: it was refused, as the group is taken");
     first.wait_for_line("waiting: 2 of 3 receivers are there, n[2-3]; missing: n9");
     first.end(LIMIT).assert_code(0);
     receivers.into_iter().for_each(|receiver| receiver.end(LIMIT).assert_code(0));

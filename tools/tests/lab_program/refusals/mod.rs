@@ -1,4 +1,4 @@
-//! Refusals of the program with a network: their codes and words.
+//! Refusals of the program that need a network: their exit codes and texts.
 
 mod dest;
 mod interface;

@@ -1,16 +1,17 @@
 //! Layout of the memory that the processes of a node share, and who writes which part.
 //!
-//! The board holds a header; a record for each seat (the local port id of a process); then, for each seat,
-//! its frames, each stored once (EQA's buffer), a reader count per frame, and a queue per reader
-//! (EQA's local management structure). There are no locks: each word is written by one process,
-//! except a frame's reader count, which its producer sets before it queues the frame and which each
-//! reader decrements once. A process that is killed at any moment leaves nothing locked.
+//! The board holds a header; a record for each local port id (the number of a process behind the
+//! interface); then, for each id, its frames, each stored once (EQA's buffer), a reader count per
+//! frame, and a queue per reader (EQA's local management structure). There are no locks: each word
+//! is written by one process, except a frame's reader count, which its producer sets before it
+//! queues the frame and which each reader decrements once. A process that is killed at any moment
+//! leaves nothing locked.
 //!
 //! | what | written by |
 //! |---|---|
-//! | frames, queues' entries and tails | the process in the seat |
-//! | queues' heads | the reader; for one that is gone, the holder of its seat's lock |
-//! | a seat's record | its process; `asleep` is cleared by the process that wakes it; `GONE` by its lock's holder |
+//! | frames, queues' entries and tails | the process with the id |
+//! | queues' heads | the reader; for one that is gone, the holder of its id's lock |
+//! | an id's record | its process; `asleep` is cleared by the process that wakes it; `GONE` by its lock's holder |
 
 use super::memory::SharedMemory;
 use std::num::NonZeroUsize;
@@ -194,7 +195,7 @@ impl Board {
         self.asleep(seat).fetch_and(!(1 << thread), Ordering::SeqCst);
     }
 
-    /// Whether the caller must wake the process in a seat after filling a queue; true for only one
+    /// Whether the caller must wake the process with this id after filling a queue; true for only one
     /// caller.
     pub(super) fn takes_waking(&self, seat: u8) -> bool {
         fence(Ordering::SeqCst);

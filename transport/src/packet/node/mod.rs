@@ -2,8 +2,8 @@
 //!
 //! They share one port and one memory. A frame from one to another goes through that memory only; a
 //! frame to all is stored once for the node and sent once on the wire; one that arrives for all is
-//! stored once, too. Each process has a seat number, carried beside the interface's address in
-//! every frame ([`MacAddr::seat`](crate::MacAddr::seat)): on the wire a node is one address.
+//! stored once, too. Each process has a local port id, carried beside the interface's address in
+//! every frame (`MacAddr::seat`): on the wire a node is one address.
 //!
 //! The holder of the receive lock (`Ear`) receives from the wire for all. If it ends, another
 //! process takes the lock within 50 ms; frames in between are lost and sent again.
@@ -54,7 +54,7 @@ pub enum NodeError {
         own: u32,
     },
     /// They use other settings.
-    #[error("other ranks of group {group} on this host were told {what} {theirs}, this one {ours}: tell all the same")]
+    #[error("other ranks of group {group} on this host have {what} {theirs}, this one {ours}: give all the same")]
     Differs {
         group: String,
         /// Name of the setting.
@@ -73,11 +73,11 @@ pub enum NodeError {
         /// The shared file.
         path: PathBuf,
     },
-    /// The node has no free seat.
+    /// The node has no free local port id.
     #[error("group {group} has {most} ranks on this host already: place the others on other hosts")]
     Full {
         group: String,
-        /// Number of seats.
+        /// Number of local port ids.
         most: usize,
     },
     /// The system refuses a shared resource.

@@ -3,7 +3,7 @@
 //!
 //! Its name contains the network namespace, the interface and the group; it belongs to one user and
 //! only that user may open it. Live processes hold locks, which the kernel releases when they end.
-//! Leftovers of a crashed run are recognisable: the seats are free, and a file without any
+//! Leftovers of a crashed run are recognisable: the local port ids are free, and a file without any
 //! process is emptied by the next one that joins, or removed.
 //!
 //! Locks on the node's file; the kernel releases them when their process ends, however it does.
@@ -140,7 +140,7 @@ impl Drop for Place {
     fn drop(&mut self) {
         self.board.rise(self.seat);
         Lock::Seat(self.seat).release(&self.file);
-        // Another process that leaves at the same time may have seen this seat taken; one of the
+        // Another process that leaves at the same time may have seen this id taken; one of the
         // two has to look after both have left.
         let end = Instant::now() + LEAVES_WITHIN;
         while matches!(Lock::Door.take(&self.file), Ok(false)) {

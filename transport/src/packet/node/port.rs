@@ -94,7 +94,7 @@ impl NodePort {
         Place::waiting_groups(Path::new(DIRECTORY), interface, group_mac)
     }
 
-    /// Returns the interface's address with this process's seat.
+    /// Returns the interface's address with this process's local port id.
     pub fn mac(&self) -> MacAddr {
         self.mac
     }
@@ -137,14 +137,14 @@ impl NodePort {
         if !self.hears && matches!(Lock::Ear.take(&share.place.file), Ok(true)) {
             // If this fails it is tried again: this process keeps the lock.
             self.hears = self.port.open_filter();
-            log::info!("{}: this process hears for its host from now on", self.port.name());
+            log::info!("{}: this process receives for its host from now on", self.port.name());
         }
     }
 }
 
 impl Share {
-    /// Drops frames queued for dead processes. The holder of a seat's lock may do so: no process
-    /// uses the seat.
+    /// Drops frames queued for dead processes. The holder of an id's lock may do so: no process
+    /// uses the id.
     fn notice_deaths(&mut self) {
         let Place { board, file, seat: own, .. } = &*self.place;
         for seat in (0..board.given()).filter(|seat| seat != own) {
@@ -301,7 +301,7 @@ pub(super) struct Producer {
 }
 
 impl Producer {
-    /// Takes over the frames of the seat's former process.
+    /// Takes over the frames of the id's former process.
     pub(super) fn new(board: &Board, seat: u8) -> Producer {
         let frames = (0..board.frames).rev();
         let (kept, free): (Vec<usize>, _) = frames.partition(|&frame| has_readers(board, seat, frame));

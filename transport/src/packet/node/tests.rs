@@ -1,4 +1,4 @@
-//! Nodes of a few seats, without processes: frames handed out, and recovery when a seat is
+//! Nodes of a few local port ids, without processes: frames handed out, and recovery when an id is
 //! abandoned at any point.
 
 use super::NodeError;
@@ -80,7 +80,7 @@ fn a_frame_for_all_is_stored_once_and_its_place_is_free_when_the_last_has_read_i
 }
 
 #[test]
-fn one_who_reads_nothing_loses_what_is_beyond_its_queue_and_nobody_else_does() {
+fn a_process_that_reads_nothing_loses_frames_beyond_its_queue_and_nobody_else_does() {
     let directory = Directory::new("slow");
     let (board, mut producers) = seated(&directory, 3);
     for number in 0..2 * QUEUE_FRAMES {
@@ -98,7 +98,7 @@ fn one_who_reads_nothing_loses_what_is_beyond_its_queue_and_nobody_else_does() {
 type Expected = Vec<Vec<VecDeque<u32>>>;
 
 #[test]
-fn whatever_the_order_of_steps_and_whoever_is_killed_between_them_the_others_get_all_in_order() {
+fn in_any_order_of_steps_and_after_any_death_the_others_get_all_frames_in_order() {
     for seed in 0..200 {
         let directory = Directory::new(&format!("order-{seed}"));
         let (board, mut producers) = seated(&directory, 4);
@@ -122,7 +122,7 @@ fn whatever_the_order_of_steps_and_whoever_is_killed_between_them_the_others_get
                     assert_eq!(taken(&board, from, to), next.map(|next| next.to_be_bytes().to_vec()), "seed {seed}");
                 }
                 // The process is gone: each other one takes back its frames, and a new one may take
-                // the seat.
+                // the id.
                 9 if random.below(4) == 0 => {
                     board.rise(to);
                     for other in (0..4).filter(|&other| other != to) {
@@ -160,7 +160,7 @@ fn words_of_a_process_that_has_gone_mad_end_no_other() {
 }
 
 #[test]
-fn one_who_sleeps_is_woken_by_one_and_one_for_whom_a_frame_waits_does_not_fall_asleep() {
+fn a_sleeping_process_is_woken_once_and_one_with_a_waiting_frame_does_not_fall_asleep() {
     let directory = Directory::new("sleep");
     let (board, mut producers) = seated(&directory, 3);
     assert!(board.fall_asleep(1, 0) && board.fall_asleep(1, 1));
@@ -244,7 +244,7 @@ fn processes_get_seats_in_the_order_in_which_they_come_and_the_last_removes_the_
 }
 
 #[test]
-fn whoever_was_told_something_else_is_told_what_and_another_group_is_none_of_its_business() {
+fn a_process_with_other_settings_is_refused_with_the_difference_and_another_group_is_ignored() {
     let directory = Directory::new("told");
     let first = come(&directory.0, &config(20)).expect("there is room");
     let refused = come(&directory.0, &NodeConfig { host: "n1".to_owned(), ..config(21) });
@@ -263,7 +263,7 @@ fn whoever_was_told_something_else_is_told_what_and_another_group_is_none_of_its
 }
 
 #[test]
-fn what_a_crashed_run_has_left_is_made_anew_or_swept_away_and_what_is_in_use_is_not() {
+fn remains_of_a_crashed_run_are_recreated_or_removed_and_files_in_use_are_not() {
     let directory = Directory::new("crash");
     let crash = |nonce| {
         // The kernel releases the locks of a killed process, and nothing else happens.

@@ -203,7 +203,7 @@ fn timers_with_slack_ring_at_the_next_of_their_moments() {
 }
 
 #[test]
-fn a_crashed_host_that_is_switched_on_again_has_lost_its_mail_and_hears_what_comes_then() {
+fn a_crashed_host_that_restarts_has_lost_its_queued_frames_and_receives_later_ones() {
     let mut machines = postboxes(2, []);
     machines[0].outbox = full_frames(0, host_mac(1), 1).collect();
     let mut simulation = Simulation::new(&star(2), machines, NoFaults);

@@ -99,7 +99,7 @@ fn settle<F: super::Faults>(simulation: &mut Simulation<Postbox, F>) {
 }
 
 #[test]
-fn nothing_to_do_is_quiet_at_the_start() {
+fn a_simulation_without_work_is_quiet_at_the_start() {
     let mut simulation = Simulation::new(&star(3), postboxes(3, []), NoFaults);
     let outcome = simulation.run(LATE, idle);
     assert_eq!(outcome, Outcome::Quiet { at: Instant::START });

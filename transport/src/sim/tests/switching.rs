@@ -177,7 +177,7 @@ fn a_shared_buffer_holds_a_flooded_frame_once_however_many_ports_it_leaves_by() 
 }
 
 #[test]
-fn pause_frames_stop_whoever_fills_a_queue_and_nothing_is_lost() {
+fn pause_frames_stop_the_sender_that_fills_a_queue_and_nothing_is_lost() {
     let pause = PauseFrames { high_frames: 4, lasts: Duration::from_micros(500) };
     let settings =
         SwitchSettings { pause: Some(pause), port_queue: QueueLimit::Frames(8), ..SwitchSettings::default() };

@@ -1,5 +1,5 @@
-//! Pacing of a cast: as fast as the link takes frames, until a listener loses so much that its
-//! cable must be the slower one.
+//! Pacing of a cast: as fast as the link takes frames, until a listener's losses show that its
+//! cable is the slower one.
 //!
 //! A listener behind a slower cable (or storm control) loses what exceeds its rate. When it loses
 //! more than the tolerated share of a round, frames are paced to what arrived there; the pace then
@@ -181,7 +181,7 @@ mod tests {
     const LATER: Instant = Instant::from_nanos(1_000_000_000);
 
     #[test]
-    fn who_loses_too_much_is_sent_what_arrived_there_after_a_burst_and_then_ever_more() {
+    fn after_heavy_loss_the_pace_is_what_arrived_and_then_rises() {
         let mut listening = Listening::begin();
         assert_eq!(listening.send(1000), None, "nothing binds");
         listening.round(2);
@@ -201,13 +201,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_tolerated_slows_nobody_and_what_pacing_does_not_help_against_is_tolerated() {
+    fn tolerated_losses_slow_nobody_and_losses_that_pacing_does_not_cure_are_tolerated() {
         let mut listening = Listening::begin();
         (0..10).for_each(|part| listening.ten(u64::from(part % 2 == 0)));
         assert_eq!((listening.send(1000), listening.pace.from()), (None, 0), "5 % of a round");
         listening.round(2);
         assert!(listening.send(1000).is_some());
-        // What was under way before does not count: the round begins anew.
+        // Frames already in flight do not count: the round begins anew.
         listening.ten(9);
         listening.round(2);
         assert_eq!(listening.send(1000), None, "given up");

@@ -1,10 +1,10 @@
-//! All receivers that acknowledge to this one: a node of the ack tree with its children. What one of
-//! them lost and this host has is repaired from here, by unicast.
+//! All receivers that acknowledge to this one: a node of the ack tree with its children. This host
+//! repairs their losses by unicast, if it has the frames.
 //!
 //! New frames reach both from the root, so this host's stamps say nothing about them. A repair
 //! child has lost a frame if a later one has arrived there, or if it echoes a stamp drawn here well
-//! after the frame arrived here; and never before the frame has had time to arrive. What this host
-//! lacks as well it reports to its own parent, so that nothing is sent twice.
+//! after the frame arrived here; and never before the frame has had time to arrive. This host
+//! reports frames that it lacks as well to its own parent, so that nothing is sent twice.
 
 use super::remote::Remote;
 use crate::arq::echo::Behind;

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn one_loser_waits_for_others_and_several_do_not() {
+    fn a_repair_for_one_loser_waits_for_others_and_one_for_several_does_not() {
         let mut repairs = Repairs::new(16, true, Duration::ZERO);
         repairs.forget_below(10);
         repairs.queue(20, one(3, 500));

@@ -96,7 +96,7 @@ pub(super) struct Intake {
 }
 
 impl Intake {
-    pub(super) fn new(identity: Identity, tuning: &Tuning) -> Intake {
+    pub(super) fn new(identity: &Identity, tuning: &Tuning) -> Intake {
         Intake {
             policy: tuning.policy,
             schedule: AckSchedule::new(identity.rank, tuning),

@@ -91,8 +91,8 @@ struct RandomBackoff {
 }
 
 impl ReportBackoff {
-    pub(super) fn new(identity: Identity, tuning: &Tuning) -> ReportBackoff {
-        let Identity { session, stream, rank, .. } = identity;
+    pub(super) fn new(identity: &Identity, tuning: &Tuning) -> ReportBackoff {
+        let Identity { session, stream, rank, .. } = *identity;
         let random = |group: u32| RandomBackoff {
             longest: tuning.ack.group_round_trip * tuning.ack.backoff_round_trips,
             lambda: f64::from(group.max(1)).ln() + 1.0,
@@ -151,7 +151,7 @@ impl Gap {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{EtherType, MacAddr, StreamId};
+    use crate::wire::{EtherType, Guard, MacAddr, StreamId};
 
     #[test]
     fn the_designated_one_speaks_often_and_the_others_in_turn_or_when_their_credit_is_used_up() {
@@ -184,19 +184,20 @@ mod tests {
 
     fn backoff_of(rank: u16, tuning: &Tuning) -> ReportBackoff {
         ReportBackoff::new(
-            Identity {
+            &Identity {
                 session: 7,
                 stream: StreamId(1),
                 rank: Rank(rank),
                 mac: MacAddr::ZERO,
                 ether_type: EtherType::DEFAULT,
+                guard: Guard::Plain,
             },
             tuning,
         )
     }
 
     #[test]
-    fn of_a_thousand_who_lost_the_same_frame_few_speak_within_a_round_trip_of_the_first() {
+    fn few_of_a_thousand_that_lost_the_same_frame_report_it_within_a_round_trip() {
         let tuning = Tuning::default();
         let mut group = tuning.clone();
         group.ack.backoff_group = Some(1000);

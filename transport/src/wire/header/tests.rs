@@ -1,3 +1,5 @@
+//! Properties of the frame header: encoding, checksum, and arbitrary bytes.
+
 use super::*;
 use proptest::prelude::*;
 
@@ -35,7 +37,7 @@ fn sealed(header: &Header, payload: &[u8]) -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn what_is_sealed_parses_to_the_same_even_behind_padding(
+    fn a_sealed_frame_parses_equal_even_with_padding(
         header in header(), payload in prop::collection::vec(any::<u8>(), 0..2000), padding in 0..50usize,
     ) {
         let mut frame = sealed(&header, &payload);
@@ -51,7 +53,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_passed_on_is_sealed_as_if_it_were_new(
+    fn a_forwarded_frame_is_sealed_like_a_new_one(
         header in header(), payload in prop::collection::vec(any::<u8>(), 0..2000), rank in any::<u16>(),
         stamp in any::<u32>(), way in any::<u8>(),
     ) {
@@ -63,7 +65,7 @@ proptest! {
         let link = EthernetHeader { source: ethernet().destination, ..ethernet() };
         let (mut again, mut new) = (frame.clone(), frame);
         seal(&mut new, link, &header, payload.len());
-        let length = seal_again(&mut again, link, &header, payload.len(), content);
+        let length = Guard::Plain.seal_again(&mut again, link, &header, payload.len(), content);
         prop_assert_eq!((again.len(), &again), (length, &new));
         prop_assert_eq!(parse(&again).expect("it parses").content, content);
     }
@@ -143,9 +145,9 @@ fn the_trailer_of_an_empty_stream_is_passed_on_as_documented() {
     assert_eq!(written(&frame), [&hop, "1c5cf16e", &sealed].concat());
 
     let content = parse(&frame).expect("it was sealed").content;
-    assert_eq!(format!("{content:?}"), format!("ContentChecksum({})", 0x4ccf_b492_u32));
+    assert_eq!(content.crc(), 0x4ccf_b492);
     let header = Header { rank: Rank(1), stamp: 2000, ..header };
-    seal_again(&mut frame, link(2, 3), &header, 40, content);
+    Guard::Plain.seal_again(&mut frame, link(2, 3), &header, 40, content);
     let hop = "02000000000302000000000288b545420601000100000000".to_owned() + "07d00101";
     assert_eq!(written(&frame), [&hop, "66d47702", &sealed].concat());
 }

@@ -1,12 +1,10 @@
 //! Forged frames: right addresses, right session, and harmful numbers.
 
-use crate::common::peer;
 use crate::common::{PAYLOAD_BYTES, payload};
+use crate::common::{key, peer};
 use ethbcast_transport::sim::host_mac;
 use ethbcast_transport::stream::Stream;
-use ethbcast_transport::wire::{
-    AckBody, EtherType, EthernetHeader, Flags, Header, Kind, OVERHEAD_BYTES, StreamId, group_mac, seal,
-};
+use ethbcast_transport::wire::{AckBody, EtherType, EthernetHeader, Flags, Header, Kind, StreamId, group_mac};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forgery {
@@ -178,12 +176,9 @@ fn body([limit, below, consumed]: [u32; 3], bitmap: &[u8]) -> Vec<u8> {
 }
 
 pub fn sealed(from: usize, to: usize, (kind, flags, sequence, stamp): (Kind, Flags, u64, u32), body: &[u8]) -> Vec<u8> {
-    let mut frame = vec![0; OVERHEAD_BYTES + body.len()];
-    frame[OVERHEAD_BYTES..].copy_from_slice(body);
     let header =
         Header { kind, session: 77, stream: StreamId(1), rank: peer(from).rank, epoch: 0, flags, sequence, stamp };
     let destination = if to == usize::MAX { group_mac("test") } else { host_mac(to) };
     let link = EthernetHeader { source: host_mac(from), destination, ether_type: EtherType::DEFAULT };
-    seal(&mut frame, link, &header, body.len());
-    frame
+    key::sealed(link, &header, body)
 }

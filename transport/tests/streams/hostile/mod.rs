@@ -3,12 +3,13 @@
 
 mod forgery;
 
+use crate::common::key::{self, parse};
 use crate::common::{Case, PAYLOAD_BYTES, Path, identity, payload, peer};
 use crate::hosts::{at, star};
 use crate::{push_pull, strict};
 use ethbcast_transport::sim::{Delivery, Fate, Faults, Random, RandomFaults, Simulation};
 use ethbcast_transport::stream::Stream;
-use ethbcast_transport::wire::{Flags, Kind, Rank, parse};
+use ethbcast_transport::wire::{Flags, Kind, Rank};
 use ethbcast_transport::{Alone, Instant, Part};
 use forgery::{Forgery, TO_RECEIVERS, TO_SENDERS};
 use std::time::Duration;
@@ -186,7 +187,7 @@ fn play(seed: u64) -> bool {
     let world = World::draw(seed);
     let replay = &world.replay;
     let faults = Observer { faults: RandomFaults::new(seed).loss(world.loss), newest: [1; HOSTS] };
-    let machines = (0..HOSTS).map(|host| Alone::new(world.stream(host))).collect();
+    let machines = (0..HOSTS).map(|host| key::alone(world.stream(host))).collect();
     let mut simulation = Simulation::new(&star(HOSTS), machines, faults);
     simulation.set_event_limit(2_000_000);
     let mut seen = Seen { pushed: 0, taken: [0; HOSTS], spoilt: None, done_at: Instant::START, orphans: Vec::new() };
@@ -239,7 +240,7 @@ fn one_forged_frame_stops_nobody_for_good() {
 /// A stream that serves one receiver alone believes any cursor of it, but none beyond the stream's
 /// end.
 #[test]
-fn a_forged_word_on_where_one_that_is_served_alone_stands_is_taken_back() {
+fn a_forged_cursor_of_a_receiver_served_alone_is_taken_back() {
     let case = crate::case(Path::Chain, 2, FRAMES);
     let mut root = Stream::origin_at(identity(0), PAYLOAD_BYTES, 100, peer(1), case.tuning.clone());
     root.expect_last(FRAMES - 1);

@@ -1,4 +1,4 @@
-//! Positions of everything, in user units.
+//! Positions of switches, hosts and cables in the SVG, in its user units.
 
 use super::legend::{LEGEND_PITCH, Legend};
 use super::shapes::{self, Position, Rect};

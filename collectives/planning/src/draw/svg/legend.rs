@@ -1,4 +1,4 @@
-//! Legend and title of a picture.
+//! Legend and title of a topology's picture.
 
 use super::shapes::{self, CHARACTER_WIDTH, Position, Sign};
 use crate::draw::overlay::Annotations;

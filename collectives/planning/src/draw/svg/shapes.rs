@@ -1,4 +1,4 @@
-//! Elements of the picture and their style.
+//! SVG elements of the topology's picture, and their style.
 
 use crate::draw::canvas::escape;
 

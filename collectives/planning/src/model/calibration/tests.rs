@@ -138,7 +138,7 @@ fn loss_and_policing_are_checked_when_they_are_added() {
 
 proptest! {
     #[test]
-    fn what_is_written_reads_back(
+    fn a_written_calibration_reads_back_equal(
         steps in prop::collection::vec((1u64..5000, 0u64..100_000, 0u64..1_000_000), 2..12),
         loss in 0.0..0.999f64,
         cap in proptest::option::of(1..u32::MAX as u64),
@@ -162,7 +162,7 @@ proptest! {
 }
 
 #[test]
-fn what_processors_take_is_read_as_it_is_written_and_refused_beyond_reason() {
+fn processor_times_are_read_as_written_and_refused_beyond_reason() {
     let processing =
         Processing { send_frame_ns: 2300, send_byte_ps: 350, receive_frame_ns: 1900, ..Processing::default() };
     let own = file().with_processing(processing).expect("under a second");

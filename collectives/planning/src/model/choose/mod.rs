@@ -1,5 +1,5 @@
-//! Choice of `auto`: the plan and segment of least predicted time, and the reason; and the price of
-//! a given plan.
+//! Choice of `auto`: the plan and segment of least predicted time, and the reason; and the
+//! predicted time of a given plan.
 
 use super::calibration::{Broadcast, Calibration};
 use super::predict::{Job, predict};
@@ -68,7 +68,7 @@ pub struct Estimate {
     pub segment_bytes: u64,
     /// Predicted seconds from the first frame sent to the last frame received.
     pub predicted_seconds: f64,
-    /// Least and most seconds, by the spread of what was measured.
+    /// Least and most seconds, by the spread of the measurements.
     pub range_seconds: [f64; 2],
     /// Most edges between the root and any rank.
     pub height: usize,
@@ -142,7 +142,7 @@ impl Choice {
         Self { plan, segment_bytes, predicted_seconds, reason, candidates, size_bytes, pricing }
     }
 
-    /// Returns the least and the most predicted seconds, by the spread of what was measured.
+    /// Returns the least and the most predicted seconds, by the spread of the measurements.
     pub fn range_seconds(&self) -> [f64; 2] {
         self.candidates[0].range_seconds
     }
@@ -155,7 +155,7 @@ impl Choice {
         self.is_known().then(|| frames * calibration.gap_ns(*frame_payload_bytes) / 1e9)
     }
 
-    /// Whether the prediction says something: what it rests on was measured, or is known.
+    /// Whether the prediction is reliable: its inputs were measured, or are known.
     pub fn is_known(&self) -> bool {
         self.pricing.calibration.spread() < MOST_KNOWN
     }

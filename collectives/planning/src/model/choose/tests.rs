@@ -105,7 +105,7 @@ fn candidates_come_by_rising_price_and_equal_ones_in_the_order_of_names() {
 }
 
 #[test]
-fn of_about_equal_ones_what_was_measured_is_chosen() {
+fn among_about_equal_routes_the_measured_one_is_chosen() {
     let chosen = |size_bytes, broadcast| {
         let calibration = fast().with_broadcast(broadcast).expect("above 0");
         choice(&one_switch(8), Some(size_bytes), &calibration).plan.via()
@@ -117,7 +117,7 @@ fn of_about_equal_ones_what_was_measured_is_chosen() {
 }
 
 #[test]
-fn of_equal_ones_what_sends_least_is_chosen_and_never_what_was_not_tried() {
+fn among_equal_routes_the_one_that_sends_least_is_chosen_and_never_an_untried_one() {
     let chosen = |broadcast, spread, quotes: &[(Via, f64)]| {
         let calibration = fast().with_broadcast(broadcast).and_then(|it| it.with_spread(spread)).expect("valid");
         let quotes: Vec<Quote> = quotes.iter().map(|&(via, seconds)| Quote::exact(via, seconds)).collect();
@@ -234,7 +234,7 @@ fn a_stream_is_priced_by_the_length_it_turns_out_to_have() {
 }
 
 #[test]
-fn what_is_slow_is_priced_and_named() {
+fn slow_cables_and_hosts_are_counted_and_named() {
     let text = "schema = 1\nswitch = [{name='s0', hosts='n[0-7]'}]\nhost = [{name='n3', rate='10mbit'}]\n";
     let topology = Topology::parse(text, "slow").expect("a topology");
     let members: Vec<usize> = (0..8).collect();

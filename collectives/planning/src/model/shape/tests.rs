@@ -125,7 +125,7 @@ proptest! {
     }
 
     #[test]
-    fn of_pairs_only_the_undominated_are_kept(pairs in prop::collection::vec((0usize..8, 0usize..8), 0..20)) {
+    fn only_undominated_pairs_are_kept(pairs in prop::collection::vec((0usize..8, 0usize..8), 0..20)) {
         let kept = undominated(pairs.clone());
         let beats =
             |left: &(usize, usize), right: &(usize, usize)| left != right && left.0 >= right.0 && left.1 >= right.1;

@@ -1,4 +1,4 @@
-//! Trees built level by level. They are free of contention by construction: a cable belongs, in
+//! Search of low binary trees level by level. They are free of contention by construction: a cable belongs, in
 //! each direction, to the first sender over it.
 
 use super::Dice;

@@ -33,7 +33,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn it_is_never_higher_and_never_contends(
+    fn a_best_tree_is_never_higher_and_never_contends(
         topology in arbitrary::topology(8, 24), root in any::<prop::sample::Index>(),
     ) {
         let all: Vec<usize> = (0..topology.hosts().len()).collect();

@@ -164,7 +164,7 @@ fn the_left_child_is_served_first() {
 /// Eight hosts a switch. From the root's switch, `s0`, hang a row of five and, with higher ids,
 /// three switches.
 #[test]
-fn what_hangs_beside_a_long_row_makes_no_tree_higher() {
+fn switches_beside_a_long_row_make_no_tree_higher() {
     let mut text = "schema = 1\n".to_string();
     for (id, link) in ["", "'s0'", "'s1'", "'s2'", "'s3'", "'s4'", "'s0'", "'s0'", "'s0'"].into_iter().enumerate() {
         text += &format!("[[switch]]\nname = 's{id}'\nhosts = 'n[{}-{}]'\nlinks = [{link}]\n", 8 * id, 8 * id + 7);

@@ -5,7 +5,7 @@ use crate::plan::check;
 use crate::topology::Topology;
 
 #[test]
-fn everybody_hears_the_root() {
+fn every_rank_receives_from_the_root() {
     let plan = by_rank(Via::Cast, 2, 5).expect("rank 2 of 5");
     assert_eq!((plan.via(), plan.root(), plan.height(), plan.degree()), (Via::Cast, 2, 1, 4));
     assert_eq!(plan.children(2), [0, 1, 3, 4]);
@@ -13,7 +13,7 @@ fn everybody_hears_the_root() {
 }
 
 #[test]
-fn a_root_alone_has_nobody_to_tell() {
+fn a_lone_root_sends_to_nobody() {
     let plan = by_rank(Via::Cast, 0, 1).expect("rank 0 of 1");
     assert_eq!((plan.height(), plan.degree(), plan.edges().count()), (0, 0, 0));
     assert_eq!(by_rank(Via::Cast, 5, 5), Err(PlanError::NoSuchRoot { root: 5, ranks: 5 }));
@@ -55,7 +55,7 @@ fn a_root_out_of_range_is_refused() {
 /// Figure 15: on topology (2) the unaware chain happens to be free of contention, on topology (5)
 /// it is not. The unaware binary tree is free of it on topology (1) only.
 #[test]
-fn where_they_contend_as_in_figure_15() {
+fn unaware_plans_contend_as_in_figure_15() {
     let free = |name: &str, via: Via| {
         let bed = Topology::builtin(name).expect(name);
         let all: Vec<usize> = (0..bed.hosts().len()).collect();

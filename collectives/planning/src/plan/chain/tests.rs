@@ -25,7 +25,7 @@ fn the_chain_follows_the_switches() {
 }
 
 #[test]
-fn from_the_middle_of_a_row_it_goes_the_short_way_then_the_long_one() {
+fn a_chain_from_the_middle_of_a_row_goes_the_short_way_then_the_long_one() {
     let all: Vec<usize> = (0..32).collect();
     let plan = chain(&bed("fig9-4"), 18, &all).expect("a chain");
     let expected: Vec<usize> = [18, 16, 17].into_iter().chain(19..24).chain(24..32).chain(8..16).chain(0..8).collect();

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_no_passage() {
+    fn invalid_counts_are_no_losses() {
         let none: [&[Passage]; 3] = [
             &[],
             &[Passage { from: 0, to: 0, frames: 10, lost: 10 }, Passage { from: 0, to: 99, frames: 10, lost: 10 }],

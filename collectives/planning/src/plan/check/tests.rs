@@ -1,4 +1,4 @@
-//! The checker on the papers' test beds, on planted faults, and against a second method of
+//! The checker on the papers' test beds, on seeded faults, and against a second method of
 //! counting.
 
 use super::*;
@@ -117,7 +117,7 @@ fn plans_that_are_under_way_together_add_up() {
 }
 
 #[test]
-fn of_a_cast_only_the_spanning_is_judged() {
+fn of_a_cast_only_the_spanning_of_all_ranks_is_checked() {
     let report = judge("fig9-5", &by_rank(Via::Cast, 7, 32).expect("a cast"));
     assert!(report.is_good());
     assert_eq!(report.to_string(), "spans 32 ranks; no cable to judge");

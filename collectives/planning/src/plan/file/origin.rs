@@ -1,4 +1,4 @@
-//! Positions of a plan's statements in its file, for later errors.
+//! Line numbers of a saved plan's statements, for errors found later.
 
 use super::{SavedPlan, SavedPlanError, SavedPlanProblem};
 use crate::plan::error::PlanError;

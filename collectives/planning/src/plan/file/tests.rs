@@ -47,7 +47,7 @@ fn a_file_is_read_as_it_is_written() {
 }
 
 #[test]
-fn who_joins_in_another_order_gets_another_rank_but_the_same_place() {
+fn members_that_join_in_another_order_get_another_rank_but_the_same_place() {
     let saved = SavedPlan::parse(FILE, "p.toml").expect("a plan");
     let plan = saved.for_members(&["n0", "n3", "n2", "n1"], 1).expect("the same members");
     assert_eq!((plan.children(0), plan.children(3)), (&[2, 3][..], &[1][..]));
@@ -62,7 +62,7 @@ fn members_may_be_a_list_and_the_size_unknown() {
 }
 
 #[test]
-fn others_than_it_was_made_for_are_told_what_to_do() {
+fn a_plan_for_other_hosts_is_refused_with_the_remedy() {
     let saved = SavedPlan::parse(FILE, "p.toml").expect("a plan");
     let refusal = |names: &[&str], epoch| saved.for_members(names, epoch).expect_err("refused").to_string();
     assert_eq!(
@@ -185,7 +185,7 @@ fn a_segment_must_fit_into_what_relays_keep() {
 
 proptest! {
     #[test]
-    fn what_is_saved_comes_back(
+    fn a_saved_plan_reads_back_equal(
         topology in arbitrary::topology(6, 20), root in any::<prop::sample::Index>(), casts in any::<bool>(),
     ) {
         let hosts: Vec<usize> = (0..topology.hosts().len()).collect();

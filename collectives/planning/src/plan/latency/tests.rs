@@ -24,7 +24,7 @@ fn figure_1() {
 }
 
 #[test]
-fn who_has_furthest_to_go_is_served_first() {
+fn the_child_with_the_longest_way_is_served_first() {
     // Rank 1 is near and relays to rank 2, which the root can hardly reach; rank 3 is far.
     let weight = |from: usize, to: usize| match (from.min(to), from.max(to)) {
         (0, 1) => 10,

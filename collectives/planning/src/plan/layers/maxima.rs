@@ -1,4 +1,4 @@
-//! Range maximum of numbers that may be cleared.
+//! Data structure for the maximum of a range of numbers, which may be cleared.
 
 /// Numbers that may be cleared, with range maximum; both in logarithmic time.
 #[derive(Default)]

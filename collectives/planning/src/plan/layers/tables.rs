@@ -1,4 +1,4 @@
-//! Reach of consecutive sub-trees.
+//! Tables of the reach of consecutive sub-trees, for the search of lowest trees.
 //!
 //! The lowest switch above `i` and a child is the one of the fork behind `i` as long as the child
 //! is under it, then the one of the fork behind that fork's last place, and so on. The places `i`

@@ -1,4 +1,5 @@
-//! Order in which the walk visits the switches right below a switch, which Algorithm 1 leaves open.
+//! Order in which the depth-first walk visits the children of a switch, which Algorithm 1 of
+//! Patarasuk 2008 leaves open.
 //!
 //! The order decides the height of a tree over the line. A rank on a switch can pass the runs below that
 //! switch only whole, from the first on. Seen from the switch, the run visited last can hang one
@@ -65,7 +66,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_needs_the_most_steps_comes_last() {
+    fn the_switch_with_the_most_steps_comes_last() {
         // Below s0: the row s1, s2 and the switches s3 to s6, of which s4 has no hosts.
         let network = network(&[1, 2, 2, 7, 0, 5, 2], &[(0, 1), (1, 2), (0, 3), (0, 4), (0, 5), (0, 6)]);
         // In order: none; two hosts; four in a row of two switches, which takes two steps as five

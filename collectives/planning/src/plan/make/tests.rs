@@ -89,7 +89,7 @@ fn every_way_is_planned_and_spans() {
 }
 
 #[test]
-fn what_cannot_be_planned_is_refused_whatever_the_way() {
+fn impossible_plans_are_refused_by_every_route() {
     let bed = Topology::builtin("fig9-1").expect("fig9-1");
     for via in Via::every() {
         let refusal = |root: usize, members: &[usize]| make(via, &bed, root, members, &Costs::default());

@@ -17,7 +17,7 @@ fn a_chain_from_the_wire() {
 }
 
 #[test]
-fn what_is_no_tree_of_the_promised_shape_is_refused() {
+fn a_received_plan_of_another_shape_than_declared_is_refused() {
     let cases: [(Via, usize, &[Option<usize>], &str); 8] = [
         (Via::Chain, 0, &[], "rank 0 cannot be the root of a plan over 0 ranks; use a rank below 0"),
         (Via::Cast, 2, &[None, Some(0)], "rank 2 cannot be the root of a plan over 2 ranks; use a rank below 2"),
@@ -51,7 +51,7 @@ fn what_is_no_tree_of_the_promised_shape_is_refused() {
 }
 
 #[test]
-fn the_digest_tells_plans_apart() {
+fn the_digest_distinguishes_plans() {
     let plan = |via, root, parents: &[Option<usize>]| Plan::from_parents(via, root, parents).expect("a plan").digest();
     // A chain of two and a cast to one have equal edges, and are sent differently.
     let digests = [
@@ -78,7 +78,7 @@ fn the_digest_is_the_same_on_every_machine() {
 
 proptest! {
     #[test]
-    fn whatever_arrives_is_a_tree_or_refused(
+    fn any_received_bytes_are_a_tree_or_refused(
         root in 0usize..8,
         parents in prop::collection::vec(prop::option::weighted(0.9, 0usize..7), 0..8),
         via in prop::sample::select(Via::ALL),

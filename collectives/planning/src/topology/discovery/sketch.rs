@@ -1,4 +1,4 @@
-//! A tree of switches with hosts by number.
+//! Partial result of a discovery: a tree of switches with numbered hosts.
 
 use super::Question;
 use crate::topology::nodeset;

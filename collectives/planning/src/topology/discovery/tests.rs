@@ -59,7 +59,7 @@ fn discover(hosts: usize, mut answer: impl FnMut(usize, Question) -> bool) -> Di
 
 proptest! {
     #[test]
-    fn every_tree_is_found_as_far_as_two_flows_can_tell(topology in topology(7, 24)) {
+    fn every_tree_is_found_as_far_as_two_flows_can_show(topology in topology(7, 24)) {
         let (hosts, truth) = (topology.hosts().len(), splits(&topology));
         let discovery = discover(hosts, |_, question| share(&truth, question));
         let sketch = discovery.sketch().expect("all is known");
@@ -90,7 +90,7 @@ proptest! {
     }
 
     #[test]
-    fn where_all_flows_slow_each_other_nothing_is_vouched_for(hosts in 4..20_usize) {
+    fn where_all_flows_slow_each_other_no_result_is_sure(hosts in 4..20_usize) {
         let discovery = discover(hosts, |_, _| true);
         let sketch = discovery.sketch().expect("all is known");
         prop_assert!(!sketch.cables().is_empty() && discovery.contradictions(&sketch) > 0, "{:?}", sketch);
@@ -99,7 +99,7 @@ proptest! {
 }
 
 #[test]
-fn so_many_questions_are_asked() {
+fn the_number_of_questions_is_as_documented() {
     let text = "schema = 1\nswitch = [{name='a', hosts='n[0-3]', links=['b', 'c']}, {name='b', hosts='n[4-7]'}, \
                 {name='c', hosts='n[8-11]', links=['d']}, {name='d', hosts='n[12-15]'}]";
     let topology = Topology::parse(text, "four").expect("a topology");
@@ -115,7 +115,7 @@ fn so_many_questions_are_asked() {
 }
 
 #[test]
-fn what_is_written_has_what_was_said_of_each_cable() {
+fn the_written_topology_has_the_confidence_of_each_cable() {
     let text = "schema = 1\nswitch = [{name='a', hosts='n[0-1]', links=['b']}, {name='b', hosts='n[2-3]'}]";
     let topology = Topology::parse(text, "two").expect("a topology");
     let truth = splits(&topology);

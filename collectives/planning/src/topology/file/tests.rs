@@ -50,7 +50,7 @@ fn the_test_beds_round_trip() {
 }
 
 #[test]
-fn what_the_toml_parser_refuses_is_told_with_its_line() {
+fn an_error_of_the_toml_parser_is_reported_with_its_line() {
     let cases = [
         ("schema = 1\n[[switch]\n", "rack.toml:2: "),
         (
@@ -211,7 +211,7 @@ fn rates_injection_times_and_blocked_cables_are_read_as_they_are_written() {
 }
 
 #[test]
-fn what_cannot_be_true_of_cables_and_hosts_is_refused_with_its_line() {
+fn impossible_values_of_cables_and_hosts_are_refused_with_their_line() {
     let refused = |from: &str, to: &str| {
         assert!(RATES.contains(from), "{from}");
         refusal(&RATES.replacen(from, to, 1))
@@ -266,7 +266,7 @@ fn a_long_list_of_switches_is_cut_in_a_message() {
 
 proptest! {
     #[test]
-    fn what_is_written_reads_back_equal(topology in arbitrary::topology(12, 60)) {
+    fn a_written_topology_reads_back_equal(topology in arbitrary::topology(12, 60)) {
         prop_assert_eq!(Topology::parse(&topology.to_toml(), "round trip"), Ok(topology));
     }
 

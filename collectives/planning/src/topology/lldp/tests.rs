@@ -123,7 +123,7 @@ fn a_chassis_is_known_by_its_short_name_if_a_file_is_called_so_and_by_its_id_if_
 }
 
 #[test]
-fn a_second_network_is_ignored_if_the_interface_is_said() {
+fn a_second_network_is_ignored_if_the_interface_is_named() {
     let files = [file("n0", &[("eth0", "sw1", BRIDGE), ("ipmi0", "mgmt", BRIDGE)])];
     assert_eq!(read(&files, Some("eth0"), "d").expect("a topology").topology.switches(), ["sw1"]);
     assert_eq!(
@@ -148,7 +148,7 @@ fn files_are_named_after_hosts() {
 }
 
 #[test]
-fn what_is_no_output_is_told_with_file_and_line() {
+fn a_file_that_is_no_lldp_output_is_refused_with_file_and_line() {
     let with = |text: &str| {
         [LldpFile { name: "n0".to_string(), source_name: "d/n0.json".to_string(), text: text.to_string() }]
     };
@@ -239,7 +239,7 @@ fn full_and_short_names_of_a_host_are_one() {
 }
 
 #[test]
-fn switches_that_are_not_joined_are_refused_in_words_that_help() {
+fn unconnected_switches_are_refused_with_the_remedy() {
     let hosts = [on("n0", "a"), on("n1", "b"), on("n2", "c")];
     let partly = [file("a", &[("swp1", "b", BRIDGE), ("swp2", "n0", STATION)])];
     assert_eq!(

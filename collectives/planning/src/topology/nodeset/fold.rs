@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_folded_comes_back_as_a_person_would_write_it() {
+    fn folded_names_expand_again_and_are_written_as_people_do() {
         for text in
             ["login", "n[0-7]", "rack[1-2]n[01-08],login", "n[08-11]", "n[2,0-1]", "n[0,4,8]", "n1,n1x", "a,b,c"]
         {

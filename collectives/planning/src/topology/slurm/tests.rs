@@ -61,7 +61,7 @@ SwitchName=s5 Switches=s[0-3]  LinkSpeed=1800
 ";
 
 #[test]
-fn several_top_switches_are_reduced_to_the_spanning_tree_and_that_is_said() {
+fn several_top_switches_are_reduced_to_the_spanning_tree_with_a_note() {
     let Imported { topology, notes } = conf(SEVERAL_TOPS);
     // By name s0 is the root; the others reach it through s4.
     assert_eq!(topology.cables(), [(0, 4), (0, 5), (1, 4), (2, 4), (3, 4)]);
@@ -119,7 +119,7 @@ fn an_empty_leaf_is_a_switch_like_any_other() {
 }
 
 #[test]
-fn files_are_told_apart_by_their_content() {
+fn formats_are_recognised_by_content() {
     assert!(looks_like_topology_conf(THREE_LEVELS));
     assert!(looks_like_topology_conf("# x\n  SWITCHNAME = s0 Nodes=n1"));
     assert!(looks_like_topology_conf("BlockName=b1 Nodes=n[0-7]"));
@@ -127,7 +127,7 @@ fn files_are_told_apart_by_their_content() {
 }
 
 #[test]
-fn lines_that_are_none_are_told_by_number() {
+fn invalid_lines_are_reported_by_number() {
     let cases = [
         ("SwitchName=s0 Nodes", "topology.conf:1: expected `KEY=VALUE` such as `Nodes=n[0-7]`, found `Nodes`"),
         (
@@ -241,7 +241,7 @@ fn as_conf(topology: &Topology) -> String {
 
 proptest! {
     #[test]
-    fn any_tree_can_be_said_in_slurms_words(topology in arbitrary::topology(12, 40)) {
+    fn any_tree_can_be_written_in_slurms_format(topology in arbitrary::topology(12, 40)) {
         prop_assert_eq!(conf(&as_conf(&topology)).topology, topology);
     }
 
@@ -274,14 +274,14 @@ fn the_pattern_says_where_a_dotted_host_begins_and_empty_levels_are_no_switches(
 }
 
 #[test]
-fn without_a_topology_in_slurm_all_hosts_are_on_one_switch_and_that_is_said() {
+fn without_a_topology_in_slurm_all_hosts_are_on_one_switch_with_a_note() {
     let Imported { topology, notes } = addrs("n1 node\nn2 node\n");
     assert_eq!((topology.switches().len(), topology.hosts().len()), (1, 2));
     assert_eq!(notes, ["addrs: the addresses name no switch; all hosts are taken to be on one, s0"]);
 }
 
 #[test]
-fn addresses_that_are_none_are_told_by_line() {
+fn invalid_addresses_are_reported_by_line() {
     let cases = [
         ("", "addrs: expected lines such as `s0.s4.n3 switch.switch.node`, found none"),
         ("s0.n1 switch.node 3", "addrs:1: expected an address and at most a pattern, found a third word `3`"),

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_is_refused_with_its_line() {
+    fn a_file_that_is_no_topology_yaml_is_refused_with_its_line() {
         let cases = [
             ("children: s[1-2]", "childs: s[1-2]", "13: unknown key, expected one of `switch`, `children`, `nodes`"),
             (

@@ -130,7 +130,7 @@ impl Storage for Phases {
 }
 
 #[test]
-fn what_is_settled_is_published_when_it_is_told_to_and_only_then() {
+fn settled_data_is_published_on_request_and_only_then() {
     for accepted in [true, false] {
         let storage = Phases::default();
         let (go, settled, published) =
@@ -173,7 +173,7 @@ fn all_bytes_are_written_in_order_and_judged_by_their_digest() {
 }
 
 #[test]
-fn what_came_damaged_is_wanted_again_and_nothing_of_it_is_written() {
+fn damaged_chunks_are_requested_again_and_not_written() {
     let bytes: Vec<u8> = (0..20_000_000_u32).map(|at| (at >> 9) as u8).collect();
     let (stream, trailer) = encoded(&bytes);
     let mut damaged = stream.clone();
@@ -191,7 +191,7 @@ fn what_came_damaged_is_wanted_again_and_nothing_of_it_is_written() {
 }
 
 #[test]
-fn what_is_on_its_way_again_is_not_wanted_once_more_whatever_comes_before_it() {
+fn a_chunk_in_flight_again_is_not_requested_once_more() {
     let bytes: Vec<u8> = (0..7_000_000_u32).map(|at| (at >> 9) as u8).collect();
     let (truth, trailer) = encoded(&bytes);
     let mut stream = truth.clone();
@@ -216,7 +216,7 @@ fn what_is_on_its_way_again_is_not_wanted_once_more_whatever_comes_before_it() {
 }
 
 #[test]
-fn what_has_come_in_whole_chunks_is_written_when_nothing_more_comes_and_all_of_it_once() {
+fn whole_chunks_are_written_when_no_more_come_and_only_once() {
     let bytes: Vec<u8> = (0..5_000_000_u32).map(|at| (at >> 7) as u8).collect();
     let (truth, trailer) = encoded(&bytes);
     let mut stream = truth.clone();
@@ -247,7 +247,7 @@ fn what_has_come_in_whole_chunks_is_written_when_nothing_more_comes_and_all_of_i
 }
 
 #[test]
-fn of_a_stream_that_is_cut_off_only_the_chunk_that_is_not_whole_is_lost() {
+fn a_stream_that_is_cut_off_loses_only_its_incomplete_chunk() {
     let bytes: Vec<u8> = (0..3_000_000_u32).map(|at| (at >> 7) as u8).collect();
     let (stream, _) = encoded(&bytes);
     let (shown, waker) = (Shown::default(), Arc::new(Waker::new().expect("a descriptor")));
@@ -293,7 +293,7 @@ impl Storage for Keeping {
 }
 
 #[test]
-fn what_is_kept_can_be_had_by_another_and_what_is_damaged_cannot() {
+fn kept_chunks_can_be_fetched_by_others_and_damaged_ones_cannot() {
     let bytes: Vec<u8> = (0..3_000_000_u32).map(|at| (at >> 3) as u8).collect();
     let (truth, trailer) = encoded(&bytes);
     let mut stream = truth.clone();
@@ -333,7 +333,7 @@ fn again(sink: &mut WriteBehind, at: usize, count: usize) -> Result<Vec<u8>, Str
 }
 
 #[test]
-fn what_the_storage_says_is_the_verdict_and_its_cause_is_kept() {
+fn the_storages_result_is_the_verdict_and_its_cause_is_kept() {
     let bytes = vec![7; 30_000_000];
     let (stream, trailer) = encoded(&bytes);
     let (verdict, cause, _) = stored(Full, &stream, &stream, trailer);

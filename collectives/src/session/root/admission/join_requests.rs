@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_has_ended_frees_its_place_and_only_its_own() {
+    fn a_candidate_that_ended_frees_its_own_place_only() {
         let mut applicants = JoinRequests::default();
         enter(&mut applicants, 1, "n1", 1, OFFER).expect("the first");
         assert_eq!(applicants.on_leave(mac(1), 2), None, "another run");
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn namesakes_are_told_apart_by_address_unless_they_are_known_by_name() {
+    fn namesakes_are_distinguished_by_address_unless_they_are_known_by_name() {
         let mut applicants = JoinRequests::default();
         assert_eq!(enter(&mut applicants, 1, "n1", 1, OFFER).as_deref(), Ok("n1"));
         assert_eq!(enter(&mut applicants, 2, "n1", 1, OFFER).as_deref(), Ok("n1@02:00:00:00:00:02"));
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_take_part_is_told_why_and_what_to_do() {
+    fn a_refused_host_gets_the_reason_and_the_remedy() {
         let mut applicants = JoinRequests::default();
         let known = HostNames::new(["n1", "n2"]);
         let offer = SessionParameters { mtu_bytes: 9000, size: Some(2000), known_hosts: Some(&known), ..OFFER };

@@ -26,7 +26,7 @@ use refusals::{Names, Refusals, table};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// Time until the user is first told which receivers are there and which are missing. The interval
+/// Time until the user is first shown which receivers are there and which are missing. The interval
 /// doubles after each report, up to [`MAX_BETWEEN_WORDS`].
 const FIRST_WORD: Duration = Duration::from_secs(2);
 const MAX_BETWEEN_WORDS: Duration = Duration::from_secs(60);
@@ -343,14 +343,15 @@ impl Gathering {
         let Some(calibration) = &self.calibration else {
             // One receiver gets all of the time: in a share of it, a rate limiter's burst or a
             // buffer would be taken for the link's rate.
-            return (!self.probed).then(|| (vec![peer(speaker.mac)], ProbeSettings::short(mtu_bytes)));
+            return (!self.probed)
+                .then(|| (vec![peer(speaker.mac)], ProbeSettings::short(mtu_bytes).guarded(&config.station.guard)));
         };
         let untried = calibration.broadcast() == Broadcast::Untried && !self.ramped && config.may_bet_on_cast();
         let frame_gap = Duration::from_nanos(calibration.gap_ns(config.station.payload_bytes().into()) as u64);
         let unicast = Unicast { frame_gap, loss: calibration.loss() };
         untried.then(|| {
             let all = self.applicants.macs().map(peer).collect();
-            (all, ProbeSettings::ramp(mtu_bytes, config.station.group_mac, unicast))
+            (all, ProbeSettings::ramp(mtu_bytes, config.station.group_mac, unicast).guarded(&config.station.guard))
         })
     }
 

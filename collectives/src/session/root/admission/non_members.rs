@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// Minimum time between replies to another root of the group.
 const BETWEEN_ANSWERS: Duration = Duration::from_millis(20);
-/// Limit of other roots that the user is told of: whoever makes up addresses fills no list.
+/// Limit of other roots reported to the user: forged addresses fill no list.
 const MAX_RIVALS: usize = 8;
 
 #[derive(Clone, Debug, Default)]
@@ -21,7 +21,7 @@ pub struct NonMembers {
     refusals: Refusals,
     other_builds: OtherBuilds,
     answered_at: Option<Instant>,
-    /// Roots that have asked for the group, of which the user has been told.
+    /// Roots that have asked for the group and have been reported to the user.
     rivals: BTreeSet<MacAddr>,
 }
 
@@ -35,7 +35,7 @@ impl NonMembers {
     }
 
     pub fn on_reject(&mut self, frame: &[u8], why: Reject, endpoint: &mut RootEndpoint) {
-        endpoint.count_malformed();
+        endpoint.count_reject(why);
         let other = self.other_builds.on_reject(frame, why);
         other.into_iter().for_each(|other| endpoint.push_event(RootEvent::OtherVersion(other)));
     }
@@ -75,7 +75,7 @@ impl NonMembers {
         room
     }
 
-    /// Answers another root, which asks whether this one is there, that the group is taken; the user is told once.
+    /// Replies to another root's query that the group is taken; the user is notified once.
     pub fn reply_to_root(&mut self, to: MacAddr, nonce: u64, host: &str, endpoint: &mut RootEndpoint) {
         let text = format!("{} sends to this group already", endpoint.station().host);
         endpoint.reply(to, &Message::Refuse { nonce, why: Refusal::Late, text });

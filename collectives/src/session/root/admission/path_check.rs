@@ -51,7 +51,7 @@ pub struct PathChecks {
     credit: u32,
     refill_at: Instant,
     next_test: u32,
-    /// The largest MTU that what this host's own interface leads to takes.
+    /// The largest MTU of the first hop behind this host's interface.
     first_hop: usize,
 }
 
@@ -73,7 +73,7 @@ impl PathChecks {
         }
     }
 
-    /// Takes the largest MTU, in bytes, that what this host's own interface leads to takes.
+    /// Sets the largest MTU, in bytes, of the first hop behind this host's interface.
     pub fn set_first_hop(&mut self, mtu_bytes: usize) {
         self.first_hop = mtu_bytes;
     }
@@ -189,11 +189,12 @@ mod tests {
     use super::*;
     use crate::measure::{Responder, kind};
     use ethbcast_transport::Part;
-    use ethbcast_transport::wire::{EtherType, Rank, StreamId, parse};
+    use ethbcast_transport::wire::{EtherType, Guard, Rank, StreamId, parse};
 
     fn identity(last: u16) -> Identity {
         let mac = MacAddr::new(2, 0, 0, 0, (last >> 8) as u8, last as u8);
-        Identity { session: 7, stream: StreamId(0), rank: Rank::NONE, mac, ether_type: EtherType::DEFAULT }
+        let (stream, ether_type, guard) = (StreamId(0), EtherType::DEFAULT, Guard::Plain);
+        Identity { session: 7, stream, rank: Rank::NONE, mac, ether_type, guard }
     }
 
     fn at(millis: u64) -> Instant {
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_never_heard_among_all_is_asked_alone() {
+    fn a_host_whose_probes_are_lost_in_batches_is_probed_alone() {
         let mut checks = PathChecks::new(identity(0), 8968);
         (1..=13).for_each(|host| checks.begin(identity(host).mac, 1));
         let (mut buffer, mut reached, mut last) = (vec![0; 9100], 0, None);

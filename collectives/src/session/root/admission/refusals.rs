@@ -8,7 +8,6 @@ use crate::session::verified::{Form, sizes};
 use crate::session::view::MAX_MEMBERS;
 use ethbcast_planning::HostNames;
 use ethbcast_planning::topology::Topology;
-use ethbcast_transport::wire::HEADER_BYTES;
 use ethbcast_transport::{Instant, MacAddr};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -34,7 +33,7 @@ impl Names {
             form: config.form,
             wanted_hosts: self.wanted.as_ref(),
             known_hosts: self.known.as_ref(),
-            most: most_receivers(config.station.mtu_bytes),
+            most: most_receivers(config.station.payload_bytes()),
         }
     }
 }
@@ -115,8 +114,8 @@ impl SessionParameters<'_> {
 
 /// Maximum number of receivers of a session: a verdict has two bits per rank and fits into one
 /// frame.
-fn most_receivers(mtu_bytes: u16) -> usize {
-    let bytes = (usize::from(mtu_bytes) - HEADER_BYTES - VERDICT_BYTES) / 2;
+fn most_receivers(payload_bytes: u16) -> usize {
+    let bytes = (usize::from(payload_bytes) - VERDICT_BYTES) / 2;
     (bytes * 8 - 1).min(MAX_MEMBERS - 1)
 }
 
@@ -178,7 +177,7 @@ pub struct Refusals {
 }
 
 impl Refusals {
-    /// Sends a refusal, unless one was sent just now. The user hears of it once per reason.
+    /// Sends a refusal, unless one was sent just now. The user is notified once per reason.
     pub fn refuse(&mut self, now: Instant, to: MacAddr, nonce: u64, away: TurnedAway, endpoint: &mut RootEndpoint) {
         let known = self.entries.get_mut(&to);
         if known.as_ref().is_some_and(|entry| now < entry.told_at + REFUSAL_INTERVAL && entry.last.why == away.why) {

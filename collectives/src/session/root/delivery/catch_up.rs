@@ -64,7 +64,7 @@ impl CatchUpStreams {
         }
     }
 
-    pub fn open(&mut self, identity: Identity, view: &View, tuning: &Tuning) {
+    pub fn open(&mut self, identity: &Identity, view: &View, tuning: &Tuning) {
         while self.sides.len() < MAX_SIDES
             && let Some((rank, first)) = self.waiting.pop_front()
         {
@@ -125,7 +125,7 @@ impl CatchUpStreams {
 
     /// Handles a frame of a demoted member. If the member is behind the stream's first frame, the
     /// stream restarts there.
-    pub fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>, identity: Identity, view: &View, tuning: &Tuning) {
+    pub fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>, identity: &Identity, view: &View, tuning: &Tuning) {
         let Some(side) = self.sides.iter_mut().find(|side| side.rank == frame.header.rank) else { return };
         if let Some(first) = side.handle_frame(now, frame) {
             log::info!("rank {} is served alone from frame {first} on, not {}", side.rank, side.first);
@@ -170,8 +170,8 @@ impl CatchUpStreams {
     }
 }
 
-fn stream(identity: Identity, view: &View, rank: Rank, first: u64, tuning: &Tuning) -> Stream {
-    alone(Identity { stream: StreamId(FIRST_STREAM | SIDE), ..identity }, view, rank, first, tuning)
+fn stream(identity: &Identity, view: &View, rank: Rank, first: u64, tuning: &Tuning) -> Stream {
+    alone(Identity { stream: StreamId(FIRST_STREAM | SIDE), ..identity.clone() }, view, rank, first, tuning)
 }
 
 /// Maximum number of frames sent beyond what a member is known to have.

@@ -207,7 +207,7 @@ impl Delivery {
     pub(super) fn serve_alone(&mut self, view: &View, rank: Rank, first: u64) {
         // No member is ahead of the stream.
         self.catch_ups.invite(rank, first.min(self.blocks.frames()) + u64::from(planted!("side-begins-one-late")));
-        self.catch_ups.open(self.identity, view, &self.tuning);
+        self.catch_ups.open(&self.identity, view, &self.tuning);
         self.end_streams();
     }
 
@@ -215,7 +215,7 @@ impl Delivery {
         self.catch_ups.retain(|served| served != rank);
         self.backfills.retain(|served| served != rank);
         self.answering.retain(|served| served != rank);
-        self.catch_ups.open(self.identity, view, &self.tuning);
+        self.catch_ups.open(&self.identity, view, &self.tuning);
     }
 
     /// Starts a probe transfer to a member behind a suspected straggler; `arrived` is the number of
@@ -244,7 +244,7 @@ impl Delivery {
 
     pub(super) fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>, view: &View) {
         if frame.header.stream.0 & SIDE != 0 {
-            self.catch_ups.handle_frame(now, frame, self.identity, view, &self.tuning);
+            self.catch_ups.handle_frame(now, frame, &self.identity, view, &self.tuning);
         } else {
             self.blocks.handle_frame(now, frame);
             for (stream, gap) in self.blocks.orphans_after(frame) {
@@ -259,7 +259,7 @@ impl Delivery {
         self.rate_trials.end();
         let stands = |rank: Rank, standing| view.members[rank.index()].standing == standing;
         self.catch_ups.retain(|rank| stands(rank, Standing::Aside));
-        self.catch_ups.open(self.identity, view, &self.tuning);
+        self.catch_ups.open(&self.identity, view, &self.tuning);
         self.backfills.retain(|rank| stands(rank, Standing::InPlace));
         self.answering.retain(|rank| !stands(rank, Standing::Gone));
     }

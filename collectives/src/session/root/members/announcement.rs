@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn all_who_have_asked_are_answered_and_whoever_asks_by_the_thousand_gets_few_answers() {
+    fn all_challenges_are_answered_and_a_flood_of_them_gets_few_replies() {
         let mut proofs = LivenessReplies::default();
         let of = |word, unanswered| Challenge { word, unanswered };
         for time in 0..10_000 {
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_thousand_all_have_their_turn() {
+    fn all_of_a_thousand_members_get_a_turn() {
         for unanswered in [0, 2] {
             let mut proofs = LivenessReplies::default();
             let (mut left, mut rounds) = (900, 0);

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_long_ago_and_is_said_again_makes_no_true_word_progress() {
+    fn a_replayed_old_report_does_not_hide_true_progress() {
         let mut advance = Advance::new(at(0));
         assert!((1..=10).all(|step| advance.note(at(100 * step), &said(step, step))));
         for step in 11..200 {
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn one_false_word_covers_no_more_than_a_moment() {
+    fn one_false_report_covers_no_more_than_a_moment() {
         let mut advance = Advance::new(at(0));
         assert!(advance.note(at(0), &said(1_000_000, 1_000_000)));
         let moves: Vec<u64> = (1..30).filter(|&step| advance.note(at(100 * step), &said(step, step))).collect();
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_silence_the_last_word_counts() {
+    fn after_a_silence_the_last_report_counts() {
         let mut advance = Advance::new(at(0));
         advance.note(at(0), &said(50, 50));
         assert!(!advance.note(at(60_000), &said(50, 50)) && advance.note(at(60_100), &said(51, 50)));

@@ -30,7 +30,7 @@ const ON_ITS_WAY_FRAMES: u64 = 64;
 /// Fraction of the unicast rate below which a rate is low. Above it, repairs cost less than a
 /// fallback in doubt.
 const LOW_PART: f64 = 0.5;
-/// Minimum saving of a fallback, in status periods: levelling and the new view take some.
+/// Minimum saving of a fallback, in status periods: bringing all members to one frame, and the new view, take some.
 const WORTH_PERIODS: u32 = 4;
 
 const MANY_RECEIVERS_TEXT: &str =
@@ -184,7 +184,7 @@ enum ReplanningStage {
 /// New plans for a tree in which a member has more children than the algorithm allows.
 ///
 /// A member that leaves a tree is bridged at once. Its children then slow down the bridge, and with
-/// it the whole tree. So the root pauses until all members in place have consumed what was sent,
+/// it the whole tree. So the root pauses until all members in place have consumed all sent frames,
 /// publishes a view with a new plan among them, and goes on when all have confirmed it. All are at
 /// the same frame then, so nobody lacks what a new parent has freed. If they do not get there in
 /// time, the bridges stay.

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn where_receivers_may_come_late_nothing_goes_in_blocks() {
+    fn block_routes_are_not_used_where_receivers_may_come_late() {
         let names = ["n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7"];
         let in_blocks = |late: bool| {
             let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);

@@ -11,7 +11,7 @@ use ethbcast_transport::Instant;
 use ethbcast_transport::wire::Rank;
 use std::time::Duration;
 
-/// Time without progress after which the user is told.
+/// Time without progress after which the user is notified.
 pub const TOLD_AFTER: Duration = Duration::from_secs(2);
 
 /// Interval of further reports.
@@ -75,7 +75,7 @@ impl Obligation {
         match self {
             Obligation::Confirmation => "has not confirmed the view: frames to it or from it are lost".to_owned(),
             Obligation::Frames if state == MemberState::Blocked => {
-                "takes no frames: its disk, or whoever reads its output, stands still".to_owned()
+                "takes no frames: its disk, or the reader of its output, stands still".to_owned()
             }
             Obligation::Frames => format!("makes no progress: nothing gets through between {from} and it"),
             Obligation::End => {
@@ -261,7 +261,7 @@ impl WatchContext<'_> {
     }
 
     fn sender_aside(&self, (from, at): (Rank, Rank)) -> StallFinding {
-        let text = format!("gets nothing through to {}, or hears nothing of it", self.host(at));
+        let text = format!("gets nothing through to {}, or receives nothing from it", self.host(at));
         StallFinding::StepAside(from, text)
     }
 
@@ -272,7 +272,7 @@ impl WatchContext<'_> {
         std::iter::once(self.sender_aside(hop)).chain(receiver).collect()
     }
 
-    /// Whether a member that is not to blame has waited so long that another must be.
+    /// Whether a member that is not to blame has waited long enough for another to be to blame.
     fn has_waited(&self, entry: &MemberEntry) -> bool {
         let limit = Obligation::Frames.limit(self.timing);
         entry.idle_for(self.now) >= limit * 3 / 2 && entry.stuck_for(self.now) >= limit
@@ -311,7 +311,7 @@ impl WatchContext<'_> {
 /// are as slow as the slowest, so only rates from before it held them up show their capacity.
 const SLOW_BELOW: f64 = 0.7;
 
-const SLOW_DISK: &str = "its disk, or whoever reads its output, is slower than the frames come";
+const SLOW_DISK: &str = "its disk, or the reader of its output, is slower than the frames come";
 const SLOW_CABLE: &str = "its cable or its processor is slower than the frames come";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_who_wait_those_hold_up_the_others_of_whom_somebody_says_so() {
+    fn among_many_waiting_members_those_reported_by_others_hold_up_the_rest() {
         use MemberState::{Blocked, Starved, WaitsForChild};
         let of = |from, at| vec![(Rank(from), Rank(at))];
         assert_eq!(holders([(Starved, None), (WaitsForChild, Some(3)), (Starved, None), (Starved, None)]), of(2, 3));

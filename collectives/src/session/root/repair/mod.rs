@@ -100,7 +100,7 @@ impl Fetches {
         let (chosen, silent) = self.needs.decide(now, &place, &waited_for, open.len(), limit)?;
         for rank in silent {
             let (host, seconds) = (&view.members[rank.index()].host, limit.as_secs());
-            log::warn!("{host} has not said for {seconds} s what it lacks of stretch {stretch}: it fetches that alone");
+            log::warn!("{host} has not sent its needs of stretch {stretch} for {seconds} s: it fetches that alone");
         }
         Some(chosen)
     }
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_says_no_is_passed_over_and_whoever_is_silent_is_asked_some_times_first() {
+    fn a_member_that_refuses_is_passed_over_and_a_silent_one_is_asked_several_times_first() {
         let mut questions = RecoveryQueries::default();
         questions.open(at(0), NEED, 100..110, [1, 2, 4].map(Rank).into(), "a pipe");
         assert_eq!(asked(&mut questions, 0), Some(Rank(1)));

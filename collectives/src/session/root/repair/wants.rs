@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_two_lack_is_sent_to_all_what_one_lacks_is_not_and_what_is_said_twice_counts_once() {
+    fn chunks_that_two_lack_are_sent_to_all_and_a_repeated_report_counts_once() {
         let (mut needs, limit) = (MemberWants::default(), Duration::from_secs(10));
         let ranks = [1, 2, 3].map(Rank);
         let place = |stretch| StretchPlace::of(ChunkSize::DEFAULT, stretch, CONTENT).expect("the content has so many");

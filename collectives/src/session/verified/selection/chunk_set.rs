@@ -1,4 +1,4 @@
-//! Sets of chunks of a stretch, and their encoding.
+//! Sets of the chunks of 64 MiB of content (a stretch), and their encoding.
 
 /// Maximum number of chunks of a stretch.
 pub const STRETCH_CHUNKS: usize = 1024;
@@ -177,7 +177,7 @@ mod tests {
         }
 
         #[test]
-        fn whatever_is_read_has_only_chunks_of_the_stretch(
+        fn any_set_that_is_read_has_only_chunks_of_its_stretch(
             chunks in 1..=STRETCH_CHUNKS, bytes in prop::collection::vec(any::<u8>(), 0..200), form in 0..3_u8,
         ) {
             let bytes = [&[form], &bytes[..]].concat();
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_everybody_says_at_first_takes_few_bytes() {
+    fn the_usual_first_report_takes_few_bytes() {
         let written = |set: ChunkSet| {
             let mut bytes = Vec::new();
             set.write(STRETCH_CHUNKS, &mut bytes);

@@ -205,7 +205,7 @@ impl Sections {
     /// # Panics
     /// If hash lists are not due.
     pub fn add_ledgers(&mut self, before: u16, fragments: u32) -> Vec<SectionPart> {
-        let DueSection::Ledgers(place) = self.due() else { panic!("ledgers are not due") };
+        let DueSection::Ledgers(place) = self.due() else { panic!("hash lists are not due") };
         self.ledgers += 1;
         self.add(place, SectionKind::Ledgers { before, fragments })
     }

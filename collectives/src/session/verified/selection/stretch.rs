@@ -1,4 +1,4 @@
-//! Places of stretches, and the hashes of their chunks.
+//! Positions of stretches (64 MiB of content each), and the hashes of their chunks.
 
 use super::chunk_set::{ChunkSet, STRETCH_CHUNKS};
 use crate::session::message::ContentKind;
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_moved_by_some_bytes_keeps_the_names_of_nearly_all_its_fragments() {
+    fn data_moved_by_some_bytes_keeps_nearly_all_its_content_defined_chunks() {
         let content = noise(4_000_000);
         let moved = [&content[..1_000_000], b"seventeen bytes  ", &content[1_000_000..]].concat();
         let names = |content: &[u8]| -> BTreeSet<[u8; 8]> {

@@ -81,7 +81,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn what_is_sent_is_here_and_the_rest_is_known_to_be_lacking(
+    fn sent_chunks_arrive_and_the_others_are_known_to_be_missing(
         chunk in sizes(),
         bytes in 1..4_000_000_usize,
         runs in prop::collection::vec((0..64_usize, 1..9_usize), 0..6),
@@ -134,7 +134,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_comes_all_spans_are_given_and_no_more_than_a_stretch_is_held(
+    fn all_spans_are_returned_for_any_input_and_at_most_a_stretch_is_held(
         chunk in sizes(),
         damages in prop::collection::vec((any::<prop::sample::Index>(), 1..=u8::MAX), 1..5),
         keep in any::<prop::sample::Index>(),
@@ -190,7 +190,7 @@ fn ledgers_go_four_stretches_ahead_and_never_further() {
 }
 
 #[test]
-fn where_it_is_only_asked_what_is_lacking_no_span_comes_and_every_stretch_is_asked_of() {
+fn a_dry_run_sends_no_span_and_asks_about_every_stretch() {
     let content_bytes = 10 * STRETCH_BYTES;
     let chunk = ChunkSize::DEFAULT;
     let (mut sections, mut composer) = (Sections::new(chunk, content_bytes), Composer::new(chunk, content_bytes));

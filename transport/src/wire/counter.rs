@@ -1,0 +1,92 @@
+//! Numbers of control frames under a secret, by which a frame that is heard again is known.
+
+use super::MAX_SEQUENCE;
+
+/// Number of a sender's last words, which another process may hold ready for it: above all others.
+pub const LAST_WORDS: u64 = MAX_SEQUENCE;
+
+/// Numbers that one sender gives its control frames under one secret: 1, 2, 3 and so on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Counter(u64);
+
+impl Counter {
+    /// Returns the next number; all below [`LAST_WORDS`], which nobody reaches by counting.
+    pub fn draw(&mut self) -> u64 {
+        self.0 = (self.0 + 1).min(LAST_WORDS - 1);
+        self.0
+    }
+}
+
+/// Numbers that have come from one sender under one secret: the highest, and which of the 64 below it (as in RFC 4303
+/// §3.4.3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct CounterWindow {
+    highest: u64,
+    /// Bit `i` is number `highest - 1 - i`.
+    below: u64,
+}
+
+impl CounterWindow {
+    /// Takes the number of a frame whose tag was right; false if it has come before, or may have: the frame is to
+    /// be counted and forgotten. Nothing is taken after [`LAST_WORDS`].
+    #[must_use]
+    pub fn take(&mut self, number: u64) -> bool {
+        if number == 0 || number > LAST_WORDS || self.highest == LAST_WORDS {
+            return false;
+        }
+        if number > self.highest {
+            let ahead = number - self.highest;
+            // What was highest is one of those below now; that 0 seems to have come matters to nobody.
+            let shifted = u128::from(self.below) << 1 | 1;
+            self.below = if ahead <= 64 { (shifted << (ahead - 1)) as u64 } else { 0 };
+            self.highest = number;
+            return true;
+        }
+        let Some(bit) = (self.highest - number).checked_sub(1).filter(|&bit| bit < 64) else { return false };
+        let is_new = self.below >> bit & 1 == 0;
+        self.below |= 1 << bit;
+        is_new
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn numbers_begin_at_one_and_last_words_end_them() {
+        let (mut counter, mut window) = (Counter::default(), CounterWindow::default());
+        assert_eq!([counter.draw(), counter.draw(), counter.draw()], [1, 2, 3]);
+        assert!(!window.take(0) && window.take(2) && window.take(1) && !window.take(1) && !window.take(2));
+        assert!(window.take(LAST_WORDS) && !window.take(LAST_WORDS) && !window.take(3));
+        assert!(!CounterWindow::default().take(LAST_WORDS + 1));
+        counter.0 = LAST_WORDS - 2;
+        assert_eq!([counter.draw(), counter.draw()], [LAST_WORDS - 1; 2]);
+    }
+
+    #[test]
+    fn the_window_has_the_highest_and_64_below() {
+        let mut window = CounterWindow::default();
+        assert!(window.take(100) && window.take(36) && !window.take(35) && !window.take(36));
+        assert!(window.take(101) && !window.take(100) && !window.take(36) && window.take(37));
+        assert!(window.take(101 + 64) && !window.take(101) && window.take(102));
+        assert!(window.take(165 + 65) && !window.take(165) && window.take(166));
+    }
+
+    proptest! {
+        #[test]
+        fn each_number_is_taken_once_whatever_the_order(steps in prop::collection::vec(0_u64..300, 0..400)) {
+            let (mut window, mut taken) = (CounterWindow::default(), BTreeSet::new());
+            for number in steps {
+                let highest = taken.last().copied().unwrap_or(0);
+                let fits = number > 0 && number + 64 >= highest && !taken.contains(&number);
+                prop_assert_eq!(window.take(number), fits, "{} after {}", number, highest);
+                if fits {
+                    taken.insert(number);
+                }
+            }
+        }
+    }
+}
