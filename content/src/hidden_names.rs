@@ -117,6 +117,11 @@ pub(crate) fn take_up_tree<D: Directory>(holder: &D, name: &Path) -> io::Result<
     if !root.is_private()? {
         return foreign();
     }
+    lock_tree(holder, root, name)
+}
+
+/// Locks an open hidden directory.
+pub(crate) fn lock_tree<D: Directory>(holder: &D, root: D, name: &Path) -> io::Result<TakenUp<D>> {
     holder.open_up(name)?;
     // Another receiver may have removed it as a leftover before it was locked.
     let is_ours = root.try_lock() && holder.is_own(&root, name);

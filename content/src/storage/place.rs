@@ -1,8 +1,8 @@
 //! The final place of a directory and the renames that put it there.
 
 use super::building::{Remains, remove_others};
-use crate::disk::{Accept, Beneath, Directory, Setter, is_taken};
-use crate::hidden_names::{HiddenNames, TakenUp, take_up_tree};
+use crate::disk::{Accept, Beneath, Directory, Lack, Setter, is_taken};
+use crate::hidden_names::{HiddenNames, TakenUp, lock_tree, take_up_tree};
 use crate::manifest::Manifest;
 use crate::{mounts, name, trial};
 use ethbcast_collectives::session::Outcome;
@@ -438,7 +438,7 @@ impl<D: Directory> HiddenTree<D> {
                 Err(error) if is_taken(&error) => continue,
                 made => made?,
             }
-            if let TakenUp::Own(hidden) = HiddenTree::open(holder, names)? {
+            if let TakenUp::Own(hidden) = HiddenTree::open_new(holder, names)? {
                 return Ok(hidden);
             }
         }
@@ -448,12 +448,28 @@ impl<D: Directory> HiddenTree<D> {
     pub(super) fn create_named(holder: &D, names: &HiddenNames) -> io::Result<HiddenTree<D>> {
         holder.make_directory(&names.tree)?;
         let taken = || io::Error::new(ErrorKind::AlreadyExists, "another process receives the same");
-        HiddenTree::open(holder, names.clone())?.own().ok_or_else(taken)
+        HiddenTree::open_new(holder, names.clone())?.own().ok_or_else(taken)
+    }
+
+    /// Opens one that was just made. Where no modes are kept, anybody may write to it as to all else.
+    fn open_new(holder: &D, names: HiddenNames) -> io::Result<TakenUp<HiddenTree<D>>> {
+        match HiddenTree::open(holder, names.clone())? {
+            TakenUp::Foreign(name) if trial::lacks(holder).contains(&Lack::Modes) => {
+                let found = holder.directory(&name).and_then(|root| lock_tree(holder, root, &name))?;
+                HiddenTree::around(holder, names, found)
+            }
+            found => Ok(found),
+        }
     }
 
     /// Opens the one with these names.
     pub(super) fn open(holder: &D, names: HiddenNames) -> io::Result<TakenUp<HiddenTree<D>>> {
-        let root = Arc::new(match take_up_tree(holder, &names.tree)? {
+        let found = take_up_tree(holder, &names.tree)?;
+        HiddenTree::around(holder, names, found)
+    }
+
+    fn around(holder: &D, names: HiddenNames, found: TakenUp<D>) -> io::Result<TakenUp<HiddenTree<D>>> {
+        let root = Arc::new(match found {
             TakenUp::Own(root) => root,
             TakenUp::Nothing => return Ok(TakenUp::Nothing),
             TakenUp::Busy => return Ok(TakenUp::Busy),

@@ -291,6 +291,24 @@ fn privileged() -> Vec<u8> {
     stream
 }
 
+/// Regression: where everybody may write to everything, no hidden directory was taken for one that
+/// this run had made, and none could be received.
+#[test]
+fn a_directory_is_received_where_everybody_may_write_to_everything() {
+    let all = Abilities { no_owners: true, no_exchange: true, no_nameless: true, ..Abilities::default() };
+    let ntfs = Abilities { no_modes: true, writable_by_all: true, ..all };
+    let disk = Model::of(old()).with(&ntfs);
+    for seed in [61, 62] {
+        receive(&disk, &stream(seed)).expect("nothing fails");
+        assert_eq!(dest(&disk.durable()).len(), 7, "{:?}", dest(&disk.durable()));
+        assert_eq!(disk.root().names().expect("readable"), [DEST]);
+    }
+    // Where modes are kept, somebody else made it so.
+    let disk = Model::of(old()).with(&Abilities { writable_by_all: true, ..Abilities::default() });
+    receive(&disk, &stream(63)).expect_err("it is not this run's");
+    assert!(dest(&disk.durable()) == dest(&old()));
+}
+
 #[test]
 fn devices_and_fifos_that_a_file_system_cannot_have_are_left_out_by_name() {
     for (kind, abilities) in Abilities::profiles() {

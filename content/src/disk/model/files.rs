@@ -109,7 +109,7 @@ impl Directory for ModelDirectory {
     }
 
     fn is_private(&self) -> Result<bool> {
-        self.disk.look(|state| Ok(!state.abilities.foreign.contains(&self.inode)))
+        self.disk.look(|state| Ok(state.is_private(self.inode)))
     }
 
     fn make_directory(&self, name: &Path) -> Result<()> {
@@ -339,8 +339,7 @@ impl DiskFile for ModelFile {
     }
 
     fn is_private(&self) -> Result<bool> {
-        self.disk
-            .look(|state| Ok(!state.abilities.foreign.contains(&self.inode) && state.current.links_of(self.inode) <= 1))
+        self.disk.look(|state| Ok(state.is_private(self.inode) && state.current.links_of(self.inode) <= 1))
     }
 
     fn sync_data(&self) -> Result<()> {

@@ -218,6 +218,8 @@ pub struct Abilities {
     pub no_owners: bool,
     /// A file's mode is what the mount says (vfat, exFAT).
     pub no_modes: bool,
+    /// Everybody may write to everything (ntfs-3g).
+    pub writable_by_all: bool,
     /// No extended attributes (vfat, exFAT, SFTP, NFS before 4.2).
     pub no_xattrs: bool,
     /// Byte that no name may contain.
@@ -360,6 +362,10 @@ impl State {
         }
         self.make(Change::Move { from: (directory, name), to: (directory, silly.into()) });
         Ok(())
+    }
+
+    pub(super) fn is_private(&self, inode: u64) -> bool {
+        !self.abilities.writable_by_all && !self.abilities.foreign.contains(&inode)
     }
 
     pub(super) fn is_held(&self, inode: u64) -> bool {
