@@ -484,7 +484,8 @@ impl SessionPhase {
     fn watch_progress(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
         let RootConfig { timing, on_slow, .. } = *endpoint.config();
         self.members.rates_mut().sent(now, self.delivery.frames_sent());
-        let scene = WatchContext { now, view: &self.view, timing: &timing, delivery: &self.delivery };
+        let undecided = self.fetches.undecided();
+        let scene = WatchContext { now, view: &self.view, timing: &timing, delivery: &self.delivery, undecided };
         let since_last = now.since(std::mem::replace(&mut self.watched_at, now));
         let mut findings = scene.look(&mut self.members, since_last);
         let brake = scene.brake(&self.members).filter(|_| on_slow != OnSlow::Wait);

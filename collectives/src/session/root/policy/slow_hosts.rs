@@ -123,7 +123,8 @@ impl SlowHosts {
         let payload_bytes = usize::from(scene.view.payload_bytes);
         log::info!("rank {rank} is compared with rank {beside}: how fast do frames reach it?");
         self.trials += 1;
-        let comparison = RateComparison::new(scene.now, identity.clone(), [mac(beside), mac(rank)], (frames, payload_bytes));
+        let comparison =
+            RateComparison::new(scene.now, identity.clone(), [mac(beside), mac(rank)], (frames, payload_bytes));
         self.trial = Some(Trial { suspect: rank, beside, comparison });
     }
 

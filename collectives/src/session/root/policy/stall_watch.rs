@@ -36,6 +36,8 @@ pub enum StallFinding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Obligation {
     Confirmation,
+    /// Report of what it lacks; the root goes on without it by itself.
+    Wants,
     Frames,
     /// Notice that it has everything: the end of the stream was damaged or forged on its way.
     End,
@@ -56,7 +58,12 @@ impl Obligation {
         if !entry.is_ready(epoch) {
             return Some(Obligation::Confirmation);
         }
+        if scene.undecided.contains(&entry.rank()) {
+            return Some(Obligation::Wants);
+        }
         match status.state {
+            // Others are still checking what they have, and all wait for them.
+            MemberState::Verifying if !scene.undecided.is_empty() => None,
             MemberState::Verifying => Some(Obligation::Check),
             MemberState::Syncing => Some(Obligation::Sync),
             MemberState::Settled | MemberState::Done => Some(Obligation::Report),
@@ -73,6 +80,7 @@ impl Obligation {
     fn words(self, entry: &MemberEntry, from: &str) -> String {
         let state = entry.status().state;
         match self {
+            Obligation::Wants => "is still checking what it has".to_owned(),
             Obligation::Confirmation => "has not confirmed the view: frames to it or from it are lost".to_owned(),
             Obligation::Frames if state == MemberState::Blocked => {
                 "takes no frames: its disk, or the reader of its output, stands still".to_owned()
@@ -94,6 +102,8 @@ pub struct WatchContext<'a> {
     pub view: &'a View,
     pub timing: &'a Timing,
     pub delivery: &'a Delivery,
+    /// Members that have not reported yet what they lack.
+    pub undecided: &'a [Rank],
 }
 
 impl WatchContext<'_> {
@@ -304,7 +314,7 @@ impl WatchContext<'_> {
         if may_step && stuck >= limit {
             return Some(StallFinding::StepAside(rank, words));
         }
-        if !may_step && idle >= limit.max(self.timing.patience) {
+        if !may_step && owed != Obligation::Wants && idle >= limit.max(self.timing.patience) {
             return Some(StallFinding::GiveUp(rank, format!("it {words} ({} s)", idle.as_secs())));
         }
         entry
@@ -499,8 +509,30 @@ mod tests {
             members.set_status(now, rank, status, 0);
         }
         let delivery = Delivery::new(&view, None, &endpoint);
-        let scene = WatchContext { now, view: &view, timing: &timing, delivery: &delivery };
+        let scene = WatchContext { now, view: &view, timing: &timing, delivery: &delivery, undecided: &[] };
         scene.holders(&members, wait, behind)
+    }
+
+    #[test]
+    fn a_member_that_checks_what_it_has_is_named_and_not_those_that_wait_for_it() {
+        let station = Station::new("group", "n0", MacAddr::new(2, 0, 0, 0, 0, 0), 1500);
+        let endpoint = RootEndpoint::new(RootConfig::new(station.clone(), 1, "file"), station, 1, Rank::ROOT, None);
+        let (now, timing, view) = (Instant::START, Timing::default(), chain(5));
+        let mut members = Members::new(now, 4, &timing);
+        let verifies = Status { state: MemberState::Verifying, ..Status::default() };
+        for rank in (1..=4).map(Rank) {
+            members.set_ready(now, rank, view.epoch);
+            members.set_status(now, rank, verifies, 0);
+        }
+        let delivery = Delivery::new(&view, None, &endpoint);
+        let owed = |undecided: &[Rank]| {
+            let scene = WatchContext { now, view: &view, timing: &timing, delivery: &delivery, undecided };
+            [1, 2].map(|rank| Obligation::by(members.entry(Rank(rank)).expect("a member"), &scene))
+        };
+        assert_eq!(owed(&[]), [Some(Obligation::Check); 2]);
+        assert_eq!(owed(&[Rank(2)]), [None, Some(Obligation::Wants)]);
+        let words = Obligation::Wants.words(members.entry(Rank(2)).expect("a member"), "n0");
+        assert_eq!(words, "is still checking what it has");
     }
 
     #[test]

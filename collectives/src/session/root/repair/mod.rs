@@ -109,6 +109,11 @@ impl Fetches {
         self.needs.lacking()
     }
 
+    /// Returns the members that have not reported yet which chunks of a stretch they want.
+    pub(super) fn undecided(&self) -> &[Rank] {
+        self.needs.undecided()
+    }
+
     pub(super) fn wants_of_whole(&self, view: &View, delivery: &Delivery) -> bool {
         view.selective && matches!(delivery.needy(), Some((Needy::Fetch(_), _)))
     }

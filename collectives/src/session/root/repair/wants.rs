@@ -27,6 +27,8 @@ pub struct MemberWants {
     since: Option<Instant>,
     lacking: Lacking,
     decision: Option<(u64, ChunkSet)>,
+    /// Members whose report the next decision waits for.
+    undecided: Vec<Rank>,
 }
 
 impl MemberWants {
@@ -70,8 +72,10 @@ impl MemberWants {
         let silent = |rank: &&Rank| said.is_none_or(|said| !said.contains_key(*rank));
         let silent: Vec<Rank> = waited_for.iter().filter(silent).copied().collect();
         if !silent.is_empty() && now.since(since) < limit {
+            self.undecided = silent;
             return None;
         }
+        self.undecided.clear();
         let said = self.said.remove(&stretch).unwrap_or_default();
         let (mut some, mut several) = (ChunkSet::default(), ChunkSet::default());
         for set in said.values() {
@@ -90,6 +94,10 @@ impl MemberWants {
 
     pub fn lacking(&self) -> Lacking {
         self.lacking
+    }
+
+    pub fn undecided(&self) -> &[Rank] {
+        &self.undecided
     }
 }
 
