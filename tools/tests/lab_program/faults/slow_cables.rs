@@ -15,23 +15,22 @@ fn lab(slow: &str) -> LabConfig {
 #[test]
 fn a_host_on_a_cable_of_a_fifth_hardly_holds_up_the_others_and_is_named_with_its_rate() {
     let bytes = content(13, 12 * MEBIBYTE);
-    for via in ["chain", "binary"] {
-        let taken = |slow: &str, judge: &dyn Fn(&Outcome)| {
-            let site = Site::beside("slowcable", lab(slow));
-            let outcome = Transfer::new(&site, bytes.clone()).via(via).start().end(LIMIT);
-            outcome.assert_verified();
-            judge(&outcome);
-            ["n1", "n3", "n4", "n5"].map(|host| outcome.seconds_of(host)).into_iter().fold(0.0, f64::max)
-        };
-        let even =
-            taken("", &|outcome| assert_eq!(outcome.root.json()["run"]["aside"].as_array().map(Vec::len), Some(0)));
-        let others = taken("host = [{name='n2', rate='10mbit'}]", &|outcome| {
-            let json = outcome.root.json();
-            assert_eq!(json["run"]["aside"][0], "n2", "{via}: {json}");
-            let cause = json["limited_by"].as_str().unwrap_or_default();
-            assert!(cause.contains("n2") && cause.contains("bit/s"), "{via}: {cause}");
-        });
-        // If they waited for it, they would take five times as long.
-        assert!(others < even * 2.5, "{via}: {others} s instead of {even}");
-    }
+    let taken = |slow: &str, judge: &dyn Fn(&Outcome)| {
+        let site = Site::beside("slowcable", lab(slow));
+        let outcome = Transfer::new(&site, bytes.clone()).via("chain").start().end(LIMIT);
+        outcome.assert_verified();
+        judge(&outcome);
+        ["n1", "n3", "n4", "n5"].map(|host| outcome.seconds_of(host)).into_iter().fold(0.0, f64::max)
+    };
+    let even = taken("", &|outcome| {
+        assert_eq!(outcome.root.json()["run"]["aside"].as_array().map(Vec::len), Some(0));
+    });
+    let others = taken("host = [{name='n2', rate='10mbit'}]", &|outcome| {
+        let json = outcome.root.json();
+        assert_eq!(json["run"]["aside"][0], "n2", "{json}");
+        let cause = json["limited_by"].as_str().unwrap_or_default();
+        assert!(cause.contains("n2") && cause.contains("bit/s"), "{cause}");
+    });
+    // If they waited for it, they would take five times as long.
+    assert!(others < even * 2.5, "{others} s instead of {even}");
 }
