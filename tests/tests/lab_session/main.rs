@@ -357,7 +357,7 @@ fn of_memory_only_changed_chunks_are_sent_to_those_with_the_last_version() {
 
 #[test]
 fn memory_that_is_too_short_is_refused_and_a_stream_comes_whole() {
-    let site = Own::up("delta-refused", one_switch(3));
+    let site = Own::up("delta_refused", one_switch(3));
     let (old, new) = versions();
     thread::scope(|scope| {
         let short = over(scope, (&*site, "n1"), vec![5; 10]);
