@@ -197,7 +197,7 @@ impl<D: Directory> Building<D> {
         self.heed_makers()?;
         if self.is_taken_up {
             let removed = remove_others(&*self.root, layout.manifest());
-            // In place, what is still in use stays hidden, and is said at the end.
+            // In place, what is still in use stays hidden, and is named at the end.
             let in_use = |in_use: Remains| in_use.into_iter().next().filter(|_| self.putting.is_none());
             let removed = removed.and_then(|those| in_use(those).map_or(Ok(()), |(_, error)| Err(error)));
             removed.map_err(|error| trouble("remove what an earlier run left", error))?;

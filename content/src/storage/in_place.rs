@@ -71,7 +71,7 @@ fn in_place_what_is_of_another_kind_is_there_until_its_successor_is_and_others_u
             for call in 1..=undisturbed.calls() {
                 let when = format!("{kind}, call {call} fails with {errno}");
                 let disk = Model::of(otherwise()).with(&abilities).failing_at(call, errno);
-                // What cannot be removed now is said, and goes with the next run.
+                // What cannot be removed now is named, and goes with the next run.
                 let is_done = mirror(&disk, &stream).is_ok_and(|published| published.remains.is_empty());
                 assert_whole(&disk.current(), &new, &when);
                 // A directory is filled file by file; before that the old file is there.

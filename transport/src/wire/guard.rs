@@ -2,7 +2,7 @@
 //! have the secret can make.
 //!
 //! A tag is made in two steps, as the checksum is. The payload is hashed once to 16 bytes, *U*, which are never sent:
-//! by its origin, and by whoever receives it. Each hop then makes its own tag from U and both headers, one block of
+//! by its origin and by each receiver. Each hop then makes its own tag from U and both headers, one block of
 //! BLAKE3. This is Carter's and Wegman's composition (a universal hash, then a pseudo-random function), which GMAC,
 //! RFC 8452 and UMAC rest on. The function gets the whole header, so there is no nonce to be used twice.
 //!
@@ -57,7 +57,7 @@ pub struct Secret {
 }
 
 enum KeyedHash {
-    Polyval(Polyval),
+    Polyval(Box<Polyval>),
     Poly1305(Box<Poly1305>),
     Blake3(Zeroizing<[u8; 32]>),
 }
@@ -68,7 +68,7 @@ impl Guard {
         let hash = match hash {
             PayloadHash::Polyval => {
                 let half: &[u8; 16] = hash_key.first_chunk().expect("32 bytes have 16");
-                KeyedHash::Polyval(Polyval::new(half.into()))
+                KeyedHash::Polyval(Box::new(Polyval::new(half.into())))
             }
             PayloadHash::Poly1305 => KeyedHash::Poly1305(Box::new(Poly1305::new(hash_key.into()))),
             PayloadHash::Blake3 => KeyedHash::Blake3(Zeroizing::new(*hash_key)),
