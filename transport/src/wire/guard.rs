@@ -2,7 +2,7 @@
 //! have the secret can make.
 //!
 //! A tag is made in two steps, as the checksum is. The payload is hashed once to 16 bytes, *U*, which are never sent:
-//! by its origin, and by whoever receives it. Each hop then makes its own tag from U and both headers, one block of
+//! by its origin and by each receiver. Each hop then makes its own tag from U and both headers, one block of
 //! BLAKE3. This is Carter's and Wegman's composition (a universal hash, then a pseudo-random function), which GMAC,
 //! RFC 8452 and UMAC rest on. The function gets the whole header, so there is no nonce to be used twice.
 //!

@@ -136,7 +136,8 @@ proptest! {
         guard in any_guard(), payload in prop::collection::vec(any::<u8>(), 0..2000), padding in 0..50_usize,
         stamp in any::<u32>(), seats in any::<[u8; 2]>(),
     ) {
-        let link = EthernetHeader { source: host(1).with_seat(seats[0]), destination: host(2).with_seat(seats[1]), ..link(1, 2) };
+        let (source, destination) = (host(1).with_seat(seats[0]), host(2).with_seat(seats[1]));
+        let link = EthernetHeader { source, destination, ..link(1, 2) };
         let mut frame = [&[0; OVERHEAD], &payload[..], &vec![0xAA; padding]].concat();
         let written = Header { stamp, ..header() };
         guard.seal(&mut frame, link, &written, payload.len());
@@ -153,7 +154,8 @@ proptest! {
 
     #[test]
     fn one_flipped_bit_anywhere_never_passes(
-        guard in any_guard(), payload in prop::collection::vec(any::<u8>(), 0..200), bit in any::<prop::sample::Index>(),
+        guard in any_guard(), payload in prop::collection::vec(any::<u8>(), 0..200),
+        bit in any::<prop::sample::Index>(),
     ) {
         let mut frame = sealed(&guard, &header(), &payload);
         let bit = bit.index(frame.len() * 8);
