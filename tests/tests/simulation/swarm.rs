@@ -38,8 +38,7 @@ fn every_schedule_keeps_every_promise() {
     assert!(missing.is_empty(), "reached less than {times} times: {missing:#?}");
 }
 
-/// Keyed sessions beside an attacker without the key, who hears every frame and sends many of them
-/// again, to any host and changed in any way.
+/// An attacker without the key hears every frame and sends many of them again, to anybody and changed in any way.
 #[test]
 fn with_a_key_every_promise_holds_beside_somebody_who_has_none() {
     let given: Option<Seed> = std::env::var("ETHBCAST_SEED").ok().map(|text| text.parse().expect("a seed"));

@@ -2,8 +2,7 @@
 
 use super::MAX_SEQUENCE;
 
-/// Number of a sender's last control frame, which another process may hold ready for it: above all
-/// others.
+/// Number of a sender's final message, which another process may hold ready for it: above all others.
 pub const LAST_WORDS: u64 = MAX_SEQUENCE;
 
 /// Numbers that one sender gives its control frames under one secret: 1, 2, 3 and so on.
@@ -29,7 +28,7 @@ pub struct CounterWindow {
 
 impl CounterWindow {
     /// Takes the number of a frame whose tag was right; false if it has come before, or may have: the frame must
-    /// be counted and ignored. Nothing is taken after [`LAST_WORDS`].
+    /// be counted and forgotten. Nothing is taken after [`LAST_WORDS`].
     #[must_use]
     pub fn take(&mut self, number: u64) -> bool {
         if number == 0 || number > LAST_WORDS || self.highest == LAST_WORDS {

@@ -87,7 +87,7 @@ impl Secret {
     pub(super) fn content(&self, payload: &[u8]) -> ContentChecksum {
         ContentChecksum::from(match &self.hash {
             KeyedHash::Polyval(keyed) => {
-                let mut hash = keyed.clone();
+                let mut hash = Polyval::clone(keyed);
                 hash.update_padded(payload);
                 hash.finalize().into()
             }

@@ -5,7 +5,7 @@
 //! stream, length, number, payload) lies behind it in one piece, and no host on the way changes it.
 //!
 //! The Ethernet header is also the *header of the link* that a tag covers. Over another link these 14 bytes need not
-//! travel: the link that delivers the frame puts there the addresses of its sender and receiver.
+//! travel: the link puts there the addresses from which and to which a frame has come.
 
 use super::checksum::ContentChecksum;
 use super::guard::{Guard, TAG_BYTES};

@@ -1,4 +1,4 @@
-//! A stream with a key, and frames of hosts without it.
+//! A stream with a key, and frames of hosts without one.
 
 use crate::common::{self, peer};
 use crate::hosts::at;

@@ -301,8 +301,7 @@ impl View {
         !self.via.is_in_blocks() && self.policy == Policy::HolesAllowed
     }
 
-    /// Whether a host whose frames carry `most_bytes` can take part: its buffers are made for the
-    /// view's frames.
+    /// Whether a host whose frames carry `most_bytes` can take part: its buffers are made for the view's frames.
     pub(super) fn fits(&self, most_bytes: u16) -> bool {
         let payload_bytes = usize::from(self.payload_bytes);
         let streams = if self.via.is_in_blocks() { self.members.len() } else { 1 };
