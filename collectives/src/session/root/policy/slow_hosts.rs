@@ -84,7 +84,8 @@ impl SlowHosts {
             }
             return None;
         };
-        let (rate, share) = (rate?, others / children);
+        // What a train finds beside the session's own frames may be less than what hosts have shown.
+        let (rate, share) = (rate?, (others / children).max(members.rates().best()));
         let is_late = suspicion.lasted >= patience(scene, (left, rate, share)) && rate <= share * FAR_BELOW;
         self.suspicion.take_if(|_| is_late)?;
         Some(StallFinding::StepAside(suspicion.rank, words(scene.view, rate, (beside, others))))
