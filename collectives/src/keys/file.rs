@@ -59,7 +59,7 @@ impl fmt::Display for KeyName {
     }
 }
 
-/// Mistake in a key file. Nothing of its contents is told.
+/// Mistake in a key file. Messages contain nothing of its secrets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyFileError {
     /// The first item is another.

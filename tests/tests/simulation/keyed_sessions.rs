@@ -134,7 +134,7 @@ fn frames_without_a_tag_are_none_to_a_host_with_a_key() {
     assert!(!names, "the group's name is in no frame");
 }
 
-/// Plays a session in which host 2 has other keys than the others; returns what host 2 and the root were told.
+/// Plays a session in which host 2 has other keys than the others; returns the warnings of host 2 and of the root.
 fn misfits(keys: fn(usize) -> Option<Keys>) -> (Vec<String>, Vec<String>, Vec<Outcome>) {
     let case = Case { keys, ..case(Via::Chain) };
     let mut simulation = Simulation::new(&star(&case, RATE_BITS_PER_SECOND), hosts(&case, 1), NoFaults);

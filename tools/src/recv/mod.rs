@@ -12,7 +12,7 @@ use crate::signals::{quiet, reason_to_end, run_after};
 use crate::udpcast::print_ignored;
 use crate::{hosts, interface, key, units};
 use ethbcast_collectives::census::About;
-use ethbcast_collectives::session::{ReceiveReport, RecvOptions, Session};
+use ethbcast_collectives::session::{ReceiveReport, RecvOptions, Session, WireOptions};
 use ethbcast_content::command::hides_failures;
 use ethbcast_content::dest::{Dest, Landed, Over, lacking_device};
 use ethbcast_content::disk::{Accept, Privilege};
@@ -36,8 +36,7 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     if args.port_fd.len() > 1 {
         return fail(Code::Usage, "one socket is enough for one group: give --port-fd once, or add --serve");
     }
-    let (began, mut options) = (Instant::now(), RecvOptions { wire: wire(&args.wire), ..RecvOptions::new() });
-    options.wire.keys = key::resolve(&args.key)?;
+    let (began, mut options) = (Instant::now(), RecvOptions { wire: keyed_wire(&args)?, ..RecvOptions::new() });
     bar.attach(&mut options.run);
     options.max_wait = args.max_wait.map(Duration::from_secs_f64);
     let dest = Arc::new(awaited_dest(&args, &mut options, bar)?);
@@ -92,6 +91,10 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
         }
         None => Ok(()),
     }
+}
+
+fn keyed_wire(args: &RecvArgs) -> anyhow::Result<WireOptions> {
+    Ok(WireOptions { keys: key::resolve(&args.key)?, ..wire(&args.wire) })
 }
 
 /// Resolves and checks DEST.

@@ -151,7 +151,8 @@ impl ReceiverRing {
         }
     }
 
-    /// Returns the body of a message whose tag is right, if its number is new and whoever must have signed it has.
+    /// Returns the body of a message whose tag is right, if its number is new and the sender has signed what only
+    /// it may say.
     pub(super) fn admit(&mut self, slot: Slot, frame: &Frame<'_>) -> Option<Vec<u8>> {
         let Frame { source, header, payload, .. } = *frame;
         match (slot, header.kind) {
