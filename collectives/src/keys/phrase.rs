@@ -121,7 +121,7 @@ impl fmt::Debug for Phrase {
 const SHIFTS: [u32; LETTERS] = [12, 10, 6, 4, 0];
 
 fn alphabet(at: usize) -> &'static [u8] {
-    if at % 2 == 0 { CONSONANTS } else { VOWELS }
+    if at.is_multiple_of(2) { CONSONANTS } else { VOWELS }
 }
 
 fn letters(word: u16) -> impl Iterator<Item = char> {
