@@ -454,10 +454,7 @@ fn ranks_of_one_host_with_different_settings_are_refused_with_the_remedy() {
         let other = Options { host: Some("n7".into()), interface: Some("eth0".into()), ..options.clone() };
         let refused = site.lab().run_on("n0", || Communicator::join_with("test", 3, &other)).expect("a host");
         let text = refused.expect_err("one host has one name").to_string();
-        assert_eq!(
-            text,
-            "other ranks of group test on this host were told host name n0, this one n7: tell all the same"
-        );
+        assert_eq!(text, "other ranks of group test on this host have host name n0, this one n7: give all the same");
         let refused = join(&site, "n0", 2, &options).expect_err("another size");
         assert!(matches!(refused, Error::Call(CommunicatorError::SizesDiffer { .. })), "{refused}");
         let refused = first.join().expect("no panic").expect_err("another size");

@@ -8,9 +8,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use tempfile::NamedTempFile;
 
+/// Mode of files for everybody, less the umask.
+const ALL: u32 = 0o666;
+
 /// Writes a file durably.
 pub fn save(path: &Path, text: &str) -> io::Result<()> {
-    put(path, |file| {
+    put(path, ALL, |file| {
         file.write_all(text.as_bytes())?;
         file.sync_all()
     })
@@ -18,8 +21,7 @@ pub fn save(path: &Path, text: &str) -> io::Result<()> {
 
 /// Writes a file durably that nobody but its owner can read.
 pub fn save_private(path: &Path, text: &str) -> io::Result<()> {
-    put(path, |file| {
-        file.set_permissions(Permissions::from_mode(0o600))?;
+    put(path, 0o600, |file| {
         file.write_all(text.as_bytes())?;
         file.sync_all()
     })
@@ -27,7 +29,7 @@ pub fn save_private(path: &Path, text: &str) -> io::Result<()> {
 
 /// Writes a file with this mode that will soon be rewritten, without a sync.
 pub fn renew(path: &Path, text: &str, mode: u32) -> io::Result<()> {
-    put(path, |file| {
+    put(path, ALL, |file| {
         file.set_permissions(Permissions::from_mode(mode))?;
         file.write_all(text.as_bytes())
     })
@@ -38,23 +40,23 @@ pub fn try_place(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
     }
-    beside(path).and_then(NamedTempFile::close)
+    beside(path, ALL).and_then(NamedTempFile::close)
 }
 
 /// Makes a file such as `.run.json.4fQz1a.new` for `run.json`, which a search by suffix does not match. It is removed
 /// unless it is put in its place.
-fn beside(path: &Path) -> io::Result<NamedTempFile> {
+fn beside(path: &Path, mode: u32) -> io::Result<NamedTempFile> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let mut prefix = OsString::from(".");
     prefix.push(name);
     prefix.push(".");
     let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut file = tempfile::Builder::new();
-    file.prefix(&prefix).suffix(".new").permissions(Permissions::from_mode(0o666)).tempfile_in(directory)
+    file.prefix(&prefix).suffix(".new").permissions(Permissions::from_mode(mode)).tempfile_in(directory)
 }
 
-fn put(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
-    let mut beside = beside(path)?;
+fn put(path: &Path, mode: u32, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+    let mut beside = beside(path, mode)?;
     fill(beside.as_file_mut())?;
     beside.persist(path).map(drop).map_err(|error| error.error)
 }

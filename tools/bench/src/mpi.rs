@@ -289,10 +289,10 @@ mod tests {
             (measured[0].broadcast.middle80 - 2e-6).abs() < 1e-12 && (measured[0].barrier.p99 - 5e-7).abs() < 1e-12
         );
         for (wrong, part) in [
-            ("", "said nothing of a broadcast of 256 bytes"),
+            ("", "printed no broadcast of 256 bytes"),
             ("broadcast 4096 1 2 3\n", "not a broadcast of 256 bytes"),
             ("broadcast 256 1 2\n", "2 times of 3"),
-            ("broadcast 256 1 2 3\n", "nothing of a barrier"),
+            ("broadcast 256 1 2 3\n", "no barrier of 256 bytes"),
         ] {
             let error = read(wrong, &[256], 3).expect_err(wrong).to_string();
             assert!(error.contains(part), "{error}");

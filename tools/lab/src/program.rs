@@ -123,7 +123,7 @@ mod tests {
         assert!(gap.contains("CONFIG_NET_SCH_TBF") && gap.contains("modprobe sch_tbf"), "{gap}");
         let mistake =
             diagnose(IP, "\nRTNETLINK answers: File exists\nCommand failed -:3\n", "wiring the lab").to_string();
-        assert_eq!(mistake, "`ip` failed while wiring the lab, in the words: RTNETLINK answers: File exists");
+        assert_eq!(mistake, "`ip` failed while wiring the lab, with the message: RTNETLINK answers: File exists");
         assert!(diagnose(NFT, "", "losing").to_string().contains("said nothing"));
     }
 

@@ -7,7 +7,7 @@ use crate::exit::{Code, WithCode, fail, report};
 use crate::whole_file;
 use ethbcast_collectives::keys::{Keys, Phrase, Secret, Signer};
 use ethbcast_collectives::membership::host;
-use ethbcast_transport::packet::random_u64;
+use ethbcast_transport::packet::random_secret;
 use source::read;
 pub use source::{resolve, sending};
 use std::fs::{File, OpenOptions, Permissions};
@@ -15,7 +15,6 @@ use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
-use zeroize::Zeroizing;
 
 /// Mode of a key file.
 const MODE: u32 = 0o600;
@@ -24,10 +23,7 @@ const MODE: u32 = 0o600;
 pub fn run(args: &KeyArgs) -> anyhow::Result<()> {
     match &args.command {
         KeyCommand::New { phrase: true, .. } => {
-            let [first, second] = [drawn()?, drawn()?];
-            let mut bytes = Zeroizing::new([0; 16]);
-            bytes[..8].copy_from_slice(&first);
-            bytes[8..].copy_from_slice(&second);
+            let bytes = random_secret::<16>().code(Code::System)?;
             report(Phrase::new(*bytes).text().as_str())
         }
         KeyCommand::New { file, .. } => {
@@ -55,16 +51,8 @@ fn own_name() -> String {
     name.chars().map(plain).take(64).collect()
 }
 
-fn drawn() -> anyhow::Result<[u8; 8]> {
-    Ok(random_u64().code(Code::System)?.to_ne_bytes())
-}
-
 fn secret() -> anyhow::Result<Secret> {
-    let mut bytes = Zeroizing::new([0; 32]);
-    for part in bytes.as_chunks_mut::<8>().0 {
-        *part = drawn()?;
-    }
-    Ok(Secret::new(*bytes))
+    random_secret().map(|bytes| Secret::new(*bytes)).code(Code::System)
 }
 
 /// Makes a file that is not there yet.

@@ -56,6 +56,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use std::io;
 use std::ops::ControlFlow;
 use std::time::Duration;
+use zeroize::Zeroizing;
 
 /// A monotonic clock that starts at [`Instant::START`] when it is created; copies tell the same time.
 #[derive(Clone, Copy, Debug)]
@@ -151,6 +152,23 @@ pub fn random_u64() -> io::Result<u64> {
         Ok(_) => Err(io::ErrorKind::UnexpectedEof.into()),
         Err(errno) => Err(errno.into()),
     }
+}
+
+/// Draws a secret of 16 or 32 bytes, for which a freshly booted host with little entropy is waited
+/// for.
+///
+/// # Errors
+/// The errors of [`random_u64`].
+pub fn random_secret<const BYTES: usize>() -> io::Result<Zeroizing<[u8; BYTES]>> {
+    let mut secret = Zeroizing::new([0; BYTES]);
+    let mut drawn = 0;
+    while drawn < BYTES {
+        drawn += match getrandom(&mut secret[drawn..], GetRandomFlags::empty()) {
+            Err(rustix::io::Errno::INTR) => 0,
+            drawn => drawn?,
+        };
+    }
+    Ok(secret)
 }
 
 /// Draws a number of 32 bits.

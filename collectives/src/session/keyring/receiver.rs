@@ -204,7 +204,8 @@ impl AskedSession {
     /// Takes the group's secret; the first one stands.
     fn take_keys(&mut self, body: &[u8]) -> Option<()> {
         let (group, rest) = body.split_first_chunk()?;
-        let [suite, _cipher, ..] = *rest else { return None };
+        // Contents are never encrypted yet.
+        let [suite, 0, ..] = *rest else { return None };
         let hash = *SUITES.get(usize::from(suite.checked_sub(1)?))?;
         if self.group.is_none() {
             self.group = Some(Protection::new(&Secret::new(*group), hash));

@@ -3,10 +3,9 @@
 use super::report::Error;
 use crate::keys::{ExchangePair, Keys, Secret};
 use crate::session::keyring::{ReceiverKeys, RootKeys};
-use ethbcast_transport::packet::random_u64;
+use ethbcast_transport::packet::random_secret;
 use ethbcast_transport::wire::PayloadHash;
 use std::sync::Arc;
-use zeroize::Zeroizing;
 
 /// Draws a root's keys for one session.
 ///
@@ -33,11 +32,7 @@ pub fn receiver_keys(keys: &Arc<Keys>) -> Result<ReceiverKeys, Error> {
 /// # Errors
 /// If there are no random numbers.
 pub fn secret() -> Result<Secret, Error> {
-    let mut bytes = Zeroizing::new([0; 32]);
-    for part in bytes.as_chunks_mut::<8>().0 {
-        *part = random_u64().map_err(Error::Random)?.to_ne_bytes();
-    }
-    Ok(Secret::new(*bytes))
+    random_secret().map(|bytes| Secret::new(*bytes)).map_err(Error::Random)
 }
 
 /// The hash that this processor computes faster: it decides for all hosts of its sessions.

@@ -249,7 +249,7 @@ fn a_process_with_other_settings_is_refused_with_the_difference_and_another_grou
     let first = come(&directory.0, &config(20)).expect("there is room");
     let refused = come(&directory.0, &NodeConfig { host: "n1".to_owned(), ..config(21) });
     let text = refused.expect_err("one host has one name").to_string();
-    assert_eq!(text, "other ranks of group g on this host were told host name n0, this one n1: tell all the same");
+    assert_eq!(text, "other ranks of group g on this host have host name n0, this one n1: give all the same");
     let larger = Interface { mtu_bytes: 9000, ..interface() };
     let refused = Place::take(&directory.0, &larger, &config(22));
     assert!(matches!(refused, Err(NodeError::OtherLayout { .. })));
