@@ -455,7 +455,7 @@ mod tests {
             (Evidence { contended: Some(cable()), ..run(3.0) }, "the cable n2–s1, over which the plan has 2 hosts"),
             (
                 Evidence { apart: some("n1 and n2"), aside: vec![("n1".to_owned(), None)], ..run(3.0) },
-                "the way between n1 and n2",
+                "the path between n1 and n2",
             ),
             (
                 Evidence { aside: ["n1", "n2"].map(|host| (host.to_owned(), None)).to_vec(), ..run(3.0) },

@@ -297,7 +297,7 @@ fn two_receivers_whose_ports_a_switch_isolates_are_named_and_all_get_the_file() 
     let sender = site.run("n0", &["send", "-n", "3", "--via", "scatter-allgather", "--max-wait", "30"], &source);
     sender.assert_code(0);
     assert!(sender.stderr.contains("nothing gets through between n1 and n2, though both"), "{}", sender.stderr);
-    assert!(sender.stdout_text().contains("limited by: the way between n1 and n2, "), "{}", sender.stdout_text());
+    assert!(sender.stdout_text().contains("limited by: the path between n1 and n2, "), "{}", sender.stdout_text());
     receivers.into_iter().for_each(|receiver: Run| receiver.end(LIMIT).assert_code(0));
     assert!(hosts.into_iter().all(|host| fs::read(site.path(host)).is_ok_and(|file| file == bytes)));
 }
