@@ -402,7 +402,7 @@ fn a_wait_for_receivers_is_reported_ever_less_often() {
     let wanted = Wanted { at_least: 3, enough: Some(3), patience: within(50) };
     let played = Scene::new(1500).root(0, 1000, wanted).receivers(1).play(NoFaults, |_| {});
     let times: Vec<u64> = played.all_told(0, |event| matches!(event, RootEvent::Waiting { .. }));
-    assert_eq!(times, [2, 6, 14, 30], "seconds");
+    assert_eq!(times, [2, 4, 8, 16, 32], "seconds");
 }
 
 #[test]
