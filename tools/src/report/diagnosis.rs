@@ -436,7 +436,7 @@ mod tests {
                 "host n3 to switch s0, slower than the others",
             ),
             (Evidence { cut_off_seconds: 6.0, ..run(3.0) }, "the interface eth0 of n0 itself"),
-            (Evidence { limit_bits_per_second: Some(105_000_000), ..run(1.0) }, "the limit of 105.0 Mbit/s"),
+            (Evidence { limit_bits_per_second: Some(105_000_000), ..run(1.0) }, "the configured limit of 105.0 Mbit/s"),
             (Evidence { limit_bits_per_second: Some(900_000_000), ..run(9.0) }, "the links themselves"),
             (Evidence { is_yielding: true, ..run(3.0) }, "giving way to others"),
             (Evidence { processor_share: Some(0.92), ..run(3.0) }, "the processor of n0, busy for 92 %"),
