@@ -133,7 +133,7 @@ impl Keys {
     /// Makes keys of a new cluster with one sender.
     ///
     /// # Errors
-    /// For a name that cannot stand in a key file.
+    /// A name that cannot stand in a key file.
     pub fn new(cluster: Secret, signer: Signer, sender: &str) -> Result<Keys, KeyFileError> {
         let name = named(sender).ok_or(KeyFileError::Form { line: 0, form: SENDER_FORM })?.to_owned();
         let senders = vec![SenderKey { key: signer.public(), name }];
@@ -143,7 +143,7 @@ impl Keys {
     /// Reads the text of a key file.
     ///
     /// # Errors
-    /// For the first mistake.
+    /// The first mistake.
     pub fn parse(text: &str) -> Result<Keys, KeyFileError> {
         if text.len() > MAX_KEY_FILE_BYTES {
             return Err(KeyFileError::Long);

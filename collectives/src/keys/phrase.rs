@@ -56,7 +56,7 @@ impl Phrase {
     /// Reads a phrase as it was typed: words behind spaces or hyphens, in letters of any size.
     ///
     /// # Errors
-    /// For a mistake, in which word it is.
+    /// The word with a mistake in it.
     pub fn parse(text: &str) -> Result<Phrase, PhraseError> {
         let parts = text.split(|letter: char| letter == '-' || letter.is_whitespace());
         let words: Vec<&str> = parts.filter(|word| !word.is_empty()).collect();

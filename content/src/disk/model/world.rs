@@ -218,7 +218,7 @@ pub struct Abilities {
     pub no_owners: bool,
     /// A file's mode is what the mount says (vfat, exFAT).
     pub no_modes: bool,
-    /// Everybody may write to everything (ntfs-3g).
+    /// Whether every user may write to every file (ntfs-3g).
     pub writable_by_all: bool,
     /// No extended attributes (vfat, exFAT, SFTP, NFS before 4.2).
     pub no_xattrs: bool,
