@@ -1,10 +1,10 @@
 //! A way that proves far slower than another is left while the session runs.
 
+use crate::rates::head_end;
 use ethbcast_collectives::session::{Outcome, RootEvent};
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::session::{Case, GROUP, Played, play, star};
-use ethbcast_transport::Instant;
-use ethbcast_transport::sim::{Cable, Delivery, Fate, HostSettings, Network, NoFaults, SwitchSettings};
+use ethbcast_transport::sim::{Cable, HostSettings, Network, NoFaults, SwitchSettings};
 use ethbcast_transport::wire::group_mac;
 use std::time::Duration;
 
@@ -32,25 +32,6 @@ fn rerouted(played: &Played) -> Vec<(Duration, Via)> {
 fn assert_delivered(played: &Played, replay: &str) {
     let all = played.fates.iter().all(|&fate| fate == Outcome::Delivered);
     assert!(all, "{replay}: {:?} {:?}", played.words, played.told);
-}
-
-/// Faults of an overlay that copies at the sender's end from a moment on: a frame of host 0 to all
-/// then takes the time of seven on its cable.
-fn head_end(from: Duration) -> impl FnMut(&Delivery<'_>) -> Fate {
-    let (mut free_at, mut last) = (0, Vec::new());
-    move |delivery| {
-        if delivery.from != Some(0) || delivery.at < Instant::START + from {
-            return Fate::Deliver;
-        }
-        let (now, header) = (delivery.at.as_nanos(), &delivery.frame[..46]);
-        if last != header {
-            last = header.to_vec();
-            let copies = if header[0] & 1 == 1 { RECEIVERS as u64 } else { 1 };
-            let bits = (delivery.frame.len() as u64 + 24) * 8;
-            free_at = free_at.max(now) + bits * 1_000_000_000 / RATE_BITS_PER_SECOND * copies;
-        }
-        Fate::Delay(Duration::from_nanos(free_at.saturating_sub(now)))
-    }
 }
 
 #[test]

@@ -403,12 +403,12 @@ fn a_broadcast_that_is_policed_from_the_start_is_not_bet_on() {
     }
 }
 
-/// Faults of an overlay that copies at the sender's end: a frame of host 0 to all takes the time of
-/// seven on its cable.
-fn head_end() -> impl FnMut(&Delivery<'_>) -> Fate {
+/// Faults of an overlay that copies at the sender's end from a moment on: a frame of host 0 to all
+/// then takes the time of seven on its cable.
+pub fn head_end(from: Duration) -> impl FnMut(&Delivery<'_>) -> Fate {
     let (mut free_at, mut last) = (0, Vec::new());
     move |delivery| {
-        if delivery.from != Some(0) {
+        if delivery.from != Some(0) || delivery.at < Instant::START + from {
             return Fate::Deliver;
         }
         let (now, header) = (delivery.at.as_nanos(), &delivery.frame[..46]);
@@ -426,7 +426,7 @@ fn head_end() -> impl FnMut(&Delivery<'_>) -> Fate {
 fn a_broadcast_that_is_copied_at_the_senders_end_is_not_bet_on() {
     for bytes in [64 << 10, 128 << 10, MIB, 4 * MIB] {
         let taken = |case: &Case| {
-            let played = play(case, &free(case), 1, head_end(), "an overlay");
+            let played = play(case, &free(case), 1, head_end(Duration::ZERO), "an overlay");
             assert!(played.fates.iter().all(|&fate| fate == Outcome::Delivered), "{:?}", played.words);
             (played.view.via, played.took)
         };
