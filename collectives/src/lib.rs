@@ -87,6 +87,8 @@ mod route;
 pub mod session;
 
 pub use error_kind::ErrorKind;
+#[doc(hidden)]
+pub use ethbcast_transport::lock;
 pub use named_options::{NamedOptions, OptionError};
 pub use preset::{Preset, UnknownPreset};
 pub use route::Route;

@@ -3,8 +3,8 @@
 
 pub use rustix::process::Signal;
 
+use ethbcast_collectives::lock::Mutex;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use parking_lot::Mutex;
 use rustix::process::{Pid, WaitId, WaitIdOptions, kill_process_group, waitid};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsFd;

@@ -3,8 +3,8 @@
 
 use crate::disk::DiskFile;
 use crate::manifest::{FileData, Manifest, Node};
+use ethbcast_collectives::lock::Mutex;
 use ethbcast_collectives::session::live::ReadAt;
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;

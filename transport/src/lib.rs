@@ -87,6 +87,8 @@ mod audit;
 mod drive;
 pub mod feed;
 pub mod link;
+#[doc(hidden)]
+pub mod lock;
 pub mod machine;
 pub mod messages;
 #[cfg(all(feature = "packet", target_os = "linux"))]

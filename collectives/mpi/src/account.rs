@@ -12,7 +12,7 @@ use crate::cost_table::{CostTable, Length, Way};
 use crate::dynamic::{Table, Word, done, print_line};
 use crate::settings::Operation;
 use crate::wire::{Trouble, Wire};
-use parking_lot::Mutex;
+use ethbcast_transport::lock::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_int;
 use std::time::{Duration, Instant};

@@ -2,7 +2,7 @@
 //! for its part of a call.
 
 use crate::dynamic::GoesOn;
-use parking_lot::Mutex;
+use ethbcast_transport::lock::Mutex;
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
 use std::io;

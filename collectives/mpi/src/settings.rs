@@ -1,6 +1,6 @@
 //! Settings from the environment, read once.
 
-use parking_lot::Mutex;
+use ethbcast_transport::lock::Mutex;
 use std::collections::BTreeMap;
 use std::env;
 use std::fmt::Write;

@@ -10,7 +10,7 @@ use ethbcast_collectives::ErrorKind;
 use ethbcast_collectives::communicator::{Communicator, Error, Meanwhile, Options};
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::topology::Topology;
-use parking_lot::Mutex;
+use ethbcast_transport::lock::Mutex;
 use std::ffi::c_int;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::options;
 use crate::waiting::{Cancel, Signals};
 use ethbcast_collectives::communicator::{self, CommunicatorError, Error};
-use parking_lot::Mutex;
+use ethbcast_collectives::lock::Mutex;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

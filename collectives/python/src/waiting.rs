@@ -2,8 +2,8 @@
 
 use crate::failure::Failure;
 use ethbcast_collectives::communicator::Meanwhile;
+use ethbcast_collectives::lock::Mutex;
 use ethbcast_collectives::session::{Progress, RunOptions};
-use parking_lot::Mutex;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::cell::RefCell;

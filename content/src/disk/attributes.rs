@@ -2,9 +2,9 @@
 
 use crate::manifest::{Attributes, Manifest, Node, Owner, Special, Time, Xattr};
 use crate::name;
+use ethbcast_collectives::lock::Mutex;
 use ethbcast_collectives::session::FileAttributes;
 use nix::unistd::{Group, User};
-use parking_lot::Mutex;
 use rustix::fs::{self as linux, AtFlags, Mode, Timespec, Timestamps, XattrFlags};
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid};

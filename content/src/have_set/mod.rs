@@ -10,13 +10,13 @@ mod tests;
 
 use crate::source::{Selection, Tree, extents_of};
 use crate::sparse::{Map, SparseStream};
+use ethbcast_collectives::lock::{Mutex, RwLock};
 use ethbcast_collectives::session::ContentKind;
 use ethbcast_collectives::session::live::ReadAt;
 use ethbcast_collectives::session::verified::{
     ChunkSet, ChunkSize, Cut, Cutter, Fragment, HaveSet, HeldContent, Origin, StretchLedger, StretchPlace,
     fragment_name,
 };
-use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::fmt::{self, Debug, Formatter};
 use std::fs::File;

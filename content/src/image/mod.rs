@@ -1,11 +1,11 @@
 //! Compressed and virtual-machine images: detection by their first bytes, and decompression.
 
 use crate::manifest::Extent;
+use ethbcast_collectives::lock::Mutex;
 use ethbcast_collectives::session::Packing;
 use ethbcast_collectives::session::live::ReadAt;
 use flate2::read::MultiGzDecoder;
 use lzma_rust2::XzReader;
-use parking_lot::Mutex;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use std::fmt::Display;

@@ -3,9 +3,9 @@
 use crate::layout::{Layout, OpenEntry, Piece, Trouble, Troubles, Verdict};
 use crate::manifest::FileData;
 use crate::syncer::Passing;
+use ethbcast_collectives::lock::{Condvar, Mutex};
 use ethbcast_collectives::session::live::ReadAt;
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
-use parking_lot::{Condvar, Mutex};
 use rustix::fs::OFlags;
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata, OpenOptions};

@@ -4,7 +4,7 @@ use crate::disk::{Directory, DiskFile, Kind, PRIVATE_FILE, Setter};
 use crate::journal::Runs;
 use crate::layout::Layout;
 use crate::manifest::Node;
-use parking_lot::{Condvar, Mutex};
+use ethbcast_collectives::lock::{Condvar, Mutex};
 use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::ops::{Range, RangeInclusive};

@@ -20,8 +20,8 @@
 use super::{Clock, Counters, Port, Waker};
 use crate::drive::{Rest, Rounds, flush};
 use crate::link::{Blocked, Interest, Link, Waiter};
+use crate::lock::{Condvar, Mutex, MutexGuard};
 use crate::{Instant, Machine};
-use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
@@ -403,7 +403,7 @@ impl<L: Link<Error: Clone>, M: Machine> LeaderFollowers<L, M> {
     fn rest(&self, who: Who, driven: &mut MutexGuard<Driven<L, M>>, deadline: Option<Instant>) {
         let Driven { link, machine, rounds, .. } = &mut **driven;
         match rounds.rest(link, machine, &self.clock, who == Who::Caller) {
-            Rest::None => MutexGuard::bump(driven),
+            Rest::None => driven.unlocked(std::thread::yield_now),
             Rest::BusyPoll(end) => self.busy_poll(driven, earliest(end, deadline)),
             Rest::Wait(now, wanted) => {
                 let until = wanted.until.map_or(deadline, |until| Some(earliest(until, deadline)));
@@ -418,7 +418,7 @@ impl<L: Link<Error: Clone>, M: Machine> LeaderFollowers<L, M> {
         driven.watches[Who::Caller as usize] = Some(Watch { asleep: false, wanted });
         let (mut now, mut longest_pause) = (self.clock.now(), Duration::ZERO);
         while !driven.link.has_arrival() && driven.news == news && now < end {
-            MutexGuard::unlocked(driven, std::thread::yield_now);
+            driven.unlocked(std::thread::yield_now);
             let after = self.clock.now();
             longest_pause = longest_pause.max(after.since(now));
             now = after;
@@ -429,7 +429,7 @@ impl<L: Link<Error: Clone>, M: Machine> LeaderFollowers<L, M> {
 
     fn wait(&self, who: Who, driven: &mut MutexGuard<Driven<L, M>>, now: Instant, wanted: Interest) {
         driven.watches[who as usize] = Some(Watch { asleep: true, wanted });
-        let seen = MutexGuard::unlocked(driven, || self.waiters[who as usize].wait(now, wanted));
+        let seen = driven.unlocked(|| self.waiters[who as usize].wait(now, wanted));
         driven.watches[who as usize] = None;
         let waited = driven.link.waited(seen).map(|()| false);
         self.settle(driven, waited, false);

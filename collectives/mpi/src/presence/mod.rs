@@ -11,8 +11,8 @@ mod pmix;
 
 use crate::dynamic::Table;
 use crate::library::Process;
+use ethbcast_transport::lock::Mutex;
 use hydra::Hydra;
-use parking_lot::Mutex;
 use pmix::Pmix;
 
 /// Returns the key of the drop-in: ranks with other settings would decide otherwise.

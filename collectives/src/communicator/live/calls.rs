@@ -7,9 +7,9 @@ use crate::communicator::{
     Allgather, Barrier, Broadcast, CallProgress, CommunicatorError, Gather, Member, Patience, Scatter, Shrink,
 };
 use ethbcast_transport::Instant;
+use ethbcast_transport::lock::Turn;
 use ethbcast_transport::messages::{RecvId, RecvOutcome, SendId, SendOutcome};
 use ethbcast_transport::wire::Rank;
-use parking_lot::MutexGuard;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -393,13 +393,13 @@ impl Communicator {
         wait(self.shared()?, self.meanwhile.as_ref(), deadline, turn)
     }
 
-    pub(super) fn collective_turn(&self) -> Result<MutexGuard<'_, ()>, Error> {
+    pub(super) fn collective_turn(&self) -> Result<Turn<'_>, Error> {
         let shared = self.shared()?;
         let deadline = shared.now() + self.call_within;
         loop {
             let rest = deadline.since(shared.now());
             let part = self.meanwhile.as_ref().map_or(rest, |other| rest.min(other.every()));
-            if let Some(turn) = self.collective.try_lock_for(part) {
+            if let Some(turn) = self.collective.take_within(part) {
                 return Ok(turn);
             }
             if shared.now() >= deadline {

@@ -9,12 +9,12 @@ use crate::{Preset, Route};
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::plan::file::{Contention, SavedPlan};
 use ethbcast_planning::topology::Topology;
+use ethbcast_transport::lock::Turns;
 use ethbcast_transport::packet::{
     Clock, Interface, NodeConfig, NodeError, NodePort, PortConfig, Shared, Waker, processor_time, random_u64,
 };
 use ethbcast_transport::wire::{EtherType, group_mac};
 use ethbcast_transport::{Instant, MacAddr, with_defaults};
-use parking_lot::Mutex;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -91,7 +91,7 @@ impl Communicator {
         log::info!("rank {rank} of {size} in group {group}");
         let Options { call_within, meanwhile, .. } = options.clone();
         let (opener, shared) = (Opener::here(), Some(shared));
-        Ok(Communicator { opener, shared, collective: Mutex::new(()), rank: rank.0, hosts, call_within, meanwhile })
+        Ok(Communicator { opener, shared, collective: Turns::default(), rank: rank.0, hosts, call_within, meanwhile })
     }
 }
 

@@ -15,9 +15,9 @@ pub use join::{Meanwhile, Options};
 use super::{CommunicatorError, Member, MemberMemory, MemberStats, Named};
 use crate::membership::live::{Forked, Opener};
 use ethbcast_planning::model::Choice;
+use ethbcast_transport::lock::Turns;
 use ethbcast_transport::packet::{Counters, NodePort, Shared};
 use ethbcast_transport::wire::Rank;
-use parking_lot::Mutex;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -46,7 +46,7 @@ pub struct Communicator {
     opener: Opener,
     /// `None` only while it is dropped.
     shared: Option<Shared<Member, NodePort>>,
-    collective: Mutex<()>,
+    collective: Turns,
     rank: u16,
     hosts: Vec<String>,
     call_within: Duration,

@@ -5,8 +5,8 @@ use crate::session::receiver::{Admission, Receiver};
 use crate::session::root::Root;
 use crate::session::throttle::Rate;
 use ethbcast_transport::Instant;
+use ethbcast_transport::lock::Mutex;
 use ethbcast_transport::packet::{DriveError, Waker};
-use parking_lot::Mutex;
 use std::fmt;
 use std::fmt::Debug;
 use std::sync::{Arc, OnceLock, Weak};
@@ -292,7 +292,7 @@ mod tests {
 #[cfg(test)]
 mod abort_notice_tests {
     use super::*;
-    use parking_lot::Mutex;
+    use ethbcast_transport::lock::Mutex;
 
     #[test]
     fn only_what_is_new_is_told_and_nobody_is_asked_if_nobody_listens() {

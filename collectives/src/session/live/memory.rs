@@ -5,7 +5,7 @@ use super::content::{Content, Storage, StorageError};
 use super::read_again::ReadAt;
 use crate::session::message::{Outcome, Trailer};
 use crate::session::verified::{ChunkSet, HaveSet, HeldContent, Origin, StretchLedger, StretchPlace};
-use parking_lot::Mutex;
+use ethbcast_transport::lock::Mutex;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Cursor, Read};

@@ -13,8 +13,8 @@ use crate::session::verified::{
 use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded, never, unbounded};
 use crossbeam_queue::ArrayQueue;
 use ethbcast_transport::Instant;
+use ethbcast_transport::lock::Mutex;
 use ethbcast_transport::packet::Waker;
-use parking_lot::Mutex;
 use std::io::{self, ErrorKind, Read};
 use std::ops::Range;
 use std::sync::Arc;

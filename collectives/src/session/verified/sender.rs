@@ -8,7 +8,7 @@ use super::encoder::SpanBuffer;
 use super::layout::{ChunkSize, Form, SpanPlace};
 use super::selection::{ChunkSet, Cut, DueSection, SectionPart, Sections, Selector};
 use crate::session::message::Trailer;
-use parking_lot::Mutex;
+use ethbcast_transport::lock::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
 

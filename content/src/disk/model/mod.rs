@@ -6,8 +6,8 @@ mod world;
 pub use files::ModelDirectory;
 pub use world::{Abilities, Inode, ROOT, World};
 
+use ethbcast_collectives::lock::Mutex;
 use nix::libc;
-use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::io::{Error, Result};
 use std::sync::Arc;

@@ -8,7 +8,7 @@ use super::stretch::{
 use crate::session::message::Needs;
 use crate::session::verified::encoder::SpanBuffer;
 use crate::session::verified::layout::{ChunkSize, SpanPlace};
-use parking_lot::Mutex;
+use ethbcast_transport::lock::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 

@@ -1,0 +1,210 @@
+//! Locks that a forked process can use: those of `std`, without poisoning.
+//!
+//! A library is used by programs that fork. `parking_lot` keeps all waiting threads of a process in
+//! one table, and a child inherits the entries of threads that it does not have: the first wait of
+//! the child then ends in a null pointer. A lock of `std` is a word of its own (a futex on Linux).
+
+use std::ops::{Deref, DerefMut};
+use std::sync::{self, PoisonError};
+use std::time::Duration;
+
+/// Mutual exclusion of threads.
+#[derive(Debug, Default)]
+pub struct Mutex<T: ?Sized>(sync::Mutex<T>);
+
+/// Exclusive access to the value of a [`Mutex`], until it is dropped.
+#[derive(Debug)]
+pub struct MutexGuard<'a, T: ?Sized> {
+    mutex: &'a Mutex<T>,
+    /// `None` only within a method of this module.
+    held: Option<sync::MutexGuard<'a, T>>,
+}
+
+impl<T> Mutex<T> {
+    /// Wraps a value.
+    pub const fn new(value: T) -> Mutex<T> {
+        Mutex(sync::Mutex::new(value))
+    }
+
+    /// Returns the value.
+    pub fn into_inner(self) -> T {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: ?Sized> Mutex<T> {
+    /// Waits until no other thread has the value.
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        MutexGuard { mutex: self, held: Some(self.hold()) }
+    }
+
+    /// Returns the value, which no other thread can have.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn hold(&self) -> sync::MutexGuard<'_, T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: ?Sized> MutexGuard<'_, T> {
+    /// Runs `work` while other threads can have the value.
+    pub fn unlocked<R>(&mut self, work: impl FnOnce() -> R) -> R {
+        self.held = None;
+        let result = work();
+        self.held = Some(self.mutex.hold());
+        result
+    }
+}
+
+impl<T: ?Sized> Deref for MutexGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.held.as_ref().expect("a guard holds the lock")
+    }
+}
+
+impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.held.as_mut().expect("a guard holds the lock")
+    }
+}
+
+/// A place where threads wait for a change of a [`Mutex`]'s value.
+#[derive(Debug, Default)]
+pub struct Condvar(sync::Condvar);
+
+impl Condvar {
+    /// Makes a place where nobody waits.
+    pub const fn new() -> Condvar {
+        Condvar(sync::Condvar::new())
+    }
+
+    /// Gives the value to other threads until a notification; it can also return without one.
+    pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
+        let held = guard.held.take().expect("a guard holds the lock");
+        guard.held = Some(self.0.wait(held).unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Waits like [`wait`](Condvar::wait), for at most `time`.
+    pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, time: Duration) {
+        let held = guard.held.take().expect("a guard holds the lock");
+        guard.held = Some(self.0.wait_timeout(held, time).unwrap_or_else(PoisonError::into_inner).0);
+    }
+
+    /// Wakes one of the waiting threads.
+    pub fn notify_one(&self) {
+        self.0.notify_one();
+    }
+
+    /// Wakes all waiting threads.
+    pub fn notify_all(&self) {
+        self.0.notify_all();
+    }
+}
+
+/// Mutual exclusion of one that writes from many that read.
+#[derive(Debug, Default)]
+pub struct RwLock<T: ?Sized>(sync::RwLock<T>);
+
+impl<T> RwLock<T> {
+    /// Wraps a value.
+    pub const fn new(value: T) -> RwLock<T> {
+        RwLock(sync::RwLock::new(value))
+    }
+}
+
+impl<T: ?Sized> RwLock<T> {
+    /// Waits until no other thread writes.
+    pub fn read(&self) -> sync::RwLockReadGuard<'_, T> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until no other thread reads or writes.
+    pub fn write(&self) -> sync::RwLockWriteGuard<'_, T> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Mutual exclusion of calls, with a limit of the wait.
+#[derive(Debug, Default)]
+pub struct Turns {
+    is_taken: Mutex<bool>,
+    given_back: Condvar,
+}
+
+/// The turn of one call, until it is dropped.
+#[derive(Debug)]
+pub struct Turn<'a>(&'a Turns);
+
+impl Turns {
+    /// Takes the turn, or returns `None` if no other call gives it back within about `time`.
+    pub fn take_within(&self, time: Duration) -> Option<Turn<'_>> {
+        let mut is_taken = self.is_taken.lock();
+        if *is_taken {
+            self.given_back.wait_for(&mut is_taken, time);
+        }
+        (!std::mem::replace(&mut *is_taken, true)).then_some(Turn(self))
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        *self.0.is_taken.lock() = false;
+        self.0.given_back.notify_one();
+    }
+}
+
+#[cfg(all(test, feature = "packet", target_os = "linux"))]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    /// Has `count` threads wait for a flag, runs `meanwhile`, and lets them go.
+    fn while_threads_wait(count: usize, meanwhile: impl FnOnce()) {
+        let flag = Arc::new((Mutex::new(0), Condvar::new(), Condvar::new()));
+        let wait = |_| {
+            let flag = Arc::clone(&flag);
+            std::thread::spawn(move || {
+                let mut waiting = flag.0.lock();
+                *waiting += 1;
+                flag.1.notify_all();
+                while *waiting <= count {
+                    flag.2.wait(&mut waiting);
+                }
+            })
+        };
+        let threads: Vec<_> = (0..count).map(wait).collect();
+        let mut waiting = flag.0.lock();
+        while *waiting < count {
+            flag.1.wait(&mut waiting);
+        }
+        meanwhile();
+        *waiting += 1;
+        drop(waiting);
+        flag.2.notify_all();
+        threads.into_iter().for_each(|thread| thread.join().expect("it only waits"));
+    }
+
+    #[test]
+    #[expect(unsafe_code, reason = "a fork, and the end of the child")]
+    fn a_forked_child_waits_where_its_parents_threads_do() {
+        while_threads_wait(16, || {
+            // SAFETY: the child uses what the library would use there, and ends without unwinding.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                // SAFETY: a limit of the child's life, in seconds.
+                unsafe { libc::alarm(20) };
+                let ended = std::panic::catch_unwind(|| while_threads_wait(32, || ()));
+                // SAFETY: no destructor of the parent runs in the child.
+                unsafe { libc::_exit(i32::from(ended.is_err())) };
+            }
+            let mut status = 0;
+            // SAFETY: `status` lives here, and the child is this thread's.
+            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+            assert_eq!(status, 0, "the child's status");
+        });
+    }
+}
