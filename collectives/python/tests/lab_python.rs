@@ -11,6 +11,8 @@ use std::time::Duration;
 /// Time limit of a file of tests on a machine with other work.
 const PYTEST_LIMIT: Duration = Duration::from_secs(300);
 
+const PYTEST: [&str; 6] = ["-m", "pytest", "-v", "-p", "no:cacheprovider", "--tb=short"];
+
 fn own(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
@@ -86,10 +88,12 @@ fn on_each(site: &Site, hosts: usize, words: &[&str]) -> Vec<Ended> {
     ends
 }
 
-/// Runs a file of tests on `hosts` hosts at once, as one program on each.
+/// Runs a file of tests on `hosts` hosts at once, as one program on each. The first failure ends a
+/// host's run: its peers would wait for it in each of the following tests. A call that lasts is
+/// printed with its stack.
 fn pytest_on_each(site: &Site, hosts: usize, tests: &str) {
     let tests = own(tests);
-    let each = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", text(&tests)];
+    let each = [&PYTEST[..], &["-x", "-o", "faulthandler_timeout=60", text(&tests)]].concat();
     for end in on_each(site, hosts, &each) {
         println!("{}", end.stdout_text().lines().last().unwrap_or_default());
         assert!(!end.stdout_text().contains("skipped"), "{}", end.stdout_text());
@@ -99,7 +103,7 @@ fn pytest_on_each(site: &Site, hosts: usize, tests: &str) {
 #[test]
 fn tests_that_need_no_network() {
     let tests = own("tests/test_alone.py");
-    let words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", text(&tests)];
+    let words = [&PYTEST[..], &[text(&tests)]].concat();
     let ended = Run::start("pytest", prepared(Command::new(python()), &words)).end(PYTEST_LIMIT);
     assert_eq!(ended.code(), 0, "{}{}", ended.stdout_text(), ended.stderr);
 }

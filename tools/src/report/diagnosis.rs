@@ -318,7 +318,7 @@ fn unknown(seen: &Evidence) -> String {
         .map(|predicted| format!("it took {:.1} times what was predicted", seen.seconds / predicted));
     let words: Vec<String> = links.into_iter().chain(predicted).collect();
     if words.is_empty() {
-        return "not known: nothing was measured before the start".to_owned();
+        return "not known: no rates were known before the start".to_owned();
     }
     let may_share = !seen.has_topology && !seen.is_cast && share.is_some_and(|share| share < SHARED);
     let ask = if may_share { "; are there several switches? `ethbcast probe --discover` finds out" } else { "" };
@@ -420,7 +420,7 @@ mod tests {
                 Evidence { has_topology: false, ..run(1.2) },
                 "not known: host n0 to switch s0 carried 12 % of what two hosts alone reach; are there",
             ),
-            (nothing(), "not known: nothing was measured before the start"),
+            (nothing(), "not known: no rates were known before the start"),
             (Evidence { predicted_seconds: Some(9.8), ..nothing() }, "the links themselves, as predicted: the busiest"),
             (
                 Evidence { predicted_seconds: Some(9.8), is_cast: true, busiest: None, ..nothing() },
@@ -538,6 +538,6 @@ mod tests {
         one.frames = Frames { data_sent: 1000, data_resent: 25, ..Frames::default() };
         assert_eq!(part(&one).as_deref(), Some("loss: n0 sent 2.5 % of its frames again"));
         one.frames = Frames::default();
-        assert_eq!(part(&one).as_deref(), Some("not known: nothing was measured before the start"));
+        assert_eq!(part(&one).as_deref(), Some("not known: no rates were known before the start"));
     }
 }

@@ -301,7 +301,7 @@ pub fn given(plan: Plan, segment_bytes: Option<u64>, situation: &Situation) -> C
     let slow = slow_words(&estimate);
     let each = for_each(situation);
     let predicted = match situation.calibration.spread() {
-        spread if spread >= MOST_KNOWN => "nothing was measured".to_owned(),
+        spread if spread >= MOST_KNOWN => "no rates are known".to_owned(),
         _ => format!("{predicted}{each} predicted{}", spread_words(&estimate)),
     };
     let reason = format!("{}, as asked: {predicted}; {segment}{slow}", estimate.via);
@@ -375,7 +375,7 @@ fn suits(via: Via, ranks: usize) -> bool {
 fn reason(estimates: &[Estimate], situation: &Situation) -> String {
     let best = &estimates[0];
     if situation.calibration.spread() >= MOST_KNOWN {
-        return format!("{}: nothing was measured; {}", best.via, in_frames(best, situation.frame_payload_bytes));
+        return format!("{}: no rates are known; {}", best.via, in_frames(best, situation.frame_payload_bytes));
     }
     let mut text = format!("{}: {}{} predicted", best.via, duration(best.predicted_seconds), for_each(situation));
     if let Some(next) = estimates.get(1) {
