@@ -1,4 +1,5 @@
-//! Options by name and value text, for bindings of other languages: new options need no new layout.
+//! Options set by name and value text, so that bindings of other languages keep their layout when
+//! options are added.
 
 use crate::communicator::Options as JoinOptions;
 use crate::route::Route;

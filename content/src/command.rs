@@ -1,5 +1,4 @@
-//! Shell commands at the ends of a transfer: one whose output is sent, and one that takes what is
-//! received.
+//! Shell commands as source or destination: one's output is sent, or one reads what is received.
 
 pub use rustix::process::Signal;
 

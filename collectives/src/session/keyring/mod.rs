@@ -1,4 +1,5 @@
-//! The keyring of one end of a session: which secret protects which frame, and the numbers by which each is new.
+//! Keys of one end of a session: the secret that protects each kind of frame, and the counters that
+//! reject replays.
 //!
 //! | frames | secret |
 //! |---|---|
