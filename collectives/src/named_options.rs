@@ -1,5 +1,4 @@
-//! Options set by name and value text, so that bindings of other languages keep their layout when
-//! options are added.
+//! Options set by name and value text, for bindings of other languages.
 
 use crate::communicator::Options as JoinOptions;
 use crate::route::Route;

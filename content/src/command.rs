@@ -1,4 +1,4 @@
-//! Shell commands as source or destination: one's output is sent, or one reads what is received.
+//! Shell commands as source or destination of a transfer.
 
 pub use rustix::process::Signal;
 

@@ -1,5 +1,4 @@
-//! Layout of a directory's stream: the manifest first, then each file's data followed by a status
-//! byte.
+//! Layout of a directory's stream: the manifest, then each file's data and a status byte.
 
 use crate::disk::DiskFile;
 use crate::manifest::{FileData, Manifest, Node};

@@ -1,5 +1,4 @@
-//! Keys of one end of a session: the secret that protects each kind of frame, and the counters that
-//! reject replays.
+//! Keys of one end of a session, and the counters that reject replays.
 //!
 //! | frames | secret |
 //! |---|---|
