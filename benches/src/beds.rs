@@ -1,5 +1,5 @@
-//! Test beds of experiments, a topology and its lab, and ways to send there, with the model's
-//! predictions.
+//! Test beds of the experiments: a topology and its lab, the algorithms tried there, and their
+//! predicted times.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;

@@ -1,5 +1,5 @@
-//! Ways of sending and receiving frames: the port's own and others, over one hop, each beside a
-//! fixed other end.
+//! Benchmark of interfaces for raw frames: those of the AF_PACKET port and alternatives, over one
+//! hop, each against the same peer.
 //!
 //! Every way of receiving beside the port's way of sending, then every way of sending beside the
 //! port's way of receiving. On a veth the sender's CPU time includes carrying the frame to the

@@ -1,5 +1,5 @@
-//! The figures of the papers in the simulator: their test beds at their rates, and hosts as fast as
-//! theirs by Table 2 of Patarasuk 2008.
+//! Figures of the papers, simulated: on their test beds, at their rates, with hosts as fast as in
+//! Table 2 of Patarasuk 2008.
 //!
 //! A lab of 32 hosts on one machine cannot send at 100 Mbit/s, let alone at 1000. `ethbcast
 //! simulate` runs the same engine on a virtual clock, and repeats its results exactly.

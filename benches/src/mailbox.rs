@@ -1,5 +1,4 @@
-//! Messages between two hosts of a lab: a mailbox with blocking calls, as in an application, beside
-//! a bare packet socket.
+//! Benchmark of blocking messages between two hosts of a lab, compared with a plain packet socket.
 
 use std::ops::ControlFlow;
 use std::os::fd::{AsRawFd, OwnedFd};

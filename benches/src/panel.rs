@@ -1,4 +1,4 @@
-//! Panels of figures: lines of times over sizes of a message or numbers of hosts, and a paper's
+//! Panels of figures: curves of time over message size or number of hosts, and checks of a paper's
 //! statements about them.
 
 use std::fmt;

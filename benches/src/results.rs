@@ -1,5 +1,5 @@
-//! The files of `docs/results`: which command makes each, and which are stale; and the notation of
-//! sizes and times in them.
+//! List of the files in `docs/results`, with the command that makes each and a check for stale
+//! ones; format of sizes and times in them.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,6 @@
-//! Rings that the port does not use: blocks of received frames (TPACKET_V3), and frames to send
-//! (PACKET_TX_RING). Source: kernel documentation, `networking/packet_mmap`.
+//! Alternative socket rings, for comparison with the port's in the driver benchmark: blocks of
+//! received frames (TPACKET_V3), and a transmit ring (PACKET_TX_RING). Source: kernel
+//! documentation, `networking/packet_mmap`.
 #![allow(unsafe_code)]
 
 use std::mem::size_of;

@@ -1,5 +1,4 @@
-//! Decoding of captured frames for display (`ethbcast dump`), by the decoders of sessions, communicators and
-//! measurements.
+//! Decoding of captured frames for display (`ethbcast dump`).
 //!
 //! ```
 //! use ethbcast_collectives::inspect::Inspector;

@@ -1,5 +1,4 @@
-//! Groups of hosts on one Ethernet that move the same bytes: sessions, communicators and measurements on the streams of
-//! [`ethbcast_transport`].
+//! Transfers and collectives among hosts on one Ethernet: sessions, communicators and measurements.
 //!
 //! Every protocol part here is a state machine without socket, clock, thread or random source, like the transport's.
 //! Only the `live` modules open a port and drive one; programs call those. The machines beside them also run in a

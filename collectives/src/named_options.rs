@@ -1,4 +1,4 @@
-//! Options by name and value text, for bindings of other languages: new options need no new layout.
+//! Options set by name and value text, for bindings of other languages.
 
 use crate::communicator::Options as JoinOptions;
 use crate::route::Route;

@@ -1,4 +1,4 @@
-//! The vectors of keys, computed once more by a program in Python that knows only papers and RFCs.
+//! Test vectors of keys, recomputed by a Python program that follows only the papers and RFCs.
 
 use std::io;
 use std::process::Command;

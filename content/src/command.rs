@@ -1,5 +1,4 @@
-//! Shell commands at the ends of a transfer: one whose output is sent, and one that takes what is
-//! received.
+//! Shell commands as source or destination of a transfer.
 
 pub use rustix::process::Signal;
 

@@ -1,4 +1,4 @@
-//! Hidden names of unfinished data, and the removal of data that no receiver resumes.
+//! Hidden names of unfinished data, and removal of old such data.
 
 use crate::disk::{Directory, DiskFile, Kind};
 use crate::journal::{self, Identity};

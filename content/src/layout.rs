@@ -1,5 +1,4 @@
-//! Layout of the stream of a directory: the manifest first, then each file's data followed by a
-//! verdict byte.
+//! Layout of a directory's stream: the manifest, then each file's data and a status byte.
 
 use crate::disk::DiskFile;
 use crate::manifest::{FileData, Manifest, Node};

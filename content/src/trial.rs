@@ -1,5 +1,4 @@
-//! Trial, before a transfer, of the file operations that its end needs, on an empty hidden entry
-//! beside DEST.
+//! Trial run, before a transfer, of the file operations needed at its end.
 
 use crate::disk::{COMMON_FILE, Directory, DiskFile, Lack, PRIVATE_FILE};
 use crate::hidden_names::HiddenNames;

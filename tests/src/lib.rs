@@ -1,5 +1,5 @@
-//! Shared helpers of the tests: whole sessions and communicators under the simulator, and processes on the hosts of a
-//! lab.
+//! Shared helpers of the tests: simulated sessions and communicators, and processes on the hosts of
+//! a lab.
 
 #![expect(missing_docs, reason = "nobody but this tree uses it: names that say it need no comment")]
 

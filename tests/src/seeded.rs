@@ -1,5 +1,5 @@
-//! Sessions and programs drawn from seeds: random faults, and the frames that they may cost. The
-//! swarm checks their promises.
+//! Random sessions and programs, and the number of frames that their faults may cost. Their
+//! guarantees are checked by the swarm.
 
 use crate::communicator::{self, Play, Step};
 use crate::session::{self, Case, Played, some_of_each, star};

@@ -1,4 +1,4 @@
-//! A stream over an ack tree, and frames with a valid checksum for any content.
+//! Helpers for streams over an ack tree, and for frames of any content with a valid checksum.
 
 use ethbcast_transport::Tuning;
 use ethbcast_transport::sim::host_mac;

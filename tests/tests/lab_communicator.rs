@@ -1,5 +1,4 @@
-//! The communicator on real frames: the library's calls from threads in network namespaces, and its
-//! examples.
+//! The communicator on real frames, from threads in network namespaces; and its examples.
 
 use ethbcast_collectives::communicator::kind::ALIVE;
 use ethbcast_collectives::communicator::{Communicator, CommunicatorError, Error, Options};

@@ -1,4 +1,4 @@
-//! The lab itself: its setup and removal, and the behaviour of its cables.
+//! Tests of the lab (hosts as network namespaces): setup, removal, and the behaviour of its cables.
 //!
 //! These tests need root, and fail without it: a skipped test proves nothing.
 

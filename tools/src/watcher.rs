@@ -1,5 +1,5 @@
-//! A dead-man process that outlives this one, and notifies the other hosts if it died without doing
-//! so itself.
+//! Watchdog process that outlives this one, and sends the other hosts an abort notification if it
+//! died without sending one.
 //!
 //! Members wait through silence, because a switch may restart or a cable be plugged in again. A
 //! dead process (killed, out of memory, crashed) need not be waited for: the kernel closes the pipe

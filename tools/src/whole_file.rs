@@ -1,5 +1,5 @@
-//! Atomic replacement of files: they are written beside their place, under a name drawn anew, and renamed. Others who
-//! may write to the directory cannot have put a link there.
+//! Atomic replacement of files: written under a random temporary name in the same directory, then
+//! renamed. Other users of the directory cannot redirect the write by a symbolic link.
 
 use std::ffi::OsString;
 use std::fs::{File, Permissions};

@@ -1,4 +1,4 @@
-//! The Wireshark dissector in tshark, whose values equal those of `dump` for every frame.
+//! The Wireshark dissector, compared with `dump` for every frame.
 //!
 //! These tests need `tshark`, and no root.
 

@@ -1,6 +1,5 @@
-//! Processor cost of a frame at an origin, a relay and a leaf without the kernel, in instructions:
-//! run it twice under callgrind; the difference by one relay more, or by more frames, is the cost
-//! of a relay or a frame.
+//! Processor cost of a frame at an origin, a relay and a leaf, in instructions without the kernel:
+//! the difference between two runs under callgrind, with one relay or some frames more.
 //!
 //! `valgrind --tool=callgrind target/release/examples/passing_on RELAYS FRAMES PAYLOAD_BYTES`
 

@@ -1,4 +1,4 @@
-//! Scheduling in time: timers of many parts of a machine, a retry timer, and a token bucket.
+//! Timers of the parts of a machine, a retry timer, and a token bucket.
 
 use crate::machine::Deadline;
 use crate::time::Instant;

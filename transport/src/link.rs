@@ -1,5 +1,4 @@
-//! The interface between the driver's loop and a carrier of frames: an AF_PACKET socket (`packet::Port`),
-//! UDP, a channel.
+//! Interface between the driver's loop and a carrier of frames, such as an AF_PACKET socket.
 //!
 //! A [`Link`] receives a batch, sends a batch and is waited for; [`drive`](crate::drive()) does the
 //! rest: rounds, timers, busy polling, receive coalescing, the last frames. A link neither blocks

@@ -1,4 +1,4 @@
-//! The interface between protocol and driver: a sans-I/O state machine that takes frames and time.
+//! Interface between protocol and driver: a sans-I/O state machine.
 //!
 //! **The order of calls.** A driver first passes input ([`handle_frame`](Machine::handle_frame),
 //! [`handle_timeout`](Machine::handle_timeout)), then drains output

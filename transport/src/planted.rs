@@ -1,4 +1,4 @@
-//! Seeded faults: deliberate bugs, to prove that the tests find them.
+//! Deliberate bugs, to prove that the tests find them.
 //!
 //! Each is one line of the engine or of a crate above it, behind [`planted!`](crate::planted!) and
 //! a name. Without debug assertions, as in every release, the macro is `false`, and nothing is left

@@ -1,4 +1,4 @@
-//! Structs declared with more than their fields: default values beside them, or sums of all.
+//! Macros that declare a struct together with default values, or with sums over its fields.
 
 /// Declares structs with a default value beside each field. For the crates of this workspace.
 #[doc(hidden)]

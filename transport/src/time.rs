@@ -1,5 +1,4 @@
-//! Time of the machines: nanoseconds since their driver started, always passed in, never read from
-//! a clock.
+//! Time as nanoseconds since the driver started; passed in, never read from a clock.
 
 use std::ops::{Add, AddAssign, Sub};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Communicators for C: groups of ranks that call each other.
+//! Communicators for C: groups of processes that exchange messages and call collectives, as in MPI.
 
 use crate::raw::{bytes, bytes_mut, text, there};
 use crate::session::Options;

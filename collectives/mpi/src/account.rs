@@ -1,5 +1,5 @@
-//! Account of an MPI communicator: the time of its calls, the cost of trying ethbcast for them, and
-//! the time saved. It decides the route of each call.
+//! Time account of an MPI communicator: time spent in its calls, cost of trying ethbcast for them,
+//! and time saved. It decides the route of each call.
 //!
 //! A trial is made of the program's own calls, so it costs only what the wire takes longer than the
 //! MPI. It begins when the ranks can afford it: looking may cost a tenth of the time that their

@@ -1,4 +1,4 @@
-//! User buffers as bytes: in place if elements are contiguous, otherwise packed.
+//! Bytes of user buffers: in place if elements are contiguous, otherwise packed.
 
 use crate::dynamic::{Symbol, Table, Word, done};
 use crate::settings::Reason;

@@ -1,4 +1,4 @@
-//! The MPI library that is loaded, our back end for it, and the state that a process has once.
+//! The loaded MPI library, the drop-in's back end for it, and the state of this process.
 
 use crate::dynamic::{self, Symbol, Table, VERSION, print_line};
 use crate::settings::{Reason, Settings, Statistics, Stats};

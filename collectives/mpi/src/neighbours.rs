@@ -1,5 +1,5 @@
-//! Processes of the other ranks of this host. The death of one is noticed, so that no rank waits
-//! for its part of a call.
+//! Other ranks' processes on this host. Detects the death of one, so that no rank waits for its
+//! part of a call.
 
 use crate::dynamic::GoesOn;
 use ethbcast_transport::lock::Mutex;

@@ -1,4 +1,4 @@
-//! Durations for people.
+//! Formatting of durations for people.
 
 /// Formats seconds with three significant digits and a suitable unit: `5.61 s`, `48.2 ms` or `120
 /// µs`.

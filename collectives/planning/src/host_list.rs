@@ -1,4 +1,4 @@
-//! Hosts as a user names them: node sets, and files of them.
+//! Lists of hosts as a user gives them: node sets, and files of names.
 
 use crate::load::{LoadError, read_file};
 use crate::topology::nodeset::{self, NodeSetError};

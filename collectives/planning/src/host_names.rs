@@ -1,4 +1,4 @@
-//! Lookup of hosts by name, if one side says `n1` and the other `n1.cluster.example`, `N1` or
+//! Matching of host names in different spellings: `n1`, `n1.cluster.example`, `N1` and
 //! `n1@02:00:00:00:00:01`.
 
 use std::borrow::Cow;

@@ -1,4 +1,4 @@
-//! Sizes as people write them.
+//! Parsing and formatting of sizes with units.
 
 use crate::decimal;
 

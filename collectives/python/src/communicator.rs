@@ -1,4 +1,5 @@
-//! Communicators for Python: groups of ranks that call each other.
+//! Communicators for Python: groups of processes that exchange messages and call collectives, as in
+//! MPI.
 
 use crate::buffers::Buffer;
 use crate::failure::Failure;

@@ -1,4 +1,4 @@
-//! Ends of a waiting call: a handle of the program's, a time limit, Ctrl-C.
+//! Conditions that end a blocking call early: a cancel handle, a time limit, Ctrl-C.
 
 use crate::failure::Failure;
 use ethbcast_collectives::communicator::Meanwhile;

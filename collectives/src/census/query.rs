@@ -1,4 +1,4 @@
-//! The two ends of the census: one sends a query and collects the replies, one replies.
+//! The two ends of the census: the asking host collects replies, each receiver replies.
 
 use super::address;
 use super::kind::{HERE, WHO};

@@ -1,4 +1,4 @@
-//! Many receivers, lost frames, floods and lies, without a socket.
+//! Tests of the census without sockets: many receivers, lost frames, floods and false replies.
 
 use super::kind;
 use super::message::{About, Busy, CensusReply, CensusRequest, LastSession};

@@ -1,5 +1,5 @@
-//! Bodies of the control messages of a group without a root, CALL, ALIVE, BYE and SHRINK, and their
-//! text for `dump`.
+//! Bodies of a communicator's control messages (CALL, ALIVE, BYE, SHRINK), and their text for
+//! `dump`.
 
 use super::error::{Cause, Failure};
 use super::kind;

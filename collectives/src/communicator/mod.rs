@@ -1,5 +1,5 @@
-//! Ranks that call each other: a group without a root, messages between any two, and collectives on
-//! top (EQA §1).
+//! Communicators as in MPI: numbered processes (ranks) without a root, messages between any two,
+//! and collectives on top (EQA §1).
 //!
 //! **Assembly.** All processes are equal and are configured with the group's name and size. Each
 //! calls until all have heard all and have the identical list; a rank is a place in it

@@ -1,4 +1,5 @@
-//! List of all ranks in order, and the digest by which all know that their lists are equal.
+//! Roster: the ordered list of all ranks, and its digest, by which ranks check that they have the
+//! same list.
 
 use crate::Preset;
 use ethbcast_planning::natural_order;

@@ -1,4 +1,5 @@
-//! Frames under the secrets of a cluster, before there is a session: each names its secret in its first bytes.
+//! Protection of frames outside a session by the cluster's secrets: the first bytes of a frame name
+//! the secret.
 
 use super::file::{KeyName, Keys};
 use super::schedule::Secret;

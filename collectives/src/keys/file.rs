@@ -1,4 +1,4 @@
-//! Keys as the text of a file: one item a line, comments behind `#`.
+//! Text format of key files: one item per line, comments after `#`.
 //!
 //! ```text
 //! ethbcast-key 1

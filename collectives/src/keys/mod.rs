@@ -1,4 +1,4 @@
-//! Keys of a cluster: its secrets, the signatures of its senders, and the texts in which people keep them.
+//! Keys of a cluster: secrets, senders' signatures, and their text forms.
 //!
 //! Nothing here reads a file, a clock or a random source: drawn numbers are arguments. `docs/keys.md` has the reasons.
 

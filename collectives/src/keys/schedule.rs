@@ -1,4 +1,5 @@
-//! The key schedule: every secret of a session, from the cluster's and from numbers that its ends draw.
+//! The key schedule: derivation of every secret of a session from the cluster's secret and random
+//! numbers of both ends.
 
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::{Guard, PayloadHash};

@@ -1,4 +1,4 @@
-//! The vectors of docs/keys.md, which `vectors.py` computes without this code.
+//! Test vectors of docs/keys.md, which `vectors.py` computes independently.
 
 use super::*;
 use ethbcast_transport::MacAddr;

@@ -1,5 +1,6 @@
-//! The veil over the body of a control message: AES-256-GCM-SIV (RFC 8452), whose nonce and associated data are the
-//! message's place. A place that comes twice costs nothing, but that equal bodies look equal.
+//! Encryption of a control message's body: AES-256-GCM-SIV (RFC 8452), with the nonce and
+//! associated data taken from the frame's header. Repeating a nonce reveals only whether two bodies
+//! are equal.
 
 use super::schedule::Secret;
 use aes_gcm_siv::aead::{AeadInOut, KeyInit};

@@ -1,4 +1,4 @@
-//! A message of m bytes as the frames that carry it.
+//! Division of a message of m bytes into frames.
 
 use super::body::ProbeBody;
 use ethbcast_transport::wire::OVERHEAD_BYTES;

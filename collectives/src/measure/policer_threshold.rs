@@ -1,4 +1,5 @@
-//! Arithmetic that tells whether a lost train to the group was policed.
+//! Decision whether the loss of a train to the group address was caused by a policer (storm
+//! control).
 
 use super::body::ReportBody;
 

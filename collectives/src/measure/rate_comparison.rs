@@ -1,4 +1,4 @@
-//! Comparison of the ways to two hosts while a session runs, by a short train to each.
+//! Comparison of the paths to two hosts during a session, by a short train of frames to each.
 
 use super::body::{ProbeBody, ReportBody, Task};
 use super::kind;

@@ -1,4 +1,4 @@
-//! Shared parts of sessions and communicators: presence of members, control messages, timers.
+//! Shared parts of sessions and communicators: presence, control messages, timers.
 
 pub(crate) mod ack_tree;
 pub(crate) mod codec;

@@ -1,4 +1,5 @@
-//! Timers of a host, and the times without a frame after which another host counts as silent or stalled.
+//! Timers of a host, and the periods of silence after which another host counts as silent or
+//! stalled.
 
 use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Deadline, Instant, Timer, with_defaults};

@@ -1,5 +1,5 @@
-//! Repair requests for bytes of the stream: the asking end and the answering end, the same at root
-//! and receivers.
+//! Requests for missing or damaged bytes of the stream, and replies to them: shared by root and
+//! receivers.
 
 use super::message::{Fetch, FetchedPiece, MAX_FETCH_BYTES};
 use super::throttle::Share;

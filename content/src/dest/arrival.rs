@@ -1,5 +1,5 @@
-//! Storage of any content at DEST: bytes go to a file, a device, stdout or a command, a directory
-//! to a directory.
+//! Storage of any content at DEST: dispatches bytes to a file, device, stdout or command, and a
+//! directory to a directory.
 
 use super::bytes::{Bytes, Said, too_small};
 use super::{Dest, Handling};

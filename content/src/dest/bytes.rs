@@ -1,5 +1,5 @@
-//! Storage of bytes at DEST: a file, a file with holes, or a stream. It also makes holes of zeros,
-//! and refuses contents that the device cannot hold.
+//! Storage of a byte stream at DEST: a file, a file with holes, or a pipe. It also makes holes of
+//! zeros, and refuses contents that the device cannot hold.
 
 use super::device::check_sectors;
 use super::file::{DestPlace, FileDest, Resume};

@@ -1,4 +1,4 @@
-//! Detection of the users of a block device, so that no disk in use is overwritten.
+//! Check that a block device is not in use before it is overwritten.
 
 use crate::mounts::{self, place_of};
 use rustix::fs::{major, makedev, minor};

@@ -1,4 +1,4 @@
-//! Interface of the destinations that take bytes: file, device and pipe.
+//! Common interface of the destinations for a byte stream: file, device and pipe.
 
 use crate::command::CommandInput;
 use crate::disk::DiskFile;

@@ -1,6 +1,5 @@
-//! A directory of the host's file systems, whose entries are opened below it only (openat2). The
-//! kernel resolves paths below it (`openat2`) without following symbolic links or leaving it, even
-//! if the directory changes meanwhile.
+//! A directory whose entries are opened strictly below it: the kernel resolves their paths without
+//! following symbolic links or leaving the directory (`openat2`), even if it changes meanwhile.
 
 use super::attributes::{Given, keep_attributes, keeps};
 use super::{Directory, DiskFile, Kind, Lack, or_here};

@@ -1,5 +1,6 @@
-//! The have-set: data on this host that belongs to an incoming content. It is found in place, where
-//! an earlier run left it, or in bases at the same offset or, by content-defined chunks, anywhere.
+//! The have-set: data on this host that an incoming content may already contain. It is found in
+//! place, where an earlier run left it, or in bases at the same offset or, by content-defined
+//! chunks, anywhere.
 //!
 //! Nothing is trusted: a chunk counts as present only if it hashes to its ledger's value when it is
 //! looked up, and it is verified again when it is used. A wrong journal or a basis that changes

@@ -1,4 +1,4 @@
-//! Compressed and virtual-machine images: detection by their first bytes, and decompression.
+//! Detection and decompression of compressed and virtual-machine images.
 
 use crate::manifest::Extent;
 use ethbcast_collectives::lock::Mutex;

@@ -1,5 +1,5 @@
-//! Every crash state while a small directory is received and replaces another one: DEST is whole,
-//! old or new, and the next run completes.
+//! Crash tests of receiving a small directory over an older one: in every crash state DEST is
+//! whole, old or new, and the next run completes.
 
 use super::place::{Place, Target};
 use super::work::{Leftover, Work};

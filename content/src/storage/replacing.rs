@@ -1,5 +1,5 @@
-//! Replacement of a directory on disks of every kind: after any failure or crash, the old or the
-//! new one is there, whole.
+//! Replacement of a directory on any file system: after a failure or crash DEST is the old or the
+//! new one, whole.
 
 use super::crashes::{DEST, build, build_in, dest, old_world, receive, stream};
 use super::place::Target;

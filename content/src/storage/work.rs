@@ -1,4 +1,5 @@
-//! A directory from its manifest to its final name, with all resources it needs meanwhile.
+//! Construction of a directory at DEST, from the manifest to the final rename, with its open files
+//! and locks.
 
 use super::building::{Building, BuiltFiles};
 use super::makers::Putting;

@@ -1,5 +1,5 @@
-//! The order of tests: deterministic ones on all processors, with labs beside each other and before
-//! them; then the labs that must be alone, one by one; finally, alone, the labs that failed.
+//! Order of the tests: deterministic ones on all processors, with labs beside them; then labs that
+//! must run alone; finally a rerun, alone, of labs that failed.
 
 use crate::cell::Cell;
 use crate::collect::Test;

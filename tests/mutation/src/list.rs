@@ -1,4 +1,4 @@
-//! The mutants, as `cargo mutants --list --json` names them.
+//! List of mutants, as `cargo mutants --list --json` prints it.
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;

@@ -1,4 +1,4 @@
-//! Injection of faults in hosts, in cables, and by an attacker.
+//! Injection of faults into hosts and cables, and by an attacker.
 
 use super::play::{Play, Receiver};
 use super::scenario::{Attack, Deed, Event, Manners, ROOT, STRANGER};

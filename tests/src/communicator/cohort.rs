@@ -1,5 +1,4 @@
-//! Several processes on each host of a simulated network, as on a node: one address, and a local port id for
-//! each.
+//! Several processes on each simulated host, which share one address and differ in local port id.
 
 use super::{Case, Process};
 use ethbcast_collectives::communicator::{CommunicatorError, Member};

@@ -1,5 +1,4 @@
-//! Programs that ranks of a communicator run together, under the simulator: their description, run,
-//! checks and cost in frames.
+//! Simulated programs of a communicator's ranks: description, run, checks and cost in frames.
 
 mod cohort;
 mod process;

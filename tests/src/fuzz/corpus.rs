@@ -1,6 +1,5 @@
-//! The kept inputs: a text file for each target with a line `DIGEST HEX` for each input, in order
-//! of digest. A change thus shows which input was added, and a line damaged by an editor or a merge
-//! is detected.
+//! Saved fuzz inputs: a text file per target, one `DIGEST HEX` line per input, sorted by digest. A
+//! change thus shows which input was added, and a line damaged by an editor or a merge is detected.
 
 use ethbcast_transport::sim::Random;
 use std::collections::BTreeMap;

@@ -1,4 +1,5 @@
-//! Decoders of untrusted bytes: none panics, and what they accept survives encoding and decoding.
+//! Fuzz targets for decoders of untrusted bytes: none panics, and accepted values survive encoding
+//! and decoding.
 
 use super::machines::Script;
 use ethbcast_collectives::census::{CensusReply, CensusRequest};

@@ -1,5 +1,5 @@
-//! Whole machines: an input decides which frames arrive, which are lost, how time passes and how
-//! their disks behave.
+//! Fuzz targets for whole protocol machines: the input decides arrivals, losses, the passing of
+//! time and the behaviour of disks.
 
 use crate::communicator;
 use crate::communicator::{Process, Step};

@@ -1,5 +1,4 @@
-//! Labs for tests: hosts with processes on them, files, and a check that a test leaves nothing
-//! behind.
+//! Labs for tests: hosts, processes, files, and a check that nothing is left behind.
 //!
 //! These tests need root, and fail without it: a skipped test proves nothing. Files are kept in
 //! memory if possible, because all hosts of a lab share one disk.

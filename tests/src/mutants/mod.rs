@@ -1,5 +1,4 @@
-//! Seeded faults (`transport/src/planted.rs`) and the search for them: randomized simulations have
-//! to find each.
+//! Search for the deliberate bugs (`transport/src/planted.rs`) by randomized simulation.
 
 mod schedules;
 mod session;

@@ -1,4 +1,4 @@
-//! The schedules used in the hunt for seeded faults, drawn from seeds.
+//! Schedules for the search for deliberate bugs, drawn from seeds.
 
 use super::session::{Forgery, Scene, run};
 use crate::communicator;

@@ -1,5 +1,5 @@
-//! The applications of a session in a schedule: a source that may be slow or a pipe, and a disk
-//! that may be slow, lazy or broken.
+//! Applications of a simulated session: a source that may be slow or a pipe, and a disk that may be
+//! slow, sync late or fail.
 
 use ethbcast_collectives::session::application::{Again, Next, Sink, Source, Tally};
 use ethbcast_collectives::session::{Done, Outcome, Trailer};

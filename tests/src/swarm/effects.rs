@@ -1,5 +1,5 @@
-//! Faults of a schedule that took effect: that hit a frame, a call, a timer or a host at work. A fault that
-//! was only drawn and scheduled is no hit.
+//! Record of the faults in a schedule that took effect: those that hit a frame, a call, a timer or
+//! a working host. A fault that was only drawn and scheduled is no hit.
 
 use super::application::Shelf;
 use super::class::Class;

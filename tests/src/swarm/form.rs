@@ -1,4 +1,4 @@
-//! The form in which a content is sent: plain, or with hash lists for verification.
+//! Form of a content in the stream: plain, or with hash lists for verification.
 
 use super::application::{Disk, Origin};
 use super::effects::Holding;

@@ -1,5 +1,5 @@
-//! A schedule drawn from a seed: a cluster, the hosts and applications on it, its faults, and when
-//! they heal for whom.
+//! A schedule drawn from a seed: a cluster, its hosts and applications, its faults, and when each
+//! fault ends.
 
 use super::application::{DiskTerms, Pace};
 use super::class::{Class, Rule};

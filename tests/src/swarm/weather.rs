@@ -1,5 +1,5 @@
-//! Network faults of one schedule at run time: losses and delays, kernels without buffer room,
-//! forged frames, and a trace of all frames.
+//! Network faults of one schedule: losses and delays, kernels without buffer room, forged frames,
+//! and a trace of all frames.
 
 use super::class::{Class, Rule, checksum_of, is_cast, kind_of};
 use super::effects;

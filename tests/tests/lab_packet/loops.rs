@@ -1,4 +1,4 @@
-//! The driver loop: its sleep and its wake-ups.
+//! Tests of the driver loop: its sleep and its wake-ups.
 
 use crate::network::{Cable, GROUP, Script, frame, numbers, send, until};
 use ethbcast_tests::lab::{LIMIT, StopOnDrop};

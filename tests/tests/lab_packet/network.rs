@@ -1,5 +1,5 @@
-//! Two hosts for one test, network namespaces with one end of a veth each, and the machine that
-//! follows a test's script; interfaces; frames whose payload stays in the machine's memory.
+//! Fixture of two hosts for one test: namespaces joined by a veth pair, a scripted machine on each,
+//! and a machine whose payloads stay in its memory.
 
 use ethbcast_tests::lab::{LIMIT, Run, process_name, require_root};
 use ethbcast_transport::packet::{Clock, Interface, InterfaceError, OpenError, Port, PortConfig, Waker, drive};

@@ -1,4 +1,4 @@
-//! Interfaces that are down for a while or for good, or are replaced.
+//! Tests of interfaces that go down, temporarily or for good, or are replaced.
 
 use crate::network::{Cable, GROUP, Script, frame, numbers, until};
 use ethbcast_tests::lab::{LIMIT, StopOnDrop};

@@ -1,5 +1,4 @@
-//! Sessions of programs on real frames: the library's `send` and `receive` from threads in network
-//! namespaces.
+//! `send` and `receive` on real frames, from threads in network namespaces.
 
 mod failures;
 

@@ -1,4 +1,5 @@
-//! Sessions of hosts with keys, beside somebody who hears every frame and may send any, and has no key.
+//! Tests of sessions with keys, against an attacker without a key who receives every frame and can
+//! send any.
 
 use ethbcast_collectives::keys::Keys;
 use ethbcast_collectives::session::application::Participant;

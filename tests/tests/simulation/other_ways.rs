@@ -1,4 +1,5 @@
-//! A way that proves far slower than another is left while the session runs.
+//! Tests of a change of route during the session, away from one that proves far slower than
+//! another.
 
 use crate::rates::head_end;
 use ethbcast_collectives::session::{Outcome, RootEvent};

@@ -1,4 +1,4 @@
-//! Rate limits, sessions at low priority, and switches that police.
+//! Tests of rate limits, of sessions at low priority, and of switches that police broadcasts.
 
 use ethbcast_collectives::session::application::Participant;
 use ethbcast_collectives::session::{

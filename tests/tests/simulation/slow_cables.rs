@@ -1,4 +1,5 @@
-//! One cable is far slower than the others: in chains and trees the others hardly wait for its host.
+//! Tests of one cable far slower than the others: in chains and trees the other hosts hardly wait
+//! for its host.
 
 use ethbcast_collectives::session::application::Participant;
 use ethbcast_collectives::session::{Outcome, RootEvent};

@@ -1,4 +1,4 @@
-//! One receiver is slower than the others: effects on the others by its degree of slowness.
+//! Tests of one slow receiver: the effect on the others, by its degree of slowness.
 
 use ethbcast_collectives::session::application::Participant;
 use ethbcast_collectives::session::{Outcome, RootEvent};

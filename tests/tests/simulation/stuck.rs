@@ -1,4 +1,4 @@
-//! Sessions in which frames between two hosts are lost.
+//! Tests of sessions in which no frame passes between two hosts.
 
 use ethbcast_collectives::census::CensusQuery;
 use ethbcast_collectives::communicator::{Config, Member};

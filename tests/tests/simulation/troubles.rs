@@ -1,5 +1,5 @@
-//! Sessions in which hosts work in part: links that lose one kind of frame one way, outages,
-//! deaths, readers that stop.
+//! Tests of partial failures: links that lose one kind of frame in one direction, outages, deaths,
+//! readers that stop.
 //!
 //! In each of them every reachable host has its bytes, the session ends, and the culprit is named.
 

@@ -1,4 +1,5 @@
-//! Rules of words: how a doc comment begins, which names and words are not used, and that one name means one thing.
+//! Rules of wording: first words of doc comments, forbidden names and words, and one meaning per
+//! type name.
 
 use super::source::{Place, Source};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,6 +1,6 @@
-//! The lab of a bench: hosts on one switch and, for tools that need it, IPv4; and the upper bound by
-//! AF_PACKET there, frames without a protocol by the same driver, to all hosts at once or from host
-//! to host. No transport with acknowledgements, checks and files can be faster.
+//! Lab of a benchmark: hosts on one switch, with IPv4 for tools that need it; and an upper bound
+//! there, by frames without a protocol over AF_PACKET. No transport with acknowledgements, checks
+//! and files can be faster.
 
 use std::ops::ControlFlow;
 use std::process::Stdio;

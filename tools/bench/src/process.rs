@@ -1,5 +1,5 @@
-//! Programs of a bench: where `ethbcast` is, programs that run with a limit on their time, and
-//! Ctrl-C, which waits until the lab is down.
+//! Processes of a benchmark: the path of `ethbcast`, programs with a time limit, and Ctrl-C, which
+//! waits until the lab is removed.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek};

@@ -1,4 +1,4 @@
-//! Removal of a lab, whole or in the pieces that a crash left, by its name.
+//! Removal of a lab by its name, complete or with parts missing after a crash.
 
 use crate::config::check_lab_name;
 use crate::error::LabError;

@@ -1,5 +1,4 @@
-//! Input texts for `ip -batch`, `tc -batch` and `nft -f`, so that one run of a program makes many
-//! changes.
+//! Input texts for `ip -batch`, `tc -batch` and `nft -f`, which make many changes in one run.
 
 use crate::config::LabConfig;
 use crate::names::{HOST_INTERFACE, Owner, bridge, host_port, mac_address, namespace_of, trunk_port};

@@ -1,4 +1,4 @@
-//! Names of udpcast's programs, and options of theirs without a counterpart here.
+//! Names of udpcast's programs, and those of their options that have no counterpart here.
 //!
 //! Under udpcast's program names such an option is ignored or refused. `send` and `recv` accept the ignored ones, too.
 

@@ -1,5 +1,5 @@
-//! `ethbcast doctor`: checks this host and the path to others, and reports each problem with its
-//! reason and remedy. `ethbcast explain` describes the codes.
+//! `ethbcast doctor`: finds problems of this host and of the path to others. `ethbcast explain`
+//! describes the codes.
 
 mod dest;
 mod fault;

@@ -1,4 +1,4 @@
-//! Outputs of other programs, such as iproute2 and nftables, with a limit on their time.
+//! Runs of other programs, such as iproute2 and nftables, with a time limit.
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;

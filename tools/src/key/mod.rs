@@ -1,4 +1,4 @@
-//! `ethbcast key`: makes, shows and changes key files, and finds the key of a session.
+//! `ethbcast key`: makes, shows and changes key files.
 
 mod source;
 

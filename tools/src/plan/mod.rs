@@ -1,5 +1,5 @@
-//! `ethbcast plan`: shows which host sends to which, over which cables and in what time, before a
-//! transfer. For a saved plan it shows the load on a topology's cables.
+//! `ethbcast plan`: shows senders, receivers, cables and predicted time of a broadcast. For a saved
+//! plan it shows the load on a topology's cables.
 
 mod settings;
 

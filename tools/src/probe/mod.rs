@@ -1,5 +1,4 @@
-//! `ethbcast probe`: measures the network between this host and others that run `ethbcast probe
-//! --answer`.
+//! `ethbcast probe`: measures the network to other hosts.
 
 mod discover;
 mod measure;

@@ -1,4 +1,4 @@
-//! State of a running transfer, from the events of this host.
+//! Progress of a running transfer, computed from this host's events.
 
 use ethbcast_collectives::session::live::ProgressPlace;
 use ethbcast_collectives::session::{MemberState, Outcome, Progress, ReceiverEvent, RootEvent};

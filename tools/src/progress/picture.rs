@@ -1,4 +1,5 @@
-//! Pictures of the progress: a plain line for logs; on a terminal a line for each host if they are few, and a summary.
+//! Rendering of the progress: a plain line for logs; on a terminal one line per host (if few) and a
+//! summary.
 
 use super::course::{HostProgress, MAX_HOSTS, TransferCourse, percent};
 use crate::units;

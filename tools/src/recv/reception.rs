@@ -1,4 +1,4 @@
-//! A receiver's session into DEST.
+//! One session of a receiver, stored at DEST.
 
 use crate::args::{RecvArgs, Verify};
 use crate::exit::{Code, Failure, WithCode, fail, one_line, print_line};

@@ -1,4 +1,4 @@
-//! The JSON object of a saved report of `send`, with its circumstances, plan and timeline, and its reader.
+//! Saved report of `send` as a JSON object, with circumstances, plan and timeline; and its reader.
 //!
 //! The file is untrusted: only its types are checked, and missing fields are not shown.
 

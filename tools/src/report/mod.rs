@@ -1,4 +1,4 @@
-//! HTML report of a transfer: plan, progress, losses and the settings needed to repeat it.
+//! HTML report of a transfer.
 //!
 //! All pages are made from the object of `send --json` (`kept`), so that a later page equals an
 //! immediate one.

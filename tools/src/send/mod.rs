@@ -1,4 +1,4 @@
-//! `ethbcast send`: sends a file, a directory or stdin to every receiver of a group.
+//! `ethbcast send`: sends a file, directory or stdin to every receiver of a group.
 
 pub mod control;
 mod outcome;

@@ -1,5 +1,5 @@
-//! Hosts that lack the content at the end: those that did not take part, and those that failed,
-//! with the command that sends it to them.
+//! Hosts without the content at the end, whether absent or failed, and the command that sends it to
+//! them.
 
 use crate::doctor::of_outcome;
 use crate::exit::Failure;

@@ -1,4 +1,4 @@
-//! A run of a whole session, from invitation to verdict, on the simulated network.
+//! One simulated session, from announcement to verdict.
 
 use super::figures::Wiring;
 use super::process::{Load, Sender, SimulatedHost, Taker, Watch, content};

@@ -1,4 +1,4 @@
-//! Commands, options, links and codes in the documents, the manual and `ethbcast explain`.
+//! Checks of the documents against the program: commands, options, links and codes.
 
 use super::{ended_here, ended_here as run};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! `ethbcast key`, and the key that a session finds.
+//! Tests of `ethbcast key`, and of the search for a session's key.
 
 use crate::ended_here;
 use ethbcast_tests::lab::{Run, scratch};

@@ -1,4 +1,4 @@
-//! Plans and topologies: drawn, described, imported and refused.
+//! Tests of commands on plans and topologies: drawn, described, imported and refused.
 
 use super::ended_here;
 use ethbcast_tests::lab::scratch;

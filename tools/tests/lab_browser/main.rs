@@ -1,6 +1,5 @@
-//! Pages of reports in a real browser, headless Chromium: wide and narrow, light and dark.
-//! Overflow, overlap and unreadable text are found by the positions and colours that the browser
-//! computes.
+//! Report pages in headless Chromium: wide and narrow, light and dark. Overflow, overlap and
+//! unreadable text are found by the positions and colours that the browser computes.
 //!
 //! These tests need `chromium`, and fail without it. `ETHBCAST_PICTURES=DIR` keeps the screenshots.
 

@@ -1,5 +1,4 @@
-//! The program on the hosts of a lab: transfers by every algorithm, faults, measurements, and
-//! refusals.
+//! The program on the hosts of a lab: transfers, faults, measurements, and refusals.
 //!
 //! These tests need root, and fail without it, because a skipped test would prove nothing.
 

@@ -1,5 +1,5 @@
-//! Every algorithm on real frames: exact bytes, the plan's number of frames, loss, a relay that
-//! dies, plans from files, and refusals before the transfer.
+//! Tests of every algorithm on real frames: exact bytes, the planned number of frames, loss, a
+//! dying relay, saved plans, and refusals before the transfer.
 
 use crate::harness::{
     Ended, Ethbcast, LIMIT, MEBIBYTE, Outcome, PAYLOAD_BYTES, Run, Site, Transfer, content, full_frames,

@@ -1,4 +1,4 @@
-//! Progress output, reports and metrics of a transfer.
+//! Tests of progress output, reports and metrics of a transfer.
 
 use crate::faults::{half_way, slow};
 use crate::harness::{

@@ -1,5 +1,4 @@
-//! Automatic repeat request: the evidence-based decisions common to all reliable senders and
-//! receivers.
+//! Automatic repeat request: decisions common to all reliable senders and receivers.
 //!
 //! A sender of numbered frames keeps the [`echo`] of its stamps, validates acknowledgements and
 //! detects losses ([`loss_detection`]), and decides when to probe ([`probe_timer`]) and how much may be in

@@ -1,4 +1,4 @@
-//! The shared buffer of one stream (EQA §3.1: BUF and HMS): every payload stored once, read through
+//! The shared buffer of one stream (EQA §3.1: BUF and HMS): payloads stored once, read through
 //! cursors.
 //!
 //! Slots between `tail` and `head` hold frames that some reader still needs, in order and without

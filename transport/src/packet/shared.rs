@@ -1,4 +1,4 @@
-//! One machine that blocking calls of several threads share.
+//! Shared use of one protocol machine by blocking calls of several threads.
 //!
 //! A waiting caller drives: it runs rounds in its own thread until it has what it waits for, so
 //! that no frame passes from one thread to another. If several wait, one of them, the *leader*,
@@ -7,15 +7,10 @@
 //!
 //! The lock is held for a round, never during a sleep (EQA: medium-grained locking).
 //!
-//! `leader_followers` holds the shared state and the waiting without the lock, `progress_thread`
-//! the thread in the background.
-//!
-//! The thread that drives the machine while the application does other things.
-//!
-//! The thread naps, and checks now and then whether callers still come. If none does it takes the lead and
-//! answers within microseconds, until a caller comes. That caller need not wake it: it notices at
-//! its next frame, once, and naps again. So a tight loop of calls costs a wake-up per nap and
-//! nothing per call.
+//! The progress thread sleeps while callers drive, and checks now and then whether they still do.
+//! If not, it takes the lead and replies within microseconds, until a caller comes. That caller
+//! need not wake it: the thread notices at its next frame and sleeps again. A tight loop of calls
+//! thus costs one wake-up per sleep and nothing per call.
 
 use super::{Clock, Counters, Port, Waker};
 use crate::drive::{Rest, Rounds, flush};

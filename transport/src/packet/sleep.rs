@@ -1,5 +1,5 @@
-//! Waiting in `poll(2)` for a socket, a waker or a deadline, without borrowing the port: another
-//! thread may use it meanwhile.
+//! Blocking wait in `poll(2)` for a socket, a waker or a deadline, during which another thread may
+//! use the port.
 
 use super::node::WakeUpSocket;
 use crate::Instant;

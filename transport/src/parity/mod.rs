@@ -1,4 +1,4 @@
-//! Parity frames: any lost frames of a block are recovered from as many of its parity frames.
+//! Parity frames: each recovers any one lost frame of its block.
 //!
 //! A systematic code over the field of 256 elements (Blömer et al. 1995: a Cauchy matrix, every
 //! square part of which can be inverted). Of a block of K frames any K of its frames and parity

@@ -1,4 +1,4 @@
-//! One ordered sequence of frames from one origin, through one host: at the root, at a relay, or at a leaf.
+//! One ordered sequence of frames from one origin, at the root, a relay or a leaf.
 //!
 //! A [`Stream`] is a [`Feed`] with what fills it (the application at the origin, an intake elsewhere) and what reads
 //! it: lanes to children, the cast, repair children, the local application. A role is just which parts are there.

@@ -1,4 +1,4 @@
-//! Types that describe a stream: its receivers, message boundaries, frames in flight and counters.
+//! Common types of streams: receivers, message boundaries, frames in flight and counters.
 
 use crate::feed::Feed;
 use crate::wire::{Flags, MacAddr, Peer, Rank};

@@ -1,4 +1,5 @@
-//! Numbers of control frames under a secret, by which a frame that is heard again is known.
+//! Replay protection of control frames: a sender's frame counter, and the receiver's window of
+//! numbers seen.
 
 use super::MAX_SEQUENCE;
 

@@ -1,4 +1,4 @@
-//! Snapshot tables: tables computed by a test and compared with a reviewed file.
+//! Snapshot tests: a computed table is compared with a reviewed file.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Paths of a test stream: each host's end of it, and the frames that the root pushes.
+//! Topology of a test stream (each host's end of it), and the frames that the root pushes.
 
 use super::guard::guard;
 use ethbcast_transport::Tuning;

@@ -1,4 +1,4 @@
-//! Protection of all frames of a test program: none, or a key while the program runs itself again.
+//! Frame protection used by a test program: checksums, or a key in its second run.
 
 use ethbcast_transport::wire::{Guard, PayloadHash};
 use std::sync::OnceLock;

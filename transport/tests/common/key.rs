@@ -1,4 +1,4 @@
-//! Frames as the program's [`guard`](super::guard) protects them, and its second run with a key.
+//! Frames protected by the test program's [`guard`](super::guard), and its second run with a key.
 
 use super::guard::{KEYED, guard};
 use ethbcast_transport::wire::{EthernetHeader, Frame, Header, Reject};

@@ -1,4 +1,4 @@
-//! The table of instructions, and which builds each figure binds.
+//! Expected instruction counts, and the builds to which each applies.
 
 use crate::callgrind::{self, Counts};
 use std::collections::BTreeMap;

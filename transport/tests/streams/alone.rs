@@ -1,4 +1,4 @@
-//! Demoted receivers, which get a catch-up stream from the first frame that they lack.
+//! Tests of demoted receivers, which get a catch-up stream from the first frame that they lack.
 
 use crate::common::peer;
 use crate::hosts::{at, hosts};

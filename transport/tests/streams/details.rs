@@ -1,5 +1,5 @@
-//! One stream at one host, driven frame by frame: details that simulations of many hosts would not
-//! reveal.
+//! Tests of one stream at one host, frame by frame, for details that simulations of many hosts do
+//! not reveal.
 
 use crate::common::key::{self, parse};
 use crate::common::{identity, peer};

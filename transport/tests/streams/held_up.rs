@@ -1,5 +1,5 @@
-//! Casts that a receiver holds up: which one is probed, and which messages are reported although
-//! others follow.
+//! Tests of casts that one receiver delays: which receiver is probed, and what is reported
+//! meanwhile.
 
 use crate::common::key::parse;
 use crate::hosts::{at, hosts, star, take_all};

@@ -1,4 +1,4 @@
-//! Hosts of a hand-built cast, with any ack tree, on one switch.
+//! Fixture: hosts of a cast with any ack tree, on one switch.
 
 use crate::common::{identity, key, peer};
 use ethbcast_transport::Alone;

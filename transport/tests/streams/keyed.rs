@@ -1,4 +1,4 @@
-//! A stream with a key, and frames of hosts without one.
+//! Tests of a stream with a key, against frames of hosts without it.
 
 use crate::common::{self, peer};
 use crate::hosts::at;

@@ -1,5 +1,5 @@
-//! A relay with holes that forwards what it has: its heartbeats, its reports of held-up readers,
-//! and its frames.
+//! Tests of a relay that lacks frames and forwards the rest: its heartbeats, its reports of blocked
+//! readers, and its frames.
 
 use crate::common::{identity, peer};
 use crate::details::{next, tell};

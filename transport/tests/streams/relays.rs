@@ -1,4 +1,4 @@
-//! Hosts of a unicast tree, each with one or two streams, and frames written by the test.
+//! Tests of hosts in a unicast tree, with one or two streams each, against hand-written frames.
 
 use crate::common::key;
 use crate::common::{self, peer};

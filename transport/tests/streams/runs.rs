@@ -1,4 +1,5 @@
-//! Runs of frames for the application, and payloads lent to a port: frames as they lie in the feed.
+//! Tests of runs of consecutive frames read by the application, and of payloads sent directly from
+//! the feed.
 
 use crate::common::key::parse;
 use crate::common::{identity, peer};

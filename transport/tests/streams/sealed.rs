@@ -1,4 +1,4 @@
-//! The part of a frame sealed by its origin is forwarded unchanged.
+//! Tests that a relay forwards the origin's part of a frame unchanged.
 
 use crate::common::guard::guard;
 use crate::common::key;

@@ -1,4 +1,4 @@
-//! Sending state of a stream: frames in flight, and the choice of the acker.
+//! Tests of a stream's sending state: frames in flight, and the choice of the acker.
 
 use crate::common::{identity, peer};
 use crate::details::{PAYLOAD, acknowledge, next, origin, tell};

@@ -1,4 +1,5 @@
-//! Tests of the account with simulated call times: a program is never slower in sum than by the MPI alone.
+//! Tests of an MPI communicator's time account with simulated call times: in total, a program never
+//! takes longer than with the MPI alone.
 
 use super::*;
 

@@ -1,5 +1,5 @@
-//! Check that every rank has the drop-in. A rank without it would not take part in the others'
-//! agreements, and its calls would be mistaken for theirs.
+//! Check that all ranks have loaded the drop-in. A rank without it would not take part in the
+//! others' agreements, and its calls would be mistaken for theirs.
 //!
 //! No MPI call can tell, so the launcher's key-value store is used. Each rank puts a key there
 //! before `MPI_Init`, in which launchers exchange such keys among all processes, and looks for

@@ -1,4 +1,4 @@
-//! Hosts of a lab with the parts that MPI programs need: the drop-in, back ends, launchers.
+//! Test hosts in a lab, with everything that MPI programs need: the drop-in, back ends, launchers.
 
 use ethbcast_lab::LabConfig;
 use ethbcast_tests::in_full;

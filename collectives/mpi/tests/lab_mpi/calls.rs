@@ -1,4 +1,5 @@
-//! Results of calls by ethbcast equal the MPI's: bytes, errors, and an error where a rank dies.
+//! Comparison of calls by ethbcast with the MPI's: equal bytes, equal errors, and an error if a
+//! rank dies.
 
 use crate::bed::{Bed, compiled, here, of_this_size, own, taken};
 use ethbcast_lab::LabConfig;

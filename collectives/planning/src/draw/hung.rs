@@ -1,4 +1,4 @@
-//! The tree of switches with its middle at the top, which makes the drawing as low as possible.
+//! Re-rooting of the switch tree at its middle, so that the drawing has the fewest levels.
 
 use crate::topology::{Topology, Walk};
 

@@ -1,4 +1,4 @@
-//! Drawing of topologies as a text tree, as DOT and as SVG, alone or with a plan laid over them.
+//! Drawing of topologies and plans as text, DOT and SVG.
 //!
 //! All three hang the tree of switches from its middle. With a plan, each host shows its receivers
 //! in sending order, and each cable the number of flows in either direction: the loads that

@@ -1,4 +1,4 @@
-//! Drawings as they are printed.
+//! Tests of drawings, compared with their expected text.
 
 use super::*;
 use crate::plan::{CableEnd, CableLoad, Plan, Via, chain, check};

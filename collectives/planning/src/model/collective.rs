@@ -1,4 +1,4 @@
-//! Predicted time of collectives in which each rank gives or gets its own block.
+//! Predicted time of scatter, gather and allgather, in which each rank has its own block.
 //!
 //! - Allgather by casts: each rank sends its block once. The busiest port or cable carries the blocks of all ranks
 //!   behind it; a host's port carries those of all others. Policing and repairs are as in [`predict`](super::predict).

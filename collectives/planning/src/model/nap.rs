@@ -1,5 +1,5 @@
-//! Duration of a host's sleep while frames arrive densely (receive coalescing by the driver), for
-//! models and simulations.
+//! Duration for which a host sleeps between batches while frames arrive densely (receive
+//! coalescing), for models and simulations.
 
 /// Shortest nap, and longest nap during bulk arrivals, in nanoseconds.
 const NAP_NS: (f64, f64) = (250e3, 1e6);

@@ -1,5 +1,5 @@
-//! Amount of parity in a cast: for each block of frames as much as the receiver with the most
-//! losses needs.
+//! Amount of parity (forward error correction) in a broadcast: each block of frames gets what the
+//! receiver with the most losses needs.
 
 /// Frames of a block, if a feed holds many such blocks.
 const BLOCK_FRAMES: u64 = 128;

@@ -1,4 +1,5 @@
-//! The segment of least cost: short ones fill the pipeline sooner, long ones cost less per byte.
+//! Choice of the cheapest segment length: short segments fill the pipeline sooner, long ones cost
+//! less per byte.
 
 use super::calibration::Calibration;
 use super::predict::{Job, predict};

@@ -1,5 +1,5 @@
-//! Order of a scatter's blocks down a plan: several together where they are short, those with the
-//! longest way first. A gather is the reverse.
+//! Grouping of a scatter's blocks: short ones share a message, and those for the most distant ranks
+//! are sent first. A gather is the reverse.
 
 use super::tree::Plan;
 use crate::topology::Topology;

@@ -1,5 +1,5 @@
-//! Slowness of each cable and host relative to a usual one (the edge weights and injection times of
-//! Mateescu and Taylor §3, as far as they differ).
+//! Speed of each cable and host relative to the usual one (edge weights and injection times of
+//! Mateescu and Taylor §3, where they differ).
 
 use crate::topology::{Topology, Walk};
 

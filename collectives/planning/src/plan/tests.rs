@@ -1,5 +1,4 @@
-//! Growth of planning time: whether ten times the hosts take about ten times or a hundred times as
-//! long.
+//! Tests of how planning time grows with the number of hosts.
 
 use nix::time::{ClockId, clock_gettime};
 use std::time::Duration;

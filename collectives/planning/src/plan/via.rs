@@ -1,4 +1,4 @@
-//! Routes of a message, by their names on the command line and in VIEW.
+//! Broadcast algorithms, by their names on the command line and in VIEW frames.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,5 @@
-//! A topology without names: the part that all ranks of a group need to plan alike.
+//! A topology without names, with ranks only: enough for all ranks of a group to compute identical
+//! plans.
 
 use super::tree::{CablePart, HostPart, Topology};
 use super::walk::Walk;

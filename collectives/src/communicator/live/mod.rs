@@ -1,4 +1,4 @@
-//! The communicator on real hosts: blocking calls over a packet socket.
+//! Communicators on real hosts: blocking calls over a packet socket.
 //!
 //! This folder is the only place of the communicator where the state machine meets a socket, a
 //! clock, a thread and a random number; all of them belong to

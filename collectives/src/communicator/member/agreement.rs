@@ -1,5 +1,5 @@
-//! Agreement on collectives: the calls of this rank, the calls reported by others, and why
-//! collectives cannot go on.
+//! Agreement on collectives: the calls of this rank and of others, compared, and the reason if they
+//! differ.
 
 use super::plans::{Plans, TreePlace};
 use super::way::{CastTree, MessagePath, StreamName};

@@ -1,5 +1,5 @@
-//! Collectives of a group at one member: their numbers, the comparison with other ranks, and an end
-//! that is equal on all ranks. Also tracks which ranks can still take part.
+//! Collectives in progress at one rank: numbers them, compares them with those of other ranks, and
+//! ends them with the same result on all ranks. Also tracks which ranks can still take part.
 
 use super::Member;
 use super::agreement::Agreement;

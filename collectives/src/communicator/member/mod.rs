@@ -1,4 +1,4 @@
-//! One process of a group: a state machine that finds the others, and makes messages and collectives possible.
+//! One rank of a communicator, as a state machine.
 
 mod agreement;
 mod calls;

@@ -1,5 +1,5 @@
-//! Trees of a group's routes, derived equally at each rank, and the choice of the route predicted
-//! to be fastest.
+//! Trees of a group's routes, computed identically at each rank, and the choice of the route with
+//! the least predicted time.
 
 use super::way::{KARY, MessagePath, StreamName};
 use crate::communicator::network::{Chosen, Network, SavedTree, most_ranks};

@@ -1,5 +1,4 @@
-//! Streams of a group without a root: one for each rank and each of its routes, created on first
-//! use.
+//! Streams of a communicator: one for each root rank and route, created on first use.
 
 use super::agreement::Neighbours;
 use super::plans::Plans;

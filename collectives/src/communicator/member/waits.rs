@@ -1,5 +1,5 @@
-//! Wait-for graph of the ranks, and their progress: reported in keepalives, and used to find the
-//! culprit when a call stalls.
+//! Wait-for graph of the ranks and their progress, reported in keepalives, by which a stalled call
+//! finds the rank that causes the delay.
 
 use super::agreement::Agreement;
 use crate::communicator::config::period;

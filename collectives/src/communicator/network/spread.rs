@@ -1,5 +1,5 @@
-//! Distribution of the network description: a configured process makes it for the list of all; the
-//! others receive it in pieces from the first configured rank.
+//! Distribution of the network description: the first configured rank makes it for the list of
+//! ranks, and sends it to the others in pieces.
 
 use super::{MAX_NETWORK_BYTES, Network, describe};
 use crate::communicator::config::Config;

@@ -1,4 +1,4 @@
-//! Discovery of the switches between hosts, by flows that do or do not slow each other.
+//! Discovery of the switches between hosts, by flows that slow each other or do not.
 
 mod trial;
 

@@ -1,4 +1,4 @@
-//! A survey of simulated switches with known properties.
+//! Tests of the discovery of switches, in simulated networks of known structure.
 
 use super::*;
 use crate::measure::{SurveyEnd, Surveyor};

@@ -1,5 +1,5 @@
-//! Shared part of sessions and communicators on a real host: its name, and the port they open. Like
-//! every `live` folder this one uses sockets and the system; the rest of `membership` does not.
+//! Shared parts of sessions and communicators on a real host: its name and its port. Like every
+//! `live` folder this one uses sockets and the system; the rest of `membership` does not.
 
 pub mod host;
 mod open;

@@ -1,4 +1,4 @@
-//! Tests of faulty sources and sinks in the simulator.
+//! Tests of failing sources and sinks, in the simulator.
 
 use super::*;
 use crate::membership::Station;

@@ -1,4 +1,4 @@
-//! The streams of a session at one host: one, or one per block with block algorithms.
+//! The streams of a session at one host: one, or one per block.
 //!
 //! With block algorithms ([`Via::is_in_blocks`](ethbcast_planning::plan::Via::is_in_blocks)) frames
 //! are distributed to the streams in turn, a block of consecutive frames to each, and every stream

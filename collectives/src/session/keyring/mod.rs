@@ -1,4 +1,4 @@
-//! The keyring of one end of a session: which secret protects which frame, and the numbers by which each is new.
+//! Keys of one end of a session, and the counters that reject replays.
 //!
 //! | frames | secret |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! The keyring of a receiver.
+//! Keys of a receiver in a session.
 
 use super::{Doors, HeardSessions, KnownSignatures, SUITES, Secrecy, SessionKeys, Slot};
 use super::{is_numbered, secrecy, signed, signed_fields};

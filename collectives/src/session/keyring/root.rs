@@ -1,4 +1,4 @@
-//! The keyring of a root.
+//! Keys of the root in a session.
 
 use super::{Doors, HeardSessions, KnownSignatures, SUITES, Secrecy, Slot};
 use super::{is_numbered, secrecy, signed, signed_fields};

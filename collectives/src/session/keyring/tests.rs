@@ -1,4 +1,4 @@
-//! Promises of the keyring, without a session around it.
+//! Tests of the guarantees of a session's keys, without a session.
 
 use super::*;
 use crate::keys::{ExchangePair, Secret, Signer};

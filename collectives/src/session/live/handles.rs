@@ -1,5 +1,5 @@
-//! Handles by which a program steers a session from outside: cancellation, start, rate limit, admission,
-//! and the notice that another process sends.
+//! Handles by which other threads control a session: cancellation, start, rate limit, admission,
+//! and the prepared abort notification.
 
 use crate::session::receiver::{Admission, Receiver};
 use crate::session::root::Root;

@@ -1,5 +1,5 @@
-//! Contents in memory: bytes that can be read again, and an earlier version of what comes, of which
-//! only what has changed is sent.
+//! Contents in memory: bytes that can be read repeatedly, and an older version in which only
+//! changes are received.
 
 use super::content::{Content, Storage, StorageError};
 use super::read_again::ReadAt;

@@ -1,5 +1,5 @@
-//! Senders and receivers on one host: what an interface sends does not come back to it, so they
-//! would wait for each other for ever.
+//! Check for a sender and a receiver on one host: an interface does not receive its own frames, so
+//! they would wait for each other for ever.
 
 use super::report::Error;
 use crate::membership::Station;

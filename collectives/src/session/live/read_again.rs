@@ -1,5 +1,5 @@
-//! Re-reading of a content on a thread of its own, which re-creates parts of the verified stream
-//! that a receiver lacks and the root no longer keeps.
+//! Re-reading of a content on a separate thread, to restore parts of the verified stream that a
+//! receiver lacks and the root has discarded.
 
 use crate::session::application::Again;
 use crate::session::verified::{ChunkSize, Form, SPAN_BYTES, SpanBuffer, SpanPlace, overlap};

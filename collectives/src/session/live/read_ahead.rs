@@ -1,5 +1,5 @@
-//! Verified sender on threads of its own, so that a slow disk slows the stream down, but no thread
-//! that serves frames.
+//! Verified sender on separate threads, so that a slow disk slows down the stream and not the
+//! thread that serves frames.
 
 use super::read_again::{Positions, ReadAgain, ReadAt};
 use super::reader::{ReadProgress, Reader};

@@ -1,4 +1,4 @@
-//! Reader of a content on a thread of its own; a second thread hashes the spans and adds the hash
+//! Reader of a content on a separate thread; a second thread hashes the spans and adds the hash
 //! lists.
 
 use super::report::Error;

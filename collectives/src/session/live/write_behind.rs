@@ -1,4 +1,4 @@
-//! Verified receiver on a thread of its own, so that a slow disk slows the stream down, but no
+//! Verified receiver on a separate thread, so that a slow disk slows down the stream and not the
 //! thread that serves frames.
 
 use super::content::{Storage, StorageError};

@@ -1,4 +1,5 @@
-//! Bodies of messages: reports, contents, and requests for pieces.
+//! Bodies of a session's control messages: reports, descriptions of the content, requests for
+//! missing bytes.
 
 use super::codes::{MemberState, Outcome};
 use crate::keys::VEIL_BYTES;

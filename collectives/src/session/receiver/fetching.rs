@@ -1,5 +1,4 @@
-//! Requests to the root for bytes that came damaged or not at all, and replies to requests on
-//! behalf of other members.
+//! Requests to the root for missing or damaged bytes, and replies to requests of other members.
 
 use super::config::ReceiverEndpoint;
 use crate::membership::timers::Wait;

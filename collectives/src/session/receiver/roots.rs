@@ -1,4 +1,5 @@
-//! The roots that a receiver has heard, and the choice of the next to ask.
+//! Roots whose announcements a receiver has received, and the choice of the next one for a join
+//! request.
 
 use super::config::{ReceiverConfig, ReceiverEndpoint, ReceiverEvent};
 use super::liveness::LivenessChallenge;

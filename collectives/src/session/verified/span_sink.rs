@@ -1,4 +1,4 @@
-//! The session's side of a verified receiver: reassembles spans and hands them on.
+//! Input side of a verified receiver: reassembles spans of the stream and hands them on.
 
 use super::decoder::{DamagedChunk, Spans};
 use super::layout::{ChunkSize, Form, overlap};

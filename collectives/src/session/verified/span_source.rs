@@ -1,5 +1,5 @@
-//! The session's side of a verified sender: presents the stream that a [`InputQueue`] reads, hashes
-//! and selects.
+//! Output side of a verified sender: presents the stream that an [`InputQueue`] reads, hashes and
+//! selects.
 
 use super::encoder::{Encoder, Recent, SpanBuffer};
 use super::layout::{ChunkSize, Form, SpanPlace};

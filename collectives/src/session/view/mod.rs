@@ -1,4 +1,4 @@
-//! The view: the agreed, versioned list of members with the tree and the session parameters.
+//! The view: versioned list of members, with the tree and session parameters.
 
 mod tree;
 

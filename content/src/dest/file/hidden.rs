@@ -1,5 +1,4 @@
-//! Names of a file during its transfer: none, a temporary one, one that a later run finds, or its
-//! own.
+//! Names of a file during its transfer: none, temporary, resumable by a later run, or final.
 
 use crate::command::Unfinished;
 use crate::disk::{COMMON_FILE, Directory, DiskFile, Kind, PRIVATE_FILE, is_taken};

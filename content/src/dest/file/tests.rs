@@ -1,4 +1,4 @@
-//! Names, locks and leftovers on real directories.
+//! Tests of names, locks and leftovers in real directories.
 
 use super::*;
 use crate::disk::Beneath;

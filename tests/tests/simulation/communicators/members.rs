@@ -1,4 +1,4 @@
-//! Members that gather, are watched, die and leave.
+//! Tests of assembly, keepalives, deaths and departures of members.
 
 use ethbcast_collectives::communicator::{CommunicatorError, Culprit, Named, Preset};
 use ethbcast_tests::communicator::{Case, GROUP, Play, Step, play};

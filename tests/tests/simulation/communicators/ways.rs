@@ -1,5 +1,5 @@
-//! Routes of broadcasts, agreed by all ranks: by rank, by the model, by a saved plan; and refused
-//! ones.
+//! Tests of the choice of a broadcast's route: by rank, by predicted time, from a saved plan, and
+//! invalid ones refused on all ranks.
 
 use ethbcast_collectives::Route;
 use ethbcast_collectives::communicator::CommunicatorError;

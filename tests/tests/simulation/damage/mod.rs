@@ -1,5 +1,5 @@
-//! Bytes damaged in frames with a valid checksum: they are detected, fetched again and repaired,
-//! and the hop is named.
+//! Tests of bytes damaged in frames with a valid checksum: they are detected, requested again and
+//! repaired, and the faulty hop is reported.
 
 mod scene;
 

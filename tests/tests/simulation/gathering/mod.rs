@@ -1,4 +1,4 @@
-//! The beginning of sessions: who is admitted and who is not, under floods, replays and several
+//! Tests of the beginning of sessions: admission of receivers under floods, replays and several
 //! roots.
 
 mod scene;

@@ -1,5 +1,5 @@
-//! Sessions whose receivers have some of the content already: missing bytes alone are sent, once,
-//! and bytes that a single receiver lacks are fetched.
+//! Tests of sessions whose receivers already have part of the content: only missing bytes are sent,
+//! once, and bytes that a single receiver lacks are sent to it alone.
 
 mod scene;
 

@@ -1,4 +1,4 @@
-//! Layout of the memory that the processes of a node share, and who writes which part.
+//! Layout of the shared memory of a node's processes, with the writer of each part.
 //!
 //! The board holds a header; a record for each local port id (the number of a process behind the
 //! interface); then, for each id, its frames, each stored once (EQA's buffer), a reader count per

@@ -1,4 +1,4 @@
-//! Meeting place of a node's processes: a file in shared memory that exists as long as one of them
+//! Rendezvous of a node's processes: a file in shared memory that exists as long as one of them
 //! does.
 //!
 //! Its name contains the network namespace, the interface and the group; it belongs to one user and

@@ -1,4 +1,4 @@
-//! The receiving end of a stream: puts frames into the feed and decides when to acknowledge.
+//! Receiving end of a stream: fills the feed and decides when to acknowledge.
 
 mod schedule;
 

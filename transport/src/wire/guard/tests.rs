@@ -1,3 +1,5 @@
+//! Tests of frame protection by checksum and by tag.
+
 use super::*;
 use crate::wire::{
     EtherType, EthernetHeader, Flags, Header, KEYED_VERSION, Kind, MacAddr, OtherVersion, Rank, Reject, StreamId,

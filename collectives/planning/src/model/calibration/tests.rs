@@ -1,4 +1,4 @@
-//! Tables read, written, interpolated, and refused.
+//! Tests of calibration tables: reading, writing, interpolation, and refusal of invalid ones.
 
 use super::*;
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! Choice of `auto`: the plan and segment of least predicted time, and the reason; and the
+//! Choice of a plan and segment by least predicted time (`--via auto`), with the reason; and the
 //! predicted time of a given plan.
 
 use super::calibration::{Broadcast, Calibration};

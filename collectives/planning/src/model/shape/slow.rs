@@ -1,4 +1,4 @@
-//! Weights of sends where cables and hosts differ in speed.
+//! Weighting of a plan's sends where cables and hosts differ in speed.
 
 use super::{Sends, Slow};
 use crate::model::cables::Direction;

@@ -1,4 +1,5 @@
-//! Shapes counted by hand, and by a second method.
+//! Tests of shapes (a plan's hops, sends and contention) against counts by hand and by a second
+//! method.
 
 use super::*;
 use crate::plan::{CableLoad, by_rank, chain, check};

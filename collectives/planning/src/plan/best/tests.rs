@@ -1,4 +1,5 @@
-//! The search against Algorithm 2, and the smallest cluster on which it finds a lower tree.
+//! Tests of the search against Algorithm 2, and the smallest cluster on which it finds a lower
+//! tree.
 
 use super::*;
 use crate::plan::{binary, check};

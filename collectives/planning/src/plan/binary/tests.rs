@@ -1,5 +1,5 @@
-//! The fast algorithm against Figure 4 as printed, and trees of any degree against all existing
-//! trees.
+//! Comparison of the fast binary-tree algorithm with Figure 4 of Patarasuk 2008 as printed, and of
+//! trees of any degree with an enumeration of all trees.
 
 use super::*;
 use crate::plan::check;

@@ -1,4 +1,4 @@
-//! Planners that use only ranks, and not switches.
+//! Planners that use rank numbers only and ignore the switches.
 //!
 //! The binomial tree is MPICH's: a rank counted from the root receives from the one without its lowest set bit, and
 //! sends to those with one more bit below it, the highest first, because that child has the most to forward. It carries

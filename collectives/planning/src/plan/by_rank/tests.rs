@@ -1,4 +1,4 @@
-//! Trees by rank, and routes of blocks.
+//! Tests of trees by rank, and of the routes of blocks in them.
 
 use super::*;
 use crate::plan::check;

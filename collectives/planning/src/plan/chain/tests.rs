@@ -1,4 +1,4 @@
-//! Chains on the test beds, on random networks, and for ten thousand hosts.
+//! Tests of chains on the papers' test beds, on random networks, and for ten thousand hosts.
 
 use super::*;
 use crate::plan::check;

@@ -1,4 +1,4 @@
-//! Counting of flows and senders at every directed cable.
+//! Counts of flows and senders on every directed cable.
 
 use super::{CableEnd, CableLoad};
 use crate::topology::Topology;

@@ -1,5 +1,5 @@
-//! The checker on the papers' test beds, on seeded faults, and against a second method of
-//! counting.
+//! Tests of the checker on the papers' test beds, on plans with deliberate errors, and against a
+//! second method of counting.
 
 use super::*;
 use crate::plan::{blocks, by_rank, chain};

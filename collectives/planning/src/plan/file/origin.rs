@@ -1,4 +1,4 @@
-//! Line numbers of a saved plan's statements, for errors found later.
+//! Line numbers of the statements in a saved plan, for errors found after parsing.
 
 use super::{SavedPlan, SavedPlanError, SavedPlanProblem};
 use crate::plan::error::PlanError;

@@ -1,5 +1,5 @@
-//! Plans written and read back, run by other members than they were made for, and broken in many
-//! ways.
+//! Tests of saved plans: written and read back, run by other members than they were made for, and
+//! damaged in many ways.
 
 use super::*;
 use crate::plan::{by_rank, chain};

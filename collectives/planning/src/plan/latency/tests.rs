@@ -1,4 +1,5 @@
-//! Figure 1, and trees in which one order of sends is the best.
+//! Tests of least-latency trees: Figure 1 of Mateescu and Taylor, and trees with a single best
+//! order of sends.
 
 use super::*;
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! Data structure for the maximum of a range of numbers, which may be cleared.
+//! Range-maximum tree over numbers that can be removed.
 
 /// Numbers that may be cleared, with range maximum; both in logarithmic time.
 #[derive(Default)]

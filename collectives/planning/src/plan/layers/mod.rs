@@ -1,4 +1,5 @@
-//! Lowest contention-free trees with up to K children, found by the reach of a tree of each height.
+//! Search for the lowest contention-free tree with up to K children: computes how many hosts a tree
+//! of each height can cover (its reach).
 //!
 //! A tree over a run of places has the first of them as root; its sub-trees are over consecutive runs. For the children
 //! c₁ < c₂ < … of place `i` the precautions of §4.1.2 are equivalent to two conditions on the spans of forks,

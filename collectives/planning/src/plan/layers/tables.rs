@@ -1,4 +1,4 @@
-//! Tables of the reach of consecutive sub-trees, for the search of lowest trees.
+//! Tables of how many hosts consecutive sub-trees can cover, for the search for the lowest tree.
 //!
 //! The lowest switch above `i` and a child is the one of the fork behind `i` as long as the child
 //! is under it, then the one of the fork behind that fork's last place, and so on. The places `i`

@@ -1,5 +1,5 @@
-//! Members in the order of a depth-first walk over the switches, from which all aware planners
-//! start.
+//! Members in the order of a depth-first walk over the switches: the input of all planners that
+//! know the switches.
 //!
 //! A **place** is a position in that order; place 0 is the root (m₀, m₁, … in Patarasuk 2008
 //! §4.1.2).

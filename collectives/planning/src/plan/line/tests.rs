@@ -1,4 +1,5 @@
-//! Forks counted by hand, and the effect of another order of visits.
+//! Tests of the depth-first order: forks counted by hand, and the effect of another order of
+//! visits.
 
 use super::*;
 use crate::plan::layers;

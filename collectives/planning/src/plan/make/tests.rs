@@ -1,5 +1,5 @@
-//! Freedom from contention of the aware planners by the independent checker, and the unaware
-//! planners' contention.
+//! Tests with the independent checker: planners that know the switches make contention-free plans,
+//! others do not.
 
 use super::*;
 use crate::plan::tests::assert_about_ten_times;

@@ -1,4 +1,5 @@
-//! Plans as values: validation of received ones, and what a digest distinguishes.
+//! Tests of plans as values: validation of received ones, and changes that their digest must
+//! detect.
 
 use super::*;
 use proptest::prelude::*;

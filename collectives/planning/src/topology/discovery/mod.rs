@@ -1,5 +1,5 @@
-//! Discovery of the switches between hosts, by asking of two flows at a time whether they slow each
-//! other.
+//! Discovery of the switches between hosts: two flows at a time are measured, and slow each other
+//! if they share a cable.
 //!
 //! Frames from `a` to `c` and from `b` to `d`, four hosts, share a cable if and only if a cable
 //! between switches has `a` and `b` on one side and `c` and `d` on the other: the quartet *ab | cd*

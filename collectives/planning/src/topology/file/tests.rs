@@ -1,4 +1,4 @@
-//! The topology file as people write it, well and badly.
+//! Tests of the topology file: valid spellings, and the errors of invalid ones.
 
 use super::*;
 use crate::topology::{BUILTIN_NAMES, TopologyProblem, arbitrary};

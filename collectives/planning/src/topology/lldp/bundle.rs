@@ -1,5 +1,5 @@
-//! Several cables between two machines: an aggregation, which is one cable of the summed rate, or
-//! cables of which spanning tree leaves one.
+//! Parallel cables between two switches: an aggregate, which counts as one cable of the summed
+//! rate, or cables of which spanning tree uses one.
 
 use crate::format_rate;
 use std::collections::BTreeMap;

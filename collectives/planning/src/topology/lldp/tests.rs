@@ -1,4 +1,4 @@
-//! Folders of `lldpcli` outputs as clusters give them, well and badly.
+//! Tests with folders of `lldpcli` outputs, valid and invalid.
 
 use super::*;
 use crate::topology::Topology;

@@ -1,4 +1,4 @@
-//! Folding of names to a short node set that expands to equal names in equal order.
+//! Folding of names to a short node set, which expands to the same names in the same order.
 //!
 //! A name is cut into text and numbers. Neighbouring names that differ in one number are merged,
 //! first on the rightmost number, then on the next to its left. Because everything left of the

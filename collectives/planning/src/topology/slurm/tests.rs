@@ -1,4 +1,4 @@
-//! Slurm's files as sites write them, well and badly.
+//! Tests with Slurm's configuration files, valid and invalid.
 
 use super::*;
 use crate::topology::{Imported, Topology, arbitrary};

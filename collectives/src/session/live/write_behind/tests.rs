@@ -1,4 +1,4 @@
-//! Tests with a storage that is slow, full, or given an order twice.
+//! Tests with a storage that is slow, that is full, or that gets the same order twice.
 
 use super::*;
 use crate::session::application::Sink;

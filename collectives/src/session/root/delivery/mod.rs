@@ -1,4 +1,4 @@
-//! Delivery of the stream to the members, with its pauses and the frames that single members lack.
+//! Delivery of the stream to the members: pauses, and catch-up of members that lack frames.
 
 pub mod catch_up;
 

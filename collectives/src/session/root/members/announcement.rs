@@ -1,4 +1,4 @@
-//! Frames that show the members the view, and that the root is alive.
+//! Periodic frames with the view, which also show that the root is alive.
 
 use crate::session::message::{Challenge, Digest, Message, ViewPart};
 use crate::session::root::event::RootEndpoint;

@@ -1,4 +1,4 @@
-//! Progress of a member by its reports, and the rates at which members and their children take frames.
+//! Progress of a member by its reports, and the rates of members and their children.
 
 use crate::session::message::{MemberState, Status};
 use crate::session::view::View;

@@ -1,5 +1,5 @@
-//! Change of a tree to a cast while the session runs: where the tree proves far slower than a cast
-//! would be by what was measured, and no single host is to blame.
+//! Change from a tree to a cast during the session, if the tree proves far slower than the measured
+//! cast and no single host is the cause.
 
 use super::planner::Planner;
 use super::stall_watch::WatchContext;

@@ -1,4 +1,4 @@
-//! Changes of the route while the session runs: for policed broadcast, and for a better plan.
+//! Changes of the route during the session: if a switch polices broadcasts, or for a better plan.
 
 pub mod cast_change;
 pub mod planner;

@@ -1,5 +1,4 @@
-//! Plans over the links of a session: the first one, and later ones among the members still in
-//! place.
+//! Planner of a session: the first plan, and later ones for the remaining members.
 
 use crate::Route;
 use crate::session::root::config::RootConfig;

@@ -1,4 +1,5 @@
-//! Receivers of a tree whose cable is far slower than the others', found in the first second.
+//! Detection of receivers in a tree whose cable is far slower than the others', within the first
+//! second.
 //!
 //! Status reports name a suspect: the host that the others wait for, or that falls far behind its
 //! parent. They do not say whose cable is slow, its own or its parent's, nor whether others could

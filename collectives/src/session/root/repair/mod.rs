@@ -1,4 +1,4 @@
-//! Pieces of the content that members fetch again, and the search for hosts that have kept them.
+//! Search for hosts that still keep a part of the content that a member requests again.
 
 pub mod wants;
 

@@ -1,4 +1,4 @@
-//! Chunks that members want, and ranges that arrived damaged.
+//! Chunks requested by members, and ranges that arrived damaged.
 
 use crate::session::message::{Fetch, Needs as Word};
 use crate::session::verified::{ChunkSet, ChunkSize, Form, MAX_AHEAD, StretchPlace, amount};

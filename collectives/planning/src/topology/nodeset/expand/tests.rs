@@ -1,4 +1,4 @@
-//! Valid node sets as Slurm and ClusterShell spell them, and invalid ones.
+//! Tests with valid and invalid node sets, as Slurm and ClusterShell spell them.
 
 use super::*;
 
