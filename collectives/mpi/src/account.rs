@@ -2,10 +2,11 @@
 //! and time saved. It decides the route of each call.
 //!
 //! A trial is made of the program's own calls, so it costs only what the wire takes longer than the
-//! MPI. It begins when the ranks can afford it: looking may cost a tenth of the time that their
+//! MPI. It begins when the ranks can afford it: looking may cost a fiftieth of the time that their
 //! calls have taken by the MPI, and all that the wire has saved since. Numbers of calls and bytes,
-//! which all ranks see alike, say when the ranks compare their accounts, each time after twice as
-//! many. All other inputs of a decision are the least or the greatest of all ranks.
+//! which all ranks see alike, say when the ranks compare their accounts: after twice as many, or
+//! when what they agreed on last, in proportion, has become enough. All other inputs of a decision
+//! are the least or the greatest of all ranks.
 
 use crate::cost_table;
 use crate::cost_table::{CostTable, Length, Way};
@@ -18,13 +19,17 @@ use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
 /// Divisor of the MPI's time: the quotient is the time that the search for a faster way may cost.
-const LOOKING_PARTS: u32 = 10;
+const LOOKING_PARTS: u32 = 50;
 /// Weight of calls after which ranks compare their accounts first: a call counts one, and one for
-/// each 4 KiB.
+/// each 16 KiB. Comparing costs about as much as a short call.
 const FIRST_WEIGHT: u64 = 64;
-const WEIGHT_BYTES: u64 = 4 << 10;
+const WEIGHT_BYTES: u64 = 16 << 10;
 /// Allowance from which on a communicator is wired: more than its ranks wait for it.
 const WIRING: Duration = Duration::from_millis(2);
+/// Cost of a vote of the ranks on a length.
+const VOTE_NS: u64 = 2_000_000;
+/// Factor by which the calls grow at most before ranks compare their accounts again.
+const MOST_WAIT: u64 = 64;
 /// Calls of a length by the wire that make a trial.
 const TRIAL_CALLS: usize = 3;
 /// Number of last calls whose median is a rank's time.
@@ -49,26 +54,42 @@ pub trait Ranks {
 }
 
 /// Number of calls, by weight, at which something is due, each time after twice as many.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Schedule {
     weight: u64,
     next: u64,
 }
 
-impl Default for Schedule {
-    fn default() -> Schedule {
-        Schedule { weight: 0, next: FIRST_WEIGHT }
+impl Schedule {
+    fn count(&mut self, bytes: u64) {
+        self.weight = self.weight.saturating_add(1 + bytes / WEIGHT_BYTES);
+    }
+
+    /// Counts a call; returns whether it is due, at a weight of `earliest` or more.
+    fn is_due(&mut self, bytes: u64, earliest: u64) -> bool {
+        self.count(bytes);
+        let is_due = self.weight >= self.next.max(earliest);
+        if is_due {
+            self.next = self.weight.saturating_mul(2);
+        }
+        is_due
     }
 }
 
-impl Schedule {
-    fn is_due(&mut self, bytes: u64) -> bool {
-        self.weight = self.weight.saturating_add(1 + bytes / WEIGHT_BYTES);
-        let is_due = self.weight >= self.next;
-        while self.next <= self.weight {
-            self.next = self.next.saturating_mul(2).max(self.next + 1);
-        }
-        is_due
+/// The least of all ranks' allowances at a weight of calls: the pace at which they grow, for
+/// decisions that all ranks make alike.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    allowance_ns: u64,
+    weight: u64,
+}
+
+impl Pace {
+    /// Returns the weight of calls that earns `cost_ns`.
+    fn weight_of(self, cost_ns: u64) -> u64 {
+        let most = self.weight.saturating_mul(MOST_WAIT);
+        let weight = u128::from(cost_ns) * u128::from(self.weight) / u128::from(self.allowance_ns.max(1));
+        u64::try_from(weight).map_or(most, |weight| weight.min(most))
     }
 }
 
@@ -100,6 +121,7 @@ impl Times {
 /// The calls of one operation and length.
 #[derive(Debug, Default)]
 struct LengthAccount {
+    /// Votes on the length, once the communicator is wired.
     schedule: Schedule,
     mpi: Times,
     /// Longest length tried by a call of its own, and all ranks' time of it.
@@ -107,17 +129,34 @@ struct LengthAccount {
     trial: Option<OnTrial>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Account {
     prices: CostTable,
     schedule: Schedule,
+    pace: Option<Pace>,
     kinds: BTreeMap<(Operation, Length), LengthAccount>,
     spent: Duration,
+    /// Part of it that no wire can save: lengths at which the MPI is known to be faster.
+    hopeless: Duration,
     saved: Duration,
     cost: Duration,
 }
 
 impl Account {
+    /// Creates the account of a new communicator, with what earlier ones have found out.
+    pub fn new(prices: CostTable) -> Account {
+        Account {
+            prices,
+            schedule: Schedule::default(),
+            pace: None,
+            kinds: BTreeMap::new(),
+            spent: Duration::ZERO,
+            hopeless: Duration::ZERO,
+            saved: Duration::ZERO,
+            cost: Duration::ZERO,
+        }
+    }
+
     pub fn prices(&self) -> &CostTable {
         &self.prices
     }
@@ -136,17 +175,24 @@ impl Account {
     }
 
     /// Whether the ranks compare their accounts before this call of a communicator that is not
-    /// wired.
+    /// wired; never before the first, for which nothing has been earned.
     pub fn is_due(&mut self, bytes: u64) -> bool {
-        self.schedule.is_due(bytes)
+        let is_first = self.schedule.weight == 0;
+        let earliest = self.pace.map_or(FIRST_WEIGHT, |pace| pace.weight_of(WIRING.as_nanos() as u64));
+        self.schedule.is_due(bytes, if is_first { u64::MAX } else { earliest })
     }
 
     /// Whether the communicator should be wired.
     ///
-    /// The ranks' first agreement is not paid for: there they wait for the last of them, as they
+    /// Little of this agreement is paid for: there the ranks wait for the last of them, as they
     /// would in the call.
-    pub fn can_wire(&self, ranks: &mut impl Ranks) -> bool {
-        agreed_least(ranks, self.allowance()) >= WIRING
+    pub fn can_wire(&mut self, ranks: &mut impl Ranks) -> bool {
+        let own = self.allowance().saturating_sub(self.hopeless / LOOKING_PARTS);
+        let began = ranks.now();
+        let agreed = agreed_least(ranks, own);
+        self.pay((ranks.now() - began).min(WIRING / 2));
+        self.pace = Some(Pace { allowance_ns: agreed.as_nanos() as u64, weight: self.schedule.weight });
+        agreed >= WIRING
     }
 
     /// Whether a length is still to be tried.
@@ -158,15 +204,19 @@ impl Account {
     pub fn is_vote_due(&mut self, operation: Operation, bytes: u64) -> bool {
         let length = Length::of(bytes);
         let is_open = self.prices.prices(operation, length).is_none();
+        self.schedule.count(bytes);
+        let earliest = self.pace.map_or(0, |pace| pace.weight_of(VOTE_NS));
         let kind = self.kinds.entry((operation, length)).or_default();
-        is_open && kind.trial.is_none() && kind.schedule.is_due(bytes)
+        is_open && kind.trial.is_none() && kind.schedule.is_due(bytes, earliest)
     }
 
-    /// Decides whether a length is tried now, as far as the ranks can afford it.
-    pub fn vote(&mut self, operation: Operation, bytes: u64, ranks: &mut impl Ranks) {
+    /// Decides whether a length is tried now, as far as the ranks can afford it; they have met for
+    /// it since `began`. The caller pays.
+    pub fn vote(&mut self, operation: Operation, bytes: u64, began: Duration, ranks: &mut impl Ranks) {
         let length = Length::of(bytes);
-        let mut allowance = agreed_least(ranks, self.allowance()).as_nanos() as u64;
-        let began = ranks.now();
+        let had = self.allowance().saturating_sub(ranks.now() - began);
+        let mut allowance = agreed_least(ranks, had).as_nanos() as u64;
+        self.pace = Some(Pace { allowance_ns: allowance, weight: self.schedule.weight });
         let kind = self.kinds.entry((operation, length)).or_default();
         let mpi_ns = agreed_longest(ranks, kind.mpi.median().unwrap_or(u64::MAX));
         // A length that the MPI has not had yet has no price.
@@ -206,7 +256,6 @@ impl Account {
                 }
             }
         }
-        self.pay(ranks.now() - began);
     }
 
     /// Returns the way of a wired communicator's call.
@@ -229,6 +278,9 @@ impl Account {
         match (way, &mut kind.trial, prices) {
             (Way::Mpi, ..) => {
                 self.spent += took;
+                if self.prices.way(operation, length) == Some(Way::Mpi) {
+                    self.hopeless += took;
+                }
                 kind.mpi.add(took_ns);
                 false
             }
@@ -250,11 +302,12 @@ impl Account {
 
     /// Compares the ranks' times of a length on trial; returns both if the trial is over.
     pub fn compare(&mut self, operation: Operation, bytes: u64, ranks: &mut impl Ranks) -> Option<[u64; 2]> {
-        let length = Length::of(bytes);
+        let (length, began) = (Length::of(bytes), ranks.now());
         let kind = self.kinds.entry((operation, length)).or_default();
         let OnTrial { mpi_ns, ref wire } = *kind.trial.as_ref()?;
         let calls = wire.0.len();
         let wire_ns = agreed_longest(ranks, wire.median()?);
+        self.cost += ranks.now() - began;
         let is_over = calls == TRIAL_CALLS || wire_ns > mpi_ns.saturating_mul(FAR_SLOWER);
         is_over.then(|| {
             kind.trial = None;
@@ -293,6 +346,12 @@ static KNOWN: Mutex<BTreeMap<TransferKind, CostTable>> = Mutex::new(BTreeMap::ne
 
 fn kind(wire: &Wire) -> TransferKind {
     (wire.hosts().next_power_of_two().ilog2(), wire.is_one_each())
+}
+
+/// Returns what is known of communicators of as many ranks, before it is known whether some share a
+/// host.
+pub fn known(ranks: usize) -> CostTable {
+    KNOWN.lock().get(&(ranks.next_power_of_two().ilog2(), true)).cloned().unwrap_or_default()
 }
 
 /// The ranks of a communicator. All of them make equal MPI calls, even if those by the wire fail.

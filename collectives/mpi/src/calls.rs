@@ -1,6 +1,6 @@
 //! The five MPI collectives of the drop-in: the choice between ethbcast and the MPI's own, and each one's call.
 
-use crate::account::{self, LiveRanks};
+use crate::account::{self, LiveRanks, Ranks};
 use crate::buffers::Elements;
 use crate::cost_table::{Length, Way};
 use crate::dynamic::{OTHER, TRUNCATED, Table, Word, print, print_line};
@@ -271,13 +271,15 @@ impl Made<'_> {
         let (mut account, bytes) = (self.group.account.lock(), bytes as u64);
         if account.is_vote_due(self.operation, bytes) {
             let wire = self.place.wire();
-            let mut ranks = self.ranks(Some(wire));
-            wire.begin(Kind::Trial, Instant::now());
+            let (mut ranks, now) = (self.ranks(Some(wire)), Instant::now());
+            wire.begin(Kind::Trial, now);
+            let began = ranks.now();
             let ended = ranks.meet(self.operation, bytes).and_then(|()| {
-                account.vote(self.operation, bytes, &mut ranks);
+                account.vote(self.operation, bytes, began, &mut ranks);
                 ranks.agree()
             });
             wire.end();
+            account.pay(now.elapsed());
             ended?;
         }
         Ok(account.way(self.operation, bytes))

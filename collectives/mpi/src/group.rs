@@ -7,7 +7,7 @@ use crate::neighbours::ProcessId;
 use crate::rank_map::{self, NodeDescriptor, RankMap, cards};
 use crate::settings::{Reason, Settings};
 use crate::wire::{Joining, Wire};
-use crate::{presence, wire};
+use crate::{kept, presence, wire};
 use ethbcast_collectives::NamedOptions;
 use ethbcast_collectives::membership::live::host;
 use ethbcast_transport::MacAddr;
@@ -65,7 +65,7 @@ impl Group {
         }
         let state = if size < 2 { Stage::Own(Reason::OneRank) } else { Stage::Unwired };
         let (rank, size) = (rank as usize, size as usize);
-        let account = Mutex::default();
+        let account = Mutex::new(Account::new(account::known(size)));
         let group: &'static Group = Box::leak(Box::new(Group { state: Mutex::new(state), account, rank, size }));
         let address = std::ptr::from_ref(group);
         GROUPS.lock().push(address as usize);
@@ -74,10 +74,16 @@ impl Group {
             group.give_up(Reason::Failed);
         } else if !settings.agreed.tries && size > 1 {
             group.begin(table, settings, comm);
-            if let Stage::Joining(joining) = &*group.state.lock() {
-                joining.wait();
+            let is_joining = match &*group.state.lock() {
+                Stage::Joining(joining) => {
+                    joining.wait();
+                    true
+                }
+                _ => false,
+            };
+            if is_joining {
+                group.complete(table, settings, comm);
             }
-            group.complete(table, settings, comm);
         }
         group
     }
@@ -125,7 +131,8 @@ impl Group {
 
     fn begin(&self, table: &'static Table, settings: &Settings, comm: Word) {
         match joining(table, settings, comm, self.rank, self.size) {
-            Ok(joining) => *self.state.lock() = Stage::Joining(Box::new(joining)),
+            Ok(Begun::Joining(joining)) => *self.state.lock() = Stage::Joining(joining),
+            Ok(Begun::Kept(wire)) => self.carry(table, settings, comm, wire, " again"),
             Err((reason, text)) => self.stay(settings, reason, &text),
         }
     }
@@ -135,10 +142,11 @@ impl Group {
         let Stage::Joining(joining) = std::mem::replace(&mut *self.state.lock(), Stage::Own(Reason::NotJoined)) else {
             return;
         };
-        let (joined, mut least) = (joining.finish(), 0);
-        let agreed = done((table.least)(comm, c_int::from(joined.is_ok()), &mut least));
+        let joined = joining.finish();
+        let (own, mut least) = (if joined.is_ok() { 1 + c_int::from(kept::has_room()) } else { 0 }, 0);
+        let agreed = done((table.least)(comm, own, &mut least));
         let wire = match joined {
-            Ok(wire) if least == 1 && agreed.is_ok() => Arc::new(wire),
+            Ok(wire) if least > 0 && agreed.is_ok() => Arc::new(wire),
             Ok(wire) => {
                 wire.release();
                 return self.stay(settings, Reason::NotJoined, "another rank did not join, and says why");
@@ -150,6 +158,15 @@ impl Group {
                 return self.stay(settings, Reason::NotJoined, &text);
             }
         };
+        if least > 1 {
+            kept::reserve(&wire);
+        }
+        wire::watch(&wire);
+        self.carry(table, settings, comm, wire, "");
+    }
+
+    /// Has the collectives carried by a wire that all ranks have.
+    fn carry(&self, table: &'static Table, settings: &Settings, comm: Word, wire: Arc<Wire>, again: &str) {
         if settings.agreed.tries
             && let Err(trouble) = account::share_known(table, comm, &wire, &mut self.account.lock())
         {
@@ -157,9 +174,8 @@ impl Group {
             return self.stay(settings, Reason::Failed, &trouble.to_string());
         }
         if settings.is_verbose && self.rank == 0 {
-            print_line(format_args!("{} ranks on {}", self.size, wire.describe()));
+            print_line(format_args!("{} ranks on {}{again}", self.size, wire.describe()));
         }
-        wire::watch(&wire);
         ON_THE_WIRE.fetch_add(1, Ordering::Relaxed);
         *self.state.lock() = Stage::Wired(wire);
     }
@@ -186,7 +202,9 @@ pub extern "C" fn closed(state: *mut c_void) {
     let way = group.way();
     group.give_up(Reason::NotNow);
     drop(group);
-    if let Ok(Some(wire)) = way {
+    if let Ok(Some(wire)) = way
+        && let Some(wire) = kept::put(wire)
+    {
         wire.close();
         wire.release();
     }
@@ -201,21 +219,28 @@ pub fn close_all() {
         group.give_up(Reason::NotNow);
         way.into_iter().flatten().for_each(|wire| wire.close());
     }
+    kept::take_all().into_iter().for_each(|wire| wire.close());
 }
 
 pub fn world_rank() -> Option<usize> {
     usize::try_from(WORLD_RANK.load(Ordering::Relaxed)).ok()
 }
 
+/// A way to the wire: one that is being joined, or that of an earlier communicator.
+enum Begun {
+    Joining(Box<Joining>),
+    Kept(Arc<Wire>),
+}
+
 /// Begins to wire a communicator. Every rank takes identical steps, whatever it finds: cards, places,
-/// and the join.
+/// and the join, unless all of them have kept a wire of the same ranks.
 fn joining(
     table: &'static Table,
     settings: &Settings,
     comm: Word,
     rank: usize,
     size: usize,
-) -> Result<Joining, (Reason, String)> {
+) -> Result<Begun, (Reason, String)> {
     presence::everywhere().map_err(|text| (Reason::NotEverywhere, text))?;
     if (table.is_of_world)(comm) == 0 {
         return Err((Reason::Strangers, "not all of them are of this MPI_COMM_WORLD".into()));
@@ -225,7 +250,15 @@ fn joining(
     let exchanged = (table.allgather)(comm, own.encode().as_ptr(), all.as_mut_ptr(), rank_map::BYTES as c_int);
     done(exchanged).map_err(|code| (Reason::NotJoined, format!("the MPI's error {code}")))?;
     let seating = RankMap::new(&cards(&all)?, &settings.agreed, settings.topology.is_some())?;
-    Ok(Wire::join(table, settings, comm, rank, seating))
+    let agree = |own| {
+        let mut least = 0;
+        let code = (table.least)(comm, own, &mut least);
+        done(code).map(|()| least).map_err(|code| (Reason::NotJoined, format!("the MPI's error {code}")))
+    };
+    Ok(match kept::take(&seating, rank, agree)? {
+        Some(wire) => Begun::Kept(wire),
+        None => Begun::Joining(Box::new(Wire::join(table, settings, comm, rank, seating))),
+    })
 }
 
 fn own_card(settings: &Settings) -> NodeDescriptor {

@@ -13,7 +13,8 @@
 //! join in the background, while the program goes on with the MPI. The state is kept with the
 //! communicator as an attribute. The account decides when a length is tried on the wire, by the
 //! program's own calls; all ranks record the result in a `cost_table`, which decides from then on
-//! (`calls`). What was learnt is kept for later communicators.
+//! (`calls`). What was learnt is kept for later communicators, and so is the wire, for those of the
+//! same ranks (`kept`).
 //!
 //! If ranks differ about the number of bytes, a thread detects it (`order`, `deadlock_watchdog`).
 //!
@@ -30,6 +31,7 @@ mod cost_table;
 mod dynamic;
 mod exports;
 mod group;
+mod kept;
 mod library;
 mod neighbours;
 mod order;

@@ -74,7 +74,7 @@ pub const BYTES: usize = 512;
 const HEAD_BYTES: usize = 27;
 /// Version of the layout, and of the messages that ranks exchange after the cards. A rank with
 /// another version passes all calls on.
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeDescriptor {

@@ -155,6 +155,19 @@ impl Wire {
         Joining { wire: Ok(wire), thread }
     }
 
+    /// Returns the group's name, which no other wire has.
+    pub fn group(&self) -> &str {
+        &self.seating.group
+    }
+
+    /// Whether it works and connects these ranks, as far as this one, which is to be `rank`, can
+    /// tell.
+    pub fn serves(&self, ranks: &RankMap, rank: usize) -> bool {
+        let is_well = || self.leaders.as_ref().is_none_or(|all| all.stats().is_ok());
+        let are_same = self.seating.processes == ranks.processes && self.seating.host_of == ranks.host_of;
+        self.rank == rank && are_same && is_well()
+    }
+
     pub fn hosts(&self) -> usize {
         self.seating.leaders.len()
     }
@@ -214,7 +227,7 @@ impl Wire {
     }
 
     pub fn describe(&self) -> String {
-        format!("{} hosts, group {}", self.hosts(), self.seating.group)
+        format!("{} hosts, group {}", self.hosts(), self.group())
     }
 
     /// Broadcasts from `root`: on its host, among the leaders, on the other hosts.

@@ -92,6 +92,28 @@ fn lab_a_communicator_of_one_call_is_the_mpis_own() {
     }
 }
 
+/// The MPI's ranks join once: for thirty duplicates, and once more for ranks in another order.
+#[test]
+fn lab_hosts_that_have_met_need_not_meet_again_for_another_communicator() {
+    for ranks_per_host in [1, 2] {
+        let bed = Bed::new("mpi_again", one_switch(3), ranks_per_host);
+        for &mpi in of_this_size() {
+            let program = compiled(mpi, "mpicc", "tests/correct.c", &["-std=gnu11", "-O1", "-lpthread"]);
+            let ended = bed.preloaded(mpi, &program, &["brief"], &[]);
+            ended.assert_code(0);
+            let ranks = 3 * ranks_per_host;
+            let lines: Vec<&str> =
+                ended.stderr.lines().filter(|line| line.contains(&format!("{ranks} ranks on 3 hosts"))).collect();
+            let again = lines.iter().filter(|line| line.ends_with(" again")).count();
+            assert_eq!((lines.len(), again), (30, 29), "{mpi:?}: {}", ended.stderr);
+            let ended = bed.preloaded(mpi, &program, &["communicators", "brief"], &[]);
+            ended.assert_code(0);
+            assert!(ended.stdout_text().contains("communicators: all is well"), "{mpi:?}: {}", ended.stderr);
+            assert!(ended.stdout_text().contains("brief: all is well"), "{mpi:?}: {}", ended.stderr);
+        }
+    }
+}
+
 #[test]
 fn lab_where_the_cables_are_slow_a_length_is_tried_once_and_stays_on_the_wire() {
     let config = LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(4) };
