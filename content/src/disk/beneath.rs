@@ -9,13 +9,15 @@ use rustix::fs::{
     self as linux, AtFlags, Dev, FallocateFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, ResolveFlags,
     Stat, StatxFlags, makedev, openat2,
 };
+use rustix::io::Errno;
 use rustix::process::geteuid;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// Resolution below the directory, which crosses no mount point, not even a bind mount of its own
 /// file system.
@@ -59,8 +61,49 @@ impl Beneath {
     }
 
     fn open_file(&self, path: &Path, flags: OFlags, mode: u32) -> io::Result<File> {
-        Ok(openat2(&self.0, path, flags | OFlags::CLOEXEC, Mode::from_raw_mode(mode), STAY)?.into())
+        Ok(open_below(self.as_fd(), path, flags, Mode::from_raw_mode(mode))?.into())
     }
+}
+
+fn open_below(from: BorrowedFd<'_>, path: &Path, flags: OFlags, mode: Mode) -> rustix::io::Result<OwnedFd> {
+    match openat2(from, path, flags | OFlags::CLOEXEC, mode, STAY) {
+        // Linux before 5.6, and a service under systemd's RestrictSUIDSGID, which DynamicUser implies.
+        Err(Errno::NOSYS) => walk(from, path, flags, mode),
+        opened => opened,
+    }
+}
+
+/// Opens one component of a path after the other, where there is no `openat2`.
+fn walk(from: BorrowedFd<'_>, path: &Path, flags: OFlags, mode: Mode) -> rustix::io::Result<OwnedFd> {
+    let mount = mount_id(from)?;
+    let mut names = path.components().peekable();
+    let mut reached: Option<OwnedFd> = None;
+    while let Some(component) = names.next() {
+        let name = match component {
+            Component::Normal(name) => name,
+            Component::CurDir => OsStr::new("."),
+            _ => return Err(Errno::XDEV),
+        };
+        let is_last = names.peek().is_none();
+        let how = if is_last { flags } else { OFlags::PATH | OFlags::DIRECTORY };
+        let at = reached.as_ref().map_or(from, AsFd::as_fd);
+        let next = linux::openat(at, name, how | OFlags::NOFOLLOW | OFlags::CLOEXEC, mode)?;
+        if mount_id(next.as_fd())? != mount {
+            return Err(Errno::XDEV);
+        }
+        reached = Some(next);
+    }
+    reached.ok_or(Errno::NOENT)
+}
+
+/// Returns the mount that a file is on; `None` on Linux before 5.8 without /proc.
+fn mount_id(file: BorrowedFd<'_>) -> rustix::io::Result<Option<u64>> {
+    let stat = linux::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?;
+    if StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::MNT_ID) {
+        return Ok(Some(stat.stx_mnt_id));
+    }
+    let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd())).unwrap_or_default();
+    Ok(text.lines().find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse().ok()))
 }
 
 fn shown(open: &impl AsRawFd) -> PathBuf {
@@ -82,7 +125,7 @@ impl Directory for Beneath {
         if path.as_os_str().is_empty() {
             return Directory::try_clone(self);
         }
-        let below = openat2(&self.0, path, OWN_DIRECTORY, Mode::empty(), STAY)?;
+        let below = open_below(self.as_fd(), path, OWN_DIRECTORY, Mode::empty())?;
         // A btrfs subvolume is not a mount point, but it is a file system of its own.
         if linux::fstat(&below)?.st_dev != linux::fstat(&self.0)?.st_dev {
             return Err(rustix::io::Errno::XDEV.into());
@@ -323,5 +366,61 @@ impl DiskFile for File {
 impl AsFd for Beneath {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    /// Opens by both ways; each returns the inode, or nothing if it refuses.
+    fn both(from: &Path, path: &str, flags: OFlags) -> [Option<u64>; 2] {
+        let from = Beneath::open(from).expect("a directory");
+        let mode = if flags.contains(OFlags::CREATE) { Mode::RUSR } else { Mode::empty() };
+        let path = Path::new(path);
+        let by_kernel = openat2(&from, path, flags | OFlags::CLOEXEC, mode, STAY);
+        [by_kernel, walk(from.as_fd(), path, flags, mode)].map(|opened| Some(linux::fstat(opened.ok()?).ok()?.st_ino))
+    }
+
+    #[test]
+    fn a_walk_opens_and_refuses_what_openat2_does() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let top = folder.path().join("top");
+        std::fs::create_dir_all(top.join("a/b")).expect("made");
+        std::fs::write(top.join("a/b/file"), "text").expect("written");
+        std::fs::write(folder.path().join("outside"), "text").expect("written");
+        for (target, link) in [("a", "link"), ("b/file", "a/file"), ("../outside", "out"), ("..", "a/up")] {
+            symlink(target, top.join(link)).expect("made");
+        }
+        for path in ["a", "a/b", "a/b/file", ".", "./a/./b"] {
+            let [one, other] = both(&top, path, OFlags::RDONLY | OFlags::NONBLOCK);
+            assert!(one.is_some() && one == other, "{path}");
+        }
+        let below = ["", "none", "a/none", "a/b/file/x", "link", "link/b", "a/file", "a/up/a", "a/../a/b/file/x"];
+        for path in below.into_iter().chain(["out", "..", "../top/a", "../outside", "/", "/etc"]) {
+            assert_eq!(both(&top, path, OFlags::RDONLY | OFlags::NONBLOCK), [None, None], "{path}");
+        }
+        let [one, other] = both(&top, "link", OFlags::PATH | OFlags::NOFOLLOW);
+        assert!(one.is_some() && one == other, "the link itself");
+        assert_eq!(both(&top, "a/b/file", OFlags::RDWR | OFlags::CREATE | OFlags::EXCL), [None, None], "it is there");
+    }
+
+    #[test]
+    fn a_walk_enters_no_mount_point() {
+        assert_eq!(both(Path::new("/"), "proc", OWN_DIRECTORY), [None, None]);
+        assert_eq!(both(Path::new("/"), "proc/self/status", OFlags::RDONLY), [None, None]);
+    }
+
+    #[test]
+    fn a_walk_makes_files_with_and_without_names() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let top = Beneath::open(folder.path()).expect("a directory");
+        let mode = Mode::from_raw_mode(0o640);
+        for (path, flags) in [("new", OFlags::CREATE | OFlags::EXCL), (".", OFlags::TMPFILE)] {
+            let made = walk(top.as_fd(), Path::new(path), OFlags::RDWR | flags, mode).expect("made");
+            assert_eq!(linux::fstat(&made).expect("open").st_mode & 0o777, 0o640, "{path}");
+        }
+        assert_eq!(std::fs::read_dir(folder.path()).expect("there").count(), 1);
     }
 }
