@@ -7,7 +7,7 @@
 
 use crate::rank_map::RankMap;
 use crate::wire::Wire;
-use parking_lot::Mutex;
+use ethbcast_transport::lock::Mutex;
 use std::ffi::c_int;
 use std::sync::Arc;
 
