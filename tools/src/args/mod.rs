@@ -76,7 +76,7 @@ pub enum Command {
     Dump(DumpArgs),
     /// Check the configuration file.
     Config(ConfigArgs),
-    /// Make, show and change keys, by which hosts believe only each other.
+    /// Make, show and change keys: hosts with a key accept only each other's frames.
     Key(KeyArgs),
     /// Create a test cluster of network namespaces on this machine.
     Lab(LabArgs),
