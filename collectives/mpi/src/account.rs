@@ -61,13 +61,9 @@ struct Schedule {
 }
 
 impl Schedule {
-    fn count(&mut self, bytes: u64) {
-        self.weight = self.weight.saturating_add(1 + bytes / WEIGHT_BYTES);
-    }
-
     /// Counts a call; returns whether it is due, at a weight of `earliest` or more.
     fn is_due(&mut self, bytes: u64, earliest: u64) -> bool {
-        self.count(bytes);
+        self.weight = self.weight.saturating_add(1 + bytes / WEIGHT_BYTES);
         let is_due = self.weight >= self.next.max(earliest);
         if is_due {
             self.next = self.weight.saturating_mul(2);
@@ -204,7 +200,6 @@ impl Account {
     pub fn is_vote_due(&mut self, operation: Operation, bytes: u64) -> bool {
         let length = Length::of(bytes);
         let is_open = self.prices.prices(operation, length).is_none();
-        self.schedule.count(bytes);
         let earliest = self.pace.map_or(0, |pace| pace.weight_of(VOTE_NS));
         let kind = self.kinds.entry((operation, length)).or_default();
         is_open && kind.trial.is_none() && kind.schedule.is_due(bytes, earliest)
@@ -216,8 +211,10 @@ impl Account {
         let length = Length::of(bytes);
         let had = self.allowance().saturating_sub(ranks.now() - began);
         let mut allowance = agreed_least(ranks, had).as_nanos() as u64;
-        self.pace = Some(Pace { allowance_ns: allowance, weight: self.schedule.weight });
         let kind = self.kinds.entry((operation, length)).or_default();
+        if allowance < VOTE_NS {
+            kind.schedule.next = kind.schedule.next.saturating_mul(2);
+        }
         let mpi_ns = agreed_longest(ranks, kind.mpi.median().unwrap_or(u64::MAX));
         // A length that the MPI has not had yet has no price.
         if mpi_ns < longest_ns() {

@@ -168,6 +168,8 @@ fn call(
     };
     let (group, wire) = match Group::of(table, settings, comm).and_then(|group| Ok((group, group.way()?))) {
         Ok(found) => found,
+        // The others may make it by the wire still: inside the MPI it would never end.
+        Err(Reason::Differed) => return (table.fail)(comm, TRUNCATED),
         Err(reason) => return passed(reason),
     };
     let place = Place { table, comm, rank: group.rank, size: group.size, wire };
@@ -303,12 +305,12 @@ impl Made<'_> {
     }
 
     /// Returns the code of a call that used the wire. After a failure all later calls of the
-    /// communicator are the MPI's own.
+    /// communicator are the MPI's own, or, if the ranks' calls differed, fail as well.
     fn outcome(&self, ended: std::thread::Result<Result<(), Trouble>>) -> c_int {
         let Group { rank, size, .. } = *self.group;
         let failed = |failure, text: &dyn std::fmt::Display| {
             print_line(format_args!("rank {rank} of {size}, {}: {text}", self.operation.name()));
-            self.group.give_up(Reason::Failed);
+            self.group.give_up(if failure == TRUNCATED { Reason::Differed } else { Reason::Failed });
             (self.place.table.fail)(self.place.comm, failure)
         };
         match ended {
