@@ -20,6 +20,9 @@ use std::time::{Duration, Instant};
 
 /// Divisor of the MPI's time: the quotient is the time that the search for a faster way may cost.
 const LOOKING_PARTS: u32 = 50;
+/// Part of the ranks' meeting for a vote that is paid for: in there they wait for the last of them, as
+/// they would in the call.
+pub const MEETING: Duration = Duration::from_millis(1);
 /// Weight of calls after which ranks compare their accounts first: a call counts one, and one for
 /// each 16 KiB. Comparing costs about as much as a short call.
 const FIRST_WEIGHT: u64 = 64;
@@ -206,15 +209,12 @@ impl Account {
     }
 
     /// Decides whether a length is tried now, as far as the ranks can afford it; they have met for
-    /// it since `began`. The caller pays.
+    /// it, which counts since `began`. The caller pays.
     pub fn vote(&mut self, operation: Operation, bytes: u64, began: Duration, ranks: &mut impl Ranks) {
         let length = Length::of(bytes);
         let had = self.allowance().saturating_sub(ranks.now() - began);
         let mut allowance = agreed_least(ranks, had).as_nanos() as u64;
         let kind = self.kinds.entry((operation, length)).or_default();
-        if allowance < VOTE_NS {
-            kind.schedule.next = kind.schedule.next.saturating_mul(2);
-        }
         let mpi_ns = agreed_longest(ranks, kind.mpi.median().unwrap_or(u64::MAX));
         // A length that the MPI has not had yet has no price.
         if mpi_ns < longest_ns() {

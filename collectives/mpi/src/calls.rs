@@ -1,6 +1,6 @@
 //! The five MPI collectives of the drop-in: the choice between ethbcast and the MPI's own, and each one's call.
 
-use crate::account::{self, LiveRanks, Ranks};
+use crate::account::{self, LiveRanks, MEETING, Ranks};
 use crate::buffers::Elements;
 use crate::cost_table::{Length, Way};
 use crate::dynamic::{OTHER, TRUNCATED, Table, Word, print, print_line};
@@ -273,15 +273,17 @@ impl Made<'_> {
         let (mut account, bytes) = (self.group.account.lock(), bytes as u64);
         if account.is_vote_due(self.operation, bytes) {
             let wire = self.place.wire();
-            let (mut ranks, now) = (self.ranks(Some(wire)), Instant::now());
-            wire.begin(Kind::Trial, now);
-            let began = ranks.now();
-            let ended = ranks.meet(self.operation, bytes).and_then(|()| {
+            let mut ranks = self.ranks(Some(wire));
+            wire.begin(Kind::Trial, Instant::now());
+            let met = ranks.meet(self.operation, bytes);
+            let began = ranks.now().saturating_sub(MEETING);
+            let now = Instant::now();
+            let ended = met.and_then(|()| {
                 account.vote(self.operation, bytes, began, &mut ranks);
                 ranks.agree()
             });
             wire.end();
-            account.pay(now.elapsed());
+            account.pay(now.elapsed() + MEETING);
             ended?;
         }
         Ok(account.way(self.operation, bytes))
