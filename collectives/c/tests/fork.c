@@ -32,23 +32,35 @@ static void child(ethbcast_communicator *ranks, size_t received)
     exit(0);
 }
 
+static void fork_here(ethbcast_communicator *ranks)
+{
+    int ended = 0;
+    if (ethbcast_rank(ranks) != 0)
+        return;
+    pid_t id = fork();
+    if (id == 0)
+        child(ranks, 0);
+    REQUIRE(waitpid(id, &ended, 0) == id && ended == 0);
+}
+
 int main(void)
 {
     ethbcast_communicator *ranks;
     char bytes[100];
-    int ended = 0;
     REQUIRE(ethbcast_join("fork", 2, NULL, &ranks) == ETHBCAST_STATUS_OK);
-    for (int turn = 1; turn < 4; turn++) {
-        if (ethbcast_rank(ranks) == 0) {
-            pid_t id = fork();
-            if (id == 0)
-                child(ranks, 0);
-            REQUIRE(waitpid(id, &ended, 0) == id && ended == 0);
-        }
+    for (int point = 0; point < 20; point++) {
+        int turn = point + 1;
+        /* Before a broadcast, between it and a barrier, or behind both. */
+        if (point % 3 == 0)
+            fork_here(ranks);
         memset(bytes, ethbcast_rank(ranks) == 0 ? turn : 0, sizeof bytes);
         REQUIRE(ethbcast_broadcast(ranks, 0, bytes, sizeof bytes) == ETHBCAST_STATUS_OK);
         REQUIRE(bytes[0] == turn && bytes[99] == turn);
+        if (point % 3 == 1)
+            fork_here(ranks);
         REQUIRE(ethbcast_barrier(ranks) == ETHBCAST_STATUS_OK);
+        if (point % 3 == 2)
+            fork_here(ranks);
     }
     REQUIRE(ethbcast_leave(ranks) == ETHBCAST_STATUS_OK);
     printf("done\n");

@@ -20,6 +20,9 @@ use std::time::{Duration, Instant};
 
 /// Divisor of the MPI's time: the quotient is the time that the search for a faster way may cost.
 const LOOKING_PARTS: u32 = 50;
+/// Part of the ranks' meeting for a vote that is paid for: in there they wait for the last of them, as
+/// they would in the call.
+pub const MEETING: Duration = Duration::from_millis(1);
 /// Weight of calls after which ranks compare their accounts first: a call counts one, and one for
 /// each 16 KiB. Comparing costs about as much as a short call.
 const FIRST_WEIGHT: u64 = 64;
@@ -61,13 +64,9 @@ struct Schedule {
 }
 
 impl Schedule {
-    fn count(&mut self, bytes: u64) {
-        self.weight = self.weight.saturating_add(1 + bytes / WEIGHT_BYTES);
-    }
-
     /// Counts a call; returns whether it is due, at a weight of `earliest` or more.
     fn is_due(&mut self, bytes: u64, earliest: u64) -> bool {
-        self.count(bytes);
+        self.weight = self.weight.saturating_add(1 + bytes / WEIGHT_BYTES);
         let is_due = self.weight >= self.next.max(earliest);
         if is_due {
             self.next = self.weight.saturating_mul(2);
@@ -204,19 +203,17 @@ impl Account {
     pub fn is_vote_due(&mut self, operation: Operation, bytes: u64) -> bool {
         let length = Length::of(bytes);
         let is_open = self.prices.prices(operation, length).is_none();
-        self.schedule.count(bytes);
         let earliest = self.pace.map_or(0, |pace| pace.weight_of(VOTE_NS));
         let kind = self.kinds.entry((operation, length)).or_default();
         is_open && kind.trial.is_none() && kind.schedule.is_due(bytes, earliest)
     }
 
     /// Decides whether a length is tried now, as far as the ranks can afford it; they have met for
-    /// it since `began`. The caller pays.
+    /// it, which counts since `began`. The caller pays.
     pub fn vote(&mut self, operation: Operation, bytes: u64, began: Duration, ranks: &mut impl Ranks) {
         let length = Length::of(bytes);
         let had = self.allowance().saturating_sub(ranks.now() - began);
         let mut allowance = agreed_least(ranks, had).as_nanos() as u64;
-        self.pace = Some(Pace { allowance_ns: allowance, weight: self.schedule.weight });
         let kind = self.kinds.entry((operation, length)).or_default();
         let mpi_ns = agreed_longest(ranks, kind.mpi.median().unwrap_or(u64::MAX));
         // A length that the MPI has not had yet has no price.

@@ -1,6 +1,6 @@
 //! The five MPI collectives of the drop-in: the choice between ethbcast and the MPI's own, and each one's call.
 
-use crate::account::{self, LiveRanks, Ranks};
+use crate::account::{self, LiveRanks, MEETING, Ranks};
 use crate::buffers::Elements;
 use crate::cost_table::{Length, Way};
 use crate::dynamic::{OTHER, TRUNCATED, Table, Word, print, print_line};
@@ -168,6 +168,8 @@ fn call(
     };
     let (group, wire) = match Group::of(table, settings, comm).and_then(|group| Ok((group, group.way()?))) {
         Ok(found) => found,
+        // The others may make it by the wire still: inside the MPI it would never end.
+        Err(Reason::Differed) => return (table.fail)(comm, TRUNCATED),
         Err(reason) => return passed(reason),
     };
     let place = Place { table, comm, rank: group.rank, size: group.size, wire };
@@ -271,15 +273,17 @@ impl Made<'_> {
         let (mut account, bytes) = (self.group.account.lock(), bytes as u64);
         if account.is_vote_due(self.operation, bytes) {
             let wire = self.place.wire();
-            let (mut ranks, now) = (self.ranks(Some(wire)), Instant::now());
-            wire.begin(Kind::Trial, now);
-            let began = ranks.now();
-            let ended = ranks.meet(self.operation, bytes).and_then(|()| {
+            let mut ranks = self.ranks(Some(wire));
+            wire.begin(Kind::Trial, Instant::now());
+            let met = ranks.meet(self.operation, bytes);
+            let began = ranks.now().saturating_sub(MEETING);
+            let now = Instant::now();
+            let ended = met.and_then(|()| {
                 account.vote(self.operation, bytes, began, &mut ranks);
                 ranks.agree()
             });
             wire.end();
-            account.pay(now.elapsed());
+            account.pay(now.elapsed() + MEETING);
             ended?;
         }
         Ok(account.way(self.operation, bytes))
@@ -303,12 +307,12 @@ impl Made<'_> {
     }
 
     /// Returns the code of a call that used the wire. After a failure all later calls of the
-    /// communicator are the MPI's own.
+    /// communicator are the MPI's own, or, if the ranks' calls differed, fail as well.
     fn outcome(&self, ended: std::thread::Result<Result<(), Trouble>>) -> c_int {
         let Group { rank, size, .. } = *self.group;
         let failed = |failure, text: &dyn std::fmt::Display| {
             print_line(format_args!("rank {rank} of {size}, {}: {text}", self.operation.name()));
-            self.group.give_up(Reason::Failed);
+            self.group.give_up(if failure == TRUNCATED { Reason::Differed } else { Reason::Failed });
             (self.place.table.fail)(self.place.comm, failure)
         };
         match ended {

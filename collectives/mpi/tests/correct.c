@@ -246,6 +246,18 @@ static void lengths(void)
     REQUIRE(rank != 1 || code != MPI_SUCCESS);
 }
 
+/* A program that goes on after such an error, as far as it gets: no call of it waits for ever. */
+static void differing_twice(void)
+{
+    static char bytes[100000];
+    int one = 1, all = 0;
+    MPI_Comm made = returning();
+    int first = MPI_Bcast(bytes, rank == 0 ? 4 : 40, MPI_CHAR, 0, made);
+    int second = MPI_Bcast(bytes, rank == 0 ? 40 : 4, MPI_CHAR, 0, made);
+    REQUIRE(rank == 0 || (first != MPI_SUCCESS && second != MPI_SUCCESS));
+    REQUIRE(MPI_Allreduce(&one, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD) == MPI_SUCCESS && all == size);
+}
+
 /* The root sends so little that its call is the MPI's own, and the others want what goes by the wire: an error on them,
    and on the root with its next call by the wire. */
 static void decided(void)
@@ -364,7 +376,7 @@ int main(int count, char **words)
     struct { const char *name; void (*run)(void); } parts[] = {
         {"roots", roots}, {"long", long_ones}, {"worth-it", worth_it}, {"brief", brief}, {"named", named}, {"derived", derived}, {"constructors", constructors}, {"blocks", blocks}, {"communicators", communicators},
         {"in-flight", in_flight}, {"threads", threads}, {"arguments", arguments}, {"price", price}, {"large", large},
-        {"lengths", lengths}, {"late", late}, {"decided", decided}, {"stuck-elsewhere", stuck_elsewhere},
+        {"lengths", lengths}, {"differing-twice", differing_twice}, {"late", late}, {"decided", decided}, {"stuck-elsewhere", stuck_elsewhere},
         {"stuck-root", stuck_root}};
     for (int word = 1; word < count; word++)
         for (size_t at = 0; at < sizeof parts / sizeof *parts; at++)

@@ -17,7 +17,7 @@ use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Cursor, ErrorKind, Read, Seek, SeekFrom};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -176,12 +176,7 @@ impl Source<'_> {
     }
 
     fn attributes(&self) -> Option<FileAttributes> {
-        let file = &self.metadata;
-        file.is_file().then(|| FileAttributes {
-            mode: (file.mode() & 0o7777) as u16,
-            modified_seconds: file.mtime(),
-            modified_nanoseconds: file.mtime_nsec() as u32,
-        })
+        FileAttributes::of(&self.metadata)
     }
 
     fn unchanged(&self) -> Option<Unchanged> {

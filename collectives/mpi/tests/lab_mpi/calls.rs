@@ -140,6 +140,9 @@ fn lab_lengths_that_differ_are_an_error_and_no_hang() {
         let program = compiled(mpi, "mpicc", "tests/correct.c", &["-std=gnu11", "-O1", "-lpthread"]);
         let ended = bed.preloaded(mpi, &program, &["lengths"], &[]);
         assert!(ended.stderr.contains("calls differ"), "{mpi:?}: {}{}", ended.stdout_text(), ended.stderr);
+        let ended = bed.preloaded(mpi, &program, &["differing-twice"], &[]);
+        ended.assert_code(0);
+        assert!(ended.stderr.contains("calls differ"), "{mpi:?}: {}", ended.stderr);
         // By their lengths some ranks' calls are the MPI's own, and others' use the wire.
         let split = [("ETHBCAST_MPI_MIN_BYTES", "4096"), ("ETHBCAST_MPI_MAX_BYTES", "1000000")];
         for part in ["decided", "stuck-elsewhere", "stuck-root"] {

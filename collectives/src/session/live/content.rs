@@ -4,12 +4,12 @@ use super::options::SendOptions;
 use super::read_again::{ReadAt, RestOfFile};
 use super::read_ahead::{ReadAhead, read_ahead};
 use super::reader::Reader;
-use crate::session::message::{ContentKind, Outcome, Trailer};
+use crate::session::message::{ContentKind, FileAttributes, Outcome, Trailer};
 use crate::session::verified::{ChunkSize, Offered};
 use ethbcast_transport::packet::Waker;
 use std::fmt;
 use std::fs::{File, read_link};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
@@ -43,8 +43,9 @@ impl<'a> Content<'a> {
     }
 
     /// Creates a content of a file from its present position on, with the name that the file has. It
-    /// can be re-read unless the file is a pipe.
-    pub fn of_file(file: File) -> Content<'static> {
+    /// can be re-read unless the file is a pipe. A whole regular file is a file for receivers, too,
+    /// which can go on with it later and take over what has not changed.
+    pub fn of_file(mut file: File) -> Content<'static> {
         let rest = RestOfFile::of(&file);
         let size = rest.as_ref().ok().and_then(RestOfFile::bytes);
         let path = size.and_then(|_| read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok());
@@ -52,8 +53,10 @@ impl<'a> Content<'a> {
             let name = name.to_string_lossy();
             name.strip_suffix(" (deleted)").unwrap_or(&name).to_owned()
         });
+        let is_whole = file.stream_position().is_ok_and(|at| at == 0);
+        let attributes = file.metadata().ok().filter(|_| is_whole).as_ref().and_then(FileAttributes::of);
         let content = Content::of(file).again_from(rest.map(|rest| Box::new(rest) as Box<dyn ReadAt>));
-        content.sized(size).named(&name, &name)
+        content.sized(size).named(&name, &name).kind(attributes.map_or(ContentKind::Stream, ContentKind::File))
     }
 
     /// Sets where to re-read bytes; offset 0 is the reader's first byte. An error says why that is
@@ -282,5 +285,27 @@ impl<W: Write> Storage for Output<W> {
 
     fn settle(&mut self, _trailer: Trailer) -> Result<(), StorageError> {
         self.0.flush().map_err(|error| StorageError::system("write", error, ""))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::SeekFrom;
+
+    #[test]
+    fn a_whole_file_has_name_size_and_attributes_and_the_rest_of_one_has_no_attributes() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("image");
+        std::fs::write(&path, [7; 3000]).expect("written");
+        for (from, bytes) in [(0, 3000), (1000, 2000)] {
+            let mut file = File::open(&path).expect("it is there");
+            file.seek(SeekFrom::Start(from)).expect("a file has positions");
+            let attributes = FileAttributes::of(&file.metadata().expect("it is open")).expect("a regular file");
+            let mut options = SendOptions::new();
+            Content::of_file(file).describe(&mut options);
+            let kind = if from == 0 { ContentKind::File(attributes) } else { ContentKind::Stream };
+            assert_eq!((&*options.source, options.size, options.content), ("image", Some(bytes), kind));
+        }
     }
 }

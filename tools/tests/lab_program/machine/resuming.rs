@@ -5,6 +5,7 @@ use crate::harness::{
     Ended, Ethbcast, LIMIT, MEBIBYTE, PROGRAM, Run, Session, Site, Transfer, content, names_in, one_switch, shown_in,
     within,
 };
+use ethbcast_collectives::session::{Progress, SendOptions, Session as Group};
 use ethbcast_lab::LabConfig;
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -56,6 +57,42 @@ fn a_receiver_that_was_killed_goes_on_where_it_was_and_no_resume_begins_anew() {
         assert!(expected.contains(&sent_bytes(&root)), "{options:?}, {chunk}: {} bytes", sent_bytes(&root));
         fs::remove_file(&dest).expect("ours");
     }
+}
+
+/// A program sends by the library, and is cancelled half way; then one host has an earlier version.
+#[test]
+fn a_file_of_the_library_goes_on_where_it_was_and_is_an_update_of_what_is_there() {
+    let site = Site::beside("library", slow(3));
+    let bytes = content(4, 16 * MEBIBYTE);
+    let (source, directory) = (site.file("source.bin", &bytes), site.directory("dest"));
+    let dest = directory.join("file");
+    let send = |receivers, cancelled_at: u64| {
+        let mut options = SendOptions::new().receivers(receivers);
+        options.run.time_limit = Some(LIMIT);
+        let cancel = options.run.cancel.clone();
+        options.run.on_progress(move |progress| {
+            if matches!(progress, Progress::Moved { bytes, .. } if bytes >= cancelled_at) {
+                cancel.cancel();
+            }
+        });
+        let file = fs::File::open(&source).expect("it is there");
+        site.lab().run_on("n0", || Group::send_file("lib", file, &options)).expect("a host of this lab")
+    };
+    let recv = [&RECV[..], &["-g", "lib"]].concat();
+    let receiver = site.start("n1", &recv, &dest);
+    assert!(send(1, 9 << 20).is_err());
+    receiver.end(LIMIT);
+    assert_eq!((shown_in(&directory).len(), names_in(&directory).len()), (0, 2), "data and journal");
+    let mut old = bytes.clone();
+    old[12_000_000] ^= 1;
+    let other = site.file("n2", old);
+    let receivers = [site.start("n1", &recv, &dest), site.start("n2", &[&recv[..], &["--force"]].concat(), &other)];
+    let report = send(2, u64::MAX).expect("both have it");
+    receivers.into_iter().for_each(|run| run.end(LIMIT).assert_code(0));
+    assert!([&dest, &other].iter().all(|dest| fs::read(dest).is_ok_and(|file| file == bytes)));
+    let sent = report.sent_bytes.expect("only what is lacking is sent");
+    assert!((1..13 << 20).contains(&sent), "{sent} bytes of 16 MiB");
+    assert_eq!(fs::metadata(&dest).expect("there").mtime(), fs::metadata(&source).expect("there").mtime());
 }
 
 #[test]
