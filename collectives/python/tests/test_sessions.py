@@ -222,3 +222,31 @@ def test_who_did_not_come_is_named(group):
     elif HOST == 1:
         with pytest.raises(ethbcast.Error):
             ethbcast.recv(group, once=True, max_wait=30)
+
+
+def test_a_cache_of_links_is_shared_and_mapped_on_every_host(group, tmp_path):
+    cache = tmp_path / "models--small"
+    if HOST == 0:
+        (cache / "blobs").mkdir(parents=True)
+        (cache / "snapshots" / "1").mkdir(parents=True)
+        (cache / "blobs" / "abc").write_bytes(BYTES)
+        (cache / "blobs" / "none").write_bytes(b"")
+        for link, blob in [("model.safetensors", "abc"), ("empty", "none")]:
+            (cache / "snapshots" / "1" / link).symlink_to(f"../../blobs/{blob}")
+    shared = ethbcast.share(cache, group, rank=HOST, size=3, max_wait=30)
+    assert shared["snapshots/1/model.safetensors"] == BYTES == shared["blobs/abc"] and shared["snapshots/1/empty"] == b""
+    assert shared["blobs/abc"].readonly and len(shared) == 4
+    assert (cache / "snapshots" / "1" / "model.safetensors").is_symlink()
+    with pytest.raises(KeyError):
+        shared["snapshots/2"]
+
+
+def test_a_shared_file_replaces_an_older_one_and_torchrun_says_the_rank(group, tmp_path, monkeypatch):
+    path = tmp_path / "weights.bin"
+    path.write_bytes(BYTES if HOST == 0 else b"old")
+    with pytest.raises(ValueError, match="RANK"):
+        ethbcast.share(path, group)
+    monkeypatch.setenv("RANK", str(HOST))
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    shared = ethbcast.share(path, group, max_wait=30)
+    assert shared.memory == BYTES and np.frombuffer(shared.memory, dtype=np.uint8).size == len(BYTES)
