@@ -152,7 +152,7 @@ impl Machine for CensusQuery {
     }
 }
 
-/// Limit of askers served at once. Queries are unauthenticated, so further ones are dropped.
+/// Limit of replies that are due at once; the oldest makes room.
 const MAX_ASKERS: usize = 16;
 const REPLY_INTERVAL: Duration = Duration::from_millis(10);
 
@@ -168,11 +168,13 @@ struct PendingReply {
     at: Instant,
     to: MacAddr,
     nonce: u64,
+    asked_by: usize,
 }
 
 impl CensusResponder {
-    /// Takes a WHO that may be meant for this host; returns false if it is malformed.
-    pub fn on_frame(&mut self, now: Instant, frame: &Frame<'_>, station: &Station) -> bool {
+    /// Takes a WHO that may be meant for this host, and came under the secret at this place of the key file; returns
+    /// false if it is malformed.
+    pub fn on_frame(&mut self, now: Instant, frame: &Frame<'_>, station: &Station, asked_by: usize) -> bool {
         if frame.header.kind != WHO {
             return false;
         }
@@ -184,27 +186,32 @@ impl CensusResponder {
         let own = station.mac.octets().into_iter().fold(0_u64, |seed, octet| seed << 8 | u64::from(octet));
         let of_group = station.group_mac.octets()[5];
         let at = now + jitter(question.spread, question.nonce ^ own ^ u64::from(of_group) << 48);
-        let due = PendingReply { at, to: frame.source, nonce: question.nonce };
-        let has_room = self.due.len() < MAX_ASKERS;
-        match self.due.iter_mut().find(|due| due.to == frame.source) {
+        let due = PendingReply { at, to: frame.source, nonce: question.nonce, asked_by };
+        // Of one asker, in this round or the one before: an older question may be recorded.
+        let is_same = |one: &PendingReply| one.to == due.to && due.nonce.wrapping_sub(one.nonce) <= 1;
+        match self.due.iter_mut().find(|one| is_same(one)) {
             // An asker that repeats its query before the reply gets it at the earlier time.
             Some(waiting) => *waiting = PendingReply { at: waiting.at.min(at), ..due },
-            None if has_room => self.due.push(due),
-            None => {}
+            None => {
+                if self.due.len() >= MAX_ASKERS {
+                    self.due.remove(0);
+                }
+                self.due.push(due);
+            }
         }
         true
     }
 
-    /// Returns the address and nonce of a reply that is due.
-    pub fn poll(&mut self, now: Instant) -> Option<(MacAddr, u64)> {
+    /// Returns the address and nonce of a reply that is due, and the place of the secret under which it was asked for.
+    pub fn poll(&mut self, now: Instant) -> Option<(MacAddr, u64, usize)> {
         if self.next.is_some_and(|next| now < next) {
             return None;
         }
         let first = self.due.iter().enumerate().min_by_key(|(_, due)| due.at);
         let (at, _) = first.filter(|(_, due)| due.at <= now)?;
-        let PendingReply { to, nonce, .. } = self.due.swap_remove(at);
+        let PendingReply { to, nonce, asked_by, .. } = self.due.remove(at);
         self.next = Some(now + REPLY_INTERVAL);
-        Some((to, nonce))
+        Some((to, nonce, asked_by))
     }
 
     /// Returns when the next reply is due.

@@ -33,8 +33,13 @@ impl Protection {
 
     /// Protects a message by the next number.
     pub(crate) fn close(&mut self, header: Header, body: Vec<u8>) -> SealedMessage {
-        let sequence = self.counter.draw();
-        self.close_numbered(Header { sequence, ..header }, body)
+        let header = self.number(header);
+        self.close_numbered(header, body)
+    }
+
+    /// Gives a message the next number.
+    pub(crate) fn number(&mut self, header: Header) -> Header {
+        Header { sequence: self.counter.draw(), ..header }
     }
 
     pub(crate) fn close_numbered(&self, header: Header, mut body: Vec<u8>) -> SealedMessage {
@@ -94,8 +99,18 @@ impl ClusterSecrets {
 
     /// Protects a message of somebody who has no other secret yet, behind the secret's name.
     pub(crate) fn close(&mut self, at: usize, header: Header, body: Vec<u8>) -> Option<SealedMessage> {
-        let (name, protection) = self.secrets.get_mut(at)?;
-        let (guard, header, veiled) = protection.close(header, body);
+        let header = self.number(at, header)?;
+        self.close_numbered(at, header, body)
+    }
+
+    /// Gives a message the next number under a secret.
+    pub(crate) fn number(&mut self, at: usize, header: Header) -> Option<Header> {
+        self.secrets.get_mut(at).map(|(_, protection)| protection.number(header))
+    }
+
+    pub(crate) fn close_numbered(&self, at: usize, header: Header, body: Vec<u8>) -> Option<SealedMessage> {
+        let (name, protection) = self.secrets.get(at)?;
+        let (guard, header, veiled) = protection.close_numbered(header, body);
         Some((guard, header, [&name.0[..], &veiled].concat()))
     }
 

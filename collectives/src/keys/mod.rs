@@ -15,7 +15,7 @@ pub(crate) use cluster::{CLUSTER_NAME_BYTES, ClusterSecrets, Protection, SealedM
 pub use exchange::ExchangePair;
 pub use file::{KeyFileError, KeyName, Keys, MAX_KEY_FILE_BYTES, SenderKey};
 pub use phrase::{Phrase, PhraseError};
-pub use schedule::{Secret, SessionFacts, SessionName, chunk_key, pair_secret};
+pub use schedule::{Secret, SessionFacts, SessionName, chunk_key, pair_secret, request_digest};
 pub use signer::{PublicKey, SIGNATURE_BYTES, Signed, Signer};
 pub use veil::{VEIL_BYTES, Veil, VeilContext};
 

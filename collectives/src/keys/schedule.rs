@@ -103,18 +103,15 @@ impl SessionName {
     }
 }
 
+/// Returns the digest of a receiver's request to join and the address that it came from.
+pub fn request_digest(request: &[u8], source: MacAddr) -> [u8; 32] {
+    *blake3::Hasher::new().update(request).update(&source.octets()).finalize().as_bytes()
+}
+
 /// Returns the secret of a root and one receiver: of the cluster's secret, their exchange, the session, and the
-/// receiver's request to join with the address that it came from.
-pub fn pair_secret(
-    cluster: &Secret,
-    exchanged: &Secret,
-    session: &SessionName,
-    request: &[u8],
-    source: MacAddr,
-) -> Secret {
-    let mut hasher = blake3::Hasher::new();
-    let request = hasher.update(request).update(&source.octets()).finalize();
-    let parts: [&[u8]; 4] = [cluster.expose(), exchanged.expose(), &session.0, request.as_bytes()];
+/// [digest](request_digest) of the receiver's request.
+pub fn pair_secret(cluster: &Secret, exchanged: &Secret, session: &SessionName, request: &[u8; 32]) -> Secret {
+    let parts: [&[u8]; 4] = [cluster.expose(), exchanged.expose(), &session.0, request];
     Secret::derive("ethbcast 7 pair", &parts)
 }
 
@@ -149,13 +146,14 @@ mod tests {
         let [cluster, other] = [[1; 32], [2; 32]].map(Secret::new);
         let [here, there] = [1, 2].map(|last| MacAddr::new(2, 0, 0, 0, 0, last));
         let [session, next] = [SessionName([3; 32]), SessionName([4; 32])];
+        let request = request_digest(b"join", here);
         let secrets = [
-            pair_secret(&cluster, &cluster, &session, b"join", here),
-            pair_secret(&other, &cluster, &session, b"join", here),
-            pair_secret(&cluster, &other, &session, b"join", here),
-            pair_secret(&cluster, &cluster, &next, b"join", here),
-            pair_secret(&cluster, &cluster, &session, b"joim", here),
-            pair_secret(&cluster, &cluster, &session, b"join", there),
+            pair_secret(&cluster, &cluster, &session, &request),
+            pair_secret(&other, &cluster, &session, &request),
+            pair_secret(&cluster, &other, &session, &request),
+            pair_secret(&cluster, &cluster, &next, &request),
+            pair_secret(&cluster, &cluster, &session, &request_digest(b"joim", here)),
+            pair_secret(&cluster, &cluster, &session, &request_digest(b"join", there)),
         ];
         let equal = secrets.iter().flat_map(|one| secrets.iter().filter(move |two| one == *two));
         assert_eq!(equal.count(), secrets.len(), "each equals itself alone");

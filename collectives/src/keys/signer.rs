@@ -18,6 +18,12 @@ pub enum Signed {
     Verdict,
     /// End without a result.
     Abort,
+    /// State of the session.
+    Status,
+    /// Replies to questions whether the root lives.
+    Response,
+    /// Refusal of a request to join.
+    Refuse,
     /// End of the stream.
     Trailer,
     /// Hash list of a span.
@@ -31,6 +37,9 @@ impl Signed {
             Signed::View => "view",
             Signed::Verdict => "verdict",
             Signed::Abort => "abort",
+            Signed::Status => "status",
+            Signed::Response => "response",
+            Signed::Refuse => "refuse",
             Signed::Trailer => "trailer",
             Signed::Ledger => "ledger",
         }

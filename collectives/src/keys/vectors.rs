@@ -77,7 +77,7 @@ fn of_session(cluster: &Secret) -> Vec<(&'static str, String)> {
         ("nonce", format!("{:016x}", ExchangePair::nonce(receiver.public()))),
         ("session_name", hex(&name.0)),
         ("exchanged", hex(exchanged.expose())),
-        ("pair_secret", hex(pair_secret(cluster, &exchanged, &name, b"join", there).expose())),
+        ("pair_secret", hex(pair_secret(cluster, &exchanged, &name, &request_digest(b"join", there)).expose())),
         ("signature", hex(&signature)),
     ]
 }

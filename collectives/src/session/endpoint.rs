@@ -4,7 +4,7 @@ use super::keyring::{CONTROL_GROWTH_BYTES, Keyring, is_numbered};
 use super::kind;
 use super::message::Message;
 use super::throttle::Throttle;
-use crate::keys::name_of;
+use crate::keys::{SealedMessage, name_of};
 use crate::membership::codec::BodyReader;
 use crate::membership::control::ControlQueue;
 use crate::membership::{ControlStats, KeyDifference, OtherBuild, Station, control};
@@ -90,9 +90,30 @@ impl<C, E> Endpoint<C, E> {
         guard.into_iter().for_each(|guard| self.identity.guard = guard);
     }
 
-    /// Whether a frame shows that its sender lives: with a key, only one that cannot have been heard before.
+    /// Whether a frame shows that its sender lives: with a key, only one that cannot have been heard before. The
+    /// announcements of a session that has sent no secret may be recorded ones.
     pub(super) fn shows_life(&self, frame: &Frame<'_>) -> bool {
-        self.keyring.is_none() || is_numbered(frame.header.kind)
+        let kind = frame.header.kind;
+        !self.is_keyed() || is_numbered(kind) && (kind != kind::ANNOUNCE || self.has_keys())
+    }
+
+    pub(super) fn is_keyed(&self) -> bool {
+        self.keyring.is_some()
+    }
+
+    /// Returns the place of the secret under which the last question about hosts came.
+    pub(super) fn asked_by(&self) -> usize {
+        self.keyring.as_ref().map_or(0, Keyring::asked_by)
+    }
+
+    /// Makes the secret that this host shares with the root that it asks, and so its last words.
+    pub(super) fn prepare(&mut self, request: &Message) {
+        self.keyring.iter_mut().for_each(|keyring| keyring.prepare(&request.encode().1));
+    }
+
+    /// Forgets the secret shared with a host that is no candidate any more.
+    pub(super) fn forget(&mut self, host: MacAddr) {
+        self.keyring.iter_mut().for_each(|keyring| keyring.forget(host));
     }
 
     /// Whether this host has the group's secret, if it needs one.
@@ -114,15 +135,39 @@ impl<C, E> Endpoint<C, E> {
 
     /// Writes a message as a frame; `None` if there is no secret for it.
     fn put_on_wire(&mut self, buffer: &mut [u8], to: MacAddr, header: Header, body: &[u8]) -> Option<usize> {
-        let identity = self.station.identity(header.session, header.rank);
-        let Some(keyring) = &mut self.keyring else { return Some(identity.write(buffer, to, &header, body)) };
-        let (guard, header, body) = keyring.seal(to, header, body)?;
-        Some(Identity { guard, ..identity }.write(buffer, to, &header, &body))
+        let sealed = match &mut self.keyring {
+            Some(keyring) => Some(keyring.seal(to, header, body)?),
+            None => None,
+        };
+        Some(self.write_sealed(buffer, to, sealed, (header, body)))
     }
 
-    /// Writes the reply to a question about listening hosts.
-    pub(super) fn write_reply(&mut self, buffer: &mut [u8], to: MacAddr, kind: Kind, body: &[u8]) -> Option<usize> {
-        self.put_on_wire(buffer, to, self.identity.header(kind), body)
+    fn write_sealed(
+        &self,
+        buffer: &mut [u8],
+        to: MacAddr,
+        sealed: Option<SealedMessage>,
+        (header, body): (Header, &[u8]),
+    ) -> usize {
+        let identity = self.station.identity(header.session, header.rank);
+        let Some((guard, header, body)) = sealed else { return identity.write(buffer, to, &header, body) };
+        Identity { guard, ..identity }.write(buffer, to, &header, &body)
+    }
+
+    /// Writes the reply to a question about listening hosts, which was asked by the secret at this place.
+    pub(super) fn write_reply(
+        &mut self,
+        buffer: &mut [u8],
+        (to, asked_by): (MacAddr, usize),
+        kind: Kind,
+        body: &[u8],
+    ) -> Option<usize> {
+        let header = self.identity.header(kind);
+        let sealed = match &mut self.keyring {
+            Some(keyring) => Some(keyring.seal_reply(asked_by, header, body)?),
+            None => None,
+        };
+        Some(self.write_sealed(buffer, to, sealed, (header, body)))
     }
 
     pub(super) fn config(&self) -> &C {
@@ -262,10 +307,12 @@ impl<C, E> Endpoint<C, E> {
     }
 
     /// Whether a frame has this host's own address as its source, which no received frame should
-    /// have; and whether that is the first one.
-    pub(super) fn is_own(&mut self, source: MacAddr) -> (bool, bool) {
-        let is_own = source == self.station.mac;
-        (is_own, is_own && !std::mem::replace(&mut self.has_heard_itself, true))
+    /// have; and whether that is the first one. With a key, a frame without a new number may be this host's own, which
+    /// somebody sent back.
+    pub(super) fn is_own(&mut self, frame: &Frame<'_>) -> (bool, bool) {
+        let is_own = frame.source == self.station.mac;
+        let is_of_another = is_own && (!self.is_keyed() || is_numbered(frame.header.kind));
+        (is_own, is_of_another && !std::mem::replace(&mut self.has_heard_itself, true))
     }
 
     pub(super) fn push_event(&mut self, event: E) {

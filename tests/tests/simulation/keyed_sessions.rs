@@ -1,16 +1,19 @@
 //! Tests of sessions with keys, against an attacker without a key who receives every frame and can
 //! send any.
 
-use ethbcast_collectives::keys::Keys;
+use ethbcast_collectives::keys::{ExchangePair, Keys, Secret};
 use ethbcast_collectives::session::application::Participant;
-use ethbcast_collectives::session::{End, Outcome, ReceiverEvent, RootEvent};
+use ethbcast_collectives::session::{
+    End, Outcome, Receiver, ReceiverConfig, ReceiverEvent, ReceiverKeys, RootEvent, Station, kind,
+};
 use ethbcast_planning::plan::Via;
-use ethbcast_tests::session::{Case, Host, Played, hosts, keys, play, star, turn};
-use ethbcast_transport::Instant;
-use ethbcast_transport::sim::{Delivery, Fate, NoFaults, Random, RandomFaults, Simulation};
+use ethbcast_tests::session::{Case, GROUP, Host, Played, hosts, keys, play, star, turn};
+use ethbcast_transport::sim::{Delivery, Fate, NoFaults, Random, RandomFaults, Simulation, host_mac};
 use ethbcast_transport::wire::{ETHERNET_BYTES, KEYED_VERSION, parse};
+use ethbcast_transport::{Instant, Machine};
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 const RATE_BITS_PER_SECOND: u64 = 100_000_000;
@@ -114,6 +117,81 @@ fn whatever_somebody_without_the_key_repeats_or_alters_has_no_effect() {
             assert!(sent <= usual * 2, "{via}, seed {seed}: {sent} frames, without attacks {usual}");
             // The next session hears all of this one.
             known = heard;
+        }
+    }
+}
+
+/// Returns the announcements of a session of the same root that nobody else's key fits, for as long as it gathers; or
+/// of one that ran.
+fn recorded(case: &Case, seed: u64) -> Vec<Vec<u8>> {
+    let heard: Rc<RefCell<Vec<Vec<u8>>>> = Rc::default();
+    let hears = Rc::clone(&heard);
+    let faults = move |delivery: &Delivery<'_>| {
+        if (delivery.from, delivery.to, delivery.frame[17]) == (Some(0), 1, kind::ANNOUNCE.0) {
+            hears.borrow_mut().push(delivery.frame.to_vec());
+        }
+        Fate::Deliver
+    };
+    let mut simulation = Simulation::new(&star(case, RATE_BITS_PER_SECOND), hosts(case, seed), faults);
+    let _quiet = simulation.run(Instant::START + Duration::from_secs(60), |_, host: &mut Host, now| turn(host, now));
+    drop(simulation);
+    Rc::try_unwrap(heard).expect("the simulation is over").into_inner()
+}
+
+fn of_nobody() -> Case {
+    Case { keys: |host| Some(keys(if host == 0 { 1 } else { 9 })), ..case(Via::Chain) }
+}
+
+#[test]
+fn announcements_of_an_earlier_session_of_the_same_root_keep_nobody_from_this_one() {
+    let (case, known) = (case(Via::Chain), recorded(&of_nobody(), 7));
+    assert!(known.len() > 150, "{}", known.len());
+    let mut simulation = Simulation::new(&star(&case, RATE_BITS_PER_SECOND), hosts(&case, 1), NoFaults);
+    let mut now = Duration::ZERO;
+    // Each of the new session is followed by one of the old.
+    for frame in &known {
+        now += Duration::from_millis(50);
+        let _goes_on = simulation.run(Instant::START + now, |_, host: &mut Host, now| turn(host, now));
+        (1..=5).for_each(|to| simulation.inject(Instant::START + now, to, frame));
+    }
+    let outcome = simulation.run(Instant::START + Duration::from_secs(60), |_, host: &mut Host, now| turn(host, now));
+    assert!(outcome.is_quiet(), "{outcome:?}");
+    let Participant::Root(root, _) = &simulation.machines()[0] else { unreachable!("host 0 is the root") };
+    assert_eq!(root.reports().map(|report| report.outcome).collect::<Vec<_>>(), [Outcome::Delivered; 5]);
+    let limit = Duration::from_secs(3);
+    assert!(root.took() < limit && outcome_at(&outcome) < Duration::from_secs(40), "{outcome:?}");
+}
+
+fn outcome_at(outcome: &ethbcast_transport::sim::Outcome) -> Duration {
+    match outcome {
+        ethbcast_transport::sim::Outcome::Quiet { at } => at.since(Instant::START),
+        _ => Duration::MAX,
+    }
+}
+
+#[test]
+fn announcements_of_an_earlier_session_end_no_wait_for_one_session() {
+    for known in [recorded(&case(Via::Chain), 7), recorded(&of_nobody(), 8)] {
+        assert!(!known.is_empty());
+        for expects in [None, Some("another".to_owned())] {
+            let station = Station::new(GROUP, "n1", host_mac(1), 1500);
+            let own = ReceiverKeys { keys: Arc::new(keys(1)), exchange: ExchangePair::new(Secret::new([3; 32])) };
+            let config = ReceiverConfig { once: true, expects, keys: Some(own), ..ReceiverConfig::new(station, 1) };
+            let mut receiver = Receiver::new(Instant::START, config);
+            let mut buffer = [0; 1514];
+            for step in 0..60_000_u64 {
+                let now = Instant::START + Duration::from_millis(step);
+                if step % 50 == 0
+                    && let Some(frame) = known.get(step as usize / 50)
+                {
+                    receiver.handle_frame(now, frame);
+                }
+                receiver.handle_timeout(now);
+                while receiver.poll_transmit(now, &mut buffer).is_some() {}
+                while let Some(event) = receiver.poll_event() {
+                    assert!(!matches!(event, ReceiverEvent::Ended(_)), "{event:?} after {step} ms");
+                }
+            }
         }
     }
 }

@@ -32,7 +32,7 @@ impl CounterWindow {
     /// be counted and forgotten. Nothing is taken after [`LAST_WORDS`].
     #[must_use]
     pub fn take(&mut self, number: u64) -> bool {
-        if number == 0 || number > LAST_WORDS || self.highest == LAST_WORDS {
+        if !self.is_new(number) {
             return false;
         }
         if number > self.highest {
@@ -41,12 +41,19 @@ impl CounterWindow {
             let shifted = u128::from(self.below) << 1 | 1;
             self.below = if ahead <= 64 { (shifted << (ahead - 1)) as u64 } else { 0 };
             self.highest = number;
-            return true;
+        } else {
+            self.below |= 1 << (self.highest - number - 1);
         }
-        let Some(bit) = (self.highest - number).checked_sub(1).filter(|&bit| bit < 64) else { return false };
-        let is_new = self.below >> bit & 1 == 0;
-        self.below |= 1 << bit;
-        is_new
+        true
+    }
+
+    /// Whether a number would be taken.
+    pub fn is_new(&self, number: u64) -> bool {
+        if number == 0 || number > LAST_WORDS || self.highest == LAST_WORDS {
+            return false;
+        }
+        number > self.highest
+            || matches!(self.highest - number, 1..=64 if self.below >> (self.highest - number - 1) & 1 == 0)
     }
 }
 

@@ -5,6 +5,8 @@
 //! | ANNOUNCE, JOIN, REFUSE, WHO, HERE | the cluster's |
 //! | KEYS; READY, STATUS, DONE, LEAVE, ORPHAN, FETCH, PIECE, NEEDS, CHALLENGE, RESPONSE of or to one | the pair's |
 //! | of the root to all: VIEW, STATUS, VERDICT, ABORT, RESPONSE; streams and measurements | the group's |
+//!
+//! What the root says to all is signed, too, and so are ANNOUNCE and REFUSE.
 
 mod receiver;
 mod root;
@@ -90,6 +92,33 @@ impl Keyring {
         }
     }
 
+    /// Makes the secret that a receiver shares with the root that it is bound to, before it asks.
+    pub fn prepare(&mut self, request: &[u8]) {
+        if let Keyring::Receiver(receiver) = self {
+            receiver.prepare(request);
+        }
+    }
+
+    /// Forgets the secrets shared with a host that is no candidate any more; the numbers stay.
+    pub fn forget(&mut self, host: MacAddr) {
+        if let Keyring::Root(root) = self {
+            root.forget(host);
+        }
+    }
+
+    /// Returns the place of the cluster's secret under which the last question about hosts came.
+    pub fn asked_by(&self) -> usize {
+        if let Keyring::Receiver(receiver) = self { receiver.asked_by() } else { 0 }
+    }
+
+    /// Protects the reply to a question about hosts, by the secret under which it was asked.
+    pub fn seal_reply(&mut self, door: usize, header: Header, body: &[u8]) -> Option<SealedMessage> {
+        match self {
+            Keyring::Root(_) => None,
+            Keyring::Receiver(receiver) => receiver.seal_reply(door, header, body),
+        }
+    }
+
     /// Returns the message that brings a receiver the group's secret.
     pub fn keys_for(&mut self, to: MacAddr, nonce: u64) -> Option<Vec<u8>> {
         if let Keyring::Root(root) = self { root.keys_for(to, nonce) } else { None }
@@ -107,7 +136,7 @@ impl Keyring {
     pub fn seal_last(&self, header: Header, body: &[u8]) -> Option<SealedMessage> {
         let header = Header { sequence: LAST_WORDS, ..header };
         match self {
-            Keyring::Root(root) => root.seal_last(header, body),
+            Keyring::Root(root) => root.seal_to_all(header, body),
             Keyring::Receiver(receiver) => receiver.seal_last(header, body),
         }
     }
@@ -206,8 +235,8 @@ impl Doors {
     }
 
     /// Reads an announcement whose tag is right: one of the key file's senders must have signed it, for the session
-    /// that follows from it.
-    fn invitation(&mut self, door: usize, frame: &Frame<'_>) -> Option<(SessionKeys, Vec<u8>)> {
+    /// that follows from it. What has been `heard` costs no look at the signature.
+    fn invitation(&mut self, door: usize, frame: &Frame<'_>, heard: &HeardSessions) -> Option<(SessionKeys, Vec<u8>)> {
         let plain = self.secrets.lift(door, &frame.header, frame.payload)?;
         let (signature, signed) = plain.split_first_chunk()?;
         let (random, rest) = signed.split_first_chunk()?;
@@ -217,11 +246,12 @@ impl Doors {
             self.unknown_sender = Some(frame.source);
             return None;
         }
-        let (session, root) = (frame.header.session, frame.source);
+        let (session, root, number) = (frame.header.session, frame.source, frame.header.sequence);
         let name = SessionName::of(&SessionFacts { session, random, exchange, sender, root, group: &self.group });
-        let sender =
-            PublicKey::new(sender).filter(|key| key.has_signed(Signed::Announce, &name, &[signed], signature))?;
-        Some((SessionKeys { root, session, name, exchange: *exchange, sender, door }, body.to_vec()))
+        let sender = PublicKey::new(sender).filter(|_| heard.is_new(&name, number))?;
+        let is_signed = sender.has_signed(Signed::Announce, &name, &[signed, &numbered(number)], signature);
+        let keys = SessionKeys { root, session, name, exchange: *exchange, sender, door };
+        is_signed.then(|| (keys, body.to_vec()))
     }
 }
 
@@ -239,6 +269,15 @@ struct SessionKeys {
 impl SessionKeys {
     fn is_of(&self, root: MacAddr, session: u32) -> bool {
         (self.root, self.session) == (root, session)
+    }
+
+    /// Returns the body of a message of the root. Its number is looked at first, which costs nothing, and taken last,
+    /// so that nobody else uses it up.
+    fn take_signed(&self, header: &Header, signed_body: &[u8], window: &mut CounterWindow) -> Option<Vec<u8>> {
+        let what = signed(header.kind).filter(|_| window.is_new(header.sequence))?;
+        let (signature, body) = signed_body.split_first_chunk::<SIGNATURE_BYTES>()?;
+        let is_signed = self.sender.has_signed(what, &self.name, &[body, &numbered(header.sequence)], signature);
+        (is_signed && window.take(header.sequence)).then(|| body.to_vec())
     }
 }
 
@@ -273,45 +312,38 @@ impl HeardSessions {
         self.0.iter().map(|(keys, _)| keys).find(|keys| keys.is_of(root, session))
     }
 
-    /// Returns the body of a refusal: it names the session of the root that was asked, and has a new number.
+    fn is_new(&self, name: &SessionName, number: u64) -> bool {
+        let known = self.0.iter().find(|(keys, _)| keys.name == *name);
+        known.is_none_or(|(_, window)| window.is_new(number))
+    }
+
+    /// Returns the body of a refusal: the root of the session that it names has signed it, with a new number.
     fn take_refusal(&mut self, root: MacAddr, header: &Header, plain: &[u8]) -> Option<Vec<u8>> {
-        let (name, body) = plain.split_first_chunk()?;
+        let (name, signed) = plain.split_first_chunk()?;
         let mut sessions = self.0.iter_mut().filter(|(keys, _)| keys.is_of(root, header.session));
-        let (_, window) = sessions.find(|(keys, _)| keys.name == SessionName(*name))?;
-        window.take(header.sequence).then(|| body.to_vec())
+        let (keys, window) = sessions.find(|(keys, _)| keys.name == SessionName(*name))?;
+        keys.take_signed(header, signed, window)
     }
 }
 
-/// Returns the kind of signature on a message; `None` for messages without one.
+/// Returns the kind of signature on a message; `None` for messages without one. All that a root says to more than one
+/// host, or to one with which it shares no secret, is signed together with its number: whoever has the secret could
+/// say it in the root's name, or use up the numbers.
 fn signed(kind: Kind) -> Option<Signed> {
     match kind {
         kind::VIEW => Some(Signed::View),
         kind::VERDICT => Some(Signed::Verdict),
         kind::ABORT => Some(Signed::Abort),
+        kind::STATUS => Some(Signed::Status),
+        kind::RESPONSE => Some(Signed::Response),
+        kind::REFUSE => Some(Signed::Refuse),
         _ => None,
     }
 }
 
-/// Returns the fields that the signature covers; of a view's part epoch and digest, which stand for all parts.
-fn signed_fields(what: Signed, body: &[u8]) -> Option<&[u8]> {
-    const VIEW_FIELDS_BYTES: usize = 36;
-    if what == Signed::View { body.get(..VIEW_FIELDS_BYTES) } else { Some(body) }
-}
-
-/// Signatures that were made or checked last, one for each kind: messages are repeated.
-#[derive(Clone, Debug, Default)]
-struct KnownSignatures(Vec<(Signed, Vec<u8>, [u8; SIGNATURE_BYTES])>);
-
-impl KnownSignatures {
-    fn of(&self, what: Signed, fields: &[u8]) -> Option<&[u8; SIGNATURE_BYTES]> {
-        let same = |(kind, known, _): &&(Signed, Vec<u8>, _)| *kind == what && known == fields;
-        self.0.iter().find(same).map(|(.., signature)| signature)
-    }
-
-    fn keep(&mut self, what: Signed, fields: &[u8], signature: [u8; SIGNATURE_BYTES]) {
-        self.0.retain(|(kind, ..)| *kind != what);
-        self.0.push((what, fields.to_vec(), signature));
-    }
+/// Returns the last signed field, the message's number.
+fn numbered(number: u64) -> [u8; 8] {
+    number.to_be_bytes()
 }
 
 #[cfg(test)]

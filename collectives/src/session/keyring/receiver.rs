@@ -1,9 +1,8 @@
 //! Keys of a receiver in a session.
 
-use super::{Doors, HeardSessions, KnownSignatures, SUITES, Secrecy, SessionKeys, Slot};
-use super::{is_numbered, secrecy, signed, signed_fields};
-use crate::census::kind::{HERE, WHO};
-use crate::keys::{ExchangePair, Keys, Protection, SIGNATURE_BYTES, SealedMessage, Secret, pair_secret};
+use super::{Doors, HeardSessions, SUITES, Secrecy, SessionKeys, Slot, is_numbered, secrecy};
+use crate::census::kind::WHO;
+use crate::keys::{ExchangePair, Keys, Protection, SealedMessage, Secret, pair_secret, request_digest};
 use crate::membership::Station;
 use crate::session::kind::{ANNOUNCE, JOIN, KEYS, REFUSE};
 use ethbcast_transport::MacAddr;
@@ -38,7 +37,6 @@ struct AskedSession {
     pair_window: CounterWindow,
     group: Option<Protection>,
     group_window: CounterWindow,
-    signatures: KnownSignatures,
 }
 
 #[derive(Clone, Debug)]
@@ -50,13 +48,15 @@ pub struct ReceiverRing {
     /// Sessions asked; that of the root that this host is bound to, if it has been asked, is the first.
     asked: Vec<AskedSession>,
     bound: Option<(MacAddr, u32)>,
+    /// Place of the secret under which the last question about hosts came.
+    asked_by: usize,
 }
 
 impl ReceiverRing {
     pub(super) fn new(own: ReceiverKeys, station: &Station) -> ReceiverRing {
         let doors = Doors::new(own.keys, &station.group);
         let (heard, asked, bound) = (HeardSessions::default(), Vec::new(), None);
-        ReceiverRing { doors, exchange: own.exchange, mac: station.mac, heard, asked, bound }
+        ReceiverRing { doors, exchange: own.exchange, mac: station.mac, heard, asked, bound, asked_by: 0 }
     }
 
     pub(super) fn bind(&mut self, root: MacAddr, session: u32) {
@@ -69,6 +69,22 @@ impl ReceiverRing {
     fn bound(&self) -> Option<&AskedSession> {
         let (root, session) = self.bound?;
         self.asked.first().filter(|asked| asked.keys.is_of(root, session))
+    }
+
+    /// Makes the request and the pair's secret of the session that this host is bound to.
+    pub(super) fn prepare(&mut self, request: &[u8]) {
+        let Some(keys) = self.bound.and_then(|(root, session)| self.heard.of(root, session)).copied() else { return };
+        if !self.asked.iter().any(|asked| asked.keys == keys) {
+            let _nothing_to_send_yet = self.ask(keys, request);
+        }
+    }
+
+    pub(super) fn asked_by(&self) -> usize {
+        self.asked_by
+    }
+
+    pub(super) fn seal_reply(&mut self, door: usize, header: Header, body: &[u8]) -> Option<SealedMessage> {
+        self.doors.secrets.close(door, header, body.to_vec())
     }
 
     fn bound_mut(&mut self) -> Option<&mut AskedSession> {
@@ -87,8 +103,11 @@ impl ReceiverRing {
     pub(super) fn seal(&mut self, to: MacAddr, header: Header, body: &[u8]) -> Option<SealedMessage> {
         match (secrecy(&header, to), header.kind) {
             (Secrecy::Door, JOIN) => self.seal_request(to, header, body),
-            (Secrecy::Door, HERE) => self.doors.secrets.close(0, header, body.to_vec()),
-            (Secrecy::Pair, _) => Some(self.bound_mut()?.pair.close(header, body.to_vec())),
+            (Secrecy::Pair, _) => {
+                // Not the bound one: a host that asks another root takes leave of the first.
+                let asked = self.asked.iter_mut().find(|asked| asked.keys.is_of(to, header.session))?;
+                Some(asked.pair.close(header, body.to_vec()))
+            }
             _ => None,
         }
     }
@@ -113,7 +132,8 @@ impl ReceiverRing {
     fn ask(&mut self, keys: SessionKeys, body: &[u8]) -> Option<Vec<u8>> {
         let request = [&keys.name.0[..], self.exchange.public(), body].concat();
         let exchanged = self.exchange.agree(&keys.exchange)?;
-        let secret = pair_secret(self.doors.secrets.secret(keys.door), &exchanged, &keys.name, &request, self.mac);
+        let digest = request_digest(&request, self.mac);
+        let secret = pair_secret(self.doors.secrets.secret(keys.door), &exchanged, &keys.name, &digest);
         let session = AskedSession {
             keys,
             request: request.clone(),
@@ -121,7 +141,6 @@ impl ReceiverRing {
             pair_window: CounterWindow::default(),
             group: None,
             group_window: CounterWindow::default(),
-            signatures: KnownSignatures::default(),
         };
         self.asked.truncate(MAX_SESSIONS - 1);
         let is_bound = self.bound == Some((keys.root, keys.session));
@@ -157,7 +176,7 @@ impl ReceiverRing {
         let Frame { source, header, payload, .. } = *frame;
         match (slot, header.kind) {
             (Slot::Door(door), ANNOUNCE) => {
-                let (keys, body) = self.doors.invitation(door, frame)?;
+                let (keys, body) = self.doors.invitation(door, frame, &self.heard)?;
                 let kept = self.bound().map(|asked| asked.keys.name);
                 self.heard.hear(keys, header.sequence, MAX_SESSIONS, kept).then_some(body)
             }
@@ -166,10 +185,13 @@ impl ReceiverRing {
                 self.heard.take_refusal(source, &header, &plain)
             }
             // A question that comes again is answered again, in the census' bounds.
-            (Slot::Door(door), WHO) => self.doors.secrets.lift(door, &header, payload),
+            (Slot::Door(door), WHO) => {
+                self.asked_by = door;
+                self.doors.secrets.lift(door, &header, payload)
+            }
             (Slot::Door(_), _) => None,
             (Slot::Pair(_), kind) => self.bound_mut()?.admit_alone(kind, &header, payload),
-            (Slot::Group, kind) => self.bound_mut()?.admit_to_all(kind, &header, payload),
+            (Slot::Group, _) => self.bound_mut()?.admit_to_all(&header, payload),
         }
     }
 }
@@ -184,21 +206,9 @@ impl AskedSession {
         Some(Vec::new())
     }
 
-    fn admit_to_all(&mut self, kind: Kind, header: &Header, payload: &[u8]) -> Option<Vec<u8>> {
+    fn admit_to_all(&mut self, header: &Header, payload: &[u8]) -> Option<Vec<u8>> {
         let plain = self.group.as_ref()?.lift(header, payload)?;
-        if !self.group_window.take(header.sequence) {
-            return None;
-        }
-        let Some(what) = signed(kind) else { return Some(plain) };
-        let (signature, body) = plain.split_first_chunk::<SIGNATURE_BYTES>()?;
-        let fields = signed_fields(what, body)?;
-        if self.signatures.of(what, fields) != Some(signature) {
-            if !self.keys.sender.has_signed(what, &self.keys.name, &[fields], signature) {
-                return None;
-            }
-            self.signatures.keep(what, fields, *signature);
-        }
-        Some(body.to_vec())
+        self.keys.take_signed(header, &plain, &mut self.group_window)
     }
 
     /// Takes the group's secret; the first one stands.

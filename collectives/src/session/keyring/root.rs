@@ -1,20 +1,19 @@
 //! Keys of the root in a session.
 
-use super::{Doors, HeardSessions, KnownSignatures, SUITES, Secrecy, Slot};
-use super::{is_numbered, secrecy, signed, signed_fields};
-use crate::keys::{ExchangePair, Keys, Protection, SIGNATURE_BYTES, SealedMessage, Secret, SessionFacts, SessionName};
-use crate::keys::{Signed, pair_secret};
+use super::{Doors, HeardSessions, SUITES, Secrecy, Slot, is_numbered, numbered, secrecy, signed};
+use crate::keys::{ExchangePair, Keys, Protection, SealedMessage, Secret, SessionFacts, SessionName};
+use crate::keys::{Signed, pair_secret, request_digest};
 use crate::membership::Station;
 use crate::session::kind::{ANNOUNCE, JOIN, REFUSE};
 use ethbcast_transport::MacAddr;
-use ethbcast_transport::wire::{CounterWindow, Frame, Guard, Header, Kind, PayloadHash, Rank, UnprovenFrame};
+use ethbcast_transport::wire::{Counter, CounterWindow, Frame, Guard, Header, PayloadHash, Rank, UnprovenFrame};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Maximum number of addresses whose runs are remembered, and of runs of one address. Only hosts with the cluster's
-/// secret have entries.
+/// secret have entries. When there is no room, an address goes that shares no secret with this root.
 const MAX_ADDRESSES: usize = 8192;
-const MAX_RUNS: usize = 16;
+const MAX_RUNS: usize = 8;
 /// Maximum number of other sessions of the group that are remembered.
 const MAX_RIVALS: usize = 16;
 const CONTENTS_IN_THE_CLEAR: u8 = 0;
@@ -44,11 +43,16 @@ impl RootKeys {
 #[derive(Clone, Debug)]
 struct Run {
     nonce: u64,
-    request: Vec<u8>,
+    exchange: [u8; 32],
+    /// Digest of the request, which is the same every time, and its address.
+    request: [u8; 32],
+    door: usize,
     asked: CounterWindow,
-    /// Absent for another root, which only asks.
-    pair: Option<Protection>,
+    /// Number of the last message of the root, and the numbers of the run's.
+    said: Counter,
     window: CounterWindow,
+    /// Made when the group's secret is first sent.
+    pair: Option<Box<Protection>>,
 }
 
 #[derive(Clone, Debug)]
@@ -62,7 +66,6 @@ pub struct RootRing {
     /// Runs of each address; the first is the one that is spoken to.
     runs: BTreeMap<MacAddr, Vec<Run>>,
     rivals: HeardSessions,
-    signatures: KnownSignatures,
 }
 
 impl RootRing {
@@ -81,7 +84,6 @@ impl RootRing {
             group: Protection::new(&own.group, own.hash),
             runs: BTreeMap::new(),
             rivals: HeardSessions::default(),
-            signatures: KnownSignatures::default(),
             own,
         }
     }
@@ -90,67 +92,75 @@ impl RootRing {
         &self.doors
     }
 
+    #[cfg(test)]
+    pub(super) fn name(&self) -> SessionName {
+        self.name
+    }
+
     pub(super) fn group(&self) -> &Protection {
         &self.group
     }
 
     pub(super) fn keys_for(&mut self, to: MacAddr, nonce: u64) -> Option<Vec<u8>> {
         let runs = self.runs.get_mut(&to)?;
-        let at = runs.iter().position(|run| run.nonce == nonce && run.pair.is_some())?;
+        let at = runs.iter().position(|run| run.nonce == nonce)?;
+        let run = &mut runs[at];
+        if run.pair.is_none() {
+            // Another root, which only asks, has no such nonce.
+            let exchange = Some(&run.exchange).filter(|exchange| ExchangePair::nonce(exchange) == nonce)?;
+            let (exchanged, cluster) = (self.own.exchange.agree(exchange)?, self.doors.secrets.secret(run.door));
+            let secret = pair_secret(cluster, &exchanged, &self.name, &run.request);
+            run.pair = Some(Box::new(Protection::new(&secret, PayloadHash::Blake3)));
+        }
         runs[..=at].rotate_right(1);
         let suite = SUITES.iter().position(|hash| *hash == self.own.hash).map_or(0, |at| at as u8 + 1);
         Some([&self.own.group.expose()[..], &[suite, CONTENTS_IN_THE_CLEAR]].concat())
     }
 
+    pub(super) fn forget(&mut self, host: MacAddr) {
+        self.runs.get_mut(&host).into_iter().flatten().for_each(|run| run.pair = None);
+    }
+
     pub(super) fn seal(&mut self, to: MacAddr, header: Header, body: &[u8]) -> Option<SealedMessage> {
         match (secrecy(&header, to), header.kind) {
             (Secrecy::Door, ANNOUNCE) => {
-                let plain = self.signed_invitation(body)?;
-                self.doors.secrets.close(0, header, plain)
+                let sender = self.own.keys.signer()?.public();
+                let fields = [&self.own.random[..], self.own.exchange.public(), sender.bytes(), body].concat();
+                let header = self.doors.secrets.number(0, header)?;
+                let plain = self.with_signature(Signed::Announce, &header, &fields)?;
+                self.doors.secrets.close_numbered(0, header, plain)
             }
             (Secrecy::Door, JOIN) => {
                 let other = self.rivals.of(to, header.session)?;
                 let plain = [&other.name.0[..], self.own.exchange.public(), body].concat();
                 self.doors.secrets.close(other.door, header, plain)
             }
-            (Secrecy::Door, REFUSE) => self.doors.secrets.close(0, header, [&self.name.0[..], body].concat()),
+            (Secrecy::Door, REFUSE) => {
+                let header = self.doors.secrets.number(0, header)?;
+                let signed = self.with_signature(Signed::Refuse, &header, body)?;
+                self.doors.secrets.close_numbered(0, header, [&self.name.0[..], &signed].concat())
+            }
             (Secrecy::Door, _) => None,
             (Secrecy::Pair, _) => {
-                let pair = self.runs.get_mut(&to)?.first_mut()?.pair.as_mut()?;
-                Some(pair.close(header, body.to_vec()))
+                let run = self.runs.get_mut(&to)?.first_mut()?;
+                let pair = run.pair.as_ref()?;
+                Some(pair.close_numbered(Header { sequence: run.said.draw(), ..header }, body.to_vec()))
             }
-            (Secrecy::Group, kind) => {
-                if let Some(what) = signed(kind) {
-                    let fields = signed_fields(what, body)?;
-                    let signature = self.signature(what, fields)?;
-                    self.signatures.keep(what, fields, signature);
-                }
-                let plain = self.with_signature(kind, body)?;
-                Some(self.group.close(header, plain))
+            (Secrecy::Group, _) => {
+                let header = self.group.number(header);
+                self.seal_to_all(header, body)
             }
         }
     }
 
-    pub(super) fn seal_last(&self, header: Header, body: &[u8]) -> Option<SealedMessage> {
-        Some(self.group.close_numbered(header, self.with_signature(header.kind, body)?))
+    pub(super) fn seal_to_all(&self, header: Header, body: &[u8]) -> Option<SealedMessage> {
+        Some(self.group.close_numbered(header, self.with_signature(signed(header.kind)?, &header, body)?))
     }
 
-    fn with_signature(&self, kind: Kind, body: &[u8]) -> Option<Vec<u8>> {
-        let Some(what) = signed(kind) else { return Some(body.to_vec()) };
-        Some([&self.signature(what, signed_fields(what, body)?)?[..], body].concat())
-    }
-
-    fn signed_invitation(&self, body: &[u8]) -> Option<Vec<u8>> {
+    fn with_signature(&self, what: Signed, header: &Header, fields: &[u8]) -> Option<Vec<u8>> {
         let signer = self.own.keys.signer()?;
-        let sender = signer.public();
-        let fields = [&self.own.random[..], self.own.exchange.public(), sender.bytes(), body].concat();
-        let signature = signer.sign(Signed::Announce, &self.name, &[&fields]);
-        Some([&signature[..], &fields].concat())
-    }
-
-    fn signature(&self, what: Signed, fields: &[u8]) -> Option<[u8; SIGNATURE_BYTES]> {
-        let known = self.signatures.of(what, fields).copied();
-        known.or_else(|| Some(self.own.keys.signer()?.sign(what, &self.name, &[fields])))
+        let signature = signer.sign(what, &self.name, &[fields, &numbered(header.sequence)]);
+        Some([&signature[..], fields].concat())
     }
 
     pub(super) fn slot(&self, frame: &UnprovenFrame<'_>, tried: usize) -> Option<Slot> {
@@ -174,7 +184,7 @@ impl RootRing {
     pub(super) fn protection(&self, slot: Slot, source: MacAddr) -> Option<&Protection> {
         match slot {
             Slot::Door(door) => self.doors.secrets.protection(door),
-            Slot::Pair(at) => self.runs.get(&source)?.get(at)?.pair.as_ref(),
+            Slot::Pair(at) => self.runs.get(&source)?.get(at)?.pair.as_deref(),
             Slot::Group => Some(&self.group),
         }
     }
@@ -184,7 +194,7 @@ impl RootRing {
         let Frame { source, header, payload, .. } = *frame;
         match (slot, header.kind) {
             (Slot::Door(door), ANNOUNCE) => {
-                let (keys, body) = self.doors.invitation(door, frame)?;
+                let (keys, body) = self.doors.invitation(door, frame, &self.rivals)?;
                 self.rivals.hear(keys, header.sequence, MAX_RIVALS, None).then_some(body)
             }
             (Slot::Door(door), JOIN) => self.admit_request(door, frame),
@@ -213,29 +223,32 @@ impl RootRing {
         if *name != self.name.0 {
             return None;
         }
+        let request = request_digest(&plain, source);
         let known = self.runs.get_mut(&source).and_then(|runs| runs.iter_mut().find(|run| run.nonce == nonce));
         if let Some(run) = known {
-            return (run.request == plain && run.asked.take(header.sequence)).then(|| body.to_vec());
+            return (run.request == request && run.asked.take(header.sequence)).then(|| body.to_vec());
         }
-        let is_full = self.runs.len() >= MAX_ADDRESSES && !self.runs.contains_key(&source);
         let mut asked = CounterWindow::default();
-        if is_full || !asked.take(header.sequence) {
+        if !asked.take(header.sequence) || !self.make_room(source) {
             return None;
         }
-        let pair = if nonce == ExchangePair::nonce(exchange) {
-            let exchanged = self.own.exchange.agree(exchange)?;
-            let secret = pair_secret(self.doors.secrets.secret(door), &exchanged, &self.name, &plain, source);
-            Some(Protection::new(&secret, PayloadHash::Blake3))
-        } else {
-            None
-        };
-        let (body, window) = (body.to_vec(), CounterWindow::default());
+        let (said, window) = (Counter::default(), CounterWindow::default());
+        let run = Run { nonce, exchange: *exchange, request, door, asked, said, window, pair: None };
         let runs = self.runs.entry(source).or_default();
         if runs.len() >= MAX_RUNS {
             // The first is spoken to.
             runs.remove(1);
         }
-        runs.push(Run { nonce, request: plain, asked, pair, window });
-        Some(body)
+        runs.push(run);
+        Some(body.to_vec())
+    }
+
+    fn make_room(&mut self, source: MacAddr) -> bool {
+        if self.runs.len() < MAX_ADDRESSES || self.runs.contains_key(&source) {
+            return true;
+        }
+        let is_idle = |runs: &[Run]| runs.iter().all(|run| run.pair.is_none());
+        let idle = self.runs.iter().find(|(_, runs)| is_idle(runs)).map(|(&address, _)| address);
+        idle.is_some_and(|address| self.runs.remove(&address).is_some())
     }
 }

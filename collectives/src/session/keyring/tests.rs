@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::keys::{ExchangePair, Secret, Signer};
-use crate::session::kind::{ABORT, ANNOUNCE, DONE, JOIN, KEYS, LEAVE, READY, REFUSE, STATUS, VERDICT, VIEW};
+use crate::session::kind::{ABORT, ANNOUNCE, DONE, JOIN, KEYS, LEAVE, READY, REFUSE, RESPONSE, STATUS, VERDICT, VIEW};
 use ethbcast_transport::wire::Identity;
 
 const SESSION: u32 = 7;
@@ -136,7 +136,7 @@ fn a_member_that_lies_speaks_neither_as_the_root_nor_as_another_member() {
     let Keyring::Receiver(ring) = &liar.ring else { unreachable!("it is a receiver") };
     let mut group_secret = ring.group().expect("it has joined").clone();
     let as_root = station(0).identity(SESSION, Rank::ROOT);
-    for kind in [VIEW, VERDICT, ABORT] {
+    for kind in [VIEW, VERDICT, ABORT, STATUS, RESPONSE] {
         for body in [vec![0; 60], vec![0; 124], Vec::new()] {
             let sealed = group_secret.close(as_root.header(kind), body);
             let frame = root.frame(group(), sealed);
@@ -146,6 +146,125 @@ fn a_member_that_lies_speaks_neither_as_the_root_nor_as_another_member() {
     liar.identity = Identity { mac: one.mac(), rank: Rank(1), ..liar.identity.clone() };
     let done = liar.says(root.mac(), DONE, b"done");
     assert_eq!(root.hears(&done), Err(Reject::Damaged), "the secret of the pair is not its");
+}
+
+#[test]
+fn a_member_that_lies_uses_up_no_number_of_the_root() {
+    let (mut root, (mut one, nonce), (mut liar, other)) = (root(keys(), 3), receiver(keys(), 11), receiver(keys(), 12));
+    let announced = join(&mut root, &mut one, nonce).swap_remove(0);
+    join(&mut root, &mut liar, other);
+    let Keyring::Receiver(ring) = &liar.ring else { unreachable!("it is a receiver") };
+    let (group_secret, door) = (ring.group().expect("it has joined").clone(), ring.doors().secrets.clone());
+    let as_root = station(0).identity(SESSION, Rank::ROOT);
+    // What the root has signed, said again under the last of all numbers.
+    let said = root.says(group(), VIEW, &[0; 60]);
+    let parsed = wire::parse_keyed(&said, |_| Some(group_secret.guard())).expect("its tag is right");
+    let signed = group_secret.lift(&parsed.header, parsed.payload).expect("it is veiled for all");
+    for (kind, body) in [(VIEW, signed), (STATUS, b"s".to_vec()), (RESPONSE, vec![0; 80]), (ABORT, vec![0; 80])] {
+        let header = Header { sequence: LAST_WORDS, ..as_root.header(kind) };
+        let frame = root.frame(group(), group_secret.close_numbered(header, body));
+        assert_eq!(one.hears(&frame), Err(Reject::Stranger), "{kind:?}");
+    }
+    let parsed =
+        wire::parse_keyed(&announced, |_| door.protection(0).map(Protection::guard)).expect("its tag is right");
+    let signed = door.lift(0, &parsed.header, parsed.payload).expect("it is veiled for the cluster");
+    let name = root_name(&root);
+    let refusals = [[&name[..], b"no"].concat(), [&name[..], &[0; SIGNATURE_BYTES], b"no"].concat()];
+    for (kind, body) in [(ANNOUNCE, signed)].into_iter().chain(refusals.map(|body| (REFUSE, body))) {
+        let header = Header { sequence: LAST_WORDS, ..as_root.header(kind) };
+        let frame = root.frame(group(), door.close_numbered(0, header, body).expect("a secret"));
+        assert_eq!(one.hears(&frame), Err(Reject::Stranger), "{kind:?}");
+    }
+    for (to, kind) in [(group(), VIEW), (group(), STATUS), (group(), RESPONSE), (one.mac(), REFUSE), (group(), ABORT)] {
+        let said = root.says(to, kind, &[0; 60]);
+        assert_eq!(one.hears(&said), Ok(vec![0; 60]), "{kind:?}");
+    }
+    let said = root.says(group(), ANNOUNCE, b"invitation");
+    assert!(one.hears(&said).is_ok());
+}
+
+fn root_name(root: &End) -> [u8; 32] {
+    let Keyring::Root(ring) = &root.ring else { unreachable!("it is a root") };
+    ring.name().0
+}
+
+#[test]
+fn who_asks_another_root_takes_leave_of_the_first() {
+    let (mut first, mut second) = (root(keys(), 3), root(keys(), 4));
+    second.identity = Identity { mac: MacAddr::new(2, 0, 0, 0, 0, 9), ..second.identity };
+    let own = RootKeys {
+        keys: keys(),
+        random: [4; 32],
+        exchange: ExchangePair::new(secret(4)),
+        group: secret(5),
+        hash: PayloadHash::Polyval,
+    };
+    second.ring = Keyring::of_root(own, &Station { mac: second.mac(), ..station(0) }, SESSION);
+    let (mut one, nonce) = receiver(keys(), 11);
+    join(&mut first, &mut one, nonce);
+    let announced = second.says(group(), ANNOUNCE, b"another");
+    assert!(one.hears(&announced).is_ok());
+    one.ring.bind(second.mac(), SESSION);
+    let leave = one.says(first.mac(), LEAVE, b"gone");
+    assert_eq!(first.hears(&leave).as_deref(), Ok(&b"gone"[..]));
+}
+
+#[test]
+fn who_is_about_to_ask_has_last_words() {
+    let (mut root, (mut one, nonce)) = (root(keys(), 3), receiver(keys(), 11));
+    let announced = root.says(group(), ANNOUNCE, b"invitation");
+    assert!(one.hears(&announced).is_ok());
+    one.ring.bind(root.mac(), SESSION);
+    let body = [&nonce.to_be_bytes()[..], b"request"].concat();
+    one.ring.prepare(&body);
+    let kept = one.ring.seal_last(one.identity.header(LEAVE), b"gone").expect("it knows the root's key");
+    let (leave, asked) = (one.frame(root.mac(), kept), one.says(root.mac(), JOIN, &body));
+    assert!(root.hears(&asked).is_ok() && root.ring.keys_for(one.mac(), nonce).is_some());
+    assert_eq!(root.hears(&leave).as_deref(), Ok(&b"gone"[..]));
+}
+
+#[test]
+fn requests_from_addresses_that_do_not_exist_keep_nobody_out() {
+    let (mut root, (mut one, nonce), (mut liar, other)) = (root(keys(), 3), receiver(keys(), 11), receiver(keys(), 12));
+    join(&mut root, &mut liar, other);
+    let body = [&other.to_be_bytes()[..], b"request"].concat();
+    for number in 0..9000_u16 {
+        let [high, low] = number.to_be_bytes();
+        let sealed = liar.ring.seal(root.mac(), liar.identity.header(JOIN), &body).expect("it has asked");
+        liar.identity.mac = MacAddr::new(2, 9, 0, 0, high, low);
+        let asked = liar.frame(root.mac(), sealed);
+        assert!(root.hears(&asked).is_ok(), "{number}");
+    }
+    join(&mut root, &mut one, nonce);
+}
+
+#[test]
+fn a_candidate_that_was_forgotten_hears_the_secret_when_it_asks_again() {
+    let (mut root, (mut one, nonce)) = (root(keys(), 3), receiver(keys(), 11));
+    join(&mut root, &mut one, nonce);
+    root.ring.forget(one.mac());
+    let body = [&nonce.to_be_bytes()[..], b"request"].concat();
+    let asked = one.says(root.mac(), JOIN, &body);
+    assert!(root.hears(&asked).is_ok());
+    let keys = root.ring.keys_for(one.mac(), nonce).expect("it asks again");
+    let given = root.says(one.mac(), KEYS, &keys);
+    assert!(one.hears(&given).is_ok(), "its number goes on");
+}
+
+#[test]
+fn a_question_is_answered_by_the_secret_under_which_it_came() {
+    let mut newer = (*keys()).clone();
+    newer.add(secret(8)).expect("there is room");
+    let (mut one, _) = receiver(Arc::new(newer), 11);
+    let mut asker = ClusterSecrets::new(keys());
+    let identity = station(5).identity(0, Rank::NONE);
+    let (guard, header, body) = asker.close(0, identity.header(WHO), b"who".to_vec()).expect("a secret");
+    let mut question = vec![0; guard.overhead_bytes() + body.len()];
+    Identity { guard, ..identity }.write(&mut question, group(), &header, &body);
+    assert_eq!(one.hears(&question).as_deref(), Ok(&b"who"[..]));
+    let sealed = one.ring.seal_reply(one.ring.asked_by(), one.identity.header(HERE), b"here").expect("a secret");
+    let reply = one.frame(identity.mac, sealed);
+    assert_eq!(asker.open(&reply, &mut Vec::new()).map(|frame| frame.payload.to_vec()), Ok(b"here".to_vec()));
 }
 
 #[test]

@@ -63,9 +63,10 @@ impl Receiver {
         });
         config.station.guard = keyring.as_ref().map(Keyring::door_guard).unwrap_or_default();
         let station = config.station.clone();
+        let waiting = Waiting::new(now, keyring.is_some());
         Receiver {
             endpoint: Endpoint::new(config, station, 0, Rank::NONE, keyring),
-            phase: ReceiverPhase::Waiting(Box::new(Waiting::new(now))),
+            phase: ReceiverPhase::Waiting(Box::new(waiting)),
             root: None,
             other_builds: OtherBuilds::default(),
             began: now,
@@ -330,9 +331,9 @@ impl Receiver {
     }
 
     fn answer(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        let (to, nonce) = self.answerer.poll(now)?;
+        let (to, nonce, asked_by) = self.answerer.poll(now)?;
         let body = self.describe(now, nonce)?.encode();
-        self.endpoint.write_reply(buffer, to, HERE, &body)
+        self.endpoint.write_reply(buffer, (to, asked_by), HERE, &body)
     }
 
     fn describe(&self, now: Instant, nonce: u64) -> Option<CensusReply> {
@@ -372,7 +373,7 @@ impl Machine for Receiver {
             Ok(frame) => frame,
             Err(why) => return self.on_reject(frame, why),
         };
-        if let (true, is_news) = self.endpoint.is_own(frame.source) {
+        if let (true, is_news) = self.endpoint.is_own(&frame) {
             self.endpoint.count_stranger();
             if is_news {
                 self.endpoint.push_event(ReceiverEvent::OwnAddress(frame.source));
@@ -384,7 +385,7 @@ impl Machine for Receiver {
             return;
         }
         if frame.header.kind == WHO && self.endpoint.config().about.is_some() {
-            if !self.answerer.on_frame(now, &frame, self.endpoint.station()) {
+            if !self.answerer.on_frame(now, &frame, self.endpoint.station(), self.endpoint.asked_by()) {
                 self.endpoint.count_malformed();
             }
             return;

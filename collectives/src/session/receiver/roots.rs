@@ -7,11 +7,17 @@ use crate::session::message::{ContentKind, Message, Stage};
 use crate::session::verified::ChunkSize;
 use ethbcast_transport::wire::Frame;
 use ethbcast_transport::{Instant, MacAddr};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 /// Maximum number of roots remembered; a further one replaces the one heard least recently. Forged
 /// announcements can delay a receiver, but not keep it from a root that answers.
 const MAX_ROOTS: usize = 8;
+
+/// Maximum number of sessions remembered that were asked in vain, and how long one is not asked again: at first,
+/// and at most. Announcements of theirs may be recorded.
+const MAX_IN_VAIN: usize = 256;
+const IN_VAIN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(64)];
 
 /// Minimum time between join requests to a root whose session is running.
 const ASK_AGAIN: Duration = Duration::from_millis(400);
@@ -30,6 +36,8 @@ pub(super) struct HeardRoot {
     asked_at: Option<Instant>,
     closed_until: Instant,
     told: bool,
+    /// Whether it has said itself that this host came too late.
+    pub refused: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -46,9 +54,33 @@ pub(super) enum Heard {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Roots {
     roots: Vec<HeardRoot>,
+    /// Sessions asked in vain, until when, and for how long the last time.
+    in_vain: VecDeque<((MacAddr, u32), Instant, Duration)>,
+    /// Whether announcements are signed: those of an earlier session can be sent again, but none can be made up.
+    is_keyed: bool,
 }
 
 impl Roots {
+    pub(super) fn new(is_keyed: bool) -> Roots {
+        Roots { is_keyed, ..Roots::default() }
+    }
+
+    /// Forgets a session that was asked in vain, for a while that doubles each time.
+    pub(super) fn give_up(&mut self, now: Instant, of: (MacAddr, u32)) {
+        let [first, most] = IN_VAIN;
+        let before = self.in_vain.iter().position(|(known, ..)| *known == of).and_then(|at| self.in_vain.remove(at));
+        let lasts = before.map_or(first, |(.., lasts)| (lasts * 2).min(most));
+        self.in_vain.truncate(MAX_IN_VAIN - 1);
+        self.in_vain.push_front((of, now + lasts, lasts));
+        self.roots.retain(|root| (root.mac, root.session) != of);
+    }
+
+    /// Returns the root of a running session that this host has asked, which alone can tell it that it came too late.
+    pub(super) fn asked_too_late(&mut self, of: (MacAddr, u32)) -> Option<&mut HeardRoot> {
+        let is_it = |root: &&mut HeardRoot| (root.mac, root.session) == of && root.stage == Stage::Started;
+        self.roots.iter_mut().find(is_it).filter(|root| root.asked_at.is_some() && !root.refused)
+    }
+
     /// Handles an announcement; `bound` is the root that this host has asked, which is not
     /// forgotten.
     pub(super) fn on_invitation(
@@ -56,7 +88,7 @@ impl Roots {
         now: Instant,
         (mac, session): (MacAddr, u32),
         invitation: &Message,
-        bound: Option<MacAddr>,
+        bound: Option<(MacAddr, u32)>,
     ) -> Heard {
         let Message::Announce { host, source, size, content, chunk, stage, .. } = invitation else {
             return Heard::Closed;
@@ -66,16 +98,21 @@ impl Roots {
             (root.heard_at, root.stage) = (now, *stage);
             return root.judge(now);
         }
-        // A root has one session at a time.
-        self.roots.retain(|root| root.mac != mac);
+        if self.in_vain.iter().any(|(known, until, _)| *known == (mac, session) && now < *until) {
+            return Heard::Closed;
+        }
+        // A root has one session at a time; of its signed announcements one may be an old one.
+        self.roots.retain(|root| self.is_keyed || root.mac != mac);
         if self.roots.len() >= MAX_ROOTS {
-            let others = self.roots.iter().enumerate().filter(|(_, root)| Some(root.mac) != bound);
+            let is_bound =
+                |root: &HeardRoot| bound.is_some_and(|(mac, session)| root.is_of(mac, session, self.is_keyed));
+            let others = self.roots.iter().enumerate().filter(|(_, root)| !is_bound(root));
             if let Some((oldest, _)) = others.min_by_key(|(_, root)| root.heard_at) {
                 self.roots.remove(oldest);
             }
         }
         let (host, source) = (host.clone(), source.clone());
-        let (asked_at, closed_until, told) = (None, Instant::START, false);
+        let (asked_at, closed_until, told, refused) = (None, Instant::START, false, false);
         let mut root = HeardRoot {
             mac,
             session,
@@ -89,6 +126,7 @@ impl Roots {
             asked_at,
             closed_until,
             told,
+            refused,
         };
         let heard = root.judge(now);
         self.roots.push(root);
@@ -112,14 +150,20 @@ impl Roots {
         self.roots.iter().any(other)
     }
 
-    pub(super) fn close(&mut self, mac: MacAddr, until: Instant) {
-        if let Some(root) = self.roots.iter_mut().find(|root| root.mac == mac) {
+    pub(super) fn close(&mut self, of: &HeardRoot, until: Instant) {
+        let is_keyed = self.is_keyed;
+        if let Some(root) = self.roots.iter_mut().find(|root| root.is_of(of.mac, of.session, is_keyed)) {
             (root.closed_until, root.told) = (until, true);
         }
     }
 }
 
 impl HeardRoot {
+    /// Whether it is this root, and with keys in this session: else an address has one session.
+    fn is_of(&self, mac: MacAddr, session: u32, is_keyed: bool) -> bool {
+        self.mac == mac && (self.session == session || !is_keyed)
+    }
+
     fn is_open(&self, now: Instant) -> bool {
         self.stage != Stage::Started && self.closed_until <= now
     }
@@ -247,7 +291,8 @@ mod tests {
         let ask = |roots: &mut Roots, millis| roots.choose(at(millis), ALIVE).map(|root| root.mac);
         let asked: Vec<_> = (1..=4).map(|millis| ask(&mut roots, millis)).collect();
         assert_eq!(asked, [Some(mac(1)), Some(mac(2)), Some(mac(3)), Some(mac(1))]);
-        roots.close(mac(2), at(1000));
+        let second = roots.roots.iter().find(|root| root.mac == mac(2)).cloned().expect("it was heard");
+        roots.close(&second, at(1000));
         assert_eq!((ask(&mut roots, 10), ask(&mut roots, 11)), (Some(mac(3)), Some(mac(1))));
         let asked = roots.choose(at(1000), ALIVE).expect("it is open again");
         assert_eq!(asked.mac, mac(2));
@@ -273,7 +318,7 @@ mod tests {
                 at(3),
                 (MacAddr::new(2, 9, 0, 0, a, b), 1),
                 &invitation(Stage::Gathering),
-                Some(mac(1)),
+                Some((mac(1), 2)),
             );
         }
         assert_eq!(roots.roots.len(), MAX_ROOTS);

@@ -8,7 +8,7 @@ use crate::measure::{FIRST_PING, Responder, carries};
 use crate::membership::Timing;
 use crate::membership::timers::jitter;
 use crate::membership::timers::{TimerTable, Wait};
-use crate::session::kind::{ANNOUNCE, KEYS};
+use crate::session::kind::{ANNOUNCE, KEYS, REFUSE};
 use crate::session::message::{Message, Refusal, ViewPart};
 use crate::session::view::{Assembler, View};
 use ethbcast_transport::wire::{Frame, Guard, Rank};
@@ -51,10 +51,10 @@ pub(super) enum WaitingStep {
 }
 
 impl Waiting {
-    pub(super) fn new(now: Instant) -> Waiting {
+    pub(super) fn new(now: Instant, is_keyed: bool) -> Waiting {
         Waiting {
             began: now,
-            roots: Roots::default(),
+            roots: Roots::new(is_keyed),
             decide_at: None,
             joining: None,
             admission: Admission::None,
@@ -90,19 +90,18 @@ impl Waiting {
         let is_of_root = of_root.is_some();
         of_root.filter(|_| endpoint.shows_life(frame)).into_iter().for_each(|root| root.on_frame(now));
         if frame.header.kind == ANNOUNCE {
-            let bound = root.as_ref().map(KnownRoot::mac);
+            let bound = root.as_ref().map(|root| (root.mac(), root.session()));
             return self.on_announce(now, frame, bound, endpoint).map_or(WaitingStep::Wait, WaitingStep::End);
         }
         let Some(joining) = self.joining.as_mut().filter(|_| is_of_root) else {
-            endpoint.count_stranger();
-            return WaitingStep::Wait;
+            return self.on_refusal(frame, endpoint).map_or(WaitingStep::Wait, WaitingStep::End);
         };
         if frame.header.kind == KEYS {
             joining.take_keys(now, endpoint.identity().guard);
             return WaitingStep::Wait;
         }
         if frame.header.kind == PROBE {
-            joining.on_probe(now, frame, endpoint.config().nonce);
+            joining.on_probe(now, frame, endpoint);
             let (of, proof) = ((joining.root().mac, joining.root().session), joining.proof());
             self.proofs.iter_mut().filter(|(asked, _)| *asked == of).for_each(|(_, known)| *known = proof);
             return WaitingStep::Wait;
@@ -139,7 +138,7 @@ impl Waiting {
         &mut self,
         now: Instant,
         frame: &Frame<'_>,
-        bound: Option<MacAddr>,
+        bound: Option<(MacAddr, u32)>,
         endpoint: &mut ReceiverEndpoint,
     ) -> Option<End> {
         let message = endpoint.read(frame)?;
@@ -149,7 +148,9 @@ impl Waiting {
             return None;
         }
         if let Some((host, text)) = endpoint.config().unexpected(&message) {
-            return self.stay_out(host, End::Refused(Refusal::Late, text), endpoint);
+            let end = self.stay_out(host, End::Refused(Refusal::Late, text), endpoint);
+            // The offer may be a recorded one.
+            return end.filter(|_| !endpoint.is_keyed());
         }
         let heard = self.roots.on_invitation(now, (frame.source, frame.header.session), &message, bound);
         match heard {
@@ -169,10 +170,28 @@ impl Waiting {
                 }
                 let text = format!("a session of group {group} is running without this host");
                 let why = End::Refused(Refusal::Late, text);
-                is_news.then(|| self.stay_out(host.clone(), why, endpoint)).flatten()
+                // With keys it is the root that says so: it has been asked, and its announcement may be a recorded one.
+                (is_news && !endpoint.is_keyed()).then(|| self.stay_out(host.clone(), why, endpoint)).flatten()
             }
             Heard::Closed => None,
         }
+    }
+
+    /// Handles the refusal of a root whose session runs without this host.
+    fn on_refusal(&mut self, frame: &Frame<'_>, endpoint: &mut ReceiverEndpoint) -> Option<End> {
+        let of = (frame.source, frame.header.session);
+        let late = self.roots.asked_too_late(of).filter(|_| endpoint.is_keyed() && frame.header.kind == REFUSE);
+        let Some(root) = late else {
+            endpoint.count_stranger();
+            return None;
+        };
+        let Message::Refuse { nonce, why, text } = endpoint.read(frame)? else { return None };
+        if nonce != endpoint.config().nonce {
+            return None;
+        }
+        root.refused = true;
+        let host = root.host.clone();
+        self.stay_out(host, End::Refused(why, text), endpoint)
     }
 
     fn ask(&mut self, now: Instant, known: &mut Option<KnownRoot>, endpoint: &mut ReceiverEndpoint) {
@@ -185,6 +204,8 @@ impl Waiting {
         endpoint.enter(root.mac, root.session);
         let form = endpoint.config().form.with_chunk(root.chunk);
         endpoint.config_mut().form = form;
+        let request = endpoint.config().request();
+        endpoint.prepare(&request);
         *known = Some(KnownRoot::new(now, root.mac, root.session, endpoint.config()));
         if self.asked.replace((root.mac, root.session)) != Some((root.mac, root.session)) {
             let (host, source) = (root.host.clone(), root.source.clone());
@@ -223,7 +244,7 @@ impl Waiting {
             End::Aborted(_) => endpoint.config().timing.forgotten,
             _ => ASK_LATER,
         };
-        self.roots.close(joining.root().mac, now + again);
+        self.roots.close(joining.root(), now + again);
         (self.decide_at, self.admission, *known) = (None, Admission::None, None);
         self.stay_out(joining.root().host.clone(), why, endpoint)
     }
@@ -258,9 +279,17 @@ impl Waiting {
         if let (Some(joining), Some(root)) = (&mut self.joining, known.as_ref()) {
             let silence = root.silence(now);
             let in_vain = silence >= dead || joining.is_in_vain(now, endpoint.has_keys());
+            let of = (root.mac(), root.session());
             if in_vain && self.roots.has_other(now, joining.root(), dead) {
                 leave(root, "it asks another root, as this one did not reply", endpoint);
+                if !endpoint.has_keys() {
+                    self.roots.give_up(now, of);
+                }
                 self.ask(now, known, endpoint);
+            } else if silence >= dead + patience && !endpoint.has_keys() {
+                // Nobody has answered: what was heard may have been recorded, and ends no wait.
+                self.roots.give_up(now, of);
+                (self.joining, self.admission, *known) = (None, Admission::None, None);
             } else if silence >= dead + patience {
                 return self.on_left_out(now, End::RootSilent, known, endpoint);
             } else {
@@ -342,8 +371,12 @@ pub(super) struct Joining {
 impl Joining {
     pub(super) fn new(now: Instant, root: HeardRoot, proof: u32, endpoint: &ReceiverEndpoint) -> Joining {
         let station = endpoint.station();
-        let responder = Responder::new(station.identity(0, Rank::NONE), usize::from(station.mtu_bytes), None)
+        let mut responder = Responder::new(station.identity(0, Rank::NONE), usize::from(station.mtu_bytes), None)
             .with_processors(endpoint.config().processors);
+        if endpoint.has_keys() {
+            // Those of a root that is asked again.
+            responder.set_guard(endpoint.identity().guard);
+        }
         let mut timers = TimerTable::default();
         timers.set(Wait::Join, now);
         let (assembler, answered_at, answered) = (Assembler::default(), now, false);
@@ -378,10 +411,10 @@ impl Joining {
 
     /// Handles a PROBE; one that carries this host's `nonce` proves that the root is alive. A PROBE
     /// with another nonce gets no answer, so that a request forged in this host's name is not
-    /// admitted.
-    pub(super) fn on_probe(&mut self, now: Instant, frame: &Frame<'_>, nonce: u64) {
-        if carries(frame, nonce) {
-            if frame.header.stamp > self.proof {
+    /// admitted. With keys other members could send either.
+    pub(super) fn on_probe(&mut self, now: Instant, frame: &Frame<'_>, endpoint: &ReceiverEndpoint) {
+        if carries(frame, endpoint.config().nonce) {
+            if !endpoint.is_keyed() && frame.header.stamp > self.proof {
                 (self.answered_at, self.answered, self.proof) = (now, true, frame.header.stamp);
             }
         } else if frame.header.stamp >= FIRST_PING {

@@ -275,9 +275,6 @@ impl Root {
         match &mut self.phase {
             RootPhase::Gathering(gathering) => {
                 gathering.on_join(now, frame.source, &message, self.non_members.refusals_mut(), &mut self.endpoint);
-                if gathering.is_checking(frame.source, *nonce) {
-                    self.endpoint.send_keys(frame.source, *nonce);
-                }
             }
             phase => {
                 if phase.running_mut().is_some_and(|running| running.on_join(now, *nonce, frame.source)) {
@@ -461,7 +458,7 @@ impl Machine for Root {
                 return;
             }
         };
-        if let (true, is_news) = self.endpoint.is_own(frame.source) {
+        if let (true, is_news) = self.endpoint.is_own(&frame) {
             self.endpoint.count_stranger();
             if is_news {
                 self.endpoint.push_event(RootEvent::OwnAddress(frame.source));

@@ -136,6 +136,8 @@ impl Gathering {
         match answer {
             JoinDecision::Wait => {}
             JoinDecision::Check => self.checks.begin(from, *nonce),
+            // Only this root can say this secret again: no other proof of life is needed.
+            JoinDecision::Greet if endpoint.is_keyed() => endpoint.send_keys(from, *nonce),
             JoinDecision::Greet => self.checks.greet(from, *nonce),
             JoinDecision::Refused(why, text) => {
                 refusals.refuse(now, from, *nonce, TurnedAway { host: host.clone(), mac: from, why, text }, endpoint);
@@ -143,12 +145,12 @@ impl Gathering {
         }
         if let Some(evicted) = self.applicants.evict() {
             self.checks.forget(evicted);
+            endpoint.forget(evicted);
         }
-    }
-
-    /// Whether the path to this run of a host is being checked, which takes the group's secret.
-    pub(super) fn is_checking(&self, from: MacAddr, nonce: u64) -> bool {
-        self.checks.is_open(from, nonce)
+        // The check of the path takes the group's secret.
+        if self.checks.is_open(from, *nonce) {
+            endpoint.send_keys(from, *nonce);
+        }
     }
 
     pub(super) fn on_leave(&mut self, from: MacAddr, nonce: u64, text: &str, endpoint: &mut RootEndpoint) {
@@ -159,6 +161,7 @@ impl Gathering {
 
     fn forget(&mut self, gone: Gone, text: &str, endpoint: &mut RootEndpoint) {
         self.checks.forget(gone.mac);
+        endpoint.forget(gone.mac);
         if gone.admitted {
             endpoint.push_event(RootEvent::Left { host: gone.host, text: text.to_owned() });
         }
@@ -253,6 +256,7 @@ impl Gathering {
 
     fn refuse_unreached(&mut self, now: Instant, to: MacAddr, refusals: &mut Refusals, endpoint: &mut RootEndpoint) {
         let Some(gone) = self.applicants.remove(to) else { return };
+        endpoint.forget(to);
         let text = self.checks.why_unreached(endpoint.station(), &gone.host);
         let away = TurnedAway { host: gone.host, mac: to, why: Refusal::Path, text };
         refusals.refuse(now, to, gone.nonce, away, endpoint);
