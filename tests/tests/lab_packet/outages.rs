@@ -67,32 +67,54 @@ fn an_interface_that_is_switched_off_for_a_while_is_waited_for() {
     assert_eq!((a.counters().outages, b.counters().outages), (1, 0));
 }
 
-#[test]
-fn an_idle_loop_waits_for_its_interface_and_hears_what_comes_then() {
+/// Checks that a loop that sends nothing hears again after `outage` of its interface.
+fn hears_again_after(outage: impl FnOnce(&Cable) + Send) {
     let cable = Cable::lay(1500);
-    let (mut a, mut b) = cable.open_both();
+    let mut b = cable.open(1, |_| {});
     let waker = Waker::new().expect("a descriptor is free");
     let (mut idle, heard) = (Script::default(), AtomicBool::new(false));
     thread::scope(|scope| {
         let _stopper = StopOnDrop(&heard);
-        scope.spawn(|| {
+        let (cable, heard) = (&cable, &heard);
+        scope.spawn(move || {
             thread::sleep(Duration::from_millis(50));
-            cable.command(1, "ip link set eth0 down");
-            thread::sleep(Duration::from_millis(100));
-            cable.command(1, "ip link set eth0 up");
+            outage(cable);
+            let mut a = cable.open(0, |_| {});
             // A bridge or a NIC needs a moment until frames pass.
             while !heard.load(Ordering::Relaxed) {
                 thread::sleep(Duration::from_millis(20));
                 crate::network::send(&mut a, [frame(GROUP, 19, 100)]);
             }
         });
-        let end = drive(&mut b, &mut idle, &waker, &Clock::start(), |script, now| {
-            until(numbers(&script.received).contains(&19), now)
+        // A port is opened anew in the namespace of its thread.
+        let end = cable.on(1, || {
+            drive(&mut b, &mut idle, &waker, &Clock::start(), |script, now| {
+                until(numbers(&script.received).contains(&19), now)
+            })
         });
         end.expect("it came back");
     });
     assert!(numbers(&idle.received).contains(&19), "{:?}", numbers(&idle.received));
     assert_eq!(b.counters().outages, 1);
+}
+
+#[test]
+fn an_idle_loop_waits_for_its_interface_and_hears_what_comes_then() {
+    hears_again_after(|cable| {
+        cable.command(1, "ip link set eth0 down");
+        thread::sleep(Duration::from_millis(100));
+        cable.command(1, "ip link set eth0 up");
+    });
+}
+
+#[test]
+fn an_idle_loop_hears_from_an_interface_put_back_under_its_old_number() {
+    hears_again_after(|cable| {
+        let ends = [0, 1].map(|host| cable.interface(host)).map(|it| format!("{} index {}", it.mac, it.index));
+        cable.command(1, "ip link del eth0");
+        thread::sleep(Duration::from_millis(100));
+        cable.lay_again(&ends[0], &ends[1]);
+    });
 }
 
 #[test]

@@ -103,7 +103,6 @@ pub struct Port {
     carrier: Carrier,
     was_cut_off: Duration,
     has_other_mtu: Arc<AtomicBool>,
-    is_unbound: bool,
     largest_arrival_bytes: usize,
 }
 
@@ -129,7 +128,6 @@ impl Port {
             carrier: Carrier::default(),
             was_cut_off: Duration::ZERO,
             has_other_mtu: Arc::default(),
-            is_unbound: false,
             largest_arrival_bytes: 0,
         })
     }
@@ -231,9 +229,8 @@ impl Port {
     fn flush<'a>(&mut self, now: Instant, payload: impl Fn(Kept) -> &'a [u8]) -> Result<usize, DriveError> {
         let (socket, interface) = (self.socket.as_fd(), &self.interface.name);
         let flushed = self.sender.flush(socket, interface, now, &mut self.counters, &payload)?;
-        if let Some(errno) = flushed.away {
+        if flushed.is_away {
             self.outage.notice();
-            self.is_unbound |= errno != SystemErrno::ENETDOWN;
         }
         if let Some((error, lasts)) = self.sender.trouble(now, interface)
             && lasts >= self.config.outage_limit
@@ -272,9 +269,16 @@ impl Port {
         away.or_else(|| self.sender.trouble(now, name).map(|(error, _)| error))
     }
 
+    /// Whether the socket is still bound; the kernel unbinds it when the interface is removed, even if nothing is sent
+    /// meanwhile.
+    fn is_bound(&self) -> bool {
+        let unbound = || syscall::bound_interface(self.socket.as_fd()) != Ok(self.interface.index);
+        !(self.outage.is_on() && unbound())
+    }
+
     fn follow_name(&mut self) {
         let found = syscall::interface_name(self.socket.as_fd(), self.interface.index);
-        if let Some(name) = found.ok().filter(|name| *name != self.interface.name && !self.is_unbound) {
+        if let Some(name) = found.ok().filter(|name| *name != self.interface.name && self.is_bound()) {
             log::warn!("interface {} is called {name} now", self.interface.name);
             self.interface.name = name;
         }
@@ -291,7 +295,7 @@ impl Port {
                 self.check(&state)?;
                 // An interface that was removed and added again is another one, even with an equal
                 // index: the socket was bound to the old.
-                if (state.index != self.interface.index || self.is_unbound) && !self.reopen(state.index) {
+                if (state.index != self.interface.index || !self.is_bound()) && !self.reopen(state.index) {
                     return self.is_away(now);
                 }
                 if let Some(away) = self.outage.is_there(now) {
@@ -353,7 +357,7 @@ impl Port {
             replaced.map(|()| ring).map_err(|errno| OpenError::new(&interface.name, "replace the socket", errno))
         });
         match reopened {
-            Ok(ring) => (self.ring, self.interface, self.is_unbound) = (ring, interface, false),
+            Ok(ring) => (self.ring, self.interface) = (ring, interface),
             Err(error) => {
                 log::debug!("not yet: {error}");
                 return false;

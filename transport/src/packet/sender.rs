@@ -49,7 +49,7 @@ pub(super) struct Sender {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flushed {
     pub frames: usize,
-    pub away: Option<Errno>,
+    pub is_away: bool,
 }
 
 impl Sender {
@@ -125,12 +125,12 @@ impl Sender {
                     self.refused(interface, now, counters);
                 }
                 Err(Errno::EMSGSIZE) => return Err(self.longer_than_mtu(interface)),
-                Err(errno) if is_away(errno) => return Ok(Flushed { frames, away: Some(errno) }),
+                Err(errno) if is_away(errno) => return Ok(Flushed { frames, is_away: true }),
                 Err(errno) => return Err(DriveError::new(interface, "send", errno)),
             }
         }
         self.look_for_length(socket, interface);
-        Ok(Flushed { frames, away: None })
+        Ok(Flushed { frames, is_away: false })
     }
 
     fn may_try(&self, now: Instant) -> bool {

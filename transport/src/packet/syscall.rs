@@ -79,6 +79,16 @@ fn bind_protocol(fd: BorrowedFd, interface_index: u32, protocol: u16) -> nix::Re
     Errno::result(unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), length) }).map(drop)
 }
 
+/// Returns the number of the interface that the socket is bound to; of one that was removed, `u32::MAX`.
+pub(super) fn bound_interface(fd: BorrowedFd) -> nix::Result<u32> {
+    // SAFETY: all bytes zero is a valid `sockaddr_ll`.
+    let mut address: libc::sockaddr_ll = unsafe { zeroed() };
+    let mut length = size_of::<libc::sockaddr_ll>() as socklen_t;
+    // SAFETY: `address` has `length` bytes, and both outlive the call.
+    Errno::result(unsafe { libc::getsockname(fd.as_raw_fd(), (&raw mut address).cast(), &raw mut length) })?;
+    Ok(address.sll_ifindex as u32)
+}
+
 pub(super) fn set_receive_ring(
     fd: BorrowedFd,
     version: libc::tpacket_versions,
