@@ -144,7 +144,12 @@ pub fn reason_to_end(interrupt: &Interrupt, began: Instant, timeout: Option<Dura
 /// Runs a program without output, for 30 s at most.
 pub fn quiet(program: &str, arguments: &[&OsStr]) -> Result<(), String> {
     let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    command
+        .args(arguments)
+        .env_remove("ETHBCAST_KEY")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
     let began = Instant::now();
     let ended = run_until(&mut command, || began.elapsed() >= QUIET_LIMIT);
     let ended = ended.map_err(|error| format!("`{program}`: {error}"))?;

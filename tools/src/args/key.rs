@@ -17,18 +17,21 @@ pub struct KeyArgs {
 pub enum KeyCommand {
     /// Make the key of a new cluster, which may send.
     New {
-        /// File to make, which only this user can read. Default: stdout, for `> FILE`.
+        /// File to make, which only this user can read. Default: stdout, if it is no file that others can read.
         #[arg(value_name = "FILE", conflicts_with = "phrase")]
         file: Option<PathBuf>,
         /// Print a key phrase of nine words instead, to be typed where no file can be put.
         #[arg(long)]
         phrase: bool,
     },
-    /// Print the key without the right to send, for receivers.
+    /// Make a receivers' key of a sender's: the same without the right to send.
     Receivers {
         /// Key file of a sender.
         #[arg(value_name = "FILE")]
         file: PathBuf,
+        /// File to make, which only this user can read. Default: stdout, if it is no file that others can read.
+        #[arg(value_name = "OUT")]
+        out: Option<PathBuf>,
     },
     /// Print a key's name, and whether it may send.
     Show {

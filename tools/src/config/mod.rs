@@ -233,7 +233,10 @@ fn setting(
         };
         return Ok(Some((setting, format!("${variable}"))));
     }
-    if option == "key" && std::env::var_os(KEY_PHRASE_VARIABLE).is_some_and(|phrase| !phrase.is_empty()) {
+    // Also that the file says there is to be none.
+    if matches!(option, "key" | "no-key")
+        && [KEY_FILE_VARIABLE, KEY_PHRASE_VARIABLE].iter().any(|name| std::env::var_os(name).is_some())
+    {
         return Ok(None);
     }
     Ok(file.setting(command, option, is_shared).map(|(setting, place)| (setting.clone(), place)))

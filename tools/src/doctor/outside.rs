@@ -22,7 +22,13 @@ pub fn within<T: Send + 'static>(patience: Duration, work: impl FnOnce() -> T + 
 /// Runs a program and returns its output, or the reason of its failure.
 pub fn text_of(program: &str, arguments: &[&str]) -> Result<String, String> {
     let mut command = Command::new(program);
-    command.args(arguments).env("LC_ALL", "C").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .args(arguments)
+        .env("LC_ALL", "C")
+        .env_remove("ETHBCAST_KEY")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let child = command.spawn().map_err(|error| format!("`{program}` does not run: {error}"))?;
     let pid = Pid::from_raw(i32::try_from(child.id()).expect("a process id"));
     let Some(output) = within(PATIENCE, || child.wait_with_output()) else {

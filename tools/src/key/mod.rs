@@ -3,17 +3,18 @@
 mod source;
 
 use crate::args::{KeyArgs, KeyCommand};
-use crate::exit::{Code, WithCode, fail, report};
+use crate::doctor::Fault;
+use crate::exit::{Code, Failure, WithCode, fail, report};
 use crate::whole_file;
 use ethbcast_collectives::keys::{Keys, Phrase, Secret, Signer};
 use ethbcast_collectives::membership::host;
 use ethbcast_transport::packet::random_secret;
 use source::read;
 pub use source::{resolve, sending};
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Mode of a key file.
@@ -28,12 +29,9 @@ pub fn run(args: &KeyArgs) -> anyhow::Result<()> {
         }
         KeyCommand::New { file, .. } => {
             let keys = Keys::new(secret()?, Signer::new(&secret()?), &own_name()).code(Code::System)?;
-            match file {
-                Some(path) => create(path, &keys),
-                None => print(&keys),
-            }
+            put(file.as_deref(), &keys)
         }
-        KeyCommand::Receivers { file } => print(&read(file)?.of_receivers()),
+        KeyCommand::Receivers { file, out } => put(out.as_deref(), &read(file)?.of_receivers()),
         KeyCommand::Show { file } => show(&read(file)?),
         KeyCommand::Add { file } => {
             let mut keys = read(file)?;
@@ -53,6 +51,10 @@ fn own_name() -> String {
 
 fn secret() -> anyhow::Result<Secret> {
     random_secret().map(|bytes| Secret::new(*bytes)).code(Code::System)
+}
+
+fn put(file: Option<&Path>, keys: &Keys) -> anyhow::Result<()> {
+    file.map_or_else(|| print(keys), |path| create(path, keys))
 }
 
 /// Makes a file that is not there yet.
@@ -79,11 +81,15 @@ fn create(path: &Path, keys: &Keys) -> anyhow::Result<()> {
 fn print(keys: &Keys) -> anyhow::Result<()> {
     let stdout = io::stdout();
     if stdout.is_terminal() {
-        return fail(Code::Usage, "a key is no text for a terminal: name a file, or put `> FILE` behind the command");
+        return fail(Code::Usage, "a key is no text for a terminal: name a file behind the command");
     }
     let mut file = File::from(stdout.as_fd().try_clone_to_owned().code(Code::System)?);
-    if file.metadata().code(Code::System)?.is_file() {
-        file.set_permissions(Permissions::from_mode(MODE)).code(Code::System)?;
+    let about = file.metadata().code(Code::System)?;
+    if about.is_file() && about.mode() & 0o077 != 0 {
+        // Whoever has opened it already would read on, whatever its mode became.
+        let text = "others can read the file behind `>`, and nothing was written to it: name it without `>`, so that \
+                    it is made for this user alone";
+        return Err(Failure::new(Code::Usage, text).found(Fault::KeyMode).into());
     }
     file.write_all(keys.text().as_bytes()).code(Code::System)
 }

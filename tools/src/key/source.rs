@@ -7,11 +7,11 @@ use ethbcast_collectives::keys::{Keys, MAX_KEY_FILE_BYTES, Phrase};
 use nix::sys::termios::{LocalFlags, SetArg, tcgetattr, tcsetattr};
 use nix::unistd::geteuid;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-use zeroize::Zeroizing;
+use zeroize::{Zeroize, Zeroizing};
 
 /// Key file of a machine.
 const PATH: &str = "/etc/ethbcast/key";
@@ -58,7 +58,7 @@ fn found(args: &KeySourceArgs) -> anyhow::Result<Option<Keys>> {
     if let Some(path) = &args.key {
         return read(path).map(Some);
     }
-    if let Some(typed) = std::env::var_os(PHRASE).filter(|typed| !typed.is_empty()) {
+    if let Some(typed) = std::env::var_os(PHRASE) {
         let typed = Zeroizing::new(typed.into_string().unwrap_or_default());
         return phrase(&typed).map(Some);
     }
@@ -82,6 +82,10 @@ fn phrase(typed: &str) -> anyhow::Result<Keys> {
 
 /// Reads a key file that nobody else can read.
 pub fn read(path: &Path) -> anyhow::Result<Keys> {
+    if path.to_str().is_some_and(|typed| Phrase::parse(typed).is_ok()) {
+        let text = "this is a key phrase, and no file: type it for --key-phrase, where it is not seen by others";
+        return Err(Failure::new(Code::Usage, text).found(Fault::Phrase).into());
+    }
     checked(path, File::open(path))
 }
 
@@ -126,6 +130,16 @@ fn parse(path: &Path, text: Zeroizing<String>) -> anyhow::Result<Keys> {
     Ok(Keys::parse(&text).map_err(|error| Failure::new(Code::Usage, format!("{}: {error}", path.display())))?)
 }
 
+/// Reads a line by single bytes, so that no buffer keeps a copy.
+fn read_line(terminal: &mut File, typed: &mut String) -> io::Result<()> {
+    let mut byte = [0];
+    while typed.len() < 255 && terminal.read(&mut byte)? == 1 && byte[0] != b'\n' {
+        typed.push(char::from(byte[0]));
+    }
+    byte[0].zeroize();
+    Ok(())
+}
+
 /// Asks for the phrase on the terminal, which does not show it.
 fn asked() -> anyhow::Result<Zeroizing<String>> {
     let terminal = File::options().read(true).write(true).open("/dev/tty");
@@ -138,7 +152,7 @@ fn asked() -> anyhow::Result<Zeroizing<String>> {
     terminal.write_all(b"key phrase: ").code(Code::System)?;
     tcsetattr(&terminal, SetArg::TCSANOW, &silent).code(Code::System)?;
     let mut typed = Zeroizing::new(String::with_capacity(256));
-    let line = BufReader::new(&terminal).read_line(&mut typed);
+    let line = read_line(&mut terminal, &mut typed);
     tcsetattr(&terminal, SetArg::TCSANOW, &usual).code(Code::System)?;
     terminal.write_all(b"\n").code(Code::System)?;
     line.code(Code::System)?;

@@ -44,16 +44,19 @@ fn a_new_key_is_its_owners_alone_and_receivers_get_it_without_the_right_to_send(
     let shown = key(&["show", &path.to_string_lossy()]);
     let name = shown.strip_prefix("key ").and_then(|rest| rest.split(',').next()).expect("a name");
     assert!(made.contains(name) && shown.contains("may send") && name.len() == 9, "{shown}");
-    // A file behind `>` becomes this user's alone, too.
     let receivers = directory.path().join("receivers");
-    let stdout = fs::File::create(&receivers).expect("made");
-    let status = Command::new(env!("CARGO_BIN_EXE_ethbcast"))
-        .args(["key", "receivers"])
-        .arg(&path)
-        .stdout(stdout)
-        .status()
-        .expect("it starts");
-    assert!(status.success() && mode(&receivers) == 0o600);
+    key(&["receivers", &path.to_string_lossy(), &receivers.to_string_lossy()]);
+    assert_eq!(mode(&receivers), 0o600);
+    // Who has opened the file behind `>` before its mode was changed would read on.
+    for (open, code) in [(0o644, 2), (0o600, 0)] {
+        let behind = directory.path().join(format!("{open:o}"));
+        let stdout = fs::File::create(&behind).expect("made");
+        set_mode(&behind, open);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ethbcast"));
+        let status = command.args(["key", "receivers"]).arg(&path).stdout(stdout).status().expect("it starts");
+        assert_eq!(status.code(), Some(code), "{open:o}");
+        assert_eq!(fs::read_to_string(&behind).expect("read").is_empty(), code != 0, "{open:o}");
+    }
     let shown = key(&["show", &receivers.to_string_lossy()]);
     assert!(shown.contains(name) && shown.contains("receives"), "{shown}");
     assert!(!fs::read_to_string(&receivers).expect("read").contains("sign "));
@@ -128,6 +131,8 @@ fn the_key_is_the_first_of_those_that_there_are() {
         (&[("ETHBCAST_KEY_FILE", receivers.as_str())], &["--key", good.as_str()], 4, no_interface),
         (&[("ETHBCAST_KEY", PHRASE)], &[], 4, no_interface),
         (&[("ETHBCAST_KEY", wrong.as_str())], &[], 2, mistyped),
+        (&[("ETHBCAST_KEY", "")], &[], 2, &["[E-PHRASE]"]),
+        (&[], &["--key", PHRASE], 2, &["is a key phrase", "--key-phrase", "[E-PHRASE]"]),
         (&[("ETHBCAST_KEY", wrong.as_str()), ("CREDENTIALS_DIRECTORY", credentials.as_str())], &[], 2, mistyped),
         (&[("CREDENTIALS_DIRECTORY", credentials.as_str())], &[], 2, &["ethbcast.key", "this is no key file"]),
         (&[], &["--require-key"], 2, &["--require-key", "[E-NOKEY]"]),
@@ -152,6 +157,10 @@ fn the_configuration_file_names_a_key_that_the_environment_precedes() {
     run(&[]).assert_refusal(2, &["[E-NOSEND]"]);
     run(&[("ETHBCAST_KEY", PHRASE)]).assert_refusal(4, &["there is no interface nosuch0"]);
     run(&[("ETHBCAST_KEY_FILE", &good.to_string_lossy())]).assert_refusal(4, &["there is no interface nosuch0"]);
+    file(directory.path(), "ethbcast.toml", "[send]\nno-key = true\n");
+    run(&[("ETHBCAST_KEY_FILE", &receivers)]).assert_refusal(2, &["[E-NOSEND]"]);
+    run(&[("ETHBCAST_KEY", "babad")]).assert_refusal(2, &["[E-PHRASE]"]);
+    run(&[]).assert_refusal(4, &["there is no interface nosuch0"]);
 }
 
 #[test]
