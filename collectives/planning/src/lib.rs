@@ -44,25 +44,20 @@
 //! Invalid text is refused with a [`SourceError`]: the file, the line, and a problem whose sentence says what was
 //! expected or what to do. A plan that cannot be made is a [`PlanError`](plan::PlanError).
 
-mod decimal;
 pub mod draw;
-mod duration;
 pub mod host_list;
-mod host_names;
 pub mod load;
 pub mod model;
-mod natural_order;
+mod names;
 pub mod plan;
-mod rate;
-mod schema;
-mod size;
-mod source_error;
+mod source;
 pub mod topology;
+mod units;
 
-pub use duration::duration;
-pub use host_names::HostNames;
-pub use natural_order::natural_order;
-pub use rate::{HIGHEST_RATE_BITS_PER_SECOND, LOWEST_RATE_BITS_PER_SECOND, format_rate, parse_rate};
-pub use schema::SchemaProblem;
-pub use size::parse_size;
-pub use source_error::SourceError;
+pub use names::HostNames;
+pub use names::natural_order;
+pub use source::SchemaProblem;
+pub use source::SourceError;
+pub use units::duration;
+pub use units::parse_size;
+pub use units::{HIGHEST_RATE_BITS_PER_SECOND, LOWEST_RATE_BITS_PER_SECOND, format_rate, parse_rate};

@@ -5,16 +5,15 @@
 //! [`check`](crate::plan::check()) counted.
 
 pub mod canvas;
-mod dot;
-mod hung;
 mod overlay;
+mod shapes;
 mod svg;
 mod text;
 
-pub use dot::dot;
-pub use hung::levels;
 pub use overlay::Overlay;
+pub use overlay::levels;
 pub use svg::{svg, svg_in_page, svg_legend};
+pub use text::dot;
 pub use text::text;
 
 #[cfg(test)]

@@ -9,12 +9,9 @@
 //! message's beginning and end (announcing, verifying), and, if not measured, hosts that cannot
 //! keep up with the link.
 
-mod cables;
 mod calibration;
 mod choose;
 mod collective;
-mod nap;
-mod parity;
 mod predict;
 mod segment;
 mod shape;
@@ -25,7 +22,7 @@ pub use choose::{
     competing_seconds, given, price,
 };
 pub use collective::{Allgather, allgather, scatter};
-pub use nap::nap_ns;
+pub use predict::nap_ns;
 pub use predict::{Job, predict};
 pub use segment::{MAX_ATOMIC_SEGMENT_FRAMES, best_segment};
 pub use shape::{BlockRound, Shape, Slow};

@@ -20,13 +20,11 @@
 //!   cable carries the message (cast, blocks) the slowest decides.
 //! - Cast: X·g(m) + L(m), paced if switches police broadcast.
 //! - Loss p: a hop repeats a share of p of its frames, and p of those again: 1/(1 − p). A cast to N receivers sends as
-//!   much parity of a whole block as the receiver with the most losses needs (see `parity`). Frames outside whole
+//!   much parity of a whole block as the receiver with the most losses needs. Frames outside whole
 //!   blocks are repeated once if any receiver missed them, 1 − (1 − p)^N (by unicast to one, by cast to several). In
 //!   all cases the last repair, if there is one, takes a round trip, 2 (L + g).
 
 use super::calibration::Calibration;
-use super::nap::nap_ns;
-use super::parity;
 use super::shape::{BlockRound, Shape};
 use crate::plan::Via;
 
@@ -209,9 +207,9 @@ impl Pricing<'_> {
     /// Returns the repair frames per frame of a cast, if a share `missed_by_some` is missed by at
     /// least one receiver.
     fn repaired(&self, frames: f64, missed_by_some: f64) -> f64 {
-        let Some(block) = parity::block_frames(self.frame) else { return missed_by_some };
+        let Some(block) = block_frames(self.frame) else { return missed_by_some };
         let in_blocks = frames - frames % block as f64;
-        let of_a_block = parity::expected_frames(block, self.shape.ranks - 1, self.calibration.loss()) / block as f64;
+        let of_a_block = expected_frames(block, self.shape.ranks - 1, self.calibration.loss()) / block as f64;
         // Parity costs no less for a frame that all receivers lack.
         let of_a_block = of_a_block.min(missed_by_some);
         let block = block as f64;
@@ -238,5 +236,88 @@ impl Pricing<'_> {
 
     fn received(&self) -> f64 {
         1.0 - self.calibration.loss()
+    }
+}
+
+/// Shortest nap, and longest nap during bulk arrivals, in nanoseconds.
+const NAP_NS: (f64, f64) = (250e3, 1e6);
+/// Fewest frames per nap; otherwise there is none.
+const MIN_NAP_FRAMES: f64 = 2.0;
+/// Interval below which frames count as bulk, and bulk frames per nap.
+const BULK_FRAME_NS: f64 = 50e3;
+const BULK_FRAMES: f64 = 64.0;
+
+/// Returns the length of a nap, in nanoseconds, of a host that receives a frame every `frame_ns`; 0
+/// if it waits for each.
+pub fn nap_ns(frame_ns: f64) -> f64 {
+    let (shortest, longest) = NAP_NS;
+    if frame_ns * MIN_NAP_FRAMES > shortest {
+        0.0
+    } else if frame_ns <= BULK_FRAME_NS {
+        (frame_ns * BULK_FRAMES).clamp(shortest, longest)
+    } else {
+        shortest
+    }
+}
+
+/// Frames of a block, if a feed holds many such blocks.
+const BLOCK_FRAMES: u64 = 128;
+/// Shortest block for which parity is sent.
+const MIN_BLOCK_FRAMES: u64 = 8;
+/// Fewest blocks in a feed.
+const BLOCKS_IN_A_FEED: u64 = 16;
+/// Largest feed, in bytes.
+const FEED_BYTES: u64 = 16 << 20;
+/// Probability below which cases are ignored.
+const UNLIKELY: f64 = 1e-6;
+
+pub(super) fn block_frames(frame_payload_bytes: u64) -> Option<u64> {
+    let slots = 1 << (FEED_BYTES / frame_payload_bytes.max(1)).max(1).ilog2();
+    Some(BLOCK_FRAMES.min(slots / BLOCKS_IN_A_FEED)).filter(|&block| block >= MIN_BLOCK_FRAMES)
+}
+
+/// Returns the expected number of parity frames of a block until each of `receivers` has as many
+/// frames as the block has, if each loses a share of `loss` of all frames.
+///
+/// A single receiver gives a negative binomial distribution; the maximum over all counts.
+pub(super) fn expected_frames(block: u64, receivers: usize, loss: f64) -> f64 {
+    let mut exactly = (1.0 - loss).powi(block as i32);
+    let (mut at_most, mut expected) = (exactly, 0.0);
+    for parity in 0..block {
+        let somebody_needs_more = 1.0 - at_most.min(1.0).powi(receivers as i32);
+        if somebody_needs_more < UNLIKELY {
+            break;
+        }
+        expected += somebody_needs_more;
+        exactly *= loss * (block + parity) as f64 / (parity + 1) as f64;
+        at_most += exactly;
+    }
+    expected
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_denser_the_arrivals_the_shorter_the_naps_down_to_a_bound() {
+        assert_eq!([130e3, 120e3, 50e3, 12e3, 1e3].map(nap_ns), [0.0, 250e3, 1e6, 768e3, 250e3]);
+    }
+
+    #[test]
+    fn blocks_are_as_long_as_a_sixteenth_of_a_feed_allows() {
+        assert_eq!([1468, 8936, 65_503, 1 << 22].map(block_frames), [Some(128), Some(64), Some(16), None]);
+    }
+
+    #[test]
+    fn parity_is_what_the_one_needs_that_loses_most() {
+        assert_eq!(expected_frames(128, 7, 0.0), 0.0);
+        // With one receiver: a share of p, and p of that again.
+        assert!((expected_frames(128, 1, 0.1) - 128.0 / 9.0).abs() < 1e-3, "{}", expected_frames(128, 1, 0.1));
+        // Blocks of 64, to seven receivers and to a thousand.
+        let times = |block, receivers, loss| 1.0 + expected_frames(block, receivers, loss) / block as f64;
+        let found = [(64, 7, 0.01), (64, 7, 0.1), (64, 1000, 0.001)]
+            .map(|(block, receivers, loss)| (times(block, receivers, loss) * 1000.0).round() as u64);
+        assert_eq!(found, [1029, 1174, 1030]);
     }
 }

@@ -9,9 +9,7 @@
 
 mod best;
 mod binary;
-mod block_groups;
 mod by_rank;
-mod chain;
 mod check;
 mod error;
 pub mod file;
@@ -20,21 +18,19 @@ mod layers;
 mod line;
 mod make;
 mod speeds;
-#[cfg(test)]
-mod tests;
 mod tree;
 mod via;
 
 pub use best::binary_best;
 pub use binary::{ALGORITHM_2_RANKS, binary, kary};
-pub use block_groups::{BlockGroup, farthest_first, parcels};
+pub use by_rank::{BlockGroup, farthest_first, parcels};
 pub use by_rank::{block, block_children, block_parent, block_parents, blocks, by_rank};
-pub use chain::chain;
 pub use check::{
     CableEnd, CableLoad, CheckReport, Fault, LossyCables, Passage, check, check_all, check_message, lossy_cables,
 };
 pub use error::PlanError;
 pub use latency::{completion_time, latency};
+pub use line::chain;
 pub use make::{Costs, make};
 pub use speeds::{Speeds, USUAL, UsualCable};
 pub use tree::Plan;
@@ -43,3 +39,29 @@ pub use via::{UnknownVia, Via};
 /// Shortest segment of a message that has more than one, in bytes: below it a frame is padded, or
 /// has no room for the message's end.
 pub const MIN_SEGMENT_BYTES: u64 = 64;
+
+#[cfg(test)]
+mod tests {
+    use nix::time::{ClockId, clock_gettime};
+    use std::time::Duration;
+
+    fn time(work: &impl Fn()) -> Duration {
+        let now = || Duration::from(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("every Linux has it"));
+        let started = now();
+        work();
+        now() - started
+    }
+
+    /// Compares the least times of `tenth` and `whole`: other load on the machine only adds to a time.
+    /// Work that grows quadratically never meets the bound.
+    #[track_caller]
+    pub(crate) fn assert_about_ten_times(tenth: impl Fn(), whole: impl Fn()) {
+        let few = (0..5).map(|_| time(&tenth)).min().expect("five").max(Duration::from_micros(10));
+        let mut least = Duration::MAX;
+        let is_met = (0..100).any(|_| {
+            least = least.min(time(&whole));
+            least < 40 * few
+        });
+        assert!(is_met, "{few:?} for a tenth of the hosts, {least:?} for all");
+    }
+}

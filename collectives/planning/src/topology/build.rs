@@ -1,12 +1,21 @@
 //! Conversion of an unchecked draft to a valid [`Topology`].
+//!
+//! # Rings
+//! Switches that are joined in rings keep the spanning tree that their own protocol builds (IEEE
+//! 802.1D-2004 §17).
+//!
+//! The switch of the least identifier is the root. Every other one keeps the cable on its cheapest
+//! path to the root; faster cables cost less. Of equally cheap paths it takes the one through the
+//! neighbour of the least identifier. An identifier is a priority and an address. Priorities are
+//! unknown here and rarely configured; names replace unknown addresses. Real switches may have
+//! chosen otherwise, so the assumption is reported, and the topology file can be corrected.
 
-use super::draft::{Draft, DraftCable, DraftHost, DraftLink, DraftSwitch, Loops};
 use super::error::{TopologyError, TopologyProblem};
-use super::nodeset::{MAX_HOSTS, MAX_NAME_BYTES, is_name_character};
-use super::spanning;
+use super::nodeset::{self, MAX_HOSTS, MAX_NAME_BYTES, is_name_character};
 use super::tree::{CablePart, HostPart, Topology};
-use crate::format_rate;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use crate::{format_rate, natural_order};
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet};
 
 /// Checks a draft and derives the tables; the first problem found is the error, with its line but
 /// no source name.
@@ -17,7 +26,7 @@ pub(super) fn build(draft: Draft) -> Result<Topology, TopologyError> {
     let mut blocked = resolve_blocked(&draft.switches, &switch_ids, &cables)?;
     let carries = match draft.loops {
         Loops::Refused => check_no_loop(&draft.switches, &cables).map(|()| vec![true; cables.len()])?,
-        Loops::Blocked => spanning::carrying(&draft.switches, &cables),
+        Loops::Blocked => carrying(&draft.switches, &cables),
     };
     check_no_island(&draft, &cables)?;
     let (kept, closing): (Vec<_>, Vec<_>) = cables.iter().zip(carries).partition(|(_, carries)| *carries);
@@ -204,5 +213,211 @@ impl Islands {
         let (left, right) = (self.find(left), self.find(right));
         self.0[left] = right;
         left != right
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Draft {
+    pub switches: Vec<DraftSwitch>,
+    /// Hosts in the order of their future ids.
+    pub hosts: Vec<DraftHost>,
+    pub loops: Loops,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Loops {
+    /// They are refused: the author of the source can mark blocked ones.
+    #[default]
+    Refused,
+    /// The switches block some of them by their spanning tree protocol.
+    Blocked,
+}
+
+#[derive(Debug)]
+pub(super) struct DraftSwitch {
+    pub name: String,
+    pub line: Option<usize>,
+    pub links: Vec<DraftLink>,
+    pub blocked: Vec<DraftLink>,
+    /// Address as a number, which decides the root of a spanning tree; if none is known, the name
+    /// does.
+    pub address: Option<u64>,
+}
+
+#[derive(Debug)]
+pub(super) struct DraftLink {
+    pub to: String,
+    pub line: Option<usize>,
+    pub rate: Option<u64>,
+}
+
+#[derive(Debug)]
+pub(super) struct DraftHost {
+    pub name: String,
+    pub switch: usize,
+    pub line: Option<usize>,
+    pub rate: Option<u64>,
+    pub injection_ns: Option<u64>,
+}
+
+impl DraftHost {
+    pub fn new(name: String, switch: usize, line: Option<usize>) -> Self {
+        Self { name, switch, line, rate: None, injection_ns: None }
+    }
+}
+
+impl DraftLink {
+    pub fn new(to: String, line: Option<usize>) -> Self {
+        Self { to, line, rate: None }
+    }
+}
+
+impl Draft {
+    pub fn add_switch(&mut self, name: String, line: Option<usize>) -> &mut DraftSwitch {
+        self.switches.push(DraftSwitch { name, line, links: Vec::new(), blocked: Vec::new(), address: None });
+        self.switches.last_mut().expect("a switch was just pushed")
+    }
+
+    pub fn add_hosts(
+        &mut self,
+        switch: usize,
+        name: &str,
+        set: &str,
+        line: Option<usize>,
+    ) -> Result<(), TopologyError> {
+        let refuse = |error| TopologyError::at(line, TopologyProblem::Hosts { switch: name.to_string(), error });
+        let hosts = nodeset::expand(set).map_err(refuse)?;
+        if self.hosts.len() + hosts.len() > MAX_HOSTS {
+            return Err(TopologyError::at(line, TopologyProblem::TooManyHosts));
+        }
+        self.hosts.extend(hosts.into_iter().map(|name| DraftHost::new(name, switch, line)));
+        Ok(())
+    }
+
+    /// Sorts hosts by the natural order of their names. The sort is stable: of a host named twice,
+    /// the later one in the source is the error.
+    pub fn sort_hosts(&mut self) {
+        self.hosts.sort_by(|left, right| natural_order(&left.name, &right.name));
+    }
+}
+
+pub(super) struct DraftCable {
+    pub ends: (usize, usize),
+    pub line: Option<usize>,
+    pub rate: Option<u64>,
+}
+
+/// Rate of a cable that costs 1 (IEEE 802.1D-2004, Table 17-3).
+const COST_ONE_BITS_PER_SECOND: u64 = 20_000_000_000_000;
+const MAX_COST: u64 = 200_000_000;
+/// Rate assumed for a cable of unknown rate, in bits per second: the most common.
+pub const ASSUMED_RATE_BITS_PER_SECOND: u64 = 1_000_000_000;
+
+/// Returns for each cable whether it carries frames. Switches that are not connected to the root
+/// have their own tree.
+pub(super) fn carrying(switches: &[DraftSwitch], cables: &[DraftCable]) -> Vec<bool> {
+    let identifiers = identifiers(switches);
+    let mut ports = vec![Vec::new(); switches.len()];
+    for (cable, &DraftCable { ends: (low, high), rate, .. }) in cables.iter().enumerate() {
+        ports[low].push((high, cable, cost(rate)));
+        ports[high].push((low, cable, cost(rate)));
+    }
+    let mut by_identifier: Vec<usize> = (0..switches.len()).collect();
+    by_identifier.sort_unstable_by_key(|&switch| identifiers[switch]);
+    let mut carries = vec![false; cables.len()];
+    let mut settled = vec![false; switches.len()];
+    for root in by_identifier {
+        // The cheapest offer first; of equal ones that of the least identifier, then of the first
+        // cable.
+        let mut offers = BinaryHeap::from([Reverse((0, 0, None, root))]);
+        while let Some(Reverse((cost_here, _, cable, switch))) = offers.pop() {
+            if std::mem::replace(&mut settled[switch], true) {
+                continue;
+            }
+            cable.into_iter().for_each(|cable: usize| carries[cable] = true);
+            for &(next, cable, cost) in ports[switch].iter().filter(|port| !settled[port.0]) {
+                offers.push(Reverse((cost_here + cost, identifiers[switch], Some(cable), next)));
+            }
+        }
+    }
+    carries
+}
+
+fn identifiers(switches: &[DraftSwitch]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..switches.len()).collect();
+    let address = |switch: usize| (switches[switch].address.is_none(), switches[switch].address);
+    order.sort_by(|&left, &right| {
+        let by_name = || natural_order(&switches[left].name, &switches[right].name);
+        address(left).cmp(&address(right)).then_with(by_name)
+    });
+    let mut identifiers = vec![0; order.len()];
+    order.into_iter().enumerate().for_each(|(place, switch)| identifiers[switch] = place);
+    identifiers
+}
+
+fn cost(rate: Option<u64>) -> u64 {
+    let rate = rate.unwrap_or(ASSUMED_RATE_BITS_PER_SECOND).max(1);
+    (COST_ONE_BITS_PER_SECOND / rate).clamp(1, MAX_COST)
+}
+
+pub(super) fn note(topology: &Topology) -> Option<String> {
+    let name = |&(low, high): &(usize, usize)| format!("{}-{}", topology.switches()[low], topology.switches()[high]);
+    let blocked: Vec<String> = topology.blocked().iter().map(name).collect();
+    let all = topology.cables().len() + blocked.len();
+    (!blocked.is_empty()).then(|| {
+        format!(
+            "the switches form loops: of {all} cables between them those of the spanning tree carry frames, and \
+             blocked are {}; should your switches have chosen others, correct the file that `ethbcast topo import \
+             --out` writes",
+            nodeset::list(&blocked)
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn switch(name: &str, address: Option<u64>) -> DraftSwitch {
+        DraftSwitch { name: name.to_owned(), line: None, links: Vec::new(), blocked: Vec::new(), address }
+    }
+
+    fn kept(switches: &[DraftSwitch], cables: &[(usize, usize, Option<u64>)]) -> Vec<usize> {
+        let cable =
+            |&(low, high, rate): &(usize, usize, Option<u64>)| DraftCable { ends: (low, high), line: None, rate };
+        let cables: Vec<DraftCable> = cables.iter().map(cable).collect();
+        let carries = carrying(switches, &cables);
+        (0..cables.len()).filter(|&cable| carries[cable]).collect()
+    }
+
+    #[test]
+    fn the_least_identifier_is_the_root_and_the_cheapest_way_there_is_kept() {
+        let ring = [(0, 1, None), (1, 2, None), (0, 2, None)];
+        let named = ["s2", "s1", "s10"].map(|name| switch(name, None));
+        assert_eq!(kept(&named, &ring), [0, 1], "s1 is the root by name");
+        let addressed = [("s2", 7), ("s1", 9), ("s10", 3)].map(|(name, address)| switch(name, Some(address)));
+        assert_eq!(kept(&addressed, &ring), [1, 2], "s10 is the root by address");
+        let one_known = [switch("s2", None), switch("s1", None), switch("s10", Some(99))];
+        assert_eq!(kept(&one_known, &ring), [1, 2], "who has an address has an identifier");
+    }
+
+    #[test]
+    fn fast_cables_are_cheap_and_equal_ways_go_through_the_least_neighbour() {
+        let switches = ["a", "b", "c", "d"].map(|name| switch(name, None));
+        // From a to c: directly at 100 Mbit/s, or through b at 10 Gbit/s each.
+        let (slow, fast) = (Some(100_000_000), Some(10_000_000_000));
+        assert_eq!(kept(&switches[..3], &[(0, 2, slow), (0, 1, fast), (1, 2, fast)]), [1, 2]);
+        // Switch d reaches a through b or through c at equal cost.
+        assert_eq!(kept(&switches, &[(2, 3, None), (1, 3, None), (0, 1, None), (0, 2, None)]), [1, 2, 3]);
+        assert_eq!(
+            [Some(1_000_000_000), fast, Some(100_000_000_000_000), Some(1), None].map(cost),
+            [20_000, 2_000, 1, MAX_COST, 20_000]
+        );
+    }
+
+    #[test]
+    fn islands_have_trees_of_their_own() {
+        let switches = ["a", "b", "c", "d", "e"].map(|name| switch(name, None));
+        assert_eq!(kept(&switches, &[(0, 1, None), (2, 3, None), (3, 4, None), (2, 4, None)]), [0, 1, 3]);
     }
 }

@@ -1,7 +1,7 @@
 //! Topologies that need no file: all hosts on one switch, and the five test beds of Patarasuk 2008, Figure 9, by name.
 
 use super::build;
-use super::draft::{Draft, DraftHost, DraftLink};
+use super::build::{Draft, DraftHost, DraftLink};
 use super::error::TopologyError;
 use super::tree::Topology;
 

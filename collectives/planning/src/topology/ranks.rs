@@ -1,9 +1,9 @@
 //! A topology without names, with ranks only: enough for all ranks of a group to compute identical
 //! plans.
 
+use super::tree::Walk;
 use super::tree::{CablePart, HostPart, Topology};
-use super::walk::Walk;
-use crate::rate::{HIGHEST_RATE_BITS_PER_SECOND, LOWEST_RATE_BITS_PER_SECOND};
+use crate::units::{HIGHEST_RATE_BITS_PER_SECOND, LOWEST_RATE_BITS_PER_SECOND};
 
 /// Cable from a switch to one of a lower number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -31,9 +31,9 @@
 //! shared_cores = 2                        # may be left out: processors, if all hosts run on one machine
 //! ```
 
-use super::hosts::{HostCost, Hosts};
+use super::costs::{HostCost, Hosts};
 use super::{Broadcast, Calibration, CalibrationError, Field, Point, Processing};
-use crate::schema::{self, LineStarts};
+use crate::source::{self, LineStarts};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -116,7 +116,7 @@ impl Calibration {
 }
 
 fn read(text: &str, file_name: &str) -> Result<Calibration, CalibrationError> {
-    let file: CalibrationFile = schema::read(text)?;
+    let file: CalibrationFile = source::read(text)?;
     let starts = LineStarts::of(text);
     let lines = file.host.iter().map(|host| starts.line_at(host.name.span().start)).collect();
     let hosts = Hosts::new(file.measured_from.clone(), file.host.iter().map(HostTable::cost).collect());

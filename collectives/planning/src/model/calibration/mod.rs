@@ -5,17 +5,14 @@
 //! casts and are missing in the papers' model: the probability that a receiver misses a frame, and
 //! the rate above which switches police broadcast.
 
+mod costs;
 mod file;
-mod hosts;
-mod limit;
-mod processing;
 
-pub use hosts::HostCost;
-pub use processing::Processing;
+pub use costs::HostCost;
+pub use costs::Processing;
 
-use crate::schema::SchemaProblem;
-use crate::source_error::SourceError;
-use hosts::Hosts;
+use crate::source::{SchemaProblem, SourceError};
+use costs::Hosts;
 use thiserror::Error;
 
 /// One row of the table: costs of a message of `bytes` (Patarasuk 2008, Table 2).
@@ -398,6 +395,31 @@ impl Calibration {
         self.processing.iter().try_for_each(Processing::check)?;
         self.hosts.check()?;
         Ok(self)
+    }
+}
+
+impl Calibration {
+    /// Returns the calibration for hosts that limit their sending rate, Ethernet headers counted,
+    /// in frames of at most `frame_payload_bytes`. After a pause `burst_ns` of that rate leave at
+    /// once. A limit above the link's rate changes nothing.
+    ///
+    /// # Panics
+    /// If the rate or the payload of a frame is zero.
+    pub fn limited_to(self, rate_bits_per_second: u64, frame_payload_bytes: u64, burst_ns: u64) -> Calibration {
+        assert!(rate_bits_per_second > 0 && frame_payload_bytes > 0, "a limit lets something pass");
+        let takes = |bytes: u64| {
+            let frames = bytes.div_ceil(frame_payload_bytes).max(1);
+            let wire_bytes = (bytes + frames * HEADER_BYTES).max(MIN_FRAME_BYTES);
+            let nanoseconds = u128::from(wire_bytes) * 8 * 1_000_000_000 / u128::from(rate_bits_per_second);
+            u64::try_from(nanoseconds).unwrap_or(u64::MAX)
+        };
+        let binds = takes(frame_payload_bytes) as f64 > self.gap_ns(frame_payload_bytes);
+        let points = self.points.iter().map(|point| Point { gap_ns: point.gap_ns.max(takes(point.bytes)), ..*point });
+        let points = points.collect();
+        let burst_ns = if binds { burst_ns.min(MAX_BURST_NS) } else { self.burst_ns };
+        // A limit that binds is known.
+        let spread = if binds { 0.0 } else { self.spread };
+        Calibration { points, burst_ns, spread, ..self }
     }
 }
 

@@ -195,3 +195,15 @@ fn processor_times_are_read_as_written_and_refused_beyond_reason() {
     assert_eq!(processing.sending_ns(2.0, 1000), 4600.0 + 350.0);
     assert_eq!(processing.receiving_ns(2.0, 1000), 3800.0);
 }
+
+#[test]
+fn the_lower_of_link_and_limit_is_what_a_message_takes() {
+    let link = Calibration::assumed(1_000_000_000, 1468);
+    let frame_ns = |rate: u64| 1514 * 8 * 1_000_000_000 / rate;
+    let half = link.clone().limited_to(500_000_000, 1468, 8_000_000);
+    assert_eq!(half.gap_ns(1468) as u64, frame_ns(500_000_000));
+    assert_eq!(half.gap_ns(1468 * 1024) as u64, 1024 * frame_ns(500_000_000));
+    assert_eq!((half.burst_ns(), half.latency_ns(1468)), (8_000_000, link.latency_ns(1468)));
+    let above = link.clone().limited_to(2_000_000_000, 1468, 8_000_000);
+    assert_eq!(above, link);
+}

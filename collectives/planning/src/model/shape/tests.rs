@@ -137,3 +137,28 @@ proptest! {
         prop_assert_eq!(kept, expected);
     }
 }
+
+#[test]
+fn a_path_goes_up_and_down_again() {
+    // Switches s1, s2 and s3 around s0.
+    let cables = Cables::new(&Topology::builtin("fig9-3").expect("fig9-3"));
+    let (up, down) = (|switch| Direction { switch, up: true }, |switch| Direction { switch, up: false });
+    assert_eq!(cables.between(2, 2), []);
+    assert_eq!(cables.between(0, 3), [down(3)]);
+    assert_eq!(cables.between(1, 2), [up(1), down(2)]);
+}
+
+#[test]
+fn a_row_is_walked_cable_by_cable() {
+    let cables = Cables::new(&Topology::builtin("fig9-4").expect("fig9-4"));
+    let there = cables.between(0, 3);
+    let back = cables.between(3, 0);
+    assert_eq!((there.len(), back.len()), (3, 3));
+    assert!(there.iter().all(|direction| !back.contains(direction)), "two directions of a cable are two");
+}
+
+#[test]
+fn the_most_alike_are_counted() {
+    assert_eq!(most_alike(vec![3, 1, 3, 2, 3, 1]), 3);
+    assert_eq!(most_alike(Vec::<usize>::new()), 0);
+}

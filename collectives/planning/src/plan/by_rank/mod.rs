@@ -10,10 +10,15 @@
 //! down has the block already and gets it once.
 //!
 //! Ranks are counted from the root unless a function takes the root.
+//!
+//! Blocks of a scatter go down a plan several together where they are short, those with the longest
+//! way first. A gather is the reverse.
 
 use super::error::PlanError;
 use super::tree::Plan;
 use super::via::Via;
+use crate::topology::Topology;
+use std::cmp::Reverse;
 
 /// Returns the tree of a route that ignores switches. For block-wise routes it is the tree of the scatter; [`blocks`]
 /// returns the route of each block.
@@ -161,6 +166,78 @@ fn is_on_way_down(rank: usize, number: usize) -> bool {
 
 fn highest_bit(number: usize) -> usize {
     1 << number.ilog2()
+}
+
+/// Blocks that travel together between a rank and one of its children.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockGroup {
+    /// The child.
+    pub child: usize,
+    /// Ranks whose blocks these are, in order.
+    pub ranks: Vec<usize>,
+}
+
+/// Returns the ranks but the root, those first that have the longest way from it: the most relays,
+/// then the most switches, then the lower rank.
+///
+/// # Panics
+/// Unless `host_of_rank` names a host of the topology for each rank.
+pub fn farthest_first(plan: &Plan, topology: &Topology, host_of_rank: &[usize]) -> Vec<usize> {
+    let depths = depths(plan);
+    let hops = topology.hops_from(topology.switch_of(host_of_rank[plan.root()]));
+    let hops = |rank: usize| hops[topology.switch_of(host_of_rank[rank])];
+    let mut ranks: Vec<usize> = (0..plan.ranks()).filter(|&rank| rank != plan.root()).collect();
+    ranks.sort_by_key(|&rank| Reverse((depths[rank], hops(rank))));
+    ranks
+}
+
+fn depths(plan: &Plan) -> Vec<usize> {
+    let mut depths = vec![0; plan.ranks()];
+    let mut downward = vec![plan.root()];
+    while let Some(rank) = downward.pop() {
+        for &child in plan.children(rank) {
+            depths[child] = depths[rank] + 1;
+            downward.push(child);
+        }
+    }
+    depths
+}
+
+/// Returns the groups of blocks between `rank` and its children, for blocks in `order` and up to `most` per
+/// group: each child's own and those of all behind it. A group has the position of its first
+/// block.
+///
+/// # Panics
+/// If `order` names a rank that does not exist.
+pub fn parcels(plan: &Plan, order: &[usize], rank: usize, most: usize) -> Vec<BlockGroup> {
+    let mut parcels: Vec<BlockGroup> = Vec::new();
+    let behind = behind(plan, rank);
+    // The group being filled for each child.
+    let mut open: Vec<Option<usize>> = vec![None; plan.ranks()];
+    for &to in order {
+        let Some(child) = behind[to] else { continue };
+        let fits = open[child].filter(|&at| parcels[at].ranks.len() < most);
+        let at = fits.unwrap_or_else(|| {
+            parcels.push(BlockGroup { child, ranks: Vec::new() });
+            parcels.len() - 1
+        });
+        parcels[at].ranks.push(to);
+        open[child] = Some(at);
+    }
+    parcels
+}
+
+/// Returns for each rank the child of `rank` that it is behind, or is.
+fn behind(plan: &Plan, rank: usize) -> Vec<Option<usize>> {
+    let mut behind = vec![None; plan.ranks()];
+    for &child in plan.children(rank) {
+        let mut below = vec![child];
+        while let Some(next) = below.pop() {
+            behind[next] = Some(child);
+            below.extend(plan.children(next));
+        }
+    }
+    behind
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Tests of trees by rank, and of the routes of blocks in them.
 
 use super::*;
-use crate::plan::check;
+use crate::plan::{Costs, Via, check, make};
 use crate::topology::Topology;
 
 #[test]
@@ -160,4 +160,53 @@ fn a_rank_finds_its_own_place_in_every_block_without_the_others_plans() {
             }
         }
     }
+}
+
+fn parcel(child: usize, ranks: &[usize]) -> BlockGroup {
+    BlockGroup { child, ranks: ranks.to_vec() }
+}
+
+#[test]
+fn a_rank_sends_each_child_its_block_and_those_of_all_behind_it_the_farthest_first() {
+    let children = [vec![1, 2], vec![3, 4], vec![5], vec![], vec![], vec![]];
+    let plan = Plan::from_children(Via::Binary, 0, &children).expect("a plan");
+    let topology = Topology::single_switch((0..6).map(|host| format!("n{host}"))).expect("hosts");
+    let order = farthest_first(&plan, &topology, &[0, 1, 2, 3, 4, 5]);
+    assert_eq!(order, [3, 4, 5, 1, 2]);
+    let both = [parcel(1, &[3, 4]), parcel(2, &[5, 2]), parcel(1, &[1])];
+    assert_eq!(parcels(&plan, &order, 0, 2), both);
+    assert_eq!(parcels(&plan, &order, 0, 9), [parcel(1, &[3, 4, 1]), parcel(2, &[5, 2])]);
+    assert_eq!(parcels(&plan, &order, 1, 1), [parcel(3, &[3]), parcel(4, &[4])]);
+    assert_eq!(parcels(&plan, &order, 5, 1), []);
+}
+
+#[test]
+fn every_block_passes_every_edge_on_its_way_once_and_no_other() {
+    let topology = Topology::builtin("fig9-5").expect("a test bed");
+    let hosts: Vec<usize> = (0..topology.hosts().len()).collect();
+    for via in [Via::Flat, Via::Chain, Via::Binary, Via::Kary(4)] {
+        let plan = make(via, &topology, 7, &hosts, &Costs::default()).expect("a plan");
+        let order = farthest_first(&plan, &topology, &hosts);
+        let depths = depths(&plan);
+        for most in [1, 5, 100] {
+            let mut hops = vec![0; plan.ranks()];
+            for rank in 0..plan.ranks() {
+                for BlockGroup { ranks, .. } in parcels(&plan, &order, rank, most) {
+                    assert!((1..=most).contains(&ranks.len()));
+                    ranks.iter().for_each(|&rank| hops[rank] += 1);
+                }
+            }
+            assert_eq!(hops, depths, "{via}");
+        }
+    }
+}
+
+#[test]
+fn among_the_roots_own_children_those_behind_more_switches_come_first() {
+    let topology = Topology::builtin("fig9-4").expect("a test bed");
+    let hosts: Vec<usize> = (0..topology.hosts().len()).collect();
+    let plan = make(Via::Flat, &topology, 0, &hosts, &Costs::default()).expect("a plan");
+    let hops = topology.hops_from(topology.switch_of(0));
+    let order = farthest_first(&plan, &topology, &hosts);
+    assert!(order.windows(2).all(|pair| hops[topology.switch_of(pair[0])] >= hops[topology.switch_of(pair[1])]));
 }

@@ -5,7 +5,7 @@
 //! most losses is the likeliest, whichever direction fails.
 
 use super::CableEnd;
-use super::meter::Meter;
+use super::Meter;
 use crate::topology::Topology;
 
 /// Frames that went from one host to another.

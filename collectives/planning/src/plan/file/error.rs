@@ -4,8 +4,8 @@ use crate::plan::MIN_SEGMENT_BYTES;
 use crate::plan::check::CheckReport;
 use crate::plan::error::PlanError;
 use crate::plan::via::UnknownVia;
-use crate::schema::SchemaProblem;
-use crate::source_error::SourceError;
+use crate::source::SchemaProblem;
+use crate::source::SourceError;
 use crate::topology::nodeset::NodeSetError;
 use thiserror::Error;
 

@@ -6,21 +6,38 @@
 //! contention for some hosts need not be for others. It need not be on another network either, and
 //! a file can be edited. Before a plan is run, [`SavedPlan::admit`] checks it on the present
 //! topology.
+//!
+//! The plan file: TOML with `schema = 1` and one `[[edge]]` table for each send.
+//!
+//! ```toml
+//! schema = 1
+//! via = "binary"
+//! root = "n0"
+//! epoch = 1
+//! segment_bytes = 4096
+//! size_bytes = 1048576          # may be left out
+//! members = "n[0-2]"            # a node set, or a list of them, in the order of ranks
+//!
+//! [[edge]]
+//! from = "n0"
+//! to = "n2"
+//! order = 0                     # n0 sends to n2 first
+//! ```
 
 mod error;
-mod origin;
-mod parse;
-mod verdict;
 
 pub use error::{SavedPlanError, SavedPlanProblem};
-pub use verdict::Contention;
 
+use super::MIN_SEGMENT_BYTES;
+use super::check::{CheckReport, check_message};
 use super::error::PlanError;
 use super::tree::Plan;
 use super::via::Via;
-use crate::topology::nodeset;
-use origin::Origin;
+use crate::source::{self, LineStarts};
+use crate::topology::{Topology, nodeset};
+use serde::Deserialize;
 use std::collections::{HashMap, HashSet};
+use toml::{Spanned, Value};
 
 /// Epoch of saved plans: that of a view before any change of members.
 pub const SAVED_EPOCH: u32 = 1;
@@ -143,6 +160,251 @@ impl SavedPlan {
         }
         text
     }
+}
+
+/// Lines of a plan's statements; empty if it was not read from a text. Plans with different
+/// positions are equal.
+#[derive(Clone, Debug, Default)]
+struct Origin {
+    file_name: Option<String>,
+    heads: [Option<usize>; 4],
+    edges: Vec<usize>,
+}
+
+impl PartialEq for Origin {
+    fn eq(&self, _other: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Origin {}
+
+impl Origin {
+    pub fn new(file_name: &str, heads: [usize; 4], edges: Vec<usize>) -> Self {
+        Self { file_name: Some(file_name.to_owned()), heads: heads.map(Some), edges }
+    }
+
+    pub fn refuse_epoch(&self, problem: impl Into<SavedPlanProblem>) -> SavedPlanError {
+        self.refuse(self.heads[0], problem)
+    }
+
+    pub fn refuse_root(&self, problem: impl Into<SavedPlanProblem>) -> SavedPlanError {
+        self.refuse(self.heads[1], problem)
+    }
+
+    pub fn refuse_segment(&self, problem: impl Into<SavedPlanProblem>) -> SavedPlanError {
+        self.refuse(self.heads[2], problem)
+    }
+
+    pub fn refuse_members(&self, problem: impl Into<SavedPlanProblem>) -> SavedPlanError {
+        self.refuse(self.heads[3], problem)
+    }
+
+    pub fn members(&self) -> Option<usize> {
+        self.heads[3]
+    }
+
+    pub fn edge(&self, place: usize) -> Option<usize> {
+        self.edges.get(place).copied()
+    }
+
+    pub fn refuse(&self, line: Option<usize>, problem: impl Into<SavedPlanProblem>) -> SavedPlanError {
+        let error = SavedPlanError::at(line, problem);
+        match &self.file_name {
+            Some(name) => error.named(name),
+            None => error,
+        }
+    }
+}
+
+impl SavedPlan {
+    fn line_of(&self, error: &PlanError) -> Option<usize> {
+        let last = |wanted: &dyn Fn(usize, usize) -> bool| {
+            let place = self.edges.iter().rposition(|&(from, to)| wanted(from, to))?;
+            self.origin.edge(place)
+        };
+        match *error {
+            PlanError::TwoParents { rank, second, .. } => last(&|from, to| (from, to) == (second, rank)),
+            PlanError::RootWithParent { root, .. } => last(&|_, to| to == root),
+            PlanError::Circle(rank) => last(&|_, to| to == rank),
+            PlanError::TooManyChildren { rank, .. } => last(&|from, _| from == rank),
+            PlanError::Relayed { rank, .. } => last(&|_, to| to == rank),
+            _ => self.origin.members(),
+        }
+    }
+}
+
+/// Treatment of a saved plan in which several hosts send over one cable at a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Contention {
+    /// The plan is refused.
+    #[default]
+    Refused,
+    /// The plan runs, as its author wants; the report describes the contention.
+    Allowed,
+}
+
+impl SavedPlan {
+    /// Checks the plan on the network it will run on, by [`check`](crate::plan::check()), before
+    /// the session starts. The program and the library both use this.
+    ///
+    /// # Errors
+    /// [`SavedPlanError`] with the line, if the topology lacks one of its hosts, or if several
+    /// hosts send over one cable at a time and that is not allowed.
+    pub fn admit(&self, topology: &Topology, contention: Contention) -> Result<CheckReport, SavedPlanError> {
+        let located = self.members.iter().map(|name| topology.host_named(name).ok_or(name));
+        let (hosts, unknown): (Vec<_>, Vec<_>) = located.partition(Result::is_ok);
+        if !unknown.is_empty() {
+            let unknown: Vec<&String> = unknown.into_iter().filter_map(Result::err).collect();
+            return Err(self.origin.refuse_members(SavedPlanProblem::NotInTopology(nodeset::fold(&unknown))));
+        }
+        let hosts: Vec<usize> = hosts.into_iter().flatten().collect();
+        let plan = self
+            .plan(|member| member, self.members.len())
+            .map_err(|error| self.origin.refuse(self.line_of(&error), error))?;
+        let report = check_message(topology, &plan, &hosts);
+        if report.is_contention_free() || contention == Contention::Allowed {
+            return Ok(report);
+        }
+        let worst = self.edges.iter().position(|edge| report.worst_edges.contains(edge));
+        let line = worst.and_then(|place| self.origin.edge(place));
+        Err(self.origin.refuse(line, SavedPlanProblem::Contended(Box::new(report))))
+    }
+
+    /// Checks that relays can keep a segment: at most `most_bytes`, which depends on their feed and
+    /// the payload of a frame.
+    ///
+    /// # Errors
+    /// [`SavedPlanError`] with the line.
+    pub fn check_segment(&self, most_bytes: u64) -> Result<(), SavedPlanError> {
+        if self.segment_bytes <= most_bytes {
+            return Ok(());
+        }
+        let segment_bytes = self.segment_bytes;
+        Err(self.origin.refuse_segment(SavedPlanProblem::LongSegment { segment_bytes, most_bytes }))
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PlanFile {
+    #[serde(rename = "schema")]
+    _schema: i64,
+    via: Spanned<String>,
+    root: Spanned<String>,
+    epoch: Spanned<u32>,
+    segment_bytes: Spanned<u64>,
+    size_bytes: Option<u64>,
+    members: Spanned<Value>,
+    #[serde(default)]
+    edge: Vec<EdgeTable>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EdgeTable {
+    from: Spanned<String>,
+    to: Spanned<String>,
+    order: Spanned<u64>,
+}
+
+type ProblemAt = (usize, SavedPlanProblem);
+
+impl SavedPlan {
+    /// Reads a plan file; `file_name` names it in errors.
+    ///
+    /// # Errors
+    /// [`SavedPlanError`] with file and line, for anything that is not TOML of this form or not a
+    /// plan over its members.
+    pub fn parse(text: &str, file_name: &str) -> Result<Self, SavedPlanError> {
+        read(text, file_name).map_err(|error| error.named(file_name))
+    }
+}
+
+fn read(text: &str, file_name: &str) -> Result<SavedPlan, SavedPlanError> {
+    let file: PlanFile = source::read(text)?;
+    let lines = LineStarts::of(text);
+    let at = |(offset, problem)| SavedPlanError::at(lines.line_at(offset), problem);
+    let saved = file.resolve(file_name, &lines).map_err(at)?;
+    saved
+        .plan(|member| member, saved.members.len())
+        .map_err(|error| saved.origin.refuse(saved.line_of(&error), error))?;
+    Ok(saved)
+}
+
+impl PlanFile {
+    fn resolve(self, file_name: &str, lines: &LineStarts) -> Result<SavedPlan, ProblemAt> {
+        let via: Via =
+            self.via.get_ref().parse().map_err(|error| (self.via.span().start, SavedPlanProblem::Via(error)))?;
+        let segment_bytes = *self.segment_bytes.get_ref();
+        let is_whole = segment_bytes > 0 && self.size_bytes.is_some_and(|size| size <= segment_bytes);
+        if segment_bytes < MIN_SEGMENT_BYTES && !is_whole {
+            return Err((self.segment_bytes.span().start, SavedPlanProblem::ShortSegment(segment_bytes)));
+        }
+        let at_members = |problem| (self.members.span().start, problem);
+        let members = expand(self.members.get_ref()).map_err(at_members)?;
+        let mut place_of = HashMap::with_capacity(members.len());
+        for (place, name) in members.iter().enumerate() {
+            if place_of.insert(name.as_str(), place).is_some() {
+                return Err(at_members(SavedPlanProblem::MemberTwice(name.clone())));
+            }
+        }
+        if !place_of.contains_key(self.root.get_ref().as_str()) {
+            let problem = SavedPlanProblem::RootNotMember(self.root.get_ref().clone());
+            return Err((self.root.span().start, problem));
+        }
+        let sorted = sort_edges(&self.edge, &place_of)?;
+        let line = |offset: usize| lines.line_at(offset);
+        let origin = Origin::new(
+            file_name,
+            [&self.epoch.span(), &self.root.span(), &self.segment_bytes.span(), &self.members.span()]
+                .map(|span| line(span.start)),
+            sorted.iter().map(|(.., table)| line(table.from.span().start)).collect(),
+        );
+        Ok(SavedPlan {
+            via,
+            edges: sorted.into_iter().map(|(from, to, _)| (from, to)).collect(),
+            root: self.root.into_inner(),
+            epoch: self.epoch.into_inner(),
+            segment_bytes: self.segment_bytes.into_inner(),
+            size_bytes: self.size_bytes,
+            members,
+            origin,
+        })
+    }
+}
+
+fn expand(members: &Value) -> Result<Vec<String>, SavedPlanProblem> {
+    let one = |set: &Value| match set {
+        Value::String(set) => nodeset::expand(set).map_err(SavedPlanProblem::NodeSet),
+        other => Err(SavedPlanProblem::NoNodeSet(other.type_str())),
+    };
+    match members {
+        Value::Array(list) => list.iter().map(one).collect::<Result<Vec<_>, _>>().map(|names| names.concat()),
+        set => one(set),
+    }
+}
+
+fn sort_edges<'a>(
+    tables: &'a [EdgeTable],
+    place_of: &HashMap<&str, usize>,
+) -> Result<Vec<(usize, usize, &'a EdgeTable)>, ProblemAt> {
+    let place = |name: &Spanned<String>| {
+        let found = place_of.get(name.get_ref().as_str()).copied();
+        found.ok_or_else(|| (name.span().start, SavedPlanProblem::NotMember(name.get_ref().clone())))
+    };
+    let resolved = tables.iter().map(|table| Ok((place(&table.from)?, place(&table.to)?, table)));
+    let mut edges = resolved.collect::<Result<Vec<_>, ProblemAt>>()?;
+    edges.sort_by_key(|&(from, _, table)| (from, *table.order.get_ref()));
+    for sends in edges.chunk_by(|left, right| left.0 == right.0) {
+        let wrong = sends.iter().zip(0u64..).find(|((_, _, table), place)| table.order.get_ref() != place);
+        if let Some(((_, _, EdgeTable { from, to, order }), _)) = wrong {
+            let (from, to) = (from.get_ref().clone(), to.get_ref().clone());
+            let problem = SavedPlanProblem::Order { from, to, order: *order.get_ref(), edges: sends.len() };
+            return Err((order.span().start, problem));
+        }
+    }
+    Ok(edges)
 }
 
 #[cfg(test)]

@@ -3,14 +3,30 @@
 //!
 //! A **place** is a position in that order; place 0 is the root (m₀, m₁, … in Patarasuk 2008
 //! §4.1.2).
+//!
+//! # Chains
+//! [`chain`] plans the contention-free linear tree (Patarasuk 2008 §4.1.1, Algorithm 1).
+//!
+//! Switches are numbered in the order a depth-first search from the root's switch arrives at them; the chain visits the
+//! hosts switch by switch in that order. The search walks every cable once in each direction, so no two hops of the
+//! chain cross a cable in the same direction (Theorem 1). Leaving hosts out joins consecutive hops into one whose path
+//! is part of theirs, so a chain over some of the hosts is contention-free too (Lemma 2).
+//!
+//! # Order of visits
+//! The order in which the walk visits the children of a switch is left open by Algorithm 1.
+//!
+//! The order decides the height of a tree over the line. A rank on a switch can pass the runs below that
+//! switch only whole, from the first on. Seen from the switch, the run visited last can hang one
+//! step down, the one before it two, and so on. The height is least if the run that needs the most
+//! steps is visited last. This holds where every switch has more hosts than switches below it, as
+//! in clusters. With two hosts each, runs must often be reached through the run before, and the
+//! opposite order would be better, by a tenth on random trees of switches; with four it is worse.
 
 use super::error::PlanError;
-use super::speeds::Speeds;
+use super::speeds::{Speeds, USUAL};
 use super::tree::Plan;
 use super::via::Via;
-use crate::topology::Topology;
-
-mod order;
+use crate::topology::{Topology, Walk};
 
 pub(super) struct Line {
     pub ranks: Vec<usize>,
@@ -52,7 +68,7 @@ pub(super) fn may_pass(forks: &[Fork], from: usize, to: usize) -> bool {
 
 impl Line {
     /// Walks the switches from the root's; those right below a switch come in the order of
-    /// [`order`], members on one switch by host id, the root first of all. Linear in hosts, and
+    /// [`onward`], members on one switch by host id, the root first of all. Linear in hosts, and
     /// S·log S for S switches.
     #[cfg(test)]
     pub fn new(topology: &Topology, root_host: usize, members: &[usize]) -> Result<Self, PlanError> {
@@ -79,7 +95,7 @@ impl Line {
         let rank_of = rank_hosts(topology, members)?;
         let root = rank_of.get(root_host).copied().flatten().ok_or(PlanError::RootNotMember(root_host))?;
         let start = topology.switch_of(root_host);
-        let mut onward = order::onward(topology, start, speeds, |host| rank_of[host].is_some());
+        let mut onward = onward(topology, start, speeds, |host| rank_of[host].is_some());
         onward.iter_mut().for_each(reorder);
         let ranks_on = |switch| topology.hosts_on(switch).filter_map(|host| rank_of[host]).filter(|&rank| rank != root);
         Ok(Self::walk(root, start, &onward, ranks_on))
@@ -167,6 +183,71 @@ pub(super) fn rank_hosts(topology: &Topology, members: &[usize]) -> Result<Vec<O
         }
     }
     Ok(rank_of)
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Below {
+    steps: usize,
+    members: usize,
+}
+
+impl Below {
+    fn of(members_here: usize, next: impl DoubleEndedIterator<Item = Below> + Clone) -> Self {
+        let members = members_here + next.clone().map(|below| below.members).sum::<usize>();
+        let at_least = members.checked_ilog2().map_or(0, |steps| steps as usize);
+        let hung = next.rev().filter(|below| below.members > 0).zip(1..).map(|(below, step)| below.steps + step);
+        Self { steps: hung.fold(at_least, usize::max), members }
+    }
+}
+
+/// Returns for every switch its neighbours away from `start`: those first that need the fewest
+/// steps, then those with fewer members, then by id. Slow cables come last of all: fewer hosts wait
+/// for a later visit.
+///
+/// Takes S·log S steps for S switches, and no recursion: a row of switches may be thousands long.
+fn onward(
+    topology: &Topology,
+    start: usize,
+    speeds: Option<&Speeds>,
+    is_member: impl Fn(usize) -> bool,
+) -> Vec<Vec<usize>> {
+    let walk = Walk::from(topology, start);
+    let mut onward = walk.children();
+    let mut below = vec![Below::default(); onward.len()];
+    for &switch in walk.order().iter().rev() {
+        let slowness = |next: usize| speeds.map_or(USUAL, |speeds| speeds.cable(topology, switch, next));
+        onward[switch].sort_unstable_by_key(|&next| (slowness(next), below[next], next));
+        let members_here = topology.hosts_on(switch).filter(|&host| is_member(host)).count();
+        below[switch] = Below::of(members_here, onward[switch].iter().map(|&next| below[next]));
+    }
+    onward
+}
+
+/// Plans a chain over `members` (host ids; a member's rank is its index), starting at the member `root_host`.
+///
+/// Switches, if the search has a choice, are visited by how many steps a tree over the members at and below them
+/// takes, the fewest first, so that [`binary`](super::binary()), which starts from the same order, gets low trees; of
+/// equals those with fewer members first, then by id. The members on one switch come by host id. Hosts that are not
+/// members do not take part. Linear in hosts, and S·log S for S switches.
+///
+/// # Errors
+/// [`PlanError`] if the root is no member, a member is no host of the topology, or a member is named twice.
+pub fn chain(topology: &Topology, root_host: usize, members: &[usize]) -> Result<Plan, PlanError> {
+    chain_sparing(topology, root_host, members, None)
+}
+
+/// Plans a chain where some cables and hosts are slow: hosts behind slow cables come last, and slow
+/// hosts are last on their switch.
+pub(super) fn chain_sparing(
+    topology: &Topology,
+    root_host: usize,
+    members: &[usize],
+    speeds: Option<&Speeds>,
+) -> Result<Plan, PlanError> {
+    let mut line = Line::sparing(topology, root_host, members, speeds)?;
+    let before: Vec<usize> = (0..members.len()).map(|place| place.saturating_sub(1)).collect();
+    line.spare_slow_hosts(&before, members, speeds);
+    line.plan(Via::Chain, &before)
 }
 
 #[cfg(test)]

@@ -14,22 +14,17 @@
 //! injection_ns = 40000      # how long the host takes to send a frame
 //! ```
 
-mod link;
-mod write;
-
-use super::build;
-use super::draft::{Draft, DraftLink};
+use super::build::{self, Draft, DraftLink};
 use super::error::{TopologyError, TopologyProblem};
-use super::nodeset;
-use super::tree::Topology;
-use crate::natural_order;
-use crate::schema::{self, LineStarts};
+use super::{Topology, nodeset};
+use crate::source::{self, LineStarts};
+use crate::{format_rate, natural_order, parse_rate};
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
-use toml::Spanned;
+use toml::{Spanned, Value};
 
 impl Topology {
     /// Reads a topology file; `source_name` names it in errors, usually its path.
@@ -121,7 +116,7 @@ impl<'de> Visitor<'de> for OneOrManyVisitor {
 }
 
 fn read(text: &str) -> Result<Draft, TopologyError> {
-    let file: TopologyFile = schema::read(text)?;
+    let file: TopologyFile = source::read(text)?;
     let lines = LineStarts::of(text);
     let line_of = |value: &Spanned<String>| Some(lines.line_at(value.span().start));
     let mut draft = Draft::default();
@@ -131,7 +126,7 @@ fn read(text: &str) -> Result<Draft, TopologyError> {
         }
         let link = |value: &Spanned<toml::Value>| {
             let line = lines.line_at(value.span().start);
-            link::read(value.get_ref(), line).map_err(|problem| TopologyError::at(line, problem))
+            read_link(value.get_ref(), line).map_err(|problem| TopologyError::at(line, problem))
         };
         let links = table.links.iter().map(link).collect::<Result<_, _>>()?;
         let blocked = |link: &Spanned<String>| DraftLink::new(link.get_ref().clone(), line_of(link));
@@ -152,7 +147,7 @@ fn describe_hosts(draft: &mut Draft, tables: &[HostTable], lines: &LineStarts) -
         let names = nodeset::expand(table.name.get_ref()).map_err(|error| refuse(TopologyProblem::HostSet(error)))?;
         let at = |offset: usize, problem| TopologyError::at(lines.line_at(offset), problem);
         let rate =
-            table.rate.as_ref().map(|rate| link::rate(rate.get_ref()).map_err(|text| at(rate.span().start, text)));
+            table.rate.as_ref().map(|rate| parse_link_rate(rate.get_ref()).map_err(|text| at(rate.span().start, text)));
         let rate = rate.transpose()?;
         let injection_ns = table.injection_ns.as_ref().map(|injection| *injection.get_ref());
         if let Some(injection) = table.injection_ns.as_ref().filter(|injection| *injection.get_ref() == 0) {
@@ -168,6 +163,86 @@ fn describe_hosts(draft: &mut Draft, tables: &[HostTable], lines: &LineStarts) -
         }
     }
     Ok(())
+}
+
+const MAX_CABLES: i64 = 64;
+
+fn read_link(value: &Value, line: usize) -> Result<DraftLink, TopologyProblem> {
+    let refuse = |text: String| Err(TopologyProblem::LinkForm(text));
+    let table = match value {
+        Value::String(to) => return Ok(DraftLink::new(to.clone(), Some(line))),
+        Value::Table(table) => table,
+        other => return refuse(format!("found {}", other.type_str())),
+    };
+    if let Some(key) = table.keys().find(|key| !["to", "rate", "cables"].contains(&key.as_str())) {
+        return refuse(format!("unknown key `{key}`"));
+    }
+    let Some(to) = table.get("to").and_then(Value::as_str) else { return refuse("`to` names no switch".to_owned()) };
+    let cables = match table.get("cables").map(Value::as_integer) {
+        None => 1,
+        Some(Some(cables @ 1..=MAX_CABLES)) => cables as u64,
+        Some(_) => return refuse(format!("`cables` is no number from 1 to {MAX_CABLES}")),
+    };
+    let rate = table.get("rate").map(parse_link_rate).transpose()?.map(|rate| rate * cables);
+    Ok(DraftLink { to: to.to_owned(), line: Some(line), rate })
+}
+
+fn parse_link_rate(value: &Value) -> Result<u64, TopologyProblem> {
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    if value.is_str() {
+        return parse_rate(&text).map_err(TopologyProblem::Rate);
+    }
+    Err(TopologyProblem::Rate(format!("`{text}` has no unit; write it as \"{text}mbit\" if that is what it means")))
+}
+
+impl Topology {
+    /// Writes the topology as a file that [`Topology::parse`] reads: each cable once, hosts as
+    /// compact node sets.
+    ///
+    /// Reading it back gives an equal topology if hosts are in natural order of their names, as
+    /// they are unless [`Topology::single_switch`] was given another order.
+    pub fn to_toml(&self) -> String {
+        // Names consist of letters, digits and `-_.:`, so no escaping is needed.
+        let mut text = String::from("schema = 1\n");
+        for (id, name) in self.switches().iter().enumerate() {
+            text += &format!("\n[[switch]]\nname = \"{name}\"\n");
+            let hosts: Vec<&String> = self.hosts_on(id).map(|host| &self.hosts()[host]).collect();
+            if !hosts.is_empty() {
+                text += &format!("hosts = \"{}\"\n", nodeset::fold(&hosts));
+            }
+            let above = self.neighbours(id).iter().filter(|&&other| other > id);
+            text += &list("links", above.map(|&other| self.link(id, other)).collect());
+            let blocked = self.blocked().iter().filter(|&&(low, _)| low == id);
+            text += &list("blocked", blocked.map(|&(_, high)| format!("\"{}\"", self.switches()[high])).collect());
+        }
+        text + &self.host_tables()
+    }
+
+    fn link(&self, from: usize, to: usize) -> String {
+        let name = &self.switches()[to];
+        match self.cable_rate(from, to) {
+            None => format!("\"{name}\""),
+            Some(rate) => format!("{{ to = \"{name}\", rate = \"{}\" }}", format_rate(rate)),
+        }
+    }
+
+    fn host_tables(&self) -> String {
+        let mut alike: BTreeMap<(Option<u64>, Option<u64>), Vec<&String>> = BTreeMap::new();
+        for (host, name) in self.hosts().iter().enumerate() {
+            alike.entry((self.host_rate(host), self.injection_ns(host))).or_default().push(name);
+        }
+        alike.remove(&(None, None));
+        let table = |((rate, injection_ns), names): (&(Option<u64>, Option<u64>), &Vec<&String>)| {
+            let rate = rate.map(|rate| format!("rate = \"{}\"\n", format_rate(rate))).unwrap_or_default();
+            let injection = injection_ns.map(|time| format!("injection_ns = {time}\n")).unwrap_or_default();
+            format!("\n[[host]]\nname = \"{}\"\n{rate}{injection}", nodeset::fold(names))
+        };
+        alike.iter().map(table).collect()
+    }
+}
+
+fn list(key: &str, entries: Vec<String>) -> String {
+    if entries.is_empty() { String::new() } else { format!("{key} = [{}]\n", entries.join(", ")) }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Parser of one output of `lldpcli -f json0`, in which everything is a list.
 
-use super::bundle::Neighbour;
+use super::Neighbour;
 use crate::parse_rate;
 use crate::topology::nodeset::{MAX_NAME_BYTES, is_name_character};
 use serde::Deserialize;

@@ -1,7 +1,7 @@
 //! `topology.yaml` of newer Slurm (25.05 and on), as far as it describes switches.
 
-use super::conf::ConfReader;
-use super::lines::Pair;
+use super::ConfReader;
+use super::Pair;
 use crate::topology::error::{SlurmProblem, TopologyError};
 use crate::topology::tree::Imported;
 use saphyr::{LoadableYamlNode, MarkedYaml};

@@ -1,0 +1,296 @@
+//! Costs of hosts: measurements of single ones (the injection times of Mateescu and Taylor §3) with their update by
+//! newer ones, and processor time for frames and bytes, beside the time of cables.
+
+use super::{Calibration, CalibrationError, CalibrationProblem, Field};
+use crate::names::HostNames;
+use serde::Deserialize;
+
+/// Cost of one host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostCost {
+    /// Its name, short or full.
+    pub name: String,
+    /// Time that the host, or its cable, is busy with a full frame, in nanoseconds.
+    pub injection_ns: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Hosts {
+    pub measured_from: Option<String>,
+    pub costs: Vec<HostCost>,
+    names: HostNames,
+    file_name: Option<String>,
+    lines: Vec<usize>,
+}
+
+impl PartialEq for Hosts {
+    /// Compares costs, not positions in files.
+    fn eq(&self, other: &Self) -> bool {
+        (&self.measured_from, &self.costs) == (&other.measured_from, &other.costs)
+    }
+}
+
+impl Hosts {
+    pub fn new(measured_from: Option<String>, costs: Vec<HostCost>) -> Self {
+        let names = HostNames::new(costs.iter().map(|host| host.name.as_str()));
+        Self { measured_from, costs, names, file_name: None, lines: Vec::new() }
+    }
+
+    pub fn read_from(self, file_name: &str, lines: Vec<usize>) -> Self {
+        Self { file_name: Some(file_name.to_owned()), lines, ..self }
+    }
+
+    pub fn find(&self, name: &str) -> Option<u64> {
+        self.names.find(name).map(|index| self.costs[index].injection_ns)
+    }
+
+    pub fn check(&self) -> Result<(), (Field, CalibrationProblem)> {
+        for (at, host) in self.costs.iter().enumerate() {
+            if host.injection_ns == 0 {
+                return Err((Field::Injection(at), CalibrationProblem::ZeroInjection(host.name.clone())));
+            }
+            if self.costs[..at].iter().any(|before| before.name == host.name) {
+                return Err((Field::Host(at), CalibrationProblem::HostTwice(host.name.clone())));
+            }
+        }
+        Ok(())
+    }
+
+    fn refuse(&self, line: Option<usize>, problem: CalibrationProblem) -> CalibrationError {
+        let error = CalibrationError::at(line, problem);
+        match &self.file_name {
+            Some(name) => error.named(name),
+            None => error,
+        }
+    }
+}
+
+impl Calibration {
+    /// Returns the calibration with costs of single hosts, measured from the host `measured_from`.
+    ///
+    /// # Errors
+    /// [`CalibrationProblem::ZeroInjection`] and [`CalibrationProblem::HostTwice`].
+    pub fn with_hosts(self, measured_from: &str, costs: Vec<HostCost>) -> Result<Self, CalibrationError> {
+        let hosts = Hosts::new(Some(measured_from.to_owned()), costs);
+        Self { hosts, ..self }.checked().map_err(|(_, problem)| CalibrationError::nowhere(problem))
+    }
+
+    /// Returns the measurements of single hosts.
+    pub fn hosts(&self) -> &[HostCost] {
+        &self.hosts.costs
+    }
+
+    /// Returns the host that measured, if known.
+    pub fn measured_from(&self) -> Option<&str> {
+        self.hosts.measured_from.as_deref()
+    }
+
+    /// Checks that the measured hosts are known.
+    ///
+    /// # Errors
+    /// [`CalibrationProblem::OtherHost`], with the line.
+    pub fn check_hosts(&self, is_known: impl Fn(&str) -> bool) -> Result<(), CalibrationError> {
+        let lines = self.hosts.lines.iter().copied().map(Some).chain(std::iter::repeat(None));
+        let stranger = self.hosts.costs.iter().zip(lines).find(|(host, _)| !is_known(&host.name));
+        let (name, line) = match (stranger, self.measured_from()) {
+            (Some((host, line)), _) => (host.name.as_str(), line),
+            (None, Some(root)) if !is_known(root) => (root, None),
+            _ => return Ok(()),
+        };
+        Err(self.hosts.refuse(line, CalibrationProblem::OtherHost(name.to_owned())))
+    }
+
+    /// Returns the calibration updated by a newer one: new values of hosts measured again, old
+    /// values of the others. Values of the whole network (the table, loss, broadcast) are replaced
+    /// only if all hosts were measured again, because one host says little about the others.
+    ///
+    /// # Errors
+    /// [`CalibrationProblem::OtherRoot`] if the two were measured from different hosts.
+    pub fn updated_by(self, newer: Self) -> Result<Self, CalibrationError> {
+        if let (Some(before), Some(now)) = (self.measured_from(), newer.measured_from())
+            && before != now
+        {
+            let problem = CalibrationProblem::OtherRoot { before: before.to_owned(), now: now.to_owned() };
+            return Err(self.hosts.refuse(None, problem));
+        }
+        let again = |host: &HostCost| newer.hosts.names.find(&host.name).is_some();
+        let (renewed, kept): (Vec<_>, Vec<_>) = self.hosts.costs.iter().cloned().partition(again);
+        let mut costs = newer.hosts.costs.clone();
+        let whole = kept.is_empty() || renewed.is_empty() && self.hosts.costs.is_empty();
+        costs.extend(kept);
+        costs.sort_by(|left, right| crate::natural_order(&left.name, &right.name));
+        let measured_from = newer.hosts.measured_from.clone().or_else(|| self.hosts.measured_from.clone());
+        let table = if whole { newer } else { self };
+        Ok(Self { hosts: Hosts::new(measured_from, costs), ..table })
+    }
+}
+
+/// Largest time of a frame, in nanoseconds, or of a byte, in picoseconds.
+const MAX_FRAME_NS: u64 = 1_000_000_000;
+
+/// Processor time of a host, per frame and per byte. A host does one thing at a time; a relay
+/// receives and sends.
+///
+/// The times per frame are of frames whose receiver is woken for each; in a long stream one wake-up
+/// serves many.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Processing {
+    /// Time to send a frame, in nanoseconds.
+    pub send_frame_ns: u64,
+    /// Time to send a byte of it, in picoseconds.
+    pub send_byte_ps: u64,
+    /// Time to receive a frame, in nanoseconds.
+    pub receive_frame_ns: u64,
+    /// Time to receive a byte of it, in picoseconds.
+    pub receive_byte_ps: u64,
+    /// Time to receive a frame of a long stream and send it to one other, in nanoseconds. 0 if not
+    /// measured: it is then derived from the numbers above.
+    #[serde(default)]
+    pub pass_on_frame_ns: u64,
+    /// Time to send a frame of a long stream to all at once, in nanoseconds; 0 if not measured.
+    /// Switches that are programs on the sender's processors copy the frame there.
+    #[serde(default)]
+    pub cast_frame_ns: u64,
+    /// Bytes of the message in each frame of these streams.
+    #[serde(default)]
+    pub stream_frame_bytes: u32,
+    /// Time from a frame's arrival until an idle host notices it, in nanoseconds. Simulations need
+    /// it; in the model it is part of L(m).
+    #[serde(default)]
+    pub wake_up_ns: u64,
+    /// Processors shared by all hosts of one machine (namespaces or virtual machines); 0 if each
+    /// host has its own.
+    #[serde(default)]
+    pub shared_cores: u32,
+}
+
+impl Processing {
+    /// Returns the time to send `bytes` in `frames` frames, in nanoseconds.
+    pub fn sending_ns(&self, frames: f64, bytes: u64) -> f64 {
+        frames * self.send_frame_ns as f64 + bytes as f64 * self.send_byte_ps as f64 / 1e3
+    }
+
+    /// Returns the factor of a frame's cost in a long stream over the cost from the numbers per
+    /// frame and byte; 1 if not measured.
+    pub fn streaming(&self) -> f64 {
+        let bytes = self.stream_frame_bytes.into();
+        let both = self.sending_ns(1.0, bytes) + self.receiving_ns(1.0, bytes);
+        if self.pass_on_frame_ns > 0 && both > 0.0 { self.pass_on_frame_ns as f64 / both } else { 1.0 }
+    }
+
+    /// Returns the factor of sending a frame to all in a long stream over
+    /// [sending](Self::sending_ns) it to one; `None` if not measured.
+    pub fn casting(&self) -> Option<f64> {
+        let sending = self.sending_ns(1.0, self.stream_frame_bytes.into());
+        (self.cast_frame_ns > 0 && sending > 0.0).then(|| self.cast_frame_ns as f64 / sending)
+    }
+
+    /// Returns the time to receive `bytes` in `frames` frames, in nanoseconds.
+    pub fn receiving_ns(&self, frames: f64, bytes: u64) -> f64 {
+        frames * self.receive_frame_ns as f64 + bytes as f64 * self.receive_byte_ps as f64 / 1e3
+    }
+
+    /// Returns the costs, each clamped to its plausible limit.
+    #[must_use]
+    pub fn clamped(self) -> Self {
+        let clamp = |value: u64| value.min(MAX_FRAME_NS);
+        Self {
+            send_frame_ns: clamp(self.send_frame_ns),
+            send_byte_ps: clamp(self.send_byte_ps),
+            receive_frame_ns: clamp(self.receive_frame_ns),
+            receive_byte_ps: clamp(self.receive_byte_ps),
+            pass_on_frame_ns: clamp(self.pass_on_frame_ns),
+            cast_frame_ns: clamp(self.cast_frame_ns),
+            wake_up_ns: clamp(self.wake_up_ns),
+            ..self
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), (Field, CalibrationProblem)> {
+        let numbers = [
+            ("send_frame_ns", self.send_frame_ns),
+            ("send_byte_ps", self.send_byte_ps),
+            ("receive_frame_ns", self.receive_frame_ns),
+            ("receive_byte_ps", self.receive_byte_ps),
+            ("pass_on_frame_ns", self.pass_on_frame_ns),
+            ("cast_frame_ns", self.cast_frame_ns),
+            ("wake_up_ns", self.wake_up_ns),
+        ];
+        let in_streams = self.pass_on_frame_ns > 0 || self.cast_frame_ns > 0;
+        match numbers.into_iter().find(|&(_, value)| value > MAX_FRAME_NS) {
+            Some((name, value)) => Err((Field::Processing, CalibrationProblem::Processing { name, value })),
+            None if in_streams && self.stream_frame_bytes == 0 => {
+                Err((Field::Processing, CalibrationProblem::StreamFrame))
+            }
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn to_toml(self) -> String {
+        let Self { send_frame_ns, send_byte_ps, receive_frame_ns, receive_byte_ps, wake_up_ns, .. } = self;
+        let if_any = |name: &str, value: u64| if value > 0 { format!("{name} = {value}\n") } else { String::new() };
+        let pass_on = if_any("pass_on_frame_ns", self.pass_on_frame_ns);
+        let of_bytes = if_any("stream_frame_bytes", self.stream_frame_bytes.into());
+        let cast = if_any("cast_frame_ns", self.cast_frame_ns);
+        let shared = if_any("shared_cores", self.shared_cores.into());
+        format!(
+            "\n[processing]\nsend_frame_ns = {send_frame_ns}\nsend_byte_ps = {send_byte_ps}\nreceive_frame_ns = \
+             {receive_frame_ns}\nreceive_byte_ps = {receive_byte_ps}\n{pass_on}{cast}{of_bytes}wake_up_ns = \
+             {wake_up_ns}\n{shared}"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn calibration(from: &str, gap: u64, hosts: &[(&str, u64)]) -> Calibration {
+        let costs =
+            hosts.iter().map(|&(name, injection_ns)| HostCost { name: name.to_owned(), injection_ns }).collect();
+        Calibration::assumed(gap, 1468).with_hosts(from, costs).expect("a calibration")
+    }
+
+    #[test]
+    fn a_re_measure_renews_what_it_has_measured() {
+        let old = calibration("n0", 1_000_000_000, &[("n1", 12_000), ("n2", 12_000)]);
+        let one = old.clone().updated_by(calibration("n0", 100_000_000, &[("n2.cluster", 120_000)])).expect("merged");
+        assert_eq!(one.points(), old.points(), "one slow host is not the network");
+        let known = |calibration: &Calibration| ["n1", "n2", "n3"].map(|name| calibration.injection_ns(name));
+        assert_eq!(known(&one), [Some(12_000), Some(120_000), None]);
+        let all = calibration("n0", 100_000_000, &[("n1", 1), ("n2", 2), ("n3", 3)]);
+        let renewed = old.updated_by(all.clone()).expect("merged");
+        assert_eq!((known(&renewed), renewed.points()), ([Some(1), Some(2), Some(3)], all.points()));
+        let nobody = Calibration::assumed(1_000_000_000, 1468);
+        assert_eq!(nobody.updated_by(all.clone()).expect("merged"), all, "a file without hosts is renewed whole");
+    }
+
+    #[test]
+    fn a_calibration_of_another_cluster_or_from_another_host_is_refused_with_its_line() {
+        let text = calibration("n0", 1_000_000_000, &[("n1", 12_000), ("m2", 12_000)]).to_toml();
+        let read = Calibration::parse(&text, "c.toml").expect("it parses");
+        let line = text.lines().position(|line| line.contains("m2")).expect("there") + 1;
+        assert_eq!(
+            read.check_hosts(|name| name.starts_with('n')).expect_err("m2").to_string(),
+            format!(
+                "c.toml:{line}: measured on host `m2`, which this cluster does not have; measure this one with \
+                 `ethbcast probe`, or take the host out of the file if it has gone"
+            )
+        );
+        assert!(
+            read.check_hosts(|name| name != "n0")
+                .expect_err("n0")
+                .to_string()
+                .starts_with("c.toml: measured on host `n0`")
+        );
+        assert_eq!(read.check_hosts(|_| true), Ok(()));
+        let elsewhere = read.updated_by(calibration("n7", 1, &[])).expect_err("another root").to_string();
+        assert_eq!(
+            elsewhere,
+            "c.toml: measured from host `n0`, and this one is `n7`; update it from there, or write a file of its \
+             own with \
+             --out"
+        );
+    }
+}
