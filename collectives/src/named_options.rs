@@ -25,6 +25,9 @@ pub struct NamedOptions {
     only_session: Option<&'static str>,
 }
 
+/// Highest priority of IEEE 802.1p.
+const MAX_PRIORITY: u8 = 7;
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum For {
     Both,
@@ -32,7 +35,7 @@ enum For {
     Session,
 }
 
-const NAMES: [(&str, For); 18] = [
+const NAMES: [(&str, For); 20] = [
     ("interface", For::Both),
     ("host", For::Both),
     ("ether-type", For::Both),
@@ -51,6 +54,8 @@ const NAMES: [(&str, For); 18] = [
     ("max-wait", For::Session),
     ("time-limit", For::Session),
     ("source", For::Session),
+    ("greedy", For::Session),
+    ("priority", For::Session),
 ];
 
 /// An invalid option. The sentence says what to do.
@@ -171,6 +176,12 @@ impl NamedOptions {
             "min-receivers" => send.min_receivers = Some(parsed(name, value)?),
             "hosts" => send.hosts = host_list::read(value).map_err(OptionError::new)?,
             "max-wait" => self.max_wait = Some(seconds(name, value)?),
+            "greedy" => send.greedy = parsed(name, value)?,
+            "priority" => {
+                let priority = Some(parsed::<u8>(name, value)?).filter(|&priority| priority <= MAX_PRIORITY);
+                let refusal = || OptionError::new(format_args!("the option {name} is 0 to {MAX_PRIORITY}"));
+                wire.priority = Some(priority.ok_or_else(refusal)?);
+            }
             "time-limit" => self.run.time_limit = Some(seconds(name, value)?),
             _ => send.source = value.into(),
         }

@@ -348,7 +348,7 @@ void ethbcast_options_free(ethbcast_options *options);
  Sets one of them, both texts. For all: interface, host, ether-type (hexadecimal), topology, calibration and plan
  (files), via (auto, chain, cast, binary, ...), probe (true, false). For communicators: join-within, call-within,
  spin (seconds), casts (true, false). For sessions: receivers, min-receivers, hosts (n[1-7] or ^FILE), max-wait,
- time-limit (seconds), source (what receivers are told of the bytes).
+ time-limit (seconds), source (what receivers are told of the bytes), greedy (true, false), priority (0 to 7).
  */
 ethbcast_status ethbcast_options_set(ethbcast_options *options,
                                      const char *name,

@@ -145,7 +145,7 @@ pub extern "C" fn ethbcast_options_free(options: Option<Box<Options>>) {
 /// Sets one of them, both texts. For all: interface, host, ether-type (hexadecimal), topology, calibration and plan
 /// (files), via (auto, chain, cast, binary, ...), probe (true, false). For communicators: join-within, call-within,
 /// spin (seconds), casts (true, false). For sessions: receivers, min-receivers, hosts (n[1-7] or ^FILE), max-wait,
-/// time-limit (seconds), source (what receivers are told of the bytes).
+/// time-limit (seconds), source (what receivers are told of the bytes), greedy (true, false), priority (0 to 7).
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_options_set(
     options: Option<&mut Options>,

@@ -1,13 +1,14 @@
 //! Common parts of a root and a receiver.
 
 use super::kind;
+use super::link_share::{LinkShare, LinkWatch};
 use super::message::Message;
 use super::throttle::Throttle;
 use crate::membership::codec::BodyReader;
 use crate::membership::control::ControlQueue;
 use crate::membership::{ControlStats, OtherBuild, Station, control};
 use ethbcast_transport::wire::{self, Identity, Kind, OtherVersion, Rank, Reject};
-use ethbcast_transport::{Deadline, Instant, MacAddr, Timer, TokenBucket};
+use ethbcast_transport::{Deadline, Instant, LinkReading, MacAddr, Timer, TokenBucket};
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Add;
 use std::time::Duration;
@@ -38,6 +39,7 @@ pub(super) struct Endpoint<C, E> {
     events: VecDeque<E>,
     stats: ControlStats,
     throttle: Throttle,
+    link: LinkWatch,
     has_heard_itself: bool,
     silent_at: Option<Instant>,
 }
@@ -56,6 +58,7 @@ impl<C, E> Endpoint<C, E> {
             events: VecDeque::new(),
             stats: ControlStats::default(),
             throttle: Throttle::default(),
+            link: LinkWatch::default(),
             has_heard_itself: false,
             silent_at: None,
         }
@@ -92,6 +95,19 @@ impl<C, E> Endpoint<C, E> {
 
     pub(super) fn throttle_mut(&mut self) -> &mut Throttle {
         &mut self.throttle
+    }
+
+    pub(super) fn note_link(&mut self, now: Instant, reading: LinkReading) {
+        self.link.note(now, reading);
+    }
+
+    pub(super) fn hears_others(&self, now: Instant) -> bool {
+        self.link.hears_others(now)
+    }
+
+    /// Rates on this host's link, if others have some of it.
+    pub(super) fn link_share(&self, now: Instant) -> Option<LinkShare> {
+        self.link.share(now)
     }
 
     pub(super) fn send(&mut self, to: MacAddr, message: &Message) {

@@ -70,6 +70,7 @@ mod blocks;
 mod endpoint;
 mod fetch;
 pub mod kind;
+mod link_share;
 pub mod live;
 mod message;
 mod receiver;
@@ -82,6 +83,7 @@ mod view;
 pub use crate::membership::{ControlStats, OtherBuild, Station, Timing};
 pub use blocks::Blocks;
 pub use endpoint::ControlMemory;
+pub use link_share::LinkShare;
 pub use live::{
     Cancel, Error, Expected, History, IncidentKind, OneOfTwo, Options, Progress, RateLimit, ReceiveReport, RecvOptions,
     RunOptions, SendOptions, SendReport, Session, Start, WireOptions,
@@ -92,8 +94,8 @@ pub use message::{
 };
 pub use receiver::{Admission, Arrival, End, Receiver, ReceiverConfig, ReceiverEvent};
 pub use root::{
-    Damage, Lacking, MemberReport, NamesError, NoPlan, OnSlow, Root, RootConfig, RootEvent, RootFailure, Route,
-    TurnedAway, Wanted,
+    Damage, Lacking, MemberReport, NamesError, NoPlan, OnSlow, OtherTraffic, Root, RootConfig, RootEvent, RootFailure,
+    Route, TurnedAway, Wanted,
 };
 pub(crate) use spell::Describer;
 pub use throttle::Rate;

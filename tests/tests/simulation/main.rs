@@ -5,6 +5,7 @@ mod communicators;
 mod damage;
 mod gathering;
 mod hostile_sessions;
+mod neighbours;
 mod partial;
 mod rates;
 mod replays;

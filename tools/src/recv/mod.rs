@@ -37,6 +37,7 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
         return fail(Code::Usage, "one socket is enough for one group: give --port-fd once, or add --serve");
     }
     let mut options = RecvOptions { wire: wire(&args.wire), ..RecvOptions::new() };
+    options.wire.priority = args.priority;
     bar.attach(&mut options.run);
     options.max_wait = args.max_wait.map(Duration::from_secs_f64);
     let dest = Arc::new(awaited_dest(&args, &mut options, bar)?);

@@ -49,6 +49,8 @@ class _SessionOptions(_Options, total=False):
     """How long to wait for the others, in seconds: 60 at a sender, without end at a receiver, unless given."""
     time_limit: float | None
     """How long the whole may take, in seconds."""
+    priority: int | None
+    """Priority of the frames, 0 to 7, for queueing disciplines and VLAN tags."""
 
 class _SendOptions(_SessionOptions, total=False):
     receivers: int | None
@@ -59,6 +61,8 @@ class _SendOptions(_SessionOptions, total=False):
     """The only receivers, by name: ``"n[1-3]"``, or ``"^FILE"``, a file of them."""
     source: str | None
     """What receivers are told of the bytes."""
+    greedy: bool | None
+    """Whether nothing is left to other traffic; otherwise up to half of each link is."""
 
 @final
 class Cancel:

@@ -221,7 +221,8 @@ fn statuses(scene: &Scene) -> Vec<Forged> {
     for state in STATES {
         for (arrived, consumed) in [(0, 0), (sent, sent), (sent + 1, 0), (u64::MAX, u64::MAX), (0, u64::MAX)] {
             for waits_for in [None, Some(0), Some(1), Some(4), Some(60_000)] {
-                let status = Status { state, waits_for: waits_for.map(Rank), arrived, consumed, is_mute: true };
+                let status =
+                    Status { state, waits_for: waits_for.map(Rank), arrived, consumed, is_mute: true, link: None };
                 found.push(forged(&Message::Status(status), Nothing));
             }
         }

@@ -1,5 +1,6 @@
 //! Changes of the route while the session runs: for policed broadcast, and for a better plan.
 
+pub mod neighbours;
 pub mod planner;
 pub mod stall_watch;
 
@@ -80,6 +81,11 @@ impl StormControl {
 
     pub(super) fn is_levelling(&self) -> bool {
         self.stage == StormControlStage::Levelling
+    }
+
+    /// Forgets the losses so far.
+    pub(super) fn forget(&mut self) {
+        self.marks.clear();
     }
 
     pub(super) fn look(&mut self, scene: &WatchContext<'_>, planner: &Planner, on_slow: OnSlow) -> Vec<StallFinding> {
