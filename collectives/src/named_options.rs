@@ -30,6 +30,9 @@ pub struct NamedOptions {
     only_session: Option<&'static str>,
 }
 
+/// Highest priority of IEEE 802.1p.
+const MAX_PRIORITY: u8 = 7;
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum For {
     Both,
@@ -46,7 +49,7 @@ struct Given<'a> {
 
 type Setter = fn(&mut NamedOptions, Given<'_>) -> Result<(), OptionError>;
 
-const TABLE: [(&str, For, Setter); 32] = [
+const TABLE: [(&str, For, Setter); 34] = [
     ("interface", For::Both, |all, given| {
         (all.join.interface, all.wire.interface) = (given.text(), given.text());
         Ok(())
@@ -110,6 +113,12 @@ const TABLE: [(&str, For, Setter); 32] = [
     ("on-slow", For::Session, |all, given| given.parsed().map(|on_slow| all.send.on_slow = on_slow)),
     ("rate", For::Session, |all, given| given.parsed().map(|rate| all.rate = Some(rate))),
     ("nice", For::Session, |all, given| given.parsed().map(|nice| all.nice = nice)),
+    ("greedy", For::Session, |all, given| given.parsed().map(|greedy| all.send.greedy = greedy)),
+    ("priority", For::Session, |all, given| {
+        let priority = Some(given.parsed::<u8>()?).filter(|&priority| priority <= MAX_PRIORITY);
+        all.wire.priority = Some(priority.ok_or_else(|| given.wrong(format_args!("expected 0 to {MAX_PRIORITY}")))?);
+        Ok(())
+    }),
     ("mtu", For::Session, |all, given| given.parsed().map(|bytes| all.wire.mtu_bytes = Some(bytes))),
     ("chunk", For::Session, |all, given| given.parsed().map(|chunk| all.send.chunk = Some(chunk))),
     ("delta", For::Session, |all, given| given.parsed().map(|delta| all.delta = delta)),

@@ -13,6 +13,7 @@ pub mod session;
 pub mod soak;
 pub mod stream;
 pub mod swarm;
+pub mod traffic;
 pub mod worlds;
 
 /// Returns the first of two sizes of a test, or the second in `./test --full`.

@@ -113,6 +113,9 @@ fn send_args(
     if args.nice {
         line.push("--nice".into());
     }
+    if args.greedy {
+        line.push("--greedy".into());
+    }
     if let Some(rate) = &args.rate {
         line.extend(["--rate", rate].map(OsString::from));
     }

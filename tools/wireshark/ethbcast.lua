@@ -68,8 +68,8 @@ end
 local NUMBERS = {
     "about", "age_ms", "arrived", "arrived_beyond", "arrived_late", "attempt", "below", "blamed",
     "bytes", "came_bytes", "child", "chunk_bytes", "consumed", "cursor", "designated", "echo", "epoch", "features", "first_ns", "for_rank",
-    "frames", "free_bytes", "from", "held_us", "joined", "last_ns", "late_ns", "limit", "megabits", "members", "message", "message_bytes",
-    "moved", "mtu", "mute", "number", "of_stream", "offset", "over", "parity", "part", "parts", "payload", "preset", "pushed_bytes",
+    "frames", "free_bytes", "from", "held_us", "ip_kbit", "joined", "last_ns", "late_ns", "limit", "link_sent", "megabits", "members", "message", "message_bytes",
+    "moved", "mtu", "mute", "number", "of_stream", "offset", "others_kbit", "over", "own_kbit", "parity", "part", "parts", "payload", "preset", "pushed_bytes",
     "ranks", "rate", "repaired", "repeats", "room_bytes", "room_messages", "seconds_ago",
     "segment", "selective", "set_bytes", "size", "spread_ms", "stretch", "tag",
     "to", "told", "unfit", "waits_for", "worked_ns", "yields",
@@ -532,6 +532,13 @@ function bodies.STATUS(from)
     -- Builds before do not say it.
     if from.left > 0 then
         from:perhaps("mute", 1, 0)
+    end
+    if from.left >= 13 then
+        local way = from:take(1)
+        from:say("link_sent", way, UInt64(way:uint() == 0 and 0 or 1))
+        from:number("own_kbit", 4)
+        from:number("others_kbit", 4)
+        from:number("ip_kbit", 4)
     end
 end
 

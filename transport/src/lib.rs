@@ -105,7 +105,7 @@ pub use agenda::{Agenda, Retry, TokenBucket};
 pub use arq::echo::RoundTrip;
 pub use audit::AuditError;
 pub use drive::drive;
-pub use link::Link;
+pub use link::{Link, LinkReading, PassedBytes};
 pub use machine::{Alone, Deadline, Kept, Machine, Part, SplitFrame, Timer};
 pub use time::{Instant, TimeSource};
 pub use tuning::{Policy, Tuning, TuningError};

@@ -12,6 +12,26 @@ use crate::machine::Machine;
 use crate::time::Instant;
 use std::time::Duration;
 
+/// Bytes that have passed in one direction, Ethernet headers included, since any moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PassedBytes {
+    /// All of the interface, by its own counter.
+    pub all: u64,
+    /// In frames of this port; a frame that waits in the kernel may count already.
+    pub own: u64,
+    /// In IP packets of this host, over any interface.
+    pub ip: u64,
+}
+
+/// Reading of an interface's counters beside those of a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkReading {
+    /// Bytes sent.
+    pub sent: PassedBytes,
+    /// Bytes received.
+    pub received: PassedBytes,
+}
+
 /// A carrier of frames between the hosts of one network.
 pub trait Link {
     /// Reason why it carries no more frames.

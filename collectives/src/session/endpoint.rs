@@ -2,6 +2,7 @@
 
 use super::keyring::{CONTROL_GROWTH_BYTES, Keyring, is_numbered};
 use super::kind;
+use super::link_share::{LinkShare, LinkWatch};
 use super::message::Message;
 use super::throttle::Throttle;
 use crate::keys::{SealedMessage, name_of};
@@ -11,7 +12,7 @@ use crate::membership::{ControlStats, KeyDifference, OtherBuild, Station, contro
 use ethbcast_transport::wire::{
     self, Frame, Guard, Header, Identity, KEYED_VERSION, Kind, OtherVersion, Rank, Reject, older_payload,
 };
-use ethbcast_transport::{Deadline, Instant, MacAddr, Timer, TokenBucket};
+use ethbcast_transport::{Deadline, Instant, LinkReading, MacAddr, Timer, TokenBucket};
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Add;
 use std::time::Duration;
@@ -42,6 +43,7 @@ pub(super) struct Endpoint<C, E> {
     events: VecDeque<E>,
     stats: ControlStats,
     throttle: Throttle,
+    link: LinkWatch,
     has_heard_itself: bool,
     silent_at: Option<Instant>,
     keyring: Option<Keyring>,
@@ -67,6 +69,7 @@ impl<C, E> Endpoint<C, E> {
             events: VecDeque::new(),
             stats: ControlStats::default(),
             throttle: Throttle::default(),
+            link: LinkWatch::default(),
             has_heard_itself: false,
             silent_at: None,
             keyring,
@@ -212,6 +215,24 @@ impl<C, E> Endpoint<C, E> {
 
     pub(super) fn throttle_mut(&mut self) -> &mut Throttle {
         &mut self.throttle
+    }
+
+    pub(super) fn note_link(&mut self, now: Instant, reading: LinkReading) {
+        self.link.note(now, reading);
+    }
+
+    pub(super) fn hears_others(&self, now: Instant) -> bool {
+        self.link.hears_others(now)
+    }
+
+    /// Highest rate at which this host has sent, in kbit/s; 0 if it is not known.
+    pub(super) fn best_sent(&self) -> u64 {
+        self.link.best_sent()
+    }
+
+    /// Rates on this host's link, if others have some of it.
+    pub(super) fn link_share(&self, now: Instant) -> Option<LinkShare> {
+        self.link.share(now)
     }
 
     pub(super) fn send(&mut self, to: MacAddr, message: &Message) {

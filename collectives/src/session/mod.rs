@@ -71,6 +71,7 @@ mod endpoint;
 mod fetch;
 mod keyring;
 pub mod kind;
+mod link_share;
 pub mod live;
 mod message;
 mod receiver;
@@ -84,6 +85,7 @@ pub use crate::membership::{ControlStats, OtherBuild, Station, Timing};
 pub use blocks::Blocks;
 pub use endpoint::ControlMemory;
 pub use keyring::{ReceiverKeys, RootKeys};
+pub use link_share::LinkShare;
 pub use live::{
     Cancel, Error, Expected, History, IncidentKind, OneOfTwo, Options, Progress, RateLimit, ReceiveReport, RecvOptions,
     RunOptions, SendOptions, SendReport, Session, Start, WireOptions,
@@ -94,8 +96,8 @@ pub use message::{
 };
 pub use receiver::{Admission, Arrival, End, Receiver, ReceiverConfig, ReceiverEvent};
 pub use root::{
-    Damage, Lacking, MemberReport, NamesError, NoPlan, OnSlow, Root, RootConfig, RootEvent, RootFailure, Route,
-    TurnedAway, Wanted,
+    Damage, Lacking, MemberReport, NamesError, NoPlan, OnSlow, OtherTraffic, Root, RootConfig, RootEvent, RootFailure,
+    Route, TurnedAway, Wanted,
 };
 pub(crate) use spell::Describer;
 pub use throttle::Rate;

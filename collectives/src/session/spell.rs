@@ -44,11 +44,15 @@ impl Describer {
             Message::Ready { epoch, digest, arrived } => {
                 fields.number("epoch", *epoch).hex("digest", digest).number("arrived", *arrived)
             }
-            Message::Status(Status { state, waits_for, arrived, consumed, is_mute }) => {
+            Message::Status(Status { state, waits_for, arrived, consumed, is_mute, link }) => {
                 let child = waits_for.map(|rank| rank.0);
                 let fields = fields.text("state", self::state(*state)).perhaps("waits_for", child);
                 let fields = fields.number("arrived", *arrived).number("consumed", *consumed);
-                fields.perhaps("mute", is_mute.then_some(1_u8))
+                let fields = fields.perhaps("mute", is_mute.then_some(1_u8));
+                let fields = fields.perhaps("link_sent", link.map(|link| u8::from(link.is_sent)));
+                let fields = fields.perhaps("own_kbit", link.map(|link| link.own));
+                let fields = fields.perhaps("others_kbit", link.map(|link| link.others));
+                fields.perhaps("ip_kbit", link.map(|link| link.ip))
             }
             Message::Orphan { stream, gap } => {
                 let fields = fields.number("of_stream", stream.0).number("child", gap.rank.0);

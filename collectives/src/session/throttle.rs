@@ -29,6 +29,8 @@ const MIN_FRAME_BYTES: usize = 60;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Throttle {
     told: Option<Rate>,
+    /// Limit that leaves their room to others.
+    shared: Option<Rate>,
     courtesy: Option<LowPriority>,
     rate: Option<Rate>,
     bucket: TokenBucket,
@@ -48,6 +50,14 @@ impl Throttle {
         }
     }
 
+    /// Sets the limit that leaves their room to others, if there are some.
+    pub(super) fn share(&mut self, rate: Option<Rate>) {
+        if self.shared != rate {
+            self.shared = rate;
+            self.settle();
+        }
+    }
+
     pub(super) fn on_frame(&mut self, now: Instant, frame: &Frame<'_>) {
         if self.courtesy.as_mut().is_some_and(|courtesy| courtesy.on_frame(now, frame)) {
             self.settle();
@@ -57,7 +67,7 @@ impl Throttle {
     fn settle(&mut self) {
         let told = self.told.and_then(Rate::limit).and_then(Rate::new);
         let found = self.courtesy.as_ref().and_then(LowPriority::rate);
-        let rate = told.into_iter().chain(found).min();
+        let rate = told.into_iter().chain(found).chain(self.shared).min();
         if self.rate != rate {
             (self.rate, self.rest) = (rate, 0);
         }

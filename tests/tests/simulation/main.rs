@@ -6,6 +6,7 @@ mod damage;
 mod gathering;
 mod hostile_sessions;
 mod keyed_sessions;
+mod neighbours;
 mod other_ways;
 mod partial;
 mod rates;

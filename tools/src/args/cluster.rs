@@ -83,6 +83,9 @@ pub struct CpArgs {
     /// Yield to other traffic, as for `send`.
     #[arg(long, help_heading = HOW)]
     pub nice: bool,
+    /// Leave nothing to other traffic, as for `send`.
+    #[arg(long, conflicts_with = "nice", help_heading = HOW)]
+    pub greedy: bool,
     /// Accepted for sbcast and clush: the broadcast algorithm decides how many hosts are sent to at once.
     #[arg(short = 'F', long, value_name = "N", value_parser = whole::<u32>, help_heading = HOW)]
     pub fanout: Option<u32>,

@@ -106,6 +106,10 @@ pub struct RecvArgs {
     /// End a session SECONDS after its start, whatever has come; that is kept for the next one.
     #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = TROUBLE)]
     pub max_session_time: Option<f64>,
+    /// Priority of this host's frames, 0 to 7, for queueing disciplines; a VLAN interface writes it into the tag by its
+    /// egress map (IEEE 802.1p).
+    #[arg(long, value_name = "0-7", value_parser = clap::value_parser!(u8).range(0..=7), help_heading = HOW)]
+    pub priority: Option<u8>,
     /// Limits on a silent sender.
     #[command(flatten)]
     pub patience: PatienceArgs,

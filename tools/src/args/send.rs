@@ -95,6 +95,10 @@ pub struct SendArgs {
     /// yields does not count as slow.
     #[arg(long, help_heading = HOW)]
     pub nice: bool,
+    /// Leave nothing to other traffic. Without it, other traffic on a host's link gets what it wants, up to half of the
+    /// link.
+    #[arg(long, conflicts_with = "nice", help_heading = HOW)]
+    pub greedy: bool,
     /// Broadcast algorithm: auto (least predicted time), chain, binary, kary=K, cast, flat, binomial,
     /// scatter-allgather, recursive-doubling, chain-unaware, binary-unaware, latency or binary-best.
     #[arg(long, value_name = "VIA", default_value = "auto", help_heading = HOW)]
@@ -126,6 +130,10 @@ pub struct SendArgs {
     /// Do not probe before the start. Without --calibration, cables of 1 Gbit/s are assumed.
     #[arg(long, help_heading = HOW)]
     pub no_probe: bool,
+    /// Priority of this host's frames, 0 to 7, for queueing disciplines; a VLAN interface writes it into the tag by its
+    /// egress map (IEEE 802.1p).
+    #[arg(long, value_name = "0-7", value_parser = clap::value_parser!(u8).range(0..=7), help_heading = HOW)]
+    pub priority: Option<u8>,
     /// Send frames for this MTU instead of the interface's.
     #[arg(long, value_name = "BYTES", value_parser = whole::<u32>, help_heading = HOW)]
     pub mtu: Option<u32>,

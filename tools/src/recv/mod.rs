@@ -94,7 +94,7 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
 }
 
 fn keyed_wire(args: &RecvArgs) -> anyhow::Result<WireOptions> {
-    Ok(WireOptions { keys: key::resolve(&args.key)?, ..wire(&args.wire) })
+    Ok(WireOptions { keys: key::resolve(&args.key)?, priority: args.priority, ..wire(&args.wire) })
 }
 
 /// Resolves and checks DEST.

@@ -3,7 +3,7 @@
 //! named. Where none holds, the diagnosis lists the observations.
 
 use super::drawing::shown;
-use super::kept::{Kept, Receiver, Timeline};
+use super::kept::{Kept, Others, Receiver, Timeline};
 use super::lossy;
 use super::plan_picture;
 use crate::units;
@@ -48,6 +48,8 @@ pub struct Evidence {
     pub is_yielding: bool,
     /// Reason for which the transfer went on by another route, and that route.
     pub rerouted: Option<(String, String)>,
+    /// Traffic of others on the link where there was most.
+    pub others: Option<Others>,
     /// Cable over which several hosts send at a time by the plan, and how many.
     pub contended: Option<(String, u64)>,
     /// Share of the whole time that the root's process was on a processor.
@@ -138,6 +140,7 @@ impl Evidence {
             cut_off_seconds: run.cut_off_seconds,
             limit_bits_per_second: kept.rate_limit_bits_per_second,
             is_yielding: kept.nice,
+            others: run.others.clone(),
             rerouted: kept.rerouted.then(|| (rerouted_because(&run.timeline), shown(&kept.via))),
             contended,
             processor_share: run.processor_seconds.map(|seconds| seconds / kept.total_seconds.max(kept.seconds)),
@@ -222,7 +225,26 @@ fn of_the_own_side(seen: &Evidence) -> Option<Cause> {
     let busy = busy.map(|share| {
         (share.min(1.0), format!("the processor of {}, busy for {:.0} % of the time", seen.root, share * 100.0))
     });
-    strongest([down, limit, yielding, busy])
+    strongest([down, limit, yielding, of_others(seen), busy])
+}
+
+/// Traffic of others explains as much as it took of a link, and what it made the session lose.
+fn of_others(seen: &Evidence) -> Option<Cause> {
+    let others = seen.others.as_ref()?;
+    let (taken, rest) = ((seen.part(others.seconds) * others.share).min(1.0), seen.rest());
+    let share = if taken * 2.0 >= rest { rest.max(taken) } else { taken };
+    (taken >= SOME && rest >= SOME).then(|| (share, in_words(others)))
+}
+
+/// Says of other traffic how much it took, for how long and where.
+pub fn in_words(others: &Others) -> String {
+    let (host, seconds) = (shown(&others.host), others.seconds);
+    let took = format!("{:.0} % of the link of {host} for {seconds:.1} s", others.share * 100.0);
+    match &others.sessions[..] {
+        [] => format!("other traffic, which took {took}"),
+        [one] => format!("another ethbcast session of {}: others took {took}", shown(one)),
+        several => format!("other ethbcast sessions of {}: others took {took}", shown(&nodeset::fold(several))),
+    }
 }
 
 fn of_the_network(seen: &Evidence) -> Option<Cause> {
@@ -393,6 +415,11 @@ mod tests {
         }
     }
 
+    fn others(seconds: f64, share: f64, sessions: &[&str]) -> Option<Others> {
+        let sessions = sessions.iter().map(|&host| host.to_owned()).collect();
+        Some(Others { host: "n3".to_owned(), seconds, share, sessions })
+    }
+
     fn some(text: &str) -> Option<String> {
         Some(text.to_owned())
     }
@@ -439,6 +466,16 @@ mod tests {
             (Evidence { limit_bits_per_second: Some(105_000_000), ..run(1.0) }, "the configured limit of 105.0 Mbit/s"),
             (Evidence { limit_bits_per_second: Some(900_000_000), ..run(9.0) }, "the links themselves"),
             (Evidence { is_yielding: true, ..run(3.0) }, "giving way to others"),
+            (
+                Evidence { others: others(5.0, 0.48, &[]), ..run(5.0) },
+                "other traffic, which took 48 % of the link of n3",
+            ),
+            (
+                Evidence { others: others(9.0, 0.5, &["n8"]), repeated: 0.2, ..run(5.0) },
+                "another ethbcast session of n8",
+            ),
+            (Evidence { others: others(1.0, 0.5, &[]), ..run(5.0) }, "not known: "),
+            (Evidence { others: others(9.0, 0.12, &[]), ..run(9.0) }, "the links themselves"),
             (Evidence { processor_share: Some(0.92), ..run(3.0) }, "the processor of n0, busy for 92 %"),
             (Evidence { processor_share: Some(0.5), ..run(3.0) }, "not known: "),
         ]);

@@ -4,7 +4,7 @@
 
 use crate::config;
 use ethbcast_collectives::session::live::{Incident as LiveIncident, Moment, Track as LiveTrack};
-use ethbcast_collectives::session::{MemberState, SendReport};
+use ethbcast_collectives::session::{MemberState, OtherTraffic, SendReport};
 use ethbcast_planning::model::Choice;
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::packet::processor_time;
@@ -133,7 +133,23 @@ pub struct Run {
     pub processor_seconds: Option<f64>,
     /// Seconds without the root's interface or link.
     pub cut_off_seconds: f64,
+    /// Traffic of others on the link where there was most.
+    pub others: Option<Others>,
     pub timeline: Timeline,
+}
+
+/// Traffic of others beside a transfer.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Others {
+    /// Host of the link.
+    pub host: String,
+    /// Time for which there was some.
+    pub seconds: f64,
+    /// Share of the link in that time.
+    pub share: f64,
+    /// Hosts that sent other sessions.
+    pub sessions: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -256,6 +272,7 @@ pub fn record(sent: &SendReport, about: &Circumstances<'_>) -> Value {
         "copy_seconds": choice.and_then(|choice| choice.copy_seconds(sent.sent_bytes.unwrap_or(sent.bytes()))),
         "processor_seconds": to_millis(processor_time().as_secs_f64()),
         "cut_off_seconds": to_millis(sent.cut_off.as_secs_f64()),
+        "others": sent.other_traffic.as_ref().map(others),
         "timeline": timeline(sent),
     })
 }
@@ -276,6 +293,11 @@ fn plan(choice: &Choice, sent: &SendReport, root: &str) -> Value {
             .map(|(from, to, order)| json!({ "from": name(from), "to": name(to), "order": order }))
             .collect::<Vec<_>>(),
     })
+}
+
+fn others(seen: &OtherTraffic) -> Value {
+    let (seconds, share) = (to_millis(seen.lasted.as_secs_f64()), to_millis(seen.share));
+    json!({ "host": seen.host, "seconds": seconds, "share": share, "sessions": seen.sessions })
 }
 
 fn candidates(choice: &Choice) -> Vec<Value> {

@@ -45,12 +45,15 @@ pub struct Limits {
     pub whole: String,
     /// Causes for the receivers, in their order, where they are known.
     pub receivers: Vec<Option<String>>,
+    /// Traffic of others, if there was some.
+    pub others: Option<String>,
 }
 
 pub fn limits(object: &Value) -> Option<Limits> {
     let kept = Kept::read(object.clone()).ok()?;
     let receivers = kept.receivers.iter().map(|receiver| diagnosis::of_receiver(&kept, receiver)).collect();
-    Some(Limits { whole: diagnosis::part(&kept)?, receivers })
+    let others = kept.run.as_ref().and_then(|run| run.others.as_ref()).map(diagnosis::in_words);
+    Some(Limits { whole: diagnosis::part(&kept)?, receivers, others })
 }
 
 /// Renders the page of a report of `send`, or fails with exit code 4.

@@ -84,6 +84,9 @@ impl Report<'_> {
             .map(|(at, report)| receiver_line(report, self.sent.sent_bytes, limit(at)));
         let lines: String = lines.collect();
         let limited = limits.as_ref().map_or(String::new(), |limits| format!("\nlimited by: {}", limits.whole));
+        let others =
+            limits.as_ref().and_then(|limits| limits.others.as_ref()).filter(|others| !limited.contains(*others));
+        let others = others.map_or(String::new(), |others| format!("\nbeside it: {others}"));
         let away: String = self.left_out.iter().map(LeftOut::to_line).collect();
         let damaged: String = self.damaged().map(|line| format!("{line}\n")).collect();
         let plan = self.sent.choice.as_ref().map_or(String::new(), |choice| format!("\n{}", choice.reason));
@@ -96,7 +99,7 @@ impl Report<'_> {
         let preset = if self.preset == Preset::Default { String::new() } else { format!(" (preset {})", self.preset) };
         format!(
             "{lines}{away}{damaged}{} of {} receivers verified {}{part} via {}{preset} in {:.3} s{predicted}: {} ({} \
-             frames sent, {} again){plan}{limited}",
+             frames sent, {} again){plan}{others}{limited}",
             self.sent.verified(),
             self.sent.receivers.len(),
             units::bytes(self.sent.bytes()),

@@ -66,9 +66,10 @@ impl Settings {
         let calibration = |path| read_calibration_for(path, options.topology.as_ref());
         options.calibration = args.calibration.as_deref().map(calibration).transpose()?;
         options.max_wait = args.max_wait.map(Duration::from_secs_f64);
-        options.wire.mtu_bytes = args.mtu;
+        (options.wire.mtu_bytes, options.wire.priority) = (args.mtu, args.priority);
         let yielding = args.nice.then(|| args.rate.unwrap_or(Rate::HIGHEST).yielding());
         options.rate = yielding.or(args.rate).map(RateLimit::new);
+        options.greedy = args.greedy;
         if args.nice && options.on_slow == OnSlow::Demote {
             // With --nice no receiver is demoted, because the catch-up stream would not yield to
             // other traffic.

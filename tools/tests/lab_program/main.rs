@@ -6,6 +6,7 @@ mod faults;
 mod harness;
 mod keys;
 mod machine;
+mod neighbours;
 mod operations;
 mod perf;
 mod probe;

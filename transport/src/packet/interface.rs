@@ -13,7 +13,7 @@ use crate::MacAddr;
 use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, send, socket};
 use std::net::IpAddr;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 const INNER_BRIDGES: [&str; 7] = ["docker", "br-", "virbr", "lxcbr", "lxdbr", "cni", "podman"];
 
@@ -215,6 +215,7 @@ const LINK_BYTES: usize = 16;
 const ANSWER_BYTES: usize = 1 << 18;
 const INFO_KIND: u16 = 1;
 const INFO_SLAVE_KIND: u16 = 4;
+const STATS64: u16 = 23;
 const PROPERTIES: u16 = 52;
 const OTHER_NAME: u16 = 53;
 const TYPE_MASK: u16 = 0x3fff;
@@ -253,8 +254,7 @@ impl LinkInfo {
 /// # Errors
 /// The kernel's; EAFNOSUPPORT or EPERM where a seccomp filter denies AF_NETLINK.
 pub(super) fn all() -> nix::Result<Vec<LinkInfo>> {
-    let flags = SockFlag::SOCK_CLOEXEC;
-    let socket = socket(AddressFamily::Netlink, SockType::Raw, flags, SockProtocol::NetlinkRoute)?;
+    let socket = netlink()?;
     send(socket.as_raw_fd(), &request(), MsgFlags::empty())?;
     let (mut links, mut answer) = (Vec::new(), vec![0; ANSWER_BYTES]);
     loop {
@@ -270,6 +270,35 @@ pub(super) fn all() -> nix::Result<Vec<LinkInfo>> {
 pub(super) fn has_link(index: u32) -> bool {
     let is_it = |link: &LinkInfo| link.index == index && link.has(libc::IFF_UP) && link.has(libc::IFF_LOWER_UP);
     all().is_ok_and(|links| links.iter().any(is_it))
+}
+
+/// Reads an interface's counters of received and sent bytes over a netlink `socket`; `None` if the
+/// kernel refuses, or the thread's own namespace has another interface of that index: a port may come
+/// from a server in another one.
+pub(super) fn passed_bytes(socket: BorrowedFd, interface: &Interface, answer: &mut [u8]) -> Option<[u64; 2]> {
+    let mut request = request();
+    request[6..8].copy_from_slice(&(libc::NLM_F_REQUEST as u16).to_ne_bytes());
+    request[HEADER_BYTES + 4..HEADER_BYTES + 8].copy_from_slice(&interface.index.to_ne_bytes());
+    send(socket.as_raw_fd(), &request, MsgFlags::empty()).ok()?;
+    // The kernel has answered when the request returns.
+    let bytes = recv(socket.as_raw_fd(), answer, MsgFlags::MSG_DONTWAIT).ok()?;
+    counted_bytes(answer.get(..bytes)?, interface.mac)
+}
+
+fn counted_bytes(answer: &[u8], mac: MacAddr) -> Option<[u64; 2]> {
+    let is_link = u16_at(answer, 4) == Some(libc::RTM_NEWLINK);
+    let body = answer.get(HEADER_BYTES..u32_at(answer, 0)? as usize).filter(|_| is_link)?;
+    let attribute = |wanted: u16| attributes(body.get(LINK_BYTES..)?).find(|(kind, _)| *kind == wanted);
+    let (_, stats) =
+        attribute(libc::IFLA_ADDRESS).filter(|(_, address)| *address == mac.octets()).and(attribute(STATS64))?;
+    let number = |at: usize| Some(u64::from_ne_bytes(stats.get(at..at + 8)?.try_into().ok()?));
+    // Behind the numbers of packets.
+    Some([number(16)?, number(24)?])
+}
+
+/// Opens a socket for [`passed_bytes`].
+pub(super) fn netlink() -> nix::Result<OwnedFd> {
+    socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkRoute)
 }
 
 fn request() -> [u8; HEADER_BYTES + LINK_BYTES] {
@@ -461,7 +490,16 @@ mod tests {
             // A truncated answer is read as far as it goes.
             assert!(read(&answer[..cut], &mut Vec::new()).is_ok());
         }
+        let stats: Vec<u8> = (1_u64..=24).flat_map(u64::to_ne_bytes).collect();
+        let mac = MacAddr::new(2, 0, 0, 0, 0, 7);
+        let counted =
+            [head.to_vec(), attribute(libc::IFLA_ADDRESS, &mac.octets()), attribute(STATS64, &stats)].concat();
+        let counted = message(libc::RTM_NEWLINK, &counted);
+        assert_eq!(counted_bytes(&counted, mac), Some([3, 4]));
+        assert_eq!(counted_bytes(&counted, MacAddr::BROADCAST), None);
+        assert!((0..counted.len()).all(|cut| counted_bytes(&counted[..cut], mac).is_none()));
         let refused = message(libc::NLMSG_ERROR as u16, &(-libc::EPERM).to_ne_bytes());
+        assert_eq!(counted_bytes(&refused, mac), None);
         assert_eq!(read(&refused, &mut links), Err(nix::errno::Errno::EPERM));
     }
 }

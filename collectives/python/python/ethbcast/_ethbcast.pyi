@@ -67,6 +67,8 @@ class _SessionOptions(_Options, total=False):
     """The MTU of frames; without it, the interface's."""
     delta: bool | None
     """Whether receivers hold an earlier version in memory: only changed chunks are sent."""
+    priority: int | None
+    """Priority of the frames, 0 to 7, for queueing disciplines and VLAN tags."""
 
 class _RecvOptions(_SessionOptions, total=False):
     once: bool | None
@@ -87,6 +89,8 @@ class _SendOptions(_SessionOptions, total=False):
     """Rate limit of each host, such as ``"400mbit"``."""
     nice: bool | None
     """Whether every host lowers its rate while its frames queue."""
+    greedy: bool | None
+    """Whether nothing is left to other traffic; otherwise up to half of each link is."""
     chunk: int | str | None
     """Chunk size, ``"16K"`` to ``"128K"`` (default: ``"64K"``; ``"16K"`` with ``delta``)."""
     stall: float | None

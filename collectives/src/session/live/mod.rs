@@ -65,7 +65,7 @@ use handles::{AbortNotifier, HookedAdmission, RECEIVER_ENDED, ROOT_ENDED, TIMED_
 use memory::Version;
 use notifier::Notifier;
 use own_host::{OwnHost, ShownSender, check_named};
-use report::{aside, by_host, fates};
+use report::{aside, of_receivers};
 use std::fs::File;
 use std::io::Write;
 use std::ops::{ControlFlow, Deref, DerefMut};
@@ -232,7 +232,7 @@ impl Session {
         let mut port = PortConfig::new(wire.ether_type);
         // As long as the others wait for this host.
         port.outage_limit = run.timing.dead + run.timing.patience;
-        (port.inherited, port.also) = (wire.port_fd, also);
+        (port.inherited, port.also, port.priority) = (wire.port_fd, also, wire.priority);
         let opening = Opening {
             interface: wire.interface.as_deref(),
             host: wire.host.as_deref(),
@@ -286,15 +286,15 @@ impl Session {
         let mut teller = Notifier::new(&options.run, form, &self.port);
         let mut watcher = AbortNotifier::new(options.run.last_words.clone());
         watcher.update(|| root.farewell(ROOT_ENDED));
-        let (mut stopped, mut given_up, first_hop) = (false, None, self.port.first_hop_flag());
+        let (mut stopped, mut given_up, hop, link) = (false, None, self.port.first_hop_flag(), self.port.meter());
         let driven = drive(&mut self.port, &mut root, &self.waker, &self.clock, |root, now| {
             if let Some(reason) = options.run.cancel.reason().filter(|_| !std::mem::replace(&mut stopped, true)) {
                 given_up = (!root.stop_waiting(now, reason)).then_some(Error::Cancelled { delivered: false });
             }
             given_up = given_up.take().or_else(|| end_early(root, &mut shown, now));
-            root.set_first_hop(first_hop.load(Ordering::Relaxed));
-            options.start.iter().filter(|start| start.is_now()).for_each(|_| root.start_now(now));
-            options.rate.iter().for_each(|limit| limit.apply(root, now));
+            root.set_first_hop(hop.load(Ordering::Relaxed));
+            link.take().into_iter().for_each(|reading| root.note_link(now, reading));
+            options.steer(root, now);
             while let Some(event) = root.poll_event() {
                 teller.root_event(now, &event);
                 sending.handle_event(root, now, &event);
@@ -307,7 +307,6 @@ impl Session {
         watcher.finish(driven, |error| root.farewell(&format!("the sender's {error}")))?;
         log_counters(&self.port.counters());
         let failed = self.why_failed(given_up, &root, sending);
-        let reports = if failed.is_some() { fates(&root, form) } else { root.reports().cloned().collect() };
         let report = SendReport {
             session,
             choice: root.choice().cloned(),
@@ -319,13 +318,14 @@ impl Session {
             total: self.clock.now().since(began),
             stream: root.stream_stats(),
             control: root.control_stats(),
-            receivers: by_host(&root, reports),
+            receivers: of_receivers(&root, failed.is_some(), form),
             turned_away: root.turned_away().cloned().collect(),
             damages: root.damages(),
             aside: aside(&root),
             held_up_by: teller.held_up_by(&root),
             history: teller.take_history(),
             rate: root.rate(),
+            other_traffic: root.other_traffic(),
             cut_off: self.port.cut_off(self.clock.now()),
         };
         Ok((report, failed))
@@ -375,9 +375,10 @@ impl Session {
         let mut watcher = AbortNotifier::new(options.run.last_words.clone());
         let mut ushered = HookedAdmission::new(options.usher.as_ref());
         let (mut timed_out, mut has_own_sender, mut is_outdated) = (false, false, false);
-        let other_mtu = self.port.other_mtu_flag();
+        let (other_mtu, readings) = (self.port.other_mtu_flag(), self.port.meter());
         let driven = drive(&mut self.port, &mut receiver, &self.waker, &self.clock, |receiver, now| {
             timed_out |= receiver.take_over(now);
+            readings.take().into_iter().for_each(|reading| receiver.note_link(now, reading));
             let look = own_host.look(now, receiver.admission() != Admission::Given);
             has_own_sender = look.has_found;
             receiver.look_at(look.again_at);

@@ -12,13 +12,13 @@ use crate::membership::{Station, Timing};
 use crate::session::keyring::RootKeys;
 use crate::session::message::{ContentKind, Digest, MemberState};
 use crate::session::receiver::{ReceiverConfig, ReceiverEvent};
-use crate::session::root::{OnSlow, RootConfig, RootEvent, Route, Wanted};
+use crate::session::root::{OnSlow, Root, RootConfig, RootEvent, Route, Wanted};
 use crate::session::verified::{ChunkSize, Form};
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::packet::thread_time;
 use ethbcast_transport::wire::EtherType;
-use ethbcast_transport::{MacAddr, Tuning, with_defaults};
+use ethbcast_transport::{Instant, MacAddr, Tuning, with_defaults};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,6 +52,9 @@ with_defaults! {
         pub port_fd: Option<i32> = None,
         /// Keys, by which all frames are authenticated; without them, none is.
         pub keys: Option<Arc<Keys>> = None,
+        /// Priority of the frames, 0 to 7, for queueing disciplines and the tags of a VLAN interface
+        /// (IEEE 802.1p).
+        pub priority: Option<u8> = None,
     }
 
     /// Limits, cancellation and progress of a session, for both roles.
@@ -124,6 +127,8 @@ with_defaults! {
         pub on_slow: OnSlow = OnSlow::Demote,
         /// Rate limit of each host, the sender and relays; without it, the link's rate.
         pub rate: Option<RateLimit> = None,
+        /// Whether nothing is left to other traffic; by default up to half of each link is.
+        pub greedy: bool = false,
         /// Whether to stop after planning; receivers wait on for a sender.
         pub dry_run: bool = false,
     }
@@ -233,6 +238,7 @@ impl SendOptions {
             late: self.late,
             on_slow: self.on_slow,
             rate: self.rate.as_ref().map(RateLimit::rate),
+            greedy: self.greedy,
             timing: self.run.timing,
             tuning,
             keys,
@@ -240,6 +246,12 @@ impl SendOptions {
         };
         config.check_names()?;
         Ok(config)
+    }
+
+    /// Applies what other threads have set meanwhile.
+    pub(super) fn steer(&self, root: &mut Root, now: Instant) {
+        self.start.iter().filter(|start| start.is_now()).for_each(|_| root.start_now(now));
+        self.rate.iter().for_each(|limit| limit.apply(root, now));
     }
 
     pub(super) fn wanted(&self) -> Option<Wanted> {

@@ -6,7 +6,7 @@ use crate::membership::live::{Forked, StationError};
 use crate::session::application::{Receiving, Sink};
 use crate::session::message::{Done, Outcome, Refusal, Trailer};
 use crate::session::receiver::{End, Receiver};
-use crate::session::root::{Damage, Lacking, MemberReport, NamesError, Root, RootFailure, TurnedAway};
+use crate::session::root::{Damage, Lacking, MemberReport, NamesError, OtherTraffic, Root, RootFailure, TurnedAway};
 use crate::session::throttle::Rate;
 use crate::session::verified::Form;
 use crate::session::view::Standing;
@@ -58,6 +58,8 @@ pub struct SendReport {
     pub history: History,
     /// Rate limit of each host at the end, if there was one.
     pub rate: Option<Rate>,
+    /// Other traffic on the link where there was most, if there was some.
+    pub other_traffic: Option<OtherTraffic>,
     /// Time for which this host's own interface was away or had no link.
     pub cut_off: Duration,
 }
@@ -115,7 +117,7 @@ impl SendReport {
 
 /// Reports of all members of a session that is given up, by rank. Members without a report of their
 /// own have been notified of the end.
-pub(super) fn fates(root: &Root, form: Form) -> Vec<MemberReport> {
+fn fates(root: &Root, form: Form) -> Vec<MemberReport> {
     let Some(view) = root.view() else { return Vec::new() };
     let mut fates: BTreeMap<Rank, MemberReport> = root.reports().map(|report| (report.rank, report.clone())).collect();
     for (rank, status) in root.states() {
@@ -136,7 +138,7 @@ pub(super) fn fates(root: &Root, form: Form) -> Vec<MemberReport> {
 /// Reduces the reports to one per host, the last: a restarted receiver counts with what it has now.
 /// A host that has verified everything keeps that report, whatever becomes of another receiver
 /// there.
-pub(super) fn by_host(root: &Root, reports: Vec<MemberReport>) -> Vec<MemberReport> {
+fn by_host(root: &Root, reports: Vec<MemberReport>) -> Vec<MemberReport> {
     let Some(view) = root.view() else { return reports };
     let mut last: BTreeMap<MacAddr, MemberReport> = BTreeMap::new();
     for report in reports {
@@ -148,6 +150,11 @@ pub(super) fn by_host(root: &Root, reports: Vec<MemberReport>) -> Vec<MemberRepo
     let mut all: Vec<MemberReport> = last.into_values().collect();
     all.sort_by_key(|report| report.rank);
     all
+}
+
+/// Reports of all receivers at the end, one for each host.
+pub(super) fn of_receivers(root: &Root, is_given_up: bool, form: Form) -> Vec<MemberReport> {
+    by_host(root, if is_given_up { fates(root, form) } else { root.reports().cloned().collect() })
 }
 
 pub(super) fn aside(root: &Root) -> Vec<String> {

@@ -4,6 +4,7 @@
 use super::codes::{MemberState, Outcome};
 use crate::keys::VEIL_BYTES;
 use crate::membership::codec::{BodyReader, BodyWriter};
+use crate::session::link_share::LinkShare;
 use crate::session::verified::{ChunkSet, ChunkSize};
 use ethbcast_transport::wire::{Guard, Rank};
 use std::fs::Metadata;
@@ -26,6 +27,8 @@ pub struct Status {
     pub consumed: u64,
     /// Whether no frame of that child was ever received.
     pub is_mute: bool,
+    /// Rates on its link, if others have some of it.
+    pub link: Option<LinkShare>,
 }
 
 /// Liveness challenge of a member, with a number that only it can know.

@@ -11,6 +11,7 @@ pub(super) use bodies::{MAX_ATTEMPTS, MAX_FETCH_BYTES};
 pub use codes::{MemberState, Outcome, Refusal, Stage};
 
 use super::kind;
+use super::link_share::LinkShare;
 use super::verified::ChunkSize;
 use crate::membership::codec::{BodyReader, BodyWriter};
 use ethbcast_transport::stream::Orphan;
@@ -158,9 +159,13 @@ impl Message {
                 (kind::VIEW, out.u32(*epoch).bytes(digest).u16(*at).u16(*count).bytes(bytes))
             }
             Message::Ready { epoch, digest, arrived } => (kind::READY, out.u32(*epoch).bytes(digest).u64(*arrived)),
-            Message::Status(Status { state, waits_for, arrived, consumed, is_mute }) => {
+            Message::Status(Status { state, waits_for, arrived, consumed, is_mute, link }) => {
                 out.u8(*state as u8).u16(waits_for.unwrap_or(Rank::NONE).0).u64(*arrived).u64(*consumed);
-                (kind::STATUS, if *is_mute { out.u8(1) } else { out })
+                if *is_mute || link.is_some() {
+                    out.u8(u8::from(*is_mute));
+                }
+                link.iter().for_each(|link| link.write(out));
+                (kind::STATUS, out)
             }
             Message::Orphan { stream, gap: Orphan { rank, from, to } } => {
                 (kind::ORPHAN, out.u16(stream.0).u16(rank.0).u64(*from).u64(*to))
@@ -223,9 +228,10 @@ impl Message {
                 let (state, child) = (MemberState::read(from)?, Rank(from.u16()?));
                 let waits_for = Some(child).filter(|&child| child != Rank::NONE);
                 let (arrived, consumed) = (from.u64()?, from.u64()?);
-                // Builds before do not know it.
+                // Builds before know neither.
                 let is_mute = from.u8().is_some_and(|mute| mute != 0);
-                Message::Status(Status { state, waits_for, arrived, consumed, is_mute })
+                let link = LinkShare::read(from);
+                Message::Status(Status { state, waits_for, arrived, consumed, is_mute, link })
             }
             kind::ORPHAN => {
                 let (stream, rank) = (StreamId(from.u16()?), Rank(from.u16()?));
@@ -304,10 +310,12 @@ mod tests {
                 prop::sample::select(MemberState::ALL.to_vec()),
                 prop::option::of(0..u16::MAX),
                 any::<[u64; 2]>(),
-                any::<bool>()
+                any::<bool>(),
+                prop::option::of((any::<bool>(), any::<[u32; 3]>()))
             )
-                .prop_map(|(state, child, [arrived, consumed], is_mute)| {
-                    Message::Status(Status { state, waits_for: child.map(Rank), arrived, consumed, is_mute })
+                .prop_map(|(state, child, [arrived, consumed], is_mute, link)| {
+                    let link = link.map(|(is_sent, [own, others, ip])| LinkShare { is_sent, own, others, ip });
+                    Message::Status(Status { state, waits_for: child.map(Rank), arrived, consumed, is_mute, link })
                 }),
             (any::<[u16; 2]>(), any::<[u64; 2]>(), any::<u8>()).prop_map(|([rank, blamed], [from, to], attempt)| {
                 Message::Fetch(Fetch { rank: Rank(rank), bytes: from..to, attempt, blamed: Rank(blamed) })

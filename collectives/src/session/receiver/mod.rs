@@ -26,7 +26,7 @@ use crate::membership::timers::Wait;
 use config::ReceiverEndpoint;
 use ethbcast_transport::stream::{Ending, Run, StreamStats};
 use ethbcast_transport::wire::{Rank, Reject};
-use ethbcast_transport::{Deadline, Instant, Kept, MacAddr, Machine, Part, SplitFrame};
+use ethbcast_transport::{Deadline, Instant, Kept, LinkReading, MacAddr, Machine, Part, SplitFrame};
 use roots::KnownRoot;
 use running::MemberPhase;
 use std::ops::Range;
@@ -114,6 +114,14 @@ impl Receiver {
             ReceiverPhase::Ended(None) => 0,
         };
         ControlMemory { view_bytes, ..self.endpoint.memory() }
+    }
+
+    /// Takes a reading of the interface's counters, with which the root learns of other traffic.
+    pub fn note_link(&mut self, now: Instant, reading: LinkReading) {
+        self.endpoint.note_link(now, reading);
+        if let ReceiverPhase::Running(running) = &mut self.phase {
+            running.note_link(now, self.endpoint.link_share(now).is_some());
+        }
     }
 
     /// Returns the state of admission, where [it is needed](ReceiverConfig::by_leave).

@@ -44,6 +44,7 @@ pub(super) struct MemberPhase {
     confirmed: bool,
     reported_gap_at: Option<Instant>,
     confirmed_view: Option<(Digest, Instant)>,
+    has_others: bool,
     timers: TimerTable,
 }
 
@@ -89,7 +90,16 @@ impl MemberPhase {
             confirmed: false,
             reported_gap_at: None,
             confirmed_view: None,
+            has_others: false,
             timers,
+        }
+    }
+
+    /// Reports at once that others have some of the link, if that is news.
+    pub(super) fn note_link(&mut self, now: Instant, has_others: bool) {
+        let had_others = std::mem::replace(&mut self.has_others, has_others);
+        if has_others && !had_others {
+            self.timers.set(Wait::Status, now);
         }
     }
 
@@ -310,7 +320,8 @@ impl MemberPhase {
             self.confirmed_view = Some((self.digest, now));
         }
         if self.timers.take_due(Wait::Status, now) {
-            endpoint.send(root, &Message::Status(self.status(now)));
+            let link = endpoint.link_share(now);
+            endpoint.send(root, &Message::Status(Status { link, ..self.status(now) }));
             self.timers.set(Wait::Status, now + timing.status);
         }
         if self.timers.take_due(Wait::Verdict, now)
@@ -358,7 +369,7 @@ impl MemberPhase {
             None => MemberState::Alive,
         };
         let waits_for = blocked_by.or_else(|| self.blocks.held_up_by());
-        Status { state, waits_for, arrived, consumed: arrived - backlog, is_mute: mute.is_some() }
+        Status { state, waits_for, arrived, consumed: arrived - backlog, is_mute: mute.is_some(), link: None }
     }
 
     /// Delay before a message that all members send at the same moment.

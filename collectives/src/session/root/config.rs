@@ -136,6 +136,8 @@ pub struct RootConfig {
     pub on_slow: OnSlow,
     /// Rate limit of each host, all frames counted.
     pub rate: Option<Rate>,
+    /// Whether nothing is left to other traffic; by default up to half of each link is.
+    pub greedy: bool,
     /// Parameters of the transport.
     pub tuning: Tuning,
     /// Timers of the session.
@@ -167,6 +169,7 @@ impl RootConfig {
             late: false,
             on_slow: OnSlow::default(),
             rate: None,
+            greedy: false,
             tuning: Tuning::default(),
             timing: Timing::default(),
             keys: None,

@@ -17,6 +17,7 @@ mod running;
 pub use crate::Route;
 pub use config::{NamesError, OnSlow, RootConfig, Wanted};
 pub use event::{MemberReport, NoPlan, RootEvent, RootFailure, TurnedAway};
+pub use policy::neighbours::OtherTraffic;
 pub use repair::wants::{Damage, Lacking};
 
 use super::blocks::Blocks;
@@ -34,7 +35,7 @@ use ethbcast_planning::model::Choice;
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::stream::{Ending, StreamStats};
 use ethbcast_transport::wire::{Frame, Rank};
-use ethbcast_transport::{Deadline, Instant, Kept, Machine, Part, SplitFrame};
+use ethbcast_transport::{Deadline, Instant, Kept, LinkReading, Machine, Part, SplitFrame};
 use event::RootEndpoint;
 use phase::{Closing, RootPhase};
 use running::SessionPhase;
@@ -433,6 +434,19 @@ impl Root {
         if let RootPhase::Gathering(gathering) = &mut self.phase {
             gathering.checks_mut().set_first_hop(mtu_bytes);
         }
+    }
+
+    /// Takes a reading of the interface's counters, from which other traffic is known.
+    pub fn note_link(&mut self, now: Instant, reading: LinkReading) {
+        self.endpoint.note_link(now, reading);
+        if let RootPhase::Running(running) = &mut self.phase {
+            running.note_own_link(now, &mut self.endpoint);
+        }
+    }
+
+    /// Returns what was seen of other traffic on the members' links, if there was some.
+    pub fn other_traffic(&self) -> Option<OtherTraffic> {
+        self.phase.running().and_then(SessionPhase::other_traffic)
     }
 
     /// Sets another limit: for this host at once, for the members with the next view.

@@ -7,6 +7,7 @@ use super::event::{MemberReport, RootEndpoint, RootEvent};
 use super::members::announcement::{LivenessReplies, REPLY_INTERVAL, ViewAnnouncement};
 use super::members::{MemberEntry, Members};
 use super::policy::cast_change::{self, CastChange};
+use super::policy::neighbours::{Neighbours, OtherTraffic};
 use super::policy::planner::Planner;
 use super::policy::slow_hosts::SlowHosts;
 use super::policy::stall_watch::{StallFinding, Stragglers, WatchContext, rate_words};
@@ -17,6 +18,7 @@ use crate::measure::kind::REPORT;
 use crate::membership::presence::Change;
 use crate::membership::timers::{TimerTable, Wait};
 use crate::session::blocks::is_of_stream;
+use crate::session::link_share::LinkShare;
 use crate::session::message::{Done, Message, Outcome, Status, Trailer};
 use crate::session::throttle::Rate;
 use crate::session::verified::{ChunkSet, Form};
@@ -32,6 +34,7 @@ pub(super) struct SessionPhase {
     changed: bool,
     replanning: Replanning,
     storm_control: StormControl,
+    neighbours: Neighbours,
     members: Members,
     delivery: Delivery,
     fetches: Fetches,
@@ -61,6 +64,7 @@ impl SessionPhase {
             changed: false,
             replanning: Replanning::new(planner),
             storm_control: StormControl::new(&view, config),
+            neighbours: Neighbours::default(),
             members: Members::of_view(now, &view, &config.timing),
             delivery: Delivery::new(&view, trailer, endpoint),
             fetches: Fetches::default(),
@@ -239,7 +243,10 @@ impl SessionPhase {
                 self.replanning.on_false_view();
                 self.changed |= self.view.outnumber(epoch);
             }
-            Message::Status(status) => self.members.set_status(now, rank, status, self.delivery.blocks().frames()),
+            Message::Status(status) => {
+                self.members.set_status(now, rank, status, self.delivery.blocks().frames());
+                self.note_link(now, rank, status.link, endpoint);
+            }
             // Only a child's parent may report this, and a member that has everything or is gone
             // lacks nothing.
             Message::Orphan { stream, gap }
@@ -264,6 +271,40 @@ impl SessionPhase {
             }
             _ => {}
         }
+    }
+
+    pub(super) fn note_own_link(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
+        self.note_link(now, Rank::ROOT, endpoint.link_share(now), endpoint);
+    }
+
+    pub(super) fn note_session(&mut self, now: Instant, mac: MacAddr, host: &str, endpoint: &mut RootEndpoint) {
+        if self.neighbours.note_session(now, mac, host) {
+            self.timers.set(Wait::Announce, now);
+            self.give_way(now, endpoint);
+        }
+    }
+
+    pub(super) fn other_traffic(&self) -> Option<OtherTraffic> {
+        self.neighbours.seen(&self.view)
+    }
+
+    /// Limits the rate by what others are left, if the user has not said otherwise.
+    fn give_way(&self, now: Instant, endpoint: &mut RootEndpoint) {
+        let config = endpoint.config();
+        if !config.greedy && !config.rate.is_some_and(Rate::is_yielding) {
+            let own = (self.delivery.since_first_data(now), endpoint.best_sent());
+            let limit = self.neighbours.limit(now, &self.view, own);
+            endpoint.throttle_mut().share(limit);
+        }
+    }
+
+    fn note_link(&mut self, now: Instant, rank: Rank, link: Option<LinkShare>, endpoint: &mut RootEndpoint) {
+        let were_suspected = self.neighbours.are_suspected(now);
+        self.neighbours.note(now, rank, link);
+        if !were_suspected && self.neighbours.are_suspected(now) {
+            self.timers.set(Wait::Announce, now);
+        }
+        self.give_way(now, endpoint);
     }
 
     fn on_ready(&mut self, now: Instant, rank: Rank, arrived: u64, endpoint: &mut RootEndpoint) {
@@ -306,7 +347,12 @@ impl SessionPhase {
         let timing = endpoint.config().timing;
         if self.timers.take_due(Wait::Announce, now) {
             // A late receiver sends a join request when it receives this.
-            endpoint.send_to_group(&endpoint.config().invitation(endpoint.config().stage(), Duration::MAX));
+            let invitation = endpoint.config().invitation(endpoint.config().stage(), Duration::MAX);
+            endpoint.send_to_group(&invitation);
+            // Another session, whose frames may be those that were seen, is notified of this one.
+            if self.neighbours.are_suspected(now) {
+                endpoint.send(MacAddr::BROADCAST, &invitation);
+            }
             self.timers.set(Wait::Announce, now + timing.announce * if endpoint.config().late { 1 } else { 5 });
         }
         if self.timers.take_due(Wait::View, now) {
@@ -491,7 +537,12 @@ impl SessionPhase {
         let brake = scene.brake(&self.members).filter(|_| on_slow != OnSlow::Wait);
         let identity = endpoint.identity();
         let way = (self.replanning.planner(), &identity);
-        findings.extend(self.storm_control.look(&scene, &self.members, way, on_slow));
+        if self.neighbours.crowd(now) {
+            // What others make a switch lose is no policing.
+            self.storm_control.forget();
+        } else {
+            findings.extend(self.storm_control.look(&scene, &self.members, way, on_slow));
+        }
         let to_try = brake.and_then(|brake| scene.to_be_tried(&self.members, brake));
         if on_slow == OnSlow::Demote {
             findings.extend(self.slow_hosts.look(&scene, &self.members, brake, way));

@@ -6,8 +6,8 @@ use ethbcast_collectives::measure::kind::{ECHO, PROBE, REPORT};
 use ethbcast_collectives::session::kind::{ABORT, LEAVE, VERDICT, VIEW};
 use ethbcast_collectives::session::verified::ChunkSize;
 use ethbcast_collectives::session::{
-    ContentKind, Done, MemberState, Message, Outcome, Refusal, Stage, Standing, Status, Taken, Trailer, Verdict, View,
-    ViewMember, ViewPart,
+    ContentKind, Done, LinkShare, MemberState, Message, Outcome, Refusal, Stage, Standing, Status, Taken, Trailer,
+    Verdict, View, ViewMember, ViewPart,
 };
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::MacAddr;
@@ -221,7 +221,15 @@ fn statuses(scene: &Scene) -> Vec<Forged> {
     for state in STATES {
         for (arrived, consumed) in [(0, 0), (sent, sent), (sent + 1, 0), (u64::MAX, u64::MAX), (0, u64::MAX)] {
             for waits_for in [None, Some(0), Some(1), Some(4), Some(60_000)] {
-                let status = Status { state, waits_for: waits_for.map(Rank), arrived, consumed, is_mute: true };
+                let status =
+                    Status { state, waits_for: waits_for.map(Rank), arrived, consumed, is_mute: true, link: None };
+                found.push(forged(&Message::Status(status), Nothing));
+            }
+        }
+        for [own, others, ip] in [[0, 0, 0], [0, u32::MAX, u32::MAX], [1, u32::MAX, 1], [u32::MAX; 3]] {
+            for is_sent in [false, true] {
+                let link = Some(LinkShare { is_sent, own, others, ip });
+                let status = Status { state, waits_for: None, arrived: sent, consumed: sent, is_mute: false, link };
                 found.push(forged(&Message::Status(status), Nothing));
             }
         }

@@ -115,7 +115,8 @@ fn a_false_status_does_not_hide_a_reader_that_has_stopped() {
         case.stops = Some((STOPPED, 300_000));
         let mut simulation = Simulation::new(&star(&case, 1_000_000_000), hosts(&case, SEED), NoFaults);
         for state in [MemberState::Alive, MemberState::Starved, MemberState::WaitsForChild] {
-            let status = Status { state, waits_for: Some(Rank(2)), arrived, consumed: arrived, is_mute: false };
+            let status =
+                Status { state, waits_for: Some(Rank(2)), arrived, consumed: arrived, is_mute: false, link: None };
             let (kind, body) = Message::Status(status).encode();
             let station = Station::new(GROUP, "x", host_mac(STOPPED), 1500);
             let identity = station.identity(session(SEED), Rank(STOPPED as u16));

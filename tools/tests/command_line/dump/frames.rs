@@ -3,8 +3,8 @@
 use ethbcast_collectives::census::{About, Busy, CensusReply, CensusRequest, LastSession, kind};
 use ethbcast_collectives::session::verified::ChunkSize;
 use ethbcast_collectives::session::{
-    ContentKind, Done, Fetch, FetchedPiece, FileAttributes, MemberState, Message, Needs, Outcome, Rate, Refusal, Stage,
-    Standing, Status, Taken, Trailer, Verdict, View, ViewMember,
+    ContentKind, Done, Fetch, FetchedPiece, FileAttributes, LinkShare, MemberState, Message, Needs, Outcome, Rate,
+    Refusal, Stage, Standing, Status, Taken, Trailer, Verdict, View, ViewMember,
 };
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::stream::make_checksum_fit;
@@ -227,7 +227,8 @@ fn messages(digest: [u8; 32]) -> Vec<Message> {
     };
     let status = |waits_for: Option<Rank>| {
         let (state, is_mute) = (MemberState::WaitsForChild, waits_for.is_some());
-        Message::Status(Status { state, waits_for, arrived: 1 << 40, consumed: 7, is_mute })
+        let link = waits_for.map(|_| LinkShare { is_sent: true, own: 48_000, others: u32::MAX, ip: 40_000 });
+        Message::Status(Status { state, waits_for, arrived: 1 << 40, consumed: 7, is_mute, link })
     };
     let mut messages = vec![
         announce(Some(1 << 40), content, Stage::Gathering),

@@ -38,6 +38,8 @@ const GREET_EVERY: Duration = Duration::from_secs(1);
 /// then the interval between them.
 const BEFORE_INVITING_ALL: Duration = Duration::from_secs(3);
 const BETWEEN_INVITING_ALL: Duration = Duration::from_secs(1);
+/// Maximum number of broadcast probes, where other traffic disturbs them.
+const MAX_RAMPS: u8 = 3;
 /// Two roots whose start times differ by less than this count as simultaneous; the one with the
 /// lower address stays.
 const SIMULTANEOUS: Duration = Duration::from_millis(50);
@@ -57,7 +59,7 @@ pub(super) struct Gathering {
     /// Whether the measurement has been done, with any result; then whether broadcast has been
     /// probed.
     probed: bool,
-    ramped: bool,
+    ramps_left: u8,
     calibration: Option<Calibration>,
     timers: TimerTable,
     between_words: Duration,
@@ -88,7 +90,7 @@ impl Gathering {
             started_by_user: false,
             prober: None,
             probed: false,
-            ramped: false,
+            ramps_left: MAX_RAMPS,
             calibration: config.calibration.clone(),
             timers,
             between_words: FIRST_WORD,
@@ -294,7 +296,7 @@ impl Gathering {
         endpoint: &mut RootEndpoint,
     ) -> GatheringStep {
         if let Some(prober) = self.prober.take_if(|prober| prober.is_done()) {
-            self.take_measured(&prober);
+            self.take_measured(&prober, endpoint.hears_others(now));
         }
         self.let_in(now, refusals, endpoint);
         if self.rivals.awaited_until(now).is_some() {
@@ -361,7 +363,7 @@ impl Gathering {
             return (!self.probed)
                 .then(|| (vec![peer(speaker.mac)], ProbeSettings::short(mtu_bytes).guarded(&config.station.guard)));
         };
-        let untried = calibration.broadcast() == Broadcast::Untried && !self.ramped && config.may_bet_on_cast();
+        let untried = calibration.broadcast() == Broadcast::Untried && self.ramps_left > 0 && config.may_bet_on_cast();
         let frame_gap = Duration::from_nanos(calibration.gap_ns(config.station.payload_bytes().into()) as u64);
         let unicast = Unicast { frame_gap, loss: calibration.loss() };
         untried.then(|| {
@@ -370,7 +372,7 @@ impl Gathering {
         })
     }
 
-    fn take_measured(&mut self, prober: &Prober) {
+    fn take_measured(&mut self, prober: &Prober, beside_others: bool) {
         let result = prober.result();
         let Some(calibration) = self.calibration.take() else {
             self.probed = true;
@@ -385,9 +387,13 @@ impl Gathering {
             }
             return;
         };
-        self.ramped = true;
         log::info!("broadcast: {:?}", result.cast);
-        self.calibration = calibration.clone().with_broadcast(broadcast(result.cast)).ok().or(Some(calibration));
+        let seen = broadcast(result.cast);
+        // What others make a switch lose is no policing.
+        let disturbed = beside_others && matches!(seen, Broadcast::Policed(_) | Broadcast::Slower(_));
+        self.ramps_left = if disturbed { self.ramps_left - 1 } else { 0 };
+        let seen = if disturbed { Broadcast::Untried } else { seen };
+        self.calibration = calibration.clone().with_broadcast(seen).ok().or(Some(calibration));
     }
 }
 

@@ -101,8 +101,11 @@ impl NonMembers {
 
     pub fn on_announce(&mut self, now: Instant, frame: &Frame<'_>, phase: &mut RootPhase, endpoint: &mut RootEndpoint) {
         let Some(message) = endpoint.read(frame) else { return };
-        let (station, Message::Announce { group, .. }) = (endpoint.station(), &message) else { return };
+        let (station, Message::Announce { group, host, stage, .. }) = (endpoint.station(), &message) else { return };
         if *group != station.group {
+            if let (RootPhase::Running(running), Stage::Started | Stage::LateWelcome) = (phase, stage) {
+                running.note_session(now, frame.source, host, endpoint);
+            }
             endpoint.count_stranger();
             return;
         }

@@ -1,6 +1,7 @@
 //! Changes of the route during the session: if a switch polices broadcasts, or for a better plan.
 
 pub mod cast_change;
+pub mod neighbours;
 pub mod planner;
 pub mod slow_hosts;
 pub mod stall_watch;
@@ -113,6 +114,11 @@ impl StormControl {
 
     pub(super) fn trial(&self) -> Option<&RateComparison> {
         self.trial.as_ref()
+    }
+
+    /// Forgets the losses so far.
+    pub(super) fn forget(&mut self) {
+        self.marks.clear();
     }
 
     pub(super) fn look(

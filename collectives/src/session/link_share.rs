@@ -1,0 +1,238 @@
+//! Share of a host's link that others take, by the counters of its interface.
+
+use crate::membership::codec::{BodyReader, BodyWriter};
+use ethbcast_transport::{Instant, LinkReading, PassedBytes};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Time over which rates are measured.
+const WINDOW: Duration = Duration::from_millis(100);
+/// Time after which the newest reading is out of date.
+const KEPT: Duration = Duration::from_millis(400);
+/// Least part of a link that counts as traffic of others: interfaces may count check sequences and
+/// tags, and hosts exchange some frames always.
+const LEAST_PART: u64 = 128;
+/// Least part that counts if the host's IP packets explain it, and least rate of these in kbit/s, a
+/// packet of 500 bytes in 100 ms: a flow that gets no more through may want much.
+const LEAST_IP_PART: u64 = 2048;
+const LEAST_IP: u64 = 40;
+/// Time over which the host's own best rate is measured: what its queues take at once is no rate.
+const LASTS: Duration = Duration::from_millis(100);
+/// A direction counts if it carries at least this part of what the other carries for this session:
+/// acknowledgements hold nobody up.
+const BULK_PART: u64 = 8;
+
+/// Rates in one direction of a link, in kbit/s.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkShare {
+    /// Whether the host sends this, and does not receive it.
+    pub is_sent: bool,
+    /// This port's own frames.
+    pub own: u32,
+    /// All other frames.
+    pub others: u32,
+    /// IP packets of the host, over any interface.
+    pub ip: u32,
+}
+
+impl LinkShare {
+    pub(super) fn write(self, out: &mut BodyWriter) {
+        out.u8(u8::from(self.is_sent)).u32(self.own).u32(self.others).u32(self.ip);
+    }
+
+    pub(super) fn read(from: &mut BodyReader<'_>) -> Option<LinkShare> {
+        Some(LinkShare { is_sent: from.u8()? != 0, own: from.u32()?, others: from.u32()?, ip: from.u32()? })
+    }
+}
+
+/// Bytes since the first reading.
+#[derive(Clone, Copy, Debug, Default)]
+struct Passed {
+    own: u64,
+    others: u64,
+    ip: u64,
+}
+
+impl Passed {
+    /// Adds what has passed between two readings. What others had before is never taken back: the
+    /// interface's counter may lag behind the port's, and what is missing then comes later.
+    fn after(self, first: &PassedBytes, last: &PassedBytes) -> Passed {
+        let [all, own, ip] =
+            [last.all - first.all, last.own.saturating_sub(first.own), last.ip.saturating_sub(first.ip)];
+        Passed { own, others: self.others.max(all.saturating_sub(own)), ip }
+    }
+}
+
+/// Watch on the counters of a host's interface.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LinkWatch {
+    first: Option<LinkReading>,
+    /// Bytes sent and received by the time of each reading.
+    passed: VecDeque<(Instant, [Passed; 2])>,
+    sent: SentBest,
+}
+
+/// Highest rate at which a host has sent, by its own counters.
+#[derive(Clone, Copy, Debug, Default)]
+struct SentBest {
+    since: Option<(Instant, u64)>,
+    kbits: u64,
+}
+
+impl SentBest {
+    fn note(&mut self, now: Instant, bytes: u64) {
+        let (at, before) = *self.since.get_or_insert((now, bytes));
+        if now.since(at) >= LASTS {
+            self.kbits = self.kbits.max(kbits(bytes.saturating_sub(before), now.since(at)));
+            self.since = Some((now, bytes));
+        }
+    }
+}
+
+/// Rate in kbit/s.
+fn kbits(bytes: u64, lasts: Duration) -> u64 {
+    // Bytes in a nanosecond are 8 000 000 kbit in a second.
+    u64::try_from(u128::from(bytes) * 8_000_000 / lasts.as_nanos().max(1)).unwrap_or(u64::MAX)
+}
+
+impl LinkWatch {
+    pub(super) fn note(&mut self, now: Instant, reading: LinkReading) {
+        let is_sound =
+            |first: &LinkReading| reading.sent.all >= first.sent.all && reading.received.all >= first.received.all;
+        // An interface that was pulled out counts from zero.
+        if !self.first.as_ref().is_some_and(is_sound) {
+            (self.first, self.passed) = (Some(reading), VecDeque::new());
+            self.sent.since = None;
+        }
+        let Some(first) = &self.first else { return };
+        let [sent, received] = self.passed.back().map_or_else(Default::default, |(_, passed)| *passed);
+        let passed = [sent.after(&first.sent, &reading.sent), received.after(&first.received, &reading.received)];
+        // The port counts what waits in the kernel, the interface what others send.
+        self.sent.note(now, passed[0].own.min(reading.sent.all - first.sent.all));
+        self.passed.push_back((now, passed));
+        while self.passed.get(1).is_some_and(|(at, _)| *at + WINDOW <= now) {
+            self.passed.pop_front();
+        }
+    }
+
+    /// Returns the highest rate of the host's own frames so far, in kbit/s; 0 if it is not known.
+    pub(super) fn best_sent(&self) -> u64 {
+        self.sent.kbits
+    }
+
+    /// Whether there are frames of others at all, in any direction.
+    pub(super) fn hears_others(&self, now: Instant) -> bool {
+        let rates = self.rates(now).unwrap_or_default();
+        let bulk = rates.iter().map(|way| way.own).max().unwrap_or(0);
+        rates.iter().any(|way| u64::from(way.others) * LEAST_PART > u64::from(bulk))
+    }
+
+    /// Returns the rates in the direction in which others have most, if they have some.
+    pub(super) fn share(&self, now: Instant) -> Option<LinkShare> {
+        let both = self.rates(now)?;
+        let bulk = both.iter().map(|way| u64::from(way.own)).max().unwrap_or(0);
+        let counts = |way: &LinkShare| {
+            let (own, others) = (u64::from(way.own), u64::from(way.others));
+            let (explained, all) = (others.min(way.ip.into()), own + others);
+            let is_explained = explained >= LEAST_IP && explained * LEAST_IP_PART > all;
+            own * BULK_PART >= bulk && (others * LEAST_PART > all || is_explained)
+        };
+        both.into_iter().filter(counts).max_by_key(|way| way.others)
+    }
+
+    /// Returns the rates of what was sent and received lately.
+    fn rates(&self, now: Instant) -> Option<[LinkShare; 2]> {
+        let (Some((from, before)), Some((to, after))) = (self.passed.front(), self.passed.back()) else { return None };
+        let lasts = to.since(*from);
+        if lasts < WINDOW / 2 || now.since(*to) > KEPT {
+            return None;
+        }
+        let rate = |bytes: u64| u32::try_from(kbits(bytes, lasts)).unwrap_or(u32::MAX);
+        let of = |at: usize| LinkShare {
+            is_sent: at == 0,
+            own: rate(after[at].own - before[at].own),
+            others: rate(after[at].others - before[at].others),
+            ip: rate(after[at].ip - before[at].ip),
+        };
+        Some([of(0), of(1)])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Instant {
+        Instant::START + Duration::from_millis(millis)
+    }
+
+    fn reading(sent: [u64; 3], received: [u64; 3]) -> LinkReading {
+        let of = |[all, own, ip]: [u64; 3]| PassedBytes { all, own, ip };
+        LinkReading { sent: of(sent), received: of(received) }
+    }
+
+    /// Share after readings each 50 ms of which each direction's counters are given.
+    fn share(readings: &[([u64; 3], [u64; 3])]) -> Option<LinkShare> {
+        let mut watch = LinkWatch::default();
+        for (&(sent, received), turn) in readings.iter().zip(0..) {
+            watch.note(at(turn * 50), reading(sent, received));
+        }
+        watch.share(at((readings.len() as u64 - 1) * 50))
+    }
+
+    #[test]
+    fn all_that_is_not_the_ports_own_is_of_others() {
+        let none = [0; 3];
+        // 1 MB each 50 ms is 160 Mbit/s.
+        let alone: Vec<_> = (0..5).map(|turn| (none, [turn * 1_000_000, turn * 1_000_000, 0])).collect();
+        assert_eq!(share(&alone), None);
+        let beside: Vec<_> = (0..5).map(|turn| (none, [turn * 1_000_000, turn * 750_000, turn * 240_000])).collect();
+        let expected = LinkShare { is_sent: false, own: 120_000, others: 40_000, ip: 38_400 };
+        assert_eq!(share(&beside), Some(expected));
+        assert_eq!(share(&beside[..1]), None, "one reading is no rate");
+    }
+
+    #[test]
+    fn the_best_rate_sent_is_neither_what_waits_in_the_kernel_nor_what_others_send() {
+        let mut watch = LinkWatch::default();
+        // The port hands over 4 MB at once, of which 1 MB leaves each 50 ms; then others send as well.
+        for turn in 0..30_u64 {
+            let (own, left) = ((turn + 3).min(20) * 1_000_000, turn.min(20) * 1_000_000);
+            watch.note(at(turn * 50), reading([left + turn.saturating_sub(20) * 9_000_000, own, 0], [0; 3]));
+        }
+        assert!((150_000..=170_000).contains(&watch.best_sent()), "{}", watch.best_sent());
+    }
+
+    #[test]
+    fn acknowledgements_hold_nobody_up_and_check_sequences_are_no_traffic() {
+        let data = |turn: u64| [turn * 1_000_000, turn * 1_000_000, 0];
+        let acks: Vec<_> = (0..5).map(|turn| (data(turn), [turn * 900_000, turn * 10_000, turn * 890_000])).collect();
+        assert_eq!(share(&acks), None);
+        let mut watch = LinkWatch::default();
+        acks.iter().zip(0..).for_each(|((sent, received), turn)| watch.note(at(turn * 50), reading(*sent, *received)));
+        assert!(watch.hears_others(at(200)) && !watch.hears_others(at(900)));
+        let sums: Vec<_> = (0..5).map(|turn| ([turn * 1_002_700, turn * 1_000_000, 0], [0; 3])).collect();
+        assert_eq!(share(&sums), None);
+    }
+
+    #[test]
+    fn frames_that_the_kernel_still_holds_and_counters_that_lag_are_nobody_elses() {
+        // Own frames count when the kernel takes them; the interface counts them when they leave.
+        let waiting = [0, 400_000, 100_000, 600_000, 0, 300_000, 0];
+        let queue: Vec<_> = waiting
+            .iter()
+            .zip(0..)
+            .map(|(waits, turn)| ([turn * 1_000_000, turn * 1_000_000 + waits, 0], [0; 3]))
+            .collect();
+        assert!((1..=queue.len()).all(|readings| share(&queue[..readings]).is_none()));
+        let lagging: Vec<_> = (0..9_u64).map(|turn| ([turn / 4 * 4_000_000, turn * 1_000_000, 0], [0; 3])).collect();
+        assert!((1..=lagging.len()).all(|readings| share(&lagging[..readings]).is_none()));
+    }
+
+    #[test]
+    fn an_interface_that_counts_from_zero_again_is_begun_anew() {
+        let mut readings: Vec<_> = (5..9).map(|turn| ([turn * 1_000_000, turn * 1_000_000, 0], [0; 3])).collect();
+        readings.extend((0..4).map(|turn| ([turn * 1_000_000, (turn + 9) * 1_000_000, 0], [0; 3])));
+        assert_eq!(share(&readings), None);
+    }
+}

@@ -1,0 +1,381 @@
+//! Neighbours on the wire: traffic of others on the links of the members, and the room that is left
+//! to them.
+
+use crate::session::link_share::LinkShare;
+use crate::session::throttle::Rate;
+use crate::session::view::View;
+use ethbcast_planning::plan::Via;
+use ethbcast_transport::wire::Rank;
+use ethbcast_transport::{Instant, MacAddr, Retry};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Time after which a link of which nothing more is heard counts no more.
+const LINK_KEPT: Duration = Duration::from_secs(1);
+/// Time after which a session of which nothing more is heard is taken to be over.
+const SESSION_KEPT: Duration = Duration::from_secs(3);
+/// Limit of other sessions that are remembered.
+const MAX_SESSIONS: usize = 8;
+/// Interval of readings that make up the time with others; a longer one is a pause.
+const LONGEST_STEP: Duration = Duration::from_millis(500);
+/// Others that take this percentage of their room are given more.
+const USED_PERCENT: u64 = 85;
+/// Part of a link that is room beyond what others take, so that they can show what they want.
+const MARGIN_PART: u64 = 50;
+/// Part of a link that others are offered when they are news, how long, and how often again while they
+/// take little: a flow whose frames were lost grows only into free room, and tries rarely.
+const OFFERED_PART: u64 = 8;
+const OFFER_LASTS: Duration = Duration::from_millis(900);
+const OFFER: [Duration; 2] = [Duration::from_secs(4), Duration::from_secs(64)];
+/// Part of a link from which room for others makes losses theirs.
+const CROWDED_PART: u64 = 8;
+/// Percentage of its room that a link keeps at each report: while others take less, and once they
+/// are silent.
+const LESS_PERCENT: u64 = 85;
+const SILENT_PERCENT: u64 = 60;
+/// Intervals at which a link whose own part is used up is tried with more, in case it has room: the
+/// first ones may have been measured while the session began.
+const TRY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(16)];
+const BEFORE_TRY: Duration = Duration::from_millis(200);
+/// Percentage of a link at a trial, before and after one has shown that it is full.
+const TRIED_PERCENT: [u64; 2] = [200, 125];
+/// Percentage of growth from which a trial has found room.
+const GROWTH_PERCENT: u64 = 110;
+/// Percentage of its own part from which a session uses it up.
+const LIMITED_PERCENT: u64 = 90;
+/// Percentage of a link from which others take more than their half, and the room that they have
+/// then: what is lost in a queue that they fill is made up for.
+const SQUEEZED_PERCENT: u64 = 55;
+const SQUEEZED_ROOM_PERCENT: u64 = 40;
+/// Percentage of its own best rate that a session takes beside others, whatever they and its members
+/// say: half. Two sessions would overrun a link with no rest.
+const LEAST_PERCENT: u64 = 50;
+const SHARED_PERCENT: u64 = 97;
+/// Time from the first data on in which nothing is left to others, to find the best rate.
+const FINDS_BEST: Duration = Duration::from_millis(300);
+
+/// One member's link.
+#[derive(Clone, Copy, Debug)]
+struct MemberLink {
+    at: Instant,
+    share: LinkShare,
+    /// Highest rate of all frames together that lasted for two reports, and the last one, in
+    /// kbit/s. A single report may have been measured over too short a time.
+    full: u64,
+    last: u64,
+    /// Rate that is left to others.
+    room: u64,
+    offers: Retry,
+    offered_until: Instant,
+    tries: Retry,
+    /// Rate of all frames before the present trial.
+    tried: Option<u64>,
+    /// Whether a trial has found it full.
+    is_full: bool,
+    tally: TrafficTally,
+}
+
+/// Traffic of others while there was some.
+#[derive(Clone, Copy, Debug, Default)]
+struct TrafficTally {
+    lasted: Duration,
+    others: f64,
+    all: f64,
+}
+
+/// Traffic of others beside a session, on the link on which there was most.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OtherTraffic {
+    /// Host of the link.
+    pub host: String,
+    /// Time for which there was other traffic.
+    pub lasted: Duration,
+    /// Share of the link's traffic in that time.
+    pub share: f64,
+    /// Hosts that sent sessions of other groups meanwhile.
+    pub sessions: Vec<String>,
+}
+
+/// Traffic of others beside a session, and the rate that leaves it room.
+///
+/// Each member reports what its interface counts beyond the session's frames. What others take, and
+/// half as much again, is left to them on each link, and more at the next report if they have taken
+/// that: a flow that adapts grows into its room, up to half of the link; one of a fixed rate gets
+/// what it wants. Sessions that hear each other share evenly. Frames that only the interface has
+/// counted may be own ones that were lost behind it, so they count only as far as the host's IP
+/// packets, or another session, explain them.
+#[derive(Clone, Debug, Default)]
+pub struct Neighbours {
+    links: BTreeMap<Rank, MemberLink>,
+    sessions: BTreeMap<MacAddr, (String, Instant)>,
+    heard: Vec<String>,
+}
+
+impl Neighbours {
+    /// Takes a member's report, or none where nobody else was seen.
+    pub fn note(&mut self, now: Instant, rank: Rank, share: Option<LinkShare>) {
+        let others = self.running(now);
+        if share.is_none() && !self.links.contains_key(&rank) {
+            return;
+        }
+        let share = share.unwrap_or_default();
+        let link = self.links.entry(rank).or_insert(MemberLink::new(now, share));
+        let taken = if others > 0 { share.others } else { share.others.min(share.ip) };
+        link.note(now, share, taken.into(), others);
+    }
+
+    /// Takes the announcement of a running session of another group; returns whether it is news.
+    pub fn note_session(&mut self, now: Instant, mac: MacAddr, host: &str) -> bool {
+        let is_news = self.sessions.get(&mac).is_none_or(|(_, at)| now.since(*at) > SESSION_KEPT);
+        if self.sessions.len() < MAX_SESSIONS || self.sessions.contains_key(&mac) {
+            self.sessions.insert(mac, (host.to_owned(), now));
+            if self.heard.len() < MAX_SESSIONS && !self.heard.iter().any(|known| known == host) {
+                self.heard.push(host.to_owned());
+            }
+        }
+        // Frames that nobody explained are its own.
+        let running = self.running(now);
+        for link in self.links.values_mut().filter(|link| is_news && now.since(link.at) <= LINK_KEPT) {
+            link.offers.restart(now, true);
+            link.note(now, link.share, link.share.others.into(), running);
+        }
+        is_news
+    }
+
+    fn running(&self, now: Instant) -> u64 {
+        self.sessions.values().filter(|(_, at)| now.since(*at) <= SESSION_KEPT).count() as u64
+    }
+
+    /// Whether frames of others were seen lately, of any kind, or another session was heard:
+    /// it should hear of this one.
+    pub fn are_suspected(&self, now: Instant) -> bool {
+        self.running(now) > 0
+            || self.links.values().any(|link| link.share.others > 0 && now.since(link.at) <= LINK_KEPT)
+    }
+
+    /// Whether others take part of a link now.
+    fn are_there(&self, now: Instant) -> bool {
+        self.links.values().any(|link| link.room > 0 && now.since(link.at) <= LINK_KEPT)
+    }
+
+    /// Whether others take an eighth of a link, so that losses may be theirs.
+    pub fn crowd(&self, now: Instant) -> bool {
+        self.links.values().any(|link| link.room * CROWDED_PART > link.full && now.since(link.at) <= LINK_KEPT)
+    }
+
+    /// Returns the limit of the root's own rate that leaves their room to others; `None` if there
+    /// are none, or it is too early. What members and other hosts say never takes more than half of
+    /// the `best` rate, in kbit/s, that the root itself has reached since its first data.
+    pub fn limit(&self, now: Instant, view: &View, (lasted, best): (Duration, u64)) -> Option<Rate> {
+        let others = self.running(now);
+        if lasted < FINDS_BEST || best == 0 || !self.are_there(now) {
+            return None;
+        }
+        let degrees = view.degrees();
+        // A trial of one link needs all others.
+        let percent = self.links.values().map(MemberLink::percent).max().unwrap_or(100);
+        // Each child of a tree costs its parent a copy.
+        let copies = |rank: Rank| match view.via {
+            via if via == Via::Cast || via.is_in_blocks() => 1,
+            _ => degrees.get(rank.index()).map_or(1, |&children| children.max(1) as u64),
+        };
+        let of_link = |(&rank, link): (&Rank, &MemberLink)| {
+            link.part_at(percent) * copies(Rank::ROOT) / if link.share.is_sent { copies(rank) } else { 1 }
+        };
+        let yielding = self.links.iter().filter(|(_, link)| link.room > 0 && now.since(link.at) <= LINK_KEPT);
+        let least = best * LEAST_PERCENT * if others > 0 { SHARED_PERCENT } else { 100 } / 10_000;
+        let kbits = yielding.map(of_link).min()?.max(least);
+        Some(Rate::new(kbits.saturating_mul(1000)).unwrap_or(Rate::LOWEST))
+    }
+
+    /// Returns what was seen of others in all, if there were some.
+    pub fn seen(&self, view: &View) -> Option<OtherTraffic> {
+        let most = self.links.iter().max_by(|(_, one), (_, other)| one.tally.others.total_cmp(&other.tally.others));
+        let (rank, MemberLink { tally, .. }) = most.filter(|(_, link)| link.tally.others > 0.0)?;
+        let host = view.members.get(rank.index())?.host.clone();
+        Some(OtherTraffic { host, lasted: tally.lasted, share: tally.others / tally.all, sessions: self.heard.clone() })
+    }
+}
+
+impl MemberLink {
+    fn new(now: Instant, share: LinkShare) -> MemberLink {
+        let offers = Retry::new(now, OFFER[0], OFFER[1]);
+        let tries = Retry::new(now + BEFORE_TRY, TRY[0], TRY[1]);
+        MemberLink {
+            at: now,
+            share,
+            full: 0,
+            last: u64::MAX,
+            room: 0,
+            offers,
+            offered_until: now,
+            tries,
+            tried: None,
+            is_full: false,
+            tally: TrafficTally::default(),
+        }
+    }
+
+    /// Percentage of it that is taken to be all of it: more in a trial.
+    fn percent(&self) -> u64 {
+        self.tried.map_or(100, |_| TRIED_PERCENT[usize::from(self.is_full)])
+    }
+
+    fn part_at(&self, percent: u64) -> u64 {
+        (self.full * percent / 100).saturating_sub(self.room)
+    }
+
+    /// Rate that the session may take of it.
+    fn own_part(&self) -> u64 {
+        self.part_at(self.percent())
+    }
+
+    /// Looks at the result of a trial, and begins another if the session could take more.
+    fn try_more(&mut self, now: Instant, all: u64) {
+        if let Some(before) = self.tried.take() {
+            let has_room = all * 100 > before * GROWTH_PERCENT;
+            self.is_full |= !has_room;
+            if has_room {
+                self.full = self.full.max(all);
+                self.tries.restart(now, true);
+            }
+        }
+        let is_limited = u64::from(self.share.own) * 100 >= self.own_part() * LIMITED_PERCENT;
+        if is_limited && self.tries.take_due(now) {
+            self.tried = Some(all);
+        }
+    }
+
+    fn note(&mut self, now: Instant, share: LinkShare, taken: u64, sessions: u64) {
+        let step = now.since(std::mem::replace(&mut self.at, now));
+        self.share = share;
+        if taken == 0 {
+            self.room = self.room * SILENT_PERCENT / 100;
+            self.room = if self.room * MARGIN_PART < self.full { 0 } else { self.room };
+            return;
+        }
+        let all = u64::from(share.own) + taken;
+        self.full = self.full.max(all.min(self.last));
+        self.last = all;
+        let (full, margin) = (self.full, self.full / MARGIN_PART);
+        let wanted = if taken * 100 >= self.room * USED_PERCENT {
+            taken + taken / 2 + margin
+        } else {
+            (taken + taken / 10 + margin).max(self.room * LESS_PERCENT / 100)
+        };
+        if self.offers.take_due(now) {
+            self.offered_until = now + OFFER_LASTS;
+        }
+        let most = match sessions {
+            0 if taken * 100 > full * SQUEEZED_PERCENT => full * SQUEEZED_ROOM_PERCENT / 100,
+            0 => full / 2,
+            _ => full - full * SHARED_PERCENT / 200,
+        };
+        // Another session wants its part at once.
+        let offered = if sessions > 0 { most } else { full / OFFERED_PART };
+        let offered = if now < self.offered_until { offered } else { 0 };
+        self.room = wanted.max(offered).min(most).max(1);
+        if sessions == 0 {
+            self.try_more(now, all);
+        }
+        if step <= LONGEST_STEP {
+            let seconds = step.as_secs_f64();
+            self.tally.lasted += step;
+            self.tally.others += taken as f64 * seconds;
+            self.tally.all += all as f64 * seconds;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINK: u64 = 100_000;
+
+    fn at(report: u64) -> Instant {
+        Instant::START + Duration::from_millis(100 * report)
+    }
+
+    /// Room after each report on a link on which others want `wanted` kbit/s and grow into their
+    /// room at once.
+    fn rooms(reports: u64, wanted: impl Fn(u64) -> u64) -> Vec<u64> {
+        let mut link = MemberLink::new(at(0), LinkShare::default());
+        let mut rooms = vec![0];
+        for report in 1..=reports {
+            let least = wanted(report).min(LINK / 40);
+            let taken = wanted(report).min(link.room.max(least));
+            let own = LINK - link.room.max(taken);
+            let share = LinkShare { own: own as u32, others: taken as u32, ip: taken as u32, is_sent: false };
+            link.note(at(report), share, taken, 0);
+            rooms.push(link.room);
+        }
+        rooms
+    }
+
+    #[test]
+    fn a_flow_that_adapts_grows_to_half_of_the_link_and_leaves_it_whole() {
+        let rooms = rooms(30, |report| if report < 15 { LINK } else { 0 });
+        assert!(rooms[10] * 100 >= LINK * 48 && rooms.iter().all(|&room| room <= LINK / 2), "{rooms:?}");
+        assert_eq!(rooms[25], 0, "{rooms:?}");
+    }
+
+    #[test]
+    fn a_flow_of_a_fixed_rate_gets_what_it_wants_and_little_more() {
+        let rooms = rooms(60, |_| LINK / 5);
+        assert!(rooms[20..].iter().all(|room| (LINK / 5..LINK / 100 * 33).contains(room)), "{rooms:?}");
+    }
+
+    #[test]
+    fn what_was_measured_while_a_session_began_limits_it_for_a_moment_only() {
+        let mut link = MemberLink::new(at(0), LinkShare::default());
+        let (mut own, mut took) = (LINK / 1000, Vec::new());
+        for report in 1..40 {
+            let share = LinkShare { own: own as u32, others: 900, ip: 900, is_sent: false };
+            link.note(at(report), share, 900, 0);
+            own = link.own_part().min(LINK - 900);
+            took.push(own);
+        }
+        assert!(took[16..].iter().all(|own| own * 100 > LINK * 94), "{took:?}");
+    }
+
+    #[test]
+    fn whatever_members_and_other_hosts_say_half_of_the_roots_own_best_rate_is_left() {
+        let view = crate::session::view::tests::chain(200);
+        let own = |lasted, best| (Duration::from_millis(lasted), best);
+        for numbers in [[0, 0, 0], [1, 1, 1], [0, u32::MAX, u32::MAX], [1, u32::MAX, 7], [u32::MAX; 3]] {
+            for sessions in [0, 1, 20] {
+                let (mut neighbours, [own_kbits, others, ip]) = (Neighbours::default(), numbers);
+                for report in 1..200 {
+                    for rank in 0..200 {
+                        let is_sent = rank % 2 == 0;
+                        neighbours.note(
+                            at(report),
+                            Rank(rank),
+                            Some(LinkShare { is_sent, own: own_kbits, others, ip }),
+                        );
+                    }
+                    for session in 0..sessions {
+                        neighbours.note_session(at(report), MacAddr::new(2, 0, 0, 0, 1, session), "x");
+                    }
+                    let limit = neighbours.limit(at(report), &view, own(1000, LINK));
+                    let limit = limit.map_or(u64::MAX, Rate::bits_per_second);
+                    assert!(limit >= LINK * 1000 * 97 / 200, "{numbers:?}, {sessions} sessions: {limit}");
+                    assert_eq!(neighbours.limit(at(report), &view, own(100, LINK)), None);
+                    assert_eq!(neighbours.limit(at(report), &view, own(1000, 0)), None);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn frames_that_nobody_explains_get_no_room_and_those_of_a_session_an_even_part() {
+        let (mut neighbours, mac) = (Neighbours::default(), MacAddr::new(2, 0, 0, 0, 0, 9));
+        let share = LinkShare { own: 50_000, others: 50_000, ip: 10, is_sent: false };
+        (1..20).for_each(|report| neighbours.note(at(report), Rank(1), Some(share)));
+        assert!(neighbours.are_suspected(at(20)) && neighbours.links[&Rank(1)].room < LINK / 40);
+        neighbours.note_session(at(20), mac, "n9");
+        (20..24).for_each(|report| neighbours.note(at(report), Rank(1), Some(share)));
+        assert_eq!(neighbours.links[&Rank(1)].room, LINK - LINK * 97 / 200);
+    }
+}
