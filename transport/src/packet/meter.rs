@@ -4,7 +4,7 @@ use super::interface::{netlink, passed_bytes};
 use super::{Counters, Interface};
 use crate::Instant;
 use crate::link::{LinkReading, PassedBytes};
-use parking_lot::Mutex;
+use crate::lock::Mutex;
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
