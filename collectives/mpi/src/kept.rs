@@ -42,7 +42,7 @@ pub fn put(wire: Arc<Wire>) -> Option<Arc<Wire>> {
     None
 }
 
-/// Returns a wire that all these ranks have kept, taken out; this one is to be `rank`. `agree`
+/// Returns a wire that all these ranks have kept, taken out; this one becomes `rank`. `agree`
 /// returns the least number of all ranks.
 ///
 /// # Errors

@@ -160,7 +160,7 @@ impl Wire {
         &self.seating.group
     }
 
-    /// Whether it works and connects these ranks, as far as this one, which is to be `rank`, can
+    /// Whether it works and connects these ranks, as far as this one, which becomes `rank`, can
     /// tell.
     pub fn serves(&self, ranks: &RankMap, rank: usize) -> bool {
         let is_well = || self.leaders.as_ref().is_none_or(|all| all.stats().is_ok());

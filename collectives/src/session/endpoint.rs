@@ -109,7 +109,7 @@ impl<C, E> Endpoint<C, E> {
         self.keyring.as_ref().map_or(0, Keyring::asked_by)
     }
 
-    /// Makes the secret that this host shares with the root that it asks, and so its last words.
+    /// Makes the secret that this host shares with the root that it asks, and seals its abort notification.
     pub(super) fn prepare(&mut self, request: &Message) {
         self.keyring.iter_mut().for_each(|keyring| keyring.prepare(&request.encode().1));
     }

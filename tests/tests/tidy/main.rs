@@ -44,7 +44,7 @@ const FLOORS: [(&str, &[&[&str]]); 2] = [
     (
         "transport/src/",
         &[
-            &["audit", "planted", "records", "time", "tuning"],
+            &["audit", "lock", "planted", "records", "time", "tuning"],
             &["wire"],
             &["arq", "machine", "parity"],
             &["agenda", "link"],

@@ -233,7 +233,7 @@ fn setting(
         };
         return Ok(Some((setting, format!("${variable}"))));
     }
-    // Also that the file says there is to be none.
+    // The file's `no-key` is ignored as well.
     if matches!(option, "key" | "no-key")
         && [KEY_FILE_VARIABLE, KEY_PHRASE_VARIABLE].iter().any(|name| std::env::var_os(name).is_some())
     {

@@ -86,7 +86,7 @@ fn print(keys: &Keys) -> anyhow::Result<()> {
     let mut file = File::from(stdout.as_fd().try_clone_to_owned().code(Code::System)?);
     let about = file.metadata().code(Code::System)?;
     if about.is_file() && about.mode() & 0o077 != 0 {
-        // Whoever has opened it already would read on, whatever its mode became.
+        // A process that has opened it would read on after a change of its mode.
         let text = "others can read the file behind `>`, and nothing was written to it: name it without `>`, so that \
                     it is made for this user alone";
         return Err(Failure::new(Code::Usage, text).found(Fault::KeyMode).into());

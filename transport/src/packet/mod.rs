@@ -28,6 +28,8 @@
 mod capture;
 mod error;
 mod filter;
+#[cfg(test)]
+mod fork_tests;
 mod interface;
 mod meter;
 mod node;

@@ -327,8 +327,8 @@ impl HeardSessions {
 }
 
 /// Returns the kind of signature on a message; `None` for messages without one. All that a root says to more than one
-/// host, or to one with which it shares no secret, is signed together with its number: whoever has the secret could
-/// say it in the root's name, or use up the numbers.
+/// host, or to one with which it shares no secret, is signed together with its number: a member has the secret, and
+/// could send it in the root's name, or use up the numbers.
 fn signed(kind: Kind) -> Option<Signed> {
     match kind {
         kind::VIEW => Some(Signed::View),

@@ -8,9 +8,10 @@ use crate::session::message::{ContentKind, FileAttributes, Outcome, Trailer};
 use crate::session::verified::{ChunkSize, Offered};
 use ethbcast_transport::packet::Waker;
 use std::fmt;
-use std::fs::{File, read_link};
+use std::fs::{File, Metadata, read_link};
 use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
 /// A content to send: its bytes, a way to re-read them, and the type that receivers give it.
@@ -285,6 +286,17 @@ impl<W: Write> Storage for Output<W> {
 
     fn settle(&mut self, _trailer: Trailer) -> Result<(), StorageError> {
         self.0.flush().map_err(|error| StorageError::system("write", error, ""))
+    }
+}
+
+impl FileAttributes {
+    /// Returns the attributes of a regular file, `None` for anything else.
+    pub fn of(metadata: &Metadata) -> Option<FileAttributes> {
+        metadata.is_file().then(|| FileAttributes {
+            mode: (metadata.mode() & 0o7777) as u16,
+            modified_seconds: metadata.mtime(),
+            modified_nanoseconds: metadata.mtime_nsec() as u32,
+        })
     }
 }
 

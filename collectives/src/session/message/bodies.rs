@@ -7,9 +7,7 @@ use crate::membership::codec::{BodyReader, BodyWriter};
 use crate::session::link_share::LinkShare;
 use crate::session::verified::{ChunkSet, ChunkSize};
 use ethbcast_transport::wire::{Guard, Rank};
-use std::fs::Metadata;
 use std::ops::Range;
-use std::os::unix::fs::MetadataExt;
 
 /// A BLAKE3 digest.
 pub type Digest = [u8; 32];
@@ -215,17 +213,6 @@ pub struct FileAttributes {
     pub modified_seconds: i64,
     /// Nanoseconds of the modification time.
     pub modified_nanoseconds: u32,
-}
-
-impl FileAttributes {
-    /// Returns the attributes of a regular file, `None` for anything else.
-    pub fn of(metadata: &Metadata) -> Option<FileAttributes> {
-        metadata.is_file().then(|| FileAttributes {
-            mode: (metadata.mode() & 0o7777) as u16,
-            modified_seconds: metadata.mtime(),
-            modified_nanoseconds: metadata.mtime_nsec() as u32,
-        })
-    }
 }
 
 impl ContentKind {
