@@ -389,7 +389,7 @@ impl<L: Link<Error: Clone>, M: Machine> LeaderFollowers<L, M> {
     fn follow(&self, driven: &mut MutexGuard<Driven<L, M>>, deadline: Option<Instant>) {
         driven.following += 1;
         match deadline {
-            Some(deadline) => drop(self.followers.wait_for(driven, deadline.since(self.clock.now()))),
+            Some(deadline) => self.followers.wait_for(driven, deadline.since(self.clock.now())),
             None => self.followers.wait(driven),
         }
         driven.following -= 1;
