@@ -63,7 +63,7 @@ pub const COMPUTED: [&str; 13] = [
 
 /// Results that were measured or took long, and their commands. `benches` is `cargo run --release -p ethbcast-benches
 /// --`.
-const MEASURED: [(&str, &str); 21] = [
+const MEASURED: [(&str, &str); 23] = [
     ("auto", "benches lab auto --rate 10mbit --rounds 2 --budget 0.5"),
     ("ceiling", "ethbcast bench --sizes 512M --receivers 1,7 --mtu 1500,9000,65535 --loss 0 --rate unlimited"),
     ("drivers", "benches drivers --milliseconds 400"),
@@ -77,8 +77,10 @@ const MEASURED: [(&str, &str); 21] = [
     ("mpi-drop-in-8", "benches lab mpi-drop-in-8"),
     ("mpi-drop-in-100mbit-8", "benches lab mpi-drop-in-100mbit-8"),
     ("mpi-ranks", "benches lab mpi-ranks"),
+    ("mpi_conformance", "tests/neighbours/mpi"),
     ("mutants", "tests/mutation: docs/testing.md"),
-    ("neighbours", "tests/neighbours/slurm"),
+    ("neighbours", "the scripts of tests/neighbours: docs/testing.md"),
+    ("neighbours-", "tests/neighbours/NAME"),
     ("peers-512m", "ethbcast bench --peers --sizes 512M --receivers 7 --loss 0 --rate unlimited --runs 3"),
     ("peers-messages", "ethbcast bench --peers --sizes 256,4K,64K,1M --receivers 7 --loss 0 --rate unlimited"),
     ("prediction", "benches lab prediction --budget 1"),

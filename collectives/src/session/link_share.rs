@@ -54,12 +54,12 @@ struct Passed {
 }
 
 impl Passed {
-    /// Adds what has passed between two readings. What others had before is never taken back: the
-    /// interface's counter may lag behind the port's, and what is missing then comes later.
+    /// Adds what has passed between two readings. No count ever falls: the interface's counter may
+    /// lag behind the port's, which includes an estimate of the frames that wait in its ring.
     fn after(self, first: &PassedBytes, last: &PassedBytes) -> Passed {
         let [all, own, ip] =
             [last.all - first.all, last.own.saturating_sub(first.own), last.ip.saturating_sub(first.ip)];
-        Passed { own, others: self.others.max(all.saturating_sub(own)), ip }
+        Passed { own: self.own.max(own), others: self.others.max(all.saturating_sub(own)), ip: self.ip.max(ip) }
     }
 }
 
@@ -169,6 +169,12 @@ mod tests {
     fn reading(sent: [u64; 3], received: [u64; 3]) -> LinkReading {
         let of = |[all, own, ip]: [u64; 3]| PassedBytes { all, own, ip };
         LinkReading { sent: of(sent), received: of(received) }
+    }
+
+    #[test]
+    fn an_estimate_of_own_bytes_that_falls_is_no_rate() {
+        let of = |own| ([0; 3], [2_000_000 + own, own, 0]);
+        assert!(share(&[of(0), of(900_000), of(800_000), of(800_000)]).is_none_or(|share| share.own < 1_000_000));
     }
 
     /// Share after readings each 50 ms of which each direction's counters are given.
