@@ -241,7 +241,7 @@ def test_a_cache_of_links_is_shared_and_mapped_on_every_host(group, tmp_path):
         shared["snapshots/2"]
 
 
-def test_a_shared_file_replaces_an_older_one_and_torchrun_says_the_rank(group, tmp_path, monkeypatch):
+def test_a_shared_file_replaces_an_older_one_by_torchruns_rank(group, tmp_path, monkeypatch):
     path = tmp_path / "weights.bin"
     path.write_bytes(BYTES if HOST == 0 else b"old")
     with pytest.raises(ValueError, match="RANK"):
