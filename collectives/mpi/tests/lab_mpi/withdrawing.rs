@@ -121,7 +121,7 @@ fn lab_where_the_cables_are_slow_a_length_is_tried_once_and_stays_on_the_wire() 
     for &mpi in here() {
         let program = compiled(mpi, "mpicc", "tests/correct.c", &["-std=gnu11", "-O1", "-lpthread"]);
         // MPICH would use shared memory, since all hosts of a lab are one machine; this forces TCP.
-        let set = [("ETHBCAST_MPI_TRIAL", "on"), ("CORRECT_CALLS", "500"), ("UCX_TLS", "tcp,self")];
+        let set = [("ETHBCAST_MPI_TRIAL", "on"), ("CORRECT_CALLS", "1000"), ("UCX_TLS", "tcp,self")];
         let run = bed.start_preloaded(mpi, &program, &["worth-it"], &set);
         // With TCP only, UCX 1.13 may close its connections for ever; everything relevant has been
         // printed by then.
