@@ -1,8 +1,8 @@
 //! Wires of freed communicators, kept for later ones of the same ranks: hosts that have met need not
 //! meet again.
 //!
-//! When a wire is joined, all ranks agree whether each has room to keep it, so that they keep it
-//! alike when the communicator is freed. A rank may free it later than others do: a wire is taken by
+//! All ranks of a wire agree at the join whether each has room to keep it, and so keep it alike when
+//! the communicator is freed. A rank may free it later than others do: a wire is taken by
 //! a new communicator only if all of its ranks have it there.
 
 use crate::rank_map::RankMap;

@@ -6,7 +6,7 @@
 //! | KEYS; READY, STATUS, DONE, LEAVE, ORPHAN, FETCH, PIECE, NEEDS, CHALLENGE, RESPONSE of or to one | the pair's |
 //! | of the root to all: VIEW, STATUS, VERDICT, ABORT, RESPONSE; streams and measurements | the group's |
 //!
-//! What the root says to all is signed, too, and so are ANNOUNCE and REFUSE.
+//! The root signs its messages to all, ANNOUNCE and REFUSE as well.
 
 mod receiver;
 mod root;

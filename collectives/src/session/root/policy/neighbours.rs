@@ -126,7 +126,9 @@ impl Neighbours {
 
     /// Takes the announcement of a running session of another group; returns whether it is news.
     pub fn note_session(&mut self, now: Instant, mac: MacAddr, host: &str) -> bool {
-        let is_news = self.sessions.get(&mac).is_none_or(|(_, at)| now.since(*at) > SESSION_KEPT);
+        // Sessions that are over leave their places to others.
+        self.sessions.retain(|_, (_, at)| now.since(*at) <= SESSION_KEPT);
+        let is_news = !self.sessions.contains_key(&mac);
         if self.sessions.len() < MAX_SESSIONS || self.sessions.contains_key(&mac) {
             self.sessions.insert(mac, (host.to_owned(), now));
             if self.heard.len() < MAX_SESSIONS && !self.heard.iter().any(|known| known == host) {
@@ -311,6 +313,16 @@ mod tests {
             rooms.push(link.room);
         }
         rooms
+    }
+
+    #[test]
+    fn sessions_that_are_over_keep_no_other_from_being_seen() {
+        let mut neighbours = Neighbours::default();
+        let mac = |last: usize| MacAddr::new(2, 0, 0, 0, 0, last as u8);
+        (0..MAX_SESSIONS).for_each(|last| assert!(neighbours.note_session(at(0), mac(last), "n0")));
+        assert_eq!(neighbours.running(at(0)), MAX_SESSIONS as u64);
+        assert!(neighbours.note_session(at(100), mac(MAX_SESSIONS), "n1"));
+        assert_eq!(neighbours.running(at(100)), 1);
     }
 
     #[test]
