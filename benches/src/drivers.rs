@@ -26,7 +26,7 @@ use nix::sys::socket::{MsgFlags, MultiHeaders, recvmmsg, sendto, setsockopt, soc
 use nix::time::ClockId;
 use pnet::datalink::{self, Channel, DataLinkReceiver, DataLinkSender};
 
-use crate::rings::{self, ETHER_TYPE, Hears, LOOK_EVERY, Receiver, Sender, packet_socket, wait};
+use crate::rings::{self, BoundProtocol, ETHER_TYPE, LOOK_EVERY, Receiver, Sender, packet_socket, wait};
 
 /// Bytes of an Ethernet header.
 pub const HEADER_BYTES: usize = 14;
@@ -337,7 +337,7 @@ impl Calls {
         if let Some(bytes) = buffer_bytes {
             setsockopt(&socket, sockopt::RcvBufForce, &bytes).context("setting the receive buffer")?;
         }
-        Hears::Ours.bind(&socket, interface)?;
+        BoundProtocol::Ours.bind(&socket, interface)?;
         Ok(Self { socket })
     }
 }

@@ -22,7 +22,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::beds::{Bed, Kind, Way};
-use crate::panel::{Panel, Said, Statement, said};
+use crate::panel::{Panel, Statement, StatementResult, said};
 use crate::results::{Output, milliseconds, parse_size, size};
 
 /// Time for hosts to join, and for a run beyond its prediction.
@@ -462,7 +462,7 @@ impl Course<'_> {
         let failed =
             trials.iter().any(|trial| trial.remark.as_ref().is_some_and(|remark| remark.contains(" failed: ")));
         let more = self.pictures(&panels)?;
-        let is_met = !failed && found.iter().all(Said::holds);
+        let is_met = !failed && found.iter().all(StatementResult::holds);
         Ok(Output { name: experiment.name.clone(), text, csv: self.csv(trials), more, is_met })
     }
 

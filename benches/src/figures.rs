@@ -21,7 +21,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::panel::{Panel, Said, Statement, said};
+use crate::panel::{Panel, Statement, StatementResult, said};
 use crate::results::{FRAME_PAYLOAD_BYTES, Output, size};
 use crate::tables::{Network, PAPERS};
 
@@ -263,9 +263,11 @@ impl Figure {
         let found = said(&self.said, &drawn, self.by_panel)?;
         let computed = said(&self.said, &computed, self.by_panel)?;
         text += "\nWhat the paper says, what came out here, and what the paper's equations make of its Table 2:\n";
-        let line = |(said, computed): (&Said, &Said)| format!("{said}; by the equations {:.2}\n", computed.ours);
+        let line = |(said, computed): (&StatementResult, &StatementResult)| {
+            format!("{said}; by the equations {:.2}\n", computed.ours)
+        };
         text += &found.iter().zip(&computed).map(line).collect::<String>();
-        Ok(Output { name: self.name.clone(), text, csv, more, is_met: found.iter().all(Said::holds) })
+        Ok(Output { name: self.name.clone(), text, csv, more, is_met: found.iter().all(StatementResult::holds) })
     }
 
     pub fn name(&self) -> &str {

@@ -128,20 +128,20 @@ pub struct Statement {
 
 /// Outcome of a statement.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Said {
+pub struct StatementResult {
     pub panel: String,
     pub what: String,
     pub ours: f64,
     bounds: [f64; 2],
 }
 
-impl Said {
+impl StatementResult {
     pub fn holds(&self) -> bool {
         (self.bounds[0]..=self.bounds[1]).contains(&self.ours)
     }
 }
 
-impl fmt::Display for Said {
+impl fmt::Display for StatementResult {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [low, high] = self.bounds;
         let bounds = match (low > 0.0, high.is_finite()) {
@@ -155,7 +155,7 @@ impl fmt::Display for Said {
 
 impl Statement {
     /// Computes the number in each panel that has the compared lines; with `Share`, over all panels.
-    pub fn of(&self, panels: &[Panel]) -> anyhow::Result<Vec<Said>> {
+    pub fn of(&self, panels: &[Panel]) -> anyhow::Result<Vec<StatementResult>> {
         ensure!((1..=2).contains(&self.bounds.len()), "{}: one bound or two", self.says);
         let known = |letter: &String| panels.iter().any(|panel| panel.letter == *letter);
         ensure!(self.panels.iter().chain(&self.over_panel).all(known), "{}: no such panel", self.says);
@@ -170,9 +170,9 @@ impl Statement {
         Ok(picked.collect())
     }
 
-    fn said(&self, panel: &str, ours: f64) -> Said {
+    fn said(&self, panel: &str, ours: f64) -> StatementResult {
         let bounds = [self.bounds[0], self.bounds.get(1).copied().unwrap_or(f64::INFINITY)];
-        Said { panel: panel.to_owned(), what: self.says.replace("{panel}", panel), ours, bounds }
+        StatementResult { panel: panel.to_owned(), what: self.says.replace("{panel}", panel), ours, bounds }
     }
 
     fn ratios(&self, panel: &Panel, panels: &[Panel]) -> anyhow::Result<Vec<f64>> {
@@ -215,7 +215,7 @@ impl Statement {
 }
 
 /// Computes all statements, panel by panel if `by_panel`.
-pub fn said(statements: &[Statement], panels: &[Panel], by_panel: bool) -> anyhow::Result<Vec<Said>> {
+pub fn said(statements: &[Statement], panels: &[Panel], by_panel: bool) -> anyhow::Result<Vec<StatementResult>> {
     let mut all = Vec::new();
     for statement in statements {
         all.extend(statement.of(panels)?);
@@ -242,7 +242,7 @@ mod tests {
             panel("5", &[("auto", [1.0, 1.0]), ("chain", [4.0, 10.5]), ("unaware", [1.0, 15.0])]),
         ];
         let statement: Statement = toml::from_str(row).expect(row);
-        said(&[statement], &panels, false).expect(row).iter().map(Said::to_string).collect()
+        said(&[statement], &panels, false).expect(row).iter().map(StatementResult::to_string).collect()
     }
 
     #[test]

@@ -52,18 +52,18 @@ pub fn wait(socket: &OwnedFd) -> anyhow::Result<()> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hears {
+pub enum BoundProtocol {
     Ours,
     Nothing,
 }
 
-impl Hears {
+impl BoundProtocol {
     pub fn bind(self, socket: &OwnedFd, interface: u32) -> anyhow::Result<()> {
         // SAFETY: all bytes zero is a valid `sockaddr_ll`.
         let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
         address.sll_family = libc::AF_PACKET as u16;
         address.sll_ifindex = interface as libc::c_int;
-        if self == Hears::Ours {
+        if self == BoundProtocol::Ours {
             address.sll_protocol = ETHER_TYPE.number().to_be();
         }
         let (at, bytes) = ((&raw const address).cast(), size_of::<libc::sockaddr_ll>() as libc::socklen_t);
@@ -134,7 +134,7 @@ impl Blocks {
         };
         set_option(&socket, libc::PACKET_RX_RING, &request)?;
         let memory = Memory::of(&socket, RING_BYTES)?;
-        Hears::Ours.bind(&socket, interface)?;
+        BoundProtocol::Ours.bind(&socket, interface)?;
         Ok(Self { memory, socket })
     }
 }
@@ -183,7 +183,7 @@ impl TransmitRing {
         };
         set_option(&socket, libc::PACKET_TX_RING, &request)?;
         let memory = Memory::of(&socket, RING_BYTES)?;
-        Hears::Nothing.bind(&socket, interface)?;
+        BoundProtocol::Nothing.bind(&socket, interface)?;
         Ok(Self { memory, socket, slot_bytes })
     }
 

@@ -27,9 +27,9 @@ use ethbcast_transport::{Instant, Machine, Tuning};
 use crate::results::Output;
 
 const RATES: [Rate; 2] = [
-    Rate { bits_per_second: 1_000_000_000, feed_frames: 4096, most_heard_per_second: 16_000.0 },
+    Rate { bits_per_second: 1_000_000_000, feed_frames: 4096, max_received_per_second: 16_000.0 },
     // The usual feed holds 5 ms of full frames at this rate.
-    Rate { bits_per_second: 10_000_000_000, feed_frames: 8192, most_heard_per_second: 30_000.0 },
+    Rate { bits_per_second: 10_000_000_000, feed_frames: 8192, max_received_per_second: 30_000.0 },
 ];
 const MIN_GOODPUT_PERCENT: f64 = 85.0;
 const MAX_ADDED_BYTES: usize = 4096;
@@ -69,7 +69,7 @@ impl Scale {
 struct Rate {
     bits_per_second: u64,
     feed_frames: u64,
-    most_heard_per_second: f64,
+    max_received_per_second: f64,
 }
 
 /// Plays all casts.
@@ -135,8 +135,8 @@ impl Rate {
             LOSS.to_string(),
             self.feed_frames.to_string(),
             played.root.data_sent.to_string(),
-            format!("{:.0}", played.heard_per_second),
-            format!("{:.0}", self.most_heard_per_second),
+            format!("{:.0}", played.received_per_second),
+            format!("{:.0}", self.max_received_per_second),
             format!("{:.1}", played.goodput_percent),
             played.root.data_resent.to_string(),
             (played.all.data_resent - played.root.data_resent).to_string(),
@@ -145,7 +145,7 @@ impl Rate {
     }
 
     fn is_met(&self, receivers: usize, played: &Played) -> bool {
-        played.heard_per_second <= self.most_heard_per_second
+        played.received_per_second <= self.max_received_per_second
             && played.goodput_percent >= MIN_GOODPUT_PERCENT
             && played.added_bytes <= receivers * MAX_ADDED_BYTES
     }
@@ -188,7 +188,7 @@ struct Case {
 
 #[derive(Debug)]
 struct Played {
-    heard_per_second: f64,
+    received_per_second: f64,
     /// Goodput as a share of full frames' payload at the named rate, until the last receiver had
     /// everything.
     goodput_percent: f64,
@@ -379,7 +379,7 @@ fn play(case: &Case) -> anyhow::Result<Played> {
     );
     let stats: Vec<StreamStats> = simulation.machines().iter().map(|host| host.participant.stream_stats()).collect();
     Ok(Played {
-        heard_per_second: flow.heard as f64 / first.since(began).as_secs_f64(),
+        received_per_second: flow.heard as f64 / first.since(began).as_secs_f64(),
         goodput_percent: 100.0 * case.frames as f64 * FULL_PAYLOAD_BYTES * 8.0
             / last.since(began).as_secs_f64()
             / case.rate_bits_per_second as f64,

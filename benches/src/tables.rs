@@ -194,7 +194,7 @@ impl Cell {
         }
     }
 
-    fn actual_words(&self) -> String {
+    fn actual_text(&self) -> String {
         format!("{}B +{:.2} %", self.actual.0, self.actual_excess() * 100.0)
     }
 }
@@ -247,7 +247,7 @@ pub fn table_3() -> anyhow::Result<Output> {
         side_by_side(&cells, Cell::words).aligned(),
         cells.len(),
         worst * 100.0,
-        side_by_side(&cells, Cell::actual_words).aligned(),
+        side_by_side(&cells, Cell::actual_text).aligned(),
         cells.len(),
     );
     let mut csv = Table::under(

@@ -53,14 +53,14 @@ fn reader_had_enough(command: &str, status: ExitStatus) -> bool {
 
 /// Returns the shell that supports `pipefail`: `sh` if it does, else `bash`, or none.
 fn teller() -> Option<&'static str> {
-    static TELLER: OnceLock<Option<&str>> = OnceLock::new();
+    static PIPEFAIL_SHELL: OnceLock<Option<&str>> = OnceLock::new();
     let knows = |shell: &&str| {
         let mut shell = Command::new(shell);
         shell.env_remove("ETHBCAST_KEY");
         let quiet = shell.args(["-o", "pipefail", "-c", "exit 0"]).stdin(Stdio::null()).stderr(Stdio::null());
         quiet.status().is_ok_and(|status| status.success())
     };
-    *TELLER.get_or_init(|| ["sh", "bash"].into_iter().find(knows))
+    *PIPEFAIL_SHELL.get_or_init(|| ["sh", "bash"].into_iter().find(knows))
 }
 
 /// Runs `command` in a process group of its own until it ends or `must_end` returns true. Then the

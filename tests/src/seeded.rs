@@ -82,7 +82,7 @@ pub fn play_session(seed: u64) {
     // A host that has missed all BYEs probes its child while it waits for the root, four times
     // a second.
     let patience = case.timing.patience.as_secs_f64();
-    let budget = if played.quiet_at.as_secs_f64() > patience { budget + 4.0 * patience } else { budget };
+    let budget = if played.quiesced_at.as_secs_f64() > patience { budget + 4.0 * patience } else { budget };
     assert!(waits <= budget, "{replay}: {waits} heartbeats, budget {budget:.0}");
 }
 

@@ -146,7 +146,7 @@ pub type Host = Participant<Sent, Disk>;
 #[derive(Clone, Debug)]
 pub struct Played {
     /// Moment after which no frame and no timer was left.
-    pub quiet_at: Duration,
+    pub quiesced_at: Duration,
     /// Fates in the root's report, by rank.
     pub fates: Vec<Fate>,
     /// End of each receiver, by host.
@@ -353,7 +353,7 @@ pub fn play(case: &Case, network: &Network, seed: u64, faults: impl Faults, repl
         assert!(sound, "{replay}: a receiver claims {} bytes that are not the root's {}", bytes.len(), sent.len());
     }
     Played {
-        quiet_at: at.since(Instant::START),
+        quiesced_at: at.since(Instant::START),
         fates: root.reports().map(|report| report.outcome).collect(),
         ends: hosts.iter().filter_map(Host::receiving).map(|receiving| receiving.end().cloned()).collect(),
         totals: hosts.iter().map(Host::stream_stats).fold(StreamStats::default(), |sum, one| sum + one),

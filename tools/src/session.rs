@@ -69,8 +69,8 @@ pub fn may_pass(error: &Error) -> bool {
 /// detect the end by silence.
 pub fn watch(session: &Session, run: &mut RunOptions) -> Option<Watcher> {
     match Watcher::start(&session.interface().name) {
-        Ok((watcher, last_words)) => {
-            run.last_words = Some(last_words);
+        Ok((watcher, abort_notice)) => {
+            run.abort_notice = Some(abort_notice);
             Some(watcher)
         }
         Err(error) => {

@@ -52,13 +52,13 @@ impl Watcher {
         let pipe = Arc::new(Mutex::new(Some(pipe)));
         let (writer, has_words) = (Arc::clone(&pipe), Arc::new(AtomicBool::new(false)));
         let has = Arc::clone(&has_words);
-        let last_words = AbortNotice::new(move |frame| {
+        let abort_notice = AbortNotice::new(move |frame| {
             has.store(frame.is_some(), Ordering::Relaxed);
             if let Some(pipe) = writer.lock().as_mut() {
                 drop(pipe.write_all(&encode(frame.unwrap_or_default())));
             }
         });
-        Ok((Watcher { child, pipe, has_words }, last_words))
+        Ok((Watcher { child, pipe, has_words }, abort_notice))
     }
 }
 
@@ -102,11 +102,11 @@ pub fn run(args: &WatchArgs) -> anyhow::Result<()> {
     let interface = Interface::find(Some(&args.interface)).code(Code::System)?;
     let sender = FrameSender::open(&interface).code(Code::System)?;
     let mut pipe = io::stdin().lock();
-    let mut last_words = Vec::new();
+    let mut abort_notice = Vec::new();
     while let Some(frame) = decode(&mut pipe) {
-        last_words = frame;
+        abort_notice = frame;
     }
-    if !last_words.is_empty() {
+    if !abort_notice.is_empty() {
         // A card has no link for a moment after a change of its MTU or address, and would lose the
         // frames.
         let end = Instant::now() + LINK_LIMIT;
@@ -116,7 +116,7 @@ pub fn run(args: &WatchArgs) -> anyhow::Result<()> {
         for time in 0..TIMES {
             sleep(if time == 0 { Duration::ZERO } else { PAUSE });
             // Failure counts as loss.
-            drop(sender.send(&last_words));
+            drop(sender.send(&abort_notice));
         }
     }
     Ok(())

@@ -162,10 +162,15 @@ fn frames_that_overtake_each_other_by_far_are_hardly_sent_twice() {
     assert_delivered(&jitter, &messages, "0 to 20 ms");
     println!(
         "{without:?}, {jitter:?}",
-        without = (without.quiet_at, without.totals),
-        jitter = (jitter.quiet_at, jitter.totals)
+        without = (without.quiesced_at, without.totals),
+        jitter = (jitter.quiesced_at, jitter.totals)
     );
-    assert!(jitter.quiet_at < without.quiet_at * 2, "{:?}, {:?} without", jitter.quiet_at, without.quiet_at);
+    assert!(
+        jitter.quiesced_at < without.quiesced_at * 2,
+        "{:?}, {:?} without",
+        jitter.quiesced_at,
+        without.quiesced_at
+    );
     let sent = jitter.totals.pushes_sent + jitter.totals.pulls_sent;
     assert!(jitter.totals.resent < sent / 10, "{:?}", jitter.totals);
 }

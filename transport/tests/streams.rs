@@ -82,8 +82,8 @@ fn without_loss_every_frame_is_sent_once_a_hop_or_once_in_all() {
 
 #[test]
 fn a_relay_passes_frames_on_as_they_come() {
-    let short = broadcast(&case(Path::Chain, 2, 1000), NoFaults, "one hop").quiet_at;
-    let long = broadcast(&case(Path::Chain, 8, 1000), NoFaults, "seven hops").quiet_at;
+    let short = broadcast(&case(Path::Chain, 2, 1000), NoFaults, "one hop").quiesced_at;
+    let long = broadcast(&case(Path::Chain, 8, 1000), NoFaults, "seven hops").quiesced_at;
     assert!(long < short + Duration::from_millis(2), "one hop {short:?}, seven hops {long:?}");
 }
 
@@ -97,7 +97,7 @@ fn a_lost_tail_is_found_by_one_heartbeat_and_repaired_by_one_frame() {
         let lose_last = script(1, move |delivery: &Delivery<'_>| delivery.to == 1 && is_last(delivery));
         let price = broadcast(&case(path, 3, 10), lose_last, &format!("{path:?}"));
         assert_eq!((price.totals.heartbeats_sent, price.totals.data_resent), (1, 1), "{path:?}");
-        assert!(price.quiet_at < Duration::from_millis(40), "{path:?}: {:?}", price.quiet_at);
+        assert!(price.quiesced_at < Duration::from_millis(40), "{path:?}: {:?}", price.quiesced_at);
     }
 }
 
@@ -193,8 +193,12 @@ fn one_slow_receiver_holds_the_root_to_its_credit_at_any_place_in_the_ack_tree()
         let price = broadcast(&case, NoFaults, &format!("{path:?}"));
         assert_eq!((price.totals.data_resent, price.totals.beyond_credit), (0, 0), "{path:?}");
         let takes = Duration::from_micros(200) * 500;
-        println!("{path:?}: {:?}", price.quiet_at);
-        assert!((takes..takes + Duration::from_millis(30)).contains(&price.quiet_at), "{path:?}: {:?}", price.quiet_at);
+        println!("{path:?}: {:?}", price.quiesced_at);
+        assert!(
+            (takes..takes + Duration::from_millis(30)).contains(&price.quiesced_at),
+            "{path:?}: {:?}",
+            price.quiesced_at
+        );
     }
 }
 
@@ -238,7 +242,7 @@ fn a_segment_is_whole_before_it_travels_on_and_goes_to_one_child_after_the_other
         let base = case(path, 8, 1000);
         let mut tuning = base.tuning.clone().with_feed_frames(4096);
         tuning.feed.segment_frames = segment_frames;
-        broadcast(&Case { tuning, ..base }, NoFaults, &format!("{path:?} {segment_frames}")).quiet_at
+        broadcast(&Case { tuning, ..base }, NoFaults, &format!("{path:?} {segment_frames}")).quiesced_at
     };
     // The chain fills one segment's time later at each relay.
     let (short, long) = (segmented(Path::Chain, 1), segmented(Path::Chain, 100));

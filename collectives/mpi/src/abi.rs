@@ -3,7 +3,7 @@
 //! with their own interface.
 
 use crate::dynamic::{
-    GIVEN_UP, GoesOn, INTER, KNOWN, NEW, NOT_NOW, NULL, Symbol, TRUNCATED, Table, VERSION, Word, done,
+    ContinueCallback, GIVEN_UP, INTER, KNOWN, NEW, NOT_NOW, NULL, Symbol, TRUNCATED, Table, VERSION, Word, done,
 };
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
@@ -240,7 +240,7 @@ extern "C" fn barrier(comm: Word) -> c_int {
 
 /// Tests the request until it is done; other ranks of this host wait meanwhile, perhaps on this
 /// core.
-fn watched(begun: c_int, request: &AtomicUsize, goes_on: GoesOn, state: *const c_void) -> c_int {
+fn watched(begun: c_int, request: &AtomicUsize, must_continue: ContinueCallback, state: *const c_void) -> c_int {
     if begun != SUCCESS {
         return begun;
     }
@@ -251,7 +251,7 @@ fn watched(begun: c_int, request: &AtomicUsize, goes_on: GoesOn, state: *const c
         if code != SUCCESS || is_done != 0 {
             return code;
         }
-        if turn % 64 == 63 && goes_on(state) == 0 {
+        if turn % 64 == 63 && must_continue(state) == 0 {
             return GIVEN_UP;
         }
         if turn > 16 {
@@ -266,16 +266,16 @@ extern "C" fn watched_broadcast(
     buffer: *mut u8,
     bytes: c_int,
     root: c_int,
-    goes_on: GoesOn,
+    must_continue: ContinueCallback,
     state: *const c_void,
 ) -> c_int {
     let request = AtomicUsize::new(REQUEST_NULL);
-    watched(begin_broadcast(buffer, bytes, TYPE_BYTE, root, comm, &request), &request, goes_on, state)
+    watched(begin_broadcast(buffer, bytes, TYPE_BYTE, root, comm, &request), &request, must_continue, state)
 }
 
-extern "C" fn watched_barrier(comm: Word, goes_on: GoesOn, state: *const c_void) -> c_int {
+extern "C" fn watched_barrier(comm: Word, must_continue: ContinueCallback, state: *const c_void) -> c_int {
     let request = AtomicUsize::new(REQUEST_NULL);
-    watched(begin_barrier(comm, &request), &request, goes_on, state)
+    watched(begin_barrier(comm, &request), &request, must_continue, state)
 }
 
 extern "C" fn split(comm: Word, color: c_int, key: c_int, part: &mut Word) -> c_int {

@@ -139,7 +139,7 @@ pub const TRUNCATED: c_int = 1;
 pub const GIVEN_UP: c_int = -1;
 
 /// Callback of a watched call; 0 ends the call.
-pub type GoesOn = extern "C" fn(state: *const c_void) -> c_int;
+pub type ContinueCallback = extern "C" fn(state: *const c_void) -> c_int;
 
 /// Functions of a back end; `c/backend.h` describes each. A function that returns an int returns 0
 /// on success, unless it answers a question.
@@ -168,10 +168,10 @@ pub struct Table {
         buffer: *mut u8,
         bytes: c_int,
         root: c_int,
-        goes_on: GoesOn,
+        must_continue: ContinueCallback,
         state: *const c_void,
     ) -> c_int,
-    pub watched_barrier: extern "C" fn(comm: Word, goes_on: GoesOn, state: *const c_void) -> c_int,
+    pub watched_barrier: extern "C" fn(comm: Word, must_continue: ContinueCallback, state: *const c_void) -> c_int,
     pub split: extern "C" fn(comm: Word, color: c_int, key: c_int, part: &mut Word) -> c_int,
     pub release: extern "C" fn(comm: Word) -> c_int,
     pub progress: extern "C" fn(),

@@ -249,15 +249,15 @@ fn joining(
     let mut all = vec![0; rank_map::BYTES * size];
     let exchanged = (table.allgather)(comm, own.encode().as_ptr(), all.as_mut_ptr(), rank_map::BYTES as c_int);
     done(exchanged).map_err(|code| (Reason::NotJoined, format!("the MPI's error {code}")))?;
-    let seating = RankMap::new(&cards(&all)?, &settings.agreed, settings.topology.is_some())?;
+    let host_map = RankMap::new(&cards(&all)?, &settings.agreed, settings.topology.is_some())?;
     let agree = |own| {
         let mut least = 0;
         let code = (table.least)(comm, own, &mut least);
         done(code).map(|()| least).map_err(|code| (Reason::NotJoined, format!("the MPI's error {code}")))
     };
-    Ok(match kept::take(&seating, rank, agree)? {
+    Ok(match kept::take(&host_map, rank, agree)? {
         Some(wire) => Begun::Kept(wire),
-        None => Begun::Joining(Box::new(Wire::join(table, settings, comm, rank, seating))),
+        None => Begun::Joining(Box::new(Wire::join(table, settings, comm, rank, host_map))),
     })
 }
 

@@ -8,10 +8,10 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 type LibraryVersion = extern "C" fn(text: *mut c_char, length: *mut c_int) -> c_int;
-type Asked = extern "C" fn(is_so: *mut c_int) -> c_int;
+type FlagQuery = extern "C" fn(is_so: *mut c_int) -> c_int;
 static LIBRARY_VERSION: Symbol<LibraryVersion> = Symbol::new("PMPI_Get_library_version\0");
-static INITIALIZED: Symbol<Asked> = Symbol::new("PMPI_Initialized\0");
-static FINALIZED: Symbol<Asked> = Symbol::new("PMPI_Finalized\0");
+static INITIALIZED: Symbol<FlagQuery> = Symbol::new("PMPI_Initialized\0");
+static FINALIZED: Symbol<FlagQuery> = Symbol::new("PMPI_Finalized\0");
 /// Limit of any MPI's description of itself, in bytes (`MPI_MAX_LIBRARY_VERSION_STRING` is 8192 at
 /// most).
 const VERSION_BYTES: usize = 1 << 14;
@@ -71,7 +71,7 @@ impl Process {
     }
 }
 
-fn is_so(asked: &Symbol<Asked>) -> bool {
+fn is_so(asked: &Symbol<FlagQuery>) -> bool {
     let mut is_so = 0;
     asked.get().is_some_and(|ask| ask(&mut is_so) == 0) && is_so != 0
 }

@@ -1,7 +1,7 @@
 //! Other ranks' processes on this host. Detects the death of one, so that no rank waits for its
 //! part of a call.
 
-use crate::dynamic::GoesOn;
+use crate::dynamic::ContinueCallback;
 use ethbcast_transport::lock::Mutex;
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
@@ -80,11 +80,11 @@ impl<'a> Watch<'a> {
         Watch { neighbours, looked: std::cell::Cell::new(Instant::now()) }
     }
 
-    pub fn arguments(&self) -> (GoesOn, *const c_void) {
-        (goes_on, std::ptr::from_ref(self).cast())
+    pub fn arguments(&self) -> (ContinueCallback, *const c_void) {
+        (must_continue, std::ptr::from_ref(self).cast())
     }
 
-    fn goes_on(&self) -> bool {
+    fn must_continue(&self) -> bool {
         let now = Instant::now();
         if now.duration_since(self.looked.get()) < LOOK_EVERY {
             return true;
@@ -94,10 +94,10 @@ impl<'a> Watch<'a> {
     }
 }
 
-extern "C" fn goes_on(state: *const c_void) -> c_int {
+extern "C" fn must_continue(state: *const c_void) -> c_int {
     // SAFETY: it is the watch of the calling function, which waits for the reply.
     let watch = unsafe { &*state.cast::<Watch>() };
-    c_int::from(watch.goes_on())
+    c_int::from(watch.must_continue())
 }
 
 #[test]

@@ -25,18 +25,18 @@ pub enum Kind {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct Announcement {
     pub number: u64,
     pub is_trial: bool,
 }
 
-impl Told {
+impl Announcement {
     pub fn encode(self) -> u64 {
         self.number << 1 | u64::from(self.is_trial)
     }
 
-    pub fn of(word: u64) -> Told {
-        Told { number: word >> 1, is_trial: word & 1 == 1 }
+    pub fn of(word: u64) -> Announcement {
+        Announcement { number: word >> 1, is_trial: word & 1 == 1 }
     }
 
     fn kind(self) -> Kind {
@@ -47,7 +47,7 @@ impl Told {
 /// A call in which another rank waits inside the MPI, while this one makes it another way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contradiction {
-    pub seat: u16,
+    pub leader_rank: u16,
     pub number: u64,
 }
 
@@ -57,7 +57,7 @@ pub struct Order {
     kinds: VecDeque<Kind>,
     /// Beginning of the present call, and whether it has been announced.
     present: Option<(Instant, bool)>,
-    ahead: Vec<(u16, Told)>,
+    ahead: Vec<(u16, Announcement)>,
     found: Option<Contradiction>,
     /// Time at which a waiting call is ended.
     pub limit: Option<Instant>,
@@ -70,7 +70,7 @@ impl Order {
         self.kinds.push_front(kind);
         self.present = Some((now, false));
         let due = std::mem::take(&mut self.ahead);
-        due.into_iter().for_each(|(seat, told)| self.on_announcement(seat, told));
+        due.into_iter().for_each(|(leader_rank, told)| self.on_announcement(leader_rank, told));
     }
 
     pub fn end(&mut self) {
@@ -79,12 +79,12 @@ impl Order {
 
     /// Returns the announcement of the present call, once, if it is inside the MPI and has lasted
     /// for long.
-    pub fn announce(&mut self, now: Instant) -> Option<Told> {
+    pub fn announce(&mut self, now: Instant) -> Option<Announcement> {
         let kind = *self.kinds.front()?;
         let (since, told) = self.present.as_mut().filter(|_| kind != Kind::Wire)?;
         let is_due = now.duration_since(*since) >= WARNING_DELAY && !*told;
         *told |= is_due;
-        is_due.then_some(Told { number: self.begun, is_trial: kind == Kind::Trial })
+        is_due.then_some(Announcement { number: self.begun, is_trial: kind == Kind::Trial })
     }
 
     /// Whether the present call has lasted long enough for others to have announced theirs.
@@ -92,15 +92,15 @@ impl Order {
         self.present.is_some_and(|(since, _)| now.duration_since(since) >= WARNING_DELAY)
     }
 
-    pub fn on_announcement(&mut self, seat: u16, told: Told) {
+    pub fn on_announcement(&mut self, leader_rank: u16, told: Announcement) {
         let Some(back) = self.begun.checked_sub(told.number) else {
-            self.ahead.retain(|(earlier, _)| *earlier != seat);
-            self.ahead.push((seat, told));
+            self.ahead.retain(|(earlier, _)| *earlier != leader_rank);
+            self.ahead.push((leader_rank, told));
             return;
         };
         let own = usize::try_from(back).ok().and_then(|back| self.kinds.get(back));
         if own.is_some_and(|own| *own != told.kind()) {
-            self.found.get_or_insert(Contradiction { seat, number: told.number });
+            self.found.get_or_insert(Contradiction { leader_rank, number: told.number });
         }
     }
 
@@ -122,8 +122,8 @@ mod tests {
         order
     }
 
-    fn mpi(number: u64) -> Told {
-        Told { number, is_trial: false }
+    fn mpi(number: u64) -> Announcement {
+        Announcement { number, is_trial: false }
     }
 
     #[test]
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn a_call_that_is_the_mpis_there_and_the_wires_here_is_found_whether_it_is_past_present_or_to_come() {
         let now = Instant::now();
-        let found = Some(Contradiction { seat: 3, number: 2 });
+        let found = Some(Contradiction { leader_rank: 3, number: 2 });
         for ways in [&[Kind::Mpi, Kind::Wire][..], &[Kind::Mpi, Kind::Wire, Kind::Mpi, Kind::Wire]] {
             let mut order = order(ways, now);
             order.on_announcement(3, mpi(2));
@@ -168,8 +168,8 @@ mod tests {
         let now = Instant::now();
         let told =
             order(&[Kind::Mpi, Kind::Trial], now).announce(now + WARNING_DELAY).expect("it waits inside the MPI");
-        assert_eq!(Told::of(told.encode()), told);
-        assert_eq!(Told::of(mpi(u64::MAX >> 1).encode()), mpi(u64::MAX >> 1));
+        assert_eq!(Announcement::of(told.encode()), told);
+        assert_eq!(Announcement::of(mpi(u64::MAX >> 1).encode()), mpi(u64::MAX >> 1));
         for (second, is_found) in [(Kind::Trial, false), (Kind::Mpi, true), (Kind::Wire, true)] {
             let mut here = order(&[Kind::Mpi, second, Kind::Wire], now);
             here.on_announcement(1, told);

@@ -141,26 +141,26 @@ mod rank_map_tests {
         })
     }
 
-    fn seated(cards: &[Option<NodeDescriptor>]) -> Result<RankMap, (Reason, String)> {
+    fn mapped(cards: &[Option<NodeDescriptor>]) -> Result<RankMap, (Reason, String)> {
         RankMap::new(cards, &Settings::read().expect("empty").agreed, false)
     }
 
     #[test]
     fn a_hosts_first_rank_leads_wherever_the_others_are() {
-        let seating = seated(&[3, 1, 3, 2, 1, 3].map(card)).expect("three hosts");
-        assert_eq!(seating.leaders, [0, 1, 3]);
-        assert_eq!(seating.host_of, [0, 1, 0, 2, 1, 0]);
-        assert_eq!(seating.place_of, [0, 0, 1, 0, 1, 2]);
-        assert_eq!(seating.names, ["00000", "00001", "00002"]);
-        assert!(!seating.is_one_each() && seated(&[1, 2, 3].map(card)).expect("three").is_one_each());
+        let host_map = mapped(&[3, 1, 3, 2, 1, 3].map(card)).expect("three hosts");
+        assert_eq!(host_map.leaders, [0, 1, 3]);
+        assert_eq!(host_map.host_of, [0, 1, 0, 2, 1, 0]);
+        assert_eq!(host_map.place_of, [0, 0, 1, 0, 1, 2]);
+        assert_eq!(host_map.names, ["00000", "00001", "00002"]);
+        assert!(!host_map.is_one_each() && mapped(&[1, 2, 3].map(card)).expect("three").is_one_each());
     }
 
     #[test]
     fn one_rank_that_cannot_take_part_keeps_all_from_wiring_with_its_reason() {
         let mut cards = [1, 2, 3].map(card);
         cards[2].as_mut().expect("there").trouble = "no capability".into();
-        assert_eq!(seated(&cards), Err((Reason::NotEverywhere, "rank 2 (n3): no capability".into())));
-        assert_eq!(seated(&[1, 2, 2].map(card)).expect_err("two hosts").0, Reason::FewHosts);
+        assert_eq!(mapped(&cards), Err((Reason::NotEverywhere, "rank 2 (n3): no capability".into())));
+        assert_eq!(mapped(&[1, 2, 2].map(card)).expect_err("two hosts").0, Reason::FewHosts);
         assert!(super::cards(&[0; BYTES]).expect_err("no card").1.contains("another build"));
     }
 }

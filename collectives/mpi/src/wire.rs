@@ -3,7 +3,7 @@
 
 use crate::dynamic::{GIVEN_UP, Table, Word, done, print_line};
 use crate::neighbours::{Neighbours, Watch};
-use crate::order::{Contradiction, Kind, Order, Told};
+use crate::order::{Announcement, Contradiction, Kind, Order};
 use crate::rank_map::RankMap;
 use crate::settings::Settings;
 use ethbcast_collectives::ErrorKind;
@@ -89,14 +89,14 @@ impl std::fmt::Display for Trouble {
 
 pub struct Wire {
     table: &'static Table,
-    seating: RankMap,
+    host_map: RankMap,
     rank: usize,
     /// Communicator of the leaders; `None` on other ranks.
     leaders: Option<Communicator>,
     /// Communicator of this host's ranks, where any two share one.
     node: Option<Word>,
     /// Leader's rank on the wire of each host.
-    seats: Vec<u16>,
+    leader_ranks: Vec<u16>,
     neighbours: Neighbours,
     has_joined: Arc<AtomicBool>,
     order: Arc<Mutex<Order>>,
@@ -105,13 +105,13 @@ pub struct Wire {
 impl Wire {
     /// Begins to join the wire, if this rank is a leader, in a thread of its own: the program goes on
     /// with the MPI. Where ranks share hosts all of them take part in the split.
-    pub fn join(table: &'static Table, settings: &Settings, comm: Word, rank: usize, seating: RankMap) -> Joining {
-        let host = seating.host_of[rank];
-        let own_host = |other: &usize| seating.host_of[*other] == host;
-        let neighbours = (0..seating.host_of.len()).filter(own_host).map(|other| seating.processes[other]);
+    pub fn join(table: &'static Table, settings: &Settings, comm: Word, rank: usize, host_map: RankMap) -> Joining {
+        let host = host_map.host_of[rank];
+        let own_host = |other: &usize| host_map.host_of[*other] == host;
+        let neighbours = (0..host_map.host_of.len()).filter(own_host).map(|other| host_map.processes[other]);
         let neighbours = Neighbours::of(neighbours);
         let mut node = None;
-        if !seating.is_one_each() {
+        if !host_map.is_one_each() {
             let mut part = 0;
             if let Err(code) = done((table.split)(comm, host as c_int, rank as c_int, &mut part)) {
                 return Joining::failed(format!("no communicator of this host's ranks: the MPI's error {code}"));
@@ -123,11 +123,11 @@ impl Wire {
             rank,
             leaders: None,
             node,
-            seats: Vec::new(),
+            leader_ranks: Vec::new(),
             neighbours: Neighbours::default(),
             has_joined: Arc::default(),
             order: Arc::default(),
-            seating,
+            host_map,
         };
         match neighbours {
             Ok(neighbours) => wire.neighbours = neighbours,
@@ -138,9 +138,9 @@ impl Wire {
         }
         let mut thread = None;
         if wire.is_leader() {
-            let begun = options(settings, &wire.seating.names[host], &wire).and_then(|options| {
-                let size = u16::try_from(wire.seating.leaders.len()).map_err(|_| "too many hosts".to_owned())?;
-                let group = wire.seating.group.clone();
+            let begun = options(settings, &wire.host_map.names[host], &wire).and_then(|options| {
+                let size = u16::try_from(wire.host_map.leaders.len()).map_err(|_| "too many hosts".to_owned())?;
+                let group = wire.host_map.group.clone();
                 let join = move || Communicator::join_with(&group, size, &options).map_err(|error| error.to_string());
                 Builder::new().name(THREAD_NAME.to_owned()).spawn(join).map_err(|error| format!("no thread: {error}"))
             });
@@ -157,19 +157,19 @@ impl Wire {
 
     /// Returns the group's name, which no other wire has.
     pub fn group(&self) -> &str {
-        &self.seating.group
+        &self.host_map.group
     }
 
     /// Whether it works and connects these ranks, as far as this one, which becomes `rank`, can
     /// tell.
     pub fn serves(&self, ranks: &RankMap, rank: usize) -> bool {
         let is_well = || self.leaders.as_ref().is_none_or(|all| all.stats().is_ok());
-        let are_same = self.seating.processes == ranks.processes && self.seating.host_of == ranks.host_of;
+        let are_same = self.host_map.processes == ranks.processes && self.host_map.host_of == ranks.host_of;
         self.rank == rank && are_same && is_well()
     }
 
     pub fn hosts(&self) -> usize {
-        self.seating.leaders.len()
+        self.host_map.leaders.len()
     }
 
     pub fn begin(&self, kind: Kind, now: Instant) {
@@ -193,16 +193,16 @@ impl Wire {
             (order.announce(now), order.listens(now))
         };
         let own = leaders.rank();
-        for seat in (0..leaders.size()).filter(|&seat| seat != own) {
+        for leader_rank in (0..leaders.size()).filter(|&leader_rank| leader_rank != own) {
             // A rank that has left, or has no room for the message, is not waiting.
             if let Some(told) = told {
-                drop(leaders.try_send(seat, IN_A_CALL, &told.encode().to_be_bytes()));
+                drop(leaders.try_send(leader_rank, IN_A_CALL, &told.encode().to_be_bytes()));
             }
             let mut word = [0; size_of::<u64>()];
             while listens
-                && matches!(leaders.try_recv(seat, IN_A_CALL, &mut word), Ok(Some(bytes)) if bytes == word.len())
+                && matches!(leaders.try_recv(leader_rank, IN_A_CALL, &mut word), Ok(Some(bytes)) if bytes == word.len())
             {
-                self.order.lock().on_announcement(seat, Told::of(u64::from_be_bytes(word)));
+                self.order.lock().on_announcement(leader_rank, Announcement::of(u64::from_be_bytes(word)));
             }
         }
     }
@@ -210,20 +210,21 @@ impl Wire {
     /// Returns the reason of a failure: a contradiction between calls, if one was found.
     pub fn explained(&self, trouble: Trouble) -> Trouble {
         match (self.order.lock().contradiction(), &self.leaders) {
-            (Some(Contradiction { seat, number }), Some(leaders)) => {
-                Trouble::Order { host: leaders.hosts()[usize::from(seat)].clone(), number }
+            (Some(Contradiction { leader_rank, number }), Some(leaders)) => {
+                Trouble::Order { host: leaders.hosts()[usize::from(leader_rank)].clone(), number }
             }
             _ => trouble,
         }
     }
 
     pub fn is_leader(&self) -> bool {
-        self.seating.place_of[self.rank] == 0
+        self.host_map.place_of[self.rank] == 0
     }
 
     /// Whether blocks of ranks are blocks of hosts, in equal order.
     pub fn is_one_each(&self) -> bool {
-        self.seating.is_one_each() && self.seats.iter().enumerate().all(|(host, seat)| host == usize::from(*seat))
+        self.host_map.is_one_each()
+            && self.leader_ranks.iter().enumerate().all(|(host, leader_rank)| host == usize::from(*leader_rank))
     }
 
     pub fn describe(&self) -> String {
@@ -232,12 +233,12 @@ impl Wire {
 
     /// Broadcasts from `root`: on its host, among the leaders, on the other hosts.
     pub fn broadcast(&self, root: usize, buffer: &mut [u8]) -> Result<(), Trouble> {
-        let host = self.seating.host_of[root];
-        let is_here = host == self.seating.host_of[self.rank];
+        let host = self.host_map.host_of[root];
+        let is_here = host == self.host_map.host_of[self.rank];
         if is_here {
-            self.on_host(buffer, self.seating.place_of[root])?;
+            self.on_host(buffer, self.host_map.place_of[root])?;
         }
-        let outcome = self.leaders.as_ref().map_or(Ok(()), |all| all.broadcast(self.seats[host], buffer));
+        let outcome = self.leaders.as_ref().map_or(Ok(()), |all| all.broadcast(self.leader_ranks[host], buffer));
         if !is_here {
             self.on_host(buffer, 0)?;
         }
@@ -247,8 +248,8 @@ impl Wire {
     pub fn barrier(&self) -> Result<(), Trouble> {
         if let Some(node) = self.node {
             let watch = Watch::on(&self.neighbours);
-            let (goes_on, state) = watch.arguments();
-            ended((self.table.watched_barrier)(node, goes_on, state))?;
+            let (must_continue, state) = watch.arguments();
+            ended((self.table.watched_barrier)(node, must_continue, state))?;
         }
         self.agree_on_host(self.leaders.as_ref().map_or(Ok(()), Communicator::barrier))
     }
@@ -275,8 +276,8 @@ impl Wire {
     fn on_host(&self, buffer: &mut [u8], place: usize) -> Result<(), Trouble> {
         let Some(node) = self.node else { return Ok(()) };
         let (at, bytes, watch) = (buffer.as_mut_ptr(), buffer.len() as c_int, Watch::on(&self.neighbours));
-        let (goes_on, state) = watch.arguments();
-        ended((self.table.watched_broadcast)(node, at, bytes, place as c_int, goes_on, state))
+        let (must_continue, state) = watch.arguments();
+        ended((self.table.watched_broadcast)(node, at, bytes, place as c_int, must_continue, state))
     }
 
     /// Gives the leader's result to all ranks of its host, so that none goes on with missing bytes.
@@ -334,10 +335,11 @@ fn ended(code: c_int) -> Result<(), Trouble> {
     }
 }
 
-fn seats(seating: &RankMap, leaders: &Communicator) -> Result<Vec<u16>, String> {
-    let seat = |name: &String| leaders.hosts().iter().position(|host| host == name).map(|seat| seat as u16);
-    let seats: Option<Vec<u16>> = seating.names.iter().map(seat).collect();
-    seats.ok_or_else(|| "the wire has other names for the hosts".to_owned())
+fn leader_ranks(host_map: &RankMap, leaders: &Communicator) -> Result<Vec<u16>, String> {
+    let leader_rank =
+        |name: &String| leaders.hosts().iter().position(|host| host == name).map(|leader_rank| leader_rank as u16);
+    let leader_ranks: Option<Vec<u16>> = host_map.names.iter().map(leader_rank).collect();
+    leader_ranks.ok_or_else(|| "the wire has other names for the hosts".to_owned())
 }
 
 fn options(settings: &Settings, name: &str, wire: &Wire) -> Result<Options, String> {
@@ -399,12 +401,13 @@ impl Joining {
         let mut wire = wire?;
         let joined = thread.map(|thread| thread.join().unwrap_or_else(|_| Err("its thread has panicked".to_owned())));
         let joined = joined.transpose().and_then(|leaders| {
-            let seats = leaders.as_ref().map_or(Ok(Vec::new()), |leaders| seats(&wire.seating, leaders))?;
-            Ok((seats, leaders))
+            let leader_ranks =
+                leaders.as_ref().map_or(Ok(Vec::new()), |leaders| leader_ranks(&wire.host_map, leaders))?;
+            Ok((leader_ranks, leaders))
         });
         match joined {
-            Ok((seats, leaders)) => {
-                (wire.seats, wire.leaders) = (seats, leaders);
+            Ok((leader_ranks, leaders)) => {
+                (wire.leader_ranks, wire.leaders) = (leader_ranks, leaders);
                 wire.has_joined.store(true, Ordering::Relaxed);
                 Ok(wire)
             }

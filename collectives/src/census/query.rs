@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// Limit of receivers kept: forged ones by the thousand must not take more memory.
 const MAX_REPLIES: usize = 65_536;
-const ASK_EVERY: Duration = Duration::from_millis(300);
+const QUERY_INTERVAL: Duration = Duration::from_millis(300);
 /// Shortest time over which replies are spread; it grows with each known receiver.
 const MIN_SPREAD: Duration = Duration::from_millis(50);
 const SPREAD_EACH: Duration = Duration::from_micros(200);
@@ -40,7 +40,7 @@ pub struct CensusQuery {
     nonce: u64,
     round: u32,
     round_began: Instant,
-    ask_at: Instant,
+    query_at: Instant,
     /// Frames that are still to be sent: one for each secret.
     asks: usize,
     found: BTreeMap<(MacAddr, String), Present>,
@@ -59,7 +59,7 @@ impl CensusQuery {
             nonce,
             round: 0,
             round_began: now,
-            ask_at: now,
+            query_at: now,
             asks: 0,
             found: BTreeMap::new(),
             lost: 0,
@@ -122,13 +122,13 @@ impl Machine for CensusQuery {
     fn handle_timeout(&mut self, now: Instant) {
         if now.since(self.round_began) >= self.wait {
             self.round += 1;
-            (self.round_began, self.ask_at) = (now, now);
+            (self.round_began, self.query_at) = (now, now);
             let round = self.round;
             self.found.retain(|_, present| round - present.round <= FORGOTTEN_AFTER);
         }
-        if self.ask_at <= now {
+        if self.query_at <= now {
             self.asks = self.secrets.as_ref().map_or(1, ClusterSecrets::count);
-            self.ask_at = now + ASK_EVERY.max(self.spread());
+            self.query_at = now + QUERY_INTERVAL.max(self.spread());
         }
     }
 
@@ -144,7 +144,7 @@ impl Machine for CensusQuery {
     }
 
     fn poll_timeout(&self, _now: Instant) -> Option<Deadline> {
-        Some(Wait::Announce.at(self.ask_at.min(self.round_began + self.wait)))
+        Some(Wait::Announce.at(self.query_at.min(self.round_began + self.wait)))
     }
 
     fn is_urgent(&self) -> bool {

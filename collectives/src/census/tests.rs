@@ -68,10 +68,10 @@ fn round(
         }
         if let Some(question) = asked(asker, now) {
             let question = wire::parse(&question).expect("a frame");
-            hosts.iter_mut().for_each(|(station, answerer)| assert!(answerer.on_frame(now, &question, station, 0)));
+            hosts.iter_mut().for_each(|(station, responder)| assert!(responder.on_frame(now, &question, station, 0)));
         }
-        for (number, (station, answerer)) in hosts.iter_mut().enumerate() {
-            let Some((to, nonce, _)) = answerer.poll(now) else { continue };
+        for (number, (station, responder)) in hosts.iter_mut().enumerate() {
+            let Some((to, nonce, _)) = responder.poll(now) else { continue };
             assert_eq!(to, MacAddr::new(2, 0, 0, 0, 0x27, 0x0f));
             moments.push(micros);
             if passes(number, micros) {
@@ -113,31 +113,31 @@ fn only_the_group_that_is_asked_for_answers() {
 
 #[test]
 fn an_older_question_of_an_asker_takes_no_place_of_its_last_one() {
-    let (own, asker, mut answerer) = (station(1, "g"), station(2, ""), CensusResponder::default());
+    let (own, asker, mut responder) = (station(1, "g"), station(2, ""), CensusResponder::default());
     let mut asks = |nonce| {
         let body = CensusRequest { nonce, spread: Duration::from_millis(50), group: String::new() }.encode();
         let question = frame(&asker, kind::WHO, &body);
-        assert!(answerer.on_frame(at(0), &wire::parse(&question).expect("a frame"), &own, 0));
+        assert!(responder.on_frame(at(0), &wire::parse(&question).expect("a frame"), &own, 0));
     };
     [700, 5, 701, 5].into_iter().for_each(&mut asks);
     let answered: BTreeSet<u64> =
-        (0..20).filter_map(|tick| answerer.poll(at(10_000 * tick))).map(|(_, nonce, _)| nonce).collect();
+        (0..20).filter_map(|tick| responder.poll(at(10_000 * tick))).map(|(_, nonce, _)| nonce).collect();
     assert_eq!(answered, [5, 701].into(), "the next round's question stands for both");
 }
 
 #[test]
 fn an_asker_that_floods_or_uses_many_addresses_gets_few_replies() {
-    let (own, mut answerer) = (station(1, "g"), CensusResponder::default());
+    let (own, mut responder) = (station(1, "g"), CensusResponder::default());
     let mut answers = 0;
     for tick in 0..100_000_u64 {
         let from = station(1000 + (tick % 5000) as u16, "");
         let body = CensusRequest { nonce: tick, spread: Duration::ZERO, group: String::new() }.encode();
         let question = frame(&from, kind::WHO, &body);
-        assert!(answerer.on_frame(at(tick * 10), &wire::parse(&question).expect("a frame"), &own, 0));
-        answers += u32::from(answerer.poll(at(tick * 10)).is_some());
+        assert!(responder.on_frame(at(tick * 10), &wire::parse(&question).expect("a frame"), &own, 0));
+        answers += u32::from(responder.poll(at(tick * 10)).is_some());
     }
     assert!((90..=101).contains(&answers), "{answers} in a second");
-    assert!(std::iter::from_fn(|| answerer.poll(at(10_000_000))).count() <= 1, "one at a time");
+    assert!(std::iter::from_fn(|| responder.poll(at(10_000_000))).count() <= 1, "one at a time");
     let group = MacAddr::new(3, 0, 0, 0, 0, 1);
     let nobody = Station { mac: group, ..station(2, "") };
     let body = CensusRequest { nonce: 1, spread: Duration::ZERO, group: String::new() }.encode();

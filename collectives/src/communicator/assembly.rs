@@ -2,7 +2,7 @@
 //! have the identical list.
 
 use super::body::CallBody;
-use super::config::{Config, gone_after, period};
+use super::config::{Config, period, silence_limit};
 use super::error::CommunicatorError;
 use super::kind;
 use super::network::{Network, Spread, SpreadMessage, SpreadSource, contradiction};
@@ -40,7 +40,7 @@ struct Caller {
     network: SpreadMessage,
     /// Consecutive calls with an unchanged network description.
     said: u32,
-    heard_at: Instant,
+    last_received_at: Instant,
 }
 
 #[derive(Clone, Debug)]
@@ -104,10 +104,10 @@ impl Assembly {
 
     fn tells(&self) -> bool {
         let lacks = |caller: &Caller| caller.network.list == self.spread.list() && caller.network.network == 0;
-        self.teller() == Some(self.config.station.mac) && self.callers.values().any(lacks)
+        self.distributor() == Some(self.config.station.mac) && self.callers.values().any(lacks)
     }
 
-    fn teller(&self) -> Option<MacAddr> {
+    fn distributor(&self) -> Option<MacAddr> {
         let was_told = |mac: &MacAddr| match self.callers.get(mac) {
             Some(caller) => caller.network.told,
             None => self.config.describes_network(),
@@ -144,7 +144,7 @@ impl Assembly {
         if self.note(now, mac, call) {
             self.recount(now);
         }
-        if self.teller() == Some(mac)
+        if self.distributor() == Some(mac)
             && !self.config.describes_network()
             && let Some(caller) = self.callers.get(&mac)
             && self.spread.take(&caller.network, caller.said >= CREDIBLE_CALLS, size)
@@ -197,8 +197,19 @@ impl Assembly {
             Some(known) => (1, Some(known.nonce), known.returns + u32::from(known.replaced == Some(nonce))),
             None => (1, None, 0),
         };
-        let caller =
-            Caller { nonce, calls, replaced, returns, host, mtu_bytes, digest, joined, network, said, heard_at: now };
+        let caller = Caller {
+            nonce,
+            calls,
+            replaced,
+            returns,
+            host,
+            mtu_bytes,
+            digest,
+            joined,
+            network,
+            said,
+            last_received_at: now,
+        };
         self.callers.insert(mac, caller);
         !same
     }
@@ -225,7 +236,7 @@ impl Assembly {
     }
 
     fn complete(&mut self) {
-        if self.list.is_some() && self.teller().is_none() {
+        if self.list.is_some() && self.distributor().is_none() {
             self.spread.settle_unknown();
         }
         let known = self.list.as_ref().zip(self.spread.known());
@@ -234,7 +245,8 @@ impl Assembly {
 
     fn check(&self, now: Instant) -> Result<(), CommunicatorError> {
         let fresh_for = period(self.config.size) * 5 / 2;
-        let is_fresh = |caller: &&Caller| caller.calls >= CREDIBLE_CALLS && now.since(caller.heard_at) < fresh_for;
+        let is_fresh =
+            |caller: &&Caller| caller.calls >= CREDIBLE_CALLS && now.since(caller.last_received_at) < fresh_for;
         let fresh = || self.callers.values().filter(is_fresh);
         if let Some(fault) = self.fault() {
             return Err(fault);
@@ -244,7 +256,7 @@ impl Assembly {
             return Err(CommunicatorError::Unfit { host: caller.host.clone() });
         }
         // Each return resets the count of calls.
-        let twin = |caller: &&Caller| caller.returns >= TWIN_RETURNS && now.since(caller.heard_at) < fresh_for;
+        let twin = |caller: &&Caller| caller.returns >= TWIN_RETURNS && now.since(caller.last_received_at) < fresh_for;
         if let Some(caller) = self.callers.values().find(twin) {
             return Err(CommunicatorError::TwoProcesses { host: caller.host.clone() });
         }
@@ -252,8 +264,8 @@ impl Assembly {
             return Err(CommunicatorError::Namesakes { host });
         }
         // A running group may end some time; only processes that want to join this one count.
-        let rivals = fresh().filter(|caller| !caller.joined).count() + 1;
-        if rivals > usize::from(self.config.size) {
+        let unjoined_callers = fresh().filter(|caller| !caller.joined).count() + 1;
+        if unjoined_callers > usize::from(self.config.size) {
             return Err(CommunicatorError::TooMany { size: self.config.size, hosts: self.hosts() });
         }
         Ok(())
@@ -281,7 +293,7 @@ impl Assembly {
         });
         let station = &self.config.station;
         let own = own.as_ref().map(|word| SpreadSource { host: &station.host, word });
-        let fresh = |caller: &&Caller| caller.said >= CREDIBLE_CALLS && now.since(caller.heard_at) < fresh_for;
+        let fresh = |caller: &&Caller| caller.said >= CREDIBLE_CALLS && now.since(caller.last_received_at) < fresh_for;
         let others = self.callers.values().filter(fresh);
         let others = others.map(|caller| SpreadSource { host: &caller.host, word: &caller.network });
         match contradiction(self.spread.list(), own.into_iter().chain(others)) {
@@ -309,9 +321,9 @@ impl Assembly {
     /// # Errors
     /// If `join_by` has passed; names the missing processes.
     pub(super) fn on_timeout(&mut self, now: Instant) -> Result<(), CommunicatorError> {
-        let gone_after = gone_after(self.config.size);
+        let silence_limit = silence_limit(self.config.size);
         let before = self.callers.len();
-        self.callers.retain(|_, caller| now.since(caller.heard_at) < gone_after);
+        self.callers.retain(|_, caller| now.since(caller.last_received_at) < silence_limit);
         if self.callers.len() != before {
             self.recount(now);
         }

@@ -65,11 +65,11 @@ impl CallBody {
 
 /// Recent calls in each status message: as many as a member may make before the others learn of one
 /// that differs.
-pub(super) const TOLD_CALLS: usize = 4;
+pub(super) const REPORTED_CALLS: usize = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Notice {
-    pub calls: [Option<Signature>; TOLD_CALLS],
+    pub calls: [Option<Signature>; REPORTED_CALLS],
     pub failure: Option<Failure>,
     pub waits_for: Option<Rank>,
     /// Low bits of the member's progress counter.
@@ -95,7 +95,7 @@ impl Notice {
             return None;
         }
         let waits_for = Some(waits_for).filter(|&rank| rank != Rank::NONE);
-        let mut calls = [None; TOLD_CALLS];
+        let mut calls = [None; REPORTED_CALLS];
         for call in &mut calls {
             let bytes = from.bytes(Signature::BYTES)?;
             if bytes.iter().any(|&byte| byte != 0) {

@@ -23,7 +23,7 @@ const FEED_FRAMES: u64 = 1024;
 const SIGNS_PER_SECOND: u32 = 640;
 const MIN_PERIOD: Duration = Duration::from_millis(100);
 /// Periods of silence after which a member counts as gone: 1.5 s among up to 64 ranks.
-const GONE_AFTER_PERIODS: u32 = 15;
+const SILENCE_LIMIT_PERIODS: u32 = 15;
 
 /// Configuration of a member.
 #[derive(Clone, Debug)]
@@ -116,7 +116,7 @@ impl Config {
         settings.send_messages += 2 * ranks;
         settings.receives += 2 * ranks;
         // Missing keepalives, not the mailbox, detect silence.
-        settings.silent_after = settings.silent_after.max(gone_after(self.size) * 2);
+        settings.silent_after = settings.silent_after.max(silence_limit(self.size) * 2);
         settings
     }
 
@@ -134,11 +134,11 @@ pub(super) fn period(size: u16) -> Duration {
 /// Silence after which a member is probed by unicast: broadcast may not reach it. An eighth of the
 /// members are probed per period, which leaves time for all.
 pub(super) fn silence_before_query(size: u16) -> Duration {
-    gone_after(size) / 3
+    silence_limit(size) / 3
 }
 
-pub(super) fn gone_after(size: u16) -> Duration {
-    period(size) * GONE_AFTER_PERIODS
+pub(super) fn silence_limit(size: u16) -> Duration {
+    period(size) * SILENCE_LIMIT_PERIODS
 }
 
 #[cfg(test)]
@@ -159,7 +159,7 @@ mod config_tests {
 
     #[test]
     fn signs_of_life_become_rarer_with_the_number_of_members() {
-        assert_eq!((period(2), gone_after(2)), (Duration::from_millis(100), Duration::from_millis(1500)));
+        assert_eq!((period(2), silence_limit(2)), (Duration::from_millis(100), Duration::from_millis(1500)));
         assert_eq!((period(64), period(640)), (Duration::from_millis(100), Duration::from_secs(1)));
     }
 }

@@ -110,7 +110,7 @@ fn digest(group: &str, entries: &[RosterEntry], mtu_bytes: u16, preset: Preset) 
     entries.iter().for_each(|entry| text(&entry.host));
     for RosterEntry { mac, nonce, .. } in entries {
         hasher.update(&mac.octets());
-        hasher.update(&[mac.seat()]);
+        hasher.update(&[mac.port_id()]);
         hasher.update(&nonce.to_be_bytes());
     }
     hasher.update(&mtu_bytes.to_be_bytes());
@@ -308,8 +308,8 @@ mod node_tests {
 
     fn nodes(sizes: &[u8]) -> Nodes {
         let address = |node| MacAddr::new(2, 0, 0, 0, 0, node);
-        let seats = sizes.iter().zip(0..).flat_map(|(&size, node)| (0..size).map(move |seat| (node, seat)));
-        Nodes::new(seats.map(|(node, seat)| address(node).with_seat(seat)))
+        let port_ids = sizes.iter().zip(0..).flat_map(|(&size, node)| (0..size).map(move |port_id| (node, port_id)));
+        Nodes::new(port_ids.map(|(node, port_id)| address(node).with_port_id(port_id)))
     }
 
     #[test]

@@ -60,7 +60,7 @@ fn processing(result: &ProbeResult) -> Option<Processing> {
 
 pub(crate) fn broadcast(finding: CastFinding) -> Broadcast {
     match finding {
-        CastFinding::Policed { knee_frames_per_second } => Broadcast::Policed(knee_frames_per_second.max(1)),
+        CastFinding::Policed { threshold_frames_per_second } => Broadcast::Policed(threshold_frames_per_second.max(1)),
         CastFinding::Slower { frames_per_second, .. } => Broadcast::Slower(frames_per_second.max(1)),
         CastFinding::FullRate => Broadcast::FullRate,
         CastFinding::NotMeasured => Broadcast::Untried,
@@ -116,7 +116,8 @@ mod tests {
 
     #[test]
     fn the_file_says_what_was_measured() {
-        let measured = calibrate(&result(3, CastFinding::Policed { knee_frames_per_second: 2000 })).expect("enough");
+        let measured =
+            calibrate(&result(3, CastFinding::Policed { threshold_frames_per_second: 2000 })).expect("enough");
         let written = measured.to_toml();
         let read = Calibration::parse(&written, "calibration.toml").expect("it parses");
         assert_eq!(read.points()[2], Point { bytes: 1024, gap_ns: 80_000, latency_ns: -20_000 });

@@ -23,7 +23,7 @@ pub enum CastFinding {
     /// control.
     Policed {
         /// Rate that gets through.
-        knee_frames_per_second: u64,
+        threshold_frames_per_second: u64,
     },
     /// They arrive, but more slowly than unicast: copied for each host at the sender's end, as
     /// overlays do, or sent at a lower rate, as in a radio cell.
@@ -144,7 +144,7 @@ impl Findings {
         shared.map_or(0, Processors::cores)
     }
 
-    pub(super) fn parcel(&self, bytes: usize) -> FramedMessage {
+    pub(super) fn framed(&self, bytes: usize) -> FramedMessage {
         FramedMessage { bytes, payload_bytes: self.payload_bytes }
     }
 }

@@ -48,16 +48,16 @@ mod tests {
 
     #[test]
     fn a_message_is_full_frames_and_the_rest() {
-        let parcel = FramedMessage { bytes: 2048, payload_bytes: 1468 };
-        assert_eq!((parcel.frames(), parcel.payload_of(0), parcel.payload_of(1)), (2, 1468, 580));
-        assert_eq!(parcel.message_wire_bytes(), 2048 + 2 * 70);
-        assert_eq!(parcel.wire_bytes(5), 2 * (2048 + 140) + 1468 + 70, "two messages and a frame");
+        let framed = FramedMessage { bytes: 2048, payload_bytes: 1468 };
+        assert_eq!((framed.frames(), framed.payload_of(0), framed.payload_of(1)), (2, 1468, 580));
+        assert_eq!(framed.message_wire_bytes(), 2048 + 2 * 70);
+        assert_eq!(framed.wire_bytes(5), 2 * (2048 + 140) + 1468 + 70, "two messages and a frame");
     }
 
     #[test]
     fn every_frame_has_room_for_its_body() {
-        let parcel = FramedMessage { bytes: 1469, payload_bytes: 1468 };
-        assert_eq!((parcel.frames(), parcel.payload_of(1)), (2, ProbeBody::BYTES));
+        let framed = FramedMessage { bytes: 1469, payload_bytes: 1468 };
+        assert_eq!((framed.frames(), framed.payload_of(1)), (2, ProbeBody::BYTES));
         assert_eq!(FramedMessage { bytes: 0, payload_bytes: 1468 }.frames(), 1);
         assert_eq!(
             FramedMessage { bytes: 8, payload_bytes: 1468 }.message_wire_bytes(),

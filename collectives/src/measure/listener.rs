@@ -69,7 +69,7 @@ pub(super) struct Listener {
     last_nanos: u64,
     application: Vec<u8>,
     filled: usize,
-    heard_at: Instant,
+    last_received_at: Instant,
 }
 
 impl Listener {
@@ -99,7 +99,7 @@ impl Listener {
             last_nanos: 0,
             application: if application.is_empty() { vec![1; APPLICATION_BYTES] } else { application },
             filled: 0,
-            heard_at: now,
+            last_received_at: now,
         }
     }
 
@@ -120,7 +120,7 @@ impl Listener {
         let before = self.stream.stats().data_received;
         self.stream.handle_frame(now, frame);
         if self.stream.stats().data_received > before {
-            self.heard_at = now;
+            self.last_received_at = now;
         }
     }
 
@@ -147,12 +147,12 @@ impl Listener {
     }
 
     pub(super) fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
-        let end = Wait::Silence.at(self.heard_at + PATIENCE);
+        let end = Wait::Silence.at(self.last_received_at + PATIENCE);
         Some(self.stream.poll_timeout(now).map_or(end, |deadline| deadline.min(end)))
     }
 
     pub(super) fn is_over(&self, now: Instant) -> bool {
-        self.heard_at + PATIENCE <= now
+        self.last_received_at + PATIENCE <= now
     }
 
     pub(super) fn is_urgent(&self) -> bool {

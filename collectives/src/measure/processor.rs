@@ -51,8 +51,8 @@ pub(super) struct ProcessorTime {
 
 /// Returns both ends' processor time per message between two reports, in nanoseconds: to send, to
 /// receive. `None` if it was not reported, or no frame arrived in between.
-pub(super) fn between(first: &ProcessorTime, last: &ProcessorTime, parcel: FramedMessage) -> Option<(u64, u64)> {
-    let each = |nanos: u64, frames: u64| nanos.checked_mul(parcel.frames())?.checked_div(frames);
+pub(super) fn between(first: &ProcessorTime, last: &ProcessorTime, framed: FramedMessage) -> Option<(u64, u64)> {
+    let each = |nanos: u64, frames: u64| nanos.checked_mul(framed.frames())?.checked_div(frames);
     let sending = last.sending_nanos.checked_sub(first.sending_nanos)?;
     let receiving = last.receiving_nanos.checked_sub(first.receiving_nanos)?;
     let told = first.receiving_nanos > 0 && first.sending_nanos > 0;
@@ -131,10 +131,10 @@ mod tests {
             receiving_nanos,
             sending_nanos,
         };
-        let parcel = FramedMessage { bytes: 2000, payload_bytes: 1000 };
-        assert_eq!(between(&work(10, 1_000, 5_000), &work(30, 41_000, 25_000), parcel), Some((2_000, 4_000)));
-        assert_eq!(between(&work(10, 0, 5_000), &work(30, 41_000, 25_000), parcel), None, "the other does not tell");
-        assert_eq!(between(&work(10, 1_000, 5_000), &work(10, 1_000, 5_000), parcel), None);
-        assert_eq!(between(&work(10, 9_000, 5_000), &work(30, 1_000, 6_000), parcel), None, "it lies");
+        let framed = FramedMessage { bytes: 2000, payload_bytes: 1000 };
+        assert_eq!(between(&work(10, 1_000, 5_000), &work(30, 41_000, 25_000), framed), Some((2_000, 4_000)));
+        assert_eq!(between(&work(10, 0, 5_000), &work(30, 41_000, 25_000), framed), None, "the other does not tell");
+        assert_eq!(between(&work(10, 1_000, 5_000), &work(10, 1_000, 5_000), framed), None);
+        assert_eq!(between(&work(10, 9_000, 5_000), &work(30, 1_000, 6_000), framed), None, "it lies");
     }
 }

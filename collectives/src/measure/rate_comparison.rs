@@ -13,8 +13,8 @@ const MIN_FRAMES: u64 = 16;
 const MAX_FRAMES: u64 = 256;
 /// Time after which a host is asked for a report that has not come, and asked again, as a full queue may drop nine
 /// questions of ten; and the longest time in all.
-const ASK_AFTER: Duration = Duration::from_millis(40);
-const ASK_AGAIN: Duration = Duration::from_millis(10);
+const FIRST_REQUEST_AFTER: Duration = Duration::from_millis(40);
+const REQUEST_INTERVAL: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_millis(1500);
 /// Difference of arrival times that a host's naps and its scheduler explain.
 const NAP_NANOS: f64 = 3e6;
@@ -26,7 +26,7 @@ pub(crate) struct RateComparison {
     payload_bytes: usize,
     frames: u64,
     trains: [TrainToOne; 2],
-    ask_at: Instant,
+    request_at: Instant,
     ends_at: Instant,
 }
 
@@ -97,7 +97,14 @@ impl RateComparison {
             answered_at: None,
         });
         let payload_bytes = payload_bytes.max(ProbeBody::BYTES);
-        RateComparison { writer, payload_bytes, frames, trains, ask_at: now + ASK_AFTER, ends_at: now + LONGEST }
+        RateComparison {
+            writer,
+            payload_bytes,
+            frames,
+            trains,
+            request_at: now + FIRST_REQUEST_AFTER,
+            ends_at: now + LONGEST,
+        }
     }
 
     pub(crate) fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
@@ -113,8 +120,8 @@ impl RateComparison {
     }
 
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
-        if self.ask_at <= now && !self.is_over(now) {
-            self.ask_at = now + ASK_AGAIN;
+        if self.request_at <= now && !self.is_over(now) {
+            self.request_at = now + REQUEST_INTERVAL;
             self.trains.iter_mut().for_each(|train| train.asks = train.arrived.is_none());
         }
     }
@@ -159,7 +166,7 @@ impl RateComparison {
     }
 
     pub(crate) fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
-        let deadline = Deadline { at: self.ask_at.min(self.ends_at), why: Timer("rate comparison") };
+        let deadline = Deadline { at: self.request_at.min(self.ends_at), why: Timer("rate comparison") };
         (!self.is_over(now)).then_some(deadline)
     }
 }

@@ -66,7 +66,7 @@ struct Reply {
 #[derive(Clone, Debug)]
 enum ResponderTask {
     Info,
-    Echo { parcel: FramedMessage, next: u64 },
+    Echo { framed: FramedMessage, next: u64 },
     Report { seen: u64, body: ReportBody, asked: bool },
     Flow { frames: u32, payload_bytes: usize, next: u32 },
 }
@@ -192,10 +192,10 @@ impl Responder {
     /// Echoes a message when its last frame has arrived, as between processes (§5.1).
     fn on_ping(&mut self, frame: &Frame<'_>, body: ProbeBody) {
         let payload_bytes = self.payload_bytes(&body);
-        let parcel = FramedMessage { bytes: (body.number as usize).min(MAX_ECHO_BYTES + 1), payload_bytes };
-        let allowed = parcel.bytes <= MAX_ECHO_BYTES && parcel.frames() <= MAX_ECHO_FRAMES;
+        let framed = FramedMessage { bytes: (body.number as usize).min(MAX_ECHO_BYTES + 1), payload_bytes };
+        let allowed = framed.bytes <= MAX_ECHO_BYTES && framed.frames() <= MAX_ECHO_FRAMES;
         if frame.header.flags.has(Flags::LAST) && allowed {
-            self.answer(frame, ResponderTask::Echo { parcel, next: 0 });
+            self.answer(frame, ResponderTask::Echo { framed, next: 0 });
         }
     }
 
@@ -348,10 +348,10 @@ impl Responder {
                 let header = header(&identity, kind::REPORT, answer.test, *seen, flags);
                 (identity.write(buffer, answer.to, &header, &body.encode()), true)
             }
-            ResponderTask::Echo { parcel, next } => {
-                let (index, payload_bytes) = (*next, parcel.payload_of(*next));
+            ResponderTask::Echo { framed, next } => {
+                let (index, payload_bytes) = (*next, framed.payload_of(*next));
                 *next += 1;
-                let over = *next == parcel.frames();
+                let over = *next == framed.frames();
                 let payload = &mut identity.payload_of(buffer)[..payload_bytes];
                 payload.fill(0);
                 ProbeBody::plain(Task::Ping).write(payload);

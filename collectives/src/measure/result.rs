@@ -195,7 +195,7 @@ fn work(findings: &Findings) -> Vec<WorkPoint> {
     let point = |bytes| {
         Some(WorkPoint {
             bytes,
-            frames: findings.parcel(bytes).frames(),
+            frames: findings.framed(bytes).frames(),
             sending_nanos: of(bytes, |target| &target.sending)?,
             receiving_nanos: of(bytes, |target| &target.receiving)?,
         })
@@ -208,7 +208,7 @@ fn target_result(target: &Target, findings: &Findings, streaming: f64) -> Target
         let round_trip_nanos = median(target.round_trips.get(&bytes)?)?;
         Some(Point { bytes, gap_nanos: median(gaps)?, round_trip_nanos, latency_nanos: 0 })
     });
-    let mut points = smoothed(measured.collect(), |bytes| findings.parcel(bytes).message_wire_bytes());
+    let mut points = smoothed(measured.collect(), |bytes| findings.framed(bytes).message_wire_bytes());
     let mut least = 1;
     for point in &mut points {
         let times = if point.bytes >= findings.payload_bytes { streaming } else { 1.0 };
@@ -240,14 +240,14 @@ fn over_targets(targets: &[TargetResult], findings: &Findings) -> Vec<Point> {
         round_trip_nanos: middle(bytes, |point| point.round_trip_nanos),
         latency_nanos: 0,
     });
-    smoothed(points.collect(), |bytes| findings.parcel(bytes).message_wire_bytes())
+    smoothed(points.collect(), |bytes| findings.framed(bytes).message_wire_bytes())
 }
 
 /// Returns the rate from the largest size, where fixed costs and the clocks' resolution matter
 /// least.
 fn rate(points: &[Point], findings: &Findings) -> Option<u64> {
     let point = points.last()?;
-    let bits = findings.parcel(point.bytes).message_wire_bytes() * 8;
+    let bits = findings.framed(point.bytes).message_wire_bytes() * 8;
     Some((bits as f64 * 1e9 / point.gap_nanos as f64) as u64)
 }
 

@@ -34,7 +34,7 @@ pub(crate) enum Change {
 
 #[derive(Clone, Copy, Debug)]
 struct PresenceEntry {
-    heard_at: Instant,
+    last_received_at: Instant,
     suspected: bool,
     standing: Attendance,
 }
@@ -43,22 +43,22 @@ struct PresenceEntry {
 ///
 /// A root checks whenever a silence is due ([`next_silence`](Presence::next_silence)) and reports
 /// suspects. A member of a communicator checks at each of its keepalives and when a BYE's time is
-/// over ([`next_farewell`](Presence::next_farewell)).
+/// over ([`next_bye`](Presence::next_farewell)).
 #[derive(Clone, Debug)]
 pub(crate) struct Presence {
     own: Rank,
     suspect_after: Option<Duration>,
-    gone_after: Duration,
+    silence_limit: Duration,
     /// Additional wait for a silent member.
     patience: Duration,
     /// Members that go silent within this interval count as one failure.
     together: Duration,
-    /// Whether a host that has not checked for half of `gone_after` assumes that it was asleep
+    /// Whether a host that has not checked for half of `silence_limit` assumes that it was asleep
     /// itself. Only one that checks at regular intervals can tell.
     forgives_own_sleep: bool,
     entries: Vec<PresenceEntry>,
     looked_at: Instant,
-    next_farewell: Option<Instant>,
+    next_bye: Option<Instant>,
     /// Fewest collectives after which a member has left.
     fewest: u64,
     alone: bool,
@@ -66,19 +66,19 @@ pub(crate) struct Presence {
 
 impl Presence {
     /// Creates the state of `size` ranks present at `now`. Each but `own` is gone after a silence
-    /// of `gone_after`.
-    pub(crate) fn new(now: Instant, own: Rank, size: u16, gone_after: Duration) -> Presence {
-        let entry = PresenceEntry { heard_at: now, suspected: false, standing: Attendance::Here };
+    /// of `silence_limit`.
+    pub(crate) fn new(now: Instant, own: Rank, size: u16, silence_limit: Duration) -> Presence {
+        let entry = PresenceEntry { last_received_at: now, suspected: false, standing: Attendance::Here };
         Presence {
             own,
             suspect_after: None,
-            gone_after,
+            silence_limit,
             patience: Duration::ZERO,
             together: Duration::ZERO,
             forgives_own_sleep: false,
             entries: vec![entry; usize::from(size)],
             looked_at: now,
-            next_farewell: None,
+            next_bye: None,
             fewest: u64::MAX,
             alone: false,
         }
@@ -98,7 +98,7 @@ impl Presence {
     /// first, unless it speaks. Members that die together were last heard at different moments of a
     /// period.
     pub(crate) fn together_within(self, period: Duration) -> Presence {
-        Presence { together: period.min(self.gone_after / 4), ..self }
+        Presence { together: period.min(self.silence_limit / 4), ..self }
     }
 
     /// Restarts all silences after this host was asleep, for a host that checks at regular
@@ -114,10 +114,10 @@ impl Presence {
     pub(crate) fn on_frame(&mut self, now: Instant, rank: Rank) -> bool {
         if std::mem::take(&mut self.alone) {
             // This host could not hear; the others' silences start again.
-            self.entries.iter_mut().for_each(|entry| entry.heard_at = now);
+            self.entries.iter_mut().for_each(|entry| entry.last_received_at = now);
         }
         let entry = &mut self.entries[rank.index()];
-        entry.heard_at = now;
+        entry.last_received_at = now;
         entry.suspected = false;
         if entry.standing == Attendance::Away {
             entry.standing = Attendance::Here;
@@ -134,7 +134,7 @@ impl Presence {
         };
         self.entries[rank.index()].standing = Attendance::Leaving { calls, until };
         self.fewest = self.fewest.min(calls);
-        self.next_farewell = Some(self.next_farewell.map_or(until, |next| next.min(until)));
+        self.next_bye = Some(self.next_bye.map_or(until, |next| next.min(until)));
     }
 
     /// Records that a member is there: its BYE was forged.
@@ -146,7 +146,7 @@ impl Presence {
     }
 
     pub(crate) fn admit(&mut self, now: Instant) {
-        self.entries.push(PresenceEntry { heard_at: now, suspected: false, standing: Attendance::Here });
+        self.entries.push(PresenceEntry { last_received_at: now, suspected: false, standing: Attendance::Here });
     }
 
     pub(crate) fn remove(&mut self, rank: Rank) {
@@ -164,12 +164,12 @@ impl Presence {
         self.entries.iter().position(left).map(|rank| Rank(rank as u16))
     }
 
-    pub(crate) fn next_farewell(&self) -> Option<Instant> {
-        self.next_farewell
+    pub(crate) fn next_bye(&self) -> Option<Instant> {
+        self.next_bye
     }
 
     pub(crate) fn silence(&self, now: Instant, rank: Rank) -> Duration {
-        now.since(self.entries[rank.index()].heard_at)
+        now.since(self.entries[rank.index()].last_received_at)
     }
 
     fn others(&self) -> impl Iterator<Item = &PresenceEntry> {
@@ -179,53 +179,54 @@ impl Presence {
     pub(crate) fn next_silence(&self) -> Option<Instant> {
         let due = |entry: &PresenceEntry| match entry.standing {
             Attendance::Here if !entry.suspected && self.suspect_after.is_some() => {
-                Some(entry.heard_at + self.suspect_after?)
+                Some(entry.last_received_at + self.suspect_after?)
             }
-            Attendance::Here if !self.alone => Some(entry.heard_at + self.gone_after),
-            Attendance::Here | Attendance::Away => Some(entry.heard_at + self.gone_after + self.patience),
+            Attendance::Here if !self.alone => Some(entry.last_received_at + self.silence_limit),
+            Attendance::Here | Attendance::Away => Some(entry.last_received_at + self.silence_limit + self.patience),
             _ => None,
         };
         self.others().filter_map(due).min()
     }
 
     pub(crate) fn look(&mut self, now: Instant) -> Vec<Change> {
-        if self.forgives_own_sleep && now.since(self.looked_at) > self.gone_after / 2 {
-            self.entries.iter_mut().for_each(|entry| entry.heard_at = now);
+        if self.forgives_own_sleep && now.since(self.looked_at) > self.silence_limit / 2 {
+            self.entries.iter_mut().for_each(|entry| entry.last_received_at = now);
         }
         self.looked_at = now;
         // Suspects are not evidence that this host still hears.
-        let heard_within = self.suspect_after.unwrap_or(self.gone_after);
+        let heard_within = self.suspect_after.unwrap_or(self.silence_limit);
         let speaks = |entry: &PresenceEntry| match entry.standing {
-            Attendance::Here | Attendance::Leaving { .. } => now.since(entry.heard_at) < heard_within,
+            Attendance::Here | Attendance::Leaving { .. } => now.since(entry.last_received_at) < heard_within,
             _ => false,
         };
         self.alone = self.patience > Duration::ZERO && !self.others().any(speaks);
         let mut changes = Vec::new();
         let own = self.own;
-        let silent =
-            |entry: &PresenceEntry| entry.standing == Attendance::Here && now.since(entry.heard_at) >= self.gone_after;
-        let away_after = self.gone_after - if self.others().any(silent) { self.together } else { Duration::ZERO };
+        let silent = |entry: &PresenceEntry| {
+            entry.standing == Attendance::Here && now.since(entry.last_received_at) >= self.silence_limit
+        };
+        let away_after = self.silence_limit - if self.others().any(silent) { self.together } else { Duration::ZERO };
         for rank in (0..self.entries.len() as u16).map(Rank).filter(|&rank| rank != own) {
             changes.extend(self.look_at(now, rank, away_after));
         }
         let until = |entry: &PresenceEntry| {
             if let Attendance::Leaving { until, .. } = entry.standing { Some(until) } else { None }
         };
-        self.next_farewell = self.entries.iter().filter_map(until).min();
+        self.next_bye = self.entries.iter().filter_map(until).min();
         changes
     }
 
     fn look_at(&mut self, now: Instant, rank: Rank, away_after: Duration) -> Option<Change> {
-        let (gone_after, patience, alone) = (self.gone_after, self.patience, self.alone);
+        let (silence_limit, patience, alone) = (self.silence_limit, self.patience, self.alone);
         let suspect_after = self.suspect_after;
         let entry = &mut self.entries[rank.index()];
-        let silence = now.since(entry.heard_at);
+        let silence = now.since(entry.last_received_at);
         match entry.standing {
             Attendance::Leaving { calls, until } if until <= now => {
                 entry.standing = Attendance::Left { calls };
                 Some(Change::Left(rank))
             }
-            Attendance::Here | Attendance::Away if silence >= gone_after + patience => {
+            Attendance::Here | Attendance::Away if silence >= silence_limit + patience => {
                 entry.standing = Attendance::Gone;
                 Some(Change::Gone(rank))
             }
@@ -271,14 +272,14 @@ mod tests {
         presence.on_bye(Rank(1), 7, at(50));
         presence.on_bye(Rank(1), 7, at(40));
         assert_eq!(
-            (presence.next_farewell(), presence.first_left_before(6), presence.first_left_before(7)),
+            (presence.next_bye(), presence.first_left_before(6), presence.first_left_before(7)),
             (Some(at(50)), None, None),
             "it may be somebody else who said so"
         );
         assert!(presence.on_frame(at(45), Rank(1)) && presence.look(at(49)).is_empty());
         assert_eq!(presence.look(at(50)), [Change::Left(Rank(1))]);
         assert_eq!((presence.first_left_before(6), presence.first_left_before(7)), (None, Some(Rank(1))));
-        assert_eq!((presence.next_farewell(), presence.standing(Rank(1))), (None, Attendance::Left { calls: 7 }));
+        assert_eq!((presence.next_bye(), presence.standing(Rank(1))), (None, Attendance::Left { calls: 7 }));
         assert!(!presence.on_frame(at(60), Rank(1)), "its frames do not count any more");
     }
 

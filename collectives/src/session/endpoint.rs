@@ -25,7 +25,7 @@ const MAX_ANSWERS: usize = 64;
 const BETWEEN_ANSWERS: Duration = Duration::from_millis(1);
 /// Time for the final messages to leave when the session is over; after it they are dropped, so
 /// that no link delays the end.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const REPLY_PERIOD: Duration = Duration::from_secs(1);
 
 /// One end of a session: its configuration, its identity in control messages, the queue of these,
 /// and events for its user.
@@ -308,7 +308,7 @@ impl<C, E> Endpoint<C, E> {
     }
 
     pub(super) fn end(&mut self, now: Instant) {
-        self.silent_at = Some(now + LAST_WORDS);
+        self.silent_at = Some(now + REPLY_PERIOD);
     }
 
     pub(super) fn next_end(&self) -> Option<Deadline> {
@@ -378,7 +378,7 @@ impl<C, E> Endpoint<C, E> {
         self.stats.malformed += 1;
     }
 
-    pub(super) fn count_stranger(&mut self) {
+    pub(super) fn count_non_member(&mut self) {
         self.stats.strangers += 1;
     }
 }
@@ -407,7 +407,7 @@ pub struct ControlMemory {
     /// Bytes of these messages, without headers.
     pub waiting_bytes: usize,
     /// Entries for non-members: candidates, path checks, and refused hosts.
-    pub stranger_entries: usize,
+    pub non_member_entries: usize,
     /// Bytes of the parts of incomplete views.
     pub view_bytes: usize,
 }
@@ -419,7 +419,7 @@ impl Add for ControlMemory {
         ControlMemory {
             waiting_frames: self.waiting_frames + other.waiting_frames,
             waiting_bytes: self.waiting_bytes + other.waiting_bytes,
-            stranger_entries: self.stranger_entries + other.stranger_entries,
+            non_member_entries: self.non_member_entries + other.non_member_entries,
             view_bytes: self.view_bytes + other.view_bytes,
         }
     }

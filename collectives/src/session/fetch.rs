@@ -139,7 +139,7 @@ pub(in crate::session) struct Asking {
     lacking: Vec<Range<u64>>,
     asked: Range<u64>,
     retry: Retry,
-    heard_at: Instant,
+    last_received_at: Instant,
     denials: u32,
 }
 
@@ -153,7 +153,7 @@ impl Asking {
             lacking: Vec::from_iter((first < end).then_some(first..end)),
             asked: first..first,
             retry: Retry::new(now, FIRST_TIMEOUT, MAX_TIMEOUT),
-            heard_at: now,
+            last_received_at: now,
             denials: 0,
         }
     }
@@ -171,12 +171,12 @@ impl Asking {
     }
 
     pub(in crate::session) fn silence(&self, now: Instant) -> Duration {
-        now.since(self.heard_at)
+        now.since(self.last_received_at)
     }
 
     /// Excludes time in which nobody can reply.
     pub(in crate::session) fn pause(&mut self, now: Instant) {
-        self.heard_at = now;
+        self.last_received_at = now;
     }
 
     pub(in crate::session) fn poll(&mut self, now: Instant) -> Option<Range<u64>> {
@@ -217,7 +217,7 @@ impl Asking {
         }
         self.lacking = left;
         if new {
-            (self.heard_at, self.denials) = (now, 0);
+            (self.last_received_at, self.denials) = (now, 0);
             // Pieces come in order: after the last one no other is in flight.
             self.retry.restart(now, came.end == self.asked.end);
         }

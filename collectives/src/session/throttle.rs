@@ -31,7 +31,7 @@ pub(super) struct Throttle {
     told: Option<Rate>,
     /// Limit that leaves their room to others.
     shared: Option<Rate>,
-    courtesy: Option<LowPriority>,
+    low_priority: Option<LowPriority>,
     rate: Option<Rate>,
     bucket: TokenBucket,
     /// Fraction of a nanosecond to be paid beyond the bucket, in units of one second divided by the rate.
@@ -44,8 +44,8 @@ impl Throttle {
     pub(super) fn set(&mut self, rate: Option<Rate>) {
         if self.told != rate {
             self.told = rate;
-            let found = self.courtesy.take().unwrap_or_default();
-            self.courtesy = rate.filter(|rate| rate.is_yielding()).map(|_| found);
+            let found = self.low_priority.take().unwrap_or_default();
+            self.low_priority = rate.filter(|rate| rate.is_yielding()).map(|_| found);
             self.settle();
         }
     }
@@ -59,14 +59,14 @@ impl Throttle {
     }
 
     pub(super) fn on_frame(&mut self, now: Instant, frame: &Frame<'_>) {
-        if self.courtesy.as_mut().is_some_and(|courtesy| courtesy.on_frame(now, frame)) {
+        if self.low_priority.as_mut().is_some_and(|low_priority| low_priority.on_frame(now, frame)) {
             self.settle();
         }
     }
 
     fn settle(&mut self) {
         let told = self.told.and_then(Rate::limit).and_then(Rate::new);
-        let found = self.courtesy.as_ref().and_then(LowPriority::rate);
+        let found = self.low_priority.as_ref().and_then(LowPriority::rate);
         let rate = told.into_iter().chain(found).chain(self.shared).min();
         if self.rate != rate {
             (self.rate, self.rest) = (rate, 0);
@@ -80,7 +80,7 @@ impl Throttle {
     }
 
     pub(super) fn spend(&mut self, now: Instant, frame_bytes: usize) {
-        self.courtesy.iter_mut().for_each(|courtesy| courtesy.on_sent(frame_bytes));
+        self.low_priority.iter_mut().for_each(|low_priority| low_priority.on_sent(frame_bytes));
         let Some(rate) = self.rate else { return };
         if self.bucket.paid_at() < now - DEPTH {
             self.rest = 0;
@@ -461,22 +461,22 @@ mod low_priority_tests {
 
     #[test]
     fn a_low_priority_sender_without_queues_has_no_rate_and_a_queue_sets_one() {
-        let mut courtesy = LowPriority::default();
-        let wait = |courtesy: &mut LowPriority, shortest: u64, bits: u64| {
-            let way = courtesy.ways.entry(Rank(1)).or_default();
+        let mut low_priority = LowPriority::default();
+        let wait = |low_priority: &mut LowPriority, shortest: u64, bits: u64| {
+            let way = low_priority.ways.entry(Rank(1)).or_default();
             (way.base, way.shortest) = (Some(Duration::from_micros(100)), Some(Duration::from_micros(shortest)));
-            courtesy.bits = bits;
-            courtesy.conclude(PERIOD);
-            courtesy.rate().map(Rate::bits_per_second)
+            low_priority.bits = bits;
+            low_priority.conclude(PERIOD);
+            low_priority.rate().map(Rate::bits_per_second)
         };
-        assert_eq!(wait(&mut courtesy, 300, 2_000_000), None);
+        assert_eq!(wait(&mut low_priority, 300, 2_000_000), None);
         // The rate is 100 Mbit/s, and frames waited for 2 ms.
-        assert_eq!(wait(&mut courtesy, 2100, 2_000_000), Some(50_000_000));
-        assert_eq!(wait(&mut courtesy, 100, 1_000_000), Some(56_250_000));
-        assert_eq!(wait(&mut courtesy, 100, 100_000), Some(56_250_000), "it has nothing to send");
+        assert_eq!(wait(&mut low_priority, 2100, 2_000_000), Some(50_000_000));
+        assert_eq!(wait(&mut low_priority, 100, 1_000_000), Some(56_250_000));
+        assert_eq!(wait(&mut low_priority, 100, 100_000), Some(56_250_000), "it has nothing to send");
         for _ in 0..20 {
-            wait(&mut courtesy, 50_000, 1_000_000);
+            wait(&mut low_priority, 50_000, 1_000_000);
         }
-        assert_eq!(courtesy.rate(), Some(Rate::LOWEST));
+        assert_eq!(low_priority.rate(), Some(Rate::LOWEST));
     }
 }

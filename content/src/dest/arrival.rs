@@ -1,7 +1,7 @@
 //! Storage of any content at DEST: dispatches bytes to a file, device, stdout or command, and a
 //! directory to a directory.
 
-use super::bytes::{Bytes, Said, too_small};
+use super::bytes::{ArrivalState, Bytes, too_small};
 use super::{Dest, Handling};
 use crate::command::{CommandState, Signal};
 use crate::disk::{Lack, LeftOut};
@@ -35,7 +35,7 @@ pub struct Arrival {
 
 /// Results of a transfer at DEST.
 pub struct Landed {
-    bytes: Arc<Said>,
+    bytes: Arc<ArrivalState>,
     tree: Arc<Arrived>,
     /// Lacks that the user was warned of before the transfer.
     told: BTreeSet<Lack>,
@@ -106,7 +106,7 @@ impl Landed {
 impl Arrival {
     /// Creates a storage for `dest` and its results. A directory is put there as `target` says.
     pub fn new(dest: impl Into<Arc<Dest>>, target: Target, handling: Handling) -> (Arrival, Landed) {
-        let (dest, said) = (dest.into(), Arc::<Said>::default());
+        let (dest, said) = (dest.into(), Arc::<ArrivalState>::default());
         let told = dest.told();
         let bytes = Some(Bytes::new(Arc::clone(&dest), handling, Arc::clone(&said)));
         let unpacks = target.accept.unpack;

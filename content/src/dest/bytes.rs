@@ -40,11 +40,11 @@ pub(super) struct Bytes {
     size: Option<u64>,
     at: u64,
     sparse: Option<Sparse>,
-    said: Arc<Said>,
+    said: Arc<ArrivalState>,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Said {
+pub(super) struct ArrivalState {
     pub path: OnceLock<PathBuf>,
     pub remarks: Arc<Remarks>,
     pub command: Arc<CommandState>,
@@ -83,7 +83,7 @@ impl ReadAt for Again {
 }
 
 impl Bytes {
-    pub(super) fn new(dest: Arc<Dest>, handling: Handling, said: Arc<Said>) -> Bytes {
+    pub(super) fn new(dest: Arc<Dest>, handling: Handling, said: Arc<ArrivalState>) -> Bytes {
         Bytes {
             dest,
             handling,

@@ -26,13 +26,13 @@ const CLEAN_SCHEDULES: u64 = 800;
 
 const HUNTER: &str = "--hunter";
 
-struct Asked {
+struct Request {
     bugs: Vec<Bug>,
     schedules: u64,
     is_hunter: bool,
 }
 
-fn asked() -> Result<Asked, String> {
+fn asked() -> Result<Request, String> {
     let (mut bugs, mut schedules, mut is_hunter) = (Vec::new(), MAX_SCHEDULES, false);
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
@@ -53,7 +53,7 @@ fn asked() -> Result<Asked, String> {
     if bugs.is_empty() {
         bugs = BUGS.to_vec();
     }
-    Ok(Asked { bugs, schedules, is_hunter })
+    Ok(Request { bugs, schedules, is_hunter })
 }
 
 fn main() -> ExitCode {
@@ -82,7 +82,7 @@ fn hunt_here(bug: Bug, schedules: u64) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn run(asked: &Asked) -> Result<ExitCode, String> {
+fn run(asked: &Request) -> Result<ExitCode, String> {
     let clean = hunt(0, CLEAN_SCHEDULES.min(asked.schedules), PATIENCE);
     if let Some(Found { schedules, what }) = clean {
         return Err(format!("schedule {} finds something where no bug is on: {what}", schedules - 1));

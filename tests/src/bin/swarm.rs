@@ -1,7 +1,7 @@
 //! Runs randomized simulations: many schedules, `swarm --seeds N [--from S] [--large]`, or one, `swarm SEED
 //! [--frames]`.
 
-use ethbcast_tests::swarm::{Schedule, Seed, Told, run_all, tell};
+use ethbcast_tests::swarm::{Schedule, Seed, TraceDetail, run_all, tell};
 use std::ops::Range;
 use std::process::ExitCode;
 
@@ -9,7 +9,7 @@ const USAGE: &str =
     "usage: swarm --seeds N [--from S] [--large], or swarm SEED [--frames] with a seed such as small:17:v7";
 
 enum Order {
-    One(Seed, Told),
+    One(Seed, TraceDetail),
     Many { seeds: Range<u64>, large: bool },
 }
 
@@ -49,8 +49,8 @@ fn order(mut arguments: impl Iterator<Item = String>) -> Result<Order, String> {
             seed => {
                 let seed = seed.parse().map_err(|why| format!("{why}\n{USAGE}"))?;
                 return match arguments.next().as_deref() {
-                    None => Ok(Order::One(seed, Told::Events)),
-                    Some("--frames") => Ok(Order::One(seed, Told::Frames)),
+                    None => Ok(Order::One(seed, TraceDetail::Events)),
+                    Some("--frames") => Ok(Order::One(seed, TraceDetail::Frames)),
                     Some(other) => Err(format!("{other}: not known; {USAGE}")),
                 };
             }

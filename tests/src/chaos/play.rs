@@ -20,7 +20,7 @@ const FRAME_BYTES: f64 = 1514.0 / 1468.0;
 const ALL: f64 = 0.995;
 const HEAD_START: Duration = Duration::from_millis(100);
 /// Longest time that descendants of a program may outlive it.
-const LAST_WORDS: Duration = Duration::from_secs(3);
+const OUTPUT_GRACE: Duration = Duration::from_secs(3);
 /// Longest wait of a root for receivers that can all come, on a machine that may have other work.
 const LONG_WAIT: Duration = Duration::from_secs(30);
 
@@ -68,7 +68,7 @@ pub fn play(stage: &Stage, scenario: &Scenario) -> anyhow::Result<Verdict> {
 
 impl<'a> Play<'a> {
     fn set_up(stage: &'a Stage, scenario: &'a Scenario) -> anyhow::Result<Self> {
-        let hosts = if scenario.has_stranger() { 9 } else { 8 };
+        let hosts = if scenario.has_non_member() { 9 } else { 8 };
         let topology = Topology::single_switch((0..hosts).map(|host| format!("n{host}")))?;
         let rate_bits_per_second = scenario.rate_bits_per_second;
         let lab =
@@ -246,10 +246,10 @@ impl<'a> Play<'a> {
             last = process.ended()?.map_or(last, |(at, _)| last.max(at));
         }
         self.ended = self.hung.is_empty().then_some(last);
-        self.processes().for_each(|(_, process)| process.hear_out());
+        self.processes().for_each(|(_, process)| process.drain_output());
         self.forged_frames = self.attacker.take().map_or(0, |attacker| attacker.sent_frames());
         if self.hung.is_empty() {
-            let deadline = Instant::now() + LAST_WORDS;
+            let deadline = Instant::now() + OUTPUT_GRACE;
             self.left_processes = self.count_processes()?;
             while self.left_processes > 0 && Instant::now() < deadline {
                 thread::sleep(LOOK_EVERY * 10);

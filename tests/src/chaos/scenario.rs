@@ -134,7 +134,7 @@ impl Scenario {
     }
 
     /// Whether a host outside the session is needed.
-    pub fn has_stranger(&self) -> bool {
+    pub fn has_non_member(&self) -> bool {
         self.troubles.iter().flat_map(|trouble| &trouble.events).any(|event| event.host == STRANGER)
     }
 

@@ -19,25 +19,25 @@ pub struct Cohort {
 }
 
 impl Cohort {
-    /// Creates the processes of `case`: the first `seats[0]` of them on `n0`, and so on.
-    pub fn all(case: &Case, seats: &[usize], seed: u64) -> Vec<Cohort> {
+    /// Creates the processes of `case`: the first `processes_per_host[0]` of them on `n0`, and so on.
+    pub fn all(case: &Case, processes_per_host: &[usize], seed: u64) -> Vec<Cohort> {
         let mut first = 0;
         let cohort = |(host, &count): (usize, &usize)| {
             let numbers = first..first + count;
             first += count;
-            let process = |(seat, number): (u8, usize)| {
-                let mac = host_mac(host).with_seat(seat);
+            let process = |(port_id, number): (u8, usize)| {
+                let mac = host_mac(host).with_port_id(port_id);
                 Process::at(case, number, (mac, format!("n{host}")), seed)
             };
             let processes: Vec<Process> = (0..).zip(numbers).map(process).collect();
             Cohort { killed: vec![false; count], processes, mac: host_mac(host), stirred: false, next: 0 }
         };
-        seats.iter().enumerate().map(cohort).collect()
+        processes_per_host.iter().enumerate().map(cohort).collect()
     }
 
     /// Kills the process with a local port id.
-    pub fn kill(&mut self, seat: usize) {
-        self.killed[seat] = true;
+    pub fn kill(&mut self, port_id: usize) {
+        self.killed[port_id] = true;
     }
 
     /// Returns its processes, and whether each was killed.
@@ -47,9 +47,9 @@ impl Cohort {
 
     fn hand(&mut self, now: Instant, frame: &[u8], but: Option<usize>) {
         let to = destination(frame).expect("a whole frame");
-        let is_for = |seat: usize| to.is_multicast() || usize::from(to.seat()) == seat;
-        for (seat, process) in self.processes.iter_mut().enumerate() {
-            if is_for(seat) && but != Some(seat) && !self.killed[seat] {
+        let is_for = |port_id: usize| to.is_multicast() || usize::from(to.port_id()) == port_id;
+        for (port_id, process) in self.processes.iter_mut().enumerate() {
+            if is_for(port_id) && but != Some(port_id) && !self.killed[port_id] {
                 process.handle_frame(now, frame);
                 self.stirred = true;
             }
@@ -84,19 +84,19 @@ impl Machine for Cohort {
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
         let mut idle = 0;
         while idle < self.processes.len() {
-            let seat = self.next % self.processes.len();
-            let length = if self.killed[seat] { None } else { self.processes[seat].poll_transmit(now, buffer) };
+            let port_id = self.next % self.processes.len();
+            let length = if self.killed[port_id] { None } else { self.processes[port_id].poll_transmit(now, buffer) };
             let Some(length) = length else {
-                (idle, self.next) = (idle + 1, seat + 1);
+                (idle, self.next) = (idle + 1, port_id + 1);
                 continue;
             };
             idle = 0;
             let to = destination(&buffer[..length]).expect("a whole frame");
             let frame = buffer[..length].to_vec();
             if to.is_multicast() || to.shares_interface_with(self.mac) {
-                self.hand(now, &frame, Some(seat));
+                self.hand(now, &frame, Some(port_id));
             }
-            let is_confined = self.processes[seat].member.as_ref().is_some_and(Member::is_on_one_host);
+            let is_confined = self.processes[port_id].member.as_ref().is_some_and(Member::is_on_one_host);
             if !to.shares_interface_with(self.mac) && !is_confined {
                 return Some(length);
             }
@@ -120,10 +120,10 @@ pub struct NodePlay<F> {
 }
 
 impl<F: Faults> NodePlay<F> {
-    /// Creates the processes of `case`: the first `seats[0]` of them on host `n0`, and so on.
-    pub fn new(case: &Case, seats: &[usize], seed: u64, faults: F, replay: &str) -> NodePlay<F> {
-        let cohorts = Cohort::all(case, seats, seed);
-        let hosts = Case { programs: vec![Vec::new(); seats.len()], ..case.clone() };
+    /// Creates the processes of `case`: the first `processes_per_host[0]` of them on host `n0`, and so on.
+    pub fn new(case: &Case, processes_per_host: &[usize], seed: u64, faults: F, replay: &str) -> NodePlay<F> {
+        let cohorts = Cohort::all(case, processes_per_host, seed);
+        let hosts = Case { programs: vec![Vec::new(); processes_per_host.len()], ..case.clone() };
         let mut simulation = Simulation::new(&hosts.network(), cohorts, faults);
         simulation.set_event_limit(50_000_000);
         NodePlay { simulation, replay: replay.to_owned() }
@@ -144,8 +144,8 @@ impl<F: Faults> NodePlay<F> {
     }
 
     /// Kills the process with a local port id on a host.
-    pub fn kill(&mut self, host: usize, seat: usize) {
-        self.simulation.machine_mut(host).kill(seat);
+    pub fn kill(&mut self, host: usize, port_id: usize) {
+        self.simulation.machine_mut(host).kill(port_id);
     }
 
     /// Returns all processes, host by host.

@@ -73,7 +73,7 @@ pub struct Case {
     pub mtus: Vec<u16>,
     pub preset: Preset,
     /// Network configuration of each process.
-    pub told: Vec<Told>,
+    pub told: Vec<NetworkKnowledge>,
     /// Switches with the hosts by number; one switch if `None`.
     pub wiring: Option<Topology>,
     /// Measured costs of the network, configured at all processes.
@@ -102,7 +102,7 @@ impl Case {
             names: (0..hosts).map(|host| format!("n{host}")).collect(),
             mtus: vec![576; hosts],
             preset: Preset::Default,
-            told: vec![Told::default(); hosts],
+            told: vec![NetworkKnowledge::default(); hosts],
             wiring: None,
             calibration: None,
             patience: Duration::from_secs(20),
@@ -123,7 +123,7 @@ impl Case {
             mtu_bytes: self.mtus[host],
             guard: Guard::Plain,
         };
-        let Told { topology, route, casts, probe } = self.told[host].clone();
+        let NetworkKnowledge { topology, route, casts, probe } = self.told[host].clone();
         let nonce = seed ^ (host as u64) << 32;
         Config {
             preset: self.preset,
@@ -173,7 +173,7 @@ fn wired(topology: &Topology, cable: Cable, settings: &HostSettings) -> Network 
 
 /// A process's own knowledge of its network, beside the common one.
 #[derive(Clone, Debug)]
-pub struct Told {
+pub struct NetworkKnowledge {
     /// The switches with their hosts.
     pub topology: Option<Topology>,
     pub route: Route,
@@ -183,25 +183,25 @@ pub struct Told {
     pub probe: bool,
 }
 
-impl Default for Told {
-    fn default() -> Told {
-        Told { topology: None, route: Route::Auto, casts: true, probe: false }
+impl Default for NetworkKnowledge {
+    fn default() -> NetworkKnowledge {
+        NetworkKnowledge { topology: None, route: Route::Auto, casts: true, probe: false }
     }
 }
 
-impl Told {
+impl NetworkKnowledge {
     /// Draws a configuration for a process: the default in half of the cases, else without casts,
     /// with a fixed route, with the switches, or a combination. With switches it also returns the
     /// topology.
-    pub fn drawn(seed: u64, hosts: usize) -> (Told, Option<Topology>) {
+    pub fn drawn(seed: u64, hosts: usize) -> (NetworkKnowledge, Option<Topology>) {
         let mut random = Random::new(seed ^ 0x746F_6C64);
         let kind = random.below(16);
-        let told = Told { casts: !matches!(kind, 8..12), ..Told::default() };
+        let told = NetworkKnowledge { casts: !matches!(kind, 8..12), ..NetworkKnowledge::default() };
         let topology = matches!(kind, 9..14).then(|| switches(&mut random, hosts));
         let ways: Vec<Via> = Via::every().filter(|way| told.casts || *way != Via::Cast).collect();
         let way = ways[random.below(ways.len() as u64) as usize];
         let route = if matches!(kind, 11..) { Route::Via(way) } else { Route::Auto };
-        (Told { topology: topology.clone(), route, ..told }, topology)
+        (NetworkKnowledge { topology: topology.clone(), route, ..told }, topology)
     }
 
     /// Returns the names of its deviations, for a summary of schedules.

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 /// Wait for a program's last output after its end. (Another process may hold its stderr.)
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const OUTPUT_GRACE: Duration = Duration::from_secs(1);
 
 /// Treatment of a program's stdout.
 #[derive(Clone, Debug)]
@@ -99,8 +99,8 @@ impl Process {
     }
 
     /// Waits for the last output of a process that has ended.
-    pub fn hear_out(&self) {
-        let deadline = Instant::now() + LAST_WORDS;
+    pub fn drain_output(&self) {
+        let deadline = Instant::now() + OUTPUT_GRACE;
         while Arc::strong_count(&self.lines) + Arc::strong_count(&self.stdout) > 2 && Instant::now() < deadline {
             thread::sleep(Duration::from_millis(2));
         }
@@ -173,7 +173,7 @@ fn read(mut from: ChildStdout, how: &Stdout, kept: &Arc<Mutex<Vec<u8>>>) {
         }
     }
     while Arc::strong_count(kept) > 1 {
-        thread::sleep(LAST_WORDS);
+        thread::sleep(OUTPUT_GRACE);
     }
 }
 

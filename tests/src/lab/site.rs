@@ -15,7 +15,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 /// Time for which the child of a killed process may outlive it.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+const OUTPUT_GRACE: Duration = Duration::from_secs(5);
 const TURN_LIMIT: Duration = Duration::from_secs(3600);
 
 /// Configures a lab of `hosts` hosts `n0…` on one switch: unshaped, MTU 1500, no loss.
@@ -124,7 +124,7 @@ impl Drop for Site {
             return;
         }
         let is_empty = |host: &String| processes_on(&self.lab, host).is_ok_and(|processes| processes.is_empty());
-        within(LAST_WORDS, || self.lab.hosts().iter().all(is_empty).then_some(()));
+        within(OUTPUT_GRACE, || self.lab.hosts().iter().all(is_empty).then_some(()));
         let removed = Lab::remove(self.lab.name()).expect("the lab goes down");
         assert_eq!(removed.processes, 0, "processes were left in the lab");
         let left = temporary_files(self.scratch.path());

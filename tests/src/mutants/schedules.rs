@@ -179,7 +179,7 @@ fn program(random: &mut Random, seed: u64) -> Result<(), String> {
     let steps: Vec<Step> = (0..steps).map(|_| step(random)).chain([Step::Settle, Step::Barrier]).collect();
     let mut case = communicator::Case::new(ranks, &steps);
     case.preset = one_of(random, &[Preset::Default, Preset::Paper, Preset::PushPull]);
-    (case.told[0], case.wiring) = communicator::Told::drawn(seed, ranks.into());
+    (case.told[0], case.wiring) = communicator::NetworkKnowledge::drawn(seed, ranks.into());
     let (faults, _) = some_of_each(random, seed, one_of(&mut Random::new(seed ^ 3), &[0.0, 0.01, 0.1]));
     communicator::play(&case, seed, faults, "a program");
     Ok(())
@@ -252,7 +252,7 @@ pub fn run_ack_tree(random: &mut Random, seed: u64) -> Result<(), String> {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Word {
+struct AckValues {
     cursor: u64,
     below: u64,
     consumed: u64,
@@ -261,7 +261,7 @@ struct Word {
 
 #[derive(Debug, Default)]
 pub(super) struct Acknowledged {
-    words: BTreeMap<(usize, StreamId), Word>,
+    words: BTreeMap<(usize, StreamId), AckValues>,
     wrong: Option<String>,
 }
 
@@ -270,7 +270,7 @@ impl Acknowledged {
         let (Some(from), Ok(frame)) = (delivery.from, parse(delivery.frame)) else { return };
         let ack = (frame.header.kind == Kind::ACK).then(|| Ack::parse(&frame)).flatten();
         let Some(Ack { cursor, body: AckBody { below, consumed, limit, .. }, .. }) = ack else { return };
-        let word = Word { cursor, below, consumed, limit };
+        let word = AckValues { cursor, below, consumed, limit };
         if let Some(old) = self.words.insert((from, frame.header.stream), word) {
             let more = cursor >= old.cursor && below >= old.below && consumed >= old.consumed && limit >= old.limit;
             if !more {

@@ -20,7 +20,7 @@ mod watch;
 mod weather;
 
 pub use class::{Class, RARE};
-pub use play::Told;
+pub use play::TraceDetail;
 pub use report::{Report, Tally, Violation};
 pub use seed::{DRAWING, NoSeed, Seed, Size};
 use std::fmt;
@@ -57,22 +57,22 @@ impl fmt::Display for Schedule {
 
 /// Plays the schedule of `seed`.
 pub fn run(seed: Seed) -> Report {
-    guarded(seed, Told::Nothing).0
+    guarded(seed, TraceDetail::Nothing).0
 }
 
 /// Plays the schedule of `seed` and returns its story, in the detail of `told`.
-pub fn tell(seed: Seed, told: Told) -> (Report, Vec<String>) {
+pub fn tell(seed: Seed, told: TraceDetail) -> (Report, Vec<String>) {
     guarded(seed, told)
 }
 
 /// Plays the session of `seed` with a key at all hosts, perhaps beside somebody without it who sends again what was
 /// heard; `None` for programs of communicators.
-pub fn run_keyed(seed: Seed, attacked: bool, told: Told) -> Option<(Report, Vec<String>)> {
+pub fn run_keyed(seed: Seed, attacked: bool, told: TraceDetail) -> Option<(Report, Vec<String>)> {
     let Schedule::Session(session) = Schedule::of(seed) else { return None };
     Some(play::play(&session.with_key(attacked), told))
 }
 
-fn guarded(seed: Seed, told: Told) -> (Report, Vec<String>) {
+fn guarded(seed: Seed, told: TraceDetail) -> (Report, Vec<String>) {
     let played = catch_unwind(AssertUnwindSafe(|| match Schedule::of(seed) {
         Schedule::Session(session) => play::play(&session, told),
         Schedule::Program(program) => program.play(told),

@@ -21,14 +21,14 @@ use std::rc::Rc;
 
 /// Detail of a schedule's story.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum TraceDetail {
     Nothing,
     /// Events of users, and views.
     Events,
     Frames,
 }
 
-pub fn play(schedule: &Schedule, told: Told) -> (Report, Vec<String>) {
+pub fn play(schedule: &Schedule, told: TraceDetail) -> (Report, Vec<String>) {
     let mut stage = Stage::new(schedule, told);
     for &(at, happening) in &schedule.happenings {
         // Later events may wake a network that is quiescent.
@@ -51,7 +51,7 @@ struct Stage<'a> {
 }
 
 impl<'a> Stage<'a> {
-    fn new(schedule: &'a Schedule, told: Told) -> Stage<'a> {
+    fn new(schedule: &'a Schedule, told: TraceDetail) -> Stage<'a> {
         let (mut network, trunks) = schedule.cluster.network(schedule.mtu_bytes);
         (0..schedule.hosts()).for_each(|host| network.host_mut(host).groups = vec![group_mac(GROUP)]);
         let mut hosts = Hosts::new(schedule);
@@ -69,11 +69,11 @@ impl<'a> Stage<'a> {
             network,
             trunks,
             simulation,
-            watch: Watch::new(schedule, told != Told::Nothing),
+            watch: Watch::new(schedule, told != TraceDetail::Nothing),
             dead: vec![false; schedule.hosts()],
             hosts,
         };
-        if told == Told::Frames {
+        if told == TraceDetail::Frames {
             stage.simulation.faults_mut().listen();
         }
         stage.replay();
@@ -320,7 +320,7 @@ fn judge_memory(memory: &Memory, (slots, payload_bytes): (usize, usize), readers
 
 pub fn check_control(memory: &ControlMemory, hosts: usize) -> Result<(), String> {
     let fits = memory.waiting_frames <= SPARE_FRAMES + hosts * FRAMES_EACH
-        && memory.stranger_entries <= SPARE_ENTRIES + hosts * ENTRIES_EACH
+        && memory.non_member_entries <= SPARE_ENTRIES + hosts * ENTRIES_EACH
         && memory.view_bytes <= MAX_VIEWS * (SPARE_VIEW_BYTES + hosts * MEMBER_BYTES);
     if fits { Ok(()) } else { Err(format!("{hosts} hosts, and beside the streams {memory:?}")) }
 }
@@ -378,7 +378,7 @@ mod tests {
         let lossy = Filter { cast: Some(false), ..Filter::to([0, 2].into_iter().collect()) };
         schedule.rules = vec![always(Class::CastLoss, lossy, Effect::Lose(0.6))];
         (schedule.classes, schedule.core) = (vec![Class::CastLoss], [0, 1].into_iter().collect());
-        let (report, _) = play(&schedule, Told::Nothing);
+        let (report, _) = play(&schedule, TraceDetail::Nothing);
         assert_eq!(report.violation, None);
         let took = Duration::from_millis(report.millis);
         assert!(schedule.begins + took > schedule.bound(), "{took:?}");
@@ -397,7 +397,7 @@ mod tests {
             let offers = Filter { kinds: vec![kind::ANNOUNCE], ..Filter::to(HostSet::one(1)) };
             schedule.rules = vec![always(Class::Damage, offers, Effect::Damage(0.7))];
             schedule.core = HostSet::one(0);
-            let (report, story) = play(&schedule, Told::Events);
+            let (report, story) = play(&schedule, TraceDetail::Events);
             assert_eq!(report.violation, None, "{number}");
             let other = |line: &&String| line.contains("Invited") && !line.contains("\"file2\"");
             renamed += usize::from(story.iter().filter(other).any(|line| line.contains("\"n2\"")));
@@ -433,10 +433,11 @@ mod tests {
 
     #[test]
     fn queues_out_of_proportion_to_the_hosts_are_seen() {
-        let kept = ControlMemory { waiting_frames: 20, waiting_bytes: 2000, stranger_entries: 60, view_bytes: 4 * 700 };
+        let kept =
+            ControlMemory { waiting_frames: 20, waiting_bytes: 2000, non_member_entries: 60, view_bytes: 4 * 700 };
         assert_eq!(check_control(&kept, 8), Ok(()));
         assert!(check_control(&ControlMemory { waiting_frames: 65, ..kept }, 8).is_err(), "repeated without end");
-        assert!(check_control(&ControlMemory { stranger_entries: 73, ..kept }, 8).is_err(), "an entry for each JOIN");
+        assert!(check_control(&ControlMemory { non_member_entries: 73, ..kept }, 8).is_err(), "an entry for each JOIN");
         assert!(check_control(&ControlMemory { view_bytes: 4 * 800, ..kept }, 8).is_err(), "views without end");
     }
 

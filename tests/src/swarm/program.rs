@@ -4,7 +4,7 @@
 use super::class::{Class, Effect, Filter, Rule};
 use super::effects::rings_late;
 use super::hosts::HostSet;
-use super::play::Told;
+use super::play::TraceDetail;
 use super::report::Report;
 use super::seed::{Draw, Seed, Size};
 use super::weather::Weather;
@@ -86,7 +86,7 @@ impl Program {
         let begins = Instant::START;
         let (seats, kills) = (seats(&mut draw, ranks.into()), Vec::new());
         let teller = draw_of_the_network(seed).index(ranks.into());
-        (case.told[teller], case.wiring) = communicator::Told::drawn(seed.number(), seats.len());
+        (case.told[teller], case.wiring) = communicator::NetworkKnowledge::drawn(seed.number(), seats.len());
         let mut program =
             Program { seed, case, seats, kills, begins, classes, rules, pauses, slow, slack, mistakes, heals };
         program.classes.clone().into_iter().for_each(|class| program.add(class, &mut draw));
@@ -154,7 +154,7 @@ impl Program {
         !self.classes.iter().any(|&class| class.takes_away() && class != Class::Loss)
     }
 
-    fn stage(&self, told: Told) -> Simulation<Cohort, Weather> {
+    fn stage(&self, told: TraceDetail) -> Simulation<Cohort, Weather> {
         let mut case = self.case.clone();
         case.starts.iter_mut().for_each(|start| *start += self.begins.since(Instant::START));
         let cohorts = Cohort::all(&case, &self.seats, self.seed.number());
@@ -169,7 +169,7 @@ impl Program {
         );
         simulation.begin_at(self.begins);
         simulation.set_event_limit(20_000_000);
-        if told == Told::Frames {
+        if told == TraceDetail::Frames {
             simulation.faults_mut().listen();
         }
         self.case.crashes.iter().for_each(|&(host, at)| simulation.crash(host, self.begins + at));
@@ -180,7 +180,7 @@ impl Program {
         simulation
     }
 
-    pub fn play(&self, told: Told) -> (Report, Vec<String>) {
+    pub fn play(&self, told: TraceDetail) -> (Report, Vec<String>) {
         let mut simulation = self.stage(told);
         let hosts = simulation.machines().len();
         let bound = self.begins + Duration::from_secs(40) + self.case.patience * 12;
@@ -189,10 +189,10 @@ impl Program {
             late_timers += u64::from(!self.slack.is_zero() && rings_late(cohort, &mut due[host], now));
             cohort.turn(now)
         };
-        for &(host, seat, at) in &self.kills {
+        for &(host, port_id, at) in &self.kills {
             // Later events may wake a network that is quiescent.
             let _ = simulation.run(self.begins + at, &mut turn);
-            simulation.machine_mut(host).kill(seat);
+            simulation.machine_mut(host).kill(port_id);
         }
         let outcome = simulation.run(bound, &mut turn);
         let mut report = Report::new(self.seed);
@@ -212,7 +212,7 @@ impl Program {
         if self.is_shared() {
             report.mark("program: several ranks on a host");
         }
-        self.case.told.iter().flat_map(communicator::Told::words).for_each(|word| report.mark(word));
+        self.case.told.iter().flat_map(communicator::NetworkKnowledge::words).for_each(|word| report.mark(word));
         let stats = simulation.stats();
         (report.events, report.frames) = (stats.events, stats.sent_frames);
         report.millis = simulation.now().since(self.begins).as_millis() as u64;
@@ -265,7 +265,7 @@ impl Program {
         match &process.ended {
             None => report.blame(format!("the program of n{host} has not ended")),
             Some((Ok(()), _)) => report.mark("program: done"),
-            Some((Err(error), _)) => report.mark(format!("program: {}", error_words(error))),
+            Some((Err(error), _)) => report.mark(format!("program: {}", error_text(error))),
         }
         let done = matches!(process.ended, Some((Ok(()), _))) && process.undelivered.is_none();
         if self.demands() && !done {
@@ -275,7 +275,7 @@ impl Program {
     }
 }
 
-fn error_words(error: &CommunicatorError) -> String {
+fn error_text(error: &CommunicatorError) -> String {
     format!("{error:?}").split(|letter: char| !letter.is_alphanumeric()).next().unwrap_or_default().to_owned()
 }
 

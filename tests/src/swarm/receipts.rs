@@ -34,7 +34,7 @@ impl Cause {
     pub const ALL: [Cause; 5] = [Cause::Lost, Cause::Lacked, Cause::Orphaned, Cause::Tried, Cause::Outdated];
 }
 
-struct Words<'a> {
+struct FrameFields<'a> {
     kind: Kind,
     stream: (u32, u16),
     is_root: bool,
@@ -50,9 +50,9 @@ fn number<const N: usize>(frame: &[u8], at: usize) -> u64 {
     frame[at..at + N].iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte))
 }
 
-impl Words<'_> {
-    fn of(frame: &[u8]) -> Words<'_> {
-        Words {
+impl FrameFields<'_> {
+    fn of(frame: &[u8]) -> FrameFields<'_> {
+        FrameFields {
             kind: Kind(frame[17]),
             stream: (number::<4>(frame, 32) as u32, number::<2>(frame, 36) as u16),
             is_root: number::<2>(frame, 18) == 0,
@@ -122,7 +122,7 @@ impl Receipts {
     }
 
     pub fn on_departure(&mut self, from: usize, own: MacAddr, frame: &[u8]) {
-        let words = Words::of(frame);
+        let words = FrameFields::of(frame);
         match words.kind {
             Kind::ACK => {
                 let Some((limit, bits)) = words.acknowledged() else { return };
@@ -136,8 +136,8 @@ impl Receipts {
         }
     }
 
-    fn on_data(&mut self, from: usize, words: &Words<'_>) {
-        let Words { stream, sequence, to, .. } = *words;
+    fn on_data(&mut self, from: usize, words: &FrameFields<'_>) {
+        let FrameFields { stream, sequence, to, .. } = *words;
         let granted = self.granted.get(&(stream, to)).copied().unwrap_or(0).max(FIRST_CREDIT);
         if !words.flags.has(Flags::RESENT) {
             if !to.is_multicast() && sequence >= granted {
@@ -174,8 +174,8 @@ impl Receipts {
         }
     }
 
-    fn cause(&self, from: usize, words: &Words<'_>) -> Option<Cause> {
-        let Words { stream, is_root, epoch, sequence, to, .. } = *words;
+    fn cause(&self, from: usize, words: &FrameFields<'_>) -> Option<Cause> {
+        let FrameFields { stream, is_root, epoch, sequence, to, .. } = *words;
         let sent = self.sent.get(&(stream, from, to));
         let lacked = sent.and_then(|sent| sent.lacking_from).is_some_and(|cursor| cursor <= sequence);
         let (stamp, shown) = sent.map(|sent| sent.frame(sequence)).unwrap_or_default();
@@ -195,14 +195,14 @@ impl Receipts {
 
     /// Notes a duplicated or delayed frame: an acknowledgement may be outdated by then.
     pub fn on_late(&mut self, to: usize, by: MacAddr, frame: &[u8]) {
-        let words = Words::of(frame);
+        let words = FrameFields::of(frame);
         if words.kind == Kind::ACK {
             self.sent.entry((words.stream, to, by)).or_default().on_outdated(words.sequence);
         }
     }
 
     pub fn on_delivery(&mut self, to: usize, by: MacAddr, frame: &[u8]) {
-        let words = Words::of(frame);
+        let words = FrameFields::of(frame);
         match words.kind {
             Kind::ACK => {
                 let group = self.casts.get(&(words.stream, to)).copied();
@@ -216,7 +216,7 @@ impl Receipts {
         }
     }
 
-    fn on_ack(&mut self, to: usize, by: MacAddr, group: Option<MacAddr>, words: &Words<'_>) {
+    fn on_ack(&mut self, to: usize, by: MacAddr, group: Option<MacAddr>, words: &FrameFields<'_>) {
         let Some((_, bits)) = words.acknowledged() else { return };
         let (cursor, echo, stream) = (words.sequence, words.stamp, words.stream);
         let has = |sequence: u64| {

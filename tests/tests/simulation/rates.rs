@@ -370,7 +370,7 @@ fn where_broadcast_arrives_it_is_chosen_after_a_tenth_of_a_second() {
     assert_eq!((played.view.via, rerouted_at(&played)), (Via::Cast, None));
     let asked = asked(Via::Cast, 8 * MIB);
     let known = play_clean(&asked, &free(&asked), 1, "cast, as asked");
-    let longer = played.quiet_at.saturating_sub(known.quiet_at);
+    let longer = played.quiesced_at.saturating_sub(known.quiesced_at);
     println!("probe and ramp take {longer:?}");
     assert!(longer < Duration::from_millis(150) && played.took < known.took.mul_f64(1.02), "{longer:?}");
 }

@@ -231,7 +231,7 @@ fn a_switch_whose_port_holds_few_frames_keeps_nobody_out() {
         let replay = format!("{via} to {receivers} through a port of four frames");
         let played = play(&case, &network, 1, NoFaults, &replay);
         all_delivered(&played, &case, &replay);
-        assert!(played.quiet_at < Duration::from_secs(3), "{replay}: {:?}", played.quiet_at);
+        assert!(played.quiesced_at < Duration::from_secs(3), "{replay}: {:?}", played.quiesced_at);
     }
 }
 

@@ -3,7 +3,7 @@
 use ethbcast_tests::fuzz::{Mutator, TARGETS, Target, load};
 use ethbcast_tests::in_full;
 use ethbcast_tests::mutants::BUGS;
-use ethbcast_tests::swarm::{Class, RARE, Schedule, Seed, Told, run_all, run_keyed, tell};
+use ethbcast_tests::swarm::{Class, RARE, Schedule, Seed, TraceDetail, run_all, run_keyed, tell};
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -46,7 +46,7 @@ fn with_a_key_every_promise_holds_beside_somebody_who_has_none() {
     let (mut frames, mut broken) = ([0; 2], Vec::new());
     for seed in seeds {
         for attacked in [false, true] {
-            let told = if given.is_some() { Told::Events } else { Told::Nothing };
+            let told = if given.is_some() { TraceDetail::Events } else { TraceDetail::Nothing };
             let Some((report, story)) = run_keyed(seed, attacked, told) else { continue };
             story.iter().for_each(|line| println!("{line}"));
             frames[usize::from(attacked)] += report.frames;
@@ -70,7 +70,7 @@ fn crowds_behind_few_buffers_get_in() {
     let crowds: Vec<Seed> = (0..400).map(Seed::large).filter(is_crowd).collect();
     assert!(crowds.len() >= 5, "{crowds:?}");
     for seed in crowds {
-        let (report, _) = tell(seed, Told::Nothing);
+        let (report, _) = tell(seed, TraceDetail::Nothing);
         assert_eq!(report.violation, None, "{report}");
     }
 }
@@ -107,7 +107,7 @@ fn schedules_that_found_something_keep_every_promise() {
     let later = [7_160_659, 7_610_425, 7_693_658, 99_483, 144_515];
     let small = found.into_iter().chain([1_562_955, 1_417_658, 1_587_391]).chain(of_the_long_run).chain(later);
     for seed in small.map(Seed::small).chain([518, 1232].map(Seed::large)) {
-        let (report, _) = tell(seed, Told::Nothing);
+        let (report, _) = tell(seed, TraceDetail::Nothing);
         assert_eq!(report.violation, None, "{report}");
     }
 }
@@ -115,7 +115,7 @@ fn schedules_that_found_something_keep_every_promise() {
 #[test]
 fn a_schedule_that_is_played_twice_goes_the_same_way() {
     for number in 0..300 {
-        let [one, other] = [0; 2].map(|_| tell(Seed::small(number), Told::Nothing).0);
+        let [one, other] = [0; 2].map(|_| tell(Seed::small(number), TraceDetail::Nothing).0);
         assert_eq!((one.trace, one.events, &one.marks), (other.trace, other.events, &other.marks), "{one}");
     }
 }
@@ -125,7 +125,7 @@ fn replay() {
     let Ok(seed) = std::env::var("ETHBCAST_SEED") else { return };
     let seed: Seed = seed.parse().unwrap_or_else(|why| panic!("{why}"));
     println!("{}", Schedule::of(seed));
-    let (report, story) = tell(seed, Told::Events);
+    let (report, story) = tell(seed, TraceDetail::Events);
     story.iter().for_each(|line| println!("{line}"));
     println!("{report}");
     if let Some(violation) = report.violation {

@@ -74,9 +74,9 @@ fn a_link_that_loses_one_kind_of_frame_one_way_holds_up_nobody_for_long() {
             let end = case.timing.patience + case.timing.dead + case.timing.stall + Duration::from_secs(3);
             // A host that never had a view goes on listening for another root.
             assert!(
-                kinds.contains(&kind::VIEW) || played.quiet_at <= end,
+                kinds.contains(&kind::VIEW) || played.quiesced_at <= end,
                 "{replay}: quiet only after {:?}",
-                played.quiet_at
+                played.quiesced_at
             );
         }
     }

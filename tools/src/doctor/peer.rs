@@ -32,7 +32,7 @@ pub fn check(
     let search = Search { hosts: hosts.to_vec(), count: None, patience: PATIENCE };
     let (mut found, missing, deaf) = look_for(&mut station, session, search)?;
     if !hosts.is_empty() {
-        found.retain(|answerer| hosts.contains(&answerer.host));
+        found.retain(|responder| hosts.contains(&responder.host));
     }
     let group = &args.wire.group;
     let answer = format!("ethbcast probe --answer -g {}", quoted(group));
@@ -102,11 +102,11 @@ fn judge(
         findings.add(Fault::Nobody, format!("{host} was heard, and does not answer any more"), Fix::Words(words));
     }
     for target in &result.targets {
-        let answerer = host_of(hosts, target.peer.rank);
-        let host = &answerer.host;
+        let responder = host_of(hosts, target.peer.rank);
+        let host = &responder.host;
         let path_bytes = target.path_mtu_bytes.unwrap_or(mtu_bytes);
-        if answerer.mtu_bytes != mtu_bytes {
-            let what = format!("{host} has an MTU of {}, {interface} here {mtu_bytes}", answerer.mtu_bytes);
+        if responder.mtu_bytes != mtu_bytes {
+            let what = format!("{host} has an MTU of {}, {interface} here {mtu_bytes}", responder.mtu_bytes);
             let words = "ip link set IFACE mtu N, the same on both; `ethbcast doctor` there says more";
             findings.add(Fault::Mtu, what, Fix::Words(words.to_owned()));
         } else if path_bytes < first_hop {
@@ -141,11 +141,11 @@ fn slow_links(hosts: &[ProbeHost], result: &ProbeResult, findings: &mut Findings
 
 fn frames_to_all(cast: &CastFinding, findings: &mut Findings) {
     let what = match *cast {
-        CastFinding::Policed { knee_frames_per_second: 0 } => {
+        CastFinding::Policed { threshold_frames_per_second: 0 } => {
             "no frame to all arrives, while frames to one do".to_owned()
         }
-        CastFinding::Policed { knee_frames_per_second } => {
-            format!("only about {knee_frames_per_second} frames/s to all arrive, while frames to one do")
+        CastFinding::Policed { threshold_frames_per_second } => {
+            format!("only about {threshold_frames_per_second} frames/s to all arrive, while frames to one do")
         }
         CastFinding::Slower { times, is_copied: true, .. } => {
             format!(

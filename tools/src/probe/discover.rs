@@ -22,11 +22,12 @@ fn budget(hosts: usize) -> Duration {
 pub fn run(args: &ProbeArgs, mut station: Station) -> anyhow::Result<()> {
     let session = random_u32().code(Code::System)?;
     let answerers = wanted(args, &mut station, session)?;
-    let mtu_bytes = answerers.iter().map(|answerer| answerer.mtu_bytes).min().unwrap_or(usize::MAX);
+    let mtu_bytes = answerers.iter().map(|responder| responder.mtu_bytes).min().unwrap_or(usize::MAX);
     let mtu_bytes = mtu_bytes.min(station.wire.station.mtu_bytes.into());
-    let others: Vec<MacAddr> = answerers.iter().map(|answerer| answerer.mac).collect();
+    let others: Vec<MacAddr> = answerers.iter().map(|responder| responder.mac).collect();
     let own = station.wire.station.host.clone();
-    let names: Vec<String> = std::iter::once(own).chain(answerers.into_iter().map(|answerer| answerer.host)).collect();
+    let names: Vec<String> =
+        std::iter::once(own).chain(answerers.into_iter().map(|responder| responder.host)).collect();
     // Names from other hosts must be valid in a topology file.
     Topology::single_switch(names.iter().cloned()).code(Code::Usage)?;
     if !args.wire.quiet {

@@ -94,7 +94,7 @@ pub fn wanted(args: &ProbeArgs, station: &mut Station, session: u32) -> anyhow::
         ));
     }
     if !args.hosts.is_empty() {
-        found.retain(|answerer| args.hosts.contains(&answerer.host));
+        found.retain(|responder| args.hosts.contains(&responder.host));
     }
     Ok(found)
 }
@@ -152,7 +152,7 @@ fn verdict(hosts: &[ProbeHost], result: &ProbeResult) -> anyhow::Result<()> {
 }
 
 fn names(hosts: &[ProbeHost]) -> Vec<String> {
-    hosts.iter().map(|answerer| answerer.host.clone()).collect()
+    hosts.iter().map(|responder| responder.host.clone()).collect()
 }
 
 /// Rank of this host; the measured hosts follow.
@@ -237,18 +237,18 @@ impl ProbeReport<'_> {
 
     fn json(&self) -> Value {
         let result = self.result;
-        let (cast, knee) = match result.cast {
+        let (cast, threshold) = match result.cast {
             CastFinding::FullRate => ("full-rate", None),
             CastFinding::Slower { is_copied: true, frames_per_second, .. } => ("copied", Some(frames_per_second)),
             CastFinding::Slower { frames_per_second, .. } => ("slower", Some(frames_per_second)),
-            CastFinding::Policed { knee_frames_per_second } => ("policed", Some(knee_frames_per_second)),
+            CastFinding::Policed { threshold_frames_per_second } => ("policed", Some(threshold_frames_per_second)),
             CastFinding::NotMeasured => ("not-measured", None),
         };
         let hosts = result.targets.iter().map(|target| {
-            let answerer = host_of(self.hosts, target.peer.rank);
+            let responder = host_of(self.hosts, target.peer.rank);
             json!({
-                "host": answerer.host,
-                "mac": answerer.mac.to_string(),
+                "host": responder.host,
+                "mac": responder.mac.to_string(),
                 "rate_bits_per_second": target.rate_bits_per_second,
                 "path_mtu_bytes": target.path_mtu_bytes,
                 "loss": target.loss,
@@ -265,7 +265,7 @@ impl ProbeReport<'_> {
             "path_mtu_bytes": result.path_mtu_bytes,
             "loss": result.loss,
             "spread": result.spread,
-            "cast": { "status": cast, "knee_frames_per_second": knee },
+            "cast": { "status": cast, "knee_frames_per_second": threshold },
             "work": result.work.iter().map(work).collect::<Vec<_>>(),
             "slow": slow.map(|(rank, ..)| host_of(self.hosts, rank).host.as_str()).collect::<Vec<_>>(),
             "silent": result.silent.iter().map(|&rank| host_of(self.hosts, rank).host.as_str()).collect::<Vec<_>>(),
@@ -324,11 +324,11 @@ fn percent(share: f64) -> String {
 fn cast(finding: CastFinding) -> String {
     match finding {
         CastFinding::FullRate => "arrives at full rate".to_owned(),
-        CastFinding::Policed { knee_frames_per_second: 0 } => {
+        CastFinding::Policed { threshold_frames_per_second: 0 } => {
             "does not arrive, while unicast does: likely multicast filtering or storm control on the switch".to_owned()
         }
-        CastFinding::Policed { knee_frames_per_second } => format!(
-            "only about {knee_frames_per_second} frames/s get through, while unicast arrives whole: likely storm \
+        CastFinding::Policed { threshold_frames_per_second } => format!(
+            "only about {threshold_frames_per_second} frames/s get through, while unicast arrives whole: likely storm \
              control on the switch"
         ),
         CastFinding::Slower { times, is_copied: true, .. } => format!(

@@ -101,18 +101,18 @@ impl Painter {
                 Ok(Show::Joined(host, count)) => self.joins.add(host, count, Instant::now()),
                 // Lines stay in the order of what they are about.
                 Ok(Show::Line(text)) => {
-                    self.say_joined();
+                    self.print_joined();
                     self.say(&text);
                 }
                 Ok(Show::Waiting(what)) => self.wait = Some(LongWait::new(what)),
                 Ok(Show::Start) => {
-                    self.say_joined();
+                    self.print_joined();
                     self.start();
                 }
             }
             self.look();
         }
-        self.say_joined();
+        self.print_joined();
         if let Picture::Drawn(bar, _) = self.picture {
             bar.finish_and_clear();
         }
@@ -129,7 +129,7 @@ impl Painter {
     fn look(&mut self) {
         let now = Instant::now();
         if self.joins.due.is_some_and(|due| now >= due) {
-            self.say_joined();
+            self.print_joined();
         }
         if let Some(text) = self.wait.as_mut().and_then(|wait| wait.tell(now)) {
             self.say(&text);
@@ -151,7 +151,7 @@ impl Painter {
     }
 
     /// Prints a line about the receivers that have joined since the last one.
-    fn say_joined(&mut self) {
+    fn print_joined(&mut self) {
         if let Some(text) = self.joins.take(Instant::now()) {
             self.say(&text);
         }

@@ -62,7 +62,7 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     let received = loop {
         let received = reception.run(&mut session, &options)?;
         bar.finish();
-        if !received.was_only_asked || received.report.cancelled || args.once {
+        if !received.was_dry_run || received.report.cancelled || args.once {
             break received;
         }
         // A dry run is followed by the actual transfer.

@@ -37,7 +37,7 @@ pub struct Received {
     /// Whether the DEST command was still running and was ended.
     was_ended: bool,
     /// Whether the sender only queried the missing chunks.
-    pub was_only_asked: bool,
+    pub was_dry_run: bool,
 }
 
 impl Reception {
@@ -75,8 +75,8 @@ impl Reception {
             receiving.request_verdict(session.now());
         }
         let report = ReceiveReport::new(&session.station().host, &receiver, &receiving);
-        let was_only_asked = receiving.sink().is_on_request() && receiver.asked().is_some();
-        Ok(Received { report, landed, asked: receiver.asked(), was_ended, was_only_asked })
+        let was_dry_run = receiving.sink().is_on_request() && receiver.asked().is_some();
+        Ok(Received { report, landed, asked: receiver.asked(), was_ended, was_dry_run })
     }
 }
 

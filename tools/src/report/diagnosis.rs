@@ -277,7 +277,7 @@ fn of_hosts(seen: &Evidence) -> Option<Cause> {
         .as_ref()
         .map(|(host, seconds)| (seen.part(*seconds), format!("{host}: it finished {seconds:.1} s after all others")));
     let rest = Some(seen.rest()).filter(|&rest| rest >= SOME);
-    let aside = rest.zip(aside_words(&seen.aside));
+    let aside = rest.zip(aside_text(&seen.aside));
     let held_up = rest.zip(seen.held_up.as_ref()).map(|(rest, (host, activity))| match activity {
         Some((what, share)) => (rest.max(*share), format!("{host}: {what} ({:.0} % of the time)", share * 100.0)),
         None => (rest, format!("{host}, which took frames more slowly than they came")),
@@ -290,7 +290,7 @@ fn of_hosts(seen: &Evidence) -> Option<Cause> {
     strongest([awaited, last.filter(|&(share, _)| share >= LATE), aside, held_up, partial])
 }
 
-fn aside_words(aside: &[(String, Option<String>)]) -> Option<String> {
+fn aside_text(aside: &[(String, Option<String>)]) -> Option<String> {
     match aside {
         [] => None,
         [(host, Some(text))] => Some(format!("{host}, which {text}")),

@@ -24,7 +24,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
-use supervisor::{Rounds, Say, ServeEvent, ServeLog, Supervisor};
+use supervisor::{Rounds, ServeEvent, ServeLog, Severity, Supervisor};
 use worker::Worker;
 
 /// Longest wait for the workers to end, which may have to sync a disk or run a command.
@@ -36,9 +36,9 @@ struct Server {
     /// Read once: a phrase is asked for at the start.
     keys: Option<Arc<Keys>>,
     groups: Vec<String>,
-    hall: Arc<Registry>,
-    seats: BTreeMap<String, Arc<Worker>>,
-    words: ServeLog,
+    registry: Arc<Registry>,
+    workers: BTreeMap<String, Arc<Worker>>,
+    serve_log: ServeLog,
     heard: Receiver<ServeEvent>,
     supervisor: Supervisor,
     rounds: Rounds,
@@ -56,19 +56,19 @@ pub fn run(args: RecvArgs) -> anyhow::Result<()> {
     let groups = check(&args)?;
     let keys = key::resolve(&args.key)?;
     keep_little_memory();
-    let (words, heard) = ServeLog::channel();
-    let ear = words.clone();
+    let (serve_log, heard) = ServeLog::channel();
+    let ear = serve_log.clone();
     let signals = [Signal::SIGHUP, Signal::SIGTERM, Signal::SIGINT];
     signals::listen(&signals, move |signal| ear.send(ServeEvent::Signal(signal))).code(Code::System)?;
     let supervisor = Supervisor::of_environment().code(Code::System)?;
     let until = args.patience.timeout.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
     let mut server = Server {
-        hall: Arc::new(Registry::new(args.serve.max_sessions.into())),
+        registry: Arc::new(Registry::new(args.serve.max_sessions.into())),
         args: Arc::new(args),
         keys,
         groups,
-        seats: BTreeMap::new(),
-        words,
+        workers: BTreeMap::new(),
+        serve_log,
         heard,
         supervisor,
         rounds: Rounds::default(),
@@ -78,7 +78,7 @@ pub fn run(args: RecvArgs) -> anyhow::Result<()> {
         failed: 0,
         until,
     };
-    server.seat_all()?;
+    server.start_workers()?;
     server.work()
 }
 
@@ -113,19 +113,20 @@ fn check(args: &RecvArgs) -> anyhow::Result<Vec<String>> {
 }
 
 impl Server {
-    fn seat_all(&mut self) -> anyhow::Result<()> {
+    fn start_workers(&mut self) -> anyhow::Result<()> {
         for (number, group) in self.groups.iter().enumerate() {
-            if self.seats.contains_key(group) {
+            if self.workers.contains_key(group) {
                 continue;
             }
             let port_fd = self.args.port_fd.get(number).copied();
-            let (hall, args) = (Arc::clone(&self.hall), Arc::clone(&self.args));
-            let seat = Arc::new(Worker::new(group, hall, args, self.keys.clone(), port_fd, self.words.clone()));
-            self.seats.insert(group.clone(), Arc::clone(&seat));
+            let (registry, args) = (Arc::clone(&self.registry), Arc::clone(&self.args));
+            let worker =
+                Arc::new(Worker::new(group, registry, args, self.keys.clone(), port_fd, self.serve_log.clone()));
+            self.workers.insert(group.clone(), Arc::clone(&worker));
             self.unopened.insert(group.clone(), false);
-            let (group, words) = (group.clone(), self.words.clone());
+            let (group, serve_log) = (group.clone(), self.serve_log.clone());
             let thread = std::thread::Builder::new().name("group".to_owned());
-            thread.spawn(move || words.send(ServeEvent::Ended(group, seat.run()))).code(Code::System)?;
+            thread.spawn(move || serve_log.send(ServeEvent::Ended(group, worker.run()))).code(Code::System)?;
         }
         Ok(())
     }
@@ -140,7 +141,7 @@ impl Server {
                 Ok(ServeEvent::Signal(Signal::SIGHUP)) => self.reload(),
                 Ok(ServeEvent::Signal(signal)) => return self.end(signal.as_ref()),
                 Ok(ServeEvent::Ended(group, Err(error))) => return Err(self.give_up(&group, &error)),
-                Ok(word) => self.hear(word),
+                Ok(word) => self.on_event(word),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => unreachable!("this server tells itself things, too"),
             }
@@ -154,7 +155,7 @@ impl Server {
         }
     }
 
-    fn hear(&mut self, word: ServeEvent) {
+    fn on_event(&mut self, word: ServeEvent) {
         match word {
             ServeEvent::Open(group) => drop(self.unopened.remove(&group)),
             ServeEvent::Waits(group) => drop(self.unopened.insert(group, true)),
@@ -162,13 +163,13 @@ impl Server {
                 *(if is_delivered { &mut self.delivered } else { &mut self.failed }) += 1
             }
             ServeEvent::Ended(group, _) => {
-                self.seats.remove(&group);
+                self.workers.remove(&group);
                 self.unopened.remove(&group);
                 if !self.groups.contains(&group) {
                     self.say(&format!("group {group} is not served any more"));
-                } else if let Err(error) = self.seat_all() {
+                } else if let Err(error) = self.start_workers() {
                     // The group was stopping and is wanted again.
-                    Say::Error.print(&format!("{error:#}"));
+                    Severity::Error.print(&format!("{error:#}"));
                 }
             }
             ServeEvent::Signal(_) => {}
@@ -185,7 +186,7 @@ impl Server {
 
     fn say(&self, text: &str) {
         if !self.args.wire.quiet {
-            Say::Info.print(text);
+            Severity::Info.print(text);
         }
     }
 
@@ -196,27 +197,27 @@ impl Server {
 
     /// Returns the groups that are served, and the number of those that wait.
     fn served(&self) -> String {
-        let groups = self.seats.keys().cloned().collect::<Vec<_>>();
+        let groups = self.workers.keys().cloned().collect::<Vec<_>>();
         let waits = self.unopened.values().filter(|&&waits| waits).count();
         let waits = if waits > 0 { format!(", {waits} wait for their interface") } else { String::new() };
         format!("serving {}{waits}", registry::shown(&groups))
     }
 
     fn status(&self) -> String {
-        let (delivered, failed, running) = (self.delivered, self.failed, self.hall.running().len());
+        let (delivered, failed, running) = (self.delivered, self.failed, self.registry.running().len());
         format!("{}; sessions: {running} running, {delivered} received, {failed} failed", self.served())
     }
 
     /// Notifies the watchdog if all loops have made progress since the last time.
     fn look(&mut self) {
-        let loops = self.seats.iter().filter_map(|(group, seat)| Some((group.as_str(), seat.turns()?)));
+        let loops = self.workers.iter().filter_map(|(group, worker)| Some((group.as_str(), worker.turns()?)));
         let stuck = self.rounds.look(loops);
         if stuck.is_empty() {
             self.supervisor.notify("WATCHDOG=1");
         } else {
-            Say::Error.print(&format!("stuck: {}", registry::shown(&stuck)));
+            Severity::Error.print(&format!("stuck: {}", registry::shown(&stuck)));
         }
-        self.hall.wake();
+        self.registry.wake();
     }
 
     /// Reloads the configuration. Running sessions keep their settings.
@@ -225,7 +226,7 @@ impl Server {
         self.supervisor.notify(&format!("RELOADING=1\nMONOTONIC_USEC={}", now.as_micros()));
         match self.read_again() {
             Ok(()) => self.say(&format!("read the configuration again: {}", self.status())),
-            Err(error) => Say::Error.print(&format!("{error:#}; it goes on as before")),
+            Err(error) => Severity::Error.print(&format!("{error:#}; it goes on as before")),
         }
         self.supervisor.notify(&format!("READY=1\nSTATUS={}", self.status()));
     }
@@ -237,34 +238,34 @@ impl Server {
             return fail(Code::Usage, "another interface, host name, EtherType or --port-fd takes a restart");
         }
         let groups = check(&args)?;
-        if !args.port_fd.is_empty() && groups.iter().any(|group| !self.seats.contains_key(group)) {
+        if !args.port_fd.is_empty() && groups.iter().any(|group| !self.workers.contains_key(group)) {
             return fail(Code::Usage, "other groups than those that --port-fd is for take a restart");
         }
-        self.hall.set_most(args.serve.max_sessions.into());
+        self.registry.set_most(args.serve.max_sessions.into());
         self.args = Arc::new(args);
-        self.seats.values().for_each(|seat| seat.set_args(Arc::clone(&self.args)));
-        let gone = self.seats.iter().filter(|(group, _)| !groups.contains(group));
-        gone.for_each(|(_, seat)| seat.end_after_session());
+        self.workers.values().for_each(|worker| worker.set_args(Arc::clone(&self.args)));
+        let gone = self.workers.iter().filter(|(group, _)| !groups.contains(group));
+        gone.for_each(|(_, worker)| worker.end_after_session());
         self.groups = groups;
-        self.seat_all()
+        self.start_workers()
     }
 
     fn end(mut self, why: &str) -> anyhow::Result<()> {
         self.supervisor.notify("STOPPING=1");
         while let Ok(word) = self.heard.try_recv() {
-            self.hear(word);
+            self.on_event(word);
         }
-        let running = self.hall.running();
+        let running = self.registry.running();
         let count = running.len();
         let noun = if count == 1 { "session is" } else { "sessions are" };
         self.say(&format!("{why}: it ends; {count} {noun} cut off"));
         for (group, running) in &running {
             let text =
                 format!("group {group}: cut off: {}; what came is kept for the next time", running.status_line());
-            Say::Warning.print(&text);
+            Severity::Warning.print(&text);
         }
         let failed_before = self.failed;
-        self.end_seats();
+        self.end_workers();
         // Sessions that were complete at the last moment are not counted.
         match self.failed - failed_before {
             0 => Ok(()),
@@ -276,17 +277,17 @@ impl Server {
     /// Ends the server if a group cannot be served at all, so that the administrator notices.
     fn give_up(&mut self, group: &str, error: &anyhow::Error) -> anyhow::Error {
         self.supervisor.notify("STOPPING=1");
-        self.seats.remove(group);
-        self.end_seats();
+        self.workers.remove(group);
+        self.end_workers();
         worker::lost(group, error).into()
     }
 
-    fn end_seats(&mut self) {
-        self.seats.values().for_each(|seat| seat.end());
+    fn end_workers(&mut self) {
+        self.workers.values().for_each(|worker| worker.end());
         let until = Instant::now() + END_LIMIT;
-        while !self.seats.is_empty() {
+        while !self.workers.is_empty() {
             match self.heard.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                Ok(ServeEvent::Ended(group, _)) => drop(self.seats.remove(&group)),
+                Ok(ServeEvent::Ended(group, _)) => drop(self.workers.remove(&group)),
                 Ok(ServeEvent::Over { is_delivered: false }) => self.failed += 1,
                 Ok(
                     ServeEvent::Signal(Signal::SIGHUP)
@@ -298,10 +299,10 @@ impl Server {
                 Err(_) => break,
             }
         }
-        if !self.seats.is_empty() {
-            let groups = self.seats.keys().cloned().collect::<Vec<_>>();
+        if !self.workers.is_empty() {
+            let groups = self.workers.keys().cloned().collect::<Vec<_>>();
             let text = format!("not ended, as a disk or a command of --exec keeps it: {}", registry::shown(&groups));
-            Say::Warning.print(&text);
+            Severity::Warning.print(&text);
         }
         ethbcast_content::command::Unfinished::remove_all();
     }

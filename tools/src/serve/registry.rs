@@ -136,27 +136,27 @@ mod tests {
 
     #[test]
     fn sessions_up_to_the_limit_are_admitted_and_the_next_when_one_ends() {
-        let hall = Registry::new(2);
-        assert_eq!(["a", "b", "c", "a"].map(|group| hall.enter(group)), [Ok(()), Ok(()), Err(2), Ok(())]);
-        hall.leave("b");
-        assert_eq!((hall.enter("c"), hall.enter("b")), (Ok(()), Err(2)));
-        hall.set_most(1);
-        assert_eq!((hall.running().len(), hall.enter("d")), (2, Err(1)), "what runs goes on");
-        hall.set_most(3);
-        assert_eq!(hall.enter("d"), Ok(()));
+        let registry = Registry::new(2);
+        assert_eq!(["a", "b", "c", "a"].map(|group| registry.enter(group)), [Ok(()), Ok(()), Err(2), Ok(())]);
+        registry.leave("b");
+        assert_eq!((registry.enter("c"), registry.enter("b")), (Ok(()), Err(2)));
+        registry.set_most(1);
+        assert_eq!((registry.running().len(), registry.enter("d")), (2, Err(1)), "what runs goes on");
+        registry.set_most(3);
+        assert_eq!(registry.enter("d"), Ok(()));
     }
 
     #[test]
     fn running_sessions_are_described_as_far_as_known() {
-        let hall = Registry::new(1);
-        hall.note("a", |running| running.bytes = 1);
-        assert!(hall.running().is_empty(), "who is not in has nothing to say");
-        hall.enter("a").expect("room");
+        let registry = Registry::new(1);
+        registry.note("a", |running| running.bytes = 1);
+        assert!(registry.running().is_empty(), "who is not in has nothing to say");
+        registry.enter("a").expect("room");
         let known = Running { host: "n0".into(), source: "disk.img".into(), size: Some(64 << 20), bytes: 12 << 20 };
-        hall.note("a", |running| *running = known);
-        assert_eq!(hall.running()["a"].status_line(), "disk.img of n0, 12.00 MiB of 64.00 MiB");
-        hall.note("a", |running| (running.size, running.source) = (None, String::new()));
-        assert_eq!(hall.running()["a"].status_line(), "a stream of n0, 12.00 MiB");
+        registry.note("a", |running| *running = known);
+        assert_eq!(registry.running()["a"].status_line(), "disk.img of n0, 12.00 MiB of 64.00 MiB");
+        registry.note("a", |running| (running.size, running.source) = (None, String::new()));
+        assert_eq!(registry.running()["a"].status_line(), "a stream of n0, 12.00 MiB");
     }
 
     #[test]

@@ -105,13 +105,13 @@ impl ServeLog {
 
 /// Log level, as in syslog(3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Say {
+pub enum Severity {
     Error,
     Warning,
     Info,
 }
 
-impl Say {
+impl Severity {
     /// Writes a line to stderr, prefixed with its level if the journal reads it (sd-daemon(3)).
     pub fn print(self, text: &str) {
         static JOURNAL: OnceLock<bool> = OnceLock::new();
@@ -122,9 +122,9 @@ impl Say {
     /// own.
     fn line(self, text: &str, is_journal: bool) -> String {
         let level = match self {
-            Say::Error => 3,
-            Say::Warning => 4,
-            Say::Info => 6,
+            Severity::Error => 3,
+            Severity::Warning => 4,
+            Severity::Info => 6,
         };
         let text = one_line(text);
         if is_journal { format!("<{level}>{text}") } else { format!("ethbcast: {text}") }
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn a_name_begins_no_line_of_its_own_and_turns_none_round() {
         let text = "a\n<0>the disk is full\u{1b}[2J\u{202e}x";
-        assert_eq!(Say::Error.line(text, true), "<3>a\u{FFFD}<0>the disk is full\u{FFFD}[2J\u{FFFD}x");
-        assert_eq!(Say::Info.line("a\nb", false), "ethbcast: a\u{FFFD}b");
+        assert_eq!(Severity::Error.line(text, true), "<3>a\u{FFFD}<0>the disk is full\u{FFFD}[2J\u{FFFD}x");
+        assert_eq!(Severity::Info.line("a\nb", false), "ethbcast: a\u{FFFD}b");
     }
 }

@@ -1,7 +1,7 @@
 //! The worker of a group, which runs its sessions one after the other on a thread of its own.
 
 use super::registry::Registry;
-use super::supervisor::{Say, ServeEvent, ServeLog};
+use super::supervisor::{ServeEvent, ServeLog, Severity};
 use crate::args::RecvArgs;
 use crate::exit::{Code, Failure, report};
 use crate::recv::{Received, Reception};
@@ -36,14 +36,14 @@ const MAX_HAD: usize = 8;
 pub struct Worker {
     group: String,
     keys: Option<Arc<Keys>>,
-    hall: Arc<Registry>,
+    registry: Arc<Registry>,
     args: Mutex<Arc<RecvArgs>>,
     /// Inherited packet socket.
     port_fd: Option<i32>,
     cancel: Cancel,
     /// Whether the worker ends after the running session.
     is_last: AtomicBool,
-    words: ServeLog,
+    serve_log: ServeLog,
     /// DEST for the next session.
     dest: Mutex<Option<Arc<Dest>>>,
     is_in_loop: AtomicBool,
@@ -57,21 +57,21 @@ pub struct Worker {
 impl Worker {
     pub fn new(
         group: &str,
-        hall: Arc<Registry>,
+        registry: Arc<Registry>,
         args: Arc<RecvArgs>,
         keys: Option<Arc<Keys>>,
         port_fd: Option<i32>,
-        words: ServeLog,
+        serve_log: ServeLog,
     ) -> Worker {
         Worker {
             group: group.to_owned(),
             keys,
-            hall,
+            registry,
             args: Mutex::new(args),
             port_fd,
             cancel: Cancel::new(),
             is_last: AtomicBool::new(false),
-            words,
+            serve_log,
             dest: Mutex::new(None),
             is_in_loop: AtomicBool::new(false),
             turns: AtomicU64::new(0),
@@ -92,7 +92,7 @@ impl Worker {
     /// Ends the worker after the running session, or at once if there is none.
     pub fn end_after_session(&self) {
         self.is_last.store(true, Ordering::SeqCst);
-        if !self.hall.is_in(&self.group) {
+        if !self.registry.is_in(&self.group) {
             self.end();
         }
     }
@@ -107,19 +107,19 @@ impl Worker {
         let (mut had, mut said) = (VecDeque::new(), String::new());
         while !self.is_ending() {
             let Some((mut session, mut options)) = self.open()? else { break };
-            self.hall.set_waker(&self.group, Some(Arc::clone(session.waker())));
+            self.registry.set_waker(&self.group, Some(Arc::clone(session.waker())));
             let _watcher = watch(&session, &mut options.run);
             let is_quiet = self.args.lock().wire.quiet;
             let _receiving = interface::receive(&session, &self.group, is_quiet);
             print_interface(session.interface(), is_quiet);
-            self.words.send(ServeEvent::Open(self.group.clone()));
+            self.serve_log.send(ServeEvent::Open(self.group.clone()));
             let served = self.serve(&mut session, &options, &mut had);
-            self.hall.set_waker(&self.group, None);
+            self.registry.set_waker(&self.group, None);
             let Err(error) = served else { continue };
             let text = format!("{error:#}");
             // A lasting error is logged once.
             if said != text {
-                self.say(Say::Warning, &format!("{text}; it is tried again"));
+                self.say(Severity::Warning, &format!("{text}; it is tried again"));
             }
             said = text;
             self.pause();
@@ -143,19 +143,19 @@ impl Worker {
             options.run.time_limit = None;
             options.wire.port_fd = self.port_fd;
             options.run.cancel = self.cancel.clone();
-            options.usher = Some(Arc::<Worker>::clone(self));
+            options.admission_hook = Some(Arc::<Worker>::clone(self));
             // Filled anew for each session; the port needs to know that it exists.
             options.about = Some(About::default());
-            let seat = Arc::clone(self);
-            options.run.on_progress(move |progress| seat.hear(&progress));
+            let worker = Arc::clone(self);
+            options.run.on_progress(move |progress| worker.note_progress(&progress));
             match Session::open_receiver(&self.group, &options) {
                 Ok(session) => return Ok(Some((session, options))),
                 Err(error) if !may_pass(&error) => return Err(failure(error).into()),
                 Err(error) => {
                     let text = error.to_string();
                     if text != said {
-                        self.say(Say::Warning, &format!("{text}; it is waited for"));
-                        self.words.send(ServeEvent::Waits(self.group.clone()));
+                        self.say(Severity::Warning, &format!("{text}; it is waited for"));
+                        self.serve_log.send(ServeEvent::Waits(self.group.clone()));
                         said = text;
                     }
                 }
@@ -187,8 +187,8 @@ impl Worker {
             if let Some(asked) = received.asked {
                 had.truncate(MAX_HAD - 1);
                 had.push_front(asked);
-                if received.was_only_asked {
-                    self.say(Say::Info, "a sender has asked what is lacking here (--dry-run)");
+                if received.was_dry_run {
+                    self.say(Severity::Info, "a sender has asked what is lacking here (--dry-run)");
                 } else {
                     let left = recv::left_by(&dest, &received.landed);
                     *self.dest.lock() = None;
@@ -218,15 +218,15 @@ impl Worker {
             Ok(())
         };
         if let Err(error) = said {
-            self.say(Say::Error, &error.to_string());
+            self.say(Severity::Error, &error.to_string());
         }
         if let Some(why) = &why {
-            self.say(Say::Error, &format!("{} was not received: {why}", received.report.source));
+            self.say(Severity::Error, &format!("{} was not received: {why}", received.report.source));
         }
         let source = received.report.source.clone();
         let last = LastSession { is_delivered: checked.is_ok(), source, seconds_ago: 0 };
         *self.last.lock() = Some((last, Instant::now()));
-        self.words.send(ServeEvent::Over { is_delivered: checked.is_ok() });
+        self.serve_log.send(ServeEvent::Over { is_delivered: checked.is_ok() });
         let command = args.exec.as_ref().filter(|_| checked.is_ok());
         let must_end = || {
             let text = "the command after it was ended: the server ends";
@@ -235,27 +235,27 @@ impl Worker {
         let environment = received.environment(&self.group);
         let ran = command.map_or(Ok(()), |command| run_after(command, environment, must_end));
         if let Err(error) = ran {
-            self.say(Say::Error, &format!("{error:#}"));
+            self.say(Severity::Error, &format!("{error:#}"));
         }
     }
 
-    fn hear(&self, progress: &Progress<'_>) {
+    fn note_progress(&self, progress: &Progress<'_>) {
         match progress {
             Progress::Receiver(ReceiverEvent::Invited { host, source, size, .. }) => {
-                self.hall.note(&self.group, |running| {
+                self.registry.note(&self.group, |running| {
                     (running.host, running.source, running.size) = (host.clone(), source.clone(), *size);
                 });
             }
-            Progress::Moved { bytes, .. } => self.hall.note(&self.group, |running| running.bytes = *bytes),
+            Progress::Moved { bytes, .. } => self.registry.note(&self.group, |running| running.bytes = *bytes),
             _ => {}
         }
         if let Some(text) = progress::line(progress) {
-            self.say(Say::Info, &text);
+            self.say(Severity::Info, &text);
         }
     }
 
-    fn say(&self, how: Say, text: &str) {
-        let is_quiet = self.args.lock().wire.quiet && how == Say::Info;
+    fn say(&self, how: Severity, text: &str) {
+        let is_quiet = self.args.lock().wire.quiet && how == Severity::Info;
         if !is_quiet {
             how.print(&format!("group {}: {text}", self.group));
         }
@@ -284,7 +284,7 @@ impl AdmissionHook for Worker {
         if self.is_last.load(Ordering::SeqCst) {
             return false;
         }
-        match self.hall.enter(&self.group) {
+        match self.registry.enter(&self.group) {
             Ok(()) => {
                 self.has_said_full.store(false, Ordering::Relaxed);
                 true
@@ -292,7 +292,7 @@ impl AdmissionHook for Worker {
             Err(most) => {
                 if !self.has_said_full.swap(true, Ordering::Relaxed) {
                     let text = format!("a sender invites, and waits: {most} sessions run, as --max-sessions allows");
-                    self.say(Say::Info, &text);
+                    self.say(Severity::Info, &text);
                 }
                 false
             }
@@ -308,7 +308,7 @@ impl AdmissionHook for Worker {
     }
 
     fn dismiss(&self) {
-        self.hall.leave(&self.group);
+        self.registry.leave(&self.group);
     }
 
     fn came_round(&self) {

@@ -80,7 +80,7 @@ impl<'a> SimulationReport<'a> {
     }
 
     fn lines(&self, run: &Played) -> String {
-        let Played { took, quiet_after, stream, control_sent, control_received, lost, .. } = run;
+        let Played { took, quiesced_after, stream, control_sent, control_received, lost, .. } = run;
         let seconds = took.as_secs_f64();
         let mut text = format!("via         {} ({})\n", run.via(), run.choice.reason);
         text += &format!(
@@ -105,7 +105,7 @@ impl<'a> SimulationReport<'a> {
             let (frames, flows, busy) = (load.counted.frames, self.copies(load), load.busy * 100.0);
             text += &format!("{label:<11} {way:<20} {frames:>9} frames {flows:>7.2} copies {busy:>6.1} % busy\n");
         }
-        text + &format!("quiet       {:.3} s after the last verdict", quiet_after.as_secs_f64())
+        text + &format!("quiet       {:.3} s after the last verdict", quiesced_after.as_secs_f64())
     }
 
     fn table(&self) -> String {
@@ -182,7 +182,7 @@ impl<'a> SimulationReport<'a> {
             "delivered_seconds": run.delivered_after.as_secs_f64(),
             "limit_seconds": self.settings.copy.time.as_secs_f64(),
             "predicted_seconds": self.predicted(run),
-            "quiet_after_seconds": run.quiet_after.as_secs_f64(),
+            "quiet_after_seconds": run.quiesced_after.as_secs_f64(),
             "goodput_bits_per_second": self.goodput(run),
             "segment_bytes": run.choice.segment_bytes,
             "frames": {

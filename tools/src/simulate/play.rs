@@ -34,7 +34,7 @@ pub struct Played {
     /// the model predicts.
     pub delivered_after: Duration,
     /// Time from the last verdict until no frame and no timer was left.
-    pub quiet_after: Duration,
+    pub quiesced_after: Duration,
     pub stream: StreamStats,
     /// Control frames sent by all hosts, including acknowledgements and heartbeats.
     pub control_sent: u64,
@@ -85,7 +85,7 @@ pub fn play(settings: &SimulationSettings, route: &Route) -> anyhow::Result<Play
         choice: choice.clone(),
         took,
         delivered_after: delivered.since(began),
-        quiet_after: watch.quiet_after(at),
+        quiesced_after: watch.quiesced_after(at),
         stream,
         control_sent: control(|stats| stats.sent) + stream.acks_sent + stream.heartbeats_sent,
         control_received: control(|stats| stats.received) + stream.acks_received + stream.heartbeats_received,

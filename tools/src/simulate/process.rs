@@ -139,8 +139,8 @@ impl Watch {
         (early.unwrap_or_else(rest), watch)
     }
 
-    pub fn quiet_after(&self, quiet_at: Instant) -> Duration {
-        self.ended_at.map_or(Duration::ZERO, |ended_at| quiet_at.since(ended_at))
+    pub fn quiesced_after(&self, quiesced_at: Instant) -> Duration {
+        self.ended_at.map_or(Duration::ZERO, |ended_at| quiesced_at.since(ended_at))
     }
 
     /// Returns the load of each direction of each cable, in the topology's order. `took` is the

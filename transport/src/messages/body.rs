@@ -101,7 +101,7 @@ impl<'a> Pull<'a> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NoteWord {
+pub(super) enum NoteCode {
     Credit,
     Grant { message: u64 },
     Refuse { message: u64 },
@@ -112,7 +112,7 @@ pub(super) enum NoteWord {
 /// implicitly contains request information").
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Note<'a> {
-    pub word: NoteWord,
+    pub word: NoteCode,
     pub limit: Credit,
     pub cursor: u64,
     pub echo: u32,
@@ -126,10 +126,10 @@ impl<'a> Note<'a> {
         let (raw, ack) = RawNote::ref_from_prefix(payload).ok()?;
         let message = raw.message.get();
         let word = match raw.what {
-            0 => NoteWord::Credit,
-            1 => NoteWord::Grant { message },
-            2 => NoteWord::Refuse { message },
-            3 => NoteWord::Withdraw { message, pushed_bytes: raw.pushed_bytes.get() },
+            0 => NoteCode::Credit,
+            1 => NoteCode::Grant { message },
+            2 => NoteCode::Refuse { message },
+            3 => NoteCode::Withdraw { message, pushed_bytes: raw.pushed_bytes.get() },
             _ => return None,
         };
         let limit = Credit { messages: raw.limit_messages.get(), bytes: raw.limit_bytes.get() };
@@ -137,7 +137,7 @@ impl<'a> Note<'a> {
     }
 
     pub(super) fn write(
-        word: NoteWord,
+        word: NoteCode,
         limit: Credit,
         cursor: u64,
         echo: u32,
@@ -145,10 +145,10 @@ impl<'a> Note<'a> {
         payload: &mut [u8],
     ) -> usize {
         let (what, message, pushed_bytes) = match word {
-            NoteWord::Credit => (0, 0, 0),
-            NoteWord::Grant { message } => (1, message, 0),
-            NoteWord::Refuse { message } => (2, message, 0),
-            NoteWord::Withdraw { message, pushed_bytes } => (3, message, pushed_bytes),
+            NoteCode::Credit => (0, 0, 0),
+            NoteCode::Grant { message } => (1, message, 0),
+            NoteCode::Refuse { message } => (2, message, 0),
+            NoteCode::Withdraw { message, pushed_bytes } => (3, message, pushed_bytes),
         };
         let raw = RawNote {
             what,
@@ -185,8 +185,8 @@ mod tests {
         let length = Pull { message: 3, offset: 1 << 33, bytes: b"six" }.write(&mut buffer);
         let pull = Pull::parse(&buffer[..length]).expect("own bodies parse");
         assert_eq!((pull.message, pull.offset, pull.bytes), (3, 1 << 33, &b"six"[..]));
-        let words = [NoteWord::Credit, NoteWord::Grant { message: 5 }, NoteWord::Refuse { message: 6 }];
-        for word in words.into_iter().chain([NoteWord::Withdraw { message: 8, pushed_bytes: 9 }]) {
+        let words = [NoteCode::Credit, NoteCode::Grant { message: 5 }, NoteCode::Refuse { message: 6 }];
+        for word in words.into_iter().chain([NoteCode::Withdraw { message: 8, pushed_bytes: 9 }]) {
             let length = Note::write(word, Credit::INITIAL, 12, 13, 32, &mut buffer);
             let note = Note::parse(&buffer[..length]).expect("own bodies parse");
             assert_eq!(

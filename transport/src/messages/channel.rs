@@ -1,7 +1,7 @@
 //! One peer: both directions of the traffic with it, and its frames.
 
 use super::arrivals::{Arrivals, Class};
-use super::body::{Note, NoteWord, Pull, Push};
+use super::body::{Note, NoteCode, Pull, Push};
 use super::core::{Label, MailboxCore};
 use super::credit::Credit;
 use super::flight::{Flight, Piece};
@@ -141,15 +141,15 @@ impl Channel {
         let ack = Ack::parse(&Frame { header, payload: note.ack, ..*frame })?;
         self.on_ack(now, &ack, endpoint);
         self.outbox.on_credit(note.limit);
-        Some(self.on_word(note.word, &mut endpoint.ledger, &mut endpoint.stats))
+        Some(self.on_note_code(note.word, &mut endpoint.ledger, &mut endpoint.stats))
     }
 
-    fn on_word(&mut self, word: NoteWord, ledger: &mut Operations, stats: &mut MailboxStats) -> Read {
+    fn on_note_code(&mut self, word: NoteCode, ledger: &mut Operations, stats: &mut MailboxStats) -> Read {
         let honest = match word {
-            NoteWord::Credit => true,
-            NoteWord::Grant { message } => self.outbox.on_grant(message),
-            NoteWord::Refuse { message } => self.outbox.on_refuse(message, ledger),
-            NoteWord::Withdraw { message, pushed_bytes } => {
+            NoteCode::Credit => true,
+            NoteCode::Grant { message } => self.outbox.on_grant(message),
+            NoteCode::Refuse { message } => self.outbox.on_refuse(message, ledger),
+            NoteCode::Withdraw { message, pushed_bytes } => {
                 return self.inbox.on_withdraw(message, pushed_bytes, ledger);
             }
         };
@@ -162,7 +162,7 @@ impl Channel {
             if let Some(word) = self.outbox.next_note().or_else(|| self.inbox.next_note()) {
                 let limit = self.inbox.announce();
                 self.outbox.on_credit(limit);
-                self.on_word(word, &mut endpoint.ledger, &mut endpoint.stats);
+                self.on_note_code(word, &mut endpoint.ledger, &mut endpoint.stats);
             } else if let Some(Piece::Part { message, offset, bytes, .. }) = self.outbox.next_part() {
                 if let Some((envelope, content)) = self.outbox.content(message, offset, bytes) {
                     if is_push(offset, bytes, envelope.pushed_bytes) {
@@ -249,7 +249,7 @@ impl Channel {
             Piece::Word(word) => return self.write_note(now, endpoint, sequence, word, how, buffer),
         };
         let Some((envelope, content)) = self.outbox.content(message, offset, bytes) else {
-            return self.write_note(now, endpoint, sequence, NoteWord::Credit, how, buffer);
+            return self.write_note(now, endpoint, sequence, NoteCode::Credit, how, buffer);
         };
         let (stamp, again) = how;
         let payload = endpoint.identity.payload_of(buffer);
@@ -271,7 +271,7 @@ impl Channel {
         now: Instant,
         endpoint: &MailboxCore,
         sequence: u64,
-        word: NoteWord,
+        word: NoteCode,
         (stamp, again): (Stamp, bool),
         buffer: &mut [u8],
     ) -> usize {

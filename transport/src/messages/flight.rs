@@ -4,7 +4,7 @@
 //! requests a receipt and never repeats data. No payload is kept: a lost frame is written again
 //! from the message, or from the present room for messages.
 
-use super::body::NoteWord;
+use super::body::NoteCode;
 use super::settings::SPAN_FRAMES;
 use crate::arq::echo::{Behind, Echo};
 use crate::arq::loss_detection::{LossDetection, Sent};
@@ -21,7 +21,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Piece {
     Part { message: u64, offset: u64, bytes: u32, pushed_bytes: u32 },
-    Word(NoteWord),
+    Word(NoteCode),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

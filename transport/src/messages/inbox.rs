@@ -5,7 +5,7 @@
 //! Bytes that arrive before a message is matched are kept in the pushed buffer; those of a matched
 //! message go straight to its destination, and the rest is granted at once.
 
-use super::body::{Envelope, NoteWord, Pull, Push};
+use super::body::{Envelope, NoteCode, Pull, Push};
 use super::credit::{Credit, CreditAccount};
 use super::operations::Operations;
 use super::outcome::{RecvId, RecvOutcome};
@@ -44,7 +44,7 @@ pub(super) struct Inbox {
     unexpected: BTreeSet<(u32, u64)>,
     /// First message that may not be matched yet: all before it are known.
     turn: u64,
-    words: VecDeque<NoteWord>,
+    words: VecDeque<NoteCode>,
 }
 
 impl Inbox {
@@ -135,11 +135,11 @@ impl Inbox {
         if usize::try_from(message_bytes).is_ok_and(|length| length <= max_bytes) {
             incoming.bytes.reserve_exact(message_bytes as usize - incoming.bytes.len());
             incoming.place = Whereabouts::Matched(receive);
-            self.words.extend(rest.then_some(NoteWord::Grant { message }));
+            self.words.extend(rest.then_some(NoteCode::Grant { message }));
             self.end_if_whole(message, ledger);
         } else {
             self.messages.remove(&message);
-            self.words.extend(rest.then_some(NoteWord::Refuse { message }));
+            self.words.extend(rest.then_some(NoteCode::Refuse { message }));
             ledger.end_receive(receive, RecvOutcome::TooShort { message_bytes });
         }
         self.account.release(if planted!("credit-never-returned") { 0 } else { pushed_bytes.into() });
@@ -217,8 +217,8 @@ impl Inbox {
 
     pub(super) fn abandon(&mut self, message: u64) {
         if self.messages.remove(&message).is_some() {
-            self.words.retain(|&word| word != NoteWord::Grant { message });
-            self.words.push_back(NoteWord::Refuse { message });
+            self.words.retain(|&word| word != NoteCode::Grant { message });
+            self.words.push_back(NoteCode::Refuse { message });
         }
     }
 
@@ -238,8 +238,8 @@ impl Inbox {
         self.unexpected.retain(|(_, message)| self.messages.contains_key(message));
     }
 
-    pub(super) fn next_note(&mut self) -> Option<NoteWord> {
-        self.words.pop_front().or(self.account.is_due().then_some(NoteWord::Credit))
+    pub(super) fn next_note(&mut self) -> Option<NoteCode> {
+        self.words.pop_front().or(self.account.is_due().then_some(NoteCode::Credit))
     }
 
     pub(super) fn announce(&mut self) -> Credit {
@@ -264,7 +264,7 @@ impl Inbox {
     pub(super) fn memory_bytes(&self) -> usize {
         let records =
             self.messages.len() * size_of::<(u64, IncomingMessage)>() + self.unexpected.len() * size_of::<(u32, u64)>();
-        records + self.words.capacity() * size_of::<NoteWord>()
+        records + self.words.capacity() * size_of::<NoteCode>()
     }
 
     pub(super) fn audit(&self) -> Result<(), AuditError> {

@@ -5,7 +5,7 @@
 //! as BTP1, BTP2 and the room in the peer's pushed buffer allow, possibly only its envelope; the
 //! rest waits for the peer's grant.
 
-use super::body::{Envelope, NoteWord};
+use super::body::{Envelope, NoteCode};
 use super::credit::Credit;
 use super::flight::Piece;
 use super::operations::Operations;
@@ -50,7 +50,7 @@ pub(super) struct Outbox {
     pushing: Option<u64>,
     pulling: VecDeque<u64>,
     pulled_last: bool,
-    withdrawn: VecDeque<NoteWord>,
+    withdrawn: VecDeque<NoteCode>,
     next_message: u64,
     pushed_bytes: u64,
     limit: Credit,
@@ -87,7 +87,7 @@ impl Outbox {
         });
     }
 
-    pub(super) fn next_note(&mut self) -> Option<NoteWord> {
+    pub(super) fn next_note(&mut self) -> Option<NoteCode> {
         self.withdrawn.pop_front()
     }
 
@@ -198,7 +198,7 @@ impl Outbox {
         if let Some(message) = found
             && let Some(queued) = self.remove_begun(message)
         {
-            self.withdrawn.push_back(NoteWord::Withdraw { message, pushed_bytes: queued.pushed as u64 });
+            self.withdrawn.push_back(NoteCode::Withdraw { message, pushed_bytes: queued.pushed as u64 });
         }
     }
 
@@ -229,7 +229,7 @@ impl Outbox {
         let slots = self.waiting.capacity() + self.begun.len();
         slots * size_of::<QueuedMessage>()
             + self.pulling.capacity() * size_of::<u64>()
-            + self.withdrawn.capacity() * size_of::<NoteWord>()
+            + self.withdrawn.capacity() * size_of::<NoteCode>()
     }
 
     pub(super) fn audit(&self) -> Result<(), AuditError> {

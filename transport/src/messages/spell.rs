@@ -1,6 +1,6 @@
 //! Decoding of message frames for diagnostic tools.
 
-use super::body::{Note, NoteWord, Pull, Push};
+use super::body::{Note, NoteCode, Pull, Push};
 use crate::wire::{Ack, Fields, Frame, Header, Kind, Spelled};
 
 /// Returns the fields of a message frame; `None` if it is of another kind.
@@ -32,10 +32,10 @@ fn note(frame: &Frame<'_>) -> Option<Fields> {
     let Note { word, limit, cursor, echo, ack } = Note::parse(frame.payload)?;
     let fields = Fields::default();
     let fields = match word {
-        NoteWord::Credit => fields.text("word", "room"),
-        NoteWord::Grant { message } => fields.text("word", "grant").number("message", message),
-        NoteWord::Refuse { message } => fields.text("word", "refuse").number("message", message),
-        NoteWord::Withdraw { message, pushed_bytes } => {
+        NoteCode::Credit => fields.text("word", "room"),
+        NoteCode::Grant { message } => fields.text("word", "grant").number("message", message),
+        NoteCode::Refuse { message } => fields.text("word", "refuse").number("message", message),
+        NoteCode::Withdraw { message, pushed_bytes } => {
             fields.text("word", "withdraw").number("message", message).number("pushed_bytes", pushed_bytes)
         }
     };
@@ -57,7 +57,7 @@ mod tests {
         let body = AckBody { limit: 40, below: 7, consumed: 7, held_us: 5 };
         payload[Note::HEAD_BYTES + AckBody::BYTES] = 0b101;
         let ack_bytes = body.write(7, &mut payload[Note::HEAD_BYTES..], 1);
-        let word = NoteWord::Withdraw { message: 3, pushed_bytes: 860 };
+        let word = NoteCode::Withdraw { message: 3, pushed_bytes: 860 };
         let bytes = Note::write(word, Credit { messages: 16, bytes: 9 }, 7, 1000, ack_bytes, &mut payload);
         let header = Header {
             kind: Kind::NOTE,

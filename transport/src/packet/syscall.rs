@@ -203,7 +203,7 @@ pub(super) struct InterfaceState {
 }
 
 pub(super) fn interface_state(fd: BorrowedFd, name: &str) -> nix::Result<InterfaceState> {
-    let ask = |code| ask_interface(fd, name, code).map(|request| request.ifr_ifru);
+    let ask = |code| query_interface(fd, name, code).map(|request| request.ifr_ifru);
     // SAFETY: each request has filled the member that is read, and any bytes make a valid integer or `sockaddr`.
     let (index, flags, address, mtu) = unsafe {
         let (index, flags) = (ask(libc::SIOCGIFINDEX)?.ifru_ifindex, ask(libc::SIOCGIFFLAGS)?.ifru_flags);
@@ -234,7 +234,7 @@ pub(super) fn replace(fd: BorrowedFd, other: BorrowedFd) -> nix::Result<()> {
     Errno::result(unsafe { libc::dup3(other.as_raw_fd(), fd.as_raw_fd(), libc::O_CLOEXEC) }).map(drop)
 }
 
-fn ask_interface(fd: BorrowedFd, name: &str, code: libc::c_ulong) -> nix::Result<libc::ifreq> {
+fn query_interface(fd: BorrowedFd, name: &str, code: libc::c_ulong) -> nix::Result<libc::ifreq> {
     // SAFETY: all bytes zero is a valid `ifreq`.
     let mut request: libc::ifreq = unsafe { zeroed() };
     if name.len() >= request.ifr_name.len() {

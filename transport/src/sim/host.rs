@@ -75,7 +75,7 @@ pub(super) struct Host {
     refused: Option<(Rc<SharedFrame>, u64)>,
     timer_slack_nanos: u64,
     pause: Option<PauseFrames>,
-    wishes: TimerRequests,
+    pending_timers: TimerRequests,
 }
 
 impl Host {
@@ -100,7 +100,7 @@ impl Host {
             refused: None,
             timer_slack_nanos: settings.timer_slack.as_nanos() as u64,
             pause: settings.pause,
-            wishes: TimerRequests::default(),
+            pending_timers: TimerRequests::default(),
         }
     }
 
@@ -113,11 +113,11 @@ impl Host {
     }
 
     pub(super) fn deadline(&self) -> Option<Deadline> {
-        self.wishes.deadline()
+        self.pending_timers.deadline()
     }
 
     pub(super) fn wants_call(&self) -> bool {
-        self.wishes.next().is_some()
+        self.pending_timers.next().is_some()
     }
 
     pub(super) fn join(&mut self, group: MacAddr) {
@@ -235,7 +235,7 @@ impl Host {
         let now = call.fabric.instant();
         let appointment = (call.application)(self.number as usize, call.machine, now);
         self.fill_ring(call);
-        self.wishes.set(call.machine.poll_timeout(now), appointment);
+        self.pending_timers.set(call.machine.poll_timeout(now), appointment);
         self.set_alarm(call.fabric);
     }
 
@@ -304,11 +304,11 @@ impl Host {
     /// passing.
     pub(super) fn look_at_timers<M: Machine, A: Application<M>>(&mut self, call: &mut Call<M, A>) -> Option<Outcome> {
         let (now, at) = (call.fabric.now(), call.fabric.instant());
-        if !self.wishes.alarm_rang(now) {
+        if !self.pending_timers.alarm_rang(now) {
             self.set_alarm(call.fabric);
             return None;
         }
-        let (why, too_often) = (self.wishes.due_timer(now), self.wishes.called_too_often(now));
+        let (why, too_often) = (self.pending_timers.due_timer(now), self.pending_timers.called_too_often(now));
         if why.is_some() {
             call.machine.handle_timeout(at);
         }
@@ -317,13 +317,13 @@ impl Host {
     }
 
     fn set_alarm(&mut self, fabric: &mut Fabric) {
-        if let Some(at) = self.wishes.missing_alarm(fabric.now(), self.timer_slack_nanos) {
+        if let Some(at) = self.pending_timers.missing_alarm(fabric.now(), self.timer_slack_nanos) {
             fabric.schedule(at, Event::Timer(self.number));
         }
     }
 
     pub(super) fn crash(&mut self, fabric: &mut Fabric) {
-        self.wishes.set(None, None);
+        self.pending_timers.set(None, None);
         self.condition = Condition::Crashed;
         self.stats.drops.dead += self.ring.len() as u64;
         let refused = self.refused.take().map(|(frame, _)| frame);
@@ -343,7 +343,7 @@ impl Host {
 
     pub(super) fn pause(&mut self) {
         if self.condition == Condition::Running {
-            self.wishes.set(None, None);
+            self.pending_timers.set(None, None);
             self.condition = Condition::Paused;
         }
     }

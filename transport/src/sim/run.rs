@@ -28,7 +28,7 @@ pub struct Simulation<M, F> {
     last_hop: LastHop,
     faults: F,
     controls: Vec<Control>,
-    wishes: usize,
+    pending_calls: usize,
     events: u64,
     event_limit: u64,
     started: bool,
@@ -52,7 +52,7 @@ impl<M: Machine, F: Faults> Simulation<M, F> {
             last_hop: LastHop::default(),
             faults,
             controls: Vec::new(),
-            wishes: 0,
+            pending_calls: 0,
             events: 0,
             event_limit: u64::MAX,
             started: false,
@@ -85,7 +85,7 @@ impl<M: Machine, F: Faults> Simulation<M, F> {
         application: &mut impl FnMut(usize, &mut M, Instant) -> Option<Instant>,
     ) -> Option<Outcome> {
         self.start();
-        if !self.fabric.is_busy() && self.wishes == 0 {
+        if !self.fabric.is_busy() && self.pending_calls == 0 {
             return Some(Outcome::Quiet { at: self.now() });
         }
         if self.events >= self.event_limit {
@@ -150,7 +150,7 @@ impl<M: Machine, F: Faults> Simulation<M, F> {
         let before = host.wants_call();
         let mut call = Call { machine, application, fabric: &mut self.fabric, faults: &mut self.faults };
         let result = happening(host, &mut call, &mut self.last_hop);
-        self.wishes = self.wishes + usize::from(host.wants_call()) - usize::from(before);
+        self.pending_calls = self.pending_calls + usize::from(host.wants_call()) - usize::from(before);
         result
     }
 

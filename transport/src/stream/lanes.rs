@@ -62,7 +62,7 @@ impl Lanes {
 
     /// Returns the last child if it is well behind the others. If all are alike, the link from here
     /// is the limit.
-    fn crowded_by(&self, feed: &Feed) -> Option<Rank> {
+    fn blocking_child(&self, feed: &Feed) -> Option<Rank> {
         let position = |lane: &&Lane| feed.position(lane.reader);
         let (last, first) =
             (self.lanes.iter().min_by_key(position)?, self.lanes.iter().map(|lane| position(&lane)).max()?);
@@ -152,7 +152,7 @@ impl Readers for Lanes {
     fn blamed(&self, now: Instant, feed: &Feed, trouble: Trouble) -> Option<Rank> {
         match trouble {
             Trouble::HeldUp => self.held_up_by(feed),
-            Trouble::Crowded => self.crowded_by(feed),
+            Trouble::Crowded => self.blocking_child(feed),
             Trouble::Mute => self.lanes.iter().find(|lane| lane.is_mute(now, feed)).map(|lane| lane.peer.rank),
         }
     }

@@ -4,16 +4,16 @@
 use super::MAX_SEQUENCE;
 
 /// Number of a sender's final message, which another process may hold ready for it: above all others.
-pub const LAST_WORDS: u64 = MAX_SEQUENCE;
+pub const FINAL_NUMBER: u64 = MAX_SEQUENCE;
 
 /// Numbers that one sender gives its control frames under one secret: 1, 2, 3 and so on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Counter(u64);
 
 impl Counter {
-    /// Returns the next number; all below [`LAST_WORDS`], which nobody reaches by counting.
+    /// Returns the next number; all below [`FINAL_NUMBER`], which nobody reaches by counting.
     pub fn draw(&mut self) -> u64 {
-        self.0 = (self.0 + 1).min(LAST_WORDS - 1);
+        self.0 = (self.0 + 1).min(FINAL_NUMBER - 1);
         self.0
     }
 }
@@ -29,7 +29,7 @@ pub struct CounterWindow {
 
 impl CounterWindow {
     /// Takes the number of a frame whose tag was right; false if it has come before, or may have: the frame must
-    /// be counted and forgotten. Nothing is taken after [`LAST_WORDS`].
+    /// be counted and forgotten. Nothing is taken after [`FINAL_NUMBER`].
     #[must_use]
     pub fn take(&mut self, number: u64) -> bool {
         if !self.is_new(number) {
@@ -49,7 +49,7 @@ impl CounterWindow {
 
     /// Whether a number would be taken.
     pub fn is_new(&self, number: u64) -> bool {
-        if number == 0 || number > LAST_WORDS || self.highest == LAST_WORDS {
+        if number == 0 || number > FINAL_NUMBER || self.highest == FINAL_NUMBER {
             return false;
         }
         number > self.highest
@@ -68,10 +68,10 @@ mod tests {
         let (mut counter, mut window) = (Counter::default(), CounterWindow::default());
         assert_eq!([counter.draw(), counter.draw(), counter.draw()], [1, 2, 3]);
         assert!(!window.take(0) && window.take(2) && window.take(1) && !window.take(1) && !window.take(2));
-        assert!(window.take(LAST_WORDS) && !window.take(LAST_WORDS) && !window.take(3));
-        assert!(!CounterWindow::default().take(LAST_WORDS + 1));
-        counter.0 = LAST_WORDS - 2;
-        assert_eq!([counter.draw(), counter.draw()], [LAST_WORDS - 1; 2]);
+        assert!(window.take(FINAL_NUMBER) && !window.take(FINAL_NUMBER) && !window.take(3));
+        assert!(!CounterWindow::default().take(FINAL_NUMBER + 1));
+        counter.0 = FINAL_NUMBER - 2;
+        assert_eq!([counter.draw(), counter.draw()], [FINAL_NUMBER - 1; 2]);
     }
 
     #[test]

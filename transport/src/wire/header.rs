@@ -31,7 +31,7 @@ const CHECKSUM_BYTES: usize = 4;
 const HOP_BYTES: usize = ETHERNET_BYTES + 14;
 const SEALED_BYTES: usize = 14;
 const VERSION_AT: usize = ETHERNET_BYTES + 2;
-const SEATS: Range<usize> = ETHERNET_BYTES + 6..ETHERNET_BYTES + 8;
+const PORT_IDS: Range<usize> = ETHERNET_BYTES + 6..ETHERNET_BYTES + 8;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -291,7 +291,7 @@ impl<'a, const CHECK: usize> HeaderBytes<'a, CHECK> {
             version,
             kind: header.kind.0,
             rank: U16::new(header.rank.0),
-            seats: [ethernet.destination.seat(), ethernet.source.seat()],
+            seats: [ethernet.destination.port_id(), ethernet.source.port_id()],
             stamp: U32::new(header.stamp),
             epoch: header.epoch,
             flags: header.flags.0,
@@ -336,7 +336,7 @@ pub(crate) fn damage(frame: &mut [u8], byte: usize) {
 pub fn destination(frame: &[u8]) -> Option<MacAddr> {
     let (headers, _) = frame.split_first_chunk::<OVERHEAD_BYTES>()?;
     let [a, b, c, d, e, f, ..] = *headers;
-    Some(MacAddr::new(a, b, c, d, e, f).with_seat(headers[SEATS.start]))
+    Some(MacAddr::new(a, b, c, d, e, f).with_port_id(headers[PORT_IDS.start]))
 }
 
 /// Parses a frame of version 6 and verifies its checksum, which covers all of it: `docs/protocol/frames.md` §3.
@@ -451,12 +451,12 @@ impl<'a, const CHECK: usize> RawFrame<'a, CHECK> {
 
     #[inline]
     fn source(&self) -> MacAddr {
-        MacAddr::from(self.hop.source).with_seat(self.hop.seats[1])
+        MacAddr::from(self.hop.source).with_port_id(self.hop.seats[1])
     }
 
     #[inline]
     fn destination(&self) -> MacAddr {
-        MacAddr::from(self.hop.destination).with_seat(self.hop.seats[0])
+        MacAddr::from(self.hop.destination).with_port_id(self.hop.seats[0])
     }
 }
 

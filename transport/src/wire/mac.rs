@@ -8,7 +8,7 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MacAddr {
     octets: [u8; 6],
-    seat: u8,
+    port_id: u8,
 }
 
 /// Error for a text that is no MAC address.
@@ -18,23 +18,23 @@ pub struct ParseMacError;
 
 impl MacAddr {
     /// Unspecified address.
-    pub const ZERO: MacAddr = MacAddr { octets: [0; 6], seat: 0 };
+    pub const ZERO: MacAddr = MacAddr { octets: [0; 6], port_id: 0 };
     /// Broadcast address.
-    pub const BROADCAST: MacAddr = MacAddr { octets: [0xff; 6], seat: 0 };
+    pub const BROADCAST: MacAddr = MacAddr { octets: [0xff; 6], port_id: 0 };
 
     /// Creates an address from its six bytes.
     pub const fn new(a: u8, b: u8, c: u8, d: u8, e: u8, f: u8) -> MacAddr {
-        MacAddr { octets: [a, b, c, d, e, f], seat: 0 }
+        MacAddr { octets: [a, b, c, d, e, f], port_id: 0 }
     }
 
     /// Returns this interface's address with another local port id.
-    pub const fn with_seat(self, seat: u8) -> MacAddr {
-        MacAddr { seat, ..self }
+    pub const fn with_port_id(self, port_id: u8) -> MacAddr {
+        MacAddr { port_id, ..self }
     }
 
     /// Returns the local port id: the number of the process behind the interface.
-    pub const fn seat(self) -> u8 {
-        self.seat
+    pub const fn port_id(self) -> u8 {
+        self.port_id
     }
 
     /// Whether both are behind one interface.
@@ -60,7 +60,7 @@ impl MacAddr {
 
 impl From<[u8; 6]> for MacAddr {
     fn from(octets: [u8; 6]) -> MacAddr {
-        MacAddr { octets, seat: 0 }
+        MacAddr { octets, port_id: 0 }
     }
 }
 
@@ -68,7 +68,7 @@ impl fmt::Display for MacAddr {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [a, b, c, d, e, f] = self.octets;
         write!(formatter, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")?;
-        if self.seat == 0 { Ok(()) } else { write!(formatter, "/{}", self.seat) }
+        if self.port_id == 0 { Ok(()) } else { write!(formatter, "/{}", self.port_id) }
     }
 }
 
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn processes_behind_one_interface_are_distinguished_and_ordered_by_local_port_id() {
         let first = MacAddr::new(2, 0, 0, 0, 0, 1);
-        let (second, other) = (first.with_seat(1), MacAddr::new(2, 0, 0, 0, 0, 2));
+        let (second, other) = (first.with_port_id(1), MacAddr::new(2, 0, 0, 0, 0, 2));
         assert!(first < second && second < other && first.shares_interface_with(second));
         assert_eq!((first.to_string(), second.to_string()), ("02:00:00:00:00:01".into(), "02:00:00:00:00:01/1".into()));
         assert!(!first.shares_interface_with(other) && first.octets() == second.octets());

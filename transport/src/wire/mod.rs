@@ -42,7 +42,7 @@ mod rank;
 
 pub use ack::{Ack, AckBody, MAX_BITMAP_BYTES};
 pub use checksum::ContentChecksum;
-pub use counter::{Counter, CounterWindow, LAST_WORDS};
+pub use counter::{Counter, CounterWindow, FINAL_NUMBER};
 pub use ether_type::{EtherType, ParseEtherTypeError};
 pub use fields::{FieldValue, Fields, Spelled};
 pub use flags::Flags;

@@ -30,7 +30,7 @@ pub struct Found {
     /// Wire time of full frames as a share of the time until each receiver had everything; by
     /// receiver, in percent.
     pub goodput_percent: Vec<f64>,
-    pub heard_per_second: f64,
+    pub received_per_second: f64,
     pub added_bytes: usize,
     pub repair_child_bytes: usize,
     pub root: StreamStats,
@@ -170,7 +170,7 @@ impl Crowd {
         let stats = |machine: &Host| machine.lone.part.stats();
         Found {
             goodput_percent: taken[1..].iter().map(|&(_, at)| percent(at)).collect(),
-            heard_per_second: (simulation.stats().hosts[0].received_frames - self.receivers as u64) as f64 / done,
+            received_per_second: (simulation.stats().hosts[0].received_frames - self.receivers as u64) as f64 / done,
             added_bytes,
             repair_child_bytes,
             root: stats(&simulation.machines()[0]),

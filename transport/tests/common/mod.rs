@@ -17,7 +17,7 @@ use std::time::Duration;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Price {
-    pub quiet_at: Duration,
+    pub quiesced_at: Duration,
     pub totals: StreamStats,
     pub cable_frames: u64,
 }
@@ -70,5 +70,5 @@ pub fn broadcast(case: &Case, faults: impl Faults, replay: &str) -> Price {
     // Damage can make one version of another.
     assert!(totals.forged_acks == 0 && totals.strangers <= totals.malformed + 1, "{replay}: {totals:?}");
     let cable_frames = (0..case.hosts).map(|host| simulation.stats().hosts[host].sent_frames).sum();
-    Price { quiet_at: at.since(Instant::START), totals, cable_frames }
+    Price { quiesced_at: at.since(Instant::START), totals, cable_frames }
 }

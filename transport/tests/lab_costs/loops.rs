@@ -87,7 +87,7 @@ impl End {
 }
 
 #[derive(Default)]
-struct Asked {
+struct CallCounts {
     rounds: u64,
     waits: u64,
     batches: u64,
@@ -99,7 +99,7 @@ struct World {
     bits_per_second: u64,
     own: usize,
     ends: Vec<End>,
-    asked: Asked,
+    asked: CallCounts,
 }
 
 impl World {
@@ -222,9 +222,9 @@ impl Link for Here {
     }
 }
 
-fn play(own: usize, bits_per_second: u64) -> Asked {
+fn play(own: usize, bits_per_second: u64) -> CallCounts {
     let ends = (0..3).map(End::new).collect();
-    let mut world = World { now: Instant::START, bits_per_second, own, ends, asked: Asked::default() };
+    let mut world = World { now: Instant::START, bits_per_second, own, ends, asked: CallCounts::default() };
     (0..3).filter(|&host| host != own).for_each(|host| world.act(host, Instant::START));
     let world = Rc::new(RefCell::new(world));
     let [mut link, waiter, clock] = [(); 3].map(|()| Here(Rc::clone(&world)));
@@ -240,7 +240,7 @@ pub fn text() -> String {
     let mut text = HEADING.to_string();
     for mbits in [100, 1_000, 10_000] {
         for (own, name) in ["root", "relay", "leaf"].into_iter().enumerate() {
-            let Asked { rounds, waits, batches, frames } = play(own, mbits * 1_000_000);
+            let CallCounts { rounds, waits, batches, frames } = play(own, mbits * 1_000_000);
             let [waits, batches, frames, rounds] = [waits, batches, frames, rounds].map(|all| all as f64 / MIBS as f64);
             writeln!(
                 text,

@@ -235,7 +235,7 @@ fn a_peer_that_falls_silent_is_given_up_and_both_queues_learn_of_it() {
     assert_eq!(price.receives[&0], RecvOutcome::PeerGone);
     assert_eq!(price.receives[&1], RecvOutcome::PeerGone);
     assert_eq!(price.sends[&2], SendOutcome::Sent);
-    assert!(price.quiet_at < Duration::from_secs(2), "{:?}", price.quiet_at);
+    assert!(price.quiesced_at < Duration::from_secs(2), "{:?}", price.quiesced_at);
 }
 
 #[test]

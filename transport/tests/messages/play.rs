@@ -33,7 +33,7 @@ impl Message {
 
 #[derive(Debug)]
 pub struct Price {
-    pub quiet_at: Duration,
+    pub quiesced_at: Duration,
     pub frames: u64,
     pub totals: MailboxStats,
     pub sends: BTreeMap<usize, SendOutcome>,
@@ -99,7 +99,7 @@ pub fn play(hosts: usize, settings: &Settings, messages: &[Message], faults: imp
         "{replay}: a timer is left"
     );
     let frames = (0..hosts).map(|host| simulation.stats().hosts[host].sent_frames).sum();
-    Price { quiet_at: at.since(Instant::START), frames, totals, sends, receives }
+    Price { quiesced_at: at.since(Instant::START), frames, totals, sends, receives }
 }
 
 impl Application {

@@ -10,27 +10,27 @@ use ethbcast_transport::wire::{Peer, Rank};
 use ethbcast_transport::{Instant, Tuning};
 
 #[derive(Clone, Copy, Debug)]
-enum Word {
+enum ViewChange {
     Adopt(usize),
     Drop(usize),
     Parent(usize),
 }
 
-impl Word {
+impl ViewChange {
     fn act(self, host: &mut Host, now: Instant) {
         let stream = &mut host.streams[0];
         match self {
-            Word::Adopt(child) => stream.graft_child(now, peer(child)),
-            Word::Drop(child) => stream.remove_reader(now, peer(child).rank),
-            Word::Parent(parent) => stream.set_parent(peer(parent)),
+            ViewChange::Adopt(child) => stream.graft_child(now, peer(child)),
+            ViewChange::Drop(child) => stream.remove_reader(now, peer(child).rank),
+            ViewChange::Parent(parent) => stream.set_parent(peer(parent)),
         }
     }
 }
 
-use Word::{Adopt, Drop, Parent};
+use ViewChange::{Adopt, Drop, Parent};
 
 /// Applies a view at one host after the other, 300 us apart.
-fn view(scenario: Scenario, micros: u64, words: &[(usize, Word)]) -> Scenario {
+fn view(scenario: Scenario, micros: u64, words: &[(usize, ViewChange)]) -> Scenario {
     words.iter().enumerate().fold(scenario, |scenario, (place, &(host, word))| {
         scenario.then(micros + 300 * place as u64, host, move |host, now| word.act(host, now))
     })

@@ -9,7 +9,7 @@
 //!   complete and the port is free.
 
 use super::choose::Situation;
-use crate::plan::{Plan, Speeds, USUAL, farthest_first, parcels};
+use crate::plan::{Plan, Speeds, USUAL, farthest_first, grouped_blocks};
 use crate::topology::Walk;
 use std::collections::VecDeque;
 
@@ -40,7 +40,7 @@ pub fn allgather(situation: &Situation) -> Allgather {
 
 /// Returns the predicted time of a scatter down `plan`, in seconds, with a block of
 /// [`Situation::size_bytes`] for each rank. Up to `most` blocks travel together, the farthest
-/// first, as in [`parcels`]. A gather takes as long.
+/// first, as in [`grouped_blocks`]. A gather takes as long.
 ///
 /// # Panics
 /// Unless the plan has as many ranks as there are members.
@@ -54,11 +54,11 @@ pub fn scatter(plan: &Plan, most: usize, situation: &Situation) -> f64 {
     let mut downward = VecDeque::from([plan.root()]);
     while let Some(rank) = downward.pop_front() {
         let mut free = 0.0_f64;
-        let sent = if plan.children(rank).is_empty() { Vec::new() } else { parcels(plan, &order, rank, most) };
-        for parcel in sent {
-            let Block { gap_ns, latency_ns, .. } = block(parcel.ranks.len());
-            free = parcel.ranks.iter().map(|&rank| there[rank]).fold(free, f64::max) + gap_ns;
-            parcel.ranks.iter().for_each(|&rank| there[rank] = free + latency_ns);
+        let sent = if plan.children(rank).is_empty() { Vec::new() } else { grouped_blocks(plan, &order, rank, most) };
+        for block_group in sent {
+            let Block { gap_ns, latency_ns, .. } = block(block_group.ranks.len());
+            free = block_group.ranks.iter().map(|&rank| there[rank]).fold(free, f64::max) + gap_ns;
+            block_group.ranks.iter().for_each(|&rank| there[rank] = free + latency_ns);
         }
         downward.extend(plan.children(rank));
     }

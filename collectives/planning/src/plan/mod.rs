@@ -23,7 +23,7 @@ mod via;
 
 pub use best::binary_best;
 pub use binary::{ALGORITHM_2_RANKS, binary, kary};
-pub use by_rank::{BlockGroup, farthest_first, parcels};
+pub use by_rank::{BlockGroup, farthest_first, grouped_blocks};
 pub use by_rank::{block, block_children, block_parent, block_parents, blocks, by_rank};
 pub use check::{
     CableEnd, CableLoad, CheckReport, Fault, LossyCables, Passage, check, check_all, check_message, lossy_cables,

@@ -3,7 +3,7 @@
 
 use super::plans::{Plans, TreePlace};
 use super::way::{CastTree, MessagePath, StreamName};
-use crate::communicator::body::TOLD_CALLS;
+use crate::communicator::body::REPORTED_CALLS;
 use crate::communicator::error::Failure;
 use crate::communicator::network::Network;
 use crate::communicator::roster::Nodes;
@@ -35,7 +35,7 @@ impl Agreement {
         Agreement { own, next: 0, history, others, ahead: 0, current: None, failure: None }
     }
 
-    pub(super) fn last(&self) -> [Option<Signature>; TOLD_CALLS] {
+    pub(super) fn last(&self) -> [Option<Signature>; REPORTED_CALLS] {
         let mut newest = self.history.iter().rev().copied();
         std::array::from_fn(|_| newest.next())
     }

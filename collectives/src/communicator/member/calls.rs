@@ -7,7 +7,7 @@ use super::keepalive::{FAREWELLS, Keepalive, Sign};
 use super::shrinking::Former;
 use super::waits::{Claims, Waits};
 use crate::communicator::body::Notice;
-use crate::communicator::config::{gone_after, period, silence_before_query};
+use crate::communicator::config::{period, silence_before_query, silence_limit};
 use crate::communicator::error::{Cause, CommunicatorError, Failure, Named};
 use crate::communicator::kind;
 use crate::communicator::roster::{RankSet, Roster};
@@ -34,7 +34,7 @@ impl Calls {
         let size = roster.size();
         Calls {
             rank,
-            presence: Presence::new(now, rank, size, gone_after(size)).forgiving_own_sleep(),
+            presence: Presence::new(now, rank, size, silence_limit(size)).forgiving_own_sleep(),
             agreement: Agreement::new(rank, size),
             keepalive: Keepalive::new(now, rank, size),
             claims: Claims::new(period(size)),
@@ -254,9 +254,9 @@ impl Calls {
         }
     }
 
-    /// Takes a failure reported by `teller`. It counts once it is confirmed.
-    fn consider(&mut self, now: Instant, teller: Rank, failure: Failure) {
-        let silent = |rank: Rank| self.presence.silence(now, rank) >= gone_after(self.size()) / 2;
+    /// Takes a failure reported by `claimant`. It counts once it is confirmed.
+    fn consider(&mut self, now: Instant, claimant: Rank, failure: Failure) {
+        let silent = |rank: Rank| self.presence.silence(now, rank) >= silence_limit(self.size()) / 2;
         let is_seen = match failure.cause {
             Cause::Gone { rank } => rank != self.rank && silent(rank),
             Cause::Left { rank } => matches!(self.presence.standing(rank), Attendance::Left { .. }),
@@ -264,10 +264,10 @@ impl Calls {
         };
         if is_seen || self.agreement.failure().is_some_and(|known| known.cause == failure.cause) {
             self.fail(now, failure);
-        } else if self.claims.make(now, teller, failure) {
+        } else if self.claims.make(now, claimant, failure) {
             let cause = match failure.cause {
                 // The rank is heard here, so the fault lies between those two.
-                Cause::Gone { rank } if rank != self.rank => Cause::Cut { one: rank, other: teller },
+                Cause::Gone { rank } if rank != self.rank => Cause::Cut { one: rank, other: claimant },
                 cause => cause,
             };
             self.fail(now, Failure { cause, ..failure });
@@ -302,7 +302,7 @@ impl Calls {
     fn unheard(&self, now: Instant) -> bool {
         let size = self.size();
         let is_there = |rank: &Rank| *rank != self.rank && self.presence.standing(*rank) == Attendance::Here;
-        let silent = |rank: &Rank| self.presence.silence(now, *rank) + period(size) * 2 >= gone_after(size);
+        let silent = |rank: &Rank| self.presence.silence(now, *rank) + period(size) * 2 >= silence_limit(size);
         let there = (0..size).map(Rank).filter(is_there);
         let (others, unheard) =
             there.fold((0, 0), |(all, unheard), rank| (all + 1, unheard + u32::from(silent(&rank))));
@@ -310,7 +310,7 @@ impl Calls {
     }
 
     pub(super) fn is_look_due(&self, now: Instant) -> bool {
-        self.is_sign_due(now) || self.presence.next_farewell().is_some_and(|at| at <= now)
+        self.is_sign_due(now) || self.presence.next_bye().is_some_and(|at| at <= now)
     }
 
     pub(super) fn is_sign_due(&self, now: Instant) -> bool {
@@ -356,7 +356,7 @@ impl Calls {
 
     pub(super) fn deadline(&self) -> Option<Deadline> {
         let sign = self.keepalive.due().map(|at| Wait::Status.at(at));
-        sign.into_iter().chain(self.presence.next_farewell().map(|at| Wait::Silence.at(at))).min()
+        sign.into_iter().chain(self.presence.next_bye().map(|at| Wait::Silence.at(at))).min()
     }
 }
 
@@ -405,7 +405,7 @@ impl Machine for Member {
             let body = self.assembly.call(self.group.is_some()).encode();
             return Some(self.write(kind::CALL, 0, Rank::NONE, &body, buffer));
         }
-        if let Some(length) = self.write_sign(buffer).or_else(|| self.write_shrink_word(buffer)) {
+        if let Some(length) = self.write_sign(buffer).or_else(|| self.write_shrink(buffer)) {
             return Some(length);
         }
         let group = self.group.as_deref_mut()?;
@@ -440,9 +440,9 @@ impl Member {
         identity.write(buffer, station.group_mac, &identity.header(kind), body)
     }
 
-    fn write_shrink_word(&mut self, buffer: &mut [u8]) -> Option<usize> {
-        let former = self.former.as_deref_mut().and_then(Former::take_word);
-        let word = former.or_else(|| self.group.as_deref_mut()?.take_shrink_word())?;
+    fn write_shrink(&mut self, buffer: &mut [u8]) -> Option<usize> {
+        let former = self.former.as_deref_mut().and_then(Former::take_shrink);
+        let word = former.or_else(|| self.group.as_deref_mut()?.take_shrink_message())?;
         self.stats.signs_sent += 1;
         Some(self.write(kind::SHRINK, word.session, word.rank, &word.body.encode(), buffer))
     }

@@ -4,7 +4,7 @@ use super::agreement::Neighbours;
 use super::calls::Calls;
 use super::keepalive::{Leaving, Sign};
 use super::probing::Probing;
-use super::shrinking::{Settled, ShrinkWord, Shrinking};
+use super::shrinking::{Settled, ShrinkMessage, Shrinking};
 use super::streams::{Messages, Streams};
 use super::way::{MessagePath, StreamName};
 use super::{MemberMemory, MemberStats};
@@ -293,13 +293,13 @@ impl Group {
     }
 
     /// Takes a statement of a member, also of one that is taken for lost; returns whether it counts.
-    pub(super) fn on_shrink_word(&mut self, now: Instant, frame: &Frame<'_>, word: ShrinkBody) -> bool {
+    pub(super) fn on_shrink_message(&mut self, now: Instant, frame: &Frame<'_>, word: ShrinkBody) -> bool {
         let (header, roster) = (frame.header, self.roster());
         let member =
             header.session == roster.session() && header.rank != self.rank() && roster.is(header.rank, frame.source);
         if member && word.lost.fits(self.size()) {
             self.calls.on_frame_from(now, header.rank);
-            self.shrinking.iter_mut().for_each(|shrinking| shrinking.on_word(header.rank, &word));
+            self.shrinking.iter_mut().for_each(|shrinking| shrinking.on_shrink_report(header.rank, &word));
             return true;
         }
         false
@@ -335,9 +335,9 @@ impl Group {
         CommunicatorError::Unshrunk { missing_ranks: missing.into_iter().map(|rank| self.calls.named(rank)).collect() }
     }
 
-    pub(super) fn take_shrink_word(&mut self) -> Option<ShrinkWord> {
-        let body = self.shrinking.as_mut()?.take_word()?;
-        Some(ShrinkWord { session: self.roster().session(), rank: self.rank(), body })
+    pub(super) fn take_shrink_message(&mut self) -> Option<ShrinkMessage> {
+        let body = self.shrinking.as_mut()?.take_shrink()?;
+        Some(ShrinkMessage { session: self.roster().session(), rank: self.rank(), body })
     }
 
     /// Returns the list of those who are left, and what is known of the network between them.

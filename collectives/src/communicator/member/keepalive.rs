@@ -28,7 +28,7 @@ pub(super) struct Keepalive {
     is_pending: bool,
     is_first: bool,
     alone: VecDeque<Sign>,
-    asked_last: Option<Rank>,
+    last_queried: Option<Rank>,
     answered: BTreeMap<Rank, Instant>,
 }
 
@@ -42,7 +42,7 @@ impl Keepalive {
             is_pending: false,
             is_first: true,
             alone: VecDeque::new(),
-            asked_last: None,
+            last_queried: None,
             answered: BTreeMap::new(),
         }
     }
@@ -70,18 +70,18 @@ impl Keepalive {
 
     /// Limit of probes per period. All are probed in turn before they count as gone, and among a
     /// thousand ranks each receives at most eighty frames per second.
-    fn most_asked(&self) -> usize {
+    fn max_queries(&self) -> usize {
         usize::from(self.size.div_ceil(8))
     }
 
     /// Probes the next of the `silent` ranks (sorted). A rank that never replies takes no turn from
     /// the others.
     pub(super) fn query_in_turn(&mut self, silent: Vec<Rank>) {
-        let next = silent.partition_point(|rank| Some(*rank) <= self.asked_last);
+        let next = silent.partition_point(|rank| Some(*rank) <= self.last_queried);
         let turns = silent[next..].iter().chain(&silent[..next]);
-        for &rank in turns.take(self.most_asked()) {
-            self.asked_last = Some(rank);
-            self.tell_alone(Sign { to: Some(rank), asks: true });
+        for &rank in turns.take(self.max_queries()) {
+            self.last_queried = Some(rank);
+            self.send_alone(Sign { to: Some(rank), asks: true });
         }
     }
 
@@ -91,11 +91,11 @@ impl Keepalive {
         let pause = period(self.size) / 4;
         if self.answered.get(&rank).is_none_or(|&at| now.since(at) >= pause) {
             self.answered.insert(rank, now);
-            self.tell_alone(Sign { to: Some(rank), asks: false });
+            self.send_alone(Sign { to: Some(rank), asks: false });
         }
     }
 
-    fn tell_alone(&mut self, sign: Sign) {
+    fn send_alone(&mut self, sign: Sign) {
         if !self.alone.iter().any(|waiting| waiting.to == sign.to) {
             self.alone.push_back(sign);
         }

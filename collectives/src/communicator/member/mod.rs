@@ -109,10 +109,10 @@ impl Member {
             return;
         };
         if let Some(former) = self.former.as_mut().filter(|former| former.has(frame)) {
-            return former.on_word(now, &word);
+            return former.on_shrink_report(now, &word);
         }
         let group = self.group.as_mut().filter(|group| !group.is_over());
-        if group.is_some_and(|group| group.on_shrink_word(now, frame, word)) {
+        if group.is_some_and(|group| group.on_shrink_message(now, frame, word)) {
             self.shrink_on(now);
         } else {
             self.stats.strangers += 1;

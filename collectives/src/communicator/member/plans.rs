@@ -6,7 +6,7 @@ use crate::communicator::network::{Chosen, Network, SavedTree, most_ranks};
 use crate::communicator::roster::Nodes;
 use crate::communicator::signature::{Operation, Signature};
 use ethbcast_planning::model::{Broadcast, Calibration, Choice, Quote, Situation, candidates, given, price};
-use ethbcast_planning::plan::{BlockGroup, MIN_SEGMENT_BYTES, Plan, Via, farthest_first, parcels};
+use ethbcast_planning::plan::{BlockGroup, MIN_SEGMENT_BYTES, Plan, Via, farthest_first, grouped_blocks};
 use ethbcast_planning::topology::{ASSUMED_RATE_BITS_PER_SECOND, Place, Topology};
 use ethbcast_planning::{model, plan};
 use ethbcast_transport::wire::Rank;
@@ -360,7 +360,7 @@ impl BlockTree {
     /// member.
     pub(super) fn of(operation: Operation, situation: &Situation) -> Option<BlockTree> {
         let (ranks, is_gather) = (situation.members.len(), operation == Operation::Gather);
-        let (most, unasked) = parcels_of(situation);
+        let (most, unasked) = block_group_limits(situation);
         // Frames that reach the root unrequested and at once must find room.
         let is_flat = !is_gather || unasked * (ranks as u64 - 1) <= MEETING_FRAMES;
         // If every block needs its own frames, a tree saves nothing.
@@ -379,14 +379,16 @@ impl BlockTree {
     }
 
     pub(super) fn passage(&self, rank: Rank, block_bytes: usize, payload_bytes: usize) -> Passage {
-        let parcels = |rank: usize| parcels(&self.plan, &self.order, rank, self.most).into_iter();
+        let grouped_blocks = |rank: usize| grouped_blocks(&self.plan, &self.order, rank, self.most).into_iter();
         let bundle = |peer: usize, BlockGroup { ranks, .. }: BlockGroup| Bundle {
             peer: Rank(peer as u16),
             blocks: ranks.into_iter().map(|rank| Rank(rank as u16)).collect(),
         };
-        let below = parcels(rank.index()).map(|parcel| bundle(parcel.child, parcel)).collect();
+        let below = grouped_blocks(rank.index()).map(|block_group| bundle(block_group.child, block_group)).collect();
         let own = |parent| {
-            parcels(parent).filter(|parcel| parcel.child == rank.index()).map(move |parcel| bundle(parent, parcel))
+            grouped_blocks(parent)
+                .filter(|block_group| block_group.child == rank.index())
+                .map(move |block_group| bundle(parent, block_group))
         };
         let above = self.plan.parent(rank.index()).into_iter().flat_map(own).collect();
         let is_long = HEAD_BYTES as usize + block_bytes > payload_bytes;
@@ -398,7 +400,7 @@ impl BlockTree {
 }
 
 /// Returns how many blocks fit one frame, and how many frames of a block are sent unrequested.
-fn parcels_of(situation: &Situation) -> (usize, u64) {
+fn block_group_limits(situation: &Situation) -> (usize, u64) {
     let (ranks, block_bytes) = (situation.members.len(), situation.size_bytes.unwrap_or_default());
     let room = situation.frame_payload_bytes.saturating_sub(HEAD_BYTES);
     let most = room.checked_div(block_bytes).map_or(ranks, |blocks| blocks.clamp(1, ranks as u64) as usize);

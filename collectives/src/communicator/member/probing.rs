@@ -22,7 +22,7 @@ pub(super) struct Probing {
     mtu_bytes: usize,
     responder: Responder,
     stage: ProbingStage,
-    told_by: Option<Instant>,
+    reported_by: Option<Instant>,
 }
 
 #[derive(Clone, Debug)]
@@ -43,7 +43,7 @@ impl Probing {
         peers: &[Peer],
         group: Option<MacAddr>,
         (mtu_bytes, processors): (u16, Option<Processors>),
-        told_by: Option<Instant>,
+        reported_by: Option<Instant>,
     ) -> Probing {
         let mtu_bytes = usize::from(mtu_bytes);
         // One rank gets all of the time: in a share of it, a rate limiter's burst would be taken
@@ -60,7 +60,7 @@ impl Probing {
         };
         let others = peers.iter().filter(elsewhere).copied().collect();
         let responder = Responder::new(identity.clone(), mtu_bytes, None).with_processors(processors);
-        Probing { identity, others, group, mtu_bytes, responder, stage, told_by }
+        Probing { identity, others, group, mtu_bytes, responder, stage, reported_by }
     }
 
     pub(super) fn is_unconfigured(&self) -> bool {
@@ -154,7 +154,9 @@ impl Part for Probing {
     fn handle_timeout(&mut self, now: Instant) {
         match &mut self.stage {
             ProbingStage::Measuring(prober) | ProbingStage::Trying(prober, _) => prober.handle_timeout(now),
-            ProbingStage::Awaiting(_) if self.told_by.is_some_and(|by| by <= now) => self.stage = ProbingStage::Untold,
+            ProbingStage::Awaiting(_) if self.reported_by.is_some_and(|by| by <= now) => {
+                self.stage = ProbingStage::Untold
+            }
             _ => {}
         }
         self.try_broadcast(now);
@@ -171,7 +173,7 @@ impl Part for Probing {
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
         match &self.stage {
             ProbingStage::Measuring(prober) | ProbingStage::Trying(prober, _) => prober.poll_timeout(now),
-            ProbingStage::Awaiting(_) => self.told_by.map(|at| Deadline { at, why: Timer("measured") }),
+            ProbingStage::Awaiting(_) => self.reported_by.map(|at| Deadline { at, why: Timer("measured") }),
             _ => None,
         }
     }

@@ -17,7 +17,7 @@ use ethbcast_transport::{Deadline, Instant};
 use std::time::Duration;
 
 /// Frames of one statement before it counts.
-const CREDIBLE_WORDS: u32 = 2;
+const CREDIBLE_REPEATS: u32 = 2;
 /// Repetitions of a new statement that follow it at once.
 const REPEATS: u8 = 2;
 
@@ -64,7 +64,7 @@ impl Repeater {
 }
 
 #[derive(Clone, Debug)]
-struct HeardWord {
+struct ReceivedShrink {
     word: ShrinkBody,
     times: u32,
 }
@@ -83,7 +83,7 @@ pub(super) enum Settled {
 pub(super) struct Shrinking {
     own: Rank,
     word: ShrinkBody,
-    heard: Vec<Option<HeardWord>>,
+    heard: Vec<Option<ReceivedShrink>>,
     repeater: Repeater,
     /// Time until which a rank that would be alone waits for others that have gone on without it.
     asks_until: Instant,
@@ -97,10 +97,10 @@ impl Shrinking {
         Shrinking { own, word, heard: vec![None; usize::from(size)], repeater, asks_until, error: None }
     }
 
-    pub(super) fn on_word(&mut self, rank: Rank, word: &ShrinkBody) {
+    pub(super) fn on_shrink_report(&mut self, rank: Rank, word: &ShrinkBody) {
         match &mut self.heard[rank.index()] {
             Some(heard) if heard.word == *word => heard.times = heard.times.saturating_add(1),
-            heard => *heard = Some(HeardWord { word: word.clone(), times: 1 }),
+            heard => *heard = Some(ReceivedShrink { word: word.clone(), times: 1 }),
         }
     }
 
@@ -109,8 +109,8 @@ impl Shrinking {
         (0..self.heard.len() as u16).map(Rank).filter(move |&rank| rank != own)
     }
 
-    fn word_of(&self, rank: Rank) -> Option<&ShrinkBody> {
-        self.heard[rank.index()].as_ref().filter(|heard| heard.times >= CREDIBLE_WORDS).map(|heard| &heard.word)
+    fn shrink_of(&self, rank: Rank) -> Option<&ShrinkBody> {
+        self.heard[rank.index()].as_ref().filter(|heard| heard.times >= CREDIBLE_REPEATS).map(|heard| &heard.word)
     }
 
     fn say(&mut self, now: Instant, word: ShrinkBody) {
@@ -124,7 +124,7 @@ impl Shrinking {
         if self.error.is_some() {
             return None;
         }
-        let done = self.others().filter_map(|rank| self.word_of(rank)).find(|word| word.stage == ShrinkStage::Done);
+        let done = self.others().filter_map(|rank| self.shrink_of(rank)).find(|word| word.stage == ShrinkStage::Done);
         if let Some(ShrinkBody { lost, .. }) = done {
             let lost = lost.clone();
             return Some(if lost.has(self.own) { Settled::Outlawed } else { Settled::Without(lost) });
@@ -136,7 +136,7 @@ impl Shrinking {
         if lost != self.word.lost {
             self.say(now, ShrinkBody { stage: ShrinkStage::Proposed, lost: lost.clone() });
         }
-        let stage = |rank| self.word_of(rank).filter(|word| word.lost == lost).map(|word| word.stage);
+        let stage = |rank| self.shrink_of(rank).filter(|word| word.lost == lost).map(|word| word.stage);
         let least = self.others().filter(|&rank| !lost.has(rank)).map(stage).min();
         if least.is_none() && self.heard.len() > 1 && now < self.asks_until {
             return None;
@@ -155,7 +155,7 @@ impl Shrinking {
         self.others().filter(|&rank| is_absent(rank)).for_each(|rank| lost.insert(rank));
         loop {
             let known = lost.clone();
-            let heard = self.others().filter(|&rank| !known.has(rank)).filter_map(|rank| self.word_of(rank));
+            let heard = self.others().filter(|&rank| !known.has(rank)).filter_map(|rank| self.shrink_of(rank));
             heard.filter(|word| word.lost != known).for_each(|word| lost.join(&word.lost));
             if lost == known {
                 return lost;
@@ -184,13 +184,13 @@ impl Shrinking {
         self.repeater.poll_timeout()
     }
 
-    pub(super) fn take_word(&mut self) -> Option<ShrinkBody> {
+    pub(super) fn take_shrink(&mut self) -> Option<ShrinkBody> {
         self.repeater.take().then(|| self.word.clone())
     }
 }
 
 /// A statement to be sent in a group.
-pub(super) struct ShrinkWord {
+pub(super) struct ShrinkMessage {
     pub session: u32,
     pub rank: Rank,
     pub body: ShrinkBody,
@@ -215,7 +215,7 @@ impl Former {
         frame.header.session == self.roster.session() && self.roster.is(frame.header.rank, frame.source)
     }
 
-    pub(super) fn on_word(&mut self, now: Instant, word: &ShrinkBody) {
+    pub(super) fn on_shrink_report(&mut self, now: Instant, word: &ShrinkBody) {
         if word.stage != ShrinkStage::Done {
             self.repeater.reply(now);
         }
@@ -229,9 +229,9 @@ impl Former {
         self.repeater.poll_timeout()
     }
 
-    pub(super) fn take_word(&mut self) -> Option<ShrinkWord> {
+    pub(super) fn take_shrink(&mut self) -> Option<ShrinkMessage> {
         let is_due = self.repeater.take();
-        is_due.then(|| ShrinkWord { session: self.roster.session(), rank: self.rank, body: self.word.clone() })
+        is_due.then(|| ShrinkMessage { session: self.roster.session(), rank: self.rank, body: self.word.clone() })
     }
 }
 
@@ -251,7 +251,7 @@ mod tests {
     fn say(shrinking: &mut Shrinking, stage: ShrinkStage, ranks: &[u16], without: &[u16]) {
         for &rank in ranks {
             let word = ShrinkBody { stage, lost: lost(without) };
-            (0..CREDIBLE_WORDS).for_each(|_| shrinking.on_word(Rank(rank), &word));
+            (0..CREDIBLE_REPEATS).for_each(|_| shrinking.on_shrink_report(Rank(rank), &word));
         }
     }
 
@@ -265,7 +265,7 @@ mod tests {
         let mut own = Shrinking::new(NOW, Rank(0), 4);
         assert_eq!((settle(&mut own, &[3]), own.missing()), (None, [Rank(1), Rank(2)].to_vec()));
         say(&mut own, Proposed, &[1], &[3]);
-        own.on_word(Rank(2), &ShrinkBody { stage: Proposed, lost: lost(&[3]) });
+        own.on_shrink_report(Rank(2), &ShrinkBody { stage: Proposed, lost: lost(&[3]) });
         assert_eq!((settle(&mut own, &[3]), own.word.stage), (None, Proposed), "rank 2 may be forged");
         say(&mut own, Proposed, &[2], &[3]);
         assert_eq!((settle(&mut own, &[3]), own.word.stage), (None, Agreed));

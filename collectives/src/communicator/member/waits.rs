@@ -170,34 +170,34 @@ impl Claims {
         Claims { held_for, claims: BTreeMap::new() }
     }
 
-    /// Records that `teller` claims a failure. Returns whether it is accepted: repeated for
+    /// Records that `claimant` claims a failure. Returns whether it is accepted: repeated for
     /// long enough, or also claimed by another rank.
-    pub(super) fn make(&mut self, now: Instant, teller: Rank, failure: Failure) -> bool {
-        let mut others = self.claims.iter().filter(|&(&rank, _)| rank != teller);
+    pub(super) fn make(&mut self, now: Instant, claimant: Rank, failure: Failure) -> bool {
+        let mut others = self.claims.iter().filter(|&(&rank, _)| rank != claimant);
         if others.any(|(_, claim)| is_same(claim.failure.cause, failure.cause)) {
             return true;
         }
-        let claim = self.claims.entry(teller).or_insert(FailureClaim { failure, since: now });
+        let claim = self.claims.entry(claimant).or_insert(FailureClaim { failure, since: now });
         if !is_same(claim.failure.cause, failure.cause) {
             *claim = FailureClaim { failure, since: now };
         }
         now.since(claim.since) >= self.held_for
     }
 
-    pub(super) fn withdraw(&mut self, teller: Rank) {
-        self.claims.remove(&teller);
+    pub(super) fn withdraw(&mut self, claimant: Rank) {
+        self.claims.remove(&claimant);
     }
 
-    pub(super) fn of(&self, teller: Rank) -> Option<Failure> {
-        self.claims.get(&teller).map(|claim| claim.failure)
+    pub(super) fn of(&self, claimant: Rank) -> Option<Failure> {
+        self.claims.get(&claimant).map(|claim| claim.failure)
     }
 
     pub(super) fn any(&self, number: u64) -> Option<Failure> {
         self.claims.values().map(|claim| claim.failure).find(|failure| failure.from <= number)
     }
 
-    pub(super) fn take(&mut self, teller: Rank) -> Option<Failure> {
-        self.claims.remove(&teller).map(|claim| claim.failure)
+    pub(super) fn take(&mut self, claimant: Rank) -> Option<Failure> {
+        self.claims.remove(&claimant).map(|claim| claim.failure)
     }
 }
 

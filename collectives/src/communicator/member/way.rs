@@ -233,8 +233,8 @@ mod cast_tree_tests {
 
     fn trees(sizes: &[u8], policy: Policy) -> Vec<CastTree> {
         let address = |node| MacAddr::new(2, 0, 0, 0, 0, node);
-        let seats = sizes.iter().zip(0..).flat_map(|(&size, node)| (0..size).map(move |seat| (node, seat)));
-        let nodes = Nodes::new(seats.map(|(node, seat)| address(node).with_seat(seat)));
+        let port_ids = sizes.iter().zip(0..).flat_map(|(&size, node)| (0..size).map(move |port_id| (node, port_id)));
+        let nodes = Nodes::new(port_ids.map(|(node, port_id)| address(node).with_port_id(port_id)));
         let size = sizes.iter().map(|&size| u16::from(size)).sum();
         (0..size).map(|own| CastTree::new(nodes.clone(), size, Rank(own), policy)).collect()
     }

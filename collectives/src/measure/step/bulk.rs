@@ -35,7 +35,7 @@ pub(in crate::measure) enum BulkRoute {
 
 #[derive(Clone, Debug)]
 pub(in crate::measure) struct Bulk {
-    hearers: Vec<BulkReceiver>,
+    bulk_receivers: Vec<BulkReceiver>,
     way: BulkRoute,
     payload: Vec<u8>,
     length: Duration,
@@ -61,7 +61,7 @@ struct BulkReceiver {
     target: usize,
     peer: Peer,
     marks: Vec<BulkMark>,
-    to_ask: bool,
+    needs_request: bool,
     closed: bool,
 }
 
@@ -81,15 +81,15 @@ impl Bulk {
         findings: &Findings,
         settings: &ProbeSettings,
     ) -> Bulk {
-        let hearer = |target: usize| BulkReceiver {
+        let bulk_receiver = |target: usize| BulkReceiver {
             target,
             peer: findings.targets[target].peer,
             marks: Vec::new(),
-            to_ask: false,
+            needs_request: false,
             closed: false,
         };
         Bulk {
-            hearers: targets.iter().copied().map(hearer).collect(),
+            bulk_receivers: targets.iter().copied().map(bulk_receiver).collect(),
             way,
             payload: vec![0; findings.payload_bytes],
             length: if way == BulkRoute::Chain && targets.len() > 1 {
@@ -112,21 +112,21 @@ impl Bulk {
     fn begin(&mut self, writer: &mut ProbeWriter) {
         let test = writer.draw();
         let identity = Identity { stream: stream_of(test), ..writer.identity().clone() };
-        let peers = self.hearers.iter().map(|hearer| hearer.peer);
+        let peers = self.bulk_receivers.iter().map(|bulk_receiver| bulk_receiver.peer);
         let (outlet, listeners) = match self.way {
             BulkRoute::Chain => (Outlet::Lanes(peers.take(1).collect()), 0),
-            BulkRoute::Cast(group) => (Outlet::Cast { group, listeners: peers.collect() }, self.hearers.len()),
+            BulkRoute::Cast(group) => (Outlet::Cast { group, listeners: peers.collect() }, self.bulk_receivers.len()),
         };
         let stream = Box::new(Stream::origin(identity, self.payload.len(), &outlet, tuned(listeners, 0)));
         self.running = Some(BulkRun { test, stream });
     }
 
-    fn owes(&self, hearer: &BulkReceiver) -> bool {
-        if self.closing { !hearer.closed } else { hearer.marks.len() < self.asked }
+    fn owes(&self, bulk_receiver: &BulkReceiver) -> bool {
+        if self.closing { !bulk_receiver.closed } else { bulk_receiver.marks.len() < self.asked }
     }
 
     fn go_on(&mut self, now: Instant) {
-        if self.hearers.iter().any(|hearer| self.owes(hearer)) {
+        if self.bulk_receivers.iter().any(|bulk_receiver| self.owes(bulk_receiver)) {
             return;
         }
         (self.due, self.tries) = (None, 0);
@@ -145,20 +145,23 @@ impl Bulk {
     fn ask(&mut self, now: Instant, writer: &ProbeWriter, buffer: &mut [u8]) -> Option<usize> {
         if self.next_at.is_none() && self.due.is_none() {
             self.due = Some(now + self.patience * (1 << self.tries));
-            let owing: Vec<bool> = self.hearers.iter().map(|hearer| self.owes(hearer)).collect();
-            self.hearers.iter_mut().zip(owing).for_each(|(hearer, owes)| hearer.to_ask = owes);
+            let owing: Vec<bool> = self.bulk_receivers.iter().map(|bulk_receiver| self.owes(bulk_receiver)).collect();
+            self.bulk_receivers
+                .iter_mut()
+                .zip(owing)
+                .for_each(|(bulk_receiver, owes)| bulk_receiver.needs_request = owes);
         }
-        let at = self.hearers.iter().position(|hearer| hearer.to_ask)?;
-        self.hearers[at].to_ask = false;
+        let at = self.bulk_receivers.iter().position(|bulk_receiver| bulk_receiver.needs_request)?;
+        self.bulk_receivers[at].needs_request = false;
         let order = Probe {
-            to: self.hearers[at].peer.mac,
+            to: self.bulk_receivers[at].peer.mac,
             test: self.running.as_ref()?.test,
             index: self.question(),
             flags: if self.closing { Flags::LAST } else { Flags::default() },
             body: ProbeBody {
                 task: Task::Bulk,
                 payload_bytes: self.payload.len() as u16,
-                number: self.hearers[at].peer.rank.0.into(),
+                number: self.bulk_receivers[at].peer.rank.0.into(),
             },
             payload_bytes: 0,
         };
@@ -166,19 +169,21 @@ impl Bulk {
     }
 
     fn place(&self, at: usize) -> StreamPlace {
-        let peer = |at: Option<usize>| Some(self.hearers.get(at?)?.peer);
+        let peer = |at: Option<usize>| Some(self.bulk_receivers.get(at?)?.peer);
         match self.way {
             BulkRoute::Chain => {
                 StreamPlace { parent: peer(at.checked_sub(1)), child: peer(Some(at + 1)), listeners: 0, position: 0 }
             }
-            BulkRoute::Cast(_) => {
-                StreamPlace { listeners: self.hearers.len() as u16, position: at as u16, ..StreamPlace::default() }
-            }
+            BulkRoute::Cast(_) => StreamPlace {
+                listeners: self.bulk_receivers.len() as u16,
+                position: at as u16,
+                ..StreamPlace::default()
+            },
         }
     }
 
-    fn finding(&self, hearer: &BulkReceiver) -> Option<BulkFinding> {
-        let [_, first, last] = hearer.marks[..] else { return None };
+    fn finding(&self, bulk_receiver: &BulkReceiver) -> Option<BulkFinding> {
+        let [_, first, last] = bulk_receiver.marks[..] else { return None };
         let (taken, sent) = (last.taken.checked_sub(first.taken)?, last.sent.checked_sub(first.sent)?);
         let each =
             |nanos: Option<u64>, frames: u64| nanos?.checked_div(frames).filter(|nanos| POSSIBLE.contains(nanos));
@@ -200,16 +205,20 @@ impl ProbeStep for Bulk {
         let Some(running) = self.running.as_ref().filter(|running| running.test == report.test) else { return };
         let (asked, stats) = (self.asked, running.stream.stats());
         let (question, closing) = (self.question(), self.closing);
-        let Some(hearer) = self.hearers.iter_mut().find(|hearer| hearer.target == report.target) else { return };
+        let Some(bulk_receiver) =
+            self.bulk_receivers.iter_mut().find(|bulk_receiver| bulk_receiver.target == report.target)
+        else {
+            return;
+        };
         // The reply belongs to an earlier request.
         if report.body.late_nanos != question || report.seen > running.stream.feed().head() {
             return;
         }
         if closing {
-            hearer.closed = true;
+            bulk_receiver.closed = true;
             self.go_on(now);
-        } else if hearer.marks.len() < asked {
-            hearer.marks.push(BulkMark {
+        } else if bulk_receiver.marks.len() < asked {
+            bulk_receiver.marks.push(BulkMark {
                 taken: report.seen,
                 last_nanos: report.body.last_nanos,
                 receiving_nanos: report.body.worked_nanos,
@@ -255,7 +264,7 @@ impl ProbeStep for Bulk {
         if let Some(length) = self.ask(now, writer, buffer) {
             return Some(SplitFrame::whole(length));
         }
-        let are_ready = self.hearers.iter().all(|hearer| !hearer.marks.is_empty());
+        let are_ready = self.bulk_receivers.iter().all(|bulk_receiver| !bulk_receiver.marks.is_empty());
         let running = self.running.as_mut().filter(|_| !self.closing)?;
         while are_ready && running.stream.push(&self.payload, Ending::None) {}
         running.stream.poll_transmit_split(now, buffer)
@@ -278,23 +287,23 @@ impl ProbeStep for Bulk {
     }
 
     fn is_done(&self) -> bool {
-        self.given_up || self.closing && self.hearers.iter().all(|hearer| hearer.closed)
+        self.given_up || self.closing && self.bulk_receivers.iter().all(|bulk_receiver| bulk_receiver.closed)
     }
 
     fn conclude(&self, findings: &mut Findings) {
-        let last = self.hearers.len() - 1;
-        for (at, hearer) in self.hearers.iter().enumerate() {
-            let Some(finding) = self.finding(hearer) else { continue };
+        let last = self.bulk_receivers.len() - 1;
+        for (at, bulk_receiver) in self.bulk_receivers.iter().enumerate() {
+            let Some(finding) = self.finding(bulk_receiver) else { continue };
             let work = finding.work_nanos.into_iter();
             match self.way {
                 BulkRoute::Cast(_) => findings.casting_nanos.extend(work.map(|(sending, _)| sending)),
-                BulkRoute::Chain if last == 0 => findings.targets[hearer.target].bulk = Some(finding),
+                BulkRoute::Chain if last == 0 => findings.targets[bulk_receiver.target].bulk = Some(finding),
                 // A relay's work is to receive a frame and to send it.
                 BulkRoute::Chain if at < last => {
                     findings.chain.relaying_nanos.extend(work.map(|(_, relaying)| relaying))
                 }
                 BulkRoute::Chain => {
-                    findings.chain.copies = self.hearers.len() as u64;
+                    findings.chain.copies = self.bulk_receivers.len() as u64;
                     findings.chain.gap_nanos = Some(finding.gap_nanos);
                 }
             }

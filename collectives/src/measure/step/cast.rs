@@ -53,7 +53,7 @@ const COPIED_WITHIN: f64 = 0.25;
 #[derive(Clone, Debug)]
 pub(in crate::measure) struct CastStep {
     group: MacAddr,
-    hearers: Vec<CastReceiver>,
+    cast_receivers: Vec<CastReceiver>,
     link_frames_per_second: f64,
     payload_bytes: usize,
     patience: Duration,
@@ -76,7 +76,7 @@ struct CastReceiver {
     known: UnicastKnowledge,
     report: Option<(u64, ReportBody)>,
     has_answered: bool,
-    to_ask: bool,
+    needs_request: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -110,22 +110,29 @@ impl Run {
 impl CastStep {
     pub(in crate::measure) fn new(group: MacAddr, findings: &Findings, settings: &ProbeSettings) -> CastStep {
         let present = findings.targets.iter().enumerate().filter(|(_, it)| it.present);
-        let hearers: Vec<CastReceiver> = present
+        let cast_receivers: Vec<CastReceiver> = present
             .filter_map(|(target, it)| {
                 let frames_per_second = it.frames_per_second(findings.payload_bytes)?;
                 let known = UnicastKnowledge { frames_per_second, loss: it.loss() };
-                Some(CastReceiver { target, mac: it.peer.mac, known, report: None, has_answered: false, to_ask: false })
+                Some(CastReceiver {
+                    target,
+                    mac: it.peer.mac,
+                    known,
+                    report: None,
+                    has_answered: false,
+                    needs_request: false,
+                })
             })
             .collect();
-        let link_frames_per_second = hearers.iter().map(|it| it.known.frames_per_second).fold(0.0, f64::max);
+        let link_frames_per_second = cast_receivers.iter().map(|it| it.known.frames_per_second).fold(0.0, f64::max);
         let gentle = settings.unicast.is_some();
         let worth = |part: &f64| part * link_frames_per_second >= GENTLE_FRAMES_PER_SECOND;
         let first = LEVELS.iter().position(worth).map_or(GENTLE_LAST_BEGIN, |first| first.min(GENTLE_LAST_BEGIN));
         let first = if gentle { first } else { 0 };
         CastStep {
             group,
-            done: hearers.is_empty(),
-            hearers,
+            done: cast_receivers.is_empty(),
+            cast_receivers,
             link_frames_per_second,
             payload_bytes: findings.payload_bytes,
             patience: settings.patience,
@@ -143,14 +150,14 @@ impl CastStep {
     fn begin(&mut self, pace: RampPace, only: Option<usize>) {
         let sample = if self.is_proving && only.is_none() { self.sample() } else { None };
         self.run = Run { only, sample, ..Run::new(pace) };
-        for hearer in &mut self.hearers {
-            (hearer.report, hearer.to_ask) = (None, false);
+        for cast_receiver in &mut self.cast_receivers {
+            (cast_receiver.report, cast_receiver.needs_request) = (None, false);
         }
     }
 
     /// Returns the host on the fastest way that loses little.
     fn sample(&self) -> Option<usize> {
-        let sound = self.hearers.iter().enumerate().filter(|(_, it)| it.has_answered && it.known.loss < 1.0);
+        let sound = self.cast_receivers.iter().enumerate().filter(|(_, it)| it.has_answered && it.known.loss < 1.0);
         let fastest = |one: &(usize, &CastReceiver), other: &(usize, &CastReceiver)| {
             one.1.known.frames_per_second.total_cmp(&other.1.known.frames_per_second)
         };
@@ -159,7 +166,7 @@ impl CastStep {
 
     fn awaited(&self) -> impl Iterator<Item = (usize, &CastReceiver)> + Clone {
         let only = self.run.only;
-        self.hearers.iter().enumerate().filter(move |&(at, _)| only.is_none_or(|only| only == at))
+        self.cast_receivers.iter().enumerate().filter(move |&(at, _)| only.is_none_or(|only| only == at))
     }
 
     fn judge(&mut self) {
@@ -180,7 +187,7 @@ impl CastStep {
             (passed, Some(at), suspicion) => self.judge_suspect(at, passed.is_some() || !somebody, suspicion),
             _ if !somebody => self.end(CastFinding::NotMeasured),
             (Some((rate, _)), None, Some(_)) => {
-                self.end(CastFinding::Policed { knee_frames_per_second: rate.round() as u64 });
+                self.end(CastFinding::Policed { threshold_frames_per_second: rate.round() as u64 });
             }
             (Some((rate, at)), None, None) => {
                 self.suspicion = Some((rate, at));
@@ -195,7 +202,7 @@ impl CastStep {
     fn judge_suspect(&mut self, at: usize, is_lossy: bool, suspicion: Option<(f64, usize)>) {
         if is_lossy {
             // A target that gets so few frames says nothing about broadcast; the others do.
-            self.hearers[at].known.loss = 1.0;
+            self.cast_receivers[at].known.loss = 1.0;
             self.lossy += 1;
             if self.lossy >= MAX_LOSSY {
                 return self.rise();
@@ -230,8 +237,8 @@ impl CastStep {
                 self.begin(self.run.pace, None);
             }
             (Some(again), Some(first)) => {
-                let (times, copies) = (again.min(first), self.hearers.len() as f64);
-                let rate = self.run.sample.map_or(1.0, |at| self.hearers[at].known.frames_per_second) / times;
+                let (times, copies) = (again.min(first), self.cast_receivers.len() as f64);
+                let rate = self.run.sample.map_or(1.0, |at| self.cast_receivers[at].known.frames_per_second) / times;
                 let is_copied = copies > SLOWER && (times / copies - 1.0).abs() <= COPIED_WITHIN;
                 self.end(CastFinding::Slower { frames_per_second: rate.max(1.0) as u64, times, is_copied });
             }
@@ -240,15 +247,15 @@ impl CastStep {
 
     /// Returns the gap of frames to all over that of frames to one, from the sample's report.
     fn times_slower(&self) -> Option<f64> {
-        let hearer = &self.hearers[self.run.sample?];
-        let (seen, report) = hearer.report.as_ref()?;
+        let cast_receiver = &self.cast_receivers[self.run.sample?];
+        let (seen, report) = cast_receiver.report.as_ref()?;
         let mark = self.run.pace.mark();
         let to_all = seen.checked_sub(mark + 1).filter(|&frames| frames >= HALF_FRAMES.0 / 2)? as f64;
         let to_all = (report.last_nanos.saturating_sub(report.late_nanos) as f64 - NAP_NANOS).max(0.0) / to_all;
         // The first frame to all comes its own gap after the last one to this host.
         let to_one = report.late_nanos.saturating_sub(report.first_nanos) as f64 - to_all;
         let to_one = to_one.max(0.0) / (mark - 1) as f64;
-        Some(to_all / to_one.max(1e9 / hearer.known.frames_per_second))
+        Some(to_all / to_one.max(1e9 / cast_receiver.known.frames_per_second))
     }
 
     fn longer(&self, rate: f64) -> RampPace {
@@ -283,7 +290,7 @@ impl CastStep {
         let body = ProbeBody { task: Task::Train, payload_bytes: 0, number: run.pace.mark() as u32 };
         let payload_bytes = self.payload_bytes;
         let alone = run.only.or(run.sample.filter(|_| index < run.pace.mark()));
-        let to = alone.map_or(self.group, |at| self.hearers[at].mac);
+        let to = alone.map_or(self.group, |at| self.cast_receivers[at].mac);
         Some(writer.write(buffer, &Probe { to, test, index, flags: Flags::default(), body, payload_bytes }))
     }
 
@@ -293,13 +300,13 @@ impl CastStep {
             self.run.due = Some(now + self.patience * (1 << again));
             self.run.tries += 1;
             let only = self.run.only;
-            for (at, hearer) in self.hearers.iter_mut().enumerate() {
-                hearer.to_ask = hearer.report.is_none() && only.is_none_or(|only| only == at);
+            for (at, cast_receiver) in self.cast_receivers.iter_mut().enumerate() {
+                cast_receiver.needs_request = cast_receiver.report.is_none() && only.is_none_or(|only| only == at);
             }
         }
-        let hearer = self.hearers.iter_mut().find(|it| it.to_ask)?;
-        hearer.to_ask = false;
-        let (to, test, index) = (hearer.mac, self.run.test?, self.run.sent);
+        let cast_receiver = self.cast_receivers.iter_mut().find(|it| it.needs_request)?;
+        cast_receiver.needs_request = false;
+        let (to, test, index) = (cast_receiver.mac, self.run.test?, self.run.sent);
         Some(writer.write(buffer, &Probe::request(to, test, index)))
     }
 }
@@ -320,8 +327,8 @@ impl ProbeStep for CastStep {
 
     fn on_report(&mut self, _now: Instant, report: Report) {
         let own = report.asked && self.run.is_sent() && self.run.test == Some(report.test);
-        if let Some(hearer) = self.hearers.iter_mut().find(|it| own && it.target == report.target) {
-            (hearer.report, hearer.has_answered) = (Some((report.seen, report.body)), true);
+        if let Some(cast_receiver) = self.cast_receivers.iter_mut().find(|it| own && it.target == report.target) {
+            (cast_receiver.report, cast_receiver.has_answered) = (Some((report.seen, report.body)), true);
             if self.awaited().all(|(_, it)| it.report.is_some()) {
                 self.judge();
             }

@@ -19,7 +19,7 @@ const PATIENCE_MIN: Duration = Duration::from_millis(10);
 pub(in crate::measure) struct Ping {
     target: usize,
     to: MacAddr,
-    parcel: FramedMessage,
+    framed: FramedMessage,
     wanted: u32,
     length: Duration,
     began: Option<Instant>,
@@ -40,7 +40,7 @@ impl Ping {
         Ping {
             target,
             to: findings.targets[target].peer.mac,
-            parcel: findings.parcel(bytes),
+            framed: findings.framed(bytes),
             wanted: settings.pings,
             length: settings.train(findings.present()),
             patience: expected.map_or(settings.patience, |expected| PATIENCE_MIN.max(expected * PATIENCE_FACTOR)),
@@ -85,17 +85,17 @@ impl ProbeStep for Ping {
         let (test, _) = *self.unanswered.last()?;
         let index = self.sent;
         self.sent += 1;
-        let last = self.sent == self.parcel.frames();
+        let last = self.sent == self.framed.frames();
         if last {
             self.due = Some(now + self.patience * (1 << self.failures));
         }
         let body = ProbeBody {
             task: Task::Ping,
-            payload_bytes: self.parcel.payload_bytes as u16,
-            number: u32::try_from(self.parcel.bytes).unwrap_or(u32::MAX),
+            payload_bytes: self.framed.payload_bytes as u16,
+            number: u32::try_from(self.framed.bytes).unwrap_or(u32::MAX),
         };
         let flags = if last { Flags::LAST } else { Flags::default() };
-        let payload_bytes = self.parcel.payload_of(index);
+        let payload_bytes = self.framed.payload_of(index);
         Some(writer.write(buffer, &Probe { to: self.to, test, index, flags, body, payload_bytes }))
     }
 
@@ -109,7 +109,7 @@ impl ProbeStep for Ping {
 
     fn conclude(&self, findings: &mut Findings) {
         let target = &mut findings.targets[self.target];
-        target.round_trips.entry(self.parcel.bytes).or_default().extend(&self.samples_nanos);
+        target.round_trips.entry(self.framed.bytes).or_default().extend(&self.samples_nanos);
         if self.is_done() {
             target.on_echo(!self.samples_nanos.is_empty());
         }

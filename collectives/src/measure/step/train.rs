@@ -45,7 +45,7 @@ const LEAD_IN_PART: u64 = 4;
 pub(in crate::measure) struct Train {
     target: usize,
     to: MacAddr,
-    parcel: FramedMessage,
+    framed: FramedMessage,
     length: Duration,
     least_messages: u64,
     patience: Duration,
@@ -70,14 +70,14 @@ pub(in crate::measure) struct Train {
 
 impl Train {
     pub(in crate::measure) fn new(target: usize, bytes: usize, findings: &Findings, settings: &ProbeSettings) -> Train {
-        let parcel = findings.parcel(bytes);
+        let framed = findings.framed(bytes);
         let expected = findings.targets[target].expected_round_trip(bytes).map(Duration::from_nanos);
-        let frame = expected.map_or(1, |expected| expected.as_nanos() as u64 / 2 / parcel.frames()).max(1);
+        let frame = expected.map_or(1, |expected| expected.as_nanos() as u64 / 2 / framed.frames()).max(1);
         let window_frames = WINDOW_START.as_nanos() as u64 / frame;
         Train {
             target,
             to: findings.targets[target].peer.mac,
-            parcel,
+            framed,
             length: settings.train(findings.present()).max(settings.least_train(bytes)),
             least_messages: settings.train_messages,
             patience: settings.patience.max(expected.unwrap_or_default() * 2),
@@ -92,7 +92,7 @@ impl Train {
     }
 
     fn window_frames(&self) -> u64 {
-        let affordable = WINDOW_MAX_BYTES / self.parcel.payload_bytes.max(1) as u64;
+        let affordable = WINDOW_MAX_BYTES / self.framed.payload_bytes.max(1) as u64;
         self.window_frames.min(affordable.max(2))
     }
 
@@ -108,12 +108,12 @@ impl Train {
     }
 
     fn is_enough(&self, now: Instant) -> bool {
-        let messages = self.next / self.parcel.frames();
+        let messages = self.next / self.framed.frames();
         messages >= self.least_messages && now.since(self.began) >= self.length
     }
 
     fn flags(&mut self, now: Instant) -> Flags {
-        self.ended = self.next.is_multiple_of(self.parcel.frames()) && self.is_enough(now);
+        self.ended = self.next.is_multiple_of(self.framed.frames()) && self.is_enough(now);
         let spacing = self.window_frames() / REPORTS_PER_WINDOW;
         match (self.ended, self.next - self.asked >= spacing.max(1)) {
             (true, _) => Flags::LAST.with(Flags::ACK_NOW),
@@ -135,7 +135,7 @@ impl Train {
     fn work_nanos(&self) -> Option<(u64, u64)> {
         let ((first, _), (last, _)) = steady_part(&self.reports, None)?;
         let at = |seen| self.work.iter().find(|work| work.seen == seen);
-        between(at(first)?, at(last)?, self.parcel)
+        between(at(first)?, at(last)?, self.framed)
     }
 
     /// Returns the time of a message: the slope from the end of the lead-in to the last frame that
@@ -143,9 +143,9 @@ impl Train {
     fn gap_nanos(&self) -> Option<u64> {
         let ((first, first_nanos), (last, last_nanos)) =
             steady_part(&self.reports, (!self.stalled).then_some(self.first_nanos))?;
-        let wire_bytes = self.parcel.wire_bytes(last) - self.parcel.wire_bytes(first);
+        let wire_bytes = self.framed.wire_bytes(last) - self.framed.wire_bytes(first);
         let nanos = last_nanos.checked_sub(first_nanos).filter(|&nanos| nanos > 0 && wire_bytes > 0)?;
-        let gap_nanos = nanos as f64 * self.parcel.message_wire_bytes() as f64 / wire_bytes as f64;
+        let gap_nanos = nanos as f64 * self.framed.message_wire_bytes() as f64 / wire_bytes as f64;
         (gap_nanos <= GAP_MAX_NANOS).then_some(gap_nanos as u64)
     }
 }
@@ -232,7 +232,7 @@ impl ProbeStep for Train {
             return None;
         }
         let index = self.next;
-        let payload_bytes = self.parcel.payload_of(index % self.parcel.frames());
+        let payload_bytes = self.framed.payload_of(index % self.framed.frames());
         self.next += 1;
         let flags = self.flags(now);
         self.due = Some(now + self.patience());
@@ -253,13 +253,13 @@ impl ProbeStep for Train {
     fn conclude(&self, findings: &mut Findings) {
         let target = &mut findings.targets[self.target];
         if let Some(gap_nanos) = self.gap_nanos() {
-            target.gaps.entry(self.parcel.bytes).or_default().push(gap_nanos);
+            target.gaps.entry(self.framed.bytes).or_default().push(gap_nanos);
             let spread = spread(&self.reports, (!self.stalled).then_some(self.first_nanos));
-            target.spreads.entry(self.parcel.bytes).or_default().extend(spread);
+            target.spreads.entry(self.framed.bytes).or_default().extend(spread);
         }
         if let Some((sending, receiving)) = self.work_nanos() {
-            target.sending.entry(self.parcel.bytes).or_default().push(sending);
-            target.receiving.entry(self.parcel.bytes).or_default().push(receiving);
+            target.sending.entry(self.framed.bytes).or_default().push(sending);
+            target.receiving.entry(self.framed.bytes).or_default().push(receiving);
         }
         if let Some((seen, body)) = self.latest {
             target.computer = body.computer.or(target.computer);

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// Time after which a flow is over, however slow the link.
 const PATIENCE: Duration = Duration::from_millis(300);
-const ASK_EVERY: Duration = Duration::from_millis(2);
+const REQUEST_INTERVAL: Duration = Duration::from_millis(2);
 /// Unchanged counts after which a flow is over: its last frames are lost.
 const STILL: u32 = 2;
 const MIN_FRAMES: u64 = 8;
@@ -31,8 +31,8 @@ pub(super) struct Trial {
     counts: Vec<(u64, ReportBody)>,
     answered: Vec<bool>,
     ask: Vec<usize>,
-    ask_at: Option<Instant>,
-    ask_every: Duration,
+    request_at: Option<Instant>,
+    request_interval: Duration,
     ends_at: Option<Instant>,
     seen: Vec<u64>,
     still: u32,
@@ -48,8 +48,8 @@ impl Trial {
             counts: vec![Default::default(); count],
             answered: vec![false; count],
             ask: Vec::new(),
-            ask_at: None,
-            ask_every: (expected / 4).max(ASK_EVERY),
+            request_at: None,
+            request_interval: (expected / 4).max(REQUEST_INTERVAL),
             ends_at: None,
             seen: Vec::new(),
             still: 0,
@@ -99,10 +99,10 @@ impl Trial {
     }
 
     pub(super) fn on_timeout(&mut self, now: Instant, session: u32, hosts: &[MacAddr], local: &Responder) {
-        if self.ask_at.is_none_or(|at| now < at) {
+        if self.request_at.is_none_or(|at| now < at) {
             return;
         }
-        self.ask_at = Some(now + self.ask_every);
+        self.request_at = Some(now + self.request_interval);
         let seen: Vec<u64> = self.counts.iter().map(|(seen, _)| *seen).collect();
         let has_all_begun = (0..self.flows.len()).all(|at| self.flows[at].frames == 1 || seen[at] > 0);
         self.still = if has_all_begun && seen == self.seen { self.still + 1 } else { 0 };
@@ -134,8 +134,8 @@ impl Trial {
         while let Some(flow) = self.flows.get(self.ordered).copied() {
             self.ordered += 1;
             if self.ordered == self.flows.len() {
-                (self.ask_at, self.ends_at) =
-                    (Some(now + 4 * self.ask_every), Some(now + PATIENCE + 16 * self.ask_every));
+                (self.request_at, self.ends_at) =
+                    (Some(now + 4 * self.request_interval), Some(now + PATIENCE + 16 * self.request_interval));
             }
             if flow.from == 0 {
                 local.flow(hosts[flow.to], (identity.session, test), flow.frames, payload_bytes);
@@ -149,7 +149,7 @@ impl Trial {
     }
 
     pub(super) fn deadline(&self) -> Option<Deadline> {
-        let at = self.ask_at?.min(self.ends_at?);
+        let at = self.request_at?.min(self.ends_at?);
         Some(Deadline { at, why: Timer("survey") })
     }
 }

@@ -30,11 +30,11 @@ fn the_knee_of_a_policed_switch_is_found_within_a_fifth() {
     ] {
         let network = policed(star(4, rate), frames_per_second, burst_frames);
         let (result, _) = measure(&network, full(), &[], NoFaults);
-        let CastFinding::Policed { knee_frames_per_second } = result.cast else {
+        let CastFinding::Policed { threshold_frames_per_second } = result.cast else {
             panic!("{frames_per_second} frames/s at {rate} bit/s: {:?}", result.cast)
         };
-        println!("{rate} bit/s, policed at {frames_per_second} frames/s: found {knee_frames_per_second}");
-        assert_near(knee_frames_per_second, frames_per_second as f64, 0.2, &format!("knee at {rate} bit/s"));
+        println!("{rate} bit/s, policed at {frames_per_second} frames/s: found {threshold_frames_per_second}");
+        assert_near(threshold_frames_per_second, frames_per_second as f64, 0.2, &format!("knee at {rate} bit/s"));
         assert_eq!(result.loss, 0.0, "unicast is not policed");
     }
 }
@@ -88,10 +88,10 @@ fn a_gentle_ramp_ends_at_the_first_sign_of_policing() {
     ] {
         let network = policed(star(4, rate), frames_per_second, burst_frames);
         let (result, took) = measure(&network, ramp(rate, 0.0), &[], NoFaults);
-        let CastFinding::Policed { knee_frames_per_second } = result.cast else {
+        let CastFinding::Policed { threshold_frames_per_second } = result.cast else {
             panic!("{frames_per_second} frames/s at {rate} bit/s: {:?}", result.cast)
         };
-        println!("{rate} bit/s, policed at {frames_per_second} frames/s: {knee_frames_per_second} in {took:?}");
+        println!("{rate} bit/s, policed at {frames_per_second} frames/s: {threshold_frames_per_second} in {took:?}");
         assert!(took < Duration::from_millis(130), "{took:?}");
     }
 }
@@ -193,7 +193,7 @@ fn hosts_that_do_not_listen_to_the_group_get_no_frames_of_it() {
     let mut network = star(3, 100_000_000);
     (0..3).for_each(|host| network.host_mut(host).groups.clear());
     let (result, _) = measure(&network, full(), &[], NoFaults);
-    assert_eq!(result.cast, CastFinding::Policed { knee_frames_per_second: 0 });
+    assert_eq!(result.cast, CastFinding::Policed { threshold_frames_per_second: 0 });
 }
 
 #[test]

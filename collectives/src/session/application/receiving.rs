@@ -154,7 +154,7 @@ impl<K: Sink> Receiving<K> {
             while self.fetch(receiver, now) {
                 self.take(receiver, now);
             }
-            self.say_needs(receiver, now);
+            self.send_needs(receiver, now);
         }
         self.read_again(receiver, now);
         receiver.set_syncing(self.sink.is_syncing());
@@ -219,7 +219,7 @@ impl<K: Sink> Receiving<K> {
         self.untold.clone_from(&self.verdict);
     }
 
-    fn say_needs(&mut self, receiver: &mut Receiver, now: Instant) {
+    fn send_needs(&mut self, receiver: &mut Receiver, now: Instant) {
         while let Some(needs) = self.sink.poll_needs() {
             receiver.report_needs(now, needs);
         }

@@ -21,7 +21,7 @@ use crate::keys::{SealedMessage, SessionFacts, SessionName, Signed, VEIL_BYTES};
 use crate::measure::kind::{ECHO, PROBE, REPORT};
 use crate::membership::{KeyDifference, Station};
 use ethbcast_transport::MacAddr;
-use ethbcast_transport::wire::{self, CounterWindow, Frame, Guard, Header, Kind, LAST_WORDS, PayloadHash};
+use ethbcast_transport::wire::{self, CounterWindow, FINAL_NUMBER, Frame, Guard, Header, Kind, PayloadHash};
 use ethbcast_transport::wire::{Rank, Reject, UnprovenFrame};
 use receiver::ReceiverRing;
 use root::RootRing;
@@ -134,7 +134,7 @@ impl Keyring {
 
     /// Protects this host's last message, which another process may send for it: its number is above all others.
     pub fn seal_last(&self, header: Header, body: &[u8]) -> Option<SealedMessage> {
-        let header = Header { sequence: LAST_WORDS, ..header };
+        let header = Header { sequence: FINAL_NUMBER, ..header };
         match self {
             Keyring::Root(root) => root.seal_to_all(header, body),
             Keyring::Receiver(receiver) => receiver.seal_last(header, body),
@@ -236,7 +236,7 @@ impl Doors {
 
     /// Reads an announcement whose tag is right: one of the key file's senders must have signed it, for the session
     /// that follows from it. What has been `heard` costs no look at the signature.
-    fn invitation(&mut self, door: usize, frame: &Frame<'_>, heard: &HeardSessions) -> Option<(SessionKeys, Vec<u8>)> {
+    fn invitation(&mut self, door: usize, frame: &Frame<'_>, heard: &KnownSessions) -> Option<(SessionKeys, Vec<u8>)> {
         let plain = self.secrets.lift(door, &frame.header, frame.payload)?;
         let (signature, signed) = plain.split_first_chunk()?;
         let (random, rest) = signed.split_first_chunk()?;
@@ -283,9 +283,9 @@ impl SessionKeys {
 
 /// Sessions that were announced, and which of each root's frames under the cluster's secret have come.
 #[derive(Clone, Debug, Default)]
-struct HeardSessions(Vec<(SessionKeys, CounterWindow)>);
+struct KnownSessions(Vec<(SessionKeys, CounterWindow)>);
 
-impl HeardSessions {
+impl KnownSessions {
     /// Notes an announcement; false if it has come before, or is at odds with the session of this number that is
     /// `kept`. Of more than `most` sessions the one known longest is forgotten.
     fn hear(&mut self, keys: SessionKeys, number: u64, most: usize, kept: Option<SessionName>) -> bool {

@@ -1,6 +1,6 @@
 //! Keys of a receiver in a session.
 
-use super::{Doors, HeardSessions, SUITES, Secrecy, SessionKeys, Slot, is_numbered, secrecy};
+use super::{Doors, KnownSessions, SUITES, Secrecy, SessionKeys, Slot, is_numbered, secrecy};
 use crate::census::kind::WHO;
 use crate::keys::{ExchangePair, Keys, Protection, SealedMessage, Secret, pair_secret, request_digest};
 use crate::membership::Station;
@@ -29,7 +29,7 @@ impl ReceiverKeys {
 
 /// A session that this host has asked to join, and what it shares with it.
 #[derive(Clone, Debug)]
-struct AskedSession {
+struct RequestedSession {
     keys: SessionKeys,
     /// The request, which is the same every time.
     request: Vec<u8>,
@@ -44,9 +44,9 @@ pub struct ReceiverRing {
     doors: Doors,
     exchange: ExchangePair,
     mac: MacAddr,
-    heard: HeardSessions,
+    heard: KnownSessions,
     /// Sessions asked; that of the root that this host is bound to, if it has been asked, is the first.
-    asked: Vec<AskedSession>,
+    asked: Vec<RequestedSession>,
     bound: Option<(MacAddr, u32)>,
     /// Place of the secret under which the last question about hosts came.
     asked_by: usize,
@@ -55,7 +55,7 @@ pub struct ReceiverRing {
 impl ReceiverRing {
     pub(super) fn new(own: ReceiverKeys, station: &Station) -> ReceiverRing {
         let doors = Doors::new(own.keys, &station.group);
-        let (heard, asked, bound) = (HeardSessions::default(), Vec::new(), None);
+        let (heard, asked, bound) = (KnownSessions::default(), Vec::new(), None);
         ReceiverRing { doors, exchange: own.exchange, mac: station.mac, heard, asked, bound, asked_by: 0 }
     }
 
@@ -66,7 +66,7 @@ impl ReceiverRing {
         }
     }
 
-    fn bound(&self) -> Option<&AskedSession> {
+    fn bound(&self) -> Option<&RequestedSession> {
         let (root, session) = self.bound?;
         self.asked.first().filter(|asked| asked.keys.is_of(root, session))
     }
@@ -87,7 +87,7 @@ impl ReceiverRing {
         self.doors.secrets.close(door, header, body.to_vec())
     }
 
-    fn bound_mut(&mut self) -> Option<&mut AskedSession> {
+    fn bound_mut(&mut self) -> Option<&mut RequestedSession> {
         let (root, session) = self.bound?;
         self.asked.first_mut().filter(|asked| asked.keys.is_of(root, session))
     }
@@ -134,7 +134,7 @@ impl ReceiverRing {
         let exchanged = self.exchange.agree(&keys.exchange)?;
         let digest = request_digest(&request, self.mac);
         let secret = pair_secret(self.doors.secrets.secret(keys.door), &exchanged, &keys.name, &digest);
-        let session = AskedSession {
+        let session = RequestedSession {
             keys,
             request: request.clone(),
             pair: Protection::new(&secret, PayloadHash::Blake3),
@@ -196,7 +196,7 @@ impl ReceiverRing {
     }
 }
 
-impl AskedSession {
+impl RequestedSession {
     fn admit_alone(&mut self, kind: Kind, header: &Header, payload: &[u8]) -> Option<Vec<u8>> {
         let body = self.pair.lift(header, payload).filter(|_| self.pair_window.take(header.sequence))?;
         if kind != KEYS {

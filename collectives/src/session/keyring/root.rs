@@ -1,6 +1,6 @@
 //! Keys of the root in a session.
 
-use super::{Doors, HeardSessions, SUITES, Secrecy, Slot, is_numbered, numbered, secrecy, signed};
+use super::{Doors, KnownSessions, SUITES, Secrecy, Slot, is_numbered, numbered, secrecy, signed};
 use crate::keys::{ExchangePair, Keys, Protection, SealedMessage, Secret, SessionFacts, SessionName};
 use crate::keys::{Signed, pair_secret, request_digest};
 use crate::membership::Station;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 const MAX_ADDRESSES: usize = 8192;
 const MAX_RUNS: usize = 8;
 /// Maximum number of other sessions of the group that are remembered.
-const MAX_RIVALS: usize = 16;
+const MAX_COMPETITORS: usize = 16;
 const CONTENTS_IN_THE_CLEAR: u8 = 0;
 
 /// Keys of a root, with what was drawn at random for one session.
@@ -65,7 +65,7 @@ pub struct RootRing {
     group: Protection,
     /// Runs of each address; the first is the one that is spoken to.
     runs: BTreeMap<MacAddr, Vec<Run>>,
-    rivals: HeardSessions,
+    competing_sessions: KnownSessions,
 }
 
 impl RootRing {
@@ -83,7 +83,7 @@ impl RootRing {
             session,
             group: Protection::new(&own.group, own.hash),
             runs: BTreeMap::new(),
-            rivals: HeardSessions::default(),
+            competing_sessions: KnownSessions::default(),
             own,
         }
     }
@@ -131,7 +131,7 @@ impl RootRing {
                 self.doors.secrets.close_numbered(0, header, plain)
             }
             (Secrecy::Door, JOIN) => {
-                let other = self.rivals.of(to, header.session)?;
+                let other = self.competing_sessions.of(to, header.session)?;
                 let plain = [&other.name.0[..], self.own.exchange.public(), body].concat();
                 self.doors.secrets.close(other.door, header, plain)
             }
@@ -194,13 +194,13 @@ impl RootRing {
         let Frame { source, header, payload, .. } = *frame;
         match (slot, header.kind) {
             (Slot::Door(door), ANNOUNCE) => {
-                let (keys, body) = self.doors.invitation(door, frame, &self.rivals)?;
-                self.rivals.hear(keys, header.sequence, MAX_RIVALS, None).then_some(body)
+                let (keys, body) = self.doors.invitation(door, frame, &self.competing_sessions)?;
+                self.competing_sessions.hear(keys, header.sequence, MAX_COMPETITORS, None).then_some(body)
             }
             (Slot::Door(door), JOIN) => self.admit_request(door, frame),
             (Slot::Door(door), REFUSE) => {
                 let plain = self.doors.secrets.lift(door, &header, payload)?;
-                self.rivals.take_refusal(source, &header, &plain)
+                self.competing_sessions.take_refusal(source, &header, &plain)
             }
             (Slot::Door(_), _) => None,
             (Slot::Pair(at), _) => {

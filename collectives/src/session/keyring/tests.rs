@@ -161,7 +161,7 @@ fn a_member_that_lies_uses_up_no_number_of_the_root() {
     let parsed = wire::parse_keyed(&said, |_| Some(group_secret.guard())).expect("its tag is right");
     let signed = group_secret.lift(&parsed.header, parsed.payload).expect("it is veiled for all");
     for (kind, body) in [(VIEW, signed), (STATUS, b"s".to_vec()), (RESPONSE, vec![0; 80]), (ABORT, vec![0; 80])] {
-        let header = Header { sequence: LAST_WORDS, ..as_root.header(kind) };
+        let header = Header { sequence: FINAL_NUMBER, ..as_root.header(kind) };
         let frame = root.frame(group(), group_secret.close_numbered(header, body));
         assert_eq!(one.hears(&frame), Err(Reject::Stranger), "{kind:?}");
     }
@@ -171,7 +171,7 @@ fn a_member_that_lies_uses_up_no_number_of_the_root() {
     let name = root_name(&root);
     let refusals = [[&name[..], b"no"].concat(), [&name[..], &[0; SIGNATURE_BYTES], b"no"].concat()];
     for (kind, body) in [(ANNOUNCE, signed)].into_iter().chain(refusals.map(|body| (REFUSE, body))) {
-        let header = Header { sequence: LAST_WORDS, ..as_root.header(kind) };
+        let header = Header { sequence: FINAL_NUMBER, ..as_root.header(kind) };
         let frame = root.frame(group(), door.close_numbered(0, header, body).expect("a secret"));
         assert_eq!(one.hears(&frame), Err(Reject::Stranger), "{kind:?}");
     }

@@ -151,9 +151,9 @@ pub(super) const RECEIVER_ENDED: &str = "its process has ended";
 ///
 /// Peers wait for a silent host; a notification saves them that time.
 #[derive(Clone)]
-pub struct AbortNotice(Arc<Tell>);
+pub struct AbortNotice(Arc<AbortCallback>);
 
-type Tell = dyn Fn(Option<&[u8]>) + Send + Sync;
+type AbortCallback = dyn Fn(Option<&[u8]>) + Send + Sync;
 
 impl AbortNotice {
     /// Creates it from `tell`, which is called by the session's thread and must not block.
@@ -170,13 +170,13 @@ impl fmt::Debug for AbortNotice {
 
 #[derive(Debug)]
 pub(super) struct AbortNotifier {
-    last_words: Option<AbortNotice>,
+    abort_notice: Option<AbortNotice>,
     told: Option<Vec<u8>>,
 }
 
 impl AbortNotifier {
-    pub(super) fn new(last_words: Option<AbortNotice>) -> AbortNotifier {
-        AbortNotifier { last_words, told: None }
+    pub(super) fn new(abort_notice: Option<AbortNotice>) -> AbortNotifier {
+        AbortNotifier { abort_notice, told: None }
     }
 
     /// Reports that no frame is needed any more, or which one if this host's own interface has
@@ -194,7 +194,7 @@ impl AbortNotifier {
     }
 
     pub(super) fn update(&mut self, frame: impl FnOnce() -> Option<Vec<u8>>) {
-        let Some(AbortNotice(tell)) = &self.last_words else { return };
+        let Some(AbortNotice(tell)) = &self.abort_notice else { return };
         let frame = frame();
         if frame != self.told {
             tell(frame.as_deref());
@@ -228,28 +228,28 @@ pub trait AdmissionHook: Debug + Send + Sync {
 
 #[derive(Debug)]
 pub(super) struct HookedAdmission<'a> {
-    usher: Option<&'a Arc<dyn AdmissionHook>>,
+    admission_hook: Option<&'a Arc<dyn AdmissionHook>>,
     is_in: bool,
 }
 
 impl<'a> HookedAdmission<'a> {
-    pub(super) fn new(usher: Option<&'a Arc<dyn AdmissionHook>>) -> HookedAdmission<'a> {
-        HookedAdmission { usher, is_in: false }
+    pub(super) fn new(admission_hook: Option<&'a Arc<dyn AdmissionHook>>) -> HookedAdmission<'a> {
+        HookedAdmission { admission_hook, is_in: false }
     }
 
     /// Asks the hook if the receiver waits for permission, and ends an admission that is no longer
     /// used.
     pub(super) fn turn(&mut self, receiver: &mut Receiver, now: Instant) {
-        let Some(usher) = self.usher else { return };
-        usher.came_round();
-        if receiver.is_asked_who() {
-            receiver.set_free_bytes(usher.free_bytes());
+        let Some(admission_hook) = self.admission_hook else { return };
+        admission_hook.came_round();
+        if receiver.has_census_query() {
+            receiver.set_free_bytes(admission_hook.free_bytes());
         }
         match receiver.admission() {
             Admission::Wanted => {
-                if usher.admit() {
+                if admission_hook.admit() {
                     self.is_in = true;
-                    receiver.set_free_bytes(usher.most_bytes());
+                    receiver.set_free_bytes(admission_hook.most_bytes());
                     receiver.admit(now);
                 }
             }
@@ -260,7 +260,7 @@ impl<'a> HookedAdmission<'a> {
 
     fn leave(&mut self) {
         if std::mem::take(&mut self.is_in) {
-            self.usher.iter().for_each(|usher| usher.dismiss());
+            self.admission_hook.iter().for_each(|admission_hook| admission_hook.dismiss());
         }
     }
 }

@@ -284,8 +284,8 @@ impl Session {
         let mut shown = ShownSender::new(self.interface(), &self.station, config.wanted.at_least);
         let mut root = Limited::new(Root::new(began, config), began, options.run.time_limit);
         let mut teller = Notifier::new(&options.run, form, &self.port);
-        let mut watcher = AbortNotifier::new(options.run.last_words.clone());
-        watcher.update(|| root.farewell(ROOT_ENDED));
+        let mut watcher = AbortNotifier::new(options.run.abort_notice.clone());
+        watcher.update(|| root.final_frame(ROOT_ENDED));
         let (mut stopped, mut given_up, hop, link) = (false, None, self.port.first_hop_flag(), self.port.meter());
         let driven = drive(&mut self.port, &mut root, &self.waker, &self.clock, |root, now| {
             if let Some(reason) = options.run.cancel.reason().filter(|_| !std::mem::replace(&mut stopped, true)) {
@@ -298,13 +298,13 @@ impl Session {
             while let Some(event) = root.poll_event() {
                 teller.root_event(now, &event);
                 sending.handle_event(root, now, &event);
-                watcher.update(|| root.farewell(ROOT_ENDED));
+                watcher.update(|| root.final_frame(ROOT_ENDED));
             }
             sending.turn(root, now);
             teller.root_moved(root, |stream| sending.source().covered(stream), now);
             until(root.is_over())
         });
-        watcher.finish(driven, |error| root.farewell(&format!("the sender's {error}")))?;
+        watcher.finish(driven, |error| root.final_frame(&format!("the sender's {error}")))?;
         log_counters(&self.port.counters());
         let failed = self.why_failed(given_up, &root, sending);
         let report = SendReport {
@@ -372,8 +372,8 @@ impl Session {
         if let Some(Expected::Digest(digest)) = options.expects {
             receiving.expect(digest);
         }
-        let mut watcher = AbortNotifier::new(options.run.last_words.clone());
-        let mut ushered = HookedAdmission::new(options.usher.as_ref());
+        let mut watcher = AbortNotifier::new(options.run.abort_notice.clone());
+        let mut hooked = HookedAdmission::new(options.admission_hook.as_ref());
         let (mut timed_out, mut has_own_sender, mut is_outdated) = (false, false, false);
         let (other_mtu, readings) = (self.port.other_mtu_flag(), self.port.meter());
         let driven = drive(&mut self.port, &mut receiver, &self.waker, &self.clock, |receiver, now| {
@@ -394,16 +394,16 @@ impl Session {
                 }
                 options.run.notify(Progress::Receiver(&event));
                 receiving.handle_event(now, event);
-                watcher.update(|| receiver.farewell(RECEIVER_ENDED));
+                watcher.update(|| receiver.final_frame(RECEIVER_ENDED));
             }
-            ushered.turn(receiver, now);
+            hooked.turn(receiver, now);
             receiving.turn(receiver, now);
             teller.receiver_moved(receiver, receiving.sink().form(), receiving.sink().covered(), now);
-            is_outdated = options.usher.is_some()
+            is_outdated = options.admission_hook.is_some()
                 && (other_mtu.load(Ordering::Relaxed) && receiver.admission() != Admission::Given);
             until(receiver.is_over() || is_outdated || has_own_sender)
         });
-        watcher.finish(driven, |error| receiver.farewell(&format!("its {error}")))?;
+        watcher.finish(driven, |error| receiver.final_frame(&format!("its {error}")))?;
         let outdated = is_outdated.then(|| Error::OtherMtu { interface: self.interface().name.clone() });
         if let Some(error) = outdated.or_else(|| has_own_sender.then(|| self.own_host_error())) {
             return Err(error);

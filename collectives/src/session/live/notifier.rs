@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(super) struct Notifier<'a> {
     options: &'a RunOptions,
     form: Form,
-    told_at: Option<Instant>,
+    notified_at: Option<Instant>,
     blocked: BTreeMap<Rank, u32>,
     away: Notified,
     no_link: Notified,
@@ -45,7 +45,7 @@ impl<'a> Notifier<'a> {
         Notifier {
             options,
             form,
-            told_at: None,
+            notified_at: None,
             blocked: BTreeMap::new(),
             away: Notified::new(port.away_flag()),
             no_link: Notified::new(port.no_link_flag()),
@@ -63,9 +63,9 @@ impl<'a> Notifier<'a> {
     }
 
     fn is_due(&mut self, now: Instant) -> bool {
-        let due = self.told_at.is_none_or(|at| now.since(at) >= self.options.progress_every);
+        let due = self.notified_at.is_none_or(|at| now.since(at) >= self.options.progress_every);
         if due {
-            self.told_at = Some(now);
+            self.notified_at = Some(now);
         }
         due
     }

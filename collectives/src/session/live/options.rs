@@ -72,7 +72,7 @@ with_defaults! {
         pub progress_every: Duration = Duration::from_millis(100),
         /// Abort notification for another process to send if this one ends without notice.
         #[doc(hidden)]
-        pub last_words: Option<AbortNotice> = None,
+        pub abort_notice: Option<AbortNotice> = None,
     }
 
     /// Options of sending. A sender must say for which receivers it waits: set
@@ -158,7 +158,7 @@ with_defaults! {
         pub about: Option<About> = None,
         /// Admission hook, called before joining. `None`: join every announced session.
         #[doc(hidden)]
-        pub usher: Option<Arc<dyn AdmissionHook>> = None,
+        pub admission_hook: Option<Arc<dyn AdmissionHook>> = None,
         /// (sender, session) pairs to ignore.
         #[doc(hidden)]
         pub had: Vec<(MacAddr, u32)> = Vec::new(),
@@ -287,7 +287,7 @@ impl RecvOptions {
             patience: self.max_wait,
             once: self.once,
             processors: Some(processors(thread_time)),
-            by_leave: self.usher.is_some(),
+            by_leave: self.admission_hook.is_some(),
             had: self.had.clone(),
             expects: match &self.expects {
                 Some(Expected::Name(name)) => Some(name.clone()),

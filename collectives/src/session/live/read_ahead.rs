@@ -40,7 +40,7 @@ pub struct OnThreads {
     /// made of it.
     positions: Option<Positions>,
     cut: Cut,
-    only_asks: bool,
+    requests_only: bool,
     selecting: Option<SelectAhead>,
     waker: Arc<Waker>,
 }
@@ -67,7 +67,7 @@ pub fn read_ahead<R: Read>(
         chunk,
         positions: None,
         cut: Cut::None,
-        only_asks: false,
+        requests_only: false,
         selecting: None,
         waker: Arc::clone(&waker),
     };
@@ -101,8 +101,8 @@ impl ReadAhead {
 
     /// Sets whether receivers that hold part of the content are only asked what they lack, and
     /// nothing is sent.
-    pub fn with_requests_only(self, only_asks: bool) -> ReadAhead {
-        self.brought_by(|threads| OnThreads { only_asks, ..threads })
+    pub fn with_requests_only(self, requests_only: bool) -> ReadAhead {
+        self.brought_by(|threads| OnThreads { requests_only, ..threads })
     }
 
     /// Takes the error that ended the bytes early, if there was one.
@@ -157,7 +157,7 @@ impl InputQueue for OnThreads {
         let (positions, size) = self.positions.as_ref().zip(self.size)?;
         // From here on that thread takes the reader's spans.
         let spans = SealedSpans::new(std::mem::replace(&mut self.progress, never()), Arc::clone(&self.used));
-        let manner = Manner { chunk: self.chunk, cut: self.cut, frame_bytes, only_asks: self.only_asks };
+        let manner = Manner { chunk: self.chunk, cut: self.cut, frame_bytes, requests_only: self.requests_only };
         match SelectAhead::begin(spans, positions.clone(), (&self.what, size), manner, &self.waker) {
             Ok((selecting, sections)) => {
                 self.selecting = Some(selecting);

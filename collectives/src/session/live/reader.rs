@@ -140,8 +140,8 @@ static SHARED: LazyLock<(u32, Arc<dyn HashPool>)> = LazyLock::new(|| {
 /// Returns the hashing threads of this process, one per free processor; hashes inline if fewer than
 /// 2 are free. A forked child does not have its parent's threads.
 pub(super) fn hashers() -> Arc<dyn HashPool> {
-    let (process, crew) = &*SHARED;
-    if *process == process::id() { Arc::clone(crew) } else { Arc::new(Alone) }
+    let (process, hash_pool) = &*SHARED;
+    if *process == process::id() { Arc::clone(hash_pool) } else { Arc::new(Alone) }
 }
 
 #[derive(Debug)]
@@ -185,8 +185,8 @@ mod tests {
         let content: Vec<u8> = (0..3 * SPAN_BYTES as u32 + 200_000).map(|at| (at >> 7) as u8).collect();
         let (alone, trailer) = encoded(&content);
         for threads in [0, 1, 2, 3, 7] {
-            let crew = Hashers::of_threads(threads);
-            let mut encoder = Encoder::new(ChunkSize::DEFAULT).hashed_by(Arc::clone(&crew));
+            let hash_pool = Hashers::of_threads(threads);
+            let mut encoder = Encoder::new(ChunkSize::DEFAULT).hashed_by(Arc::clone(&hash_pool));
             let mut stream = Vec::new();
             for part in content.chunks(SPAN_BYTES) {
                 let mut span = SpanBuffer::empty(ChunkSize::DEFAULT, SpanBuffer::default());
@@ -196,7 +196,7 @@ mod tests {
                 stream.extend_from_slice(span.as_bytes());
             }
             assert!(stream == alone && encoder.trailer() == trailer, "{threads} threads");
-            let mut decoder = Decoder::new(ChunkSize::DEFAULT).hashed_by(crew);
+            let mut decoder = Decoder::new(ChunkSize::DEFAULT).hashed_by(hash_pool);
             for (number, span) in alone.chunks(ChunkSize::DEFAULT.whole_bytes()).enumerate() {
                 let mut span = span.to_vec();
                 // Two chunks of each: the first is wanted, then the second.

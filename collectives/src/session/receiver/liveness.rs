@@ -91,13 +91,13 @@ impl LivenessChallenge {
                 again_at,
                 unanswered: unanswered.saturating_add(1),
             },
-            None => OpenChallenge { word: self.next_word(), since: now, again_at, unanswered: 0 },
+            None => OpenChallenge { word: self.next_challenge(), since: now, again_at, unanswered: 0 },
         };
         self.open = Some(open);
         Some(Challenge { word: open.word, unanswered: open.unanswered })
     }
 
-    fn next_word(&mut self) -> u64 {
+    fn next_challenge(&mut self) -> u64 {
         self.questions += 1;
         let mut hasher = blake3::Hasher::new();
         hasher.update(&self.secret.to_be_bytes()).update(&self.questions.to_be_bytes());

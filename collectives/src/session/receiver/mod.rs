@@ -47,7 +47,7 @@ pub struct Receiver {
     root: Option<KnownRoot>,
     other_builds: OtherBuilds,
     began: Instant,
-    answerer: CensusResponder,
+    responder: CensusResponder,
 }
 
 impl Receiver {
@@ -70,7 +70,7 @@ impl Receiver {
             root: None,
             other_builds: OtherBuilds::default(),
             began: now,
-            answerer: CensusResponder::default(),
+            responder: CensusResponder::default(),
         }
     }
 
@@ -142,8 +142,8 @@ impl Receiver {
 
     /// Whether a query about listening hosts is due an answer, which should include the current
     /// free space.
-    pub fn is_asked_who(&self) -> bool {
-        self.answerer.next().is_some()
+    pub fn has_census_query(&self) -> bool {
+        self.responder.next().is_some()
     }
 
     /// Sets the free space in bytes.
@@ -271,7 +271,7 @@ impl Receiver {
 
     /// Returns a whole frame with which another process, which outlives this one, can report this
     /// one's end to the root; `None` before a root has been asked.
-    pub fn farewell(&self, text: &str) -> Option<Vec<u8>> {
+    pub fn final_frame(&self, text: &str) -> Option<Vec<u8>> {
         let root = self.root.as_ref()?;
         let leave = Message::Leave { nonce: self.endpoint.config().nonce, text: text.to_owned() };
         self.endpoint.frame(root.mac(), &leave)
@@ -339,7 +339,7 @@ impl Receiver {
     }
 
     fn answer(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        let (to, nonce, asked_by) = self.answerer.poll(now)?;
+        let (to, nonce, asked_by) = self.responder.poll(now)?;
         let body = self.describe(now, nonce)?.encode();
         self.endpoint.write_reply(buffer, (to, asked_by), HERE, &body)
     }
@@ -382,7 +382,7 @@ impl Machine for Receiver {
             Err(why) => return self.on_reject(frame, why),
         };
         if let (true, is_news) = self.endpoint.is_own(&frame) {
-            self.endpoint.count_stranger();
+            self.endpoint.count_non_member();
             if is_news {
                 self.endpoint.push_event(ReceiverEvent::OwnAddress(frame.source));
                 // Sent to the group so that a root with this address receives it too: a switch
@@ -393,7 +393,7 @@ impl Machine for Receiver {
             return;
         }
         if frame.header.kind == WHO && self.endpoint.config().about.is_some() {
-            if !self.answerer.on_frame(now, &frame, self.endpoint.station(), self.endpoint.asked_by()) {
+            if !self.responder.on_frame(now, &frame, self.endpoint.station(), self.endpoint.asked_by()) {
                 self.endpoint.count_malformed();
             }
             return;
@@ -408,7 +408,7 @@ impl Machine for Receiver {
         let from_member = of_stream && named();
         let session = self.endpoint.session();
         let Some(root) = self.root.as_mut().filter(|_| session == frame.header.session) else {
-            self.endpoint.count_stranger();
+            self.endpoint.count_non_member();
             return;
         };
         if frame.source == root.mac() {
@@ -416,7 +416,7 @@ impl Machine for Receiver {
                 root.on_frame(now);
             }
         } else if !from_member {
-            self.endpoint.count_stranger();
+            self.endpoint.count_non_member();
             return;
         }
         match &mut self.phase {
@@ -484,7 +484,7 @@ impl Machine for Receiver {
             // A host that has left answers nobody.
             ReceiverPhase::Ended(_) => return self.endpoint.next_end(),
         };
-        self.endpoint.throttle().deadline(own.into_iter().chain(self.answerer.next()).min())
+        self.endpoint.throttle().deadline(own.into_iter().chain(self.responder.next()).min())
     }
 
     fn is_urgent(&self) -> bool {
@@ -514,7 +514,7 @@ mod tests {
         let mut frame = vec![0; OVERHEAD_BYTES + question.len()];
         let length = identity.write(&mut frame, address(), &identity.header(WHO), &question);
         receiver.handle_frame(now, &frame[..length]);
-        let due = receiver.poll_timeout(now).filter(|_| receiver.is_asked_who())?;
+        let due = receiver.poll_timeout(now).filter(|_| receiver.has_census_query())?;
         assert!(due.at <= now + Duration::from_millis(50), "within the spread");
         let mut buffer = [0; 1514];
         let length = receiver.poll_transmit(due.at, &mut buffer)?;

@@ -20,10 +20,10 @@ const MAX_IN_VAIN: usize = 256;
 const IN_VAIN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(64)];
 
 /// Minimum time between join requests to a root whose session is running.
-const ASK_AGAIN: Duration = Duration::from_millis(400);
+const JOIN_INTERVAL: Duration = Duration::from_millis(400);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct HeardRoot {
+pub(super) struct AnnouncedRoot {
     pub mac: MacAddr,
     pub session: u32,
     pub host: String,
@@ -32,8 +32,8 @@ pub(super) struct HeardRoot {
     pub content: ContentKind,
     pub chunk: ChunkSize,
     stage: Stage,
-    heard_at: Instant,
-    asked_at: Option<Instant>,
+    last_received_at: Instant,
+    requested_at: Option<Instant>,
     closed_until: Instant,
     told: bool,
     /// Whether it has said itself that this host came too late.
@@ -41,19 +41,19 @@ pub(super) struct HeardRoot {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(super) enum InvitationOutcome {
     Open,
     Running {
         is_news: bool,
         /// The root may not know that this host waits.
-        tell_root: bool,
+        notify_root: bool,
     },
     Closed,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Roots {
-    roots: Vec<HeardRoot>,
+    roots: Vec<AnnouncedRoot>,
     /// Sessions asked in vain, until when, and for how long the last time.
     in_vain: VecDeque<((MacAddr, u32), Instant, Duration)>,
     /// Whether announcements are signed: those of an earlier session can be sent again, but none can be made up.
@@ -76,9 +76,9 @@ impl Roots {
     }
 
     /// Returns the root of a running session that this host has asked, which alone can tell it that it came too late.
-    pub(super) fn asked_too_late(&mut self, of: (MacAddr, u32)) -> Option<&mut HeardRoot> {
-        let is_it = |root: &&mut HeardRoot| (root.mac, root.session) == of && root.stage == Stage::Started;
-        self.roots.iter_mut().find(is_it).filter(|root| root.asked_at.is_some() && !root.refused)
+    pub(super) fn asked_too_late(&mut self, of: (MacAddr, u32)) -> Option<&mut AnnouncedRoot> {
+        let is_it = |root: &&mut AnnouncedRoot| (root.mac, root.session) == of && root.stage == Stage::Started;
+        self.roots.iter_mut().find(is_it).filter(|root| root.requested_at.is_some() && !root.refused)
     }
 
     /// Handles an announcement; `bound` is the root that this host has asked, which is not
@@ -89,31 +89,31 @@ impl Roots {
         (mac, session): (MacAddr, u32),
         invitation: &Message,
         bound: Option<(MacAddr, u32)>,
-    ) -> Heard {
+    ) -> InvitationOutcome {
         let Message::Announce { host, source, size, content, chunk, stage, .. } = invitation else {
-            return Heard::Closed;
+            return InvitationOutcome::Closed;
         };
         let known = self.roots.iter_mut().find(|root| root.mac == mac && root.session == session);
         if let Some(root) = known {
-            (root.heard_at, root.stage) = (now, *stage);
+            (root.last_received_at, root.stage) = (now, *stage);
             return root.judge(now);
         }
         if self.in_vain.iter().any(|(known, until, _)| *known == (mac, session) && now < *until) {
-            return Heard::Closed;
+            return InvitationOutcome::Closed;
         }
         // A root has one session at a time; of its signed announcements one may be an old one.
         self.roots.retain(|root| self.is_keyed || root.mac != mac);
         if self.roots.len() >= MAX_ROOTS {
             let is_bound =
-                |root: &HeardRoot| bound.is_some_and(|(mac, session)| root.is_of(mac, session, self.is_keyed));
+                |root: &AnnouncedRoot| bound.is_some_and(|(mac, session)| root.is_of(mac, session, self.is_keyed));
             let others = self.roots.iter().enumerate().filter(|(_, root)| !is_bound(root));
-            if let Some((oldest, _)) = others.min_by_key(|(_, root)| root.heard_at) {
+            if let Some((oldest, _)) = others.min_by_key(|(_, root)| root.last_received_at) {
                 self.roots.remove(oldest);
             }
         }
         let (host, source) = (host.clone(), source.clone());
-        let (asked_at, closed_until, told, refused) = (None, Instant::START, false, false);
-        let mut root = HeardRoot {
+        let (requested_at, closed_until, told, refused) = (None, Instant::START, false, false);
+        let mut root = AnnouncedRoot {
             mac,
             session,
             host,
@@ -122,8 +122,8 @@ impl Roots {
             content: *content,
             chunk: *chunk,
             stage: *stage,
-            heard_at: now,
-            asked_at,
+            last_received_at: now,
+            requested_at,
             closed_until,
             told,
             refused,
@@ -135,22 +135,22 @@ impl Roots {
 
     /// Chooses the root to ask now: of those heard within `alive_for`, the one asked least
     /// recently.
-    pub(super) fn choose(&mut self, now: Instant, alive_for: Duration) -> Option<HeardRoot> {
-        let open = |root: &&mut HeardRoot| root.is_open(now) && now.since(root.heard_at) < alive_for;
-        let root = self.roots.iter_mut().filter(open).min_by_key(|root| root.asked_at)?;
-        root.asked_at = Some(now);
+    pub(super) fn choose(&mut self, now: Instant, alive_for: Duration) -> Option<AnnouncedRoot> {
+        let open = |root: &&mut AnnouncedRoot| root.is_open(now) && now.since(root.last_received_at) < alive_for;
+        let root = self.roots.iter_mut().filter(open).min_by_key(|root| root.requested_at)?;
+        root.requested_at = Some(now);
         Some(root.clone())
     }
 
-    pub(super) fn has_other(&self, now: Instant, than: &HeardRoot, alive_for: Duration) -> bool {
-        let other = |root: &HeardRoot| {
+    pub(super) fn has_other(&self, now: Instant, than: &AnnouncedRoot, alive_for: Duration) -> bool {
+        let other = |root: &AnnouncedRoot| {
             let differs = (root.mac, root.session) != (than.mac, than.session);
-            differs && root.is_open(now) && now.since(root.heard_at) < alive_for
+            differs && root.is_open(now) && now.since(root.last_received_at) < alive_for
         };
         self.roots.iter().any(other)
     }
 
-    pub(super) fn close(&mut self, of: &HeardRoot, until: Instant) {
+    pub(super) fn close(&mut self, of: &AnnouncedRoot, until: Instant) {
         let is_keyed = self.is_keyed;
         if let Some(root) = self.roots.iter_mut().find(|root| root.is_of(of.mac, of.session, is_keyed)) {
             (root.closed_until, root.told) = (until, true);
@@ -158,7 +158,7 @@ impl Roots {
     }
 }
 
-impl HeardRoot {
+impl AnnouncedRoot {
     /// Whether it is this root, and with keys in this session: else an address has one session.
     fn is_of(&self, mac: MacAddr, session: u32, is_keyed: bool) -> bool {
         self.mac == mac && (self.session == session || !is_keyed)
@@ -168,17 +168,17 @@ impl HeardRoot {
         self.stage != Stage::Started && self.closed_until <= now
     }
 
-    fn judge(&mut self, now: Instant) -> Heard {
+    fn judge(&mut self, now: Instant) -> InvitationOutcome {
         if self.is_open(now) {
-            Heard::Open
+            InvitationOutcome::Open
         } else if self.stage == Stage::Started {
-            let tell_root = self.asked_at.is_none_or(|at| now >= at + ASK_AGAIN);
-            if tell_root {
-                self.asked_at = Some(now);
+            let notify_root = self.requested_at.is_none_or(|at| now >= at + JOIN_INTERVAL);
+            if notify_root {
+                self.requested_at = Some(now);
             }
-            Heard::Running { is_news: !std::mem::replace(&mut self.told, true), tell_root }
+            InvitationOutcome::Running { is_news: !std::mem::replace(&mut self.told, true), notify_root }
         } else {
-            Heard::Closed
+            InvitationOutcome::Closed
         }
     }
 }
@@ -187,7 +187,7 @@ impl HeardRoot {
 pub(super) struct KnownRoot {
     mac: MacAddr,
     session: u32,
-    heard_at: Instant,
+    last_received_at: Instant,
     proof: LivenessChallenge,
     spoken_at: Instant,
 }
@@ -198,7 +198,7 @@ const MISSED_AFTER: Duration = Duration::from_secs(2);
 impl KnownRoot {
     pub(super) fn new(now: Instant, mac: MacAddr, session: u32, config: &ReceiverConfig) -> KnownRoot {
         let proof = LivenessChallenge::new(now, config.secret, &config.timing);
-        KnownRoot { mac, session, heard_at: now, proof, spoken_at: now }
+        KnownRoot { mac, session, last_received_at: now, proof, spoken_at: now }
     }
 
     pub(super) fn mac(&self) -> MacAddr {
@@ -224,7 +224,7 @@ impl KnownRoot {
     }
 
     fn silent_since(&self) -> Instant {
-        self.proof.pending_since().map_or(self.heard_at, |asked_at| asked_at.min(self.heard_at))
+        self.proof.pending_since().map_or(self.last_received_at, |requested_at| requested_at.min(self.last_received_at))
     }
 
     fn missed_at(&self) -> Instant {
@@ -236,7 +236,7 @@ impl KnownRoot {
     }
 
     pub(super) fn on_frame(&mut self, now: Instant) {
-        self.heard_at = now;
+        self.last_received_at = now;
     }
 
     pub(super) fn begin(&mut self, now: Instant) {
@@ -286,7 +286,10 @@ mod tests {
     fn roots_are_asked_in_turn_and_one_that_refused_later() {
         let mut roots = Roots::default();
         for last in 1..=3 {
-            assert_eq!(roots.on_invitation(at(0), (mac(last), 1), &invitation(Stage::Gathering), None), Heard::Open);
+            assert_eq!(
+                roots.on_invitation(at(0), (mac(last), 1), &invitation(Stage::Gathering), None),
+                InvitationOutcome::Open
+            );
         }
         let ask = |roots: &mut Roots, millis| roots.choose(at(millis), ALIVE).map(|root| root.mac);
         let asked: Vec<_> = (1..=4).map(|millis| ask(&mut roots, millis)).collect();
@@ -305,11 +308,11 @@ mod tests {
         roots.on_invitation(at(0), (mac(1), 1), &invitation(Stage::Gathering), None);
         for first in [true, false] {
             let heard = roots.on_invitation(at(1), (mac(1), 1), &invitation(Stage::Started), None);
-            assert_eq!(heard, Heard::Running { is_news: first, tell_root: first });
+            assert_eq!(heard, InvitationOutcome::Running { is_news: first, notify_root: first });
         }
         assert_eq!(
             roots.on_invitation(at(2), (mac(1), 2), &invitation(Stage::Gathering), None),
-            Heard::Open,
+            InvitationOutcome::Open,
             "the next one"
         );
         for number in 0..1000_u16 {

@@ -28,7 +28,7 @@ pub(super) struct MemberPhase {
     digest: Digest,
     rank: Rank,
     assembler: Assembler,
-    rival: Option<(Digest, Instant)>,
+    competing_view: Option<(Digest, Instant)>,
     /// Answers the root until the first frame comes: the view may be forged, and this host not a
     /// member.
     joining: Option<Box<Joining>>,
@@ -79,7 +79,7 @@ impl MemberPhase {
             view,
             rank,
             assembler: Assembler::default(),
-            rival: None,
+            competing_view: None,
             joining: None,
             responder: None,
             blocks,
@@ -128,8 +128,8 @@ impl MemberPhase {
     pub(super) fn fetch(&mut self, now: Instant, wanted: Option<Range<u64>>, lacking: bool) {
         let (givers, view) = (&self.givers, &self.view);
         // Positions in the whole content have no relation to the frames of a selective session.
-        let giver = |bytes: &Range<u64>| if view.selective { Rank::NONE } else { givers.of(bytes, self.rank, view) };
-        self.fetching.want(now, wanted, lacking, giver);
+        let upstream = |bytes: &Range<u64>| if view.selective { Rank::NONE } else { givers.of(bytes, self.rank, view) };
+        self.fetching.want(now, wanted, lacking, upstream);
     }
 
     pub(super) fn report_needs(&mut self, now: Instant, needs: Needs) {
@@ -255,9 +255,9 @@ impl MemberPhase {
     /// because the present one may be forged. The root repeats its view until it is confirmed, so a
     /// replacement counts only when it comes again.
     fn replaced_by(&mut self, now: Instant, view: &View, digest: Digest, endpoint: &ReceiverEndpoint) -> Option<Rank> {
-        let (known, since) = *self.rival.get_or_insert((digest, now));
+        let (known, since) = *self.competing_view.get_or_insert((digest, now));
         if known != digest || now.since(since) < endpoint.config().timing.view / 2 {
-            self.rival = Some((digest, if known == digest { since } else { now }));
+            self.competing_view = Some((digest, if known == digest { since } else { now }));
             return None;
         }
         let ReceiverConfig { station, nonce, .. } = endpoint.config();

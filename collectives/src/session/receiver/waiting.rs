@@ -2,7 +2,7 @@
 //! one of them, and tries another if that one refuses or does not reply.
 
 use super::config::{Admission, End, ReceiverConfig, ReceiverEndpoint, ReceiverEvent};
-use super::roots::{Heard, HeardRoot, KnownRoot, Roots};
+use super::roots::{AnnouncedRoot, InvitationOutcome, KnownRoot, Roots};
 use crate::measure::kind::PROBE;
 use crate::measure::{FIRST_PING, Responder, carries};
 use crate::membership::Timing;
@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 /// Time before a root that refused is asked again, if its answer may change.
-const ASK_AGAIN: Duration = Duration::from_secs(1);
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Time before a root is asked again that refused for a lasting reason, because the refusal may be
 /// forged.
 const ASK_LATER: Duration = Duration::from_secs(5);
@@ -118,7 +118,7 @@ impl Waiting {
     fn on_view_part(&mut self, part: ViewPart, endpoint: &mut ReceiverEndpoint) -> WaitingStep {
         let Some(joining) = &mut self.joining else { return WaitingStep::Wait };
         let Some(view) = joining.on_view_part(&part) else { return WaitingStep::Wait };
-        let HeardRoot { mac: root, size, content, chunk, .. } = *joining.root();
+        let AnnouncedRoot { mac: root, size, content, chunk, .. } = *joining.root();
         let ReceiverConfig { station, nonce, .. } = endpoint.config();
         let is_offered = (view.size, view.content, view.chunk) == (size, content, chunk);
         if !view.fits(station.payload_bytes()) || !view.names(Rank::ROOT, root) || !is_offered {
@@ -157,12 +157,12 @@ impl Waiting {
             _ if self.joining.is_some() => None,
             // Others may follow: the first one heard would be the one that repeats itself most
             // often.
-            Heard::Open => {
+            InvitationOutcome::Open => {
                 self.decide_at.get_or_insert(now + endpoint.config().timing.announce);
                 None
             }
-            Heard::Running { is_news, tell_root } => {
-                if tell_root {
+            InvitationOutcome::Running { is_news, notify_root } => {
+                if notify_root {
                     // The root learns that this host waits in vain, and that a member which was
                     // restarted is gone.
                     let request = endpoint.config().request();
@@ -173,7 +173,7 @@ impl Waiting {
                 // With keys it is the root that says so: it has been asked, and its announcement may be a recorded one.
                 (is_news && !endpoint.is_keyed()).then(|| self.stay_out(host.clone(), why, endpoint)).flatten()
             }
-            Heard::Closed => None,
+            InvitationOutcome::Closed => None,
         }
     }
 
@@ -182,7 +182,7 @@ impl Waiting {
         let of = (frame.source, frame.header.session);
         let late = self.roots.asked_too_late(of).filter(|_| endpoint.is_keyed() && frame.header.kind == REFUSE);
         let Some(root) = late else {
-            endpoint.count_stranger();
+            endpoint.count_non_member();
             return None;
         };
         let Message::Refuse { nonce, why, text } = endpoint.read(frame)? else { return None };
@@ -237,7 +237,7 @@ impl Waiting {
     ) -> Option<End> {
         let joining = self.joining.take()?;
         let again = match &why {
-            End::Refused(Refusal::Late | Refusal::Twin | Refusal::Path, _) => ASK_AGAIN,
+            End::Refused(Refusal::Late | Refusal::Twin | Refusal::Path, _) => RETRY_AFTER,
             End::RootSilent => Duration::ZERO,
             // A root that gave up announces nothing: only one that still does by then is asked
             // again.
@@ -355,7 +355,7 @@ const KEYS_LIMIT: Duration = Duration::from_millis(300);
 
 #[derive(Clone, Debug)]
 pub(super) struct Joining {
-    root: HeardRoot,
+    root: AnnouncedRoot,
     assembler: Assembler,
     responder: Responder,
     /// Time of the root's last proof of life, or of the first join request. Its messages to others
@@ -369,7 +369,7 @@ pub(super) struct Joining {
 }
 
 impl Joining {
-    pub(super) fn new(now: Instant, root: HeardRoot, proof: u32, endpoint: &ReceiverEndpoint) -> Joining {
+    pub(super) fn new(now: Instant, root: AnnouncedRoot, proof: u32, endpoint: &ReceiverEndpoint) -> Joining {
         let station = endpoint.station();
         let mut responder = Responder::new(station.identity(0, Rank::NONE), usize::from(station.mtu_bytes), None)
             .with_processors(endpoint.config().processors);
@@ -383,7 +383,7 @@ impl Joining {
         Joining { root, assembler, responder, answered_at, answered, proof, timers }
     }
 
-    pub(super) fn root(&self) -> &HeardRoot {
+    pub(super) fn root(&self) -> &AnnouncedRoot {
         &self.root
     }
 

@@ -127,7 +127,7 @@ impl Root {
     /// Returns the amount of state kept beside the streams.
     pub fn control_memory(&self) -> ControlMemory {
         let asking = if let RootPhase::Gathering(gathering) = &self.phase { gathering.entries() } else { 0 };
-        ControlMemory { stranger_entries: asking + self.non_members.refusals().len(), ..self.endpoint.memory() }
+        ControlMemory { non_member_entries: asking + self.non_members.refusals().len(), ..self.endpoint.memory() }
     }
 
     /// Returns the time from the first data frame to the last report, once all are in.
@@ -239,7 +239,7 @@ impl Root {
     /// Returns a whole frame with which another process, which outlives this one, can announce this
     /// one's end: an abort with `text`, or the final message if that is being sent. `None` once the
     /// session has ended.
-    pub fn farewell(&self, text: &str) -> Option<Vec<u8>> {
+    pub fn final_frame(&self, text: &str) -> Option<Vec<u8>> {
         let message = match &self.phase {
             RootPhase::Gathering(_) | RootPhase::Running(_) => Message::Abort { text: text.to_owned() },
             RootPhase::Closing(closing, _) => closing.last_message().clone(),
@@ -259,12 +259,12 @@ impl Root {
         let Some(message) = self.endpoint.read(frame) else { return };
         let Message::Join { nonce, group, host, features, .. } = &message else { return };
         if *group != self.endpoint.station().group {
-            self.endpoint.count_stranger();
+            self.endpoint.count_non_member();
             return;
         }
         if matches!(self.phase, RootPhase::Ended(_)) {
             // The session has ended. A receiver that gets no answer asks another root.
-            self.endpoint.count_stranger();
+            self.endpoint.count_non_member();
             return;
         }
         if features & ROOT_ASKS != 0 {
@@ -307,13 +307,13 @@ impl Root {
                 running.on_leave(now, (nonce, frame.source), &text, &mut self.endpoint);
                 self.watch_reports(now);
             }
-            _ => self.endpoint.count_stranger(),
+            _ => self.endpoint.count_non_member(),
         }
     }
 
     fn on_answer(&mut self, now: Instant, frame: &Frame<'_>) {
         let RootPhase::Gathering(gathering) = &self.phase else {
-            self.endpoint.count_stranger();
+            self.endpoint.count_non_member();
             return;
         };
         let taken = gathering.on_reply(frame, &mut self.endpoint);
@@ -361,7 +361,7 @@ impl Root {
 
     fn of_member(&mut self, now: Instant, frame: &Frame<'_>) {
         let (RootPhase::Running(running) | RootPhase::Closing(_, Some(running))) = &mut self.phase else {
-            return self.endpoint.count_stranger();
+            return self.endpoint.count_non_member();
         };
         running.handle_frame(now, frame, &mut self.endpoint);
         self.watch_reports(now);
@@ -473,7 +473,7 @@ impl Machine for Root {
             }
         };
         if let (true, is_news) = self.endpoint.is_own(&frame) {
-            self.endpoint.count_stranger();
+            self.endpoint.count_non_member();
             if is_news {
                 self.endpoint.push_event(RootEvent::OwnAddress(frame.source));
             }
@@ -485,7 +485,7 @@ impl Machine for Root {
             match kind {
                 ANNOUNCE => self.non_members.on_announce(now, &frame, &mut self.phase, &mut self.endpoint),
                 REFUSE => self.on_answer(now, &frame),
-                _ => self.endpoint.count_stranger(),
+                _ => self.endpoint.count_non_member(),
             }
         } else if kind == JOIN {
             self.on_join(now, &frame);

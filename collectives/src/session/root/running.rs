@@ -10,7 +10,7 @@ use super::policy::cast_change::{self, CastChange};
 use super::policy::neighbours::{Neighbours, OtherTraffic};
 use super::policy::planner::Planner;
 use super::policy::slow_hosts::SlowHosts;
-use super::policy::stall_watch::{StallFinding, Stragglers, WatchContext, rate_words};
+use super::policy::stall_watch::{StallFinding, Stragglers, WatchContext, rate_text};
 use super::policy::{Replanning, StormControl};
 use super::repair::Fetches;
 use crate::measure::RateComparison;
@@ -79,16 +79,16 @@ impl SessionPhase {
             view,
         };
         running.members.rates_mut().forget(&running.view);
-        running.tell_known_slow(endpoint);
+        running.report_known_slow(endpoint);
         running.publish(now, endpoint);
         running
     }
 
-    fn tell_known_slow(&self, endpoint: &mut RootEndpoint) {
+    fn report_known_slow(&self, endpoint: &mut RootEndpoint) {
         for (rank, [rate, usual]) in self.replanning.planner().slow_receivers() {
             let member = &self.view.members[rank.index()];
             if member.standing == Standing::Aside {
-                let [rate, usual] = [rate, usual].map(rate_words);
+                let [rate, usual] = [rate, usual].map(rate_text);
                 let text = format!(
                     "would hold up the others: by what was measured before its cable carries {rate}, theirs {usual}"
                 );
@@ -150,7 +150,7 @@ impl SessionPhase {
     }
 
     pub(super) fn on_leave(&mut self, now: Instant, who: (u64, MacAddr), text: &str, endpoint: &mut RootEndpoint) {
-        let Some(rank) = self.view.rank_of(who.0, who.1) else { return endpoint.count_stranger() };
+        let Some(rank) = self.view.rank_of(who.0, who.1) else { return endpoint.count_non_member() };
         self.lose(now, rank, Outcome::Died, text, endpoint);
         self.follow_up(now, endpoint);
     }
@@ -206,7 +206,7 @@ impl SessionPhase {
             return self.trials_mut().for_each(|trial| trial.handle_frame(now, frame));
         }
         if rank == Rank::ROOT || !self.view.names(rank, frame.source) {
-            return endpoint.count_stranger();
+            return endpoint.count_non_member();
         }
         if endpoint.shows_life(frame) {
             self.members.on_frame(now, rank);
@@ -534,7 +534,7 @@ impl SessionPhase {
         let scene = WatchContext { now, view: &self.view, timing: &timing, delivery: &self.delivery, undecided };
         let since_last = now.since(std::mem::replace(&mut self.watched_at, now));
         let mut findings = scene.look(&mut self.members, since_last);
-        let brake = scene.brake(&self.members).filter(|_| on_slow != OnSlow::Wait);
+        let straggler = scene.straggler(&self.members).filter(|_| on_slow != OnSlow::Wait);
         let identity = endpoint.identity();
         let way = (self.replanning.planner(), &identity);
         if self.neighbours.crowd(now) {
@@ -543,11 +543,11 @@ impl SessionPhase {
         } else {
             findings.extend(self.storm_control.look(&scene, &self.members, way, on_slow));
         }
-        let to_try = brake.and_then(|brake| scene.to_be_tried(&self.members, brake));
+        let to_try = straggler.and_then(|straggler| scene.to_be_tried(&self.members, straggler));
         if on_slow == OnSlow::Demote {
-            findings.extend(self.slow_hosts.look(&scene, &self.members, brake, way));
+            findings.extend(self.slow_hosts.look(&scene, &self.members, straggler, way));
         }
-        findings.extend(self.stragglers.look(&scene, &self.members, brake, on_slow));
+        findings.extend(self.stragglers.look(&scene, &self.members, straggler, on_slow));
         let drain = self.cast_change.look(&scene, &self.members, way, self.slow_hosts.is_suspecting());
         if self.storm_control.is_levelling() {
             self.delivery.retire();
@@ -556,7 +556,7 @@ impl SessionPhase {
         to_try.into_iter().for_each(|(rank, arrived)| self.delivery.try_out(&self.view, rank, arrived));
         for finding in findings {
             match finding {
-                StallFinding::Tell(rank, text) => {
+                StallFinding::Notify(rank, text) => {
                     endpoint.push_event(RootEvent::HeldUp { host: self.host(rank).to_owned(), text })
                 }
                 StallFinding::StepAside(rank, text) => self.step_aside(now, rank, &text, endpoint),

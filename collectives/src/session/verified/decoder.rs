@@ -105,8 +105,8 @@ impl Decoder {
     }
 
     /// Sets the thread pool that hashes the chunks.
-    pub fn hashed_by(self, crew: Arc<dyn HashPool>) -> Decoder {
-        Decoder { hashing: Hashing::by(crew), ..self }
+    pub fn hashed_by(self, hash_pool: Arc<dyn HashPool>) -> Decoder {
+        Decoder { hashing: Hashing::by(hash_pool), ..self }
     }
 
     /// Takes the next span: a whole one, or the last. Its content comes from

@@ -105,8 +105,8 @@ impl Encoder {
     }
 
     /// Sets the thread pool that hashes the chunks.
-    pub fn hashed_by(self, crew: Arc<dyn HashPool>) -> Encoder {
-        Encoder { hashing: Hashing::by(crew), ..self }
+    pub fn hashed_by(self, hash_pool: Arc<dyn HashPool>) -> Encoder {
+        Encoder { hashing: Hashing::by(hash_pool), ..self }
     }
 
     /// Seals the next span, which must be full unless it is the last.

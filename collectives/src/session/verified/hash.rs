@@ -118,8 +118,8 @@ impl Default for Hashing {
 }
 
 impl Hashing {
-    pub(super) fn by(crew: Arc<dyn HashPool>) -> Hashing {
-        Hashing(crew)
+    pub(super) fn by(hash_pool: Arc<dyn HashPool>) -> Hashing {
+        Hashing(hash_pool)
     }
 
     pub(super) fn hash_all(

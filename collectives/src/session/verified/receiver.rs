@@ -134,7 +134,7 @@ enum VerifiedPhase {
 #[derive(Debug)]
 pub struct VerifiedReceiver {
     state: Arc<ReceiverState>,
-    crew: fn() -> Arc<dyn HashPool>,
+    hash_pool: fn() -> Arc<dyn HashPool>,
     decoder: Decoder,
     holdings: Option<Arc<dyn HaveSet>>,
     completer: Option<Completer>,
@@ -151,7 +151,7 @@ impl VerifiedReceiver {
     pub fn new(state: &Arc<ReceiverState>) -> VerifiedReceiver {
         VerifiedReceiver {
             state: Arc::clone(state),
-            crew: || Arc::new(Alone),
+            hash_pool: || Arc::new(Alone),
             decoder: Decoder::default(),
             holdings: None,
             completer: None,
@@ -163,8 +163,8 @@ impl VerifiedReceiver {
     }
 
     /// Sets how to create the thread pool that hashes the chunks.
-    pub fn hashed_by(self, crew: fn() -> Arc<dyn HashPool>) -> VerifiedReceiver {
-        VerifiedReceiver { crew, ..self }
+    pub fn hashed_by(self, hash_pool: fn() -> Arc<dyn HashPool>) -> VerifiedReceiver {
+        VerifiedReceiver { hash_pool, ..self }
     }
 
     /// Sets the have-set of chunks that this receiver may already hold.
@@ -243,7 +243,7 @@ impl VerifiedReceiver {
     fn obey(&mut self, order: Order) -> Option<ReceiverOutput> {
         match order {
             Order::Begin(offered) => {
-                self.decoder = Decoder::new(offered.chunk).hashed_by((self.crew)());
+                self.decoder = Decoder::new(offered.chunk).hashed_by((self.hash_pool)());
                 return Some(ReceiverOutput::Begin(offered));
             }
             Order::Complete(offer) => self.completer = Some(Completer::new(&offer, self.holdings.clone())),

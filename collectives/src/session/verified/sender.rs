@@ -25,7 +25,7 @@ pub struct Manner {
     /// Payload bytes of a frame.
     pub frame_bytes: usize,
     /// Whether only want-bitmaps are queried and nothing is sent.
-    pub only_asks: bool,
+    pub requests_only: bool,
 }
 
 /// The content of a selective transfer.
@@ -71,7 +71,7 @@ pub enum Selected {
 pub struct SelectedSender {
     selector: Selector,
     form: Form,
-    only_asks: bool,
+    requests_only: bool,
     chosen: VecDeque<ChunkSet>,
     left: VecDeque<SectionPart>,
 }
@@ -79,12 +79,12 @@ pub struct SelectedSender {
 impl SelectedSender {
     /// Creates a sender for a content of `content_bytes` bytes.
     pub fn new(content_bytes: u64, manner: Manner) -> SelectedSender {
-        let Manner { chunk, cut, frame_bytes, only_asks } = manner;
+        let Manner { chunk, cut, frame_bytes, requests_only } = manner;
         let selector = Selector::new(chunk, content_bytes, cut, frame_bytes);
         SelectedSender {
             selector,
             form: Form::Ledgered(chunk),
-            only_asks,
+            requests_only,
             chosen: VecDeque::new(),
             left: VecDeque::new(),
         }
@@ -115,7 +115,7 @@ impl SelectedSender {
                     return self.selector.ledgers(&place, |place, used| input.span(place, used)).map(Selected::Part);
                 }
                 DueSection::Chunks(_) => match self.chosen.pop_front() {
-                    Some(_) if self.only_asks => self.left = self.selector.pass().into(),
+                    Some(_) if self.requests_only => self.left = self.selector.pass().into(),
                     Some(chunks) => self.left = self.selector.chunks(chunks).into(),
                     // The bytes made so far are sent, whole frame or not, because receivers answer
                     // them.
@@ -123,7 +123,7 @@ impl SelectedSender {
                 },
                 DueSection::End => {
                     let trailer = input.end()?;
-                    return Ok(if self.only_asks { Selected::Asked } else { Selected::End(trailer) });
+                    return Ok(if self.requests_only { Selected::Asked } else { Selected::End(trailer) });
                 }
             }
         }

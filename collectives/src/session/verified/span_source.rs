@@ -400,7 +400,7 @@ impl<S: Source> InputQueue for ReadInTurns<S> {
 
     fn select(&mut self, frame_bytes: usize) -> Option<Arc<Mutex<Sections>>> {
         let (content_bytes, cut) = self.selects?;
-        let manner = Manner { chunk: self.chunk, cut, frame_bytes, only_asks: false };
+        let manner = Manner { chunk: self.chunk, cut, frame_bytes, requests_only: false };
         let selected = self.selected.insert(SelectedSender::new(content_bytes, manner));
         Some(Arc::clone(selected.sections()))
     }

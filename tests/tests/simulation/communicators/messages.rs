@@ -4,7 +4,7 @@ use ethbcast_collectives::communicator::kind::ALIVE;
 use ethbcast_collectives::communicator::{Barrier, Broadcast, CommunicatorError, Named, Preset, Scatter};
 use ethbcast_planning::model::{Calibration, Point};
 use ethbcast_planning::topology::Topology;
-use ethbcast_tests::communicator::{Case, NodePlay, Play, Step, Told, play};
+use ethbcast_tests::communicator::{Case, NetworkKnowledge, NodePlay, Play, Step, play};
 use ethbcast_transport::Instant;
 use ethbcast_transport::messages::{RecvOutcome, SendOutcome};
 use ethbcast_transport::sim::{Delivery, Fate, Faults, NoFaults, RandomFaults};
@@ -326,7 +326,7 @@ fn long_messages_arrive_by_all_presets_and_ways_whatever_is_lost() {
         for (casts, loss) in [(true, 0.0), (false, 0.0), (true, 0.02), (false, 0.02), (true, 0.1)] {
             let seats = [3, 1, 2];
             let mut case = Case { preset, ..Case::new(6, &everything(6, 100_000)) };
-            case.told[1] = Told { casts, ..Told::default() };
+            case.told[1] = NetworkKnowledge { casts, ..NetworkKnowledge::default() };
             let faults = RandomFaults::new(7).loss(loss).duplicate(0.01).corrupt(0.005);
             play_on_nodes(&case, &seats, faults, &format!("{preset:?}, casts {casts}, loss {loss}"));
         }
@@ -364,7 +364,7 @@ fn a_long_broadcast_goes_to_each_host_once() {
         Case { leave: false, ..Case::new(16, &[Step::Broadcast { root: 5, bytes: 64 << 10 }, Step::Barrier]) };
     case.mtus.fill(1500);
     for casts in [true, false] {
-        case.told[0] = Told { casts, ..Told::default() };
+        case.told[0] = NetworkKnowledge { casts, ..NetworkKnowledge::default() };
         let mut play_on_nodes = NodePlay::new(&case, &[4; 4], 1, NoFaults, "4 x 4");
         play_on_nodes.run(Duration::from_secs(2));
         assert!(play_on_nodes.ends().iter().all(|end| *end == Some(Ok(()))), "{:?}", play_on_nodes.ends());
@@ -380,17 +380,17 @@ fn a_topology_names_hosts_and_ranks_hang_on_theirs() {
     let topology = Topology::parse(topology, "t").expect("a topology");
     let seats = [2, 3, 1];
     let mut case = Case::new(6, &everything(6, 20_000));
-    case.told[3] = Told { topology: Some(topology), casts: false, ..Told::default() };
+    case.told[3] = NetworkKnowledge { topology: Some(topology), casts: false, ..NetworkKnowledge::default() };
     play_on_nodes(&case, &seats, NoFaults, "with a topology");
 }
 
 #[test]
 fn a_rank_that_is_killed_is_named_by_all_others_whichever_it_was() {
     let steps = [Step::Barrier, Step::Compute(Duration::from_secs(1)), Step::Barrier];
-    for (host, seat, rank) in [(0, 0, 0), (0, 1, 1), (1, 0, 3), (1, 2, 5), (2, 0, 6)] {
+    for (host, port_id, rank) in [(0, 0, 0), (0, 1, 1), (1, 0, 3), (1, 2, 5), (2, 0, 6)] {
         let mut play_on_nodes = NodePlay::new(&Case::new(7, &steps), &[3, 3, 1], 1, NoFaults, "killed");
         assert!(!play_on_nodes.run(Duration::from_millis(700)), "they compute");
-        play_on_nodes.kill(host, seat);
+        play_on_nodes.kill(host, port_id);
         play_on_nodes.run(Duration::from_secs(10));
         for (other, end) in play_on_nodes.ends().into_iter().enumerate().filter(|(other, _)| *other != rank) {
             let named = Named { rank: Rank(rank as u16), host: format!("n{host}") };

@@ -3,7 +3,7 @@
 use super::everything;
 use ethbcast_collectives::communicator::{CommunicatorError, Named};
 use ethbcast_planning::topology::Topology;
-use ethbcast_tests::communicator::{Case, NodePlay, Play, Step, Told};
+use ethbcast_tests::communicator::{Case, NetworkKnowledge, NodePlay, Play, Step};
 use ethbcast_tests::in_full;
 use ethbcast_transport::Instant;
 use ethbcast_transport::sim::{Delivery, Fate, Faults, NoFaults, RandomFaults};
@@ -213,7 +213,11 @@ fn what_is_known_of_the_network_is_kept_for_those_who_are_left() {
         for dead in [0, 3] {
             let steps = [&[Step::Compute(4 * SECOND), Step::Shrink][..], &everything(5, 40_000)].concat();
             let mut case = Case { leave: false, wiring: Some(wiring.clone()), ..Case::new(6, &steps) };
-            case.told = vec![Told { topology: Some(wiring.clone()), casts, probe, ..Told::default() }; 6];
+            case.told =
+                vec![
+                    NetworkKnowledge { topology: Some(wiring.clone()), casts, probe, ..NetworkKnowledge::default() };
+                    6
+                ];
             case.crashes = vec![(dead, Duration::from_millis(900))];
             let mut play = Play::new(&case, 1, NoFaults, &format!("rank {dead} dies, casts {casts}, probe {probe}"));
             play.run(20 * SECOND);

@@ -7,7 +7,7 @@ use ethbcast_planning::model::{Calibration, Situation, choose};
 use ethbcast_planning::plan::file::SavedPlan;
 use ethbcast_planning::plan::{Costs, Via, make};
 use ethbcast_planning::topology::Topology;
-use ethbcast_tests::communicator::{Case, Play, Step, Told, play};
+use ethbcast_tests::communicator::{Case, NetworkKnowledge, Play, Step, play};
 use ethbcast_tests::in_full;
 use ethbcast_transport::sim::{Delivery, Departure, Fate, Faults, NoFaults, RandomFaults, Sending, StormControl};
 use ethbcast_transport::wire::{Kind, Rank, parse};
@@ -24,7 +24,7 @@ pub fn bed(name: &str, program: &[Step]) -> Case {
     case.mtus.iter_mut().for_each(|mtu| *mtu = 1500);
     case.rate_bits_per_second = RATE;
     case.wiring = Some(topology.clone());
-    case.told[0] = Told { topology: Some(topology), casts: false, ..Told::default() };
+    case.told[0] = NetworkKnowledge { topology: Some(topology), casts: false, ..NetworkKnowledge::default() };
     case
 }
 
@@ -80,7 +80,8 @@ fn every_way_brings_every_byte_to_all_from_any_root_with_losses_too() {
         for (casts, loss) in [(true, 0.0), (via == Via::Cast, 0.05)] {
             let mut case = Case { wiring: Some(topology.clone()), ..Case::new(7, &program) };
             let route = Route::Via(via);
-            case.told[4] = Told { topology: Some(topology.clone()), route, casts, ..Told::default() };
+            case.told[4] =
+                NetworkKnowledge { topology: Some(topology.clone()), route, casts, ..NetworkKnowledge::default() };
             play(&case, 1, RandomFaults::new(1).loss(loss), &format!("{via}, loss {loss}"));
         }
     }
@@ -91,7 +92,7 @@ fn all_ranks_choose_one_route_which_is_the_models() {
     let topology = Topology::builtin("fig9-5").expect("a test bed");
     let mut case = bed("fig9-5", &[]);
     case.calibration = Some(Calibration::assumed(RATE, 1468).with_cast_max(200).expect("a rate"));
-    case.told.fill(Told { topology: Some(topology), ..Told::default() });
+    case.told.fill(NetworkKnowledge { topology: Some(topology), ..NetworkKnowledge::default() });
     case.leave = false;
     let mut play = Play::new(&case, 1, NoFaults, "all are told the same");
     play.run(Duration::from_secs(2));
@@ -202,7 +203,7 @@ fn where_casts_are_not_allowed_no_data_goes_to_all() {
     let program: Vec<Step> = (0..8).flat_map(round).collect();
     let sent = |casts| {
         let mut case = Case::new(8, &program);
-        case.told[0] = Told { casts, ..Told::default() };
+        case.told[0] = NetworkKnowledge { casts, ..NetworkKnowledge::default() };
         let mut played = play(&case, 1, ToAll::default(), "no casts");
         played.simulation().faults_mut().data
     };
@@ -228,22 +229,28 @@ fn files_about_other_hosts_are_refused_with_line_and_remedy() {
         assert!(sent_home, "{:?}", refusals[1]);
         assert!(words.iter().all(|word| text.contains(word)), "{text}");
     };
-    let told = |told: Told| {
+    let told = |told: NetworkKnowledge| {
         let mut case = Case::new(4, &[]);
         case.told[0] = told;
         case
     };
     let topology = |text: &str| Topology::parse(&format!("schema = 1\nswitch = [{text}]"), "t").ok();
     says(
-        &told(Told { topology: topology("{name='a', hosts='n[0-2]'}"), ..Told::default() }),
+        &told(NetworkKnowledge { topology: topology("{name='a', hosts='n[0-2]'}"), ..NetworkKnowledge::default() }),
         &["names no host n3", "add it there"],
     );
     let route = Route::Saved(Box::new(saved("fig9-1", Via::Chain, 0)));
-    says(&told(Told { route, ..Told::default() }), &["plan.toml:6:", "`n[4-15]` missing", "ethbcast plan --out"]);
+    says(
+        &told(NetworkKnowledge { route, ..NetworkKnowledge::default() }),
+        &["plan.toml:6:", "`n[4-15]` missing", "ethbcast plan --out"],
+    );
     let mut case = bed("fig9-5", &[]);
     case.told[0].route = Route::Saved(Box::new(saved("fig9-5", Via::ChainUnaware, 0)));
     says(&case, &["plan.toml:", "several hosts at a time", "ethbcast plan --out"]);
-    says(&told(Told { route: Route::Via(Via::Cast), casts: false, ..Told::default() }), &["casts are not allowed"]);
+    says(
+        &told(NetworkKnowledge { route: Route::Via(Via::Cast), casts: false, ..NetworkKnowledge::default() }),
+        &["casts are not allowed"],
+    );
     let text = "schema = 1\n[[point]]\nbytes = 64\ngap_ns = 6\nlatency_ns = 9\n[[point]]\nbytes = 640\ngap_ns = 60\n\
                 latency_ns = 9\n[[host]]\nname = \"m7\"\ninjection_ns = 9\n";
     let calibration = Calibration::parse(text, "c.toml").expect("a calibration");
@@ -253,7 +260,7 @@ fn files_about_other_hosts_are_refused_with_line_and_remedy() {
 #[test]
 fn ranks_with_different_configurations_are_named_to_all() {
     let mut case = bed("fig9-5", &[]);
-    let other = Told { topology: Topology::builtin("fig9-4"), casts: false, ..Told::default() };
+    let other = NetworkKnowledge { topology: Topology::builtin("fig9-4"), casts: false, ..NetworkKnowledge::default() };
     (case.told[7], case.told[9]) = (other, case.told[0].clone());
     for refusal in refusals(&case) {
         let CommunicatorError::NetworksDiffer { one, other } = &refusal else { panic!("{refusal}") };
@@ -269,7 +276,8 @@ fn one_ranks_configuration_reaches_all_through_losses_and_small_frames() {
     let topology = Topology::parse(&text, "t").expect("a topology");
     for seed in 0..5 {
         let mut case = Case::new(48, &[Step::Broadcast { root: 3, bytes: 5_000 }, Step::Barrier]);
-        case.told[31] = Told { topology: Some(topology.clone()), casts: false, ..Told::default() };
+        case.told[31] =
+            NetworkKnowledge { topology: Some(topology.clone()), casts: false, ..NetworkKnowledge::default() };
         play(&case, seed, RandomFaults::new(seed).loss(0.2), &format!("seed {seed}"));
     }
 }
@@ -385,9 +393,9 @@ fn without_a_topology_casts_are_as_fast_as_a_ring_along_the_switches() {
     let burst = |case| Case { burst_bytes: 3 << 10, ..case };
     let mut case = burst(bed("fig9-5", &[Step::Allgather { bytes: 64 << 10 }]));
     let along = took(&case);
-    case.told[0] = Told { casts: false, ..Told::default() };
+    case.told[0] = NetworkKnowledge { casts: false, ..NetworkKnowledge::default() };
     let across = took(&case);
-    case.told[0] = Told::default();
+    case.told[0] = NetworkKnowledge::default();
     let casts = took(&case);
     println!("fig9-5: {along:.3} s along the switches, {across:.3} s by number, {casts:.3} s by casts");
     assert!(along * 2.0 < across && casts < along * 1.05, "{along:.3}, {across:.3}, {casts:.3}");

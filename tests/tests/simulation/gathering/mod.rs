@@ -443,9 +443,9 @@ fn a_candidate_that_ends_frees_its_place_at_once() {
     let played = Scene::new(1500).root(0, 1000, wanted).receivers(2).play(NoFaults, |simulation| {
         run_until(simulation, 1000);
         let Participant::Receiver(receiver, _) = simulation.machine_mut(1) else { panic!("a receiver") };
-        let farewell = receiver.farewell("killed").expect("it has asked");
+        let final_frame = receiver.final_frame("killed").expect("it has asked");
         simulation.crash(1, at(1000));
-        simulation.inject(at(1001), 0, &farewell);
+        simulation.inject(at(1001), 0, &final_frame);
     });
     // Events of the first second were not kept.
     let (when, event) = played.told(0, |event| matches!(event, RootEvent::Left { .. })).expect("gone");

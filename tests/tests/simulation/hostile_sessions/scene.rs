@@ -139,7 +139,7 @@ impl Scene {
             let arrived = receiver.streams().map(|streams| streams.frames());
             let disk = self.simulation.machines()[host].receiving().map(|receiving| receiving.sink());
             let is_there = match phase {
-                Phase::Joining => receiver.farewell("").is_some(),
+                Phase::Joining => receiver.final_frame("").is_some(),
                 Phase::BeforeData => arrived.is_some(),
                 Phase::FirstFrames => arrived >= Some(3),
                 Phase::Middle => arrived >= Some(frames / 2),

@@ -18,7 +18,7 @@ use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-pub(super) const SEATS: usize = 64;
+pub(super) const MAX_PROCESSES: usize = 64;
 pub(super) const QUEUE_FRAMES: u32 = 512;
 const MAX_FRAMES: usize = 1024;
 const FRAMES_BYTES: usize = 4 << 20;
@@ -34,15 +34,15 @@ const GIVEN_AT: usize = 12;
 const COMPLETE_AT: usize = 16;
 const TEXT_AT: usize = 64;
 pub(super) const TEXT_BYTES: usize = 1024;
-const SEATS_AT: usize = 4096;
-const HEADER_BYTES: usize = SEATS_AT + SEATS * LINE;
+const PROCESSES_AT: usize = 4096;
+const HEADER_BYTES: usize = PROCESSES_AT + MAX_PROCESSES * LINE;
 
 const HEAD_AT: usize = LINE;
 const ENTRIES_AT: usize = 2 * LINE;
 const QUEUE_BYTES: usize = ENTRIES_AT + 4 * QUEUE_FRAMES as usize;
 const FRAME_BITS: u32 = 10;
 
-const _: () = assert!(MAX_FRAMES <= 1 << FRAME_BITS && TEXT_AT + TEXT_BYTES <= SEATS_AT);
+const _: () = assert!(MAX_FRAMES <= 1 << FRAME_BITS && TEXT_AT + TEXT_BYTES <= PROCESSES_AT);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Occupant {
@@ -74,15 +74,15 @@ impl Board {
     }
 
     fn area_bytes(stride: usize) -> usize {
-        (SEATS * QUEUE_BYTES + Self::frames(stride) * (4 + stride) + LINE).next_multiple_of(4096)
+        (MAX_PROCESSES * QUEUE_BYTES + Self::frames(stride) * (4 + stride) + LINE).next_multiple_of(4096)
     }
 
     pub(super) fn file_bytes(stride: usize) -> NonZeroUsize {
-        NonZeroUsize::new(HEADER_BYTES + SEATS * Self::area_bytes(stride)).expect("a header has bytes")
+        NonZeroUsize::new(HEADER_BYTES + MAX_PROCESSES * Self::area_bytes(stride)).expect("a header has bytes")
     }
 
-    pub(super) fn area(stride: usize, seat: u8) -> Range<usize> {
-        let start = HEADER_BYTES + usize::from(seat) * Self::area_bytes(stride);
+    pub(super) fn area(stride: usize, port_id: u8) -> Range<usize> {
+        let start = HEADER_BYTES + usize::from(port_id) * Self::area_bytes(stride);
         start..start + Self::area_bytes(stride)
     }
 
@@ -121,42 +121,42 @@ impl Board {
     }
 
     pub(super) fn given(&self) -> u8 {
-        self.memory.word(GIVEN_AT).load(Ordering::Acquire).min(SEATS as u32) as u8
+        self.memory.word(GIVEN_AT).load(Ordering::Acquire).min(MAX_PROCESSES as u32) as u8
     }
 
-    fn seat_word(&self, seat: u8, at: usize) -> &AtomicU32 {
-        self.memory.word(SEATS_AT + usize::from(seat) * LINE + at)
+    fn process_word(&self, port_id: u8, at: usize) -> &AtomicU32 {
+        self.memory.word(PROCESSES_AT + usize::from(port_id) * LINE + at)
     }
 
-    pub(super) fn occupant(&self, seat: u8) -> Occupant {
-        match self.seat_word(seat, 0).load(Ordering::Acquire) {
+    pub(super) fn occupant(&self, port_id: u8) -> Occupant {
+        match self.process_word(port_id, 0).load(Ordering::Acquire) {
             0 => Occupant::Nobody,
             1 => Occupant::Here,
             _ => Occupant::Gone,
         }
     }
 
-    pub(super) fn sit(&self, seat: u8, nonce: u64) {
-        self.nonce_word(seat).store(nonce, Ordering::Relaxed);
-        self.asleep(seat).store(0, Ordering::Relaxed);
-        self.seat_word(seat, 0).store(1, Ordering::Release);
-        self.memory.word(GIVEN_AT).fetch_max(u32::from(seat) + 1, Ordering::AcqRel);
+    pub(super) fn occupy(&self, port_id: u8, nonce: u64) {
+        self.nonce_word(port_id).store(nonce, Ordering::Relaxed);
+        self.asleep(port_id).store(0, Ordering::Relaxed);
+        self.process_word(port_id, 0).store(1, Ordering::Release);
+        self.memory.word(GIVEN_AT).fetch_max(u32::from(port_id) + 1, Ordering::AcqRel);
     }
 
-    pub(super) fn rise(&self, seat: u8) {
-        self.seat_word(seat, 0).store(2, Ordering::Release);
+    pub(super) fn vacate(&self, port_id: u8) {
+        self.process_word(port_id, 0).store(2, Ordering::Release);
     }
 
-    fn nonce_word(&self, seat: u8) -> &AtomicU64 {
-        self.memory.double_word(SEATS_AT + usize::from(seat) * LINE + 8)
+    fn nonce_word(&self, port_id: u8) -> &AtomicU64 {
+        self.memory.double_word(PROCESSES_AT + usize::from(port_id) * LINE + 8)
     }
 
-    pub(super) fn nonce(&self, seat: u8) -> u64 {
-        self.nonce_word(seat).load(Ordering::Relaxed)
+    pub(super) fn nonce(&self, port_id: u8) -> u64 {
+        self.nonce_word(port_id).load(Ordering::Relaxed)
     }
 
-    pub(super) fn asleep(&self, seat: u8) -> &AtomicU32 {
-        self.seat_word(seat, 4)
+    pub(super) fn asleep(&self, port_id: u8) -> &AtomicU32 {
+        self.process_word(port_id, 4)
     }
 
     fn queue(&self, from: u8, to: u8, at: usize) -> &AtomicU32 {
@@ -181,30 +181,30 @@ impl Board {
     }
 
     /// Marks a thread as asleep; false, and not marked, if a frame is waiting.
-    pub(super) fn fall_asleep(&self, seat: u8, thread: u32) -> bool {
-        self.asleep(seat).fetch_or(1 << thread, Ordering::SeqCst);
+    pub(super) fn fall_asleep(&self, port_id: u8, thread: u32) -> bool {
+        self.asleep(port_id).fetch_or(1 << thread, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        let may = !self.has_arrival(seat);
+        let may = !self.has_arrival(port_id);
         if !may {
-            self.awake(seat, thread);
+            self.awake(port_id, thread);
         }
         may
     }
 
-    pub(super) fn awake(&self, seat: u8, thread: u32) {
-        self.asleep(seat).fetch_and(!(1 << thread), Ordering::SeqCst);
+    pub(super) fn awake(&self, port_id: u8, thread: u32) {
+        self.asleep(port_id).fetch_and(!(1 << thread), Ordering::SeqCst);
     }
 
     /// Whether the caller must wake the process with this id after filling a queue; true for only one
     /// caller.
-    pub(super) fn takes_waking(&self, seat: u8) -> bool {
+    pub(super) fn takes_waking(&self, port_id: u8) -> bool {
         fence(Ordering::SeqCst);
-        let asleep = self.asleep(seat);
+        let asleep = self.asleep(port_id);
         asleep.load(Ordering::SeqCst) != 0 && asleep.swap(0, Ordering::SeqCst) != 0
     }
 
     fn frames_at(&self, from: u8) -> usize {
-        Self::area(self.stride, from).start + SEATS * QUEUE_BYTES
+        Self::area(self.stride, from).start + MAX_PROCESSES * QUEUE_BYTES
     }
 
     pub(super) fn readers(&self, from: u8, frame: usize) -> &AtomicU32 {

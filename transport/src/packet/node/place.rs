@@ -11,7 +11,7 @@
 //! They are open file description locks (`F_OFD_SETLK`), and are only tried, never waited for.
 
 use super::NodeError;
-use super::board::{Board, SEATS, TEXT_BYTES};
+use super::board::{Board, MAX_PROCESSES, TEXT_BYTES};
 use super::memory::SharedMemory;
 use super::wake_up_socket::WakeUpSocket;
 use crate::MacAddr;
@@ -52,7 +52,7 @@ pub struct NodeConfig {
 #[derive(Debug)]
 pub(super) struct Place {
     pub board: Board,
-    pub seat: u8,
+    pub port_id: u8,
     pub bell: WakeUpSocket,
     path: PathBuf,
     pub file: OwnedFd,
@@ -110,20 +110,20 @@ impl Place {
         } else {
             board.make(&config.text());
         }
-        let seat = (0..SEATS as u8).find(|&seat| Lock::Seat(seat).take(&file) == Ok(true));
-        let seat = seat.ok_or_else(|| NodeError::Full { group: config.group.clone(), most: SEATS })?;
-        reserve(&file, Board::area(stride, seat)).map_err(failed("find memory for"))?;
+        let port_id = (0..MAX_PROCESSES as u8).find(|&port_id| Lock::Process(port_id).take(&file) == Ok(true));
+        let port_id = port_id.ok_or_else(|| NodeError::Full { group: config.group.clone(), most: MAX_PROCESSES })?;
+        reserve(&file, Board::area(stride, port_id)).map_err(failed("find memory for"))?;
         for from in 0..board.given() {
-            while board.take(from, seat, |_| {}) {}
+            while board.take(from, port_id, |_| {}) {}
         }
         let bell = WakeUpSocket::new(config.nonce);
         let bell = bell.map_err(|error| {
             let errno = nix::errno::Errno::from_raw(error.raw_os_error().unwrap_or(0));
             failed("make a socket beside")(errno)
         })?;
-        board.sit(seat, config.nonce);
+        board.occupy(port_id, config.nonce);
         Lock::Door.release(&file);
-        Ok(Place { board, seat, bell, path, file })
+        Ok(Place { board, port_id, bell, path, file })
     }
 
     pub(super) fn waiting_groups(directory: &Path, interface: &Interface, own: MacAddr) -> Vec<String> {
@@ -138,8 +138,8 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.board.rise(self.seat);
-        Lock::Seat(self.seat).release(&self.file);
+        self.board.vacate(self.port_id);
+        Lock::Process(self.port_id).release(&self.file);
         // Another process that leaves at the same time may have seen this id taken; one of the
         // two has to look after both have left.
         let end = Instant::now() + LEAVES_WITHIN;
@@ -215,7 +215,7 @@ fn is_there(file: &OwnedFd, path: &Path) -> bool {
 }
 
 fn is_anybody_in(file: &OwnedFd) -> bool {
-    (0..SEATS as u8).map(Lock::Seat).any(|lock| match lock.take(file) {
+    (0..MAX_PROCESSES as u8).map(Lock::Process).any(|lock| match lock.take(file) {
         Ok(true) => {
             lock.release(file);
             false
@@ -266,7 +266,7 @@ pub(super) enum Lock {
     Door,
     /// Receive lock: held by the process that receives from the wire for all.
     Ear,
-    Seat(u8),
+    Process(u8),
 }
 
 impl Lock {
@@ -274,7 +274,7 @@ impl Lock {
         let at = match self {
             Lock::Door => 0,
             Lock::Ear => 1,
-            Lock::Seat(seat) => 16 + i64::from(seat),
+            Lock::Process(port_id) => 16 + i64::from(port_id),
         };
         libc::flock { l_type: kind as i16, l_whence: libc::SEEK_SET as i16, l_start: at as _, l_len: 1, l_pid: 0 }
     }

@@ -73,8 +73,8 @@ impl NodePort {
         };
         let hears = matches!(Lock::Ear.take(&place.file), Ok(true));
         let port = Port::open(interface, PortConfig { hears, ..port })?;
-        let mac = interface.mac.with_seat(place.seat);
-        let producer = Producer::new(&place.board, place.seat);
+        let mac = interface.mac.with_port_id(place.port_id);
+        let producer = Producer::new(&place.board, place.port_id);
         let share = Share {
             place,
             producer,
@@ -146,13 +146,13 @@ impl Share {
     /// Drops frames queued for dead processes. The holder of an id's lock may do so: no process
     /// uses the id.
     fn notice_deaths(&mut self) {
-        let Place { board, file, seat: own, .. } = &*self.place;
-        for seat in (0..board.given()).filter(|seat| seat != own) {
-            let lock = Lock::Seat(seat);
-            let is_left = board.occupant(seat) == Occupant::Here || board.waiting(*own, seat) > 0;
+        let Place { board, file, port_id: own, .. } = &*self.place;
+        for port_id in (0..board.given()).filter(|port_id| port_id != own) {
+            let lock = Lock::Process(port_id);
+            let is_left = board.occupant(port_id) == Occupant::Here || board.waiting(*own, port_id) > 0;
             if is_left && matches!(lock.take(file), Ok(true)) {
-                board.rise(seat);
-                while board.take(*own, seat, |_| {}) {}
+                board.vacate(port_id);
+                while board.take(*own, port_id, |_| {}) {}
                 lock.release(file);
             }
         }
@@ -177,7 +177,7 @@ impl Share {
     fn deliver(&mut self, frame: &[u8]) -> bool {
         // The reader counts frames that are too short.
         let Some(to) = destination(frame) else { return true };
-        let is_own = to.is_multicast() || to.seat() == self.place.seat;
+        let is_own = to.is_multicast() || to.port_id() == self.place.port_id;
         if to.is_multicast() || !is_own {
             self.give(to, frame);
         }
@@ -196,23 +196,23 @@ impl Share {
 
     fn give(&mut self, to: MacAddr, frame: &[u8]) {
         let board = &self.place.board;
-        let others: u64 = self.producer.others(board).map(|seat| 1 << seat).sum();
-        let wanted = if to.is_multicast() { u64::MAX } else { 1_u64.checked_shl(to.seat().into()).unwrap_or(0) };
-        let seats = (0..64).filter(move |&seat| others & wanted & 1 << seat != 0);
+        let others: u64 = self.producer.others(board).map(|port_id| 1 << port_id).sum();
+        let wanted = if to.is_multicast() { u64::MAX } else { 1_u64.checked_shl(to.port_id().into()).unwrap_or(0) };
+        let seats = (0..64).filter(move |&port_id| others & wanted & 1 << port_id != 0);
         self.producer.give(board, frame, seats);
     }
 
     fn ring(&mut self) {
         let Place { board, bell, .. } = &*self.place;
-        self.producer.sleepers(board).for_each(|seat| bell.ring(board.nonce(seat)));
+        self.producer.sleepers(board).for_each(|port_id| bell.ring(board.nonce(port_id)));
     }
 
     fn receive(&mut self, take: &mut impl FnMut(&[u8])) -> usize {
-        let Place { board, seat, .. } = &*self.place;
+        let Place { board, port_id, .. } = &*self.place;
         let mut taken = 0;
-        for from in (0..board.given()).filter(|from| from != seat) {
+        for from in (0..board.given()).filter(|from| from != port_id) {
             let most = taken + BATCH_FRAMES / 4;
-            while taken < most && board.take(from, *seat, &mut *take) {
+            while taken < most && board.take(from, *port_id, &mut *take) {
                 taken += 1;
             }
         }
@@ -265,7 +265,7 @@ impl Link for NodePort {
     }
 
     fn has_arrival(&self) -> bool {
-        let waits = |share: &Share| share.place.board.has_arrival(share.place.seat);
+        let waits = |share: &Share| share.place.board.has_arrival(share.place.port_id);
         self.port.has_arrival() || self.share.as_ref().is_some_and(waits)
     }
 
@@ -293,7 +293,7 @@ const LOOKED_AT: usize = 256;
 
 #[derive(Debug)]
 pub(super) struct Producer {
-    seat: u8,
+    port_id: u8,
     free: Vec<usize>,
     kept: VecDeque<usize>,
     untold: u64,
@@ -302,27 +302,27 @@ pub(super) struct Producer {
 
 impl Producer {
     /// Takes over the frames of the id's former process.
-    pub(super) fn new(board: &Board, seat: u8) -> Producer {
+    pub(super) fn new(board: &Board, port_id: u8) -> Producer {
         let frames = (0..board.frames).rev();
-        let (kept, free): (Vec<usize>, _) = frames.partition(|&frame| has_readers(board, seat, frame));
-        Producer { seat, free, kept: kept.into(), untold: 0, lost: 0 }
+        let (kept, free): (Vec<usize>, _) = frames.partition(|&frame| has_readers(board, port_id, frame));
+        Producer { port_id, free, kept: kept.into(), untold: 0, lost: 0 }
     }
 
     pub(super) fn others<'a>(&self, board: &'a Board) -> impl Iterator<Item = u8> + 'a {
-        let own = self.seat;
-        (0..board.given()).filter(move |&seat| seat != own && board.occupant(seat) == Occupant::Here)
+        let own = self.port_id;
+        (0..board.given()).filter(move |&port_id| port_id != own && board.occupant(port_id) == Occupant::Here)
     }
 
     pub(super) fn room(&mut self, board: &Board) -> usize {
         self.reclaim(board);
-        let queues = self.others(board).map(|to| QUEUE_FRAMES.saturating_sub(board.waiting(self.seat, to)) as usize);
+        let queues = self.others(board).map(|to| QUEUE_FRAMES.saturating_sub(board.waiting(self.port_id, to)) as usize);
         queues.min().map_or(usize::MAX, |least| least.min(self.free.len()))
     }
 
     fn reclaim(&mut self, board: &Board) {
         for _ in 0..self.kept.len().min(LOOKED_AT) {
             let Some(frame) = self.kept.pop_front() else { break };
-            if has_readers(board, self.seat, frame) {
+            if has_readers(board, self.port_id, frame) {
                 self.kept.push_back(frame);
             } else {
                 self.free.push(frame);
@@ -339,30 +339,30 @@ impl Producer {
             self.lost += u64::from(readers);
             return;
         };
-        board.store(self.seat, frame, bytes);
-        board.readers(self.seat, frame).store(readers, Ordering::Relaxed);
+        board.store(self.port_id, frame, bytes);
+        board.readers(self.port_id, frame).store(readers, Ordering::Relaxed);
         let mut missed = 0;
-        for seat in to {
-            if board.put(self.seat, seat, Entry { frame, bytes: bytes.len() }) {
-                self.untold |= 1 << seat;
+        for port_id in to {
+            if board.put(self.port_id, port_id, Entry { frame, bytes: bytes.len() }) {
+                self.untold |= 1 << port_id;
             } else {
                 missed += 1;
             }
         }
         if missed > 0 {
             self.lost += u64::from(missed);
-            board.readers(self.seat, frame).fetch_sub(missed, Ordering::AcqRel);
+            board.readers(self.port_id, frame).fetch_sub(missed, Ordering::AcqRel);
         }
         self.kept.push_back(frame);
     }
 
     pub(super) fn sleepers<'a>(&mut self, board: &'a Board) -> impl Iterator<Item = u8> + use<'a> {
         let untold = std::mem::take(&mut self.untold);
-        let told = (0..board.given()).filter(move |&seat| untold & 1 << seat != 0);
-        told.filter(|&seat| board.takes_waking(seat))
+        let told = (0..board.given()).filter(move |&port_id| untold & 1 << port_id != 0);
+        told.filter(|&port_id| board.takes_waking(port_id))
     }
 }
 
-fn has_readers(board: &Board, seat: u8, frame: usize) -> bool {
-    board.readers(seat, frame).load(Ordering::Acquire) > 0
+fn has_readers(board: &Board, port_id: u8, frame: usize) -> bool {
+    board.readers(port_id, frame).load(Ordering::Acquire) > 0
 }

@@ -49,10 +49,10 @@ fn board(directory: &Directory) -> Board {
     board
 }
 
-fn seated(directory: &Directory, seats: u8) -> (Board, Vec<Producer>) {
+fn with_processes(directory: &Directory, seats: u8) -> (Board, Vec<Producer>) {
     let board = board(directory);
-    (0..seats).for_each(|seat| board.sit(seat, u64::from(seat)));
-    let producers = (0..seats).map(|seat| Producer::new(&board, seat)).collect();
+    (0..seats).for_each(|port_id| board.occupy(port_id, u64::from(port_id)));
+    let producers = (0..seats).map(|port_id| Producer::new(&board, port_id)).collect();
     (board, producers)
 }
 
@@ -65,7 +65,7 @@ fn taken(board: &Board, from: u8, to: u8) -> Option<Vec<u8>> {
 #[test]
 fn a_frame_for_all_is_stored_once_and_its_place_is_free_when_the_last_has_read_it() {
     let directory = Directory::new("once");
-    let (board, mut producers) = seated(&directory, 4);
+    let (board, mut producers) = with_processes(&directory, 4);
     let room = producers[0].room(&board);
     producers[0].give(&board, b"to all", [1, 2, 3].into_iter());
     producers[0].give(&board, b"to one", [2].into_iter());
@@ -82,7 +82,7 @@ fn a_frame_for_all_is_stored_once_and_its_place_is_free_when_the_last_has_read_i
 #[test]
 fn a_process_that_reads_nothing_loses_frames_beyond_its_queue_and_nobody_else_does() {
     let directory = Directory::new("slow");
-    let (board, mut producers) = seated(&directory, 3);
+    let (board, mut producers) = with_processes(&directory, 3);
     for number in 0..2 * QUEUE_FRAMES {
         producers[0].give(&board, &number.to_be_bytes(), [1, 2].into_iter());
         assert_eq!(taken(&board, 0, 2), Some(number.to_be_bytes().to_vec()), "the quick one gets all");
@@ -101,7 +101,7 @@ type Expected = Vec<Vec<VecDeque<u32>>>;
 fn in_any_order_of_steps_and_after_any_death_the_others_get_all_frames_in_order() {
     for seed in 0..200 {
         let directory = Directory::new(&format!("order-{seed}"));
-        let (board, mut producers) = seated(&directory, 4);
+        let (board, mut producers) = with_processes(&directory, 4);
         let (mut random, mut number) = (Random::new(seed), 0_u32);
         let mut expected: Expected = vec![vec![VecDeque::new(); 4]; 4];
         for _ in 0..600 {
@@ -124,12 +124,12 @@ fn in_any_order_of_steps_and_after_any_death_the_others_get_all_frames_in_order(
                 // The process is gone: each other one takes back its frames, and a new one may take
                 // the id.
                 9 if random.below(4) == 0 => {
-                    board.rise(to);
+                    board.vacate(to);
                     for other in (0..4).filter(|&other| other != to) {
                         while board.take(other, to, |_| {}) {}
                         expected[usize::from(other)][usize::from(to)].clear();
                     }
-                    board.sit(to, u64::from(number));
+                    board.occupy(to, u64::from(number));
                     producers[usize::from(to)] = Producer::new(&board, to);
                 }
                 _ => {}
@@ -143,8 +143,8 @@ fn in_any_order_of_steps_and_after_any_death_the_others_get_all_frames_in_order(
                 assert!(waiting.is_empty(), "seed {seed}: {from} to {to}");
             }
         }
-        let kept = (0..4).flat_map(|seat| (0..board.frames).map(move |frame| (seat, frame)));
-        let held: u32 = kept.map(|(seat, frame)| board.readers(seat, frame).load(Ordering::Relaxed)).sum();
+        let kept = (0..4).flat_map(|port_id| (0..board.frames).map(move |frame| (port_id, frame)));
+        let held: u32 = kept.map(|(port_id, frame)| board.readers(port_id, frame).load(Ordering::Relaxed)).sum();
         assert_eq!(held, 0, "seed {seed}: every frame is free again");
     }
 }
@@ -152,7 +152,7 @@ fn in_any_order_of_steps_and_after_any_death_the_others_get_all_frames_in_order(
 #[test]
 fn words_of_a_process_that_has_gone_mad_end_no_other() {
     let directory = Directory::new("mad");
-    let (board, _) = seated(&directory, 2);
+    let (board, _) = with_processes(&directory, 2);
     let mad = Entry { frame: 1023, bytes: 1 << 20 };
     assert!(board.put(0, 1, mad));
     let read = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| taken(&board, 0, 1)));
@@ -162,7 +162,7 @@ fn words_of_a_process_that_has_gone_mad_end_no_other() {
 #[test]
 fn a_sleeping_process_is_woken_once_and_one_with_a_waiting_frame_does_not_fall_asleep() {
     let directory = Directory::new("sleep");
-    let (board, mut producers) = seated(&directory, 3);
+    let (board, mut producers) = with_processes(&directory, 3);
     assert!(board.fall_asleep(1, 0) && board.fall_asleep(1, 1));
     producers[0].give(&board, b"x", [1, 2].into_iter());
     producers[2].give(&board, b"y", [1].into_iter());
@@ -177,7 +177,7 @@ fn threads_that_all_hand_out_to_all_get_everything_in_order() {
     const FRAMES: u32 = 2000;
     const LIMIT: Duration = Duration::from_secs(60);
     let (directory, begun) = (Directory::new("threads"), std::time::Instant::now());
-    let (board, producers) = seated(&directory, 3);
+    let (board, producers) = with_processes(&directory, 3);
     let board = Arc::new(board);
     let threads: Vec<_> = producers
         .into_iter()
@@ -210,7 +210,7 @@ fn threads_that_all_hand_out_to_all_get_everything_in_order() {
 }
 
 fn others(own: u8) -> impl Iterator<Item = u8> + Clone {
-    (0..3).filter(move |&seat| seat != own)
+    (0..3).filter(move |&port_id| port_id != own)
 }
 
 fn interface() -> Interface {
@@ -231,14 +231,14 @@ fn come(directory: &Path, config: &NodeConfig) -> Result<Place, NodeError> {
 fn processes_get_seats_in_the_order_in_which_they_come_and_the_last_removes_the_file() {
     let directory = Directory::new("seats");
     let seats: Vec<Place> = (10..13).map(|nonce| come(&directory.0, &config(nonce)).expect("there is room")).collect();
-    assert_eq!(seats.iter().map(|place| place.seat).collect::<Vec<_>>(), [0, 1, 2]);
+    assert_eq!(seats.iter().map(|place| place.port_id).collect::<Vec<_>>(), [0, 1, 2]);
     let file = std::fs::read_dir(&directory.0).expect("it is there").next().expect("a file").expect("an entry");
     let about = file.metadata().expect("it is there");
     assert_eq!((directory.files(), about.permissions().mode() & 0o777), (1, 0o600));
     assert!(about.blocks() * 512 < 3 * Board::area(STRIDE, 0).len() as u64 + 65_536, "no more than three take");
     let [first, second, third] = <[Place; 3]>::try_from(seats).expect("three");
     drop(second);
-    assert_eq!(come(&directory.0, &config(14)).expect("there is room").seat, 1, "it is free again");
+    assert_eq!(come(&directory.0, &config(14)).expect("there is room").port_id, 1, "it is free again");
     drop((first, third));
     assert_eq!(directory.files(), 0);
 }
@@ -257,7 +257,7 @@ fn a_process_with_other_settings_is_refused_with_the_difference_and_another_grou
     let second = NodeConfig { group_mac: other, group, ..config(23) };
     let second = come(&directory.0, &second).expect("another group");
     let waiting = || Place::waiting_groups(&directory.0, &interface(), other);
-    assert_eq!((second.seat, waiting()), (0, vec!["g".to_owned()]));
+    assert_eq!((second.port_id, waiting()), (0, vec!["g".to_owned()]));
     first.board.complete().store(1, Ordering::Relaxed);
     assert_eq!(waiting(), [""; 0], "it is complete");
 }
@@ -269,12 +269,12 @@ fn remains_of_a_crashed_run_are_recreated_or_removed_and_files_in_use_are_not() 
         // The kernel releases the locks of a killed process, and nothing else happens.
         let place = come(&directory.0, &config(nonce)).expect("there is room");
         place.board.put(0, 1, Entry { frame: 5, bytes: 9 });
-        Lock::Seat(place.seat).release(&place.file);
+        Lock::Process(place.port_id).release(&place.file);
         std::mem::forget(place);
     };
     crash(30);
     let place = come(&directory.0, &config(31)).expect("nobody is there");
-    assert_eq!((place.seat, place.board.given(), place.board.waiting(0, 1)), (0, 1, 0));
+    assert_eq!((place.port_id, place.board.given(), place.board.waiting(0, 1)), (0, 1, 0));
     sweep(&directory.0);
     assert_eq!(directory.files(), 1, "it is in use");
     drop(place);
@@ -286,7 +286,7 @@ fn remains_of_a_crashed_run_are_recreated_or_removed_and_files_in_use_are_not() 
 #[test]
 fn a_false_tail_is_passed_over_at_once() {
     let directory = Directory::new("tail");
-    let (board, _) = seated(&directory, 2);
+    let (board, _) = with_processes(&directory, 2);
     board.tail(0, 1).store(u32::MAX / 2, Ordering::Release);
     let taken = std::iter::from_fn(|| board.take(0, 1, |_| {}).then_some(())).take(2000).count();
     assert_eq!((taken, board.waiting(0, 1)), (1, 0));

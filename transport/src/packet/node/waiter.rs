@@ -27,12 +27,12 @@ impl Waiter for NodeWaiter {
         let Some(place) = self.place.as_ref().filter(|_| wanted.arrivals) else {
             return self.sleeper.wait(now, wanted);
         };
-        if !place.board.fall_asleep(place.seat, self.thread) {
+        if !place.board.fall_asleep(place.port_id, self.thread) {
             // A frame is waiting: only poll, without sleeping.
             return self.sleeper.wait(now, Interest { arrivals: false, until: Some(Instant::START), ..wanted });
         }
         let seen = self.sleeper.wait_or_ring(now, wanted, &place.bell);
-        place.board.awake(place.seat, self.thread);
+        place.board.awake(place.port_id, self.thread);
         seen
     }
 

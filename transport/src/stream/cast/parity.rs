@@ -47,7 +47,7 @@ pub(super) struct Block {
     losses: Vec<Losses>,
     rounds: u32,
     left: u32,
-    heard_at: Option<Instant>,
+    last_received_at: Option<Instant>,
 }
 
 impl Block {
@@ -90,7 +90,7 @@ impl Block {
     pub(super) fn send(&mut self, stamp: Stamp) -> (Parity, bool) {
         let index = self.sent.len() as u8;
         self.sent.push(stamp);
-        self.heard_at = None;
+        self.last_received_at = None;
         self.losses.iter_mut().for_each(|losses| losses.covered += 1);
         self.left = self.left.saturating_sub(1);
         (Parity::new(self.frames.start, self.frames.end - self.frames.start, index), !self.is_going())
@@ -212,16 +212,16 @@ impl Blocks {
         }
         let settled = now + self.settled_after.saturating_sub(last_of(block, listeners).age(now));
         // Round trips were longer while there was a queue.
-        let heard = block.heard_at.filter(|_| listeners.next >= bound).map(|at| at + self.told_after);
+        let heard = block.last_received_at.filter(|_| listeners.next >= bound).map(|at| at + self.told_after);
         Some(heard.map_or(settled, |heard| heard.min(settled)))
     }
 
     /// Records that the listener at `at` has acknowledged the last frame of blocks.
     pub(super) fn note_ack(&mut self, now: Instant, at: usize, listeners: &Listeners) {
         let remote = &listeners.all[at].remote;
-        for block in self.blocks.iter_mut().filter(|block| block.heard_at.is_none()) {
+        for block in self.blocks.iter_mut().filter(|block| block.last_received_at.is_none()) {
             if listeners.next >= block.frames.end && remote.has_acknowledged_since(last_of(block, listeners)) {
-                block.heard_at = Some(now);
+                block.last_received_at = Some(now);
             }
         }
     }
@@ -308,7 +308,8 @@ impl Blocks {
         let bit = 1 << (sequence - frames.start);
         let at = self.blocks.partition_point(|block| block.frames.start < frames.start);
         if self.blocks.get(at).is_none_or(|block| block.frames != frames) {
-            let block = Block { frames, sent: Vec::new(), losses: Vec::new(), rounds: 0, left: 0, heard_at: None };
+            let block =
+                Block { frames, sent: Vec::new(), losses: Vec::new(), rounds: 0, left: 0, last_received_at: None };
             self.blocks.insert(at, block);
         }
         let block = &mut self.blocks[at];

@@ -138,7 +138,7 @@ proptest! {
         guard in any_guard(), payload in prop::collection::vec(any::<u8>(), 0..2000), padding in 0..50_usize,
         stamp in any::<u32>(), seats in any::<[u8; 2]>(),
     ) {
-        let (source, destination) = (host(1).with_seat(seats[0]), host(2).with_seat(seats[1]));
+        let (source, destination) = (host(1).with_port_id(seats[0]), host(2).with_port_id(seats[1]));
         let link = EthernetHeader { source, destination, ..link(1, 2) };
         let mut frame = [&[0; OVERHEAD], &payload[..], &vec![0xAA; padding]].concat();
         let written = Header { stamp, ..header() };

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 
 fn ethernet() -> EthernetHeader {
     EthernetHeader {
-        source: MacAddr::new(2, 0, 0, 0, 0, 1).with_seat(3),
-        destination: MacAddr::new(2, 0, 0, 0, 0, 2).with_seat(4),
+        source: MacAddr::new(2, 0, 0, 0, 0, 1).with_port_id(3),
+        destination: MacAddr::new(2, 0, 0, 0, 0, 2).with_port_id(4),
         ether_type: EtherType::DEFAULT,
     }
 }
@@ -166,7 +166,7 @@ fn a_frame_of_another_version_says_which_from_whom_and_what_it_is() {
     };
     let mut frame = sealed(&header, b"old");
     frame[16] = VERSION - 1;
-    let other = OtherVersion { version: VERSION - 1, kind: Kind(17), source: ethernet().source.with_seat(0) };
+    let other = OtherVersion { version: VERSION - 1, kind: Kind(17), source: ethernet().source.with_port_id(0) };
     assert_eq!(parse(&frame).err(), Some(Reject::Version(other)));
     frame[15] ^= 1;
     assert_eq!(parse(&frame).err(), Some(Reject::Foreign));

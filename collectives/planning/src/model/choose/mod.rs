@@ -298,11 +298,11 @@ pub fn given(plan: Plan, segment_bytes: Option<u64>, situation: &Situation) -> C
     let Priced { plan, estimate } = priced(plan, segment_bytes, situation);
     let (predicted, segment) =
         (duration(estimate.predicted_seconds), in_frames(&estimate, situation.frame_payload_bytes));
-    let slow = slow_words(&estimate);
+    let slow = slow_text(&estimate);
     let each = for_each(situation);
     let predicted = match situation.calibration.spread() {
         spread if spread >= MOST_KNOWN => "no rates are known".to_owned(),
-        _ => format!("{predicted}{each} predicted{}", spread_words(&estimate)),
+        _ => format!("{predicted}{each} predicted{}", spread_text(&estimate)),
     };
     let reason = format!("{}, as asked: {predicted}; {segment}{slow}", estimate.via);
     Choice::of(plan, vec![estimate], reason, situation)
@@ -382,7 +382,7 @@ fn reason(estimates: &[Estimate], situation: &Situation) -> String {
         text += &format!(", next {} {}", next.via, duration(next.predicted_seconds));
         text += &beside(best, next, situation.calibration);
     }
-    text + &spread_words(best) + "; " + &in_frames(best, situation.frame_payload_bytes) + &slow_words(best)
+    text + &spread_text(best) + "; " + &in_frames(best, situation.frame_payload_bytes) + &slow_text(best)
 }
 
 /// Compares the next route with the best, and says why it was not taken if it is the cheaper one.
@@ -404,7 +404,7 @@ fn beside(best: &Estimate, next: &Estimate, calibration: &Calibration) -> String
     }
 }
 
-fn spread_words(best: &Estimate) -> String {
+fn spread_text(best: &Estimate) -> String {
     let [least, most] = best.range_seconds;
     let words = || format!("; not sure, {} to {}: measurements differ", duration(least), duration(most));
     if most > least * SURE { words() } else { String::new() }
@@ -414,7 +414,7 @@ fn for_each(situation: &Situation) -> &'static str {
     if situation.size_bytes.is_none() { " for each GiB" } else { "" }
 }
 
-fn slow_words(estimate: &Estimate) -> String {
+fn slow_text(estimate: &Estimate) -> String {
     let slower = |slow: &&SlowCable| slow.even_seconds < estimate.predicted_seconds * 0.99;
     let words = |slow: &SlowCable| {
         format!("; slowed down by {}: {} if it were like the others", slow.cable, duration(slow.even_seconds))

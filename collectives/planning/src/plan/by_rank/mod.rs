@@ -209,22 +209,22 @@ fn depths(plan: &Plan) -> Vec<usize> {
 ///
 /// # Panics
 /// If `order` names a rank that does not exist.
-pub fn parcels(plan: &Plan, order: &[usize], rank: usize, most: usize) -> Vec<BlockGroup> {
-    let mut parcels: Vec<BlockGroup> = Vec::new();
+pub fn grouped_blocks(plan: &Plan, order: &[usize], rank: usize, most: usize) -> Vec<BlockGroup> {
+    let mut grouped_blocks: Vec<BlockGroup> = Vec::new();
     let behind = behind(plan, rank);
     // The group being filled for each child.
     let mut open: Vec<Option<usize>> = vec![None; plan.ranks()];
     for &to in order {
         let Some(child) = behind[to] else { continue };
-        let fits = open[child].filter(|&at| parcels[at].ranks.len() < most);
+        let fits = open[child].filter(|&at| grouped_blocks[at].ranks.len() < most);
         let at = fits.unwrap_or_else(|| {
-            parcels.push(BlockGroup { child, ranks: Vec::new() });
-            parcels.len() - 1
+            grouped_blocks.push(BlockGroup { child, ranks: Vec::new() });
+            grouped_blocks.len() - 1
         });
-        parcels[at].ranks.push(to);
+        grouped_blocks[at].ranks.push(to);
         open[child] = Some(at);
     }
-    parcels
+    grouped_blocks
 }
 
 /// Returns for each rank the child of `rank` that it is behind, or is.

@@ -162,7 +162,7 @@ fn a_rank_finds_its_own_place_in_every_block_without_the_others_plans() {
     }
 }
 
-fn parcel(child: usize, ranks: &[usize]) -> BlockGroup {
+fn block_group(child: usize, ranks: &[usize]) -> BlockGroup {
     BlockGroup { child, ranks: ranks.to_vec() }
 }
 
@@ -173,11 +173,11 @@ fn a_rank_sends_each_child_its_block_and_those_of_all_behind_it_the_farthest_fir
     let topology = Topology::single_switch((0..6).map(|host| format!("n{host}"))).expect("hosts");
     let order = farthest_first(&plan, &topology, &[0, 1, 2, 3, 4, 5]);
     assert_eq!(order, [3, 4, 5, 1, 2]);
-    let both = [parcel(1, &[3, 4]), parcel(2, &[5, 2]), parcel(1, &[1])];
-    assert_eq!(parcels(&plan, &order, 0, 2), both);
-    assert_eq!(parcels(&plan, &order, 0, 9), [parcel(1, &[3, 4, 1]), parcel(2, &[5, 2])]);
-    assert_eq!(parcels(&plan, &order, 1, 1), [parcel(3, &[3]), parcel(4, &[4])]);
-    assert_eq!(parcels(&plan, &order, 5, 1), []);
+    let both = [block_group(1, &[3, 4]), block_group(2, &[5, 2]), block_group(1, &[1])];
+    assert_eq!(grouped_blocks(&plan, &order, 0, 2), both);
+    assert_eq!(grouped_blocks(&plan, &order, 0, 9), [block_group(1, &[3, 4, 1]), block_group(2, &[5, 2])]);
+    assert_eq!(grouped_blocks(&plan, &order, 1, 1), [block_group(3, &[3]), block_group(4, &[4])]);
+    assert_eq!(grouped_blocks(&plan, &order, 5, 1), []);
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn every_block_passes_every_edge_on_its_way_once_and_no_other() {
         for most in [1, 5, 100] {
             let mut hops = vec![0; plan.ranks()];
             for rank in 0..plan.ranks() {
-                for BlockGroup { ranks, .. } in parcels(&plan, &order, rank, most) {
+                for BlockGroup { ranks, .. } in grouped_blocks(&plan, &order, rank, most) {
                     assert!((1..=most).contains(&ranks.len()));
                     ranks.iter().for_each(|&rank| hops[rank] += 1);
                 }

@@ -50,8 +50,8 @@ struct CompetingRun {
 struct Candidate {
     applicant: JoinRequest,
     standing: RequestState,
-    heard_at: Instant,
-    rival: Option<CompetingRun>,
+    last_received_at: Instant,
+    competing_run: Option<CompetingRun>,
     ticket: u64,
     greeted_at: Instant,
     claims: Vec<HostClaim>,
@@ -93,9 +93,9 @@ impl JoinRequests {
         };
         if let Some(candidate) = self.candidates.get_mut(&mac) {
             if candidate.applicant.nonce == *nonce {
-                return candidate.hear_again(now, greet_every);
+                return candidate.on_repeated_join(now, greet_every);
             }
-            match candidate.hear_rival(now, *nonce, host) {
+            match candidate.on_competing_run(now, *nonce, host) {
                 CompetingRunFate::Waits => return JoinDecision::Wait,
                 CompetingRunFate::Loses(text) => return JoinDecision::Refused(Refusal::Twin, text),
                 CompetingRunFate::Wins => drop(self.remove(mac)),
@@ -106,12 +106,13 @@ impl JoinRequests {
         }
         let holds = features & HOLDS != 0;
         let applicant = JoinRequest { host: host.clone(), mac, nonce: *nonce, holds };
-        let (standing, rival) = (RequestState::Unreached, None);
+        let (standing, competing_run) = (RequestState::Unreached, None);
         self.tickets += 1;
         let ticket = self.tickets;
         let by_address = offer.knows_by_address(host, mac);
-        let (heard_at, greeted_at, claims) = (now, now, Vec::new());
-        let candidate = Candidate { applicant, standing, heard_at, rival, ticket, greeted_at, claims, by_address };
+        let (last_received_at, greeted_at, claims) = (now, now, Vec::new());
+        let candidate =
+            Candidate { applicant, standing, last_received_at, competing_run, ticket, greeted_at, claims, by_address };
         self.candidates.insert(mac, candidate);
         self.unreached.push_back((mac, ticket));
         self.unreached_count += 1;
@@ -241,7 +242,7 @@ impl JoinRequests {
     pub fn drop_silent(&mut self, now: Instant, alive_for: Duration, known_for: Duration) -> Vec<Gone> {
         let silent = |candidate: &&Candidate| {
             let limit = if candidate.standing == RequestState::Admitted { known_for } else { alive_for };
-            now.since(candidate.heard_at) >= limit
+            now.since(candidate.last_received_at) >= limit
         };
         let macs: Vec<MacAddr> =
             self.candidates.values().filter(silent).map(|candidate| candidate.applicant.mac).collect();
@@ -280,8 +281,8 @@ impl Candidate {
         self.ticket == ticket && self.standing == RequestState::Unreached
     }
 
-    fn hear_again(&mut self, now: Instant, greet_every: Duration) -> JoinDecision {
-        self.heard_at = now;
+    fn on_repeated_join(&mut self, now: Instant, greet_every: Duration) -> JoinDecision {
+        self.last_received_at = now;
         match self.standing {
             RequestState::Unreached => JoinDecision::Check,
             _ if now.since(self.greeted_at) >= greet_every => {
@@ -294,13 +295,20 @@ impl Candidate {
 
     /// Handles a join request of another run from the same address: that run wins once the previous
     /// one has been silent for [`REBOOT_SILENCE`].
-    fn hear_rival(&mut self, now: Instant, nonce: u64, host: &str) -> CompetingRunFate {
-        let rival = self.rival.filter(|rival| rival.nonce == nonce).unwrap_or(CompetingRun { nonce, since: now });
-        self.rival = Some(rival);
-        if self.heard_at > rival.since {
+    fn on_competing_run(&mut self, now: Instant, nonce: u64, host: &str) -> CompetingRunFate {
+        let competing_run = self
+            .competing_run
+            .filter(|competing_run| competing_run.nonce == nonce)
+            .unwrap_or(CompetingRun { nonce, since: now });
+        self.competing_run = Some(competing_run);
+        if self.last_received_at > competing_run.since {
             return CompetingRunFate::Loses(twin_text(host, &self.applicant.host, self.applicant.mac));
         }
-        if now.since(self.heard_at) >= REBOOT_SILENCE { CompetingRunFate::Wins } else { CompetingRunFate::Waits }
+        if now.since(self.last_received_at) >= REBOOT_SILENCE {
+            CompetingRunFate::Wins
+        } else {
+            CompetingRunFate::Waits
+        }
     }
 }
 

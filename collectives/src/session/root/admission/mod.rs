@@ -53,7 +53,7 @@ pub(super) struct Gathering {
     checks: PathChecks,
     reached: VecDeque<MacAddr>,
     names: Names,
-    rivals: CompetingRoots,
+    competitors: CompetingRoots,
     started_by_user: bool,
     prober: Option<Prober>,
     /// Whether the measurement has been done, with any result; then whether broadcast has been
@@ -86,7 +86,7 @@ impl Gathering {
             checks: PathChecks::new(identity, usize::from(config.station.payload_bytes())),
             reached: VecDeque::new(),
             names: Names::new(config),
-            rivals: CompetingRoots::default(),
+            competitors: CompetingRoots::default(),
             started_by_user: false,
             prober: None,
             probed: false,
@@ -186,7 +186,7 @@ impl Gathering {
             Stage::Started | Stage::LateWelcome => true,
         };
         if is_first {
-            self.rivals.on_invitation(now, from, (host, source), endpoint);
+            self.competitors.on_invitation(now, from, (host, source), endpoint);
         }
     }
 
@@ -194,7 +194,7 @@ impl Gathering {
     /// fails.
     pub(super) fn on_reply(&self, frame: &Frame<'_>, endpoint: &mut RootEndpoint) -> Option<RootFailure> {
         let Some(Message::Refuse { nonce, .. }) = endpoint.read(frame) else { return None };
-        self.rivals.on_reply((frame.source, frame.header.session), nonce, endpoint)
+        self.competitors.on_reply((frame.source, frame.header.session), nonce, endpoint)
     }
 
     pub(super) fn start_now(&mut self) {
@@ -208,7 +208,7 @@ impl Gathering {
                 endpoint.reply(frame.source, &Message::Response(vec![question.word]));
             }
         } else if !matches!(frame.header.kind, kind::ECHO | kind::REPORT) {
-            endpoint.count_stranger();
+            endpoint.count_non_member();
         } else if let Some(host) = self.checks.on_echo(frame) {
             if self.applicants.set_reached(host) {
                 self.reached.push_back(host);
@@ -228,7 +228,7 @@ impl Gathering {
             }
             self.timers.set(Wait::Announce, now + endpoint.config().timing.announce);
             self.drop_silent(now, endpoint);
-            self.rivals.probe(endpoint);
+            self.competitors.probe(endpoint);
         }
         if self.timers.take_due(Wait::Status, now) {
             self.tell_waiting(endpoint);
@@ -274,7 +274,7 @@ impl Gathering {
             Some(prober) => prober.poll_timeout(now),
             None => {
                 // Patience may end while another root is still asked whether it is there.
-                let answered = self.rivals.awaited_until(now).unwrap_or(Instant::START);
+                let answered = self.competitors.awaited_until(now).unwrap_or(Instant::START);
                 Some(Wait::Join.at(answered.max(self.began + config.wanted.patience)))
             }
         };
@@ -299,7 +299,7 @@ impl Gathering {
             self.take_measured(&prober, endpoint.hears_others(now));
         }
         self.let_in(now, refusals, endpoint);
-        if self.rivals.awaited_until(now).is_some() {
+        if self.competitors.awaited_until(now).is_some() {
             return GatheringStep::Wait;
         }
         let wanted = endpoint.config().wanted;

@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Minimum time between replies to another root of the group.
 const BETWEEN_ANSWERS: Duration = Duration::from_millis(20);
 /// Limit of other roots reported to the user: forged addresses fill no list.
-const MAX_RIVALS: usize = 8;
+const MAX_COMPETITORS: usize = 8;
 
 #[derive(Clone, Debug, Default)]
 pub struct NonMembers {
@@ -22,7 +22,7 @@ pub struct NonMembers {
     other_builds: OtherBuilds,
     answered_at: Option<Instant>,
     /// Roots that have asked for the group and have been reported to the user.
-    rivals: BTreeSet<MacAddr>,
+    competitors: BTreeSet<MacAddr>,
 }
 
 impl NonMembers {
@@ -79,7 +79,7 @@ impl NonMembers {
     pub fn reply_to_root(&mut self, to: MacAddr, nonce: u64, host: &str, endpoint: &mut RootEndpoint) {
         let text = format!("{} sends to this group already", endpoint.station().host);
         endpoint.reply(to, &Message::Refuse { nonce, why: Refusal::Late, text });
-        if self.rivals.len() < MAX_RIVALS && self.rivals.insert(to) {
+        if self.competitors.len() < MAX_COMPETITORS && self.competitors.insert(to) {
             endpoint.push_event(RootEvent::Rival { host: host.to_owned(), mac: to });
         }
     }
@@ -106,7 +106,7 @@ impl NonMembers {
             if let (RootPhase::Running(running), Stage::Started | Stage::LateWelcome) = (phase, stage) {
                 running.note_session(now, frame.source, host, endpoint);
             }
-            endpoint.count_stranger();
+            endpoint.count_non_member();
             return;
         }
         let (stage, age) = match phase {
@@ -159,7 +159,7 @@ struct CompetingRoot {
 /// and waits for a moment.
 #[derive(Clone, Debug, Default)]
 pub struct CompetingRoots {
-    rivals: Vec<CompetingRoot>,
+    competitors: Vec<CompetingRoot>,
     since: Option<Instant>,
 }
 
@@ -171,32 +171,39 @@ impl CompetingRoots {
         (host, offer): (&str, &str),
         endpoint: &mut RootEndpoint,
     ) {
-        if self.rivals.len() >= MAX_COMPETING_ROOTS
-            || self.rivals.iter().any(|rival| (rival.mac, rival.session) == (mac, session))
+        if self.competitors.len() >= MAX_COMPETING_ROOTS
+            || self.competitors.iter().any(|competitor| (competitor.mac, competitor.session) == (mac, session))
         {
             return;
         }
         self.since.get_or_insert(now);
         let (host, offer) = (host.to_owned(), offer.to_owned());
-        let mut rival = CompetingRoot { mac, session, host, offer, left: ROOT_TRIES };
-        rival.ask(endpoint);
-        self.rivals.push(rival);
+        let mut competitor = CompetingRoot { mac, session, host, offer, left: ROOT_TRIES };
+        competitor.ask(endpoint);
+        self.competitors.push(competitor);
     }
 
     pub fn probe(&mut self, endpoint: &mut RootEndpoint) {
-        self.rivals.iter_mut().for_each(|rival| rival.ask(endpoint));
+        self.competitors.iter_mut().for_each(|competitor| competitor.ask(endpoint));
     }
 
     pub fn awaited_until(&self, now: Instant) -> Option<Instant> {
         let until = self.since? + MAX_ROOT_WAIT;
-        (now < until && self.rivals.iter().any(|rival| rival.left > 0)).then_some(until)
+        (now < until && self.competitors.iter().any(|competitor| competitor.left > 0)).then_some(until)
     }
 
     pub fn on_reply(&self, from: (MacAddr, u32), nonce: u64, endpoint: &RootEndpoint) -> Option<RootFailure> {
-        let asked = |rival: &&CompetingRoot| (rival.mac, rival.session) == from && rival.nonce(endpoint) == nonce;
-        let rival = self.rivals.iter().find(asked)?;
+        let asked = |competitor: &&CompetingRoot| {
+            (competitor.mac, competitor.session) == from && competitor.nonce(endpoint) == nonce
+        };
+        let competitor = self.competitors.iter().find(asked)?;
         let group = endpoint.station().group.clone();
-        Some(RootFailure::GroupTaken { host: rival.host.clone(), mac: rival.mac, offer: rival.offer.clone(), group })
+        Some(RootFailure::GroupTaken {
+            host: competitor.host.clone(),
+            mac: competitor.mac,
+            offer: competitor.offer.clone(),
+            group,
+        })
     }
 }
 

@@ -171,7 +171,7 @@ const MAX_REMEMBERED: usize = 4096;
 #[derive(Clone, Debug)]
 struct RefusalEntry {
     last: TurnedAway,
-    told_at: Instant,
+    refused_at: Instant,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -183,7 +183,7 @@ impl Refusals {
     /// Sends a refusal, unless one was sent just now. The user is notified once per reason.
     pub fn refuse(&mut self, now: Instant, to: MacAddr, nonce: u64, away: TurnedAway, endpoint: &mut RootEndpoint) {
         let known = self.entries.get_mut(&to);
-        if known.as_ref().is_some_and(|entry| now < entry.told_at + REFUSAL_INTERVAL && entry.last.why == away.why) {
+        if known.as_ref().is_some_and(|entry| now < entry.refused_at + REFUSAL_INTERVAL && entry.last.why == away.why) {
             return;
         }
         endpoint.reply(to, &Message::Refuse { nonce, why: away.why, text: away.text.clone() });
@@ -194,7 +194,7 @@ impl Refusals {
         if is_news {
             endpoint.push_event(RootEvent::Refused { host: away.host.clone(), mac: away.mac, text: away.text.clone() });
         }
-        self.entries.insert(to, RefusalEntry { last: away, told_at: now });
+        self.entries.insert(to, RefusalEntry { last: away, refused_at: now });
     }
 
     pub fn forget(&mut self, host: MacAddr) {

@@ -117,7 +117,7 @@ impl MemberEntry {
         self.tried_at += period;
     }
 
-    pub(super) fn is_to_be_told(&mut self, now: Instant, every: Duration) -> bool {
+    pub(super) fn needs_notice(&mut self, now: Instant, every: Duration) -> bool {
         let due = self.told_at.is_none_or(|at| now.since(at) >= every);
         if due {
             self.told_at = Some(now);

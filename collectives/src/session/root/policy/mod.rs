@@ -340,8 +340,8 @@ impl Replanning {
                 return false;
             }
             ReplanningStage::Settled => {
-                let crowd = Crowd::of(view).filter(|_| self.planner.can_again(view.ranks().count()));
-                let lasts = crowd.and_then(|crowd| crowd.pause(now, view, delivery, timing));
+                let excess = ExcessChildren::of(view).filter(|_| self.planner.can_again(view.ranks().count()));
+                let lasts = excess.and_then(|excess| excess.pause(now, view, delivery, timing));
                 self.stage = lasts.map_or(ReplanningStage::Settled, |lasts| ReplanningStage::Draining(now + lasts));
                 self.changed = false;
             }
@@ -395,13 +395,13 @@ fn are_even(members: &Members, epoch: u32, frames: u64) -> bool {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Crowd {
+struct ExcessChildren {
     most: usize,
     allowed: usize,
 }
 
-impl Crowd {
-    fn of(view: &View) -> Option<Crowd> {
+impl ExcessChildren {
+    fn of(view: &View) -> Option<ExcessChildren> {
         let allowed = match view.via {
             Via::Binary | Via::BinaryBest | Via::BinaryUnaware => 2,
             Via::Kary(children) => usize::from(children),
@@ -409,7 +409,7 @@ impl Crowd {
             _ => return None,
         };
         let most = view.degrees().into_iter().max().unwrap_or(0);
-        (most > allowed).then_some(Crowd { most, allowed })
+        (most > allowed).then_some(ExcessChildren { most, allowed })
     }
 
     fn pause(&self, now: Instant, view: &View, delivery: &Delivery, timing: &Timing) -> Option<Duration> {

@@ -8,7 +8,7 @@
 //! time that the rest would take without it.
 
 use super::planner::Planner;
-use super::stall_watch::{StallFinding, Straggler, WatchContext, frames_words};
+use super::stall_watch::{StallFinding, Straggler, WatchContext, frames_text};
 use crate::measure::RateComparison;
 use crate::session::message::MemberState;
 use crate::session::root::members::{MemberEntry, Members};
@@ -66,14 +66,14 @@ impl SlowHosts {
         &mut self,
         scene: &WatchContext<'_>,
         members: &Members,
-        brake: Option<Straggler>,
+        straggler: Option<Straggler>,
         (planner, identity): (&Planner, &Identity),
     ) -> Option<StallFinding> {
         // Of a source of unknown length nothing is sure to be read again for a demoted host.
         let is_tree = scene.view.via != Via::Cast && !scene.view.via.is_in_blocks();
         let left = scene.frames_left().filter(|_| is_tree && !scene.delivery.since_first_data(scene.now).is_zero())?;
         self.conclude(scene.now, members);
-        self.suspect(scene, members, brake);
+        self.suspect(scene, members, straggler);
         let suspicion = self.suspicion?;
         let rate = members.entry(suspicion.rank)?.pace().mean(RATE_OVER);
         // A host with several children gives each a share of its cable.
@@ -92,8 +92,8 @@ impl SlowHosts {
         Some(StallFinding::StepAside(suspicion.rank, words(scene.view, rate, (beside, others))))
     }
 
-    fn suspect(&mut self, scene: &WatchContext<'_>, members: &Members, brake: Option<Straggler>) {
-        let held = brake.filter(|brake| !brake.is_of_its_disk()).map(|brake| brake.rank);
+    fn suspect(&mut self, scene: &WatchContext<'_>, members: &Members, straggler: Option<Straggler>) {
+        let held = straggler.filter(|straggler| !straggler.is_of_its_disk()).map(|straggler| straggler.rank);
         let found = held.or_else(|| scene.fallen_behind(members));
         let period = scene.timing.status;
         self.suspicion = match (self.suspicion, found) {
@@ -174,7 +174,7 @@ fn patience(scene: &WatchContext<'_>, (left, rate, others): (u64, f64, f64)) -> 
 }
 
 fn words(view: &View, rate: f64, (beside, others): (Rank, f64)) -> String {
-    let [rate, others] = [rate, others].map(|rate| frames_words(view, rate));
+    let [rate, others] = [rate, others].map(|rate| frames_text(view, rate));
     let host = &view.members[beside.index()].host;
     format!("holds up the others: its cable or its processor takes {rate}, that of {host} {others}")
 }

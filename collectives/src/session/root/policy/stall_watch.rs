@@ -12,10 +12,10 @@ use ethbcast_transport::wire::{OVERHEAD_BYTES, Rank};
 use std::time::Duration;
 
 /// Time without progress after which the user is notified.
-pub const TOLD_AFTER: Duration = Duration::from_secs(2);
+pub const NOTICE_AFTER: Duration = Duration::from_secs(2);
 
 /// Interval of further reports.
-const TOLD_EVERY: Duration = Duration::from_secs(5);
+const NOTICE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Time for which a member must report a child that it never heard, before it is believed.
 const APART_AFTER: Duration = Duration::from_millis(500);
@@ -26,7 +26,7 @@ const ASLEEP_AFTER: Duration = Duration::from_millis(500);
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum StallFinding {
-    Tell(Rank, String),
+    Notify(Rank, String),
     StepAside(Rank, String),
     /// No frame gets through between the two, though both are heard: both are demoted.
     Apart(Rank, Rank),
@@ -296,16 +296,16 @@ impl WatchContext<'_> {
 
     fn of_silent(&self, entry: &mut MemberEntry, silence: Duration) -> Option<StallFinding> {
         let left = (self.timing.dead + self.timing.patience).saturating_sub(silence).as_secs();
-        (silence >= TOLD_AFTER && entry.is_to_be_told(self.now, TOLD_EVERY)).then(|| {
+        (silence >= NOTICE_AFTER && entry.needs_notice(self.now, NOTICE_INTERVAL)).then(|| {
             let text = format!("has been silent for {} s and is waited for, for {left} s at most", silence.as_secs());
-            StallFinding::Tell(entry.rank(), text)
+            StallFinding::Notify(entry.rank(), text)
         })
     }
 
     fn of_stuck(&self, entry: &mut MemberEntry, owed: Obligation, from: Rank) -> Option<StallFinding> {
         let (rank, idle, stuck) = (entry.rank(), entry.idle_for(self.now), entry.stuck_for(self.now));
         let limit = owed.limit(self.timing);
-        if stuck < TOLD_AFTER.min(self.timing.stall) {
+        if stuck < NOTICE_AFTER.min(self.timing.stall) {
             return None;
         }
         let words = owed.words(entry, self.host(from));
@@ -318,8 +318,8 @@ impl WatchContext<'_> {
             return Some(StallFinding::GiveUp(rank, format!("it {words} ({} s)", idle.as_secs())));
         }
         entry
-            .is_to_be_told(self.now, TOLD_EVERY)
-            .then(|| StallFinding::Tell(rank, format!("{words} (for {} s)", idle.as_secs())))
+            .needs_notice(self.now, NOTICE_INTERVAL)
+            .then(|| StallFinding::Notify(rank, format!("{words} (for {} s)", idle.as_secs())))
     }
 }
 
@@ -355,30 +355,30 @@ impl WatchContext<'_> {
         let by_root = self.delivery.blocks().blocked_by(self.now).map(|child| (Rank::ROOT, child));
         let by_relay = members.entries().iter().filter_map(|relay| Some((relay.rank(), waits(relay.rank())?)));
         let last = by_root.into_iter().chain(by_relay).filter(|&(_, child)| waits(child).is_none());
-        let brake = |(from, rank)| {
+        let straggler = |(from, rank)| {
             let status = members.in_place(rank)?.status();
             let why = if status.state == MemberState::Blocked { SLOW_DISK } else { SLOW_CABLE };
             Some((status.consumed, Straggler { rank, from, why }))
         };
-        last.filter_map(brake).min_by_key(|&(consumed, _)| consumed).map(|(_, brake)| brake)
+        last.filter_map(straggler).min_by_key(|&(consumed, _)| consumed).map(|(_, straggler)| straggler)
     }
 
-    pub fn brake(&self, members: &Members) -> Option<Straggler> {
+    pub fn straggler(&self, members: &Members) -> Option<Straggler> {
         let open = |entry: &&MemberEntry| entry.standing() == Standing::InPlace && !entry.is_reported();
         let in_place: Vec<&MemberEntry> = members.entries().iter().filter(open).collect();
-        let brake = self.last_blocked(members).filter(|_| in_place.len() > 1)?;
-        let exceptional = if brake.why == SLOW_DISK {
+        let straggler = self.last_blocked(members).filter(|_| in_place.len() > 1)?;
+        let exceptional = if straggler.why == SLOW_DISK {
             let blocked = in_place.iter().filter(|entry| entry.status().state == MemberState::Blocked).count();
             blocked * 2 < in_place.len()
         } else if self.view.via == Via::Cast {
             let mut arrived: Vec<u64> = in_place.iter().map(|entry| entry.status().arrived).collect();
             arrived.sort_unstable();
-            let ahead = members.entry(brake.rank)?.status().arrived + self.delivery.blocks().slots() / 4;
+            let ahead = members.entry(straggler.rank)?.status().arrived + self.delivery.blocks().slots() / 4;
             ahead < arrived[arrived.len() / 2]
         } else {
             true
         };
-        exceptional.then_some(brake)
+        exceptional.then_some(straggler)
     }
 
     fn is_below(&self, members: &Members, rank: Rank, period: Duration, best: f64) -> bool {
@@ -392,34 +392,35 @@ impl WatchContext<'_> {
 
     /// Whether the root has sent faster than its child consumes frames: that child may be slow, or
     /// all members.
-    fn is_doubtful(&self, members: &Members, brake: Straggler) -> bool {
+    fn is_doubtful(&self, members: &Members, straggler: Straggler) -> bool {
         let period = self.timing.slow / 4;
-        brake.from == Rank::ROOT && self.is_below(members, brake.rank, period, members.rates().best_sent())
+        straggler.from == Rank::ROOT && self.is_below(members, straggler.rank, period, members.rates().best_sent())
     }
 
     /// Returns the child of a suspected straggler that gets a probe transfer, and the number of
     /// frames it has.
-    pub fn to_be_tried(&self, members: &Members, brake: Straggler) -> Option<(Rank, u64)> {
-        let doubtful = !self.is_slow(members, brake.rank, self.timing.slow / 4) && self.is_doubtful(members, brake);
-        let child = *self.view.trees().first().filter(|_| doubtful)?.children(brake.rank).first()?;
+    pub fn to_be_tried(&self, members: &Members, straggler: Straggler) -> Option<(Rank, u64)> {
+        let doubtful =
+            !self.is_slow(members, straggler.rank, self.timing.slow / 4) && self.is_doubtful(members, straggler);
+        let child = *self.view.trees().first().filter(|_| doubtful)?.children(straggler.rank).first()?;
         Some((child, members.in_place(child)?.status().arrived))
     }
 
     /// Returns the upstream peer of a straggler if nothing gets through between them and neither
     /// shows a reason.
     fn stuck_with(&self, members: &Members, slow: Straggler) -> Option<Rank> {
-        let stuck = members.entry(slow.rank).is_some_and(|entry| entry.idle_for(self.now) >= TOLD_AFTER / 2);
+        let stuck = members.entry(slow.rank).is_some_and(|entry| entry.idle_for(self.now) >= NOTICE_AFTER / 2);
         self.other_end(members, (slow.from, slow.rank)).filter(|_| stuck)
     }
 }
 
 /// Returns a rate of frames in words, as bits per second with their headers.
-pub fn frames_words(view: &View, frames_per_second: f64) -> String {
-    rate_words(frames_per_second * 8.0 * (f64::from(view.payload_bytes) + OVERHEAD_BYTES as f64))
+pub fn frames_text(view: &View, frames_per_second: f64) -> String {
+    rate_text(frames_per_second * 8.0 * (f64::from(view.payload_bytes) + OVERHEAD_BYTES as f64))
 }
 
 /// Returns a rate in words, such as `19.6 Mbit/s`.
-pub fn rate_words(bits_per_second: f64) -> String {
+pub fn rate_text(bits_per_second: f64) -> String {
     match bits_per_second {
         rate if rate >= 1e9 => format!("{:.2} Gbit/s", rate / 1e9),
         rate if rate >= 1e6 => format!("{:.1} Mbit/s", rate / 1e6),
@@ -439,12 +440,12 @@ impl Stragglers {
         &mut self,
         scene: &WatchContext<'_>,
         members: &Members,
-        brake: Option<Straggler>,
+        straggler: Option<Straggler>,
         on_slow: OnSlow,
     ) -> Vec<StallFinding> {
-        let Some(slow) = self.take_turn(scene, members, brake, scene.timing.status) else { return Vec::new() };
+        let Some(slow) = self.take_turn(scene, members, straggler, scene.timing.status) else { return Vec::new() };
         let rate = members.entry(slow.rank).and_then(|entry| entry.pace().consuming(scene.now, scene.timing.slow));
-        let [rate, best] = [rate.unwrap_or(0.0), members.rates().best()].map(|rate| frames_words(scene.view, rate));
+        let [rate, best] = [rate.unwrap_or(0.0), members.rates().best()].map(|rate| frames_text(scene.view, rate));
         let text = format!("holds up the others: {} ({rate} of {best})", slow.why);
         match (scene.stuck_with(members, slow), on_slow) {
             // One of the two is at fault: both are demoted, and the one that makes no progress then
@@ -461,14 +462,14 @@ impl Stragglers {
         &mut self,
         scene: &WatchContext<'_>,
         members: &Members,
-        brake: Option<Straggler>,
+        straggler: Option<Straggler>,
         period: Duration,
     ) -> Option<Straggler> {
         let limit = scene.timing.slow;
         let (known, lasted) = self.found.unwrap_or((Rank::ROOT, Duration::ZERO));
-        let slow = brake.filter(|brake| scene.is_slow(members, brake.rank, limit / 2));
+        let slow = straggler.filter(|straggler| scene.is_slow(members, straggler.rank, limit / 2));
         // A suspicion counts for half of the time, so that proof need not start from zero.
-        let doubtful = brake.filter(|&brake| lasted < limit / 2 && scene.is_doubtful(members, brake));
+        let doubtful = straggler.filter(|&straggler| lasted < limit / 2 && scene.is_doubtful(members, straggler));
         let found = slow.or(doubtful);
         self.found = match found {
             Some(Straggler { rank, .. }) if rank == known => Some((rank, lasted + period)),

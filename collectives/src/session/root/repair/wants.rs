@@ -103,7 +103,7 @@ impl MemberWants {
 
 /// Wait for hosts nearer to the root to find the damage too, after the last request from below: two
 /// status periods.
-const DAMAGE_TOLD_AFTER: Duration = Duration::from_millis(200);
+const DAMAGE_NOTICE_AFTER: Duration = Duration::from_millis(200);
 
 /// Maximum number of damages whose hop is searched for; further ones are ignored.
 const MAX_DAMAGES: usize = 256;
@@ -192,7 +192,7 @@ impl Damages {
     }
 
     pub fn news(&mut self, now: Instant, over: bool, view: &View, form: Form) -> Vec<Damage> {
-        let due = |record: &&mut Record| over || now.since(record.noted_at) >= DAMAGE_TOLD_AFTER;
+        let due = |record: &&mut Record| over || now.since(record.noted_at) >= DAMAGE_NOTICE_AFTER;
         let mut news = Vec::new();
         for record in self.records.iter_mut().filter(due) {
             let damages = record.damages(view, form).into_iter();
