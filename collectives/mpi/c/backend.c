@@ -52,9 +52,10 @@ static int start(void (*closed)(void *))
     return failed ? failed : PMPI_Comm_set_attr(MPI_COMM_SELF, at_end, NULL);
 }
 
-static int world_size(void)
+static int world(int *rank)
 {
     int size = 0;
+    PMPI_Comm_rank(MPI_COMM_WORLD, rank);
     return PMPI_Comm_size(MPI_COMM_WORLD, &size) == MPI_SUCCESS ? size : 0;
 }
 
@@ -256,7 +257,7 @@ const struct ethbcast_mpi_table ethbcast_mpi_backend = {
     .version = ETHBCAST_MPI_TABLE_VERSION,
     .library = LIBRARY,
     .start = start,
-    .world_size = world_size,
+    .world = world,
     .is_of_world = is_of_world,
     .look = look,
     .keep = keep,

@@ -9,7 +9,7 @@
 
 typedef uintptr_t word;
 
-enum { ETHBCAST_MPI_TABLE_VERSION = 2 };
+enum { ETHBCAST_MPI_TABLE_VERSION = 3 };
 
 /* What a communicator is to the front. */
 enum look { LOOK_KNOWN, LOOK_NEW, LOOK_NULL, LOOK_NOT_NOW, LOOK_INTER };
@@ -27,8 +27,8 @@ struct ethbcast_mpi_table {
 
     /* Once, at the first collective; `closed` is called with its state when a communicator is freed. 0 if all is well. */
     int (*start)(void (*closed)(void *));
-    /* How many processes MPI_COMM_WORLD has. */
-    int (*world_size)(void);
+    /* How many processes MPI_COMM_WORLD has, and which of them this one is. */
+    int (*world)(int *rank);
     /* Whether all processes of a communicator are of MPI_COMM_WORLD: others may have joined later. */
     int (*is_of_world)(word comm);
     /* The state that was kept with a communicator, its rank and size. */

@@ -132,8 +132,9 @@ extern "C" fn start(closed: Closed) -> c_int {
     begun.err().unwrap_or(SUCCESS)
 }
 
-extern "C" fn world_size() -> c_int {
+extern "C" fn world(rank: &mut c_int) -> c_int {
     let mut size = 0;
+    comm_rank(COMM_WORLD, rank);
     if comm_size(COMM_WORLD, &mut size) == SUCCESS { size } else { 0 }
 }
 
@@ -309,7 +310,7 @@ pub static TABLE: Table = Table {
     version: VERSION,
     library: c"MPI standard ABI".as_ptr(),
     start,
-    world_size,
+    world,
     is_of_world,
     look,
     keep,

@@ -192,7 +192,7 @@ fn call(
         Err(trouble) if trouble.is_mismatch() => made.outcome(Ok(Err(trouble))),
         Err(trouble) => {
             if settings.is_verbose {
-                print_line(format_args!("rank {} of {} stays with MPI: the trial: {trouble}", group.rank, group.size));
+                print_line(format_args!("{} stays with MPI: the trial: {trouble}", group.own_rank()));
             }
             group.give_up(Reason::Failed);
             passed(Reason::Failed)
@@ -309,9 +309,8 @@ impl Made<'_> {
     /// Returns the code of a call that used the wire. After a failure all later calls of the
     /// communicator are the MPI's own, or, if the ranks' calls differed, fail as well.
     fn outcome(&self, ended: std::thread::Result<Result<(), Trouble>>) -> c_int {
-        let Group { rank, size, .. } = *self.group;
         let failed = |failure, text: &dyn std::fmt::Display| {
-            print_line(format_args!("rank {rank} of {size}, {}: {text}", self.operation.name()));
+            print_line(format_args!("{}, {}: {text}", self.group.own_rank(), self.operation.name()));
             self.group.give_up(if failure == TRUNCATED { Reason::Differed } else { Reason::Failed });
             (self.place.table.fail)(self.place.comm, failure)
         };

@@ -119,7 +119,7 @@ pub fn own_folder() -> Option<PathBuf> {
     Some(Path::new(OsStr::from_bytes(name.to_bytes())).parent()?.to_owned())
 }
 
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// A handle of the MPI's, an address or a count, as the calling convention passes it.
 pub type Word = usize;
@@ -148,7 +148,7 @@ pub struct Table {
     pub version: u32,
     pub(crate) library: *const c_char,
     pub start: extern "C" fn(closed: extern "C" fn(state: *mut c_void)) -> c_int,
-    pub world_size: extern "C" fn() -> c_int,
+    pub world: extern "C" fn(rank: &mut c_int) -> c_int,
     pub is_of_world: extern "C" fn(comm: Word) -> c_int,
     pub look: extern "C" fn(comm: Word, state: &mut *mut c_void, rank: &mut c_int, size: &mut c_int) -> c_int,
     pub keep: extern "C" fn(comm: Word, state: *mut c_void) -> c_int,

@@ -41,7 +41,7 @@ static GROUPS: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 static ON_THE_WIRE: AtomicUsize = AtomicUsize::new(0);
 /// Reason why the hosts did not meet on the wire; they do not try again.
 static NO_WIRE: OnceLock<String> = OnceLock::new();
-/// Rank in the largest communicator seen, which is the world's.
+/// Rank in the largest communicator seen, until one has asked for that in the world.
 static WORLD_RANK: AtomicI32 = AtomicI32::new(-1);
 static WORLD_SIZE: AtomicI32 = AtomicI32::new(0);
 
@@ -91,6 +91,15 @@ impl Group {
             }
         }
         group
+    }
+
+    /// Names this rank, for people: by its number here, and in the world if that is another.
+    pub fn own_rank(&self) -> String {
+        let own = format!("rank {} of {}", self.rank, self.size);
+        match world_rank().filter(|&world| world != self.rank) {
+            Some(world) => format!("{own} (rank {world} of MPI_COMM_WORLD)"),
+            None => own,
+        }
     }
 
     /// Returns the wire; `None` if there is none yet.
@@ -158,7 +167,7 @@ impl Group {
             }
             Err(text) => {
                 if settings.is_verbose && self.rank != 0 {
-                    print_line(format_args!("rank {}: {text}", self.rank));
+                    print_line(format_args!("{}: {text}", self.own_rank()));
                 }
                 return self.stay(settings, Reason::NotJoined, &text);
             }
@@ -256,6 +265,10 @@ fn joining(
     rank: usize,
     size: usize,
 ) -> Result<Begun, (Reason, String)> {
+    let mut world_rank = -1;
+    (table.world)(&mut world_rank);
+    WORLD_RANK.store(world_rank, Ordering::Relaxed);
+    WORLD_SIZE.store(c_int::MAX, Ordering::Relaxed);
     let own = own_card(settings);
     let mut all = vec![0; rank_map::BYTES * size];
     let exchanged = (table.allgather)(comm, own.encode().as_ptr(), all.as_mut_ptr(), rank_map::BYTES as c_int);
@@ -290,7 +303,8 @@ fn own_card(settings: &Settings) -> NodeDescriptor {
         mac,
         nonce,
         process: ProcessId::own(),
-        host: host::name(None),
+        host: if settings.topology.is_some() { host::name(None) } else { host::own_name() },
+        world_rank: world_rank().map(|rank| rank as u32),
         fingerprint: settings.agreed.fingerprint(),
         trouble,
     }

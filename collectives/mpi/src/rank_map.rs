@@ -19,6 +19,10 @@ pub struct RankMap {
     pub processes: Vec<ProcessId>,
     /// Name under which each host joins.
     pub names: Vec<String>,
+    /// Host names.
+    pub hosts: Vec<String>,
+    /// Name of each rank for people: its number in the world, if known, and its host.
+    pub labels: Vec<String>,
 }
 
 impl RankMap {
@@ -30,10 +34,10 @@ impl RankMap {
         let (mut hosts, mut ranks_on) = (HashMap::new(), Vec::new());
         for (rank, card) in cards.iter().enumerate() {
             if !card.trouble.is_empty() {
-                return Err((Reason::NotEverywhere, format!("rank {rank} ({}): {}", card.host, card.trouble)));
+                return Err((Reason::NotEverywhere, format!("{}: {}", card.label(rank), card.trouble)));
             }
             if card.fingerprint != agreed.fingerprint() {
-                let text = format!("rank {rank} ({}) has other settings than this one", card.host);
+                let text = format!("{} has other settings than this one", card.label(rank));
                 return Err((Reason::NotEverywhere, text));
             }
             let host = *hosts.entry(card.mac).or_insert_with(|| {
@@ -49,12 +53,38 @@ impl RankMap {
             let text = format!("{} hosts, fewer than {}", leaders.len(), agreed.least_hosts);
             return Err((Reason::FewHosts, text));
         }
-        let given: Vec<String> = leaders.iter().map(|&rank| cards[rank].host.clone()).collect();
+        let hosts: Vec<String> = leaders.iter().map(|&rank| cards[rank].host.clone()).collect();
         let numbers = || (0..leaders.len()).map(|host| format!("{host:05}")).collect();
-        let names = if by_name { given } else { numbers() };
+        let names = if by_name { hosts.clone() } else { numbers() };
         let group = format!("mpi-{:016x}", cards[0].nonce);
         let processes = cards.iter().map(|card| card.process).collect();
-        Ok(RankMap { group, leaders, host_of, place_of, processes, names })
+        let labels = cards.iter().enumerate().map(|(rank, card)| card.label(rank)).collect();
+        Ok(RankMap { group, leaders, host_of, place_of, processes, names, hosts, labels })
+    }
+
+    /// Rewrites a text of the wire, which has its own numbers of ranks and names of hosts.
+    pub fn explained(&self, text: impl std::fmt::Display) -> String {
+        let mut text = text.to_string();
+        for ((name, host), &leader) in self.names.iter().zip(&self.hosts).zip(&self.leaders) {
+            let mut at = 0;
+            while let Some(found) = text[at..].find(name.as_str()).map(|found| at + found) {
+                let (before, behind) = (&text[..found], &text[found + name.len()..]);
+                at = found + name.len();
+                if before.ends_with(char::is_alphanumeric) || behind.starts_with(char::is_alphanumeric) {
+                    continue;
+                }
+                let digits =
+                    before.strip_suffix(" (").map(|rank| rank.trim_end_matches(|one: char| one.is_ascii_digit()));
+                let rank = digits.and_then(|rank| rank.strip_suffix("rank ")).filter(|_| behind.starts_with(')'));
+                let (range, label) = match rank {
+                    Some(rank) => (rank.len()..at + 1, &self.labels[leader]),
+                    None => (found..at, host),
+                };
+                at = range.start + label.len();
+                text.replace_range(range, label);
+            }
+        }
+        text
     }
 
     pub fn is_one_each(&self) -> bool {
@@ -71,10 +101,10 @@ pub fn cards(bytes: &[u8]) -> Result<Vec<Option<NodeDescriptor>>, (Reason, Strin
 }
 
 pub const BYTES: usize = 512;
-const HEAD_BYTES: usize = 27;
+const HEAD_BYTES: usize = 31;
 /// Version of the layout, and of the messages that ranks exchange after the cards. A rank with
 /// another version passes all calls on.
-const VERSION: u8 = 4;
+const VERSION: u8 = 5;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeDescriptor {
@@ -84,6 +114,8 @@ pub struct NodeDescriptor {
     pub nonce: u64,
     pub process: ProcessId,
     pub host: String,
+    /// Its rank in `MPI_COMM_WORLD`, if known.
+    pub world_rank: Option<u32>,
     pub fingerprint: String,
     /// Reason why the rank cannot take part; empty if it can.
     pub trouble: String,
@@ -97,6 +129,7 @@ impl NodeDescriptor {
         bytes[7..15].copy_from_slice(&self.nonce.to_be_bytes());
         bytes[15..19].copy_from_slice(&self.process.number.to_be_bytes());
         bytes[19..27].copy_from_slice(&self.process.namespace.to_be_bytes());
+        bytes[27..31].copy_from_slice(&self.world_rank.unwrap_or(u32::MAX).to_be_bytes());
         let mut at = HEAD_BYTES;
         for (text, most) in [(&self.host, 64), (&self.fingerprint, 128), (&self.trouble, 255)] {
             let cut = (0..=text.len().min(most)).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
@@ -118,8 +151,17 @@ impl NodeDescriptor {
         let nonce = u64::from_be_bytes(head[7..15].try_into().ok()?);
         let number = u32::from_be_bytes(head[15..19].try_into().ok()?);
         let process = ProcessId { number, namespace: u64::from_be_bytes(head[19..27].try_into().ok()?) };
+        let world_rank = Some(u32::from_be_bytes(head[27..31].try_into().ok()?)).filter(|&rank| rank != u32::MAX);
         let mac = MacAddr::new(head[1], head[2], head[3], head[4], head[5], head[6]);
-        Some(NodeDescriptor { mac, nonce, process, host: text()?, fingerprint: text()?, trouble: text()? })
+        let [host, fingerprint, trouble] = [text()?, text()?, text()?];
+        Some(NodeDescriptor { mac, nonce, process, host, world_rank, fingerprint, trouble })
+    }
+
+    fn label(&self, rank: usize) -> String {
+        match self.world_rank {
+            Some(world) => format!("rank {world} of MPI_COMM_WORLD ({})", self.host),
+            None => format!("rank {rank} ({})", self.host),
+        }
     }
 }
 
@@ -136,6 +178,7 @@ mod rank_map_tests {
             process: ProcessId::default(),
             nonce: 5,
             host: format!("n{mac}"),
+            world_rank: None,
             fingerprint: agreed.fingerprint(),
             trouble: String::new(),
         })
@@ -153,6 +196,27 @@ mod rank_map_tests {
         assert_eq!(host_map.place_of, [0, 0, 1, 0, 1, 2]);
         assert_eq!(host_map.names, ["00000", "00001", "00002"]);
         assert!(!host_map.is_one_each() && mapped(&[1, 2, 3].map(card)).expect("three").is_one_each());
+    }
+
+    #[test]
+    fn texts_name_hosts_and_ranks_of_the_world_and_not_of_the_wire() {
+        let mut cards = [3, 1, 3, 2].map(card);
+        cards.iter_mut().flatten().zip(7..).for_each(|(card, rank)| card.world_rank = Some(rank));
+        let host_map = mapped(&cards).expect("three hosts");
+        for (text, explained) in [
+            ("rank 2 (00002) is silent", "rank 10 of MPI_COMM_WORLD (n2) is silent"),
+            (
+                "rank 0 (00000) is in broadcast, rank 1 (00001) is in barrier",
+                "rank 7 of MPI_COMM_WORLD (n3) is in broadcast, rank 8 of MPI_COMM_WORLD (n1) is in barrier",
+            ),
+            ("2 of 3 were there: 00000, 00002; start", "2 of 3 were there: n3, n2; start"),
+            ("eth0 is down (00001)", "eth0 is down (n1)"),
+        ] {
+            assert_eq!(host_map.explained(text), explained);
+        }
+        cards[3].as_mut().expect("there").trouble = "no capability".into();
+        let text = "rank 10 of MPI_COMM_WORLD (n2): no capability";
+        assert_eq!(mapped(&cards), Err((Reason::NotEverywhere, text.into())));
     }
 
     #[test]
@@ -176,6 +240,7 @@ mod node_descriptor_tests {
             nonce: 0x0123_4567_89ab_cdef,
             process: ProcessId { number: 4711, namespace: 0xf000_0001 },
             host: "n7".into(),
+            world_rank: Some(12),
             fingerprint: "bcast 0".into(),
             trouble: String::new(),
         };

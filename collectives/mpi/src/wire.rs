@@ -38,7 +38,10 @@ const IN_A_CALL: u32 = 1;
 
 pub enum Trouble {
     /// The wire failed; the other ranks are notified, too.
-    Wire(Error),
+    Wire {
+        text: String,
+        is_mismatch: bool,
+    },
     /// This host's leader failed and has announced it.
     Leader,
     Neighbour,
@@ -48,10 +51,10 @@ pub enum Trouble {
     Calls,
     /// Another rank has failed and reports why.
     Others,
-    /// The leader of a host, by name, waits inside the MPI in a call that this rank makes by
+    /// The leader of a host waits inside the MPI in a call that this rank makes by
     /// another route.
     Order {
-        host: String,
+        leader: String,
         number: u64,
     },
     /// The MPI's own error, whose handler has been called.
@@ -61,7 +64,7 @@ pub enum Trouble {
 impl Trouble {
     pub fn is_mismatch(&self) -> bool {
         match self {
-            Trouble::Wire(error) => error.kind() == ErrorKind::Mismatch,
+            Trouble::Wire { is_mismatch, .. } => *is_mismatch,
             Trouble::Lengths | Trouble::Calls | Trouble::Order { .. } => true,
             Trouble::Leader | Trouble::Neighbour | Trouble::Others | Trouble::Mpi(_) => false,
         }
@@ -71,15 +74,15 @@ impl Trouble {
 impl std::fmt::Display for Trouble {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Trouble::Wire(error) => error.fmt(out),
+            Trouble::Wire { text, .. } => out.write_str(text),
             Trouble::Leader => out.write_str("the first rank of this host says why"),
             Trouble::Neighbour => out.write_str("a rank of this host has died"),
             Trouble::Lengths => out.write_str("the blocks that are sent and received differ in length"),
             Trouble::Calls => out.write_str("calls differ: another rank makes another call, or has another length"),
             Trouble::Others => out.write_str("it failed on another rank"),
-            Trouble::Order { host, number } => write!(
+            Trouble::Order { leader, number } => write!(
                 out,
-                "calls differ: {host} has been waiting inside the MPI in call {number}, which this rank makes another \
+                "calls differ: {leader} has been waiting inside the MPI in call {number}, which this rank makes another \
                  way: its length is another one"
             ),
             Trouble::Mpi(code) => write!(out, "the MPI's error {code}"),
@@ -209,12 +212,10 @@ impl Wire {
 
     /// Returns the reason of a failure: a contradiction between calls, if one was found.
     pub fn explained(&self, trouble: Trouble) -> Trouble {
-        match (self.order.lock().contradiction(), &self.leaders) {
-            (Some(Contradiction { leader_rank, number }), Some(leaders)) => {
-                Trouble::Order { host: leaders.hosts()[usize::from(leader_rank)].clone(), number }
-            }
-            _ => trouble,
-        }
+        let Some(Contradiction { leader_rank, number }) = self.order.lock().contradiction() else { return trouble };
+        let host = self.leader_ranks.iter().position(|&other| other == leader_rank);
+        let leader = host.map(|host| self.host_map.labels[self.host_map.leaders[host]].clone());
+        leader.map_or(trouble, |leader| Trouble::Order { leader, number })
     }
 
     pub fn is_leader(&self) -> bool {
@@ -270,7 +271,11 @@ impl Wire {
     }
 
     fn alone(&self, call: impl FnOnce(&Communicator) -> Result<(), Error>) -> Result<(), Trouble> {
-        self.leaders.as_ref().map_or(Ok(()), call).map_err(Trouble::Wire)
+        self.leaders.as_ref().map_or(Ok(()), call).map_err(|error| self.trouble(&error))
+    }
+
+    fn trouble(&self, error: &Error) -> Trouble {
+        Trouble::Wire { text: self.host_map.explained(error), is_mismatch: error.kind() == ErrorKind::Mismatch }
     }
 
     fn on_host(&self, buffer: &mut [u8], place: usize) -> Result<(), Trouble> {
@@ -284,7 +289,7 @@ impl Wire {
     fn agree_on_host(&self, outcome: Result<(), Error>) -> Result<(), Trouble> {
         let mut word = [u8::from(outcome.is_err())];
         self.on_host(&mut word, 0)?;
-        outcome.map_err(Trouble::Wire)?;
+        outcome.map_err(|error| self.trouble(&error))?;
         if word[0] == 0 { Ok(()) } else { Err(Trouble::Leader) }
     }
 
@@ -298,9 +303,9 @@ impl Wire {
         while matches!(all.has_left(), Ok(false)) {
             if began.elapsed() >= SPOKEN_OF_AFTER && !std::mem::replace(&mut is_said, true) {
                 let most_s = LEAVE_WITHIN.as_secs();
-                let (rank, group) = (self.rank, self.describe());
+                let (rank, group) = (&self.host_map.labels[self.rank], self.describe());
                 print_line(format_args!(
-                    "rank {rank} stays in {group} until all have what they were sent, {most_s} s at most"
+                    "{rank} stays in {group} until all have what they were sent, {most_s} s at most"
                 ));
             }
             (self.table.progress)();
@@ -413,7 +418,7 @@ impl Joining {
             }
             Err(text) => {
                 wire.release();
-                Err(text)
+                Err(wire.host_map.explained(text))
             }
         }
     }

@@ -246,6 +246,18 @@ static void lengths(void)
     REQUIRE(rank != 1 || code != MPI_SUCCESS);
 }
 
+/* The same among all but the first. */
+static void lengths_of_some(void)
+{
+    static char bytes[100000];
+    MPI_Comm made;
+    MPI_Comm_split(MPI_COMM_WORLD, rank == 0 ? MPI_UNDEFINED : 1, rank, &made);
+    if (made == MPI_COMM_NULL)
+        return;
+    MPI_Comm_set_errhandler(made, MPI_ERRORS_RETURN);
+    MPI_Bcast(bytes, rank == 2 ? 50000 : 100000, MPI_CHAR, 0, made);
+}
+
 /* A program that goes on after such an error, as far as it gets: no call of it waits for ever. */
 static void differing_twice(void)
 {
@@ -376,7 +388,7 @@ int main(int count, char **words)
     struct { const char *name; void (*run)(void); } parts[] = {
         {"roots", roots}, {"long", long_ones}, {"worth-it", worth_it}, {"brief", brief}, {"named", named}, {"derived", derived}, {"constructors", constructors}, {"blocks", blocks}, {"communicators", communicators},
         {"in-flight", in_flight}, {"threads", threads}, {"arguments", arguments}, {"price", price}, {"large", large},
-        {"lengths", lengths}, {"differing-twice", differing_twice}, {"late", late}, {"decided", decided}, {"stuck-elsewhere", stuck_elsewhere},
+        {"lengths", lengths}, {"lengths-of-some", lengths_of_some}, {"differing-twice", differing_twice}, {"late", late}, {"decided", decided}, {"stuck-elsewhere", stuck_elsewhere},
         {"stuck-root", stuck_root}};
     for (int word = 1; word < count; word++)
         for (size_t at = 0; at < sizeof parts / sizeof *parts; at++)

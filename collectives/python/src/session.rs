@@ -204,7 +204,9 @@ fn received_at(group: &str, target: Target, options: RecvOptions) -> Result<(Rec
         return Err(Failure::new(ErrorKind::System, text));
     }
     let dest = Dest::resolve(path.as_os_str(), replace)?;
-    let options = RecvOptions { free_bytes: dest.free_bytes(), ..options };
+    let dest = Arc::new(dest);
+    let offer_check = Some(Dest::offer_check(&dest, &target));
+    let options = RecvOptions { free_bytes: dest.free_bytes(), offer_check, ..options };
     let (arrival, landed) = Arrival::new(dest, target, Handling::default());
     let report = Session::receive_into(group, arrival, &options)?;
     Ok((report, landed.path().cloned()))

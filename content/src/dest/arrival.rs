@@ -8,9 +8,10 @@ use crate::disk::{Lack, LeftOut};
 use crate::have_set::Held;
 use crate::hidden_names::foreign;
 use crate::image::unpack;
+use crate::source::SEVERAL;
 use crate::storage::{Arrived, Target, TreeStorage};
 use ethbcast_collectives::session::application::Tally;
-use ethbcast_collectives::session::live::{Offered, ReadAt, Storage, StorageError};
+use ethbcast_collectives::session::live::{OfferCheck, Offered, ReadAt, Storage, StorageError};
 use ethbcast_collectives::session::verified::sizes;
 use ethbcast_collectives::session::{ContentKind, FileAttributes, Outcome, Packing, Trailer};
 use std::collections::BTreeSet;
@@ -127,9 +128,7 @@ impl Arrival {
     }
 
     fn check(&self, offered: &Offered) -> Result<(), StorageError> {
-        if let Some(text) = self.refusal().filter(|_| self.is_tree) {
-            return Err(StorageError::refused(text));
-        }
+        self.dest.check_kind(offered.content, self.unpacks)?;
         let free = self.dest.room_for(offered);
         if let Some(size) = offered.size.filter(|&size| size > free) {
             if let Dest::Device { .. } = &*self.dest {
@@ -147,21 +146,48 @@ impl Arrival {
     }
 
     fn unpack(&mut self, packing: Packing, attributes: FileAttributes, offered: &Offered) -> Result<(), StorageError> {
-        if !self.unpacks {
-            return Err(StorageError::refused(
-                "the content must be unpacked here, which is not accepted: have it sent with --decompress root, or \
-                 receive with --accept unpack",
-            ));
-        }
         let mut bytes = self.bytes.take().expect("nothing unpacks into it");
         bytes.begin(&Offered { size: None, content: ContentKind::File(attributes), ..offered.clone() })?;
         let unpacking = Unpacking::start(packing, bytes).map_err(|error| crate::trouble("unpack it", error))?;
         self.unpacking = Some(unpacking);
         Ok(())
     }
+}
+
+impl Dest {
+    /// Creates the check of what an invitation offers, made before this host joins.
+    pub fn offer_check(dest: &Arc<Dest>, target: &Target) -> OfferCheck {
+        let (dest, target) = (Arc::clone(dest), target.clone());
+        OfferCheck::new(move |offered| dest.check_offered(&target, offered))
+    }
+
+    fn check_offered(&self, target: &Target, offered: &Offered) -> Result<(), StorageError> {
+        self.check_kind(offered.content, target.accept.unpack)?;
+        if offered.content != ContentKind::Tree {
+            return self.path(&offered.source).map(drop).map_err(StorageError::refused);
+        }
+        match &*offered.source {
+            // Several sources, or one of that name; or a name that may have been escaped.
+            source if source == SEVERAL || source.contains('\\') => Ok(()),
+            source if source.ends_with('/') => target.check(b""),
+            source => target.check(source.as_bytes()),
+        }
+    }
+
+    fn check_kind(&self, content: ContentKind, unpacks: bool) -> Result<(), StorageError> {
+        let text = match content {
+            ContentKind::Tree => self.refusal(),
+            ContentKind::Packed(..) if !unpacks => Some(
+                "the content must be unpacked here, which is not accepted: have it sent with --decompress root, or \
+                 receive with --accept unpack",
+            ),
+            _ => None,
+        };
+        text.map_or(Ok(()), |text| Err(StorageError::refused(text)))
+    }
 
     fn refusal(&self) -> Option<&'static str> {
-        match &*self.dest {
+        match self {
             Dest::Stdout => Some(
                 "a directory comes, which cannot go to stdout: give DEST the name of a directory, or have an archive \
                  sent, `tar c DIR | ethbcast send -`",

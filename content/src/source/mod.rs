@@ -8,6 +8,7 @@ mod tests;
 
 pub(crate) use listing::extents_of;
 pub use listing::{Exclusion, Owners, has_rights, has_xattrs};
+pub(crate) use opened::SEVERAL;
 pub use opened::{Opened, Opening, Unpack};
 pub use reader::{SourceFiles, TreeReader};
 

@@ -133,9 +133,12 @@ impl Opened {
     }
 }
 
+/// The name, for people, of several sources.
+pub(crate) const SEVERAL: &str = "files";
+
 /// A name, for people, of what arrives under no name of its own.
 fn without_name(sources: &[PathBuf]) -> String {
-    let [source] = sources else { return "files".to_owned() };
+    let [source] = sources else { return SEVERAL.to_owned() };
     let directory = source.canonicalize().unwrap_or_else(|_| source.clone());
     let own = directory.file_name().map(|own| name::shown(own.as_bytes())).unwrap_or_default();
     format!("the content of {own}/")

@@ -163,7 +163,7 @@ impl TreeStorage {
 
     fn begin_building(&mut self) -> Result<(), StorageError> {
         let manifest = self.incoming.take_manifest().expect("it is whole");
-        let place = Place::find(&self.target, &manifest)?;
+        let place = Place::find(&self.target, &manifest.root().name, Some(&manifest))?;
         place.check_names(&manifest)?;
         let cannot = |error| trouble("make a directory for what comes", error);
         let encoded = std::mem::take(&mut *self.encoded.write());

@@ -49,8 +49,14 @@ impl Place<Beneath> {
         [Some(beside), inside].into_iter().flatten().filter_map(|path| Beneath::open(&path).ok()).collect()
     }
 
-    pub(super) fn find(target: &Target, manifest: &Manifest) -> Result<Place<Beneath>, StorageError> {
-        let (dest, own) = (&target.dest, &*manifest.root().name);
+    /// Finds the place of a directory of this name, empty for its content alone, and checks that it may be taken;
+    /// before the manifest has come, apart from its entries.
+    pub(super) fn find(
+        target: &Target,
+        own: &[u8],
+        manifest: Option<&Manifest>,
+    ) -> Result<Place<Beneath>, StorageError> {
+        let dest = &target.dest;
         let path = if dest.is_dir() && !own.is_empty() {
             dest.join(name::path(own))
         } else {
@@ -60,11 +66,7 @@ impl Place<Beneath> {
         let is_directory = path.symlink_metadata().is_ok_and(|there| there.is_dir());
         let cannot = |error| crate::trouble(&format!("open the directory of DEST {}", path.display()), error);
         if target.in_place && is_directory {
-            mounts::check_in_place(&path, manifest, target.delete).map_err(refused)?;
-            let mut tops = manifest.entries().iter().filter(|entry| entry.parent == Some(0));
-            if let Some(error) = tops.find_map(|entry| name::check_at_dest(&entry.name).err()) {
-                return Err(refused(format!("the directory that comes has an entry whose name {error}: leave it out")));
-            }
+            manifest.map_or(Ok(()), |manifest| check_entries(&path, manifest, target.delete))?;
             let holder = Beneath::open(&path).map_err(cannot)?;
             return Ok(Place { holder, holder_path: path, name: None, target: target.clone() });
         }
@@ -102,6 +104,23 @@ impl Place<Beneath> {
             return self.check_replaceable(path);
         }
         Err(refused(format!("DEST {shown} exists: replace it with --force, or put into it with --in-place")))
+    }
+}
+
+fn check_entries(path: &Path, manifest: &Manifest, delete: bool) -> Result<(), StorageError> {
+    mounts::check_in_place(path, manifest, delete).map_err(refused)?;
+    let mut tops = manifest.entries().iter().filter(|entry| entry.parent == Some(0));
+    match tops.find_map(|entry| name::check_at_dest(&entry.name).err()) {
+        Some(error) => Err(refused(format!("the directory that comes has an entry whose name {error}: leave it out"))),
+        None => Ok(()),
+    }
+}
+
+impl Target {
+    /// Fails if a directory of which the sender says no more than this name, empty for its content alone, cannot be put
+    /// here.
+    pub(crate) fn check(&self, own: &[u8]) -> Result<(), StorageError> {
+        Place::find(self, own, None).map(drop)
     }
 }
 

@@ -87,11 +87,9 @@ fn path() -> Option<PathBuf> {
 /// Runs `ethbcast config`.
 pub fn run(args: &ConfigArgs) -> anyhow::Result<()> {
     let ConfigCommand::Check { file } = &args.command;
-    let named = file.clone().or_else(path);
-    let path = named.clone().unwrap_or_else(|| PATH.into());
-    if named.is_none() && !path.exists() {
-        return report(&format!("there is no {}: all options have their defaults", path.display()));
-    }
+    let Some(path) = file.clone().or_else(path) else {
+        return report(&format!("there is no {PATH}, or {VARIABLE} is empty: all options have their defaults"));
+    };
     let problems = file::problems(&File::load(&path)?);
     problems.iter().for_each(|problem| print_line(format_args!("{}: {problem}", path.display())));
     match problems.len() {

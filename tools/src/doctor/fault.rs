@@ -501,6 +501,7 @@ fn of_refusal(why: Refusal) -> Fault {
         Refusal::NotInTopology => Fault::Topology,
         Refusal::Path => Fault::Path,
         Refusal::NotWanted => Fault::Unwanted,
+        Refusal::Declined => Fault::Dest,
     }
 }
 

@@ -6,7 +6,7 @@ use crate::session::failure;
 use crate::signals::Interrupt;
 use crate::units;
 use ethbcast_collectives::session::application::Receiving;
-use ethbcast_collectives::session::live::{WriteBehind, write_behind};
+use ethbcast_collectives::session::live::{OfferCheck, WriteBehind, write_behind};
 use ethbcast_collectives::session::{Outcome, ReceiveReport, RecvOptions, Session};
 use ethbcast_content::command::Signal as Ending;
 use ethbcast_content::dest::{Arrival, Dest, Handling, Landed};
@@ -27,6 +27,7 @@ const PUBLISH_LIMIT: Duration = Duration::from_secs(60);
 pub struct Reception {
     receiving: Receiving<WriteBehind>,
     landed: Landed,
+    offer_check: OfferCheck,
 }
 
 pub struct Received {
@@ -55,6 +56,7 @@ impl Reception {
         let at_dest = target.dest.clone();
         let held = Arc::new(Held::new(&args.basis, dest.directory().map(|_| at_dest)).code(Code::System)?);
         let looks = !args.basis.is_empty() || dest.may_have_some(args.force || args.in_place);
+        let offer_check = Dest::offer_check(&dest, &target);
         let (arrival, landed) =
             Arrival::new(dest, target, Handling { read_back, sparse: args.sparse, any_sectors: args.any_sectors });
         let (writer, sink) = write_behind(arrival.holding(&held, !args.no_resume), session.waker());
@@ -62,13 +64,14 @@ impl Reception {
         let (writer, sink) = if looks { (writer.holding(held), sink.held()) } else { (writer, sink) };
         // The wait for its end is limited: a stuck disk or reader must not block the user.
         std::thread::Builder::new().name("disk".to_owned()).spawn(move || writer.run()).code(Code::System)?;
-        Ok(Reception { receiving: Receiving::new(sink), landed })
+        Ok(Reception { receiving: Receiving::new(sink), landed, offer_check })
     }
 
     /// Participates in a session until its end.
     pub fn run(self, session: &mut Session, options: &RecvOptions) -> anyhow::Result<Received> {
-        let Reception { mut receiving, landed } = self;
-        let receiver = session.run_receiver(options, &mut receiving).map_err(failure)?;
+        let Reception { mut receiving, landed, offer_check } = self;
+        let options = RecvOptions { offer_check: Some(offer_check), ..options.clone() };
+        let receiver = session.run_receiver(&options, &mut receiving).map_err(failure)?;
         let was_ended = close(&mut receiving, &landed)?;
         if !was_ended {
             // The verdict may have come at the last moment.

@@ -114,6 +114,15 @@ fn with_json_stream_a_failure_is_the_last_event() {
 }
 
 #[test]
+fn without_a_configuration_all_options_have_their_defaults_and_that_is_said() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ethbcast"));
+    command.args(["config", "check"]).env("ETHBCAST_CONFIG", "");
+    let ended = Run::to_end(command, LIMIT);
+    ended.assert_code(0);
+    assert!(ended.stdout_text().contains("all options have their defaults"), "{}", ended.stdout_text());
+}
+
+#[test]
 fn an_option_of_the_environment_is_named_where_it_is_at_fault_and_nowhere_else() {
     let stderr = |arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ethbcast"));

@@ -71,12 +71,15 @@ fn a_session_that_fails_is_named_and_the_next_one_is_had() {
     let exec = format!("echo $ETHBCAST_GROUP $ETHBCAST_SOURCE >> {}; exit 3", note.display());
     let server = serve(&site, "n1", &["--exec", &exec], &dir);
     let (there, new) = (site.file("there", "new"), site.file("new", "new"));
-    send(&site, "ethbcast", "1", &[], &there).end(LIMIT).assert_code(1);
+    let refused = send(&site, "ethbcast", "1", &["--max-wait", "3"], &there).end(LIMIT);
+    refused.assert_refusal(3, &["n1 says: DEST", "exists", "[E-DEST]"]);
     server.wait_for_line("there was not received: DEST");
     // A directory that would replace the served one.
     let tree = site.directory("tree");
     fs::write(tree.join("file"), "in a tree").expect("written");
-    send(&site, "ethbcast", "1", &[], format!("{}/", tree.display())).end(LIMIT).assert_code(1);
+    let content = format!("{}/", tree.display());
+    let refused = send(&site, "ethbcast", "1", &["--max-wait", "3"], content).end(LIMIT);
+    refused.assert_refusal(3, &["which is served: send DIR and not DIR/", "[E-DEST]"]);
     server.wait_for_line("n0 offers the content of tree/, ");
     server.wait_for_line("the content of tree/ was not received: ");
     server.wait_for_line("which is served: send DIR and not DIR/");

@@ -84,7 +84,7 @@ impl Launcher {
     }
 
     fn settle(&self, table: &Table) -> Result<(), String> {
-        let size = u32::try_from((table.world_size)()).unwrap_or_default();
+        let size = u32::try_from((table.world)(&mut 0)).unwrap_or_default();
         let lacking = match self {
             Launcher::Hydra(hydra) => hydra.lacking(size),
             Launcher::Pmix(pmix) => pmix.lacking(size),

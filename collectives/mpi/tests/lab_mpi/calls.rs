@@ -136,6 +136,19 @@ fn lab_cpp_reaches_the_drop_in_as_c_does() {
 }
 
 #[test]
+fn lab_failures_name_hosts_and_ranks_of_the_world() {
+    let bed = Bed::new("mpi_named", one_switch(4), 1);
+    for &mpi in of_this_size() {
+        let program = compiled(mpi, "mpicc", "tests/correct.c", &["-std=gnu11", "-O1", "-lpthread"]);
+        let ended = bed.preloaded(mpi, &program, &["lengths-of-some"], &[]);
+        for words in ["rank 1 of 3 (rank 2 of MPI_COMM_WORLD)", "calls differ", "rank 2 of MPI_COMM_WORLD (q2)"] {
+            assert!(ended.stderr.contains(words), "{mpi:?}, {words}: {}{}", ended.stdout_text(), ended.stderr);
+        }
+        assert!(!ended.stderr.contains("(0000"), "{}", ended.stderr);
+    }
+}
+
+#[test]
 fn lab_lengths_that_differ_are_an_error_and_no_hang() {
     let bed = Bed::new("mpi_lengths", one_switch(3), 1);
     for &mpi in of_this_size() {

@@ -24,6 +24,11 @@ pub fn name(given: Option<&str>) -> String {
         .unwrap_or_else(|| "localhost".to_owned())
 }
 
+/// Returns the computer's own name, whatever `$ETHBCAST_HOST` says: launchers pass that of one host to all.
+pub fn own_name() -> String {
+    hostname().unwrap_or_else(|| name(None))
+}
+
 /// Returns the number of processors that this process may use.
 pub fn cores() -> u32 {
     std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX))

@@ -159,7 +159,8 @@ impl<K: Sink> Receiving<K> {
         self.read_again(receiver, now);
         receiver.set_syncing(self.sink.is_syncing());
         self.request_verdict(now);
-        if let Some(verdict) = self.untold.take().filter(|_| !self.cancelled) {
+        let untold = self.untold.take_if(|_| receiver.can_leave() || self.cancelled);
+        if let Some(verdict) = untold.filter(|_| !self.cancelled) {
             receiver.conclude(now, verdict);
         }
         self.sink.verdict_at()
@@ -183,7 +184,11 @@ impl<K: Sink> Receiving<K> {
     pub fn handle_event(&mut self, now: Instant, event: ReceiverEvent) {
         self.sink.on_event(now, &event);
         match event {
-            ReceiverEvent::Invited { source, .. } => self.offer = source,
+            ReceiverEvent::Invited { source, .. } => {
+                self.offer = source;
+                // What was declined was another's, whose invitation may have been a recorded one.
+                (self.concluded, self.untold, self.verdict) = (None, None, None);
+            }
             ReceiverEvent::Accepted => self.publish(now),
             ReceiverEvent::Ended(end) => self.end = Some(end),
             _ => {}
@@ -265,6 +270,12 @@ impl<K: Sink> Receiving<K> {
                 self.publish(now);
             }
         }
+    }
+
+    /// Declines the content before the session is joined, with the words of a refusal.
+    pub fn decline(&mut self, now: Instant, outcome: Outcome, text: String) {
+        let verdict = Done { outcome, bytes: 0, digest: [0; 32], text };
+        (self.concluded, self.untold, self.verdict) = (Some(now), Some(verdict.clone()), Some(verdict));
     }
 
     /// Ends the session early for this reason, which is sent to the root in the next turn; nothing more is received.

@@ -41,8 +41,8 @@ pub use handles::{AbortNotice, AdmissionHook, Cancel, RateLimit, Start};
 pub use history::{History, Incident, IncidentKind, Moment, Track};
 pub use notifier::log_counters;
 pub use options::{
-    Callback, Expected, OneOfTwo, Options, Progress, ProgressPlace, RecvOptions, RunOptions, SendOptions, WireOptions,
-    processors,
+    Callback, Expected, OfferCheck, OneOfTwo, Options, Progress, ProgressPlace, RecvOptions, RunOptions, SendOptions,
+    WireOptions, processors,
 };
 pub use read_again::{ReadAt, RestOfFile};
 pub use read_ahead::{ReadAhead, read_ahead};
@@ -393,7 +393,11 @@ impl Session {
                     receiver.limit_session(options.session_limit.map(|limit| now + limit));
                 }
                 options.run.notify(Progress::Receiver(&event));
+                let refusal = options.offer_check.as_ref().and_then(|check| check.refusal(&event));
                 receiving.handle_event(now, event);
+                if let Some((outcome, text, _)) = refusal.map(StorageError::into_parts) {
+                    receiving.decline(now, outcome, text);
+                }
                 watcher.update(|| receiver.final_frame(RECEIVER_ENDED));
             }
             hooked.turn(receiver, now);

@@ -1,5 +1,6 @@
 //! Options of a session, and the progress that it reports.
 
+use super::content::StorageError;
 use super::draw;
 use super::handles::{AbortNotice, AdmissionHook, Cancel, RateLimit, Start};
 use super::report::Error;
@@ -13,7 +14,7 @@ use crate::session::keyring::RootKeys;
 use crate::session::message::{ContentKind, Digest, MemberState};
 use crate::session::receiver::{ReceiverConfig, ReceiverEvent};
 use crate::session::root::{OnSlow, Root, RootConfig, RootEvent, Route, Wanted};
-use crate::session::verified::{ChunkSize, Form};
+use crate::session::verified::{ChunkSize, Form, Offered};
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::packet::thread_time;
@@ -150,6 +151,9 @@ with_defaults! {
         pub once: bool = false,
         /// The only content that is accepted; `None` accepts any.
         pub expects: Option<Expected> = None,
+        /// Check of what an invitation offers; content that fails it is declined before this host
+        /// joins.
+        pub offer_check: Option<OfferCheck> = None,
         /// Free space, in bytes: a larger content is refused.
         pub free_bytes: u64 = u64::MAX,
         /// Description of this host for queries about listening hosts ([`census`](crate::census));
@@ -162,6 +166,30 @@ with_defaults! {
         /// (sender, session) pairs to ignore.
         #[doc(hidden)]
         pub had: Vec<(MacAddr, u32)> = Vec::new(),
+    }
+}
+
+/// Check of an offered content, before the session is joined.
+#[derive(Clone)]
+pub struct OfferCheck(Arc<dyn Fn(&Offered) -> Result<(), StorageError> + Send + Sync>);
+
+impl fmt::Debug for OfferCheck {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("OfferCheck")
+    }
+}
+
+impl OfferCheck {
+    /// Creates a check. It is called by the session's thread, once per invitation that is accepted.
+    pub fn new(check: impl Fn(&Offered) -> Result<(), StorageError> + Send + Sync + 'static) -> OfferCheck {
+        OfferCheck(Arc::new(check))
+    }
+
+    /// Checks the offer of an invitation. Other events pass.
+    pub(super) fn refusal(&self, event: &ReceiverEvent) -> Option<StorageError> {
+        let ReceiverEvent::Invited { source, size, content, chunk, .. } = event else { return None };
+        let offered = Offered { source: source.clone(), size: *size, content: *content, chunk: *chunk };
+        self.0(&offered).err()
     }
 }
 

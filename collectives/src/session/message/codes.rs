@@ -98,6 +98,8 @@ wire_enum! {
         Path = 5,
         /// The sender's list of hosts does not include it.
         NotWanted = 6,
+        /// It declined by itself, as its DEST cannot hold what is sent. Never sent as a refusal.
+        Declined = 7,
     }
 }
 
@@ -112,6 +114,7 @@ impl Refusal {
             Refusal::NotInTopology => "not in the topology",
             Refusal::Path => "smaller MTU on the way",
             Refusal::NotWanted => "not asked for",
+            Refusal::Declined => "cannot hold it",
         }
     }
 }

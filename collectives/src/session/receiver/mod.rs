@@ -248,6 +248,8 @@ impl Receiver {
     /// makes this host leave the session.
     pub fn conclude(&mut self, now: Instant, report: Done) {
         let outcome = report.outcome;
+        let declined = outcome.status_and_reason(&report.text).0 == Outcome::REFUSED;
+        let text = if declined { report.text.clone() } else { "it has ended before the start".to_owned() };
         let noted = match &mut self.phase {
             ReceiverPhase::Running(running) => running.conclude(now, report, &self.endpoint),
             _ => false,
@@ -255,10 +257,19 @@ impl Receiver {
         let is_member = matches!(self.phase, ReceiverPhase::Running(_));
         if !noted && (outcome == Outcome::Interrupted || (!is_member && outcome != Outcome::Delivered)) {
             if let (ReceiverPhase::Waiting(_), Some(root)) = (&self.phase, &self.root) {
-                waiting::leave(root, "it has ended before the start", &mut self.endpoint);
+                // The root knows the names only of those that have asked.
+                if declined {
+                    self.endpoint.send(root.mac(), &self.endpoint.config().request());
+                }
+                waiting::leave(root, &text, &mut self.endpoint);
             }
             self.end(now, End::Dropped);
         }
+    }
+
+    /// Whether the root that is asked can read a reason to leave: it takes the group's secret.
+    pub fn can_leave(&self) -> bool {
+        !matches!(self.phase, ReceiverPhase::Waiting(_)) || self.endpoint.has_keys()
     }
 
     /// Sets whether the application, which has everything, waits for its disk. The root learns it

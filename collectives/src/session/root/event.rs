@@ -194,11 +194,14 @@ fn listed(joined: &[String], missing: &[String], refused: &[TurnedAway]) -> Stri
     if !missing.is_empty() {
         parts.push(format!("not {}", nodeset::fold(missing)));
     }
+    let first = refused.iter().find(|away| away.why == Refusal::Declined);
     if !refused.is_empty() {
         let refused: Vec<String> =
             refused.iter().map(|away| format!("{} ({}): {}", away.host, away.mac, away.why.words())).collect();
         parts.push(format!("refused {}", refused.join(", ")));
     }
+    // The others' reasons have been told when they declined.
+    parts.extend(first.map(|away| away.text.clone()));
     if parts.is_empty() { String::new() } else { format!(" ({})", parts.join("; ")) }
 }
 

@@ -302,7 +302,10 @@ impl Root {
     fn on_leave(&mut self, now: Instant, frame: &Frame<'_>) {
         let Some(Message::Leave { nonce, text }) = self.endpoint.read(frame) else { return };
         match &mut self.phase {
-            RootPhase::Gathering(gathering) => gathering.on_leave(frame.source, nonce, &text, &mut self.endpoint),
+            RootPhase::Gathering(gathering) => {
+                let refusals = self.non_members.refusals_mut();
+                gathering.on_leave(now, (nonce, frame.source), &text, refusals, &mut self.endpoint);
+            }
             RootPhase::Running(running) => {
                 running.on_leave(now, (nonce, frame.source), &text, &mut self.endpoint);
                 self.watch_reports(now);

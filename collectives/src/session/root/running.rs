@@ -151,7 +151,10 @@ impl SessionPhase {
 
     pub(super) fn on_leave(&mut self, now: Instant, who: (u64, MacAddr), text: &str, endpoint: &mut RootEndpoint) {
         let Some(rank) = self.view.rank_of(who.0, who.1) else { return endpoint.count_non_member() };
-        self.lose(now, rank, Outcome::Died, text, endpoint);
+        // One that came late may find that its DEST cannot hold it.
+        let is_refusal = Outcome::WriteFailed.status_and_reason(text).0 == Outcome::REFUSED;
+        let outcome = if is_refusal { Outcome::WriteFailed } else { Outcome::Died };
+        self.lose(now, rank, outcome, text, endpoint);
         self.follow_up(now, endpoint);
     }
 

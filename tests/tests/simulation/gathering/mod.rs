@@ -4,7 +4,7 @@
 mod scene;
 
 use ethbcast_collectives::measure::kind;
-use ethbcast_collectives::session::application::Participant;
+use ethbcast_collectives::session::application::{Collected, Participant, Receiving};
 use ethbcast_collectives::session::verified::ChunkSize;
 use ethbcast_collectives::session::{
     Admission, ContentKind, End, Message, Outcome, Receiver, ReceiverConfig, ReceiverEvent, Refusal, RootConfig,
@@ -49,6 +49,82 @@ fn a_receiver_that_needs_leave_asks_when_it_has_it_and_says_the_room_of_that_mom
     assert!(played.left_out(1).is_empty() || played.left_out(1)[0].contains("room"), "{:?}", played.left_out(1));
     let (when, _) = played.told(0, |event| matches!(event, RootEvent::Started { .. })).expect("started");
     assert!(when >= Duration::from_secs(9), "{when:?}");
+}
+
+#[test]
+fn who_cannot_hold_what_is_offered_does_not_join_and_the_root_says_why() {
+    let wanted = Wanted { at_least: 1, enough: Some(1), patience: Duration::from_secs(3) };
+    let played = Scene::new(1500).root(0, 1000, wanted).receivers(2).play(NoFaults, |simulation| {
+        decline_once_asked(simulation, 1);
+    });
+    // The other one takes the only place.
+    assert_eq!((played.has(1), played.has(2)), (None, Some(0)), "{}", played.failure(0));
+    let away: Vec<_> = played.root(0).turned_away().map(|away| (away.why, &*away.text)).collect();
+    assert_eq!(away.len(), 1, "{away:?}");
+    assert!(away[0].0 == Refusal::Declined && away[0].1.ends_with(" says: DEST exists"), "{away:?}");
+    let started = played.told(0, |event| matches!(event, RootEvent::Started { .. })).expect("started");
+    assert!(started.0 < wanted.patience, "nobody waits for it: {started:?}");
+}
+
+#[test]
+fn those_who_decline_are_not_waited_for_if_all_are_known_and_are_not_called_missing() {
+    let hosts = ["n1", "n2"].map(str::to_owned).to_vec();
+    for at_least in [1, 2] {
+        let wanted = Wanted { at_least, enough: Some(2), patience: within(20) };
+        let config = |config| RootConfig { wanted, hosts: hosts.clone(), ..config };
+        let scene = Scene::new(1500).root_with(0, 1000, config).receivers(2);
+        let played = scene.play(NoFaults, |simulation| decline_once_asked(simulation, 1));
+        let started = played.told(0, |event| matches!(event, RootEvent::Started { .. })).map(|(when, _)| when);
+        match at_least {
+            1 => assert!(started.is_some_and(|when| when < within(2)), "{started:?}"),
+            _ => assert!(started.is_none()),
+        }
+        let text = "1 of 2 receivers joined within 20 s (n2; refused n1 (02:eb:00:00:00:01): cannot hold it; n1 says: \
+                    DEST exists)";
+        assert!(at_least == 1 || played.failure(0).starts_with(text), "{}", played.failure(0));
+    }
+}
+
+#[test]
+fn who_comes_late_and_cannot_hold_what_is_offered_has_refused_it_and_not_died() {
+    let late = |config| RootConfig { wanted: Wanted::exactly(1), late: true, ..config };
+    let scene = Scene::new(1500).root_with(0, 80_000_000, late).receivers(2);
+    let played = scene.play(switched_on(2, 260), |simulation| decline_once_asked(simulation, 2));
+    assert_eq!((played.has(1), played.has(2)), (Some(0), None), "{}", played.failure(0));
+    let said: Vec<_> = played.root(0).reports().map(|one| one.outcome.status_and_reason(&one.text)).collect();
+    assert_eq!(said[1], (Outcome::REFUSED, "DEST exists"), "{said:?}");
+}
+
+#[test]
+fn what_was_declined_of_one_root_concerns_no_other() {
+    let mut receiving = Receiving::new(Collected::default());
+    let invited = |source: &str| ReceiverEvent::Invited {
+        host: "n0".to_owned(),
+        source: source.to_owned(),
+        size: None,
+        content: ContentKind::Stream,
+        chunk: ChunkSize::default(),
+    };
+    receiving.handle_event(at(0), invited("old"));
+    receiving.decline(at(0), Outcome::WriteFailed, format!("{}: DEST exists", Outcome::REFUSED));
+    assert!(receiving.verdict().is_some());
+    receiving.handle_event(at(1), invited("new"));
+    assert!(receiving.verdict().is_none());
+}
+
+/// Makes a receiver decline what it is asked for.
+fn decline_once_asked<F: Faults>(simulation: &mut Simulation<Host, F>, host: usize) {
+    let mut millis = 0;
+    loop {
+        let Participant::Receiver(one, receiving) = simulation.machine_mut(host) else { panic!("a receiver") };
+        if one.asked().is_some() {
+            receiving.decline(at(millis), Outcome::WriteFailed, format!("{}: DEST exists", Outcome::REFUSED));
+            receiving.turn(one, at(millis));
+            return simulation.wake(host, at(millis));
+        }
+        millis += 1;
+        run_until(simulation, millis);
+    }
 }
 
 #[test]

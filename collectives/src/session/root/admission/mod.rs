@@ -14,7 +14,7 @@ use crate::membership::ack_tree::AckTree;
 use crate::membership::timers::{TimerTable, Wait};
 use crate::session::blocks::most_block_frames;
 use crate::session::kind::CHALLENGE;
-use crate::session::message::{Message, Refusal, Stage};
+use crate::session::message::{Message, Outcome, Refusal, Stage};
 use crate::session::view::{MAX_PUSH_FRAMES, Standing, View, ViewMember, most_payload_bytes};
 use ethbcast_planning::model::{Broadcast, Calibration, Choice};
 use ethbcast_planning::plan::{MIN_SEGMENT_BYTES, Plan, Via};
@@ -23,7 +23,7 @@ use ethbcast_transport::{Deadline, Instant, MacAddr, Part, Policy};
 use join_requests::{Gone, JoinDecision, JoinRequest, JoinRequests};
 use non_members::CompetingRoots;
 use path_check::PathChecks;
-use refusals::{Names, Refusals, table};
+use refusals::{Names, Refusals, node_name, table};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
@@ -155,9 +155,21 @@ impl Gathering {
         }
     }
 
-    pub(super) fn on_leave(&mut self, from: MacAddr, nonce: u64, text: &str, endpoint: &mut RootEndpoint) {
-        if let Some(gone) = self.applicants.on_leave(from, nonce) {
-            self.forget(gone, text, endpoint);
+    pub(super) fn on_leave(
+        &mut self,
+        now: Instant,
+        (nonce, from): (u64, MacAddr),
+        text: &str,
+        refusals: &mut Refusals,
+        endpoint: &mut RootEndpoint,
+    ) {
+        let Some(gone) = self.applicants.on_leave(from, nonce) else { return };
+        let (status, reason) = Outcome::WriteFailed.status_and_reason(text);
+        let host = gone.host.clone();
+        self.forget(gone, reason, endpoint);
+        if status == Outcome::REFUSED {
+            let text = format!("{host} says: {reason}");
+            refusals.note(now, TurnedAway { host, mac: from, why: Refusal::Declined, text }, endpoint);
         }
     }
 
@@ -252,7 +264,7 @@ impl Gathering {
 
     fn tell_waiting(&self, endpoint: &mut RootEndpoint) {
         let (joined, config) = (self.applicants.names(), endpoint.config());
-        let (missing, wanted) = (missing(&joined, config), config.wanted.enough);
+        let (missing, wanted) = (missing(&joined, [], config), config.wanted.enough);
         endpoint.push_event(RootEvent::Waiting { joined, missing, wanted });
     }
 
@@ -303,7 +315,9 @@ impl Gathering {
             return GatheringStep::Wait;
         }
         let wanted = endpoint.config().wanted;
-        let (there, is_over) = (self.applicants.len(), self.age(now) >= wanted.patience);
+        let there = self.applicants.len();
+        let is_over = self.age(now) >= wanted.patience;
+        let is_over = is_over || (there >= wanted.at_least && self.all_have_said(refusals, endpoint.config()));
         let enough = wanted.enough.is_some_and(|enough| there >= enough);
         if enough || (there > 0 && (self.started_by_user || is_over && there >= wanted.at_least)) {
             return self.probe_or_start(now, endpoint);
@@ -314,12 +328,19 @@ impl Gathering {
         }
         let joined = self.applicants.names();
         GatheringStep::GiveUp(RootFailure::TooFew {
-            missing: missing(&joined, endpoint.config()),
+            missing: missing(&joined, refusals.all(), endpoint.config()),
             joined,
             refused: refusals.all().cloned().collect(),
             wanted: wanted.at_least,
             patience: wanted.patience,
         })
+    }
+
+    /// Whether each of the hosts to send to has joined, or declined.
+    fn all_have_said(&self, refusals: &Refusals, config: &RootConfig) -> bool {
+        let mut declined = refusals.all().filter(|away| away.why == Refusal::Declined).peekable();
+        let is_known = !config.hosts.is_empty() && declined.peek().is_some();
+        is_known && missing(&self.applicants.names(), declined, config).is_empty()
     }
 
     fn let_in(&mut self, now: Instant, refusals: &mut Refusals, endpoint: &mut RootEndpoint) {
@@ -397,10 +418,15 @@ impl Gathering {
     }
 }
 
-fn missing(joined: &[String], config: &RootConfig) -> Vec<String> {
+fn missing<'a>(
+    joined: &[String],
+    refused: impl IntoIterator<Item = &'a TurnedAway>,
+    config: &RootConfig,
+) -> Vec<String> {
     let expected = config.expected_hosts();
     let names = table(&expected);
-    let there: BTreeSet<usize> = joined.iter().filter_map(|host| names.find(host)).collect();
+    let refused = refused.into_iter().filter_map(|away| names.find(&node_name(&away.host, away.mac)));
+    let there: BTreeSet<usize> = joined.iter().filter_map(|host| names.find(host)).chain(refused).collect();
     expected.into_iter().enumerate().filter(|(at, _)| !there.contains(at)).map(|(_, host)| host).collect()
 }
 

@@ -182,11 +182,17 @@ pub struct Refusals {
 impl Refusals {
     /// Sends a refusal, unless one was sent just now. The user is notified once per reason.
     pub fn refuse(&mut self, now: Instant, to: MacAddr, nonce: u64, away: TurnedAway, endpoint: &mut RootEndpoint) {
-        let known = self.entries.get_mut(&to);
-        if known.as_ref().is_some_and(|entry| now < entry.refused_at + REFUSAL_INTERVAL && entry.last.why == away.why) {
+        let known = self.entries.get(&to);
+        if known.is_some_and(|entry| now < entry.refused_at + REFUSAL_INTERVAL && entry.last.why == away.why) {
             return;
         }
         endpoint.reply(to, &Message::Refuse { nonce, why: away.why, text: away.text.clone() });
+        self.note(now, away, endpoint);
+    }
+
+    /// Remembers a host that does not take part.
+    pub fn note(&mut self, now: Instant, away: TurnedAway, endpoint: &mut RootEndpoint) {
+        let known = self.entries.get(&away.mac);
         let is_news = known.as_ref().is_none_or(|entry| entry.last.why != away.why || entry.last.host != away.host);
         if known.is_none() && self.entries.len() >= MAX_REMEMBERED {
             return;
@@ -194,7 +200,7 @@ impl Refusals {
         if is_news {
             endpoint.push_event(RootEvent::Refused { host: away.host.clone(), mac: away.mac, text: away.text.clone() });
         }
-        self.entries.insert(to, RefusalEntry { last: away, refused_at: now });
+        self.entries.insert(away.mac, RefusalEntry { last: away, refused_at: now });
     }
 
     pub fn forget(&mut self, host: MacAddr) {
