@@ -8,7 +8,8 @@
 //! time that the rest would take without it.
 
 use super::planner::Planner;
-use super::stall_watch::{StallFinding, Straggler, WatchContext, frames_text};
+use super::stall_watch::{StallFinding, WatchContext};
+use super::stragglers::{Straggler, frames_text};
 use crate::measure::RateComparison;
 use crate::session::message::MemberState;
 use crate::session::root::members::{MemberEntry, Members};
