@@ -7,6 +7,7 @@ use crate::session::root::members::{MemberEntry, Members};
 use crate::session::view::{Standing, View};
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::wire::{OVERHEAD_BYTES, Rank};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Fraction of the best rate since the last view change below which a member is slow. All members
@@ -34,19 +35,49 @@ impl WatchContext<'_> {
     /// it frames faster, and its own children are not the cause. A relay at the end of a long chain
     /// is blocked long before the root is.
     fn last_blocked(&self, members: &Members) -> Option<Straggler> {
-        let waits = |rank: Rank| {
+        let said = |rank: Rank| {
             let status = members.in_place(rank)?.status();
             status.waits_for.filter(|_| status.state == MemberState::WaitsForChild)
         };
         let by_root = self.delivery.blocks().blocked_by(self.now).map(|child| (Rank::ROOT, child));
-        let by_relay = members.entries().iter().filter_map(|relay| Some((relay.rank(), waits(relay.rank())?)));
-        let last = by_root.into_iter().chain(by_relay).filter(|&(_, child)| waits(child).is_none());
+        let by_relay = members.entries().iter().filter_map(|relay| Some((relay.rank(), said(relay.rank())?)));
+        let behind = self.far_behind(members);
+        let end = |mut hop: (Rank, Rank)| {
+            while let Some(&child) = behind.get(&hop.1) {
+                hop = (hop.1, child);
+            }
+            hop
+        };
+        let last = by_root.into_iter().chain(by_relay).filter(|&(_, child)| said(child).is_none()).map(end);
         let straggler = |(from, rank)| {
             let status = members.in_place(rank)?.status();
             let why = if status.state == MemberState::Blocked { SLOW_DISK } else { SLOW_CABLE };
             Some((status.consumed, Straggler { rank, from, why }))
         };
         last.filter_map(straggler).min_by_key(|&(consumed, _)| consumed).map(|(_, straggler)| straggler)
+    }
+
+    /// Returns, by relay, the child for which it keeps half a feed of frames or more; of several,
+    /// the last. A relay that a switch pauses, or whose kernel holds its frames, takes its own cable
+    /// for the limit and reports no child.
+    fn far_behind(&self, members: &Members) -> BTreeMap<Rank, Rank> {
+        let mut found = BTreeMap::new();
+        let is_tree = self.view.via != Via::Cast && !self.view.via.is_in_blocks();
+        let mut arrivals: Vec<(u64, Rank)> = members
+            .entries()
+            .iter()
+            .filter(|entry| is_tree && entry.standing() == Standing::InPlace && !entry.is_reported())
+            .map(|entry| (entry.status().arrived, entry.rank()))
+            .collect();
+        arrivals.sort_unstable();
+        for (arrived, rank) in arrivals {
+            let parent = self.parent(rank);
+            let ahead = members.in_place(parent).map_or(0, |parent| parent.status().arrived);
+            if arrived + self.delivery.blocks().slots() / 2 <= ahead {
+                found.entry(parent).or_insert(rank);
+            }
+        }
+        found
     }
 
     pub fn straggler(&self, members: &Members) -> Option<Straggler> {
