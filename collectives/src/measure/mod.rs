@@ -46,7 +46,7 @@ pub use findings::CastFinding;
 pub(crate) use probe::{FIRST_PING, carries, write_ping};
 pub use prober::Prober;
 pub use processor::{Processors, WorkPoint};
-pub(crate) use rate_comparison::RateComparison;
+pub(crate) use rate_comparison::{ComparedGaps, RateComparison};
 pub use responder::{HostInfo, Responder};
 pub use result::{BulkCost, Point, ProbeResult, TargetResult};
 pub use settings::{ProbeSettings, Unicast};

@@ -8,7 +8,9 @@ use ethbcast_planning::plan::Via;
 use ethbcast_tests::in_full;
 use ethbcast_tests::session::{Case, Disk, GROUP, Host, hosts_of, sent, turn};
 use ethbcast_transport::Instant;
-use ethbcast_transport::sim::{Cable, HostSettings, Network, QueueLimit, RandomFaults, Simulation, SwitchSettings};
+use ethbcast_transport::sim::{
+    Cable, HostSettings, Network, PauseFrames, QueueLimit, Random, RandomFaults, Simulation, SwitchSettings,
+};
 use ethbcast_transport::wire::group_mac;
 use std::time::Duration;
 
@@ -30,6 +32,11 @@ struct Scene {
     slow: Vec<usize>,
     /// Part of the others' rate that a slow cable has.
     part: u64,
+    /// Whether slow cables are slow only from their hosts to the switch.
+    sends_slowly: bool,
+    /// Whether the switch pauses those that send to a full port, so that they take their own cable for the limit, as on
+    /// the interfaces of namespaces.
+    pauses: bool,
     loss: f64,
     /// A host whose process stands still now and then, each time from and to these moments.
     naps: Option<(usize, Vec<[u64; 2]>)>,
@@ -45,7 +52,30 @@ struct Story {
 }
 
 fn scene(via: Via, slow: &[usize]) -> Scene {
-    Scene { via, bytes: BYTES, slow: slow.to_vec(), part: 5, loss: 0.0, naps: None, is_known: false }
+    Scene {
+        via,
+        bytes: BYTES,
+        slow: slow.to_vec(),
+        part: 5,
+        sends_slowly: false,
+        pauses: false,
+        loss: 0.0,
+        naps: None,
+        is_known: false,
+    }
+}
+
+/// Short naps of a busy host, other ones for each seed.
+fn busy(host: usize, seed: u64) -> Option<(usize, Vec<[u64; 2]>)> {
+    let mut random = Random::new(seed);
+    let mut at = 100;
+    let naps = std::iter::repeat_with(|| {
+        at += 20 + random.below(80);
+        let from = at;
+        at += 1 + random.below(25);
+        [from, at]
+    });
+    Some((host, naps.take(250).collect()))
 }
 
 fn aside((now, event): &(Instant, RootEvent)) -> Option<(usize, Duration, String)> {
@@ -64,14 +94,14 @@ impl Scene {
         };
         let mut network = Network::new();
         let port_queue = QueueLimit::Bytes(256 << 10);
-        let switch = network.add_switch(SwitchSettings { port_queue, ..SwitchSettings::default() });
+        let pause = PauseFrames { high_frames: 40, lasts: Duration::from_millis(1) };
+        let pause = Some(pause).filter(|_| self.pauses);
+        let switch = network.add_switch(SwitchSettings { port_queue, pause, ..SwitchSettings::default() });
         for host in 0..=RECEIVERS {
             let part = if self.slow.contains(&host) { self.part } else { 1 };
-            network.add_host(
-                switch,
-                Cable::new(RATE_BITS_PER_SECOND / part, Duration::from_micros(5)),
-                settings.clone(),
-            );
+            let cable = Cable::new(RATE_BITS_PER_SECOND / part, Duration::from_micros(5));
+            let cable = if self.sends_slowly { cable.with_backward_rate(RATE_BITS_PER_SECOND) } else { cable };
+            network.add_host(switch, cable, settings.clone());
         }
         network.with_mtu_bytes(1500)
     }
@@ -127,6 +157,13 @@ impl Scene {
         assert!(times <= 1.0 + MOST * self.slow.len() as f64, "{self:?}: {times:.2} times: {:?}", story.aside);
     }
 
+    fn is_found_among_busy_ones(&self) {
+        let story = self.play();
+        println!("{:?} {:?} {} {:?} {:?}", self.via, self.slow, self.pauses, story.others, story.aside);
+        let aside: Vec<usize> = story.aside.iter().map(|&(host, ..)| host).collect();
+        assert_eq!(aside, self.slow, "{self:?}: {:?}", story.aside);
+    }
+
     fn nobody_is_put_aside(&self) {
         let story = self.play();
         assert!(story.aside.is_empty(), "{self:?}: {:?}", story.aside);
@@ -161,6 +198,26 @@ fn of_two_slow_ones_both_are_served_beside_the_others() {
     for slow in [[2, 5], [1, 2], [3, 7]] {
         let scene = Scene { bytes: 2 * BYTES, ..scene(Via::Chain, &slow) };
         scene.is_put_right();
+    }
+}
+
+#[test]
+fn a_busy_relay_is_not_taken_for_the_slow_host_behind_it() {
+    for seed in 1..=in_full(3, 12) {
+        for (via, slow) in [(Via::Chain, 2), (Via::Chain, 5), (Via::Binary, 2), (Via::Binary, 4)] {
+            for pauses in [false, true] {
+                let relay = if via == Via::Chain { slow - 1 } else { 1 };
+                let naps = busy(relay, seed);
+                Scene { naps, pauses, ..scene(via, &[slow]) }.is_found_among_busy_ones();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_relay_that_receives_fast_and_sends_slowly_becomes_a_leaf_and_not_the_host_behind_it() {
+    for (via, slow) in [(Via::Chain, 1), (Via::Chain, 4), (Via::Binary, 2), (Via::Binary, 3)] {
+        Scene { sends_slowly: true, bytes: 2 * BYTES, ..scene(via, &[slow]) }.is_put_right();
     }
 }
 

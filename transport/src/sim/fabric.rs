@@ -30,11 +30,11 @@ impl Fabric {
         let mut switches: Vec<Switch> = network.switch_settings().map(Switch::new).collect();
         let mut wires = Vec::with_capacity(network.connections().len() * 2);
         for &([one, other], cable) in network.connections() {
-            for (from, to) in [(one, other), (other, one)] {
+            for ([from, to], rate) in [[one, other], [other, one]].into_iter().zip(cable.rates_bits_per_second()) {
                 if let Node::Switch(switch) = from {
                     switches[switch as usize].add_port(wires.len() as u32);
                 }
-                wires.push(Wire::new(cable, [from, to], network.queue_limit(from), network.overhead_bytes()));
+                wires.push(Wire::new((cable, rate), [from, to], network.queue_limit(from), network.overhead_bytes()));
             }
         }
         Fabric {

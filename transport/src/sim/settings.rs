@@ -8,14 +8,19 @@ use crate::MacAddr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cable {
     rate_bits_per_second: u64,
+    backward_bits_per_second: u64,
     delay: Duration,
     burst_bytes: u64,
 }
 
 impl Cable {
     /// 1 Gbit/s, 500 ns: some metres of copper and the transceivers at both ends.
-    pub const GIGABIT: Cable =
-        Cable { rate_bits_per_second: 1_000_000_000, delay: Duration::from_nanos(500), burst_bytes: 0 };
+    pub const GIGABIT: Cable = Cable {
+        rate_bits_per_second: 1_000_000_000,
+        backward_bits_per_second: 1_000_000_000,
+        delay: Duration::from_nanos(500),
+        burst_bytes: 0,
+    };
 
     /// Creates a cable with a rate and a propagation delay.
     ///
@@ -23,7 +28,18 @@ impl Cable {
     /// If the rate is zero: nothing would ever arrive.
     pub fn new(rate_bits_per_second: u64, delay: Duration) -> Self {
         assert!(rate_bits_per_second > 0, "a cable of 0 bit/s carries nothing: give it a rate, or cut it");
-        Cable { rate_bits_per_second, delay, burst_bytes: 0 }
+        Cable { rate_bits_per_second, backward_bits_per_second: rate_bits_per_second, delay, burst_bytes: 0 }
+    }
+
+    /// Sets another rate for the backward direction, which leads to a host, or to the first of two
+    /// switches.
+    ///
+    /// # Panics
+    /// If the rate is zero: nothing would ever arrive.
+    pub fn with_backward_rate(mut self, bits_per_second: u64) -> Self {
+        assert!(bits_per_second > 0, "a cable of 0 bit/s carries nothing: give it a rate, or cut it");
+        self.backward_bits_per_second = bits_per_second;
+        self
     }
 
     /// Makes the cable a token bucket: after a pause `burst_bytes` pass in no time, and only then
@@ -35,9 +51,9 @@ impl Cable {
         self
     }
 
-    /// Returns bits per second, counting preamble, checksum and gap.
-    pub fn rate_bits_per_second(self) -> u64 {
-        self.rate_bits_per_second
+    /// Returns bits per second forward and backward, counting preamble, checksum and gap.
+    pub fn rates_bits_per_second(self) -> [u64; 2] {
+        [self.rate_bits_per_second, self.backward_bits_per_second]
     }
 
     /// Returns the propagation delay.

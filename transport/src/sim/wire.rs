@@ -51,15 +51,20 @@ pub(super) enum Offered {
 }
 
 impl Wire {
-    pub(super) fn new(cable: Cable, [from, to]: [Node; 2], limit: QueueLimit, overhead_bytes: usize) -> Self {
+    /// Creates one direction of a cable; `rate_bits_per_second` is its rate.
+    pub(super) fn new(
+        (cable, rate_bits_per_second): (Cable, u64),
+        [from, to]: [Node; 2],
+        limit: QueueLimit,
+        overhead_bytes: usize,
+    ) -> Self {
         Wire {
             from,
             to,
             stats: DirectionStats::default(),
-            rate_bits_per_second: cable.rate_bits_per_second(),
+            rate_bits_per_second,
             delay_nanos: cable.delay().as_nanos() as u64,
-            burst_nanos: (u128::from(cable.burst_bytes()) * 8_000_000_000 / u128::from(cable.rate_bits_per_second()))
-                as u64,
+            burst_nanos: (u128::from(cable.burst_bytes()) * 8_000_000_000 / u128::from(rate_bits_per_second)) as u64,
             overhead_bytes,
             limit,
             in_flight: VecDeque::new(),

@@ -10,7 +10,8 @@ use super::policy::cast_change::{self, CastChange};
 use super::policy::neighbours::{Neighbours, OtherTraffic};
 use super::policy::planner::Planner;
 use super::policy::slow_hosts::SlowHosts;
-use super::policy::stall_watch::{StallFinding, Stragglers, WatchContext, rate_text};
+use super::policy::stall_watch::{StallFinding, WatchContext};
+use super::policy::stragglers::{Stragglers, rate_text};
 use super::policy::{Replanning, StormControl};
 use super::repair::Fetches;
 use crate::measure::RateComparison;
@@ -550,6 +551,7 @@ impl SessionPhase {
         if on_slow == OnSlow::Demote {
             findings.extend(self.slow_hosts.look(&scene, &self.members, straggler, way));
         }
+        let straggler = straggler.filter(|straggler| self.slow_hosts.admits(straggler, now));
         findings.extend(self.stragglers.look(&scene, &self.members, straggler, on_slow));
         let drain = self.cast_change.look(&scene, &self.members, way, self.slow_hosts.is_suspecting());
         if self.storm_control.is_levelling() {

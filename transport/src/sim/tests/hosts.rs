@@ -126,6 +126,22 @@ fn a_cut_cable_loses_what_leaves_while_it_is_cut() {
 }
 
 #[test]
+fn a_cable_carries_each_direction_at_its_own_rate() {
+    // The second host receives at a tenth of the rate at which it sends.
+    let mut network = star(1);
+    let switch = network.switches().next().expect("a star has a switch");
+    network.add_host(switch, Cable::GIGABIT.with_backward_rate(100_000_000), member());
+    let both = [0, 1].map(|host| Postbox::sending(full_frames(host, host_mac(1 - host), 11)));
+    let mut simulation = Simulation::new(&network, postboxes(2, both), NoFaults);
+    settle(&mut simulation);
+    let lasts = |host: usize| {
+        let arrivals = simulation.machines()[host].arrivals();
+        arrivals[10] - arrivals[0]
+    };
+    assert_eq!([lasts(0), lasts(1)], [123_040, 1_230_400]);
+}
+
+#[test]
 fn a_machine_that_never_stops_sending_is_held_by_its_cable() {
     let mut simulation = Simulation::new(&star(2), vec![Flood(true), Flood(false)], NoFaults);
     let outcome = simulation.run(micros(10_000), idle);

@@ -14,6 +14,9 @@ use ethbcast_transport::{Instant, planted};
 use progress::{Advance, Pace, Rates, phase};
 use std::time::Duration;
 
+/// Reports of a second.
+const KEPT_REPORTS: u32 = 10;
+
 #[derive(Clone, Debug)]
 pub(super) struct MemberEntry {
     rank: Rank,
@@ -22,6 +25,8 @@ pub(super) struct MemberEntry {
     status: Status,
     /// Its child of which it has never heard anything, and since when it says so.
     mute_child: Option<(Rank, Instant)>,
+    /// Its last ten reports, of one second: a bit for each that says it waits for a child.
+    waits: u16,
     advance: Advance,
     pace: Pace,
     accepted: bool,
@@ -45,6 +50,7 @@ impl MemberEntry {
             ready_epoch: 0,
             status: Status::default(),
             mute_child: None,
+            waits: 0,
             advance: Advance::new(now),
             pace: Pace::new(now),
             accepted: false,
@@ -72,6 +78,11 @@ impl MemberEntry {
     /// Child from which it has never received anything, if it has reported that long enough.
     pub(super) fn mute_child(&self, now: Instant, lasts: Duration) -> Option<Rank> {
         self.mute_child.filter(|&(_, since)| now.since(since) >= lasts).map(|(child, _)| child)
+    }
+
+    /// Whether most reports of the last second say that it waits for a child: a single one says little.
+    pub(super) fn mostly_waits(&self) -> bool {
+        self.waits.count_ones() > KEPT_REPORTS / 2
     }
 
     pub(super) fn pace(&self) -> &Pace {
@@ -261,6 +272,8 @@ impl Members {
             entry.claimed = None;
         }
         entry.status = status;
+        let waits = status.state == MemberState::WaitsForChild;
+        entry.waits = (entry.waits << 1 | u16::from(waits)) & ((1 << KEPT_REPORTS) - 1);
         let known = entry.mute_child.take();
         let mute = status.waits_for.filter(|_| status.is_mute);
         entry.mute_child = mute.map(|child| known.filter(|&(known, _)| known == child).unwrap_or((child, now)));

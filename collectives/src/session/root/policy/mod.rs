@@ -5,6 +5,7 @@ pub mod neighbours;
 pub mod planner;
 pub mod slow_hosts;
 pub mod stall_watch;
+pub mod stragglers;
 
 use super::config::{OnSlow, RootConfig};
 use super::delivery::Delivery;

@@ -5,11 +5,14 @@
 //! parent. They do not say whose cable is slow, its own or its parent's, nor whether others could
 //! be faster. So the root sends a short train to the suspect and one to another host, and compares
 //! the arrivals. A suspect that is proved slow is demoted once it has cost the others a part of the
-//! time that the rest would take without it.
+//! time that the rest would take without it. If the suspect proves fast, and its parent's feed stays
+//! full of frames for it though the parent does not wait for it, the parent sends slowly, and is
+//! demoted in its place.
 
 use super::planner::Planner;
-use super::stall_watch::{StallFinding, Straggler, WatchContext, frames_text};
-use crate::measure::RateComparison;
+use super::stall_watch::{StallFinding, WatchContext};
+use super::stragglers::{Straggler, frames_text};
+use crate::measure::{ComparedGaps, RateComparison};
 use crate::session::message::MemberState;
 use crate::session::root::members::{MemberEntry, Members};
 use crate::session::view::View;
@@ -20,6 +23,8 @@ use std::time::Duration;
 
 /// Part of the rate of others below which a host is far slower.
 const FAR_BELOW: f64 = 0.5;
+/// Time for which a relay must keep its feed full for a child that proved fast.
+const FULL_FOR: Duration = Duration::from_millis(500);
 /// Part of the time of the rest that may be lost before a slow host is demoted; and the least time.
 const MAY_COST: f64 = 0.1;
 const LEAST: Duration = Duration::from_millis(300);
@@ -27,12 +32,14 @@ const LEAST: Duration = Duration::from_millis(300);
 /// and after which a host that was not slow may be compared again.
 const COMPARED_AFTER: Duration = Duration::from_millis(200);
 const HOLDS: Duration = Duration::from_secs(1);
+/// Time for which a host that proved fast is taken to be so.
+const FAST_HOLDS: Duration = Duration::from_secs(10);
 /// Time over which rates are compared: less would show losses, more what was before.
 const RATE_OVER: Duration = Duration::from_millis(800);
 /// Time within which a host answers, whatever its processor does, if the frames reach it.
 const ANSWERED_WITHIN: Duration = Duration::from_millis(150);
 /// Most comparisons of a session, and the least part of the frames left that one must stay below.
-const MAX_COMPARISONS: u32 = 3;
+const MAX_COMPARISONS: u32 = 5;
 const FRAMES_PART: u64 = 200;
 
 /// A host that is suspected to be slow.
@@ -40,8 +47,29 @@ const FRAMES_PART: u64 = 200;
 struct Suspicion {
     rank: Rank,
     lasted: Duration,
-    /// Proof: its time, the host beside which it was judged, and that one's rate in frames per second.
-    proved: Option<(Instant, Rank, f64)>,
+    /// Time for which its parent's feed has been full of frames for it, though the parent does not wait for it.
+    kept_full: Duration,
+}
+
+/// Result of a comparison.
+#[derive(Clone, Copy, Debug)]
+struct Judgement {
+    rank: Rank,
+    at: Instant,
+    is_slow: bool,
+    /// Host beside which the suspect was judged, and its rate in frames per second.
+    beside: Rank,
+    others: f64,
+}
+
+impl Judgement {
+    /// Judges by the gaps of two trains. A host that was kept from its processor takes a train at
+    /// once, faster than its cable carries it.
+    fn new(at: Instant, hosts: (Rank, Rank), gaps: ComparedGaps, link_rate: Option<f64>) -> Judgement {
+        let usual_nanos = gaps.usual_nanos.max(link_rate.map_or(0.0, |rate| 1e9 / rate));
+        let is_slow = gaps.is_sure && usual_nanos <= gaps.suspect_nanos * FAR_BELOW;
+        Judgement { rank: hosts.0, at, is_slow, beside: hosts.1, others: 1e9 / usual_nanos }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -56,6 +84,8 @@ pub struct SlowHosts {
     suspicion: Option<Suspicion>,
     trial: Option<Trial>,
     trials: u32,
+    /// The newest judgement of each host that was compared.
+    judged: Vec<Judgement>,
     cleared: Option<(Rank, Instant)>,
 }
 
@@ -72,24 +102,28 @@ impl SlowHosts {
         // Of a source of unknown length nothing is sure to be read again for a demoted host.
         let is_tree = scene.view.via != Via::Cast && !scene.view.via.is_in_blocks();
         let left = scene.frames_left().filter(|_| is_tree && !scene.delivery.since_first_data(scene.now).is_zero())?;
-        self.conclude(scene.now, members);
+        self.conclude(scene.now, members, planner.link_rate());
         self.suspect(scene, members, straggler);
         let suspicion = self.suspicion?;
         let rate = members.entry(suspicion.rank)?.pace().mean(RATE_OVER);
         // A host with several children gives each a share of its cable.
         let children = scene.view.degrees().into_iter().max().unwrap_or(1).max(1) as f64;
-        let Some((_, beside, others)) = suspicion.proved.filter(|&(at, ..)| scene.now.since(at) < HOLDS) else {
+        let judgement = self.judgement(suspicion.rank, scene.now);
+        if judgement.is_none_or(|judged| scene.now.since(judged.at) >= HOLDS) {
             let usual = planner.link_rate().map(|rate| (rate / children).max(members.rates().best()));
             if usual.zip(rate).is_none_or(|(usual, rate)| rate <= usual * FAR_BELOW) {
                 self.compare(scene, members, (left, planner.frame_time()), identity);
             }
-            return None;
-        };
+        }
+        let judgement = judgement.filter(|_| self.trial.is_none())?;
+        let is_relay_slow = suspicion.kept_full >= FULL_FOR;
+        let relay = Some(scene.parent(suspicion.rank)).filter(|&relay| is_relay_slow && relay != Rank::ROOT);
+        let culprit = if judgement.is_slow { suspicion.rank } else { relay? };
         // What a train finds beside the session's own frames may be less than what hosts have shown.
-        let (rate, share) = (rate?, (others / children).max(members.rates().best()));
+        let (rate, share) = (rate?, (judgement.others / children).max(members.rates().best()));
         let is_late = suspicion.lasted >= patience(scene, (left, rate, share)) && rate <= share * FAR_BELOW;
         self.suspicion.take_if(|_| is_late)?;
-        Some(StallFinding::StepAside(suspicion.rank, words(scene.view, rate, (beside, others))))
+        Some(StallFinding::StepAside(culprit, words(scene.view, (culprit, suspicion.rank), rate, judgement)))
     }
 
     fn suspect(&mut self, scene: &WatchContext<'_>, members: &Members, straggler: Option<Straggler>) {
@@ -102,9 +136,13 @@ impl SlowHosts {
             }
             // A look that misses it only counts down.
             (Some(known), _) if known.lasted > period => Some(Suspicion { lasted: known.lasted - period, ..known }),
-            (_, Some(rank)) => Some(Suspicion { rank, lasted: period, proved: None }),
+            (_, Some(rank)) => Some(Suspicion { rank, lasted: period, kept_full: Duration::ZERO }),
             (_, None) => None,
         };
+        if let Some(known) = &mut self.suspicion {
+            let is_kept_full = scene.keeps_full(members, known.rank);
+            known.kept_full = if is_kept_full { known.kept_full + period } else { Duration::ZERO };
+        }
     }
 
     fn compare(
@@ -130,7 +168,7 @@ impl SlowHosts {
         self.trial = Some(Trial { suspect: rank, beside, comparison });
     }
 
-    fn conclude(&mut self, now: Instant, members: &Members) {
+    fn conclude(&mut self, now: Instant, members: &Members, link_rate: Option<f64>) {
         // A host that has spoken since then has not got the frames: they stand in a long queue before it.
         let speaks = |trial: &Trial| {
             let told_at = members.entry(trial.suspect).and_then(|entry| entry.pace().told_at());
@@ -140,15 +178,27 @@ impl SlowHosts {
         let is_over = |trial: &mut Trial| trial.comparison.is_over(now) || speaks(trial);
         let Some(Trial { suspect, beside, comparison, .. }) = self.trial.take_if(is_over) else { return };
         let gaps = comparison.gaps();
-        let slow = gaps.filter(|gaps| gaps.is_sure && gaps.usual_nanos <= gaps.suspect_nanos * FAR_BELOW);
         log::info!("rank {suspect} beside rank {beside}: {gaps:?}");
-        match (slow, &mut self.suspicion) {
-            (Some(gaps), Some(known)) if known.rank == suspect => {
-                known.proved = Some((now, beside, 1e9 / gaps.usual_nanos));
-            }
-            (Some(_), _) => {}
-            (None, _) => self.cleared = Some((suspect, now)),
+        let judged = gaps.map(|gaps| Judgement::new(now, (suspect, beside), gaps, link_rate));
+        if !judged.is_some_and(|judged| judged.is_slow) {
+            self.cleared = Some((suspect, now));
         }
+        if let Some(judged) = judged {
+            self.judged.retain(|known| known.rank != suspect);
+            self.judged.push(judged);
+        }
+    }
+
+    fn judgement(&self, rank: Rank, now: Instant) -> Option<Judgement> {
+        let holds = |judged: &&Judgement| now.since(judged.at) < if judged.is_slow { HOLDS } else { FAST_HOLDS };
+        self.judged.iter().find(|judged| judged.rank == rank).filter(holds).copied()
+    }
+
+    /// Whether a straggler may be demoted: not while its parent proves to send slowly.
+    pub fn admits(&self, straggler: &Straggler, now: Instant) -> bool {
+        let is_kept_full = self.suspicion.is_some_and(|it| it.rank == straggler.rank && !it.kept_full.is_zero());
+        let is_fast = || self.judgement(straggler.rank, now).is_some_and(|judged| !judged.is_slow);
+        !(is_kept_full && straggler.from != Rank::ROOT && is_fast())
     }
 
     /// Whether a single host may be to blame.
@@ -173,13 +223,26 @@ fn patience(scene: &WatchContext<'_>, (left, rate, others): (u64, f64, f64)) -> 
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX).max(LEAST).min(scene.timing.slow)
 }
 
-fn words(view: &View, rate: f64, (beside, others): (Rank, f64)) -> String {
-    let [rate, others] = [rate, others].map(|rate| frames_text(view, rate));
-    let host = &view.members[beside.index()].host;
-    format!("holds up the others: its cable or its processor takes {rate}, that of {host} {others}")
+fn words(view: &View, (culprit, suspect): (Rank, Rank), rate: f64, judgement: Judgement) -> String {
+    let [rate, others] = [rate, judgement.others].map(|rate| frames_text(view, rate));
+    let host = |rank: Rank| &view.members[rank.index()].host;
+    if culprit == suspect {
+        let beside = host(judgement.beside);
+        return format!("holds up the others: its cable or its processor takes {rate}, that of {beside} {others}");
+    }
+    format!("holds up the others: it sends {rate} to {}, whose cable takes as much as others, {others}", host(suspect))
 }
 
 impl WatchContext<'_> {
+    /// Whether the parent of `rank` has its feed full of frames for it, and most of its reports of
+    /// the last second do not name it: the parent's own cable or processor is the limit.
+    fn keeps_full(&self, members: &Members, rank: Rank) -> bool {
+        let arrived = |rank: Rank| members.in_place(rank).map(|entry| entry.status().arrived);
+        let Some(parent) = members.in_place(self.parent(rank)) else { return false };
+        let kept = arrived(rank).map_or(0, |arrived| parent.status().arrived.saturating_sub(arrived));
+        kept >= self.delivery.blocks().slots() / 2 && !parent.mostly_waits()
+    }
+
     /// Returns the member that takes far fewer frames than its parent does meanwhile, for no reason that either shows;
     /// of several the one that has least.
     fn fallen_behind(&self, members: &Members) -> Option<Rank> {
@@ -210,5 +273,24 @@ impl WatchContext<'_> {
         let others = members.entries().iter().filter(|entry| entry.rank() != suspect && !entry.is_reported());
         let in_place = others.map(MemberEntry::rank).filter(|&rank| members.in_place(rank).is_some());
         in_place.min_by_key(|&rank| (class(rank), std::cmp::Reverse(above(rank).len()), rank))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_train_that_a_sleeper_took_at_once_is_no_rate_of_its_cable() {
+        let judged = |usual_nanos, suspect_nanos, link_rate| {
+            let gaps = ComparedGaps { usual_nanos, suspect_nanos, is_sure: true };
+            let judgement = Judgement::new(Instant::START, (Rank(5), Rank(4)), gaps, link_rate);
+            (judgement.is_slow, judgement.others.round())
+        };
+        // A frame takes 250 µs.
+        assert_eq!(judged(66.0, 260_000.0, Some(4000.0)), (false, 4000.0));
+        assert_eq!(judged(66.0, 1_200_000.0, Some(4000.0)), (true, 4000.0));
+        assert_eq!(judged(300_000.0, 1_200_000.0, Some(4000.0)), (true, 3333.0));
+        assert_eq!(judged(300_000.0, f64::INFINITY, None), (true, 3333.0));
     }
 }
