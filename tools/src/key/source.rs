@@ -2,7 +2,8 @@
 
 use crate::args::KeySourceArgs;
 use crate::doctor::Fault;
-use crate::exit::{Code, Failure, WithCode, fail};
+use crate::exit::{Code, Failure, WithCode, fail, print_line};
+use crate::serve::Severity;
 use ethbcast_collectives::keys::{Keys, MAX_KEY_FILE_BYTES, Phrase};
 use nix::sys::termios::{LocalFlags, SetArg, tcgetattr, tcsetattr};
 use nix::unistd::geteuid;
@@ -23,6 +24,35 @@ const CREDENTIAL: &str = "ethbcast.key";
 
 /// The phrase as it was typed: it is asked for once in a run.
 static TYPED: OnceLock<Zeroizing<String>> = OnceLock::new();
+
+/// What a host without a key has to know.
+const WITHOUT: &str = "any host on this network can read what is sent, send in another's place and take its names";
+
+/// Says that a session has no key, unless that is meant.
+pub fn print_missing(keys: Option<&Arc<Keys>>, args: &KeySourceArgs, quiet: bool) {
+    if keys.is_none() && !args.no_key && !quiet {
+        print_line(format_args!("ethbcast: no key: {WITHOUT}; `ethbcast key new` makes one, --no-key means none"));
+    }
+}
+
+/// Returns the key of a receiver that stays, which as root needs one: it writes what any host sends. Another user is
+/// warned at each start.
+pub fn serving(args: &KeySourceArgs) -> anyhow::Result<Option<Arc<Keys>>> {
+    let keys = resolve(args)?;
+    if keys.is_some() || args.no_key {
+        return Ok(keys);
+    }
+    if geteuid().is_root() {
+        let text = format!(
+            "recv --serve as root needs a key, for {WITHOUT}: make one on the sender with `ethbcast key new {PATH}` \
+             and put its receivers' form at {PATH} here, name one with --key FILE, or say with --no-key that none is \
+             meant"
+        );
+        return Err(Failure::new(Code::Usage, text).found(Fault::NoKey).into());
+    }
+    Severity::Warning.print(&format!("no key: {WITHOUT}; `ethbcast key new` makes one, --no-key means none"));
+    Ok(None)
+}
 
 /// Returns the key of a session, if there is one. A key that is there and cannot be used is an error.
 pub fn resolve(args: &KeySourceArgs) -> anyhow::Result<Option<Arc<Keys>>> {

@@ -51,6 +51,7 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     bar.open_on(&session).code(Code::System)?;
     let _receiving = interface::receive(&session, &args.wire.group, args.wire.quiet);
     print_interface(session.interface(), args.wire.quiet);
+    key::print_missing(options.wire.keys.as_ref(), &args.key, args.wire.quiet);
     let _watcher = watch(&session, &mut options.run);
     options.about = Some(hosts::about(session.interface()));
     options.free_bytes = dest.free_bytes();
@@ -79,7 +80,7 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     print(&received.report, &received.landed, args.form(), is_quiet)?;
     let left = left_by(&dest, &received.landed);
     received.check(&args, interrupt.signal(), &left).map_err(|error| match error.downcast::<Failure>() {
-        Ok(failure) => with_own_link(failure, &session).into(),
+        Ok(failure) => bar.with_misfit(with_own_link(failure, &session)).into(),
         Err(error) => error,
     })?;
     read_again(dest);

@@ -135,6 +135,10 @@ fn the_key_is_the_first_of_those_that_there_are() {
         (&[], &["--key", PHRASE], 2, &["is a key phrase", "--key-phrase", "[E-PHRASE]"]),
         (&[("ETHBCAST_KEY", wrong.as_str()), ("CREDENTIALS_DIRECTORY", credentials.as_str())], &[], 2, mistyped),
         (&[("CREDENTIALS_DIRECTORY", credentials.as_str())], &[], 2, &["ethbcast.key", "this is no key file"]),
+        (&[("ETHBCAST_NO_KEY", "1"), ("ETHBCAST_KEY", wrong.as_str())], &[], 2, mistyped),
+        (&[("ETHBCAST_NO_KEY", "1")], &["--key", receivers.as_str()], 2, may_not),
+        (&[("ETHBCAST_NO_KEY", "1"), ("CREDENTIALS_DIRECTORY", credentials.as_str())], &[], 4, no_interface),
+        (&[("ETHBCAST_NO_KEY", "maybe")], &[], 2, &["ETHBCAST_NO_KEY", "1 or 0"]),
         (&[], &["--require-key"], 2, &["--require-key", "[E-NOKEY]"]),
     ] {
         sends(variables, more).assert_refusal(code, words);
@@ -155,6 +159,8 @@ fn the_configuration_file_names_a_key_that_the_environment_precedes() {
         Run::start("sender", command).end(LIMIT)
     };
     run(&[]).assert_refusal(2, &["[E-NOSEND]"]);
+    run(&[("ETHBCAST_NO_KEY", "1")]).assert_refusal(4, &["there is no interface nosuch0"]);
+    run(&[("ETHBCAST_NO_KEY", "0")]).assert_refusal(2, &["[E-NOSEND]"]);
     run(&[("ETHBCAST_KEY", PHRASE)]).assert_refusal(4, &["there is no interface nosuch0"]);
     run(&[("ETHBCAST_KEY_FILE", &good.to_string_lossy())]).assert_refusal(4, &["there is no interface nosuch0"]);
     file(directory.path(), "ethbcast.toml", "[send]\nno-key = true\n");
