@@ -1,7 +1,7 @@
 //! Keys of the root in a session.
 
-use super::{Doors, KnownSessions, SUITES, Secrecy, Slot, is_numbered, numbered, secrecy, signed};
-use crate::keys::{ExchangePair, Keys, Protection, SealedMessage, Secret, SessionFacts, SessionName};
+use super::{Doors, KnownSessions, SUITES, Secrecy, Slot, end_of, is_numbered, numbered, secrecy, signed};
+use crate::keys::{ContentCipher, ExchangePair, Keys, Protection, SealedMessage, Secret, SessionFacts, SessionName};
 use crate::keys::{Signed, pair_secret, request_digest};
 use crate::membership::Station;
 use crate::session::kind::{ANNOUNCE, JOIN, REFUSE};
@@ -16,7 +16,6 @@ const MAX_ADDRESSES: usize = 8192;
 const MAX_RUNS: usize = 8;
 /// Maximum number of other sessions of the group that are remembered.
 const MAX_COMPETITORS: usize = 16;
-const CONTENTS_IN_THE_CLEAR: u8 = 0;
 
 /// Keys of a root, with what was drawn at random for one session.
 #[derive(Clone, Debug)]
@@ -31,6 +30,8 @@ pub struct RootKeys {
     pub group: Secret,
     /// Hash of its payloads.
     pub hash: PayloadHash,
+    /// Whether contents are encrypted.
+    pub encrypts: bool,
 }
 
 impl RootKeys {
@@ -101,6 +102,18 @@ impl RootRing {
         &self.group
     }
 
+    pub(super) fn content_cipher(&self) -> ContentCipher {
+        let RootKeys { group, hash, encrypts, .. } = &self.own;
+        if *encrypts { ContentCipher::new(group, *hash) } else { ContentCipher::clear() }
+    }
+
+    pub(super) fn close_trailer(&self, trailer: &[u8]) -> Option<Vec<u8>> {
+        let signature = self.own.keys.signer()?.sign(Signed::Trailer, &self.name, &[trailer]);
+        let mut end = [trailer, &signature].concat();
+        self.group.veil().put(end_of(self.session), &mut end);
+        Some(end)
+    }
+
     pub(super) fn keys_for(&mut self, to: MacAddr, nonce: u64) -> Option<Vec<u8>> {
         let runs = self.runs.get_mut(&to)?;
         let at = runs.iter().position(|run| run.nonce == nonce)?;
@@ -114,7 +127,7 @@ impl RootRing {
         }
         runs[..=at].rotate_right(1);
         let suite = SUITES.iter().position(|hash| *hash == self.own.hash).map_or(0, |at| at as u8 + 1);
-        Some([&self.own.group.expose()[..], &[suite, CONTENTS_IN_THE_CLEAR]].concat())
+        Some([&self.own.group.expose()[..], &[suite, u8::from(self.own.encrypts)]].concat())
     }
 
     pub(super) fn forget(&mut self, host: MacAddr) {

@@ -29,7 +29,14 @@ fn keys() -> Arc<Keys> {
 /// The root of a session in which these numbers were drawn.
 fn root(keys: Arc<Keys>, drawn: u8) -> End {
     let exchange = ExchangePair::new(secret(drawn));
-    let own = RootKeys { keys, random: [drawn; 32], exchange, group: secret(!drawn), hash: PayloadHash::Polyval };
+    let own = RootKeys {
+        keys,
+        random: [drawn; 32],
+        exchange,
+        group: secret(!drawn),
+        hash: PayloadHash::Polyval,
+        encrypts: true,
+    };
     let ring = Keyring::of_root(own, &station(0), SESSION);
     End { ring, identity: station(0).identity(SESSION, Rank::ROOT) }
 }
@@ -198,6 +205,7 @@ fn who_asks_another_root_takes_leave_of_the_first() {
         exchange: ExchangePair::new(secret(4)),
         group: secret(5),
         hash: PayloadHash::Polyval,
+        encrypts: true,
     };
     second.ring = Keyring::of_root(own, &Station { mac: second.mac(), ..station(0) }, SESSION);
     let (mut one, nonce) = receiver(keys(), 11);

@@ -173,7 +173,8 @@ impl Receiver {
             Ending::None => Arrival::Bytes(bytes),
             Ending::Message | Ending::Quiet => Arrival::Message(bytes),
             Ending::Stream => {
-                Arrival::End(Trailer::decode(bytes).unwrap_or(Trailer { bytes: u64::MAX, digest: [0; 32] }))
+                let trailer = self.endpoint.open_trailer(bytes);
+                Arrival::End(trailer.unwrap_or(Trailer { bytes: u64::MAX, digest: [0; 32] }))
             }
         };
         Some((arrival, frames))
