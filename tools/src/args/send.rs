@@ -46,7 +46,7 @@ pub struct SendArgs {
     /// Key of the session.
     #[command(flatten)]
     pub key: KeySourceArgs,
-    /// With a key, leave contents in the clear: their bytes are authenticated, names and reports encrypted as well.
+    /// With a key, leave contents in the clear, with them the names in a directory; reports are encrypted.
     #[arg(long, conflicts_with = "no_key", help_heading = WHO)]
     pub auth_only: bool,
     /// File or directory to send, or `-` for stdin.

@@ -10,10 +10,10 @@ mod start_rule;
 use crate::args::SendArgs;
 use crate::exit::{Code, Failure, Form, WithCode, fail};
 use crate::progress::{Bar, ProgressRole};
-use crate::session::{failure, print_interface, watch, with_own_link};
+use crate::session::{failure, print_first, watch, with_own_link};
 use crate::signals::{Interrupt, reason_to_end, run_after};
 use crate::udpcast::print_ignored;
-use crate::{interface, key, units};
+use crate::{interface, units};
 use ethbcast_collectives::session::application::Sending;
 use ethbcast_collectives::session::{Error, SendOptions, SendReport, Session};
 use ethbcast_content::source::Opened;
@@ -49,8 +49,7 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
     bar.open_on(&session).code(Code::System)?;
     settings.check_station(session.station())?;
     let _sending = interface::send(&session, &args.wire.group, args.wire.quiet);
-    print_interface(session.interface(), args.wire.quiet);
-    key::print_missing(options.wire.keys.as_ref(), &args.key, args.wire.quiet);
+    print_first(&session, options.wire.keys.as_ref(), &args.key, args.wire.quiet);
     let Opened { content, tree } = source::open(&args)?;
     let content = source::named(content, tree.is_some(), args.name.as_deref())?;
     // SOURCE may have taken long to open: a fifo without a writer, a large directory.

@@ -1,11 +1,15 @@
 //! Tests of `ethbcast key`, and of the search for a session's key.
 
 use crate::ended_here;
-use ethbcast_tests::lab::{Run, scratch};
+use ethbcast_tests::lab::{Run, scratch, within};
+use nix::pty::{OpenptyResult, openpty};
+use nix::sys::termios::{LocalFlags, tcgetattr};
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -177,4 +181,44 @@ fn a_phrase_is_nine_words_each_time_others() {
         phrases.iter().all(|phrase| phrase.trim_end().split('-').count() == 9 && phrase.len() == 54),
         "{phrases:?}"
     );
+}
+
+/// Answers the question for a phrase on a terminal of its own; returns the exit code, or the signal as a shell says it.
+fn answered(answer: &[u8]) -> Option<i32> {
+    let OpenptyResult { master, slave } = openpty(None, None).expect("a terminal");
+    let shown = || tcgetattr(&slave).expect("a terminal").local_flags.contains(LocalFlags::ECHO);
+    let mut command = Command::new("setsid");
+    command.args(["--ctty", "--wait", env!("CARGO_BIN_EXE_ethbcast"), "send", "--key-phrase", "-n", "1"]);
+    command.args(["-i", "nosuch0", "Cargo.toml"]).env("ETHBCAST_CONFIG", "");
+    command.stdin(slave.try_clone().expect("a descriptor")).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().expect("it starts");
+    let mut terminal = fs::File::from(master);
+    assert!(within(LIMIT, || (!shown()).then_some(())).is_some(), "nobody asks");
+    terminal.write_all(answer).expect("typed");
+    let code = within(LIMIT, || child.try_wait().expect("a child"));
+    drop(child.kill());
+    assert!(shown(), "the terminal is as it was");
+    code.and_then(|status| status.code().or(status.signal().map(|signal| 128 + signal)))
+}
+
+#[test]
+fn a_phrase_is_not_shown_and_who_gives_up_has_his_terminal_back() {
+    assert_eq!(answered(format!("{PHRASE}\n").as_bytes()), Some(4), "the interface is looked for");
+    assert_eq!(answered(b"babad\n"), Some(2));
+    assert_eq!(answered(b"bab\x03"), Some(130));
+}
+
+#[test]
+fn a_key_that_grows_stays_its_owners() {
+    let directory = scratch();
+    let path = directory.path().join("key");
+    key(&["new", &path.to_string_lossy()]);
+    let own = path.metadata().expect("it is there").uid();
+    if own == 0 {
+        std::os::unix::fs::chown(&path, Some(0), Some(65534)).expect("root may");
+    }
+    let before = path.metadata().expect("it is there");
+    key(&["add", &path.to_string_lossy()]);
+    let after = path.metadata().expect("it is there");
+    assert_eq!((before.uid(), before.gid(), mode(&path)), (after.uid(), after.gid(), 0o600));
 }

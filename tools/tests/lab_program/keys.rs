@@ -1,10 +1,13 @@
 //! Transfers among hosts with keys, beside hosts without one or with another.
 
 use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, PROGRAM, Run, Site, content, one_switch, shown_in, within};
+use ethbcast_tests::lab::Tap;
 use nix::sys::signal::Signal;
+use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Makes the key of a cluster, and its receivers' form.
 fn keys(site: &Site, name: &str) -> (String, String) {
@@ -187,5 +190,60 @@ fn receivers_that_stay_are_found_and_served_by_who_has_their_key() {
         assert!(fs::read(directory.join("source.bin")).expect("it is there") == bytes);
         server.signal(Signal::SIGTERM);
         server.end(LIMIT).assert_code(0);
+    }
+}
+
+/// Sends a directory to hosts that update theirs; returns all frames on the cables.
+fn captured(site: &Site, source: &Path, keys: [&[&str]; 2], more: &[&str]) -> Vec<Vec<u8>> {
+    let tap = site.lab().run_at_switches(Tap::everywhere).expect("a lab").expect("a socket");
+    let [of_sender, of_receivers] = keys;
+    let receivers = ["n1", "n2"].map(|host| {
+        site.start(host, &[&["recv", "-q", "--in-place"], of_receivers].concat(), site.path(&format!("{host}-dest")))
+    });
+    let arguments = [&["send", "-q", "-n", "2", "--via", "chain"], of_sender, more].concat();
+    let mut sender = site.start("n0", &arguments, source.join(""));
+    let (mut frames, mut buffer) = (Vec::new(), vec![0; 2048]);
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        match tap.receive(&mut buffer).expect("frames") {
+            Some(length) => frames.push(buffer[..length].to_vec()),
+            None if sender.ended_by(Instant::now() + Duration::from_millis(1)).is_some() => break,
+            None => assert!(Instant::now() < deadline, "the sender has not ended"),
+        }
+    }
+    sender.end(LIMIT).assert_code(0);
+    receivers.into_iter().for_each(|receiver| receiver.end(LIMIT).assert_code(0));
+    frames
+}
+
+#[test]
+fn a_capture_of_a_directory_and_its_update_has_nothing_of_contents_and_names() {
+    let site = Site::beside("captured", one_switch(3));
+    let (of_sender, of_receivers) = keys(&site, "key");
+    let keys = [["--key", of_sender.as_str()], ["--key", of_receivers.as_str()]];
+    let source = site.directory("source");
+    let (name, mut bytes) = ("a-name-of-more-than-sixteen-bytes", content(9, 900_000));
+    let ways: [([&[&str]; 2], &[&str], [bool; 2]); 3] = [
+        ([&keys[0], &keys[1]], &[], [false, false]),
+        ([&keys[0], &keys[1]], &["--auth-only"], [true, true]),
+        ([&["--no-key"], &["--no-key"]], &[], [true, true]),
+    ];
+    for (keys, more, shown) in ways {
+        // The second time it is an update of a part.
+        for _ in 0..2 {
+            bytes[300_000..300_100].iter_mut().for_each(|byte| *byte ^= 0x55);
+            fs::write(source.join(name), &bytes).expect("written");
+            let frames = captured(&site, &source, keys, more);
+            let parts: HashSet<&[u8]> = bytes.windows(16).collect();
+            let names: HashSet<&[u8]> = name.as_bytes().windows(16).collect();
+            let has =
+                |parts: &HashSet<&[u8]>| frames.iter().any(|one| one.windows(16).any(|part| parts.contains(part)));
+            assert!(frames.len() > 20, "{more:?}: {}", frames.len());
+            assert_eq!([has(&parts), has(&names)], shown, "{more:?}");
+            for host in ["n1", "n2"] {
+                let dest = site.path(&format!("{host}-dest"));
+                assert!(fs::read(dest.join(name)).expect("it is there") == bytes, "{host} {more:?}");
+            }
+        }
     }
 }

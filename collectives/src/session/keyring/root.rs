@@ -54,6 +54,10 @@ struct Run {
     window: CounterWindow,
     /// Made when the group's secret is first sent.
     pair: Option<Box<Protection>>,
+    /// Number of runs that were heard before.
+    heard: u64,
+    /// Whether a later run at its address has spoken by its pair's secret: what comes of this one is a repetition.
+    is_over: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -66,6 +70,7 @@ pub struct RootRing {
     group: Protection,
     /// Runs of each address; the first is the one that is spoken to.
     runs: BTreeMap<MacAddr, Vec<Run>>,
+    heard: u64,
     competing_sessions: KnownSessions,
 }
 
@@ -84,6 +89,7 @@ impl RootRing {
             session,
             group: Protection::new(&own.group, own.hash),
             runs: BTreeMap::new(),
+            heard: 0,
             competing_sessions: KnownSessions::default(),
             own,
         }
@@ -217,9 +223,12 @@ impl RootRing {
             }
             (Slot::Door(_), _) => None,
             (Slot::Pair(at), _) => {
-                let run = self.runs.get_mut(&source)?.get_mut(at)?;
+                let runs = self.runs.get_mut(&source)?;
+                let run = runs.get_mut(at)?;
                 let body = run.pair.as_ref()?.lift(&header, payload)?;
-                run.window.take(header.sequence).then_some(body)
+                let (is_new, heard) = (run.window.take(header.sequence), run.heard);
+                runs.iter_mut().for_each(|run| run.is_over |= is_new && run.heard < heard);
+                is_new.then_some(body)
             }
             (Slot::Group, _) => None,
         }
@@ -239,14 +248,17 @@ impl RootRing {
         let request = request_digest(&plain, source);
         let known = self.runs.get_mut(&source).and_then(|runs| runs.iter_mut().find(|run| run.nonce == nonce));
         if let Some(run) = known {
-            return (run.request == request && run.asked.take(header.sequence)).then(|| body.to_vec());
+            let is_right = run.request == request && !run.is_over;
+            return (is_right && run.asked.take(header.sequence)).then(|| body.to_vec());
         }
         let mut asked = CounterWindow::default();
         if !asked.take(header.sequence) || !self.make_room(source) {
             return None;
         }
         let (said, window) = (Counter::default(), CounterWindow::default());
-        let run = Run { nonce, exchange: *exchange, request, door, asked, said, window, pair: None };
+        let (exchange, heard) = (*exchange, self.heard);
+        self.heard += 1;
+        let run = Run { nonce, exchange, request, door, asked, said, window, pair: None, heard, is_over: false };
         let runs = self.runs.entry(source).or_default();
         if runs.len() >= MAX_RUNS {
             // The first is spoken to.
@@ -263,5 +275,17 @@ impl RootRing {
         let is_idle = |runs: &[Run]| runs.iter().all(|run| run.pair.is_none());
         let idle = self.runs.iter().find(|(_, runs)| is_idle(runs)).map(|(&address, _)| address);
         idle.is_some_and(|address| self.runs.remove(&address).is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_host_with_the_clusters_secret_makes_a_root_keep_is_as_small_as_documented() {
+        assert!(size_of::<Run>() <= 184, "{}", size_of::<Run>());
+        assert!(size_of::<Protection>() <= 1536, "{}", size_of::<Protection>());
+        const { assert!(MAX_ADDRESSES * MAX_RUNS * 184 <= 12 << 20) };
     }
 }

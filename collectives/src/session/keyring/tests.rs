@@ -323,3 +323,19 @@ fn frames_without_a_tag_are_known_for_it() {
     );
     assert!(matches!(one.hears(&frame[..length]), Err(Reject::Untagged(_))));
 }
+
+#[test]
+fn a_request_of_an_earlier_run_is_a_repetition_once_a_later_one_has_spoken() {
+    let (mut root, (mut first, nonce)) = (root(keys(), 3), receiver(keys(), 11));
+    join(&mut root, &mut first, nonce);
+    let body = [&nonce.to_be_bytes()[..], b"request"].concat();
+    let [recorded, in_time] = [(), ()].map(|()| first.says(root.mac(), JOIN, &body));
+    let (mut later, other) = receiver(keys(), 12);
+    let own = ReceiverKeys { keys: keys(), exchange: ExchangePair::new(secret(12)) };
+    later.ring = Keyring::of_receiver(own, &station(11));
+    later.identity = station(11).identity(SESSION, Rank::NONE);
+    join(&mut root, &mut later, other);
+    assert!(root.hears(&in_time).is_ok(), "nobody knows yet which of them lives");
+    let said = later.says(root.mac(), READY, b"ready");
+    assert!(root.hears(&said).is_ok() && root.hears(&recorded).is_err());
+}
