@@ -193,6 +193,9 @@ fn receivers_that_stay_are_found_and_served_by_who_has_their_key() {
     }
 }
 
+/// Options of both ends, more of the sender's, and whether contents and names are seen.
+type Way<'a> = ([&'a [&'a str]; 2], &'a [&'a str], [bool; 2]);
+
 /// Sends a directory to hosts that update theirs; returns all frames on the cables.
 fn captured(site: &Site, source: &Path, keys: [&[&str]; 2], more: &[&str]) -> Vec<Vec<u8>> {
     let tap = site.lab().run_at_switches(Tap::everywhere).expect("a lab").expect("a socket");
@@ -223,7 +226,7 @@ fn a_capture_of_a_directory_and_its_update_has_nothing_of_contents_and_names() {
     let keys = [["--key", of_sender.as_str()], ["--key", of_receivers.as_str()]];
     let source = site.directory("source");
     let (name, mut bytes) = ("a-name-of-more-than-sixteen-bytes", content(9, 900_000));
-    let ways: [([&[&str]; 2], &[&str], [bool; 2]); 3] = [
+    let ways: [Way<'_>; 3] = [
         ([&keys[0], &keys[1]], &[], [false, false]),
         ([&keys[0], &keys[1]], &["--auth-only"], [true, true]),
         ([&["--no-key"], &["--no-key"]], &[], [true, true]),
