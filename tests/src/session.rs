@@ -133,7 +133,8 @@ fn drawn(seed: u64, host: usize, what: u8) -> Secret {
 pub(crate) fn root_keys(keys: Keys, seed: u64) -> RootKeys {
     let [random, exchange, group] = [0, 1, 2].map(|what| drawn(seed, 0, what));
     let exchange = ExchangePair::new(exchange);
-    RootKeys { keys: Arc::new(keys), random: *random.expose(), exchange, group, hash: PayloadHash::Polyval }
+    let hash = PayloadHash::Polyval;
+    RootKeys { keys: Arc::new(keys), random: *random.expose(), exchange, group, hash, encrypts: true }
 }
 
 pub(crate) fn receiver_keys(keys: Keys, seed: u64, host: usize) -> ReceiverKeys {

@@ -130,7 +130,7 @@ fn send_args(
     let parsed = Cli::try_parse_from(line).map_err(|error| Failure::new(Code::Usage, error.to_string().trim_end()))?;
     let Command::Send(mut send) = parsed.command else { unreachable!("the line says so") };
     send.wire = args.wire.clone();
-    send.key = args.key.clone();
+    (send.key, send.auth_only) = (args.key.clone(), args.auth_only);
     Ok(*send)
 }
 

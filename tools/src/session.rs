@@ -1,21 +1,23 @@
 //! Common parts of the network commands: opening a session, ending it by a signal, and exit codes
 //! of its errors.
 
-use crate::args::WireArgs;
-use crate::doctor;
+use crate::args::{KeySourceArgs, WireArgs};
 use crate::doctor::{Fault, WIFI, is_wifi};
 use crate::exit::{Code, Failure, WithCode, fail, print_line};
 use crate::interface::chosen;
 use crate::progress::NO_LINK;
 use crate::signals::Interrupt;
 use crate::watcher::Watcher;
+use crate::{doctor, key};
 pub use ethbcast_collectives::communicator::MAX_GROUP_BYTES;
 use ethbcast_collectives::communicator::MIN_MTU_BYTES;
+use ethbcast_collectives::keys::Keys;
 use ethbcast_collectives::membership::host;
 use ethbcast_collectives::membership::live::{Opening, RingRoom, StationError};
 use ethbcast_collectives::session::{Cancel, Error, RunOptions, SendOptions, Session, Station, WireOptions};
 use ethbcast_transport::Tuning;
 use ethbcast_transport::packet::{Interface, InterfaceError, OpenError, Port, PortConfig};
+use std::sync::Arc;
 
 /// Checks that the MTU leaves room for an acknowledgement's bitmap in a frame.
 pub fn check_mtu(mtu_bytes: u16) -> anyhow::Result<()> {
@@ -94,6 +96,12 @@ pub fn print_interface(interface: &Interface, quiet: bool) {
             Fault::Member.code()
         ));
     }
+}
+
+/// Says before a session what is wrong with the own interface, and that there is no key.
+pub fn print_first(session: &Session, keys: Option<&Arc<Keys>>, args: &KeySourceArgs, quiet: bool) {
+    print_interface(session.interface(), quiet);
+    key::print_missing(keys, args, quiet);
 }
 
 /// Adds a note to a failure if the interface has no link.

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::fs::{File, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::Path;
 use tempfile::NamedTempFile;
 
@@ -19,9 +19,14 @@ pub fn save(path: &Path, text: &str) -> io::Result<()> {
     })
 }
 
-/// Writes a file durably that nobody but its owner can read.
+/// Writes a file durably that nobody but its owner can read, who stays the same.
 pub fn save_private(path: &Path, text: &str) -> io::Result<()> {
+    let owner = path.metadata().ok().map(|about| (about.uid(), about.gid()));
     put(path, 0o600, |file| {
+        let own = file.metadata()?;
+        if let Some((user, group)) = owner.filter(|owner| *owner != (own.uid(), own.gid())) {
+            fchown(&*file, Some(user), Some(group))?;
+        }
         file.write_all(text.as_bytes())?;
         file.sync_all()
     })

@@ -31,6 +31,10 @@ impl Protection {
         &self.guard
     }
 
+    pub(crate) fn veil(&self) -> &Veil {
+        &self.veil
+    }
+
     /// Protects a message by the next number.
     pub(crate) fn close(&mut self, header: Header, body: Vec<u8>) -> SealedMessage {
         let header = self.number(header);

@@ -3,6 +3,7 @@
 //! Nothing here reads a file, a clock or a random source: drawn numbers are arguments. `docs/keys.md` has the reasons.
 
 mod cluster;
+mod contents;
 mod exchange;
 mod file;
 mod hex;
@@ -12,10 +13,11 @@ mod signer;
 mod veil;
 
 pub(crate) use cluster::{CLUSTER_NAME_BYTES, ClusterSecrets, Protection, SealedMessage, name_of};
+pub use contents::{ContentCipher, SEAL_BYTES};
 pub use exchange::ExchangePair;
 pub use file::{KeyFileError, KeyName, Keys, MAX_KEY_FILE_BYTES, SenderKey};
 pub use phrase::{Phrase, PhraseError};
-pub use schedule::{Secret, SessionFacts, SessionName, chunk_key, pair_secret, request_digest};
+pub use schedule::{Secret, SessionFacts, SessionName, pair_secret, request_digest};
 pub use signer::{PublicKey, SIGNATURE_BYTES, Signed, Signer};
 pub use veil::{VEIL_BYTES, Veil, VeilContext};
 

@@ -115,11 +115,6 @@ pub fn pair_secret(cluster: &Secret, exchanged: &Secret, session: &SessionName, 
     Secret::derive("ethbcast 7 pair", &parts)
 }
 
-/// Returns the key of a chunk: of its chaining value and its place in the content, so that no two contents share one.
-pub fn chunk_key(group: &Secret, chaining_value: &[u8; 32], offset: u64) -> Secret {
-    Secret::derive("ethbcast 7 content", &[group.expose()]).keyed(&[chaining_value, &offset.to_be_bytes()])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The vectors of docs/keys.md, computed without the code that they test: BLAKE3 by its paper, X25519 by RFC 7748,
-Ed25519 by RFC 8032, POLYVAL and AES-256-GCM-SIV by RFC 8452, AES by FIPS 197. Slow, and not in constant time.
+Ed25519 by RFC 8032, POLYVAL and AES-256-GCM-SIV by RFC 8452, AES by FIPS 197, ChaCha20 by RFC 8439. Slow, and not in constant time.
 
     vectors.py          prints them
     vectors.py FILE     compares them with FILE
@@ -27,7 +27,7 @@ def turn(word, by):
     return (word >> by | word << 32 - by) & LOW
 
 
-def compress(value, block, counter, flags):
+def compress(value, block, counter, flags, whole=False):
     s = list(value) + list(IV[:4]) + [counter & LOW, counter >> 32, len(block), flags]
     m = words(block.ljust(64, b"\0"))
     for _ in range(7):
@@ -38,7 +38,10 @@ def compress(value, block, counter, flags):
                 s[c] = (s[c] + s[d]) & LOW
                 s[b] = turn(s[b] ^ s[c], left)
         m = [m[at] for at in ORDER]
-    return b"".join((s[at] ^ s[at + 8]).to_bytes(4, "little") for at in range(8))
+    out = [s[at] ^ s[at + 8] for at in range(8)]
+    if whole:
+        out += [s[at + 8] ^ value[at] for at in range(8)]
+    return b"".join(word.to_bytes(4, "little") for word in out)
 
 
 def last_step(data, key, flags, counter=0):
@@ -57,8 +60,13 @@ def last_step(data, key, flags, counter=0):
 
 
 def blake3(data, key=IV, flags=0):
+    return extended(data, 32, key, flags)
+
+
+def extended(data, length, key=IV, flags=0):
     value, block, _, flags = last_step(data, key, flags)
-    return compress(value, block, 0, flags | ROOT)
+    blocks = (compress(value, block, at, flags | ROOT, whole=True) for at in range(-(-length // 64)))
+    return b"".join(blocks)[:length]
 
 
 def keyed(key, data):
@@ -235,6 +243,37 @@ def gcm_siv(key, nonce, plain, associated):
     return bytes(one ^ two for one, two in zip(plain, stream)) + tag
 
 
+def aes_ctr(key, data):
+    stream = b"".join(aes256(key, at.to_bytes(16, "big")) for at in range(-(-len(data) // 16)))
+    return xored(data, stream)
+
+
+def xored(data, stream):
+    return bytes(one ^ two for one, two in zip(data, stream))
+
+
+# --- ChaCha20
+
+
+def chacha20_block(key, counter, nonce):
+    first = words(b"expand 32-byte k" + key + counter.to_bytes(4, "little") + nonce)
+    s = list(first)
+    for _ in range(10):
+        for a, b, c, d in ((0, 4, 8, 12), (1, 5, 9, 13), (2, 6, 10, 14), (3, 7, 11, 15),
+                           (0, 5, 10, 15), (1, 6, 11, 12), (2, 7, 8, 13), (3, 4, 9, 14)):
+            for left, right in ((16, 12), (8, 7)):
+                s[a] = (s[a] + s[b]) & LOW
+                s[d] = turn(s[d] ^ s[a], 32 - left)
+                s[c] = (s[c] + s[d]) & LOW
+                s[b] = turn(s[b] ^ s[c], 32 - right)
+    return b"".join((one + two & LOW).to_bytes(4, "little") for one, two in zip(s, first))
+
+
+def chacha20(key, data):
+    stream = b"".join(chacha20_block(key, at, bytes(12)) for at in range(-(-len(data) // 64)))
+    return xored(data, stream)
+
+
 # --- what others have published
 
 
@@ -251,6 +290,11 @@ def check_published():
     assert polyval(h("25629347589242761d31f826ba4b757b"),
                    h("4f4f95668c83dfb6401762bb2d01a262d1a24ddd2721d006bbe45f20d3c9f362")).hex() == \
         "f7a3b47b846119fae5b7866cf5e5b77e"
+    assert extended(b"", 64).hex()[64:] == "e00f03e7b69af26b7faaf09fcd333050338ddfe085b8cc869ca98b206c08243a"
+    assert aes256(h("603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4"),
+                  h("6bc1bee22e409f96e93d7e117393172a")).hex() == "f3eed1bdb5d2a03c064b5a7e3db181f8"
+    assert chacha20_block(bytes(range(32)), 1, h("000000090000004a00000000")).hex().startswith(
+        "10f1e7e4d13b5915500fdd1fa32071c4c7d1f4c733c068030422aa9ac3d46c4e")
     key = h("01" + "00" * 31)
     assert gcm_siv(key, h("03" + "00" * 11), h("0100000000000000"), b"").hex() == \
         "c2ef328e5c71c83b843122130f7364b761e0b97427e3df28"
@@ -274,10 +318,28 @@ def vectors():
     yield from tagged_frames(x)
     place = bytes.fromhex("5e550001") + b"\0\0" + (5).to_bytes(6, "big")
     yield "veiled", gcm_siv(derive("ethbcast 7 veil", x), place, b"\x02no", bytes([24]))
-    chaining_value = bytes(range(0x20, 0x40))
-    yield "chunk_key", keyed(derive("ethbcast 7 content", x), chaining_value + (65536).to_bytes(8, "big"))
+    yield from content(x)
     yield from phrase(bytes(range(16)))
     yield from session(x)
+
+
+def content(x):
+    chunk, offset, stretch = bytes(range(80)), (1 << 20).to_bytes(8, "big"), (3).to_bytes(8, "big")
+    key = keyed(derive("ethbcast 7 content", x), bytes(range(0x20, 0x40)) + (65536).to_bytes(8, "big"))
+    yield "chunk_by_aes", aes_ctr(key, chunk)
+    yield "chunk_by_chacha20", chacha20(key, chunk)
+
+    def masked(what, of, data):
+        return xored(data, extended(of, len(data), words(derive(f"ethbcast 7 {what} mask", x)), KEYED))
+
+    head, values = bytes.fromhex("0002000000000000"), bytes(range(0x40, 0x80))
+    seal = keyed(derive("ethbcast 7 ledger seal", x), head + values + offset)[:16]
+    ledger = head + masked("ledger", seal + offset, values) + seal
+    yield "ledger", ledger
+    head, chosen = bytes.fromhex("0200000500000000"), bytes.fromhex("0100000007")
+    seal = keyed(derive("ethbcast 7 section seal", x), head + chosen + stretch)[:16]
+    yield "section", head + seal + masked("section", seal + stretch, chosen)
+    yield "fragments", masked("fragment", ledger + stretch, bytes(range(12)))
 
 
 def tagged_frames(x):

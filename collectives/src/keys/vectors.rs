@@ -30,18 +30,41 @@ fn of_frame(secret: &Secret) -> [String; 2] {
     })
 }
 
+/// Returns 80 bytes of a chunk, a hash list of two chunks, a set of chunks behind its head, and a fragment.
+fn of_content(secret: &Secret, hash: PayloadHash) -> [String; 4] {
+    let (cipher, offset, stretch) = (ContentCipher::new(secret, hash), 1 << 20, 3);
+    let mut chunk: [u8; 80] = counted(0);
+    cipher.chunk(&counted(0x20), 65536, &mut chunk);
+    let mut list = [&[0, 2, 0, 0, 0, 0, 0, 0][..], &counted::<64>(0x40)].concat();
+    let seal = cipher.ledger_seal(&list, offset).expect("there is a key");
+    cipher.ledger_mask(&seal, offset, &mut list[8..]);
+    let ledger = [&list[..], &seal].concat();
+    let (head, mut set) = ([2, 0, 0, 5, 0, 0, 0, 0], *b"\x01\0\0\0\x07");
+    let seal = cipher.section_seal(&head, &set, stretch).expect("there is a key");
+    cipher.section_mask(&seal, stretch, &mut set);
+    let mut fragments: [u8; 12] = counted(0);
+    cipher.fragment_mask(&ledger, stretch, &mut fragments);
+    [hex(&chunk), hex(&ledger), hex(&[&head[..], &seal, &set].concat()), hex(&fragments)]
+}
+
 fn of_secret(secret: &Secret) -> Vec<(&'static str, String)> {
     let mut body = b"\x02no".to_vec();
     let context = VeilContext { kind: 24, session: 0x5e55_0001, rank: 0, sequence: 5 };
     Veil::new(secret).put(context, &mut body);
     let [tag, next_tag] = of_frame(secret);
+    let stretch = [of_content(secret, PayloadHash::Polyval), of_content(secret, PayloadHash::Poly1305)];
+    let [[chunk, ledger, section, fragments], [chacha, ..]] = stretch;
     vec![
         ("tag_key", hex(Secret::derive("ethbcast 7 tag", &[secret.expose()]).expose())),
         ("hash_key", hex(Secret::derive("ethbcast 7 hash", &[secret.expose()]).expose())),
         ("tag", tag),
         ("tag_of_next_hop", next_tag),
         ("veiled", hex(&body)),
-        ("chunk_key", hex(chunk_key(secret, &counted(0x20), 65536).expose())),
+        ("chunk_by_aes", chunk),
+        ("chunk_by_chacha20", chacha),
+        ("ledger", ledger),
+        ("section", section),
+        ("fragments", fragments),
     ]
 }
 

@@ -3,9 +3,9 @@
 use super::keyring::{CONTROL_GROWTH_BYTES, Keyring, is_numbered};
 use super::kind;
 use super::link_share::{LinkShare, LinkWatch};
-use super::message::Message;
+use super::message::{Message, Trailer};
 use super::throttle::Throttle;
-use crate::keys::{SealedMessage, name_of};
+use crate::keys::{ContentCipher, SealedMessage, name_of};
 use crate::membership::codec::BodyReader;
 use crate::membership::control::ControlQueue;
 use crate::membership::{ControlStats, KeyDifference, OtherBuild, Station, control};
@@ -122,6 +122,25 @@ impl<C, E> Endpoint<C, E> {
     /// Whether this host has the group's secret, if it needs one.
     pub(super) fn has_keys(&self) -> bool {
         self.keyring.as_ref().is_none_or(|keyring| keyring.group_guard().is_some())
+    }
+
+    /// Returns the cipher of the content, once the group's secret is known.
+    pub(super) fn content_cipher(&self) -> ContentCipher {
+        self.keyring.as_ref().map(Keyring::content_cipher).unwrap_or_default()
+    }
+
+    /// Returns the end of the stream as it is sent: with keys signed and veiled.
+    pub(super) fn close_trailer(&self, trailer: Vec<u8>) -> Vec<u8> {
+        let closed = self.keyring.as_ref().map(|keyring| keyring.close_trailer(&trailer).unwrap_or_default());
+        closed.unwrap_or(trailer)
+    }
+
+    /// Reads the end of a stream; `None` if it is not the root's.
+    pub(super) fn open_trailer(&self, bytes: &[u8]) -> Option<Trailer> {
+        match &self.keyring {
+            Some(keyring) => Trailer::decode(&keyring.open_trailer(bytes)?),
+            None => Trailer::decode(bytes),
+        }
     }
 
     /// Sends the group's secret to a receiver that has asked to join.

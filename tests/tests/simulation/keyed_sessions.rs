@@ -9,7 +9,7 @@ use ethbcast_collectives::session::{
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::session::{Case, GROUP, Host, Played, hosts, keys, play, star, turn};
 use ethbcast_transport::sim::{Delivery, Fate, NoFaults, Random, RandomFaults, Simulation, host_mac};
-use ethbcast_transport::wire::{ETHERNET_BYTES, KEYED_VERSION, parse};
+use ethbcast_transport::wire::{ETHERNET_BYTES, KEYED_VERSION, Kind, parse};
 use ethbcast_transport::{Instant, Machine};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -242,7 +242,8 @@ fn a_host_without_the_key_is_named_and_gets_nothing() {
     let (told, of_root, fates) = misfits(|host| (host != 2).then(|| keys(1)));
     assert_eq!(fates, [], "the root waits for all five");
     assert!(told.len() == 1 && told[0].contains("speaks with key") && told[0].contains("--key FILE"), "{told:?}");
-    assert!(of_root.is_empty(), "it asks nobody: {of_root:?}");
+    assert!(of_root.len() == 1 && of_root[0].contains("speaks without a key"), "its user is told: {of_root:?}");
+    assert!(of_root[0].starts_with("n2 (") && of_root[0].contains("--key FILE"), "{of_root:?}");
 }
 
 #[test]
@@ -260,4 +261,46 @@ fn a_sender_with_a_key_gives_nothing_to_hosts_without_and_the_other_way() {
         let (_, _, fates) = misfits(keys);
         assert_eq!(fates, []);
     }
+}
+
+/// Plays a session in which each host gets its own frames of streams and measurements back; returns the hosts that say
+/// that another has their address.
+fn reflected(case: &Case) -> Vec<usize> {
+    let sent: Rc<RefCell<Vec<(usize, Vec<u8>)>>> = Rc::default();
+    let hears = Rc::clone(&sent);
+    let faults = move |delivery: &Delivery<'_>| {
+        let is_numbered = ![Kind::DATA, Kind::ACK, Kind::HEARTBEAT].contains(&Kind(delivery.frame[17]));
+        hears.borrow_mut().extend(delivery.from.filter(|_| !is_numbered).map(|from| (from, delivery.frame.to_vec())));
+        Fate::Deliver
+    };
+    let mut simulation = Simulation::new(&star(case, RATE_BITS_PER_SECOND), hosts(case, 1), faults);
+    let mut told = Vec::new();
+    for step in 0..4000_u64 {
+        let now = Instant::START + Duration::from_millis(step);
+        let _goes_on = simulation.run(now, |number, host: &mut Host, now| {
+            if let Participant::Receiver(receiver, receiving) = &mut *host {
+                while let Some(event) = receiver.poll_event() {
+                    told.extend(matches!(event, ReceiverEvent::OwnAddress(_)).then_some(number));
+                    receiving.handle_event(now, event);
+                }
+            }
+            turn(host, now)
+        });
+        for (host, frame) in sent.borrow_mut().drain(..) {
+            simulation.inject(now, host, &frame);
+        }
+    }
+    let Participant::Root(_, sending) = &simulation.machines()[0] else { unreachable!("host 0 is the root") };
+    told.extend(sending.source().told().iter().filter_map(|(_, event)| match event {
+        RootEvent::OwnAddress(_) => Some(0),
+        _ => None,
+    }));
+    told
+}
+
+#[test]
+fn frames_that_somebody_sends_back_are_no_second_host_with_the_address() {
+    // Frames to the group; others are for another host, and a tag has their address.
+    assert_eq!(reflected(&case(Via::Cast)), [0; 0]);
+    assert!(!reflected(&Case { keys: |_| None, ..case(Via::Cast) }).is_empty(), "without a key nobody can tell");
 }

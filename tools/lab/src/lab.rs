@@ -126,7 +126,7 @@ impl Lab {
     ///
     /// `ip netns exec` enters the namespace and becomes the program: process id and exit status are
     /// the program's. The hosts of a lab share one hostname, so `$ETHBCAST_HOST` names the host to
-    /// the program.
+    /// the program. With `$ETHBCAST_NO_KEY` this machine's own key decides nothing in a lab.
     ///
     /// # Errors
     /// [`LabError::NoSuchHost`], [`LabError::NotRoot`].
@@ -134,7 +134,7 @@ impl Lab {
         let namespace = self.namespace(host)?;
         require_root()?;
         let mut command = Command::new("ip");
-        command.args(["netns", "exec", &namespace, program]).env("ETHBCAST_HOST", host);
+        command.args(["netns", "exec", &namespace, program]).env("ETHBCAST_HOST", host).env("ETHBCAST_NO_KEY", "1");
         Ok(command)
     }
 

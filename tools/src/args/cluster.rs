@@ -59,6 +59,9 @@ pub struct CpArgs {
     /// Key of the session.
     #[command(flatten)]
     pub key: KeySourceArgs,
+    /// With a key, leave contents in the clear, with them the names in a directory; reports are encrypted.
+    #[arg(long, conflicts_with = "no_key", help_heading = WHO)]
+    pub auth_only: bool,
     /// Files and directories to copy, and the destination: `n[1-31]:` or `n[1-31]:NAME`. With -w or in a Slurm job NAME
     /// is enough, or nothing. Several sources keep their names; the destination is then `n[1-31]:` (or `:`), and the
     /// hosts run `recv --serve --in-place`.

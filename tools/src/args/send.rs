@@ -46,6 +46,9 @@ pub struct SendArgs {
     /// Key of the session.
     #[command(flatten)]
     pub key: KeySourceArgs,
+    /// With a key, leave contents in the clear, with them the names in a directory; reports are encrypted.
+    #[arg(long, conflicts_with = "no_key", help_heading = WHO)]
+    pub auth_only: bool,
     /// File or directory to send, or `-` for stdin.
     ///
     /// DIR is sent to DEST, or to DEST/DIR if DEST exists; DIR/ sends the content of DIR to DEST itself. Several

@@ -112,9 +112,11 @@ const ONLY_WITH: [(&str, &str); 6] = [
 /// with another meaning.
 const SHORT_VARIABLES: [&str; 3] = ["interface", "host", "ether-type"];
 
-/// Variables that name a key file, and hold a key phrase: both precede the configuration file.
+/// Variables that name a key file, and hold a key phrase: both precede the configuration file, and the next one.
 const KEY_FILE_VARIABLE: &str = "ETHBCAST_KEY_FILE";
 const KEY_PHRASE_VARIABLE: &str = "ETHBCAST_KEY";
+/// Variable by which there is no key unless one is named; it precedes the configuration file. Labs set it.
+const NO_KEY_VARIABLE: &str = "ETHBCAST_NO_KEY";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfiguredOption {
@@ -216,28 +218,39 @@ fn setting(
     is_shared: bool,
 ) -> anyhow::Result<Option<(Setting, String)>> {
     let spelt = |words: &[&str]| format!("ETHBCAST_{}", words.join("_").to_uppercase().replace('-', "_"));
-    let short = SHORT_VARIABLES.contains(&option).then(|| spelt(&[option]));
-    let short = short.or_else(|| (option == "key").then(|| KEY_FILE_VARIABLE.to_owned()));
+    let is_set = |name: &&str| std::env::var_os(name).is_some();
+    let is_key_named = [KEY_FILE_VARIABLE, KEY_PHRASE_VARIABLE].iter().any(is_set);
+    let short = match option {
+        "no-key" if is_key_named => return Ok(None),
+        "no-key" => Some(NO_KEY_VARIABLE.to_owned()),
+        "key" => Some(KEY_FILE_VARIABLE.to_owned()),
+        _ => SHORT_VARIABLES.contains(&option).then(|| spelt(&[option])),
+    };
     for variable in [Some(spelt(&[command, option])), short].into_iter().flatten() {
         let Some(value) = std::env::var_os(&variable) else { continue };
         let Some(value) = value.to_str() else {
             return fail(Code::Usage, format!("${variable} is no text in UTF-8: set it to one, or unset it"));
         };
-        let setting = match value.to_lowercase().as_str() {
+        let setting = match switch(value) {
             _ if takes_value(arg) => Setting::Values(vec![value.to_owned()]),
-            "1" | "true" | "yes" | "on" => Setting::Switch(true),
-            "" | "0" | "false" | "no" | "off" => Setting::Switch(false),
-            _ => return fail(Code::Usage, format!("${variable} is {value:?}: set it to 1 or 0")),
+            Some(is_on) => Setting::Switch(is_on),
+            None => return fail(Code::Usage, format!("${variable} is {value:?}: set it to 1 or 0")),
         };
         return Ok(Some((setting, format!("${variable}"))));
     }
-    // The file's `no-key` is ignored as well.
-    if matches!(option, "key" | "no-key")
-        && [KEY_FILE_VARIABLE, KEY_PHRASE_VARIABLE].iter().any(|name| std::env::var_os(name).is_some())
-    {
+    let is_no_key = || std::env::var(NO_KEY_VARIABLE).is_ok_and(|value| switch(&value) == Some(true));
+    if option == "key" && (is_key_named || is_no_key()) {
         return Ok(None);
     }
     Ok(file.setting(command, option, is_shared).map(|(setting, place)| (setting.clone(), place)))
+}
+
+fn switch(value: &str) -> Option<bool> {
+    match value.to_lowercase().as_str() {
+        "1" | "true" | "yes" | "on" => Some(true),
+        "" | "0" | "false" | "no" | "off" => Some(false),
+        _ => None,
+    }
 }
 
 pub fn takes_value(arg: &Arg) -> bool {

@@ -2,12 +2,17 @@
 
 use crate::args::KeySourceArgs;
 use crate::doctor::Fault;
-use crate::exit::{Code, Failure, WithCode, fail};
+use crate::exit::{Code, Failure, WithCode, fail, print_line};
+use crate::serve::Severity;
 use ethbcast_collectives::keys::{Keys, MAX_KEY_FILE_BYTES, Phrase};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::termios::{LocalFlags, SetArg, tcgetattr, tcsetattr};
 use nix::unistd::geteuid;
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -23,6 +28,35 @@ const CREDENTIAL: &str = "ethbcast.key";
 
 /// The phrase as it was typed: it is asked for once in a run.
 static TYPED: OnceLock<Zeroizing<String>> = OnceLock::new();
+
+/// Risk of a session without a key.
+const WITHOUT: &str = "any host on this network can read what is sent, send in another's place and take its names";
+
+/// Says that a session has no key, unless that is meant.
+pub fn print_missing(keys: Option<&Arc<Keys>>, args: &KeySourceArgs, quiet: bool) {
+    if keys.is_none() && !args.no_key && !quiet {
+        print_line(format_args!("ethbcast: no key: {WITHOUT}; `ethbcast key new` makes one, --no-key means none"));
+    }
+}
+
+/// Returns the key of a receiver that stays, which as root needs one: it writes what any host sends. Another user is
+/// warned at each start.
+pub fn serving(args: &KeySourceArgs) -> anyhow::Result<Option<Arc<Keys>>> {
+    let keys = resolve(args)?;
+    if keys.is_some() || args.no_key {
+        return Ok(keys);
+    }
+    if geteuid().is_root() {
+        let text = format!(
+            "recv --serve as root needs a key, for {WITHOUT}: make one on the sender with `ethbcast key new {PATH}` \
+             and put its receivers' form at {PATH} here, name one with --key FILE, or say with --no-key that none is \
+             meant"
+        );
+        return Err(Failure::new(Code::Usage, text).found(Fault::NoKey).into());
+    }
+    Severity::Warning.print(&format!("no key: {WITHOUT}; `ethbcast key new` makes one, --no-key means none"));
+    Ok(None)
+}
 
 /// Returns the key of a session, if there is one. A key that is there and cannot be used is an error.
 pub fn resolve(args: &KeySourceArgs) -> anyhow::Result<Option<Arc<Keys>>> {
@@ -130,10 +164,15 @@ fn parse(path: &Path, text: Zeroizing<String>) -> anyhow::Result<Keys> {
     Ok(Keys::parse(&text).map_err(|error| Failure::new(Code::Usage, format!("{}: {error}", path.display())))?)
 }
 
-/// Reads a line by single bytes, so that no buffer keeps a copy.
-fn read_line(terminal: &mut File, typed: &mut String) -> io::Result<()> {
+/// Reads a line by single bytes, so that no buffer keeps a copy, until one of these signals is pending.
+fn read_line(terminal: &mut File, typed: &mut String, signals: &SignalFd) -> io::Result<()> {
     let mut byte = [0];
-    while typed.len() < 255 && terminal.read(&mut byte)? == 1 && byte[0] != b'\n' {
+    while typed.len() < 255 {
+        let mut ready = [signals.as_fd(), terminal.as_fd()].map(|file| PollFd::new(file, PollFlags::POLLIN));
+        poll(&mut ready, PollTimeout::NONE)?;
+        if ready[0].any() == Some(true) || terminal.read(&mut byte)? == 0 || byte[0] == b'\n' {
+            break;
+        }
         typed.push(char::from(byte[0]));
     }
     byte[0].zeroize();
@@ -146,15 +185,20 @@ fn asked() -> anyhow::Result<Zeroizing<String>> {
     let Ok(mut terminal) = terminal else {
         return fail(Code::Usage, "--key-phrase asks on the terminal, and there is none: set ETHBCAST_KEY instead");
     };
+    // A signal waits until the terminal is as it was.
+    let held: SigSet = [Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM, Signal::SIGHUP].into_iter().collect();
+    let signals = SignalFd::with_flags(&held, SfdFlags::SFD_CLOEXEC).code(Code::System)?;
+    let before = held.thread_swap_mask(SigmaskHow::SIG_BLOCK).code(Code::System)?;
     let usual = tcgetattr(&terminal).code(Code::System)?;
     let mut silent = usual.clone();
     silent.local_flags.remove(LocalFlags::ECHO);
     terminal.write_all(b"key phrase: ").code(Code::System)?;
     tcsetattr(&terminal, SetArg::TCSANOW, &silent).code(Code::System)?;
     let mut typed = Zeroizing::new(String::with_capacity(256));
-    let line = read_line(&mut terminal, &mut typed);
+    let line = read_line(&mut terminal, &mut typed, &signals);
     tcsetattr(&terminal, SetArg::TCSANOW, &usual).code(Code::System)?;
     terminal.write_all(b"\n").code(Code::System)?;
+    before.thread_set_mask().code(Code::System)?;
     line.code(Code::System)?;
     Ok(typed)
 }

@@ -141,7 +141,7 @@ fn of_receiver(event: &ReceiverEvent) -> Option<(&'static str, Value)> {
             ("invited", json!({ "host": host, "source": source, "bytes": size }))
         }
         ReceiverEvent::LeftOut { host, text } => ("refused", json!({ "host": host, "reason": text })),
-        ReceiverEvent::Started { rank, receivers, via, size, selective } => (
+        ReceiverEvent::Started { rank, receivers, via, size, selective, .. } => (
             "planned",
             json!({ "rank": rank.0, "receivers": receivers, "via": via.to_string(), "bytes": size,
                     "selective": selective }),

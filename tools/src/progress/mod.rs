@@ -12,7 +12,7 @@ mod screen;
 
 use crate::args::{ProgressArgs, WireArgs};
 use crate::doctor::Fault;
-use crate::exit::Form;
+use crate::exit::{Code, Failure, Form};
 use crate::{doctor, exit, units};
 use course::TransferCourse;
 pub use course::percent;
@@ -38,6 +38,8 @@ pub struct Bar {
     metrics: Mutex<Option<Metrics>>,
     form: Form,
     events: Mutex<Option<Events>>,
+    /// Host that was heard last of those with another key, or none.
+    misfit: Mutex<Option<OtherBuild>>,
 }
 
 /// Role of this host in a transfer.
@@ -65,8 +67,8 @@ impl Bar {
         let metrics = metrics.map(|path| Metrics::open(path, labels, Arc::clone(&course))).transpose()?;
         let metrics = Mutex::new(metrics);
         let (quiet, period, form) = (wire.quiet, args.period(), args.form(wire));
-        let (screen, events) = (Mutex::new(None), Mutex::new(None));
-        Ok(Arc::new(Bar { course, screen, role, quiet, period, metrics, form, events }))
+        let (screen, events, misfit) = (Mutex::new(None), Mutex::new(None), Mutex::new(None));
+        Ok(Arc::new(Bar { course, screen, role, quiet, period, metrics, form, events, misfit }))
     }
 
     /// Has the session report its events here.
@@ -115,6 +117,12 @@ impl Bar {
             line(progress).into_iter().for_each(|text| self.line(text));
         }
         match progress {
+            Progress::Sender(RootEvent::OtherVersion(other))
+            | Progress::Receiver(ReceiverEvent::OtherVersion(other))
+                if other.keys.is_some() =>
+            {
+                *self.misfit.lock() = Some(other.clone());
+            }
             Progress::Sender(RootEvent::Joined { host, receivers }) => self.put(Show::Joined(host.clone(), *receivers)),
             Progress::Receiver(ReceiverEvent::LeftOut { .. }) => {
                 self.put(Show::Waiting("the next session".to_owned()));
@@ -129,6 +137,16 @@ impl Bar {
             }
             _ => {}
         }
+    }
+
+    /// Adds to the failure of a run to which nobody came who was there with another key, or none.
+    pub fn with_misfit(&self, failure: Failure) -> Failure {
+        let may_be = failure.code() == Code::Nobody && matches!(failure.fault(), None | Some(Fault::Nobody));
+        let misfit = self.misfit.lock().take_if(|_| may_be);
+        let found = misfit.and_then(|other| Some((doctor::of_keys(other.keys?), other)));
+        found.map_or(failure.clone(), |(fault, other)| {
+            Failure::new(failure.code(), format!("{failure}; {other}")).found(fault)
+        })
     }
 
     pub fn line(&self, text: String) {

@@ -7,7 +7,7 @@ use crate::doctor::Fault;
 use crate::exit::{Code, Failure, Form, WithCode, fail, one_line, report, report_object};
 use crate::interface::chosen;
 use crate::progress::{Bar, ProgressRole};
-use crate::session::{failure, interrupt, may_pass, print_interface, watch, wire, with_own_link};
+use crate::session::{failure, interrupt, may_pass, print_first, watch, wire, with_own_link};
 use crate::signals::{quiet, reason_to_end, run_after};
 use crate::udpcast::print_ignored;
 use crate::{hosts, interface, key, units};
@@ -50,7 +50,7 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     let mut session = open(&args.wire, &mut options, bar)?;
     bar.open_on(&session).code(Code::System)?;
     let _receiving = interface::receive(&session, &args.wire.group, args.wire.quiet);
-    print_interface(session.interface(), args.wire.quiet);
+    print_first(&session, options.wire.keys.as_ref(), &args.key, args.wire.quiet);
     let _watcher = watch(&session, &mut options.run);
     options.about = Some(hosts::about(session.interface()));
     options.free_bytes = dest.free_bytes();
@@ -79,7 +79,7 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     print(&received.report, &received.landed, args.form(), is_quiet)?;
     let left = left_by(&dest, &received.landed);
     received.check(&args, interrupt.signal(), &left).map_err(|error| match error.downcast::<Failure>() {
-        Ok(failure) => with_own_link(failure, &session).into(),
+        Ok(failure) => bar.with_misfit(with_own_link(failure, &session)).into(),
         Err(error) => error,
     })?;
     read_again(dest);

@@ -10,7 +10,7 @@ mod start_rule;
 use crate::args::SendArgs;
 use crate::exit::{Code, Failure, Form, WithCode, fail};
 use crate::progress::{Bar, ProgressRole};
-use crate::session::{failure, print_interface, watch, with_own_link};
+use crate::session::{failure, print_first, watch, with_own_link};
 use crate::signals::{Interrupt, reason_to_end, run_after};
 use crate::udpcast::print_ignored;
 use crate::{interface, units};
@@ -49,7 +49,7 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
     bar.open_on(&session).code(Code::System)?;
     settings.check_station(session.station())?;
     let _sending = interface::send(&session, &args.wire.group, args.wire.quiet);
-    print_interface(session.interface(), args.wire.quiet);
+    print_first(&session, options.wire.keys.as_ref(), &args.key, args.wire.quiet);
     let Opened { content, tree } = source::open(&args)?;
     let content = source::named(content, tree.is_some(), args.name.as_deref())?;
     // SOURCE may have taken long to open: a fifo without a writer, a large directory.
@@ -77,7 +77,7 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
     let given_up = failed.map(|error| match (error, interrupt.signal(), sending.source_mut().take_error()) {
         (Error::Cancelled { .. }, Some(signal), _) => Interrupt::failure(signal, INTERRUPTED),
         (Error::GaveUp(_), _, Some(error)) => failure(error),
-        (error, ..) => with_own_link(failure(error), &session),
+        (error, ..) => bar.with_misfit(with_own_link(failure(error), &session)),
     });
     let left_out = LeftOut::of(&sent.turned_away, &sent.receivers, &options.hosts);
     tell(&args, &settings, (&session, &options), (&sent, given_up.as_ref(), &left_out), form)?;

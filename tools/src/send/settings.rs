@@ -33,7 +33,7 @@ impl Settings {
     /// Resolves the arguments.
     pub fn resolve(args: &SendArgs) -> anyhow::Result<Settings> {
         let mut options = SendOptions { wire: session::wire(&args.wire), ..SendOptions::new() };
-        options.wire.keys = key::sending(&args.key)?;
+        (options.wire.keys, options.auth_only) = (key::sending(&args.key)?, args.auth_only);
         args.patience.apply(&mut options.run);
         args.stall.apply(&mut options);
         options.late = args.late;

@@ -24,7 +24,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
-use supervisor::{Rounds, ServeEvent, ServeLog, Severity, Supervisor};
+pub use supervisor::Severity;
+use supervisor::{Rounds, ServeEvent, ServeLog, Supervisor};
 use worker::Worker;
 
 /// Longest wait for the workers to end, which may have to sync a disk or run a command.
@@ -54,7 +55,7 @@ struct Server {
 pub fn run(args: RecvArgs) -> anyhow::Result<()> {
     args.unused.given().into_iter().for_each(|names| print_ignored(&names));
     let groups = check(&args)?;
-    let keys = key::resolve(&args.key)?;
+    let keys = key::serving(&args.key)?;
     keep_little_memory();
     let (serve_log, heard) = ServeLog::channel();
     let ear = serve_log.clone();

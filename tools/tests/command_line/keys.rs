@@ -1,11 +1,15 @@
 //! Tests of `ethbcast key`, and of the search for a session's key.
 
 use crate::ended_here;
-use ethbcast_tests::lab::{Run, scratch};
+use ethbcast_tests::lab::{Run, scratch, within};
+use nix::pty::{OpenptyResult, openpty};
+use nix::sys::termios::{LocalFlags, tcgetattr};
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -135,6 +139,10 @@ fn the_key_is_the_first_of_those_that_there_are() {
         (&[], &["--key", PHRASE], 2, &["is a key phrase", "--key-phrase", "[E-PHRASE]"]),
         (&[("ETHBCAST_KEY", wrong.as_str()), ("CREDENTIALS_DIRECTORY", credentials.as_str())], &[], 2, mistyped),
         (&[("CREDENTIALS_DIRECTORY", credentials.as_str())], &[], 2, &["ethbcast.key", "this is no key file"]),
+        (&[("ETHBCAST_NO_KEY", "1"), ("ETHBCAST_KEY", wrong.as_str())], &[], 2, mistyped),
+        (&[("ETHBCAST_NO_KEY", "1")], &["--key", receivers.as_str()], 2, may_not),
+        (&[("ETHBCAST_NO_KEY", "1"), ("CREDENTIALS_DIRECTORY", credentials.as_str())], &[], 4, no_interface),
+        (&[("ETHBCAST_NO_KEY", "maybe")], &[], 2, &["ETHBCAST_NO_KEY", "1 or 0"]),
         (&[], &["--require-key"], 2, &["--require-key", "[E-NOKEY]"]),
     ] {
         sends(variables, more).assert_refusal(code, words);
@@ -155,6 +163,8 @@ fn the_configuration_file_names_a_key_that_the_environment_precedes() {
         Run::start("sender", command).end(LIMIT)
     };
     run(&[]).assert_refusal(2, &["[E-NOSEND]"]);
+    run(&[("ETHBCAST_NO_KEY", "1")]).assert_refusal(4, &["there is no interface nosuch0"]);
+    run(&[("ETHBCAST_NO_KEY", "0")]).assert_refusal(2, &["[E-NOSEND]"]);
     run(&[("ETHBCAST_KEY", PHRASE)]).assert_refusal(4, &["there is no interface nosuch0"]);
     run(&[("ETHBCAST_KEY_FILE", &good.to_string_lossy())]).assert_refusal(4, &["there is no interface nosuch0"]);
     file(directory.path(), "ethbcast.toml", "[send]\nno-key = true\n");
@@ -171,4 +181,44 @@ fn a_phrase_is_nine_words_each_time_others() {
         phrases.iter().all(|phrase| phrase.trim_end().split('-').count() == 9 && phrase.len() == 54),
         "{phrases:?}"
     );
+}
+
+/// Answers the question for a phrase on a terminal of its own; returns the exit code, or the signal as a shell says it.
+fn answered(answer: &[u8]) -> Option<i32> {
+    let OpenptyResult { master, slave } = openpty(None, None).expect("a terminal");
+    let shown = || tcgetattr(&slave).expect("a terminal").local_flags.contains(LocalFlags::ECHO);
+    let mut command = Command::new("setsid");
+    command.args(["--ctty", "--wait", env!("CARGO_BIN_EXE_ethbcast"), "send", "--key-phrase", "-n", "1"]);
+    command.args(["-i", "nosuch0", "Cargo.toml"]).env("ETHBCAST_CONFIG", "");
+    command.stdin(slave.try_clone().expect("a descriptor")).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().expect("it starts");
+    let mut terminal = fs::File::from(master);
+    assert!(within(LIMIT, || (!shown()).then_some(())).is_some(), "nobody asks");
+    terminal.write_all(answer).expect("typed");
+    let code = within(LIMIT, || child.try_wait().expect("a child"));
+    drop(child.kill());
+    assert!(shown(), "the terminal is as it was");
+    code.and_then(|status| status.code().or(status.signal().map(|signal| 128 + signal)))
+}
+
+#[test]
+fn a_phrase_is_not_shown_and_who_gives_up_has_his_terminal_back() {
+    assert_eq!(answered(format!("{PHRASE}\n").as_bytes()), Some(4), "the interface is looked for");
+    assert_eq!(answered(b"babad\n"), Some(2));
+    assert_eq!(answered(b"bab\x03"), Some(130));
+}
+
+#[test]
+fn a_key_that_grows_stays_its_owners() {
+    let directory = scratch();
+    let path = directory.path().join("key");
+    key(&["new", &path.to_string_lossy()]);
+    let own = path.metadata().expect("it is there").uid();
+    if own == 0 {
+        std::os::unix::fs::chown(&path, Some(0), Some(65534)).expect("root may");
+    }
+    let before = path.metadata().expect("it is there");
+    key(&["add", &path.to_string_lossy()]);
+    let after = path.metadata().expect("it is there");
+    assert_eq!((before.uid(), before.gid(), mode(&path)), (after.uid(), after.gid(), 0o600));
 }

@@ -1,10 +1,13 @@
 //! Transfers among hosts with keys, beside hosts without one or with another.
 
-use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Run, Site, content, one_switch, shown_in, within};
+use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, PROGRAM, Run, Site, content, one_switch, shown_in, within};
+use ethbcast_tests::lab::Tap;
 use nix::sys::signal::Signal;
+use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Makes the key of a cluster, and its receivers' form.
 fn keys(site: &Site, name: &str) -> (String, String) {
@@ -62,9 +65,76 @@ fn hosts_without_the_key_or_with_another_are_told_so_and_get_nothing() {
     assert!(fs::read(with.1.join("dest")).expect("it is there") == bytes);
     for ((ended, directory), code) in [(without, "[E-NOKEY]"), (another, "[E-KEY]")] {
         ended.assert_code(3);
-        assert!(ended.stderr.contains(code), "{}", ended.stderr);
+        let last = ended.stderr.lines().last().unwrap_or_default();
+        assert!(last.contains("no sender was heard") && last.ends_with(code), "{}", ended.stderr);
         assert_eq!(shown_in(&directory), [""; 0]);
     }
+}
+
+#[test]
+fn a_sender_with_a_key_whom_only_hosts_without_one_hear_says_so_in_the_end() {
+    let site = Site::beside("unkeyed", one_switch(2));
+    let (of_sender, _) = keys(&site, "key");
+    let (_, source) = sent(&site);
+    let receiver = site.start("n1", &["recv", "-q", "--no-key", "--max-wait", "6"], site.path("dest"));
+    let root = site.run("n0", &["send", "-q", "-n", "1", "--max-wait", "4", "--key", &of_sender], &source);
+    root.assert_refusal(3, &["n1 (", "speaks without a key", "--key FILE", "[E-NOKEY]"]);
+    receiver.end(LIMIT).assert_refusal(3, &["no sender was heard", "this host has none", "[E-NOKEY]"]);
+}
+
+#[test]
+fn a_session_without_a_key_says_so_once_unless_that_is_meant() {
+    let site = Site::beside("keyless", one_switch(2));
+    let (bytes, source) = sent(&site);
+    for (number, (option, told)) in [(&[][..], 1), (&["--no-key"], 0), (&["-q"], 0)].into_iter().enumerate() {
+        let directory = site.directory(&format!("n1-{number}"));
+        let run = |host: &str, arguments: &[&str], path: &std::path::Path| {
+            let mut command = site.ethbcast(host, [arguments, option].concat());
+            Run::start(host, {
+                command.arg(path).env_remove("ETHBCAST_NO_KEY");
+                command
+            })
+        };
+        let receiver = run("n1", &["recv"], &directory.join("dest"));
+        let ends = [run("n0", &["send", "-n", "1"], &source), receiver].map(|run| run.end(LIMIT));
+        for end in ends {
+            end.assert_code(0);
+            assert_eq!(end.stderr.matches("no key: ").count(), told, "{option:?}: {}", end.stderr);
+        }
+        assert!(fs::read(directory.join("dest")).expect("it is there") == bytes);
+    }
+}
+
+#[test]
+fn a_receiver_that_stays_needs_a_key_as_root() {
+    let site = Site::beside("rootly", one_switch(2));
+    let (_, of_receivers) = keys(&site, "key");
+    let serve = |more: &[&str]| {
+        let mut command = site.ethbcast("n1", [&["recv", "--serve", "-i", "eth0"], more].concat());
+        Run::start("n1", {
+            command.arg(site.scratch()).env_remove("ETHBCAST_NO_KEY");
+            command
+        })
+    };
+    serve(&[]).end(LIMIT).assert_refusal(2, &["as root", "ethbcast key new", "--key FILE", "--no-key", "[E-NOKEY]"]);
+    for more in [&["--no-key"][..], &["--key", &of_receivers]] {
+        let server = serve(more);
+        server.wait_for_line("serving ");
+        server.signal(Signal::SIGTERM);
+        let ended = server.end(LIMIT);
+        ended.assert_code(0);
+        assert!(!ended.stderr.contains("no key"), "{}", ended.stderr);
+    }
+    // The packaged unit runs as a user of its own.
+    let mut other = site.command("n1", "setpriv");
+    let caps = ["--ambient-caps=+net_raw", "--inh-caps=+net_raw"];
+    other.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).args(caps).arg(PROGRAM);
+    let folder = site.directory("theirs");
+    other.args(["recv", "--serve", "-q", "-i", "eth0"]).arg(&folder).env_remove("ETHBCAST_NO_KEY");
+    let other = Run::start("n1", other);
+    other.wait_for_line("no key: ");
+    other.signal(Signal::SIGTERM);
+    other.end(LIMIT).assert_code(0);
 }
 
 #[test]
@@ -120,5 +190,63 @@ fn receivers_that_stay_are_found_and_served_by_who_has_their_key() {
         assert!(fs::read(directory.join("source.bin")).expect("it is there") == bytes);
         server.signal(Signal::SIGTERM);
         server.end(LIMIT).assert_code(0);
+    }
+}
+
+/// Options of both ends, more of the sender's, and whether contents and names are seen.
+type Way<'a> = ([&'a [&'a str]; 2], &'a [&'a str], [bool; 2]);
+
+/// Sends a directory to hosts that update theirs; returns all frames on the cables.
+fn captured(site: &Site, source: &Path, keys: [&[&str]; 2], more: &[&str]) -> Vec<Vec<u8>> {
+    let tap = site.lab().run_at_switches(Tap::everywhere).expect("a lab").expect("a socket");
+    let [of_sender, of_receivers] = keys;
+    let receivers = ["n1", "n2"].map(|host| {
+        site.start(host, &[&["recv", "-q", "--in-place"], of_receivers].concat(), site.path(&format!("{host}-dest")))
+    });
+    let arguments = [&["send", "-q", "-n", "2", "--via", "chain"], of_sender, more].concat();
+    let mut sender = site.start("n0", &arguments, source.join(""));
+    let (mut frames, mut buffer) = (Vec::new(), vec![0; 2048]);
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        match tap.receive(&mut buffer).expect("frames") {
+            Some(length) => frames.push(buffer[..length].to_vec()),
+            None if sender.ended_by(Instant::now() + Duration::from_millis(1)).is_some() => break,
+            None => assert!(Instant::now() < deadline, "the sender has not ended"),
+        }
+    }
+    sender.end(LIMIT).assert_code(0);
+    receivers.into_iter().for_each(|receiver| receiver.end(LIMIT).assert_code(0));
+    frames
+}
+
+#[test]
+fn a_capture_of_a_directory_and_its_update_has_nothing_of_contents_and_names() {
+    let site = Site::beside("captured", one_switch(3));
+    let (of_sender, of_receivers) = keys(&site, "key");
+    let keys = [["--key", of_sender.as_str()], ["--key", of_receivers.as_str()]];
+    let source = site.directory("source");
+    let (name, mut bytes) = ("a-name-of-more-than-sixteen-bytes", content(9, 900_000));
+    let ways: [Way<'_>; 3] = [
+        ([&keys[0], &keys[1]], &[], [false, false]),
+        ([&keys[0], &keys[1]], &["--auth-only"], [true, true]),
+        ([&["--no-key"], &["--no-key"]], &[], [true, true]),
+    ];
+    for (keys, more, shown) in ways {
+        // The second time it is an update of a part.
+        for _ in 0..2 {
+            bytes[300_000..300_100].iter_mut().for_each(|byte| *byte ^= 0x55);
+            fs::write(source.join(name), &bytes).expect("written");
+            let frames = captured(&site, &source, keys, more);
+            let parts: HashSet<&[u8]> = bytes.windows(16).collect();
+            let names: HashSet<&[u8]> = name.as_bytes().windows(16).collect();
+            let has =
+                |parts: &HashSet<&[u8]>| frames.iter().any(|one| one.windows(16).any(|part| parts.contains(part)));
+            assert!(frames.len() > 20, "{more:?}: {}", frames.len());
+            assert_eq!([has(&parts), has(&names)], shown, "{more:?}");
+            for host in ["n1", "n2"] {
+                let dest = site.path(&format!("{host}-dest"));
+                assert!(fs::read(dest.join(name)).expect("it is there") == bytes, "{host} {more:?}");
+            }
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Application of a root: moves bytes from a source into the stream.
 
+use crate::keys::ContentCipher;
 use crate::session::message::{Digest, Done, Outcome, Trailer};
 use crate::session::root::{Root, RootEvent};
 use crate::session::verified::{ChunkSet, Form};
@@ -12,6 +13,9 @@ pub trait Source {
     fn form(&self) -> Form {
         Form::Plain
     }
+
+    /// Sets the cipher of the content, before the first data is asked for; a stream without hash lists has none.
+    fn protect(&mut self, _cipher: ContentCipher) {}
 
     /// Whether any part of the content can be read at any time, so that the session can be
     /// [selective](Source::select).
@@ -102,17 +106,21 @@ pub struct Sending<S> {
     trailer: Option<Trailer>,
     failed: Option<String>,
     selected: bool,
+    is_protected: bool,
 }
 
 impl<S: Source> Sending<S> {
     /// Creates a driver that sends the content of `source`.
     pub fn new(source: S) -> Sending<S> {
-        Sending { source, trailer: None, failed: None, selected: false }
+        Sending { source, trailer: None, failed: None, selected: false, is_protected: false }
     }
 
     /// Runs the application's turn at its root: handles events and pushes data while there is room.
     /// Returns the time of its next turn, if that does not depend on the root.
     pub fn turn(&mut self, root: &mut Root, now: Instant) -> Option<Instant> {
+        if !std::mem::replace(&mut self.is_protected, true) {
+            self.source.protect(root.content_cipher());
+        }
         while let Some(event) = root.poll_event() {
             self.handle_event(root, now, &event);
         }

@@ -16,8 +16,10 @@ pub use root::RootKeys;
 
 use super::kind;
 use crate::census::kind::{HERE, WHO};
-use crate::keys::{CLUSTER_NAME_BYTES, ClusterSecrets, KeyName, Keys, Protection, PublicKey, SIGNATURE_BYTES};
-use crate::keys::{SealedMessage, SessionFacts, SessionName, Signed, VEIL_BYTES};
+use crate::keys::{
+    CLUSTER_NAME_BYTES, ClusterSecrets, ContentCipher, KeyName, Keys, Protection, PublicKey, SIGNATURE_BYTES,
+};
+use crate::keys::{SealedMessage, SessionFacts, SessionName, Signed, VEIL_BYTES, VeilContext};
 use crate::measure::kind::{ECHO, PROBE, REPORT};
 use crate::membership::{KeyDifference, Station};
 use ethbcast_transport::MacAddr;
@@ -57,6 +59,24 @@ impl Keyring {
             Keyring::Receiver(receiver) => receiver.group(),
         };
         group.map(|group| group.guard().clone())
+    }
+
+    /// Returns the cipher of the content, once the group's secret is known.
+    pub fn content_cipher(&self) -> ContentCipher {
+        match self {
+            Keyring::Root(root) => root.content_cipher(),
+            Keyring::Receiver(receiver) => receiver.content_cipher(),
+        }
+    }
+
+    /// Returns the end of a stream as the root sends it.
+    pub fn close_trailer(&self, trailer: &[u8]) -> Option<Vec<u8>> {
+        if let Keyring::Root(root) = self { root.close_trailer(trailer) } else { None }
+    }
+
+    /// Returns the end of a stream, if the root has signed it.
+    pub fn open_trailer(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        if let Keyring::Receiver(receiver) = self { receiver.open_trailer(bytes) } else { None }
     }
 
     /// Returns the guard of frames before there is a session.
@@ -339,6 +359,11 @@ fn signed(kind: Kind) -> Option<Signed> {
         kind::REFUSE => Some(Signed::Refuse),
         _ => None,
     }
+}
+
+/// Returns the place of the end of a stream, the only payload of data that is veiled.
+fn end_of(session: u32) -> VeilContext {
+    VeilContext { kind: Kind::DATA.0, session, rank: Rank::ROOT.0, sequence: 0 }
 }
 
 /// Returns the last signed field, the message's number.

@@ -1,8 +1,11 @@
 //! Keys of a receiver in a session.
 
-use super::{Doors, KnownSessions, SUITES, Secrecy, SessionKeys, Slot, is_numbered, secrecy};
+use super::{Doors, KnownSessions, SUITES, Secrecy, SessionKeys, Slot, end_of, is_numbered, secrecy};
 use crate::census::kind::WHO;
-use crate::keys::{ExchangePair, Keys, Protection, SealedMessage, Secret, pair_secret, request_digest};
+use crate::keys::{
+    ContentCipher, ExchangePair, Keys, Protection, SIGNATURE_BYTES, SealedMessage, Secret, Signed, pair_secret,
+    request_digest,
+};
 use crate::membership::Station;
 use crate::session::kind::{ANNOUNCE, JOIN, KEYS, REFUSE};
 use ethbcast_transport::MacAddr;
@@ -36,6 +39,7 @@ struct RequestedSession {
     pair: Protection,
     pair_window: CounterWindow,
     group: Option<Protection>,
+    cipher: ContentCipher,
     group_window: CounterWindow,
 }
 
@@ -100,6 +104,18 @@ impl ReceiverRing {
         self.bound()?.group.as_ref()
     }
 
+    pub(super) fn content_cipher(&self) -> ContentCipher {
+        self.bound().map(|session| session.cipher.clone()).unwrap_or_default()
+    }
+
+    pub(super) fn open_trailer(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let RequestedSession { keys, group, .. } = self.bound()?;
+        let mut plain = group.as_ref()?.veil().lift(end_of(keys.session), bytes)?;
+        let signature = plain.split_off(plain.len().checked_sub(SIGNATURE_BYTES)?);
+        let signature = signature.first_chunk()?;
+        keys.sender.has_signed(Signed::Trailer, &keys.name, &[&plain], signature).then_some(plain)
+    }
+
     pub(super) fn seal(&mut self, to: MacAddr, header: Header, body: &[u8]) -> Option<SealedMessage> {
         match (secrecy(&header, to), header.kind) {
             (Secrecy::Door, JOIN) => self.seal_request(to, header, body),
@@ -140,6 +156,7 @@ impl ReceiverRing {
             pair: Protection::new(&secret, PayloadHash::Blake3),
             pair_window: CounterWindow::default(),
             group: None,
+            cipher: ContentCipher::default(),
             group_window: CounterWindow::default(),
         };
         self.asked.truncate(MAX_SESSIONS - 1);
@@ -214,11 +231,12 @@ impl RequestedSession {
     /// Takes the group's secret; the first one stands.
     fn take_keys(&mut self, body: &[u8]) -> Option<()> {
         let (group, rest) = body.split_first_chunk()?;
-        // Contents are never encrypted yet.
-        let [suite, 0, ..] = *rest else { return None };
+        let [suite, encrypted @ (0 | 1)] = *rest else { return None };
         let hash = *SUITES.get(usize::from(suite.checked_sub(1)?))?;
         if self.group.is_none() {
-            self.group = Some(Protection::new(&Secret::new(*group), hash));
+            let secret = Secret::new(*group);
+            self.cipher = if encrypted == 1 { ContentCipher::new(&secret, hash) } else { ContentCipher::clear() };
+            self.group = Some(Protection::new(&secret, hash));
         }
         Some(())
     }

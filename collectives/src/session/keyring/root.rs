@@ -1,7 +1,7 @@
 //! Keys of the root in a session.
 
-use super::{Doors, KnownSessions, SUITES, Secrecy, Slot, is_numbered, numbered, secrecy, signed};
-use crate::keys::{ExchangePair, Keys, Protection, SealedMessage, Secret, SessionFacts, SessionName};
+use super::{Doors, KnownSessions, SUITES, Secrecy, Slot, end_of, is_numbered, numbered, secrecy, signed};
+use crate::keys::{ContentCipher, ExchangePair, Keys, Protection, SealedMessage, Secret, SessionFacts, SessionName};
 use crate::keys::{Signed, pair_secret, request_digest};
 use crate::membership::Station;
 use crate::session::kind::{ANNOUNCE, JOIN, REFUSE};
@@ -16,7 +16,6 @@ const MAX_ADDRESSES: usize = 8192;
 const MAX_RUNS: usize = 8;
 /// Maximum number of other sessions of the group that are remembered.
 const MAX_COMPETITORS: usize = 16;
-const CONTENTS_IN_THE_CLEAR: u8 = 0;
 
 /// Keys of a root, with what was drawn at random for one session.
 #[derive(Clone, Debug)]
@@ -31,6 +30,8 @@ pub struct RootKeys {
     pub group: Secret,
     /// Hash of its payloads.
     pub hash: PayloadHash,
+    /// Whether contents are encrypted.
+    pub encrypts: bool,
 }
 
 impl RootKeys {
@@ -53,6 +54,10 @@ struct Run {
     window: CounterWindow,
     /// Made when the group's secret is first sent.
     pair: Option<Box<Protection>>,
+    /// Number of runs that were heard before.
+    heard: u64,
+    /// Whether a later run at its address has spoken by its pair's secret: what comes of this one is a repetition.
+    is_over: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -65,6 +70,7 @@ pub struct RootRing {
     group: Protection,
     /// Runs of each address; the first is the one that is spoken to.
     runs: BTreeMap<MacAddr, Vec<Run>>,
+    heard: u64,
     competing_sessions: KnownSessions,
 }
 
@@ -83,6 +89,7 @@ impl RootRing {
             session,
             group: Protection::new(&own.group, own.hash),
             runs: BTreeMap::new(),
+            heard: 0,
             competing_sessions: KnownSessions::default(),
             own,
         }
@@ -101,6 +108,18 @@ impl RootRing {
         &self.group
     }
 
+    pub(super) fn content_cipher(&self) -> ContentCipher {
+        let RootKeys { group, hash, encrypts, .. } = &self.own;
+        if *encrypts { ContentCipher::new(group, *hash) } else { ContentCipher::clear() }
+    }
+
+    pub(super) fn close_trailer(&self, trailer: &[u8]) -> Option<Vec<u8>> {
+        let signature = self.own.keys.signer()?.sign(Signed::Trailer, &self.name, &[trailer]);
+        let mut end = [trailer, &signature].concat();
+        self.group.veil().put(end_of(self.session), &mut end);
+        Some(end)
+    }
+
     pub(super) fn keys_for(&mut self, to: MacAddr, nonce: u64) -> Option<Vec<u8>> {
         let runs = self.runs.get_mut(&to)?;
         let at = runs.iter().position(|run| run.nonce == nonce)?;
@@ -114,7 +133,7 @@ impl RootRing {
         }
         runs[..=at].rotate_right(1);
         let suite = SUITES.iter().position(|hash| *hash == self.own.hash).map_or(0, |at| at as u8 + 1);
-        Some([&self.own.group.expose()[..], &[suite, CONTENTS_IN_THE_CLEAR]].concat())
+        Some([&self.own.group.expose()[..], &[suite, u8::from(self.own.encrypts)]].concat())
     }
 
     pub(super) fn forget(&mut self, host: MacAddr) {
@@ -204,9 +223,12 @@ impl RootRing {
             }
             (Slot::Door(_), _) => None,
             (Slot::Pair(at), _) => {
-                let run = self.runs.get_mut(&source)?.get_mut(at)?;
+                let runs = self.runs.get_mut(&source)?;
+                let run = runs.get_mut(at)?;
                 let body = run.pair.as_ref()?.lift(&header, payload)?;
-                run.window.take(header.sequence).then_some(body)
+                let (is_new, heard) = (run.window.take(header.sequence), run.heard);
+                runs.iter_mut().for_each(|run| run.is_over |= is_new && run.heard < heard);
+                is_new.then_some(body)
             }
             (Slot::Group, _) => None,
         }
@@ -226,14 +248,17 @@ impl RootRing {
         let request = request_digest(&plain, source);
         let known = self.runs.get_mut(&source).and_then(|runs| runs.iter_mut().find(|run| run.nonce == nonce));
         if let Some(run) = known {
-            return (run.request == request && run.asked.take(header.sequence)).then(|| body.to_vec());
+            let is_right = run.request == request && !run.is_over;
+            return (is_right && run.asked.take(header.sequence)).then(|| body.to_vec());
         }
         let mut asked = CounterWindow::default();
         if !asked.take(header.sequence) || !self.make_room(source) {
             return None;
         }
         let (said, window) = (Counter::default(), CounterWindow::default());
-        let run = Run { nonce, exchange: *exchange, request, door, asked, said, window, pair: None };
+        let (exchange, heard) = (*exchange, self.heard);
+        self.heard += 1;
+        let run = Run { nonce, exchange, request, door, asked, said, window, pair: None, heard, is_over: false };
         let runs = self.runs.entry(source).or_default();
         if runs.len() >= MAX_RUNS {
             // The first is spoken to.
@@ -250,5 +275,17 @@ impl RootRing {
         let is_idle = |runs: &[Run]| runs.iter().all(|run| run.pair.is_none());
         let idle = self.runs.iter().find(|(_, runs)| is_idle(runs)).map(|(&address, _)| address);
         idle.is_some_and(|address| self.runs.remove(&address).is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_host_with_the_clusters_secret_makes_a_root_keep_is_as_small_as_documented() {
+        assert!(size_of::<Run>() <= 184, "{}", size_of::<Run>());
+        assert!(size_of::<Protection>() <= 1536, "{}", size_of::<Protection>());
+        const { assert!(MAX_ADDRESSES * MAX_RUNS * 184 <= 12 << 20) };
     }
 }

@@ -29,7 +29,14 @@ fn keys() -> Arc<Keys> {
 /// The root of a session in which these numbers were drawn.
 fn root(keys: Arc<Keys>, drawn: u8) -> End {
     let exchange = ExchangePair::new(secret(drawn));
-    let own = RootKeys { keys, random: [drawn; 32], exchange, group: secret(!drawn), hash: PayloadHash::Polyval };
+    let own = RootKeys {
+        keys,
+        random: [drawn; 32],
+        exchange,
+        group: secret(!drawn),
+        hash: PayloadHash::Polyval,
+        encrypts: true,
+    };
     let ring = Keyring::of_root(own, &station(0), SESSION);
     End { ring, identity: station(0).identity(SESSION, Rank::ROOT) }
 }
@@ -198,6 +205,7 @@ fn who_asks_another_root_takes_leave_of_the_first() {
         exchange: ExchangePair::new(secret(4)),
         group: secret(5),
         hash: PayloadHash::Polyval,
+        encrypts: true,
     };
     second.ring = Keyring::of_root(own, &Station { mac: second.mac(), ..station(0) }, SESSION);
     let (mut one, nonce) = receiver(keys(), 11);
@@ -314,4 +322,20 @@ fn frames_without_a_tag_are_known_for_it() {
         b"invitation",
     );
     assert!(matches!(one.hears(&frame[..length]), Err(Reject::Untagged(_))));
+}
+
+#[test]
+fn a_request_of_an_earlier_run_is_a_repetition_once_a_later_one_has_spoken() {
+    let (mut root, (mut first, nonce)) = (root(keys(), 3), receiver(keys(), 11));
+    join(&mut root, &mut first, nonce);
+    let body = [&nonce.to_be_bytes()[..], b"request"].concat();
+    let [recorded, in_time] = [(), ()].map(|()| first.says(root.mac(), JOIN, &body));
+    let (mut later, other) = receiver(keys(), 12);
+    let own = ReceiverKeys { keys: keys(), exchange: ExchangePair::new(secret(12)) };
+    later.ring = Keyring::of_receiver(own, &station(11));
+    later.identity = station(11).identity(SESSION, Rank::NONE);
+    join(&mut root, &mut later, other);
+    assert!(root.hears(&in_time).is_ok(), "nobody knows yet which of them lives");
+    let said = later.says(root.mac(), READY, b"ready");
+    assert!(root.hears(&said).is_ok() && root.hears(&recorded).is_err());
 }

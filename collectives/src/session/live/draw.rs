@@ -7,16 +7,16 @@ use ethbcast_transport::packet::random_secret;
 use ethbcast_transport::wire::PayloadHash;
 use std::sync::Arc;
 
-/// Draws a root's keys for one session.
+/// Draws a root's keys for one session, whose contents it encrypts or not.
 ///
 /// # Errors
 /// If the keys are a receiver's, or there are no random numbers.
-pub fn root_keys(keys: &Arc<Keys>) -> Result<RootKeys, Error> {
+pub fn root_keys(keys: &Arc<Keys>, encrypts: bool) -> Result<RootKeys, Error> {
     if !keys.may_send() {
         return Err(Error::MayNotSend);
     }
     let (random, exchange) = (*secret()?.expose(), ExchangePair::new(secret()?));
-    Ok(RootKeys { keys: keys.clone(), random, exchange, group: secret()?, hash: payload_hash() })
+    Ok(RootKeys { keys: keys.clone(), random, exchange, group: secret()?, hash: payload_hash(), encrypts })
 }
 
 /// Draws a receiver's keys for one run.

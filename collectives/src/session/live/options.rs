@@ -128,6 +128,8 @@ with_defaults! {
         pub on_slow: OnSlow = OnSlow::Demote,
         /// Rate limit of each host, the sender and relays; without it, the link's rate.
         pub rate: Option<RateLimit> = None,
+        /// Whether contents are in the clear also with keys; names and reports are not.
+        pub auth_only: bool = false,
         /// Whether nothing is left to other traffic; by default up to half of each link is.
         pub greedy: bool = false,
         /// Whether to stop after planning; receivers wait on for a sender.
@@ -240,7 +242,7 @@ impl SendOptions {
         (form, selects): (Form, bool),
         port: &Tuning,
     ) -> Result<RootConfig, Error> {
-        let keys = self.wire.keys.as_ref().map(draw::root_keys).transpose()?;
+        let keys = self.wire.keys.as_ref().map(|keys| draw::root_keys(keys, !self.auth_only)).transpose()?;
         let guard = keys.as_ref().map(RootKeys::guard).unwrap_or_default();
         let station = Station { guard, ..station.clone() };
         let numbers = self.tuning.clone().unwrap_or_else(|| self.preset.tuning());

@@ -1,6 +1,7 @@
 //! Re-reading of a content on a separate thread, to restore parts of the verified stream that a
 //! receiver lacks and the root has discarded.
 
+use crate::keys::ContentCipher;
 use crate::session::application::Again;
 use crate::session::verified::{ChunkSize, Form, SPAN_BYTES, SpanBuffer, SpanPlace, overlap};
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -118,7 +119,8 @@ impl Span {
 #[derive(Debug)]
 pub(super) struct ReadAgain {
     chunk: ChunkSize,
-    requests: Sender<Request>,
+    cipher: ContentCipher,
+    requests: Sender<(Request, ContentCipher)>,
     spans: Receiver<Span>,
     asked: Vec<Request>,
     kept: VecDeque<Span>,
@@ -128,19 +130,25 @@ pub(super) struct ReadAgain {
 
 impl ReadAgain {
     pub(super) fn new(positions: impl ReadAt, chunk: ChunkSize, waker: &Arc<Waker>) -> ReadAgain {
-        let (requests, orders) = bounded::<Request>(REQUESTS);
+        let (requests, orders) = bounded::<(Request, ContentCipher)>(REQUESTS);
         let (answers, spans) = bounded(REQUESTS);
         let waker = Arc::clone(waker);
         let work = RereadWork(Box::new(move || {
-            for request in orders {
-                if answers.send(read(&positions, request)).is_err() {
+            for (request, cipher) in orders {
+                if answers.send(read(&positions, request, &cipher)).is_err() {
                     return;
                 }
                 waker.wake();
             }
         }));
         let (asked, kept) = (Vec::new(), VecDeque::new());
-        ReadAgain { chunk, requests, spans, asked, kept, part: Vec::new(), work: Some(work) }
+        let (cipher, part) = (ContentCipher::default(), Vec::new());
+        ReadAgain { chunk, cipher, requests, spans, asked, kept, part, work: Some(work) }
+    }
+
+    /// Sets the cipher of the content.
+    pub(super) fn protect(&mut self, cipher: &ContentCipher) {
+        self.cipher = cipher.clone();
     }
 
     /// Returns a part of the verified stream, once it is read; `content_bytes` is the length of the
@@ -178,7 +186,7 @@ impl ReadAgain {
             log::warn!("no thread to read again with: {error}");
         }
         if !self.asked.contains(&request) && self.asked.len() < REQUESTS {
-            if self.requests.try_send(request).is_err() {
+            if self.requests.try_send((request, self.cipher.clone())).is_err() {
                 return Again::Impossible("the thread that rereads the content for repairs has ended".to_owned());
             }
             self.asked.push(request);
@@ -197,7 +205,7 @@ impl std::fmt::Debug for RereadWork {
 
 /// Reads and seals a span, as far as it can be read. Unreadable areas are narrowed down by smaller
 /// reads and left out; then the span's hash list cannot be re-created either.
-fn read(positions: &impl ReadAt, request: Request) -> Span {
+fn read(positions: &impl ReadAt, request: Request, cipher: &ContentCipher) -> Span {
     let mut buffer = SpanBuffer::empty(request.chunk_size(), SpanBuffer::default());
     let (mut unread, mut error, mut failures, mut most) = (Vec::new(), None, 0, SPAN_BYTES);
     while buffer.content_bytes() < request.content_bytes() {
@@ -225,7 +233,7 @@ fn read(positions: &impl ReadAt, request: Request) -> Span {
             }
         }
     }
-    buffer.seal(request.index());
+    buffer.seal_by(request.index(), cipher);
     let place = SpanPlace::new(request.chunk_size(), request.index(), buffer.content_bytes());
     let ledger = (!unread.is_empty()).then(|| place.ledger());
     let bad = unread.iter().map(|unread| place.in_stream(unread)).chain(ledger).collect();

@@ -4,6 +4,7 @@
 use super::read_again::{Positions, ReadAgain, ReadAt};
 use super::reader::{ReadProgress, Reader};
 use super::report::Error;
+use crate::keys::ContentCipher;
 use crate::session::application::Again;
 use crate::session::message::Trailer;
 use crate::session::verified::{
@@ -43,6 +44,9 @@ pub struct OnThreads {
     requests_only: bool,
     selecting: Option<SelectAhead>,
     waker: Arc<Waker>,
+    cipher: ContentCipher,
+    /// Brings the reader its cipher, for which it waits.
+    to_reader: Option<Sender<ContentCipher>>,
 }
 
 /// Creates a source and the reader that fills it from `input`, which errors call `what`. `waker` is
@@ -56,6 +60,7 @@ pub fn read_ahead<R: Read>(
     let (to_machine, progress) = bounded(SPANS_AHEAD);
     let used = Arc::new(ArrayQueue::new(SPANS_AHEAD));
     let recycled = Arc::clone(&used);
+    let (to_reader, cipher) = bounded(1);
     let (what, waker) = (what.to_owned(), Arc::clone(waker));
     let threads = OnThreads {
         progress,
@@ -70,8 +75,10 @@ pub fn read_ahead<R: Read>(
         requests_only: false,
         selecting: None,
         waker: Arc::clone(&waker),
+        cipher: ContentCipher::default(),
+        to_reader: Some(to_reader),
     };
-    (Reader::new((input, what, size), chunk, to_machine, recycled, waker), SpanSource::new(threads))
+    (Reader::new((input, what, size), chunk, to_machine, recycled, (waker, cipher)), SpanSource::new(threads))
 }
 
 impl ReadAhead {
@@ -124,7 +131,16 @@ impl InputQueue for OnThreads {
         self.chunk
     }
 
+    fn protect(&mut self, cipher: ContentCipher) {
+        self.cipher = cipher;
+        self.again.iter_mut().for_each(|again| again.protect(&self.cipher));
+        if self.to_reader.take().is_some_and(|reader| reader.send(self.cipher.clone()).is_err()) {
+            log::debug!("the reader has ended");
+        }
+    }
+
     fn bring(&mut self, _now: Instant, _consumed: bool) -> Brought {
+        self.to_reader = None;
         if let Some(error) = self.error.take() {
             return self.fail(error);
         }
@@ -154,10 +170,12 @@ impl InputQueue for OnThreads {
     }
 
     fn select(&mut self, frame_bytes: usize) -> Option<Arc<Mutex<Sections>>> {
+        self.to_reader = None;
         let (positions, size) = self.positions.as_ref().zip(self.size)?;
         // From here on that thread takes the reader's spans.
         let spans = SealedSpans::new(std::mem::replace(&mut self.progress, never()), Arc::clone(&self.used));
-        let manner = Manner { chunk: self.chunk, cut: self.cut, frame_bytes, requests_only: self.requests_only };
+        let (cipher, cut, requests_only) = (self.cipher.clone(), self.cut, self.requests_only);
+        let manner = Manner { chunk: self.chunk, cipher, cut, frame_bytes, requests_only };
         match SelectAhead::begin(spans, positions.clone(), (&self.what, size), manner, &self.waker) {
             Ok((selecting, sections)) => {
                 self.selecting = Some(selecting);

@@ -2,6 +2,7 @@
 //! lists.
 
 use super::report::Error;
+use crate::keys::ContentCipher;
 use crate::session::message::Trailer;
 use crate::session::verified::{Alone, ChunkHash, ChunkSize, Encoder, HashPool, SpanBuffer};
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -32,6 +33,8 @@ pub struct Reader<R> {
     progress: Sender<ReadProgress>,
     used: Arc<ArrayQueue<SpanBuffer>>,
     waker: Arc<Waker>,
+    /// Brings the cipher of the content when the session begins.
+    cipher: Receiver<ContentCipher>,
 }
 
 impl<R: Read> Reader<R> {
@@ -40,18 +43,20 @@ impl<R: Read> Reader<R> {
         chunk: ChunkSize,
         progress: Sender<ReadProgress>,
         used: Arc<ArrayQueue<SpanBuffer>>,
-        waker: Arc<Waker>,
+        (waker, cipher): (Arc<Waker>, Receiver<ContentCipher>),
     ) -> Reader<R> {
-        Reader { input, what, size, chunk, progress, used, waker }
+        Reader { input, what, size, chunk, progress, used, waker, cipher }
     }
 
     /// Reads until the end, an error, or the end of the session.
     pub fn run(self) {
-        let Reader { mut input, what, size, chunk, progress, used, waker } = self;
+        let Reader { mut input, what, size, chunk, progress, used, waker, cipher } = self;
+        // A source that is asked before it has one has none.
+        let encoder = Encoder::new(chunk).hashed_by(hashers()).ciphered(cipher.recv().unwrap_or_default());
         let (to_hasher, filled) = bounded(SPANS_UNHASHED);
         let (failed, woken) = (progress.clone(), Arc::clone(&waker));
         thread::scope(|scope| {
-            let hasher = Hasher { what, size, encoder: Encoder::new(chunk).hashed_by(hashers()), progress, waker };
+            let hasher = Hasher { what, size, encoder, progress, waker };
             let started = thread::Builder::new().name("hasher".to_owned());
             if let Err(error) = started.spawn_scoped(scope, move || hasher.run(&filled)) {
                 drop(failed.send(ReadProgress::Failed(Error::Resources(error))));

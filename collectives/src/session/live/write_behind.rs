@@ -4,6 +4,7 @@
 use super::content::{Storage, StorageError};
 use super::read_again::{ReadAgain, ReadAt};
 use super::reader::hashers;
+use crate::keys::ContentCipher;
 use crate::session::application::Again;
 use crate::session::message::Outcome;
 use crate::session::verified::{
@@ -35,6 +36,7 @@ pub struct OnThread {
     kept: Receiver<Box<dyn ReadAt>>,
     again: Option<ReadAgain>,
     waker: Arc<Waker>,
+    cipher: ContentCipher,
 }
 
 /// Writer of a content, to be [run](Writer::run) on a thread: writes verified bytes, settles them
@@ -80,6 +82,7 @@ pub fn write_behind<S: Storage>(storage: S, waker: &Arc<Waker>) -> (Writer<S>, W
         kept,
         again: None,
         waker: Arc::clone(waker),
+        cipher: ContentCipher::default(),
     };
     (writer, SpanSink::new(backend, state, ORDERS_WAITING))
 }
@@ -96,6 +99,9 @@ impl WriteBehind {
 
 impl Backend for OnThread {
     fn give(&mut self, _now: Instant, order: Order) {
+        if let Order::Begin(_, cipher) = &order {
+            self.cipher = cipher.clone();
+        }
         if self.orders.as_ref().is_none_or(|orders| orders.send(order).is_err()) {
             log::debug!("the writer has ended");
         }
@@ -116,6 +122,7 @@ impl Backend for OnThread {
     fn keeps(&mut self, chunk: ChunkSize) -> bool {
         if self.again.is_none() {
             self.again = self.kept.try_recv().ok().map(|kept| ReadAgain::new(kept, chunk, &self.waker));
+            self.again.iter_mut().for_each(|again| again.protect(&self.cipher));
         }
         self.again.is_some()
     }

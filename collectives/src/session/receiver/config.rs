@@ -1,6 +1,7 @@
 //! Configuration and events of a receiver, and its admission control.
 
 use crate::census::About;
+use crate::keys::ContentCipher;
 use crate::measure::Processors;
 use crate::membership::{OtherBuild, Station, Timing};
 use crate::session::endpoint::Endpoint;
@@ -144,6 +145,8 @@ pub enum ReceiverEvent {
         size: Option<u64>,
         /// Whether only missing chunks are sent.
         selective: bool,
+        /// Cipher of the content.
+        cipher: ContentCipher,
     },
     /// The root has confirmed the digest verified here: the content may become visible.
     Accepted,

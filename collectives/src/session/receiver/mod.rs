@@ -21,11 +21,11 @@ use super::view::View;
 use crate::census::kind::{HERE, WHO};
 use crate::census::{Busy, CensusReply, CensusResponder};
 use crate::measure::kind::PROBE;
-use crate::membership::ControlStats;
 use crate::membership::timers::Wait;
+use crate::membership::{ControlStats, KeyDifference};
 use config::ReceiverEndpoint;
 use ethbcast_transport::stream::{Ending, Run, StreamStats};
-use ethbcast_transport::wire::{Rank, Reject};
+use ethbcast_transport::wire::{self, Rank, Reject};
 use ethbcast_transport::{Deadline, Instant, Kept, LinkReading, MacAddr, Machine, Part, SplitFrame};
 use roots::KnownRoot;
 use running::MemberPhase;
@@ -173,7 +173,8 @@ impl Receiver {
             Ending::None => Arrival::Bytes(bytes),
             Ending::Message | Ending::Quiet => Arrival::Message(bytes),
             Ending::Stream => {
-                Arrival::End(Trailer::decode(bytes).unwrap_or(Trailer { bytes: u64::MAX, digest: [0; 32] }))
+                let trailer = self.endpoint.open_trailer(bytes);
+                Arrival::End(trailer.unwrap_or(Trailer { bytes: u64::MAX, digest: [0; 32] }))
             }
         };
         Some((arrival, frames))
@@ -302,8 +303,13 @@ impl Receiver {
 
     fn on_reject(&mut self, frame: &[u8], why: Reject) {
         self.endpoint.count_reject(why);
-        let other = self.other_builds.on_reject(frame, why, self.endpoint.keyring());
-        other.into_iter().for_each(|other| self.endpoint.push_event(ReceiverEvent::OtherVersion(other)));
+        let Some(other) = self.other_builds.on_reject(frame, why, self.endpoint.keyring()) else { return };
+        // A root with a key believes nothing of a host without one, but its user learns who lacks it.
+        if let (Some(KeyDifference::OnlyTheirs(_)), Ok((headers, _))) = (other.keys, wire::parse_headers(frame)) {
+            let request = self.endpoint.config().request();
+            self.endpoint.send_in(headers.header.session, other.mac, &request);
+        }
+        self.endpoint.push_event(ReceiverEvent::OtherVersion(other));
     }
 
     fn on_control(&mut self, now: Instant, message: Message) {

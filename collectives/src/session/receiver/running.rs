@@ -59,7 +59,8 @@ impl MemberPhase {
         let (receivers, via) = (view.members.len() - 1, view.via);
         let size = view.size.map(|bytes| endpoint.config().form.content_bytes(bytes));
         log::info!("rank {rank} of {receivers} receivers via {via}");
-        endpoint.push_event(ReceiverEvent::Started { rank, receivers, via, size, selective: view.selective });
+        let (selective, cipher) = (view.selective, endpoint.content_cipher());
+        endpoint.push_event(ReceiverEvent::Started { rank, receivers, via, size, selective, cipher });
         MemberPhase { joining: Some(joining), ..MemberPhase::begin(now, view, rank, endpoint) }
     }
 

@@ -28,6 +28,7 @@ use super::message::{Message, ROOT_ASKS, Status, Trailer};
 use super::throttle::Rate;
 use super::verified::ChunkSet;
 use super::view::View;
+use crate::keys::ContentCipher;
 use crate::membership::ControlStats;
 use admission::non_members::NonMembers;
 use admission::{Gathering, GatheringStep};
@@ -178,11 +179,16 @@ impl Root {
         self.phase.running_mut().is_some_and(|running| running.delivery_mut().end_message(Ending::Quiet))
     }
 
+    /// Returns the cipher of the content.
+    pub fn content_cipher(&self) -> ContentCipher {
+        self.endpoint.content_cipher()
+    }
+
     /// Ends the stream, whose length and digest `trailer` gives.
     pub fn finish(&mut self, trailer: Trailer) {
         self.trailer = Some(trailer);
         if let Some(running) = self.phase.running_mut() {
-            running.delivery_mut().finish(trailer);
+            running.delivery_mut().finish(trailer, self.endpoint.close_trailer(trailer.encode()));
         }
     }
 

@@ -1,7 +1,8 @@
 //! Decoder from the verified stream to the content; every chunk is checked.
 
-use super::hash::{ChunkHash, HashPool, Hashing, Merged, is_ledger, value_in};
+use super::hash::{ChunkHash, HashPool, Hashing, Merged, open_ledger, value_in};
 use super::layout::{ChunkSize, Form, HEAD_BYTES, SPAN_BYTES, SpanPlace, amount};
+use crate::keys::ContentCipher;
 use crate::session::message::Trailer;
 use std::ops::Range;
 use std::sync::Arc;
@@ -82,6 +83,8 @@ struct Held {
     here: u64,
     /// Bitmap of those that were already held.
     own: u64,
+    /// Bitmap of those that are in the clear.
+    open: u64,
 }
 
 /// Verifies spans one after the other. A damaged span is held until the wanted part has come again.
@@ -94,6 +97,7 @@ pub struct Decoder {
     held: Option<Held>,
     early: Early,
     hashing: Hashing,
+    cipher: ContentCipher,
     damage: Option<DamagedChunk>,
     failed: Option<String>,
 }
@@ -109,6 +113,15 @@ impl Decoder {
         Decoder { hashing: Hashing::by(hash_pool), ..self }
     }
 
+    /// Sets the cipher of the content.
+    pub fn ciphered(self, cipher: ContentCipher) -> Decoder {
+        Decoder { cipher, ..self }
+    }
+
+    pub(super) fn cipher(&self) -> &ContentCipher {
+        &self.cipher
+    }
+
     /// Takes the next span: a whole one, or the last. Its content comes from
     /// [`poll`](Decoder::poll), unless part of it is [wanted](Decoder::wanted).
     ///
@@ -121,8 +134,8 @@ impl Decoder {
     /// Takes the next whole chunks of a span before its rest has come; the first follows the hash
     /// list. Returns the verified ones, which are not delivered again when [the whole
     /// span](Decoder::take) is taken.
-    pub fn take_early<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
-        self.early.take(self.chunk, self.spans, bytes)
+    pub fn take_early(&mut self, bytes: &[u8]) -> Vec<u8> {
+        self.early.take(self.chunk, self.spans, bytes, &self.cipher)
     }
 
     /// Takes a span of which only the chunks in the bitmap `here` are present, like
@@ -140,7 +153,7 @@ impl Decoder {
             return;
         };
         let (given, ledger_is_right) = (right.len(), false);
-        self.held = Some(Held { place, span, ledger_is_right, right, given, times: 0, here, own });
+        self.held = Some(Held { place, span, ledger_is_right, right, given, times: 0, here, own, open: own });
         self.check();
     }
 
@@ -175,7 +188,9 @@ impl Decoder {
         held.span[part].copy_from_slice(bytes);
         if held.ledger_is_right {
             let chunks = bytes.len().div_ceil(self.chunk.bytes());
-            (0..chunks).for_each(|chunk| held.here |= 1 << (held.right.len() + chunk));
+            for chunk in (0..chunks).map(|chunk| 1 << (held.right.len() + chunk)) {
+                (held.here, held.open) = (held.here | chunk, held.open & !chunk);
+            }
         }
         self.check();
     }
@@ -193,7 +208,7 @@ impl Decoder {
 
     fn check(&mut self) {
         let Some(held) = &mut self.held else { return };
-        if held.check(&self.hashing) || held.lacks() {
+        if held.check(&self.hashing, &self.cipher) || held.lacks() {
             return;
         }
         held.times += 1;
@@ -263,26 +278,33 @@ impl Held {
 
     /// Verifies from the present part on. Returns false at the first damaged part, which is then
     /// the present one.
-    fn check(&mut self, hashing: &Hashing) -> bool {
-        let (ledger, _) = self.span.split_at(self.place.ledger_bytes());
+    fn check(&mut self, hashing: &Hashing, cipher: &ContentCipher) -> bool {
         if !self.ledger_is_right {
-            if !is_ledger(&self.place, ledger) {
+            if !open_ledger(&self.place, &mut self.span[..self.place.ledger_bytes()], cipher) {
                 return false;
             }
             (self.ledger_is_right, self.times) = (true, 0);
         }
         while self.right.len() < self.place.chunks() {
-            if !self.check_some(hashing) {
+            if !self.check_some(hashing, cipher) {
                 return false;
             }
         }
         true
     }
 
-    fn check_some(&mut self, hashing: &Hashing) -> bool {
+    fn check_some(&mut self, hashing: &Hashing, cipher: &ContentCipher) -> bool {
         let first = self.right.len();
         let most = self.place.chunks().min(first + CHUNKS_AT_A_TIME);
         let end = (first..most).find(|&number| !self.is_here(number)).unwrap_or(most);
+        let (ledger, content) = self.span.split_at_mut(self.place.ledger_bytes());
+        let open = self.open;
+        for number in (first..end).filter(|number| open >> number & 1 == 0) {
+            let Range { start, end } = self.place.chunk(number);
+            let chunk = &mut content[start - ledger.len()..end - ledger.len()];
+            cipher.chunk(value_in(ledger, number), self.place.chunk_offset(number), chunk);
+            self.open |= 1 << number;
+        }
         let (ledger, _) = self.span.split_at(self.place.ledger_bytes());
         let chunks = hashing.hash_all(first..end, |number| ChunkHash::in_span(&self.place, number, &self.span));
         for (number, chunk) in (first..end).zip(chunks) {
@@ -326,30 +348,36 @@ pub(super) struct Early {
 impl Early {
     /// Takes the next whole chunks of span `index`; the first follows the hash list. Returns the
     /// verified ones, up to the first that is damaged.
-    pub(super) fn take<'a>(&mut self, size: ChunkSize, index: u64, bytes: &'a [u8]) -> &'a [u8] {
+    pub(super) fn take(&mut self, size: ChunkSize, index: u64, bytes: &[u8], cipher: &ContentCipher) -> Vec<u8> {
         let mut rest = bytes;
         if self.came == 0 {
             let Some(whole) = early_place(size, index, bytes).filter(|place| place.ledger_bytes() <= bytes.len())
             else {
-                return &[];
+                return Vec::new();
             };
             let (ledger, content) = bytes.split_at(whole.ledger_bytes());
-            if is_ledger(&whole, ledger) {
-                self.ledger = ledger.to_vec();
+            let mut ledger = ledger.to_vec();
+            if open_ledger(&whole, &mut ledger, cipher) {
+                self.ledger = ledger;
             }
             rest = content;
         }
         let (before, first) = (self.right.len(), self.came);
         self.came += rest.len() / size.bytes();
-        let Some(place) = early_place(size, index, &self.ledger).filter(|_| before == first) else { return &[] };
-        for (number, chunk) in (first..place.chunks()).zip(rest.chunks_exact(size.bytes())) {
+        let place = early_place(size, index, &self.ledger).filter(|_| before == first);
+        let Some(place) = place else { return Vec::new() };
+        let mut right = rest.to_vec();
+        for (number, chunk) in (first..place.chunks()).zip(right.chunks_exact_mut(size.bytes())) {
+            let value = value_in(&self.ledger, number);
+            cipher.chunk(value, place.chunk_offset(number), chunk);
             let hash = ChunkHash::of(place.chunk_offset(number), chunk);
-            if hash.value() != value_in(&self.ledger, number) {
+            if hash.value() != value {
                 break;
             }
             self.right.push(hash);
         }
-        &rest[..(self.right.len() - before) * size.bytes()]
+        right.truncate((self.right.len() - before) * size.bytes());
+        right
     }
 
     /// Ends the span, which is complete and at this place. Returns the hashes of its chunks that

@@ -1,7 +1,8 @@
 //! Encoder from a content to its verified stream.
 
-use super::hash::{ChunkHash, HashPool, Hashing, Merged, write_ledger};
+use super::hash::{ChunkHash, HashPool, Hashing, Merged, open_ledger, value_in, write_ledger};
 use super::layout::{ChunkSize, Form, SPAN_BYTES, SpanPlace};
+use crate::keys::ContentCipher;
 use crate::session::message::Trailer;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -49,10 +50,15 @@ impl SpanBuffer {
     /// Writes the hash list before the content of span `index`; does nothing if there is no
     /// content.
     pub fn seal(&mut self, index: u64) {
-        self.seal_with(index, &Hashing::default(), |_| ());
+        self.seal_by(index, &ContentCipher::default());
     }
 
-    fn seal_with(&mut self, index: u64, hashing: &Hashing, mut each: impl FnMut(&ChunkHash)) {
+    /// Seals the span like [`seal`](SpanBuffer::seal), and encrypts it.
+    pub fn seal_by(&mut self, index: u64, cipher: &ContentCipher) {
+        self.seal_with(index, &Hashing::default(), cipher, |_| ());
+    }
+
+    fn seal_with(&mut self, index: u64, hashing: &Hashing, cipher: &ContentCipher, mut each: impl FnMut(&ChunkHash)) {
         if self.content_bytes == 0 {
             return;
         }
@@ -62,8 +68,22 @@ impl SpanBuffer {
         let chunks = hashing.hash_all(0..place.chunks(), |number| ChunkHash::in_span(&place, number, span));
         let chunks: Vec<ChunkHash> = chunks.collect();
         chunks.iter().for_each(&mut each);
-        write_ledger(&place, &chunks, &mut span[..place.ledger_bytes()]);
+        write_ledger(&place, &chunks, &mut span[..place.ledger_bytes()], cipher);
+        for (number, chunk) in chunks.iter().enumerate() {
+            cipher.chunk(chunk.value(), place.chunk_offset(number), &mut span[place.chunk(number)]);
+        }
         self.begin = Some(begin);
+    }
+
+    /// Decrypts the content of the sealed span at this place, whose hash list stays as it is.
+    pub(super) fn open_content(&mut self, place: &SpanPlace, cipher: &ContentCipher) {
+        let mut ledger = self.ledger().to_vec();
+        if !cipher.is_none() && open_ledger(place, &mut ledger, cipher) {
+            let span = &mut self.bytes[self.chunk.most_ledger_bytes() - place.ledger_bytes()..];
+            (0..place.chunks()).for_each(|number| {
+                cipher.chunk(value_in(&ledger, number), place.chunk_offset(number), &mut span[place.chunk(number)]);
+            });
+        }
     }
 
     /// Appends the bytes that this span, of number `index`, has of a part of the stream.
@@ -96,6 +116,7 @@ pub struct Encoder {
     content_bytes: u64,
     merged: Merged,
     hashing: Hashing,
+    cipher: ContentCipher,
 }
 
 impl Encoder {
@@ -109,10 +130,19 @@ impl Encoder {
         Encoder { hashing: Hashing::by(hash_pool), ..self }
     }
 
+    /// Sets the cipher of the content.
+    pub fn ciphered(self, cipher: ContentCipher) -> Encoder {
+        Encoder { cipher, ..self }
+    }
+
+    pub(super) fn cipher(&self) -> &ContentCipher {
+        &self.cipher
+    }
+
     /// Seals the next span, which must be full unless it is the last.
     pub fn seal(&mut self, span: &mut SpanBuffer) {
         debug_assert_eq!(span.chunk, self.chunk, "all chunks of a content are of one size");
-        span.seal_with(self.spans, &self.hashing, |chunk| self.merged.push(chunk));
+        span.seal_with(self.spans, &self.hashing, &self.cipher, |chunk| self.merged.push(chunk));
         self.spans += 1;
         self.content_bytes += span.content_bytes as u64;
     }

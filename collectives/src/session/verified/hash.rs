@@ -1,6 +1,7 @@
 //! Chaining values of chunks, and the digest of the whole content.
 
 use super::layout::{HEAD_BYTES, SEAL_BYTES, SpanPlace, VALUE_BYTES};
+use crate::keys::ContentCipher;
 use crate::session::message::Digest;
 use blake3::Hasher;
 use blake3::hazmat::{HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
@@ -64,7 +65,7 @@ impl Merged {
     }
 }
 
-pub(super) fn write_ledger(place: &SpanPlace, chunks: &[ChunkHash], ledger: &mut [u8]) {
+pub(super) fn write_ledger(place: &SpanPlace, chunks: &[ChunkHash], ledger: &mut [u8], cipher: &ContentCipher) {
     let bytes = u32::try_from(place.content_bytes()).expect("a span is small");
     ledger[..4].copy_from_slice(&bytes.to_be_bytes());
     ledger[4..HEAD_BYTES].fill(0);
@@ -72,20 +73,36 @@ pub(super) fn write_ledger(place: &SpanPlace, chunks: &[ChunkHash], ledger: &mut
         to.copy_from_slice(&chunk.value);
     }
     let (body, end) = ledger.split_at_mut(place.ledger_bytes() - SEAL_BYTES);
-    end.copy_from_slice(&seal(place, body));
+    end.copy_from_slice(&seal(place, body, cipher));
+    mask(place, ledger, cipher);
 }
 
-pub(super) fn is_ledger(place: &SpanPlace, ledger: &[u8]) -> bool {
+/// Lifts the mask of a hash list; false if it is not as it was made, and then it stays as it came.
+pub(super) fn open_ledger(place: &SpanPlace, ledger: &mut [u8], cipher: &ContentCipher) -> bool {
+    mask(place, ledger, cipher);
     let (body, end) = ledger.split_at(place.ledger_bytes() - SEAL_BYTES);
     let (bytes, zero) = body[..HEAD_BYTES].split_at(4);
-    bytes == (place.content_bytes() as u32).to_be_bytes() && zero == [0; 4] && end == seal(place, body)
+    let is_right =
+        bytes == (place.content_bytes() as u32).to_be_bytes() && zero == [0; 4] && end == seal(place, body, cipher);
+    if !is_right {
+        mask(place, ledger, cipher);
+    }
+    is_right
 }
 
-pub(super) fn value_in(ledger: &[u8], number: usize) -> &[u8] {
-    &ledger[HEAD_BYTES + number * VALUE_BYTES..][..VALUE_BYTES]
+fn mask(place: &SpanPlace, ledger: &mut [u8], cipher: &ContentCipher) {
+    let (body, seal) = ledger.split_at_mut(place.ledger_bytes() - SEAL_BYTES);
+    cipher.ledger_mask(seal, place.content_begin(), &mut body[HEAD_BYTES..]);
 }
 
-fn seal(place: &SpanPlace, body: &[u8]) -> [u8; SEAL_BYTES] {
+pub(super) fn value_in(ledger: &[u8], number: usize) -> &[u8; VALUE_BYTES] {
+    ledger[HEAD_BYTES + number * VALUE_BYTES..].first_chunk().expect("the list has it")
+}
+
+fn seal(place: &SpanPlace, body: &[u8], cipher: &ContentCipher) -> [u8; SEAL_BYTES] {
+    if let Some(seal) = cipher.ledger_seal(body, place.content_begin()) {
+        return seal;
+    }
     let mut hasher = Hasher::new();
     hasher.update(body).update(&place.content_begin().to_be_bytes());
     let digest = hasher.finalize();

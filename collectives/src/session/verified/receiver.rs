@@ -10,6 +10,7 @@ use super::decoder::{DamagedChunk, DecodedContent, Decoder, Spans};
 use super::hash::{Alone, HashPool};
 use super::layout::ChunkSize;
 use super::selection::{Completed, Completer, Completion, HaveSet, HeldContent};
+use crate::keys::ContentCipher;
 use crate::session::message::{ContentKind, Done, Needs, Outcome, Trailer};
 use ethbcast_transport::lock::Mutex;
 use ethbcast_transport::planted;
@@ -35,8 +36,8 @@ pub struct Offered {
 /// An order of a session to its verified receiver.
 #[derive(Debug)]
 pub enum Order {
-    /// The session has begun.
-    Begin(Offered),
+    /// The session has begun, and its content has this cipher.
+    Begin(Offered, ContentCipher),
     /// Part of the content may be here already: only missing chunks come.
     Complete(HeldContent),
     /// The next span, or the next bytes of a selective session.
@@ -242,11 +243,13 @@ impl VerifiedReceiver {
 
     fn obey(&mut self, order: Order) -> Option<ReceiverOutput> {
         match order {
-            Order::Begin(offered) => {
-                self.decoder = Decoder::new(offered.chunk).hashed_by((self.hash_pool)());
+            Order::Begin(offered, cipher) => {
+                self.decoder = Decoder::new(offered.chunk).hashed_by((self.hash_pool)()).ciphered(cipher);
                 return Some(ReceiverOutput::Begin(offered));
             }
-            Order::Complete(offer) => self.completer = Some(Completer::new(&offer, self.holdings.clone())),
+            Order::Complete(offer) => {
+                self.completer = Some(Completer::new(&offer, self.holdings.clone(), self.decoder.cipher()))
+            }
             Order::Write(bytes) => match &mut self.completer {
                 Some(completer) => {
                     completer.take(&bytes);
@@ -256,7 +259,7 @@ impl VerifiedReceiver {
             },
             Order::Early(bytes) => {
                 let right = self.decoder.take_early(&bytes);
-                return (!right.is_empty()).then(|| ReceiverOutput::Write(right.to_vec()));
+                return (!right.is_empty()).then_some(ReceiverOutput::Write(right));
             }
             Order::End(trailer) if self.lacks_some() => {
                 self.completer.iter_mut().for_each(Completer::finish);
@@ -264,8 +267,14 @@ impl VerifiedReceiver {
                 self.waiting.push_front(Order::End(trailer));
             }
             Order::End(trailer) => {
-                self.phase = VerifiedPhase::Syncing;
                 let end_differs = trailer != self.decoder.trailer();
+                // With keys only the sender ends a stream: nothing shorter must look complete to a program.
+                if end_differs && self.cipher().is_keyed() {
+                    let text =
+                        "the end of the stream is not the sender's: a host on the way is bad; send again without it";
+                    return Some(ReceiverOutput::Failed(text.to_owned()));
+                }
+                self.phase = VerifiedPhase::Syncing;
                 return Some(ReceiverOutput::Settle { content: self.decoder.content(), end_differs });
             }
             Order::Publish => {
@@ -279,6 +288,10 @@ impl VerifiedReceiver {
 
     fn lacks_some(&self) -> bool {
         self.completer.as_ref().is_some_and(|completer| !completer.is_done())
+    }
+
+    pub(super) fn cipher(&self) -> &ContentCipher {
+        self.decoder.cipher()
     }
 
     /// Records that the span returned last is stored, so that other receivers may be given it.

@@ -5,8 +5,10 @@
 //! session's side is [`SpanSource`](super::SpanSource).
 
 use super::encoder::SpanBuffer;
+use super::hash::ChunkHash;
 use super::layout::{ChunkSize, Form, SpanPlace};
 use super::selection::{ChunkSet, Cut, DueSection, SectionPart, Sections, Selector};
+use crate::keys::ContentCipher;
 use crate::session::message::Trailer;
 use ethbcast_transport::lock::Mutex;
 use std::collections::VecDeque;
@@ -16,10 +18,12 @@ use std::sync::Arc;
 const PART_BYTES: usize = 1 << 20;
 
 /// Settings of a selective transfer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Manner {
     /// Size of its chunks.
     pub chunk: ChunkSize,
+    /// Cipher of the content.
+    pub cipher: ContentCipher,
     /// Method of cutting fragments.
     pub cut: Cut,
     /// Payload bytes of a frame.
@@ -71,6 +75,7 @@ pub enum Selected {
 pub struct SelectedSender {
     selector: Selector,
     form: Form,
+    cipher: ContentCipher,
     requests_only: bool,
     chosen: VecDeque<ChunkSet>,
     left: VecDeque<SectionPart>,
@@ -79,11 +84,12 @@ pub struct SelectedSender {
 impl SelectedSender {
     /// Creates a sender for a content of `content_bytes` bytes.
     pub fn new(content_bytes: u64, manner: Manner) -> SelectedSender {
-        let Manner { chunk, cut, frame_bytes, requests_only } = manner;
-        let selector = Selector::new(chunk, content_bytes, cut, frame_bytes);
+        let Manner { chunk, cipher, cut, frame_bytes, requests_only } = manner;
+        let selector = Selector::new(chunk, content_bytes, cut, frame_bytes).ciphered(&cipher);
         SelectedSender {
             selector,
             form: Form::Ledgered(chunk),
+            cipher,
             requests_only,
             chosen: VecDeque::new(),
             left: VecDeque::new(),
@@ -141,6 +147,11 @@ impl SelectedSender {
                     let begin = bytes.len();
                     bytes.resize(begin + (content.end - content.start) as usize, 0);
                     input.read(&mut bytes[begin..], content.start)?;
+                    if !self.cipher.is_none() {
+                        // A chunk, whose key follows from what it has now.
+                        let hash = ChunkHash::of(content.start, &bytes[begin..]);
+                        self.cipher.chunk(hash.value(), content.start, &mut bytes[begin..]);
+                    }
                 }
                 None => break,
             }

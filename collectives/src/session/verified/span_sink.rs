@@ -282,8 +282,9 @@ impl<B: Backend> Sink for SpanSink<B> {
                 self.offered = Offered { source: source.clone(), size: None, content: *content, chunk: *chunk };
                 self.spans = Spans::new(*chunk);
             }
-            ReceiverEvent::Started { size, selective, .. } => {
-                self.order(now, Order::Begin(Offered { size: *size, ..self.offered.clone() }));
+            ReceiverEvent::Started { size, selective, cipher, .. } => {
+                let offered = Offered { size: *size, ..self.offered.clone() };
+                self.order(now, Order::Begin(offered, cipher.clone()));
                 if let Some(size) = size.filter(|_| *selective) {
                     let Offered { source, content, chunk, .. } = self.offered.clone();
                     self.is_selective = true;
@@ -419,7 +420,8 @@ impl<K: Sink> Backend for InTurns<K> {
     }
 
     fn read_again(&mut self, now: Instant, chunk: ChunkSize, part: Range<u64>, content_bytes: u64) -> Again<'_> {
-        read_again(&mut self.again, (chunk, content_bytes), part, |begin, most, span| {
+        let form = (chunk, content_bytes, self.receiver.cipher());
+        read_again(&mut self.again, form, part, |begin, most, span| {
             fill(span, self.content.read_again(now, begin, most))
         })
     }

@@ -5,6 +5,7 @@ use super::encoder::{Encoder, Recent, SpanBuffer};
 use super::layout::{ChunkSize, Form, SpanPlace};
 use super::selection::{ChunkSet, Cut, SectionPart, Sections};
 use super::sender::{Manner, Selected, SelectedInput, SelectedSender};
+use crate::keys::ContentCipher;
 use crate::session::application::{Again, Next, Source};
 use crate::session::message::Trailer;
 use crate::session::root::RootEvent;
@@ -45,6 +46,9 @@ pub trait InputQueue {
 
     /// Takes memory for reuse.
     fn recycle(&mut self, _used: SpanBuffer) {}
+
+    /// Sets the cipher of the content, before anything is brought.
+    fn protect(&mut self, _cipher: ContentCipher) {}
 
     /// Whether any part of the content can be read, so that the session can be selective.
     fn selects(&self) -> bool;
@@ -177,6 +181,10 @@ impl Selecting {
 impl<B: InputQueue> Source for SpanSource<B> {
     fn form(&self) -> Form {
         Form::Ledgered(self.bringer.chunk())
+    }
+
+    fn protect(&mut self, cipher: ContentCipher) {
+        self.bringer.protect(cipher);
     }
 
     fn selects(&self) -> bool {
@@ -394,13 +402,18 @@ impl<S: Source> InputQueue for ReadInTurns<S> {
         }
     }
 
+    fn protect(&mut self, cipher: ContentCipher) {
+        self.encoder = std::mem::take(&mut self.encoder).ciphered(cipher);
+    }
+
     fn selects(&self) -> bool {
         self.selects.is_some()
     }
 
     fn select(&mut self, frame_bytes: usize) -> Option<Arc<Mutex<Sections>>> {
         let (content_bytes, cut) = self.selects?;
-        let manner = Manner { chunk: self.chunk, cut, frame_bytes, requests_only: false };
+        let cipher = self.encoder.cipher().clone();
+        let manner = Manner { chunk: self.chunk, cipher, cut, frame_bytes, requests_only: false };
         let selected = self.selected.insert(SelectedSender::new(content_bytes, manner));
         Some(Arc::clone(selected.sections()))
     }
@@ -414,7 +427,8 @@ impl<S: Source> InputQueue for ReadInTurns<S> {
             (Some(_), Some((content_bytes, _))) => content_bytes,
             _ => self.encoder.content_bytes(),
         };
-        read_again(&mut self.again, (self.chunk, content_bytes), part, |begin, most, span| {
+        let form = (self.chunk, content_bytes, self.encoder.cipher());
+        read_again(&mut self.again, form, part, |begin, most, span| {
             fill(span, self.content.read_again(now, begin, most))
         })
     }
@@ -437,10 +451,10 @@ pub(super) fn fill(span: &mut SpanBuffer, again: Again<'_>) -> Result<(), Again<
 }
 
 /// Re-creates a part of the stream in `memory`, from a content of `content_bytes` bytes with chunks
-/// of size `chunk`; `read` reads the content.
+/// of size `chunk` and this cipher; `read` reads the content.
 pub(super) fn read_again<'a>(
     memory: &'a mut Vec<u8>,
-    (chunk, content_bytes): (ChunkSize, u64),
+    (chunk, content_bytes, cipher): (ChunkSize, u64, &ContentCipher),
     part: Range<u64>,
     mut read: impl FnMut(u64, usize, &mut SpanBuffer) -> Result<(), Again<'static>>,
 ) -> Again<'a> {
@@ -450,7 +464,7 @@ pub(super) fn read_again<'a>(
         if let Err(none) = read(place.content_begin(), place.content_bytes(), &mut span) {
             return none;
         }
-        span.seal(place.index());
+        span.seal_by(place.index(), cipher);
         span.copy_part(place.index(), &part, memory);
     }
     if memory.len() as u64 == part.end - part.start {

@@ -2,12 +2,13 @@
 //! damaged at any position.
 
 use super::*;
+use crate::keys::{ContentCipher, Secret};
 use crate::session::application::{Again, Collected, MemoryContent as InMemory, Next, Sink, Source};
 use crate::session::message::{ContentKind, Outcome, Trailer};
 use crate::session::receiver::ReceiverEvent;
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::Instant;
-use ethbcast_transport::wire::Rank;
+use ethbcast_transport::wire::{PayloadHash, Rank};
 use proptest::prelude::*;
 
 const NOW: Instant = Instant::START;
@@ -50,11 +51,15 @@ fn lengths() -> impl Strategy<Value = usize> {
 }
 
 fn invited(chunk: ChunkSize) -> Checked<Collected> {
+    invited_by(chunk, ContentCipher::default())
+}
+
+fn invited_by(chunk: ChunkSize, cipher: ContentCipher) -> Checked<Collected> {
     let mut sink = Checked::checking(Collected::default());
     let (host, source, content) = ("n0".to_owned(), "a file".to_owned(), ContentKind::Stream);
     sink.on_event(NOW, &ReceiverEvent::Invited { host, source, size: None, content, chunk });
     let (rank, receivers, via) = (Rank(1), 1, Via::Chain);
-    sink.on_event(NOW, &ReceiverEvent::Started { rank, receivers, via, size: None, selective: false });
+    sink.on_event(NOW, &ReceiverEvent::Started { rank, receivers, via, size: None, selective: false, cipher });
     sink
 }
 
@@ -235,4 +240,84 @@ fn the_example_of_the_protocol_is_true() {
     assert_eq!(hex(&stream[..88]), ledger);
     assert!(stream[88..] == bytes);
     assert_eq!(hex(&trailer.digest), "5a8ef06db0fc4e6c27f6e4a44e333916934b860d747d8d65f56df4597f0421bf");
+}
+
+fn cipher(hash: PayloadHash) -> ContentCipher {
+    ContentCipher::new(&Secret::new([9; 32]), hash)
+}
+
+fn enciphered(content: &[u8], hash: PayloadHash) -> (Vec<u8>, Trailer) {
+    let (mut encoder, mut stream) = (Encoder::default().ciphered(cipher(hash)), Vec::new());
+    for part in content.chunks(SPAN_BYTES) {
+        let mut span = SpanBuffer::empty(ChunkSize::DEFAULT, SpanBuffer::default());
+        span.room()[..part.len()].copy_from_slice(part);
+        span.filled(part.len());
+        encoder.seal(&mut span);
+        stream.extend_from_slice(span.as_bytes());
+    }
+    (stream, encoder.trailer())
+}
+
+#[test]
+fn an_encrypted_stream_is_as_long_and_each_damage_to_it_costs_one_piece() {
+    let content = content(SPAN_BYTES + 3 * CHUNK_BYTES + 17);
+    let (plain, plain_trailer) = encoded(&content);
+    for hash in [PayloadHash::Polyval, PayloadHash::Poly1305] {
+        let (stream, trailer) = enciphered(&content, hash);
+        assert_eq!((stream.len(), trailer), (plain.len(), plain_trailer));
+        let whole = ChunkSize::DEFAULT.whole_bytes();
+        let mut damaged = stream.clone();
+        // A hash list, its seal, and chunks, of which two are swapped.
+        let first = SpanPlace::new(ChunkSize::DEFAULT, 0, SPAN_BYTES);
+        let (one, two) = (first.chunk(4), first.chunk(5));
+        for (to, from) in [(one.clone(), two.clone()), (two.clone(), one.clone())] {
+            damaged[to].copy_from_slice(&stream[from]);
+        }
+        [20, first.ledger_bytes() - 1, first.chunk(9).start + 7, whole + 9].into_iter().for_each(|at| damaged[at] ^= 1);
+        let mut decoder = Decoder::default().ciphered(cipher(hash));
+        let (mut decoded, mut damages) = (Vec::new(), Vec::new());
+        for span in damaged.chunks(whole) {
+            decoder.take(span.to_vec());
+            while let Some(wanted) = decoder.wanted() {
+                damages.push(decoder.poll_damage().expect("it came damaged").content);
+                decoder.supply(wanted.start, &stream[wanted.start as usize..wanted.end as usize]);
+            }
+            decoded.extend_from_slice(decoder.poll().expect("it is right").bytes());
+        }
+        let chunk = |number: u64| number * CHUNK_BYTES as u64..(number + 1) * CHUNK_BYTES as u64;
+        let rest = SPAN_BYTES as u64..content.len() as u64;
+        assert_eq!(damages, [0..SPAN_BYTES as u64, chunk(4), chunk(5), chunk(9), rest]);
+        assert!(decoded == content && decoder.trailer() == trailer);
+    }
+}
+
+#[test]
+fn chunks_of_an_encrypted_span_are_read_before_the_rest_has_come() {
+    let content = content(3 * CHUNK_BYTES);
+    let (stream, _) = enciphered(&content, PayloadHash::Polyval);
+    let mut decoder = Decoder::default().ciphered(cipher(PayloadHash::Polyval));
+    let begin = SpanPlace::new(ChunkSize::DEFAULT, 0, content.len()).ledger_bytes();
+    assert!(decoder.take_early(&stream[..begin + 2 * CHUNK_BYTES]) == content[..2 * CHUNK_BYTES]);
+    decoder.take(stream);
+    assert!(decoder.poll().expect("it is right").bytes() == &content[2 * CHUNK_BYTES..]);
+    let mut other = Decoder::default().ciphered(ContentCipher::new(&Secret::new([8; 32]), PayloadHash::Polyval));
+    other.take(enciphered(&content, PayloadHash::Polyval).0);
+    assert!(other.poll().is_none() && other.wanted().is_some(), "another secret reads nothing");
+}
+
+#[test]
+fn with_keys_no_stream_ends_but_where_its_sender_has_ended_it() {
+    let content = content(2 * SPAN_BYTES);
+    let (stream, trailer) = encoded(&content);
+    let forged = Trailer { bytes: u64::MAX, digest: [0; 32] };
+    for (cipher, keyed) in [(ContentCipher::default(), false), (ContentCipher::clear(), true)] {
+        for (end, bytes) in [(trailer, stream.len()), (trailer, stream.len() / 2), (forged, stream.len())] {
+            let mut sink = invited_by(ChunkSize::DEFAULT, cipher.clone());
+            sink.write(NOW, &stream[..bytes], false);
+            sink.finish(NOW, end);
+            let outcome = sink.verdict(NOW).expect("it is over").outcome;
+            let is_right = end == trailer && bytes == stream.len();
+            assert_eq!(outcome == Outcome::Damaged, keyed && !is_right, "{keyed} {bytes}: {outcome:?}");
+        }
+    }
 }

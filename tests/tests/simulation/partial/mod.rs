@@ -3,12 +3,15 @@
 
 mod scene;
 
-use ethbcast_collectives::session::verified::{ChunkSize, Cut, Form};
+use ethbcast_collectives::session::verified::{ChunkSize, Cut, Cutter, Form, StretchLedger, StretchPlace};
 use ethbcast_collectives::session::{Needs, Outcome};
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::session::{Absence, Case, data};
 use ethbcast_transport::sim::Random;
 use scene::{CHUNK, Have, Played, Price, Scene};
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -315,4 +318,55 @@ fn words_in_a_members_name_cost_bytes_of_the_content_at_most_and_nothing_else() 
     let played = scene.play(1, "words");
     assert_eq!(played.fates, [Outcome::Delivered; 3]);
     assert!(played.price.data <= 31 * CHUNK as u64 && played.damages.is_empty(), "{:?}", played.price);
+}
+
+/// Returns the first 16 bytes of the content, its hashes or its fragments' names that are in a frame.
+fn leaked(frames: &[Vec<u8>], content: &[u8], names: &[[u8; 8]]) -> Option<Vec<u8>> {
+    let place = StretchPlace::of(ChunkSize::DEFAULT, 0, content.len() as u64).expect("one stretch");
+    let ledger = StretchLedger::of(place, content, &[]);
+    let values = (0..ledger.chunks()).flat_map(|chunk| ledger.value(chunk).windows(16));
+    let digest = *blake3::hash(content).as_bytes();
+    let secrets: HashSet<&[u8]> = content.windows(16).chain(values).chain(digest.windows(16)).collect();
+    let names: HashSet<&[u8]> = names.iter().map(|name| &name[..]).collect();
+    frames.iter().find_map(|frame| {
+        let found = frame.windows(16).find(|part| secrets.contains(part));
+        found.or_else(|| frame.windows(8).find(|part| names.contains(part))).map(<[u8]>::to_vec)
+    })
+}
+
+#[test]
+fn nothing_of_the_content_or_its_hashes_is_in_a_frame_of_a_session_with_a_key() {
+    let content = content(20 * CHUNK - 1000);
+    let moved: Arc<[u8]> = [&content[..2 * CHUNK], b"seven", &content[2 * CHUNK..]].concat().into();
+    let mut names = Vec::new();
+    for cut in [Cut::Fixed, Cut::ContentDefined] {
+        let mut cutter = Cutter::new(cut, ChunkSize::DEFAULT);
+        cutter.feed(&content, |fragment, _| names.push(fragment.name));
+        cutter.finish(|fragment, _| names.push(fragment.name));
+    }
+    let of_nothing = || vec![None, None, None];
+    let of_part = || vec![Some(older(&content, [1, 2, 9])), Some(Have::new(&content).without(5..20)), None];
+    let of_moved = || vec![Some(Have::new(&moved).anywhere(Cut::ContentDefined)), None, None];
+    for via in [Via::Chain, Via::Cast, Via::ScatterAllgather] {
+        for (cut, loss, have) in
+            [(Cut::None, 0.03, of_nothing()), (Cut::Fixed, 0.03, of_part()), (Cut::ContentDefined, 0.0, of_moved())]
+        {
+            let (words, heard) = (format!("{via} {cut:?} {loss}"), Rc::new(RefCell::new(Vec::new())));
+            let plain = Scene { cut, loss, ..Scene::new(case(via, 3, content.len()), Arc::clone(&content), have) };
+            let case = plain.case.clone().keyed();
+            let played = Scene { case, heard: Some(Rc::clone(&heard)), ..plain }.play(1, &words);
+            assert_eq!(played.fates, [Outcome::Delivered; 3], "{words}");
+            assert!(heard.borrow().len() > 300, "{words}: {}", heard.borrow().len());
+            assert_eq!(leaked(&heard.borrow(), &content, &names), None, "{words}");
+        }
+    }
+}
+
+#[test]
+fn without_a_key_the_same_is_found_in_frames() {
+    let content = content(20 * CHUNK - 1000);
+    let heard = Rc::new(RefCell::new(Vec::new()));
+    let scene = Scene::new(case(Via::Chain, 3, content.len()), Arc::clone(&content), vec![None, None, None]);
+    Scene { heard: Some(Rc::clone(&heard)), ..scene }.play(1, "plain");
+    assert!(leaked(&heard.borrow(), &content, &[]).is_some());
 }

@@ -155,6 +155,7 @@ pub struct Price {
 }
 
 struct Meter {
+    heard: Heard,
     price: Rc<RefCell<Price>>,
     /// Transmissions that were counted: a cast is delivered to every host.
     counted: BTreeSet<(u64, u32)>,
@@ -164,6 +165,7 @@ struct Meter {
 
 impl Faults for Meter {
     fn fate(&mut self, delivery: &Delivery<'_>) -> Fate {
+        self.heard.iter().for_each(|heard| heard.borrow_mut().push(delivery.frame.to_vec()));
         let Ok(frame) = parse(delivery.frame) else { return self.others.fate(delivery) };
         let (mut price, bytes) = (self.price.borrow_mut(), frame.payload.len() as u64);
         let (sequence, stamp) = (frame.header.sequence, frame.header.stamp);
@@ -214,7 +216,11 @@ pub struct Scene {
     pub selects: bool,
     /// Forged NEEDS to the root in a member's name, with their moments.
     pub strays: Vec<(Duration, u16, Needs)>,
+    pub heard: Heard,
 }
+
+/// All frames that somebody receives, if that is wanted.
+pub type Heard = Option<Rc<RefCell<Vec<Vec<u8>>>>>;
 
 #[derive(Debug)]
 pub struct Played {
@@ -239,13 +245,15 @@ impl Scene {
             bits_per_second,
             selects,
             strays: Vec::new(),
+            heard: None,
         }
     }
 
     pub fn play(self, seed: u64, replay: &str) -> Played {
-        let Scene { case, content, have, cut, chunk, loss, bits_per_second, selects, strays } = self;
+        let Scene { case, content, have, cut, chunk, loss, bits_per_second, selects, strays, heard } = self;
         let price = Rc::new(RefCell::new(Price::default()));
         let faults = Meter {
+            heard,
             price: Rc::clone(&price),
             counted: BTreeSet::new(),
             next: 0,

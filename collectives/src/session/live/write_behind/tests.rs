@@ -1,6 +1,7 @@
 //! Tests with a storage that is slow, that is full, or that gets the same order twice.
 
 use super::*;
+use crate::keys::ContentCipher;
 use crate::session::application::Sink;
 use crate::session::live::content::{Output, StorageError};
 use crate::session::message::{Done, Trailer};
@@ -18,9 +19,10 @@ const LIMIT: Duration = Duration::from_secs(60);
 const WHOLE_BYTES: usize = ChunkSize::DEFAULT.whole_bytes();
 
 fn take(sink: &mut WriteBehind, stream: &[u8], truth: &[u8], trailer: Trailer) -> Done {
+    let cipher = ContentCipher::default();
     sink.on_event(
         Instant::START,
-        &ReceiverEvent::Started { rank: Rank(1), receivers: 1, via: Via::Chain, size: None, selective: false },
+        &ReceiverEvent::Started { rank: Rank(1), receivers: 1, via: Via::Chain, size: None, selective: false, cipher },
     );
     stream.chunks(1468).for_each(|frame| {
         make_room(sink, truth);
@@ -302,8 +304,9 @@ fn kept_chunks_can_be_fetched_by_others_and_damaged_ones_cannot() {
     thread::scope(|scope| {
         let (writer, mut sink) = write_behind(Keeping(tempfile::tempfile().expect("a file")), &waker);
         scope.spawn(move || writer.run());
-        let size = Some(3_000_000);
-        let started = ReceiverEvent::Started { rank: Rank(1), receivers: 1, via: Via::Chain, size, selective: false };
+        let (size, cipher) = (Some(3_000_000), ContentCipher::default());
+        let (rank, receivers, via) = (Rank(1), 1, Via::Chain);
+        let started = ReceiverEvent::Started { rank, receivers, via, size, selective: false, cipher };
         sink.on_event(Instant::START, &started);
         stream.chunks(9000).for_each(|frame| sink.write(Instant::START, frame, false));
         sink.finish(Instant::START, trailer);

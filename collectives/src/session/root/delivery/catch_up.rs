@@ -113,12 +113,12 @@ impl CatchUpStreams {
         }
     }
 
-    pub fn finish(&mut self, extent: &Extent) {
+    pub fn finish(&mut self, extent: &Extent, end: &[u8]) {
         for side in &mut self.sides {
             let feed = side.stream.feed();
             let trailer: Option<Trailer> = extent.trailer_at(0, feed.head()).filter(|_| feed.last().is_none());
-            if let Some(trailer) = trailer.filter(|_| feed.head() < feed.limit()) {
-                assert!(side.stream.push(&trailer.encode(), Ending::Stream), "there is room");
+            if trailer.is_some() && feed.head() < feed.limit() {
+                assert!(side.stream.push(end, Ending::Stream), "there is room");
             }
         }
     }
@@ -254,13 +254,10 @@ impl Backfills {
         }
     }
 
-    pub fn finish(&mut self, extent: &Extent) {
+    pub fn finish(&mut self, extent: &Extent, end: &[u8]) {
         for gap in &mut self.gaps {
-            if gap.certain
-                && gap.next < gap.to
-                && let Some(trailer) = extent.trailer_at(gap.at, gap.next)
-            {
-                let (at, sequence, payload) = (gap.at, gap.next, trailer.encode());
+            if gap.certain && gap.next < gap.to && extent.trailer_at(gap.at, gap.next).is_some() {
+                let (at, sequence, payload) = (gap.at, gap.next, end.to_vec());
                 self.ready.push_back((gap.rank, LackingFrame { at, sequence, payload, ending: Ending::Stream }));
                 gap.next += 1;
             }

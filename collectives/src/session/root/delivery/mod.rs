@@ -32,6 +32,8 @@ pub(super) struct Delivery {
     flow: Flow,
     partial: Vec<u8>,
     trailer: Option<Trailer>,
+    /// Payload of the last frame, which has the trailer.
+    end_payload: Vec<u8>,
     pushed: u64,
     /// Whether the trailer's length is that of the pushed stream; not so in a selective session.
     is_whole: bool,
@@ -54,6 +56,7 @@ impl Delivery {
             flow: Flow::Held,
             partial: Vec::new(),
             trailer,
+            end_payload: trailer.map(|trailer| endpoint.close_trailer(trailer.encode())).unwrap_or_default(),
             pushed: 0,
             is_whole: !view.selective,
             catch_ups: CatchUpStreams::default(),
@@ -161,22 +164,25 @@ impl Delivery {
         ready
     }
 
-    pub(super) fn finish(&mut self, trailer: Trailer) {
-        self.trailer = Some(trailer);
+    /// Ends the stream by a frame with this payload.
+    pub(super) fn finish(&mut self, trailer: Trailer, end_payload: Vec<u8>) {
+        (self.trailer, self.end_payload) = (Some(trailer), end_payload);
         self.end_streams();
     }
 
     pub(super) fn end_streams(&mut self) {
-        let Some(trailer) = self.trailer else { return };
-        self.catch_ups.finish(&self.extent(Dealing::single()));
-        self.backfills.finish(&self.extent(self.blocks.dealing()));
+        if self.trailer.is_none() {
+            return;
+        }
+        self.catch_ups.finish(&self.extent(Dealing::single()), &self.end_payload);
+        self.backfills.finish(&self.extent(self.blocks.dealing()), &self.end_payload);
         let held = self.pause.holds(self.blocks.frames());
         if held || self.blocks.has_end() || (!self.partial.is_empty() && !self.blocks.push(&self.partial, Ending::None))
         {
             return;
         }
         self.partial.clear();
-        self.blocks.push(&trailer.encode(), Ending::Stream);
+        self.blocks.push(&self.end_payload, Ending::Stream);
     }
 
     fn end(&self) -> Option<u64> {

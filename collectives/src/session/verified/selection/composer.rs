@@ -5,6 +5,7 @@ use super::sections::{DueSection, HEAD_BYTES, Head, MAX_AHEAD, SectionPart, Sect
 use super::stretch::{
     Cut, Cutter, FRAGMENT_BYTES, Fragment, HaveSet, HeldContent, Origin, StretchLedger, StretchPlace, stretches,
 };
+use crate::keys::ContentCipher;
 use crate::session::message::Needs;
 use crate::session::verified::encoder::SpanBuffer;
 use crate::session::verified::layout::{ChunkSize, SpanPlace};
@@ -70,6 +71,7 @@ struct OpenSection {
 pub struct Composer {
     chunk: ChunkSize,
     content_bytes: u64,
+    cipher: ContentCipher,
     input: Vec<u8>,
     at: usize,
     ledgers: VecDeque<Arc<StretchLedger>>,
@@ -86,6 +88,7 @@ impl Composer {
         Composer {
             chunk,
             content_bytes,
+            cipher: ContentCipher::default(),
             input: Vec::new(),
             at: 0,
             ledgers: VecDeque::new(),
@@ -94,6 +97,11 @@ impl Composer {
             state: State::Begin,
             ended: false,
         }
+    }
+
+    /// Sets the cipher of the content.
+    pub fn ciphered(self, cipher: &ContentCipher) -> Composer {
+        Composer { cipher: cipher.clone(), ..self }
     }
 
     /// Takes the next bytes of the stream.
@@ -136,7 +144,7 @@ impl Composer {
                 State::Ledgers { place, before, bytes } => {
                     let ledger = self.input[self.at..].get(..*bytes)?;
                     self.at += *bytes;
-                    let ledger = Arc::new(StretchLedger::read(*place, u64::from(*before), ledger));
+                    let ledger = Arc::new(StretchLedger::read(*place, u64::from(*before), ledger, &self.cipher));
                     (self.state, self.next_ledger) = (State::Begin, self.next_ledger + 1);
                     self.ledgers.push_back(Arc::clone(&ledger));
                     return Some(Composed::Ledger(ledger));
@@ -176,7 +184,7 @@ impl Composer {
     }
 
     fn begin(&self, head: &[u8; HEAD_BYTES]) -> Option<Begun> {
-        let is_sealed = |stretch| head[8..] == Head::seal(head, &[], stretch);
+        let is_sealed = |stretch| head[8..] == Head::seal(head, &[], stretch, &self.cipher);
         let state = match Head::read(head)? {
             Head::Ledgers { before, fragments } => {
                 let place = self.place(self.next_ledger)?;
@@ -196,8 +204,10 @@ impl Composer {
 
     fn open(&mut self, head: &[u8; HEAD_BYTES], set: &[u8]) -> Option<OpenSection> {
         let place = self.place(self.next_chunks)?;
-        let sound = head[8..] == Head::seal(head, set, place.number()) && !self.ledgers.is_empty();
-        let set = ChunkSet::read(place.chunks(), set).filter(|_| sound)?;
+        let mut set = set.to_vec();
+        self.cipher.section_mask(&head[8..], place.number(), &mut set);
+        let sound = head[8..] == Head::seal(head, &set, place.number(), &self.cipher) && !self.ledgers.is_empty();
+        let set = ChunkSet::read(place.chunks(), &set).filter(|_| sound)?;
         Some(OpenSection::new(place, self.ledgers.pop_front(), set))
     }
 
@@ -273,6 +283,7 @@ pub struct Selector {
     sections: Arc<Mutex<Sections>>,
     cutter: Cutter,
     frame_bytes: u64,
+    cipher: ContentCipher,
 }
 
 impl Selector {
@@ -281,7 +292,14 @@ impl Selector {
     /// only whole ones are sent at once.
     pub fn new(chunk: ChunkSize, content_bytes: u64, cut: Cut, frame_bytes: usize) -> Selector {
         let sections = Arc::new(Mutex::new(Sections::new(chunk, content_bytes)));
-        Selector { sections, cutter: Cutter::new(cut, chunk), frame_bytes: frame_bytes.max(1) as u64 }
+        let (cutter, frame_bytes) = (Cutter::new(cut, chunk), frame_bytes.max(1) as u64);
+        Selector { sections, cutter, frame_bytes, cipher: ContentCipher::default() }
+    }
+
+    /// Sets the cipher of the content.
+    pub fn ciphered(self, cipher: &ContentCipher) -> Selector {
+        self.sections.lock().set_cipher(cipher.clone());
+        Selector { cipher: cipher.clone(), ..self }
     }
 
     /// Returns the sections made so far.
@@ -307,6 +325,7 @@ impl Selector {
         let (mut ledgers, mut fragments, mut buffer) = (Vec::new(), Vec::new(), SpanBuffer::default());
         for span in place.spans() {
             buffer = next(&span, buffer)?;
+            buffer.open_content(&span, &self.cipher);
             self.cutter.feed(buffer.content(), |fragment, _| fragments.push(fragment));
             ledgers.extend_from_slice(buffer.ledger());
         }
@@ -319,8 +338,11 @@ impl Selector {
         let Some(SectionPart::Bytes(mut section)) = parts.into_iter().next() else {
             unreachable!("every section has a head")
         };
+        let mut names = Vec::new();
+        fragments.iter().for_each(|fragment| fragment.write(&mut names));
+        self.cipher.fragment_mask(&ledgers, place.number(), &mut names);
         section.append(&mut ledgers);
-        fragments.iter().for_each(|fragment| fragment.write(&mut section));
+        section.append(&mut names);
         Ok(section)
     }
 
@@ -378,9 +400,9 @@ pub struct Completer {
 
 impl Completer {
     /// Creates a completer for an offered content, of which `holdings` may have part.
-    pub fn new(offer: &HeldContent, holdings: Option<Arc<dyn HaveSet>>) -> Completer {
+    pub fn new(offer: &HeldContent, holdings: Option<Arc<dyn HaveSet>>, cipher: &ContentCipher) -> Completer {
         holdings.iter().for_each(|holdings| holdings.begin(offer));
-        let composer = Composer::new(offer.chunk, offer.size);
+        let composer = Composer::new(offer.chunk, offer.size).ciphered(cipher);
         Completer { composer, holdings, have: BTreeMap::new() }
     }
 

@@ -3,6 +3,7 @@
 use super::super::layout::{SEAL_BYTES, overlap};
 use super::chunk_set::ChunkSet;
 use super::stretch::{FRAGMENT_BYTES, StretchPlace};
+use crate::keys::ContentCipher;
 use crate::session::verified::layout::{ChunkSize, Form};
 use std::ops::Range;
 
@@ -69,7 +70,10 @@ impl Head {
         }
     }
 
-    pub(super) fn seal(head: &[u8], set: &[u8], stretch: u64) -> [u8; SEAL_BYTES] {
+    pub(super) fn seal(head: &[u8], set: &[u8], stretch: u64, cipher: &ContentCipher) -> [u8; SEAL_BYTES] {
+        if let Some(seal) = cipher.section_seal(&head[..8], set, stretch) {
+            return seal;
+        }
         let mut hasher = blake3::Hasher::new();
         hasher.update(&head[..8]).update(set).update(&stretch.to_be_bytes());
         *hasher.finalize().as_bytes().first_chunk().expect("a digest is longer than a seal")
@@ -138,29 +142,30 @@ enum SectionKind {
 }
 
 impl Section {
-    fn parts(&self) -> Vec<SectionPart> {
+    fn parts(&self, cipher: &ContentCipher) -> Vec<SectionPart> {
+        let stretch = self.place.number();
+        let sealed = |head: &[u8; 8]| [&head[..], &Head::seal(head, &[], stretch, cipher)].concat();
         match &self.what {
             SectionKind::Ledgers { before, fragments } => {
-                let head = Head::Ledgers { before: *before, fragments: *fragments }.write();
-                let head = [&head[..], &Head::seal(&head, &[], self.place.number())].concat();
+                let head = sealed(&Head::Ledgers { before: *before, fragments: *fragments }.write());
                 let ledgers = self.place.spans().map(|span| SectionPart::Whole(span.ledger()));
                 let names = SectionPart::Names(u64::from(*fragments) * FRAGMENT_BYTES as u64);
                 std::iter::once(SectionPart::Bytes(head)).chain(ledgers).chain([names]).collect()
             }
             SectionKind::Passed => {
-                let head = Head::Passed.write();
-                vec![SectionPart::Bytes([&head[..], &Head::seal(&head, &[], self.place.number())].concat())]
+                vec![SectionPart::Bytes(sealed(&Head::Passed.write()))]
             }
             SectionKind::Padding(bytes) => {
-                let head = Head::Padding { bytes: *bytes }.write();
-                let seal = Head::seal(&head, &[], self.place.number());
-                vec![SectionPart::Bytes([&head[..], &seal, &vec![0; *bytes as usize]].concat())]
+                let head = sealed(&Head::Padding { bytes: *bytes }.write());
+                vec![SectionPart::Bytes([head, vec![0; *bytes as usize]].concat())]
             }
             SectionKind::Chunks(chunks) => {
                 let mut set = Vec::new();
                 chunks.write(self.place.chunks(), &mut set);
                 let head = Head::Chunks { set_bytes: set.len() as u16 }.write();
-                let head = [&head[..], &Head::seal(&head, &set, self.place.number()), &set].concat();
+                let seal = Head::seal(&head, &set, stretch, cipher);
+                cipher.section_mask(&seal, stretch, &mut set);
+                let head = [&head[..], &seal, &set].concat();
                 let chunks = chunks.iter().map(|chunk| SectionPart::Whole(chunk_in_stream(&self.place, chunk)));
                 std::iter::once(SectionPart::Bytes(head)).chain(chunks).collect()
             }
@@ -178,6 +183,7 @@ fn chunk_in_stream(place: &StretchPlace, chunk: usize) -> Range<u64> {
 pub struct Sections {
     chunk: ChunkSize,
     content_bytes: u64,
+    cipher: ContentCipher,
     list: Vec<Section>,
     end: u64,
     ledgers: u64,
@@ -187,7 +193,12 @@ pub struct Sections {
 impl Sections {
     /// Creates an empty list for a content of `content_bytes` bytes with chunks of size `chunk`.
     pub fn new(chunk: ChunkSize, content_bytes: u64) -> Sections {
-        Sections { chunk, content_bytes, list: Vec::new(), end: 0, ledgers: 0, chunks: 0 }
+        let (cipher, list) = (ContentCipher::default(), Vec::new());
+        Sections { chunk, content_bytes, cipher, list, end: 0, ledgers: 0, chunks: 0 }
+    }
+
+    pub(super) fn set_cipher(&mut self, cipher: ContentCipher) {
+        self.cipher = cipher;
     }
 
     /// Returns the next section: hash lists as far ahead as allowed, then the chunks of the first
@@ -246,7 +257,7 @@ impl Sections {
 
     fn add(&mut self, place: StretchPlace, what: SectionKind) -> Vec<SectionPart> {
         let section = Section { begin: self.end, place, what };
-        let parts = section.parts();
+        let parts = section.parts(&self.cipher);
         self.end += parts.iter().map(SectionPart::bytes).sum::<u64>();
         self.list.push(section);
         parts
@@ -297,7 +308,7 @@ impl Sections {
         let first = self.list.partition_point(|section| section.begin <= range.start).saturating_sub(1);
         for section in self.list[first..].iter().take_while(|section| section.begin < range.end) {
             let mut at = section.begin;
-            for part in section.parts() {
+            for part in section.parts(&self.cipher) {
                 let here = at..at + part.bytes();
                 if overlap(&here, range) {
                     let (from, to) = (range.start.max(here.start), range.end.min(here.end));

@@ -1,9 +1,10 @@
 //! Positions of stretches (64 MiB of content each), and the hashes of their chunks.
 
 use super::chunk_set::{ChunkSet, STRETCH_CHUNKS};
+use crate::keys::ContentCipher;
 use crate::session::message::ContentKind;
 use crate::session::verified::encoder::SpanBuffer;
-use crate::session::verified::hash::{ChunkHash, is_ledger, value_in};
+use crate::session::verified::hash::{ChunkHash, open_ledger, value_in};
 use crate::session::verified::layout::{ChunkSize, SPAN_BYTES, SpanPlace};
 #[cfg(feature = "delta")]
 use fastcdc::v2020::FastCDC;
@@ -101,6 +102,8 @@ pub fn stretches(chunk: ChunkSize, content_bytes: u64) -> u64 {
 pub struct StretchLedger {
     place: StretchPlace,
     ledgers: Vec<u8>,
+    /// The hash lists as they came, if that is not in the clear.
+    masked: Vec<u8>,
     fragments: Vec<Fragment>,
     /// Chunks of the spans whose hash list is valid.
     sound: ChunkSet,
@@ -125,7 +128,7 @@ impl StretchLedger {
         }
         let before = fragments.first().map_or(0, |first| place.begin().saturating_sub(first.offset));
         fragments.iter().for_each(|fragment| fragment.write(&mut bytes));
-        StretchLedger::read(place, before, &bytes)
+        StretchLedger::read(place, before, &bytes, &ContentCipher::default())
     }
 
     /// Decodes hash lists and the fragments behind them; the first fragment begins `before` bytes
@@ -133,17 +136,21 @@ impl StretchLedger {
     ///
     /// # Panics
     /// If `bytes` is shorter than the hash lists of the stretch.
-    pub(super) fn read(place: StretchPlace, before: u64, bytes: &[u8]) -> StretchLedger {
-        let (ledgers, fragments) = bytes.split_at(place.ledger_bytes());
+    pub(super) fn read(place: StretchPlace, before: u64, bytes: &[u8], cipher: &ContentCipher) -> StretchLedger {
+        let (masked, fragments) = bytes.split_at(place.ledger_bytes());
+        let (mut ledgers, mut fragments) = (masked.to_vec(), fragments.to_vec());
+        cipher.fragment_mask(masked, place.number, &mut fragments);
         let mut sound = ChunkSet::default();
-        for (at, (span, ledger)) in place.spans().zip(ledgers.chunks(place.chunk.most_ledger_bytes())).enumerate() {
-            if is_ledger(&span, ledger) {
+        let each = ledgers.chunks_mut(place.chunk.most_ledger_bytes());
+        for (at, (span, ledger)) in place.spans().zip(each).enumerate() {
+            if open_ledger(&span, ledger, cipher) {
                 (0..span.chunks()).for_each(|chunk| sound.insert(at * place.chunk.in_span() + chunk));
             }
         }
         let fragments =
             fragments.chunks_exact(FRAGMENT_BYTES).scan(place.begin().saturating_sub(before), Fragment::read).collect();
-        StretchLedger { place, ledgers: ledgers.to_vec(), fragments, sound }
+        let masked = if cipher.is_none() { Vec::new() } else { masked.to_vec() };
+        StretchLedger { place, ledgers, masked, fragments, sound }
     }
 
     /// Returns the place of the stretch.
@@ -175,8 +182,7 @@ impl StretchLedger {
     /// came damaged.
     pub fn value(&self, chunk: usize) -> &[u8; 32] {
         let in_span = self.place.chunk.in_span();
-        let value = value_in(self.ledger(chunk / in_span), chunk % in_span);
-        value.try_into().expect("a value's length")
+        value_in(self.part(&self.ledgers, chunk / in_span), chunk % in_span)
     }
 
     /// Whether `bytes` are those of a chunk.
@@ -192,10 +198,15 @@ impl StretchLedger {
         &self.fragments
     }
 
+    /// Returns the hash list of a span as it came.
     pub(super) fn ledger(&self, span: usize) -> &[u8] {
+        self.part(if self.masked.is_empty() { &self.ledgers } else { &self.masked }, span)
+    }
+
+    fn part<'a>(&self, ledgers: &'a [u8], span: usize) -> &'a [u8] {
         let most = self.place.chunk.most_ledger_bytes();
         let begin = span * most;
-        &self.ledgers[begin..self.ledgers.len().min(begin + most)]
+        &ledgers[begin..ledgers.len().min(begin + most)]
     }
 }
 

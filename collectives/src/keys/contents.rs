@@ -1,0 +1,188 @@
+//! Encryption of contents. Every key and mask follows from the session's secret and from what it protects, so that
+//! bytes that are read again, repeated or relayed use none twice.
+
+use super::schedule::Secret;
+use aes::Aes256;
+use chacha20::ChaCha20;
+use ctr::Ctr128BE;
+use ctr::cipher::{KeyIvInit, StreamCipher};
+use ethbcast_transport::wire::PayloadHash;
+use std::fmt;
+use std::sync::Arc;
+
+/// Bytes of a seal.
+pub const SEAL_BYTES: usize = 16;
+
+/// Cipher of the content of a session; by default none, and the content is in the clear.
+#[derive(Clone, Default)]
+pub struct ContentCipher {
+    keys: Option<Arc<ContentKeys>>,
+    is_keyed: bool,
+}
+
+struct ContentKeys {
+    /// Whether the session's processors lack instructions for AES.
+    is_without_aes: bool,
+    content: Secret,
+    ledger_seal: Secret,
+    ledger_mask: Secret,
+    section_seal: Secret,
+    section_mask: Secret,
+    fragment_mask: Secret,
+}
+
+impl ContentCipher {
+    /// Makes the cipher of a group's secret. Where POLYVAL is slow, AES is, too.
+    pub fn new(group: &Secret, hash: PayloadHash) -> ContentCipher {
+        let key = |context| Secret::derive(context, &[group.expose()]);
+        let keys = ContentKeys {
+            is_without_aes: hash == PayloadHash::Poly1305,
+            content: key("ethbcast 7 content"),
+            ledger_seal: key("ethbcast 7 ledger seal"),
+            ledger_mask: key("ethbcast 7 ledger mask"),
+            section_seal: key("ethbcast 7 section seal"),
+            section_mask: key("ethbcast 7 section mask"),
+            fragment_mask: key("ethbcast 7 fragment mask"),
+        };
+        ContentCipher { keys: Some(Arc::new(keys)), is_keyed: true }
+    }
+
+    /// Returns that of a session with keys whose content is in the clear.
+    pub fn clear() -> ContentCipher {
+        ContentCipher { keys: None, is_keyed: true }
+    }
+
+    /// Whether the session has keys, so that the end of the stream is signed.
+    pub fn is_keyed(&self) -> bool {
+        self.is_keyed
+    }
+
+    /// Whether the content is in the clear.
+    pub fn is_none(&self) -> bool {
+        self.keys.is_none()
+    }
+
+    /// Encrypts or decrypts a chunk, which begins at `offset` and has this chaining value in the clear.
+    pub fn chunk(&self, chaining_value: &[u8; 32], offset: u64, bytes: &mut [u8]) {
+        let Some(keys) = &self.keys else { return };
+        let key = keys.content.keyed(&[chaining_value, &offset.to_be_bytes()]);
+        if keys.is_without_aes {
+            ChaCha20::new(key.expose().into(), &Default::default()).apply_keystream(bytes);
+        } else {
+            Ctr128BE::<Aes256>::new(key.expose().into(), &Default::default()).apply_keystream(bytes);
+        }
+    }
+
+    /// Returns the seal of a hash list in the clear, whose span begins at `offset`.
+    pub fn ledger_seal(&self, list: &[u8], offset: u64) -> Option<[u8; SEAL_BYTES]> {
+        Some(first(&self.keys.as_ref()?.ledger_seal.keyed(&[list, &offset.to_be_bytes()])))
+    }
+
+    /// Masks or unmasks the chaining values of a hash list with this seal, whose span begins at `offset`.
+    pub fn ledger_mask(&self, seal: &[u8], offset: u64, values: &mut [u8]) {
+        if let Some(keys) = &self.keys {
+            mask(&keys.ledger_mask, &[seal, &offset.to_be_bytes()], values);
+        }
+    }
+
+    /// Returns the seal of a section's head and its set of chunks in the clear.
+    pub fn section_seal(&self, head: &[u8], set: &[u8], stretch: u64) -> Option<[u8; SEAL_BYTES]> {
+        Some(first(&self.keys.as_ref()?.section_seal.keyed(&[head, set, &stretch.to_be_bytes()])))
+    }
+
+    /// Masks or unmasks the set of chunks of a section with this seal.
+    pub fn section_mask(&self, seal: &[u8], stretch: u64, set: &mut [u8]) {
+        if let Some(keys) = &self.keys {
+            mask(&keys.section_mask, &[seal, &stretch.to_be_bytes()], set);
+        }
+    }
+
+    /// Masks or unmasks the fragments behind the masked hash lists of a stretch. A session makes them once.
+    pub fn fragment_mask(&self, ledgers: &[u8], stretch: u64, fragments: &mut [u8]) {
+        if let Some(keys) = &self.keys {
+            mask(&keys.fragment_mask, &[ledgers, &stretch.to_be_bytes()], fragments);
+        }
+    }
+}
+
+fn first(hash: &Secret) -> [u8; SEAL_BYTES] {
+    *hash.expose().first_chunk().expect("a hash is longer than a seal")
+}
+
+fn mask(key: &Secret, of: &[&[u8]], bytes: &mut [u8]) {
+    let mut hasher = blake3::Hasher::new_keyed(key.expose());
+    of.iter().for_each(|part| {
+        hasher.update(part);
+    });
+    let mut stream = vec![0; bytes.len()];
+    hasher.finalize_xof().fill(&mut stream);
+    bytes.iter_mut().zip(stream).for_each(|(byte, mask)| *byte ^= mask);
+}
+
+impl PartialEq for ContentCipher {
+    fn eq(&self, other: &ContentCipher) -> bool {
+        let content = |cipher: &ContentCipher| cipher.keys.as_ref().map(|keys| keys.content.clone());
+        self.is_keyed == other.is_keyed && content(self) == content(other)
+    }
+}
+
+impl Eq for ContentCipher {}
+
+impl fmt::Debug for ContentCipher {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(if self.is_none() { "ContentCipher(none)" } else { "ContentCipher(…)" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VALUE: [u8; 32] = [3; 32];
+
+    #[test]
+    fn chunks_are_read_by_value_place_and_secret_alone() {
+        for hash in [PayloadHash::Polyval, PayloadHash::Poly1305] {
+            let [cipher, other] = [[1; 32], [2; 32]].map(|bytes| ContentCipher::new(&Secret::new(bytes), hash));
+            let sealed = |cipher: &ContentCipher, value: &[u8; 32], offset| {
+                let mut bytes = vec![7; 1000];
+                cipher.chunk(value, offset, &mut bytes);
+                bytes
+            };
+            let one = sealed(&cipher, &VALUE, 65536);
+            assert_ne!(one, [7; 1000]);
+            for others in [sealed(&other, &VALUE, 65536), sealed(&cipher, &[4; 32], 65536), sealed(&cipher, &VALUE, 0)]
+            {
+                let equal = one.iter().zip(&others).filter(|(one, other)| one == other).count();
+                assert!(equal < 40, "{equal} bytes are the same");
+            }
+            let mut back = one;
+            cipher.chunk(&VALUE, 65536, &mut back);
+            assert_eq!(back, [7; 1000]);
+        }
+    }
+
+    #[test]
+    fn masks_follow_from_the_seal_and_the_place_and_none_changes_nothing() {
+        let cipher = ContentCipher::new(&Secret::new([1; 32]), PayloadHash::Polyval);
+        let seal = cipher.ledger_seal(b"list", 7).expect("there is a key");
+        assert_ne!(cipher.ledger_seal(b"list", 8), Some(seal));
+        assert_ne!(cipher.section_seal(b"li", b"st", 7), Some(seal));
+        let masked = |by: &dyn Fn(&mut [u8])| {
+            let mut bytes = [0; 64];
+            by(&mut bytes);
+            bytes
+        };
+        let masks = [
+            masked(&|bytes| cipher.ledger_mask(&seal, 7, bytes)),
+            masked(&|bytes| cipher.ledger_mask(&seal, 8, bytes)),
+            masked(&|bytes| cipher.ledger_mask(&[0; 16], 7, bytes)),
+            masked(&|bytes| cipher.section_mask(&seal, 7, bytes)),
+            masked(&|bytes| cipher.fragment_mask(&seal, 7, bytes)),
+            masked(&|bytes| ContentCipher::default().ledger_mask(&seal, 7, bytes)),
+        ];
+        let unlike: std::collections::BTreeSet<_> = masks.iter().collect();
+        assert!(unlike.len() == masks.len() && masks[5] == [0; 64]);
+        assert_eq!(format!("{cipher:?}"), "ContentCipher(…)");
+    }
+}
