@@ -27,9 +27,10 @@ pub fn check_mtu(mtu_bytes: u16) -> anyhow::Result<()> {
 
 pub fn wire(args: &WireArgs) -> WireOptions {
     WireOptions {
-        interface: chosen(args.interface.as_deref(), args.quiet),
+        interface: chosen(args.interface.as_deref(), args.over, args.quiet),
         host: crate::lab::host_name(args.host.as_deref()),
         ether_type: args.ether_type,
+        over: args.over,
         ..WireOptions::default()
     }
 }
@@ -68,7 +69,7 @@ pub fn may_pass(error: &Error) -> bool {
 /// Starts a process that announces an abnormal end of this one, if possible. Without it, others
 /// detect the end by silence.
 pub fn watch(session: &Session, run: &mut RunOptions) -> Option<Watcher> {
-    match Watcher::start(&session.interface().name) {
+    match Watcher::start(&session.interface().name, session.over()) {
         Ok((watcher, abort_notice)) => {
             run.abort_notice = Some(abort_notice);
             Some(watcher)
@@ -141,9 +142,10 @@ pub struct Wire {
 
 impl Wire {
     /// Finds the interface and opens the socket.
-    pub fn open(args: &WireArgs, port: PortConfig) -> anyhow::Result<Wire> {
+    pub fn open(args: &WireArgs, mut port: PortConfig) -> anyhow::Result<Wire> {
+        port.over = args.over;
         let host = crate::lab::host_name(args.host.as_deref());
-        let interface = chosen(args.interface.as_deref(), args.quiet);
+        let interface = chosen(args.interface.as_deref(), args.over, args.quiet);
         let opening =
             Opening { interface: interface.as_deref(), host: host.as_deref(), ..Opening::new(&args.group, port) };
         let ring = |payload_bytes| RingRoom::for_session(Tuning::default().feed_frames_for(payload_bytes));
