@@ -124,6 +124,11 @@ typedef struct {
    At a sender: number of receivers that have verified the bytes.
    */
   uint32_t receivers;
+  /*
+   Bytes that travelled to all, with hash lists: fewer than `bytes` where receivers had an
+   earlier version, with the option delta.
+   */
+  uint64_t travelled;
 } ethbcast_report;
 
 #ifdef __cplusplus

@@ -23,6 +23,9 @@ pub struct Report {
     pub blake3: [u8; 32],
     /// At a sender: number of receivers that have verified the bytes.
     pub receivers: u32,
+    /// Bytes that travelled to all, with hash lists: fewer than `bytes` where receivers had an
+    /// earlier version, with the option delta.
+    pub travelled: u64,
 }
 
 /// Sends the content of a file descriptor, from its present position on, to the receivers of
@@ -118,7 +121,8 @@ fn sent(from: SendReport, report: Option<&mut Report>) -> Result<(), Failure> {
     if let Some(report) = report {
         let blake3 = from.trailer.map_or([0; 32], |trailer| trailer.digest);
         let (seconds, receivers) = (from.took.as_secs_f64(), from.verified() as u32);
-        *report = Report { bytes: from.bytes(), seconds, blake3, receivers };
+        let (bytes, travelled) = (from.bytes(), from.sent_bytes.unwrap_or(from.bytes()));
+        *report = Report { bytes, seconds, blake3, receivers, travelled };
     }
     Ok(())
 }
@@ -126,7 +130,8 @@ fn sent(from: SendReport, report: Option<&mut Report>) -> Result<(), Failure> {
 fn received(from: &ReceiveReport, report: Option<&mut Report>) -> Result<(), Failure> {
     if let Some(report) = report {
         let blake3 = from.verdict.as_ref().map_or([0; 32], |verdict| verdict.digest);
-        *report = Report { bytes: from.bytes(), seconds: from.took.as_secs_f64(), blake3, receivers: 0 };
+        let (bytes, travelled) = (from.bytes(), from.came_bytes.unwrap_or(from.bytes()));
+        *report = Report { bytes, seconds: from.took.as_secs_f64(), blake3, receivers: 0, travelled };
     }
     Ok(())
 }

@@ -144,6 +144,7 @@ fn lab_sessions_move_files_and_memory() {
     sender.assert_code(0);
     let digest = sender.stdout_text();
     assert!(digest.starts_with("3000001 bytes, first of the digest ") && digest.contains(", 2 receivers"), "{digest}");
+    assert!(digest.ends_with(", 3000001 travelled\n"), "{digest}");
     for (receiver, dest) in receivers.into_iter().zip(&dests) {
         receiver.end(LIMIT).assert_code(0);
         assert!(fs::read(dest).expect("written") == bytes, "other bytes in {}", dest.display());

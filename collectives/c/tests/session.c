@@ -133,7 +133,8 @@ int main(int count, char **words)
         fprintf(stderr, "%s\n", ethbcast_error_message());
         return (int)status;
     }
-    printf("%llu bytes, first of the digest %02x%02x, %u receivers, progress %s\n", (unsigned long long)report.bytes,
-           report.blake3[0], report.blake3[1], report.receivers, moved > 0 ? "told" : "not told");
+    printf("%llu bytes, first of the digest %02x%02x, %u receivers, progress %s, %llu travelled\n",
+           (unsigned long long)report.bytes, report.blake3[0], report.blake3[1], report.receivers,
+           moved > 0 ? "told" : "not told", (unsigned long long)report.travelled);
     return 0;
 }

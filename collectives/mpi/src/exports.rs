@@ -24,14 +24,18 @@ compile_error!("a handle and an int do not pass alike on this machine");
 /// Value of `MPI_ERR_OTHER` in most MPIs; used only for a missing function.
 const NO_SUCH_FUNCTION: c_int = 15;
 
-/// Common blocks whose addresses stand for Fortran's `MPI_IN_PLACE` and `MPI_BOTTOM`.
-const SIGNS: [&CStr; 6] = [
-    c"mpi_fortran_in_place_",
-    c"mpi_fortran_in_place",
-    c"mpi_fortran_in_place__",
-    c"mpi_fortran_bottom_",
-    c"mpi_fortran_bottom",
-    c"mpi_fortran_bottom__",
+/// Open MPI's addresses in C for `MPI_IN_PLACE` and `MPI_BOTTOM`.
+const IN_PLACE: Word = 1;
+const BOTTOM: Word = 0;
+
+/// Common blocks whose addresses stand for them in Fortran.
+const SIGNS: [(&CStr, Word); 6] = [
+    (c"mpi_fortran_in_place_", IN_PLACE),
+    (c"mpi_fortran_in_place", IN_PLACE),
+    (c"mpi_fortran_in_place__", IN_PLACE),
+    (c"mpi_fortran_bottom_", BOTTOM),
+    (c"mpi_fortran_bottom", BOTTOM),
+    (c"mpi_fortran_bottom__", BOTTOM),
 ];
 
 /// Calls the MPI's own function, or returns an error if it has none of this name.
@@ -61,17 +65,20 @@ fn begun(own: impl FnOnce() -> c_int) -> c_int {
     code
 }
 
-fn is_sign(buffer: Word) -> bool {
+/// Returns the address that a buffer of Fortran has in C.
+fn in_c(buffer: Word) -> Word {
     static FOUND: OnceLock<[usize; 6]> = OnceLock::new();
-    let found = FOUND.get_or_init(|| SIGNS.map(|name| address(name) as usize));
-    found.iter().any(|&sign| sign != 0 && sign == buffer)
+    let found = FOUND.get_or_init(|| SIGNS.map(|(name, _)| address(name) as usize));
+    let sign = found.iter().position(|&sign| sign != 0 && sign == buffer);
+    sign.map_or(buffer, |at| SIGNS[at].1)
 }
 
-/// Returns the back end, if Fortran's calls bypass C's in this MPI, and no buffer is such an
-/// address.
-fn fortran_table(buffers: &[Word]) -> Option<&'static Table> {
+/// Returns the back end, if Fortran's calls bypass C's in this MPI. All ranks decide alike, whatever
+/// their buffers are.
+fn fortran_table() -> Option<&'static Table> {
     let table = Process::get().table.ok()?;
-    (table.library() == "Open MPI" && !buffers.iter().any(|&buffer| is_sign(buffer))).then_some(table)
+    let has_signs = || (table.is_in_place)(IN_PLACE) != 0 && (table.is_bottom)(BOTTOM) != 0;
+    (table.library() == "Open MPI" && has_signs()).then_some(table)
 }
 
 fn value(integer: Word) -> c_int {
@@ -80,7 +87,7 @@ fn value(integer: Word) -> c_int {
 }
 
 fn buffer(table: &Table, at: Word, count: Word, datatype: Word) -> Buffer {
-    (at, i64::from(value(count)), (table.type_of_fortran)(value(datatype)))
+    (in_c(at), i64::from(value(count)), (table.type_of_fortran)(value(datatype)))
 }
 
 /// Makes a call and writes its error; the MPI's own subroutine writes the error itself.
@@ -119,7 +126,7 @@ macro_rules! collective {
             type Own = extern "C" fn($($at: Word, $count: Word, $kind: Word,)* $($root: Word,)? c: Word, error: Word);
             static OWN: Symbol<Own> = Symbol::new(concat!("p", stringify!($name), "\0"));
             let own = || subroutine(&OWN, |own| own($($at, $count, $kind,)* $($root,)? comm, error));
-            let Some(table) = fortran_table(&[$($at),*]) else { return own() };
+            let Some(table) = fortran_table() else { return own() };
             ended(error, own, |pass| {
                 $call($(buffer(table, $at, $count, $kind),)* $(value($root),)?
                     (table.comm_of_fortran)(value(comm)), pass)

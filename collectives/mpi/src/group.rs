@@ -72,7 +72,12 @@ impl Group {
         if (table.keep)(comm, address.cast_mut().cast()) != 0 {
             // The communicator would be wired again and again, since the MPI does not know it.
             group.give_up(Reason::Failed);
-        } else if !settings.agreed.tries && size > 1 {
+        } else if size > 1
+            && let Err((reason, text)) = everywhere(table, comm)
+        {
+            // Before the ranks' first agreement, in which one without the drop-in has no part.
+            group.stay(settings, reason, &text);
+        } else if size > 1 && !settings.agreed.tries {
             group.begin(table, settings, comm);
             let is_joining = match &*group.state.lock() {
                 Stage::Joining(joining) => {
@@ -232,6 +237,16 @@ enum Begun {
     Kept(Arc<Wire>),
 }
 
+/// Checks that all ranks of a communicator have the drop-in, with equal settings; those that have it
+/// find the same.
+fn everywhere(table: &Table, comm: Word) -> Result<(), (Reason, String)> {
+    presence::everywhere().map_err(|text| (Reason::NotEverywhere, text))?;
+    match (table.is_of_world)(comm) {
+        0 => Err((Reason::Strangers, "not all of them are of this MPI_COMM_WORLD".into())),
+        _ => Ok(()),
+    }
+}
+
 /// Begins to wire a communicator. Every rank takes identical steps, whatever it finds: cards, places,
 /// and the join, unless all of them have kept a wire of the same ranks.
 fn joining(
@@ -241,10 +256,6 @@ fn joining(
     rank: usize,
     size: usize,
 ) -> Result<Begun, (Reason, String)> {
-    presence::everywhere().map_err(|text| (Reason::NotEverywhere, text))?;
-    if (table.is_of_world)(comm) == 0 {
-        return Err((Reason::Strangers, "not all of them are of this MPI_COMM_WORLD".into()));
-    }
     let own = own_card(settings);
     let mut all = vec![0; rank_map::BYTES * size];
     let exchanged = (table.allgather)(comm, own.encode().as_ptr(), all.as_mut_ptr(), rank_map::BYTES as c_int);

@@ -36,7 +36,7 @@ impl Process {
             let statistics = Statistics::default();
             let table = match &settings {
                 Some(settings) if settings.is_on => back_end(settings).map_err(|text| {
-                    if settings.is_verbose {
+                    if settings.is_verbose || is_first_rank() {
                         print_line(format_args!("{text}; all calls are MPI's own"));
                     }
                     Reason::NoBackEnd
@@ -69,6 +69,16 @@ impl Process {
             _ => Err(Reason::NoBackEnd),
         }
     }
+}
+
+/// Whether this is the first rank by what launchers say, which reports a problem of all ranks unless
+/// it was told to be quiet.
+fn is_first_rank() -> bool {
+    if std::env::var_os("ETHBCAST_MPI_VERBOSE").is_some() {
+        return false;
+    }
+    let ranks = ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"];
+    ranks.iter().find_map(|name| std::env::var(name).ok()).is_some_and(|rank| rank == "0")
 }
 
 fn is_so(asked: &Symbol<FlagQuery>) -> bool {

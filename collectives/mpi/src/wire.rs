@@ -163,7 +163,7 @@ impl Wire {
     /// Whether it works and connects these ranks, as far as this one, which becomes `rank`, can
     /// tell.
     pub fn serves(&self, ranks: &RankMap, rank: usize) -> bool {
-        let is_well = || self.leaders.as_ref().is_none_or(|all| all.stats().is_ok());
+        let is_well = || self.leaders.as_ref().is_none_or(|all| all.is_whole());
         let are_same = self.host_map.processes == ranks.processes && self.host_map.host_of == ranks.host_of;
         self.rank == rank && are_same && is_well()
     }

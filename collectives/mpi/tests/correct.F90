@@ -6,7 +6,7 @@ program correct
   use mpi
 #endif
   implicit none
-  integer :: error, rank, ranks, root, at, faults
+  integer :: error, rank, ranks, root, turn, at, faults
   double precision :: values(10000)
   complex :: waves(500)
   logical :: flags(77)
@@ -41,13 +41,27 @@ program correct
   end do
   all(3 * rank + 1:3 * rank + 3) = own
   call MPI_Allgather(MPI_IN_PLACE, 0, MPI_INTEGER, all, 3, MPI_INTEGER, MPI_COMM_WORLD, error)
-  do root = 0, ranks - 1
+  ! Many turns: the ranks agree now and then whether to go on by the wire.
+  do turn = 0, 30 * ranks - 1
+    root = mod(turn, ranks)
     if (rank == root) all(1:3 * ranks) = [(100 * root + at, at = 1, 3 * ranks)]
     call MPI_Scatter(all, 3, MPI_INTEGER, own, 3, MPI_INTEGER, root, MPI_COMM_WORLD, error)
     if (any(own /= [(100 * root + 3 * rank + at, at = 1, 3)])) faults = faults + 1
     own = own + 1
     call MPI_Gather(own, 3, MPI_INTEGER, all, 3, MPI_INTEGER, root, MPI_COMM_WORLD, error)
     if (rank == root) faults = faults + count(all(1:3 * ranks) /= [(100 * root + at + 1, at = 1, 3 * ranks)])
+    ! The root's own block stays where it is; the others have buffers of their own.
+    if (rank == root) then
+      call MPI_Scatter(all, 3, MPI_INTEGER, MPI_IN_PLACE, 3, MPI_INTEGER, root, MPI_COMM_WORLD, error)
+      all(3 * rank + 1:3 * rank + 3) = 7
+      call MPI_Gather(MPI_IN_PLACE, 3, MPI_INTEGER, all, 3, MPI_INTEGER, root, MPI_COMM_WORLD, error)
+      if (any(all(3 * rank + 1:3 * rank + 3) /= 7)) faults = faults + 1
+      faults = faults + count(all(1:3 * ranks) /= [(100 * root + at + 1, at = 1, 3 * ranks)]) - 3
+    else
+      call MPI_Scatter(all, 3, MPI_INTEGER, own, 3, MPI_INTEGER, root, MPI_COMM_WORLD, error)
+      if (any(own /= [(100 * root + 3 * rank + at + 1, at = 1, 3)])) faults = faults + 1
+      call MPI_Gather(own, 3, MPI_INTEGER, all, 3, MPI_INTEGER, root, MPI_COMM_WORLD, error)
+    end if
   end do
 #ifdef F08
   call MPI_Barrier(MPI_COMM_WORLD)

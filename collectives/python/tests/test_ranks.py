@@ -307,13 +307,18 @@ def test_a_forked_child_has_no_part_in_its_parents_group(request, capfd):
 
     with ethbcast.Communicator.join(request.node.name, SIZE, join_within=30, call_within=20) as ranks:
         values = np.zeros(1000)
-        for turn, (work, code) in enumerate([(every_call, 0), (leave_by_an_end, 3), (leave, 0), (lambda ranks: None, 0)]):
-            if ranks.rank == 0:
-                assert in_a_fork(lambda: work(ranks)) == code
-            values[:] = turn + 1 if ranks.rank == 0 else 0
+        works = [(every_call, 0), (leave_by_an_end, 3), (leave, 0), (lambda ranks: None, 0)]
+        for point in range(20):
+            # Before a broadcast, between it and a barrier, or behind both.
+            work, code = works[point % 4]
+            fork_at = [ranks.rank == 0 and point % 3 == at for at in range(3)]
+            assert not fork_at[0] or in_a_fork(lambda: work(ranks)) == code
+            values[:] = point + 1 if ranks.rank == 0 else 0
             ranks.broadcast(values)
-            assert (values == turn + 1).all()
+            assert not fork_at[1] or in_a_fork(lambda: work(ranks)) == code
+            assert (values == point + 1).all()
             ranks.barrier()
+            assert not fork_at[2] or in_a_fork(lambda: work(ranks)) == code
     assert "panicked" not in capfd.readouterr().err
 
 

@@ -91,3 +91,29 @@ fn whatever_else_is_slow_changes_no_way() {
         }
     }
 }
+
+#[test]
+fn a_host_that_falls_silent_is_not_taken_for_a_slow_network() {
+    let dead_after = [Duration::from_millis(1500), Duration::from_secs(5)];
+    for (victim, dead) in [(4, dead_after[0]), (4, dead_after[1]), (1, dead_after[1]), (RECEIVERS, dead_after[1])] {
+        let mut case = auto(16 * MIB);
+        case.timing = case.timing.with_dead(dead).expect("within its bounds");
+        case.crashes = vec![(victim, Duration::from_millis(700))];
+        let played = play(&case, &star(&case, RATE_BITS_PER_SECOND), 1, NoFaults, "a silent host");
+        let others = (1..).zip(&played.fates).all(|(rank, fate)| rank == victim || *fate == Outcome::Delivered);
+        assert!(others, "n{victim} dies: {:?} {:?}", played.words, played.told);
+        assert_eq!((played.view.via, rerouted(&played)), (Via::Cast, vec![]), "n{victim} dies, {dead:?}");
+    }
+}
+
+#[test]
+fn a_host_that_falls_silent_in_a_chain_makes_no_cast_of_it() {
+    for victim in [1, 4, RECEIVERS] {
+        let mut case = auto(16 * MIB);
+        case.timing = case.timing.with_dead(Duration::from_secs(5)).expect("within its bounds");
+        let undisturbed = play(&case, &two_switches(1), 1, head_end(Duration::ZERO), "undisturbed");
+        case.crashes = vec![(victim, undisturbed.took / 2)];
+        let played = play(&case, &two_switches(1), 1, head_end(Duration::ZERO), "a silent host");
+        assert_eq!(rerouted(&played), rerouted(&undisturbed), "n{victim} dies: {:?}", played.told);
+    }
+}

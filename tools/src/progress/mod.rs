@@ -15,6 +15,7 @@ use crate::doctor::Fault;
 use crate::exit::Form;
 use crate::{doctor, exit, units};
 use course::TransferCourse;
+pub use course::percent;
 use ethbcast_collectives::membership::OtherBuild;
 use ethbcast_collectives::session::{Outcome, Progress, ReceiverEvent, RootEvent, RunOptions, Session};
 use ethbcast_planning::topology::nodeset;

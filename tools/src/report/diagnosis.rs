@@ -248,24 +248,23 @@ pub fn in_words(others: &Others) -> String {
 }
 
 fn of_the_network(seen: &Evidence) -> Option<Cause> {
-    let rest = Some(seen.rest()).filter(|&rest| rest >= SOME);
-    let rerouted =
-        rest.zip(seen.rerouted.as_ref()).map(|(rest, (why, via))| (rest, format!("{why}: it went on via {via}")));
-    let contended = rest.zip(seen.contended.as_ref()).map(|(rest, (cable, senders))| {
-        (rest, format!("the cable {cable}, over which the plan has {senders} hosts send at a time"))
-    });
-    let apart = rest.zip(seen.apart.as_ref()).map(|(rest, pair)| {
-        (rest, format!("the path between {pair}, where nothing gets through: both were served beside the others"))
-    });
-    // How much time loss takes is not measured: it explains at most what is left beside the hosts.
-    let beside_hosts = rest.map(|rest| rest - seen.host_share()).filter(|&rest| rest >= SOME);
+    // None of these has a measured share: each explains at most what is left beside the hosts.
+    let rest = Some(seen.rest() - seen.host_share()).filter(|&rest| rest >= SOME)?;
+    let rerouted = seen.rerouted.as_ref().map(|(why, via)| format!("{why}: it went on via {via}"));
+    let contended = seen
+        .contended
+        .as_ref()
+        .map(|(cable, senders)| format!("the cable {cable}, over which the plan has {senders} hosts send at a time"));
+    let apart = seen
+        .apart
+        .as_ref()
+        .map(|pair| format!("the path between {pair}, where nothing gets through: both were served beside the others"));
     let lossy = seen.lossy.first().filter(|(_, loss)| *loss > MUCH_LOSS);
-    let lossy =
-        beside_hosts.zip(lossy).map(|(rest, (name, loss))| (rest, format!("{name} (loss {:.1} %)", loss * 100.0)));
-    let repeated = beside_hosts
-        .filter(|_| seen.repeated > MUCH_LOSS)
-        .map(|rest| (rest, format!("loss: {} sent {:.1} % of its frames again", seen.root, seen.repeated * 100.0)));
-    strongest([rerouted, contended, apart, lossy, repeated])
+    let lossy = lossy.map(|(name, loss)| format!("{name} (loss {:.1} %)", loss * 100.0));
+    let is_repeated = seen.repeated > MUCH_LOSS;
+    let repeated =
+        is_repeated.then(|| format!("loss: {} sent {:.1} % of its frames again", seen.root, seen.repeated * 100.0));
+    rerouted.or(contended).or(apart).or(lossy).or(repeated).map(|words| (rest, words))
 }
 
 fn of_hosts(seen: &Evidence) -> Option<Cause> {
@@ -488,6 +487,14 @@ mod tests {
             (
                 Evidence { rerouted: some("switches police broadcast").zip(some("chain")), ..run(3.0) },
                 "switches police broadcast: it went on via chain",
+            ),
+            (
+                Evidence {
+                    rerouted: some("frames to all take longer").zip(some("chain")),
+                    awaited: some("n5").zip(Some(7.8)),
+                    ..run(1.6)
+                },
+                "n5: nothing moved for 7.8 s while it was waited for",
             ),
             (Evidence { contended: Some(cable()), ..run(3.0) }, "the cable n2–s1, over which the plan has 2 hosts"),
             (

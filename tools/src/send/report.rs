@@ -55,6 +55,12 @@ impl Report<'_> {
         Some(choice.size_bytes.map_or_else(|| choice.predicted_for(self.sent.bytes()), |_| choice.predicted_seconds))
     }
 
+    /// Returns the least and the most predicted seconds if the measurements leave them far apart.
+    fn predicted_range(&self) -> Option<[f64; 2]> {
+        let choice = self.sent.choice.as_ref().filter(|choice| choice.size_bytes.is_some())?;
+        self.predicted_seconds().and(choice.unsure_range_seconds())
+    }
+
     /// Prints the report on stdout.
     pub fn print(&self, form: Form, quiet: bool) -> anyhow::Result<()> {
         match (form, quiet) {
@@ -90,7 +96,10 @@ impl Report<'_> {
         let away: String = self.left_out.iter().map(LeftOut::to_line).collect();
         let damaged: String = self.damaged().map(|line| format!("{line}\n")).collect();
         let plan = self.sent.choice.as_ref().map_or(String::new(), |choice| format!("\n{}", choice.reason));
-        let predicted = self.predicted_seconds().map_or(String::new(), |seconds| format!(" ({seconds:.3} predicted)"));
+        let predicted = self.predicted_seconds().map_or(String::new(), |seconds| match self.predicted_range() {
+            Some([least, most]) => format!(" (not sure: {least:.3} to {most:.3} predicted)"),
+            None => format!(" ({seconds:.3} predicted)"),
+        });
         let part = self.sent.sent_bytes.map_or(String::new(), |bytes| format!(" ({} sent)", units::bytes(bytes)));
         let rate = self.sent.sent_bytes.map_or_else(
             || self.sent.goodput_bits_per_second(),
@@ -142,6 +151,7 @@ impl Report<'_> {
             "preset": self.preset.to_string(),
             "segment_bytes": self.sent.choice.as_ref().map(|choice| choice.segment_bytes),
             "predicted_seconds": self.predicted_seconds(),
+            "predicted_range_seconds": self.predicted_range(),
             "rate_limit_bits_per_second": self.sent.rate.and_then(Rate::limit),
             "nice": self.sent.rate.is_some_and(Rate::is_yielding),
             "reason": self.sent.choice.as_ref().map(|choice| choice.reason.as_str()),

@@ -1,6 +1,7 @@
 //! Registry of the server's running sessions, which limits their number over all groups.
 
 use crate::exit::{Code, Failure, fail};
+use crate::progress::percent;
 use crate::session::MAX_GROUP_BYTES;
 use crate::units;
 use ethbcast_planning::topology::nodeset;
@@ -20,11 +21,12 @@ pub struct Running {
 }
 
 impl Running {
-    /// Formats the progress as `disk.img of n0, 12.0 MiB of 64.0 MiB`.
+    /// Formats the progress as `disk.img of n0, 12.0 MiB of 64.0 MiB (18 %)`.
     pub fn status_line(&self) -> String {
         let Running { host, source, size, bytes } = self;
         let (source, of) = (if source.is_empty() { "a stream" } else { source }, size.map(units::bytes));
-        let of = of.map_or(String::new(), |size| format!(" of {size}"));
+        let percent = size.map_or(0, |size| percent(*bytes, size));
+        let of = of.map_or(String::new(), |size| format!(" of {size} ({percent} %)"));
         format!("{source} of {host}, {}{of}", units::bytes(*bytes))
     }
 }
@@ -154,7 +156,7 @@ mod tests {
         registry.enter("a").expect("room");
         let known = Running { host: "n0".into(), source: "disk.img".into(), size: Some(64 << 20), bytes: 12 << 20 };
         registry.note("a", |running| *running = known);
-        assert_eq!(registry.running()["a"].status_line(), "disk.img of n0, 12.00 MiB of 64.00 MiB");
+        assert_eq!(registry.running()["a"].status_line(), "disk.img of n0, 12.00 MiB of 64.00 MiB (18 %)");
         registry.note("a", |running| (running.size, running.source) = (None, String::new()));
         assert_eq!(registry.running()["a"].status_line(), "a stream of n0, 12.00 MiB");
     }

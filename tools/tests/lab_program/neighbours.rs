@@ -1,6 +1,6 @@
 //! Neighbours on the wire: a TCP flow and a second session beside a transfer, by what the reports and the counters say.
 
-use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Run, Site, content, one_switch};
+use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Run, Site, content, one_switch, within};
 use ethbcast_lab::LabConfig;
 use serde_json::Value;
 use std::io::{Read, Write};
@@ -66,7 +66,11 @@ fn beside_tcp<T>(site: &Site, (from, to): (&str, &str), during: impl FnOnce() ->
     thread::scope(|scope| {
         let (over, came) = (&over, &came);
         let sink = move || {
-            let (mut stream, _) = TcpListener::bind("10.9.0.2:5001").expect("a port").accept().expect("a flow");
+            let listener = TcpListener::bind("10.9.0.2:5001").expect("a port");
+            listener.set_nonblocking(true).expect("a socket");
+            let mut stream = within(LIMIT, || listener.accept().ok()).expect("a flow").0;
+            stream.set_nonblocking(false).expect("a socket");
+            stream.set_read_timeout(Some(LIMIT)).expect("a socket");
             let mut buffer = vec![0; 1 << 16];
             while let Ok(bytes @ 1..) = stream.read(&mut buffer) {
                 came.fetch_add(bytes as u64, Ordering::Relaxed);

@@ -125,10 +125,12 @@ impl Interface {
                 all.iter().find(|link| link.index == found.index).expect("it is one of them")
             }
         };
-        let wanted = name.and_then(|name| name.parse::<Ipv4Addr>().ok());
         let mut own = addresses.iter().filter(|(name, _)| *name == link.name).map(|(_, address)| *address);
-        let address =
-            wanted.or_else(|| own.next()).ok_or_else(|| InterfaceError::NoAddress { name: link.name.clone() })?;
+        let address = match name.and_then(addresses_in) {
+            Some(is_meant) => own.find(|address| is_meant(IpAddr::V4(*address))),
+            None => own.next(),
+        };
+        let address = address.ok_or_else(|| InterfaceError::NoAddress { name: link.name.clone() })?;
         let port = if let Over::Udp { port: Some(port) } = over { port } else { u16::MAX };
         let mac = mac_of(SocketAddrV4::new(address, port)).expect("a port of the range");
         Ok(Interface { mac, mtu_bytes: link.mtu_bytes.saturating_sub(IP_UDP_BYTES), ..Self::of(link) })
@@ -209,14 +211,14 @@ fn meant<'a>(word: &str, all: &'a [LinkInfo]) -> Vec<&'a LinkInfo> {
         }
         return found;
     }
-    let Ok(wanted) = word.parse::<IpAddr>() else { return Vec::new() };
+    let Some(is_wanted) = addresses_in(word) else { return Vec::new() };
     let addresses = getifaddrs().into_iter().flatten();
     let having: Vec<String> = addresses
         .filter(|one| {
             let address = one.address.as_ref();
             let own4 = address.and_then(|address| address.as_sockaddr_in()).map(|own| IpAddr::V4(own.ip()));
             let own6 = address.and_then(|address| address.as_sockaddr_in6()).map(|own| IpAddr::V6(own.ip()));
-            own4.or(own6) == Some(wanted)
+            own4.or(own6).is_some_and(&is_wanted)
         })
         .map(|one| one.interface_name)
         .collect();
@@ -228,6 +230,22 @@ fn ipv4_addresses() -> Vec<(String, Ipv4Addr)> {
     let addresses = getifaddrs().into_iter().flatten();
     let of_ipv4 = |one: InterfaceAddress| Some((one.interface_name, one.address?.as_sockaddr_in()?.ip()));
     addresses.filter_map(of_ipv4).collect()
+}
+
+/// Parses an IP address, or a network as `10.1.0.0/16`; returns whether an address is meant.
+fn addresses_in(word: &str) -> Option<impl Fn(IpAddr) -> bool> {
+    let (address, length) = word.split_once('/').map_or((word, None), |(address, length)| (address, Some(length)));
+    let (wanted, length) = (address.parse::<IpAddr>().ok()?, length.map(str::parse::<u32>).transpose().ok()?);
+    let network = move |address: IpAddr| {
+        let (bits, all) = match address {
+            IpAddr::V4(address) => (u128::from(address.to_bits()), 32_u32),
+            IpAddr::V6(address) => (address.to_bits(), 128),
+        };
+        let others = all.checked_sub(length.unwrap_or(all))?;
+        Some((all, bits.checked_shr(others).unwrap_or(0)))
+    };
+    let wanted = network(wanted)?;
+    Some(move |address| network(address) == Some(wanted))
 }
 
 /// Parses a MAC address: six bytes separated by colons or hyphens, or preceded by the hardware type
@@ -442,6 +460,25 @@ mod tests {
     fn where_the_kernel_lists_nothing_what_may_forbid_it_is_named() {
         let text = InterfaceError::Unlisted { errno: Errno::new(nix::errno::Errno::EAFNOSUPPORT) }.to_string();
         assert!(text.contains("AF_NETLINK") && text.contains("RestrictAddressFamilies="), "{text}");
+    }
+
+    #[test]
+    fn an_interface_is_found_by_its_address_or_its_network() {
+        let own = |text: &str| text.parse::<IpAddr>().expect("an address");
+        for (word, address, is_meant) in [
+            ("10.1.2.3", "10.1.2.3", true),
+            ("10.1.2.3", "10.1.2.4", false),
+            ("10.1.0.0/16", "10.1.2.3", true),
+            ("10.1.0.0/16", "10.2.2.3", false),
+            ("0.0.0.0/0", "10.2.2.3", true),
+            ("0.0.0.0/0", "fd00::1", false),
+            ("fd00::/64", "fd00::7", true),
+            ("::/0", "fd00::7", true),
+            ("fd00::/65", "fd00:0:0:0:8000::7", false),
+        ] {
+            assert_eq!(addresses_in(word).expect(word)(own(address)), is_meant, "{address} by {word}");
+        }
+        assert!(["10.1.0.0/33", "10.1.0.0/", "eth0/3", "10.1.0.0/-1"].iter().all(|word| addresses_in(word).is_none()));
     }
 
     fn link(index: u32, name: &str, last: u8) -> LinkInfo {

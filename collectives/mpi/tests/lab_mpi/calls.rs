@@ -117,6 +117,8 @@ fn lab_fortran_reaches_the_drop_in_by_both_modules() {
             assert!(ended.stdout_text().contains("fortran: all is well"), "{}", ended.stderr);
             assert!(taken(&ended, "bcast") >= 3, "{module} with {mpi:?}: {}", ended.stderr);
             assert!(!ended.stderr.contains("this MPI has no"), "{module} with {mpi:?}: {}", ended.stderr);
+            let ended = bed.preloaded(mpi, &program, &[], &[("ETHBCAST_MPI_TRIAL", "on")]);
+            ended.assert_code(0);
         }
     }
 }

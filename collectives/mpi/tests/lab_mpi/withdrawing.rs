@@ -35,6 +35,13 @@ fn lab_one_rank_that_lacks_something_keeps_all_from_the_wire_and_nobody_waits() 
             let quiet = [("ETHBCAST_MPI_VERBOSE", "0"), ("ETHBCAST_MPI_STATS", "0")];
             let ended = bed.preloaded(mpi, Path::new("/bin/sh"), &words, &quiet);
             assert!(!ended.stderr.contains("ethbcast"), "{change} with {mpi:?}: {}", ended.stderr);
+            // Nor where the ranks count their calls, and would agree on the wire after some.
+            let words = with_change(change, &program);
+            let words: Vec<&str> = words.iter().map(String::as_str).chain(["worth-it"]).collect();
+            let trial = [("ETHBCAST_MPI_TRIAL", "on"), ("CORRECT_CALLS", "200")];
+            let ended = bed.preloaded(mpi, Path::new("/bin/sh"), &words, &trial);
+            ended.assert_code(0);
+            assert_eq!(taken(&ended, "bcast"), 0, "{}", ended.stderr);
         }
     }
 }
@@ -169,6 +176,16 @@ fn lab_another_mpis_back_end_and_an_mpi_without_a_version_are_left_alone() {
     let ended = Run::start("old", command).end(LIMIT);
     ended.assert_code(0);
     assert!(ended.stderr.contains("this MPI has no MPI_Get_library_version"), "{}", ended.stderr);
+    // The first rank says so unless it was told to be quiet, and no other rank.
+    for (set, is_said) in
+        [(("PMI_RANK", "0"), true), (("PMI_RANK", "1"), false), (("ETHBCAST_MPI_VERBOSE", "0"), false)]
+    {
+        let mut command = bed.site.command("n0", program.to_str().expect("a path"));
+        command.env("LD_PRELOAD", drop_in()).env(set.0, set.1);
+        let ended = Run::start("old", command).end(LIMIT);
+        ended.assert_code(0);
+        assert_eq!(ended.stderr.matches("this MPI has no").count(), usize::from(is_said), "{set:?}: {}", ended.stderr);
+    }
 }
 
 #[test]

@@ -99,6 +99,13 @@ impl Communicator {
         Ok(choice.ok_or(CommunicatorError::NoSuchRank { rank: Rank(root), size: self.size() })?)
     }
 
+    /// Whether collectives are possible, as far as this rank knows: the socket works, and no rank has
+    /// died or left.
+    pub fn is_whole(&self) -> bool {
+        let Ok(shared) = self.shared() else { return false };
+        shared.with(|member, _| member.is_whole()).unwrap_or(false)
+    }
+
     /// Returns the counters of frames sent and received.
     ///
     /// # Errors

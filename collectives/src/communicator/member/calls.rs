@@ -119,6 +119,10 @@ impl Calls {
         }
     }
 
+    pub(super) fn is_whole(&self) -> bool {
+        self.agreement.failure().is_none() && self.presence.first_left_before(u64::MAX).is_none()
+    }
+
     fn obstacle(&mut self, now: Instant, signature: Signature) -> Option<Failure> {
         if let Some(rank) = self.presence.first_left_before(signature.number) {
             self.fail(now, Failure { from: signature.number, cause: Cause::Left { rank } });

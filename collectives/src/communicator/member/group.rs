@@ -212,6 +212,10 @@ impl Group {
         self.leaving.advance(now, self.size() == 1, settled);
     }
 
+    pub(super) fn is_whole(&self) -> bool {
+        !self.is_leaving() && self.calls.is_whole()
+    }
+
     pub(super) fn is_leaving(&self) -> bool {
         self.leaving.has_begun()
     }

@@ -188,6 +188,11 @@ impl Member {
         self.group.as_ref().is_some_and(|group| !group.is_leaving())
     }
 
+    /// Whether collectives are possible, as far as this rank knows.
+    pub fn is_whole(&self) -> bool {
+        self.group.as_ref().is_some_and(|group| group.is_whole())
+    }
+
     /// Whether the member has left, and need not be driven any more.
     pub fn has_left(&self) -> bool {
         self.group.as_ref().map_or(self.given_up, |group| group.is_over())

@@ -80,6 +80,13 @@ pub struct Estimate {
     pub slow_cable: Option<SlowCable>,
 }
 
+impl Estimate {
+    fn unsure_range_seconds(&self) -> Option<[f64; 2]> {
+        let [least, most] = self.range_seconds;
+        (most > least * SURE).then_some([least, most])
+    }
+}
+
 /// Cable or host that limits a plan where speeds differ.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -142,6 +149,11 @@ impl Choice {
         let shape = Shape::with_speeds(&plan, topology, members, situation.speeds().as_ref());
         let pricing = Pricing { shape, calibration: calibration.clone(), frame_payload_bytes };
         Self { plan, segment_bytes, predicted_seconds, reason, candidates, size_bytes, pricing }
+    }
+
+    /// Returns the least and the most predicted seconds if the measurements leave them far apart.
+    pub fn unsure_range_seconds(&self) -> Option<[f64; 2]> {
+        self.candidates[0].unsure_range_seconds()
     }
 
     /// Returns the least and the most predicted seconds, by the spread of the measurements.
@@ -405,9 +417,9 @@ fn beside(best: &Estimate, next: &Estimate, calibration: &Calibration) -> String
 }
 
 fn spread_text(best: &Estimate) -> String {
-    let [least, most] = best.range_seconds;
-    let words = || format!("; not sure, {} to {}: measurements differ", duration(least), duration(most));
-    if most > least * SURE { words() } else { String::new() }
+    best.unsure_range_seconds().map_or(String::new(), |[least, most]| {
+        format!("; not sure, {} to {}: measurements differ", duration(least), duration(most))
+    })
 }
 
 fn for_each(situation: &Situation) -> &'static str {

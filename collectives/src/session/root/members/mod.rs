@@ -201,6 +201,13 @@ impl Members {
         self.presence.silence(now, rank)
     }
 
+    /// Whether a member that has not reported its end is silent: it may be dead, and holds up the
+    /// others until that is known.
+    pub(super) fn has_silent(&self, now: Instant, timing: &Timing) -> bool {
+        let open = |entry: &&MemberEntry| entry.standing == Standing::InPlace && !entry.is_reported();
+        self.entries.iter().filter(open).any(|entry| self.silence(now, entry.rank()) >= timing.suspect)
+    }
+
     pub(super) fn look(&mut self, now: Instant) -> Vec<Change> {
         self.presence.look(now)
     }

@@ -77,7 +77,8 @@ impl CastChange {
         let rate = slowest.flatten()?;
         let is_blocked = open.iter().any(|entry| entry.status().state == MemberState::Blocked);
         let change = Change { rate, left, stock: in_stock(scene, &open) };
-        let is_slow = change.is_worth(cast) && !is_blocked && !is_suspected && scene.delivery.trailer().is_none();
+        let is_excused = is_blocked || is_suspected || members.has_silent(scene.now, scene.timing);
+        let is_slow = change.is_worth(cast) && !is_excused && scene.delivery.trailer().is_none();
         self.looks = if is_slow { self.looks + 1 } else { 0 };
         if self.seen.is_some() && self.looks >= LOOKS {
             self.is_watching = false;

@@ -178,6 +178,9 @@ impl StormControl {
         (rate, frame_time): (f64, Duration),
         identity: &Identity,
     ) {
+        if members.has_silent(scene.now, scene.timing) {
+            (self.slow_looks, self.trial) = (0, None);
+        }
         let open = |entry: &&MemberEntry| entry.standing() == Standing::InPlace && !entry.is_reported();
         let listeners: Vec<&MemberEntry> = members.entries().iter().filter(open).collect();
         if let Some(trial) = self.trial.take_if(|trial| trial.is_over(scene.now)) {
