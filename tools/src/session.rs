@@ -15,7 +15,7 @@ use ethbcast_collectives::membership::host;
 use ethbcast_collectives::membership::live::{Opening, RingRoom, StationError};
 use ethbcast_collectives::session::{Cancel, Error, RunOptions, SendOptions, Session, Station, WireOptions};
 use ethbcast_transport::Tuning;
-use ethbcast_transport::packet::{Interface, InterfaceError, OpenError, Port, PortConfig};
+use ethbcast_transport::packet::{Interface, InterfaceError, OpenError, Port, PortConfig, group_address};
 
 /// Checks that the MTU leaves room for an acknowledgement's bitmap in a frame.
 pub fn check_mtu(mtu_bytes: u16) -> anyhow::Result<()> {
@@ -97,14 +97,30 @@ pub fn print_interface(interface: &Interface, quiet: bool) {
     }
 }
 
-/// Adds a note to a failure if the interface has no link.
+/// Adds a note to a failure if the interface has no link, or what UDP needs may be missing.
 pub fn with_own_link(failure: Failure, session: &Session) -> Failure {
     let is_own = failure.fault().is_none_or(|fault| matches!(fault, Fault::Nobody | Fault::Silent));
     let may_be = is_own && matches!(failure.code(), Code::Nobody | Code::SomeFailed | Code::System);
-    if !may_be || session.has_link() {
-        return failure;
+    if may_be && !session.has_link() {
+        return Failure::new(failure.code(), format!("{failure}; {NO_LINK}")).found(Fault::Carrier);
     }
-    Failure::new(failure.code(), format!("{failure}; {NO_LINK}")).found(Fault::Carrier)
+    if session.over().is_udp() && failure.code() == Code::Nobody {
+        let fault = failure.fault().unwrap_or(Fault::Nobody);
+        return Failure::new(failure.code(), format!("{failure}; {}", needs(session.station()))).found(fault);
+    }
+    failure
+}
+
+/// Names what the network and the firewalls of both hosts let pass over UDP.
+fn needs(station: &Station) -> String {
+    let Station { group_mac, ether_type, .. } = station;
+    let group = group_address(*group_mac, *ether_type);
+    let port = group.port();
+    format!(
+        "both hosts need --over udp, and firewalls and switches that pass UDP to ports {port} and 49152-65535 and the \
+         group {} (`nft add rule inet filter input udp dport {{ {port}, 49152-65535 }} accept`)",
+        group.ip()
+    )
 }
 
 /// Converts a library error to a failure with its exit code.

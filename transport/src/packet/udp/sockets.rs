@@ -104,7 +104,10 @@ fn set_up_own(
     config: &PortConfig,
 ) -> Result<(), (&'static str, SystemErrno)> {
     multicast_by(socket.as_fd(), interface.index, ip).map_err(|errno| ("send to groups", errno))?;
+    // Nothing passes a router: frames beyond would have no congestion control, and a sender answers a stranger's
+    // short JOIN with long frames.
     setsockopt(socket, sockopt::IpMulticastTtl, &1).map_err(|errno| ("limit groups to this network", errno))?;
+    setsockopt(socket, sockopt::Ipv4Ttl, &1).map_err(|errno| ("limit frames to this network", errno))?;
     // Other processes of this host may be of the group.
     setsockopt(socket, sockopt::IpMulticastLoop, &true).map_err(|errno| ("send to this host", errno))?;
     take_probing_mtu(socket.as_fd()).map_err(|errno| ("forbid fragments", errno))?;
