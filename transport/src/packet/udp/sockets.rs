@@ -104,8 +104,8 @@ fn set_up_own(
     config: &PortConfig,
 ) -> Result<(), (&'static str, SystemErrno)> {
     multicast_by(socket.as_fd(), interface.index, ip).map_err(|errno| ("send to groups", errno))?;
-    // Nothing passes a router: frames beyond would have no congestion control, and a sender answers a stranger's
-    // short JOIN with long frames.
+    // Nothing passes a router: frames beyond would have no congestion control, and a sender answers the short
+    // JOIN of any address with long frames.
     setsockopt(socket, sockopt::IpMulticastTtl, &1).map_err(|errno| ("limit groups to this network", errno))?;
     setsockopt(socket, sockopt::Ipv4Ttl, &1).map_err(|errno| ("limit frames to this network", errno))?;
     // Other processes of this host may be of the group.
