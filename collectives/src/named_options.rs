@@ -49,7 +49,7 @@ struct Given<'a> {
 
 type Setter = fn(&mut NamedOptions, Given<'_>) -> Result<(), OptionError>;
 
-const TABLE: [(&str, For, Setter); 34] = [
+const TABLE: [(&str, For, Setter); 35] = [
     ("interface", For::Both, |all, given| {
         (all.join.interface, all.wire.interface) = (given.text(), given.text());
         Ok(())
@@ -60,6 +60,10 @@ const TABLE: [(&str, For, Setter); 34] = [
     }),
     ("ether-type", For::Both, |all, given| {
         (all.join.ether_type, all.wire.ether_type) = (given.parsed()?, given.parsed()?);
+        Ok(())
+    }),
+    ("over", For::Both, |all, given| {
+        (all.join.over, all.wire.over) = (given.parsed()?, given.parsed()?);
         Ok(())
     }),
     ("topology", For::Both, |all, given| {

@@ -78,11 +78,12 @@ fn word(args: &CpArgs, text: &str) {
 
 /// Returns the wanted hosts that listen in the group, and those that do not.
 fn find(args: &CpArgs, wanted: &[String]) -> anyhow::Result<(Vec<String>, Vec<String>)> {
-    let interface = chosen(args.wire.interface.as_deref(), args.wire.quiet);
+    let interface = chosen(args.wire.interface.as_deref(), args.wire.over, args.wire.quiet);
     let search = Search {
         interface: interface.as_deref(),
         group: Some(&args.wire.group),
         ether_type: args.wire.ether_type,
+        over: args.wire.over,
         wait: Duration::from_secs_f64(args.max_wait),
         keys: key::sending(&args.key)?,
         enough: Some(wanted),

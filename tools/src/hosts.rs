@@ -13,7 +13,7 @@ use ethbcast_collectives::membership::live::{Opening, RingRoom, check_group};
 use ethbcast_planning::topology::{Topology, nodeset};
 use ethbcast_planning::{HostNames, format_rate, natural_order};
 use ethbcast_transport::MacAddr;
-use ethbcast_transport::packet::{Clock, Interface, Port, PortConfig, Waker, drive, random_u64};
+use ethbcast_transport::packet::{Clock, Interface, Over, Port, PortConfig, Waker, drive, random_u64};
 use ethbcast_transport::wire::{EtherType, Identity, Rank};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,6 +42,7 @@ pub struct Search<'a> {
     /// Group of the receivers; none: all groups.
     pub group: Option<&'a str>,
     pub ether_type: EtherType,
+    pub over: Over,
     pub wait: Duration,
     /// Keys of the hosts; none: hosts without a key.
     pub keys: Option<Arc<Keys>>,
@@ -111,11 +112,12 @@ pub fn run(args: &HostsArgs) -> anyhow::Result<()> {
     let topology = args.topology.as_deref().map(read_topology).transpose()?;
     let expected = args.expect.as_deref().map_or(Ok(Vec::new()), inputs::hosts);
     let expected = expected.map_err(|failure| failure.of_option("--expect"))?;
-    let interface = chosen(args.interface.as_deref(), false);
+    let interface = chosen(args.interface.as_deref(), args.over, false);
     let search = Search {
         interface: interface.as_deref(),
         group: args.group.as_deref(),
         ether_type: args.ether_type,
+        over: args.over,
         wait: Duration::from_secs_f64(args.wait),
         keys: key::resolve(&args.key)?,
         enough: None,
@@ -133,7 +135,9 @@ pub fn run(args: &HostsArgs) -> anyhow::Result<()> {
 
 /// Opens a port that receives only frames to this host.
 fn open(search: &Search<'_>) -> anyhow::Result<(Port, Identity)> {
-    let opening = Opening { interface: search.interface, ..Opening::new("census", PortConfig::new(search.ether_type)) };
+    let mut port = PortConfig::new(search.ether_type);
+    port.over = search.over;
+    let opening = Opening { interface: search.interface, ..Opening::new("census", port) };
     let room = |_| RingRoom { margin_frames: MAX_ANSWERS, ..RingRoom::for_session(0) };
     let (port, station) = opening.open(room).map_err(|error| station_failure(&error))?;
     Ok((port, station.identity(0, Rank::NONE)))

@@ -2,7 +2,7 @@
 
 use crate::exit::print_line;
 use ethbcast_collectives::session::live::Session;
-use ethbcast_transport::packet::{Interface, InterfaceError};
+use ethbcast_transport::packet::{Interface, InterfaceError, Over};
 use std::fs;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -18,11 +18,11 @@ const REJECT: u32 = 0x200;
 
 /// Returns the named interface, or that of the default route if several are up, which is reported
 /// on stderr unless `quiet`. With `None` the port takes the only interface or reports the error.
-pub fn chosen(named: Option<&str>, quiet: bool) -> Option<String> {
+pub fn chosen(named: Option<&str>, over: Over, quiet: bool) -> Option<String> {
     if let Some(name) = named {
         return Some(name.to_owned());
     }
-    let Err(InterfaceError::Ambiguous { usable }) = Interface::find(None) else { return None };
+    let Err(InterfaceError::Ambiguous { usable }) = Interface::find_over(None, over) else { return None };
     let routes = [(ROUTES, default_route as fn(&str, &[String]) -> Option<String>), (ROUTES_6, default_route_6)];
     let name = routes.into_iter().find_map(|(path, read)| read(&fs::read_to_string(path).ok()?, &usable))?;
     if !quiet {
@@ -87,9 +87,9 @@ fn is_there(session: &Session, group: &str, side: &str) -> bool {
     UnixDatagram::unbound().and_then(|socket| socket.connect_addr(&name(session, group, side)?)).is_ok()
 }
 
-/// Marks a receiver, and reports a sender of the group on this host.
+/// Marks a receiver, and reports a sender of the group on this host, which only UDP reaches.
 pub fn receive(session: &Session, group: &str, quiet: bool) -> Present {
-    if !quiet && is_there(session, group, "sender") {
+    if !quiet && !session.over().is_udp() && is_there(session, group, "sender") {
         crate::exit::print_line(format_args!(
             "ethbcast: a sender of group {group} runs on this host, too: frames do not come back to the interface that \
              sends them, and nothing of it will be heard here; copy SOURCE"
@@ -98,9 +98,9 @@ pub fn receive(session: &Session, group: &str, quiet: bool) -> Present {
     present(session, group, "receiver")
 }
 
-/// Marks a sender, and reports a receiver of the group on this host.
+/// Marks a sender, and reports a receiver of the group on this host, which only UDP reaches.
 pub fn send(session: &Session, group: &str, quiet: bool) -> Present {
-    if !quiet && is_there(session, group, "receiver") {
+    if !quiet && !session.over().is_udp() && is_there(session, group, "receiver") {
         crate::exit::print_line(format_args!(
             "ethbcast: a receiver of group {group} runs on this host, too: frames do not come back to the interface \
              that sends them, and it will hear nothing; here SOURCE is already"

@@ -16,7 +16,7 @@ use ethbcast_collectives::membership::host;
 use ethbcast_collectives::membership::live::{Opening, RingRoom, StationError};
 use ethbcast_collectives::session::{Cancel, Error, RunOptions, SendOptions, Session, Station, WireOptions};
 use ethbcast_transport::Tuning;
-use ethbcast_transport::packet::{Interface, InterfaceError, OpenError, Port, PortConfig};
+use ethbcast_transport::packet::{Interface, InterfaceError, OpenError, Port, PortConfig, group_address};
 use std::sync::Arc;
 
 /// Checks that the MTU leaves room for an acknowledgement's bitmap in a frame.
@@ -29,9 +29,10 @@ pub fn check_mtu(mtu_bytes: u16) -> anyhow::Result<()> {
 
 pub fn wire(args: &WireArgs) -> WireOptions {
     WireOptions {
-        interface: chosen(args.interface.as_deref(), args.quiet),
+        interface: chosen(args.interface.as_deref(), args.over, args.quiet),
         host: crate::lab::host_name(args.host.as_deref()),
         ether_type: args.ether_type,
+        over: args.over,
         ..WireOptions::default()
     }
 }
@@ -70,7 +71,7 @@ pub fn may_pass(error: &Error) -> bool {
 /// Starts a process that announces an abnormal end of this one, if possible. Without it, others
 /// detect the end by silence.
 pub fn watch(session: &Session, run: &mut RunOptions) -> Option<Watcher> {
-    match Watcher::start(&session.interface().name) {
+    match Watcher::start(&session.interface().name, session.over()) {
         Ok((watcher, abort_notice)) => {
             run.abort_notice = Some(abort_notice);
             Some(watcher)
@@ -104,14 +105,30 @@ pub fn print_first(session: &Session, keys: Option<&Arc<Keys>>, args: &KeySource
     key::print_missing(keys, args, quiet);
 }
 
-/// Adds a note to a failure if the interface has no link.
+/// Adds a note to a failure if the interface has no link, or what UDP needs may be missing.
 pub fn with_own_link(failure: Failure, session: &Session) -> Failure {
     let is_own = failure.fault().is_none_or(|fault| matches!(fault, Fault::Nobody | Fault::Silent));
     let may_be = is_own && matches!(failure.code(), Code::Nobody | Code::SomeFailed | Code::System);
-    if !may_be || session.has_link() {
-        return failure;
+    if may_be && !session.has_link() {
+        return Failure::new(failure.code(), format!("{failure}; {NO_LINK}")).found(Fault::Carrier);
     }
-    Failure::new(failure.code(), format!("{failure}; {NO_LINK}")).found(Fault::Carrier)
+    if session.over().is_udp() && failure.code() == Code::Nobody {
+        let fault = failure.fault().unwrap_or(Fault::Nobody);
+        return Failure::new(failure.code(), format!("{failure}; {}", needs(session.station()))).found(fault);
+    }
+    failure
+}
+
+/// Names what the network and the firewalls of both hosts let pass over UDP.
+fn needs(station: &Station) -> String {
+    let Station { group_mac, ether_type, .. } = station;
+    let group = group_address(*group_mac, *ether_type);
+    let port = group.port();
+    format!(
+        "both hosts need --over udp, and firewalls and switches that pass UDP to ports {port} and 49152-65535 and the \
+         group {} (`nft add rule inet filter input udp dport {{ {port}, 49152-65535 }} accept`)",
+        group.ip()
+    )
 }
 
 /// Converts a library error to a failure with its exit code.
@@ -149,9 +166,10 @@ pub struct Wire {
 
 impl Wire {
     /// Finds the interface and opens the socket.
-    pub fn open(args: &WireArgs, port: PortConfig) -> anyhow::Result<Wire> {
+    pub fn open(args: &WireArgs, mut port: PortConfig) -> anyhow::Result<Wire> {
+        port.over = args.over;
         let host = crate::lab::host_name(args.host.as_deref());
-        let interface = chosen(args.interface.as_deref(), args.quiet);
+        let interface = chosen(args.interface.as_deref(), args.over, args.quiet);
         let opening =
             Opening { interface: interface.as_deref(), host: host.as_deref(), ..Opening::new(&args.group, port) };
         let ring = |payload_bytes| RingRoom::for_session(Tuning::default().feed_frames_for(payload_bytes));

@@ -8,7 +8,7 @@
 use crate::args::WatchArgs;
 use crate::exit::{Code, WithCode};
 use ethbcast_collectives::session::live::AbortNotice;
-use ethbcast_transport::packet::{FrameSender, Interface};
+use ethbcast_transport::packet::{FrameSender, Interface, Over};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::{SigSet, Signal};
 use parking_lot::Mutex;
@@ -40,11 +40,11 @@ pub struct Watcher {
 impl Watcher {
     /// Starts the child for a session on `interface`. Returns it with the handle through which it
     /// gets the notification.
-    pub fn start(interface: &str) -> io::Result<(Watcher, AbortNotice)> {
+    pub fn start(interface: &str, over: Over) -> io::Result<(Watcher, AbortNotice)> {
         let mut command = Command::new(std::env::current_exe()?);
         command.env_remove("ETHBCAST_KEY");
         // A process group of its own, so that a terminal's Ctrl-C does not reach it.
-        command.args(["watch", "--interface", interface]).process_group(0);
+        command.args(["watch", "--interface", interface, "--over", &over.to_string()]).process_group(0);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
         let pipe = child.stdin.take().expect("it is piped");
         // A stuck child must not block this process.
@@ -99,8 +99,8 @@ pub fn run(args: &WatchArgs) -> anyhow::Result<()> {
     let unheard = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGTSTP];
     unheard.into_iter().for_each(|signal| signals.add(signal));
     signals.thread_block().code(Code::System)?;
-    let interface = Interface::find(Some(&args.interface)).code(Code::System)?;
-    let sender = FrameSender::open(&interface).code(Code::System)?;
+    let interface = Interface::find_over(Some(&args.interface), args.over).code(Code::System)?;
+    let sender = FrameSender::open(&interface, args.over).code(Code::System)?;
     let mut pipe = io::stdin().lock();
     let mut abort_notice = Vec::new();
     while let Some(frame) = decode(&mut pipe) {

@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 use ethbcast_collectives::Preset;
 use ethbcast_collectives::session::Rate;
 use ethbcast_planning::parse_size;
+use ethbcast_transport::packet::Over;
 use ethbcast_transport::wire::EtherType;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -24,6 +25,9 @@ pub struct HostsArgs {
     /// EtherType of the frames, in hexadecimal.
     #[arg(long, value_name = "HEX", default_value = "88b5")]
     pub ether_type: EtherType,
+    /// Carrier of the frames, that of the receivers: ethernet, or udp.
+    #[arg(long, value_name = "CARRIER", default_value = "ethernet")]
+    pub over: Over,
     /// Seconds to wait for answers; with --watch, seconds between two lists.
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
     pub wait: f64,

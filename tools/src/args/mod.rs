@@ -16,6 +16,7 @@ use crate::exit;
 use crate::exit::Form;
 use clap::{Args, Parser, Subcommand};
 pub use cluster::{CpArgs, CtlArgs, CtlCommand, HostsArgs, PerfArgs, ProbeArgs};
+use ethbcast_transport::packet::Over;
 use ethbcast_transport::wire::EtherType;
 pub use examples::examples;
 pub use key::{KeyArgs, KeyCommand, KeySourceArgs};
@@ -157,6 +158,10 @@ pub struct WireArgs {
     /// EtherType of the frames, in hexadecimal.
     #[arg(long, value_name = "HEX", default_value = "88b5", help_heading = HOW)]
     pub ether_type: EtherType,
+    /// Carrier of the frames, the same on all hosts: ethernet (raw frames), udp (IPv4, needs no right), or udp:PORT
+    /// with this process's own port, from 49152 on.
+    #[arg(long, value_name = "CARRIER", default_value = "ethernet", help_heading = HOW)]
+    pub over: Over,
     /// Print one JSON object on stdout at the end: the outcome, or the failure.
     #[arg(long, help_heading = PRINTED)]
     pub json: bool,
@@ -171,6 +176,9 @@ pub struct WatchArgs {
     /// Interface of the session.
     #[arg(long, value_name = "IFACE")]
     pub interface: String,
+    /// Carrier of its frames.
+    #[arg(long, value_name = "CARRIER")]
+    pub over: Over,
 }
 
 #[cfg(test)]

@@ -110,7 +110,7 @@ const ONLY_WITH: [(&str, &str); 6] = [
 ];
 /// Shared options with a short environment variable, which `--exec` does not set for its command
 /// with another meaning.
-const SHORT_VARIABLES: [&str; 3] = ["interface", "host", "ether-type"];
+const SHORT_VARIABLES: [&str; 4] = ["interface", "host", "ether-type", "over"];
 
 /// Variables that name a key file, and hold a key phrase: both precede the configuration file, and the next one.
 const KEY_FILE_VARIABLE: &str = "ETHBCAST_KEY_FILE";

@@ -5,14 +5,14 @@ use super::outside::{json_of, text_of};
 use super::{Fault, Findings, Fix, of_interface, of_open, quoted};
 use crate::args::WireArgs;
 use crate::interface::chosen;
-use ethbcast_transport::packet::{Capture, FrameSender, Interface, InterfaceError, OpenError};
+use ethbcast_transport::packet::{Capture, FrameSender, Interface, InterfaceError, OpenError, Over};
 use ethbcast_transport::wire::EtherType;
 use nix::sys::statvfs::{FsFlags, statvfs};
 use serde_json::Value;
 
 /// Checks the interface that a session would use, and returns it if it is up.
 pub fn check(args: &WireArgs, findings: &mut Findings) -> Option<Interface> {
-    match Interface::find(chosen(args.interface.as_deref(), args.quiet).as_deref()) {
+    match Interface::find(chosen(args.interface.as_deref(), Over::Ethernet, args.quiet).as_deref()) {
         Ok(interface) => {
             socket(&interface, args, findings);
             Some(interface)
@@ -130,7 +130,7 @@ fn holds_back(qdisc: &Value) -> Option<String> {
 /// Tries it with frames to this host itself; the largest MTU that passes, if that is not the interface's own.
 pub fn check_first_hop(interface: &Interface, ether_type: EtherType, findings: &mut Findings) -> Option<usize> {
     let Interface { name, mtu_bytes, .. } = interface;
-    let sender = match FrameSender::open(interface) {
+    let sender = match FrameSender::open(interface, Over::Ethernet) {
         Ok(sender) => sender,
         Err(error) => {
             findings.skip(format!("how long frames leave {name}: {error}"));

@@ -67,9 +67,10 @@ pub fn options(args: &PerfArgs) -> anyhow::Result<Options> {
         ..Options::default()
     };
     Ok(Options {
-        interface: chosen(wire.interface.as_deref(), wire.quiet),
+        interface: chosen(wire.interface.as_deref(), wire.over, wire.quiet),
         host: crate::lab::host_name(wire.host.as_deref()),
         ether_type: wire.ether_type,
+        over: wire.over,
         preset: args.preset,
         join_within: Duration::from_secs_f64(args.max_wait),
         ..if args.root { told } else { Options::default() }

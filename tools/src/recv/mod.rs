@@ -206,7 +206,7 @@ pub fn open(args: &WireArgs, options: &mut RecvOptions, bar: &Bar) -> anyhow::Re
             bar.line(format!("{error}; it is waited for"));
         }
         thread::sleep(left.min(POLL_INTERVAL));
-        options.wire.interface = chosen(args.interface.as_deref(), args.quiet);
+        options.wire.interface = chosen(args.interface.as_deref(), args.over, args.quiet);
     }
 }
 

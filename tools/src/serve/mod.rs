@@ -234,9 +234,11 @@ impl Server {
 
     fn read_again(&mut self) -> anyhow::Result<()> {
         let args = config::receiver_again()?;
-        let wire = |args: &RecvArgs| (args.wire.interface.clone(), args.wire.host.clone(), args.wire.ether_type);
+        let wire = |args: &RecvArgs| {
+            (args.wire.interface.clone(), args.wire.host.clone(), args.wire.ether_type, args.wire.over)
+        };
         if !args.serve.serve || wire(&args) != wire(&self.args) || args.port_fd != self.args.port_fd {
-            return fail(Code::Usage, "another interface, host name, EtherType or --port-fd takes a restart");
+            return fail(Code::Usage, "another interface, host name, EtherType, carrier or --port-fd takes a restart");
         }
         let groups = check(&args)?;
         if !args.port_fd.is_empty() && groups.iter().any(|group| !self.workers.contains_key(group)) {

@@ -16,4 +16,5 @@ mod routes;
 mod telling;
 mod transfers;
 mod trees;
+mod udp;
 mod udpcast;

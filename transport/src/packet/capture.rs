@@ -78,6 +78,7 @@ impl Capture {
                 SlotContent::Frame(frame) => take(frame),
                 SlotContent::Truncated => *missed += 1,
                 SlotContent::VlanTagged => *tagged += 1,
+                SlotContent::Outside => {}
             });
             if slot.is_none() {
                 return Ok(taken > 0);

@@ -3,6 +3,7 @@
 use crate::MacAddr;
 use nix::errno::Errno as SystemErrno;
 use std::io;
+use std::net::SocketAddrV4;
 use std::time::Duration;
 
 /// A kernel error, shown with its name and text: "EPERM: Operation not permitted".
@@ -65,6 +66,24 @@ pub enum OpenError {
         interface: String,
         /// The size that was tried.
         ring_bytes: usize,
+    },
+    /// Another process has the port of UDP.
+    #[error(
+        "UDP port {} of {interface} is another process's: see `ss -lunp`, and {}", .address.port(), port_help(*.address)
+    )]
+    PortTaken {
+        interface: String,
+        /// The address.
+        address: SocketAddrV4,
+    },
+    /// The kernel refused one of the steps of UDP.
+    #[error("cannot {step} over UDP on {interface} ({errno}): see `ip -4 address show dev {interface}`")]
+    Datagrams {
+        interface: String,
+        /// Step that failed.
+        step: &'static str,
+        /// The kernel's reason.
+        errno: Errno,
     },
     /// The kernel refused one of the steps.
     #[error("cannot {step} on {interface} ({errno}): this needs Linux 4.20 or later with AF_PACKET sockets")]
@@ -143,6 +162,15 @@ pub enum DriveError {
         /// Time since the last frame that left.
         lasts: Duration,
     },
+    /// The system refuses all datagrams that are to leave.
+    #[error("no frame leaves over UDP on {interface} for {lasts:.1?} ({errno}): {}", refusal_help(interface, *errno))]
+    Refused {
+        interface: String,
+        /// The reason of the last one.
+        errno: Errno,
+        /// Time since the last frame that left.
+        lasts: Duration,
+    },
     /// The kernel refused to send or to wait.
     #[error("cannot {step} on {interface} ({errno}): check it with `ip -s link show {interface}`")]
     System {
@@ -174,9 +202,27 @@ impl DriveError {
 fn permission_help(is_root: bool) -> &'static str {
     if is_root {
         "this root lacks CAP_NET_RAW, as in a container (start it with `--cap-add NET_RAW`), or is none outside its \
-         user namespace (start it without one, or as root of the namespace that has the interface)"
+         user namespace (start it without one, or as root of the namespace that has the interface); or give all hosts \
+         --over udp, which needs no right"
     } else {
-        "run as root, or grant CAP_NET_RAW with `setcap cap_net_raw+ep PROGRAM`"
+        "run as root, grant CAP_NET_RAW with `setcap cap_net_raw+ep PROGRAM`, or give all hosts --over udp, which \
+         needs no right"
+    }
+}
+
+fn port_help(taken: SocketAddrV4) -> &'static str {
+    if taken.ip().is_unspecified() {
+        "end it, or give all hosts another EtherType with --ether-type, which gives groups another port"
+    } else {
+        "take another with --over udp:PORT, or any that is free with --over udp"
+    }
+}
+
+fn refusal_help(interface: &str, errno: Errno) -> String {
+    match errno.0 {
+        SystemErrno::EPERM | SystemErrno::EACCES => "see the rules on the way out (`nft list ruleset`)".to_owned(),
+        SystemErrno::ECONNREFUSED => "the process there has ended, or a firewall answers for it".to_owned(),
+        _ => format!("see `ip -4 address show dev {interface}` and `ip -4 route`"),
     }
 }
 

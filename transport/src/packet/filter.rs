@@ -7,6 +7,7 @@ use super::Interface;
 use crate::MacAddr;
 use crate::wire::EtherType;
 use libc::{BPF_ABS, BPF_B, BPF_H, BPF_JEQ, BPF_JGT, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, sock_filter};
+use std::net::SocketAddrV4;
 
 const DESTINATION_HEAD: u32 = 0;
 const DESTINATION_TAIL: u32 = 2;
@@ -47,6 +48,20 @@ pub(super) fn of_type(ether_type: EtherType) -> Vec<sock_filter> {
     code.extend(unless_equal_reject(ether_type.number().into()));
     code.push(give(ACCEPT));
     code
+}
+
+/// Builds the program of a socket of UDP: datagrams but those from one address. Such a program sees them from
+/// the header of UDP on.
+pub(super) fn but_from(source: SocketAddrV4) -> Vec<sock_filter> {
+    const IP_SOURCE: u32 = 12;
+    vec![
+        load(BPF_W, (libc::SKF_NET_OFF as u32).wrapping_add(IP_SOURCE)),
+        jump(BPF_JEQ, source.ip().to_bits(), 0, 3),
+        load(BPF_H, 0),
+        jump(BPF_JEQ, source.port().into(), 0, 1),
+        give(REJECT),
+        give(ACCEPT),
+    ]
 }
 
 fn accept_if_for(address: MacAddr) -> [sock_filter; 5] {

@@ -9,10 +9,11 @@
 //! `/sys/class/net` shows the namespace it was mounted in, not the calling thread's.
 
 use super::error::Errno;
+use super::udp::{IP_UDP_BYTES, Over, mac_of};
 use crate::MacAddr;
-use nix::ifaddrs::getifaddrs;
+use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, send, socket};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 const INNER_BRIDGES: [&str; 7] = ["docker", "br-", "virbr", "lxcbr", "lxdbr", "cni", "podman"];
@@ -51,6 +52,15 @@ pub enum InterfaceError {
     /// The interface does not carry Ethernet frames (or is the loopback interface).
     #[error("interface {name} is not an Ethernet interface: choose another with -i")]
     NotEthernet {
+        /// The interface.
+        name: String,
+    },
+    /// The interface has no address for UDP.
+    #[error(
+        "interface {name} has no IPv4 address, which --over udp needs (IPv6 is not supported): give it one with `ip \
+         address add ADDRESS/PREFIX dev {name}`, or choose another with -i"
+    )]
+    NoAddress {
         /// The interface.
         name: String,
     },
@@ -93,6 +103,39 @@ impl Interface {
         }
     }
 
+    /// Finds the interface like [`find`](Interface::find), for a carrier. Over UDP it has an IPv4 address, which
+    /// the result has in place of its MAC address, and need not be of Ethernet; its MTU is that of frames in datagrams.
+    ///
+    /// # Errors
+    /// See [`InterfaceError`].
+    pub fn find_over(name: Option<&str>, over: Over) -> Result<Interface, InterfaceError> {
+        if !over.is_udp() {
+            return Interface::find(name);
+        }
+        let all = all().map_err(|errno| InterfaceError::Unlisted { errno: Errno::new(errno) })?;
+        let addresses = ipv4_addresses();
+        let link = match name {
+            Some(name) => Self::on(name, &all)?,
+            None => {
+                let having = |link: &&LinkInfo| addresses.iter().any(|(name, _)| *name == link.name);
+                let with_address: Vec<LinkInfo> = all.iter().filter(having).cloned().collect();
+                // Without any, the reason is that of the interface that would be taken.
+                let found =
+                    Self::only(if with_address.iter().any(LinkInfo::is_ethernet) { &with_address } else { &all })?;
+                all.iter().find(|link| link.index == found.index).expect("it is one of them")
+            }
+        };
+        let mut own = addresses.iter().filter(|(name, _)| *name == link.name).map(|(_, address)| *address);
+        let address = match name.and_then(addresses_in) {
+            Some(is_meant) => own.find(|address| is_meant(IpAddr::V4(*address))),
+            None => own.next(),
+        };
+        let address = address.ok_or_else(|| InterfaceError::NoAddress { name: link.name.clone() })?;
+        let port = if let Over::Udp { port: Some(port) } = over { port } else { u16::MAX };
+        let mac = mac_of(SocketAddrV4::new(address, port)).expect("a port of the range");
+        Ok(Interface { mac, mtu_bytes: link.mtu_bytes.saturating_sub(IP_UDP_BYTES), ..Self::of(link) })
+    }
+
     /// Returns the interface that this one is a port of, with the kind of port, such as `bridge`:
     /// that interface receives the frames that arrive here.
     pub fn port_of(&self) -> Option<(String, String)> {
@@ -103,6 +146,15 @@ impl Interface {
     }
 
     fn named(name: &str, all: &[LinkInfo]) -> Result<Interface, InterfaceError> {
+        let found = Self::on(name, all)?;
+        if found.is_ethernet() {
+            Ok(Self::of(found))
+        } else {
+            Err(InterfaceError::NotEthernet { name: found.name.clone() })
+        }
+    }
+
+    fn on<'a>(name: &str, all: &'a [LinkInfo]) -> Result<&'a LinkInfo, InterfaceError> {
         let found = match &meant(name, all)[..] {
             [] => {
                 let known = names(all.iter().filter(|link| link.is_ethernet()));
@@ -111,13 +163,7 @@ impl Interface {
             [found] => *found,
             several => return Err(InterfaceError::Ambiguous { usable: names(several.iter().copied()) }),
         };
-        if !found.is_ethernet() {
-            return Err(InterfaceError::NotEthernet { name: found.name.clone() });
-        }
-        if !found.has(libc::IFF_UP) {
-            return Err(InterfaceError::Down { name: found.name.clone() });
-        }
-        Ok(Self::of(found))
+        if found.has(libc::IFF_UP) { Ok(found) } else { Err(InterfaceError::Down { name: found.name.clone() }) }
     }
 
     fn only(all: &[LinkInfo]) -> Result<Interface, InterfaceError> {
@@ -177,6 +223,13 @@ fn meant<'a>(word: &str, all: &'a [LinkInfo]) -> Vec<&'a LinkInfo> {
         .map(|one| one.interface_name)
         .collect();
     of(&|link| having.contains(&link.name))
+}
+
+/// Lists the IPv4 addresses of all interfaces, by name, in the system's order.
+fn ipv4_addresses() -> Vec<(String, Ipv4Addr)> {
+    let addresses = getifaddrs().into_iter().flatten();
+    let of_ipv4 = |one: InterfaceAddress| Some((one.interface_name, one.address?.as_sockaddr_in()?.ip()));
+    addresses.filter_map(of_ipv4).collect()
 }
 
 /// Parses an IP address, or a network as `10.1.0.0/16`; returns whether an address is meant.

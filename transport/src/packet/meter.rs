@@ -5,6 +5,7 @@ use super::{Counters, Interface};
 use crate::Instant;
 use crate::link::{LinkReading, PassedBytes};
 use crate::lock::Mutex;
+use crate::wire::ETHERNET_BYTES;
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -50,15 +51,27 @@ impl Meter {
     }
 
     /// Reads the interface, and only then the port's counters: bytes that pass meanwhile count as
-    /// the port's own, never as those of others.
-    pub(super) fn read(&mut self, now: Instant, interface: &Interface, counters: impl FnOnce() -> Counters) {
+    /// the port's own, never as those of others. Each frame has `ip_bytes` of headers of IP and UDP on the
+    /// wire, and those that have any are no IP packets of others.
+    pub(super) fn read(
+        &mut self,
+        now: Instant,
+        interface: &Interface,
+        ip_bytes: usize,
+        counters: impl FnOnce() -> Counters,
+    ) {
         self.due_at = now + INTERVAL;
         let passed = passed_bytes(self.netlink.as_fd(), interface, &mut self.answer);
         let Some([received, sent]) = passed else { return };
-        let [received_ip, sent_ip] = ip_bytes();
+        let [received_ip, sent_ip] = passed_ip_bytes();
         let counters = counters();
-        let sent = PassedBytes { all: sent, own: counters.bytes_sent, ip: sent_ip };
-        let received = PassedBytes { all: received, own: accepted_bytes(&counters), ip: received_ip };
+        let reading = |all, ip, own_bytes: u64, frames: u64| {
+            let own = own_bytes + frames * ip_bytes as u64;
+            let own_ip = if ip_bytes > 0 { own.saturating_sub(frames * ETHERNET_BYTES as u64) } else { 0 };
+            PassedBytes { all, own, ip: u64::saturating_sub(ip, own_ip) }
+        };
+        let sent = reading(sent, sent_ip, counters.bytes_sent, counters.frames_sent);
+        let received = reading(received, received_ip, accepted_bytes(&counters), counters.kernel_accepted);
         *self.readings.0.lock() = Some(LinkReading { sent, received });
     }
 }
@@ -72,7 +85,7 @@ fn accepted_bytes(counters: &Counters) -> u64 {
 }
 
 /// Returns the bytes of IP packets received and sent in the calling thread's network namespace.
-fn ip_bytes() -> [u64; 2] {
+fn passed_ip_bytes() -> [u64; 2] {
     let read = |name: &str| fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap_or_default();
     let (four, six) = (of_netstat(&read("netstat")), of_snmp6(&read("snmp6")));
     [four[0] + six[0], four[1] + six[1]]

@@ -1,4 +1,4 @@
-//! The AF_PACKET driver: runs any [`Machine`] on a real Ethernet interface and the
+//! The AF_PACKET driver: runs any [`Machine`] on a real Ethernet interface, or over UDP, and the
 //! real clock.
 //!
 //! Frames arrive through a TPACKET_V2 ring and are passed to the machine in place; they leave
@@ -9,6 +9,8 @@
 //! A filter in the kernel drops every frame that is not of our EtherType, or not addressed to our
 //! own MAC or our group's (a veth, a promiscuous NIC or a flooding switch delivers frames for other
 //! hosts). Promiscuous mode is never turned on.
+//!
+//! With [`Over::Udp`] a port has two sockets of UDP instead, and the same frames travel in datagrams.
 //!
 //! ```no_run
 //! use ethbcast_transport::packet::{Clock, Interface, Port, PortConfig, Waker, drive};
@@ -26,6 +28,7 @@
 //! ```
 
 mod capture;
+mod config;
 mod error;
 mod filter;
 #[cfg(test)]
@@ -41,18 +44,21 @@ mod served;
 mod shared;
 mod sleep;
 mod syscall;
+mod udp;
 
 pub use capture::Capture;
+pub use config::PortConfig;
 pub use error::{DriveError, Errno, OpenError};
 pub use interface::{Interface, InterfaceError};
 pub use meter::LinkReadings;
 pub use node::{NodeConfig, NodeError, NodePort, NodeWaiter};
-pub use port::{Port, PortConfig};
+pub use port::Port;
 pub use sender::FrameSender;
 pub use served::{PortClient, PortServer};
 pub use shared::Shared;
 pub use sleep::{Sleeper, SocketEvents, Waker};
 pub use syscall::keep_little_memory;
+pub use udp::{Over, ParseOverError, address_of, group_address, mac_of};
 
 use crate::{Instant, Machine, TimeSource};
 use nix::time::{ClockId, clock_gettime};
@@ -118,6 +124,8 @@ pub struct Counters {
     pub truncated: u64,
     /// Frames dropped because they carried a VLAN tag.
     pub vlan_tagged: u64,
+    /// Datagrams dropped because their source, or the group they were sent to, is none of the wire's.
+    pub outside: u64,
     /// Times the socket's send buffer was full (EAGAIN).
     pub send_would_block: u64,
     /// Times the interface's transmit queue was full (ENOBUFS).

@@ -1,5 +1,6 @@
 //! A packet socket bound to one interface and one EtherType.
 
+use super::config::PortConfig;
 use super::error::{DriveError, Errno, OpenError, is_away};
 use super::meter::{LinkReadings, Meter};
 use super::outage::{Carrier, Outage};
@@ -7,10 +8,11 @@ use super::ring::{Geometry, Ring, SlotContent};
 use super::sender::{Sender, set_send_buffer};
 use super::sleep::{Sleeper, SocketEvents, Waker};
 use super::syscall::InterfaceState;
-use super::{Counters, Interface, interface, served, syscall};
+use super::udp::{DatagramReceiver, DatagramSender, IP_UDP_BYTES, clear_errors};
+use super::{Counters, Interface, Over, interface, served, syscall};
 use crate::link::{Blocked, Link, Transmitted};
 use crate::machine::{Kept, SplitFrame};
-use crate::wire::{ETHERNET_BYTES, EtherType};
+use crate::wire::ETHERNET_BYTES;
 use crate::{Instant, MacAddr, Machine};
 use nix::errno::Errno as SystemErrno;
 use nix::poll::PollFlags;
@@ -25,82 +27,14 @@ const RECEIVE_BATCH_FRAMES: usize = 256;
 /// Most bytes taken from the ring before the machine may send; this limit applies at a large MTU.
 const RECEIVE_BATCH_BYTES: usize = 1 << 20;
 
-with_defaults! {
-    /// Settings of a port: start with [`PortConfig::new`], then change fields.
-    #[derive(Clone, Copy, Debug)]
-    #[non_exhaustive]
-    pub struct PortConfig {
-        /// EtherType to receive.
-        pub ether_type: EtherType = EtherType::DEFAULT,
-        /// Multicast address to receive beside the interface's own.
-        pub group: Option<MacAddr> = None,
-        /// One more multicast address to receive; not available on a socket from [a
-        /// server](super::PortServer).
-        pub also: Option<MacAddr> = None,
-        /// Memory of the receive ring in bytes; rounded, and never fewer than 64 frames.
-        ///
-        /// Default 8 MiB: 5 248 frames at MTU 1500, 63 ms of a 1 Gbit/s link; 120 frames at MTU
-        /// 65535.
-        pub receive_ring_bytes: usize = 8 << 20,
-        /// Largest `SO_SNDBUF` in bytes, memory for frames that the kernel holds before they leave
-        /// (the kernel doubles it and counts its own bookkeeping); at least eight frames. On a link
-        /// slower than the host it is sized to hold 4 ms.
-        ///
-        /// Default 256 KiB: about 220 frames at MTU 1500, 2.7 ms of a 1 Gbit/s link.
-        pub send_buffer_bytes: usize = 256 << 10,
-        /// Whether to bypass the interface's queueing discipline. Faster on some NICs, but ignores
-        /// traffic shaping.
-        pub qdisc_bypass: bool = false,
-        /// Priority of its frames (`SO_PRIORITY`), 0 to 7: queueing disciplines go by it, and a VLAN
-        /// interface writes it into the tag by its egress map (IEEE 802.1p).
-        pub priority: Option<u8> = None,
-        /// Longest sleep of the loop through dense arrivals, to be woken once for many frames; zero
-        /// disables it. Below 20 000 frames/s it sleeps a quarter of this. Round trips get longer
-        /// by as much.
-        ///
-        /// Default 1 ms, the longest delay of an acknowledgement: at 68 000 frames/s one wake-up
-        /// for 64 frames.
-        pub receive_coalescing: Duration = Duration::from_millis(1),
-        /// Time after the last frame for which an urgent loop polls the ring before it sleeps; zero
-        /// disables it. It applies to urgent machines in [`drive`](super::drive()), and to every
-        /// caller in [`Shared::wait`](super::Shared::wait).
-        ///
-        /// Coalescing saves both sides a wake-up per frame: in a virtual machine an interrupt from one CPU
-        /// to another, up to 40 µs of a round trip. It costs a CPU for as long, if no other thread
-        /// wants it: the loop yields between two polls, so that eight ranks on two cores run when
-        /// there is something to do.
-        ///
-        /// Default 100 µs, about a round trip between hosts whose cards moderate their interrupts.
-        /// Values from 50 to 200 µs took a cast of 256 bytes and its barrier among eight hosts of a
-        /// lab on two cores from 115 to 45 µs.
-        pub busy_poll: Duration = Duration::from_micros(100),
-        /// Longest outage of the interface (switched off, reset, pulled out) before it is an error;
-        /// until then it is silence. Zero for an error at once. It also applies if the interface
-        /// takes no frames, or no long ones.
-        ///
-        /// Default 30 s: a switch that restarts, a virtual machine that migrates.
-        pub outage_limit: Duration = Duration::from_secs(30),
-        /// Descriptor of a packet socket that this process inherited, used instead of a new one;
-        /// for one port only.
-        pub inherited: Option<i32> = None,
-        /// Whether the port receives; one that does not has the smallest ring possible.
-        pub hears: bool = true,
-    }
-}
-
-impl PortConfig {
-    /// Returns the defaults, for one EtherType and no group.
-    pub fn new(ether_type: EtherType) -> Self {
-        PortConfig { ether_type, ..PortConfig::default() }
-    }
-}
-
 /// An open port: the [`Link`](crate::Link) of an Ethernet interface.
 pub struct Port {
     socket: Arc<OwnedFd>,
-    ring: Ring,
+    arrivals: Arrivals,
     sender: Sender,
     interface: Interface,
+    /// The interface's own address.
+    card: MacAddr,
     config: PortConfig,
     counters: Counters,
     outage: Outage,
@@ -109,6 +43,21 @@ pub struct Port {
     has_other_mtu: Arc<AtomicBool>,
     largest_arrival_bytes: usize,
     meter: Option<Meter>,
+}
+
+/// Frames that have arrived, by the carrier.
+enum Arrivals {
+    Frames(Ring),
+    Datagrams(Box<DatagramReceiver>),
+}
+
+impl Arrivals {
+    fn receive<R>(&mut self, take: impl FnOnce(SlotContent<'_>) -> R) -> Option<R> {
+        match self {
+            Arrivals::Frames(ring) => ring.receive(take),
+            Arrivals::Datagrams(datagrams) => datagrams.receive(take),
+        }
+    }
 }
 
 impl Port {
@@ -121,12 +70,34 @@ impl Port {
     ///
     /// See [`OpenError`].
     pub fn open(interface: &Interface, config: PortConfig) -> Result<Port, OpenError> {
+        if config.over.is_udp() {
+            return Self::open_udp(interface, config);
+        }
         let (socket, ring, sender) = Self::connect(interface, &config)?;
-        Ok(Port {
-            socket: Arc::new(socket),
-            ring,
+        Ok(Port::new(Arc::new(socket), Arrivals::Frames(ring), sender, interface.clone(), config))
+    }
+
+    /// Opens a port over UDP; the interface's address becomes that of its own socket.
+    fn open_udp(interface: &Interface, config: PortConfig) -> Result<Port, OpenError> {
+        let datagrams = DatagramReceiver::open(interface, &config)?;
+        let (own, mac) = (Arc::clone(datagrams.own_socket()), datagrams.mac());
+        let (name, mtu_bytes) = (&interface.name, interface.mtu_bytes);
+        let sender = Sender::new(mtu_bytes, config.send_buffer_bytes, Some(DatagramSender::new(config.ether_type)));
+        set_send_buffer(&own, sender.buffer_bytes())
+            .map_err(|errno| OpenError::new(name, "set the send buffer", errno))?;
+        let card = syscall::interface_state(own.as_fd(), name).map(|state| state.mac);
+        let arrivals = Arrivals::Datagrams(Box::new(datagrams));
+        let port = Port::new(own, arrivals, sender, Interface { mac, ..interface.clone() }, config);
+        Ok(Port { card: card.unwrap_or_default(), ..port })
+    }
+
+    fn new(socket: Arc<OwnedFd>, arrivals: Arrivals, sender: Sender, interface: Interface, config: PortConfig) -> Port {
+        Port {
+            socket,
+            arrivals,
             sender,
-            interface: interface.clone(),
+            card: interface.mac,
+            interface,
             config,
             counters: Counters::default(),
             outage: Outage::new(config.outage_limit),
@@ -135,7 +106,7 @@ impl Port {
             has_other_mtu: Arc::default(),
             largest_arrival_bytes: 0,
             meter: None,
-        })
+        }
     }
 
     fn connect(interface: &Interface, config: &PortConfig) -> Result<(OwnedFd, Ring, Sender), OpenError> {
@@ -145,7 +116,7 @@ impl Port {
             served::filtered_socket(interface, config.ether_type, (config.group, config.also), config.inherited)?;
         let fd = socket.as_fd();
         syscall::ignore_outgoing(fd).map_err(failed("leave out outgoing frames"))?;
-        let sender = Sender::new(interface.mtu_bytes, config.send_buffer_bytes);
+        let sender = Sender::new(interface.mtu_bytes, config.send_buffer_bytes, None);
         set_send_buffer(&socket, sender.buffer_bytes()).map_err(failed("set the send buffer"))?;
         if let Some(priority) = config.priority {
             setsockopt(&socket, sockopt::Priority, &priority.into()).map_err(failed("set the priority"))?;
@@ -186,8 +157,27 @@ impl Port {
         self.sender.frame_bytes()
     }
 
+    /// Returns the carrier of its frames.
+    pub fn over(&self) -> Over {
+        self.config.over
+    }
+
+    /// Returns the number of frames of full length that the system keeps until they are received, where it may
+    /// give less than was asked for.
+    pub fn room_frames(&self) -> Option<u64> {
+        match &self.arrivals {
+            Arrivals::Frames(_) => None,
+            Arrivals::Datagrams(datagrams) => Some(datagrams.room_frames()),
+        }
+    }
+
     /// Returns the counters of the port.
     pub fn counters(&mut self) -> Counters {
+        if let Arrivals::Datagrams(datagrams) = &self.arrivals {
+            self.counters.kernel_dropped = datagrams.dropped();
+            self.counters.kernel_accepted = self.counters.frames_received + self.counters.kernel_dropped;
+            return self.counters;
+        }
         // Reading empties the kernel's own counters, and cannot fail on a packet socket with a ring.
         if let Ok(stats) = syscall::packet_statistics(self.socket.as_fd()) {
             self.counters.kernel_accepted += u64::from(stats.tp_packets);
@@ -207,7 +197,7 @@ impl Port {
         let mut slots = 0;
         let mut bytes = 0;
         while slots < most_frames.min(RECEIVE_BATCH_FRAMES) && bytes < RECEIVE_BATCH_BYTES {
-            let arrival = self.ring.receive(|arrival| match arrival {
+            let arrival = self.arrivals.receive(|arrival| match arrival {
                 SlotContent::Frame(frame) => {
                     take(frame);
                     counters.frames_received += 1;
@@ -216,6 +206,7 @@ impl Port {
                 }
                 SlotContent::Truncated => counters.truncated += 1,
                 SlotContent::VlanTagged => counters.vlan_tagged += 1,
+                SlotContent::Outside => counters.outside += 1,
             });
             if arrival.is_none() {
                 break;
@@ -232,7 +223,11 @@ impl Port {
     ///
     /// The kernel's error if there is no file descriptor left.
     pub fn sleeper(&self, waker: Waker) -> Result<Sleeper, Errno> {
-        Sleeper::new(Arc::clone(&self.socket), waker).map_err(Errno::new)
+        let also = match &self.arrivals {
+            Arrivals::Frames(_) => None,
+            Arrivals::Datagrams(datagrams) => Some(Arc::clone(datagrams.group_socket())),
+        };
+        Sleeper::new(Arc::clone(&self.socket), also, waker).map_err(Errno::new)
     }
 
     fn flush<'a>(&mut self, now: Instant, payload: impl Fn(Kept) -> &'a [u8]) -> Result<usize, DriveError> {
@@ -281,7 +276,9 @@ impl Port {
     /// Whether the socket is still bound; the kernel unbinds it when the interface is removed, even if nothing is sent
     /// meanwhile.
     fn is_bound(&self) -> bool {
-        let unbound = || syscall::bound_interface(self.socket.as_fd()) != Ok(self.interface.index);
+        // Groups are left when their interface is removed.
+        let unbound =
+            || self.config.over.is_udp() || syscall::bound_interface(self.socket.as_fd()) != Ok(self.interface.index);
         !(self.outage.is_on() && unbound())
     }
 
@@ -302,8 +299,9 @@ impl Port {
 
     fn measure(&mut self, now: Instant) {
         if let Some(mut meter) = self.meter.take_if(|meter| meter.is_due(now)) {
-            let interface = self.interface.clone();
-            meter.read(now, &interface, || self.counters());
+            let interface = Interface { mac: self.card, ..self.interface.clone() };
+            let ip_bytes = if self.config.over.is_udp() { IP_UDP_BYTES } else { 0 };
+            meter.read(now, &interface, ip_bytes, || self.counters());
             self.meter = Some(meter);
         }
     }
@@ -353,13 +351,15 @@ impl Port {
 
     fn check(&self, state: &InterfaceState) -> Result<(), DriveError> {
         let Interface { name, mac, mtu_bytes, .. } = &self.interface;
-        if state.mac != *mac {
+        let ip_bytes = if self.config.over.is_udp() { IP_UDP_BYTES } else { 0 };
+        if ip_bytes == 0 && state.mac != *mac {
             return Err(DriveError::AddressChanged { interface: name.clone(), was: *mac, is: state.mac });
         }
-        self.has_other_mtu.store(state.mtu_bytes != *mtu_bytes, Ordering::Relaxed);
+        let is = state.mtu_bytes.saturating_sub(ip_bytes);
+        self.has_other_mtu.store(is != *mtu_bytes, Ordering::Relaxed);
         // A frame too large to send is an error of sending.
-        if state.mtu_bytes < *mtu_bytes && self.largest_arrival_bytes > state.mtu_bytes + ETHERNET_BYTES {
-            return Err(DriveError::MtuLowered { interface: name.clone(), was: *mtu_bytes, is: state.mtu_bytes });
+        if is < *mtu_bytes && self.largest_arrival_bytes > is + ETHERNET_BYTES {
+            return Err(DriveError::MtuLowered { interface: name.clone(), was: *mtu_bytes, is });
         }
         Ok(())
     }
@@ -377,12 +377,19 @@ impl Port {
     /// old one are lost, as on a cable. False if that is not possible yet.
     fn reopen(&mut self, index: u32) -> bool {
         let interface = Interface { index, ..self.interface.clone() };
+        if let Arrivals::Datagrams(datagrams) = &self.arrivals {
+            let joined = datagrams.join(&interface);
+            if joined.is_ok() {
+                self.interface = interface;
+            }
+            return joined.is_ok();
+        }
         let reopened = Self::connect(&interface, &self.config).and_then(|(socket, ring, _)| {
             let replaced = syscall::replace(self.socket.as_fd(), socket.as_fd());
             replaced.map(|()| ring).map_err(|errno| OpenError::new(&interface.name, "replace the socket", errno))
         });
         match reopened {
-            Ok(ring) => (self.ring, self.interface) = (ring, interface),
+            Ok(ring) => (self.arrivals, self.interface) = (Arrivals::Frames(ring), interface),
             Err(error) => {
                 log::debug!("not yet: {error}");
                 return false;
@@ -471,7 +478,10 @@ impl Link for Port {
     }
 
     fn has_arrival(&self) -> bool {
-        self.ring.has_arrival()
+        match &self.arrivals {
+            Arrivals::Frames(ring) => ring.has_arrival(),
+            Arrivals::Datagrams(datagrams) => datagrams.has_arrival(),
+        }
     }
 
     fn blocked(&self) -> Option<Blocked> {
@@ -483,6 +493,11 @@ impl Link for Port {
         let events = seen.events().map_err(|errno| DriveError::new(name, "wait", errno))?;
         self.counters.poll_wakeups += 1;
         if events.intersects(PollFlags::POLLERR | PollFlags::POLLHUP | PollFlags::POLLNVAL) {
+            if self.config.over.is_udp() {
+                // Errors of datagrams, which are lost.
+                clear_errors(self.socket.as_fd());
+                return Ok(());
+            }
             match pending_error(&self.socket) {
                 Err(errno) if is_away(errno) => self.outage.notice(),
                 result => result.map_err(|errno| DriveError::new(name, "receive", errno))?,

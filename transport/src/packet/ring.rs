@@ -72,6 +72,8 @@ pub(super) enum SlotContent<'a> {
     Frame(&'a [u8]),
     Truncated,
     VlanTagged,
+    /// From or to an address that stands for none of the wire.
+    Outside,
 }
 
 pub(super) struct Ring {

@@ -15,7 +15,8 @@
 use super::error::{DriveError, OpenError, is_away};
 use super::outage::{Fate, Refusals};
 use super::syscall::SEND_MANY_FRAMES;
-use super::{Counters, Interface, interface, syscall};
+use super::udp::{DatagramSender, send_once};
+use super::{Counters, Interface, Over, interface, syscall};
 use crate::Instant;
 use crate::link::Blocked;
 use crate::machine::{Kept, SplitFrame};
@@ -37,6 +38,8 @@ const VLAN_TAG_BYTES: usize = 4;
 
 pub(super) struct Sender {
     staging: Staging,
+    /// Without it, frames leave as they are.
+    datagrams: Option<DatagramSender>,
     backlog: SendBuffer,
     blocked: Option<Blocked>,
     refusals: Refusals,
@@ -53,12 +56,12 @@ pub(super) struct Flushed {
 }
 
 impl Sender {
-    pub(super) fn new(mtu_bytes: usize, buffer_bytes: usize) -> Self {
+    pub(super) fn new(mtu_bytes: usize, buffer_bytes: usize, datagrams: Option<DatagramSender>) -> Self {
         let staging = Staging::new(mtu_bytes);
         let backlog = SendBuffer::new(staging.frame_bytes(), buffer_bytes);
         let refusals = Refusals::new();
         let first_hop = Arc::new(AtomicUsize::new(usize::MAX));
-        Sender { staging, backlog, blocked: None, refusals, warned: false, passes: None, first_hop }
+        Sender { staging, datagrams, backlog, blocked: None, refusals, warned: false, passes: None, first_hop }
     }
 
     pub(super) fn frame_bytes(&self) -> usize {
@@ -108,7 +111,12 @@ impl Sender {
                 self.give_up(counters);
                 continue;
             }
-            match self.staging.waiting(run, payload, |waiting| syscall::send_many(socket, waiting)) {
+            let Sender { staging, datagrams, .. } = self;
+            let sent = staging.waiting(run, payload, |waiting| match datagrams {
+                Some(datagrams) => datagrams.send(socket, waiting, now),
+                None => syscall::send_many(socket, waiting),
+            });
+            match sent {
                 Ok(sent) => {
                     frames += sent;
                     self.took(sent, counters);
@@ -153,7 +161,8 @@ impl Sender {
         counters.send_batches += 1;
         counters.frames_sent += sent as u64;
         self.refusals.left(self.staging.lengths().take(sent).max().unwrap_or_default());
-        let bytes = self.staging.remove(sent) as u64;
+        let bytes = self.remove(sent) as u64;
+        counters.frames_given_up += self.datagrams.as_mut().map_or(0, DatagramSender::take_lost);
         counters.bytes_sent += bytes;
         self.backlog.sent(bytes);
         self.blocked = None;
@@ -176,8 +185,13 @@ impl Sender {
 
     fn give_up(&mut self, counters: &mut Counters) {
         counters.frames_given_up += 1;
-        self.staging.remove(1);
+        self.remove(1);
         self.blocked = None;
+    }
+
+    fn remove(&mut self, count: usize) -> usize {
+        self.datagrams.iter_mut().for_each(|datagrams| datagrams.removed(count));
+        self.staging.remove(count)
     }
 
     fn look_for_length(&mut self, socket: BorrowedFd, interface: &str) {
@@ -185,7 +199,12 @@ impl Sender {
         if self.passes.is_some() {
             return;
         }
-        let Some(passes) = largest_passing(socket, &self.staging.header(), too_long.bytes) else {
+        let header = self.staging.header();
+        let passes = match &self.datagrams {
+            Some(datagrams) => largest_passing(too_long.bytes, |bytes| datagrams.leaves(socket, &header, bytes)),
+            None => largest_passing(too_long.bytes, to_itself(socket, &header, too_long.bytes)),
+        };
+        let Some(passes) = passes else {
             return self.refusals.forgive();
         };
         self.note_passing(Some(passes));
@@ -205,12 +224,18 @@ impl Sender {
 
     pub(super) fn forget_refusals(&mut self) {
         self.refusals = Refusals::new();
+        self.datagrams.iter_mut().for_each(DatagramSender::forget_refusal);
         self.note_passing(None);
     }
 
     pub(super) fn trouble(&self, now: Instant, interface: &str) -> Option<(DriveError, Duration)> {
         if let (Some(too_long), Some(passes)) = (self.refusals.too_long(), self.passes) {
             return Some((self.first_hop(interface, passes), too_long.lasts));
+        }
+        let refusal = self.datagrams.as_ref().and_then(DatagramSender::refusal);
+        if let Some((errno, lasts)) = refusal.filter(|(_, lasts)| *lasts >= WARN_AFTER) {
+            let (interface, errno) = (interface.to_owned(), super::error::Errno::new(errno));
+            return Some((DriveError::Refused { interface, errno, lasts }, lasts));
         }
         let lasts = Some(self.refusals.lasts(now)).filter(|&lasts| lasts >= WARN_AFTER)?;
         Some((DriveError::NothingLeaves { interface: interface.to_owned(), lasts }, lasts))
@@ -232,26 +257,23 @@ pub(super) fn mtu_of(passes: usize) -> usize {
     passes.saturating_sub(ETHERNET_BYTES + VLAN_TAG_BYTES)
 }
 
-/// Finds the longest frame in bytes that leaves if one of `refused_bytes` was refused, zero if none
-/// does; `None` if that length leaves now. Test frames are addressed to this host, so they go no
-/// further than the next switch.
-pub(super) fn largest_passing(
-    socket: BorrowedFd,
-    header: &[u8; ETHERNET_BYTES],
-    refused_bytes: usize,
-) -> Option<usize> {
-    let mut frame = vec![0; refused_bytes.max(MIN_BYTES)];
+/// Returns whether frames of a length leave. They are addressed to this host itself, so they go no further
+/// than the next switch.
+fn to_itself(socket: BorrowedFd<'_>, header: &[u8; ETHERNET_BYTES], most_bytes: usize) -> impl Fn(usize) -> bool {
+    let mut frame = vec![0; most_bytes.max(MIN_BYTES)];
     let (source, rest) = (&header[MAC_BYTES..2 * MAC_BYTES], &header[MAC_BYTES..]);
     frame[..MAC_BYTES].copy_from_slice(source);
     frame[MAC_BYTES..ETHERNET_BYTES].copy_from_slice(rest);
-    let leaves = |bytes: usize| {
-        let one = [[IoSlice::new(&frame[..bytes]), IoSlice::new(&[])]];
-        // A full queue refuses short frames as well, so each length is tried several times.
-        (0..TESTS).any(|_| syscall::send_many(socket, &one).is_ok())
-    };
+    move |bytes| syscall::send_many(socket, &[[IoSlice::new(&frame[..bytes]), IoSlice::new(&[])]]).is_ok()
+}
+
+/// Finds the longest frame in bytes that leaves if one of `refused_bytes` was refused, zero if none
+/// does; `None` if that length leaves now.
+pub(super) fn largest_passing(refused_bytes: usize, leaves: impl Fn(usize) -> bool) -> Option<usize> {
     let (mut passes, mut fails, mut tried) = (0_usize, refused_bytes + 1, refused_bytes);
     while passes + 1 < fails && tried >= MIN_BYTES {
-        *(if leaves(tried) { &mut passes } else { &mut fails }) = tried;
+        // A full queue refuses short frames as well, so each length is tried several times.
+        *(if (0..TESTS).any(|_| leaves(tried)) { &mut passes } else { &mut fails }) = tried;
         let usual = Some(ETHERNET_BYTES + USUAL_MTU_BYTES).filter(|&bytes| passes == 0 && bytes < fails);
         tried = usual.unwrap_or(passes.midpoint(fails));
     }
@@ -417,7 +439,8 @@ pub(super) fn set_send_buffer(socket: &OwnedFd, bytes: usize) -> nix::Result<()>
 /// Sends whole frames on one interface, one at a time.
 #[derive(Debug)]
 pub struct FrameSender {
-    socket: OwnedFd,
+    /// None over UDP, where it needs the address of each frame's source.
+    socket: Option<OwnedFd>,
     interface: Interface,
 }
 
@@ -426,11 +449,14 @@ impl FrameSender {
     ///
     /// # Errors
     /// See [`OpenError`].
-    pub fn open(interface: &Interface) -> Result<FrameSender, OpenError> {
+    pub fn open(interface: &Interface, over: Over) -> Result<FrameSender, OpenError> {
+        if over.is_udp() {
+            return Ok(FrameSender { socket: None, interface: interface.clone() });
+        }
         let failed = |step| move |errno| OpenError::new(&interface.name, step, errno);
         let socket = syscall::packet_socket().map_err(failed("open a packet socket"))?;
         syscall::bind(socket.as_fd(), interface.index, None).map_err(failed("bind the packet socket"))?;
-        Ok(FrameSender { socket, interface: interface.clone() })
+        Ok(FrameSender { socket: Some(socket), interface: interface.clone() })
     }
 
     /// Whether the interface is on and has a link at this moment; a card drops frames given to it
@@ -446,17 +472,23 @@ impl FrameSender {
         let mac = self.interface.mac.octets();
         let mut header = [0; ETHERNET_BYTES];
         header.copy_from_slice(&[&mac[..], &mac, &ether_type.octets()].concat());
-        let passes = largest_passing(self.socket.as_fd(), &header, ETHERNET_BYTES + self.interface.mtu_bytes)?;
+        let most_bytes = ETHERNET_BYTES + self.interface.mtu_bytes;
+        let socket = self.socket.as_ref()?;
+        let passes = largest_passing(most_bytes, to_itself(socket.as_fd(), &header, most_bytes))?;
         Some(mtu_of(passes)).filter(|&mtu_bytes| mtu_bytes > 0)
     }
 
-    /// Sends a frame, Ethernet header first, if the kernel has room for it.
+    /// Sends a frame, Ethernet header first, if the kernel has room for it. Over UDP its source, a process, must have
+    /// ended.
     ///
     /// # Errors
     /// The kernel's.
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {
-        let sent = syscall::send_many(self.socket.as_fd(), &[[IoSlice::new(frame), IoSlice::new(&[])]]);
-        sent.map(drop).map_err(|errno| super::error::Errno::new(errno).into())
+        let sent = match &self.socket {
+            Some(socket) => syscall::send_many(socket.as_fd(), &[[IoSlice::new(frame), IoSlice::new(&[])]]).map(drop),
+            None => send_once(frame),
+        };
+        sent.map_err(|errno| super::error::Errno::new(errno).into())
     }
 }
 

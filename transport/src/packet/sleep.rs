@@ -106,6 +106,8 @@ impl Alarm {
 #[derive(Debug)]
 pub struct Sleeper {
     socket: Arc<OwnedFd>,
+    /// Another socket that only receives.
+    also: Option<Arc<OwnedFd>>,
     waker: Waker,
     alarm: Alarm,
 }
@@ -121,8 +123,8 @@ impl SocketEvents {
 }
 
 impl Sleeper {
-    pub(super) fn new(socket: Arc<OwnedFd>, waker: Waker) -> nix::Result<Sleeper> {
-        Ok(Sleeper { socket, waker, alarm: Alarm::new()? })
+    pub(super) fn new(socket: Arc<OwnedFd>, also: Option<Arc<OwnedFd>>, waker: Waker) -> nix::Result<Sleeper> {
+        Ok(Sleeper { socket, also, waker, alarm: Alarm::new()? })
     }
 
     fn sleep(
@@ -136,9 +138,11 @@ impl Sleeper {
             self.alarm.set(now, end)?;
         }
         let alarm = PollFd::new(self.alarm.timer.as_fd(), PollFlags::POLLIN);
-        let rung = bell.map(|bell| PollFd::new(bell.as_fd(), PollFlags::POLLIN));
+        // No port has both.
+        let also = self.also.as_ref().filter(|_| events.contains(PollFlags::POLLIN)).map(|also| also.as_fd());
+        let rung = bell.map(AsFd::as_fd).or(also).map(|fd| PollFd::new(fd, PollFlags::POLLIN));
         let count = if rung.is_some() { 4 } else { 3 };
-        // Without a wake-up socket the alarm takes its place, and is not polled there.
+        // Without it the alarm takes its place, and is not polled there.
         let rung = rung.unwrap_or_else(|| alarm.clone());
         let mut entries = [self.waker_entry(), PollFd::new(self.socket.as_fd(), events), alarm, rung];
         let woken = poll(&mut entries[..count], None)?;
@@ -244,7 +248,7 @@ mod tests {
     fn a_sleep_lasts_until_its_end_or_an_earlier_one_that_was_not_used_up() {
         let nothing = Arc::new(OwnedFd::from(EventFd::new().expect("a descriptor is free")));
         let waker = Waker::new().expect("a descriptor is free");
-        let (sleeper, clock) = (Sleeper::new(nothing, waker).expect("a timer"), Clock::start());
+        let (sleeper, clock) = (Sleeper::new(nothing, None, waker).expect("a timer"), Clock::start());
         let millis = |time: Duration| time.as_secs_f64() * 1e3;
         // Upper bounds are seconds: a busy machine wakes late.
         let full = millis(slept(&sleeper, 20, &clock));

@@ -12,6 +12,7 @@ use nix::sys::socket::{
 };
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::{size_of, zeroed};
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 pub(super) const SEND_MANY_FRAMES: usize = 64;
@@ -118,6 +119,44 @@ pub(super) fn join_multicast(fd: BorrowedFd, interface_index: u32, group: MacAdd
     set_packet_option(fd, libc::PACKET_ADD_MEMBERSHIP, &request)
 }
 
+/// Joins a group of IPv4.
+pub(super) fn join_ip_multicast(fd: BorrowedFd, interface_index: u32, group: Ipv4Addr) -> nix::Result<()> {
+    set_ip_option(fd, libc::IP_ADD_MEMBERSHIP, &ip_membership(interface_index, group, Ipv4Addr::UNSPECIFIED))
+}
+
+/// Chooses the interface, and the source address, of datagrams to groups.
+pub(super) fn multicast_by(fd: BorrowedFd, interface_index: u32, own: Ipv4Addr) -> nix::Result<()> {
+    set_ip_option(fd, libc::IP_MULTICAST_IF, &ip_membership(interface_index, Ipv4Addr::UNSPECIFIED, own))
+}
+
+fn ip_membership(interface_index: u32, group: Ipv4Addr, own: Ipv4Addr) -> libc::ip_mreqn {
+    let [imr_multiaddr, imr_address] =
+        [group, own].map(|address| libc::in_addr { s_addr: u32::from_ne_bytes(address.octets()) });
+    libc::ip_mreqn { imr_multiaddr, imr_address, imr_ifindex: interface_index as c_int }
+}
+
+/// Makes a socket receive only from the groups that it has joined itself.
+pub(super) fn take_own_groups_only(fd: BorrowedFd) -> nix::Result<()> {
+    set_ip_option::<c_int>(fd, libc::IP_MULTICAST_ALL, &0)
+}
+
+/// Makes datagrams leave whole or not at all, whatever is known of the path.
+pub(super) fn take_probing_mtu(fd: BorrowedFd) -> nix::Result<()> {
+    set_ip_option(fd, libc::IP_MTU_DISCOVER, &libc::IP_PMTUDISC_PROBE)
+}
+
+/// Returns the number of datagrams that a socket had no room for.
+pub(super) fn receive_drops(fd: BorrowedFd) -> nix::Result<u32> {
+    const DROPS: usize = 8;
+    let mut memory = [0_u32; DROPS + 1];
+    let mut length = size_of_val(&memory) as socklen_t;
+    let value = memory.as_mut_ptr().cast::<c_void>();
+    // SAFETY: `value` points to `length` writable bytes, and any bytes make valid integers.
+    let result =
+        unsafe { libc::getsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_MEMINFO, value, &raw mut length) };
+    Errno::result(result).map(|_| memory[DROPS])
+}
+
 pub(super) fn packet_statistics(fd: BorrowedFd) -> nix::Result<libc::tpacket_stats> {
     let mut stats = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
     let mut length = size_of::<libc::tpacket_stats>() as socklen_t;
@@ -188,6 +227,90 @@ pub(super) fn send_many(fd: BorrowedFd, frames: &[[IoSlice; 2]]) -> nix::Result<
     Errno::result(sent).map(|sent| sent as usize)
 }
 
+pub(super) const RECEIVE_MANY: usize = 16;
+
+/// A received datagram, or several joined ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Arrival {
+    pub bytes: usize,
+    /// Bytes of each joined datagram but the last, or of the only one.
+    pub each_bytes: usize,
+    pub source: SocketAddrV4,
+    /// The address it was sent to, on sockets with IP_PKTINFO.
+    pub destination: Ipv4Addr,
+    pub is_truncated: bool,
+}
+
+/// Room for control data: the address it was sent to, and the length of joined datagrams.
+type Control = [u64; 12];
+
+/// Receives up to [`RECEIVE_MANY`] datagrams of IPv4 into `buffers`, without waiting, and describes them.
+pub(super) fn receive_many<'a>(
+    fd: BorrowedFd,
+    buffers: impl Iterator<Item = &'a mut [u8]>,
+    arrivals: &mut Vec<Arrival>,
+) -> nix::Result<()> {
+    const MANY: usize = RECEIVE_MANY;
+    // SAFETY: all bytes zero are valid for each of these structs of integers and pointers.
+    let (mut messages, mut names, mut pieces): ([libc::mmsghdr; MANY], [libc::sockaddr_in; MANY], [libc::iovec; MANY]) =
+        unsafe { (zeroed(), zeroed(), zeroed()) };
+    let mut controls: [Control; MANY] = [[0; 12]; MANY];
+    let mut count = 0;
+    for (at, buffer) in buffers.take(MANY).enumerate() {
+        pieces[at] = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+        let header = &mut messages[at].msg_hdr;
+        header.msg_name = (&raw mut names[at]).cast();
+        header.msg_namelen = size_of::<libc::sockaddr_in>() as socklen_t;
+        (header.msg_iov, header.msg_iovlen) = (&raw mut pieces[at], 1);
+        header.msg_control = (&raw mut controls[at]).cast();
+        header.msg_controllen = size_of::<Control>() as _;
+        count = at + 1;
+    }
+    let (messages_at, none) = (messages.as_mut_ptr(), std::ptr::null_mut());
+    // SAFETY: the first `count` headers point to a name, a buffer and control data each, which are as long as they
+    // say and outlive the call; the buffers are borrowed for writing.
+    let received =
+        unsafe { libc::recvmmsg(fd.as_raw_fd(), messages_at, count as libc::c_uint, libc::MSG_DONTWAIT as _, none) };
+    let received = Errno::result(received)? as usize;
+    arrivals.extend(messages.iter().zip(&names).take(received).map(|(message, name)| {
+        let bytes = message.msg_len as usize;
+        let [a, b, c, d] = name.sin_addr.s_addr.to_ne_bytes();
+        let source = SocketAddrV4::new(Ipv4Addr::new(a, b, c, d), u16::from_be(name.sin_port));
+        let is_truncated = message.msg_hdr.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0;
+        // SAFETY: the kernel has filled this header and the control data it points to, which still live.
+        let (destination, joined) = unsafe { control_of(&message.msg_hdr) };
+        let each_bytes = joined.filter(|joined| (1..bytes).contains(joined)).unwrap_or(bytes);
+        Arrival { bytes, each_bytes, source, destination, is_truncated }
+    }));
+    Ok(())
+}
+
+/// Returns the destination of a datagram and the length of joined ones.
+///
+/// # Safety
+/// The header is one that the kernel has filled, and its control data live.
+unsafe fn control_of(header: &libc::msghdr) -> (Ipv4Addr, Option<usize>) {
+    let (mut destination, mut joined) = (Ipv4Addr::UNSPECIFIED, None);
+    // SAFETY: the caller's promise; each entry is followed from one that the kernel has written, and is read without
+    // regard to alignment only as far as its kind says.
+    unsafe {
+        let mut entry = libc::CMSG_FIRSTHDR(header);
+        while !entry.is_null() {
+            let data = libc::CMSG_DATA(entry);
+            match ((*entry).cmsg_level, (*entry).cmsg_type) {
+                (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
+                    let info: libc::in_pktinfo = data.cast::<libc::in_pktinfo>().read_unaligned();
+                    destination = Ipv4Addr::from(info.ipi_addr.s_addr.to_ne_bytes());
+                }
+                (libc::SOL_UDP, libc::UDP_GRO) => joined = usize::try_from(data.cast::<c_int>().read_unaligned()).ok(),
+                _ => {}
+            }
+            entry = libc::CMSG_NXTHDR(header, entry);
+        }
+    }
+    (destination, joined)
+}
+
 fn mac_of(address: &libc::sockaddr) -> MacAddr {
     let octet = |i: usize| address.sa_data[i] as u8;
     MacAddr::new(octet(0), octet(1), octet(2), octet(3), octet(4), octet(5))
@@ -247,6 +370,11 @@ fn query_interface(fd: BorrowedFd, name: &str, code: libc::c_ulong) -> nix::Resu
     let code = code as libc::Ioctl;
     // SAFETY: the codes used in this file read and write one `ifreq`, which outlives the call.
     Errno::result(unsafe { libc::ioctl(fd.as_raw_fd(), code, &raw mut request) }).map(|_| request)
+}
+
+fn set_ip_option<T: Copy>(fd: BorrowedFd, name: c_int, value: &T) -> nix::Result<()> {
+    // SAFETY: the callers in this file pass integers and C structs without pointers.
+    unsafe { set_option(fd, libc::IPPROTO_IP, name, value) }
 }
 
 fn set_packet_option<T: Copy>(fd: BorrowedFd, name: c_int, value: &T) -> nix::Result<()> {

@@ -48,7 +48,7 @@ impl EtherType {
     /// IEEE Std 802 local experimental EtherType 1.
     pub const DEFAULT: EtherType = EtherType::new(0x88B5);
     /// Lowest EtherType; a smaller value is the length of a frame in another format.
-    const LOWEST: u16 = 0x0600;
+    pub(crate) const LOWEST: u16 = 0x0600;
 
     /// Creates the EtherType of that number.
     ///

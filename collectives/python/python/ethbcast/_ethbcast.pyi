@@ -30,6 +30,7 @@ class _Options(TypedDict, total=False):
     host: str | None
     """This host's name."""
     ether_type: int | str | None
+    over: str | None
     """The EtherType; all hosts must use the same."""
     topology: _Path | None
     """A file of switches and hosts, or the name of a test bed."""

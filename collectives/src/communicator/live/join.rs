@@ -11,7 +11,7 @@ use ethbcast_planning::plan::file::{Contention, SavedPlan};
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::lock::Turns;
 use ethbcast_transport::packet::{
-    Clock, Interface, NodeConfig, NodeError, NodePort, PortConfig, Shared, Waker, processor_time, random_u64,
+    Clock, Interface, NodeConfig, NodeError, NodePort, Over, PortConfig, Shared, Waker, processor_time, random_u64,
 };
 use ethbcast_transport::wire::{EtherType, group_mac};
 use ethbcast_transport::{Instant, MacAddr, with_defaults};
@@ -109,7 +109,7 @@ fn refused(refusal: CommunicatorError, interface: &Interface, group_mac: MacAddr
 
 fn open(group: &str, options: &Options, nonce: u64) -> Result<(NodePort, Station, Interface), Error> {
     let mut port = PortConfig::new(options.ether_type);
-    port.busy_poll = options.spin;
+    (port.busy_poll, port.over) = (options.spin, options.over);
     let opening = Opening {
         interface: options.interface.as_deref(),
         host: options.host.as_deref(),
@@ -140,6 +140,8 @@ with_defaults! {
         pub host: Option<String> = None,
         /// EtherType, identical on all ranks.
         pub ether_type: EtherType = EtherType::DEFAULT,
+        /// Carrier of the frames, identical on all ranks; UDP needs no right.
+        pub over: Over = Over::Ethernet,
         /// Preset of protocol parameters, identical on all ranks.
         pub preset: Preset = Preset::Default,
         /// Topology ([`Topology::load`] reads our own format, Slurm's or LLDP's). Default: one

@@ -121,7 +121,9 @@ impl<'a> Opening<'a> {
     /// See [`StationError`].
     pub fn open(&self, ring: impl FnOnce(usize) -> RingRoom) -> Result<(Port, Station), StationError> {
         let (interface, config, station) = self.prepare(ring)?;
-        Ok((Port::open(&interface, config)?, station))
+        let port = Port::open(&interface, config)?;
+        let mac = port.interface().mac;
+        Ok((port, Station { mac, ..station }))
     }
 
     /// Returns the interface, its port's configuration, and this host's station.
@@ -135,7 +137,7 @@ impl<'a> Opening<'a> {
         check_group(self.group)?;
         let host = host::name(self.host);
         check_host(&host)?;
-        let interface = Interface::find(self.interface)?;
+        let interface = Interface::find_over(self.interface, self.port.over)?;
         let mtu_bytes = check_mtu(&interface, self.mtu_bytes)?;
         // Slots hold the interface's MTU, even if this group's frames are shorter.
         let receive_ring_bytes = ring(interface.mtu_bytes - HEADER_BYTES).bytes(interface.mtu_bytes);

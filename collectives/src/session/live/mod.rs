@@ -59,7 +59,7 @@ use crate::census;
 use crate::membership::Station;
 use crate::membership::live::{Opener, Opening, RingRoom};
 use ethbcast_planning::topology::nodeset;
-use ethbcast_transport::packet::{Clock, Interface, Port, PortConfig, Waker, drive, random_u32, random_u64};
+use ethbcast_transport::packet::{Clock, Interface, Over, Port, PortConfig, Waker, drive, random_u32, random_u64};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Machine, Timer, Tuning};
 use handles::{AbortNotifier, HookedAdmission, RECEIVER_ENDED, ROOT_ENDED, TIMED_OUT};
 use memory::Version;
@@ -73,6 +73,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::{self, Scope};
 use std::time::Duration;
+
+/// Fewest frames that a feed has.
+const MIN_FEED_FRAMES: u64 = 64;
 
 /// An open port, on which sessions of one group run one after the other.
 ///
@@ -107,7 +110,9 @@ impl Session {
         let mut session = Session::open_sender(group, &options)?;
         session.check_topology(&options)?;
         let needed = options.wanted().map_or(0, |wanted| wanted.at_least);
-        check_named(&options.hosts, needed, &session.station, session.interface())?;
+        if !session.over().is_udp() {
+            check_named(&options.hosts, needed, &session.station, session.interface())?;
+        }
         thread::scope(|scope| {
             let (reader, source) = content.read_ahead(options.size, &session.waker);
             start(scope, "reader", || reader.run())?;
@@ -189,7 +194,7 @@ impl Session {
             };
             start(scope, "writer", || writer.run())?;
             let mut receiving = Receiving::new(sink);
-            let own_host = OwnHost::of(session.interface(), &session.station);
+            let own_host = OwnHost::of(session.interface(), &session.station, session.over());
             let receiver = session.receive_beside(own_host, options, &mut receiving)?;
             receiving.sink_mut().close(Duration::MAX);
             receiving.request_verdict(session.now());
@@ -223,7 +228,12 @@ impl Session {
     /// The errors of [`open_sender`](Session::open_sender).
     pub fn open_receiver(group: &str, options: &RecvOptions) -> Result<Session, Error> {
         let also = options.about.as_ref().map(|_| census::address());
-        Session::open(group, &options.wire, &options.run, also)
+        let mut session = Session::open(group, &options.wire, &options.run, also)?;
+        if let Some(frames) = session.port.room_frames() {
+            // As the ring: no credit for more frames than there is room for.
+            session.tuning.feed.frames = session.tuning.feed.frames.min(1 << frames.max(MIN_FEED_FRAMES).ilog2());
+        }
+        Ok(session)
     }
 
     fn open(group: &str, wire: &WireOptions, run: &RunOptions, also: Option<MacAddr>) -> Result<Session, Error> {
@@ -232,7 +242,7 @@ impl Session {
         let mut port = PortConfig::new(wire.ether_type);
         // As long as the others wait for this host.
         port.outage_limit = run.timing.dead + run.timing.patience;
-        (port.inherited, port.also, port.priority) = (wire.port_fd, also, wire.priority);
+        (port.over, port.inherited, port.also, port.priority) = (wire.over, wire.port_fd, also, wire.priority);
         let opening = Opening {
             interface: wire.interface.as_deref(),
             host: wire.host.as_deref(),
@@ -281,7 +291,7 @@ impl Session {
         let (session, began, form) = (random_u32().map_err(Error::Random)?, self.clock.now(), sending.source().form());
         let config = options.root_config(&self.station, session, (form, sending.source().selects()), &self.tuning)?;
         self.port.begin_anew();
-        let mut shown = ShownSender::new(self.interface(), &self.station, config.wanted.at_least);
+        let mut shown = ShownSender::new(self.interface(), &self.station, self.over(), config.wanted.at_least);
         let mut root = Limited::new(Root::new(began, config), began, options.run.time_limit);
         let mut teller = Notifier::new(&options.run, form, &self.port);
         let mut watcher = AbortNotifier::new(options.run.abort_notice.clone());
@@ -449,6 +459,11 @@ impl Session {
     /// Returns the interface of the port.
     pub fn interface(&self) -> &Interface {
         self.port.interface()
+    }
+
+    /// Returns the carrier of its frames.
+    pub fn over(&self) -> Over {
+        self.port.over()
     }
 
     /// Whether the interface has a link at this moment.

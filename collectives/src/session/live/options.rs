@@ -17,7 +17,7 @@ use crate::session::root::{OnSlow, Root, RootConfig, RootEvent, Route, Wanted};
 use crate::session::verified::{ChunkSize, Form, Offered};
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::topology::Topology;
-use ethbcast_transport::packet::thread_time;
+use ethbcast_transport::packet::{Over, thread_time};
 use ethbcast_transport::wire::EtherType;
 use ethbcast_transport::{Instant, MacAddr, Tuning, with_defaults};
 use std::fmt;
@@ -46,6 +46,8 @@ with_defaults! {
         pub host: Option<String> = None,
         /// EtherType, which must be the same on all hosts of a group.
         pub ether_type: EtherType = EtherType::DEFAULT,
+        /// Carrier of the frames, which must be the same on all hosts of a group; UDP needs no right.
+        pub over: Over = Over::Ethernet,
         /// MTU to send with, in bytes; without it, the interface's.
         pub mtu_bytes: Option<u32> = None,
         /// File descriptor of a packet socket that was opened for this process by a privileged one;

@@ -5,7 +5,7 @@ use super::report::Error;
 use crate::membership::Station;
 use ethbcast_planning::HostNames;
 use ethbcast_transport::Instant;
-use ethbcast_transport::packet::Interface;
+use ethbcast_transport::packet::{Interface, Over};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
@@ -29,7 +29,11 @@ pub(super) struct Look {
 }
 
 impl OwnHost {
-    pub(super) fn of(interface: &Interface, station: &Station) -> OwnHost {
+    /// Frames over UDP reach the own host, and there is nothing to look for.
+    pub(super) fn of(interface: &Interface, station: &Station, over: Over) -> OwnHost {
+        if over.is_udp() {
+            return OwnHost::default();
+        }
         let Station { group_mac, ether_type, .. } = station;
         let name = format!("ethbcast/sender/{}/{group_mac}/{ether_type:?}", interface.index);
         OwnHost { name: SocketAddr::from_abstract_name(name).ok(), look_at: None }
@@ -76,8 +80,8 @@ pub(super) struct ShownSender {
 impl ShownSender {
     /// Shows that a sender is here that needs some receivers, as long as the result lives. A failure
     /// shows nothing.
-    pub(super) fn new(interface: &Interface, station: &Station, needed: usize) -> ShownSender {
-        let own_host = OwnHost::of(interface, station);
+    pub(super) fn new(interface: &Interface, station: &Station, over: Over, needed: usize) -> ShownSender {
+        let own_host = OwnHost::of(interface, station, over);
         let bound = own_host.name.as_ref().and_then(|name| UnixDatagram::bind_addr(name).ok());
         let socket = bound.filter(|socket| socket.set_nonblocking(true).is_ok());
         let (station, interface) = (station.clone(), interface.clone());
@@ -138,9 +142,10 @@ mod tests {
     fn both_sides_of_one_host_find_each_other_and_a_sender_counts_its_own() {
         let (interface, station) = place("both sides of one host");
         let at = |millis| Instant::START + Duration::from_millis(millis);
-        let mut receivers = [OwnHost::of(&interface, &station), OwnHost::of(&interface, &station)];
+        let receiver = |over| OwnHost::of(&interface, &station, over);
+        let mut receivers = [receiver(Over::Ethernet), receiver(Over::Ethernet)];
         assert!(!receivers[0].look(at(0), true).has_found, "there is no sender");
-        let mut sender = ShownSender::new(&interface, &station, 2);
+        let mut sender = ShownSender::new(&interface, &station, Over::Ethernet, 2);
         assert!(!sender.look(at(0), true).has_found);
         assert!(!receivers[0].look(at(499), true).has_found, "it is not time yet");
         assert!(receivers[0].look(at(500), true).has_found);
@@ -148,7 +153,8 @@ mod tests {
         assert!(!receivers[1].look(at(500), false).has_found && receivers[1].look(at(500), true).has_found);
         assert_eq!(sender.look(at(999), true).again_at, Some(at(1000)));
         assert!(sender.look(at(1000), true).has_found);
-        assert!(!OwnHost::of(&interface, &place("another group").1).look(at(0), true).has_found);
+        assert!(!receiver(Over::Udp { port: None }).look(at(0), true).has_found, "UDP reaches the own host");
+        assert!(!OwnHost::of(&interface, &place("another group").1, Over::Ethernet).look(at(0), true).has_found);
     }
 
     #[test]

@@ -8,8 +8,9 @@ use super::board::{Board, Entry, Occupant, QUEUE_FRAMES};
 use super::place::{DIRECTORY, Lock, NodeConfig, Place, sweep};
 use super::waiter::NodeWaiter;
 use crate::link::{Blocked, Link};
+use crate::packet::config::PortConfig;
 use crate::packet::error::{DriveError, Errno};
-use crate::packet::port::{Port, PortConfig};
+use crate::packet::port::Port;
 use crate::packet::sleep::{SocketEvents, Waker};
 use crate::packet::{Counters, Interface};
 use crate::wire::destination;
@@ -57,17 +58,17 @@ impl NodePort {
     /// # Errors
     /// See [`NodeError`].
     pub fn open(interface: &Interface, port: PortConfig, config: &NodeConfig) -> Result<NodePort, NodeError> {
+        let alone = |port: Port| NodePort { mac: port.interface().mac, port, hears: true, share: None };
+        if port.over.is_udp() {
+            // Each process has an address of its own.
+            return Ok(alone(Port::open(interface, port)?));
+        }
         sweep(Path::new(DIRECTORY));
         let place = match Place::take(Path::new(DIRECTORY), interface, config) {
             Ok(place) => Arc::new(place),
             Err(error @ NodeError::System { .. }) => {
                 log::warn!("{error}: this must be the only rank of its group on this interface");
-                return Ok(NodePort {
-                    port: Port::open(interface, port)?,
-                    mac: interface.mac,
-                    hears: true,
-                    share: None,
-                });
+                return Ok(alone(Port::open(interface, port)?));
             }
             Err(error) => return Err(error),
         };

@@ -1,0 +1,149 @@
+//! Addresses of UDP as addresses of the wire, and back, without a table.
+//!
+//! A host's address, 32 bits, and a port of IANA's dynamic range, 14 bits, are the 46 free bits of a
+//! locally administered unicast MAC address: so views, lists and tags carry them as they are. A
+//! group's MAC address gives 18 bits of an address of the organization-local scope (RFC 2365), the
+//! EtherType the port of all groups.
+
+use crate::MacAddr;
+use crate::wire::EtherType;
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+/// Bytes of the headers of IPv4 and UDP, which an interface's MTU includes.
+pub(in crate::packet) const IP_UDP_BYTES: usize = 28;
+/// Ports of processes, 14 bits: the dynamic range of RFC 6335.
+const PORTS: RangeInclusive<u16> = 49152..=65535;
+/// Lowest port of groups: the range is as large, and no system draws its own ports from it.
+const GROUP_PORTS: u16 = 16384;
+const LOW_BITS: u16 = 0x3fff;
+/// The bits of a first byte that say locally administered, and one host.
+const LOCAL: u8 = 2;
+
+/// Carrier of the frames of a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Over {
+    /// Raw Ethernet frames (AF_PACKET).
+    #[default]
+    Ethernet,
+    /// Datagrams of UDP over IPv4.
+    Udp {
+        /// Port of this process, from 49152 on; without it, any that is free.
+        port: Option<u16>,
+    },
+}
+
+/// Error for a text that names no carrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("write `ethernet`, `udp`, or `udp:PORT` with a port from {} to {}", PORTS.start(), PORTS.end())]
+pub struct ParseOverError;
+
+impl Over {
+    /// Whether it is UDP.
+    pub const fn is_udp(self) -> bool {
+        matches!(self, Over::Udp { .. })
+    }
+}
+
+impl FromStr for Over {
+    type Err = ParseOverError;
+
+    fn from_str(text: &str) -> Result<Over, ParseOverError> {
+        match (text, text.strip_prefix("udp:")) {
+            ("ethernet", _) => Ok(Over::Ethernet),
+            ("udp", _) => Ok(Over::Udp { port: None }),
+            (_, Some(port)) => {
+                let port = port.parse().ok().filter(|port| PORTS.contains(port)).ok_or(ParseOverError)?;
+                Ok(Over::Udp { port: Some(port) })
+            }
+            _ => Err(ParseOverError),
+        }
+    }
+}
+
+impl fmt::Display for Over {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Over::Ethernet => out.write_str("ethernet"),
+            Over::Udp { port: None } => out.write_str("udp"),
+            Over::Udp { port: Some(port) } => write!(out, "udp:{port}"),
+        }
+    }
+}
+
+/// Returns the MAC address that stands for a process's address; `None` for a port below 49152.
+pub fn mac_of(address: SocketAddrV4) -> Option<MacAddr> {
+    if !PORTS.contains(&address.port()) {
+        return None;
+    }
+    let [high, low] = (address.port() & LOW_BITS).to_be_bytes();
+    let [a, b, c, d] = address.ip().octets();
+    Some(MacAddr::new(high << 2 | LOCAL, low, a, b, c, d))
+}
+
+/// Returns the process's address that a MAC address stands for; `None` for one that stands for none.
+pub fn address_of(mac: MacAddr) -> Option<SocketAddrV4> {
+    let [high, low, a, b, c, d] = mac.octets();
+    let port = PORTS.start() | u16::from_be_bytes([high >> 2, low]);
+    (high & 3 == LOCAL).then(|| SocketAddrV4::new(Ipv4Addr::new(a, b, c, d), port))
+}
+
+/// Returns the multicast address and the port that a group's MAC address stands for, broadcast
+/// included, among hosts of one EtherType.
+pub fn group_address(mac: MacAddr, ether_type: EtherType) -> SocketAddrV4 {
+    let [.., a, b, c] = mac.octets();
+    SocketAddrV4::new(Ipv4Addr::new(239, 192 | a & 3, b, c), GROUP_PORTS | ether_type.number() & LOW_BITS)
+}
+
+/// Returns the port number `drawn` at random, within the range of processes.
+pub(super) fn drawn_port(drawn: u32) -> u16 {
+    PORTS.start() | drawn as u16 & LOW_BITS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::group_mac;
+
+    #[test]
+    fn every_address_of_a_process_is_a_mac_address_and_comes_back() {
+        for port in [49152, 49153, 50000, 65535] {
+            for ip in [[10, 255, 0, 1], [0, 0, 0, 0], [255, 255, 255, 255]] {
+                let address = SocketAddrV4::new(ip.into(), port);
+                let mac = mac_of(address).expect("a dynamic port");
+                assert!(mac.is_local() && !mac.is_multicast(), "{mac}");
+                assert_eq!(address_of(mac), Some(address));
+            }
+        }
+        for port in [0, 80, 18613, 49151] {
+            assert_eq!(mac_of(SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)), None, "{port}");
+        }
+        let foreign = [MacAddr::new(0, 1, 2, 3, 4, 5), MacAddr::BROADCAST, group_mac("a"), MacAddr::ZERO];
+        assert!(foreign.iter().all(|&mac| address_of(mac).is_none()));
+        assert_eq!(mac_of(SocketAddrV4::new([10, 0, 0, 7].into(), 49152)), Some(MacAddr::new(2, 0, 10, 0, 0, 7)));
+        assert!((0..100_u32).all(|drawn| PORTS.contains(&drawn_port(drawn.wrapping_mul(0x1357_9bdf)))));
+    }
+
+    #[test]
+    fn groups_have_addresses_of_the_organizations_scope_and_the_ether_types_port() {
+        let [a, b] = ["default", "images"].map(|name| group_address(group_mac(name), EtherType::DEFAULT));
+        assert!(a != b && a.port() == 18613 && b.port() == 18613);
+        assert!([a, b].iter().all(|group| group.ip().is_multicast() && group.ip().octets()[1] & !3 == 192));
+        assert_eq!(group_address(MacAddr::BROADCAST, EtherType::DEFAULT).ip(), &Ipv4Addr::new(239, 195, 255, 255));
+        assert_eq!(group_address(group_mac("default"), EtherType::new(0x88B6)).port(), 18614);
+    }
+
+    #[test]
+    fn a_carrier_is_read_as_it_is_written() {
+        for text in ["ethernet", "udp", "udp:49152", "udp:65535"] {
+            assert_eq!(text.parse::<Over>().expect(text).to_string(), text);
+        }
+        for text in ["", "tcp", "udp:", "udp:80", "udp:65536", "UDP", "udp:x"] {
+            assert_eq!(text.parse::<Over>(), Err(ParseOverError), "{text}");
+        }
+        assert!(ParseOverError.to_string().contains("49152 to 65535"));
+    }
+}

@@ -1,0 +1,252 @@
+//! Sending half: frames of one destination and one length leave together (UDP_SEGMENT).
+//!
+//! The system has refusals that raw Ethernet does not have: no route, a firewall, a host that
+//! answers "no such port". Such a frame is lost, as on a cable, and counted; none blocks those for
+//! other hosts. If none leaves for long, that is an error.
+
+use super::address::{address_of, group_address};
+use crate::packet::syscall::{SEND_MANY_FRAMES, multicast_by};
+use crate::wire::{ETHERNET_BYTES, EtherType};
+use crate::{Instant, MacAddr};
+use nix::errno::Errno;
+use nix::sys::socket::{
+    AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, SockaddrIn, bind, getsockopt, recvmsg, sendmsg,
+    socket, sockopt,
+};
+use std::io::IoSlice;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::time::Duration;
+
+/// Most bytes of joined datagrams.
+const JOINED_BYTES: usize = 65_507;
+/// Most errors of earlier datagrams that are read at once.
+const ERRORS: usize = 64;
+/// Tries of a frame. An error may be that of an earlier datagram, reported late.
+const TRIES: usize = 3;
+
+pub(in crate::packet) struct DatagramSender {
+    ether_type: EtherType,
+    joins: bool,
+    /// Frames of the present batch that have left, from the oldest waiting one on.
+    left: u64,
+    lost: u64,
+    /// The last refusal by this host, and the times of the first and the last since a frame has left.
+    refusal: Option<(Errno, Instant, Instant)>,
+}
+
+/// Frames that leave together.
+struct Run {
+    frames: u64,
+    count: usize,
+    each_bytes: usize,
+    bytes: usize,
+}
+
+impl DatagramSender {
+    pub(in crate::packet) fn new(ether_type: EtherType) -> DatagramSender {
+        DatagramSender { ether_type, joins: true, left: 0, lost: 0, refusal: None }
+    }
+
+    /// Returns why this host lets nothing leave, and for how long it has not.
+    pub(in crate::packet) fn refusal(&self) -> Option<(Errno, Duration)> {
+        self.refusal.map(|(errno, since, last)| (errno, last.since(since)))
+    }
+
+    pub(in crate::packet) fn forget_refusal(&mut self) {
+        self.refusal = None;
+    }
+
+    /// Returns and clears the number of frames lost to refusals.
+    pub(in crate::packet) fn take_lost(&mut self) -> u64 {
+        std::mem::take(&mut self.lost)
+    }
+
+    /// Takes note that the oldest frames are no longer waiting.
+    pub(in crate::packet) fn removed(&mut self, count: usize) {
+        self.left = self.left.checked_shr(count as u32).unwrap_or_default();
+    }
+
+    /// Whether a datagram as long as a frame of `bytes` leaves for the destination in `header`; a host there
+    /// ignores it.
+    pub(in crate::packet) fn leaves(&self, socket: BorrowedFd, header: &[u8; ETHERNET_BYTES], bytes: usize) -> bool {
+        let mut frame = vec![0; bytes];
+        frame[..ETHERNET_BYTES].copy_from_slice(header);
+        let frames = [[IoSlice::new(&frame), IoSlice::new(&[])]];
+        transmit(socket, self.address(destination(&frame)), &frames, &Run::of_one(&frames, 0)).is_ok()
+    }
+
+    /// Sends frames, Ethernet headers included and each in one or two pieces; returns how many of the
+    /// oldest have left or are lost. An error concerns the first frame.
+    pub(in crate::packet) fn send(
+        &mut self,
+        socket: BorrowedFd,
+        frames: &[[IoSlice<'_>; 2]],
+        now: Instant,
+    ) -> nix::Result<usize> {
+        let frames = &frames[..frames.len().min(SEND_MANY_FRAMES)];
+        for first in 0..frames.len() {
+            if self.left >> first & 1 == 1 {
+                continue;
+            }
+            match self.send_run(socket, frames, first, now) {
+                Ok(run) => self.left |= run,
+                Err(errno) if self.left & 1 == 0 => return Err(errno),
+                Err(_) => break,
+            }
+        }
+        Ok((self.left.trailing_ones() as usize).min(frames.len()))
+    }
+
+    fn send_run(
+        &mut self,
+        socket: BorrowedFd,
+        frames: &[[IoSlice<'_>; 2]],
+        first: usize,
+        now: Instant,
+    ) -> nix::Result<u64> {
+        let mac = destination(&frames[first][0]);
+        let to = self.address(mac);
+        let run = if self.joins { self.run(frames, first) } else { Run::of_one(frames, first) };
+        let sent = transmit(socket, to, frames, &run);
+        let (run, sent) = match sent {
+            // The card cannot join (EIO), or the kernel fewer.
+            Err(Errno::EIO | Errno::EINVAL | Errno::EMSGSIZE | Errno::EOPNOTSUPP) if run.count > 1 => {
+                let one = Run::of_one(frames, first);
+                let sent = transmit(socket, to, frames, &one);
+                if sent.is_ok() {
+                    self.joins = false;
+                    log::info!("datagrams leave one by one: {sent:?} for several at once");
+                }
+                (one, sent)
+            }
+            sent => (run, sent),
+        };
+        match sent {
+            Ok(()) => self.refusal = None,
+            Err(errno) if is_loss(errno) => {
+                self.lost += run.count as u64;
+                if !of_this_host(errno) {
+                    return Ok(run.frames);
+                }
+                if self.refusal.is_none() {
+                    let address = to.map_or_else(|| mac.to_string(), |to| to.to_string());
+                    log::warn!("frames for {address} are lost: {errno}");
+                }
+                self.refusal = Some((errno, self.refusal.map_or(now, |(_, since, _)| since), now));
+            }
+            Err(errno) => return Err(errno),
+        }
+        Ok(run.frames)
+    }
+
+    fn address(&self, mac: MacAddr) -> Option<SockaddrIn> {
+        let group = || mac.is_multicast().then(|| group_address(mac, self.ether_type));
+        address_of(mac).or_else(group).map(SockaddrIn::from)
+    }
+
+    /// Returns the frames that may leave with the first: those of its destination and length that come
+    /// next for that destination, and one shorter one at the end.
+    fn run(&self, frames: &[[IoSlice<'_>; 2]], first: usize) -> Run {
+        let mut run = Run::of_one(frames, first);
+        let to = &frames[first][0][..6];
+        for (at, frame) in frames.iter().enumerate().skip(first + 1) {
+            if self.left >> at & 1 == 1 || &frame[0][..6] != to {
+                continue;
+            }
+            let bytes = datagram_bytes(frame);
+            if bytes == 0 || bytes > run.each_bytes || run.bytes + bytes > JOINED_BYTES {
+                break;
+            }
+            (run.frames, run.count, run.bytes) = (run.frames | 1 << at, run.count + 1, run.bytes + bytes);
+            if bytes < run.each_bytes {
+                break;
+            }
+        }
+        run
+    }
+}
+
+impl Run {
+    fn of_one(frames: &[[IoSlice<'_>; 2]], first: usize) -> Run {
+        let bytes = datagram_bytes(&frames[first]);
+        Run { frames: 1 << first, count: 1, each_bytes: bytes, bytes }
+    }
+}
+
+fn destination(frame: &[u8]) -> MacAddr {
+    MacAddr::from(*frame.first_chunk().expect("a frame has an Ethernet header"))
+}
+
+fn datagram_bytes(frame: &[IoSlice<'_>; 2]) -> usize {
+    frame[0].len() + frame[1].len() - ETHERNET_BYTES
+}
+
+/// Whether it is a refusal of one frame by the system or, reported late, by its destination or a router.
+fn is_loss(errno: Errno) -> bool {
+    let of_others =
+        [Errno::ECONNREFUSED, Errno::EHOSTUNREACH, Errno::EHOSTDOWN, Errno::ENOPROTOOPT, Errno::EPROTO, Errno::ENONET];
+    of_this_host(errno) || of_others.contains(&errno)
+}
+
+/// Whether a firewall of this host refuses a frame, or there is no route or no source address for it.
+fn of_this_host(errno: Errno) -> bool {
+    matches!(errno, Errno::EPERM | Errno::EACCES | Errno::ENETUNREACH | Errno::EADDRNOTAVAIL | Errno::EINVAL)
+}
+
+fn transmit(socket: BorrowedFd, to: Option<SockaddrIn>, frames: &[[IoSlice<'_>; 2]], run: &Run) -> nix::Result<()> {
+    let to = to.ok_or(Errno::EADDRNOTAVAIL)?;
+    let mut pieces = [IoSlice::new(&[]); 2 * SEND_MANY_FRAMES];
+    let mut count = 0;
+    for (_, frame) in frames.iter().enumerate().filter(|(at, _)| run.frames >> at & 1 == 1) {
+        let head: &[u8] = &frame[0];
+        for piece in [&head[ETHERNET_BYTES..], &frame[1]] {
+            if !piece.is_empty() {
+                pieces[count] = IoSlice::new(piece);
+                count += 1;
+            }
+        }
+    }
+    let each_bytes = run.each_bytes as u16;
+    let joined = [ControlMessage::UdpGsoSegments(&each_bytes)];
+    let control = if run.count > 1 { &joined[..] } else { &[] };
+    let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
+    let once = || sendmsg(socket.as_raw_fd(), &pieces[..count], control, flags, Some(&to)).map(drop);
+    let mut sent = once();
+    for _ in 1..TRIES {
+        match sent {
+            Err(Errno::EINTR) => {}
+            Err(errno) if is_loss(errno) || errno == Errno::EMSGSIZE => clear_errors(socket),
+            _ => break,
+        }
+        sent = once();
+    }
+    sent
+}
+
+/// Reads the errors of earlier datagrams, which would fill the receive buffer.
+pub(in crate::packet) fn clear_errors(socket: BorrowedFd) {
+    let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
+    for _ in 0..ERRORS {
+        if recvmsg::<SockaddrIn>(socket.as_raw_fd(), &mut [], None, flags).is_err() {
+            break;
+        }
+    }
+    // Reading clears it.
+    let _ = getsockopt(&socket, sockopt::SocketError);
+}
+
+/// Sends a frame, Ethernet header included, from its own source address, which no other socket may
+/// have.
+pub(in crate::packet) fn send_once(frame: &[u8]) -> nix::Result<()> {
+    let header: &[u8; ETHERNET_BYTES] = frame.first_chunk().ok_or(Errno::EINVAL)?;
+    let source = MacAddr::from(*header[6..].first_chunk().expect("eight bytes follow"));
+    let from = address_of(source).ok_or(Errno::EADDRNOTAVAIL)?;
+    let number = Some(u16::from_be_bytes([header[12], header[13]])).filter(|&number| number >= EtherType::LOWEST);
+    let ether_type = EtherType::new(number.ok_or(Errno::EINVAL)?);
+    let socket = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
+    bind(socket.as_raw_fd(), &SockaddrIn::from(from))?;
+    multicast_by(socket.as_fd(), 0, *from.ip())?;
+    let frames = [[IoSlice::new(frame), IoSlice::new(&[])]];
+    let to = DatagramSender::new(ether_type).address(destination(frame));
+    transmit(socket.as_fd(), to, &frames, &Run::of_one(&frames, 0))
+}

@@ -1,0 +1,167 @@
+//! The two sockets of a port over UDP.
+
+use super::address::{Over, address_of, drawn_port, group_address, mac_of};
+use crate::MacAddr;
+use crate::packet::config::PortConfig;
+use crate::packet::error::{Errno, OpenError};
+use crate::packet::syscall::{attach_filter, join_ip_multicast, multicast_by, take_own_groups_only, take_probing_mtu};
+use crate::packet::{Interface, filter, random_u32};
+use nix::errno::Errno as SystemErrno;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, bind, getsockopt, setsockopt, socket, sockopt};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+/// Tries to draw a port that is free.
+const DRAWS: usize = 100;
+/// Bytes that the kernel charges for a datagram beside its own, which it rounds up to a power of two.
+const CHARGE_BYTES: usize = 768;
+
+/// The sockets of one port, and its addresses.
+pub(super) struct Sockets {
+    pub(super) own: OwnedFd,
+    pub(super) group: OwnedFd,
+    pub(super) mac: MacAddr,
+    pub(super) groups: Vec<(Ipv4Addr, MacAddr)>,
+    /// Datagrams of full length that each has room for.
+    pub(super) room_frames: u64,
+}
+
+impl Sockets {
+    /// Opens both on an interface whose address stands for one of IPv4.
+    pub(super) fn open(interface: &Interface, config: &PortConfig) -> Result<Sockets, OpenError> {
+        let name = interface.name.as_str();
+        let failed = |step| move |errno| OpenError::datagrams(name, step, errno);
+        let make =
+            || socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC, None);
+        let of_interface = address_of(interface.mac).ok_or(SystemErrno::EADDRNOTAVAIL);
+        let ip = *of_interface.map_err(failed("find an IPv4 address"))?.ip();
+        let [own, group] = [make(), make()];
+        let (own, group) = (own.map_err(failed("open a socket"))?, group.map_err(failed("open a socket"))?);
+        let address = bind_own(&own, ip, config.over).map_err(|(address, errno)| match errno {
+            SystemErrno::EADDRINUSE => OpenError::PortTaken { interface: name.to_owned(), address },
+            errno => OpenError::datagrams(name, "bind a port", errno),
+        })?;
+        set_up_own(&own, interface, ip, config).map_err(|(step, errno)| failed(step)(errno))?;
+        let macs = config.group.into_iter().chain(config.also).chain([MacAddr::BROADCAST]);
+        let groups: Vec<_> = macs.map(|mac| (*group_address(mac, config.ether_type).ip(), mac)).collect();
+        let group_port = group_address(MacAddr::BROADCAST, config.ether_type).port();
+        set_up_group(&group, address, group_port).map_err(|(step, errno)| match errno {
+            SystemErrno::EADDRINUSE => {
+                let address = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, group_port);
+                OpenError::PortTaken { interface: name.to_owned(), address }
+            }
+            errno => OpenError::datagrams(name, step, errno),
+        })?;
+        join_groups(&group, interface.index, groups.iter().map(|(ip, _)| *ip)).map_err(failed("join the group"))?;
+        let room = [&own, &group].map(|socket| make_room(socket, config.receive_ring_bytes));
+        let [own_bytes, group_bytes] = room;
+        let bytes = own_bytes.and_then(|own| group_bytes.map(|group| own.min(group))).map_err(failed("make room"))?;
+        say_small(interface, bytes, config.receive_ring_bytes);
+        let mac = mac_of(address).expect("it was drawn or given from the range");
+        let room_frames = (bytes / (interface.mtu_bytes.next_power_of_two() + CHARGE_BYTES)) as u64;
+        Ok(Sockets { own, group, mac, groups, room_frames })
+    }
+}
+
+/// Joins groups on an interface; those that it is in already stay.
+pub(super) fn join_groups(
+    socket: &OwnedFd,
+    interface_index: u32,
+    groups: impl Iterator<Item = Ipv4Addr>,
+) -> nix::Result<()> {
+    for group in groups {
+        match join_ip_multicast(socket.as_fd(), interface_index, group) {
+            Err(errno) if errno != SystemErrno::EADDRINUSE => return Err(errno),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn bind_own(socket: &OwnedFd, ip: Ipv4Addr, over: Over) -> Result<SocketAddrV4, (SocketAddrV4, SystemErrno)> {
+    let try_port = |port| {
+        let address = SocketAddrV4::new(ip, port);
+        bind(socket.as_raw_fd(), &SockaddrIn::from(address)).map(|()| address).map_err(|errno| (address, errno))
+    };
+    if let Over::Udp { port: Some(port) } = over {
+        return try_port(port);
+    }
+    let mut tried = Err((SocketAddrV4::new(ip, 0), SystemErrno::EADDRINUSE));
+    for _ in 0..DRAWS {
+        let drawn = random_u32().map_err(|_| (SocketAddrV4::new(ip, 0), SystemErrno::EAGAIN))?;
+        tried = try_port(drawn_port(drawn));
+        if !matches!(tried, Err((_, SystemErrno::EADDRINUSE))) {
+            break;
+        }
+    }
+    tried
+}
+
+fn set_up_own(
+    socket: &OwnedFd,
+    interface: &Interface,
+    ip: Ipv4Addr,
+    config: &PortConfig,
+) -> Result<(), (&'static str, SystemErrno)> {
+    multicast_by(socket.as_fd(), interface.index, ip).map_err(|errno| ("send to groups", errno))?;
+    // Nothing passes a router: frames beyond would have no congestion control, and a sender answers the short
+    // JOIN of any address with long frames.
+    setsockopt(socket, sockopt::IpMulticastTtl, &1).map_err(|errno| ("limit groups to this network", errno))?;
+    setsockopt(socket, sockopt::Ipv4Ttl, &1).map_err(|errno| ("limit frames to this network", errno))?;
+    // Other processes of this host may be of the group.
+    setsockopt(socket, sockopt::IpMulticastLoop, &true).map_err(|errno| ("send to this host", errno))?;
+    take_probing_mtu(socket.as_fd()).map_err(|errno| ("forbid fragments", errno))?;
+    // Else the kernel reports no frame that a full queue has dropped.
+    setsockopt(socket, sockopt::Ipv4RecvErr, &true).map_err(|errno| ("have errors reported", errno))?;
+    if let Some(priority) = config.priority {
+        setsockopt(socket, sockopt::Priority, &priority.into()).map_err(|errno| ("set the priority", errno))?;
+    }
+    join_datagrams(socket);
+    Ok(())
+}
+
+fn set_up_group(socket: &OwnedFd, own: SocketAddrV4, port: u16) -> Result<(), (&'static str, SystemErrno)> {
+    let failed = |step| move |errno| (step, errno);
+    setsockopt(socket, sockopt::ReuseAddr, &true).map_err(failed("share the groups' port"))?;
+    take_own_groups_only(socket.as_fd()).map_err(failed("leave out groups of others"))?;
+    setsockopt(socket, sockopt::Ipv4PacketInfo, &true).map_err(failed("tell groups apart"))?;
+    attach_filter(socket.as_fd(), &filter::but_from(own)).map_err(failed("leave out outgoing frames"))?;
+    bind(socket.as_raw_fd(), &SockaddrIn::new(0, 0, 0, 0, port)).map_err(failed("bind the groups' port"))?;
+    join_datagrams(socket);
+    Ok(())
+}
+
+/// Lets the kernel join arriving datagrams of one sender, where it can.
+fn join_datagrams(socket: &OwnedFd) {
+    if let Err(errno) = setsockopt(socket, sockopt::UdpGroSegment, &true) {
+        log::info!("datagrams arrive one by one: {errno}");
+    }
+}
+
+/// Asks for room for `bytes`, and returns what the system has given; only CAP_NET_ADMIN may exceed its
+/// limit.
+fn make_room(socket: &OwnedFd, bytes: usize) -> nix::Result<usize> {
+    let bytes = bytes.min(i32::MAX as usize / 2);
+    setsockopt(socket, sockopt::RcvBufForce, &bytes).or_else(|_| setsockopt(socket, sockopt::RcvBuf, &bytes))?;
+    getsockopt(socket, sockopt::RcvBuf)
+}
+
+/// Says what the system should allow where it has given much less than was asked for. The kernel doubles
+/// what it is asked for.
+fn say_small(interface: &Interface, bytes: usize, asked_bytes: usize) {
+    if bytes < asked_bytes {
+        log::warn!(
+            "{}: the system gives a receive buffer of {} KiB, {} were asked for: more find room after `sysctl -w \
+             net.core.rmem_max={asked_bytes}`",
+            interface.name,
+            bytes >> 10,
+            asked_bytes >> 10
+        );
+    }
+}
+
+impl OpenError {
+    fn datagrams(interface: &str, step: &'static str, errno: SystemErrno) -> OpenError {
+        OpenError::Datagrams { interface: interface.to_owned(), step, errno: Errno::new(errno) }
+    }
+}

@@ -1,0 +1,234 @@
+//! Ports over UDP on the loopback interface, which needs no right.
+
+use super::{Over, address_of, group_address, mac_of, send_once};
+use crate::link::{Interest, Link, Waiter};
+use crate::packet::{Clock, Counters, Interface, OpenError, Port, PortConfig, Waker};
+use crate::wire::{EtherType, group_mac};
+use crate::{Instant, MacAddr};
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::time::Duration;
+
+const MTU_BYTES: usize = 1472;
+const ETHERNET: usize = 14;
+
+fn open(group: &str, port: Option<u16>) -> Result<Port, OpenError> {
+    let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port.unwrap_or(u16::MAX));
+    let mac = mac_of(address).expect("a port of the range");
+    let index = nix::net::if_::if_nametoindex("lo").expect("there is a loopback interface");
+    let interface = Interface { name: "lo".to_owned(), index, mac, mtu_bytes: MTU_BYTES };
+    let config = PortConfig {
+        over: Over::Udp { port },
+        group: Some(group_mac(group)),
+        receive_ring_bytes: 1 << 20,
+        // Tests of this crate run at the same time.
+        ether_type: EtherType::new(0x9000),
+        ..PortConfig::default()
+    };
+    Port::open(&interface, config)
+}
+
+fn ports<const N: usize>(group: &str) -> [Port; N] {
+    [(); N].map(|()| open(group, None).expect("a port"))
+}
+
+fn frame(from: &Port, to: MacAddr, number: u32, bytes: usize) -> Vec<u8> {
+    let mut frame = [&to.octets()[..], &from.interface().mac.octets(), &[0x90, 0]].concat();
+    frame.resize(ETHERNET + bytes, number as u8);
+    if bytes >= 4 {
+        frame[ETHERNET..ETHERNET + 4].copy_from_slice(&number.to_be_bytes());
+    }
+    frame
+}
+
+/// Sends all frames, however often that blocks.
+fn send(port: &mut Port, frames: &[Vec<u8>]) {
+    let clock = Clock::start();
+    let sleeper = port.sleeper(Waker::new().expect("a descriptor")).expect("a timer");
+    let mut rest = frames.iter();
+    loop {
+        let mut asked = false;
+        let write = |buffer: &mut [u8]| {
+            let frame = rest.next()?;
+            asked = true;
+            buffer[..frame.len()].copy_from_slice(frame);
+            Some(frame.len())
+        };
+        port.send(clock.now(), write).expect("the port is up");
+        if port.blocked().is_some() {
+            let wanted = Interest { arrivals: false, room: true, until: Some(clock.now() + Duration::from_millis(10)) };
+            port.waited(sleeper.wait(clock.now(), wanted)).expect("no error");
+        } else if !asked {
+            return;
+        }
+    }
+}
+
+/// Receives until `count` frames have come, for seconds at most.
+fn receive(port: &mut Port, count: usize) -> Vec<Vec<u8>> {
+    let (mut frames, clock) = (Vec::new(), Clock::start());
+    let sleeper = port.sleeper(Waker::new().expect("a descriptor")).expect("a timer");
+    let end = clock.now() + Duration::from_secs(20);
+    while frames.len() < count && clock.now() < end {
+        if port.receive(|frame| frames.push(frame.to_vec())) == 0 {
+            let wanted = Interest { arrivals: true, room: false, until: Some(end) };
+            port.waited(sleeper.wait(clock.now(), wanted)).expect("no error");
+        }
+    }
+    frames
+}
+
+/// Receives what is still there; a frame from `last` ends it.
+fn rest(port: &mut Port, last: &mut Port) -> Vec<Vec<u8>> {
+    let end = frame(last, port.interface().mac, u32::MAX, 100);
+    send(last, std::slice::from_ref(&end));
+    let mut frames = Vec::new();
+    while frames.last() != Some(&end) {
+        frames.extend(receive(port, 1));
+        assert!(!frames.is_empty(), "the last frame comes");
+    }
+    frames.pop();
+    frames
+}
+
+#[test]
+fn frames_of_all_lengths_arrive_with_both_addresses_and_in_order_at_each_destination() {
+    let [mut a, mut b, mut c] = ports("lengths");
+    let to = [b.interface().mac, c.interface().mac];
+    let lengths = [MTU_BYTES, MTU_BYTES, 100, MTU_BYTES, 32, 0, 33, MTU_BYTES];
+    let frames: Vec<Vec<u8>> = (0..200).map(|at| frame(&a, to[at % 3 % 2], at as u32, lengths[at % 8])).collect();
+    send(&mut a, &frames);
+    for port in [&mut b, &mut c] {
+        let mac = port.interface().mac;
+        let own: Vec<_> = frames.iter().filter(|frame| frame[..6] == mac.octets()).cloned().collect();
+        assert!(receive(port, own.len()) == own);
+    }
+    let Counters { frames_sent, frames_given_up, .. } = a.counters();
+    assert_eq!((frames_sent, frames_given_up), (200, 0));
+}
+
+#[test]
+fn long_runs_leave_and_arrive_joined_and_are_cut() {
+    let [mut a, mut b] = ports("runs");
+    let frames: Vec<Vec<u8>> = (0..64).map(|at| frame(&a, b.interface().mac, at, MTU_BYTES)).collect();
+    send(&mut a, &frames);
+    assert!(receive(&mut b, 64) == frames);
+}
+
+#[test]
+fn a_group_hears_all_its_ports_but_none_its_own_frames_and_no_other_group() {
+    let ([mut a, mut b], mut other) = (ports("group a"), open("group b", None).expect("a port"));
+    let (group, all) = (group_mac("group a"), MacAddr::BROADCAST);
+    let frames = [frame(&a, group, 1, 100), frame(&a, all, 2, 200)];
+    send(&mut a, &frames);
+    assert_eq!(receive(&mut b, 2), frames);
+    assert_eq!(receive(&mut other, 1), [frames[1].clone()], "a frame to all is for other groups, too");
+    assert!(rest(&mut other, &mut b).is_empty() && rest(&mut a, &mut b).is_empty());
+}
+
+#[test]
+fn a_wait_ends_with_a_frame_of_the_group() {
+    let [mut a, b] = ports("waits");
+    let sleeper = b.sleeper(Waker::new().expect("a descriptor")).expect("a timer");
+    let clock = Clock::start();
+    assert!(!b.has_arrival());
+    let frames = [frame(&a, group_mac("waits"), 1, 100)];
+    send(&mut a, &frames);
+    let until = Some(clock.now() + Duration::from_secs(100));
+    let wanted = Interest { arrivals: true, room: false, until };
+    let _events = sleeper.wait(clock.now(), wanted);
+    assert!(b.has_arrival() && Some(clock.now()) < until);
+}
+
+#[test]
+fn datagrams_of_strangers_too_long_ones_and_empty_ones_harm_nobody() {
+    let [mut a, mut b] = ports("strangers");
+    let to = address_of(b.interface().mac).expect("its address");
+    let group = group_address(group_mac("strangers"), EtherType::new(0x9000));
+    let foreign = (20_000..30_000).find_map(|port| UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).ok());
+    let foreign = foreign.expect("a free port below those of the wire");
+    let own = (49_152..=65_535).find_map(|port| UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).ok());
+    let own = own.expect("a free port");
+    for length in [0, 1, 13, 14, 31, 1472, 9000] {
+        foreign.send_to(&vec![7; length], to).expect("it leaves");
+    }
+    // To the port of the groups, but to no group.
+    own.send_to(&[1; 100], (Ipv4Addr::LOCALHOST, group.port())).expect("it leaves");
+    own.send_to(&[], to).expect("it leaves");
+    own.send_to(&[2; MTU_BYTES], to).expect("it leaves");
+    own.send_to(&[3; MTU_BYTES + 1], to).expect("it leaves");
+    own.send_to(&[4; 65_507], to).expect("it leaves");
+    let frames = rest(&mut b, &mut a);
+    let lengths: Vec<usize> = frames.iter().map(Vec::len).collect();
+    assert_eq!(lengths, [ETHERNET, ETHERNET + MTU_BYTES]);
+    let Counters { outside, truncated, .. } = b.counters();
+    assert!((7..=8).contains(&outside), "{outside}: the one to no group may reach another of this host");
+    assert_eq!(truncated, 2);
+}
+
+#[test]
+fn frames_to_ports_that_nobody_has_and_to_no_address_are_lost_alone() {
+    let [mut a, mut b, gone] = ports("gone");
+    let nobody = gone.interface().mac;
+    drop(gone);
+    let to = [nobody, b.interface().mac, MacAddr::new(0, 1, 2, 3, 4, 5)];
+    let frames: Vec<Vec<u8>> = (0..300).map(|at| frame(&a, to[at % 3], at as u32, 500)).collect();
+    send(&mut a, &frames);
+    let own: Vec<_> = frames.into_iter().skip(1).step_by(3).collect();
+    assert!(receive(&mut b, 100) == own);
+    assert!(a.counters().frames_given_up >= 100 && a.blocked().is_none());
+    // What the system says of those before does not concern these.
+    let back = [frame(&b, a.interface().mac, 1, 64)];
+    send(&mut b, &back);
+    assert_eq!(receive(&mut a, 1), back);
+}
+
+#[test]
+fn a_host_that_lets_nothing_out_is_told_so_after_a_while() {
+    let [mut a] = ports("nothing");
+    let frame = frame(&a, MacAddr::new(0, 1, 2, 3, 4, 5), 0, 100);
+    let mut send_at = |millis: u64| {
+        let mut once = Some(&frame);
+        let now = Instant::from_nanos(millis * 1_000_000);
+        let write = |buffer: &mut [u8]| {
+            once.take().map(|frame| {
+                buffer[..frame.len()].copy_from_slice(frame);
+                frame.len()
+            })
+        };
+        (a.send(now, write).map_err(|error| error.to_string()), a.outage(now).map(|error| error.to_string()))
+    };
+    assert_eq!(send_at(100), (Ok(1), None));
+    assert_eq!(send_at(1000), (Ok(1), None));
+    let (sent, outage) = send_at(1200);
+    let text = outage.expect("more than a second");
+    assert!(sent.is_ok() && text.contains("EADDRNOTAVAIL") && text.contains("ip -4 route"), "{text}");
+    assert!(send_at(40_000).0.is_err(), "the limit has passed");
+}
+
+#[test]
+fn a_port_that_is_taken_is_named_with_what_to_do() {
+    let a = open("taken", None).expect("a port");
+    let port = address_of(a.interface().mac).expect("its address").port();
+    let text = open("taken", Some(port)).expect_err("it is taken").to_string();
+    assert!(text.contains(&format!("UDP port {port} of lo")) && text.contains("--over udp"), "{text}");
+    drop(a);
+    let again = open("taken", Some(port)).expect("it is free again");
+    assert_eq!(address_of(again.interface().mac).map(|address| address.port()), Some(port));
+}
+
+#[test]
+fn a_last_frame_leaves_in_the_name_of_a_process_that_has_ended() {
+    let [gone, mut b] = ports("last");
+    let last = [frame(&gone, b.interface().mac, 1, 100), frame(&gone, group_mac("last"), 2, 100)];
+    assert!(send_once(&last[0]).is_err(), "it has not ended");
+    drop(gone);
+    last.iter().for_each(|frame| send_once(frame).expect("its port is free"));
+    let mut received = receive(&mut b, 2);
+    received.sort();
+    let mut last = last.to_vec();
+    last.sort();
+    assert_eq!(received, last);
+    for frame in [&[][..], &[0; 13], &[0; 14], &[0xff; 60]] {
+        assert!(send_once(frame).is_err());
+    }
+}
