@@ -61,7 +61,7 @@ pub enum Message {
         mtu_bytes: u16,
         /// Stage of the session.
         stage: Stage,
-        /// Age of the announcement in milliseconds: of two roots of one group the older one stays.
+        /// Age of the announcement in milliseconds: of two roots of one group, the older one stays.
         age_millis: u32,
     },
     /// A receiver asks to be a member.
@@ -228,7 +228,7 @@ impl Message {
                 let (state, child) = (MemberState::read(from)?, Rank(from.u16()?));
                 let waits_for = Some(child).filter(|&child| child != Rank::NONE);
                 let (arrived, consumed) = (from.u64()?, from.u64()?);
-                // Builds before know neither.
+                // Older builds send neither of the two.
                 let is_mute = from.u8().is_some_and(|mute| mute != 0);
                 let link = LinkShare::read(from);
                 Message::Status(Status { state, waits_for, arrived, consumed, is_mute, link })

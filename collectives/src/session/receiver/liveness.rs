@@ -10,7 +10,7 @@ use crate::session::message::Challenge;
 use ethbcast_transport::Instant;
 use std::time::Duration;
 
-/// Fractions of the limit: the time without proof before the first challenge, and the interval of
+/// Divisors of the limit: the time without proof before the first challenge, and the interval of
 /// repetitions. A root that returns just before the limit is challenged once more.
 const FIRST_CHALLENGE_PART: u32 = 4;
 const NEXT_CHALLENGE_PART: u32 = 64;
@@ -27,13 +27,13 @@ struct OpenChallenge {
 
 #[derive(Clone, Debug)]
 pub(super) struct LivenessChallenge {
-    /// Source of the challenges, which nobody else can guess.
+    /// Secret from which challenges are derived, so that nobody can guess them.
     secret: u64,
     limit: Duration,
     period: Duration,
     questions: u64,
     proven_at: Instant,
-    /// Stream frames that had arrived at the last look; more of them prove that the root is alive.
+    /// Stream frames that had arrived at the last check; more of them prove that the root is alive.
     frames: u64,
     open: Option<OpenChallenge>,
 }

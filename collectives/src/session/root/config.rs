@@ -40,7 +40,8 @@ impl Wanted {
 const BET_FRAMES: u64 = 160;
 /// Content up to this length, in bytes, is sent before a measurement would have ended.
 const CHEAP_BYTES: u64 = 64 << 10;
-/// Frames that may go to all untried: every storm control lets such a burst pass.
+/// Maximum number of frames that may go to all before any test of broadcast: every storm control
+/// passes such a burst.
 const UNTRIED_FRAMES: u64 = 16;
 
 /// Treatment of a straggler, a member that is slower than the others and holds them up.
@@ -210,7 +211,7 @@ impl RootConfig {
         self.size.is_some_and(|size| size <= CHEAP_BYTES)
     }
 
-    /// Whether the content may go to all although nobody has tried whether that arrives.
+    /// Whether the content may go to all although broadcast has not been tested.
     pub(super) fn is_short_burst(&self) -> bool {
         let most = UNTRIED_FRAMES * u64::from(self.station.payload_bytes());
         self.size.is_some_and(|size| size <= most)

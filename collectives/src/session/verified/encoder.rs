@@ -19,7 +19,7 @@ pub struct SpanBuffer {
 impl SpanBuffer {
     /// Returns an empty span with chunks of size `chunk`, in the memory of `used` if it fits.
     pub fn empty(chunk: ChunkSize, used: SpanBuffer) -> SpanBuffer {
-        // Of new memory only the filled part is touched.
+        // Only the filled part of new memory is touched.
         let fits = used.bytes.len() == chunk.whole_bytes();
         let bytes = if fits { used.bytes } else { vec![0; chunk.whole_bytes()] };
         SpanBuffer { chunk, bytes, begin: None, content_bytes: 0 }
@@ -66,7 +66,7 @@ impl SpanBuffer {
         self.begin = Some(begin);
     }
 
-    /// Appends the bytes that this span, of number `index`, has of a part of the stream.
+    /// Appends the bytes of `part`, a part of the stream, that are in this span, of number `index`.
     pub fn copy_part(&self, index: u64, part: &Range<u64>, to: &mut Vec<u8>) {
         let (begin, bytes) = (index * self.chunk.whole_bytes() as u64, self.as_bytes());
         let within = |at: u64| usize::try_from(at.saturating_sub(begin)).unwrap_or(usize::MAX).min(bytes.len());

@@ -43,9 +43,9 @@ pub enum Order {
     Write(Vec<u8>),
     /// The next whole chunks of a span that is still coming.
     Early(Vec<u8>),
-    /// Bytes that were wanted again, from this byte of the stream on.
+    /// Bytes of a range that was requested again, from this byte of the stream on.
     Supply(u64, Vec<u8>),
-    /// The wanted bytes are unavailable, for this reason.
+    /// The requested bytes are unavailable, for this reason.
     Deny(String),
     /// The stream has ended.
     End(Trailer),
@@ -53,7 +53,7 @@ pub enum Order {
     Publish,
 }
 
-/// An output of a verified receiver, to be carried out by its driver.
+/// An output of a verified receiver, which its driver carries out.
 #[derive(Debug)]
 pub enum ReceiverOutput {
     /// The offered content will come.
@@ -62,13 +62,13 @@ pub enum ReceiverOutput {
     Write(Vec<u8>),
     /// Verified span to store next; call [`wrote`](VerifiedReceiver::wrote) once it is stored.
     Span(RightSpan),
-    /// Memory that is free again.
+    /// Memory for reuse.
     Used(Vec<u8>),
-    /// The [`ReceiverState`] has changed for the session's side.
+    /// The [`ReceiverState`] has changed, which the session's side should read.
     Said,
-    /// A range came damaged, and is wanted again.
+    /// A range came damaged, and must be fetched again.
     Damaged(DamagedChunk),
-    /// Everything has come: make it durable, then call [`settled`](VerifiedReceiver::settled).
+    /// All data has come: make it durable, then call [`settled`](VerifiedReceiver::settled).
     Settle {
         /// Length and digest of the content.
         content: Trailer,
@@ -78,7 +78,7 @@ pub enum ReceiverOutput {
     /// Make the content visible under its name, then call
     /// [`published`](VerifiedReceiver::published).
     Publish,
-    /// The content is given up, for this reason; call [`fail`](VerifiedReceiver::fail).
+    /// The content has failed for this reason; call [`fail`](VerifiedReceiver::fail).
     Failed(String),
 }
 
@@ -90,7 +90,7 @@ pub struct RightSpan {
 }
 
 impl RightSpan {
-    /// Stores its chunks in order: `keep` for those already in place, `write` for the others, in
+    /// Stores the chunks in order: `keep` for those already in place, `write` for the others, in
     /// runs as long as possible.
     ///
     /// # Errors
@@ -111,7 +111,7 @@ impl RightSpan {
         Ok(())
     }
 
-    /// Returns the number of its bytes that this receiver already held.
+    /// Returns the number of the span's bytes that this receiver already held.
     pub fn own_bytes(&self) -> u64 {
         self.content.chunks().filter(|(_, own)| *own).map(|(chunk, _)| chunk.len() as u64).sum()
     }
@@ -125,7 +125,7 @@ impl RightSpan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum VerifiedPhase {
     Coming,
-    /// The storage settles or publishes it: nothing else is done meanwhile.
+    /// The storage settles or publishes the content: nothing else is done meanwhile.
     Syncing,
     Over,
 }
@@ -172,7 +172,7 @@ impl VerifiedReceiver {
         self.holdings = Some(holdings);
     }
 
-    /// Takes an order. Bytes that were wanted again do not queue behind spans.
+    /// Takes an order. Bytes that were requested again do not queue behind spans.
     pub fn take(&mut self, order: Order) {
         match order {
             _ if self.is_over() => self.state.obeyed(1),
@@ -281,7 +281,7 @@ impl VerifiedReceiver {
         self.completer.as_ref().is_some_and(|completer| !completer.is_done())
     }
 
-    /// Records that the span returned last is stored, so that other receivers may be given it.
+    /// Records that the span returned last is stored, so that other receivers can get it.
     pub fn wrote(&self) {
         self.state.set_content_bytes(self.decoder.content_bytes());
     }
@@ -297,7 +297,7 @@ impl VerifiedReceiver {
         self.fail(Outcome::Delivered, note, None);
     }
 
-    /// Records that the storage has failed or the content is given up; partial work is discarded.
+    /// Records that the storage has failed or the transfer was ended; partial work is discarded.
     pub fn fail(&mut self, outcome: Outcome, text: String, cause: Option<io::Error>) {
         self.phase = VerifiedPhase::Over;
         self.state.obeyed(std::mem::take(&mut self.waiting).len());
@@ -320,7 +320,7 @@ impl VerifiedReceiver {
 pub struct ReceiverState {
     waiting: AtomicUsize,
     syncing: AtomicBool,
-    /// Range of the stream that must come again, and whether it has not come at all.
+    /// Range of the stream to fetch again, and whether it never came at all.
     wanted: Mutex<Option<(Range<u64>, bool)>>,
     needs: Mutex<VecDeque<Needs>>,
     decided: AtomicU64,

@@ -20,7 +20,8 @@ pub(super) struct MemberEntry {
     standing: Standing,
     ready_epoch: u32,
     status: Status,
-    /// Its child of which it has never heard anything, and since when it says so.
+    /// Child from which the member reports that it never received a frame, and the time of that
+    /// report.
     mute_child: Option<(Rank, Instant)>,
     advance: Advance,
     pace: Pace,
@@ -69,7 +70,7 @@ impl MemberEntry {
         self.status
     }
 
-    /// Child from which it has never received anything, if it has reported that long enough.
+    /// Child from which the member has never received a frame, if it has reported that for `lasts`.
     pub(super) fn mute_child(&self, now: Instant, lasts: Duration) -> Option<Rank> {
         self.mute_child.filter(|&(_, since)| now.since(since) >= lasts).map(|(child, _)| child)
     }
@@ -98,7 +99,7 @@ impl MemberEntry {
         now.since(self.moved_at)
     }
 
-    /// Time since it last progressed and since nothing around it changed.
+    /// Time since the member last progressed and since nothing around it changed.
     pub(super) fn stuck_for(&self, now: Instant) -> Duration {
         now.since(self.moved_at.max(self.tried_at))
     }
@@ -127,7 +128,7 @@ impl MemberEntry {
 }
 
 /// Maximum number of members admitted after the start that have not confirmed a view: requests
-/// under made-up names cannot fill the list.
+/// under forged names cannot fill the list.
 const MAX_COMING: usize = 16;
 
 #[derive(Clone, Debug)]
@@ -216,7 +217,8 @@ impl Members {
         }
     }
 
-    /// Restarts the wait of members that report a mute child while either of the two is not `there`.
+    /// Restarts the wait of members that report a mute child while either of the two is not
+    /// `there`.
     pub(super) fn restart_mute(&mut self, now: Instant, there: &[bool]) {
         let is_there = |rank: Rank| there.get(rank.index()).is_some_and(|&there| there);
         for MemberEntry { rank, mute_child, .. } in &mut self.entries {
@@ -315,7 +317,7 @@ impl Members {
     }
 
     /// Moves a member within the view. Returns false if it was there already, or is gone. Its stall
-    /// time in place ends at the last change around it, for until then another member was the
+    /// time in place ends at the last change around it, because until then another member was the
     /// cause.
     pub(super) fn set_standing(&mut self, rank: Rank, standing: Standing) -> bool {
         if standing == Standing::Gone {

@@ -82,7 +82,7 @@ impl MemberWants {
             several = several.or(&some.and(set));
             some = some.or(set);
         }
-        // A single member is served by the main stream, too: there are no others.
+        // A single member is served by the main stream: there is no other to share it with.
         let decision = if served > 1 { several } else { some };
         let bytes = |set: ChunkSet| set.iter().map(|chunk| place.chunk_bytes(chunk) as u64).sum::<u64>();
         self.lacking.together_bytes += bytes(decision);

@@ -65,7 +65,7 @@ struct OpenSection {
 }
 
 /// Makes spans of a selective stream. Malformed parts count as not sent: their spans have no
-/// chunks, and all of them is fetched.
+/// chunks, and all of their chunks are fetched.
 #[derive(Clone, Debug)]
 pub struct Composer {
     chunk: ChunkSize,
@@ -109,7 +109,7 @@ impl Composer {
         self.ended = true;
     }
 
-    /// Returns the first stretch for which it is not decided which chunks go to all.
+    /// Returns the first stretch whose chunks for all members are not chosen yet.
     pub fn decided(&self) -> u64 {
         self.next_chunks + u64::from(matches!(self.state, State::Chunks(_)))
     }
@@ -246,7 +246,7 @@ impl OpenSection {
         while self.passed < place.chunks() {
             if self.set.contains(first + self.passed) {
                 let Some(input) = input else {
-                    // An announced chunk does not come.
+                    // An announced chunk was not sent.
                     (first + self.passed..first + place.chunks()).for_each(|chunk| self.set.remove(chunk));
                     continue;
                 };
@@ -324,7 +324,8 @@ impl Selector {
         Ok(section)
     }
 
-    /// Makes the padding that lets everything before it be sent, if a choice is pending.
+    /// Makes the padding that completes a frame, so that everything before it is sent, if a choice
+    /// is pending.
     pub fn padding(&mut self) -> Option<Vec<u8>> {
         match self.sections.lock().pad(self.frame_bytes).pop()? {
             SectionPart::Bytes(bytes) => Some(bytes),
@@ -352,7 +353,7 @@ pub struct Completed {
     pub here: u64,
     /// Bitmap of the chunks that this receiver already held.
     pub own: u64,
-    /// Bitmap of those already held that are in place.
+    /// Bitmap of the held chunks that are in place.
     pub in_place: u64,
 }
 
@@ -399,7 +400,7 @@ impl Completer {
         self.composer.is_done()
     }
 
-    /// Returns the first stretch for which it is not decided which chunks go to all.
+    /// Returns the first stretch whose chunks for all members are not chosen yet.
     pub fn decided(&self) -> u64 {
         self.composer.decided()
     }
