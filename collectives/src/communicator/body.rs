@@ -110,11 +110,11 @@ impl Notice {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(super) enum ShrinkStage {
-    /// Names those that it takes for lost.
+    /// The rank has named those that it considers lost.
     Proposed = 1,
-    /// All that are left name the same.
+    /// All that are left have named equal ranks.
     Agreed,
-    /// Has gone on without them, because all that are left have agreed.
+    /// The rank has gone on without them, because all that are left have agreed.
     Done,
 }
 

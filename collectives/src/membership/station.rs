@@ -72,13 +72,13 @@ pub struct ControlStats {
 /// A host with another build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtherBuild {
-    /// Its address.
+    /// Address of the host.
     pub mac: MacAddr,
-    /// Its name, if readable in that version's frames.
+    /// Name of the host, if readable in that version's frames.
     pub host: Option<String>,
-    /// Its protocol version.
+    /// Protocol version of the host.
     pub version: u8,
-    /// Difference of keys, if that is what keeps it apart.
+    /// Difference of keys, if that is the obstacle.
     pub keys: Option<KeyDifference>,
 }
 
@@ -91,12 +91,12 @@ pub enum KeyDifference {
     OnlyOwn(KeyName),
     /// Each has another key.
     Both {
-        /// The other's.
+        /// Key of the other host.
         theirs: KeyName,
-        /// This host's.
+        /// Key of this host.
         own: KeyName,
     },
-    /// The other invites with this host's key, and is none of the senders.
+    /// The other announces a session with this host's key, but is none of the permitted senders.
     NoSender,
 }
 

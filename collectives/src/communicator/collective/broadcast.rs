@@ -25,8 +25,8 @@ impl Broadcast {
     /// Begins to broadcast `bytes` bytes from `root`.
     ///
     /// # Errors
-    /// If there is no such root, another collective is in progress on this rank, or the ranks
-    /// cannot go on together.
+    /// If `root` is no rank, another collective is in progress on this rank, or the group has
+    /// failed.
     pub fn begin(member: &mut Member, now: Instant, root: Rank, bytes: usize) -> Result<Broadcast, CommunicatorError> {
         let signature = member.group()?.calls().begin(now, Operation::Broadcast, root, bytes)?;
         let group = member.group()?;
@@ -40,11 +40,11 @@ impl Broadcast {
         Ok(Call::new(signature, part))
     }
 
-    /// Advances the call: from `buffer` at the root, which is done when everything is handed over;
-    /// into `buffer` elsewhere.
+    /// Advances the call: from `buffer` at the root, which is done when everything is handed over
+    /// for sending; into `buffer` elsewhere.
     ///
     /// # Errors
-    /// If the ranks cannot go on together.
+    /// If the group has failed.
     ///
     /// # Panics
     /// If the buffer's length differs from that given to `begin`.

@@ -77,7 +77,7 @@ pub enum Error {
         /// Length of the buffer, in bytes.
         buffer_bytes: usize,
     },
-    /// The sender gave up in the middle of a message.
+    /// The sender withdrew the message after part of it had been sent.
     #[error("{from} gave up sending the message under tag {tag}: let it allow more time")]
     Withdrawn {
         /// The sender.
