@@ -49,7 +49,7 @@ pub enum PlanError {
         via: Via,
         /// The receiving rank.
         rank: usize,
-        /// The rank it receives from.
+        /// The rank that sends to it.
         sender: usize,
     },
     /// A rank has a child that does not exist.
