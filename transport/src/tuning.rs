@@ -16,9 +16,9 @@ pub struct TuningError {
 /// Treatment of out-of-order frames at a receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
-    /// Strict go-back-n: they are dropped, and the sender goes back (EQA §3.2).
+    /// Strict go-back-n: out-of-order frames are dropped, and the sender goes back (EQA §3.2).
     InOrderOnly,
-    /// They are kept, and the sender learns of the holes.
+    /// Out-of-order frames are kept, and the sender is notified of the holes.
     #[default]
     HolesAllowed,
 }
@@ -30,8 +30,8 @@ const STAGGERED: u32 = 32;
 const PARITY_BLOCK_FRAMES: std::ops::RangeInclusive<u64> = 8..=128;
 /// Fewest blocks in a feed, so that a block waiting for its end is a small part of it.
 const BLOCKS_IN_A_FEED: u64 = 16;
-/// Fewest slots of a feed: a relay has room for an outgoing and an incoming segment, with a frame
-/// to spare for each.
+/// Fewest slots of a feed: a relay has room for an outgoing and an incoming segment, with one spare
+/// frame for each.
 const MIN_FEED_FRAMES: u64 = 4;
 const PUSH_BYTES: u64 = 860;
 
@@ -161,10 +161,10 @@ impl Tuning {
     }
 
     /// Returns the parameters of a receiver of a cast, one of `siblings` that acknowledge to one
-    /// host, at index `position`. Up to 16 siblings all acknowledge, more rarely and more staggered
-    /// with their number, so that at full speed their parent receives about one acknowledgement for
-    /// every 32 frames. Above 16 the slowest acknowledges for all, and the others when half of the
-    /// feed has come. Above 32, loss reports are backed off.
+    /// host, at index `position`. Up to 16 siblings all acknowledge; the more there are, the more
+    /// rarely and the more staggered, so that at full speed their parent receives about one
+    /// acknowledgement for every 32 frames. With more than 16 the slowest acknowledges for all, and
+    /// the others when half of the feed has come. With more than 32, loss reports are backed off.
     ///
     /// Strict go-back-n cannot wait: every receiver acknowledges as often as it would alone.
     pub fn for_cast(&self, siblings: usize, position: usize) -> Tuning {

@@ -85,7 +85,7 @@ pub enum SendError {
         rank: Rank,
         ranks: usize,
     },
-    /// The peer has been given up.
+    /// The peer was given up as silent, or has left.
     #[error("rank {rank} has left or is silent: send to those who are left")]
     PeerGone {
         /// The rank given.

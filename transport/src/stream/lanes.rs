@@ -14,8 +14,8 @@ use crate::wire::{Peer, Rank};
 #[derive(Clone, Debug)]
 pub(super) struct Lanes {
     lanes: Vec<Lane>,
-    /// Lanes in the order of service: first the child in the middle of a segment, as sharing the
-    /// link would only delay both; then the one furthest behind, in sending order.
+    /// Lanes in the order of service: first the child in the middle of a segment, because sharing
+    /// the link would only delay both; then the one furthest behind, in sending order.
     turns: Vec<usize>,
     /// Number of boundaries for which the turns are in order.
     sorted: Option<u64>,

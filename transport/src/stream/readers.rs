@@ -102,8 +102,8 @@ impl AckFrom {
         if cursor < to { AckFrom::Orphan(Orphan { rank, from: cursor, to }) } else { AckFrom::Known }
     }
 
-    /// Returns the gap shown, `Some(None)` if there is none; `None` if the acknowledgement says
-    /// nothing about it.
+    /// Returns the gap shown, `Some(None)` if there is none; `None` if the acknowledgement gives no
+    /// information about it.
     pub(super) fn gap(self) -> Option<Option<Orphan>> {
         match self {
             AckFrom::Orphan(orphan) => Some(Some(orphan)),
@@ -140,7 +140,7 @@ pub(super) struct ReaderState {
 /// Lowest positions of all readers; `u64::MAX` where none binds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frontier {
-    /// Lowest cursor of all readers and of the hosts behind them that they answer for.
+    /// Lowest cursor of all readers and of the hosts behind them that they acknowledge for.
     pub below: u64,
     pub consumed: u64,
     /// Smallest credit of the readers that acknowledge to this host but are sent new frames by
@@ -193,7 +193,7 @@ pub(super) struct Departure {
     pub stamp: Stamp,
 }
 
-/// A child that lacks frames below those its parent keeps: another host has to send `from..to`; the
+/// A child that lacks frames below those its parent keeps: another host must send `from..to`; the
 /// parent serves it from there on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Orphan {
@@ -205,7 +205,7 @@ pub struct Orphan {
     pub to: u64,
 }
 
-/// Orphans not yet taken, each with its newest gap.
+/// Gaps not yet taken, each the newest of its child.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Orphans {
     news: Vec<Orphan>,

@@ -73,8 +73,8 @@ impl Block {
         self.left > 0
     }
 
-    /// Starts a round of parity: the largest deficit, plus what will be lost of it at the block's
-    /// loss rate.
+    /// Starts a round of parity: the largest deficit, plus the frames of it that will be lost at
+    /// the block's loss rate.
     fn go(&mut self) {
         let frames = (self.frames.end - self.frames.start) as u32;
         let needs = |losses: &Losses| losses.deficit() + losses.deficit() * losses.lost.count_ones() / frames;
