@@ -133,7 +133,7 @@ impl Opened {
     }
 }
 
-/// A name, for people, of what arrives under no name of its own.
+/// Returns a name for people, of content that is sent without a name of its own.
 fn without_name(sources: &[PathBuf]) -> String {
     let [source] = sources else { return "files".to_owned() };
     let directory = source.canonicalize().unwrap_or_else(|_| source.clone());
@@ -320,8 +320,8 @@ fn not_packed(what: &str) -> SourceError {
     SourceError::Refused(format!("{what} is packed by none of gzip, xz, zstd and qcow2: leave out --decompress"))
 }
 
-/// Error of a second reading of a file that may change: it could differ from the digest that was
-/// sent.
+/// Returns the error of a second reading of a file that may change: it could differ from the digest
+/// that was sent.
 fn may_change() -> io::Error {
     io::Error::other("it may change while it is sent (--allow-changing), and is read once")
 }

@@ -60,7 +60,7 @@ impl Model {
         self
     }
 
-    /// Makes the directory's path lead to another one.
+    /// Makes the directory's path lead to another directory.
     pub fn moves(&self) {
         self.0.lock().moved = true;
     }
@@ -81,7 +81,7 @@ impl Model {
         self.0.lock().current.clone().swept()
     }
 
-    /// The most bytes that were reserved for a file.
+    /// The largest number of bytes reserved for a file.
     pub fn reserved(&self) -> u64 {
         self.0.lock().reserved
     }
@@ -160,7 +160,7 @@ impl State {
     fn add(&mut self, inode: Inode) -> u64 {
         let number = self.current.free_number().max(self.durable.free_number());
         self.current.add(number, inode.clone());
-        // A nameless inode is visible to nobody.
+        // A nameless inode is not visible.
         self.durable.add(number, inode);
         number
     }
