@@ -107,7 +107,7 @@ fn send_args(
 ) -> anyhow::Result<SendArgs> {
     let mut line: Vec<OsString> = ["ethbcast", "send", "--hosts"].map(OsString::from).into();
     line.push(nodeset::fold(hosts).into());
-    // A server that does not join is given up after a while.
+    // The wait for a server that does not join is limited.
     let wait = args.max_wait.max(1.0);
     line.extend(["--min-receivers", "1", "--max-wait", &wait.to_string(), "--via", &args.via].map(OsString::from));
     if args.nice {

@@ -56,7 +56,7 @@ pub struct Census<'a> {
     asker: CensusQuery,
     waker: Waker,
     clock: Clock,
-    /// Handler of the signals that end a round. Without it they are left to the process.
+    /// Handler of the signals that end a round. Without it, signals act on the process.
     interrupt: Option<Interrupt>,
 }
 
@@ -149,7 +149,7 @@ fn sorted(asker: &CensusQuery) -> Vec<Present> {
     present
 }
 
-/// Returns for each named host the present ones of that name, by distinguishing names.
+/// Returns for each named host the present receivers of that name, by distinguishing names.
 pub fn found<'a>(named: &[String], present: impl Iterator<Item = &'a Present>) -> Vec<BTreeSet<String>> {
     let names = HostNames::new(named.iter().map(String::as_str));
     let mut found = vec![BTreeSet::new(); named.len()];

@@ -108,7 +108,7 @@ impl Interrupt {
     }
 }
 
-/// Limit of a program that is to make the kernel do something.
+/// Time limit of a program that only requests something of the kernel.
 const QUIET_LIMIT: Duration = Duration::from_secs(30);
 
 /// Runs a shell command after a transfer with the given environment variables, until it ends or

@@ -19,7 +19,7 @@ pub fn save(path: &Path, text: &str) -> io::Result<()> {
     })
 }
 
-/// Writes a file durably that nobody but its owner can read.
+/// Writes a file durably that only its owner can read.
 pub fn save_private(path: &Path, text: &str) -> io::Result<()> {
     put(path, 0o600, |file| {
         file.write_all(text.as_bytes())?;

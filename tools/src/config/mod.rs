@@ -31,7 +31,7 @@ pub fn command_line(own: Vec<OsString>) -> anyhow::Result<Cli> {
         cli.map(Cli::settled)
     };
     read(arguments).or_else(|error| match read(own) {
-        // A mistake of the command line itself: what else is in force has no part in it.
+        // A mistake of the command line itself: options from other sources are not mentioned.
         Err(own_error) => exit::refuse(&own_error, None, form),
         Ok(_) => {
             let text = error.to_string();

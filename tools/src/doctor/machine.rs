@@ -105,7 +105,7 @@ fn promiscuity(name: &str, link: &Value, findings: &mut Findings) {
     let own = quoted(name);
     let fix = match is_set {
         true => Fix::Command(format!("ip link set {own} promisc off")),
-        // Requested by a program's socket, which the flag does not show.
+        // A program's socket requested the mode, which the flag does not show.
         false => Fix::Words(
             "end the program that looks at its frames (tcpdump, wireshark; `ss -0p` lists them), or take the macvlan \
              interfaces off it (`ip link`)"

@@ -127,24 +127,24 @@ pub struct Run {
     pub held_up_by: Option<String>,
     /// Receivers that were served by a catch-up stream.
     pub aside: Vec<String>,
-    /// Seconds of one copy over the way between two hosts alone, as measured before the start.
+    /// Seconds of one copy over the path between two hosts alone, as measured before the start.
     pub copy_seconds: Option<f64>,
     /// Seconds of processor time of the root's process.
     pub processor_seconds: Option<f64>,
     /// Seconds without the root's interface or link.
     pub cut_off_seconds: f64,
-    /// Traffic of others on the link where there was most.
+    /// Other traffic on the link with most of it.
     pub others: Option<Others>,
     pub timeline: Timeline,
 }
 
-/// Traffic of others beside a transfer.
+/// Other traffic during a transfer.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Others {
     /// Host of the link.
     pub host: String,
-    /// Time for which there was some.
+    /// Time for which there was other traffic.
     pub seconds: f64,
     /// Share of the link in that time.
     pub share: f64,

@@ -97,7 +97,7 @@ impl Worker {
         }
     }
 
-    /// Returns the turns of its event loop, if it is in one.
+    /// Returns the number of turns of its event loop, if the loop runs.
     pub fn turns(&self) -> Option<u64> {
         self.is_in_loop.load(Ordering::Relaxed).then(|| self.turns.load(Ordering::Relaxed))
     }
