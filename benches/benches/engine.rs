@@ -52,7 +52,7 @@ fn main() {
     }
 }
 
-/// Repeats `work`, which does `count` things, and prints how many that are in a second.
+/// Repeats `work`, which does `count` things, and prints their number per second.
 fn say(what: &str, unit: &str, count: u64, mut work: impl FnMut()) {
     let (begin, mut turns) = (Moment::now(), 0_u64);
     while begin.elapsed() < ENOUGH {

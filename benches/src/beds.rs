@@ -198,7 +198,8 @@ impl Way {
         Ok(Self { name: name.to_owned(), kind })
     }
 
-    /// Returns the model's time: of `auto` the least of all ways, of an MPI that of a binomial tree.
+    /// Returns the model's time: for `auto` the least of all ways, for an MPI that of a binomial
+    /// tree.
     pub fn predict(&self, bed: &Bed, size_bytes: u64) -> anyhow::Result<f64> {
         match &self.kind {
             Kind::Own { via, .. } if via != "auto" => bed.predict(via.parse()?, size_bytes),

@@ -89,8 +89,8 @@ const MEASURED: [(&str, &str); 23] = [
     ("testing", "the long forms of the tests: docs/testing.md"),
 ];
 
-/// Makes every computed result again and says which files differ, and lists the others with their age and command.
-/// With `is_written` the files that differ are replaced.
+/// Makes every computed result again and reports which files differ; lists the others with their
+/// age and command. With `is_written` the files that differ are replaced.
 pub fn all(
     folder: &Path,
     is_written: bool,

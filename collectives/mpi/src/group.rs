@@ -70,7 +70,7 @@ impl Group {
         let address = std::ptr::from_ref(group);
         GROUPS.lock().push(address as usize);
         if (table.keep)(comm, address.cast_mut().cast()) != 0 {
-            // The communicator would be wired again and again, since the MPI does not know it.
+            // The communicator would be wired repeatedly, since the MPI does not know it.
             group.give_up(Reason::Failed);
         } else if !settings.agreed.tries && size > 1 {
             group.begin(table, settings, comm);
@@ -165,7 +165,7 @@ impl Group {
         self.carry(table, settings, comm, wire, "");
     }
 
-    /// Has the collectives carried by a wire that all ranks have.
+    /// Assigns the collectives to a wire that all ranks have.
     fn carry(&self, table: &'static Table, settings: &Settings, comm: Word, wire: Arc<Wire>, again: &str) {
         if settings.agreed.tries
             && let Err(trouble) = account::share_known(table, comm, &wire, &mut self.account.lock())
@@ -226,14 +226,14 @@ pub fn world_rank() -> Option<usize> {
     usize::try_from(WORLD_RANK.load(Ordering::Relaxed)).ok()
 }
 
-/// A way to the wire: one that is being joined, or that of an earlier communicator.
+/// A source of the wire: one that is being joined, or the one of an earlier communicator.
 enum Begun {
     Joining(Box<Joining>),
     Kept(Arc<Wire>),
 }
 
-/// Begins to wire a communicator. Every rank takes identical steps, whatever it finds: cards, places,
-/// and the join, unless all of them have kept a wire of the same ranks.
+/// Begins to wire a communicator. Every rank takes identical steps, whatever it finds: descriptors,
+/// places, and the join, unless all of them have kept a wire of the same ranks.
 fn joining(
     table: &'static Table,
     settings: &Settings,

@@ -22,8 +22,8 @@ pub struct RankMap {
 }
 
 impl RankMap {
-    /// Maps the ranks with these cards, `None` for one that could not be read; or returns why no
-    /// rank can be wired.
+    /// Maps the ranks with these descriptors, `None` for one that could not be read; or returns why
+    /// no rank can be wired.
     pub fn new(cards: &[Option<NodeDescriptor>], agreed: &Agreed, by_name: bool) -> Result<RankMap, (Reason, String)> {
         let cards: Vec<&NodeDescriptor> = cards.iter().flatten().collect::<Vec<_>>();
         let (mut leaders, mut host_of, mut place_of) = (Vec::new(), Vec::new(), Vec::new());
@@ -72,8 +72,8 @@ pub fn cards(bytes: &[u8]) -> Result<Vec<Option<NodeDescriptor>>, (Reason, Strin
 
 pub const BYTES: usize = 512;
 const HEAD_BYTES: usize = 27;
-/// Version of the layout, and of the messages that ranks exchange after the cards. A rank with
-/// another version passes all calls on.
+/// Version of the layout, and of the messages that ranks exchange after the descriptors. A rank
+/// with another version passes all calls on.
 const VERSION: u8 = 4;
 
 #[derive(Clone, Debug, PartialEq, Eq)]

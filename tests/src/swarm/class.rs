@@ -126,13 +126,13 @@ impl Class {
 }
 
 impl Class {
-    /// Whether frames are forged or damaged undetectably: then everything may fail, and nothing may
-    /// be false.
+    /// Whether frames are forged or damaged undetectably: then every session may fail, but no
+    /// report may be false.
     pub fn forges(self) -> bool {
         matches!(self, Class::Damage | Class::Hostile)
     }
 
-    /// Whether this class may keep a host unreachable or motionless for long.
+    /// Whether this class may make a host unreachable or idle for long.
     pub fn takes_away(self) -> bool {
         use Class::{BitFlip, Duplicate, FalseHoldings, Jitter, SlowCpu, SlowDisk};
         !matches!(self, Jitter | Duplicate | BitFlip | SlowCpu | SlowDisk | FalseHoldings)
