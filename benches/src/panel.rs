@@ -111,7 +111,7 @@ pub struct Statement {
     pub over: Option<String>,
     /// Panel of `over`, if it is another.
     pub over_panel: Option<String>,
-    /// From the first point on, to the second.
+    /// First and last point of the statement.
     #[serde(default)]
     pub points: Vec<String>,
     /// Only messages with at least as many frames as there are hosts, because shorter ones are all beginning.

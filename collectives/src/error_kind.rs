@@ -13,7 +13,7 @@ pub enum ErrorKind {
     SomeFailed = 1,
     /// An argument, a file or an option is invalid, or contradicts that of other hosts.
     Usage,
-    /// No host was present, not all came, or the time was up.
+    /// Hosts were missing, all or some, or the time was up.
     Nobody,
     /// The system failed: interface, permission, memory, a file.
     System,

@@ -51,7 +51,7 @@ pub enum Code {
     SomeFailed,
     /// Wrong usage, malformed or contradictory input.
     Usage,
-    /// No host present, a timeout, or a group in use by another sender.
+    /// A missing host, a timeout, or a group in use by another sender.
     Nobody,
     /// System or permission: interface, capability, SOURCE, DEST.
     System,

@@ -16,7 +16,7 @@
 //! result in a `cost_table`, which decides from then on (`calls`). The results are kept for later
 //! communicators, and so is the wire, for those of the same ranks (`kept`).
 //!
-//! If ranks differ about the number of bytes, a thread detects it (`order`, `deadlock_watchdog`).
+//! A thread detects ranks that differ about the number of bytes (`order`, `deadlock_watchdog`).
 //!
 //! While a call waits it lets the MPI make progress, because messages that others wait for would
 //! otherwise never leave.

@@ -39,10 +39,10 @@ const IN_A_CALL: u32 = 1;
 pub enum Trouble {
     /// The wire failed; the other ranks are notified, too.
     Wire(Error),
-    /// This host's leader failed and has announced it.
+    /// Failure of this host's leader, which has announced it.
     Leader,
     Neighbour,
-    /// This rank's own arguments name blocks of two lengths.
+    /// Blocks of two lengths in this rank's own arguments.
     Lengths,
     /// Ranks have requested trials of different calls.
     Calls,

@@ -3,7 +3,7 @@
 //! The crate uses no socket, clock, thread or random source: equal input gives equal output on every host, and ties are
 //! broken by number. It does not depend on the transport.
 //!
-//! There are four modules; each imports only those before it:
+//! Four modules, each of which imports only those before it:
 //! - [`topology`]: switches, cables and hosts. A [`Topology`](topology::Topology) is valid by construction; it is read
 //!   from our own files, from Slurm's, from LLDP, or is a built-in test bed.
 //! - [`plan`]: broadcast trees with sending order. [`plan::make`] plans any [`Via`](plan::Via); [`plan::check`] checks

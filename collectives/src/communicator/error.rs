@@ -92,7 +92,7 @@ pub enum CommunicatorError {
         /// The other host.
         host: String,
     },
-    /// This process's network description does not fit the group, or contradicts itself.
+    /// The network description of this process does not fit the group, or contradicts itself.
     #[error("{why}")]
     Network {
         /// The fault, with file and line where it was read from one, and what to do.

@@ -2,7 +2,7 @@
 //! = RTT(m)/2 − g(m), the link's rate, the path's MTU, the loss, and whether broadcast arrives at
 //! full rate.
 //!
-//! There are four state machines: a [`Finder`] discovers hosts, a [`Prober`] measures, a
+//! Four state machines do this: a [`Finder`] discovers hosts, a [`Prober`] measures, a
 //! [`Surveyor`] finds the switches between hosts, and a [`Responder`] answers all three. Each is a
 //! [`Part`](ethbcast_transport::Part): [alone](ethbcast_transport::Alone) under a driver, or
 //! embedded in a machine that hands it the PROBE, ECHO and REPORT frames of its session.

@@ -11,7 +11,7 @@ pub const MIN_MTU_BYTES: u16 = 576;
 /// Longest name of a group, in bytes.
 pub const MAX_GROUP_BYTES: usize = 64;
 
-/// This host's identity on the wire.
+/// Identity of this host on the wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Station {
     /// Host name, as it appears in reports and topology files.
@@ -85,9 +85,9 @@ pub struct OtherBuild {
 /// Difference between the keys of this host and another's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyDifference {
-    /// This host has no key.
+    /// Only the other host has a key.
     OnlyTheirs(KeyName),
-    /// The other has no key.
+    /// Only this host has a key.
     OnlyOwn(KeyName),
     /// Each has another key.
     Both {

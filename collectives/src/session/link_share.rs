@@ -27,7 +27,7 @@ const BULK_PART: u64 = 8;
 pub struct LinkShare {
     /// Whether the host sends these frames; if not, it receives them.
     pub is_sent: bool,
-    /// This port's own frames.
+    /// Frames of this port.
     pub own: u32,
     /// All other frames.
     pub others: u32,

@@ -1,6 +1,6 @@
 //! The isolated environment (*cell*) of one test, which leaves nothing behind.
 //!
-//! With root, a cell has process ids, mounts, `/run/netns`, `/dev/shm` and `target/tmp` of its own:
+//! A cell with root has process ids, mounts, `/run/netns`, `/dev/shm` and `target/tmp` of its own:
 //! the end of its first process ends all its processes, and with them its network namespaces,
 //! mounts and files in memory. Without root it is a process group that is killed as a whole.
 

@@ -105,7 +105,7 @@ classes! {
     Latecomers = "latecomers",
     /// A user stops a receiver, or the root.
     Interrupt = "interrupted by a user",
-    /// No plan can be made: the topology does not name the root.
+    /// A plan is impossible: the topology does not name the root.
     NoPlan = "a root that its topology does not name",
     /// A rank of a communicator runs another program than the others.
     Mistake = "a rank with another program",

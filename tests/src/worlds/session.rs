@@ -82,7 +82,7 @@ impl Sink for Compared {
 /// Starting point of an exploration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beginning {
-    /// No frame has been sent.
+    /// The state before the first frame.
     Nothing,
     /// The root has sent its first view.
     View,

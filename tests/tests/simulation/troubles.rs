@@ -1,7 +1,7 @@
 //! Tests of partial failures: links that lose one kind of frame in one direction, outages, deaths,
 //! readers that stop.
 //!
-//! In each of them every reachable host has its bytes, the session ends, and the culprit is named.
+//! Every reachable host then has its bytes, the session ends, and the culprit is named.
 
 use ethbcast_collectives::session::{OnSlow, Outcome, Timing, View, kind};
 use ethbcast_planning::plan::{Plan, Via, check};

@@ -1,6 +1,6 @@
 //! Newest stamp received, and round trips from timestamp echoes.
 //!
-//! From the round trips follow the retransmission timeout (RFC 6298, with shorter bounds: a
+//! The round trips give the retransmission timeout (RFC 6298, with shorter bounds: a
 //! cluster's round trips are below a millisecond) and the reordering tolerance on the path to one
 //! receiver. The tolerance grows with observed reordering and falls back without it (RFC 8985 §6.2,
 //! whose window grows by a quarter of the round trip at a time and falls back after 16 recoveries;
@@ -101,7 +101,7 @@ impl Echo {
     /// not been taken yet. Its last transmission was under `last`, the one before under `before`;
     /// both are equal if it was sent once.
     ///
-    /// If nothing sent as late as `last` has arrived, an earlier transmission did. The frame was
+    /// An earlier transmission arrived if nothing sent as late as `last` has. The frame was
     /// overtaken by everything sent between the transmission that arrived and the newest echo so
     /// far. Returns whether the last transmission was needless.
     pub(crate) fn on_arrival(&mut self, before: Stamp, last: Stamp, ack: &Ack<'_>) -> bool {

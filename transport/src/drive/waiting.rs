@@ -7,7 +7,7 @@
 //! process that has yet to run, and with a CPU to itself a yield returns in a few tenths of a
 //! microsecond.
 //!
-//! If other processes compute, a yield returns after their time slices, and some kernels (Linux
+//! Beside processes that compute, a yield returns after their time slices, and some kernels (Linux
 //! 6.18) take the rest of the yielder's slice, too: milliseconds later than a process that sleeps
 //! and is woken. A pause between two polls of more than a millisecond, and more than the polling
 //! limit, shows that; then the loop sleeps at once for a while, twice as long each time it happens

@@ -102,7 +102,7 @@ impl Faults for NoFaults {
 with_defaults! {
     /// Independent faults at fixed probabilities. A delivery suffers at most one fault.
     ///
-    /// If loss, duplication, reordering and corruption add up to more than 1, the later ones are
+    /// Probabilities of loss, duplication, reordering and corruption that add up to more than 1 are
     /// reduced in this order.
     #[derive(Clone, Debug)]
     pub struct RandomFaults {

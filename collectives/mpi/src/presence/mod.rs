@@ -1,7 +1,7 @@
 //! Check that all ranks have loaded the drop-in. A rank without it would not take part in the
 //! others' agreements, and its calls would be mistaken for theirs.
 //!
-//! No MPI call can reveal this, so the launcher's key-value store is used. Each rank puts a key
+//! MPI calls cannot reveal this, so the launcher's key-value store is used. Each rank puts a key
 //! there before `MPI_Init`, in which launchers exchange such keys among all processes, and looks
 //! for all other keys afterwards. All ranks thus get equal results, and none waits for a rank that
 //! never comes.

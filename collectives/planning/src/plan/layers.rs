@@ -64,7 +64,7 @@ fn number(place: usize) -> u32 {
 
 /// Hangs the longest trees found on a path from place 0 to the last place.
 ///
-/// If one tree reaches the last place, that tree is the result. Otherwise a place of the path sends
+/// A tree that reaches the last place is the whole result. Otherwise a place of the path sends
 /// to the next place, and to the last place it can pass to beyond the tree there, which is the next
 /// place of the path. This is never more than P/2 steps.
 fn spine(forks: &[Fork], runs: &mut Runs, parents: &mut [usize]) {

@@ -116,7 +116,7 @@ impl fmt::Display for Via {
 /// Error: a name is no [`Via`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum UnknownVia {
-    /// No route has this name.
+    /// An unknown name.
     #[error("`{0}` is no way to send; use one of: {list}", list = valid_names())]
     Name(String),
     /// The number of children of `kary`, as it was given, is missing or out of range.

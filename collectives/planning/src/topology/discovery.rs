@@ -5,7 +5,7 @@
 //! of phylogenetics. A tree is determined by its quartets, of which only some are needed: hosts are
 //! inserted one after the other, each by tests from switch to switch.
 //!
-//! This module measures nothing. [`Discovery::next`] returns a question, [`Discovery::record`]
+//! The caller measures: [`Discovery::next`] returns a question, [`Discovery::record`]
 //! takes the answer.
 //!
 //! **Limits.** Two flows cannot reveal a switch with a single host behind it, switches in a row

@@ -15,7 +15,7 @@ pub enum TopologyProblem {
     /// The text is not TOML of schema 1.
     #[error(transparent)]
     Schema(#[from] SchemaProblem),
-    /// No switch at all.
+    /// A topology without switches.
     #[error("the topology names no switch; add a `[[switch]]` with a name and hosts")]
     NoSwitch,
     /// Switches, but not one host.
@@ -156,7 +156,7 @@ pub enum LldpProblem {
     /// Two files are about this host.
     #[error("`{0}` has an output already; keep one file for each host")]
     FileTwice(String),
-    /// No file is about a host.
+    /// All files are about switches, none about a host.
     #[error("all outputs are those of switches; add one for each host")]
     NoHost,
     #[error("{} no switch{}; have lldpd run on the host and LLDP sent by the switch for a minute, then collect \
@@ -252,10 +252,10 @@ pub enum SlurmProblem {
         switch: String,
         error: NodeSetError,
     },
-    /// No `SwitchName=` in the whole file.
+    /// A file without any `SwitchName=`.
     #[error("expected lines such as `SwitchName=s0 Nodes=n[0-7]`, found none")]
     NoSwitch,
-    /// No `Nodes=` in the whole file.
+    /// A file without any `Nodes=`.
     #[error("no switch has hosts; give at least one a `Nodes=n[0-7]`")]
     NoNodes,
     /// The text has no address.

@@ -27,7 +27,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a collective that waits has to be advanced again"]
 pub enum CallProgress {
-    /// This rank has everything that it needs and has sent everything that the others need.
+    /// The rank has everything that it needs and has sent everything that the others need.
     Done,
     /// The rank waits for frames or for room.
     Waiting,

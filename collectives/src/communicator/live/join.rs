@@ -136,7 +136,7 @@ with_defaults! {
     pub struct Options {
         /// Interface. Default: the only Ethernet interface that is up.
         pub interface: Option<String> = None,
-        /// This host's name, which decides its rank. Default: `$ETHBCAST_HOST`, the network
+        /// Name of this host, which decides its rank. Default: `$ETHBCAST_HOST`, the network
         /// namespace's name, the hostname, or a network card's address.
         pub host: Option<String> = None,
         /// EtherType, identical on all ranks.

@@ -1,6 +1,6 @@
 //! Communicators on real hosts: blocking calls over a packet socket.
 //!
-//! This folder is the only place of the communicator where the state machine meets a socket, a
+//! Only this folder connects the state machine with a socket, a
 //! clock, a thread and a random number; all of them belong to
 //! [`packet::Shared`](ethbcast_transport::packet::Shared). A call drives the engine in its own
 //! thread. A background thread answers the others while the application computes.

@@ -95,7 +95,7 @@ pub enum StationError {
 pub struct Opening<'a> {
     /// Interface. Default: the only Ethernet interface that is up.
     pub interface: Option<&'a str>,
-    /// This host's name. Default: [`host::name`].
+    /// Name of this host. Default: [`host::name`].
     pub host: Option<&'a str>,
     /// The group's name.
     pub group: &'a str,

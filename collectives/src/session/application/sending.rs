@@ -75,9 +75,9 @@ pub enum Next<'a> {
         /// message.
         reported: bool,
     },
-    /// No data yet; the next turn asks again.
+    /// Data is not available yet; the next turn asks again.
     Nothing,
-    /// No data before this time.
+    /// Data is not available before this time.
     Until(Instant),
     /// The end of the stream, with its length and digest.
     End(Trailer),

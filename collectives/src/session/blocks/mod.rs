@@ -1,6 +1,6 @@
 //! The streams of a session at one host: one, or one per block.
 //!
-//! With block algorithms ([`Via::is_in_blocks`](ethbcast_planning::plan::Via::is_in_blocks)) frames
+//! Block algorithms ([`Via::is_in_blocks`](ethbcast_planning::plan::Via::is_in_blocks)) have several: frames
 //! are distributed to the streams in turn, a block of consecutive frames to each, and every stream
 //! has a tree of its own. The reader takes them in the same order. A message ends in all streams at
 //! once: in the one with its last frame by that frame, in the others by an empty one. Distribution

@@ -79,7 +79,7 @@ pub enum IncidentKind {
     HeldUp,
     /// A receiver was demoted.
     Aside,
-    /// No frame got through between two hosts.
+    /// A pair of hosts could not exchange frames.
     Apart,
     /// Bytes came damaged.
     Damaged,

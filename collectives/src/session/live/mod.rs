@@ -17,7 +17,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! This module connects the session's state machines with a socket, a clock, threads and random
+//! The module connects the session's state machines with a socket, a clock, threads and random
 //! numbers. Reader and writer run on threads of their own ([`read_ahead`], [`write_behind`]), so
 //! that a slow disk slows the stream down and nothing else.
 

@@ -356,13 +356,13 @@ pub enum Progress<'a> {
     Sender(&'a RootEvent),
     /// An event of a receiver.
     Receiver(&'a ReceiverEvent),
-    /// This host's interface went away (switched off, reset, pulled out) and is waited for; or it
+    /// The interface of this host went away (switched off, reset, pulled out) and is waited for; or it
     /// is back.
     Interface {
         /// Whether the interface is away.
         away: bool,
     },
-    /// This host's interface lost its link (no cable, or its other end is off); or it has one
+    /// The interface of this host lost its link (no cable, or its other end is off); or it has one
     /// again.
     Link {
         /// Whether the link is lost.

@@ -365,7 +365,7 @@ pub enum Error {
         /// Name of the interface.
         interface: String,
     },
-    /// No sender was heard in time.
+    /// A sender was not found in time.
     #[error("no sender was heard; start one of the same group, or wait longer")]
     NobodyThere,
     /// The sender refused this host, with a text that says what to do.

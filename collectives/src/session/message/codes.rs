@@ -27,7 +27,7 @@ wire_enum! {
     Outcome {
         /// Verified, confirmed by the root, on disk, visible under its name.
         Delivered = 0,
-        /// No room for the announced size.
+        /// Too little room for the announced size.
         NoSpace = 1,
         /// Writing, syncing or renaming failed.
         WriteFailed = 2,

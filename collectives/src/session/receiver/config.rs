@@ -33,7 +33,7 @@ pub struct ReceiverConfig {
     pub form: Form,
     /// Whether this host may already hold part of the content.
     pub holds: bool,
-    /// This host's processors. If set, it reports processor time per frame to a root that measures.
+    /// Processors of this host. If set, it reports processor time per frame to a root that measures.
     pub processors: Option<Processors>,
     /// Longest wait for a root; `None` for no limit.
     pub patience: Option<Duration>,
@@ -133,9 +133,9 @@ pub enum ReceiverEvent {
     /// Frames arrive with this host's own address as their source: another host has the same
     /// address, or the network loops frames back.
     OwnAddress(MacAddr),
-    /// This host is a member: data will come.
+    /// The host is a member: data will come.
     Started {
-        /// This host's rank.
+        /// Rank of this host.
         rank: Rank,
         /// Number of receivers.
         receivers: usize,
@@ -174,7 +174,7 @@ pub enum End {
     Dropped,
     /// The root fell silent.
     RootSilent,
-    /// No root was heard in time.
+    /// A root was not found in time.
     NobodyThere,
 }
 
@@ -193,7 +193,7 @@ pub enum Arrival<'a> {
 /// groups but takes part in a limited number of sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// No root announces a session, or none has been asked.
+    /// A root has neither announced a session nor been asked.
     None,
     /// A root announces a session; the join request waits for permission.
     Wanted,

@@ -1,6 +1,6 @@
 //! A receiver of a session: joins it, receives and relays the stream, and reports the outcome.
 //!
-//! This module is the interface to its user and its driver. The receiver is `waiting` for a
+//! The module is the interface to its user and its driver. The receiver is `waiting` for a
 //! session, `joining` one, and then `running` as a member; each phase has its own fields and
 //! timers.
 

@@ -123,7 +123,7 @@ pub struct RootConfig {
     /// Whether to measure for up to 50 ms before the start if there is no calibration, and to probe
     /// broadcast before it is chosen for a long stream, if the calibration does not cover it.
     pub probe: bool,
-    /// This host's processors. If set, the measurement includes processor time per frame here and
+    /// Processors of this host. If set, the measurement includes processor time per frame here and
     /// at a receiver.
     pub processors: Option<Processors>,
     /// Whether to stop after planning. Receivers are not notified, and wait on for a sender.

@@ -88,7 +88,7 @@ pub enum RootEvent {
         /// The reason, to be read after the name.
         text: String,
     },
-    /// No frame gets through between two members, though the root receives from both: both are
+    /// Two members cannot exchange frames, though the root receives from both: both are
     /// served alone from now on.
     Apart {
         /// Name of one member.
@@ -158,7 +158,7 @@ pub enum RootFailure {
         /// The group.
         group: String,
     },
-    /// No plan can be made for these members.
+    /// A plan for these members is impossible.
     #[error(transparent)]
     NoPlan(#[from] NoPlan),
 }

@@ -1,6 +1,6 @@
 //! The root of a session: announces it, decides the view, feeds the stream, collects reports.
 //!
-//! This module is the interface to its user and its driver. The behaviour is that of the phase:
+//! The module is the interface to its user and its driver. The behaviour is that of the phase:
 //! `gathering` receivers, `running` the session, `closing` it. Each phase has its own fields and
 //! timers.
 

@@ -27,9 +27,9 @@ pub enum Brought {
     End(Trailer),
     /// The end of a query: all want-bitmaps were requested, and nothing is sent.
     Asked,
-    /// No data yet.
+    /// Data is not available yet.
     Nothing,
-    /// No data before this time.
+    /// Data is not available before this time.
     Until(Instant),
     /// A failure, whose sentence is sent to all receivers.
     Failed(String),

@@ -7,7 +7,7 @@
 //! hidden name where the file system does not support that, and vanishes with its process. A lock
 //! shows whether a process writes to a hidden file.
 //!
-//! In place, the existing file is overwritten and needs space only for additional length. Before
+//! An existing file that is received in place is overwritten and needs space only for additional length. Before
 //! its first byte changes, it gets the hidden name and a journal, as if an earlier run had left it.
 //! Under its own name it is always old or new.
 

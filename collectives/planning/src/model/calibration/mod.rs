@@ -31,7 +31,7 @@ pub struct Point {
 /// Measured behaviour of broadcast frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Broadcast {
-    /// Not tested. Broadcast is priced as if it arrived, but not chosen if a tested route is about
+    /// Untested: broadcast is priced as if it arrived, but not chosen if a tested route is about
     /// as good.
     #[default]
     Untried,

@@ -56,7 +56,7 @@ pub(super) struct Fork {
 /// between them, any tree rooted at the first of them whose edges lead to later places; `forks[i]`
 /// is the fork between places `i` and `i + 1`.
 ///
-/// This is line (17) of Figure 4 without a look at the tree. The send and the tree can meet only on
+/// The result is that of line (17) of Figure 4, without a look at the tree. The send and the tree can meet only on
 /// cables between switches. Upwards: `from` and the next place, the tree's root, are both under the
 /// cable; some edge of the tree climbs it if and only if one of its places is not under it. The
 /// lowest such cable is the one above the fork behind `from`, so there is none exactly if all

@@ -7,7 +7,7 @@
 //! zero padding (`01-08`), ClusterShell's steps (`0-8/2`), brackets inside brackets (`1[0-3]`), blanks and lines
 //! instead of commas or around them, and `name@address`, as hosts are called that share a name.
 //!
-//! Not understood, and refused: wildcards, and what [`host_list`](crate::host_list) understands: operators between
+//! Refused are wildcards, and what [`host_list`](crate::host_list) understands: operators between
 //! sets (`!`, `&`, `^`) and files.
 
 mod expand;

@@ -224,7 +224,7 @@ pub(super) enum RecoveryStep {
     Ask(Rank, Needy, Range<u64>),
     Found(Needy, u64, Vec<u8>),
     Nobody(Needy, u64, String),
-    /// No member sent the bytes for now; a receiver that can repeat its request may do so.
+    /// The members asked did not send the bytes for now; a receiver that can repeat its request may do so.
     NotNow(Needy, u64),
 }
 

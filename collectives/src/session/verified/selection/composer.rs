@@ -19,7 +19,7 @@ pub enum Composed {
     Ledger(Arc<StretchLedger>),
     /// The next span, with the chunks that were sent to all.
     Span(PartialSpan),
-    /// This stretch is not sent: the root only queries want-bitmaps.
+    /// A stretch that is not sent: the root only queries want-bitmaps.
     Passed(u64),
 }
 

@@ -243,7 +243,7 @@ pub fn name(bytes: &[u8]) -> [u8; 8] {
 /// Method of cutting fragments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cut {
-    /// No fragments: data is found only at its own offset.
+    /// Fragments are not cut: data is found only at its own offset.
     #[default]
     None,
     /// One fragment per chunk: finds data moved by whole chunks, as in images.
