@@ -14,7 +14,6 @@ use ethbcast_transport::{Alone, Instant, Tuning};
 const PAYLOAD_BYTES: usize = 1468;
 const FRAMES: u64 = 4096;
 const HOSTS: usize = 1024;
-/// Least time of a measurement.
 const ENOUGH: Duration = Duration::from_millis(600);
 
 fn main() {

@@ -62,7 +62,6 @@ const HEIGHTS: [(&str, &str); 3] = [
     ("best", "Average height of the lowest tree found by `--via binary-best`: other orders, and trees over no line:"),
 ];
 
-/// Measures all heights.
 pub fn figure_5() -> anyhow::Result<Output> {
     let complete: Vec<Option<f64>> = SIZES.iter().map(|size| Some(f64::from(size.ilog2()))).collect();
     let mut panels = HEIGHTS.map(|(letter, title)| Panel {

@@ -20,7 +20,6 @@ pub struct Output {
 }
 
 impl Output {
-    /// Returns all files by name.
     fn files(&self) -> Vec<(String, String)> {
         let always = [("txt".to_owned(), self.text.clone()), ("csv".to_owned(), self.csv.csv())];
         let named = |(ending, content): (String, String)| (format!("{}.{ending}", self.name), content);

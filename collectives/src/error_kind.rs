@@ -37,7 +37,6 @@ impl ErrorKind {
 }
 
 impl SessionError {
-    /// Returns the kind of failure.
     pub fn kind(&self) -> ErrorKind {
         match self {
             SessionError::Station(error) => error.kind(),
@@ -67,7 +66,6 @@ impl SessionError {
 }
 
 impl CallError {
-    /// Returns the kind of failure.
     pub fn kind(&self) -> ErrorKind {
         match self {
             CallError::Station(error) => error.kind(),

@@ -88,7 +88,6 @@ pub fn run_until(command: &mut Command, must_end: impl Fn() -> bool) -> io::Resu
     Ok(None)
 }
 
-/// Returns whether `child` ended before `must_end` returned true.
 fn await_end(child: &mut Child, longest: Duration, must_end: impl Fn() -> bool) -> io::Result<bool> {
     let mut interval = POLL_INTERVAL;
     loop {

@@ -22,11 +22,8 @@ const KEPT_SECONDS: u64 = 7 * 24 * 3600;
 /// Hidden names of data that does not have its final name yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HiddenNames {
-    /// A file's data.
     pub part: PathBuf,
-    /// A directory under construction.
     pub tree: PathBuf,
-    /// The journal of either.
     pub journal: PathBuf,
 }
 
@@ -37,7 +34,6 @@ impl HiddenNames {
         HiddenNames::with(&format!("{HIDDEN_PREFIX}{}", &digest[..16]))
     }
 
-    /// Returns the names of a directory with this content.
     pub(crate) fn of_content(identity: &Identity) -> HiddenNames {
         HiddenNames::of(&identity.content)
     }
@@ -120,7 +116,6 @@ pub(crate) fn take_up_tree<D: Directory>(holder: &D, name: &Path) -> io::Result<
     lock_tree(holder, root, name)
 }
 
-/// Locks an open hidden directory.
 pub(crate) fn lock_tree<D: Directory>(holder: &D, root: D, name: &Path) -> io::Result<TakenUp<D>> {
     holder.open_up(name)?;
     // Another receiver may have removed it as a leftover before it was locked.
@@ -249,7 +244,6 @@ pub(crate) fn left_bytes<D: Directory>(directory: &D) -> u64 {
     names.iter().filter_map(|name| with_suffix(name, JOURNAL)).map(|names| allocated_bytes(directory, &names)).sum()
 }
 
-/// The allocated bytes of unfinished data.
 pub(crate) fn allocated_bytes<D: Directory>(directory: &D, names: &HiddenNames) -> u64 {
     [&names.part, &names.tree].into_iter().map(|name| allocated_below(directory, name)).sum()
 }

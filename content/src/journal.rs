@@ -224,7 +224,6 @@ enum Record {
 
 /// The flag of a head whose data includes the former content of DEST.
 const HAS_OLD: u32 = 1;
-/// Offset of the flags in a head.
 const FLAGS_AT: usize = 12;
 
 /// The head of data that `has_old` content, or not, and its seal.

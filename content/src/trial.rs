@@ -9,7 +9,6 @@ use std::collections::{BTreeSet, HashMap};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-/// Limit on the incoming names that are tried.
 const MAX_NAMES: usize = 4096;
 /// Length above which a name is tried: file systems that encrypt names refuse long ones.
 const LONG_NAME_BYTES: usize = 140;

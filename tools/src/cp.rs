@@ -169,7 +169,6 @@ impl Target {
     }
 }
 
-/// Splits the arguments into sources and destination.
 fn parted(paths: &[OsString]) -> (&[OsString], Option<&OsStr>) {
     match paths {
         [source @ .., dest] if !source.is_empty() => (source, Some(dest)),
@@ -177,7 +176,6 @@ fn parted(paths: &[OsString]) -> (&[OsString], Option<&OsStr>) {
     }
 }
 
-/// Whether a name means the served directory itself.
 fn is_there_anyway(name: &str) -> bool {
     name.is_empty() || name == "." || name == "./"
 }

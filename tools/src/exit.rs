@@ -19,9 +19,7 @@ static HAS_REPORTED: AtomicBool = AtomicBool::new(false);
 /// Form of the output on stdout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Lines for people.
     Lines,
-    /// A single object at the end.
     Object,
     /// An object for each event; the last contains the result.
     Stream,
@@ -44,12 +42,9 @@ pub fn codes() -> String {
     format!("Exit codes:\n{}", lines.join("\n"))
 }
 
-/// Kind of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
-    /// Some receivers failed.
     SomeFailed,
-    /// Wrong usage, malformed or contradictory input.
     Usage,
     /// A missing host, a timeout, or a group in use by another sender.
     Nobody,
@@ -146,7 +141,6 @@ impl Failure {
     }
 }
 
-/// Returns a [`Failure`] as a result.
 pub fn fail<T>(code: Code, text: impl fmt::Display) -> anyhow::Result<T> {
     Err(Failure::new(code, text).into())
 }

@@ -36,7 +36,6 @@ pub fn about(interface: &Interface) -> About {
     About { version, megabits_per_second: megabits, last: None }
 }
 
-/// Parameters of a search.
 pub struct Search<'a> {
     pub interface: Option<&'a str>,
     /// Group of the receivers; none: all groups.
@@ -49,7 +48,6 @@ pub struct Search<'a> {
     pub enough: Option<&'a [String]>,
 }
 
-/// Repeated search for receivers.
 pub struct Census<'a> {
     search: &'a Search<'a>,
     port: Port,

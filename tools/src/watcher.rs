@@ -93,7 +93,6 @@ fn decode(pipe: &mut impl Read) -> Option<Vec<u8>> {
     Some(frame)
 }
 
-/// Runs the child.
 pub fn run(args: &WatchArgs) -> anyhow::Result<()> {
     let mut signals = SigSet::empty();
     let unheard = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGTSTP];

@@ -51,7 +51,6 @@ const TICK_NS: u64 = 100;
 pub trait Ranks {
     /// Returns the least number of all ranks.
     fn least(&mut self, own: c_int) -> c_int;
-    /// Makes a call of `bytes` dummy bytes by the wire.
     fn call(&mut self, operation: Operation, bytes: usize);
     /// Returns the time since any fixed moment.
     fn now(&self) -> Duration;

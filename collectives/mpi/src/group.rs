@@ -180,7 +180,6 @@ impl Group {
         *self.state.lock() = Stage::Wired(wire);
     }
 
-    /// Leaves all calls to the MPI.
     fn stay(&self, settings: &Settings, reason: Reason, text: &str) {
         if settings.is_verbose && self.rank == 0 {
             print_line(format_args!("{} ranks stay with MPI: {}: {text}", self.size, reason.text()));

@@ -11,13 +11,11 @@ use std::collections::HashMap;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RankMap {
     pub group: String,
-    /// Leader's rank of each host.
     pub leaders: Vec<usize>,
     pub host_of: Vec<usize>,
     /// Place of each rank among those of its host.
     pub place_of: Vec<usize>,
     pub processes: Vec<ProcessId>,
-    /// Name under which each host joins.
     pub names: Vec<String>,
 }
 

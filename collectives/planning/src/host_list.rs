@@ -121,7 +121,6 @@ fn apply(operator: char, names: &mut Vec<String>, hosts: Vec<String>) {
     }
 }
 
-/// The file that a piece names.
 fn file_of(piece: &str) -> Option<&Path> {
     let maybe = piece.strip_prefix('@').map(Path::new).filter(|path| path.is_file());
     maybe.or_else(|| piece.strip_prefix('^').map(Path::new))

@@ -74,7 +74,6 @@ pub(super) struct Notice {
     pub waits_for: Option<Rank>,
     /// Low bits of the member's progress counter.
     pub moved: u16,
-    /// BYE: repetitions still to come.
     pub repeats: u8,
 }
 
@@ -106,7 +105,6 @@ impl Notice {
     }
 }
 
-/// Stage of a rank that shrinks its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(super) enum ShrinkStage {
@@ -118,7 +116,6 @@ pub(super) enum ShrinkStage {
     Done,
 }
 
-/// Statement of a rank that shrinks its group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ShrinkBody {
     pub stage: ShrinkStage,

@@ -51,7 +51,6 @@ impl Roster {
         Roster { entries, nodes, mtu_bytes: self.mtu_bytes, digest }
     }
 
-    /// Returns the ranks that are not `lost`, in order.
     pub(super) fn left<'a>(&self, lost: &'a RankSet) -> impl Iterator<Item = Rank> + use<'a> {
         (0..self.size()).map(Rank).filter(|&rank| !lost.has(rank))
     }

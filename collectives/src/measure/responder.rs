@@ -131,7 +131,6 @@ impl Responder {
         self.identity.guard.payload_bytes(self.mtu_bytes).max(ProbeBody::BYTES)
     }
 
-    /// Sets the guard of its frames.
     pub(crate) fn set_guard(&mut self, guard: Guard) {
         self.identity.guard = guard;
     }

@@ -15,7 +15,6 @@ pub(crate) enum Attendance {
         calls: u64,
         until: Instant,
     },
-    /// The member has left after `calls` collectives.
     Left {
         calls: u64,
     },
@@ -49,7 +48,6 @@ pub(crate) struct Presence {
     own: Rank,
     suspect_after: Option<Duration>,
     silence_limit: Duration,
-    /// Additional wait for a silent member.
     patience: Duration,
     /// Members that go silent within this interval count as one failure.
     together: Duration,
@@ -59,7 +57,6 @@ pub(crate) struct Presence {
     entries: Vec<PresenceEntry>,
     looked_at: Instant,
     next_bye: Option<Instant>,
-    /// Fewest collectives after which a member has left.
     fewest: u64,
     alone: bool,
 }

@@ -14,7 +14,6 @@ pub(crate) enum Wait {
     Join,
     View,
     Status,
-    /// A peer about to be declared dead.
     Silence,
     Verdict,
     /// The time to leave, even if something is still open.
@@ -24,7 +23,6 @@ pub(crate) enum Wait {
     /// A change that is collected with others before it is announced.
     Change,
     Fetch,
-    /// The root's liveness replies.
     Proof,
 }
 

@@ -5,7 +5,6 @@ use ethbcast_transport::{Instant, LinkReading, PassedBytes};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Time over which rates are measured.
 const WINDOW: Duration = Duration::from_millis(100);
 /// Time after which the newest reading is out of date.
 const KEPT: Duration = Duration::from_millis(400);
@@ -63,7 +62,6 @@ impl Passed {
     }
 }
 
-/// Reader of the counters of a host's interface.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LinkWatch {
     first: Option<LinkReading>,

@@ -123,7 +123,6 @@ const PERIOD: Duration = Duration::from_millis(20);
 const MIN_ANSWERS: u32 = 3;
 /// Maximum length of a period, even with fewer round trips.
 const MAX_PERIOD: Duration = Duration::from_millis(200);
-/// Maximum divisor of the rate in one period.
 const MAX_DECREASE: u32 = 2;
 /// Divisor of the rate that gives its growth in a period with empty queues.
 const INCREASE: u64 = 8;

@@ -76,7 +76,6 @@ impl<F: DiskFile> ReadAt for Open<F> {
     }
 }
 
-/// Remarks about hidden files, for the user.
 #[derive(Debug, Default)]
 pub(super) struct Remarks {
     /// Path of the data while a file is overwritten.

@@ -261,7 +261,6 @@ impl Dest {
         self.paths().filter_map(|path| Beneath::open(&path).ok())
     }
 
-    /// Their paths.
     fn paths(&self) -> impl Iterator<Item = PathBuf> + use<> {
         [self.directory().map(Path::to_owned), path_beside(self)].into_iter().flatten()
     }
@@ -315,7 +314,6 @@ impl Dest {
     }
 }
 
-/// Space of a file system, in bytes.
 struct Space {
     available: u64,
     all: u64,

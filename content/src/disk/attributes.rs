@@ -18,7 +18,6 @@ use std::str::FromStr;
 /// Mode bits that are kept if the owner cannot be set: a set-user-id program must not run as
 /// another user.
 const MODE_WITHOUT_OWNER: u16 = 0o1777;
-/// Set-user-id and set-group-id.
 const SETID: u16 = 0o6000;
 /// A mode that no file system sets by itself, and that vfat cannot have.
 const TRIED_MODE: u32 = 0o640;
@@ -41,7 +40,6 @@ pub enum Lack {
 }
 
 impl Lack {
-    /// Returns the name, to be read after "no".
     pub(crate) fn name(self) -> &'static str {
         match self {
             Lack::Owners => "owners",
@@ -70,7 +68,6 @@ pub struct Given<'a> {
     manifest: &'a Manifest,
 }
 
-/// Accepted attributes.
 #[derive(Debug)]
 pub(super) struct Accepted<'a> {
     pub owner: Option<(u32, u32)>,
@@ -80,7 +77,6 @@ pub(super) struct Accepted<'a> {
 }
 
 impl<'a> Given<'a> {
-    /// Returns the accepted attributes, and counts the others.
     pub(super) fn accepted(&self) -> Accepted<'a> {
         let Given { setter, attributes, manifest } = *self;
         let owner = if setter.accept.owners {
@@ -168,7 +164,6 @@ impl Setter {
         self.accept.takes_node(node)
     }
 
-    /// Counts something that is not accepted.
     pub(crate) fn leave_out(&self, privilege: Privilege, name: &str) {
         self.left_out.lock().add(privilege, name);
     }

@@ -49,7 +49,6 @@ impl Beneath {
         shown(&self.0)
     }
 
-    /// Path of an entry, for display.
     pub(crate) fn path_of(&self, name: &Path) -> PathBuf {
         std::fs::read_link(self.own_path()).map_or_else(|_| name.to_owned(), |path| path.join(name))
     }

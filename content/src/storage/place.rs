@@ -464,7 +464,6 @@ impl<D: Directory> HiddenTree<D> {
         }
     }
 
-    /// Opens the hidden directory with these names.
     pub(super) fn open(holder: &D, names: HiddenNames) -> io::Result<TakenUp<HiddenTree<D>>> {
         let found = take_up_tree(holder, &names.tree)?;
         HiddenTree::around(holder, names, found)

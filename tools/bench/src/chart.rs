@@ -13,7 +13,6 @@ const COLOURS: [&str; 12] = [
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#7a3b00", "#6a3d9a", "#5d7a00",
     "#b3003b", "#00545c",
 ];
-/// Dash patterns of lines that share a colour.
 const DASHES: [&str; 3] = ["none", "6 4", "2 3"];
 const LIMIT_COLOUR: &str = "#888888";
 const LIMIT_DASHES: [&str; 3] = ["1 3", "8 3 1 3", "4 4"];
@@ -91,7 +90,6 @@ fn draw(canvas: &mut Canvas, axes: &Axes, (index, of_kind): (usize, usize), seri
     canvas.push(&text((x + 30.0, y + 4.0), "start", "", &series.name));
 }
 
-/// Mapping of values to the frame.
 struct Axes {
     log_x: bool,
     x: [f64; 2],

@@ -246,7 +246,6 @@ pub fn takes_value(arg: &Arg) -> bool {
     !matches!(arg.get_action(), ArgAction::SetTrue | ArgAction::SetFalse | ArgAction::Count)
 }
 
-/// Converts a setting to command-line options.
 pub fn given(option: &str, arg: &Arg, setting: Setting, from: &str) -> anyhow::Result<Vec<ConfiguredOption>> {
     let one = |value| ConfiguredOption { name: option.to_owned(), value, from: from.to_owned() };
     match (setting, takes_value(arg)) {

@@ -140,7 +140,6 @@ pub fn is_ether_type(left: &Value) -> bool {
         || payload["base"] == "ll" && payload["offset"] == 96 && payload["len"] == 16
 }
 
-/// Whether a masked value is an address, as in a test of the group bit.
 fn is_of_an_address(masked: &Value) -> bool {
     let payload = &masked["payload"];
     payload["protocol"] == "ether" && payload["field"] != "type"
@@ -302,7 +301,6 @@ fn verdict<'a>(statement: &'a Value, frames: &FrameCondition<'_>) -> Option<Verd
     }
 }
 
-/// Reads the interfaces of chains from the text output.
 fn devices_in(text: &str) -> HashMap<ChainName, Vec<String>> {
     let mut devices = HashMap::new();
     let (mut table, mut chain) = (("", ""), "");

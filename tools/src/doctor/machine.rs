@@ -55,7 +55,6 @@ fn clock(now: SystemTime, findings: &mut Findings) {
     }
 }
 
-/// Kernel's folder of interfaces.
 const SHOWN: &str = "/sys/class/net";
 /// Effect of Wi-Fi on frames, to be read after "is Wi-Fi, ".
 pub const WIFI: &str = "which carries frames to all hosts at its lowest rate and acknowledges none of them";

@@ -17,7 +17,6 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Mode of a key file.
 const MODE: u32 = 0o600;
 
 /// Runs `ethbcast key`.
@@ -57,7 +56,6 @@ fn put(file: Option<&Path>, keys: &Keys) -> anyhow::Result<()> {
     file.map_or_else(|| print(keys), |path| create(path, keys))
 }
 
-/// Makes a file that does not exist yet.
 fn create(path: &Path, keys: &Keys) -> anyhow::Result<()> {
     let written = OpenOptions::new().write(true).create_new(true).mode(MODE).open(path).and_then(|mut file| {
         file.write_all(keys.text().as_bytes())?;

@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use zeroize::{Zeroize, Zeroizing};
 
-/// Key file of a machine.
 const PATH: &str = "/etc/ethbcast/key";
 /// Environment variable with a key phrase. It is removed from the environment of started commands.
 const PHRASE: &str = "ETHBCAST_KEY";

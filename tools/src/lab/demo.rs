@@ -21,7 +21,6 @@ struct DemoRow {
     receivers: usize,
 }
 
-/// Runs the demo.
 pub fn run(mebibytes: u64, hosts: u16, rate: &str, loss: f64) -> anyhow::Result<()> {
     let rate_bits_per_second = parse_rate(rate).code(Code::Usage)?;
     let topology = Topology::single_switch((0..hosts).map(|host| format!("n{host}"))).code(Code::Usage)?;

@@ -29,7 +29,6 @@ pub fn run(args: ProbeArgs) -> anyhow::Result<()> {
 
 /// An open port, on which machines run one after the other.
 pub struct Station {
-    /// The port with this host's identity.
     pub wire: Wire,
     clock: Clock,
     waker: Waker,
@@ -37,7 +36,6 @@ pub struct Station {
 }
 
 impl Station {
-    /// Opens the port.
     pub fn open(args: &WireArgs) -> anyhow::Result<Station> {
         let waker = Waker::new().code(Code::System)?;
         let interrupt = Interrupt::wake(&waker).code(Code::System)?;

@@ -33,7 +33,6 @@ pub struct TransferCourse {
     /// The receivers by rank, if they are few; at a sender only.
     pub hosts: Vec<HostProgress>,
     began: Option<Instant>,
-    /// Bytes that came in this run.
     came: Meter,
     meter: Meter,
 }

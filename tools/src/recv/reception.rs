@@ -34,7 +34,6 @@ pub struct Received {
     pub landed: Landed,
     /// Sender and session of the last join request.
     pub asked: Option<(MacAddr, u32)>,
-    /// Whether the DEST command was still running and was ended.
     was_ended: bool,
     /// Whether the sender only queried the missing chunks.
     pub was_dry_run: bool,
@@ -132,7 +131,6 @@ fn close(receiving: &mut Receiving<WriteBehind>, landed: &Landed) -> anyhow::Res
     Ok(is_fed)
 }
 
-/// Fails if files of a directory were omitted.
 fn whole(landed: &Landed) -> anyhow::Result<()> {
     let lines = landed.left_out();
     if lines.is_empty() {

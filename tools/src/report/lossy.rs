@@ -6,7 +6,6 @@ use super::plan_picture::network;
 use ethbcast_planning::plan::{CableEnd, LossyCables, Passage, Via, lossy_cables};
 use std::collections::{HashMap, HashSet};
 
-/// Loss below which a cable is not suspected.
 const MIN_LOSS: f64 = 0.001;
 /// Limit on cables that cannot be distinguished; beyond it none is named.
 const MAX_NAMED: usize = 3;

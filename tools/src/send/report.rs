@@ -29,10 +29,8 @@ pub struct Report<'a> {
     pub sent: &'a SendReport,
     pub preset: Preset,
     pub verdict: Option<&'a CheckReport>,
-    /// Circumstances, plan and timeline for the report.
     pub run: Value,
     pub given_up: Option<&'a Failure>,
-    /// Whether the user gave a calibration.
     pub is_calibrated: bool,
     pub left_out: &'a [LeftOut],
 }
@@ -55,7 +53,6 @@ impl Report<'_> {
         Some(choice.size_bytes.map_or_else(|| choice.predicted_for(self.sent.bytes()), |_| choice.predicted_seconds))
     }
 
-    /// Prints the report on stdout.
     pub fn print(&self, form: Form, quiet: bool) -> anyhow::Result<()> {
         match (form, quiet) {
             (Form::Object | Form::Stream, _) => report_object(&self.to_json(), form),
@@ -224,7 +221,6 @@ pub fn run(sent: &SendReport, session: &Session, options: &SendOptions, group: &
     record(sent, &about)
 }
 
-/// Reports that no receiver lacks anything.
 pub fn print_nothing_missing(form: Form, quiet: bool) -> anyhow::Result<()> {
     match (form, quiet) {
         (Form::Lines, false) => report("nothing is missing: by the last report all receivers have verified everything"),

@@ -30,7 +30,6 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Resolves the arguments.
     pub fn resolve(args: &SendArgs) -> anyhow::Result<Settings> {
         let mut options = SendOptions { wire: session::wire(&args.wire), ..SendOptions::new() };
         options.wire.keys = key::sending(&args.key)?;
@@ -152,7 +151,6 @@ const VERIFIED: &str = "verified";
 pub struct LastRun {
     /// Number of bytes sent, if the end was reached.
     pub bytes: Option<u64>,
-    /// Receivers, and whether each has verified the bytes.
     pub receivers: Vec<(String, bool)>,
 }
 

@@ -47,7 +47,6 @@ struct Server {
     is_ready: bool,
     delivered: u64,
     failed: u64,
-    /// End of the server by --timeout.
     until: Option<Instant>,
 }
 

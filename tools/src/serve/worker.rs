@@ -38,13 +38,10 @@ pub struct Worker {
     keys: Option<Arc<Keys>>,
     registry: Arc<Registry>,
     args: Mutex<Arc<RecvArgs>>,
-    /// Inherited packet socket.
     port_fd: Option<i32>,
     cancel: Cancel,
-    /// Whether the worker ends after the running session.
     is_last: AtomicBool,
     serve_log: ServeLog,
-    /// DEST for the next session.
     dest: Mutex<Option<Arc<Dest>>>,
     is_in_loop: AtomicBool,
     turns: AtomicU64,

@@ -56,7 +56,6 @@ impl Played {
     }
 }
 
-/// Runs one session.
 pub fn play(settings: &SimulationSettings, route: &Route) -> anyhow::Result<Played> {
     let conditions = &settings.conditions;
     let wiring = Wiring::new(&settings.topology, conditions, settings.copy.time, group_mac(GROUP));

@@ -172,7 +172,6 @@ pub struct Rtt {
 /// Tries after which waits get ever longer. With half of all heartbeats or their answers lost, one
 /// in 4000 waits takes longer than this.
 const PATIENT_TRIES: u32 = 12;
-/// Deviations below this are scheduler noise.
 const GRANULARITY: Duration = Duration::from_micros(200);
 
 impl Rtt {

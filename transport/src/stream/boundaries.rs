@@ -19,7 +19,6 @@ pub(super) struct Boundaries {
     /// End of the newest freed message whose consumption is reported: a freed frame may not be
     /// consumed yet.
     reported: u64,
-    /// Number of boundaries added.
     pub(super) added: u64,
 }
 

@@ -76,9 +76,7 @@ pub(super) struct Lane {
     question: ProbeTimer,
     /// Whether the child's first acknowledgement has reported its cursor; false after a graft.
     synced: bool,
-    /// Whether an acknowledgement of the child has come.
     heard: bool,
-    /// Number of heartbeats sent.
     asked: u8,
     origins: Origins,
     moved_at: Instant, // It got further, or began to owe an answer.

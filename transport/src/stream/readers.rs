@@ -73,7 +73,6 @@ pub(super) struct AckContext<'a> {
     pub now: Instant,
     pub from: Peer,
     pub ack: &'a Ack<'a>,
-    /// Newest stamp drawn by this host.
     pub newest: Stamp,
     pub feed: &'a mut Feed,
     pub boundaries: &'a Boundaries,
@@ -131,7 +130,6 @@ pub(super) struct ReaderState {
     pub cursor: u64,
     /// `None` if another host sends it new frames.
     pub flight: Option<Flight>,
-    /// See [`Stream::turn_of`](super::Stream::turn_of).
     pub turn: Option<u64>,
     /// Losses of a cast's frames on their way to it.
     pub lost: Option<u64>,
@@ -152,7 +150,6 @@ pub(super) struct Frontier {
 pub(super) struct Sending {
     /// Whether a reader is in the middle of a segment.
     pub halfway: bool,
-    /// Lowest frame not yet sent to every reader.
     pub next: u64,
     /// Whether a reader in the middle of a segment has to acknowledge before it goes on.
     pub pausing: bool,

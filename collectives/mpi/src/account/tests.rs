@@ -30,7 +30,6 @@ impl Ranks for Network {
 }
 
 impl Network {
-    /// Makes the ranks compare their calls.
     fn meet(&mut self) {
         self.now += (self.wire)(0);
         self.least(1);

@@ -264,9 +264,7 @@ pub fn nap_ns(frame_ns: f64) -> f64 {
 const BLOCK_FRAMES: u64 = 128;
 /// Shortest block for which parity is sent.
 const MIN_BLOCK_FRAMES: u64 = 8;
-/// Fewest blocks in a feed.
 const BLOCKS_IN_A_FEED: u64 = 16;
-/// Largest feed, in bytes.
 const FEED_BYTES: u64 = 16 << 20;
 /// Probability below which cases are ignored.
 const UNLIKELY: f64 = 1e-6;

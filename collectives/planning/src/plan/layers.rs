@@ -118,7 +118,6 @@ struct Tables<'a> {
     most_children: usize,
     groups: Vec<Group>,
     group_behind: Vec<usize>,
-    /// Places whose preceding fork begins at each place.
     begins: Vec<Vec<usize>>,
     /// Values by group, number of children and place of the group: the reach of that many sub-trees, the
     /// first rooted at that place, below any place whose fork is the group's. Empty until

@@ -219,7 +219,6 @@ impl Islands {
 #[derive(Debug, Default)]
 pub(super) struct Draft {
     pub switches: Vec<DraftSwitch>,
-    /// Hosts in the order of their future ids.
     pub hosts: Vec<DraftHost>,
     pub loops: Loops,
 }

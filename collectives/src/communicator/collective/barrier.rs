@@ -17,7 +17,6 @@ const FAN_OUT: u16 = 16;
 /// A barrier in progress.
 pub type Barrier = Call<Meeting>;
 
-/// One rank's part in a barrier.
 #[derive(Clone, Debug)]
 pub struct Meeting {
     arrivals: AwaitedBlocks,

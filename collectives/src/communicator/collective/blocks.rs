@@ -133,7 +133,6 @@ const BLOCKS_AHEAD: u16 = 2;
 /// An allgather in progress.
 pub type Allgather = Call<Exchange>;
 
-/// One rank's part in an allgather.
 #[derive(Clone, Debug)]
 pub struct Exchange {
     pattern: AllgatherPattern,

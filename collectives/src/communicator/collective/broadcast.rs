@@ -12,12 +12,9 @@ use std::ops::Range;
 /// A broadcast in progress.
 pub type Broadcast = Call<BroadcastRole>;
 
-/// One rank's part in a broadcast.
 #[derive(Clone, Debug)]
 pub enum BroadcastRole {
-    /// The rank that has the bytes.
     Root(Outgoing),
-    /// A rank that receives them.
     Other(Incoming),
 }
 

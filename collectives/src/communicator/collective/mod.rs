@@ -33,7 +33,6 @@ pub enum CallProgress {
     Waiting,
 }
 
-/// One rank's work in a collective.
 pub trait CallWork: Debug {
     /// The caller's slices, identical at every step.
     type Slices<'a>;
@@ -161,7 +160,6 @@ impl Shrink {
 
 /// Checks per allowed time. A stall is noticed at most one sixteenth late.
 const CHECKS: u32 = 16;
-/// Longest time between two checks.
 const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Time that a call may take without progress, here or at another rank as far as known. The

@@ -81,7 +81,6 @@ impl Calls {
         self.agreement.current().map_or(Ok(()), |signature| Err(CommunicatorError::Busy { signature }))
     }
 
-    /// Whether a rank is gone or has left.
     pub(super) fn is_absent(&self, rank: Rank) -> bool {
         matches!(self.presence.standing(rank), Attendance::Left { .. } | Attendance::Gone)
     }

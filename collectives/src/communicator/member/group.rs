@@ -30,7 +30,6 @@ pub struct Group {
     probing: Option<Probing>,
     leaving: Leaving,
     shrinking: Option<Shrinking>,
-    /// Whether streams precede messages at the next frame.
     streams_first: bool,
 }
 
@@ -322,7 +321,6 @@ impl Group {
         Some(lost)
     }
 
-    /// Takes the error with which shrinking has ended, if it has.
     pub(in crate::communicator) fn take_shrink_error(&mut self) -> Option<CommunicatorError> {
         let error = self.shrinking.as_mut()?.take_error()?;
         self.shrinking = None;

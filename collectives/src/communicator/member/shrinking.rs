@@ -190,7 +190,6 @@ impl Shrinking {
     }
 }
 
-/// A statement to be sent in a group.
 pub(super) struct ShrinkMessage {
     pub session: u32,
     pub rank: Rank,

@@ -26,7 +26,6 @@ const SPANS_AHEAD: usize = 3;
 /// Source of a session whose bytes a [`Reader`] reads.
 pub type ReadAhead = SpanSource<OnThreads>;
 
-/// Connection to a [`Reader`].
 #[derive(Debug)]
 pub struct OnThreads {
     progress: Receiver<ReadProgress>,

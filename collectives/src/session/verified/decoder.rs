@@ -12,7 +12,6 @@ pub const MAX_ATTEMPTS: u8 = 3;
 const MAX_BYTES_WANTED: usize = ChunkSize::LONGEST.bytes();
 /// Chunks hashed before they are compared; those behind a damaged one are hashed again with it.
 const CHUNKS_AT_A_TIME: usize = 16;
-/// Bitmap of all chunks of a span.
 const ALL: u64 = u64::MAX;
 
 /// A range that came damaged.

@@ -10,7 +10,6 @@ pub const SPAN_BYTES: usize = 1 << 20;
 pub(super) const VALUE_BYTES: usize = 32;
 /// Bytes of a hash list before the hashes: content bytes of the span, then zero.
 pub(super) const HEAD_BYTES: usize = 8;
-/// Bytes of the seal behind the hashes.
 pub(super) const SEAL_BYTES: usize = 16;
 
 /// Chunk size in content bytes, a power of two chosen by the sender. A chunk is the unit of

@@ -12,7 +12,6 @@ use ethbcast_transport::lock::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Approximate length of a part, in bytes.
 const PART_BYTES: usize = 1 << 20;
 
 /// Settings of a selective transfer.

@@ -101,7 +101,6 @@ pub const MAX_MEMBERS: usize = 65_535;
 /// Shortest frame payload of a view in bytes: a trailer has to fit.
 const MIN_PAYLOAD_BYTES: usize = 64;
 
-/// Maximum number of streams with block algorithms.
 const MAX_STREAMS: usize = 4096;
 /// Minimum number of frames of a stream's feed at every member.
 const MIN_FEED_FRAMES: usize = 64;

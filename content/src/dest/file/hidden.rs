@@ -59,7 +59,6 @@ pub(super) struct KeptFile<F> {
     pub is_new: bool,
 }
 
-/// Opens or creates the hidden file of a content with its journal.
 pub(super) fn open_kept<D: Directory>(holder: &D, names: &HiddenNames) -> io::Result<TakenUp<KeptFile<D::File>>> {
     for _ in 0..ATTEMPTS {
         let (file, is_new) = match open(holder, &names.part)? {

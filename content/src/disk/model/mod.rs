@@ -43,7 +43,6 @@ impl Model {
         self
     }
 
-    /// Fails the call with this number with `errno`.
     pub fn failing_at(self, call: u32, errno: i32) -> Model {
         self.0.lock().fails_at = Some((call, errno));
         self
@@ -60,7 +59,6 @@ impl Model {
         self
     }
 
-    /// Makes the directory's path lead to another directory.
     pub fn moves(&self) {
         self.0.lock().moved = true;
     }
@@ -175,7 +173,6 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// Returns all states that a reboot may find.
     pub fn crashes(&self) -> BTreeSet<World> {
         let (names, data): (Vec<_>, Vec<_>) = self.pending.iter().partition(|change| change.of_content().is_none());
         let mut worlds = BTreeSet::new();

@@ -136,7 +136,6 @@ impl World {
         found
     }
 
-    /// Removes the inodes that have no name.
     pub fn swept(mut self) -> World {
         let mut reached = vec![ROOT];
         let mut at = 0;
@@ -223,7 +222,6 @@ pub struct Abilities {
     pub writable_by_all: bool,
     /// Whether there are no extended attributes (vfat, exFAT, SFTP, NFS before 4.2).
     pub no_xattrs: bool,
-    /// Byte that no name may contain.
     pub refused: Option<u8>,
     /// Whether names that differ in case only are equal.
     pub folds_case: bool,
@@ -243,7 +241,6 @@ fn fail<T>(errno: i32) -> Result<T> {
 }
 
 impl Abilities {
-    /// Real file systems, by their abilities.
     pub fn profiles() -> Vec<(&'static str, Abilities)> {
         let all = Abilities::default;
         let fat = || Abilities {
@@ -278,7 +275,6 @@ impl Abilities {
         disks
     }
 
-    /// Attributes that the file system cannot keep.
     pub(super) fn kept_nowhere(&self) -> impl Iterator<Item = Lack> + use<> {
         let lacks = [(self.no_owners, Lack::Owners), (self.no_modes, Lack::Modes), (self.no_xattrs, Lack::Xattrs)];
         lacks.into_iter().filter(|(lacks, _)| *lacks).map(|(_, lack)| lack)

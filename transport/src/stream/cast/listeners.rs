@@ -306,7 +306,6 @@ impl AckerChoice {
         }
     }
 
-    /// Replaces the acker by the slowest listener if it is `gone`.
     pub(super) fn on_removed(&mut self, listeners: &[Listener], gone: Rank) {
         if gone != self.rank {
             return;

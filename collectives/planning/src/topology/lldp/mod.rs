@@ -304,9 +304,7 @@ struct Neighbour {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Bundle {
-    /// Fastest single cable, in bits per second.
     single: Option<u64>,
-    /// Fastest aggregation of several, in bits per second.
     aggregate: Option<u64>,
 }
 

@@ -106,7 +106,6 @@ impl Gathering {
         std::mem::take(&mut self.timers)
     }
 
-    /// Whether no receiver has joined.
     pub(super) fn is_empty(&self) -> bool {
         self.applicants.len() == 0
     }

@@ -74,7 +74,6 @@ impl PathChecks {
         }
     }
 
-    /// Sets the largest MTU, in bytes, of the first hop behind this host's interface.
     pub fn set_first_hop(&mut self, mtu_bytes: usize) {
         self.first_hop = mtu_bytes;
     }

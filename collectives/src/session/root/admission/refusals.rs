@@ -163,7 +163,6 @@ pub fn table(names: &[String]) -> HostNames {
     HostNames::new(names.iter().map(String::as_str))
 }
 
-/// Minimum time between two refusals to a host.
 const REFUSAL_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum number of hosts remembered; others are refused and not counted.
 const MAX_REMEMBERED: usize = 4096;

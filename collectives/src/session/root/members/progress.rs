@@ -134,7 +134,6 @@ impl Pace {
         RATE_PERIODS.into_iter().map(of).try_fold(f64::INFINITY, |least, rate| Some(least.min(rate?)))
     }
 
-    /// Time of the last report.
     pub fn told_at(&self) -> Option<Instant> {
         self.marks.back().map(|mark| mark.at)
     }

@@ -27,7 +27,6 @@ pub struct MemberWants {
     since: Option<Instant>,
     lacking: Lacking,
     decision: Option<(u64, ChunkSet)>,
-    /// Members whose report the next decision waits for.
     undecided: Vec<Rank>,
 }
 
