@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// Turns and timers of many parts, each identified by a small number: parts with something to send
-/// take turns, and the earliest deadline is found without asking every part.
+/// take turns, and the earliest deadline is found without a query of every part.
 #[derive(Clone, Debug, Default)]
 pub struct Agenda {
     entries: Vec<Entry>,

@@ -292,7 +292,7 @@ with_defaults! {
         /// Divisor of the feed: new room is announced at once when this part of it is free. A
         /// quarter keeps a sender from stalling.
         pub room_parts: u64 = 4,
-        /// Delay of a gap's report, and of the answer to a heartbeat (staggered among the receivers
+        /// Delay of a gap's report, and of the reply to a heartbeat (staggered among the receivers
         /// of a cast).
         pub gap_delay: Duration = Duration::ZERO,
         /// Receivers that would report one loss to one host, if their reports use RFC 5401's
@@ -309,7 +309,7 @@ with_defaults! {
     /// Sending end of a cast, and hosts that repair in its place.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct CastTuning {
-        /// Frames of a message that are pushed at once, before the acker has answered and the rest
+        /// Frames of a message that are pushed at once, before the acker has replied and the rest
         /// follows (EQA §3.3); `None` for Simple Broadcast.
         pub push_frames: Option<u64> = None,
         /// Bytes of the message in the pushed frames, if it is cut there: the paper's BTP1 +
@@ -335,7 +335,7 @@ with_defaults! {
         pub arrival_tolerance: Duration = Duration::from_micros(500),
     }
 
-    /// The acker: the slowest receiver acknowledges often and the others now and then.
+    /// The acker: the slowest receiver acknowledges often and the others rarely.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct DesignatedTuning {
         /// Whether there is an acker; pushing needs one in any case.

@@ -47,7 +47,7 @@ pub struct BulkCost {
 
 impl BulkCost {
     /// Whether a processor is the bottleneck. On a slower cable each frame arrives alone and wakes
-    /// its receiver, so its cost says nothing about denser arrivals.
+    /// its receiver, so its cost shows nothing about denser arrivals.
     pub(super) fn waits_for_processors(&self) -> bool {
         let busy = self.work_nanos.map_or(0, |(sending, receiving)| sending.max(receiving));
         busy as f64 >= self.gap_nanos as f64 * BUSY_SHARE

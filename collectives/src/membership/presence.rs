@@ -1,4 +1,4 @@
-//! Presence of members: one that is silent for long is gone, one that said BYE has left.
+//! Presence of members: one that is silent for long is gone, one that sent BYE has left.
 
 use ethbcast_transport::Instant;
 use ethbcast_transport::planted;
@@ -10,7 +10,7 @@ pub(crate) enum Attendance {
     /// The member is present, though it may be suspected.
     Here,
     Away,
-    /// The member said BYE after `calls` collectives, and replies until then.
+    /// The member sent BYE after `calls` collectives, and replies until then.
     Leaving {
         calls: u64,
         until: Instant,

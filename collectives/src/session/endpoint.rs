@@ -125,7 +125,7 @@ impl<C, E> Endpoint<C, E> {
         self.keyring.as_ref().is_none_or(|keyring| keyring.group_guard().is_some())
     }
 
-    /// Sends the group's secret to a receiver that has asked to join.
+    /// Sends the group's secret to a receiver that has sent a join request.
     pub(super) fn send_keys(&mut self, to: MacAddr, nonce: u64) {
         let Some(body) = self.keyring.as_mut().and_then(|keyring| keyring.keys_for(to, nonce)) else { return };
         self.control.put_newest(to, control::header(&self.identity, kind::KEYS, self.epoch), body);

@@ -274,7 +274,7 @@ mod tests {
         let mut served = Vec::new();
         while let Some((rank, bytes)) = answering.wanted() {
             answering.supply(rank, bytes.start, &vec![0; (bytes.end - bytes.start) as usize], 1 << 16);
-            // A repeated request is not answered twice.
+            // A repeated request gets no second reply.
             answering.request(&question(rank.0, bytes.start..most));
             served.extend(sent(&mut answering, idle));
         }

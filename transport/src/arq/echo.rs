@@ -169,7 +169,7 @@ pub struct Rtt {
     reorder_max: Duration,
 }
 
-/// Tries after which waits get ever longer. With half of all heartbeats or their answers lost, one
+/// Tries after which waits get ever longer. With half of all heartbeats or their replies lost, one
 /// in 4000 waits takes longer than this.
 const PATIENT_TRIES: u32 = 12;
 const GRANULARITY: Duration = Duration::from_micros(200);

@@ -144,7 +144,7 @@ impl Readers for Lanes {
 
     fn frontier(&self) -> Frontier {
         let least = |of: fn(&Lane) -> u64| self.lanes.iter().map(of).min().unwrap_or(u64::MAX);
-        // A lane answers for its child alone: this host can adopt the child's children as long as
+        // A lane speaks for its child alone: this host can adopt the child's children as long as
         // it keeps what they need.
         Frontier { below: least(|lane| lane.cursor), consumed: least(|lane| lane.consumed), limit: u64::MAX }
     }

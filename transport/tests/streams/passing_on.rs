@@ -45,7 +45,7 @@ fn numbers(sent: &[(Kind, u64, u32)]) -> Vec<u64> {
     sent.iter().map(|&(_, sequence, _)| sequence).collect()
 }
 
-/// Returns how often the child is probed in this time; it gives equal answers.
+/// Returns the number of probes of the child in this time; its replies are all equal.
 fn questions(relay: &mut Stream, (from, lasts): (Instant, Duration), answer: (u64, u64, &[u8])) -> usize {
     let (mut now, mut questions) = (from, 0);
     while now.since(from) < lasts {

@@ -3,7 +3,7 @@
 //! Only this folder connects the state machine with a socket, a
 //! clock, a thread and a random number; all of them belong to
 //! [`packet::Shared`](ethbcast_transport::packet::Shared). A call drives the engine in its own
-//! thread. A background thread answers the others while the application computes.
+//! thread. A background thread replies to the others while the application computes.
 
 mod calls;
 mod error;
@@ -91,7 +91,7 @@ impl Communicator {
     }
 
     /// Returns the route by which `bytes` bytes from `root` would be broadcast, the reason, and the
-    /// predicted time. All ranks get an equal answer.
+    /// predicted time. All ranks get equal results.
     ///
     /// # Errors
     /// If there is no such rank, or the socket has failed.

@@ -91,7 +91,7 @@ pub trait Sink {
     /// Returns the `bytes` bytes of the stream from `offset` on for another member, if this sink
     /// keeps them and has verified them. Called when the source cannot re-read them, until the
     /// session is over, whatever the verdict was. [`Again::Pending`] also means that they have come
-    /// and are not verified yet; for bytes that never come the answer is [`Again::Impossible`].
+    /// and are not verified yet; for bytes that never come the result is [`Again::Impossible`].
     fn read_again(&mut self, _now: Instant, _offset: u64, _bytes: usize) -> Again<'_> {
         Again::Impossible("nothing is kept".to_owned())
     }

@@ -75,7 +75,7 @@ pub enum Next<'a> {
         /// message.
         reported: bool,
     },
-    /// Data is not available yet; the next turn asks again.
+    /// Data is not available yet; the next turn tries again.
     Nothing,
     /// Data is not available before this time.
     Until(Instant),
@@ -90,7 +90,7 @@ pub enum Next<'a> {
 pub enum Again<'a> {
     /// The bytes, as many as requested.
     Bytes(&'a [u8]),
-    /// The bytes are being read; ask again in the next turn.
+    /// The bytes are being read; try again in the next turn.
     Pending,
     /// The bytes are unavailable for good, for this reason.
     Impossible(String),

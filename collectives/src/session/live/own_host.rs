@@ -1,5 +1,5 @@
 //! Check for a sender and a receiver on one host: an interface does not receive its own frames, so
-//! they would wait for each other for ever.
+//! they would wait for each other forever.
 
 use super::report::Error;
 use crate::membership::Station;

@@ -20,7 +20,7 @@ use ethbcast_transport::wire::{Kind, Rank, StreamId};
 /// Announced size of a content whose size is not known in advance.
 const UNKNOWN_SIZE: u64 = u64::MAX;
 
-/// Feature bit of a JOIN: another root asks whether this one is alive.
+/// Feature bit of a JOIN: another root checks whether this one is alive.
 pub(super) const ROOT_ASKS: u32 = 1 << 31;
 /// Feature bit of a JOIN: the receiver may already hold part of the content.
 pub(super) const HOLDS: u32 = 1;
@@ -64,7 +64,7 @@ pub enum Message {
         /// Age of the announcement in milliseconds: of two roots of one group, the older one stays.
         age_millis: u32,
     },
-    /// A receiver asks to be a member.
+    /// Join request of a receiver.
     Join {
         /// Nonce of this run of the receiver.
         nonce: u64,

@@ -193,7 +193,7 @@ pub enum Arrival<'a> {
 /// groups but takes part in a limited number of sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// A root has neither announced a session nor been asked.
+    /// A root has neither announced a session nor got a join request.
     None,
     /// A root announces a session; the join request waits for permission.
     Wanted,

@@ -1,7 +1,7 @@
 //! Liveness of the root, by challenge and response.
 //!
 //! All frames that a root sends to the group can be recorded and replayed, so they prove nothing. A
-//! member that gets nothing new sends a challenge with a fresh number now and then, and the root
+//! member that gets nothing new sends a challenge with a fresh number at intervals, and the root
 //! returns it.
 
 use crate::membership::Timing;
@@ -14,7 +14,7 @@ use std::time::Duration;
 /// repetitions. A root that returns just before the limit is challenged once more.
 const FIRST_CHALLENGE_PART: u32 = 4;
 const NEXT_CHALLENGE_PART: u32 = 64;
-/// Longest interval of repetitions, so that one lost answer is not reported to the user as silence.
+/// Longest interval of repetitions, so that one lost response is not reported to the user as silence.
 const MAX_INTERVAL: Duration = Duration::from_millis(500);
 
 #[derive(Clone, Copy, Debug)]

@@ -140,7 +140,7 @@ impl Receiver {
         }
     }
 
-    /// Whether a census query waits for an answer, which should include the current free space.
+    /// Whether a census query waits for a reply, which should include the current free space.
     pub fn has_census_query(&self) -> bool {
         self.responder.next().is_some()
     }
@@ -270,7 +270,7 @@ impl Receiver {
     }
 
     /// Returns a whole frame with which another process, which outlives this one, can report this
-    /// one's end to the root; `None` before a root has been asked.
+    /// one's end to the root; `None` before a join request.
     pub fn final_frame(&self, text: &str) -> Option<Vec<u8>> {
         let root = self.root.as_ref()?;
         let leave = Message::Leave { nonce: self.endpoint.config().nonce, text: text.to_owned() };

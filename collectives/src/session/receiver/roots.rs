@@ -137,7 +137,7 @@ impl Roots {
     }
 
     /// Chooses the root for the next join request: of those whose announcements came within
-    /// `alive_for`, the one asked least recently.
+    /// `alive_for`, the one whose last request is oldest.
     pub(super) fn choose(&mut self, now: Instant, alive_for: Duration) -> Option<AnnouncedRoot> {
         let open = |root: &&mut AnnouncedRoot| root.is_open(now) && now.since(root.last_received_at) < alive_for;
         let root = self.roots.iter_mut().filter(open).min_by_key(|root| root.requested_at)?;

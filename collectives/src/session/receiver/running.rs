@@ -173,7 +173,7 @@ impl MemberPhase {
         }
         if !report.is_success() {
             self.fetching.stop();
-            // Long enough for the root to answer and the others to take over; short enough for a
+            // Long enough for the root to reply and the others to take over; short enough for a
             // user to wait.
             self.timers.set(Wait::Leave, now + endpoint.config().timing.status * 5);
         }

@@ -130,7 +130,7 @@ pub struct RootConfig {
     pub dry_run: bool,
     /// Topology of the cluster; without one all hosts are taken to be on one switch.
     pub topology: Option<Topology>,
-    /// Whether a host that asks after the start is admitted: it gets the stream from the first
+    /// Whether a host that requests to join after the start is admitted: it gets the stream from the first
     /// byte, behind the others. Not available with block algorithms.
     pub late: bool,
     /// Treatment of a straggler.

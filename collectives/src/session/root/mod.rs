@@ -81,7 +81,7 @@ impl Root {
         self.failure.as_ref()
     }
 
-    /// Returns the hosts that asked to join and were turned away, or came too late.
+    /// Returns the hosts that requested to join and were turned away, or came too late.
     pub fn turned_away(&self) -> impl Iterator<Item = &TurnedAway> + '_ {
         self.non_members.refusals().all()
     }
@@ -203,7 +203,7 @@ impl Root {
     }
 
     /// Reports that the range named by [`wants_again`](Root::wants_again) cannot be re-read:
-    /// members that may have kept it are asked. If none has it, the members that lack it are lost,
+    /// members that may have kept it are queried. If none has it, the members that lack it are lost,
     /// with `text` as the reason.
     pub fn deny(&mut self, now: Instant, text: &str) {
         if let RootPhase::Running(running) = &mut self.phase {
@@ -263,7 +263,7 @@ impl Root {
             return;
         }
         if matches!(self.phase, RootPhase::Ended(_)) {
-            // The session has ended. A receiver that gets no reply asks another root.
+            // The session has ended. A receiver without a reply sends its request to another root.
             self.endpoint.count_non_member();
             return;
         }
@@ -339,7 +339,7 @@ impl Root {
     }
 
     /// Assigns ranks, plans and publishes the first view. A dry run ends here without a message,
-    /// unless some receivers already hold a part: they are asked what they lack.
+    /// unless some receivers already hold a part: those report what they lack.
     fn start(&mut self, now: Instant) {
         let RootPhase::Gathering(gathering) = &mut self.phase else { return };
         match gathering.first_view(self.endpoint.config()) {

@@ -1,4 +1,4 @@
-//! Receiving end of a verified stream: verifies spans, requests damaged or missing chunks, and says
+//! Receiving end of a verified stream: verifies spans, requests damaged or missing chunks, and returns
 //! what to store next.
 //!
 //! [`VerifiedReceiver`] takes [`Order`]s and returns [`ReceiverOutput`]s; its driver carries each

@@ -102,7 +102,7 @@ impl Calibration {
 
     /// Returns the calibration updated by a newer one: new values of hosts measured again, old
     /// values of the others. Values of the whole network (the table, loss, broadcast) are replaced
-    /// only if all hosts were measured again, because one host says little about the others.
+    /// only if all hosts were measured again, because one host shows little about the others.
     ///
     /// # Errors
     /// [`CalibrationProblem::OtherRoot`] if the two were measured from different hosts.

@@ -18,7 +18,7 @@ use std::time::Duration;
 const MAX_UNREACHED: usize = 8192;
 /// Stale entries that the queue may hold before it is compacted, however few candidates wait.
 const SPARE_PLACES: usize = 8;
-/// Above this number of unreached candidates, only a host that has asked twice is sent a
+/// Above this number of unreached candidates, only a host that has sent two join requests gets a
 /// full-length frame: forged requests come once.
 const FEW_UNREACHED: usize = 64;
 /// Silence of the previous run after which a restarted receiver at the same address replaces it.
@@ -476,7 +476,7 @@ mod tests {
             applicants.evict();
         }
         assert!(applicants.candidates.len() <= MAX_UNREACHED && checked == FEW_UNREACHED, "{checked}");
-        // A host that has asked before repeats its request and is reached.
+        // A host with an earlier join request repeats it and is reached.
         assert_eq!(applicants.on_join(at(1), mac(1), &join("n1", 1), OFFER, GREET), JoinDecision::Wait);
         assert_eq!(applicants.on_join(at(90), mac(1), &join("n1", 1), OFFER, GREET), JoinDecision::Check);
         assert!(applicants.set_reached(mac(1)) && applicants.admit(mac(1), OFFER).is_some_and(|entry| entry.is_ok()));

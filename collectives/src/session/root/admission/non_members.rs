@@ -40,7 +40,7 @@ impl NonMembers {
         other.into_iter().for_each(|other| endpoint.push_event(RootEvent::OtherVersion(other)));
     }
 
-    /// Admits a receiver that asks after the start, or refuses it with a reason. Returns false if
+    /// Admits a receiver that sends a join request after the start, or refuses it with a reason. Returns false if
     /// it did neither.
     pub fn welcome(
         &mut self,
@@ -127,7 +127,7 @@ impl NonMembers {
 
 /// Returns the refusal for a receiver that was a member in this very run and that the root no
 /// longer waits for. Such a receiver may not have been notified of that; it would repeat its
-/// request for ever, and the root would wait for it each time. A receiver that left may come back.
+/// request forever, and the root would wait for it each time. A receiver that left may come back.
 fn given_up(running: &SessionPhase, host: &str, nonce: u64, from: MacAddr) -> Option<(Refusal, String)> {
     let members = &running.view().members;
     let same = |rank: Rank| members.get(rank.index()).is_some_and(|one| one.nonce == nonce && one.mac == from);

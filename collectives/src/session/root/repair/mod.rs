@@ -187,7 +187,7 @@ impl Fetches {
                 RecoveryStep::Nobody(Needy::Fetch(rank), from, _) => delivery.deny(rank, from),
                 RecoveryStep::Nobody(need, _, text) => {
                     // Also if its outcome was known already and a report of its gap came late:
-                    // otherwise the same bytes would be requested again at once, for ever.
+                    // otherwise the same bytes would be requested again at once, forever.
                     delivery.stop_serving(view, need.rank());
                     lost.push((need.rank(), text));
                 }
@@ -224,7 +224,7 @@ pub(super) enum RecoveryStep {
     Ask(Rank, Needy, Range<u64>),
     Found(Needy, u64, Vec<u8>),
     Nobody(Needy, u64, String),
-    /// The members asked did not send the bytes for now; a receiver that can repeat its request may do so.
+    /// The queried members did not send the bytes for now; a receiver that can repeat its request may do so.
     NotNow(Needy, u64),
 }
 
