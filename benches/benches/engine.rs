@@ -14,7 +14,6 @@ use ethbcast_transport::{Alone, Instant, Tuning};
 const PAYLOAD_BYTES: usize = 1468;
 const FRAMES: u64 = 4096;
 const HOSTS: usize = 1024;
-/// Least time of a measurement.
 const ENOUGH: Duration = Duration::from_millis(600);
 
 fn main() {
@@ -52,7 +51,7 @@ fn main() {
     }
 }
 
-/// Repeats `work`, which does `count` things, and prints how many that are in a second.
+/// Repeats `work`, which does `count` things, and prints their number per second.
 fn say(what: &str, unit: &str, count: u64, mut work: impl FnMut()) {
     let (begin, mut turns) = (Moment::now(), 0_u64);
     while begin.elapsed() < ENOUGH {

@@ -132,7 +132,6 @@ impl Bed {
         Ok(price(via, &situation)?.estimate.predicted_seconds)
     }
 
-    /// Saves a plan in segments of `frames` frames.
     pub fn save_plan(&self, via: Via, size_bytes: u64, frames: u64, file: &Path) -> anyhow::Result<()> {
         let plan = plan::make(via, &self.topology, self.members[0], &self.members, &Costs::default())?;
         let names: Vec<&str> = self.topology.hosts().iter().map(String::as_str).collect();
@@ -198,7 +197,8 @@ impl Way {
         Ok(Self { name: name.to_owned(), kind })
     }
 
-    /// Returns the model's time: of `auto` the least of all ways, of an MPI that of a binomial tree.
+    /// Returns the model's time: for `auto` the least of all ways, for an MPI that of a binomial
+    /// tree.
     pub fn predict(&self, bed: &Bed, size_bytes: u64) -> anyhow::Result<f64> {
         match &self.kind {
             Kind::Own { via, .. } if via != "auto" => bed.predict(via.parse()?, size_bytes),
@@ -212,7 +212,6 @@ impl Way {
         }
     }
 
-    /// Whether this MPI sends.
     pub fn is_by(&self, wanted: Mpi) -> bool {
         matches!(self.kind, Kind::Mpi { mpi, .. } if mpi == wanted)
     }

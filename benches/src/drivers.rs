@@ -1,7 +1,7 @@
 //! Benchmark of interfaces for raw frames: those of the AF_PACKET port and alternatives, over one
 //! hop, each against the same peer.
 //!
-//! Every way of receiving beside the port's way of sending, then every way of sending beside the
+//! The bench tries every way of receiving beside the port's way of sending, then every way of sending beside the
 //! port's way of receiving. On a veth the sender's CPU time includes carrying the frame to the
 //! receiver's socket.
 

@@ -332,7 +332,8 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// Whether a way took several times as long as the best, or is long: one round is enough.
+    /// Whether a way took several times as long as the best, or is long, so that one round is
+    /// enough.
     fn is_hopeless(&self, trials: &[Trial], at: usize) -> bool {
         let trial = &trials[at];
         if trial.predicted > LONG_SECONDS {

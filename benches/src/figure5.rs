@@ -62,7 +62,6 @@ const HEIGHTS: [(&str, &str); 3] = [
     ("best", "Average height of the lowest tree found by `--via binary-best`: other orders, and trees over no line:"),
 ];
 
-/// Measures all heights.
 pub fn figure_5() -> anyhow::Result<Output> {
     let complete: Vec<Option<f64>> = SIZES.iter().map(|size| Some(f64::from(size.ilog2()))).collect();
     let mut panels = HEIGHTS.map(|(letter, title)| Panel {
@@ -139,9 +138,9 @@ fn height(via: Via, cluster: &Topology, root: usize) -> anyhow::Result<usize> {
 }
 
 /// Returns a lower bound for trees over any depth-first line, whatever the order of Algorithm 1.
-/// The search has no choice along one way of switches, so the bound is the height of the lowest
-/// tree over the machines along the way that needs the most, or the complete tree's height. Trees
-/// over no such line can be lower.
+/// The search has no choice along a path of switches, so the bound is the height of the lowest tree
+/// over the machines along the path that needs the most, or the complete tree's height. Trees over
+/// no such line can be lower.
 fn least(cluster: &Topology, root: usize) -> anyhow::Result<usize> {
     let ways = ways(cluster, cluster.switch_of(root));
     let mut least = cluster.hosts().len().ilog2() as usize;

@@ -73,16 +73,13 @@ fn all_topologies() -> Vec<Shown> {
     (1..=5).map(|number| Shown { letter: number.to_string(), ..Shown::default() }).collect()
 }
 
-/// Returns all figures.
 pub fn figures() -> Vec<Figure> {
     toml::from_str::<Figures>(include_str!("figures.toml")).expect("the tests read the figures").figure
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Site {
-    /// One of the papers' test beds.
     Bed(String),
-    /// Number of hosts on one switch.
     Switch(usize),
     /// Number of processors of five workstations on two networks.
     Processors(usize),
@@ -315,7 +312,6 @@ fn actual(panels: &[Panel]) -> anyhow::Result<Table> {
     Ok(table)
 }
 
-/// Plays broadcasts, each once.
 #[derive(Debug)]
 pub struct Runs<'a> {
     /// Given place of the program; it is looked for when it is needed.

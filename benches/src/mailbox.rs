@@ -36,7 +36,6 @@ pub struct Hop {
 }
 
 impl Hop {
-    /// Brings them up.
     pub fn up(bench: &str) -> anyhow::Result<Self> {
         let lab = bring_up(bench, 2, None)?;
         let hosts: [String; 2] = lab.hosts().try_into().ok().context("the lab has two hosts")?;
@@ -59,7 +58,6 @@ impl Hop {
         self.lab.run_on(&self.hosts[host], work)?
     }
 
-    /// Opens something on each host.
     pub fn on_both<T: Send>(&self, open: impl Fn(usize) -> anyhow::Result<T> + Sync) -> anyhow::Result<[T; 2]> {
         Ok([self.on(0, || open(0))?, self.on(1, || open(1))?])
     }
@@ -137,7 +135,6 @@ pub struct Plain {
 }
 
 impl Plain {
-    /// Opens one on this thread's host.
     pub fn open() -> anyhow::Result<Self> {
         let mut addresses =
             getifaddrs()?.filter(|entry| entry.interface_name == INTERFACE).filter_map(|entry| entry.address);
@@ -154,7 +151,6 @@ impl Plain {
         [&to.octets()[..], &from, &PLAIN_TYPE.to_be_bytes(), payload].concat()
     }
 
-    /// Sends a frame.
     pub fn send(&self, frame: &[u8]) -> anyhow::Result<()> {
         sendto(self.socket.as_raw_fd(), frame, &self.address, MsgFlags::empty())?;
         Ok(())
@@ -185,7 +181,6 @@ pub struct Post {
 }
 
 impl Post {
-    /// Opens an end on each host.
     pub fn open_both(hop: &Hop, settings: &Settings, spin: Duration) -> anyhow::Result<[Post; 2]> {
         let peers = [0, 1].map(|rank: u16| Peer { rank: Rank(rank), mac: hop.mac(rank.into()) });
         hop.on_both(|host| {
@@ -408,7 +403,6 @@ fn timed<T>(work: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<(T, Dura
 pub struct Passed {
     /// Frames with bytes of messages, without repetitions.
     pub rate: Rate,
-    /// Bytes of messages per second.
     pub bytes_per_second: f64,
     /// Statistics of the sender's mailbox and port.
     pub sender: (MailboxStats, Counters),

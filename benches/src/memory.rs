@@ -53,10 +53,8 @@ const COLUMNS: [Column; 11] = [
     ("each B", 0, |row| Some(row.each_bytes())),
     ("peak each B", 0, Row::peak_each_bytes),
 ];
-/// Columns that are drawn.
 const DRAWN: [&str; 4] = ["saved %", "cluster %", "EQA saved %", "as printed %"];
 
-/// Computes the paper's memory and ours.
 pub fn memory() -> anyhow::Result<Output> {
     let rows = SIZES.iter().map(|&nodes| Row::measure(nodes)).collect::<anyhow::Result<Vec<_>>>()?;
     let mut table = Table::new(&COLUMNS.map(|(name, ..)| name));

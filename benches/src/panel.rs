@@ -13,7 +13,6 @@ use crate::results::{milliseconds, parse_size, size, verdict};
 /// Times of several lines, in seconds; `None` where nothing was measured.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Panel {
-    /// Name in file names and statements.
     pub letter: String,
     pub title: String,
     /// Name of the axis: bytes of the message, or hosts.
@@ -45,7 +44,6 @@ impl Panel {
         self.line(line)?[place]
     }
 
-    /// Formats a point of the axis.
     pub fn point(&self, point: u64) -> String {
         if self.axis == "bytes" { size(point) } else { point.to_string() }
     }
@@ -109,9 +107,8 @@ pub struct Statement {
     pub of: String,
     /// Line with which it is compared; without one the statement is about milliseconds.
     pub over: Option<String>,
-    /// Panel of `over`, if it is another.
     pub over_panel: Option<String>,
-    /// From the first point on, to the second.
+    /// First and last point of the statement.
     #[serde(default)]
     pub points: Vec<String>,
     /// Only messages with at least as many frames as there are hosts, because shorter ones are all beginning.
@@ -126,7 +123,6 @@ pub struct Statement {
     pub bounds: Vec<f64>,
 }
 
-/// Outcome of a statement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StatementResult {
     pub panel: String,
@@ -214,7 +210,6 @@ impl Statement {
     }
 }
 
-/// Computes all statements, panel by panel if `by_panel`.
 pub fn said(statements: &[Statement], panels: &[Panel], by_panel: bool) -> anyhow::Result<Vec<StatementResult>> {
     let mut all = Vec::new();
     for statement in statements {

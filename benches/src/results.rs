@@ -20,7 +20,6 @@ pub struct Output {
 }
 
 impl Output {
-    /// Returns all files by name.
     fn files(&self) -> Vec<(String, String)> {
         let always = [("txt".to_owned(), self.text.clone()), ("csv".to_owned(), self.csv.csv())];
         let named = |(ending, content): (String, String)| (format!("{}.{ending}", self.name), content);
@@ -89,8 +88,8 @@ const MEASURED: [(&str, &str); 23] = [
     ("testing", "the long forms of the tests: docs/testing.md"),
 ];
 
-/// Makes every computed result again and says which files differ, and lists the others with their age and command.
-/// With `is_written` the files that differ are replaced.
+/// Makes every computed result again and reports which files differ; lists the others with their
+/// age and command. With `is_written` the files that differ are replaced.
 pub fn all(
     folder: &Path,
     is_written: bool,

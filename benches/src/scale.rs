@@ -1,7 +1,7 @@
 //! Casts to a thousand receivers, simulated: frames received by the root, goodput, memory, and the
 //! number of reports of a loss that all receivers have suffered.
 //!
-//! Whole sessions on one switch, from ANNOUNCE to VERDICT. Frames are short, over cables that are
+//! The bench plays whole sessions on one switch, from ANNOUNCE to VERDICT. Frames are short, over cables that are
 //! slower in proportion, so that a frame takes as long as a full one at the named rate: otherwise
 //! the buffers of a thousand receivers would take six gigabytes (`--mtu 1500`, on machines with that
 //! memory). Acknowledgements then take longer than in reality.

@@ -5,7 +5,7 @@
 //! ethbcast lab each -- target/release/examples/routine 8 plan.toml cluster.toml
 //! ```
 //!
-//! With the topology the plan is checked before it runs: one that uses a cable twice is refused, naming the cable.
+//! The plan is checked with the topology before it runs: one that uses a cable twice is refused, naming the cable.
 
 use ethbcast_collectives::Route;
 use ethbcast_collectives::communicator::{Communicator, Options};

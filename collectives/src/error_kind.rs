@@ -13,7 +13,7 @@ pub enum ErrorKind {
     SomeFailed = 1,
     /// An argument, a file or an option is invalid, or contradicts that of other hosts.
     Usage,
-    /// No host was there, not all came, or the time was up.
+    /// Hosts were missing, all or some, or the time was up.
     Nobody,
     /// The system failed: interface, permission, memory, a file.
     System,
@@ -37,7 +37,6 @@ impl ErrorKind {
 }
 
 impl SessionError {
-    /// Returns the kind of failure.
     pub fn kind(&self) -> ErrorKind {
         match self {
             SessionError::Station(error) => error.kind(),
@@ -67,7 +66,6 @@ impl SessionError {
 }
 
 impl CallError {
-    /// Returns the kind of failure.
     pub fn kind(&self) -> ErrorKind {
         match self {
             CallError::Station(error) => error.kind(),

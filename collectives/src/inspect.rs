@@ -45,8 +45,8 @@ impl Inspected<'_> {
 }
 
 impl Inspector {
-    /// Decodes a frame, Ethernet header first, that had `wire_bytes` bytes on the wire. Of one cut
-    /// by the capture only the headers are read.
+    /// Decodes a frame, Ethernet header first, that had `wire_bytes` bytes on the wire. If the
+    /// capture has truncated it, only the headers are read.
     ///
     /// # Errors
     /// The reason why every host rejects it.

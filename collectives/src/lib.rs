@@ -65,7 +65,7 @@
 //!
 //! # Census
 //!
-//! A query that every receiver answers: see [`census`].
+//! A query to which every receiver replies: see [`census`].
 //!
 //! # Membership
 //!

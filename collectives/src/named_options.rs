@@ -40,7 +40,6 @@ enum For {
     Session,
 }
 
-/// A value given for an option.
 #[derive(Clone, Copy)]
 struct Given<'a> {
     name: &'a str,

@@ -6,7 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// Preset of protocol parameters. All ranks of a communicator must use one. Receivers of a session
-/// learn it from the root's view, where a preset other than the default is a cast protocol and
+/// learn it from the root's view, where a preset other than the default selects a cast protocol and
 /// nothing else.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 /// Grace period between a termination signal and SIGKILL.
 const END_LIMIT: Duration = Duration::from_millis(300);
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
-/// Longest interval at which a command is looked at that runs after a transfer.
+/// Longest interval at which a command that runs after a transfer is polled.
 const MAX_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Offset that a shell adds to a signal's number in an exit code.
 const SIGNALLED: i32 = 128;
@@ -46,7 +46,7 @@ fn has_pipeline(command: &str) -> bool {
 }
 
 /// Whether the only "failure" is SIGPIPE within a pipeline, as in `a | head -c 1G`, whose reader
-/// wanted no more.
+/// needed no more.
 fn reader_had_enough(command: &str, status: ExitStatus) -> bool {
     has_pipeline(command) && status.code() == Some(SIGNALLED + Signal::PIPE.as_raw())
 }
@@ -88,7 +88,6 @@ pub fn run_until(command: &mut Command, must_end: impl Fn() -> bool) -> io::Resu
     Ok(None)
 }
 
-/// Returns whether `child` ended before `must_end` returned true.
 fn await_end(child: &mut Child, longest: Duration, must_end: impl Fn() -> bool) -> io::Result<bool> {
     let mut interval = POLL_INTERVAL;
     loop {
@@ -206,7 +205,7 @@ impl CommandInput {
     }
 
     fn wait(&mut self, took_all: bool) -> io::Result<()> {
-        // Reaped only by the next call: until then its number stays valid for signals.
+        // The next call reaps the process; until then its number stays valid for signals.
         self.look(WaitIdOptions::empty())?;
         let mut group = self.state.group.lock();
         let status = self.child.wait()?;

@@ -22,11 +22,8 @@ const KEPT_SECONDS: u64 = 7 * 24 * 3600;
 /// Hidden names of data that does not have its final name yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HiddenNames {
-    /// A file's data.
     pub part: PathBuf,
-    /// A directory under construction.
     pub tree: PathBuf,
-    /// The journal of either.
     pub journal: PathBuf,
 }
 
@@ -37,7 +34,6 @@ impl HiddenNames {
         HiddenNames::with(&format!("{HIDDEN_PREFIX}{}", &digest[..16]))
     }
 
-    /// Returns the names of a directory with this content.
     pub(crate) fn of_content(identity: &Identity) -> HiddenNames {
         HiddenNames::of(&identity.content)
     }
@@ -62,13 +58,13 @@ impl HiddenNames {
     }
 }
 
-/// Entry under a hidden name that a run may go on with.
+/// Entry under a hidden name that a run may continue.
 #[derive(Debug)]
 pub(crate) enum TakenUp<T> {
     Nothing,
-    /// Another process has its lock.
+    /// Another process holds its lock.
     Busy,
-    /// Another user owns it, may write to it, or has another name for it: it stays as it is.
+    /// Another user owns it, may write to it, or has another name for it; it stays as it is.
     Foreign(PathBuf),
     Own(T),
 }
@@ -79,7 +75,7 @@ impl<T> TakenUp<T> {
     }
 }
 
-/// Opens a hidden file of any owner, unless that is refused.
+/// Opens a hidden file of any owner, unless the system refuses.
 pub(crate) fn open<D: Directory>(holder: &D, name: &Path) -> io::Result<TakenUp<D::File>> {
     match holder.kind(name)? {
         None => return Ok(TakenUp::Nothing),
@@ -120,7 +116,6 @@ pub(crate) fn take_up_tree<D: Directory>(holder: &D, name: &Path) -> io::Result<
     lock_tree(holder, root, name)
 }
 
-/// Locks an open hidden directory.
 pub(crate) fn lock_tree<D: Directory>(holder: &D, root: D, name: &Path) -> io::Result<TakenUp<D>> {
     holder.open_up(name)?;
     // Another receiver may have removed it as a leftover before it was locked.
@@ -128,7 +123,7 @@ pub(crate) fn lock_tree<D: Directory>(holder: &D, root: D, name: &Path) -> io::R
     Ok(if is_ours { TakenUp::Own(root) } else { TakenUp::Busy })
 }
 
-/// Sentence about a hidden entry at `path` that was not taken up.
+/// Returns a sentence about a hidden entry at `path` that was not resumed.
 pub(crate) fn foreign(path: &Path) -> String {
     format!(
         "{} belongs to somebody else, or others may write to it: it was left as it is, and what came got another \
@@ -146,9 +141,9 @@ fn with_suffix(name: &OsStr, suffix: &str) -> Option<HiddenNames> {
     Some(HiddenNames::with(stem))
 }
 
-/// Removes what dead receivers left in a directory and returns the number of removed entries. Data
-/// with a journal is kept for a week. An entry that was set aside and has no successor is moved
-/// back.
+/// Removes the leftovers of dead receivers in a directory and returns the number of removed
+/// entries. Data with a journal is kept for a week. An entry that was set aside and has no
+/// successor is moved back.
 pub fn remove_stale<D: Directory>(directory: &D) -> usize {
     bring_back(directory);
     let Ok(names) = directory.names() else { return 0 };
@@ -162,43 +157,44 @@ pub fn remove_stale<D: Directory>(directory: &D) -> usize {
     removed + journals.count()
 }
 
-/// A locked journal without data, which no living receiver has: one that begins makes the journal
-/// first where data at DEST is written over.
+/// A locked journal without data that no living receiver uses: a receiver that overwrites data at
+/// DEST makes the journal first.
 fn lone_journal<D: Directory>(directory: &D, names: &HiddenNames) -> Option<D::File> {
     let is_free = |name: &Path| directory.kind(name).is_ok_and(|kind| kind.is_none());
     let is_alone = || is_free(&names.part) && is_free(&names.tree);
     is_alone().then(|| lock(directory, &names.journal)).flatten().filter(|_| is_alone())
 }
 
-/// The locked data of a file that no living receiver has and none will take up.
+/// The locked data of a file that no living receiver uses and no later one will resume.
 fn dead_part<D: Directory>(directory: &D, names: &HiddenNames) -> Option<D::File> {
     lock(directory, &names.part).filter(|part| {
-        // A file of no bytes has nothing but the room that was taken for it.
+        // An empty file has only its reserved space.
         let is_useless = is_old(directory, names) || part.bytes().is_ok_and(|bytes| bytes == 0);
         is_useless && !has_old(directory, names).unwrap_or(true)
     })
 }
 
-/// Locks a hidden file; `None` if there is none, or a living receiver has it.
+/// Locks a hidden file; `None` if there is none, or a living receiver uses it.
 fn lock<D: Directory>(directory: &D, name: &Path) -> Option<D::File> {
     let file = directory.take_up(name).ok().filter(DiskFile::try_lock)?;
-    // Its process may have given it its own name, and another one made this name anew.
+    // Its process may have renamed it to its final name, and another one may have created this name
+    // anew.
     directory.is_named(&file, name).then_some(file)
 }
 
-/// Removes an unfinished file that no living receiver has; returns whether there was one.
+/// Removes an unfinished file that no living receiver uses; returns whether there was one.
 pub(crate) fn remove_dead<D: Directory>(directory: &D, names: &HiddenNames) -> bool {
     lock(directory, &names.part).is_some_and(|_locked| remove(directory, names))
 }
 
-/// A locked directory that no living receiver builds and none will take up.
+/// A locked directory that no living receiver builds and no later one will resume.
 fn dead_tree<D: Directory>(directory: &D, names: &HiddenNames) -> Option<D> {
     directory.has_directory(&names.tree).ok().filter(|there| *there)?;
     let tree = directory.directory(&names.tree).ok().filter(Directory::try_lock)?;
     (directory.is_own(&tree, &names.tree) && is_old(directory, names)).then_some(tree)
 }
 
-/// Moves back what dead receivers set aside in a directory, if it has no successor.
+/// Moves back the entries that dead receivers set aside in a directory, if they have no successor.
 pub(crate) fn bring_back<D: Directory>(directory: &D) {
     let names = directory.names().unwrap_or_default();
     for old in names.iter().filter_map(|name| with_suffix(name, OLD)) {
@@ -248,7 +244,6 @@ pub(crate) fn left_bytes<D: Directory>(directory: &D) -> u64 {
     names.iter().filter_map(|name| with_suffix(name, JOURNAL)).map(|names| allocated_bytes(directory, &names)).sum()
 }
 
-/// The allocated bytes of unfinished data.
 pub(crate) fn allocated_bytes<D: Directory>(directory: &D, names: &HiddenNames) -> u64 {
     [&names.part, &names.tree].into_iter().map(|name| allocated_below(directory, name)).sum()
 }
@@ -265,7 +260,8 @@ fn allocated_below<D: Directory>(directory: &D, name: &Path) -> u64 {
     }
 }
 
-/// The files in a directory that were written over, are not complete, and were left so for longer than others are kept.
+/// The files in a directory that were overwritten, are incomplete, and have been left so for longer
+/// than others are kept.
 pub(crate) fn broken<D: Directory>(directory: &D) -> Vec<PathBuf> {
     let names = directory.names().unwrap_or_default();
     let parts = names.iter().filter_map(|name| with_suffix(name, PART));
@@ -273,7 +269,7 @@ pub(crate) fn broken<D: Directory>(directory: &D) -> Vec<PathBuf> {
     parts.filter(|names| has_old(names) && is_old(directory, names)).map(|names| names.part).collect()
 }
 
-/// Whether the data of these names was at DEST, and may have the only remains of what that was.
+/// Whether the data of these names was at DEST, and may be the only remains of the old content.
 ///
 /// # Errors
 /// The system's, if that cannot be read.

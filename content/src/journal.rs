@@ -61,7 +61,7 @@ pub struct Recovered {
     pub durable: Runs,
     /// List of files or map of extents, as far as it was kept.
     pub prologue: Vec<u8>,
-    /// The data was at DEST: it may have the only remains of what that was.
+    /// Whether the data was at DEST, and may be the only remains of the old content.
     pub has_old: bool,
 }
 
@@ -102,12 +102,12 @@ impl<F: DiskFile> Journal<F> {
         Journal::begin_over(file, identity, false)
     }
 
-    /// The same of data that `has_old` content, or not.
+    /// Starts a journal like [`begin`](Journal::begin), for data that `has_old` content, or not.
     ///
     /// # Errors
     /// The system's.
     pub(crate) fn begin_over(file: F, identity: &Identity, has_old: bool) -> io::Result<Journal<F>> {
-        // At no moment is there less than a head, where there was one: that it has old content is not forgotten.
+        // The file never has less than a head, so that the mark of old content is not lost.
         file.set_bytes(HEAD_BYTES as u64)?;
         let (head, seal) = write_head(identity, has_old);
         file.write_all_at(&head, 0)?;
@@ -157,7 +157,7 @@ impl<F: DiskFile> Journal<F> {
     }
 }
 
-/// Whether a journal says that its data has old content.
+/// Whether a journal marks its data as having old content.
 pub(crate) fn has_old<F: DiskFile>(file: &F) -> io::Result<bool> {
     let mut head = [0; HEAD_BYTES];
     let read = read_all(file, &mut head, 0)?;
@@ -224,7 +224,6 @@ enum Record {
 
 /// The flag of a head whose data includes the former content of DEST.
 const HAS_OLD: u32 = 1;
-/// Offset of the flags in a head.
 const FLAGS_AT: usize = 12;
 
 /// The head of data that `has_old` content, or not, and its seal.

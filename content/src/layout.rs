@@ -15,7 +15,7 @@ pub enum Verdict {
     Whole,
     /// Changed: its data is a mixture of states, or zeros.
     Changed,
-    /// Gone or unreadable: its data is zeros from there on.
+    /// Removed or unreadable: its data is zeros from there on.
     Lost,
 }
 
@@ -132,7 +132,7 @@ impl Layout {
     }
 }
 
-/// A problem with a file: its data is zeros from an offset on, and its verdict says why.
+/// A problem with a file: its data is zeros from an offset on, and its verdict gives the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
     /// Offset in the file at which the zeros begin.

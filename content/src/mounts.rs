@@ -33,7 +33,7 @@ pub(crate) fn place_of(path: &Path) -> Option<(u32, u32, u64)> {
     Some((stat.stx_dev_major, stat.stx_dev_minor, stat.stx_mnt_id))
 }
 
-/// The kind of file system that something is on, such as `vfat`.
+/// Returns the kind of file system of a path, such as `vfat`.
 pub(crate) fn kind_of(path: &Path) -> Option<String> {
     let (_, _, mount) = place_of(path)?;
     let text = std::fs::read_to_string(TABLE).ok()?;

@@ -14,7 +14,7 @@ pub(crate) const HIDDEN_PREFIX: &str = ".ethbcast-";
 /// Reason why a name is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// No bytes.
+    /// Empty.
     #[error("is empty")]
     Empty,
     /// More than [`MAX_NAME_BYTES`].

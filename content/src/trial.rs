@@ -9,7 +9,6 @@ use std::collections::{BTreeSet, HashMap};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-/// Limit on the incoming names that are tried.
 const MAX_NAMES: usize = 4096;
 /// Length above which a name is tried: file systems that encrypt names refuse long ones.
 const LONG_NAME_BYTES: usize = 140;
@@ -105,8 +104,8 @@ fn try_place_once<D: Directory>(holder: &D) -> Result<(), Refused> {
 }
 
 /// Checks that the entry `name` can be renamed, by moving it over a directory that is not empty.
-/// The call always fails: the error tells whether a rename would be permitted. Returns the system's
-/// error if the name cannot be given away.
+/// The call always fails: its error shows whether a rename would be permitted. Returns the system's
+/// error if `name` cannot be renamed.
 pub(crate) fn try_replacing<D: Directory>(holder: &D, name: &Path) -> io::Result<()> {
     let tried = within(holder, HiddenNames::old, |full, directory| {
         // A hidden name: if this receiver is killed here, the next one removes the leftover.
@@ -131,8 +130,8 @@ pub(crate) fn try_replacing<D: Directory>(holder: &D, name: &Path) -> io::Result
     tried.map(|_| ())
 }
 
-/// Whether this run's own file cannot be moved over `directory` either: file systems that answer
-/// EPERM to every such rename say nothing of another entry by it.
+/// Whether this run's own file cannot be moved over `directory` either: if a file system answers
+/// EPERM to every such rename, the error shows nothing about another entry.
 fn is_never_permitted<D: Directory>(holder: &D, directory: &Path) -> io::Result<bool> {
     let own = HiddenNames::fleeting().part;
     let file = holder.create(&own, COMMON_FILE)?;
@@ -142,8 +141,8 @@ fn is_never_permitted<D: Directory>(holder: &D, directory: &Path) -> io::Result<
     Ok(moved.is_err_and(|error| error.raw_os_error() == Some(libc::EPERM)))
 }
 
-/// Tries the incoming names that a file system may refuse or take for one another, and returns the
-/// first one with the error. Fails if nothing can be tried.
+/// Tries the incoming names that a file system may refuse or confuse, and returns the first one
+/// with the error. Fails if no trial is possible.
 pub(crate) fn refused_name<D: Directory>(holder: &D, manifest: &Manifest) -> io::Result<Option<(PathBuf, io::Error)>> {
     let (entries, mut tried) = (manifest.entries(), BTreeSet::new());
     let odd = entries.iter().enumerate().skip(1).filter(|(_, entry)| is_odd(&entry.name));
@@ -158,7 +157,7 @@ pub(crate) fn refused_name<D: Directory>(holder: &D, manifest: &Manifest) -> io:
             for &(at, entry) in &odd {
                 let own = name::path(&entry.name);
                 match directory.create(&own, COMMON_FILE) {
-                    // A full or failing disk says nothing about the name.
+                    // A full or failing disk gives no information about the name.
                     Err(error) if is_of_name(&error) => return Ok(Some((manifest.path(at), error))),
                     Err(error) => return Err(error),
                     Ok(_) => directory.remove(&own)?,
@@ -170,7 +169,8 @@ pub(crate) fn refused_name<D: Directory>(holder: &D, manifest: &Manifest) -> io:
     Ok(found?.flatten())
 }
 
-/// Returns the first incoming name that another one of its directory has here already, with that one.
+/// Returns the first incoming name for which the file system finds another name of its directory,
+/// with that other name.
 fn same_name<D: Directory>(directory: &D, manifest: &Manifest) -> io::Result<Option<(PathBuf, io::Error)>> {
     if !are_one(directory, b"a", b"A")? {
         return Ok(None);
@@ -179,7 +179,7 @@ fn same_name<D: Directory>(directory: &D, manifest: &Manifest) -> io::Result<Opt
     for (at, entry) in entries.iter().enumerate().skip(1) {
         let name = String::from_utf8_lossy(&entry.name).to_lowercase();
         let other = *first.entry((entry.parent, name)).or_insert(at);
-        // Without case they are equal in Unicode; here they may still be two.
+        // The two are equal in Unicode without case; here they may still be two names.
         if other != at && are_one(directory, &entries[other].name, &entry.name)? {
             let text = format!("{} comes, too, and both are one name there", manifest.shown(other));
             return Ok(Some((manifest.path(at), io::Error::new(ErrorKind::AlreadyExists, text))));
@@ -208,8 +208,9 @@ fn is_of_name(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|errno| errors.contains(&errno))
 }
 
-/// Finds out what a directory cannot keep: gives a hidden file a mode, an owner, an attribute, another name and a
-/// symbolic link, and removes all of it. A trial that fails for another reason says nothing.
+/// Determines the attributes that a directory cannot keep: gives a hidden file a mode, an owner, an
+/// attribute, another name and a symbolic link, and removes all of it. A trial that fails for
+/// another reason is ignored.
 pub(crate) fn lacks<D: Directory>(holder: &D) -> BTreeSet<Lack> {
     let tried = within(
         holder,
@@ -229,7 +230,7 @@ pub(crate) fn lacks<D: Directory>(holder: &D) -> BTreeSet<Lack> {
     tried.ok().flatten().unwrap_or_default()
 }
 
-/// Whether it was made; an error that says nothing of the file system is one.
+/// Whether the entry was made; false only for an error that depends on the file system.
 fn can(made: io::Result<()>) -> io::Result<bool> {
     match made {
         Err(error) if has_none(&error) => Ok(false),
@@ -237,13 +238,15 @@ fn can(made: io::Result<()>) -> io::Result<bool> {
     }
 }
 
-/// Whether a file system has nothing of the kind that was to be made, or no more of it.
+/// Whether an error means that a file system does not support this kind of entry, or has no more of
+/// it.
 pub(crate) fn has_none(error: &io::Error) -> bool {
     let errors = [libc::EPERM, libc::EOPNOTSUPP, libc::ENOSYS, libc::EMLINK];
     error.raw_os_error().is_some_and(|errno| errors.contains(&errno))
 }
 
-/// The sentence for a user whose DEST is on that kind of file system; none if it lacks nothing.
+/// Returns the sentence for a user whose DEST is on that kind of file system; `None` if it keeps
+/// all.
 pub(crate) fn sentence(kind: Option<&str>, lacks: &BTreeSet<Lack>) -> Option<String> {
     let kind = kind.map_or_else(|| "a file system".to_owned(), |kind| format!("on {kind}"));
     let mut words: Vec<&str> = lacks.iter().map(|lack| lack.name()).collect();
@@ -367,12 +370,13 @@ mod tests {
         assert_eq!(disk.current(), world());
     }
 
-    /// Regression: the second of them was found when it was made, after all that came before it.
+    /// Regression: the second of the two was found only when it was made, after all that came
+    /// before it.
     #[test]
     fn two_names_that_are_one_there_are_found_before_anything_is_written() {
         for (kind, abilities) in Abilities::profiles() {
             let disk = Model::of(world()).with(&abilities);
-            // `d` is of another directory; small letters of other scripts are others on the model.
+            // `d` is in another directory; small letters of other scripts differ on the model.
             let refused = |names| refused_name(&disk.root(), &manifest(names)).expect("room");
             assert!(refused(&["D", "README", "Readme.md", "\u{c9}", "\u{e9}"]).is_none(), "{kind}");
             match refused(&["README", "Readme"]) {
@@ -421,7 +425,7 @@ mod tests {
         let undisturbed = Model::default();
         assert!(lacks(&undisturbed.root()).is_empty());
         for errno in [libc::EIO, libc::ENOSPC, libc::EDQUOT, libc::EROFS] {
-            // The calls behind these remove the trial entries.
+            // The later calls remove the trial entries.
             for call in 1..=8 {
                 let disk = Model::default().failing_at(call, errno);
                 assert!(lacks(&disk.root()).is_empty(), "call {call} fails with {errno}");

@@ -33,9 +33,10 @@ pub struct Case {
     /// MTU of every host, in bytes.
     pub mtu_bytes: u16,
     pub tuning: Tuning,
-    /// Hosts (not the root) that die, with the time since the first receiver was admitted.
+    /// Hosts (not the root) that die, and the time of each death since the first receiver was
+    /// admitted.
     pub crashes: Vec<(usize, Duration)>,
-    /// A host whose disk is full after this number of bytes: it gives up.
+    /// A host whose disk is full after this number of bytes, so that it leaves.
     pub gives_up: Option<(usize, usize)>,
     /// A host whose reader stops after this number of bytes.
     pub stops: Option<(usize, usize)>,
@@ -51,7 +52,7 @@ pub struct Case {
     pub on_slow: OnSlow,
     /// The root's knowledge of the cables.
     pub topology: Option<Topology>,
-    /// Measurements made before.
+    /// Earlier measurements of the network.
     pub calibration: Option<Calibration>,
     /// Whether the root measures first and chooses the kind of plan itself.
     pub auto: bool,
@@ -124,7 +125,8 @@ fn secret(byte: u8) -> Secret {
     Secret::new([byte; 32])
 }
 
-/// Returns numbers that are drawn at random outside the simulator, other ones for each seed and host.
+/// Returns numbers that are drawn at random outside the simulator; they differ for each seed and
+/// host.
 fn drawn(seed: u64, host: usize, what: u8) -> Secret {
     let parts = [&seed.to_be_bytes()[..], &(host as u64).to_be_bytes(), &[what]];
     Secret::derive("ethbcast tests drawn", &parts)
@@ -148,7 +150,7 @@ pub type Host = Participant<Sent, Disk>;
 pub struct Played {
     /// Moment after which no frame and no timer was left.
     pub quiesced_at: Duration,
-    /// Fates in the root's report, by rank.
+    /// Outcomes in the root's report, by rank.
     pub fates: Vec<Fate>,
     /// End of each receiver, by host.
     pub ends: Vec<Option<End>>,
@@ -389,7 +391,7 @@ impl<B: AsRef<[u8]>> Sent<B> {
         self.content.bytes()
     }
 
-    /// Returns the sender's events with their moments, if kept.
+    /// Returns the sender's events and the time of each, if kept.
     pub fn told(&self) -> &[(Instant, RootEvent)] {
         self.told.as_deref().unwrap_or_default()
     }
@@ -427,7 +429,7 @@ pub struct Disk {
     busy_until: Instant,
 }
 
-/// Time's worth of data that a slow disk takes at once.
+/// Amount of data that a slow disk takes at once, as time at its rate.
 const BUFFER: Duration = Duration::from_millis(10);
 
 impl Default for Disk {

@@ -1,5 +1,5 @@
-//! Traffic of others under the simulator: flows that adapt as TCP Reno does (RFC 5681, 6582) or send at a fixed rate,
-//! and hosts on whose interface they and a session meet.
+//! Other traffic under the simulator: flows that adapt as TCP Reno does (RFC 5681, 6582) or send at
+//! a fixed rate, and hosts on whose interface they and a session meet.
 
 use crate::session::{Host, turn};
 use ethbcast_collectives::session::application::Participant;
@@ -24,7 +24,7 @@ const READING: Duration = Duration::from_millis(50);
 pub struct Flow {
     pub from: usize,
     pub to: usize,
-    /// Time in which it has something to send.
+    /// Time in which the flow has data to send.
     pub lasts: Range<Duration>,
     /// Bits per second of a flow that does not adapt.
     pub fixed: Option<u64>,
@@ -78,7 +78,8 @@ impl Source {
             next: 0,
             acked: 0,
             window: 10.0,
-            // As if it had found its path's capacity before: no slow start that fills every queue.
+            // The flow begins as if it knew its path's capacity, without a slow start that fills
+            // every queue.
             threshold: 64.0,
             doubles: 0,
             recover: None,
@@ -242,7 +243,7 @@ impl BusyHost {
         self.member.as_mut().and_then(|member| turn(member, now))
     }
 
-    /// Returns the bits of the flow that ends here which came in a part of the time.
+    /// Returns the bits of the flow to this host that arrived `within` a period.
     pub fn came_bits(&self, within: Range<Duration>) -> f64 {
         let came =
             self.ends.iter().filter_map(|end| if let Part::Sink { came, .. } = &end.part { Some(came) } else { None });

@@ -1,6 +1,6 @@
 //! Tests of the lab (hosts as network namespaces): setup, removal, and the behaviour of its cables.
 //!
-//! These tests need root, and fail without it: a skipped test proves nothing.
+//! The tests need root, and fail without it: a skipped test proves nothing.
 
 use ethbcast_lab::{Lab, LabConfig, LabError, LabGuard, LinkFault, Removed};
 use ethbcast_planning::topology::Topology;

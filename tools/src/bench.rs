@@ -17,7 +17,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
     if !Uid::effective().is_root() {
         return fail(Code::System, "a bench makes network namespaces, which needs root: run it with sudo");
     }
-    // From here on signals are polled between steps, and the lab is removed on every path out.
+    // From now on signals are polled between steps, and the lab is removed on every path out.
     let interrupt = Interrupt::hold().code(Code::System)?;
     let measured = ethbcast_bench::run(&options, &interrupt, &mut |line| print_line(line)).map_err(failure)?;
     if let Some(path) = &args.html {

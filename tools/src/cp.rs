@@ -108,7 +108,7 @@ fn send_args(
 ) -> anyhow::Result<SendArgs> {
     let mut line: Vec<OsString> = ["ethbcast", "send", "--hosts"].map(OsString::from).into();
     line.push(nodeset::fold(hosts).into());
-    // A server that does not join is given up after a while.
+    // The wait for a server that does not join is limited.
     let wait = args.max_wait.max(1.0);
     line.extend(["--min-receivers", "1", "--max-wait", &wait.to_string(), "--via", &args.via].map(OsString::from));
     if args.nice {
@@ -170,7 +170,6 @@ impl Target {
     }
 }
 
-/// Splits the arguments into sources and destination.
 fn parted(paths: &[OsString]) -> (&[OsString], Option<&OsStr>) {
     match paths {
         [source @ .., dest] if !source.is_empty() => (source, Some(dest)),
@@ -178,7 +177,6 @@ fn parted(paths: &[OsString]) -> (&[OsString], Option<&OsStr>) {
     }
 }
 
-/// Whether a name means the served directory itself.
 fn is_there_anyway(name: &str) -> bool {
     name.is_empty() || name == "." || name == "./"
 }

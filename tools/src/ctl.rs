@@ -32,8 +32,8 @@ pub fn run(args: &CtlArgs) -> anyhow::Result<()> {
     }
 }
 
-/// Returns the only sender of this network namespace, or of several the only one of this user's or of root's: a name
-/// that another user has taken does not hide it.
+/// Returns the only sender of this network namespace or, if there are several, the only one of this
+/// user's or of root's: a name that another user has taken does not hide it.
 fn only_one() -> anyhow::Result<u32> {
     let table = fs::read_to_string("/proc/net/unix").code(Code::System)?;
     let all = senders(&table);
@@ -45,7 +45,7 @@ fn only_one() -> anyhow::Result<u32> {
     }
 }
 
-/// Returns a text about senders in other network namespaces.
+/// Returns a sentence about senders in other network namespaces.
 fn elsewhere() -> String {
     let own = fs::read_link("/proc/self/ns/net").ok();
     let mut seen = BTreeSet::from_iter(own);

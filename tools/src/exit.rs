@@ -12,16 +12,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 use thiserror::Error;
 
-/// Whether stdout has had a report: readers of JSON get exactly one object, of the outcome or of
+/// Whether a report was written to stdout: readers of JSON get exactly one object, the outcome or
 /// the failure.
 static HAS_REPORTED: AtomicBool = AtomicBool::new(false);
 
 /// Form of the output on stdout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Lines for people.
     Lines,
-    /// A single object at the end.
     Object,
     /// An object for each event; the last contains the result.
     Stream,
@@ -44,14 +42,11 @@ pub fn codes() -> String {
     format!("Exit codes:\n{}", lines.join("\n"))
 }
 
-/// Kind of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
-    /// Some receivers failed.
     SomeFailed,
-    /// Wrong usage, malformed or contradictory input.
     Usage,
-    /// No host present, a timeout, or a group in use by another sender.
+    /// A missing host, a timeout, or a group in use by another sender.
     Nobody,
     /// System or permission: interface, capability, SOURCE, DEST.
     System,
@@ -104,7 +99,7 @@ impl Form {
         let options = arguments.iter().take_while(|word| *word != "--");
         let is_there = |wanted: &str| options.clone().any(|word| word == wanted);
         match (is_there("--json-stream"), is_there("--json")) {
-            // Readers of data must not mistake an object for it.
+            // Readers of data must not mistake an object for data.
             _ if arguments.get(1).is_some_and(|command| command == "recv")
                 && arguments.iter().any(|word| word == "-") =>
             {
@@ -146,7 +141,6 @@ impl Failure {
     }
 }
 
-/// Returns a [`Failure`] as a result.
 pub fn fail<T>(code: Code, text: impl fmt::Display) -> anyhow::Result<T> {
     Err(Failure::new(code, text).into())
 }
@@ -161,7 +155,7 @@ impl<T, E: fmt::Display> WithCode<T> for Result<T, E> {
     }
 }
 
-/// Prints a text on stdout. A closed stdout is no error: its reader wants no more, and the exit code
+/// Prints a text on stdout. A closed stdout is no error: its reader has ended, and the exit code
 /// still has the outcome.
 pub fn print(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
@@ -199,7 +193,7 @@ pub fn print_line(text: impl fmt::Display) {
     drop(std::io::stderr().write_all(format!("{text}\n").as_bytes()));
 }
 
-/// Returns a text as one line, without what a terminal or the journal would act on.
+/// Returns a text as one line, without characters on which a terminal or the journal would act.
 pub fn one_line(text: &str) -> String {
     text.replace(|letter| !is_shown(letter), "\u{FFFD}")
 }

@@ -36,7 +36,6 @@ pub fn about(interface: &Interface) -> About {
     About { version, megabits_per_second: megabits, last: None }
 }
 
-/// Parameters of a search.
 pub struct Search<'a> {
     pub interface: Option<&'a str>,
     /// Group of the receivers; none: all groups.
@@ -50,14 +49,13 @@ pub struct Search<'a> {
     pub enough: Option<&'a [String]>,
 }
 
-/// Repeated search for receivers.
 pub struct Census<'a> {
     search: &'a Search<'a>,
     port: Port,
     asker: CensusQuery,
     waker: Waker,
     clock: Clock,
-    /// Handler of the signals that end a round. Without it they are left to the process.
+    /// Handler of the signals that end a round. Without it, signals act on the process.
     interrupt: Option<Interrupt>,
 }
 
@@ -153,7 +151,7 @@ fn sorted(asker: &CensusQuery) -> Vec<Present> {
     present
 }
 
-/// Returns for each named host the present ones of that name, by distinguishing names.
+/// Returns for each named host the present receivers of that name, by distinguishing names.
 pub fn found<'a>(named: &[String], present: impl Iterator<Item = &'a Present>) -> Vec<BTreeSet<String>> {
     let names = HostNames::new(named.iter().map(String::as_str));
     let mut found = vec![BTreeSet::new(); named.len()];

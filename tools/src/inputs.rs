@@ -109,7 +109,6 @@ pub fn read_calibration(path: &Path) -> anyhow::Result<Calibration> {
     Ok(Calibration::load(path).map_err(refused)?)
 }
 
-/// Reads a calibration for the hosts of a topology.
 pub fn read_calibration_for(path: &Path, topology: Option<&Topology>) -> anyhow::Result<Calibration> {
     let calibration = read_calibration(path)?;
     if let Some(topology) = topology {

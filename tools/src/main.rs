@@ -75,7 +75,6 @@ fn main() -> ExitCode {
     exit::finish(result, form)
 }
 
-/// Reads the command line, and returns it with the log file if it is not stderr.
 fn command_line() -> anyhow::Result<(Cli, Option<File>)> {
     let own: Vec<OsString> = std::env::args_os().collect();
     match own.first().and_then(|program| args::Role::of(program)) {

@@ -62,7 +62,8 @@ fn add_pages(command: &Command, pages: &mut Vec<(String, Vec<u8>)>) -> anyhow::R
 
 fn page(command: &Command, name: &str) -> anyhow::Result<Vec<u8>> {
     let is_program = !name.contains('-');
-    // The exit codes have a section of their own, and what `-h` leaves out belongs into a manual.
+    // The exit codes have a section of their own, and a manual includes the options that `-h`
+    // omits.
     let mut command = command.clone().after_help("").mut_args(|arg| arg.hide_short_help(false));
     let usage = command.render_usage().to_string();
     let command = command.override_usage(usage.trim_start_matches("Usage: ").to_owned());

@@ -114,7 +114,7 @@ pub fn serve_ports(args: &PortArgs) -> anyhow::Result<()> {
             log::info!("{served}");
             drop(own);
         };
-        // One that is slow does not delay the others, unless there are very many.
+        // A slow client does not delay the others, unless there are very many.
         if Arc::strong_count(&all) > MAX_AT_A_TIME {
             serve();
         } else {

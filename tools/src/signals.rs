@@ -74,7 +74,7 @@ impl Interrupt {
     /// Blocks SIGINT, SIGTERM and SIGHUP in this thread and everything it starts from now on, and
     /// calls `tell` at the first one. If it is `impatient`, a second one ends the process at once.
     ///
-    /// There may be several watchers: all are notified, and the newest decides about the process.
+    /// Several watchers may exist: all are notified, and the newest decides about the process.
     pub fn watch(impatient: bool, tell: impl Fn() + Send + 'static) -> std::io::Result<Interrupt> {
         let interrupt = Interrupt::default();
         let mut watchers = WATCHERS.lock().expect("nobody panics while it is held");
@@ -108,7 +108,7 @@ impl Interrupt {
     }
 }
 
-/// Limit of a program that is to make the kernel do something.
+/// Time limit of a program that only requests something of the kernel.
 const QUIET_LIMIT: Duration = Duration::from_secs(30);
 
 /// Runs a shell command after a transfer with the given environment variables, until it ends or

@@ -19,7 +19,6 @@ pub fn run(args: TopoArgs) -> anyhow::Result<()> {
     }
 }
 
-/// Draws a topology with an overlay, in the requested format.
 pub fn drawn(topology: &Topology, overlay: &Overlay, drawing: DrawingArgs) -> String {
     match drawing {
         DrawingArgs { dot: true, .. } => draw::dot(topology, overlay),
@@ -57,7 +56,6 @@ fn import_from(args: &ImportArgs) -> anyhow::Result<Imported> {
     Ok(Topology::load_lldp(folder, args.interface.as_deref()).map_err(refused)?)
 }
 
-/// Writes a text file.
 pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     let failure = |error| Failure::new(Code::System, format!("cannot write {}: {error}", path.display()));
     Ok(std::fs::write(path, text).map_err(failure)?)

@@ -34,7 +34,6 @@ pub fn command_line(role: Role, own: &[OsString]) -> anyhow::Result<(Cli, Option
     Ok((cli, log.transpose()?))
 }
 
-/// Opens the log file for appending.
 pub fn open_log(path: &Path) -> anyhow::Result<File> {
     let opened = File::options().append(true).create(true).open(path);
     let named = |error| format!("cannot write the log {}: {error}; leave out --log", path.display());
@@ -247,7 +246,6 @@ pub fn sender_arguments(matches: &ArgMatches) -> anyhow::Result<Vec<OsString>> {
     Ok(arguments)
 }
 
-/// Returns the start conditions.
 pub fn start_rule(matches: &ArgMatches) -> anyhow::Result<Option<StartRule>> {
     let is_given = |name: &str| matches.contains_id(name);
     let counts = ["min-receivers", "min-wait", "max-wait"].into_iter().any(is_given);

@@ -23,7 +23,6 @@ pub fn hex(digest: &[u8; 32]) -> String {
     blake3::Hash::from_bytes(*digest).to_hex().to_string()
 }
 
-/// Quotes a word for a shell, if it needs that.
 pub fn quoted(word: &str) -> String {
     let is_plain = |character: char| character.is_ascii_alphanumeric() || "/._-+=:,@%".contains(character);
     if !word.is_empty() && word.chars().all(is_plain) {

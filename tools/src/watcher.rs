@@ -26,14 +26,14 @@ const PAUSE: Duration = Duration::from_micros(12_500);
 /// Longest wait for a link: a card takes 2 to 3 s to negotiate.
 const LINK_LIMIT: Duration = Duration::from_secs(5);
 const MAX_FRAME_BYTES: usize = 1 << 16;
-/// Longest wait for a child's end that has nothing to send, or is sending.
+/// Longest wait for the end of a child that has nothing to send, or is sending.
 const END_LIMIT: Duration = Duration::from_millis(200);
 
 /// The watching child process, ended on drop.
 pub struct Watcher {
     child: Child,
     pipe: Arc<Mutex<Option<ChildStdin>>>,
-    /// Whether the child has a notification to send, for which it may have to wait.
+    /// Whether the child has a notification to send, and may have to wait for a link.
     has_words: Arc<AtomicBool>,
 }
 
@@ -70,10 +70,10 @@ impl Drop for Watcher {
             sleep(Duration::from_millis(1));
         }
         if self.has_words.load(Ordering::Relaxed) {
-            // It waits for a link and ends by itself.
+            // The child waits for a link and ends by itself.
             return;
         }
-        // It has nothing left to do, and a stopped process would stay forever.
+        // The child has nothing left to do, and a stopped process would stay forever.
         drop(self.child.kill());
         drop(self.child.wait());
     }
@@ -93,7 +93,6 @@ fn decode(pipe: &mut impl Read) -> Option<Vec<u8>> {
     Some(frame)
 }
 
-/// Runs the child.
 pub fn run(args: &WatchArgs) -> anyhow::Result<()> {
     let mut signals = SigSet::empty();
     let unheard = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGTSTP];

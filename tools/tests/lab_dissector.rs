@@ -1,6 +1,6 @@
 //! The Wireshark dissector, compared with `dump` for every frame.
 //!
-//! These tests need `tshark`, and no root.
+//! The tests need `tshark`, and no root.
 
 #[path = "command_line/dump/frames.rs"]
 mod frames;

@@ -1,7 +1,7 @@
 //! `ethbcast doctor` on the hosts of a lab. It finds nothing on a healthy host. Each injected fault
 //! is found, and the named remedy removes it.
 //!
-//! These tests need root, and fail without it. Bonds, teams, tc filters and netem are not tried,
+//! The tests need root, and fail without it. Bonds, teams, tc filters and netem are not tried,
 //! because a kernel may lack them.
 
 use ethbcast_lab::LabConfig;

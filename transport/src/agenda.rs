@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// Turns and timers of many parts, each identified by a small number: parts with something to send
-/// take turns, and the earliest deadline is found without asking every part.
+/// take turns, and the earliest deadline is found without a query of every part.
 #[derive(Clone, Debug, Default)]
 pub struct Agenda {
     entries: Vec<Entry>,
@@ -88,7 +88,8 @@ impl Agenda {
     }
 }
 
-/// Retry timer of a request that is repeated until answered, with a pause that doubles each time.
+/// Retry timer of a request that is repeated until a reply comes, with a pause that doubles each
+/// time.
 #[derive(Clone, Copy, Debug)]
 pub struct Retry {
     at: Instant,
@@ -117,7 +118,7 @@ impl Retry {
         due
     }
 
-    /// Begins anew with the first pause after progress: the request is due at once if `at_once`.
+    /// Restarts with the first pause after progress; the request is due at once if `at_once`.
     pub fn restart(&mut self, now: Instant, at_once: bool) {
         (self.at, self.pause) = (if at_once { now } else { now + self.first }, self.first);
     }
@@ -140,7 +141,7 @@ impl TokenBucket {
         self.paid_at
     }
 
-    /// Charges `cost`. After a pause at most `depth` is caught up.
+    /// Charges `cost`. A sender that was idle may catch up by `depth` at most.
     pub fn spend(&mut self, now: Instant, cost: Duration, depth: Duration) {
         self.paid_at = self.paid_at.max(now - depth) + cost;
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 use thiserror::Error;
 
-/// Two counts of one thing that disagree: a bug in the engine itself, which only tests should ever
+/// Two counts of one quantity that differ: a bug in the engine itself, which only tests should ever
 /// see.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{disagreement}")]

@@ -12,18 +12,18 @@ use crate::machine::Machine;
 use crate::time::Instant;
 use std::time::Duration;
 
-/// Bytes that have passed in one direction, Ethernet headers included, since any moment.
+/// Bytes that have passed in one direction since some moment, Ethernet headers included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PassedBytes {
-    /// All of the interface, by its own counter.
+    /// All bytes of the interface, by its own counter.
     pub all: u64,
-    /// In frames of this port; a frame that waits in the kernel may count already.
+    /// Bytes in frames of this port; a frame that waits in the kernel may count already.
     pub own: u64,
-    /// In IP packets of this host, over any interface.
+    /// Bytes in IP packets of this host, over any interface.
     pub ip: u64,
 }
 
-/// Reading of an interface's counters beside those of a port.
+/// Reading of an interface's counters and those of a port, at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkReading {
     /// Bytes sent.
@@ -34,12 +34,12 @@ pub struct LinkReading {
 
 /// A carrier of frames between the hosts of one network.
 pub trait Link {
-    /// Reason why it carries no more frames.
+    /// Reason why the link carries no more frames.
     type Error: std::error::Error;
-    /// Waiter of a thread.
+    /// Type that a thread uses to wait for the link.
     type Waiter: Waiter;
 
-    /// Returns its name in log lines.
+    /// Returns the link's name in log lines.
     fn name(&self) -> &str;
 
     /// Passes the frames of a bounded batch to `take`, in the order of arrival, Ethernet header
@@ -92,14 +92,14 @@ pub trait Link {
     /// The link carries no more frames.
     fn waited(&mut self, seen: <Self::Waiter as Waiter>::Seen) -> Result<(), Self::Error>;
 
-    /// Returns for how long after the last frame an urgent machine's loop polls
+    /// Returns how long after the last frame an urgent machine's loop polls
     /// [`has_arrival`](Link::has_arrival) before it waits; zero, the default, for never.
     fn busy_poll(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// Returns for how long the loop may let dense arrivals gather, to be woken once for many;
-    /// zero, the default, for never.
+    /// Returns how long the loop may let dense arrivals gather, to be woken once for many; zero,
+    /// the default, for never.
     fn receive_coalescing(&self) -> Duration {
         Duration::ZERO
     }

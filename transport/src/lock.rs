@@ -33,12 +33,12 @@ impl<T> Mutex<T> {
 }
 
 impl<T: ?Sized> Mutex<T> {
-    /// Waits until no other thread has the value.
+    /// Waits until no other thread holds the lock.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         MutexGuard { mutex: self, held: Some(self.hold()) }
     }
 
-    /// Returns the value, which no other thread can have.
+    /// Returns the value; no other thread can hold the lock.
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
@@ -49,7 +49,7 @@ impl<T: ?Sized> Mutex<T> {
 }
 
 impl<T: ?Sized> MutexGuard<'_, T> {
-    /// Runs `work` while other threads can have the value.
+    /// Runs `work` while the lock is free for other threads.
     pub fn unlocked<R>(&mut self, work: impl FnOnce() -> R) -> R {
         self.held = None;
         let result = work();
@@ -72,17 +72,17 @@ impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
     }
 }
 
-/// A place where threads wait for a change of a [`Mutex`]'s value.
+/// Condition variable: lets threads wait for a change of a [`Mutex`]'s value.
 #[derive(Debug, Default)]
 pub struct Condvar(sync::Condvar);
 
 impl Condvar {
-    /// Makes a place where nobody waits.
+    /// Creates a condition variable.
     pub const fn new() -> Condvar {
         Condvar(sync::Condvar::new())
     }
 
-    /// Gives the value to other threads until a notification; it can also return without one.
+    /// Releases the lock until a notification; it can also return without one.
     pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
         let held = guard.held.take().expect("a guard holds the lock");
         guard.held = Some(self.0.wait(held).unwrap_or_else(PoisonError::into_inner));
@@ -105,7 +105,7 @@ impl Condvar {
     }
 }
 
-/// Mutual exclusion of one that writes from many that read.
+/// Lock for one writer or many readers.
 #[derive(Debug, Default)]
 pub struct RwLock<T: ?Sized>(sync::RwLock<T>);
 
@@ -128,19 +128,19 @@ impl<T: ?Sized> RwLock<T> {
     }
 }
 
-/// Mutual exclusion of calls, with a limit of the wait.
+/// Lock with a time limit, for calls that take turns.
 #[derive(Debug, Default)]
 pub struct Turns {
     is_taken: Mutex<bool>,
     given_back: Condvar,
 }
 
-/// The turn of one call, until it is dropped.
+/// Guard of [`Turns`]: the turn ends when it is dropped.
 #[derive(Debug)]
 pub struct Turn<'a>(&'a Turns);
 
 impl Turns {
-    /// Takes the turn, or returns `None` if no other call gives it back within about `time`.
+    /// Takes the turn, or returns `None` if no other call ends its turn within about `time`.
     pub fn take_within(&self, time: Duration) -> Option<Turn<'_>> {
         let mut is_taken = self.is_taken.lock();
         if *is_taken {

@@ -7,10 +7,8 @@
 //! A driver without room to send may stop draining early; it then calls
 //! [`poll_transmit`](Machine::poll_transmit) again as soon as there is room.
 //!
-//! A frame to be sent whose payload stays in the machine's memory.
-//!
-//! A payload that is in a buffer already need not be copied behind its headers, if the link accepts
-//! two pieces of memory for one frame.
+//! **Frames in two pieces.** A payload that is in one of the machine's buffers need not be copied
+//! behind its headers, if the link accepts two pieces of memory for one frame: see [`SplitFrame`].
 
 use crate::time::Instant;
 use crate::wire::{Frame, Guard, Reject};
@@ -52,8 +50,8 @@ pub trait Machine {
         panic!("frame {} of stream {} is not kept here", kept.sequence, kept.stream)
     }
 
-    /// Returns when and why to call again; `None` if only a frame or the application can make
-    /// something happen.
+    /// Returns when and why to call again; `None` if only a frame or the application can cause an
+    /// action.
     fn poll_timeout(&self, now: Instant) -> Option<Deadline>;
 
     /// Whether the next frame is latency-critical: a driver then polls for it without delay. No
@@ -80,7 +78,7 @@ pub struct Timer(pub &'static str);
 impl Timer {
     /// An acknowledgement delayed to cover several frames.
     pub const ACK: Timer = Timer("acknowledgement");
-    /// A sender with unacknowledged frames and no answer.
+    /// A sender with unacknowledged frames and no reply.
     pub const HEARTBEAT: Timer = Timer("heartbeat");
     /// The next paced burst.
     pub const PACE: Timer = Timer("pace");
@@ -88,7 +86,7 @@ impl Timer {
     pub const OPERATION: Timer = Timer("operation");
 }
 
-/// Writes calls of a [`Machine`] or [`Part`](crate::Part) that only pass on: in an `impl`,
+/// Writes calls of a [`Machine`] or [`Part`](crate::Part) that only forward: in an `impl`,
 /// `forward!(self => self.inner; handle_timeout, payload);`.
 #[macro_export]
 #[doc(hidden)]
@@ -181,8 +179,8 @@ pub trait Part {
         panic!("frame {} of stream {} is not kept here", kept.sequence, kept.stream)
     }
 
-    /// Returns when and why to call again; `None` if only a frame or the application can make
-    /// something happen.
+    /// Returns when and why to call again; `None` if only a frame or the application can cause an
+    /// action.
     fn poll_timeout(&self, now: Instant) -> Option<Deadline>;
 
     /// Whether the next frame is latency-critical: see [`Machine::is_urgent`].
@@ -226,9 +224,9 @@ impl<P: Part> Machine for Alone<P> {
 /// Reference to a payload kept by the machine that wrote the headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kept {
-    /// Number of its stream.
+    /// Number of the frame's stream.
     pub stream: u16,
-    /// Number of its frame in the stream.
+    /// Number of the frame in the stream.
     pub sequence: u64,
     /// Length of the payload.
     pub bytes: usize,
@@ -239,7 +237,7 @@ pub struct Kept {
 pub struct SplitFrame {
     /// Bytes written, Ethernet header first.
     pub written_bytes: usize,
-    /// Payload behind them, if that is not written.
+    /// Payload behind the written bytes, if it is not written.
     pub kept: Option<Kept>,
 }
 

@@ -1,8 +1,8 @@
 //! Deliberate bugs, to prove that the tests find them.
 //!
 //! Each is one line of the engine or of a crate above it, behind [`planted!`](crate::planted!) and
-//! a name. Without debug assertions, as in every release, the macro is `false`, and nothing is left
-//! of the branch. With them none is on until the mutation program chooses one for its process.
+//! a name. Without debug assertions, as in every release, the macro is `false`, and the compiler
+//! removes the branch. With them none is on until the mutation program chooses one for its process.
 //! `docs/testing.md` lists them with the tests that have found them.
 
 use std::sync::OnceLock;

@@ -16,9 +16,9 @@ pub struct TuningError {
 /// Treatment of out-of-order frames at a receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
-    /// Strict go-back-n: they are dropped, and the sender goes back (EQA §3.2).
+    /// Strict go-back-n: out-of-order frames are dropped, and the sender goes back (EQA §3.2).
     InOrderOnly,
-    /// They are kept, and the sender learns of the holes.
+    /// Out-of-order frames are kept, and the sender is notified of the holes.
     #[default]
     HolesAllowed,
 }
@@ -30,8 +30,8 @@ const STAGGERED: u32 = 32;
 const PARITY_BLOCK_FRAMES: std::ops::RangeInclusive<u64> = 8..=128;
 /// Fewest blocks in a feed, so that a block waiting for its end is a small part of it.
 const BLOCKS_IN_A_FEED: u64 = 16;
-/// Fewest slots of a feed: a relay has room for an outgoing and an incoming segment, with a frame
-/// to spare for each.
+/// Fewest slots of a feed: a relay has room for an outgoing and an incoming segment, with one spare
+/// frame for each.
 const MIN_FEED_FRAMES: u64 = 4;
 const PUSH_BYTES: u64 = 860;
 
@@ -161,10 +161,10 @@ impl Tuning {
     }
 
     /// Returns the parameters of a receiver of a cast, one of `siblings` that acknowledge to one
-    /// host, at index `position`. Up to 16 siblings all acknowledge, more rarely and more staggered
-    /// with their number, so that at full speed their parent receives about one acknowledgement for
-    /// every 32 frames. Above 16 the slowest acknowledges for all, and the others when half of the
-    /// feed has come. Above 32, loss reports are backed off.
+    /// host, at index `position`. Up to 16 siblings all acknowledge; the more there are, the more
+    /// rarely and the more staggered, so that at full speed their parent receives about one
+    /// acknowledgement for every 32 frames. With more than 16 the slowest acknowledges for all, and
+    /// the others when half of the feed has come. With more than 32, loss reports are backed off.
     ///
     /// Strict go-back-n cannot wait: every receiver acknowledges as often as it would alone.
     pub fn for_cast(&self, siblings: usize, position: usize) -> Tuning {
@@ -292,7 +292,7 @@ with_defaults! {
         /// Divisor of the feed: new room is announced at once when this part of it is free. A
         /// quarter keeps a sender from stalling.
         pub room_parts: u64 = 4,
-        /// Delay of a gap's report, and of the answer to a heartbeat (staggered among the receivers
+        /// Delay of a gap's report, and of the reply to a heartbeat (staggered among the receivers
         /// of a cast).
         pub gap_delay: Duration = Duration::ZERO,
         /// Receivers that would report one loss to one host, if their reports use RFC 5401's
@@ -309,7 +309,7 @@ with_defaults! {
     /// Sending end of a cast, and hosts that repair in its place.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct CastTuning {
-        /// Frames of a message that are pushed at once, before the acker has answered and the rest
+        /// Frames of a message that are pushed at once, before the acker has replied and the rest
         /// follows (EQA §3.3); `None` for Simple Broadcast.
         pub push_frames: Option<u64> = None,
         /// Bytes of the message in the pushed frames, if it is cut there: the paper's BTP1 +
@@ -335,7 +335,7 @@ with_defaults! {
         pub arrival_tolerance: Duration = Duration::from_micros(500),
     }
 
-    /// The acker: the slowest receiver acknowledges often and the others now and then.
+    /// The acker: the slowest receiver acknowledges often and the others rarely.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct DesignatedTuning {
         /// Whether there is an acker; pushing needs one in any case.

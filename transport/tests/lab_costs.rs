@@ -63,7 +63,7 @@ fn tapes() -> Vec<(String, Tape)> {
     CASES.iter().flat_map(of).collect()
 }
 
-/// Without callgrind this shows only that the replays succeed; under it, this is counted.
+/// Replays every host's calls, whose instructions callgrind counts; without it, shows only that they succeed.
 #[test]
 fn every_host_does_again_what_it_did() {
     tape::allocate();

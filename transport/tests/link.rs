@@ -1,4 +1,5 @@
-//! The loop over a link that is no socket: the channel pair of the example `channel_driver`.
+//! Tests of the loop over a link without a socket: the channel pair of the example
+//! `channel_driver`.
 
 #[path = "../examples/channel_driver/channel_link.rs"]
 mod channel_link;

@@ -55,7 +55,7 @@ fn every_way_to_lose_some_of_the_first_twelve_frames_is_survived_within_the_budg
                 for pattern in 0..1_u64 << LOSABLE {
                     let (price, replay) = run(pattern);
                     let lost = u64::from(pattern.count_ones());
-                    // A loss may cost a request, its answer, a repair and its receipt; strict
+                    // A loss may cost a request, its reply, a repair and its receipt; strict
                     // go-back-n repeats all later frames.
                     let budget = free + if preset == "paper" { 6 } else { 4 } * lost + 4;
                     assert!(

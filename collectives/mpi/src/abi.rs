@@ -92,12 +92,12 @@ pub fn is_spoken() -> bool {
 
 static KEY: OnceLock<c_int> = OnceLock::new();
 static CLOSED: OnceLock<Closed> = OnceLock::new();
-/// Private communicator on which no message is sent. Testing a receive that never completes lets
-/// the MPI make progress on other messages.
+/// Private communicator on which no message is sent. Testing a receive that never completes makes
+/// the MPI progress on other messages.
 static NOBODYS: AtomicUsize = AtomicUsize::new(COMM_NULL);
 static NEVER: AtomicUsize = AtomicUsize::new(REQUEST_NULL);
 static IS_TESTING: AtomicBool = AtomicBool::new(false);
-/// Whether `MPI_Finalize` has begun; communicators of sessions may go on.
+/// Whether `MPI_Finalize` has begun; communicators of MPI sessions may continue.
 static IS_OVER: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn on_delete(_: Word, _: c_int, state: *mut c_void, _: *mut c_void) -> c_int {
@@ -301,7 +301,7 @@ extern "C" fn fail(comm: Word, failure: c_int) -> c_int {
     code
 }
 
-/// Fortran calls come by C's names, or not at all.
+/// Fortran calls come under C's names, or not at all.
 extern "C" fn of_fortran(_: c_int) -> Word {
     0
 }

@@ -1,12 +1,12 @@
 //! Time account of an MPI communicator: time spent in its calls, cost of trying ethbcast for them,
 //! and time saved. It decides the route of each call.
 //!
-//! A trial is made of the program's own calls, so it costs only what the wire takes longer than the
-//! MPI. It begins when the ranks can afford it: looking may cost a fiftieth of the time that their
-//! calls have taken by the MPI, and all that the wire has saved since. Numbers of calls and bytes,
-//! which all ranks see alike, say when the ranks compare their accounts: after twice as many, or
-//! when what they agreed on last, in proportion, has become enough. All other inputs of a decision
-//! are the least or the greatest of all ranks.
+//! A trial uses the program's own calls, so it costs only the time by which ethbcast (the *wire*)
+//! is slower than the MPI. A trial begins when the ranks can afford it: it may cost a fiftieth of
+//! the time that their calls have taken by the MPI, and all that ethbcast has saved since. The
+//! ranks compare their accounts when the numbers of calls and bytes, which are equal on all ranks,
+//! have doubled, or have grown in proportion to the amount that was lacking last time. All other
+//! inputs of a decision are the minimum or maximum over all ranks.
 
 use crate::cost_table;
 use crate::cost_table::{CostTable, Length, Way};
@@ -18,16 +18,17 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
-/// Divisor of the MPI's time: the quotient is the time that the search for a faster way may cost.
+/// Divisor of the MPI's time: the quotient is the time that the search for a faster route may cost.
 const LOOKING_PARTS: u32 = 50;
-/// Part of the ranks' meeting for a vote that is paid for: in there they wait for the last of them, as
-/// they would in the call.
+/// Part of the ranks' meeting for a vote that is charged: in the rest they wait for the last of
+/// them, as they would in the call.
 pub const MEETING: Duration = Duration::from_millis(1);
 /// Weight of calls after which ranks compare their accounts first: a call counts one, and one for
 /// each 16 KiB. Comparing costs about as much as a short call.
 const FIRST_WEIGHT: u64 = 64;
 const WEIGHT_BYTES: u64 = 16 << 10;
-/// Allowance from which on a communicator is wired: more than its ranks wait for it.
+/// Allowance from which on a communicator is wired: more than the time for which its ranks wait for
+/// it.
 const WIRING: Duration = Duration::from_millis(2);
 /// Cost of a vote of the ranks on a length.
 const VOTE_NS: u64 = 2_000_000;
@@ -39,8 +40,8 @@ const TRIAL_CALLS: usize = 3;
 const MEDIAN_OF: usize = 9;
 /// Factor by which the wire may be slower before a trial ends early.
 const FAR_SLOWER: u64 = 4;
-/// Shortest length, in bytes, that is tried by a call of its own before one four times as long, and
-/// its least expected time.
+/// Shortest length, in bytes, that gets a trial call before a length four times as long, and the
+/// trial's least expected time.
 const STEP_BYTES: usize = 16 << 10;
 const STEP_NS: u64 = 200_000;
 /// Unit of times exchanged by ranks, so that a call's time fits an `int`.
@@ -50,13 +51,12 @@ const TICK_NS: u64 = 100;
 pub trait Ranks {
     /// Returns the least number of all ranks.
     fn least(&mut self, own: c_int) -> c_int;
-    /// Makes a call of `bytes` dummy bytes by the wire.
     fn call(&mut self, operation: Operation, bytes: usize);
     /// Returns the time since any fixed moment.
     fn now(&self) -> Duration;
 }
 
-/// Number of calls, by weight, at which something is due, each time after twice as many.
+/// Counter of calls, by weight, that makes something due after each doubling.
 #[derive(Clone, Copy, Debug, Default)]
 struct Schedule {
     weight: u64,
@@ -75,7 +75,7 @@ impl Schedule {
     }
 }
 
-/// The least of all ranks' allowances at a weight of calls: the pace at which they grow, for
+/// The least of all ranks' allowances at a weight of calls: the rate at which they grow, for
 /// decisions that all ranks make alike.
 #[derive(Clone, Copy, Debug)]
 struct Pace {
@@ -135,14 +135,14 @@ pub struct Account {
     pace: Option<Pace>,
     kinds: BTreeMap<(Operation, Length), LengthAccount>,
     spent: Duration,
-    /// Part of it that no wire can save: lengths at which the MPI is known to be faster.
+    /// Part of the MPI's time that ethbcast cannot save: lengths at which the MPI is known to be faster.
     hopeless: Duration,
     saved: Duration,
     cost: Duration,
 }
 
 impl Account {
-    /// Creates the account of a new communicator, with what earlier ones have found out.
+    /// Creates the account of a new communicator, with the results of earlier ones.
     pub fn new(prices: CostTable) -> Account {
         Account {
             prices,
@@ -164,7 +164,7 @@ impl Account {
         self.prices = prices;
     }
 
-    /// Adds the cost of looking for a faster way.
+    /// Adds the cost of the search for a faster route.
     pub fn pay(&mut self, cost: Duration) {
         self.cost += cost;
     }
@@ -174,7 +174,7 @@ impl Account {
     }
 
     /// Whether the ranks compare their accounts before this call of a communicator that is not
-    /// wired; never before the first, for which nothing has been earned.
+    /// wired; never before the first, for which no time has been earned.
     pub fn is_due(&mut self, bytes: u64) -> bool {
         let is_first = self.schedule.weight == 0;
         let earliest = self.pace.map_or(FIRST_WEIGHT, |pace| pace.weight_of(WIRING.as_nanos() as u64));
@@ -183,7 +183,7 @@ impl Account {
 
     /// Whether the communicator should be wired.
     ///
-    /// Little of this agreement is paid for: there the ranks wait for the last of them, as they
+    /// Little of this agreement is charged: in it the ranks wait for the last of them, as they
     /// would in the call.
     pub fn can_wire(&mut self, ranks: &mut impl Ranks) -> bool {
         let own = self.allowance().saturating_sub(self.hopeless / LOOKING_PARTS);
@@ -208,15 +208,15 @@ impl Account {
         is_open && kind.trial.is_none() && kind.schedule.is_due(bytes, earliest)
     }
 
-    /// Decides whether a length is tried now, as far as the ranks can afford it; they have met for
-    /// it, which counts since `began`. The caller pays.
+    /// Decides whether a length is tried now, if the ranks can afford it. They have met for the
+    /// decision since `began`; the caller charges that time.
     pub fn vote(&mut self, operation: Operation, bytes: u64, began: Duration, ranks: &mut impl Ranks) {
         let length = Length::of(bytes);
         let had = self.allowance().saturating_sub(ranks.now() - began);
         let mut allowance = agreed_least(ranks, had).as_nanos() as u64;
         let kind = self.kinds.entry((operation, length)).or_default();
         let mpi_ns = agreed_longest(ranks, kind.mpi.median().unwrap_or(u64::MAX));
-        // A length that the MPI has not had yet has no price.
+        // A length that the MPI has not carried yet has no price.
         if mpi_ns < longest_ns() {
             let full = length.bytes() as u64;
             let mut next = match kind.step {
@@ -238,7 +238,7 @@ impl Account {
                 allowance = allowance.saturating_sub(took);
                 kind.step = Some((next, took));
                 if took >= longest_ns() || took.saturating_mul(4) > mpi_ns.saturating_mul(FAR_SLOWER) {
-                    // Four times the length takes no less.
+                    // Four times the length takes at least as long.
                     self.prices.note(operation, length, [took.max(mpi_ns * FAR_SLOWER), mpi_ns]);
                     break;
                 }
@@ -255,7 +255,7 @@ impl Account {
         }
     }
 
-    /// Returns the way of a wired communicator's call.
+    /// Returns the route of a wired communicator's call.
     pub fn way(&self, operation: Operation, bytes: u64) -> Way {
         let length = Length::of(bytes);
         let is_on_trial = || self.kinds.get(&(operation, length)).is_some_and(|kind| kind.trial.is_some());
@@ -332,7 +332,7 @@ fn agreed_longest(ranks: &mut impl Ranks, own_ns: u64) -> u64 {
 #[cfg(test)]
 mod tests;
 
-/// Longest time of one call on trial: a wire that needs longer is of no use.
+/// Longest time of one call on trial: if ethbcast needs longer it is of no use.
 const CALL_LIMIT: Duration = Duration::from_secs(1);
 
 /// Properties by which communicators share results: the rounds of a tree of their hosts, and
@@ -367,7 +367,7 @@ impl<'a> LiveRanks<'a> {
         LiveRanks { table, comm, wire, rank, size, began: Instant::now(), trouble: None }
     }
 
-    /// Begins by the wire, where a rank that makes another call, or the MPI's own, is detected:
+    /// Begins by ethbcast, where a rank that makes another call, or the MPI's own, is detected:
     /// inside the MPI it would not be. Then the ranks compare operation and length.
     ///
     /// # Errors

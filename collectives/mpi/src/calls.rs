@@ -21,7 +21,7 @@ struct Place {
     comm: Word,
     rank: usize,
     size: usize,
-    /// None as long as the wire has not paid.
+    /// `None` until ethbcast has proved worth its cost.
     wire: Option<Arc<Wire>>,
 }
 
@@ -146,7 +146,7 @@ fn same(one: &Elements, other: &Elements) -> Result<Result<(), Trouble>, Reason>
     Ok(if one.bytes()? == other.bytes()? { Ok(()) } else { Err(Trouble::Lengths) })
 }
 
-/// Makes a call by the wire if all ranks decide so, else the MPI's own.
+/// Makes a call by ethbcast if all ranks decide so, else the MPI's own.
 fn call(
     operation: Operation,
     comm: Word,
@@ -168,7 +168,7 @@ fn call(
     };
     let (group, wire) = match Group::of(table, settings, comm).and_then(|group| Ok((group, group.way()?))) {
         Ok(found) => found,
-        // The others may make it by the wire still: inside the MPI it would never end.
+        // The others may still make it by ethbcast: inside the MPI it would never end.
         Err(Reason::Differed) => return (table.fail)(comm, TRUNCATED),
         Err(reason) => return passed(reason),
     };
@@ -200,7 +200,7 @@ fn call(
     }
 }
 
-/// Decides by operation, number of bytes and agreed settings whether a call may use the wire; all
+/// Decides by operation, number of bytes and agreed settings whether a call may use ethbcast; all
 /// ranks decide alike.
 fn asked_for<'p>(operation: Operation, settings: &Settings, work: Work<'p>) -> Result<Work<'p>, Reason> {
     let (agreed, bytes) = (&settings.agreed, work.bytes as u64);
@@ -228,7 +228,7 @@ impl Made<'_> {
         LiveRanks::new(table, comm, wire, rank, size)
     }
 
-    /// Makes a call of a communicator that is not wired, and may bring it nearer to the wire.
+    /// Makes a call of a communicator that is not wired, and may take a step towards wiring it.
     fn unwired(&self, asked: Result<usize, Reason>, passed: impl FnOnce(Reason) -> c_int) -> c_int {
         let bytes = match asked {
             Ok(bytes) => bytes as u64,
@@ -265,7 +265,7 @@ impl Made<'_> {
         code
     }
 
-    /// Decides the way as the account of the communicator does; all ranks decide alike.
+    /// Chooses the route by the account of the communicator; all ranks decide alike.
     fn way(&self, bytes: usize) -> Result<Way, Trouble> {
         if !self.settings.agreed.tries {
             return Ok(Way::Wire);
@@ -306,7 +306,7 @@ impl Made<'_> {
         }
     }
 
-    /// Returns the code of a call that used the wire. After a failure all later calls of the
+    /// Returns the code of a call that used ethbcast. After a failure all later calls of the
     /// communicator are the MPI's own, or, if the ranks' calls differed, fail as well.
     fn outcome(&self, ended: std::thread::Result<Result<(), Trouble>>) -> c_int {
         let failed = |failure, text: &dyn std::fmt::Display| {

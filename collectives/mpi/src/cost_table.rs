@@ -9,7 +9,7 @@ use crate::settings::Operation;
 const MIN_LOG: u32 = 8;
 const MAX_LOG: u32 = 24;
 const LENGTHS: usize = (MAX_LOG - MIN_LOG + 1) as usize;
-/// Gain in percent from which on the wire is used: less is noise.
+/// Minimum gain in percent for the use of ethbcast; less is noise.
 const LEAST_GAIN_PERCENT: u64 = 10;
 const NUMBERS: usize = Operation::ALL.len() * 2 * LENGTHS;
 pub const BYTES: usize = NUMBERS * 8;
@@ -20,7 +20,7 @@ pub enum Way {
     Mpi,
 }
 
-/// A length that is tried, and stands for all calls of about as many bytes.
+/// A length that is tried, and represents all calls of about as many bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Length(usize);
 
@@ -55,7 +55,7 @@ impl CostTable {
         (wire[length.0] > 0).then_some([wire[length.0], mpi[length.0]])
     }
 
-    /// Returns the way of a length that was tried.
+    /// Returns the route of a length that was tried.
     pub fn way(&self, operation: Operation, length: Length) -> Option<Way> {
         self.prices(operation, length).map(|[wire, mpi]| {
             let pays = u128::from(wire) * 100 <= u128::from(mpi) * u128::from(100 - LEAST_GAIN_PERCENT);

@@ -142,7 +142,7 @@ pub const GIVEN_UP: c_int = -1;
 pub type ContinueCallback = extern "C" fn(state: *const c_void) -> c_int;
 
 /// Functions of a back end; `c/backend.h` describes each. A function that returns an int returns 0
-/// on success, unless it answers a question.
+/// on success, unless its result is a truth value.
 #[repr(C)]
 pub struct Table {
     pub version: u32,

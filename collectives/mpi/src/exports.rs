@@ -1,10 +1,10 @@
 //! Exported names of the calls, in C and Fortran. Each is offered to `calls` first, and otherwise
 //! passed on to the MPI.
 //!
-//! In C an int is passed as an int everywhere. A handle, an address or a count of the `_c` forms is
+//! C passes an int as an int everywhere. A handle, an address or a count of the `_c` forms is
 //! a word; the calling conventions of 64-bit Linux allow an int of MPICH's in it.
 //!
-//! In Fortran every argument is an address. `mpif.h` and `use mpi` call `mpi_bcast_`, `use mpi_f08`
+//! Fortran passes every argument as an address. `mpif.h` and `use mpi` call `mpi_bcast_`, `use mpi_f08`
 //! of Open MPI `mpi_bcast_f08_`. Open MPI's own call `PMPI_Bcast`, past `MPI_Bcast`. MPICH's call
 //! `MPI_Bcast`, and are left alone.
 #![allow(non_snake_case)]

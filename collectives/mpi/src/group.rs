@@ -70,7 +70,7 @@ impl Group {
         let address = std::ptr::from_ref(group);
         GROUPS.lock().push(address as usize);
         if (table.keep)(comm, address.cast_mut().cast()) != 0 {
-            // The communicator would be wired again and again, since the MPI does not know it.
+            // The communicator would be wired repeatedly, since the MPI does not know it.
             group.give_up(Reason::Failed);
         } else if size > 1
             && let Err((reason, text)) = everywhere(table, comm)
@@ -179,7 +179,7 @@ impl Group {
         self.carry(table, settings, comm, wire, "");
     }
 
-    /// Has the collectives carried by a wire that all ranks have.
+    /// Assigns the collectives to a wire that all ranks have.
     fn carry(&self, table: &'static Table, settings: &Settings, comm: Word, wire: Arc<Wire>, again: &str) {
         if settings.agreed.tries
             && let Err(trouble) = account::share_known(table, comm, &wire, &mut self.account.lock())
@@ -194,7 +194,6 @@ impl Group {
         *self.state.lock() = Stage::Wired(wire);
     }
 
-    /// Leaves all calls to the MPI.
     fn stay(&self, settings: &Settings, reason: Reason, text: &str) {
         if settings.is_verbose && self.rank == 0 {
             print_line(format_args!("{} ranks stay with MPI: {}: {text}", self.size, reason.text()));
@@ -240,7 +239,7 @@ pub fn world_rank() -> Option<usize> {
     usize::try_from(WORLD_RANK.load(Ordering::Relaxed)).ok()
 }
 
-/// A way to the wire: one that is being joined, or that of an earlier communicator.
+/// A source of the wire: one that is being joined, or the one of an earlier communicator.
 enum Begun {
     Joining(Box<Joining>),
     Kept(Arc<Wire>),

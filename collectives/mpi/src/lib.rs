@@ -1,22 +1,22 @@
-//! MPI drop-in for faster collectives, preloaded or linked before the MPI. It takes over `MPI_Bcast`, `MPI_Barrier`,
-//! `MPI_Allgather`, `MPI_Scatter` and `MPI_Gather` where it is faster, and passes all other calls
-//! on (docs/mpi.md).
+//! MPI drop-in for faster collectives, preloaded or linked before the MPI. It takes over
+//! `MPI_Bcast`, `MPI_Barrier`, `MPI_Allgather`, `MPI_Scatter` and `MPI_Gather` where it is faster,
+//! and passes all other calls on (docs/mpi.md).
 //!
-//! **The front** (`exports`) uses no `mpi.h`. It takes every argument as the calling
-//! convention passes it, a word or an int, so that handles of any MPI fit. It interprets them with
-//! a table of functions from a **back end** in C, compiled with the MPI's own header; `abi` is
-//! the back end of the standard's own binary interface. `library` finds the MPI, `presence` checks
-//! that every rank has this library.
+//! **The front** (`exports`) uses no `mpi.h`. It takes every argument as the calling convention
+//! passes it, a word or an int, so that handles of any MPI fit. It interprets them with a table of
+//! functions from a **back end** in C, compiled with the MPI's own header; `abi` is the back end of
+//! the standard's own binary interface. `library` finds the MPI, `presence` checks that every rank
+//! has this library.
 //!
-//! **A communicator** is wired once its ranks' `account`s say that it can pay (`group`): all ranks
-//! exchange `node_descriptor`s by the MPI's own allgather, derive equal `rank_map`s from them, and
-//! join in the background, while the program goes on with the MPI. The state is kept with the
-//! communicator as an attribute. The account decides when a length is tried on the wire, by the
-//! program's own calls; all ranks record the result in a `cost_table`, which decides from then on
-//! (`calls`). What was learnt is kept for later communicators, and so is the wire, for those of the
-//! same ranks (`kept`).
+//! **A communicator** is wired (its ranks join an ethbcast group, the *wire*) once the ranks'
+//! `account`s show that it can pay (`group`). All ranks exchange node descriptors (`rank_map`) by the MPI's
+//! own allgather, derive equal `rank_map`s from them, and join in the background, while the program
+//! continues with the MPI. The state is kept with the communicator as an attribute. The account
+//! decides when a length is tried on the wire, by the program's own calls; all ranks record the
+//! result in a `cost_table`, which decides from then on (`calls`). The results are kept for later
+//! communicators, and so is the wire, for those of the same ranks (`kept`).
 //!
-//! If ranks differ about the number of bytes, a thread detects it (`order`, `deadlock_watchdog`).
+//! A thread detects ranks that differ about the number of bytes (`order`, `wire`).
 //!
 //! While a call waits it lets the MPI make progress, because messages that others wait for would
 //! otherwise never leave.

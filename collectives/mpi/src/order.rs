@@ -44,7 +44,7 @@ impl Announcement {
     }
 }
 
-/// A call in which another rank waits inside the MPI, while this one makes it another way.
+/// A call in which another rank waits inside the MPI, while this one makes it by another route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contradiction {
     pub leader_rank: u16,

@@ -11,13 +11,11 @@ use std::collections::HashMap;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RankMap {
     pub group: String,
-    /// Leader's rank of each host.
     pub leaders: Vec<usize>,
     pub host_of: Vec<usize>,
     /// Place of each rank among those of its host.
     pub place_of: Vec<usize>,
     pub processes: Vec<ProcessId>,
-    /// Name under which each host joins.
     pub names: Vec<String>,
     /// Host names.
     pub hosts: Vec<String>,
@@ -26,8 +24,8 @@ pub struct RankMap {
 }
 
 impl RankMap {
-    /// Maps the ranks with these cards, `None` for one that could not be read; or returns why no
-    /// rank can be wired.
+    /// Maps the ranks with these descriptors, `None` for one that could not be read; or returns why
+    /// no rank can be wired.
     pub fn new(cards: &[Option<NodeDescriptor>], agreed: &Agreed, by_name: bool) -> Result<RankMap, (Reason, String)> {
         let cards: Vec<&NodeDescriptor> = cards.iter().flatten().collect::<Vec<_>>();
         let (mut leaders, mut host_of, mut place_of) = (Vec::new(), Vec::new(), Vec::new());

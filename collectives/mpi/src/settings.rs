@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Limit of bytes in a call: that of MPI's own functions, which pack and forward.
+/// Limit of bytes in a call: that of the MPI's own functions, which pack and forward.
 const MAX_BYTES: u64 = i32::MAX as u64;
 /// Fewest hosts: between two hosts only one copy is sent in any case.
 const MIN_HOSTS: usize = 3;
@@ -48,7 +48,7 @@ pub struct Settings {
     pub back_ends: Option<PathBuf>,
     pub topology: Option<PathBuf>,
     pub calibration: Option<PathBuf>,
-    /// Whether the user asserts that every rank has the drop-in, for launchers that cannot tell.
+    /// Whether the user asserts that every rank has the drop-in, for launchers that cannot check.
     pub is_everywhere: bool,
     pub agreed: Agreed,
 }

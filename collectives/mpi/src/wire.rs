@@ -20,13 +20,13 @@ use std::time::{Duration, Instant};
 
 /// Longest wait of the leaders for each other; they have just announced that they come.
 const JOIN_WITHIN: Duration = Duration::from_secs(10);
-/// Longest time that a rank may compute before a call that others wait in: MPI sets no limit. A
+/// Longest time that a rank may compute before a call in which others wait: MPI sets no limit. A
 /// dead rank is detected within seconds.
 const CALL_WITHIN: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// Longest stay of a rank that frees a communicator or ends, for ranks that have not begun the
 /// calls it has completed.
 const LEAVE_WITHIN: Duration = Duration::from_secs(60 * 60);
-/// Time after which it reports that it stays.
+/// Time after which a rank reports that it stays.
 const SPOKEN_OF_AFTER: Duration = Duration::from_secs(10);
 /// Interval at which a waiting call lets the MPI make progress. An empty poll costs about a
 /// microsecond.
@@ -45,7 +45,7 @@ pub enum Trouble {
     /// This host's leader failed and has announced it.
     Leader,
     Neighbour,
-    /// This rank's own arguments name blocks of two lengths.
+    /// Blocks of two lengths in this rank's own arguments.
     Lengths,
     /// Ranks have requested trials of different calls.
     Calls,
@@ -163,8 +163,8 @@ impl Wire {
         &self.host_map.group
     }
 
-    /// Whether it works and connects these ranks, as far as this one, which becomes `rank`, can
-    /// tell.
+    /// Whether the wire works and connects these ranks, as far as this one, which becomes `rank`,
+    /// can determine.
     pub fn serves(&self, ranks: &RankMap, rank: usize) -> bool {
         let is_well = || self.leaders.as_ref().is_none_or(|all| all.is_whole());
         let are_same = self.host_map.processes == ranks.processes && self.host_map.host_of == ranks.host_of;
@@ -285,7 +285,8 @@ impl Wire {
         ended((self.table.watched_broadcast)(node, at, bytes, place as c_int, must_continue, state))
     }
 
-    /// Gives the leader's result to all ranks of its host, so that none goes on with missing bytes.
+    /// Gives the leader's result to all ranks of its host, so that none continues with missing
+    /// bytes.
     fn agree_on_host(&self, outcome: Result<(), Error>) -> Result<(), Trouble> {
         let mut word = [u8::from(outcome.is_err())];
         self.on_host(&mut word, 0)?;
@@ -293,8 +294,8 @@ impl Wire {
         if word[0] == 0 { Ok(()) } else { Err(Trouble::Leader) }
     }
 
-    /// Leaves when all have what they were sent, including ranks that are late for a call completed
-    /// here.
+    /// Leaves when all ranks have received what was sent to them, including ranks that are late for
+    /// a call completed here.
     pub fn close(&self) {
         let Some(all) = &self.leaders else { return };
         let (began, mut is_said) = (Instant::now(), false);
@@ -320,7 +321,7 @@ impl Wire {
         }
     }
 
-    /// Leaves, and releases what the MPI has made for it: all ranks of the communicator do so
+    /// Leaves, and releases the MPI's objects for the wire: all ranks of the communicator do so
     /// together.
     pub fn release(&self) {
         if let Some(all) = &self.leaders {
@@ -372,7 +373,8 @@ fn options(settings: &Settings, name: &str, wire: &Wire) -> Result<Options, Stri
     })
 }
 
-/// A wire that is being joined; or why this rank cannot join, of which the others are not notified yet.
+/// A wire that is being joined; or the reason why this rank cannot join, of which the others are
+/// not notified yet.
 pub struct Joining {
     wire: Result<Wire, String>,
     thread: Option<JoinHandle<Result<Communicator, String>>>,
@@ -423,7 +425,7 @@ impl Joining {
         }
     }
 
-    /// Gives up joining; a thread that still waits for the others ends by itself.
+    /// Abandons joining; a thread that still waits for the others ends by itself.
     pub fn abandon(self) {
         if let Ok(wire) = self.wire {
             wire.release();
@@ -437,7 +439,7 @@ const WATCH_THREAD: &str = "ethb-lookout";
 
 static WIRES: Mutex<Vec<Weak<Wire>>> = Mutex::new(Vec::new());
 
-/// Looks at a wire from now on, on a thread, for calls that contradict each other.
+/// Starts a thread that checks a wire for calls that contradict each other.
 pub fn watch(wire: &Arc<Wire>) {
     static STARTED: Once = Once::new();
     if !wire.is_leader() {

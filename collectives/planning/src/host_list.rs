@@ -13,13 +13,14 @@ pub enum HostListError {
     /// A group of hosts, or an operation on groups, which ClusterShell's `nodeset` knows.
     #[error("{text} has a group, which ClusterShell's `nodeset` knows: name the hosts, or a file of them with ^FILE")]
     Group {
-        /// All of it.
+        /// The whole text.
         text: String,
     },
     /// Text that is no node set.
     #[error("{place}{}: {error}", set.escape_debug())]
     NodeSet {
-        /// The file and the line, with what parts them from the rest; empty outside files.
+        /// The file and the line, with the text that separates them from the rest; empty outside
+        /// files.
         place: String,
         /// The text.
         set: String,
@@ -32,7 +33,7 @@ pub enum HostListError {
     /// An operator without a set behind it.
     #[error("`{}` has no hosts behind its `{operator}`: name them, or leave it out", text.escape_debug())]
     Operand {
-        /// All of it.
+        /// The whole text.
         text: String,
         /// The operator.
         operator: char,
@@ -40,7 +41,7 @@ pub enum HostListError {
     /// A list without hosts.
     #[error("`{}` names no host", text.escape_debug())]
     Nobody {
-        /// All of it.
+        /// The whole text.
         text: String,
     },
 }
@@ -73,13 +74,13 @@ pub fn read(text: &str) -> Result<Vec<String>, HostListError> {
     Ok(names)
 }
 
-/// A node set or a file, and the operator before it: `,` for the union.
+/// A node set or a file, with the operator before it: `,` for the union.
 struct Term<'a> {
     operator: char,
     set: &'a str,
 }
 
-/// The terms between commas, blanks and operators outside brackets.
+/// The terms of a text, which commas, blanks and operators outside brackets separate.
 fn terms(text: &str) -> Vec<Term<'_>> {
     let (mut terms, mut operator, mut start, mut depth) = (Vec::new(), ',', 0, 0_i32);
     for (at, letter) in text.char_indices() {
@@ -120,7 +121,6 @@ fn apply(operator: char, names: &mut Vec<String>, hosts: Vec<String>) {
     }
 }
 
-/// The file that a piece names.
 fn file_of(piece: &str) -> Option<&Path> {
     let maybe = piece.strip_prefix('@').map(Path::new).filter(|path| path.is_file());
     maybe.or_else(|| piece.strip_prefix('^').map(Path::new))

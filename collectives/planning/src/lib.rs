@@ -3,7 +3,7 @@
 //! The crate uses no socket, clock, thread or random source: equal input gives equal output on every host, and ties are
 //! broken by number. It does not depend on the transport.
 //!
-//! There are four modules; each imports only those before it:
+//! Four modules, each of which imports only those before it:
 //! - [`topology`]: switches, cables and hosts. A [`Topology`](topology::Topology) is valid by construction; it is read
 //!   from our own files, from Slurm's, from LLDP, or is a built-in test bed.
 //! - [`plan`]: broadcast trees with sending order. [`plan::make`] plans any [`Via`](plan::Via); [`plan::check`] checks
@@ -33,12 +33,13 @@
 //! ```
 //!
 //! # Host ids and ranks
-//! A host id counts the hosts of a topology, a rank the members of a plan; the table `members[rank] == host` joins the
-//! two. Both are `usize`, and names tell them apart: `root_host`, `host` and `members` are host ids, `rank`, `root` and
-//! the numbers in a [`Plan`](plan::Plan) are ranks. They have no separate types because nearly all uses are table
-//! indices and arithmetic (`rank ^ mask`, `(rank + root) % ranks`): types that allow both prevent no mistake, and types
-//! that allow neither would be unwrapped at almost every use. Conversions are checked: planners refuse members that are
-//! no hosts, and the checker a table that is not one host for each rank.
+//! A host id counts the hosts of a topology, a rank the members of a plan; the table `members[rank]
+//! == host` joins the two. Both are `usize`, and names distinguish them: `root_host`, `host` and
+//! `members` are host ids, `rank`, `root` and the numbers in a [`Plan`](plan::Plan) are ranks. They
+//! have no separate types because nearly all uses are table indices and arithmetic (`rank ^ mask`,
+//! `(rank + root) % ranks`): types that allow both prevent no mistake, and types that allow neither
+//! would be unwrapped at almost every use. Conversions are checked: planners refuse members that
+//! are no hosts, and the checker a table that is not one host for each rank.
 //!
 //! # Errors
 //! Invalid text is refused with a [`SourceError`]: the file, the line, and a problem whose sentence says what was

@@ -55,10 +55,10 @@ pub enum LoadError {
 }
 
 impl Topology {
-    /// Reads a topology. Its content tells the format: our own file, Slurm's `topology.conf` or
-    /// `topology.yaml`, or a folder with the output of `lldpcli -f json0 show neighbors` of each
-    /// host. If there is no such file, `path` may name a built-in test bed. The notes say what was
-    /// ignored or assumed. `-` is stdin.
+    /// Reads a topology. The format is detected from the content: our own file, Slurm's
+    /// `topology.conf` or `topology.yaml`, or a folder with the output of `lldpcli -f json0 show
+    /// neighbors` of each host. If there is no such file, `path` may name a built-in test bed. The
+    /// notes say what was ignored or assumed. `-` is stdin.
     ///
     /// # Errors
     /// If it cannot be read, or is invalid; with file and line.

@@ -24,13 +24,14 @@ fn lower(name: &str) -> Cow<'_, str> {
     if name.bytes().any(|byte| byte.is_ascii_uppercase()) { name.to_ascii_lowercase().into() } else { name.into() }
 }
 
-/// A table of hosts by name, compared as in DNS, and by the short or the full form of it if no
-/// other host has that. `name@address` is the host of that name with that address.
+/// A table of hosts by name, compared as in DNS. A short name finds a host with a full one, and the
+/// other way round, if no other host has that name. `name@address` is the host of that name with
+/// that address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostNames {
     exact: HashMap<String, usize>,
     lower: HashMap<String, Option<usize>>,
-    /// Hosts by short name in lower case; `None` if several have it.
+    /// Hosts by short name in lower case; `None` if several hosts have it.
     short: HashMap<String, Option<usize>>,
 }
 

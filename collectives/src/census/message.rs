@@ -7,8 +7,8 @@ use std::time::Duration;
 
 /// Longest time over which replies are spread, even if a query requests more.
 const MAX_SPREAD: Duration = Duration::from_secs(2);
-/// Limits of the version and of the content's name, in bytes; longer ones are cut. With a
-/// group's and a host's name, a reply fits into a frame of the least MTU.
+/// Maximum length of the version and of the content's name, in bytes; longer ones are truncated.
+/// With the names of a group and a host, a reply fits into a frame of the least MTU.
 const MAX_VERSION_BYTES: usize = 32;
 const MAX_SOURCE_BYTES: usize = 100;
 const UNKNOWN: u64 = u64::MAX;
@@ -39,7 +39,7 @@ pub enum Busy {
 impl Busy {
     const ALL: [Busy; 3] = [Busy::Waiting, Busy::Joining, Busy::Receiving];
 
-    /// Returns one word for it.
+    /// Returns the activity in one word.
     pub fn name(self) -> &'static str {
         match self {
             Busy::Waiting => "waiting",

@@ -31,7 +31,7 @@ pub struct Present {
     round: u32,
 }
 
-/// Asks in rounds which receivers are there.
+/// Queries receivers in rounds.
 #[derive(Debug)]
 pub struct CensusQuery {
     identity: Identity,
@@ -49,8 +49,8 @@ pub struct CensusQuery {
 }
 
 impl CensusQuery {
-    /// Asks from `now` on, in rounds of length `wait`. `nonce` is random. An empty group stands for
-    /// all groups.
+    /// Creates a query that starts at `now`, in rounds of length `wait`. `nonce` is random. An
+    /// empty group stands for all groups.
     pub fn new(now: Instant, identity: Identity, group: &str, wait: Duration, nonce: u64) -> CensusQuery {
         CensusQuery {
             identity,
@@ -67,7 +67,7 @@ impl CensusQuery {
         }
     }
 
-    /// Asks hosts with these keys, and no others.
+    /// Restricts the query to hosts with these keys.
     pub fn with_keys(self, keys: Arc<Keys>) -> CensusQuery {
         CensusQuery { secrets: Some(ClusterSecrets::new(keys)), ..self }
     }
@@ -172,8 +172,8 @@ struct PendingReply {
 }
 
 impl CensusResponder {
-    /// Takes a WHO that may be meant for this host, and came under the secret at this place of the key file; returns
-    /// false if it is malformed.
+    /// Takes a WHO that may be meant for this host; `asked_by` is the index of the secret that
+    /// authenticated it. Returns false if it is malformed.
     pub fn on_frame(&mut self, now: Instant, frame: &Frame<'_>, station: &Station, asked_by: usize) -> bool {
         if frame.header.kind != WHO {
             return false;
@@ -187,7 +187,7 @@ impl CensusResponder {
         let of_group = station.group_mac.octets()[5];
         let at = now + jitter(question.spread, question.nonce ^ own ^ u64::from(of_group) << 48);
         let due = PendingReply { at, to: frame.source, nonce: question.nonce, asked_by };
-        // Of one asker, in this round or the one before: an older question may be recorded.
+        // From one asker, in this round or the one before: an older query may be replayed.
         let is_same = |one: &PendingReply| one.to == due.to && due.nonce.wrapping_sub(one.nonce) <= 1;
         match self.due.iter_mut().find(|one| is_same(one)) {
             // An asker that repeats its query before the reply gets it at the earlier time.
@@ -202,7 +202,8 @@ impl CensusResponder {
         true
     }
 
-    /// Returns the address and nonce of a reply that is due, and the place of the secret under which it was asked for.
+    /// Returns the address and nonce of a reply that is due, and the index of the secret that
+    /// authenticated its query.
     pub fn poll(&mut self, now: Instant) -> Option<(MacAddr, u64, usize)> {
         if self.next.is_some_and(|next| now < next) {
             return None;

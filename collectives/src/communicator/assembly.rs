@@ -90,8 +90,8 @@ impl Assembly {
         self.spread.known().map(|(network, _)| network)
     }
 
-    /// Returns how many calls to send now. The process that distributes the network description
-    /// sends several.
+    /// Returns the number of calls to send now. The process that distributes the network
+    /// description sends several.
     pub(super) fn calls(&self) -> u16 {
         if self.tells() { self.spread.pieces(self.piece_bytes()) } else { 1 }
     }
@@ -263,7 +263,7 @@ impl Assembly {
         if let Some(host) = self.namesake(is_fresh) {
             return Err(CommunicatorError::Namesakes { host });
         }
-        // A running group may end some time; only processes that want to join this one count.
+        // The running group may end; only processes that want to join it count.
         let unjoined_callers = fresh().filter(|caller| !caller.joined).count() + 1;
         if unjoined_callers > usize::from(self.config.size) {
             return Err(CommunicatorError::TooMany { size: self.config.size, hosts: self.hosts() });
@@ -304,8 +304,8 @@ impl Assembly {
         }
     }
 
-    /// Whether a frame is of the session that this list makes. Its sender then knows that all have
-    /// the list.
+    /// Whether a frame belongs to the session of this list. Its sender then knows that all have the
+    /// list.
     pub(super) fn is_of_session(&self, session: u32, rank: Rank, mac: MacAddr) -> bool {
         self.roster
             .as_ref()

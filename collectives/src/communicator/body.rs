@@ -74,7 +74,6 @@ pub(super) struct Notice {
     pub waits_for: Option<Rank>,
     /// Low bits of the member's progress counter.
     pub moved: u16,
-    /// BYE: repetitions still to come.
     pub repeats: u8,
 }
 
@@ -106,19 +105,17 @@ impl Notice {
     }
 }
 
-/// Stage of a rank that shrinks its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(super) enum ShrinkStage {
-    /// Names those that it takes for lost.
+    /// The rank has named those that it considers lost.
     Proposed = 1,
-    /// All that are left name the same.
+    /// All that are left have named equal ranks.
     Agreed,
-    /// Has gone on without them, because all that are left have agreed.
+    /// The rank has gone on without them, because all that are left have agreed.
     Done,
 }
 
-/// Statement of a rank that shrinks its group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ShrinkBody {
     pub stage: ShrinkStage,

@@ -48,9 +48,10 @@ pub struct Config {
     pub contention: Contention,
     /// Whether broadcasts and allgathers may use broadcast frames. Control messages always do.
     pub casts: bool,
-    /// Whether rank 0 measures the network costs once all are there, unless there is a calibration.
+    /// Whether rank 0 measures the network costs once all ranks have joined, unless there is a
+    /// calibration.
     pub probe: bool,
-    /// This host's processors. If set, the processor time of frames is measured, too.
+    /// Processors of this host. If set, the processor time of frames is measured, too.
     pub processors: Option<Processors>,
     /// Deadline for all ranks to join.
     pub join_by: Option<Instant>,

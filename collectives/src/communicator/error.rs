@@ -27,11 +27,11 @@ impl fmt::Display for Named {
 /// Rank that keeps a collective from finishing, as far as known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Culprit {
-    /// A rank that is heard has not made the call.
+    /// A rank that is alive has not made the call.
     NotEntered(Named),
-    /// A rank that is heard and waits for no other takes nothing from the second.
+    /// A rank that is alive and waits for no other takes no frames from the second.
     TakesNothing(Named, Named),
-    /// Two ranks that are heard wait for each other.
+    /// Two ranks that are alive wait for each other.
     Between(Named, Named),
 }
 
@@ -92,7 +92,7 @@ pub enum CommunicatorError {
         /// The other host.
         host: String,
     },
-    /// This process's network description does not fit the group, or contradicts itself.
+    /// The network description of this process does not fit the group, or contradicts itself.
     #[error("{why}")]
     Network {
         /// The fault, with file and line where it was read from one, and what to do.
@@ -159,7 +159,7 @@ pub enum CommunicatorError {
         /// Hosts of the running group.
         hosts: Vec<String>,
     },
-    /// All processes were heard, but some have not confirmed the list.
+    /// All processes were found, but some have not confirmed the list.
     #[error(
         "all {size} were heard, but {} did not confirm the list of all: see whether every host hears every other",
         hosts.join(", ")
@@ -179,7 +179,7 @@ pub enum CommunicatorError {
         /// Rank 0's host.
         host: String,
     },
-    /// A call was made before all ranks were there.
+    /// A call was made before all ranks had joined.
     #[error("not all ranks are there yet: wait until the group is joined")]
     NotJoined,
     /// A call was made after this rank had left.
@@ -238,7 +238,7 @@ pub enum CommunicatorError {
     /// A rank has fallen silent.
     #[error("{0} is silent: see what became of its process and its cable, then start the group again")]
     Gone(Named),
-    /// The others took this rank for gone.
+    /// The others consider this rank gone.
     #[error(
         "the others had no frame from this rank for too long, and count it as gone: do not stop its process, then \
          start the group again"
@@ -261,7 +261,7 @@ pub enum CommunicatorError {
         /// Probable culprit.
         culprit: Option<Box<Culprit>>,
     },
-    /// The ranks that live did not agree in time on who they are.
+    /// The ranks that live did not agree in time on the list of them.
     #[error(
         "the group was not shrunk in time{}: let all ranks that live call it, or allow more time",
         missing(missing_ranks)
@@ -270,24 +270,24 @@ pub enum CommunicatorError {
         /// Ranks that live and had not called it, as far as known.
         missing_ranks: Vec<Named>,
     },
-    /// A rank gave a collective up, and the ranks are out of step.
+    /// A rank abandoned a collective, and the ranks are out of step.
     #[error(
         "{rank} has given up {signature}{}, so that the ranks are out of step: start the group again, with more time \
          for that call",
         because(culprit, &[])
     )]
     Abandoned {
-        /// Rank that gave up.
+        /// Rank that abandoned the collective.
         rank: Named,
-        /// Collective that it gave up.
+        /// The collective.
         signature: Signature,
         /// Probable culprit.
         culprit: Option<Box<Culprit>>,
     },
-    /// A rank is heard by some and not by others.
+    /// Some ranks receive from a rank, and others do not.
     #[error("nothing gets through between {0} and {1}: see the cables and the switch between them, then start again")]
     Cut(Named, Named),
-    /// A rank no longer hears most of the others.
+    /// A rank no longer receives from most of the others.
     #[error("{0} receives nothing from the others: see its cable, or what became of them, then start the group again")]
     Deaf(Named),
     /// A rank sends data of no known collective.
@@ -339,7 +339,7 @@ pub enum Cause {
     Deaf { rank: Rank },
 }
 
-/// Cause named by a rank that gives a collective up.
+/// Cause named by a rank that abandons a collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blame {
     NotEntered { rank: Rank },

@@ -2,7 +2,7 @@
 //! and collectives on top (EQA §1).
 //!
 //! **Assembly.** All processes are equal and are configured with the group's name and size. Each
-//! calls until all have heard all and have the identical list; a rank is a place in it
+//! sends CALLs until all have received those of all and have the identical list; a rank is a place in it
 //! ([`Member::begin`], [`Member::joined`]).
 //!
 //! **Messages** go from rank to rank by push and pull ([`Member::send`], [`Member::recv`]), as
@@ -11,10 +11,10 @@
 //! **Collectives** ([`Broadcast`], [`Barrier`], [`Scatter`], [`Gather`], [`Allgather`]) are values
 //! that their caller advances. All ranks must call equal ones in one order. Each is numbered and
 //! has a [`Signature`]. Members compare signatures in all they send each other, so that differing
-//! calls are found, named and fail on all ranks instead of waiting for ever.
+//! calls are found, named and fail on all ranks instead of waiting forever.
 //!
 //! **Presence.** Members send keepalives. A silent one is gone, and collectives fail on all others.
-//! One that says good-bye has left, which harms only ranks that need something more of it.
+//! One that has sent BYE has left, which harms only ranks that need further data of it.
 //!
 //! **Shrinking.** After a rank has died or left, those that live go on without it ([`Shrink`]).
 //!

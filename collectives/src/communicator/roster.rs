@@ -41,7 +41,8 @@ impl Roster {
         Roster { digest: *hasher.finalize().as_bytes(), ..self.clone() }
     }
 
-    /// Returns the list without the `lost`, in the same order; its digest is like no other's.
+    /// Returns the list without the `lost`, in the same order; its digest differs from those of all
+    /// other lists.
     pub(super) fn without(&self, lost: &RankSet) -> Roster {
         let entries: Vec<RosterEntry> = self.left(lost).map(|rank| self.entries[rank.index()].clone()).collect();
         let mut hasher = blake3::Hasher::new();
@@ -50,7 +51,6 @@ impl Roster {
         Roster { entries, nodes, mtu_bytes: self.mtu_bytes, digest }
     }
 
-    /// Returns the ranks that are not `lost`, in order.
     pub(super) fn left<'a>(&self, lost: &'a RankSet) -> impl Iterator<Item = Rank> + use<'a> {
         (0..self.size()).map(Rank).filter(|&rank| !lost.has(rank))
     }
@@ -199,16 +199,16 @@ impl Nodes {
         self.ranks(node)[0]
     }
 
-    /// Returns the parent of a rank in a tree of hosts: the speaker of its host, or for a speaker
-    /// the speaker of the host given by `above`.
+    /// Returns the parent of a rank in a tree of hosts. A rank's parent is the first rank (speaker)
+    /// of its host; a speaker's parent is the speaker of the host given by `above`.
     pub(super) fn above(&self, rank: Rank, above: impl FnOnce(u16) -> Option<u16>) -> Option<Rank> {
         let node = self.of(rank);
         let speaker = self.speaker(node);
         if rank == speaker { above(node).map(|node| self.speaker(node)) } else { Some(speaker) }
     }
 
-    /// Returns the children of a rank in that tree: for a speaker the others of its host and the
-    /// speakers of the hosts given by `below`.
+    /// Returns the children of a rank in that tree: for a speaker, the other ranks of its host and
+    /// the speakers of the hosts given by `below`.
     pub(super) fn below(&self, rank: Rank, below: impl FnOnce(u16) -> Range<u16>) -> Vec<Rank> {
         let node = self.of(rank);
         if rank != self.speaker(node) {

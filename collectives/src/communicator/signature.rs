@@ -9,15 +9,15 @@ use std::fmt;
 #[repr(u8)]
 #[non_exhaustive]
 pub enum Operation {
-    /// One rank's bytes to all.
+    /// Copies one rank's bytes to all.
     Broadcast = 1,
-    /// No rank goes on before all are there.
+    /// Holds every rank until all have called it.
     Barrier = 2,
-    /// A block for each rank, from one.
+    /// Gives each rank a block, from one.
     Scatter = 3,
-    /// A block from each rank, to one.
+    /// Collects a block from each rank, at one.
     Gather = 4,
-    /// A block from each rank, to all.
+    /// Gives the blocks of all ranks to all.
     Allgather = 5,
 }
 
@@ -37,7 +37,7 @@ pub struct Signature {
     pub number: u64,
     /// Operation.
     pub operation: Operation,
-    /// Root; 0 where there is none.
+    /// Root; 0 for operations without one.
     pub root: Rank,
     /// Length of the message or of each block, in bytes.
     pub bytes: u64,

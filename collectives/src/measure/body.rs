@@ -7,15 +7,15 @@ use ethbcast_transport::MacAddr;
 #[repr(u8)]
 pub(super) enum Task {
     Invite = 0,
-    /// Send an equal number of bytes back, once the last frame has arrived.
+    /// Sends an equal number of bytes back, once the last frame has arrived.
     Ping = 1,
-    /// Count, and report when a frame requests it.
+    /// Counts frames, and reports when a frame requests it.
     Train = 2,
-    /// Report the count of the prober's own train, or of that of the address that follows.
+    /// Reports the count of the prober's own train, or of the train of the address that follows.
     Ask = 3,
-    /// Send a train to the address that follows, if the address behind it is the receiver's own.
+    /// Sends a train to the address that follows, if the address behind it is the receiver's own.
     Flow = 4,
-    /// Receive a stream like a receiver of a session, and report the progress.
+    /// Receives a stream like a receiver of a session, and reports the progress.
     Bulk = 5,
 }
 

@@ -11,10 +11,10 @@ const INVITE_EVERY: Duration = Duration::from_millis(100);
 /// Time without a new reply after which a search without a wanted number ends.
 const SETTLED_AFTER: Duration = Duration::from_millis(500);
 
-/// A host that answers probes.
+/// A host that replies to probes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeHost {
-    /// Its name.
+    /// Name of the host.
     pub host: String,
     /// Address of its interface.
     pub mac: MacAddr,

@@ -4,7 +4,7 @@ use super::framed_message::FramedMessage;
 use std::fmt;
 use std::time::Duration;
 
-/// This process's processors and their time. The driver supplies them, since a state machine has no
+/// Processors of this process and their time. The driver supplies them, since a state machine has no
 /// clock of its own.
 #[derive(Clone, Copy)]
 pub struct Processors {

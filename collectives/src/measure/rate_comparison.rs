@@ -11,12 +11,12 @@ use std::time::Duration;
 const TRAIN: Duration = Duration::from_millis(5);
 const MIN_FRAMES: u64 = 16;
 const MAX_FRAMES: u64 = 256;
-/// Time after which a host is asked for a report that has not come, and asked again, as a full queue may drop nine
-/// questions of ten; and the longest time in all.
+/// Time before a host is asked for a report that has not come, and the interval of further
+/// requests, because a full queue may drop nine of ten; and the longest time in all.
 const FIRST_REQUEST_AFTER: Duration = Duration::from_millis(40);
 const REQUEST_INTERVAL: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_millis(1500);
-/// Difference of arrival times that a host's naps and its scheduler explain.
+/// Difference of arrival times that a host's pauses and its scheduler can explain.
 const NAP_NANOS: f64 = 3e6;
 
 /// Short trains of full frames to two hosts, one behind the other. Both hosts time the arrivals.
@@ -41,7 +41,7 @@ struct TrainToOne {
 }
 
 impl TrainToOne {
-    /// Whether most frames were lost, where those to another host were not: the way is full.
+    /// Whether most frames were lost, though those to another host were not: the path is full.
     fn is_mostly_lost(&self, frames: u64) -> bool {
         self.arrived.is_some_and(|body| body.arrived * 2 <= frames)
     }
@@ -64,23 +64,23 @@ impl TrainToOne {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ComparedGaps {
     pub usual_nanos: f64,
-    /// Gap of the suspect, in that half of its train in which it was the smaller; infinite if most was lost, or has not
-    /// arrived.
+    /// Gap of the suspect, in the half of its train with the smaller gap; infinite if most frames
+    /// were lost, or have not arrived.
     pub suspect_nanos: f64,
-    /// Whether the difference is more than a host's naps explain.
+    /// Whether the difference is more than a host's pauses can explain.
     pub is_sure: bool,
 }
 
 impl RateComparison {
-    /// Returns the frames of one train where a frame takes `frame_time` and `most` are affordable;
-    /// `None` if that is too few.
+    /// Returns the number of frames of one train if a frame takes `frame_time` and `most` are
+    /// affordable; `None` if that is too few.
     pub(crate) fn train_frames(frame_time: Duration, most: u64) -> Option<u64> {
         let wanted = TRAIN.as_nanos() / frame_time.as_nanos().max(1);
         let frames = u64::try_from(wanted).unwrap_or(MAX_FRAMES).clamp(MIN_FRAMES, MAX_FRAMES).min(most);
         (frames >= MIN_FRAMES).then_some(frames)
     }
 
-    /// Begins to compare the way to the second of `hosts`, the suspect, with that to the first.
+    /// Begins to compare the path to the second of `hosts`, the suspect, with that to the first.
     pub(crate) fn new(
         now: Instant,
         identity: Identity,
@@ -111,7 +111,7 @@ impl RateComparison {
         let header = &frame.header;
         let own = |train: &&mut TrainToOne| train.to == frame.source && train.test == header.stamp;
         let Some(train) = self.trains.iter_mut().find(own).filter(|_| header.kind == kind::REPORT) else { return };
-        // The answer to a question comes behind all frames that were not lost.
+        // The reply comes behind all frames that were not lost.
         let is_whole = header.sequence == self.frames || header.flags.has(Flags::LAST);
         let body = ReportBody::decode(frame.payload).filter(|body| is_whole && body.arrived <= self.frames);
         if let (None, Some(body)) = (train.arrived, body) {
@@ -130,13 +130,13 @@ impl RateComparison {
         self.ends_at <= now || self.trains.iter().all(|train| train.arrived.is_some())
     }
 
-    /// Returns when the first host answered, while the second has not.
+    /// Returns when the first host replied, while the second has not.
     pub(crate) fn lacks_second_since(&self) -> Option<Instant> {
         self.trains[0].answered_at.filter(|_| self.trains[1].answered_at.is_none())
     }
 
-    /// Returns what was measured, if both hosts have said enough. A cable is slow in both halves of
-    /// a train, and a host that was kept from its processor in one.
+    /// Returns the measured gaps, if both hosts have reported enough. A slow cable shows in both
+    /// halves of a train, a host that was kept from its processor in one.
     pub(crate) fn gaps(&self) -> Option<ComparedGaps> {
         let [usual, suspect] = &self.trains;
         let (_, usual_nanos) = usual.gaps().filter(|_| !usual.is_mostly_lost(self.frames))?;
@@ -186,8 +186,9 @@ mod tests {
         Identity { session: 7, stream, rank, mac, ether_type: EtherType::DEFAULT, guard: Default::default() }
     }
 
-    /// Compares host 2, on whose cable a frame takes `gap_micros`, with host 1, where it takes 120 µs. Of the frames to
-    /// host 2 each `lost`-th is lost; for `naps_micros` it takes none. Reports count only where they are asked for.
+    /// Compares host 2, on whose cable a frame takes `gap_micros`, with host 1, on which it takes
+    /// 120 µs. Of the frames to host 2 each `lost`-th is lost; for `naps_micros` it takes none.
+    /// Reports count only if they were requested.
     fn compared(gap_micros: u64, lost: u64, naps_micros: u64) -> Option<ComparedGaps> {
         let at = |micros: u64| Instant::START + Duration::from_micros(micros);
         let hosts = [1, 2].map(|host| identity(host).mac);

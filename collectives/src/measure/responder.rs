@@ -13,8 +13,8 @@ use std::collections::VecDeque;
 
 /// Limit of replies that wait for room; further ones are dropped.
 const MAX_ANSWERS: usize = 64;
-/// Limit of probers whose trains are counted at once; a further one replaces the one heard least
-/// recently.
+/// Maximum number of probers whose trains are counted at once; a further one replaces the one whose
+/// last frame is oldest.
 const MAX_PROBERS: usize = 16;
 /// Limits of a message that is echoed, in bytes and in frames. They bound the effect of one forged
 /// frame.
@@ -24,8 +24,8 @@ const MAX_ECHO_FRAMES: u64 = 256;
 pub(super) const MAX_FLOW_FRAMES: u32 = 1024;
 const MAX_FLOWS: usize = 2;
 
-/// Divisor of a flow's leading part, which does not count towards its rate: buckets were full, and
-/// another flow may not have begun.
+/// Divisor of a flow's leading part, which does not count towards its rate: token buckets were
+/// full, and another flow may not have begun.
 const FLOW_LEAD_IN_PART: u32 = 4;
 
 /// Host information sent in reply to an invitation.
@@ -37,10 +37,11 @@ pub struct HostInfo {
     pub host: String,
 }
 
-/// Answers PROBE frames: echoes, counts, reports.
+/// Replies to PROBE frames: echoes, counts, reports.
 ///
-/// Its owner chooses the frames it receives (those of a session, of a group). Embedded, it is
-/// handed some; [`Alone`](ethbcast_transport::Alone) it takes all that its driver lets through.
+/// Its owner chooses the frames it receives (those of a session, of a group). If embedded in a
+/// machine, it gets frames from that machine; [`Alone`](ethbcast_transport::Alone) it takes all
+/// frames of its driver.
 #[derive(Clone, Debug)]
 pub struct Responder {
     identity: Identity,
@@ -81,7 +82,7 @@ struct TrainTally {
 }
 
 impl Responder {
-    /// Creates a responder on an interface with this MTU; without `info` it does not answer
+    /// Creates a responder on an interface with this MTU; without `info` it does not reply to
     /// invitations.
     ///
     /// The identity's session is unused: a reply carries the session of its PROBE.
@@ -130,7 +131,6 @@ impl Responder {
         self.identity.guard.payload_bytes(self.mtu_bytes).max(ProbeBody::BYTES)
     }
 
-    /// Sets the guard of its frames.
     pub(crate) fn set_guard(&mut self, guard: Guard) {
         self.identity.guard = guard;
     }
@@ -175,8 +175,8 @@ impl Responder {
         }
     }
 
-    /// Counts a frame of a train, or reports the count. Other tasks, which may have this host send much, are not for
-    /// a member of a running session.
+    /// Counts a frame of a train, or reports the count. A member of a running session performs no
+    /// other task, because one may have this host send much.
     pub(crate) fn count_train(&mut self, now: Instant, frame: &Frame<'_>) {
         let task = ProbeBody::read(frame.payload).map(|(body, _)| body.task);
         if matches!(task, Some(Task::Train | Task::Ask)) {
@@ -200,7 +200,7 @@ impl Responder {
     }
 
     /// Sends a requested flow. Only a responder with `info` does so, and only if it is addressed,
-    /// lest one frame to the group has all of them send.
+    /// so that no single frame to the group makes all hosts send.
     fn on_flow(&mut self, frame: &Frame<'_>, body: ProbeBody, mut rest: BodyReader<'_>) {
         let (to, sender) = (address(&mut rest), address(&mut rest));
         if let (Some(to), true, Some(_)) = (to, sender == Some(self.identity.mac), &self.info) {
@@ -246,7 +246,7 @@ impl Responder {
         if newer != 0 && newer < 1 << 31 {
             tally = TrainTally { test, seen: 0, counts: ReportBody::default(), ..tally };
         }
-        // The most recently heard prober is at the end.
+        // The prober whose frame came last is at the end.
         self.tallies.push(tally);
         self.tallies.last_mut().filter(|tally| tally.test == test)
     }
@@ -300,7 +300,7 @@ impl Part for Responder {
         self.listener.take_if(|listener| listener.is_over(now));
     }
 
-    /// Sends reports before a stream, which may never leave room for them, and other replies behind
+    /// Sends reports before a stream, which may never leave room for them, and other replies after
     /// it.
     fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
         let is_report = |answer: &Reply| matches!(answer.what, ResponderTask::Report { .. });
@@ -325,7 +325,7 @@ impl Part for Responder {
         self.listener.as_ref().and_then(|listener| listener.poll_timeout(now))
     }
 
-    /// Whether to answer at once: a stream is received as in a session, everything else is urgent.
+    /// Whether to reply at once: a stream is received as in a session, everything else is urgent.
     fn is_urgent(&self) -> bool {
         self.listener.as_ref().is_none_or(Listener::is_urgent)
     }

@@ -11,7 +11,7 @@ const BUSY_SHARE: f64 = 0.7;
 /// Share below which the gaps of several rounds agree.
 const UNSTEADY: f64 = 0.05;
 
-/// Factor over the time of one send, above which processors limit a chain.
+/// Factor over the time of one send from which processors limit a chain.
 const LIMITED: u64 = 2;
 
 /// Factor between the usual rate and that of a slow host.
@@ -47,7 +47,7 @@ pub struct BulkCost {
 
 impl BulkCost {
     /// Whether a processor is the bottleneck. On a slower cable each frame arrives alone and wakes
-    /// its receiver, so its cost says nothing about denser arrivals.
+    /// its receiver, so its cost shows nothing about denser arrivals.
     pub(super) fn waits_for_processors(&self) -> bool {
         let busy = self.work_nanos.map_or(0, |(sending, receiving)| sending.max(receiving));
         busy as f64 >= self.gap_nanos as f64 * BUSY_SHARE
@@ -86,7 +86,7 @@ pub struct ProbeResult {
     pub spread: f64,
     /// Share of frames lost on the way to all hosts.
     pub loss: f64,
-    /// Fate of broadcast.
+    /// Result of the test of broadcast.
     pub cast: CastFinding,
     /// Ranks of the hosts that did not reply, or fell silent.
     pub silent: Vec<Rank>,
@@ -102,8 +102,9 @@ pub struct ProbeResult {
 }
 
 impl ProbeResult {
-    /// Returns the hosts whose link is slower than the usual one of three or more by a factor of four (measured ones
-    /// of five are less than that), each with its own rate and the usual one in bits per second.
+    /// Returns the hosts whose link is slower by a factor of four than the usual one of three or
+    /// more hosts, each with its own rate and the usual one in bits per second. The factor is four
+    /// because a link five times slower measures as somewhat less.
     pub fn slow_hosts(&self) -> Vec<(Rank, u64, u64)> {
         let rate = |target: &TargetResult| Some((target.peer.rank, target.rate_bits_per_second?));
         let rates: Vec<(Rank, u64)> = self.targets.iter().filter_map(rate).collect();

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 /// The paper's eight sizes (Patarasuk 2008 §5.1) and twice the largest, in bytes.
 const SIZES: [usize; 9] = [256, 512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536];
-/// Length of the message that finds out which targets reply, in bytes; also the shortest of a short
-/// probe.
+/// Length of the message that finds which targets reply, in bytes; also the shortest size of a
+/// short probe.
 pub(super) const SMALL_BYTES: usize = 64;
 
 /// Unicast measurements known beforehand.
@@ -53,15 +53,15 @@ pub struct ProbeSettings {
     pub roll_calls: u32,
     /// Whether to look for the largest frame that passes, instead of trusting the interface.
     pub seeks_mtu: bool,
-    /// Group address to try broadcast on, which every target listens to; `None` to leave broadcast
-    /// out.
+    /// Group address for the test of broadcast, which every target listens to; `None` omits the
+    /// test.
     pub cast: Option<MacAddr>,
     /// Known unicast results; if set, only broadcast is tried, with all targets, and gently.
     pub unicast: Option<Unicast>,
     /// Time limit; the prober then ends with its findings so far.
     pub budget: Duration,
-    /// Time limit where the first one is too short to measure two sizes with a host that replies,
-    /// as on slow links: the longest messages are then left out.
+    /// Time limit used if the first one is too short to measure two sizes with a host that replies,
+    /// as on slow links: the longest messages are then omitted.
     pub slow_budget: Duration,
 }
 
@@ -80,10 +80,10 @@ impl ProbeSettings {
             pings: 5,
             trains: Duration::from_secs(2),
             train_min: Duration::from_millis(4),
-            // 3000 full frames at 1 Gbit/s. A receiver's nap of 1 ms is 3 % of it.
+            // 3000 full frames at 1 Gbit/s. A receiver's pause of 1 ms is 3 % of it.
             train_max: Duration::from_millis(40),
             train_longest: Duration::ZERO,
-            // Naps begin after 5 ms, and windows have grown after 30 ms.
+            // Pauses begin after 5 ms, and windows have grown after 30 ms.
             bulk: Duration::from_millis(90),
             train_messages: 3,
             patience: Duration::from_millis(50),

@@ -1,7 +1,7 @@
 //! Acknowledgement tree of a cast, for sessions and communicators alike.
 //!
-//! Up to [`DIRECT_RECEIVERS`] receivers acknowledge to the origin. Above, a complete tree over the
-//! receivers keeps the number of those who do small: parents merge their children's
+//! Up to [`DIRECT_RECEIVERS`] receivers acknowledge to the origin. With more, a complete tree over
+//! the receivers limits the number that acknowledge to one host: parents merge their children's
 //! acknowledgements, and the origin serves its own children only. Data does not follow this tree:
 //! one frame carries it to all.
 
@@ -10,8 +10,8 @@ use std::ops::{Range, RangeInclusive};
 
 /// Limit of receivers that all acknowledge to the origin.
 const DIRECT_RECEIVERS: usize = 128;
-/// Children of a host in the tree: fewer make it deep and slow, more let acknowledgements collide
-/// at one port.
+/// Children of a host in the tree: with fewer it is deep and slow, with more acknowledgements
+/// collide at one port.
 const FAN_OUT: RangeInclusive<usize> = 8..=16;
 
 /// Receivers of a cast, by position counted from 0 without the origin. `None` stands for the
@@ -24,7 +24,7 @@ pub(crate) struct AckTree {
 }
 
 impl AckTree {
-    /// Creates the tree over `receivers`, of the least fan-out that makes it no deeper than the
+    /// Creates the tree over `receivers`, with the least fan-out that makes it no deeper than the
     /// largest would. Under strict go-back-n there is none: no receiver keeps frames out of order,
     /// so none can repair for others.
     pub(crate) fn new(receivers: usize, policy: Policy) -> AckTree {

@@ -4,8 +4,8 @@
 /// Longest name of a host or of a content, in bytes: its length is one byte.
 pub const MAX_NAME_BYTES: usize = 255;
 
-/// Whether a name may have this character where people read it: no control character, on which a
-/// terminal acts, and none that breaks the line or turns its direction.
+/// Whether a name may contain this character where people read it. Control characters, on which a
+/// terminal acts, and characters that break the line or turn its direction are refused.
 pub fn is_shown(letter: char) -> bool {
     !letter.is_control() && !matches!(letter, '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
 }
@@ -29,12 +29,12 @@ impl BodyWriter {
         self
     }
 
-    /// Appends a whole name: one of more than [`MAX_NAME_BYTES`] has been refused earlier.
+    /// Appends a whole name; one of more than [`MAX_NAME_BYTES`] has been refused earlier.
     pub(crate) fn name(&mut self, text: &str) -> &mut Self {
         self.text(text)
     }
 
-    /// Appends a sentence, cut at a character boundary if it is longer than 255 bytes.
+    /// Appends a sentence, truncated at a character boundary if it is longer than 255 bytes.
     pub(crate) fn text(&mut self, text: &str) -> &mut Self {
         let text = within_name_bytes(text);
         self.u8(text.len() as u8).bytes(text.as_bytes())
@@ -46,7 +46,7 @@ fn within_name_bytes(text: &str) -> &str {
     &text[..end]
 }
 
-/// Takes fields off a message body; every read returns `None` beyond the end.
+/// Reader of a message body's fields; every read returns `None` beyond the end.
 #[derive(Debug)]
 pub(crate) struct BodyReader<'a>(&'a [u8]);
 
@@ -69,7 +69,7 @@ impl<'a> BodyReader<'a> {
         self.bytes(N)?.try_into().ok()
     }
 
-    /// Reads a string. Characters that are not to be shown, and invalid UTF-8, become U+FFFD.
+    /// Reads a string. Characters that may not be shown, and invalid UTF-8, become U+FFFD.
     pub(crate) fn text(&mut self) -> Option<String> {
         let length = usize::from(self.u8()?);
         let text = String::from_utf8_lossy(self.bytes(length)?);

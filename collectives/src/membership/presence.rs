@@ -1,4 +1,4 @@
-//! Presence of members: one that is silent for long is gone, one that said good-bye has left.
+//! Presence of members: one that is silent for long is gone, one that sent BYE has left.
 
 use ethbcast_transport::Instant;
 use ethbcast_transport::planted;
@@ -10,12 +10,11 @@ pub(crate) enum Attendance {
     /// The member is present, though it may be suspected.
     Here,
     Away,
-    /// The member said BYE after `calls` collectives, and answers until then.
+    /// The member sent BYE after `calls` collectives, and replies until then.
     Leaving {
         calls: u64,
         until: Instant,
     },
-    /// The member has left after `calls` collectives.
     Left {
         calls: u64,
     },
@@ -49,7 +48,6 @@ pub(crate) struct Presence {
     own: Rank,
     suspect_after: Option<Duration>,
     silence_limit: Duration,
-    /// Additional wait for a silent member.
     patience: Duration,
     /// Members that go silent within this interval count as one failure.
     together: Duration,
@@ -59,7 +57,6 @@ pub(crate) struct Presence {
     entries: Vec<PresenceEntry>,
     looked_at: Instant,
     next_bye: Option<Instant>,
-    /// Fewest collectives after which a member has left.
     fewest: u64,
     alone: bool,
 }
@@ -95,8 +92,8 @@ impl Presence {
     }
 
     /// Counts failures within `period` as one: a member that is about to be away is away with the
-    /// first, unless it speaks. Members that die together were last heard at different moments of a
-    /// period.
+    /// first, unless a frame of it comes. Members that die together sent their last frames at
+    /// different moments of a period.
     pub(crate) fn together_within(self, period: Duration) -> Presence {
         Presence { together: period.min(self.silence_limit / 4), ..self }
     }
@@ -113,7 +110,7 @@ impl Presence {
 
     pub(crate) fn on_frame(&mut self, now: Instant, rank: Rank) -> bool {
         if std::mem::take(&mut self.alone) {
-            // This host could not hear; the others' silences start again.
+            // This host could not receive; the others' silences start again.
             self.entries.iter_mut().for_each(|entry| entry.last_received_at = now);
         }
         let entry = &mut self.entries[rank.index()];
@@ -125,7 +122,7 @@ impl Presence {
         matches!(entry.standing, Attendance::Here | Attendance::Leaving { .. })
     }
 
-    /// Records a BYE: the member has made `calls` collectives, and answers until `until` at least.
+    /// Records a BYE: the member has made `calls` collectives, and replies until `until` at least.
     pub(crate) fn on_bye(&mut self, rank: Rank, calls: u64, until: Instant) {
         let until = match self.standing(rank) {
             Attendance::Here | Attendance::Away => until,
@@ -137,7 +134,7 @@ impl Presence {
         self.next_bye = Some(self.next_bye.map_or(until, |next| next.min(until)));
     }
 
-    /// Records that a member is there: its BYE was forged.
+    /// Records that a member stays: its BYE was forged.
     pub(crate) fn on_stay(&mut self, rank: Rank) {
         let entry = &mut self.entries[rank.index()];
         if let Attendance::Leaving { .. } = entry.standing {
@@ -193,7 +190,7 @@ impl Presence {
             self.entries.iter_mut().for_each(|entry| entry.last_received_at = now);
         }
         self.looked_at = now;
-        // Suspects are not evidence that this host still hears.
+        // Suspects are not evidence that this host still receives.
         let heard_within = self.suspect_after.unwrap_or(self.silence_limit);
         let speaks = |entry: &PresenceEntry| match entry.standing {
             Attendance::Here | Attendance::Leaving { .. } => now.since(entry.last_received_at) < heard_within,

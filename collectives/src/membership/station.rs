@@ -11,7 +11,7 @@ pub const MIN_MTU_BYTES: u16 = 576;
 /// Longest name of a group, in bytes.
 pub const MAX_GROUP_BYTES: usize = 64;
 
-/// This host's identity on the wire.
+/// Identity of this host on the wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Station {
     /// Host name, as it appears in reports and topology files.
@@ -72,31 +72,31 @@ pub struct ControlStats {
 /// A host with another build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtherBuild {
-    /// Its address.
+    /// Address of the host.
     pub mac: MacAddr,
-    /// Its name, if readable in that version's frames.
+    /// Name of the host, if readable in that version's frames.
     pub host: Option<String>,
-    /// Its protocol version.
+    /// Protocol version of the host.
     pub version: u8,
-    /// Difference of keys, if that is what keeps it apart.
+    /// Difference of keys, if that is the obstacle.
     pub keys: Option<KeyDifference>,
 }
 
 /// Difference between the keys of this host and another's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyDifference {
-    /// This host has no key.
+    /// Only the other host has a key.
     OnlyTheirs(KeyName),
-    /// The other has no key.
+    /// Only this host has a key.
     OnlyOwn(KeyName),
     /// Each has another key.
     Both {
-        /// The other's.
+        /// Key of the other host.
         theirs: KeyName,
-        /// This host's.
+        /// Key of this host.
         own: KeyName,
     },
-    /// The other invites with this host's key, and is none of the senders.
+    /// The other announces a session with this host's key, but is none of the permitted senders.
     NoSender,
 }
 

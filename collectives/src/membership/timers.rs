@@ -8,23 +8,21 @@ use std::time::Duration;
 /// Event that a machine of this crate waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// An invitation to be sent or awaited.
+    /// An announcement due or awaited.
     Announce,
     /// An unanswered join request, or the wait for candidates.
     Join,
     View,
     Status,
-    /// A peer about to be declared dead.
     Silence,
     Verdict,
-    /// The time to leave, whatever is still open.
+    /// The time to leave, even if something is still open.
     Leave,
     /// Frames for demoted receivers, which are served by unicast.
     Side,
     /// A change that is collected with others before it is announced.
     Change,
     Fetch,
-    /// The root's liveness replies.
     Proof,
 }
 
@@ -100,22 +98,23 @@ with_defaults! {
         pub forgotten: Duration = Duration::from_millis(1500),
         /// Additional wait for a silent member: a switch may relearn, a cable may have been pulled.
         pub patience: Duration = Duration::from_secs(30),
-        /// Time without progress after which a member that is heard is demoted.
+        /// Time without progress after which a member that is not silent is demoted.
         pub stall: Duration = Duration::from_secs(10),
         /// Longest time in which a member may sync or verify what it has received.
         pub sync: Duration = Duration::from_secs(120),
-        /// Time for which a member may hold up the others before it is demoted.
+        /// Time for which a member may delay the others before it is demoted.
         pub slow: Duration = Duration::from_secs(2),
         /// Interval of repetitions of a verdict.
         pub verdict: Duration = Duration::from_millis(50),
-        /// Repetitions of the root's message that the session is over or given up.
+        /// Repetitions of the root's message that the session is over or aborted.
         pub farewells: u32 = 3,
     }
 }
 
 impl Timing {
     /// Returns these times with another silence after which a member is demoted: 50 ms to half a
-    /// minute. Signs of life are as much more frequent: several may be lost before silence counts.
+    /// minute. Signs of life are more frequent in proportion: several may be lost before silence
+    /// counts.
     pub fn with_dead(self, dead: Duration) -> Option<Timing> {
         let bounds = Duration::from_millis(50)..=Duration::from_secs(30);
         let (suspect, status) = (self.suspect.min(dead / 2), self.status.min(dead / 10));

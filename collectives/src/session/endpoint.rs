@@ -21,14 +21,14 @@ use std::time::Duration;
 const MAX_WAITING: usize = 8192;
 /// Maximum number of waiting replies to non-members, which repeat their requests.
 const MAX_ANSWERS: usize = 64;
-/// Minimum time between two such replies: a thousandth of a fast link's frames.
+/// Minimum time between two replies to non-members: a thousandth of a fast link's frames.
 const BETWEEN_ANSWERS: Duration = Duration::from_millis(1);
-/// Time for the final messages to leave when the session is over; after it they are dropped, so
-/// that no link delays the end.
+/// Time for the final messages to leave when the session is over; later ones are dropped, so that
+/// no slow link delays the end.
 const REPLY_PERIOD: Duration = Duration::from_secs(1);
 
-/// One end of a session: its configuration, its identity in control messages, the queue of these,
-/// and events for its user.
+/// One end of a session: its configuration, identity, queue of control messages, and events for the
+/// user.
 #[derive(Clone, Debug)]
 pub(super) struct Endpoint<C, E> {
     config: C,
@@ -76,7 +76,7 @@ impl<C, E> Endpoint<C, E> {
         }
     }
 
-    /// Parses a frame, and puts the body of a veiled message into `plain`. With a key, whatever comes again is
+    /// Parses a frame, and decrypts an encrypted body into `plain`. With keys, replayed frames are
     /// rejected.
     pub(super) fn open<'a>(&mut self, frame: &'a [u8], plain: &'a mut Vec<u8>) -> Result<Frame<'a>, Reject> {
         let Some(keyring) = &mut self.keyring else { return wire::parse(frame) };
@@ -87,14 +87,14 @@ impl<C, E> Endpoint<C, E> {
         Ok(opened)
     }
 
-    /// Puts the group's secret, once it is known, behind streams and measurements.
+    /// Authenticates streams and measurements by the group's secret from now on, if it is known.
     fn set_guard(&mut self) {
         let guard = self.keyring.as_ref().and_then(Keyring::group_guard);
         guard.into_iter().for_each(|guard| self.identity.guard = guard);
     }
 
-    /// Whether a frame shows that its sender lives: with a key, only one that cannot have been heard before. The
-    /// announcements of a session that has sent no secret may be recorded ones.
+    /// Whether a frame proves that its sender is alive. With keys, only a frame with a fresh
+    /// counter does: announcements of a session that has sent no secret may be replayed.
     pub(super) fn shows_life(&self, frame: &Frame<'_>) -> bool {
         let kind = frame.header.kind;
         !self.is_keyed() || is_numbered(kind) && (kind != kind::ANNOUNCE || self.has_keys())
@@ -104,17 +104,18 @@ impl<C, E> Endpoint<C, E> {
         self.keyring.is_some()
     }
 
-    /// Returns the place of the secret under which the last question about hosts came.
+    /// Returns the index of the secret that authenticated the last census query.
     pub(super) fn asked_by(&self) -> usize {
         self.keyring.as_ref().map_or(0, Keyring::asked_by)
     }
 
-    /// Makes the secret that this host shares with the root that it asks, and seals its abort notification.
+    /// Derives the secret shared with the root that gets `request`, and prepares the sealing of the
+    /// abort notification.
     pub(super) fn prepare(&mut self, request: &Message) {
         self.keyring.iter_mut().for_each(|keyring| keyring.prepare(&request.encode().1));
     }
 
-    /// Forgets the secret shared with a host that is no candidate any more.
+    /// Forgets the secret shared with a host that is no longer a candidate.
     pub(super) fn forget(&mut self, host: MacAddr) {
         self.keyring.iter_mut().for_each(|keyring| keyring.forget(host));
     }
@@ -176,7 +177,8 @@ impl<C, E> Endpoint<C, E> {
         Identity { guard, ..identity }.write(buffer, to, &header, &body)
     }
 
-    /// Writes the reply to a question about listening hosts, which was asked by the secret at this place.
+    /// Writes the reply to a census query; `asked_by` is the index of the secret that authenticated
+    /// the query.
     pub(super) fn write_reply(
         &mut self,
         buffer: &mut [u8],
@@ -216,7 +218,7 @@ impl<C, E> Endpoint<C, E> {
         self.identity.rank
     }
 
-    /// Enters a session, to ask its root.
+    /// Enters the session of `root`, before it is sent a join request.
     pub(super) fn enter(&mut self, root: MacAddr, session: u32) {
         self.identity.session = session;
         self.keyring.iter_mut().for_each(|keyring| keyring.bind(root, session));
@@ -249,7 +251,7 @@ impl<C, E> Endpoint<C, E> {
         self.link.best_sent()
     }
 
-    /// Rates on this host's link, if others have some of it.
+    /// Returns the rates on this host's link, if other traffic has part of it.
     pub(super) fn link_share(&self, now: Instant) -> Option<LinkShare> {
         self.link.share(now)
     }
@@ -299,7 +301,7 @@ impl<C, E> Endpoint<C, E> {
         self.send(self.station().group_mac, message);
     }
 
-    /// Writes the oldest control message as a frame, or now and then a reply to a non-member.
+    /// Writes the oldest control message as a frame, or at intervals a reply to a non-member.
     pub(super) fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
         while let Some((to, header, body)) = self.control.pop() {
             if let Some(length) = self.put_on_wire(buffer, to, header, &body) {
@@ -346,9 +348,9 @@ impl<C, E> Endpoint<C, E> {
         self.answers.clear();
     }
 
-    /// Whether a frame has this host's own address as its source, which no received frame should
-    /// have; and whether that is the first one. With a key, a frame without a new number may be this host's own, which
-    /// somebody sent back.
+    /// Whether a received frame has this host's own address as its source, which should not happen;
+    /// and whether it is the first such frame. With keys, a frame without a fresh counter may be
+    /// this host's own, returned by someone.
     pub(super) fn is_own(&mut self, frame: &Frame<'_>) -> (bool, bool) {
         let is_own = frame.source == self.station.mac;
         let is_of_another = is_own && (!self.is_keyed() || is_numbered(frame.header.kind));
@@ -453,7 +455,8 @@ pub(super) struct OtherBuilds {
 }
 
 impl OtherBuilds {
-    /// Returns a host whose frame was rejected, if it is news: who it is, and what keeps it apart.
+    /// Returns the sender of a rejected frame and the difference that keeps it apart, unless it was
+    /// reported before.
     pub(super) fn on_reject(&mut self, frame: &[u8], why: Reject, keyring: Option<&Keyring>) -> Option<OtherBuild> {
         let OtherVersion { version, kind, source } = sender_of(frame, why)?;
         if !matches!(kind, kind::ANNOUNCE | kind::JOIN) || self.told.len() >= MAX_TOLD || self.told.contains(&source) {
@@ -488,7 +491,8 @@ fn name(version: u8, kind: Kind, frame: &[u8]) -> Option<String> {
         _ => {
             let payload = older_payload(frame).filter(|_| version == 1)?;
             let mut from = BodyReader::new(payload);
-            // Size and MTU, or nonce, free space and MTU; then the group and the host.
+            // Size and MTU, or nonce, free space and MTU precede the names of the group and the
+            // host.
             from.bytes(if kind == kind::ANNOUNCE { 10 } else { 18 })?;
             let (_, host) = (from.text()?, from.text()?);
             host
@@ -511,7 +515,7 @@ mod tests {
         let mut body = BodyWriter::default();
         body.u64(1).u64(2).u16(1500).name("g").name("n7");
         let body = body.into_bytes();
-        // As that build would have written it, with its positions of length and checksum.
+        // A frame as that build would have written it, with its positions of length and checksum.
         let mut frame = vec![0; 200];
         let length = identity.write(&mut frame, mac, &identity.header(kind::JOIN), &body);
         frame.truncate(length);

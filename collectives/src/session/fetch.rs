@@ -10,11 +10,11 @@ use std::ops::Range;
 use std::time::Duration;
 
 /// Main-stream frames per reply frame while both have some: a fifth of the link is for replies. A
-/// member that waits for a repair soon stalls, and with it all behind it.
+/// member that waits for a repair soon stalls, and all members behind it stall, too.
 const MAIN_FRAMES: u32 = 4;
 
-/// Maximum bytes of a reply; the rest of the request goes to the end of the queue. Many members
-/// that ask at once all get something soon, which shows progress.
+/// Maximum bytes of a reply; the rest of the request goes to the end of the queue. If many members
+/// ask at once, each soon gets some bytes, which show progress.
 const PORTION_BYTES: u64 = 16 << 10;
 /// Bytes of a round of replies to all requesting members, which shortens their shares, and the minimum
 /// share. One frame that is damaged everywhere makes a whole group request it.
@@ -274,7 +274,7 @@ mod tests {
         let mut served = Vec::new();
         while let Some((rank, bytes)) = answering.wanted() {
             answering.supply(rank, bytes.start, &vec![0; (bytes.end - bytes.start) as usize], 1 << 16);
-            // A repeated request is not answered twice.
+            // A repeated request gets no second reply.
             answering.request(&question(rank.0, bytes.start..most));
             served.extend(sent(&mut answering, idle));
         }

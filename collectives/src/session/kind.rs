@@ -35,5 +35,5 @@ pub const NEEDS: Kind = Kind(48);
 pub const CHALLENGE: Kind = Kind(51);
 /// Response of the root to challenges.
 pub const RESPONSE: Kind = Kind(52);
-/// Secret of the group, from the root to a receiver that asks to join.
+/// Secret of the group, from the root to a receiver that has sent a join request.
 pub const KEYS: Kind = Kind(53);

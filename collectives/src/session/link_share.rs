@@ -5,29 +5,28 @@ use ethbcast_transport::{Instant, LinkReading, PassedBytes};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Time over which rates are measured.
 const WINDOW: Duration = Duration::from_millis(100);
 /// Time after which the newest reading is out of date.
 const KEPT: Duration = Duration::from_millis(400);
-/// Least part of a link that counts as traffic of others: interfaces may count check sequences and
-/// tags, and hosts exchange some frames always.
+/// Smallest part of a link, as a divisor, that counts as other traffic: interfaces may count check
+/// sequences and tags, and hosts always exchange some frames.
 const LEAST_PART: u64 = 128;
-/// Least part that counts if the host's IP packets explain it, and least rate of these in kbit/s, a
-/// packet of 500 bytes in 100 ms: a flow that gets no more through may want much.
+/// Smallest part, as a divisor, that counts if the host's IP packets explain it. Their rate must be
+/// one packet of 500 bytes in 100 ms or more: a flow that gets little through may want much.
 const LEAST_IP_PART: u64 = 2048;
 const LEAST_IP: u64 = 40;
-/// Time over which the host's own best rate is measured: what its queues take at once is no rate.
+/// Time over which the host's own best rate is measured: a burst into its queues is no rate.
 const LASTS: Duration = Duration::from_millis(100);
-/// A direction counts if it carries at least this part of what the other carries for this session:
-/// acknowledgements hold nobody up.
+/// A direction counts if it carries at least this part (a divisor) of what the other direction
+/// carries for this session: acknowledgements delay nobody.
 const BULK_PART: u64 = 8;
 
 /// Rates in one direction of a link, in kbit/s.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkShare {
-    /// Whether the host sends this, and does not receive it.
+    /// Whether the host sends these frames; if not, it receives them.
     pub is_sent: bool,
-    /// This port's own frames.
+    /// Frames of this port.
     pub own: u32,
     /// All other frames.
     pub others: u32,
@@ -54,8 +53,8 @@ struct Passed {
 }
 
 impl Passed {
-    /// Adds what has passed between two readings. No count ever falls: the interface's counter may
-    /// lag behind the port's, which includes an estimate of the frames that wait in its ring.
+    /// Adds what has passed between two readings. Counts never decrease: the interface's counter
+    /// may lag behind the port's, which includes an estimate of the frames that wait in its ring.
     fn after(self, first: &PassedBytes, last: &PassedBytes) -> Passed {
         let [all, own, ip] =
             [last.all - first.all, last.own.saturating_sub(first.own), last.ip.saturating_sub(first.ip)];
@@ -63,7 +62,6 @@ impl Passed {
     }
 }
 
-/// Watch on the counters of a host's interface.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LinkWatch {
     first: Option<LinkReading>,
@@ -89,7 +87,6 @@ impl SentBest {
     }
 }
 
-/// Rate in kbit/s.
 fn kbits(bytes: u64, lasts: Duration) -> u64 {
     // Bytes in a nanosecond are 8 000 000 kbit in a second.
     u64::try_from(u128::from(bytes) * 8_000_000 / lasts.as_nanos().max(1)).unwrap_or(u64::MAX)
@@ -115,19 +112,19 @@ impl LinkWatch {
         }
     }
 
-    /// Returns the highest rate of the host's own frames so far, in kbit/s; 0 if it is not known.
+    /// Returns the highest rate of the host's own frames so far, in kbit/s; 0 if unknown.
     pub(super) fn best_sent(&self) -> u64 {
         self.sent.kbits
     }
 
-    /// Whether there are frames of others at all, in any direction.
+    /// Whether any frames of others pass, in either direction.
     pub(super) fn hears_others(&self, now: Instant) -> bool {
         let rates = self.rates(now).unwrap_or_default();
         let bulk = rates.iter().map(|way| way.own).max().unwrap_or(0);
         rates.iter().any(|way| u64::from(way.others) * LEAST_PART > u64::from(bulk))
     }
 
-    /// Returns the rates in the direction in which others have most, if they have some.
+    /// Returns the rates of the direction in which others have most, if they have some.
     pub(super) fn share(&self, now: Instant) -> Option<LinkShare> {
         let both = self.rates(now)?;
         let bulk = both.iter().map(|way| u64::from(way.own)).max().unwrap_or(0);
@@ -177,7 +174,7 @@ mod tests {
         assert!(share(&[of(0), of(900_000), of(800_000), of(800_000)]).is_none_or(|share| share.own < 1_000_000));
     }
 
-    /// Share after readings each 50 ms of which each direction's counters are given.
+    /// Share after readings every 50 ms with these counters of each direction.
     fn share(readings: &[([u64; 3], [u64; 3])]) -> Option<LinkShare> {
         let mut watch = LinkWatch::default();
         for (&(sent, received), turn) in readings.iter().zip(0..) {

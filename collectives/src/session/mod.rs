@@ -33,7 +33,7 @@
 //!
 //! **Accepted senders.** Frames of another session are ignored, and counted. The root accepts JOIN from
 //! any host, and other frames only from the interfaces in its view. A waiting receiver accepts an
-//! ANNOUNCE of its group from any host; after that it accepts only frames of the root it has asked,
+//! ANNOUNCE of its group from any host; after that it accepts only frames of the root of its join request,
 //! and of the other members of its view only the stream. The root checks a DONE against the stream
 //! it sent, and accepts an ORPHAN only from the child's parent. A receiver obeys a REFUSE only if
 //! it names the nonce of this run.
@@ -54,7 +54,7 @@
 //! | | silence | a member is suspected, then counted as dead |
 //! | root: Closing | verdict | repetition of the final message |
 //! | receiver: Listening | announce | the end of patience with a root that does not come |
-//! | | join | enough time has passed to choose among the roots heard |
+//! | | join | enough time has passed to choose among the announced roots |
 //! | receiver: Joining | join | repetition of the join request |
 //! | | silence | the root is dead: the receiver listens for another |
 //! | receiver: Running | view | confirmation of a view, at a different moment on each host |

@@ -17,7 +17,7 @@ use std::time::Duration;
 pub(super) const DEPTH: Duration = Duration::from_millis(8);
 
 /// Extra wait for the limit, after which several frames are sent: a wake-up costs as much as a
-/// handful of frames. The depth makes up for it.
+/// handful of frames. The depth of the bucket makes up for it.
 const BATCH_TIME: Duration = Duration::from_micros(200);
 
 /// Interval at which a due event that cannot be sent is checked again.
@@ -29,7 +29,7 @@ const MIN_FRAME_BYTES: usize = 60;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Throttle {
     told: Option<Rate>,
-    /// Limit that leaves their room to others.
+    /// Limit that leaves room to other traffic.
     shared: Option<Rate>,
     low_priority: Option<LowPriority>,
     rate: Option<Rate>,
@@ -50,7 +50,7 @@ impl Throttle {
         }
     }
 
-    /// Sets the limit that leaves their room to others, if there are some.
+    /// Sets the limit that leaves room to other traffic, if there is any.
     pub(super) fn share(&mut self, rate: Option<Rate>) {
         if self.shared != rate {
             self.shared = rate;
@@ -73,7 +73,8 @@ impl Throttle {
         }
     }
 
-    /// Whether data may leave. If not, [`deadline`](Throttle::deadline) says when to ask again.
+    /// Whether data may leave. If not, [`deadline`](Throttle::deadline) gives the time of the next
+    /// check.
     pub(super) fn admits(&mut self, now: Instant) -> bool {
         self.refused = self.rate.is_some() && self.bucket.ready_at(now).is_some();
         !self.refused
@@ -116,17 +117,16 @@ impl Throttle {
 
 /// Target queueing delay: a switch's port holds some milliseconds.
 const TARGET: Duration = Duration::from_millis(1);
-/// Minimum length of a period, and the round trips of one child it takes, before the rate is
-/// adjusted.
+/// Minimum length of a period, and the minimum number of round trips of one child, before the rate
+/// is adjusted.
 const PERIOD: Duration = Duration::from_millis(20);
 const MIN_ANSWERS: u32 = 3;
 /// Maximum length of a period, even with fewer round trips.
 const MAX_PERIOD: Duration = Duration::from_millis(200);
-/// Maximum divisor of the rate in one period.
 const MAX_DECREASE: u32 = 2;
 /// Divisor of the rate that gives its growth in a period with empty queues.
 const INCREASE: u64 = 8;
-/// Divisor of the rate below which sending leaves it unused: then it does not grow.
+/// Divisor of the rate below which sending leaves the rate unused, so that it does not grow.
 const UNUSED: u64 = 3;
 
 #[derive(Clone, Debug, Default)]
@@ -141,11 +141,11 @@ struct PathDelay {
 /// with a rate in place of a window.
 ///
 /// The shortest round trip to a child is the path itself; the excess of others is queueing delay,
-/// behind this host's frames or those of others. Below [`TARGET`] the rate grows, more slowly the
-/// closer the delay is; above it, the rate shrinks in proportion, down to [`Rate::LOWEST`]. Traffic
-/// that fills the queue regardless, such as TCP or a flow of a fixed rate, gets what it demands,
-/// and this host the rest. The shortest round trip of each period counts, so that the response time
-/// of busy hosts is not taken for the network's.
+/// behind this host's frames or those of others. Below [`TARGET`] the rate grows, more slowly as
+/// the delay approaches it; above, the rate shrinks in proportion, down to [`Rate::LOWEST`].
+/// Traffic that fills the queue regardless, such as TCP or a flow of a fixed rate, gets what it
+/// demands, and this host the rest. The shortest round trip of each period counts, so that the
+/// response time of busy hosts is not mistaken for the network's.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LowPriority {
     /// Paths by rank of the child, which callers have checked.
@@ -252,7 +252,7 @@ impl Rate {
         Rate(self.0 | YIELDING)
     }
 
-    /// Whether low-priority rate control is on: a host sends less where frames queue.
+    /// Whether low-priority rate control is on: a host then sends less if frames queue.
     pub const fn is_yielding(self) -> bool {
         self.0.get() & YIELDING != 0
     }
@@ -285,7 +285,7 @@ impl Rate {
     }
 }
 
-/// Maximum number of turns that may be saved up.
+/// Maximum number of unused turns that count later.
 const MAX_SAVED: u32 = 32;
 
 /// Time without main-stream frames after which another host must be the bottleneck, and the link

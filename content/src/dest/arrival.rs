@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
-/// Storage for DEST, whatever kind of content arrives.
+/// Storage for DEST for any kind of content.
 pub struct Arrival {
     dest: Arc<Dest>,
     /// Storage for bytes; none while a decompressing thread has it.
@@ -38,7 +38,7 @@ pub struct Arrival {
 pub struct Landed {
     bytes: Arc<ArrivalState>,
     tree: Arc<Arrived>,
-    /// Lacks that the user was warned of before the transfer.
+    /// Attributes that will be lacking, of which the user was warned before the transfer.
     told: BTreeSet<Lack>,
 }
 
@@ -58,8 +58,8 @@ impl Landed {
         &self.bytes.command
     }
 
-    /// Ends pending writes: zeros for a long hole, the input of a command. Returns whether
-    /// a command was running.
+    /// Ends pending writes: zeros for a long hole, the input of a command. Returns whether a
+    /// command was running.
     pub fn give_up(&self) -> bool {
         self.bytes.is_over.store(true, Ordering::Relaxed);
         self.bytes.command.end(Signal::TERM)
@@ -96,8 +96,8 @@ impl Landed {
         self.tree.not_accepted()
     }
 
-    /// Returns the replaced directories that could not be removed, and hidden entries of others that
-    /// were left alone, with path, reason and advice.
+    /// Returns the replaced directories that could not be removed, and hidden entries of other
+    /// users that were left alone, each with path, reason and advice.
     pub fn remains(&self) -> Vec<String> {
         let foreign = self.bytes.remarks.foreign.get().map(|path| foreign(path));
         self.tree.remains().into_iter().chain(foreign).collect()
@@ -105,7 +105,7 @@ impl Landed {
 }
 
 impl Arrival {
-    /// Creates a storage for `dest` and its results. A directory is put there as `target` says.
+    /// Creates a storage for `dest` and its results. `target` is the place of a directory.
     pub fn new(dest: impl Into<Arc<Dest>>, target: Target, handling: Handling) -> (Arrival, Landed) {
         let (dest, said) = (dest.into(), Arc::<ArrivalState>::default());
         let told = dest.told();
@@ -285,13 +285,13 @@ impl Unpacking {
         let pieces = self.pieces.as_ref().expect("nothing comes after the end");
         match pieces.send(bytes.to_vec()) {
             Ok(()) => Ok(()),
-            // It ended early: its result has the reason.
+            // The thread ended early; its result has the reason.
             Err(_) => self.finish().map(drop),
         }
     }
 
     pub(super) fn finish(&mut self) -> Result<Unpacked, StorageError> {
-        // Without this the input counts as cut off.
+        // Without this, the input would count as truncated.
         if let Some(pieces) = self.pieces.take() {
             drop(pieces.send(Vec::new()));
         }

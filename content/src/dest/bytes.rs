@@ -48,7 +48,7 @@ pub(super) struct ArrivalState {
     pub path: OnceLock<PathBuf>,
     pub remarks: Arc<Remarks>,
     pub command: Arc<CommandState>,
-    /// Whether nobody waits for the written data any more.
+    /// Whether the transfer is over, so that no caller waits for the written data.
     pub is_over: Arc<AtomicBool>,
 }
 
@@ -56,8 +56,7 @@ pub(super) struct ArrivalState {
 struct Sparse {
     incoming: IncomingMap,
     map: Option<Arc<Map>>,
-    /// Map of the earlier run's data. If it differs from the new one, that data is at other
-    /// offsets.
+    /// Map of the earlier run's data, which is at other offsets if the new map differs.
     left: Option<Arc<Map>>,
     came: u64,
     again: Arc<OnceLock<SparseStream<Handle>>>,
@@ -176,7 +175,7 @@ impl Bytes {
             let there = kind.handle();
             self.left = match &mut self.sparse {
                 None => there,
-                // The data is at its final offsets, which only the map tells.
+                // The data is at its final offsets, which only the map gives.
                 Some(sparse) => {
                     sparse.left = Map::read(kind.prologue()).map(Arc::new);
                     let left = there.zip(sparse.left.clone());

@@ -58,7 +58,7 @@ impl Device {
         File::open(path).and_then(|mut file| file.seek(SeekFrom::End(0))).map_err(cannot)
     }
 
-    /// Whether it is a whole disk with a partition table that the kernel may not have read yet.
+    /// Whether this is a whole disk with a partition table that the kernel may not have read yet.
     pub fn has_new_partitions(&self) -> bool {
         let mut head = [0; 520];
         let read = crate::journal::read_all(&self.file, &mut head, 0).unwrap_or(0);
@@ -291,7 +291,8 @@ mod tests {
         Model::of(disk.current())
     }
 
-    /// Writes the image, with zeros as holes. Pieces that are there are kept, if it `keeps`, or compared.
+    /// Writes the image, with zeros as holes. Pieces that are present are kept if `keeps`, else
+    /// compared.
     fn receive(disk: &Model, image: &[u8], keeps: bool) -> std::result::Result<(), StorageError> {
         let failed = |error| crate::trouble("begin", error);
         let file = disk.root().file(Path::new("device")).map_err(failed)?;
@@ -317,7 +318,8 @@ mod tests {
         device.put().1
     }
 
-    /// A device of six pieces, an image of four and a half, and what it makes of the device.
+    /// A device of six pieces, an image of four and a half, and the device after that image was
+    /// written.
     fn images() -> (Vec<u8>, Vec<u8>, Vec<u8>) {
         let (old, mut image) = (filled(&[1, 2, 3, 4, 5, 6]), filled(&[11, 2, 0, 14, 15]));
         image.truncate(4 * PIECE_BYTES + PIECE_BYTES / 2);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 const BY_NAME: &str = "/sys/block";
 
-/// Directories in which the kernel says what uses a device: sysfs and procfs.
+/// Directories of the kernel with the users of a device: sysfs and procfs.
 struct Kernel<'a> {
     sys: &'a Path,
     proc: &'a Path,
@@ -29,7 +29,8 @@ impl Kernel<'_> {
         self.proc.join("self/mountinfo")
     }
 
-    /// Returns the writable mounts and swaps of a device, its partitions and all that is built on them.
+    /// Returns the writable mounts and swap areas of a device, its partitions and all devices built
+    /// on them.
     fn writers(&self, number: u64) -> Vec<String> {
         let mut parts = self.parts(number);
         let mut at = 0;
@@ -48,8 +49,8 @@ impl Kernel<'_> {
         mounted.into_iter().map(|line| format!("{line}, or `mount -o remount,ro`")).chain(swaps).collect()
     }
 
-    /// Returns the devices that have this one as a part: device mapper (LVM, encryption, multipath), md
-    /// and loop devices.
+    /// Returns the devices of which this one is a part: device mapper (LVM, encryption, multipath),
+    /// md and loop devices.
     fn above(&self, number: u64) -> Vec<u64> {
         let holders = entries(&self.device(number).join("holders"));
         let is_behind = |looped: &PathBuf| {
@@ -82,7 +83,7 @@ impl Kernel<'_> {
         text.lines().skip(1).filter_map(swap).collect()
     }
 
-    /// Returns the devices on top of it: device mapper (LVM, encryption, multipath) and md.
+    /// Returns the devices on top of this one: device mapper (LVM, encryption, multipath) and md.
     fn holders(&self, number: u64) -> Vec<String> {
         let holder = |above: PathBuf| {
             let own = above.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -105,8 +106,8 @@ impl Kernel<'_> {
     }
 }
 
-/// Returns everything that uses a device or one of its partitions, each with advice, in words that
-/// follow "is".
+/// Returns all users of a device or one of its partitions, each with advice, in words that follow
+/// "is".
 pub(super) fn users(device: &Path) -> Vec<String> {
     let Ok(metadata) = device.metadata() else { return Vec::new() };
     let kernel = Kernel::own();
@@ -133,7 +134,7 @@ pub(super) fn takes_partitions(number: u64) -> bool {
     at.exists() && !at.join("partition").exists() && !at.join("dm").exists() && !is_plain_loop
 }
 
-/// Returns what writes to a device while it is read, in words that follow "is".
+/// Returns the users that write to a device while it is read, in words that follow "is".
 pub(crate) fn written_at(device: &Path) -> Vec<String> {
     device.metadata().map_or_else(|_| Vec::new(), |metadata| Kernel::own().writers(metadata.rdev()))
 }
@@ -151,7 +152,7 @@ fn entries(of: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     fs::read_dir(of).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
-/// The number of the device whose directory in sysfs this is.
+/// The number of the device that has this directory in sysfs.
 fn number_in(directory: &Path) -> Option<u64> {
     read_number(fs::read_to_string(directory.join("dev")).ok()?.trim())
 }
@@ -294,8 +295,8 @@ mod tests {
         assert!(users(Path::new("/nowhere")).is_empty());
     }
 
-    /// Regression: a disk below LVM, LUKS or md, whose own partitions nobody mounts, was sent while it was
-    /// written to.
+    /// Regression: a disk below LVM, LUKS or md, whose own partitions are not mounted, was sent
+    /// while it was written to.
     #[test]
     fn a_disk_is_written_to_where_what_is_built_on_it_is_mounted_or_swapped_to() {
         let root = tempfile::tempdir().expect("a directory");
@@ -309,10 +310,10 @@ mod tests {
         put(at("8:0", "sda1/dev"), "8:1\n");
         put(at("8:1", "holders/md0/dev"), "9:0\n");
         put(at("9:0", "holders/dm-0/dev"), "253:0\n");
-        // Nothing ends where two are each other's parts.
+        // The search ends although two devices are each other's parts.
         put(at("253:0", "holders/md0/dev"), "9:0\n");
         put(at("253:0", "dm/name"), "vault\n");
-        // /dev/null, for any device that is there.
+        // /dev/null stands for any existing device.
         put(at("8:32", "holders/dm-1/dev"), "1:3\n");
         let kernel = Kernel { sys: &sys, proc: &proc };
         let written = |number: u32, mounts: &str, swaps: &str| {

@@ -32,7 +32,7 @@ pub(super) trait Kind: Send {
         None
     }
 
-    /// Whether data is there already that may belong to the content. Its pages are dropped from the
+    /// Whether data that may belong to the content is already there. Its pages are dropped from the
     /// page cache.
     fn has_some(&mut self) -> io::Result<bool> {
         Ok(false)
@@ -61,7 +61,7 @@ pub(super) trait Kind: Send {
 
     fn forget(&self) {}
 
-    /// Gives the content its final name and syncs that. The path is returned if the name was given,
+    /// Gives the content its final name and syncs that. Returns the path if the name was given,
     /// even after a later failure.
     fn put(&mut self) -> (Option<PathBuf>, Result<(), StorageError>) {
         (None, Ok(()))
@@ -76,12 +76,11 @@ impl<F: DiskFile> ReadAt for Open<F> {
     }
 }
 
-/// Remarks about hidden files, for the user.
 #[derive(Debug, Default)]
 pub(super) struct Remarks {
     /// Path of the data while a file is overwritten.
     pub broken: OnceLock<PathBuf>,
-    /// Hidden file of somebody else where this run's would be.
+    /// Hidden file of another user in the place of this run's.
     pub foreign: OnceLock<PathBuf>,
 }
 
@@ -141,7 +140,7 @@ impl Kind for PipeDest {
     fn skip(&mut self, bytes: u64) -> Result<(), StorageError> {
         let mut left = bytes;
         while left > 0 {
-            // A hole may be longer than anybody waits for; a command is ended instead.
+            // A hole may take longer than a user waits; a command is ended instead.
             if let PipeDest::Stdout { is_over, .. } = self
                 && is_over.load(Ordering::Relaxed)
             {
@@ -248,7 +247,7 @@ mod tests {
         new[3 * PIECE_BYTES + 5] ^= 1;
         new[20 * PIECE_BYTES..22 * PIECE_BYTES].fill(9);
         let (file, mut present, mut at, mut writes) = (file(&old), Present::default(), 0, 0);
-        // Pieces that are not aligned with its own.
+        // Pieces that are not aligned with those of the comparison.
         for bytes in new.chunks(1_000_003) {
             let before = || {
                 writes += 1;

@@ -34,7 +34,7 @@ pub struct DestError(String);
 /// Options for storing the content.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Handling {
-    /// Whether to verify data read back from the disk.
+    /// Whether to verify the data by reading it back from the disk.
     pub read_back: bool,
     /// Whether to make holes of zeros.
     pub sparse: bool,
@@ -123,7 +123,7 @@ impl Dest {
         if let Some(text) = lacking_device(&path) {
             return fail(text);
         }
-        // A run that stopped within a replacement may have left nothing under the name.
+        // A run that stopped within a replacement may have left no entry under the name.
         if let Ok(beside) = path.parent().map_or_else(|| Beneath::open(&path), Beneath::open) {
             bring_back(&beside);
         }
@@ -164,7 +164,7 @@ impl Dest {
         Ok(resolved)
     }
 
-    /// Returns notes for a user before anything comes. They leave out attributes that are not accepted.
+    /// Returns notes for a user before any data comes, without attributes that are not accepted.
     pub fn warnings(&self, accept: &Accept) -> Vec<String> {
         let kind = self.directory().and_then(mounts::kind_of);
         let mut lacks = self.told();
@@ -186,7 +186,7 @@ impl Dest {
         warnings
     }
 
-    /// Returns the lacks that its user is warned of.
+    /// Returns the lacking attributes of which the user is warned.
     fn told(&self) -> BTreeSet<Lack> {
         match self {
             Dest::File { lacks, .. } | Dest::Directory { lacks, .. } => lacks.clone(),
@@ -261,20 +261,19 @@ impl Dest {
         self.paths().filter_map(|path| Beneath::open(&path).ok())
     }
 
-    /// Their paths.
     fn paths(&self) -> impl Iterator<Item = PathBuf> + use<> {
         [self.directory().map(Path::to_owned), path_beside(self)].into_iter().flatten()
     }
 
-    /// Returns the bytes that a content may have there at most: the free space, and what earlier runs
-    /// left, of which each content can use its own.
+    /// Returns the maximum bytes of a content at DEST: the free space, and the data that earlier
+    /// runs left, of which each content can use its own.
     pub fn free_bytes(&self) -> u64 {
         let left: u64 = self.holders().map(|holder| left_bytes(&holder)).sum();
         let most = self.unused_bytes().saturating_add(left);
         self.space().map_or(most, |space| most.min(space.all))
     }
 
-    /// Returns the bytes that are free there for any content.
+    /// Returns the bytes that are free at DEST for any content.
     pub fn unused_bytes(&self) -> u64 {
         if let Dest::Device { device, .. } = self {
             return device.bytes();
@@ -290,7 +289,8 @@ impl Dest {
         }
     }
 
-    /// Returns the bytes that this content may have: the free space, and the data that an earlier run left of it.
+    /// Returns the bytes available for this content: the free space, and the data that an earlier
+    /// run left of it.
     fn room_for(&self, offered: &Offered) -> u64 {
         let names = match (&offered.content, self) {
             (ContentKind::Tree, _) => HiddenNames::of_content(&Identity::of(offered, offered.size.unwrap_or(0))),
@@ -314,7 +314,6 @@ impl Dest {
     }
 }
 
-/// Space of a file system, in bytes.
 struct Space {
     available: u64,
     all: u64,
@@ -398,7 +397,8 @@ mod tests {
             std::fs::write(directory.path().join(&names.journal), b"").expect("room");
             left.push(names.part);
         }
-        // Others write to the disk meanwhile: compared in a moment in which nobody does.
+        // Other processes write to the disk meanwhile, so the comparison is repeated until none
+        // did.
         let leads = |room: &dyn Fn() -> u64| {
             let quiet = || {
                 let (before, room) = (dest.unused_bytes(), room());
@@ -443,11 +443,12 @@ mod tests {
         let dest = directory.path().join("dest");
         assert!(Dest::resolve(dest.join("").as_os_str(), true).is_ok());
         assert!(dest.join("old").is_dir() && !aside.exists());
-        // With its successor in place it is removed.
+        // If its successor is in place, the old entry is removed.
         std::fs::create_dir_all(&aside).expect("room");
         assert!(Dest::resolve(dest.join("").as_os_str(), true).is_ok());
         assert!(dest.join("old").is_dir() && !directory.path().join(".ethbcast-1-2.old").exists());
-        // With its successor still hidden, it stays beside the entry that was made meanwhile.
+        // If its successor is still hidden, the old entry stays beside the one that was made
+        // meanwhile.
         std::fs::create_dir_all(&aside).expect("room");
         std::fs::create_dir(directory.path().join(".ethbcast-1-2.tree")).expect("room");
         std::fs::write(directory.path().join(".ethbcast-1-2.journal"), b"").expect("room");

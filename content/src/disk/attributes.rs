@@ -18,11 +18,10 @@ use std::str::FromStr;
 /// Mode bits that are kept if the owner cannot be set: a set-user-id program must not run as
 /// another user.
 const MODE_WITHOUT_OWNER: u16 = 0o1777;
-/// Set-user-id and set-group-id.
 const SETID: u16 = 0o6000;
-/// A mode that no file system gives by itself, and that vfat cannot have.
+/// A mode that no file system sets by itself, and that vfat cannot have.
 const TRIED_MODE: u32 = 0o640;
-/// A user and a group that are hardly those of this process.
+/// A user and a group that are probably not those of this process.
 const TRIED_OWNER: u32 = 1;
 
 /// An attribute that a file system may be unable to keep.
@@ -41,7 +40,6 @@ pub enum Lack {
 }
 
 impl Lack {
-    /// The word for it, to be read after "no".
     pub(crate) fn name(self) -> &'static str {
         match self {
             Lack::Owners => "owners",
@@ -70,7 +68,6 @@ pub struct Given<'a> {
     manifest: &'a Manifest,
 }
 
-/// Accepted attributes.
 #[derive(Debug)]
 pub(super) struct Accepted<'a> {
     pub owner: Option<(u32, u32)>,
@@ -80,7 +77,6 @@ pub(super) struct Accepted<'a> {
 }
 
 impl<'a> Given<'a> {
-    /// Returns the accepted attributes, and counts the others.
     pub(super) fn accepted(&self) -> Accepted<'a> {
         let Given { setter, attributes, manifest } = *self;
         let owner = if setter.accept.owners {
@@ -90,7 +86,7 @@ impl<'a> Given<'a> {
             None
         };
         let mode = if setter.accept.setid { attributes.mode } else { attributes.mode & !SETID };
-        // The owner's bits without the owner are nobody's privilege.
+        // The owner's bits without the owner give no privilege.
         if mode != attributes.mode && attributes.owner.is_some() {
             setter.leave_out(Privilege::SetId, "");
         }
@@ -158,7 +154,7 @@ impl<'a> Given<'a> {
 }
 
 impl Setter {
-    /// Creates one that sets the accepted attributes.
+    /// Creates a setter of the accepted attributes.
     pub fn new(accept: Accept) -> Setter {
         Setter { accept, ..Setter::default() }
     }
@@ -168,7 +164,6 @@ impl Setter {
         self.accept.takes_node(node)
     }
 
-    /// Counts something that is not accepted.
     pub(crate) fn leave_out(&self, privilege: Privilege, name: &str) {
         self.left_out.lock().add(privilege, name);
     }
@@ -189,7 +184,7 @@ impl Setter {
         Some(*self.owners.lock().entry(place).or_insert_with(|| known_here(owner)))
     }
 
-    /// Counts a file that lacks an attribute.
+    /// Counts a file that cannot keep an attribute.
     pub fn count(&self, lack: Lack, why: &str) {
         let mut lacks = self.lacks.lock();
         lacks.entry(lack).or_insert_with(|| (0, why.to_owned())).0 += 1;
@@ -210,8 +205,8 @@ impl Setter {
         self.lacks.lock().iter().map(|(lack, (count, why))| (*lack, sentence(lack, count, why))).collect()
     }
 
-    /// Whether the owner was set. A failure for want of rights or support is counted, any other is
-    /// an error.
+    /// Returns whether the owner was set. A failure for lack of rights or support is counted; any
+    /// other is an error.
     fn heed_owner(&self, result: rustix::io::Result<()>) -> io::Result<bool> {
         self.heed(Lack::Owners, result, |error| error.to_string())
     }
@@ -253,12 +248,12 @@ pub(super) fn keep_attributes(file: &File, attributes: FileAttributes) -> io::Re
     Ok(linux::futimens(file, &times(modified))?)
 }
 
-/// Whether an open file keeps a mode, an owner or an attribute: sets one and looks, as some file
-/// systems take them and say nothing. A user who may not give files away, or whose user namespace
-/// has no other users, has nothing to try.
+/// Whether an open file keeps a mode, an owner or an attribute: sets one and reads it back, because
+/// some file systems ignore it without an error. A user who may not give files away, or whose user
+/// namespace has no other users, cannot test this.
 ///
 /// # Errors
-/// One that says nothing of the file system.
+/// Errors that do not depend on the file system.
 pub(super) fn keeps(file: &File, lack: Lack) -> io::Result<bool> {
     let set = match lack {
         Lack::Modes => linux::fchmod(file, Mode::from_raw_mode(TRIED_MODE)),
@@ -335,7 +330,7 @@ impl Accept {
     /// Acceptance of nothing.
     pub const NONE: Accept =
         Accept { owners: false, setid: false, devices: false, xattrs: false, named_xattrs: Vec::new(), unpack: false };
-    /// Privileges at a receiver that stays, to which anybody may send.
+    /// Privileges at a receiver that runs as a daemon, to which any host may send.
     pub const SERVED: Accept =
         Accept { owners: false, setid: false, devices: false, xattrs: false, named_xattrs: Vec::new(), unpack: true };
 
@@ -391,7 +386,7 @@ impl FromStr for Accept {
     }
 }
 
-/// Kind of privilege that a sender decided about.
+/// Kind of privilege that the sender's data could carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Privilege {
     /// The owner of a file or directory.
@@ -408,7 +403,7 @@ impl Privilege {
     /// All kinds.
     pub const ALL: [Privilege; 4] = [Privilege::Owner, Privilege::SetId, Privilege::Device, Privilege::Xattr];
 
-    /// The word for it in a list of privileges.
+    /// Returns the name used in a list of privileges.
     pub fn word(self) -> &'static str {
         match self {
             Privilege::Owner => "owner",

@@ -49,7 +49,6 @@ impl Beneath {
         shown(&self.0)
     }
 
-    /// Path of an entry, for display.
     pub(crate) fn path_of(&self, name: &Path) -> PathBuf {
         std::fs::read_link(self.own_path()).map_or_else(|_| name.to_owned(), |path| path.join(name))
     }
@@ -374,7 +373,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
-    /// Opens by both ways; each returns the inode, or nothing if it refuses.
+    /// Opens by both methods; each returns the inode, or `None` if it refuses.
     fn both(from: &Path, path: &str, flags: OFlags) -> [Option<u64>; 2] {
         let from = Beneath::open(from).expect("a directory");
         let mode = if flags.contains(OFlags::CREATE) { Mode::RUSR } else { Mode::empty() };

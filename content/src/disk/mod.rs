@@ -57,8 +57,8 @@ pub trait DiskFile: std::fmt::Debug + Send + Sync + Sized + 'static {
     /// Returns the number of hard links.
     fn links(&self) -> io::Result<u64>;
 
-    /// Whether it is this user's alone: nobody else owns it, may write to it, or has another name
-    /// for it.
+    /// Whether the file is this user's alone: no other user owns it, may write to it, or has
+    /// another name for it.
     fn is_private(&self) -> io::Result<bool>;
 
     /// Waits until all written bytes are on the disk and can be read from there. The first error
@@ -86,10 +86,11 @@ pub trait DiskFile: std::fmt::Debug + Send + Sync + Sized + 'static {
     /// Sets the attributes that the file has at the sender.
     fn set_attributes(&self, given: Given<'_>) -> io::Result<()>;
 
-    /// Whether it keeps a mode, an owner or extended attributes: of a file that nobody will see that is tried.
+    /// Whether the file keeps a mode, an owner or extended attributes; tested on a file that no
+    /// user sees.
     ///
     /// # Errors
-    /// The system's, if it says nothing of the file system.
+    /// The system's, if it does not depend on the file system.
     fn keeps(&self, lack: Lack) -> io::Result<bool>;
 
     /// Sets the mode and time of a file that is sent alone.
@@ -140,7 +141,7 @@ pub trait Directory: std::fmt::Debug + Send + Sync + Sized + 'static {
     /// Whether `name` in this directory is the open directory.
     fn is_own(&self, directory: &Self, name: &Path) -> bool;
 
-    /// Whether this directory is this user's, and nobody else may write to it.
+    /// Whether this directory is this user's, and no other user may write to it.
     fn is_private(&self) -> io::Result<bool>;
 
     /// Creates a directory in this one.
@@ -168,7 +169,7 @@ pub trait Directory: std::fmt::Debug + Send + Sync + Sized + 'static {
     /// Returns the allocated bytes of a file in this directory, divided by its number of links.
     fn allocated_bytes(&self, name: &Path) -> io::Result<u64>;
 
-    /// Moves an entry of this directory into `other`, replacing any entry of the new name.
+    /// Moves an entry of this directory into `other`, replacing any entry with the new name.
     fn rename(&self, name: &Path, other: &Self, to: &Path) -> io::Result<()>;
 
     /// Exchanges an entry of this directory with one of `other`.

@@ -2,8 +2,8 @@
 //! place, where an earlier run left it, or in bases at the same offset or, by content-defined
 //! chunks, anywhere.
 //!
-//! Nothing is trusted: a chunk counts as present only if it hashes to its ledger's value when it is
-//! looked up, and it is verified again when it is used. A wrong journal or a basis that changes
+//! All of it is verified: a chunk counts as present only if it hashes to its ledger's value when it
+//! is looked up, and it is verified again when it is used. A wrong journal or a basis that changes
 //! costs only the chunk.
 
 #[cfg(test)]
@@ -283,7 +283,7 @@ pub enum BasisError {
 struct Basis {
     content: Box<dyn ReadAt>,
     bytes: u64,
-    /// The underlying file while its holes may still be left out.
+    /// The underlying file, as long as its holes may still be left out.
     file: Option<File>,
 }
 

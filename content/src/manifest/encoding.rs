@@ -9,7 +9,7 @@ const MAGIC: [u8; 6] = *b"EBTREE";
 const VERSION: u16 = 1;
 /// Magic, version, length and BLAKE3 of the manifest, in bytes.
 pub const HEAD_BYTES: usize = 6 + 2 + 8 + 32;
-/// The shortest entry: kind, parent and name, and what a hard link has.
+/// The shortest entry: kind, parent and name, and the fields of a hard link.
 const MIN_ENTRY_BYTES: usize = 1 + 4 + 1 + 4;
 const NO_PARENT: u32 = u32::MAX;
 const NO_OWNER: u16 = u16::MAX;

@@ -95,7 +95,7 @@ impl<'a> Listing<'a> {
         let attributes = Attributes { mode: 0o755, modified, ..Attributes::default() };
         self.builder.add(Entry { parent: None, name: Box::default(), attributes, node: Node::Directory })?;
         for (name, path) in named {
-            // A SOURCE that is a link stands for its target, as it does when it is sent alone.
+            // A SOURCE that is a link stands for its target, as when it is sent alone.
             let no_source = |cause| SourceError::NoSource { path: path.clone(), cause };
             let true_path = path.canonicalize().map_err(no_source)?;
             let (metadata, below) = (true_path.symlink_metadata().map_err(no_source)?, PathBuf::from(&name));
@@ -287,7 +287,7 @@ pub(crate) fn extents_of(file: &File, bytes: u64) -> Option<Vec<Extent>> {
     while at < bytes {
         let begin = match seek(file, SeekFrom::Data(at)) {
             Ok(begin) if begin < bytes => begin,
-            // Only a hole follows.
+            // The rest of the file is a hole.
             Ok(_) | Err(rustix::io::Errno::NXIO) => break,
             Err(_) => return None,
         };

@@ -323,8 +323,8 @@ fn not_packed(what: &str) -> SourceError {
     SourceError::Refused(format!("{what} is packed by none of gzip, xz, zstd and qcow2: leave out --decompress"))
 }
 
-/// Error of a second reading of a file that may change: it could differ from the digest that was
-/// sent.
+/// Returns the error of a second reading of a file that may change: it could differ from the digest
+/// that was sent.
 fn may_change() -> io::Error {
     io::Error::other("it may change while it is sent (--allow-changing), and is read once")
 }

@@ -402,7 +402,6 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// Returns the stamp of a file.
     pub fn of(file: &Metadata) -> Stamp {
         Stamp {
             device: file.dev(),

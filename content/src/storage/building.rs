@@ -197,7 +197,7 @@ impl<D: Directory> Building<D> {
         self.heed_makers()?;
         if self.is_taken_up {
             let removed = remove_others(&*self.root, layout.manifest());
-            // In place, what is still in use stays hidden, and is named at the end.
+            // In place, entries that are still in use stay hidden, and are listed at the end.
             let in_use = |in_use: Remains| in_use.into_iter().next().filter(|_| self.putting.is_none());
             let removed = removed.and_then(|those| in_use(those).map_or(Ok(()), |(_, error)| Err(error)));
             removed.map_err(|error| trouble("remove what an earlier run left", error))?;
@@ -221,8 +221,8 @@ impl<D: Directory> Building<D> {
         Ok(())
     }
 
-    /// Sets the attributes of the directory itself, durably. Until then nobody else can write to it,
-    /// so that a later run may go on with it.
+    /// Sets the attributes of the directory itself, durably. Until then no other user can write to
+    /// it, so that a later run may resume it.
     pub(super) fn set_own_attributes(&self) -> Result<(), StorageError> {
         let manifest = self.layout.manifest();
         let set = self.root.set_attributes(self.setter.gives(&manifest.root().attributes, manifest));
@@ -285,7 +285,7 @@ impl<D: Directory> Building<D> {
                     self.troubles.lock().insert(at, trouble);
                     return Ok(());
                 }
-                // With `in_place` it may be in DEST by now, or have been there before.
+                // With `in_place` the file may be in DEST by now, or have been there before.
                 let putting = self.putting.as_ref().filter(|putting| putting.done().contains(&first));
                 let first = &manifest.entries()[first];
                 let path = manifest.path(first.parent.unwrap_or(0) as usize);
@@ -363,13 +363,13 @@ impl<D: Directory> Building<D> {
 /// Entries that could not be removed, with the errors.
 pub(super) type Remains = Vec<(PathBuf, io::Error)>;
 
-/// Whether a file that somebody has open is what cannot be removed, or is in it: NFS and FUSE keep it
-/// under another name.
+/// Whether an entry cannot be removed because a file in it, or the entry itself, is open: NFS and
+/// FUSE keep such a file under another name.
 fn is_in_use(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::ResourceBusy | ErrorKind::DirectoryNotEmpty)
 }
 
-/// Removes what the manifest does not have, and returns what is still in use.
+/// Removes the entries that the manifest does not list, and returns those that are still in use.
 pub(super) fn remove_others<D: Directory>(root: &D, manifest: &Manifest) -> io::Result<Remains> {
     let mut in_use = Vec::new();
     let entries = manifest.entries();

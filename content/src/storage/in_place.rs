@@ -46,12 +46,13 @@ fn shown(world: &World) -> Vec<(PathBuf, Inode)> {
     dest(world).into_iter().filter(|(path, _)| is_shown(path)).collect()
 }
 
-/// Whether nothing was lost: each is old or new, and what the sender does not have is there until
-/// all others are new.
+/// Whether nothing was lost: each file is old or new, and files that the sender does not have are
+/// there until all others are new.
 #[track_caller]
 fn assert_whole(there: &World, new: &World, when: &str) {
     let (a, old) = (below(there, "a"), below(&otherwise(), "a"));
-    // Without an exchange it is aside for a moment, and the next run completes it.
+    // Without an exchange the old entry is aside for a moment, and the next run completes the
+    // replacement.
     let aside = || dest(there).into_iter().map(|(path, _)| path).find(|path| path.to_string_lossy().ends_with(".old"));
     let is_aside = || a.is_none() && aside().is_some_and(|path| below(there, &path.to_string_lossy()) == old);
     assert!(a == below(new, "a") || a == old || is_aside(), "{when}: {:?}", dest(there));
@@ -71,7 +72,7 @@ fn in_place_what_is_of_another_kind_is_there_until_its_successor_is_and_others_u
             for call in 1..=undisturbed.calls() {
                 let when = format!("{kind}, call {call} fails with {errno}");
                 let disk = Model::of(otherwise()).with(&abilities).failing_at(call, errno);
-                // What cannot be removed now is named, and goes with the next run.
+                // Entries that cannot be removed now are listed, and removed by the next run.
                 let is_done = mirror(&disk, &stream).is_ok_and(|published| published.remains.is_empty());
                 assert_whole(&disk.current(), &new, &when);
                 // A directory is filled file by file; before that the old file is there.
@@ -118,8 +119,8 @@ fn in_place_a_directory_in_the_way_of_a_file_is_there_until_that_is_whenever_the
     }
 }
 
-/// Regression: a file that somebody has open became `.nfs…` on the first run with --delete, and no
-/// run ended well until it was closed.
+/// Regression: an open file became `.nfs…` on the first run with --delete, and every run failed
+/// until it was closed.
 #[test]
 fn what_delete_cannot_remove_because_somebody_has_it_open_is_said_and_all_else_is_done() {
     for (kind, abilities) in disks() {
@@ -136,8 +137,8 @@ fn what_delete_cannot_remove_because_somebody_has_it_open_is_said_and_all_else_i
     }
 }
 
-/// Regression: a file that was in DEST already, unchanged or put there with a thousand others, got no
-/// further name.
+/// Regression: a file that was in DEST already, unchanged or put there with a thousand others, got
+/// no further name.
 #[test]
 fn a_file_that_is_in_dest_before_all_is_built_gets_its_further_names() {
     const PUT_TOGETHER: usize = 1024;
@@ -205,8 +206,8 @@ fn start(stream: &[u8]) -> World {
     disk.durable()
 }
 
-/// The files of DEST. One that was replaced while somebody has it open, and whose name is free, still
-/// counts under the name that it had before.
+/// The files of DEST. A file that was replaced while open, and whose name is free, still counts
+/// under its former name.
 fn files(world: &World, before: &World) -> BTreeMap<PathBuf, Vec<u8>> {
     let (mut there, mut aside) = (BTreeMap::new(), BTreeMap::new());
     for (path, inode) in dest(world) {

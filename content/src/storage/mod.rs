@@ -44,7 +44,7 @@ pub struct Arrived {
     lacks: Mutex<Vec<(Lack, String)>>,
     not_accepted: Mutex<LeftOut>,
     broken: OnceLock<PathBuf>,
-    /// Hidden entry of somebody else where a leftover would be.
+    /// Hidden entry of another user in the place of a leftover.
     foreign: OnceLock<PathBuf>,
 }
 
@@ -80,14 +80,15 @@ impl Arrived {
         self.not_accepted.lock().clone()
     }
 
-    /// Returns what the file system lacks and the user was not warned of before the content came.
+    /// Returns the attributes that the file system cannot keep and of which the user was not warned
+    /// before the content came.
     pub(crate) fn lacks_beside(&self, told: &BTreeSet<Lack>) -> Vec<String> {
         let lacks = self.lacks.lock();
         lacks.iter().filter(|(lack, _)| !told.contains(lack)).map(|(_, sentence)| sentence.clone()).collect()
     }
 
-    /// Returns the replaced entries that could not be removed, and hidden ones of others that were
-    /// left alone: path, reason and advice.
+    /// Returns the replaced entries that could not be removed, and hidden entries of other users
+    /// that were left alone: path, reason and advice.
     pub fn remains(&self) -> Vec<String> {
         self.remains.lock().iter().cloned().chain(self.foreign.get().map(|path| foreign(path))).collect()
     }

@@ -40,8 +40,8 @@ pub(super) struct Place<D: Directory> {
 }
 
 impl Place<Beneath> {
-    /// Opens the directories in which something may be built for this target. The manifest decides
-    /// which one it is.
+    /// Opens the directories in which something may be built for this target; the manifest decides
+    /// which one is used.
     pub(super) fn holders(target: &Target) -> Vec<Beneath> {
         let dest = target.dest.canonicalize().unwrap_or_else(|_| target.dest.clone());
         let beside = dest.parent().unwrap_or(Path::new("/")).to_owned();
@@ -296,7 +296,7 @@ impl<D: Directory> Place<D> {
     }
 }
 
-/// Things of the old directory that are still there once the new one is.
+/// Entries of the old directory that remain once the new one is in place.
 #[derive(Debug)]
 pub(super) enum Shown<D: Directory> {
     /// The replaced entry, if it was set aside, to be removed last.
@@ -313,7 +313,8 @@ impl<D: Directory> Shown<D> {
     }
 }
 
-/// Whether a rename failed because of what has the name. SSH's file transfer says EPERM.
+/// Whether a rename failed because of the entry that has the name. SSH's file transfer returns
+/// EPERM then.
 fn refuses_to_replace(error: &io::Error) -> bool {
     is_taken(error) || error.kind() == ErrorKind::PermissionDenied
 }
@@ -341,7 +342,7 @@ impl<D: Directory> Aside<D> {
     pub(super) fn put(holder: &D, names: &HiddenNames, name: &Path) -> io::Result<Aside<D>> {
         let (names, root) = make(holder, names)?;
         let aside = Aside { holder: holder.try_clone()?, names, root, name: name.to_owned() };
-        // Its new place must be durable before it moves.
+        // The new place must be durable before the entry moves.
         if let Err(error) = holder.sync_names().and_then(|()| holder.rename(name, &aside.root, name)) {
             drop(holder.remove_directory(&aside.names.old()));
             return Err(error);
@@ -369,7 +370,7 @@ impl<D: Directory> Aside<D> {
     /// Removes the entry once its successor is durable. Returns the path and error of what cannot
     /// be removed.
     pub(super) fn remove(self) -> Result<(), (PathBuf, io::Error)> {
-        // After the rename no receiver moves it back.
+        // After the rename no receiver moves the old entry back.
         let old = self.names.old();
         let renamed = self.holder.rename(&old, &self.holder, &self.names.tree);
         let hidden = if renamed.is_ok() { self.names.tree } else { old };
@@ -470,7 +471,8 @@ impl<D: Directory> HiddenTree<D> {
         HiddenTree::open_new(holder, names.clone())?.own().ok_or_else(taken)
     }
 
-    /// Opens one that was just made. Where no modes are kept, anybody may write to it as to all else.
+    /// Opens a directory that was just made. If no modes are kept, any user may write to it as to
+    /// all others.
     fn open_new(holder: &D, names: HiddenNames) -> io::Result<TakenUp<HiddenTree<D>>> {
         match HiddenTree::open(holder, names.clone())? {
             TakenUp::Foreign(name) if trial::lacks(holder).contains(&Lack::Modes) => {
@@ -481,7 +483,6 @@ impl<D: Directory> HiddenTree<D> {
         }
     }
 
-    /// Opens the one with these names.
     pub(super) fn open(holder: &D, names: HiddenNames) -> io::Result<TakenUp<HiddenTree<D>>> {
         let found = take_up_tree(holder, &names.tree)?;
         HiddenTree::around(holder, names, found)
@@ -543,7 +544,7 @@ impl<D: Directory> HiddenTree<D> {
         self.holder.remove_all(&self.names.tree)
     }
 
-    /// Gives the directory a name that no later run looks for, to be removed in the end.
+    /// Gives the directory a name that no later run looks for, for removal at the end.
     pub(super) fn give_up(&mut self) -> io::Result<()> {
         let names = HiddenNames::fleeting();
         self.forget_journal()?;

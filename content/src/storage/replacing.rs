@@ -105,7 +105,7 @@ fn whenever_the_machine_stops_while_it_is_built_the_old_one_is_there_on_every_di
             let when = format!("{kind}, after {}", moment.after);
             let (crashes, killed) = (moment.crashes(), moment.kill());
             assert!(crashes.iter().all(|crashed| dest(crashed) == old), "{when}");
-            // Runs after each of them are those of `crashes`, on one disk.
+            // Runs after each of the crashes are those of `crashes`, on one disk.
             for crashed in [killed].into_iter().chain(crashes.into_iter().step_by(50)) {
                 let again = Model::of(crashed).with(&abilities);
                 receive(&again, &stream).unwrap_or_else(|error| panic!("{when}: {error}"));
@@ -291,8 +291,8 @@ fn privileged() -> Vec<u8> {
     stream
 }
 
-/// Regression: where everybody may write to everything, no hidden directory was taken for one that
-/// this run had made, and none could be received.
+/// Regression: if all users may write to all files, no hidden directory was recognised as made by
+/// this run, and no directory could be received.
 #[test]
 fn a_directory_is_received_where_everybody_may_write_to_everything() {
     let all = Abilities { no_owners: true, no_exchange: true, no_nameless: true, ..Abilities::default() };
@@ -303,7 +303,7 @@ fn a_directory_is_received_where_everybody_may_write_to_everything() {
         assert_eq!(dest(&disk.durable()).len(), 7, "{:?}", dest(&disk.durable()));
         assert_eq!(disk.root().names().expect("readable"), [DEST]);
     }
-    // Where modes are kept, somebody else made it so.
+    // If modes are kept, another user made it so.
     let disk = Model::of(old()).with(&Abilities { writable_by_all: true, ..Abilities::default() });
     receive(&disk, &stream(63)).expect_err("it is not this run's");
     assert!(dest(&disk.durable()) == dest(&old()));

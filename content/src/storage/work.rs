@@ -78,7 +78,7 @@ impl<D: Directory> Site<D> {
         };
         drop(place.holder().remove(hidden.journal()));
         let file = match place.holder().create(hidden.journal(), PRIVATE_FILE) {
-            // Somebody else's journal is there, and stays.
+            // Another user's journal is there, and stays.
             Err(error) if is_taken(&error) => return Ok(new(hidden, None)),
             created => created?,
         };
@@ -193,7 +193,7 @@ fn syncing<D: Directory>(
 ) -> io::Result<impl FnMut() -> io::Result<()> + Send + use<D>> {
     let (root, written) = (root.try_clone()?, Arc::clone(written));
     Ok(move || {
-        // Data written from here on may be synced too, but the journal must not claim it yet.
+        // Data written from now on may be synced, too, but the journal must not claim it yet.
         let runs = std::mem::take(&mut *written.lock());
         root.sync_file_system()?;
         let noted = journal.as_mut().map(|journal| runs.iter().try_for_each(|run| journal.claim(run)));
@@ -234,7 +234,7 @@ impl<D: Directory> Leftover<D> {
         };
         file.try_lock();
         let taken_up = Journal::take_up(file);
-        // Nothing else can use it, unless a newer build can read it.
+        // No run can use it, unless a newer build can read it.
         let (journal, recovered) = match taken_up {
             Ok(taken_up) => taken_up,
             Err(JournalError::None) => return Ok(TakenUp::Nothing),

@@ -1,6 +1,6 @@
-//! The isolated environment of one test, which leaves nothing behind.
+//! The isolated environment (*cell*) of one test, which leaves nothing behind.
 //!
-//! A cell of root has process ids, mounts, `/run/netns`, `/dev/shm` and `target/tmp` of its own:
+//! A cell with root has process ids, mounts, `/run/netns`, `/dev/shm` and `target/tmp` of its own:
 //! the end of its first process ends all its processes, and with them its network namespaces,
 //! mounts and files in memory. Without root it is a process group that is killed as a whole.
 
@@ -29,7 +29,8 @@ const FILES: &str = "ETHBCAST_CELL_FILES";
 
 #[derive(Debug)]
 pub struct Ended {
-    /// Its exit code; 128 and the number of the signal that killed it; `None` after the deadline.
+    /// Exit code of the test; 128 plus the number of the signal that killed it; `None` after the
+    /// deadline.
     pub code: Option<i32>,
     pub said: String,
     pub took: Duration,
@@ -55,13 +56,13 @@ impl Cell {
         let mut command = if is_root {
             let mut command = Command::new("unshare");
             command.args(["--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]);
-            // Lab tests have priority over everything else on the processors.
+            // Lab tests have priority over all other processes.
             command.args(["--", "nice", "-n", "-10"]).arg(own);
             command
         } else {
             Command::new(own)
         };
-        // A pipe without input: it closes at the end of this process, and the cell ends with it.
+        // A pipe without input: it closes at the end of this process, and the cell then ends, too.
         command.arg(ENTER).args(&test.command).current_dir(&test.directory).stdin(Stdio::piped());
         command.stdout(file.try_clone()?).stderr(file.try_clone()?).process_group(0);
         command.envs(environment.iter().copied()).env("CARGO_MANIFEST_DIR", &test.directory);
@@ -70,7 +71,7 @@ impl Cell {
         Ok(Self { child: command.spawn()?, log: file, begun: Instant::now(), deadline, is_root })
     }
 
-    /// Waits for its end, up to the deadline.
+    /// Waits for the test's end, up to the deadline.
     pub fn end(mut self) -> anyhow::Result<Ended> {
         let status = loop {
             match self.child.try_wait()? {
@@ -121,7 +122,7 @@ pub fn enter() -> Option<ExitCode> {
     }))
 }
 
-/// Ends the cell when its runner has gone, also after Ctrl-C.
+/// Ends the cell when its runner has ended, also after Ctrl-C.
 fn end_with_the_runner() {
     std::io::copy(&mut std::io::stdin(), &mut std::io::sink()).unwrap_or_default();
     killpg(getpgrp(), Signal::SIGKILL).unwrap_or_default();

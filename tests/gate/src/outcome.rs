@@ -20,7 +20,7 @@ pub struct Outcome {
     pub name: String,
     pub kind: Kind,
     pub verdict: Verdict,
-    /// Reason of the (first) failure: a line of the runner's, then the test's output.
+    /// Reason of the (first) failure: a line of the runner, then the test's output.
     pub why: String,
     /// Lines of output, in capitals, that name checks impossible on this machine.
     pub unchecked: Vec<String>,

@@ -40,7 +40,7 @@ impl Settings {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Turn {
-    /// Beside others; it may report that it must be alone.
+    /// Beside other tests; the test may report that it must run alone.
     Beside,
     Alone,
 }

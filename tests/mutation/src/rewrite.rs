@@ -1,7 +1,7 @@
 //! Puts every mutant of a file behind a switch: `if crate::mutant(17) { a - b } else { a + b }`.
 //!
-//! The branch of a mutant holds the original source but for that change, so that nested mutants do
-//! not multiply: only the last branch is rewritten further. The branch holds a whole chain of
+//! The branch of a mutant holds the original source except for its change, so that nested mutants
+//! do not multiply: only the last branch is rewritten further. The branch holds a whole chain of
 //! operators, because another operator changes the precedence.
 
 use crate::list::{Mutant, Place};

@@ -62,8 +62,8 @@ impl Stage {
     }
 }
 
-/// Waits for its end, or until it has used `limit` of processor time, which does not depend on
-/// other load.
+/// Waits for the child's end, or until it has used `limit` of processor time, which does not depend
+/// on other load.
 fn wait(child: &mut Child, limit: Duration) -> Result<End> {
     let (begun, mut pause) = (Instant::now(), Duration::from_micros(500));
     while processor_time(child).is_none_or(|spent| spent < limit) && begun.elapsed() < limit * 100 {

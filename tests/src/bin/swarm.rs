@@ -1,5 +1,5 @@
-//! Runs randomized simulations: many schedules, `swarm --seeds N [--from S] [--large]`, or one, `swarm SEED
-//! [--frames]`.
+//! Runs randomized simulations: many schedules, `swarm --seeds N [--from S] [--large]`, or one,
+//! `swarm SEED [--frames]`.
 
 use ethbcast_tests::swarm::{Schedule, Seed, TraceDetail, run_all, tell};
 use std::ops::Range;

@@ -69,8 +69,8 @@ impl Hosts {
     }
 }
 
-/// Exit codes of a receiver that others or its cable have kept from the file, and that reports it;
-/// it may have the file all the same.
+/// Exit codes of a receiver that other hosts or its cable have kept from the file, and that reports
+/// it; it may have the file nevertheless.
 const KEPT: &[i32] = &[0, 1, 3];
 /// [`KEPT`], and the code of a host whose own interface is off.
 const OFF: &[i32] = &[0, 1, 3, 4];
@@ -129,13 +129,13 @@ impl Drawing<'_> {
         Due::Share(0.01 + 0.95 * self.random.unit())
     }
 
-    /// Longest delay caused by a host that is gone for good.
+    /// Longest delay caused by a host that never returns.
     fn gone(&self) -> Duration {
         self.terms.patience + self.terms.stall + Duration::from_secs(4)
     }
 
-    /// Draws a duration that all survive: half of the patience at most, so that a busy machine does
-    /// not exceed it.
+    /// Draws a duration that all hosts survive: half of the patience at most, so that a busy
+    /// machine does not exceed it.
     fn bearable(&mut self) -> Duration {
         let most = self.terms.patience.as_secs_f64() / 2.0;
         self.seconds(0.1, most.min(2.5))

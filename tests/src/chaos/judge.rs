@@ -170,13 +170,13 @@ pub struct Host {
     pub name: String,
     pub code: Option<i32>,
     pub json: Value,
-    /// Whether it has the file and knows that the root knows.
+    /// Whether the host has the file and knows that the root knows.
     pub is_confirmed: bool,
-    /// Whether it reports that it does not know.
+    /// Whether the host reports that it does not know the outcome.
     pub admits_doubt: bool,
     pub file: FileState,
     pub may: Vec<i32>,
-    /// Whether it has been harmed enough to lack the file.
+    /// Whether a fault permits the host to lack the file.
     pub is_marred: bool,
 }
 

@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 const LOOK_EVERY: Duration = Duration::from_millis(4);
-/// Frame bytes for each payload byte at MTU 1500: the share that was sent is counted on the cable.
+/// Frame bytes for each payload byte at MTU 1500, because the share that was sent is counted on the
+/// cable.
 const FRAME_BYTES: f64 = 1514.0 / 1468.0;
 /// Share that counts as all: the first frames may have left before counting began.
 const ALL: f64 = 0.995;
@@ -27,7 +28,7 @@ const LONG_WAIT: Duration = Duration::from_secs(30);
 pub struct Pending {
     pub event: Event,
     pub trouble: usize,
-    /// Time since which the event is due, but for its extra delay.
+    /// Time since which the event is due, except for its extra delay.
     pub ready: Option<Instant>,
     pub struck: Option<Instant>,
 }

@@ -98,7 +98,7 @@ pub struct Trouble {
     /// Whether the marred hosts may be unable to join.
     pub keeps_out: bool,
     pub promise: Promise,
-    /// Time by which it may prolong the run.
+    /// Time by which the trouble may prolong the run.
     pub extra: Duration,
 }
 
@@ -118,12 +118,12 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// Whether one of its troubles reduces the promise to `promise`.
+    /// Whether one of the run's troubles reduces the promise to `promise`.
     pub fn promises(&self, promise: Promise) -> bool {
         self.troubles.iter().any(|trouble| trouble.promise == promise)
     }
 
-    /// Whether all who are not marred must have the file.
+    /// Whether all hosts without harm must have the file.
     pub fn promises_files(&self) -> bool {
         !self.promises(Promise::Truth) && !self.promises(Promise::Forged)
     }
@@ -156,7 +156,7 @@ impl Scenario {
         (Duration::from_secs(8) + gathering + self.transfer() * 6 + extra).mul_f64(terms.slack)
     }
 
-    /// Returns the command that replays it.
+    /// Returns the command that replays the run.
     pub fn replay(&self) -> String {
         let only = self.only.map_or(String::new(), |class| format!(" --only {class}"));
         format!("cargo run --release -p ethbcast-tests --bin chaos -- --runs 1 --seed {}{only}", self.seed)

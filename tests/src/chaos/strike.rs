@@ -113,12 +113,12 @@ fn rehearse(play: &mut Play) -> anyhow::Result<()> {
 const MAX_SLEEP: Duration = Duration::from_millis(20);
 const BATCH: usize = 64;
 const FRAME_BYTES: usize = 1 << 16;
-/// Bits are flipped behind the Ethernet header only: a frame for the wrong host would tell nothing.
+/// Bits are flipped behind the Ethernet header only: a frame for the wrong host would show nothing.
 const FIRST_FLIPPED: u64 = 14;
 /// Data frames towards the host for each that [`Relay::damage`] damages.
 const DAMAGED_EACH: u64 = 900;
 
-/// A relay at work. Dropping it ends it, and its host's cable is then cut.
+/// A running relay. Dropping it ends it, and its host's cable is then cut.
 pub struct Relay {
     stop: Arc<AtomicBool>,
     carried: Arc<AtomicU64>,
@@ -145,7 +145,7 @@ impl Relay {
             left: Arc::clone(&left),
         };
         let worker = std::thread::Builder::new().name("relay".into()).spawn(move || {
-            // It ends early only if its cable is cut.
+            // The relay ends early only if its cable is cut.
             while !told.load(Ordering::Relaxed) && hands.turn(&count).is_ok() {}
         })?;
         Ok(Self { stop, carried, left, worker: Some(worker) })

@@ -72,7 +72,7 @@ pub struct Case {
     /// The MTU of each host, in bytes.
     pub mtus: Vec<u16>,
     pub preset: Preset,
-    /// Network configuration of each process.
+    /// Knowledge of the network that each process is configured with.
     pub told: Vec<NetworkKnowledge>,
     /// Switches with the hosts by number; one switch if `None`.
     pub wiring: Option<Topology>,
@@ -80,7 +80,7 @@ pub struct Case {
     pub calibration: Option<Calibration>,
     /// Time that a process waits for the others, and a call for progress.
     pub patience: Duration,
-    /// Hosts that die, with the moment.
+    /// Hosts that die, and the time of each death.
     pub crashes: Vec<(usize, Duration)>,
     /// Rate of every cable, in bits per second.
     pub rate_bits_per_second: u64,
@@ -171,7 +171,7 @@ fn wired(topology: &Topology, cable: Cable, settings: &HostSettings) -> Network 
     network
 }
 
-/// A process's own knowledge of its network, beside the common one.
+/// A process's own knowledge of its network, in addition to the common one.
 #[derive(Clone, Debug)]
 pub struct NetworkKnowledge {
     /// The switches with their hosts.
@@ -204,7 +204,7 @@ impl NetworkKnowledge {
         (NetworkKnowledge { topology: topology.clone(), route, ..told }, topology)
     }
 
-    /// Returns the names of its deviations, for a summary of schedules.
+    /// Returns the names of the deviations from the default, for a summary of schedules.
     pub fn words(&self) -> impl Iterator<Item = &'static str> {
         let no_casts = (!self.casts).then_some("program: nothing is cast");
         let switches = self.topology.is_some().then_some("program: told the switches");

@@ -33,8 +33,8 @@ pub(super) enum Ongoing {
 }
 
 impl Ongoing {
-    /// Whether this is a call that its caller has to abandon when its time is over. The others end
-    /// by themselves, at the latest when the member handles that timeout.
+    /// Whether this is a call that its caller must abandon when its time is over. The others end by
+    /// themselves, at the latest when the member handles that timeout.
     fn is_a_call(&self) -> bool {
         !matches!(self, Ongoing::Receive(_) | Ongoing::Compute | Ongoing::Settle)
     }
@@ -55,7 +55,7 @@ pub struct Process {
     standstill: Option<Patience>,
     sends: Vec<SendId>,
     pub joined_at: Option<Instant>,
-    /// Result of its program, and the moment; the first error ends it.
+    /// Result of the program, and its time; the first error ends the program.
     pub ended: Option<(Result<(), CommunicatorError>, Instant)>,
     pub wrong: Option<String>,
     /// The first receive that got a later message of its sender and tag because a receive was left

@@ -98,7 +98,7 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Opens it on one interface.
+    /// Opens a tap on one interface.
     pub fn on(interface: &str) -> anyhow::Result<Self> {
         let address = getifaddrs()?
             .find_map(|entry| (entry.interface_name == interface).then_some(entry.address?.as_link_addr().copied()?));
@@ -108,13 +108,13 @@ impl Tap {
         Ok(tap)
     }
 
-    /// Returns the address of its interface.
+    /// Returns the address of the tap's interface.
     pub fn mac(&self) -> MacAddr {
         let [a, b, c, d, e, f] = self.interface.and_then(|it| it.addr()).expect("one interface, of Ethernet");
         MacAddr::new(a, b, c, d, e, f)
     }
 
-    /// Opens it on all interfaces, for receiving only.
+    /// Opens a tap on all interfaces, for receiving only.
     pub fn everywhere() -> anyhow::Result<Self> {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let socket = socket(AddressFamily::Packet, SockType::Raw, flags, SockProtocol::EthAll)?;
@@ -129,14 +129,14 @@ impl Tap {
                 Ok((_, Some(from))) if from.pkttype() == OUTGOING => {}
                 Ok((length, _)) => return Ok(Some(length)),
                 Err(Errno::EAGAIN | Errno::EINTR) => return Ok(None),
-                // An interface that is switched off is a cable that carries nothing.
+                // An interface that is switched off is like a cable without frames.
                 Err(Errno::ENETDOWN) => return Ok(None),
                 Err(errno) => return Err(errno).context("listening on a cable"),
             }
         }
     }
 
-    /// Sends a frame; `false` if there was no room for it.
+    /// Sends a frame; returns `false` if there was no room for it.
     pub fn send(&self, frame: &[u8]) -> anyhow::Result<bool> {
         let interface = self.interface.as_ref().context("a tap on one interface")?;
         match sendto(self.socket.as_raw_fd(), frame, interface, MsgFlags::MSG_DONTWAIT) {

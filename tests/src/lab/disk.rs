@@ -13,14 +13,14 @@ use super::{LIMIT, Run};
 const UNDO_LIMIT: Duration = Duration::from_secs(5);
 
 /// A directory for mounts that come and go while programs with their own mount namespace run (`ip
-/// netns exec` gives them one): unmounting here unmounts there, too.
+/// netns exec` gives them one): an unmount here also happens there.
 #[derive(Debug)]
 pub struct SharedDirectory {
     at: PathBuf,
 }
 
 impl SharedDirectory {
-    /// Makes `at` such a directory.
+    /// Makes `at` a shared directory.
     pub fn make(at: &Path) -> anyhow::Result<Self> {
         run("mount", &["--bind", text(at)?, text(at)?])?;
         let shared = Self { at: at.to_owned() };
@@ -42,13 +42,13 @@ pub struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// Mounts it over an empty directory.
+    /// Mounts the file system over an empty directory.
     pub fn mount(at: &Path, bytes: u64) -> anyhow::Result<Self> {
         run("mount", &["-t", "tmpfs", "-o", &format!("size={bytes}"), "ethbcast-tests", text(at)?])?;
         Ok(Self { at: at.to_owned() })
     }
 
-    /// Sets its total size in bytes.
+    /// Sets the file system's total size in bytes.
     pub fn resize(&self, bytes: u64) -> anyhow::Result<()> {
         run("mount", &["-o", &format!("remount,size={bytes}"), text(&self.at)?]).map(drop)
     }
@@ -91,7 +91,7 @@ impl LoopDevice {
         &self.path
     }
 
-    /// Returns its directory in `/sys/block`.
+    /// Returns the device's directory in `/sys/block`.
     pub fn told(&self) -> PathBuf {
         Path::new("/sys/block").join(Path::new(&self.path).file_name().unwrap_or_default())
     }
@@ -115,15 +115,14 @@ impl Drop for LoopDevice {
 pub struct ThinDisk {
     mount: PathBuf,
     is_mounted: bool,
-    // Dropped in this order.
+    // Fields are dropped in this order.
     device: LoopDevice,
     store: SmallDisk,
 }
 
 impl ThinDisk {
-    /// Makes a disk with room for about `room_mib` of the 96 MiB that it claims to have. Both
-    /// directories are empty, and lie in a [`SharedDirectory`] if other programs may start
-    /// meanwhile.
+    /// Makes a disk with room for about `room_mib` MiB that claims to have 96. Both directories are
+    /// empty, and lie in a [`SharedDirectory`] if other programs may start meanwhile.
     pub fn make(store: &Path, mount: &Path, room_mib: u64) -> anyhow::Result<Self> {
         let image = store.join("image");
         let store = SmallDisk::mount(store, room_mib << 20)?;

@@ -1,6 +1,6 @@
 //! Labs for tests: hosts, processes, files, and a check that nothing is left behind.
 //!
-//! These tests need root, and fail without it: a skipped test proves nothing. Files are kept in
+//! Lab tests need root, and fail without it: a skipped test proves nothing. Files are kept in
 //! memory if possible, because all hosts of a lab share one disk.
 
 mod cable;

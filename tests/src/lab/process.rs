@@ -137,7 +137,7 @@ pub fn processes_on(lab: &Lab, host: &str) -> anyhow::Result<Vec<Pid>> {
 pub fn power_off(lab: &Lab, host: &str) -> anyhow::Result<()> {
     for id in processes_on(lab, host)? {
         match kill(id, Signal::SIGKILL) {
-            // It has ended meanwhile.
+            // The process has ended meanwhile.
             Ok(()) | Err(Errno::ESRCH) => {}
             Err(errno) => return Err(errno).context("ending all processes of a host"),
         }
@@ -276,8 +276,8 @@ impl Run {
         stdin.write_all(words.as_bytes()).unwrap_or_else(|error| panic!("to {}: {error}", self.name));
     }
 
-    /// Waits until the process handles `signal`: until then it is still starting, and the signal
-    /// would kill it.
+    /// Waits until the process handles `signal`. While it is still starting, the signal would kill
+    /// it.
     pub fn wait_until_it_hears(&self, signal: Signal) {
         let bit = 1 << (signal as u64 - 1);
         let status = || fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap_or_default();

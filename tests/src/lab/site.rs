@@ -36,7 +36,7 @@ pub fn process_name() -> String {
 }
 
 /// A lab and a directory for files. On drop, also in a panic, the lab is taken down. A test that
-/// has succeeded so far then fails if a process or a temporary file is left.
+/// has succeeded so far fails if a process or a temporary file is left.
 pub struct Site {
     lab: LabGuard,
     scratch: TempDir,
@@ -44,8 +44,8 @@ pub struct Site {
 }
 
 impl Site {
-    /// Brings up a lab for a test that measures memory, or finds out where a network is slow: no other site is up
-    /// meanwhile, in this or another test process.
+    /// Brings up a lab for a test that measures memory, or locates a slow part of a network: no
+    /// other site is up meanwhile, in this or another test process.
     pub fn alone(story: &str, config: LabConfig) -> Site {
         alone_later();
         Site::up(story, config, FlockArg::LockExclusiveNonblock)
@@ -132,8 +132,8 @@ impl Drop for Site {
     }
 }
 
-/// Ends this process if it runs beside others in `./test`, which runs it again when no other lab
-/// test runs.
+/// Ends this process if it runs beside others in `./test`, which later runs it again when no other
+/// lab test runs.
 fn alone_later() {
     if let Some(code) = std::env::var("ETHBCAST_ALONE_EXIT").ok().and_then(|code| code.parse().ok()) {
         std::process::exit(code);

@@ -157,13 +157,13 @@ fn check(scene: &Scene, hosts: &[Host], views_alone: u64) -> Result<(), String> 
 /// Kind of forgery. None may keep a host from its bytes.
 #[derive(Clone, Copy, Debug)]
 pub enum Forgery {
-    /// A member acknowledges all frames there are and `ahead` more, with a stamp `future` µs ahead.
+    /// A member acknowledges all existing frames and `ahead` more, with a stamp `future` µs ahead.
     Ack { ahead: u64, future: u32 },
     /// A parent ends the stream with the next frame, which has other bytes.
     Last,
     /// The root sends a view that lacks the last members.
     FewerMembers,
-    /// The root tells a member that it has gone, under a digest that is not the view's.
+    /// The root reports to a member that it was removed, under a digest that is not the view's.
     WrongDigest,
     /// A member reports success with another digest, and then that it has published the bytes.
     WrongReports,

@@ -125,7 +125,7 @@ pub struct DiskTerms {
 /// The lasting state of a host's disk, which survives its process, and the observations made there.
 #[derive(Debug, Default)]
 pub struct Shelf {
-    /// Whether everything is there, equal to the sent bytes, and on stable storage.
+    /// Whether all data is present, equal to the sent bytes, and on stable storage.
     pub durable: Cell<bool>,
     pub visible: Cell<bool>,
     pub wrong: RefCell<Option<String>>,
@@ -235,7 +235,8 @@ impl Disk {
             },
             Work::Publishing if self.has(DiskTrouble::Publish) => self.fail(Outcome::WriteFailed, "rename failed"),
             Work::Publishing => {
-                // Until now a forged end may have been believed: the root has not accepted it.
+                // Until now a forged end may have been believed, because the root has not accepted
+                // it.
                 if self.differs || self.got != self.sent[self.shelf.root.get()].len() {
                     self.shelf.blame(|| "other bytes than the root's become visible".to_owned());
                 }

@@ -105,7 +105,7 @@ classes! {
     Latecomers = "latecomers",
     /// A user stops a receiver, or the root.
     Interrupt = "interrupted by a user",
-    /// No plan can be made: the topology does not name the root.
+    /// A plan is impossible: the topology does not name the root.
     NoPlan = "a root that its topology does not name",
     /// A rank of a communicator runs another program than the others.
     Mistake = "a rank with another program",
@@ -126,13 +126,13 @@ impl Class {
 }
 
 impl Class {
-    /// Whether frames are forged or damaged undetectably: then everything may fail, and nothing may
-    /// be false.
+    /// Whether frames are forged or damaged undetectably: then every session may fail, but no
+    /// report may be false.
     pub fn forges(self) -> bool {
         matches!(self, Class::Damage | Class::Hostile)
     }
 
-    /// Whether this class may keep a host unreachable or motionless for long.
+    /// Whether this class may make a host unreachable or idle for long.
     pub fn takes_away(self) -> bool {
         use Class::{BitFlip, Duplicate, FalseHoldings, Jitter, SlowCpu, SlowDisk};
         !matches!(self, Jitter | Duplicate | BitFlip | SlowCpu | SlowDisk | FalseHoldings)

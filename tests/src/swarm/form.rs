@@ -218,7 +218,7 @@ impl Sink for Taken {
         self.sink_mut().deny(now, why);
     }
 
-    /// Without ledgers nothing is verified before the end.
+    /// Returns nothing without ledgers: then no byte is verified before the end.
     fn read_again(&mut self, now: Instant, offset: u64, bytes: usize) -> Again<'_> {
         match self {
             Taken::Plain(_) => Again::Impossible("nothing is verified".to_owned()),

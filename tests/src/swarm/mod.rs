@@ -1,8 +1,9 @@
 //! Randomized simulation of whole protocol machines under faults. Each schedule is drawn from one
-//! seed, ends all faults but deaths for a core of hosts, and is checked against every guarantee
+//! seed, ends all faults except deaths for a core of hosts, and is checked against every guarantee
 //! throughout.
 //!
-//! [`run`] plays one and never panics: a broken promise is a value with the line that plays it once more.
+//! [`run`] plays one and never panics: a broken promise is a value with the command line that
+//! replays it.
 
 mod application;
 mod class;
@@ -65,8 +66,8 @@ pub fn tell(seed: Seed, told: TraceDetail) -> (Report, Vec<String>) {
     guarded(seed, told)
 }
 
-/// Plays the session of `seed` with a key at all hosts, perhaps beside somebody without it who sends again what was
-/// heard; `None` for programs of communicators.
+/// Plays the session of `seed` with a key at all hosts, perhaps beside an attacker without it who
+/// replays received frames; `None` for programs of communicators.
 pub fn run_keyed(seed: Seed, attacked: bool, told: TraceDetail) -> Option<(Report, Vec<String>)> {
     let Schedule::Session(session) = Schedule::of(seed) else { return None };
     Some(play::play(&session.with_key(attacked), told))
@@ -86,7 +87,7 @@ fn guarded(seed: Seed, told: TraceDetail) -> (Report, Vec<String>) {
     })
 }
 
-/// Plays `seeds` on two threads. Every hundredth is played twice and must go the same way.
+/// Plays `seeds` on two threads. Every hundredth is played twice and must have equal results.
 pub fn run_all(seeds: impl Iterator<Item = Seed> + Send) -> Tally {
     let (seeds, sum, count) = (Mutex::new(seeds), Mutex::new(Tally::default()), AtomicU64::new(0));
     let next = || seeds.lock().ok().and_then(|mut seeds| seeds.next());

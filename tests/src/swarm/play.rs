@@ -163,8 +163,8 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Hosts outside the core may lose many frames, and be alive but incomplete: waits for
-    /// them as long as they make progress. The core must be complete by now.
+    /// Hosts outside the core may lose many frames, and be alive but incomplete: waits for them
+    /// while they make progress. The core must be complete by now.
     fn wait_for_the_slow(&mut self, mut outcome: Outcome) -> Outcome {
         let timing = self.schedule.timing;
         let (mut until, span) = (self.schedule.bound(), timing.patience * 2 + timing.sync);

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 
 /// Initial credit of every receiver of a stream (docs/protocol/streams.md §7.5).
 const FIRST_CREDIT: u64 = 32;
-/// A root tries out a member's speed this number of times, each with at most a feed of frames.
+/// Number of times that a root tests a member's speed, each with at most a feed of frames.
 const MAX_TRIALS: u64 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum Cause {
     Lacked,
     /// A relay has reported to the root that its child lacks the frame.
     Orphaned,
-    /// The root tries out the speed of a member that it does not serve.
+    /// The root tests the speed of a member that it does not serve.
     Tried,
     /// An acknowledgement that arrived behind newer ones reports the frame missing. A host's new
     /// sender after a view trusts the first acknowledgement, which may be an old duplicate.

@@ -54,7 +54,7 @@ pub enum Role {
 
 /// Signatures do not fit into shorter frames.
 const MIN_KEYED_MTU_BYTES: u16 = 640;
-/// Share of all frames that are heard and sent again.
+/// Share of all frames that an attacker receives and replays.
 const REPEATED_SHARE: f64 = 0.02;
 
 #[derive(Clone, Debug)]
@@ -97,7 +97,7 @@ pub struct Schedule {
     pub happenings: Vec<(Duration, Happening)>,
     /// Moment at which all faults but deaths heal for the core.
     pub heals: Duration,
-    /// Hosts that are healed then and must have everything in the end.
+    /// Hosts that are healed then and must have all bytes in the end.
     pub core: HostSet,
 }
 
@@ -119,8 +119,8 @@ impl Schedule {
         schedule
     }
 
-    /// Gives all hosts a key, and if `attacked` sets somebody without it beside them, who hears every frame and
-    /// sends many of them again.
+    /// Gives all hosts a key. If `attacked`, an attacker without it receives every frame and
+    /// replays many of them.
     pub fn with_key(mut self, attacked: bool) -> Schedule {
         (self.keyed, self.mtu_bytes) = (true, self.mtu_bytes.max(MIN_KEYED_MTU_BYTES));
         self.forges = attacked.then_some(REPEATED_SHARE);

@@ -23,7 +23,7 @@ use std::time::Duration;
 const MOURNING: Duration = Duration::from_millis(1000);
 const SPARE_TURNS: u64 = 2000;
 
-/// Up to this number of hosts are checked after every turn.
+/// Maximum number of hosts with a check after every turn.
 const OFTEN: usize = 16;
 
 #[derive(Debug)]
@@ -148,7 +148,7 @@ impl<'a> Watch<'a> {
         again
     }
 
-    /// Checks frames in flight and memory. Large groups are not checked after every turn.
+    /// Checks frames in flight and memory; large groups less often than every turn.
     fn check_bounds(&mut self, number: usize, host: &Host) {
         if let Err(wrong) = check_control(&host.control_memory(), self.schedule.hosts()) {
             self.blame(format!("host {number}: {wrong}"));
@@ -202,7 +202,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Checks for how long data was sent to a dead host; `alone`: only the root is left.
+    /// Checks how long data was sent to a dead host. With `alone` only the root is left.
     pub fn check_mourning(&mut self, lasts: Duration, alone: bool) {
         // Replayed frames of a dead host count as signs of life. A root that receives nothing
         // assumes its own failure and counts no host as dead until its patience ends.
@@ -317,8 +317,8 @@ impl<'a> Watch<'a> {
             None => self.blame(format!("host {number} has not ended")),
             Some(end) => self.report.mark(format!("end: {}", first_word(end))),
         }
-        // A member may be unable to get what it alone lacks: its report of that is confirmed as any
-        // other.
+        // A member may be unable to get data that it alone lacks; its report of that is confirmed
+        // as any other.
         let lacks = self.schedule.selects && verdict == Some(Outcome::Damaged);
         let excused = failed || lacks || self.schedule.is_forged() || self.schedule.has(Class::Interrupt);
         if matches!(end, Some(End::Confirmed)) && !delivered && !excused {

@@ -284,12 +284,12 @@ pub struct Forger {
     draw: Draw,
     share: f64,
     made: Vec<Forged>,
-    /// Whether it has no key, and sends what it has heard.
+    /// Whether an attacker without a key replays received frames.
     hears: bool,
     heard: Vec<(usize, Vec<u8>)>,
 }
 
-/// Frames that somebody without a key remembers.
+/// Frames that an attacker without a key remembers.
 const MOST_HEARD: usize = 512;
 
 impl Forger {
@@ -308,7 +308,7 @@ impl Forger {
         }
     }
 
-    /// Chooses a frame that was heard, for whom it was or anybody, as it was or with something changed.
+    /// Chooses a recorded frame, unchanged or altered, for its former destination or any other.
     fn repeat(&mut self) -> (usize, Vec<u8>) {
         let [one, other] = [0; 2].map(|_| self.draw.index(self.heard.len()));
         let (to, mut frame) = self.heard[one].clone();

@@ -1,8 +1,8 @@
 //! Bounded model of an ack tree: a cast in which receivers acknowledge to each other, without a
 //! session.
 //!
-//! The views of a session are imitated: the origin learns of a death some time after it, the other
-//! hosts some time later. Then they graft and remove children and change their parents as
+//! The views of a session are imitated: the origin is notified of a death some time after it, the
+//! other hosts some time later. Then they graft and remove children and change their parents as
 //! `collectives` does.
 
 use super::world::{Fate, Host};
@@ -13,14 +13,14 @@ use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Alone, Deadline, Instant, Machine, Timer, Tuning};
 
 const PAYLOAD_BYTES: usize = 40;
-/// Stands in place of the EtherType in a notice: no product frame has it.
+/// Takes the place of the EtherType in a notice; no frame of the product has this value.
 const NOTICE: [u8; 2] = [0, 0];
 const ETHERNET_BYTES: usize = 14;
 
-/// A mistake made on purpose, to check that it is found.
+/// A deliberate mistake, to check that the model finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mistake {
-    /// A host whose parent has died goes on acknowledging to it.
+    /// A host whose parent has died continues to acknowledge to it.
     KeepsParent,
     /// A host that receives nothing does not send requests.
     NeverAsks,
@@ -184,7 +184,7 @@ impl Host for TreeHost {
 
     fn fate(&self) -> Fate {
         let is_done = match self.host {
-            // The end of a message is acknowledged for certain; that of the stream need not be.
+            // The end of a message is certain to be acknowledged; that of the stream need not be.
             0 => self.stream().is_settled() && self.stream().consumed() + 1 >= self.frames,
             _ => self.taken == self.frames,
         };

@@ -19,7 +19,7 @@ const MTU_BYTES: u16 = 300;
 pub const PAYLOAD_BYTES: usize = MTU_BYTES as usize - HEADER_BYTES;
 const LISTENS: Duration = Duration::from_secs(1);
 
-/// Timing of these worlds: the default's order, but silent or stalled members are detected and
+/// Timing of these worlds: in the default's order, but silent or stalled members are detected and
 /// given up after a few signs of life.
 pub const TIMING: Timing = Timing {
     announce: Duration::from_millis(100),
@@ -82,7 +82,7 @@ impl Sink for Compared {
 /// Starting point of an exploration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beginning {
-    /// No frame has been sent.
+    /// The state before the first frame.
     Nothing,
     /// The root has sent its first view.
     View,

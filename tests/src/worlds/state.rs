@@ -180,8 +180,8 @@ impl<H: Host> Locals<H> {
         id
     }
 
-    /// Reduces the state of a departed host to its results: other knowledge of it makes no
-    /// difference.
+    /// Reduces the state of a departed host to its results, because further knowledge of it makes
+    /// no difference.
     pub(super) fn bury(&mut self, local: LocalId) -> LocalId {
         let Local { fate, has_all, view, claims, .. } = &self.locals[local as usize];
         let print = self.printer.take(&("gone", fate, has_all, view, claims), &[], &());
@@ -301,8 +301,8 @@ impl Printer {
     }
 }
 
-/// Leaves out the fields of some types. A derived `Debug` writes a type's name in one piece, then
-/// its braces.
+/// Writer that omits the fields of some types. A derived `Debug` writes a type's name in one piece,
+/// then its braces.
 struct Without<'a> {
     text: &'a mut String,
     skipped: &'a [&'a str],

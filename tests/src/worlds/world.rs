@@ -275,7 +275,7 @@ pub trait Host: Machine + Clone + Debug {
     /// Whether it has every byte that was sent, in order.
     fn has_all(&self) -> bool;
 
-    /// Returns the hosts that this one claims to have every byte.
+    /// Returns the hosts that, as this one claims, have every byte.
     fn claims(&self) -> Vec<usize>;
 
     /// Returns the number and the digest of the view by which this host acts, if any.

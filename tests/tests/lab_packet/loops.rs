@@ -22,8 +22,8 @@ fn a_waker_ends_the_sleep_and_each_of_its_causes_is_seen() {
             for round in 1..=1000 {
                 asked.store(round, Ordering::Release);
                 other.wake();
-                // In half of the rounds the loop is asleep when it gets the request, in the others
-                // on its way there.
+                // In half of the rounds the loop sleeps when it gets the request, in the others it
+                // is about to.
                 while round % 2 == 0 && answered.load(Ordering::Acquire) < round {
                     assert!(Moment::now() < deadline, "round {round} is not answered");
                     std::thread::yield_now();
@@ -71,8 +71,8 @@ fn timers_fire_one_after_the_other() {
     println!("timers: median {:?} late, 95 % within {:?}", script.lateness[100], script.lateness[190]);
 }
 
-/// A machine that cannot go on may leave its deadline in the past; the loop must not burn a core
-/// over it.
+/// A machine that cannot continue may leave its deadline in the past; the loop must not spin on a
+/// core.
 #[test]
 fn a_deadline_that_stays_overdue_does_not_make_the_loop_spin() {
     struct Stuck;

@@ -1,6 +1,6 @@
 //! The AF_PACKET driver on real interfaces: veth pairs between network namespaces.
 //!
-//! These tests need root, and fail without it: a skipped test proves nothing.
+//! The tests need root, and fail without it: a skipped test proves nothing.
 
 mod frames;
 mod loops;

@@ -67,7 +67,7 @@ fn an_interface_that_is_switched_off_for_a_while_is_waited_for() {
     assert_eq!((a.counters().outages, b.counters().outages), (1, 0));
 }
 
-/// Checks that a loop that sends nothing hears again after `outage` of its interface.
+/// Checks that a loop that sends nothing receives again after `outage` of its interface.
 fn hears_again_after(outage: impl FnOnce(&Cable) + Send) {
     let cable = Cable::lay(1500);
     let mut b = cable.open(1, |_| {});

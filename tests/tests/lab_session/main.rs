@@ -292,7 +292,7 @@ fn the_examples_say_what_to_do_when_they_are_used_wrongly() {
     assert!(names_in(site.path("").as_path()).is_empty(), "something is left");
 }
 
-/// Receives on a host over what it has; returns what it has then, and the report.
+/// Receives on a host over the memory that it has; returns that memory afterwards, and the report.
 fn over<'scope, 'env>(
     scope: &'scope Scope<'scope, 'env>,
     (site, host): (&'env Site, &'env str),
@@ -336,7 +336,8 @@ fn of_memory_only_changed_chunks_are_sent_to_those_with_the_last_version() {
             assert!(came <= ARRAY_BYTES as u64 * 15 / 1000, "{came} bytes of {ARRAY_BYTES}");
         }
     });
-    // One has it, one has something else, and one has more memory, with the old version in front.
+    // One host has the old version, one has other bytes, and one has more memory, with the old
+    // version in front.
     let mut other = Vec::new();
     thread::scope(|scope| {
         let same = over(scope, (&*site, "n1"), new.to_vec());

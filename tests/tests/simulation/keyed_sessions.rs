@@ -65,8 +65,8 @@ fn altered(frame: &mut Vec<u8>, random: &mut Random) {
     }
 }
 
-/// Plays a session while an attacker sends frames that were heard, as they were or altered, to anybody, from the first
-/// on and for long after its end. `known` are frames of an earlier session.
+/// Plays a session while an attacker sends recorded frames, unchanged or altered, to any host, from
+/// the first on and for long after its end. `known` are frames of an earlier session.
 fn attacked(case: &Case, seed: u64, known: &Heard) -> (Vec<Outcome>, u64, Heard) {
     let heard: Rc<RefCell<Heard>> = Rc::new(RefCell::new(known.clone()));
     let hears = Rc::clone(&heard);
@@ -115,14 +115,14 @@ fn whatever_somebody_without_the_key_repeats_or_alters_has_no_effect() {
             let (fates, sent, heard) = attacked(&case(via), seed, &known);
             assert_eq!(fates, [Outcome::Delivered; 5], "{via}, seed {seed}");
             assert!(sent <= usual * 2, "{via}, seed {seed}: {sent} frames, without attacks {usual}");
-            // The next session hears all of this one.
+            // The attacker knows all frames of this session in the next one.
             known = heard;
         }
     }
 }
 
-/// Returns the announcements of a session of the same root that nobody else's key fits, for as long as it gathers; or
-/// of one that ran.
+/// Returns the announcements of a session of the same root with a key that no other host has,
+/// during its gathering; or of one that ran.
 fn recorded(case: &Case, seed: u64) -> Vec<Vec<u8>> {
     let heard: Rc<RefCell<Vec<Vec<u8>>>> = Rc::default();
     let hears = Rc::clone(&heard);

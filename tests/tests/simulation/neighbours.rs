@@ -1,5 +1,5 @@
-//! Neighbours on the wire: flows of others and other sessions beside a session, which leaves them up to half of
-//! each link, and alone takes all.
+//! Other traffic on the link: other flows and other sessions beside a session, which leaves them up
+//! to half of each link, and takes all of it when alone.
 
 use ethbcast_collectives::session::application::Participant;
 use ethbcast_collectives::session::{
@@ -114,7 +114,7 @@ impl World {
         let mut simulation = Simulation::new(&self.network(), machines, RandomFaults::new(5));
         simulation.set_event_limit(60_000_000);
         for &(session, at) in &self.starts_at {
-            // A host that stands still until then.
+            // Hosts of this session send nothing until then.
             let root = self.sessions[session].hosts[0];
             simulation.pause(root, Instant::START);
             simulation.resume(root, Instant::START + at);
@@ -165,7 +165,7 @@ impl Played {
         self.root(at).0.stream_stats()
     }
 
-    /// Share of the link that the flow to a host took in a part of the time.
+    /// Share of the link that the flow to a host took during a period.
     fn share(&self, host: usize, within: Range<Duration>) -> f64 {
         let seconds = (within.end - within.start).as_secs_f64();
         self.hosts[host].came_bits(within) / seconds / LINK_BITS_PER_SECOND
@@ -241,7 +241,7 @@ fn room_is_made_and_taken_back_within_a_second_or_so_of_a_flows_start_and_end() 
         let (took, alone) = (played.took(0), copies(via, 64 * MIB));
         println!("{via}: {during:.2} of the link, {took:.2} s of {alone:.2}");
         assert!(during >= 0.4, "{via}: {during}");
-        // Three seconds at half of the link, and one until all is taken again.
+        // Three seconds at half of the link, and one until the whole link is used again.
         assert!(took < alone + 1.5 + 1.0, "{via}: {took} s of {alone}");
     }
 }
@@ -287,7 +287,7 @@ fn two_casts_share_the_link_lose_little_and_take_each_other_for_no_policer() {
     two_casts(&Route::Via(Via::Cast), millis(2000), 0.01);
 }
 
-/// Two that begin at one moment send more again than the one part in a hundred that is wanted.
+/// Two that begin at once retransmit more than the one frame in a hundred that is the goal.
 #[test]
 fn nor_do_two_that_begin_together() {
     two_casts(&Route::Via(Via::Cast), Duration::ZERO, 0.03);

@@ -38,7 +38,7 @@ struct Scene {
     /// the interfaces of namespaces.
     pauses: bool,
     loss: f64,
-    /// A host whose process stands still now and then, each time from and to these moments.
+    /// A host whose process pauses, each time between these two moments.
     naps: Option<(usize, Vec<[u64; 2]>)>,
     is_known: bool,
 }
@@ -146,7 +146,8 @@ impl Scene {
         times
     }
 
-    /// Checks that the slow hosts alone are demoted, each with its rate, and that the others hardly wait.
+    /// Checks that the slow hosts alone are demoted, each with its rate, and that the others hardly
+    /// wait.
     fn is_put_right(&self) {
         let story = self.play();
         let mut aside: Vec<usize> = story.aside.iter().map(|&(host, ..)| host).collect();
@@ -194,7 +195,7 @@ fn nor_where_frames_are_lost_everywhere() {
 
 #[test]
 fn of_two_slow_ones_both_are_served_beside_the_others() {
-    // Each is found in its turn: the second shows only once nobody waits for the first.
+    // Each is found in its turn: the second shows only once no host waits for the first.
     for slow in [[2, 5], [1, 2], [3, 7]] {
         let scene = Scene { bytes: 2 * BYTES, ..scene(Via::Chain, &slow) };
         scene.is_put_right();

@@ -38,7 +38,8 @@ fn every_schedule_keeps_every_promise() {
     assert!(missing.is_empty(), "reached less than {times} times: {missing:#?}");
 }
 
-/// An attacker without the key hears every frame and sends many of them again, to anybody and changed in any way.
+/// An attacker without the key receives every frame and replays many of them, to any host and
+/// altered in any way.
 #[test]
 fn with_a_key_every_promise_holds_beside_somebody_who_has_none() {
     let given: Option<Seed> = std::env::var("ETHBCAST_SEED").ok().map(|text| text.parse().expect("a seed"));

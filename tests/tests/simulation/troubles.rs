@@ -1,7 +1,7 @@
 //! Tests of partial failures: links that lose one kind of frame in one direction, outages, deaths,
 //! readers that stop.
 //!
-//! In each of them every reachable host has its bytes, the session ends, and the culprit is named.
+//! Every reachable host then has its bytes, the session ends, and the culprit is named.
 
 use ethbcast_collectives::session::{OnSlow, Outcome, Timing, View, kind};
 use ethbcast_planning::plan::{Plan, Via, check};
@@ -72,7 +72,7 @@ fn a_link_that_loses_one_kind_of_frame_one_way_holds_up_nobody_for_long() {
             let limit = case.timing.stall + Duration::from_secs(3);
             others_delivered(&played, limit, &replay);
             let end = case.timing.patience + case.timing.dead + case.timing.stall + Duration::from_secs(3);
-            // A host that never had a view goes on listening for another root.
+            // A host that never had a view waits for another root.
             assert!(
                 kinds.contains(&kind::VIEW) || played.quiesced_at <= end,
                 "{replay}: quiet only after {:?}",
@@ -124,7 +124,7 @@ fn the_sender_to_a_reader_that_stops_stays_in_place_and_is_not_evicted() {
     }
 }
 
-/// The feeds hold 300 kB: the root has sent all and waits for nobody.
+/// The feeds hold 300 kB: the root has sent all and waits for no host.
 #[test]
 fn where_the_root_waits_for_nobody_those_who_do_say_who_steps_aside() {
     for patience in [4, 20].map(Duration::from_secs) {

@@ -8,12 +8,11 @@ const HEIGHT: f64 = 440.0;
 const FRAME: [f64; 4] = [88.0, 44.0, 620.0, 384.0];
 /// Height of a line of the legend, right of the frame.
 const LEGEND_PITCH: f64 = 20.0;
-/// Okabe and Ito's colours, which most people can tell apart, and darker ones for as many tools as a bench has.
+/// Okabe and Ito's colours, which most people can distinguish, and darker ones for as many tools as a bench has.
 const COLOURS: [&str; 12] = [
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#7a3b00", "#6a3d9a", "#5d7a00",
     "#b3003b", "#00545c",
 ];
-/// Dash patterns of lines that share a colour.
 const DASHES: [&str; 3] = ["none", "6 4", "2 3"];
 const LIMIT_COLOUR: &str = "#888888";
 const LIMIT_DASHES: [&str; 3] = ["1 3", "8 3 1 3", "4 4"];
@@ -91,7 +90,6 @@ fn draw(canvas: &mut Canvas, axes: &Axes, (index, of_kind): (usize, usize), seri
     canvas.push(&text((x + 30.0, y + 4.0), "start", "", &series.name));
 }
 
-/// Mapping of values to the frame.
 struct Axes {
     log_x: bool,
     x: [f64; 2],

@@ -169,7 +169,6 @@ impl<'a> MpiCluster<'a> {
     }
 }
 
-/// Network of the hosts' addresses.
 const NETWORK: &str = "10.77.0.0/24";
 
 const SOURCE: &str = include_str!("broadcast.c");

@@ -100,7 +100,6 @@ impl Site<'_> {
     }
 }
 
-/// Reads the results of a report on `sizes` sizes.
 fn read(report: &str, sizes: usize) -> anyhow::Result<Vec<Measured>> {
     let report: Value = serde_json::from_str(report).context("`ethbcast perf` printed no JSON")?;
     let result = |at: usize| {

@@ -130,7 +130,6 @@ struct Peers {
 }
 
 impl Peers {
-    /// Looks for all tools.
     fn find() -> anyhow::Result<Self> {
         let mut peers = Self::default();
         for tool in Tool::PEERS {

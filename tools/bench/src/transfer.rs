@@ -33,7 +33,6 @@ const UFTP_UNSHAPED_PERMILLE: u64 = 500;
 const UFTP_HEADER_BYTES: u32 = 72;
 const UFTP_LARGEST_BLOCK_BYTES: u32 = 8800;
 
-/// TCP port of the chain's hosts.
 const CHAIN_PORT: u16 = 7700;
 
 /// Socket buffers of uftp, which has no flow control: 16 times its default.
@@ -327,7 +326,6 @@ fn is_verified(job: &Job, host: &str) -> bool {
     same_bytes(job.source, &job.received(host)).unwrap_or(false)
 }
 
-/// Sleeps, and fails if the user interrupts.
 fn pause(time: Duration, interrupt: &Interrupt) -> anyhow::Result<()> {
     std::thread::sleep(time);
     interrupt.check()

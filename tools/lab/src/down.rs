@@ -48,7 +48,7 @@ fn namespaces_of(name: &str) -> Result<Vec<String>, LabError> {
 
 /// Deletes the namespaces and returns the complaints of `ip`.
 ///
-/// With `-force`, `ip` continues after a namespace that no longer exists.
+/// The option `-force` makes `ip` continue after a namespace that no longer exists.
 fn delete(namespaces: &[String]) -> Result<String, LabError> {
     match run(IP, &["-force", "-batch", "-"], &delete_namespaces(namespaces), "deleting namespaces") {
         Ok(_) => Ok(String::new()),

@@ -36,7 +36,7 @@ pub enum LabError {
     #[error("the lab `{0}` is already up: type `{down}` first, or choose another name", down = down_command(.0))]
     LabExists(String),
 
-    /// No lab of that name is up.
+    /// A lab of that name is not up.
     #[error("no lab `{name}` is up ({}): type `ethbcast lab up` first", running_labs(running))]
     NoSuchLab {
         /// The given name.

@@ -115,8 +115,8 @@ impl Lab {
         }
     }
 
-    /// Returns the network namespace of all switches and their ports. The alias of a port says
-    /// where its cable goes.
+    /// Returns the network namespace of all switches and their ports. The alias of a port
+    /// names the other end of its cable.
     pub fn switches_namespace(&self) -> String {
         namespace_of(&self.name, SWITCHES)
     }

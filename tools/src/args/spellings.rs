@@ -11,9 +11,7 @@ use std::path::Path;
 /// Program of udpcast that this process stands in for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// `udp-sender`.
     Sender,
-    /// `udp-receiver`.
     Receiver,
 }
 
@@ -24,7 +22,6 @@ impl Role {
         [Role::Sender, Role::Receiver].into_iter().find(|role| name == role.name())
     }
 
-    /// Returns the program's name.
     pub fn name(self) -> &'static str {
         match self {
             Role::Sender => "udp-sender",
@@ -40,7 +37,6 @@ pub enum Meaning {
     Same,
     /// Ignored: addresses, slices, duplex.
     Ignored,
-    /// Limit that cannot be enforced here.
     Unlimited,
     /// Refused, because scripts that use it depend on it.
     Refused,
@@ -94,7 +90,6 @@ pub fn unused(role: Role) -> impl Iterator<Item = &'static Unused> {
     UNUSED_BY_BOTH.iter().chain(own)
 }
 
-/// Returns the meaning of an option.
 pub fn meaning(name: &str) -> Meaning {
     let unused = UNUSED_BY_BOTH.iter().chain(&UNUSED_BY_SENDER).chain(&UNUSED_BY_RECEIVER);
     match name {

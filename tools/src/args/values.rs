@@ -7,18 +7,15 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-/// Parses the name of a protocol.
 pub fn presets() -> impl TypedValueParser<Value = Preset> {
     PossibleValuesParser::new(Preset::ALL.map(Preset::name))
         .map(|name| name.parse::<Preset>().expect("other names do not pass"))
 }
 
-/// Parses a number of receivers.
 pub fn receivers(text: &str) -> Result<u16, String> {
     number(1..=65534)(text)
 }
 
-/// Parses a number of seconds.
 pub fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value.is_finite() && (0.0..=1e9).contains(&value) => Ok(value),
@@ -42,7 +39,6 @@ pub fn whole<T: FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| "expected a whole number".to_owned())
 }
 
-/// Parses a number with a fraction.
 pub fn decimal(text: &str) -> Result<f64, String> {
     text.parse().map_err(|_| "expected a number, such as 0.01".to_owned())
 }
@@ -52,19 +48,12 @@ pub fn misplaced(why: &'static str) -> impl Fn(&str) -> Result<String, String> +
     move |_| Err(why.to_owned())
 }
 
-/// Hosts that take part in a session.
 pub const WHO: &str = "Who takes part";
-/// Data at the sender.
 pub const WHAT: &str = "What is sent";
-/// Data at a receiver.
 pub const WRITTEN: &str = "What is written";
-/// Measurements that a command makes.
 pub const MEASURED: &str = "What is measured";
-/// Interface, plan, rate and frames.
 pub const HOW: &str = "How it travels";
-/// Deadlines and failures.
 pub const TROUBLE: &str = "When something goes wrong";
-/// Progress, reports and logs.
 pub const PRINTED: &str = "What is printed";
 
 /// Hides every option from `-h` except those with an id in `shown`.

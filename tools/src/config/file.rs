@@ -21,12 +21,10 @@ pub struct File {
 pub enum Setting {
     Switch(bool),
     Values(Vec<String>),
-    /// A value of an unsupported type.
     Strange,
 }
 
 impl File {
-    /// Reads and parses a file.
     pub fn load(path: &Path) -> anyhow::Result<File> {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path)
@@ -50,7 +48,6 @@ impl File {
         Ok(File { name: name.to_owned(), options })
     }
 
-    /// Returns the setting of a command's option, and the table that contains it.
     pub fn setting(&self, command: &str, option: &str, is_shared: bool) -> Option<(&Setting, String)> {
         let of = |table: Option<String>| self.options.get(&table)?.get(option);
         let own = of(Some(command.to_owned())).map(|setting| (setting, format!("[{command}] of {}", self.name)));

@@ -31,7 +31,7 @@ pub fn command_line(own: Vec<OsString>) -> anyhow::Result<Cli> {
         cli.map(Cli::settled)
     };
     read(arguments).or_else(|error| match read(own) {
-        // A mistake of the command line itself: what else is in force has no part in it.
+        // A mistake of the command line itself: options from other sources are not mentioned.
         Err(own_error) => exit::refuse(&own_error, None, form),
         Ok(_) => {
             let text = error.to_string();
@@ -257,7 +257,6 @@ pub fn takes_value(arg: &Arg) -> bool {
     !matches!(arg.get_action(), ArgAction::SetTrue | ArgAction::SetFalse | ArgAction::Count)
 }
 
-/// Converts a setting to command-line options.
 pub fn given(option: &str, arg: &Arg, setting: Setting, from: &str) -> anyhow::Result<Vec<ConfiguredOption>> {
     let one = |value| ConfiguredOption { name: option.to_owned(), value, from: from.to_owned() };
     match (setting, takes_value(arg)) {

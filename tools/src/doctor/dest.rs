@@ -113,14 +113,12 @@ const SLOW_BYTES_PER_SECOND: f64 = 10e6;
 /// Size of a synced write, and the limit on their number.
 const PIECE_BYTES: usize = 1 << 20;
 const MAX_PIECES: u64 = 16;
-/// Duration after which the measurement is precise enough.
 const LONG_ENOUGH: Duration = Duration::from_secs(1);
 const WRITING_LIMIT: Duration = Duration::from_secs(10);
 
-/// Writes to a nameless file in a directory with `free_bytes`.
 pub fn check_speed(directory: &Path, free_bytes: u64, findings: &mut Findings) {
     let (at, place) = (directory.display(), directory.to_owned());
-    // Most of the free space is left to others.
+    // Most of the free space is left to other programs.
     let pieces = MAX_PIECES.min(free_bytes / 4 / PIECE_BYTES as u64);
     if pieces == 0 {
         return findings.skip(format!("the write speed of {at}: there is too little free space for a test"));

@@ -105,7 +105,7 @@ impl FrameCondition<'_> {
         }
     }
 
-    /// Whether a number in nftables' notation is their EtherType.
+    /// Whether a number in nftables' notation is the EtherType of the frames.
     pub fn is_of(&self, value: &Value) -> bool {
         let digits = value.as_str().and_then(|text| text.strip_prefix("0x"));
         let hexadecimal = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
@@ -113,7 +113,7 @@ impl FrameCondition<'_> {
         value.as_u64().or(hexadecimal).or(decimal) == Some(self.ether_type.into())
     }
 
-    /// Whether a name, which may end in a star, matches their interface.
+    /// Whether a name, which may end in a star, matches the interface.
     pub fn is_on(&self, name: &str) -> bool {
         name.strip_suffix('*').map_or(name == self.interface, |start| self.interface.starts_with(start))
     }
@@ -140,7 +140,6 @@ pub fn is_ether_type(left: &Value) -> bool {
         || payload["base"] == "ll" && payload["offset"] == 96 && payload["len"] == 16
 }
 
-/// Whether a masked value is an address, as in a test of the group bit.
 fn is_of_an_address(masked: &Value) -> bool {
     let payload = &masked["payload"];
     payload["protocol"] == "ether" && payload["field"] != "type"
@@ -174,7 +173,7 @@ impl fmt::Display for ChainName {
 enum Fate {
     Accepted,
     Dropped(Holds),
-    /// Frames that reach its end continue.
+    /// Frames that reach the end of the rule continue.
     GoOn,
 }
 
@@ -272,7 +271,7 @@ enum Verdict<'a> {
     Jump(&'a str),
 }
 
-/// Returns how many frames get past a statement of a rule.
+/// Returns the share of frames that get past a statement of a rule.
 fn reached(statement: &Value, frames: &FrameCondition<'_>) -> Holds {
     if let Some(condition) = statement.get("match") {
         return frames.fit(condition);
@@ -302,7 +301,6 @@ fn verdict<'a>(statement: &'a Value, frames: &FrameCondition<'_>) -> Option<Verd
     }
 }
 
-/// Reads the interfaces of chains from the text output.
 fn devices_in(text: &str) -> HashMap<ChainName, Vec<String>> {
     let mut devices = HashMap::new();
     let (mut table, mut chain) = (("", ""), "");

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fix {
-    /// A shell command that undoes nobody's intention; `--fix` runs it.
+    /// A shell command that changes nothing a user may have intended; `--fix` runs it.
     Safe(String),
-    /// A shell command for the user to decide on.
+    /// A shell command that the user should decide on.
     Command(String),
     Words(String),
 }
@@ -43,7 +43,7 @@ impl Findings {
         self.list.push(Finding { fault, what: what.to_string(), fix });
     }
 
-    /// Records a check that was not made, because silence means that all is well.
+    /// Records a check that was not made, because no finding means that all is well.
     pub fn skip(&mut self, what: impl ToString) {
         self.unchecked.push(what.to_string());
     }

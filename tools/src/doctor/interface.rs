@@ -127,7 +127,8 @@ fn holds_back(qdisc: &Value) -> Option<String> {
     }
 }
 
-/// Tries it with frames to this host itself; the largest MTU that passes, if that is not the interface's own.
+/// Tests the path with frames to this host itself; returns the largest MTU that passes, if it
+/// differs from the interface's own.
 pub fn check_first_hop(interface: &Interface, ether_type: EtherType, findings: &mut Findings) -> Option<usize> {
     let Interface { name, mtu_bytes, .. } = interface;
     let sender = match FrameSender::open(interface, Over::Ethernet) {

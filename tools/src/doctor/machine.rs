@@ -55,7 +55,6 @@ fn clock(now: SystemTime, findings: &mut Findings) {
     }
 }
 
-/// Kernel's folder of interfaces.
 const SHOWN: &str = "/sys/class/net";
 /// Effect of Wi-Fi on frames, to be read after "is Wi-Fi, ".
 pub const WIFI: &str = "which carries frames to all hosts at its lowest rate and acknowledges none of them";
@@ -105,7 +104,7 @@ fn promiscuity(name: &str, link: &Value, findings: &mut Findings) {
     let own = quoted(name);
     let fix = match is_set {
         true => Fix::Command(format!("ip link set {own} promisc off")),
-        // Requested by a program's socket, which the flag does not show.
+        // A program's socket requested the mode, which the flag does not show.
         false => Fix::Words(
             "end the program that looks at its frames (tcpdump, wireshark; `ss -0p` lists them), or take the macvlan \
              interfaces off it (`ip link`)"

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Runs `work` on a thread and returns its result, or none if it exceeds `patience`. The thread
-/// then goes on until its end or that of the process.
+/// Runs `work` on a thread and returns its result, or `None` if it exceeds `patience`. The thread
+/// then continues until its end or that of the process.
 pub fn within<T: Send + 'static>(patience: Duration, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let (done, answer) = mpsc::channel();
-    // The receiver may have given up.
+    // The receiver may no longer wait.
     thread::spawn(move || drop(done.send(work())));
     answer.recv_timeout(patience).ok()
 }

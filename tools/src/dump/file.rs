@@ -19,7 +19,6 @@ const NANOS_PER_SECOND: u128 = 1_000_000_000;
 
 #[derive(Debug, Default)]
 struct Interfaces {
-    /// Nanoseconds per unit of a classic file's timestamps.
     nanos_per_fraction: u32,
     known: Vec<Clock>,
 }
@@ -163,7 +162,6 @@ impl CaptureWriter {
         self.out.write_all(bytes).map_err(|error| unwritable(&self.path, &error))
     }
 
-    /// Flushes and syncs the file.
     pub fn finish(&mut self) -> anyhow::Result<()> {
         self.out.flush().map_err(|error| unwritable(&self.path, &error))
     }

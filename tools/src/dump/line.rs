@@ -144,7 +144,6 @@ impl fmt::Display for Line<'_> {
     }
 }
 
-/// Writes the header fields that have a meaning in this frame.
 fn write_header(out: &mut fmt::Formatter<'_>, header: &Header) -> fmt::Result {
     let Header { session, stream, rank, flags, sequence, stamp, .. } = *header;
     write!(out, " session {session:08x}")?;

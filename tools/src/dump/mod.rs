@@ -37,7 +37,6 @@ struct Captured<'a> {
     /// Time since 1970.
     at: Duration,
     wire_bytes: usize,
-    /// Captured bytes, possibly fewer.
     bytes: &'a [u8],
 }
 
@@ -125,7 +124,6 @@ impl Dump {
         }
     }
 
-    /// Completes both outputs and prints the counts.
     fn finish(&mut self) -> anyhow::Result<()> {
         self.flush()?;
         if let Some(file) = &mut self.file {

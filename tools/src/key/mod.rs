@@ -17,7 +17,6 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Mode of a key file.
 const MODE: u32 = 0o600;
 
 /// Runs `ethbcast key`.
@@ -42,7 +41,7 @@ pub fn run(args: &KeyArgs) -> anyhow::Result<()> {
     }
 }
 
-/// The name of this host as it may stand in a key file.
+/// Returns the name of this host in a form that a key file permits.
 fn own_name() -> String {
     let name = host::name(crate::lab::host_name(None).as_deref());
     let plain = |letter: char| if letter.is_ascii_alphanumeric() || ".-_".contains(letter) { letter } else { '-' };
@@ -57,7 +56,6 @@ fn put(file: Option<&Path>, keys: &Keys) -> anyhow::Result<()> {
     file.map_or_else(|| print(keys), |path| create(path, keys))
 }
 
-/// Makes a file that is not there yet.
 fn create(path: &Path, keys: &Keys) -> anyhow::Result<()> {
     let written = OpenOptions::new().write(true).create_new(true).mode(MODE).open(path).and_then(|mut file| {
         file.write_all(keys.text().as_bytes())?;
@@ -77,7 +75,7 @@ fn create(path: &Path, keys: &Keys) -> anyhow::Result<()> {
     }
 }
 
-/// Writes keys to stdout, which is a file or goes to a program.
+/// Writes keys to stdout, which is a file or another program.
 fn print(keys: &Keys) -> anyhow::Result<()> {
     let stdout = io::stdout();
     if stdout.is_terminal() {
@@ -86,7 +84,7 @@ fn print(keys: &Keys) -> anyhow::Result<()> {
     let mut file = File::from(stdout.as_fd().try_clone_to_owned().code(Code::System)?);
     let about = file.metadata().code(Code::System)?;
     if about.is_file() && about.mode() & 0o077 != 0 {
-        // A process that has opened it would read on after a change of its mode.
+        // A process that has opened the file would continue to read after a change of its mode.
         let text = "others can read the file behind `>`, and nothing was written to it: name it without `>`, so that \
                     it is made for this user alone";
         return Err(Failure::new(Code::Usage, text).found(Fault::KeyMode).into());

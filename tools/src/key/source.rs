@@ -1,4 +1,4 @@
-//! The key of a session: where it comes from.
+//! The key of a session, and its sources: options, environment, credentials, files.
 
 use crate::args::KeySourceArgs;
 use crate::doctor::Fault;
@@ -18,15 +18,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use zeroize::{Zeroize, Zeroizing};
 
-/// Key file of a machine.
 const PATH: &str = "/etc/ethbcast/key";
-/// Environment variable with a key phrase. Commands that are started do not get it.
+/// Environment variable with a key phrase. It is removed from the environment of started commands.
 const PHRASE: &str = "ETHBCAST_KEY";
 /// Directory of systemd with a service's credentials, and the name of the key there.
 const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
 const CREDENTIAL: &str = "ethbcast.key";
 
-/// The phrase as it was typed: it is asked for once in a run.
+/// The phrase as it was typed: the user is asked once per run.
 static TYPED: OnceLock<Zeroizing<String>> = OnceLock::new();
 
 /// Risk of a session without a key.
@@ -68,7 +67,7 @@ pub fn resolve(args: &KeySourceArgs) -> anyhow::Result<Option<Arc<Keys>>> {
     Ok(keys.map(Arc::new))
 }
 
-/// Returns the key of a sender, which has to have the right to send.
+/// Returns the key of a sender, which must have the right to send.
 pub fn sending(args: &KeySourceArgs) -> anyhow::Result<Option<Arc<Keys>>> {
     let keys = resolve(args)?;
     if keys.as_ref().is_some_and(|keys| !keys.may_send()) {
@@ -98,7 +97,8 @@ fn found(args: &KeySourceArgs) -> anyhow::Result<Option<Keys>> {
     }
     if let Some(directory) = std::env::var_os(CREDENTIALS) {
         let path = PathBuf::from(directory).join(CREDENTIAL);
-        // The directory is the service's alone; the files may show a mode of their access list.
+        // The directory belongs to the service alone; the files may show a mode of their access
+        // list.
         if path.try_exists().code(Code::System)? {
             return parse(&path, text_of(&path, File::open(&path))?).map(Some);
         }
@@ -114,7 +114,7 @@ fn phrase(typed: &str) -> anyhow::Result<Keys> {
     Ok(phrase.keys())
 }
 
-/// Reads a key file that nobody else can read.
+/// Reads a key file that no other user can read.
 pub fn read(path: &Path) -> anyhow::Result<Keys> {
     if path.to_str().is_some_and(|typed| Phrase::parse(typed).is_ok()) {
         let text = "this is a key phrase, and no file: type it for --key-phrase, where it is not seen by others";
@@ -179,7 +179,7 @@ fn read_line(terminal: &mut File, typed: &mut String, signals: &SignalFd) -> io:
     Ok(())
 }
 
-/// Asks for the phrase on the terminal, which does not show it.
+/// Asks for the phrase on the terminal, without echo.
 fn asked() -> anyhow::Result<Zeroizing<String>> {
     let terminal = File::options().read(true).write(true).open("/dev/tty");
     let Ok(mut terminal) = terminal else {

@@ -21,7 +21,6 @@ struct DemoRow {
     receivers: usize,
 }
 
-/// Runs the demo.
 pub fn run(mebibytes: u64, hosts: u16, rate: &str, loss: f64) -> anyhow::Result<()> {
     let rate_bits_per_second = parse_rate(rate).code(Code::Usage)?;
     let topology = Topology::single_switch((0..hosts).map(|host| format!("n{host}"))).code(Code::Usage)?;
@@ -32,7 +31,7 @@ pub fn run(mebibytes: u64, hosts: u16, rate: &str, loss: f64) -> anyhow::Result<
         ..LabConfig::new(topology)
     };
     eprintln!("bringing up {hosts} hosts on one switch, every cable at {rate}, loss {loss}");
-    // From here on Ctrl-C only sets a flag, and the guard removes the lab on every path out.
+    // From now on Ctrl-C only sets a flag, and the guard removes the lab on every path out.
     let interrupt = Interrupt::watch(false, || {}).code(Code::System)?;
     interrupt.begin_polling();
     let lab = LabGuard::up(&config).map_err(lab_failure)?;

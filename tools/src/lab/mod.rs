@@ -186,9 +186,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Exit status of each command, and the signal that ended them, if there was one.
 pub struct Ended {
-    /// Exit statuses by host, in starting order.
     pub statuses: Vec<(String, ExitStatus)>,
-    /// Signal that this process received.
     pub signal: Option<Signal>,
 }
 
@@ -224,7 +222,6 @@ pub fn wait(mut children: Vec<(String, Child)>, interrupt: &Interrupt) -> std::i
 /// Limit on hosts; more namespaces take minutes to create.
 const MAX_HOSTS: usize = 256;
 
-/// Returns the topology that `shape` describes.
 pub fn shaped(shape: &str) -> anyhow::Result<Topology> {
     if let Ok(hosts) = shape.parse::<usize>() {
         if !(1..=MAX_HOSTS).contains(&hosts) {
@@ -242,7 +239,6 @@ pub fn shaped(shape: &str) -> anyhow::Result<Topology> {
     read_topology(Path::new(shape))
 }
 
-/// Returns a built-in test bed.
 pub fn builtin(name: &str) -> anyhow::Result<Topology> {
     let unknown =
         || Failure::new(Code::Usage, format!("{name} is no test bed: choose one of {}", BUILTIN_NAMES.join(", ")));

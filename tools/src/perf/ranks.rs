@@ -20,13 +20,11 @@ const WARM_UP: u32 = 10;
 /// Size above which one untimed iteration suffices.
 const LONG_BYTES: usize = 64 << 10;
 const TAG: u32 = 0;
-/// Message of an interrupted rank.
 const INTERRUPTED: &str = "interrupted; the others have been notified";
 const MAX_SIZES: usize = 64;
 /// Limit on a pause; other ranks give up a call after a minute without progress.
 const MAX_PAUSE_SECONDS: f64 = 30.0;
 
-/// Measures, or participates.
 pub fn run(args: &PerfArgs, options: &Options) -> anyhow::Result<()> {
     check(args)?;
     let joined = Arc::new(OnceLock::new());
@@ -116,7 +114,6 @@ fn find_root(ranks: &Communicator, args: &PerfArgs) -> anyhow::Result<u16> {
     }
 }
 
-/// Distributes the root's number of iterations and sizes.
 fn agree(ranks: &Communicator, root: u16, args: &PerfArgs) -> anyhow::Result<(u32, Vec<usize>)> {
     let mut terms = [0; 8 * (1 + MAX_SIZES)];
     if args.root {

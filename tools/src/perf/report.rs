@@ -14,7 +14,6 @@ pub struct PerfRow {
     op: Op,
     size_bytes: u64,
     times: Times,
-    /// Barriers alone, if they were measured.
     barrier: Option<Times>,
     way: Option<Way>,
 }
@@ -110,7 +109,6 @@ impl PerfReport<'_> {
         }
     }
 
-    /// Prints the report on stdout.
     pub fn print(&self) -> anyhow::Result<()> {
         if self.args.wire.json {
             return report(&self.to_json().to_string());

@@ -15,19 +15,16 @@ use ethbcast_transport::wire::HEADER_BYTES;
 /// Part of a full frame's time below which an injection time is refused; measurements differ.
 const MIN_FRAME_PART: f64 = 0.9;
 
-/// Selection of algorithms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ways {
     /// The one with the least predicted time.
     Auto,
-    /// All, in a comparison.
     All,
     One(Via),
 }
 
 #[derive(Debug)]
 pub struct PlanSettings {
-    /// Name of the topology in reports.
     pub name: String,
     pub topology: Topology,
     /// Topology index of each rank's host: the root first, then the others in order.
@@ -37,18 +34,15 @@ pub struct PlanSettings {
     /// Payload of a frame, in bytes.
     pub frame_payload_bytes: u64,
     pub calibration: Calibration,
-    /// Whether the calibration was measured.
     pub is_measured: bool,
     /// Assumed rate of cables without one, in bits per second, for a calibration that was not
     /// measured.
     pub assumed_rate: u64,
     pub ways: Ways,
-    /// A saved plan to check.
     pub saved: Option<SavedPlan>,
 }
 
 impl PlanSettings {
-    /// Resolves the arguments.
     pub fn resolve(args: &PlanArgs) -> anyhow::Result<PlanSettings> {
         let ways = read_ways(&args.via)?;
         if ways == Ways::All && (args.drawing.dot || args.drawing.svg || args.out.is_some()) {
@@ -85,7 +79,6 @@ impl PlanSettings {
         })
     }
 
-    /// Returns the input of the model.
     pub fn situation(&self) -> Situation<'_> {
         Situation {
             topology: &self.topology,
@@ -148,13 +141,10 @@ fn members(topology: &Topology, name: &str, root: &str) -> anyhow::Result<Vec<us
 pub struct Judged {
     /// The plan; for a message in blocks, the plan of its scatter.
     pub plan: Plan,
-    /// Predicted duration, and the best segment size.
     pub estimate: Estimate,
     /// Number of messages on each direction of each cable, rounded up.
     pub report: CheckReport,
-    /// Reason for its choice, if it was chosen.
     pub reason: Option<String>,
-    /// Title of its drawing.
     pub title: String,
 }
 

@@ -1,4 +1,4 @@
-//! `ethbcast probe`: finds hosts that answer, and measures the network to them.
+//! `ethbcast probe`: finds hosts that reply, and measures the network to them.
 
 use super::Station;
 use crate::args::ProbeArgs;
@@ -22,7 +22,6 @@ use std::time::Duration;
 
 /// Default duration of the search for hosts.
 const DEFAULT_PATIENCE: Duration = Duration::from_secs(5);
-/// Message after an interrupt.
 pub const INTERRUPTED: &str = "interrupted; nothing was written";
 
 pub fn run(args: &ProbeArgs, mut station: Station) -> anyhow::Result<()> {
@@ -161,10 +160,8 @@ pub const OWN_RANK: Rank = Rank(0);
 /// Measurements with their hosts and the written file.
 pub struct ProbeReport<'a> {
     pub station: &'a HostStation,
-    /// The measured hosts, by rank.
     pub hosts: &'a [ProbeHost],
     pub result: &'a ProbeResult,
-    /// Path of the calibration file, if one was written.
     pub calibration: Option<&'a Path>,
 }
 
@@ -300,7 +297,6 @@ fn work(point: &WorkPoint) -> Value {
     })
 }
 
-/// Formats a row of the table of hosts.
 fn row(host: &str, rate: &str, gap: &str, least: &str, mtu: &str, loss: &str) -> String {
     format!("{host:<16} {rate:>14} {gap:>12} {least:>12} {mtu:>9} {loss:>9}\n")
 }

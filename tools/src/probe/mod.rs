@@ -29,7 +29,6 @@ pub fn run(args: ProbeArgs) -> anyhow::Result<()> {
 
 /// An open port, on which machines run one after the other.
 pub struct Station {
-    /// The port with this host's identity.
     pub wire: Wire,
     clock: Clock,
     waker: Waker,
@@ -37,13 +36,12 @@ pub struct Station {
 }
 
 impl Station {
-    /// Opens the port.
     pub fn open(args: &WireArgs) -> anyhow::Result<Station> {
         let waker = Waker::new().code(Code::System)?;
         let interrupt = Interrupt::wake(&waker).code(Code::System)?;
         let mut port = PortConfig::new(args.ether_type);
         // Busy polling would be measured as part of the network, and so would receive coalescing,
-        // unless it is what is measured.
+        // unless the latter is the subject of the measurement.
         port.busy_poll = Duration::ZERO;
         let wire = Wire::open(args, port)?;
         interrupt.begin_polling();
@@ -78,7 +76,7 @@ impl Station {
 
 pub fn run_answering(args: &ProbeArgs, mut station: Station) -> anyhow::Result<()> {
     let (host, group) = (station.wire.station.host.clone(), station.wire.station.group.clone());
-    // A probe's session is its prober's, so that this host has none.
+    // A probe's session is its prober's, so this host has none.
     let identity = station.identity(0, Rank::NONE);
     let info = HostInfo { group: group.clone(), host: host.clone() };
     let responder = Responder::new(identity, usize::from(station.wire.station.mtu_bytes), Some(info))

@@ -18,9 +18,9 @@ pub struct TransferCourse {
     pub receivers: usize,
     pub via: Option<String>,
     pub size: Option<u64>,
-    /// Bytes that are here, those of earlier runs included; at a sender, at the slowest receiver.
+    /// Bytes present, those of earlier runs included; at a sender, those of the slowest receiver.
     pub bytes: u64,
-    /// Whether only what somebody lacks is sent, so that the time left is known at the end only.
+    /// Whether only missing data is sent, so that the remaining time is unknown until the end.
     pub is_selective: bool,
     /// The slowest receiver and its state; at a sender only.
     pub slowest: Option<(String, MemberState)>,
@@ -33,7 +33,6 @@ pub struct TransferCourse {
     /// The receivers by rank, if they are few; at a sender only.
     pub hosts: Vec<HostProgress>,
     began: Option<Instant>,
-    /// Bytes that came in this run.
     came: Meter,
     meter: Meter,
 }
@@ -127,8 +126,8 @@ impl TransferCourse {
         self.size.map(|size| percent(self.bytes, size))
     }
 
-    /// Returns the estimated remaining time, if the rest is like the last seconds. Data that is
-    /// here already passes faster than data that has to come.
+    /// Returns the estimated remaining time, if the rest is like the last seconds. Data already
+    /// present passes faster than data that must come.
     pub fn left(&self, now: Instant) -> Option<Duration> {
         let rate = self.meter.rate(now).filter(|&rate| rate > 0.0)?;
         let seconds = self.size?.saturating_sub(self.bytes) as f64 * 8.0 / rate;

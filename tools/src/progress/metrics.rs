@@ -153,7 +153,6 @@ fn state(course: &TransferCourse, ending: Option<Ending>) -> &'static str {
     }
 }
 
-/// A metrics file under construction.
 struct Page {
     labels: String,
     text: String,
@@ -189,7 +188,6 @@ impl Page {
     }
 }
 
-/// Escapes a label's value.
 fn escaped(value: &str) -> String {
     value.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
 }

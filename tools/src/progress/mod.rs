@@ -71,7 +71,7 @@ impl Bar {
         Ok(Arc::new(Bar { course, screen, role, quiet, period, metrics, form, events, misfit }))
     }
 
-    /// Has the session report its events here.
+    /// Makes the session report its events here.
     pub fn attach(self: &Arc<Bar>, run: &mut RunOptions) {
         let shown = Arc::clone(self);
         run.on_progress(move |progress| shown.update(&progress));

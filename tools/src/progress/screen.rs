@@ -19,8 +19,8 @@ const USUAL_COLUMNS: u16 = 80;
 /// Limit on the queue, enough for a thousand receivers that join at once. Further output is
 /// dropped.
 const WAITING: usize = 1024;
-/// Delay of the first reminder of a wait. Each later one comes after twice as long, and at most ten
-/// minutes later.
+/// Delay of the first message about a wait. Each later one comes after twice as long, and at most
+/// ten minutes later.
 const FIRST_WORD: Duration = Duration::from_secs(2);
 const MAX_PAUSE: Duration = Duration::from_secs(600);
 /// Longest wait for the last lines to appear.
@@ -99,7 +99,7 @@ impl Painter {
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(Show::Joined(host, count)) => self.joins.add(host, count, Instant::now()),
-                // Lines stay in the order of what they are about.
+                // Lines stay in the order of their events.
                 Ok(Show::Line(text)) => {
                     self.print_joined();
                     self.say(&text);
@@ -199,7 +199,7 @@ impl Joins {
         self.due = self.due.or(Some(next));
     }
 
-    /// Returns the line on all that wait, if there are any.
+    /// Returns the line about all receivers that wait to be printed, if there are any.
     fn take(&mut self, now: Instant) -> Option<String> {
         let mut hosts = std::mem::take(&mut self.hosts);
         if hosts.is_empty() {
@@ -246,7 +246,7 @@ mod tests {
         let mut said = Vec::new();
         for count in 1..=20_u32 {
             let now = begin + Duration::from_millis(100) * count;
-            // Nobody joins in order.
+            // The order of joining is not that of the names.
             joins.add(format!("n{}", if count < 5 { count } else { 25 - count }), count as usize, now);
             said.extend(joins.due.filter(|&due| now >= due).and_then(|_| joins.take(now)));
         }

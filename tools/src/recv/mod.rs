@@ -97,7 +97,6 @@ fn keyed_wire(args: &RecvArgs) -> anyhow::Result<WireOptions> {
     Ok(WireOptions { keys: key::resolve(&args.key)?, priority: args.priority, ..wire(&args.wire) })
 }
 
-/// Resolves and checks DEST.
 pub fn dest(args: &RecvArgs) -> anyhow::Result<Dest> {
     let (stdout, read) = (args.dest.as_ref().is_some_and(|dest| dest == "-"), args.verify == Some(Verify::Read));
     let for_programs = match args.form() {
@@ -210,7 +209,6 @@ pub fn open(args: &WireArgs, options: &mut RecvOptions, bar: &Bar) -> anyhow::Re
     }
 }
 
-/// Subtracts a wait from the options' limits.
 fn take_off(options: &mut RecvOptions, passed: Duration) {
     for limit in [&mut options.max_wait, &mut options.run.time_limit] {
         *limit = limit.map(|limit| limit.saturating_sub(passed));
@@ -239,7 +237,6 @@ pub fn read_again(dest: Arc<Dest>) {
     }
 }
 
-/// Prints a session's outcome on stdout.
 pub fn print(received: &ReceiveReport, landed: &Landed, form: Form, quiet: bool) -> anyhow::Result<()> {
     if form != Form::Lines {
         return report_object(&to_json(received, landed), form);

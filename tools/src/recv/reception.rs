@@ -19,8 +19,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const CLOSE_LIMIT: Duration = Duration::from_millis(500);
-/// Longest wait while it puts the file in place, so that the report on DEST is correct, or removes
-/// a partial directory.
+/// Longest wait while the file is put in place, so that the report on DEST is correct, or while a
+/// partial directory is removed.
 const PUBLISH_LIMIT: Duration = Duration::from_secs(60);
 
 /// A prepared session with its disk thread.
@@ -35,7 +35,6 @@ pub struct Received {
     pub landed: Landed,
     /// Sender and session of the last join request.
     pub asked: Option<(MacAddr, u32)>,
-    /// Whether the DEST command was still running and was ended.
     was_ended: bool,
     /// Whether the sender only queried the missing chunks.
     pub was_dry_run: bool,
@@ -121,7 +120,7 @@ fn of_command(failed: anyhow::Error, args: &RecvArgs, landed: &Landed, was_ended
 fn close(receiving: &mut Receiving<WriteBehind>, landed: &Landed) -> anyhow::Result<bool> {
     let is_long = receiving.sink().is_publishing() || landed.is_building();
     let limit = if is_long { PUBLISH_LIMIT } else { CLOSE_LIMIT };
-    // A running command lacks data, and must not take the end of this process for the end of its
+    // A running command lacks data, and must not mistake the end of this process for the end of its
     // input.
     let is_fed = landed.give_up();
     if receiving.sink_mut().close(limit) || is_fed && landed.command().end(Ending::KILL) {
@@ -135,7 +134,6 @@ fn close(receiving: &mut Receiving<WriteBehind>, landed: &Landed) -> anyhow::Res
     Ok(is_fed)
 }
 
-/// Fails if files of a directory were omitted.
 fn whole(landed: &Landed) -> anyhow::Result<()> {
     let lines = landed.left_out();
     if lines.is_empty() {

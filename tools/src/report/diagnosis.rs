@@ -1,6 +1,6 @@
-//! Diagnosis of what limited a transfer: each candidate cause has a test that must hold
-//! in this run, and says which share of the time it explains. The one with the largest share is
-//! named. Where none holds, the diagnosis lists the observations.
+//! Diagnosis of what limited a transfer. Each candidate cause has a test that must hold in this
+//! run, and the share of the time that it explains. The cause with the largest share is named. If
+//! none holds, the diagnosis lists the observations.
 
 use super::drawing::shown;
 use super::kept::{Kept, Others, Receiver, Timeline};
@@ -11,32 +11,33 @@ use ethbcast_planning::topology::nodeset;
 
 /// Share of retransmitted frames above which loss is a cause.
 const MUCH_LOSS: f64 = 0.01;
-/// Share of the time that a cause must explain: one that is measured, one that is only seen, and
-/// one of a host that was waited for at the end.
+/// Share of the time that a cause must explain: one that is measured, one that is only observed,
+/// and a host that was waited for at the end.
 const FULL: f64 = 0.8;
 const SOME: f64 = 0.1;
 const LATE: f64 = 0.2;
-/// Share of the time that an observation is taken to explain where no link was measured.
+/// Share of the time that an observation is assumed to explain if no link was measured.
 const UNKNOWN_REST: f64 = 0.5;
-/// Weight of a prediction that came true, beside a measured link.
+/// Weight of a prediction that came true, relative to a measured link.
 const PREDICTED: f64 = 0.95;
-/// Share of what two hosts reach below which cables may be shared unknown to the plan.
+/// Share of the rate between two hosts alone below which cables may be shared without the plan's
+/// knowledge.
 const SHARED: f64 = 0.5;
-/// Time in seconds below which nobody was waited for.
+/// Time in seconds below which no wait counts.
 const MOMENT: f64 = 0.2;
 /// Fraction of the time above which a host's activity is the cause.
 const MUCH_TIME: f64 = 0.5;
 /// Limit below which there are too few samples for a diagnosis.
 const MIN_MOMENTS: usize = 4;
 
-/// Everything that a diagnosis rests on.
+/// Facts on which a diagnosis rests.
 #[derive(Clone, Debug, Default)]
 pub struct Evidence {
     pub seconds: f64,
     pub predicted_seconds: Option<f64>,
     /// Bits of the content that were sent, for each copy.
     pub bits: f64,
-    /// Time of one copy over the way between two hosts alone, as measured before.
+    /// Time of one copy over the path between two hosts alone, as measured before.
     pub copy_seconds: Option<f64>,
     /// The busiest cable, and the number of copies that it carried.
     pub busiest: Option<(String, usize)>,
@@ -46,25 +47,26 @@ pub struct Evidence {
     pub cut_off_seconds: f64,
     pub limit_bits_per_second: Option<u64>,
     pub is_yielding: bool,
-    /// Reason for which the transfer went on by another route, and that route.
+    /// Reason for which the transfer continued by another route, and that route.
     pub rerouted: Option<(String, String)>,
-    /// Traffic of others on the link where there was most.
+    /// Other traffic on the link with most of it.
     pub others: Option<Others>,
-    /// Cable over which several hosts send at a time by the plan, and how many.
+    /// Cable over which several hosts send at once by the plan, and their number.
     pub contended: Option<(String, u64)>,
     /// Share of the whole time that the root's process was on a processor.
     pub processor_share: Option<f64>,
     /// Lossy cables with their losses, worst first; then the share of frames sent again.
     pub lossy: Vec<(String, f64)>,
     pub repeated: f64,
-    /// Hosts who were waited for while nothing moved, and for how long.
+    /// Hosts for which the others waited while nothing moved, and the duration.
     pub awaited: Option<(String, f64)>,
-    /// Host that finished after all others, and by how much.
+    /// Host that finished after all others, and the delay.
     pub last: Option<(String, f64)>,
-    /// Host that took frames more slowly than they came, and what it did for which share of the time.
+    /// Host that took frames more slowly than they came, its activity, and the share of the time of
+    /// that.
     pub held_up: Option<(String, Option<(String, f64)>)>,
     pub apart: Option<String>,
-    /// Hosts that were served beside the others, each with what was said of it then.
+    /// Hosts that were served beside the others, each with the message about it.
     pub aside: Vec<(String, Option<String>)>,
     /// Whether receivers had most of the content already.
     pub is_partial: bool,
@@ -75,7 +77,7 @@ pub struct Evidence {
 /// A cause whose test held, and the share of the time that it explains.
 type Cause = (f64, String);
 
-/// Returns the cause in words that follow "limited by"; `None` if nobody has everything.
+/// Returns the cause in words that follow "limited by"; `None` if no receiver has everything.
 pub fn part(kept: &Kept) -> Option<String> {
     let is_news = kept.receivers.iter().any(Kept::has_all);
     is_news.then(|| of(&Evidence::of(kept)))
@@ -90,7 +92,7 @@ pub fn of(seen: &Evidence) -> String {
 }
 
 impl Evidence {
-    /// Returns the share of what two hosts alone reach that the busiest cable carried.
+    /// Returns the share of the rate between two hosts alone that the busiest cable carried.
     fn link_share(&self) -> Option<f64> {
         let copies = self.busiest.as_ref().map_or(1, |(_, copies)| *copies) as f64;
         Some(self.copy_seconds? * copies / self.seconds.max(f64::MIN_POSITIVE))
@@ -103,8 +105,7 @@ impl Evidence {
         explained.map_or(UNKNOWN_REST, |explained| 1.0 - explained.min(1.0))
     }
 
-    /// Returns the largest share of the time that a host was seen to take, doing something else or
-    /// waited for.
+    /// Returns the largest share of the time in which a host was busy otherwise, or was waited for.
     fn host_share(&self) -> f64 {
         let activity = self.held_up.as_ref().and_then(|(_, activity)| Some(activity.as_ref()?.1));
         let waits = [&self.awaited, &self.last].into_iter().flatten().map(|(_, seconds)| self.part(*seconds));
@@ -175,14 +176,14 @@ fn rerouted_because(timeline: &Timeline) -> String {
     known.map_or_else(|| "another way, which proved better".to_owned(), |one| shown(&one.text))
 }
 
-/// Returns what was said of a host when it was served beside the others from then on.
+/// Returns the message about a host from the moment when it was served beside the others.
 fn put_aside(kept: &Kept, host: &str) -> Option<String> {
     let incidents = &kept.run.as_ref()?.timeline.incidents;
     let own = incidents.iter().find(|one| one.kind == "aside" && one.hosts.iter().any(|other| other == host))?;
     Some(shown(&own.text)).filter(|text| !text.is_empty())
 }
 
-/// Returns the longest time in which nothing moved before a host was put aside or failed, and that
+/// Returns the longest time in which nothing moved before a host was demoted or failed, and that
 /// host.
 fn awaited(timeline: &Timeline) -> Option<(String, f64)> {
     let moved = |at: usize| {
@@ -228,7 +229,8 @@ fn of_the_own_side(seen: &Evidence) -> Option<Cause> {
     strongest([down, limit, yielding, of_others(seen), busy])
 }
 
-/// Traffic of others explains as much as it took of a link, and what it made the session lose.
+/// Other traffic explains as much as the part of a link that it took, and the losses that it
+/// caused.
 fn of_others(seen: &Evidence) -> Option<Cause> {
     let others = seen.others.as_ref()?;
     let (taken, rest) = ((seen.part(others.seconds) * others.share).min(1.0), seen.rest());
@@ -236,7 +238,7 @@ fn of_others(seen: &Evidence) -> Option<Cause> {
     (taken >= SOME && rest >= SOME).then(|| (share, in_words(others)))
 }
 
-/// Says of other traffic how much it took, for how long and where.
+/// Describes other traffic: its share, its duration and its place.
 pub fn in_words(others: &Others) -> String {
     let (host, seconds) = (shown(&others.host), others.seconds);
     let took = format!("{:.0} % of the link of {host} for {seconds:.1} s", others.share * 100.0);
@@ -281,7 +283,7 @@ fn of_hosts(seen: &Evidence) -> Option<Cause> {
         Some((what, share)) => (rest.max(*share), format!("{host}: {what} ({:.0} % of the time)", share * 100.0)),
         None => (rest, format!("{host}, which took frames more slowly than they came")),
     });
-    // Cables are idle while hosts look up and verify what they have.
+    // Cables are idle while hosts look up and verify the data that they hold.
     let partial = rest
         .filter(|_| seen.is_partial)
         .map(|rest| (rest, "the hosts, which looked for what they have and checked it: little was sent".to_owned()));
@@ -353,8 +355,8 @@ pub fn of_receiver(kept: &Kept, receiver: &Receiver) -> Option<String> {
     Some(format!("{what} ({:.0} % of the time)", share * 100.0))
 }
 
-/// Returns what a receiver with all bytes did for most of the time, other than receive, and its
-/// share.
+/// Returns the activity of a receiver with all bytes for most of the time, other than receiving,
+/// and its share.
 fn activity(kept: &Kept, receiver: &Receiver) -> Option<(String, f64)> {
     let timeline = &kept.run.as_ref()?.timeline;
     let track = timeline.receivers.iter().rfind(|track| track.host == receiver.host && Kept::has_all(receiver))?;

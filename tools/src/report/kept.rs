@@ -34,7 +34,6 @@ pub struct Kept {
     pub seconds: f64,
     /// Seconds from the first invitation to the end.
     pub total_seconds: f64,
-    /// Goodput in bits per second of `seconds`.
     pub goodput_bits_per_second: f64,
     pub sent_bytes: Option<u64>,
     pub blake3: Option<String>,
@@ -60,7 +59,6 @@ pub struct Kept {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Contended {
-    /// End at which frames enter.
     pub from: String,
     pub to: String,
     pub senders: u64,
@@ -125,30 +123,25 @@ pub struct Run {
     pub slow_cable: Option<String>,
     /// Host that most often took frames more slowly than they arrived.
     pub held_up_by: Option<String>,
-    /// Receivers that were served by a catch-up stream.
     pub aside: Vec<String>,
-    /// Seconds of one copy over the way between two hosts alone, as measured before the start.
+    /// Seconds of one copy over the path between two hosts alone, as measured before the start.
     pub copy_seconds: Option<f64>,
-    /// Seconds of processor time of the root's process.
     pub processor_seconds: Option<f64>,
     /// Seconds without the root's interface or link.
     pub cut_off_seconds: f64,
-    /// Traffic of others on the link where there was most.
+    /// Other traffic on the link with most of it.
     pub others: Option<Others>,
     pub timeline: Timeline,
 }
 
-/// Traffic of others beside a transfer.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Others {
-    /// Host of the link.
     pub host: String,
-    /// Time for which there was some.
+    /// Time for which there was other traffic.
     pub seconds: f64,
     /// Share of the link in that time.
     pub share: f64,
-    /// Hosts that sent other sessions.
     pub sessions: Vec<String>,
 }
 
@@ -185,7 +178,6 @@ pub struct Timeline {
     pub resent_frames: Vec<u64>,
     pub receivers: Vec<Track>,
     pub incidents: Vec<Incident>,
-    /// Number of incidents that were not recorded.
     pub incidents_left_out: u64,
 }
 

@@ -6,12 +6,11 @@ use super::plan_picture::network;
 use ethbcast_planning::plan::{CableEnd, LossyCables, Passage, Via, lossy_cables};
 use std::collections::{HashMap, HashSet};
 
-/// Loss below which a cable is not suspected.
 const MIN_LOSS: f64 = 0.001;
 /// Limit on cables that cannot be distinguished; beyond it none is named.
 const MAX_NAMED: usize = 3;
 
-/// Factor between the losses of receivers who lost alike, and how many there must be.
+/// Factor between the losses of receivers with similar losses, and their minimum number.
 const ALIKE: f64 = 2.0;
 const MIN_ALIKE: usize = 3;
 
@@ -28,8 +27,8 @@ pub fn suspects(kept: &Kept) -> Vec<Suspects> {
 
 fn found(kept: &Kept, run: &Run) -> Option<Vec<Suspects>> {
     let record = run.plan.as_ref()?;
-    // In blocks, data comes from several hosts; after a fallback, the recorded plan is not the
-    // actual one.
+    // In block-wise algorithms, data comes from several hosts; after a fallback, the recorded plan
+    // is not the actual one.
     let via: Via = record.via.parse().ok()?;
     if via.is_in_blocks() || kept.rerouted {
         return None;

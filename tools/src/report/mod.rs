@@ -45,7 +45,6 @@ pub struct Limits {
     pub whole: String,
     /// Causes for the receivers, in their order, where they are known.
     pub receivers: Vec<Option<String>>,
-    /// Traffic of others, if there was some.
     pub others: Option<String>,
 }
 

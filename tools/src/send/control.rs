@@ -1,8 +1,8 @@
 //! Control of a running sender by `ethbcast ctl`: one line over a socket named after the process
 //! id.
 //!
-//! The name is abstract, so that nothing is left of a killed process, and private to the network
-//! namespace. Anybody on the host can connect, and anybody can take a name first: both ends look at
+//! The name is abstract, so that a killed process leaves nothing behind, and private to the network
+//! namespace. Any process on the host can connect, and any can take a name first: both ends check
 //! the kernel's credentials of the other. Only root and the process's own user are served.
 
 use super::GIVEN_UP;
@@ -44,7 +44,8 @@ fn name(pid: u32) -> String {
     format!("{NAME}{pid}")
 }
 
-/// Connects to a sender and returns the user who listens there. Fails at once if it takes nobody.
+/// Connects to a sender and returns the user of the listening process. Fails at once if it accepts
+/// no connection.
 pub fn call(pid: u32) -> io::Result<(UnixStream, Uid)> {
     let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
     let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
@@ -55,7 +56,7 @@ pub fn call(pid: u32) -> io::Result<(UnixStream, Uid)> {
     Ok((stream, user))
 }
 
-/// Whether a process of this user may be trusted with the other end's.
+/// Whether a process of this user may be trusted by the other end.
 pub fn is_trusted(user: Uid) -> bool {
     user.is_root() || user == Uid::effective()
 }
@@ -67,8 +68,8 @@ pub fn ask(mut stream: UnixStream, line: &str) -> io::Result<String> {
     read_all(&stream, REPLY_LIMIT)
 }
 
-/// Reads a text to its end within this time: the kernel counts the limit of a receive that waits for all down over the
-/// whole call, however slowly the bytes come.
+/// Reads a text to its end within `limit`: the kernel applies the limit of a receive that waits for
+/// all bytes to the whole call, however slowly they come.
 fn read_all(stream: &UnixStream, limit: Duration) -> io::Result<String> {
     stream.set_read_timeout(Some(limit))?;
     let mut text = [0; MAX_BYTES];
@@ -96,7 +97,8 @@ pub fn listen(limit: Limit) -> io::Result<()> {
     std::thread::Builder::new().name("control".to_owned()).spawn(serve).map(drop)
 }
 
-/// Answers one request. A user who is not served is not read, and so delays nobody.
+/// Answers one request. Nothing is read from a user who is not served, who therefore delays no
+/// other.
 fn answer(mut stream: UnixStream, user: Uid, said: impl FnOnce(&str) -> String) -> io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let reply = if is_trusted(user) { said(read_all(&stream, PATIENCE)?.trim()) } else { format!("no {FOREIGN}") };
@@ -212,7 +214,7 @@ mod tests {
     fn a_user_who_is_not_served_is_answered_without_being_waited_for() {
         let (client, server) = UnixStream::pair().expect("sockets");
         let stranger = Uid::from_raw(Uid::effective().as_raw() + 1);
-        // The client says nothing, and does not end.
+        // The client sends nothing, and does not end.
         answer(server, stranger, |_| unreachable!("nothing is asked")).expect("answered");
         assert_eq!(read_all(&client, REPLY_LIMIT).expect("a reply"), format!("no {FOREIGN}"));
     }

@@ -109,8 +109,8 @@ fn tell(
     let (run, verdict) = (report::run(sent, session, options, &args.wire.group), settings.verdict.as_ref());
     let is_calibrated = args.calibration.is_some();
     let report = Report { sent, preset: options.preset, verdict, run, given_up, left_out, is_calibrated };
-    // Kept also for a run that nobody joined: of an older report in its place, --only-missing would
-    // believe that nobody lacks anything.
+    // The report is kept even if no receiver joined: from an older report in its place,
+    // --only-missing would conclude that no host lacks anything.
     report.keep(args.resume.report.as_deref())?;
     if given_up.is_some() && sent.receivers.is_empty() {
         return Ok(());

@@ -91,8 +91,8 @@ pub fn summary(all: &[LeftOut]) -> Option<String> {
     (!hosts.is_empty()).then_some(text)
 }
 
-/// The failure for an error; for receivers that failed, with the command that works. `report` is where the report is
-/// kept.
+/// Returns the failure for an error; for failed receivers, with the command that sends to them
+/// again. `report` is the path of the kept report.
 pub fn failure(error: Error, report: Option<&Path>) -> Failure {
     let text = match &error {
         Error::Undelivered(sent) => Some(sentence(&sent.receivers, report.is_some_and(|path| !is_page(path)))),
@@ -114,7 +114,7 @@ fn sentence(all: &[MemberReport], is_reported: bool) -> String {
     if let Some(first) = failed.iter().copied().find(refused) {
         text += &format!("; {} says: {}", first.host, first.outcome.status_and_reason(&first.text).1);
     }
-    // A host that is gone has left its data in place, if it was a file or a directory.
+    // A host that no longer takes part has left its data in place, if it was a file or a directory.
     let is_gone = |one: &&&MemberReport| matches!(one.outcome, Outcome::Died | Outcome::Silent | Outcome::Interrupted);
     let had = failed.iter().filter(is_gone).filter(|one| one.bytes > 0);
     let had: Vec<String> = had.map(|one| format!("{} had {} of it", one.host, units::bytes(one.bytes))).collect();

@@ -29,10 +29,8 @@ pub struct Report<'a> {
     pub sent: &'a SendReport,
     pub preset: Preset,
     pub verdict: Option<&'a CheckReport>,
-    /// Circumstances, plan and timeline for the report.
     pub run: Value,
     pub given_up: Option<&'a Failure>,
-    /// Whether the user gave a calibration.
     pub is_calibrated: bool,
     pub left_out: &'a [LeftOut],
 }
@@ -199,7 +197,7 @@ impl Report<'_> {
         if is_within || !is_surprising(self.seconds(), predicted) {
             return None;
         }
-        // It may well be that the bytes came slowly, as those of a pipe do.
+        // The bytes may have come slowly, as those of a pipe do.
         let is_of_known_length = self.sent.choice.as_ref().is_some_and(|choice| choice.size_bytes.is_some());
         let help = match error < 0.0 {
             true if self.is_calibrated => {
@@ -234,7 +232,6 @@ pub fn run(sent: &SendReport, session: &Session, options: &SendOptions, group: &
     record(sent, &about)
 }
 
-/// Reports that no receiver lacks anything.
 pub fn print_nothing_missing(form: Form, quiet: bool) -> anyhow::Result<()> {
     match (form, quiet) {
         (Form::Lines, false) => report("nothing is missing: by the last report all receivers have verified everything"),
@@ -256,7 +253,8 @@ fn damage_json(damage: &Damage) -> Value {
     json!({ "at": bytes.start, "bytes": bytes.end - bytes.start, "ledger": is_ledger, "from": from, "to": to })
 }
 
-/// A receiver, how it fared, and what limited it. Where only a `part` of the bytes was sent, the rate is of that.
+/// A receiver, its outcome, and the cause that limited it. If only a `part` of the bytes was sent,
+/// the rate is of that part.
 fn receiver_line(report: &MemberReport, part: Option<u64>, limit: Option<&str>) -> String {
     let MemberReport { host, outcome, bytes, took, text, .. } = report;
     let (word, text) = outcome.status_and_reason(text);

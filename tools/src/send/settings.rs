@@ -30,7 +30,6 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Resolves the arguments.
     pub fn resolve(args: &SendArgs) -> anyhow::Result<Settings> {
         let mut options = SendOptions { wire: session::wire(&args.wire), ..SendOptions::new() };
         (options.wire.keys, options.auth_only) = (key::sending(&args.key)?, args.auth_only);
@@ -152,7 +151,6 @@ const VERIFIED: &str = "verified";
 pub struct LastRun {
     /// Number of bytes sent, if the end was reached.
     pub bytes: Option<u64>,
-    /// Receivers, and whether each has verified the bytes.
     pub receivers: Vec<(String, bool)>,
 }
 
@@ -183,7 +181,7 @@ impl LastRun {
         let receiver = |one: &Value| Some((one["host"].as_str()?.to_owned(), one["status"].as_str()? == VERIFIED));
         let receivers = report["receivers"].as_array().and_then(|all| all.iter().map(receiver).collect());
         let mut receivers: Vec<(String, bool)> = receivers.ok_or("is no report of `send`: it names no receivers")?;
-        // Hosts that were wanted and did not take part lack the bytes as well.
+        // Hosts that were wanted and did not take part lack the bytes, too.
         let is_wanted = |one: &&Value| [REFUSED, ABSENT].map(Some).contains(&one["status"].as_str());
         let left_out = report["left_out"].as_array().into_iter().flatten().filter(is_wanted);
         receivers.extend(left_out.filter_map(|one| Some((one["host"].as_str()?.to_owned(), false))));

@@ -22,7 +22,6 @@ pub struct StartRule {
     pub max_wait: Option<Duration>,
     /// Time after the beginning, as soon as there is a receiver.
     pub after: Option<Duration>,
-    /// Whether Enter starts the transfer.
     pub at_enter: bool,
 }
 

@@ -34,7 +34,7 @@ const IDLE_WAIT: Duration = Duration::from_secs(3600);
 
 struct Server {
     args: Arc<RecvArgs>,
-    /// Read once: a phrase is asked for at the start.
+    /// Read once, because the user is asked for a phrase at the start only.
     keys: Option<Arc<Keys>>,
     groups: Vec<String>,
     registry: Arc<Registry>,
@@ -48,7 +48,6 @@ struct Server {
     is_ready: bool,
     delivered: u64,
     failed: u64,
-    /// End of the server by --timeout.
     until: Option<Instant>,
 }
 
@@ -101,7 +100,7 @@ fn check(args: &RecvArgs) -> anyhow::Result<Vec<String>> {
     if args.pipe.is_some() && args.verify.is_some() {
         recv::dest(args)?;
     }
-    // Whether it can be written to is asked again for each session.
+    // Each session checks again whether DEST can be written.
     if let Ok(dest) = recv::dest(args) {
         recv::print_warnings(&dest, &args.accepted());
     }

@@ -75,7 +75,6 @@ impl Rounds {
     }
 }
 
-/// Event for the main thread.
 #[derive(Debug)]
 pub enum ServeEvent {
     Signal(Signal),

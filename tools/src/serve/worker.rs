@@ -38,13 +38,10 @@ pub struct Worker {
     keys: Option<Arc<Keys>>,
     registry: Arc<Registry>,
     args: Mutex<Arc<RecvArgs>>,
-    /// Inherited packet socket.
     port_fd: Option<i32>,
     cancel: Cancel,
-    /// Whether the worker ends after the running session.
     is_last: AtomicBool,
     serve_log: ServeLog,
-    /// DEST for the next session.
     dest: Mutex<Option<Arc<Dest>>>,
     is_in_loop: AtomicBool,
     turns: AtomicU64,
@@ -97,7 +94,7 @@ impl Worker {
         }
     }
 
-    /// Returns the turns of its event loop, if it is in one.
+    /// Returns the number of turns of its event loop, if the loop runs.
     pub fn turns(&self) -> Option<u64> {
         self.is_in_loop.load(Ordering::Relaxed).then(|| self.turns.load(Ordering::Relaxed))
     }

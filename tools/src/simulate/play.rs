@@ -56,7 +56,6 @@ impl Played {
     }
 }
 
-/// Runs one session.
 pub fn play(settings: &SimulationSettings, route: &Route) -> anyhow::Result<Played> {
     let conditions = &settings.conditions;
     let wiring = Wiring::new(&settings.topology, conditions, settings.copy.time, group_mac(GROUP));
@@ -180,7 +179,7 @@ mod tests {
 
     #[test]
     fn one_frame_and_its_verdict_take_the_time_of_their_way() {
-        // A chain would split it into several short messages.
+        // A chain would split the message into several short ones.
         let played = play(&settings(2, 1000, 0.0), &Route::Via(Via::Flat)).expect("a run");
         assert_eq!(
             (played.stream.data_sent, played.stream.data_resent, played.lost),

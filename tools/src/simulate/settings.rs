@@ -27,7 +27,6 @@ const DEFAULT_DELAY_MICROSECONDS: f64 = 0.5;
 pub struct Conditions {
     pub rate_bits_per_second: u64,
     pub mtu_bytes: u16,
-    /// Fraction of frames lost at every host.
     pub loss: f64,
     pub delay: Duration,
     /// Whether cables and hosts are those of `ethbcast lab`.
@@ -60,7 +59,6 @@ impl OneCopy {
 pub struct SimulationSettings {
     pub name: String,
     pub topology: Topology,
-    /// Topology index of the sending host.
     pub root: usize,
     pub bytes: u64,
     pub copy: OneCopy,
@@ -71,7 +69,6 @@ pub struct SimulationSettings {
 }
 
 impl SimulationSettings {
-    /// Resolves the arguments.
     pub fn resolve(args: &SimulateArgs) -> anyhow::Result<SimulationSettings> {
         let routes = Routes::resolve(args)?;
         let (name, topology) = cluster(args)?;

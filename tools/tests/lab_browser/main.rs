@@ -1,7 +1,7 @@
 //! Report pages in headless Chromium: wide and narrow, light and dark. Overflow, overlap and
 //! unreadable text are found by the positions and colours that the browser computes.
 //!
-//! These tests need `chromium`, and fail without it. `ETHBCAST_PICTURES=DIR` keeps the screenshots.
+//! The tests need `chromium`, and fail without it. `ETHBCAST_PICTURES=DIR` keeps the screenshots.
 
 use ethbcast_tests::lab::{LIMIT, Run, scratch};
 use serde_json::{Value, json};

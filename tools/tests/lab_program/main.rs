@@ -1,6 +1,6 @@
 //! The program on the hosts of a lab: transfers, faults, measurements, and refusals.
 //!
-//! These tests need root, and fail without it, because a skipped test would prove nothing.
+//! The tests need root, and fail without it, because a skipped test would prove nothing.
 
 mod faults;
 mod harness;

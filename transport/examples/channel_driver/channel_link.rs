@@ -17,14 +17,14 @@ const BATCH_FRAMES: usize = 64;
 pub struct ChannelLink {
     incoming: Receiver<Vec<u8>>,
     outgoing: SyncSender<Vec<u8>>,
-    /// Frame that the channel had no room for.
+    /// Frame for which the channel had no room.
     left_over: Option<Vec<u8>>,
     blocked: Option<Blocked>,
     own: Arc<Bell>,
     other: Arc<Bell>,
 }
 
-/// State of a waiter, set by the other end.
+/// State of a waiter, which the other end sets.
 #[derive(Default)]
 struct Bell {
     state: Mutex<Rung>,
@@ -71,8 +71,8 @@ impl Link for ChannelLink {
     }
 
     fn receive(&mut self, mut take: impl FnMut(&[u8])) -> usize {
-        // First the flag, then the channel: a frame that arrives in between is found, or wakes
-        // again.
+        // First the flag, then the channel: a frame that arrives in between is found, or wakes the
+        // waiter again.
         self.own.lock().arrival = false;
         let count = self.incoming.try_iter().take(BATCH_FRAMES).map(|frame| take(&frame)).count();
         if count > 0 {
@@ -95,7 +95,7 @@ impl Link for ChannelLink {
             match self.outgoing.try_send(frame) {
                 Ok(()) => sent += 1,
                 Err(TrySendError::Full(frame)) => (self.left_over, self.blocked) = (Some(frame), Some(Blocked::Room)),
-                // The other end is gone: the frame is lost, as on a cable.
+                // The other end no longer exists: the frame is lost, as on a cable.
                 Err(TrySendError::Disconnected(_)) => sent += 1,
             }
         }

@@ -1,12 +1,10 @@
 //! Newest stamp received, and round trips from timestamp echoes.
 //!
-//! Round-trip time and retransmission timeout (RFC 6298, with shorter bounds: a cluster's round
-//! trips are below a millisecond).
-//!
-//! Reordering tolerance on the path to one receiver: it grows with observed reordering and falls
-//! back without (RFC 8985 §6.2, whose window grows by a quarter of the round trip at a time and
-//! falls back after 16 recoveries; here the reordering itself is measured, as every frame has a
-//! stamp).
+//! The round trips give the retransmission timeout (RFC 6298, with shorter bounds: a
+//! cluster's round trips are below a millisecond) and the reordering tolerance on the path to one
+//! receiver. The tolerance grows with observed reordering and falls back without it (RFC 8985 §6.2,
+//! whose window grows by a quarter of the round trip at a time and falls back after 16 recoveries;
+//! here the reordering itself is measured, as every frame has a stamp).
 
 use super::stamp::Stamp;
 use crate::time::Instant;
@@ -14,8 +12,8 @@ use crate::tuning::{TimeoutTuning, Tuning};
 use crate::wire::{Ack, Frame, Kind};
 use std::time::Duration;
 
-/// Age from which a stamp is not compared any more: its sender has been idle, and half of the
-/// stamps' range may have passed.
+/// Age from which a stamp is no longer compared: its sender has been idle, and half of the stamps'
+/// range may have passed.
 pub(super) const STALE: Duration = Duration::from_secs(600);
 
 /// Longest plausible round trip; above it the stamp was drawn ahead of the clock in a burst.
@@ -63,11 +61,11 @@ impl Newest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Behind {
     Late,
-    /// Sent after the known one: one of both is not the receiver's own. The receiver has to be
-    /// probed.
+    /// Sent after the known acknowledgement; one of the two is not the receiver's own. The receiver
+    /// must be probed.
     Doubtful,
-    /// Second one in a row sent after the known one, which therefore was not the receiver's own:
-    /// arrived frames do not disappear.
+    /// Second acknowledgement in a row sent after the known one, which therefore was not the
+    /// receiver's own: arrived frames do not disappear.
     Contradiction,
 }
 
@@ -103,7 +101,7 @@ impl Echo {
     /// not been taken yet. Its last transmission was under `last`, the one before under `before`;
     /// both are equal if it was sent once.
     ///
-    /// If nothing sent as late as `last` has arrived, an earlier transmission did. The frame was
+    /// An earlier transmission arrived if nothing sent as late as `last` has. The frame was
     /// overtaken by everything sent between the transmission that arrived and the newest echo so
     /// far. Returns whether the last transmission was needless.
     pub(crate) fn on_arrival(&mut self, before: Stamp, last: Stamp, ack: &Ack<'_>) -> bool {
@@ -171,10 +169,9 @@ pub struct Rtt {
     reorder_max: Duration,
 }
 
-/// Tries after which waits get ever longer. With half of all heartbeats or their answers lost, one
+/// Tries after which waits get ever longer. With half of all heartbeats or their replies lost, one
 /// in 4000 waits takes longer than this.
 const PATIENT_TRIES: u32 = 12;
-/// Deviations below this are scheduler noise.
 const GRANULARITY: Duration = Duration::from_micros(200);
 
 impl Rtt {
@@ -312,8 +309,8 @@ pub struct RoundTrip {
 }
 
 impl RoundTrip {
-    /// Returns the round trip to this receiver, without the time for which it held the answer back;
-    /// `None` unless `frame` is an acknowledgement that echoes something new.
+    /// Returns the round trip to this receiver, without the time for which it delayed the
+    /// acknowledgement; `None` unless `frame` is an acknowledgement with a new echo.
     pub fn sample(&mut self, now: Instant, frame: &Frame<'_>) -> Option<Duration> {
         let ack = (frame.header.kind == Kind::ACK).then(|| Ack::parse(frame))??;
         self.newest.take(now, Stamp(ack.echo))?;

@@ -12,8 +12,8 @@ pub(crate) struct Sent {
     /// docs/protocol/streams.md §7.10.
     pub below: u64,
     pub newest: Stamp,
-    /// Most useful credit beyond the cursor, in frames: unacknowledged frames lie in the sender's
-    /// own feed, so that more than its slots is never used.
+    /// Maximum useful credit beyond the cursor, in frames: unacknowledged frames lie in the
+    /// sender's own feed, so that more than its slots is never used.
     pub credit: u64,
 }
 

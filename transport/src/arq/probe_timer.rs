@@ -63,7 +63,7 @@ impl ProbeTimer {
     }
 
     /// Handles an acknowledgement behind the known cursor: a doubtful one is probed. So is a late
-    /// one if no answer is awaited, because it may be more than late.
+    /// one if no reply is awaited, because it may be more than late.
     pub(crate) fn doubt(&mut self, now: Instant, judged: Behind, timeout: impl FnOnce(u32) -> Duration) {
         if judged == Behind::Doubtful || self.due.is_none() {
             self.pending = true;

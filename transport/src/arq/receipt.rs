@@ -1,13 +1,12 @@
-//! Acknowledgement owed to a sender: the newest stamp, and the time when it is due.
-//!
-//! Plausible stamps of one sender, as a receiver sees them.
+//! Acknowledgement due to a sender: the newest stamp, the time when it is due, and the check
+//! whether the sender's stamps are plausible.
 //!
 //! Stamps are microseconds of the sender's clock, so the one that arrived with the least delay
 //! shows how far that clock can be now: any delay only makes a stamp look old. A stamp beyond that,
 //! or well before the newest, is in doubt until the next one agrees with it: one frame with a wrong
 //! stamp, even the first, hides the true ones only for a moment. A clock that many stamps have
-//! confirmed is not set back as long as others confirm it: replayed frames of long ago agree with
-//! each other, too.
+//! confirmed is not set back while others confirm it: replayed frames of long ago agree with each
+//! other, too.
 
 use super::echo::Newest;
 use super::stamp::Stamp;
@@ -74,8 +73,8 @@ impl Receipt {
 const SLACK_US: i64 = 50_000;
 /// Inverse of the largest drift between the clocks of two hosts.
 const DRIFT: i64 = 1000;
-/// Time in µs after which another stamp sets the clock, even backward, so that drift does not add
-/// up.
+/// Time in µs after which another stamp sets the clock, even backward, so that drift does not
+/// accumulate.
 const READING_LASTS_US: u64 = 10_000_000;
 
 const AGREEING_STAMPS: u8 = 8;

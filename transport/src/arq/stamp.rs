@@ -19,8 +19,8 @@ impl Stamp {
         Stamp(now.as_micros() as u32)
     }
 
-    /// Returns the time since it was drawn; zero if it is ahead of the clock, as the stamps of a
-    /// burst are.
+    /// Returns the time since the stamp was drawn; zero if it is ahead of the clock, as the stamps
+    /// of a burst are.
     pub fn age(self, now: Instant) -> Duration {
         let clock = Stamp::of(now);
         if self.is_after(clock) { Duration::ZERO } else { clock.since(self) }

@@ -14,10 +14,10 @@ pub(crate) struct Window {
     frames: u64,
     min: u64,
     max: u64,
-    /// Size up to which it grows by the acknowledged frames; above, by one frame a round.
+    /// Size up to which the window grows by the acknowledged frames; above, by one frame a round.
     threshold: u64,
     grown: u64,
-    /// Size and threshold before the first cut, until it has grown to that size again.
+    /// Size and threshold before the first cut, until the window has grown to that size again.
     before_cut: Option<(u64, u64)>,
 }
 
@@ -32,7 +32,7 @@ impl Window {
         self.frames
     }
 
-    /// Whether the window limits the sender with `in_flight` frames: only then it grows.
+    /// Whether the window limits the sender with `in_flight` frames; only then it grows.
     pub(crate) fn is_limiting(&self, in_flight: u64) -> bool {
         in_flight * 2 >= self.frames
     }

@@ -150,8 +150,8 @@ impl Rounds {
     ) -> Rest {
         let room = link.blocked() == Some(Blocked::Room);
         if self.have_moved() {
-            // Only a wait finds out that there is room to send again, so a loop that never rests
-            // has to check here.
+            // Only a wait reveals that there is room to send again, so a loop that never waits must
+            // check here.
             let look = Interest { arrivals: false, room, until: Some(Instant::START) };
             return if room { Rest::Wait(Instant::START, look) } else { Rest::None };
         }

@@ -1,32 +1,31 @@
-//! Busy polling: how long to poll for the next frame before waiting.
+//! Wait of the loop for the next frame: busy polling, and receive coalescing.
 //!
-//! A waiting loop must be woken: on a busy or virtual machine that takes longer than the frame
-//! itself, and half of it is at the sender's expense. So a latency-critical loop polls for a while.
-//! Between two polls it yields its CPU (`sched_yield(2)`) instead of pausing: on a host with more
-//! processes than CPUs the next frame often comes from a process that has yet to run, and with a
-//! CPU to itself a yield returns in a few tenths of a microsecond.
+//! **Busy polling** delays the sleep. A waiting loop must be woken: on a busy or virtual machine
+//! that takes longer than the frame itself, and half of it is at the sender's expense. So a
+//! latency-critical loop polls for a while. Between two polls it yields its CPU (`sched_yield(2)`)
+//! instead of pausing: on a host with more processes than CPUs the next frame often comes from a
+//! process that has yet to run, and with a CPU to itself a yield returns in a few tenths of a
+//! microsecond.
 //!
-//! If other processes compute, a yield returns after their time slices, and some kernels (Linux
+//! Beside processes that compute, a yield returns after their time slices, and some kernels (Linux
 //! 6.18) take the rest of the yielder's slice, too: milliseconds later than a process that sleeps
 //! and is woken. A pause between two polls of more than a millisecond, and more than the polling
 //! limit, shows that; then the loop sleeps at once for a while, twice as long each time it happens
 //! again. Shorter pauses are the turns of other ranks on this host, and the loop polls on: if it
 //! slept, each of them would have to wake it (eight ranks on two cores take twice as long then).
 //!
-//! Receive coalescing: when to sleep through arrivals.
-//!
-//! The kernel wakes a sleeper for every frame, and a wake-up costs many times what the frame does.
-//! While frames arrive densely the loop therefore sleeps a fixed time and finds several, like a NIC
-//! that moderates its interrupts. A nap that found too few delayed an answer (a ping-pong is dense,
-//! too): each such nap doubles the time until the next is tried. But if bulk arrives several frames
-//! at a time, or hardly anything is sent in return, no peer waits for an answer to each: a nap that
-//! found nothing then met a sender without a CPU for a moment, or the end of an exchange, and is
-//! ignored.
+//! **Receive coalescing** sleeps through arrivals. The kernel wakes a sleeper for every frame, and
+//! a wake-up costs many times what the frame does. While frames arrive densely the loop therefore
+//! sleeps a fixed time (a *nap*) and finds several, like a NIC that moderates its interrupts. A nap
+//! that found too few delayed a reply (a ping-pong is dense, too): each such nap doubles the time
+//! until the next is tried. But if bulk arrives several frames at a time, or hardly anything is
+//! sent in return, no peer waits for a reply to each: a nap that found nothing then met a sender
+//! without a CPU for a moment, or the end of an exchange, and is ignored.
 
 use crate::{Instant, TimeSource};
 use std::time::Duration;
 
-/// Pause from which a computing process is the cause.
+/// Pause that shows a computing process.
 const LATE_WAKE: Duration = Duration::from_millis(1);
 /// Time for which the loop sleeps at once after such a pause, and the most doublings of it (1.3 s).
 const BARRED: Duration = Duration::from_millis(10);
@@ -87,7 +86,7 @@ const WORTHWHILE_FRAMES: u32 = 2;
 const BULK_FRAMES_PER_SECOND: u32 = 20_000;
 const BULK_FRAMES: u32 = 64;
 /// Received frames per sent frame from which traffic counts as one-sided: no sender waits for
-/// answers. (A barrier's leaf sends one for two, a stream's receiver one for dozens.)
+/// replies. (A barrier's leaf sends one for two, a stream's receiver one for dozens.)
 const ONE_SIDED_FRAMES: u32 = 8;
 /// Divisor of the longest nap at lower rates: few wake-ups are saved, and round trips matter.
 const SHORT_PART: u32 = 4;

@@ -73,8 +73,8 @@ impl Feed {
         }
     }
 
-    /// Continues at frame `first`: no reader here needs the frames between the head and it. Every
-    /// reader stands there then.
+    /// Continues at frame `first`: no reader here needs the frames between the head and `first`.
+    /// Every reader then stands at `first`.
     ///
     /// # Panics
     /// If `first` is behind the head, or anything beyond the head has arrived.
@@ -131,9 +131,9 @@ impl Feed {
         self.expected_last = Some(sequence);
     }
 
-    /// Whether a frame, the last or not, agrees with the known end: nothing lies beyond the last.
-    /// If the end is not known in advance, a last frame below one that has arrived is believed when
-    /// it comes again; what lies beyond is dropped.
+    /// Whether a frame, the last or not, agrees with the known end: no frame lies beyond the last.
+    /// If the end is not known in advance, a last frame below an arrived one is believed when it
+    /// comes again; arrivals beyond it are dropped.
     fn fits_end(&mut self, sequence: u64, last: bool) -> bool {
         if let Some(end) = self.expected_last().filter(|_| !planted!("forged-last-believed")) {
             return sequence < end && !last || sequence == end && last;
@@ -289,8 +289,8 @@ impl Feed {
         self.positions.remove(reader, self.head());
     }
 
-    /// Writes into `bitmap` the frames beyond `head` that have arrived, or need not because of held
-    /// parity frames (bit `i` is frame `head + 1 + i`); returns the bytes used.
+    /// Writes into `bitmap` the frames beyond `head` that have arrived, or need not arrive because
+    /// of held parity frames (bit `i` is frame `head + 1 + i`); returns the bytes used.
     pub fn write_holes(&self, bitmap: &mut [u8]) -> usize {
         let used = self.arrived.write_holes(bitmap);
         self.write_held(bitmap, used)
@@ -315,7 +315,7 @@ impl Feed {
     /// Recomputes every count and the tail from the readers' positions.
     ///
     /// # Errors
-    /// The first disagreement.
+    /// The first count that differs.
     pub fn audit(&self) -> Result<(), AuditError> {
         let (tail, head, highest, limit) = (self.tail(), self.head(), self.highest(), self.limit());
         self.positions.audit(head)?;

@@ -56,8 +56,8 @@ impl Parities {
 }
 
 impl Feed {
-    /// Whether `frames` have all been here, full, are still in their slots, and do not contain the
-    /// last: then parity of them can be sent.
+    /// Whether `frames` have all been here at full length, are still in their slots, and do not
+    /// contain the last: then parity of them can be sent.
     pub(crate) fn is_full_block(&self, frames: &Range<u64>) -> bool {
         let here = frames.end <= self.head() && self.still_holds(frames) && !self.may_have_last(frames);
         here && frames.clone().all(|sequence| self.is_full(sequence))
@@ -89,8 +89,8 @@ impl Feed {
         if !is_block || self.may_have_last(&frames) || !present().all(|sequence| self.is_full(sequence)) {
             return Inserted::Refused;
         }
-        // Blocks have one length: others would lie in their places. The newest frame wins, so that
-        // a forged one costs what is held at that time, but blocks nothing later.
+        // Blocks have one length: others would lie in their places. The newest frame has priority,
+        // so that a forged one costs what is held at that time, but blocks nothing later.
         self.parities.retain(|others| others.end - others.start == count);
         let at = self.parities.find(frames.start);
         let held = at.map_or(&[][..], |at| &self.parities.blocks[at].held);
@@ -121,8 +121,8 @@ impl Feed {
         missing
     }
 
-    /// Prepares for storing frame `sequence`. A parity frame in its slot is moved; blocks are
-    /// dropped that would lose a frame with it, or that cannot be what they seemed.
+    /// Prepares for storing frame `sequence`. A parity frame in its slot is moved; blocks that
+    /// would lose a frame by it, or that turn out to be forged, are dropped.
     pub(super) fn make_way(&mut self, sequence: u64, bytes: usize, last: bool) {
         let (slots, full) = (self.slots(), bytes == self.payload_bytes && !last);
         self.parities.retain(|frames| sequence < frames.start + slots && (full || !frames.contains(&sequence)));

@@ -53,8 +53,8 @@ pub(super) struct Flight {
     echo: Echo,
     question: ProbeTimer,
     waiting_since: Instant,
-    /// Time since which the peer reports as missing what it had acknowledged: another host has
-    /// forged an acknowledgement.
+    /// Time since which the peer reports frames as missing that it had acknowledged: another host
+    /// has forged an acknowledgement.
     lacks_since: Option<Instant>,
 }
 
@@ -220,10 +220,9 @@ impl Flight {
         self.waiting_since = now;
     }
 
-    /// Requests a receipt if it is overdue. Returns true if requests have been in vain for
-    /// `silent_after` and several times (a host that was itself suspended for that time has
-    /// requested only once), or if the peer has lacked frames that no longer exist here for as
-    /// long.
+    /// Requests a receipt if it is overdue. Returns true if several requests over `silent_after`
+    /// had no reply (a host that was itself suspended for that time has requested only once), or if
+    /// the peer has lacked frames for as long that no longer exist here.
     pub(super) fn on_timeout(&mut self, now: Instant, silent_after: Duration) -> bool {
         let overdue = self.question.on_timeout(now, |tries| self.echo.rtt().timeout(tries));
         let lacks = self.lacks_since.is_some_and(|since| now.since(since) >= silent_after);

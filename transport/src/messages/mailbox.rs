@@ -65,13 +65,13 @@ impl Mailbox {
         self.send_until(to, tag, bytes, None)
     }
 
-    /// Sends `bytes` to rank `to`, in order with earlier sends there under this `tag`; a message
+    /// Sends `bytes` to rank `to`, in order with earlier sends to it under this `tag`; a message
     /// that has not arrived by the `deadline` is withdrawn. The bytes are kept, not copied, until
     /// the other host has them.
     ///
     /// # Errors
-    /// If there is no such rank, it has been given up, or the send queue is full; nothing is taken
-    /// then.
+    /// If there is no such rank, it was given up as silent, or the send queue is full; nothing is
+    /// taken then.
     pub fn send_until(
         &mut self,
         to: Rank,
@@ -157,7 +157,7 @@ impl Mailbox {
         waits && self.endpoint.ledger.forget_receive(id)
     }
 
-    /// Whether all of a message has been sent at least once, so that its sender may go on; also
+    /// Whether all of a message has been sent at least once, so that its sender may continue; also
     /// true after its end.
     pub fn has_gone(&self, id: SendId) -> bool {
         self.endpoint.ledger.send(id).is_none_or(|sending| self.channels[sending.to.index()].has_gone(id))
@@ -173,13 +173,13 @@ impl Mailbox {
         self.endpoint.ledger.sends().0 == 0 && self.endpoint.ledger.receives() == 0
     }
 
-    /// Whether nothing is in progress or owed to a peer, and no timer runs.
+    /// Whether nothing is in progress or pending for a peer, and no timer runs.
     pub fn is_quiet(&self) -> bool {
         self.is_idle() && self.next_deadline().is_none()
     }
 
     fn next_deadline(&self) -> Option<Deadline> {
-        // An expired send or receive is the application's giving up on a peer.
+        // An expired send or receive means that the application no longer waits for a peer.
         let asked = self.endpoint.ledger.due().map(|at| Deadline { at, why: Timer::OPERATION });
         self.agenda.next_deadline().into_iter().chain(asked).min()
     }
@@ -219,7 +219,7 @@ impl Mailbox {
     /// Recomputes every count.
     ///
     /// # Errors
-    /// The first disagreement.
+    /// The first count that differs.
     pub fn audit(&self) -> Result<(), AuditError> {
         self.endpoint.ledger.audit()?;
         let (messages, bytes) = self.endpoint.ledger.sends();

@@ -78,14 +78,14 @@ pub enum RecvOutcome {
 #[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SendError {
-    /// No such rank.
+    /// A rank that does not exist.
     #[error("there is no rank {rank} among {ranks}: send to a rank from 0 to {}", ranks - 1)]
     NoSuchRank {
         /// The rank given.
         rank: Rank,
         ranks: usize,
     },
-    /// The peer has been given up.
+    /// The peer was given up as silent, or has left.
     #[error("rank {rank} has left or is silent: send to those who are left")]
     PeerGone {
         /// The rank given.
@@ -107,7 +107,7 @@ pub enum SendError {
 #[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum RecvError {
-    /// No such rank.
+    /// A rank that does not exist.
     #[error("there is no rank {rank} among {ranks}: receive from a rank from 0 to {}", ranks - 1)]
     NoSuchRank {
         /// The rank given.

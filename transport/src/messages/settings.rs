@@ -31,7 +31,7 @@ pub struct Settings {
     pub pushed_messages: u64,
     /// Pushed buffer: bytes, divided evenly among the peers (at least [`INITIAL_BYTES`] each).
     pub pushed_bytes: u64,
-    /// Silence after which a peer that owes an acknowledgement is given up.
+    /// Silence after which a peer from which an acknowledgement is due is given up.
     pub silent_after: Duration,
     /// Windows, acknowledgements and timeouts, as for streams.
     pub tuning: Tuning,

@@ -1,24 +1,23 @@
 //! Parity frames: each recovers any one lost frame of its block.
 //!
-//! A systematic code over the field of 256 elements (Blömer et al. 1995: a Cauchy matrix, every
-//! square part of which can be inverted). Of a block of K frames any K of its frames and parity
-//! frames give all. Parity frame `index` is the sum of all frames, each times 1/(y + x) with x its
-//! place in the block and y = 128 + `index`, and times 128 + x, which makes parity frame 0 the
-//! plain exclusive or. All frames of a block have one length.
+//! The code is systematic, over the field of 256 elements (Blömer et al. 1995: a Cauchy matrix,
+//! every square part of which can be inverted). Of a block of K frames, any K of its frames and
+//! parity frames give all. Parity frame `index` is the sum of all frames, each times 1/(y + x) with
+//! x its place in the block and y = 128 + `index`, and times 128 + x, which makes parity frame 0
+//! the plain exclusive or. All frames of a block have one length.
 //!
-//! Sums of frames times elements of the field, a stripe at a time.
-//!
-//! If the machine looks up many bytes at once, products are added directly (`products`). Otherwise
-//! a sum is kept as eight planes, one for each power of x below eight: a frame is added to those
-//! planes that its factor names, by exclusive or only, and the planes are combined once. So no
-//! table is looked up for each byte, and the compiler vectorises it on every machine.
+//! Frames are multiplied and added one stripe at a time. If the machine looks up many bytes at
+//! once, products are added directly (`products`). Otherwise a sum is kept as eight planes, one for
+//! each power of x below eight: a frame is added to those planes that its factor names, by
+//! exclusive or only, and the planes are combined once. So no table is looked up for each byte, and
+//! the compiler vectorises it on every machine.
 
 mod products;
 
 /// Longest block in frames, and most parity frames of a block: half of the field each.
 pub(crate) const MAX_FRAMES: usize = 128;
 
-/// Shortest block: below that repeating frames costs as little.
+/// Shortest block: for shorter ones repeating frames costs no more.
 pub(crate) const MIN_FRAMES: usize = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

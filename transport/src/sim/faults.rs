@@ -6,12 +6,13 @@ use std::time::Duration;
 use super::random::Random;
 use crate::Instant;
 
-/// A frame that has arrived at the card of a host that accepts it, before the receive ring.
+/// A frame that has arrived at the card of a host that accepts it, and is not yet in the receive
+/// ring.
 #[derive(Clone, Copy, Debug)]
 pub struct Delivery<'a> {
-    /// Host that sent it; `None` if the test injected it.
+    /// Sending host; `None` if the test injected the frame.
     pub from: Option<usize>,
-    /// Host it arrives at.
+    /// Receiving host.
     pub to: usize,
     /// Time of arrival.
     pub at: Instant,
@@ -21,7 +22,7 @@ pub struct Delivery<'a> {
     pub frame: &'a [u8],
 }
 
-/// Fate of a delivery.
+/// Outcome of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// Delivered unchanged.
@@ -45,7 +46,7 @@ pub enum Fate {
         /// Offset of the byte in the payload, modulo its length.
         byte: usize,
     },
-    /// Delivered later by this time; frames in between overtake it.
+    /// Delivered after this time; frames in between overtake it.
     Delay(Duration),
 }
 
@@ -60,7 +61,7 @@ pub struct Departure<'a> {
     pub frame: &'a [u8],
 }
 
-/// The kernel's answer to a departure.
+/// The kernel's result for a departure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sending {
     /// The kernel takes the frame.
@@ -70,7 +71,7 @@ pub enum Sending {
     NoRoom(Duration),
 }
 
-/// Decides the fate of every delivery, and optionally of every departure. A closure is a `Faults`
+/// Decides the fate of every delivery, and optionally of every departure. A closure is a `Faults`,
 /// too.
 pub trait Faults {
     /// Called once per delivery, in order; a delayed or duplicated frame is not decided again.
@@ -88,7 +89,7 @@ impl<F: FnMut(&Delivery<'_>) -> Fate> Faults for F {
     }
 }
 
-/// Delivers everything.
+/// Delivers every frame.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoFaults;
 
@@ -101,7 +102,7 @@ impl Faults for NoFaults {
 with_defaults! {
     /// Independent faults at fixed probabilities. A delivery suffers at most one fault.
     ///
-    /// If loss, duplication, reordering and corruption add up to more than 1, the later ones are
+    /// Probabilities of loss, duplication, reordering and corruption that add up to more than 1 are
     /// reduced in this order.
     #[derive(Clone, Debug)]
     pub struct RandomFaults {

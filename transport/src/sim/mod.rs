@@ -7,12 +7,12 @@
 //! **Modelled:** cables with rate and delay (or token buckets), full duplex; store-and-forward switches with
 //! finite port queues or a shared buffer, MAC learning, flooding, storm control and pause frames; network cards with a
 //! finite transmit ring (the machines' back-pressure) and a finite receive ring, drained by a process that takes time
-//! to wake up and for each frame; kernels that have no room now and then; padding of short frames to 60 bytes; hosts
+//! to wake up and for each frame; kernels that have no room at times; padding of short frames to 60 bytes; hosts
 //! that pause, crash and come back, timers with slack, cables that are cut. **Not modelled:** the time a switch
 //! needs to decide, ageing of learnt addresses, spanning tree (the switches must form a tree), checksums on the wire (a
 //! corrupted frame is delivered).
 //!
-//! A custom machine, which answers every frame of its kind, on two hosts:
+//! A custom machine, which replies to every frame of its kind, on two hosts:
 //!
 //! ```
 //! use ethbcast_transport::sim::{Cable, HostSettings, Network, NoFaults, Simulation, host_mac};
@@ -54,7 +54,7 @@
 //! ```
 //!
 //! Files, from the outside in: `network` and `settings` (description), `run` (the simulation and its loop), `host` with
-//! `wishes` (its machine's calls, its card and its process), `last_hop` with `faults`, `fabric` (everything between two
+//! `timer_requests` (its machine's calls, its card and its process), `last_hop` with `faults`, `fabric` (everything between two
 //! hosts) with `switch` and `wire`, then `event`, `frame`, `random`, `stats`, `outcome`.
 
 mod event;

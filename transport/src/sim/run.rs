@@ -157,7 +157,7 @@ impl<M: Machine, F: Faults> Simulation<M, F> {
     /// Crashes a host: its machine is never called again, its unsent frames are lost, arriving
     /// frames vanish.
     ///
-    /// This and the other changes are scheduled; a time in the past becomes the present. Changes at
+    /// Like all changes this one is scheduled; a time in the past becomes the present. Changes at
     /// one time happen in the order of the calls, and before the hosts' first calls if that time is
     /// the start.
     pub fn crash(&mut self, host: usize, at: Instant) {

@@ -45,7 +45,7 @@ impl Cable {
     /// Makes the cable a token bucket: after a pause `burst_bytes` pass in no time, and only then
     /// the rate limits.
     ///
-    /// A shaper such as Linux's tbf behaves like this, while a wire takes its time for every bit.
+    /// A shaper such as Linux's tbf behaves like this, while a real cable needs time for every bit.
     pub fn with_burst_bytes(mut self, burst_bytes: u64) -> Self {
         self.burst_bytes = burst_bytes;
         self
@@ -61,7 +61,7 @@ impl Cable {
         self.delay
     }
 
-    /// Returns the bytes that pass in no time after a pause; 0 for a wire.
+    /// Returns the bytes that pass in no time after a pause; 0 for a real cable.
     pub fn burst_bytes(self) -> u64 {
         self.burst_bytes
     }
@@ -117,7 +117,7 @@ with_defaults! {
     pub struct HostSettings {
         /// Address; `None` for [`host_mac`] of its index.
         pub mac: Option<MacAddr> = None,
-        /// Group addresses it accepts; broadcast only if listed here.
+        /// Accepted group addresses; broadcast only if listed here.
         pub groups: Vec<MacAddr> = Vec::new(),
         /// Slots of the transmit ring, including the frame being sent.
         // The default of Linux drivers for a 1 Gbit/s card.
@@ -126,11 +126,11 @@ with_defaults! {
         pub nic_receive_frames: usize = 256,
         /// Time that the process needs for a received frame before the machine sees it.
         pub per_frame_cost: Duration = Duration::ZERO,
-        /// Time that it needs for each byte received, in picoseconds.
+        /// Time that the process needs for each byte received, in picoseconds.
         pub per_byte_cost_picos: u64 = 0,
         /// Time that the process needs to send a frame; it does nothing else meanwhile.
         pub per_sent_frame_cost: Duration = Duration::ZERO,
-        /// Time that it needs for each byte sent, in picoseconds.
+        /// Time that the process needs for each byte sent, in picoseconds.
         pub per_sent_byte_cost_picos: u64 = 0,
         /// Delay after a frame before an idle process notices it; later arrivals wait in the ring.
         /// The delay models an interrupt and a context switch, interrupt moderation, or a driver that

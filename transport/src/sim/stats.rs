@@ -1,7 +1,7 @@
 //! Counters of a run: frames and bytes per cable and host, and every lost frame by reason.
 
 summed! {
-    /// Frames that got no further, by reason.
+    /// Frames that were lost, by reason.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Drops {
         /// Lost by the run's [`Faults`](super::Faults).

@@ -4,7 +4,6 @@ use crate::{Deadline, Instant, Timer};
 
 const CALLS_WITHIN_A_MOMENT: u32 = 1_000;
 
-/// Timer requests of a host. All times are in nanoseconds.
 #[derive(Debug, Default)]
 pub(super) struct TimerRequests {
     deadline: Option<Deadline>,

@@ -63,7 +63,7 @@ impl Stream {
     }
 
     /// Announces that the message being read ends before frame `sequence`, if the application knows
-    /// its length beforehand.
+    /// the length in advance.
     pub fn expect_message_end(&mut self, sequence: u64) {
         self.message_end = sequence;
     }

@@ -1,6 +1,6 @@
 //! Ends of messages and segments within a stream.
 //!
-//! The last frame of a message is sent on at once, and its sender may want to know when every
+//! The last frame of a message is forwarded at once, and its sender may want to know when every
 //! application has consumed it. Between the ends of messages the stream is cut into segments
 //! (Patarasuk 2008 §3.1): a relay receives a whole segment before it forwards any of it, and sends
 //! it to one child after the other. Segments are counted from the end of the preceding message.
@@ -19,7 +19,6 @@ pub(super) struct Boundaries {
     /// End of the newest freed message whose consumption is reported: a freed frame may not be
     /// consumed yet.
     reported: u64,
-    /// Boundaries added so far.
     pub(super) added: u64,
 }
 

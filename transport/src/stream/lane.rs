@@ -3,7 +3,7 @@
 //!
 //! Two cursors: `cursor` follows the reader's acknowledgements, `next` is the go-back-n cursor of
 //! first transmissions. Losses are found by evidence only (RFC 8985): a frame is lost when one sent
-//! later has arrived. Timeouts send a heartbeat, never data; the answer is the evidence. Under
+//! later has arrived. Timeouts send a heartbeat, never data; the reply is the evidence. Under
 //! `InOrderOnly` a loss rewinds `next`; the stamps drawn on the way forward limit that to one
 //! rewind per gap. Under `HolesAllowed` only the missing frames are queued; a frame that has not
 //! reached this host is skipped and sent when it arrives.
@@ -40,7 +40,7 @@ const MAX_FRAMES: u64 = 1 << 40;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origins {
     Here,
-    /// Also a former parent, which had its frames from here.
+    /// A former parent, too, which had its frames from here.
     Former,
     /// Any: another stream served the child until now.
     Elsewhere,
@@ -74,11 +74,9 @@ pub(super) struct Lane {
     round: LossRound,
     echo: Echo,
     question: ProbeTimer,
-    /// False from a graft until the child's first acknowledgement reports its cursor.
+    /// Whether the child's first acknowledgement has reported its cursor; false after a graft.
     synced: bool,
-    /// An acknowledgement of the child has come.
     heard: bool,
-    /// Heartbeats sent.
     asked: u8,
     origins: Origins,
     moved_at: Instant, // It got further, or began to owe an answer.
@@ -258,7 +256,7 @@ impl Lane {
         self.sent.replace_queued(lacking, |sequence| is_to_come(sequence, feed));
     }
 
-    /// Records that the child has frames of others up to `covered`; nothing else here was sent
+    /// Records that the child has frames of others up to `covered`; no other frame here was sent
     /// under a stamp of this lane.
     fn know(&mut self, covered: u64) {
         if covered > self.highest {
@@ -269,7 +267,7 @@ impl Lane {
     }
 
     /// Measures reordering if the frame at the cursor has arrived. Under strict go-back-n there is
-    /// nothing to measure: what overtook it was dropped.
+    /// nothing to measure: the frames that overtook it were dropped.
     fn note_arrival(&mut self, ack: &Ack<'_>) {
         if self.policy == Policy::HolesAllowed && self.cursor < self.next && ack.cursor > self.cursor {
             let (before, last) = self.sent.before_and_last(self.cursor);
@@ -376,8 +374,8 @@ impl Lane {
         Some((sequence, sequence < self.highest))
     }
 
-    /// Whether only the child's answer can move things on: frames are unacknowledged, credit is
-    /// used up, the feed is full of frames kept for the child's own children, or a message is not
+    /// Whether only the child's reply allows progress: frames are unacknowledged, credit is used
+    /// up, the feed is full of frames kept for the child's own children, or a message is not
     /// consumed.
     fn is_waiting(&self, feed: &Feed) -> bool {
         let starved = self.next >= self.limit && feed.highest() > self.next;
@@ -393,7 +391,7 @@ impl Lane {
         (!self.synced || self.is_waiting(feed)).then_some(self.moved_at)
     }
 
-    /// Whether the child has been asked again and again, and nothing was ever heard of it.
+    /// Whether the child has been probed repeatedly, and no frame of it was ever received.
     pub(super) fn is_mute(&self, now: Instant, feed: &Feed) -> bool {
         let waits_for_long = self.waiting_since(feed).is_some_and(|since| now.since(since) >= MUTE_AFTER);
         !self.heard && waits_for_long && self.asked >= MUTE_TRIES

@@ -14,8 +14,8 @@ use crate::wire::{Peer, Rank};
 #[derive(Clone, Debug)]
 pub(super) struct Lanes {
     lanes: Vec<Lane>,
-    /// Lanes in the order of service: first the child in the middle of a segment, as sharing the
-    /// link would only delay both; then the one furthest behind, in sending order.
+    /// Lanes in the order of service: first the child in the middle of a segment, because sharing
+    /// the link would only delay both; then the one furthest behind, in sending order.
     turns: Vec<usize>,
     /// Number of boundaries for which the turns are in order.
     sorted: Option<u64>,
@@ -144,7 +144,7 @@ impl Readers for Lanes {
 
     fn frontier(&self) -> Frontier {
         let least = |of: fn(&Lane) -> u64| self.lanes.iter().map(of).min().unwrap_or(u64::MAX);
-        // A lane answers for its child alone: this host can adopt the child's children as long as
+        // A lane speaks for its child alone: this host can adopt the child's children as long as
         // it keeps what they need.
         Frontier { below: least(|lane| lane.cursor), consumed: least(|lane| lane.consumed), limit: u64::MAX }
     }

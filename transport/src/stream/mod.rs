@@ -1,7 +1,8 @@
 //! One ordered sequence of frames from one origin, at the root, a relay or a leaf.
 //!
-//! A [`Stream`] is a [`Feed`] with what fills it (the application at the origin, an intake elsewhere) and what reads
-//! it: lanes to children, the cast, repair children, the local application. A role is just which parts are there.
+//! A [`Stream`] is a [`Feed`] with a writer (the application at the origin, an intake elsewhere)
+//! and readers: lanes to children, the cast, repair children, the local application. The parts that
+//! are present make the role.
 
 mod application;
 mod boundaries;
@@ -135,7 +136,7 @@ impl Stream {
     /// Makes a receiver begin at frame `first` and need nothing before it.
     ///
     /// # Panics
-    /// If anything has come.
+    /// If any frame has arrived.
     pub fn begin_at(&mut self, first: u64) {
         self.feed.skip_to(first);
     }
@@ -154,8 +155,8 @@ impl Stream {
         if self.feed.last() == Some(sequence) { Ending::Stream } else { self.boundaries.ending(sequence) }
     }
 
-    /// Handles a reader that moved, or a stream whose turn may be nearer: the parent may have to
-    /// learn of new room.
+    /// Handles a reader that moved, or a stream whose turn may be nearer: the parent may have to be
+    /// notified of new room.
     pub fn on_progress(&mut self, now: Instant) {
         self.consumed = self.consumed.max(self.readers.frontier().consumed.min(self.position()));
         let (standing, flushed) = (self.standing(), self.boundaries.reported_before(self.consumed));
@@ -215,13 +216,14 @@ impl Stream {
     }
 
     /// Returns the remote reader that holds up this stream: one that keeps the feed full, else the
-    /// one that has owed an answer longest (meaningful only after a while without progress).
+    /// one whose reply has been due longest (meaningful only after a while without progress).
     pub fn held_up_by(&self) -> Option<Rank> {
-        // Since when does not matter.
+        // The time of the blame does not matter.
         self.readers.blamed(Instant::START, &self.feed, Trouble::HeldUp)
     }
 
-    /// A child of which nothing was ever heard, though it has been asked again and again; none where all hear a cast.
+    /// Returns a child that has been probed repeatedly and from which no frame was ever received;
+    /// `None` for a cast, which all receive.
     pub fn mute(&self, now: Instant) -> Option<Rank> {
         self.readers.blamed(now, &self.feed, Trouble::Mute)
     }
@@ -287,8 +289,7 @@ impl Stream {
         self.readers.everywhere(&self.feed)
     }
 
-    /// Returns how often a frame of a cast was lost on its way to each listener, as far as is
-    /// known.
+    /// Returns the number of lost frames of a cast on the way to each listener, as far as known.
     pub fn lost(&self) -> Vec<(Rank, u64)> {
         self.states().filter_map(|reader| Some((reader.rank, reader.lost?))).collect()
     }
@@ -459,7 +460,7 @@ impl Stream {
     /// Recomputes the feed's counts.
     ///
     /// # Errors
-    /// The first disagreement.
+    /// The first count that differs.
     pub fn audit(&self) -> Result<(), AuditError> {
         self.feed.audit()
     }

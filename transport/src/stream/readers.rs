@@ -73,7 +73,6 @@ pub(super) struct AckContext<'a> {
     pub now: Instant,
     pub from: Peer,
     pub ack: &'a Ack<'a>,
-    /// Newest stamp drawn by this host.
     pub newest: Stamp,
     pub feed: &'a mut Feed,
     pub boundaries: &'a Boundaries,
@@ -102,8 +101,8 @@ impl AckFrom {
         if cursor < to { AckFrom::Orphan(Orphan { rank, from: cursor, to }) } else { AckFrom::Known }
     }
 
-    /// Returns the gap shown, `Some(None)` if there is none; `None` if the acknowledgement says
-    /// nothing about it.
+    /// Returns the gap shown, `Some(None)` if there is none; `None` if the acknowledgement gives no
+    /// information about it.
     pub(super) fn gap(self) -> Option<Option<Orphan>> {
         match self {
             AckFrom::Orphan(orphan) => Some(Some(orphan)),
@@ -131,7 +130,6 @@ pub(super) struct ReaderState {
     pub cursor: u64,
     /// `None` if another host sends it new frames.
     pub flight: Option<Flight>,
-    /// See [`Stream::turn_of`](super::Stream::turn_of).
     pub turn: Option<u64>,
     /// Losses of a cast's frames on their way to it.
     pub lost: Option<u64>,
@@ -140,7 +138,7 @@ pub(super) struct ReaderState {
 /// Lowest positions of all readers; `u64::MAX` where none binds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frontier {
-    /// Lowest cursor of all readers and of the hosts behind them that they answer for.
+    /// Lowest cursor of all readers and of the hosts behind them that they acknowledge for.
     pub below: u64,
     pub consumed: u64,
     /// Smallest credit of the readers that acknowledge to this host but are sent new frames by
@@ -152,7 +150,6 @@ pub(super) struct Frontier {
 pub(super) struct Sending {
     /// Whether a reader is in the middle of a segment.
     pub halfway: bool,
-    /// Lowest frame not yet sent to every reader.
     pub next: u64,
     /// Whether a reader in the middle of a segment has to acknowledge before it goes on.
     pub pausing: bool,
@@ -193,7 +190,7 @@ pub(super) struct Departure {
     pub stamp: Stamp,
 }
 
-/// A child that lacks frames below those its parent keeps: another host has to send `from..to`; the
+/// A child that lacks frames below those its parent keeps: another host must send `from..to`; the
 /// parent serves it from there on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Orphan {
@@ -205,7 +202,7 @@ pub struct Orphan {
     pub to: u64,
 }
 
-/// Orphans not yet taken, each with its newest gap.
+/// Gaps not yet taken, each the newest of its child.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Orphans {
     news: Vec<Orphan>,

@@ -42,7 +42,7 @@ pub enum Ending {
     /// None: more follows.
     #[default]
     None,
-    /// End of a message whose consumption needs no report of its own: it shows with what follows.
+    /// End of a message whose consumption needs no report of its own; later reports include it.
     Quiet,
     /// End of a message. The frame is sent without waiting for its segment to fill, and
     /// [`Stream::consumed`](super::Stream::consumed) soon reports when every application has
@@ -98,7 +98,7 @@ summed! {
         pub heartbeats_sent: u64,
         /// Data frames received and stored, or brought back by parity frames.
         pub data_received: u64,
-        /// Frames among `data_received` that came by a repeat or by parity: the first copy was
+        /// Frames among `data_received` that came as a repeat or by parity: the first copy was
         /// lost.
         pub data_repaired: u64,
         /// Frames among `data_received` that parity recovered.

@@ -8,11 +8,12 @@
 use crc32fast::Hasher;
 use std::fmt;
 
-/// Sum of the part of a frame that its origin seals and no host on the way changes. It is equal on every hop; a
-/// forwarding host keeps it beside the payload.
+/// Sum of the part of a frame that its origin seals and no host on the way changes. It is equal on
+/// every hop; a forwarding host keeps it beside the payload.
 ///
-/// Version 6: CRC-32 of kind, [sealed flags](super::Flags::SEALED), session, stream, length, number and payload.
-/// Version 7: the payload's hash under the secret, which tells nobody else anything; the rest is in the tag.
+/// Version 6: CRC-32 of kind, [sealed flags](super::Flags::SEALED), session, stream, length, number
+/// and payload. Version 7: the payload's hash under the secret, which reveals nothing without it;
+/// the other fields are in the tag.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct ContentChecksum([u8; 16]);
 
@@ -39,7 +40,7 @@ impl ContentChecksum {
         hasher.finalize()
     }
 
-    /// Returns the checksum, and what a keyed hash has beyond it.
+    /// Returns the checksum, and the further bytes of a keyed hash.
     pub(crate) fn split(self) -> (u32, [u8; 12]) {
         let [_, _, _, _, rest @ ..] = self.0;
         (self.crc(), rest)
@@ -63,7 +64,7 @@ impl From<[u8; 16]> for ContentChecksum {
     }
 }
 
-/// The hash of a known payload gives its key away, so that no log may show it.
+/// The hash of a known payload reveals its key, so no log may show it.
 impl fmt::Debug for ContentChecksum {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("ContentChecksum")

@@ -3,7 +3,8 @@
 
 use super::MAX_SEQUENCE;
 
-/// Number of a sender's final message, which another process may hold ready for it: above all others.
+/// Number of a sender's final message, which another process may hold ready for it; it is above all
+/// others.
 pub const FINAL_NUMBER: u64 = MAX_SEQUENCE;
 
 /// Numbers that one sender gives its control frames under one secret: 1, 2, 3 and so on.
@@ -11,15 +12,15 @@ pub const FINAL_NUMBER: u64 = MAX_SEQUENCE;
 pub struct Counter(u64);
 
 impl Counter {
-    /// Returns the next number; all below [`FINAL_NUMBER`], which nobody reaches by counting.
+    /// Returns the next number; all are below [`FINAL_NUMBER`], which counting never reaches.
     pub fn draw(&mut self) -> u64 {
         self.0 = (self.0 + 1).min(FINAL_NUMBER - 1);
         self.0
     }
 }
 
-/// Numbers that have come from one sender under one secret: the highest, and which of the 64 below it (as in RFC 4303
-/// §3.4.3).
+/// Numbers that have come from one sender under one secret: the highest, and a bitmap of the 64
+/// below it (as in RFC 4303 §3.4.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CounterWindow {
     highest: u64,
@@ -28,8 +29,9 @@ pub struct CounterWindow {
 }
 
 impl CounterWindow {
-    /// Takes the number of a frame whose tag was right; false if it has come before, or may have: the frame must
-    /// be counted and forgotten. Nothing is taken after [`FINAL_NUMBER`].
+    /// Takes the number of a frame whose tag was right. Returns false if the number has come
+    /// before, or may have: the frame must then be counted and dropped. Nothing is taken after
+    /// [`FINAL_NUMBER`].
     #[must_use]
     pub fn take(&mut self, number: u64) -> bool {
         if !self.is_new(number) {
@@ -37,7 +39,8 @@ impl CounterWindow {
         }
         if number > self.highest {
             let ahead = number - self.highest;
-            // What was highest is one of those below now; that 0 seems to have come matters to nobody.
+            // The former highest number is now one of those below; 0 then seems to have come, which
+            // has no effect.
             let shifted = u128::from(self.below) << 1 | 1;
             self.below = if ahead <= 64 { (shifted << (ahead - 1)) as u64 } else { 0 };
             self.highest = number;

@@ -12,9 +12,9 @@ impl Flags {
     /// The frame was sent before.
     pub const RESENT: Flags = Flags(4);
 
-    /// The last frame of a message: to be forwarded at once.
+    /// The last frame of a message, which is forwarded at once.
     pub const FLUSH: Flags = Flags(8);
-    /// Request, with FLUSH, for a report when every application behind has consumed the message.
+    /// Request, with FLUSH, for a report when all applications behind have consumed the message.
     pub const REPORT: Flags = Flags(16);
 
     /// Flags that the origin sets and no host on the way changes: they are sealed with the payload.

@@ -23,7 +23,6 @@ use std::fmt;
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
-/// Bytes of a tag.
 pub(super) const TAG_BYTES: usize = 12;
 
 /// Longest header of a link that a tag covers: addresses and ports of UDP over IPv6.
@@ -40,7 +39,7 @@ pub enum PayloadHash {
     Blake3,
 }
 
-/// Protection of frames against damage alone, or against everybody without the secret.
+/// Protection of frames against damage alone, or against all without the secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Guard {
     /// Version 6: a checksum.
@@ -96,7 +95,8 @@ impl Secret {
         })
     }
 
-    /// Returns the tag of a frame: of the header of its link, both parts of its own, and its payload's hash.
+    /// Returns the tag of a frame over the header of its link, both parts of its own header, and
+    /// its payload's hash.
     #[inline]
     pub(super) fn tag(&self, link: &[u8], hop: &[u8], sealed: &[u8], content: ContentChecksum) -> [u8; TAG_BYTES] {
         let mut input = [0; MAX_LINK_BYTES + 14 + 14 + 16];

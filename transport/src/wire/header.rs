@@ -125,12 +125,13 @@ pub struct Frame<'a> {
     pub content: ContentChecksum,
 }
 
-/// A frame as it came, before its tag is compared: enough to find the secret that its sender must have.
+/// A frame as received, before its tag is compared: enough to find the secret that its sender must
+/// have.
 #[derive(Clone, Copy, Debug)]
 pub struct UnprovenFrame<'a> {
-    /// The address it says it is from.
+    /// The address that the frame claims as its source.
     pub source: MacAddr,
-    /// The address it was sent to.
+    /// The address to which the frame was sent.
     pub destination: MacAddr,
     /// The header.
     pub header: Header,
@@ -159,7 +160,7 @@ pub enum Reject {
 }
 
 impl Reject {
-    /// Whether the frame is none of this host's, rather than malformed.
+    /// Whether the frame is not meant for this host, rather than malformed.
     pub const fn is_stranger(self) -> bool {
         matches!(self, Reject::Untagged(_) | Reject::Tagged(_) | Reject::Stranger)
     }
@@ -204,7 +205,7 @@ impl Guard {
         mtu_bytes.saturating_sub(self.header_bytes())
     }
 
-    /// Returns what is kept beside a payload, and is the same at every hop.
+    /// Returns the checksum or hash that is kept beside a payload, and is equal at every hop.
     ///
     /// # Panics
     /// If the payload is longer than 65 535 bytes.
@@ -330,8 +331,8 @@ pub(crate) fn damage(frame: &mut [u8], byte: usize) {
     }
 }
 
-/// Returns the destination of a frame of this protocol, local port id included; `None` if it is shorter than
-/// its headers.
+/// Returns the destination of a frame of this protocol, local port id included; `None` if it is
+/// shorter than its headers.
 #[inline]
 pub fn destination(frame: &[u8]) -> Option<MacAddr> {
     let (headers, _) = frame.split_first_chunk::<OVERHEAD_BYTES>()?;

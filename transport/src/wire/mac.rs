@@ -37,7 +37,7 @@ impl MacAddr {
         self.port_id
     }
 
-    /// Whether both are behind one interface.
+    /// Whether both addresses are behind one interface.
     pub fn shares_interface_with(self, other: MacAddr) -> bool {
         self.octets == other.octets
     }

@@ -1,4 +1,5 @@
-//! Frames of protocol versions 1 to 5: only enough is parsed to tell a user which hosts run them.
+//! Frames of protocol versions 1 to 5: parsed only as far as needed to name the hosts that run
+//! them.
 
 use super::{ETHERNET_BYTES, OVERHEAD_BYTES};
 use std::ops::Range;

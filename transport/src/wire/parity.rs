@@ -39,22 +39,22 @@ impl Parity {
         first..first + self.block_frames
     }
 
-    /// Returns its number among the block's parity frames, from 0.
+    /// Returns the parity frame's number in its block, from 0.
     pub fn index(&self) -> u8 {
         (self.sequence & (self.block_frames - 1)) as u8
     }
 
-    /// Returns the sequence number that encodes it in a header.
+    /// Returns the sequence number that encodes the parity frame in a header.
     pub fn sequence(&self) -> u64 {
         self.sequence
     }
 
-    /// Returns the flag bits that encode it in a header.
+    /// Returns the flag bits that encode the parity frame in a header.
     pub fn flags(&self) -> Flags {
         Flags((self.block_frames.trailing_zeros() as u8) << LENGTH_BIT)
     }
 
-    /// Returns its fields by name, for diagnostic tools.
+    /// Returns the parity frame's fields by name, for diagnostic tools.
     pub fn fields(&self) -> Fields {
         let Range { start, end } = self.frames();
         Fields::default().number("from", start).number("to", end).number("parity", self.index())

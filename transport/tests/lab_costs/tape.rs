@@ -77,7 +77,7 @@ fn turn(case: &Case, host: usize, taped: &mut Taped, now: Instant) {
 /// Simulates `case` at 100 Mbit/s; returns the calls of each host.
 ///
 /// # Panics
-/// If an application of the case takes frames at intervals: no application is called again here.
+/// If an application of the case takes frames at intervals: applications are not called again here.
 pub fn record(case: &Case, faults: impl Faults) -> Vec<Tape> {
     assert_eq!(case.last_takes, None, "{case:?}");
     let settings = HostSettings { groups: vec![group_mac("test")], ..HostSettings::default() };

@@ -79,10 +79,10 @@ fn play(seed: u64) {
         None
     });
     assert!(outcome.is_quiet(), "{replay}: {outcome:?}, {:?}", simulation.next_deadline());
-    // A rank that was given up gets no answers, and cannot know that it waits in vain.
+    // A rank that was given up gets no replies, and cannot know that it waits in vain.
     assert_eq!(ended[0], MESSAGES * 2, "{replay}");
     assert!(done_at < Instant::START + BOUND, "{replay}: {done_at:?}");
-    // Rank 1 may wait for messages of rank 0, which has given it up and does not answer any more.
+    // Rank 1 may wait for messages of rank 0, which no longer replies to it.
     assert!(ended[1] == MESSAGES * 2 || (forgery.0 == Kind::RECEIPT && loss > 0.0), "{replay}: {ended:?}");
 }
 

@@ -19,11 +19,12 @@ struct World {
     deaf: usize,
     from: Instant,
     until: Instant,
-    /// Times when it is demoted, when the root serves it alone, and when it learns of that.
+    /// Times when the receiver is demoted, when the root serves it alone, and when it is notified
+    /// of that.
     aside: Instant,
     served: Instant,
     learns: Instant,
-    /// Error in the root's idea of its cursor: it is further, or less far.
+    /// Error in the root's knowledge of the receiver's cursor: ahead of it, or behind.
     further: u64,
     less: u64,
     loss: f64,
@@ -48,8 +49,8 @@ impl World {
             cast,
             deaf: 1 + random.below(hosts as u64 - 1) as usize,
             from,
-            // In a third of the worlds it receives the main stream again before it knows that it is
-            // served alone.
+            // In a third of the worlds the receiver gets the main stream again before it knows that
+            // it is served alone.
             until: aside + Duration::from_micros(random.below(100_000)),
             aside,
             served,

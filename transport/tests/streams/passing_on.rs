@@ -45,7 +45,7 @@ fn numbers(sent: &[(Kind, u64, u32)]) -> Vec<u64> {
     sent.iter().map(|&(_, sequence, _)| sequence).collect()
 }
 
-/// Returns how often the child is probed in this time; it gives equal answers.
+/// Returns the number of probes of the child in this time; its replies are all equal.
 fn questions(relay: &mut Stream, (from, lasts): (Instant, Duration), answer: (u64, u64, &[u8])) -> usize {
     let (mut now, mut questions) = (from, 0);
     while now.since(from) < lasts {
@@ -72,7 +72,7 @@ fn a_relay_skips_missing_frames_and_sends_them_first_when_they_arrive() {
     assert_eq!((relay.stats().data_sent, relay.stats().data_resent), (7, 0));
 }
 
-/// If only the last frame reveals the end, it can lie before frames that seemed to have come.
+/// A stream whose end only its last frame reveals can end before frames that seemed to have come.
 #[test]
 fn frames_that_never_existed_are_not_sent() {
     let mut relay = relay(&[CHILD]);

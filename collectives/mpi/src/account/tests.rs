@@ -30,7 +30,6 @@ impl Ranks for Network {
 }
 
 impl Network {
-    /// Has the ranks compare what they call.
     fn meet(&mut self) {
         self.now += (self.wire)(0);
         self.least(1);
@@ -91,8 +90,8 @@ fn a_program_is_never_slower_in_sum_whatever_the_wire_is() {
     for (number, wire) in wires.into_iter().enumerate() {
         for program in programs {
             let Outcome { with_ns, alone_ns, .. } = run(lan, wire, program);
-            // A fiftieth, and one call on which a wire surprises that had been quick before; the
-            // barrier of each vote, in which the ranks wait for each other.
+            // A fiftieth, and one call in which ethbcast is slow after it was quick; the barrier of
+            // each vote, in which the ranks wait for each other.
             let surprise = if number == 3 { wire(program[0]) } else { 8 * wire(0) + wire(16 << 10) };
             let most = alone_ns + alone_ns / 50 + surprise.min(with_ns / 3);
             assert!(with_ns <= most, "wire {number}, {} of {}: {with_ns} for {alone_ns}", program.len(), program[0]);

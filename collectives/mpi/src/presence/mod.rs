@@ -1,10 +1,10 @@
 //! Check that all ranks have loaded the drop-in. A rank without it would not take part in the
 //! others' agreements, and its calls would be mistaken for theirs.
 //!
-//! No MPI call can tell, so the launcher's key-value store is used. Each rank puts a key there
-//! before `MPI_Init`, in which launchers exchange such keys among all processes, and looks for
-//! everybody's afterwards. All ranks thus get equal answers, and none waits for a rank that never
-//! comes.
+//! MPI calls cannot reveal this, so the launcher's key-value store is used. Each rank puts a key
+//! there before `MPI_Init`, in which launchers exchange such keys among all processes, and looks
+//! for all other keys afterwards. All ranks thus get equal results, and none waits for a rank that
+//! never comes.
 
 mod hydra;
 mod pmix;

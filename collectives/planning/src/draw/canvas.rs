@@ -1,6 +1,6 @@
 //! Canvas of a picture: the SVG elements that all pictures of the project are made of.
 
-/// A picture under way, on white ground.
+/// A picture being made, on white ground.
 #[derive(Clone, Debug)]
 pub struct Canvas {
     svg: String,

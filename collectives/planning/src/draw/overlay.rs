@@ -96,7 +96,7 @@ fn flood(topology: &Topology, root: usize) -> HashMap<(Vertex, Vertex), Traffic>
     between.chain(hosts).map(|direction| (direction, frame)).collect()
 }
 
-/// Names the ends of the cables that spanning tree blocks; `None` if there are none.
+/// Names the ends of the cables that the spanning tree blocks; `None` if there are none.
 pub(super) fn blocked(topology: &Topology) -> Option<String> {
     let name = |&(low, high): &(usize, usize)| format!("{}-{}", topology.switches()[low], topology.switches()[high]);
     let names: Vec<String> = topology.blocked().iter().map(name).collect();
@@ -126,7 +126,8 @@ pub(super) struct Hung {
 }
 
 impl Hung {
-    /// Hangs the switches from the middle of the longest path; of two middles, from the lower id.
+    /// Hangs the tree of switches from the middle of its longest path; of two middles, from the
+    /// lower id.
     pub fn new(topology: &Topology) -> Self {
         let one_end = Walk::from(topology, 0).farthest();
         let walk = Walk::from(topology, one_end);
@@ -141,7 +142,7 @@ impl Hung {
     }
 }
 
-/// Returns the depth of a topology: levels of switches, hung from the middle of the longest path.
+/// Returns the number of levels of switches, if the tree hangs from the middle of its longest path.
 pub fn levels(topology: &Topology) -> usize {
     Hung::new(topology).levels()
 }

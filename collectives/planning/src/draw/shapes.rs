@@ -4,7 +4,7 @@ use super::canvas::escape;
 
 pub(super) const CHARACTER_WIDTH: f64 = 8.2;
 
-/// Longest name shown whole; a cut name has the whole as a tooltip.
+/// Longest name shown whole; a longer one is cut, and its tooltip has the whole name.
 const SHOWN_CHARACTERS: usize = 24;
 
 const STYLE: &str = "text{font:13px 'DejaVu Sans',Verdana,Helvetica,sans-serif;fill:#1b2733}\
@@ -82,7 +82,6 @@ pub(super) fn legend_line(at: Position, sign: Sign, text: &str) -> String {
     format!("{}<text class=\"load\" x=\"{x:.1}\" y=\"{y:.1}\">{}</text>\n", sign_at(at, sign), escape(text))
 }
 
-/// A sign of the legend as an element of its own.
 pub(super) fn sign_alone(sign: Sign) -> String {
     let drawn = sign_at(Position { x: 0.0, y: 12.0 }, sign);
     format!("<svg width=\"{:.0}\" height=\"16\" aria-hidden=\"true\">{drawn}</svg>", SIGN_WIDTH - 12.0)

@@ -56,7 +56,7 @@ impl Picture<'_> {
         pairs
             .map(|(upper, lower)| {
                 let (from, to) = (self.layout.switches[upper], self.layout.switches[lower]);
-                // The cables to the hosts begin at the middle.
+                // Cables from a switch to its hosts begin at its middle.
                 let aside = if to.x < from.x { from.width * 0.25 } else { from.width * 0.75 };
                 let (start, end) =
                     (Position { x: from.x + aside, y: from.bottom() }, Position { x: to.middle().x, y: to.y });
@@ -234,7 +234,7 @@ struct Legend {
 }
 
 impl Legend {
-    /// Returns the legend of the signs that will be drawn. Without a title the picture is named
+    /// Returns the legend of the signs that will be drawn. Without a title, the picture is named
     /// after its kind.
     pub fn of(topology: &Topology, marks: &Annotations, title: &str) -> Self {
         let kind = if marks.is_empty() { "topology" } else { "plan" };
@@ -254,7 +254,6 @@ impl Legend {
         Self { title: if title.is_empty() { kind.to_owned() } else { title.to_owned() }, lines }
     }
 
-    /// Returns the title alone.
     pub fn without_lines(self) -> Self {
         Self { lines: Vec::new(), ..self }
     }

@@ -49,7 +49,7 @@ pub fn scatter(plan: &Plan, most: usize, situation: &Situation) -> f64 {
     let block =
         |blocks: usize| Block::of(&Situation { size_bytes: Some(bytes.saturating_mul(blocks as u64)), ..*situation });
     let order = farthest_first(plan, situation.topology, situation.members);
-    // Arrival time of each block at its present place.
+    // Arrival time of each block at the rank that holds it now.
     let mut there = vec![0.0_f64; plan.ranks()];
     let mut downward = VecDeque::from([plan.root()]);
     while let Some(rank) = downward.pop_front() {

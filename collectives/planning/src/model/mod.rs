@@ -3,9 +3,9 @@
 //! [`Calibration`] holds the costs of the network, [`Shape`] the relevant properties of a plan, and
 //! [`predict`] combines the two. [`best_segment`] finds the cheapest segment, [`choose`] the
 //! cheapest plan. The functions use no clock and no random source, and ties are broken by order, so
-//! that all hosts get equal answers.
+//! that all hosts get equal results.
 //!
-//! Predictions are too low by what the model leaves out: acknowledgements' share of a link, a
+//! Predictions are too low by the costs that the model omits: acknowledgements' share of a link, a
 //! message's beginning and end (announcing, verifying), and, if not measured, hosts that cannot
 //! keep up with the link.
 

@@ -28,8 +28,7 @@ use super::calibration::Calibration;
 use super::shape::{BlockRound, Shape};
 use crate::plan::Via;
 
-/// Frames at both ends of a message that are awaited one by one: receivers do not nap through their
-/// arrivals.
+/// Frames at both ends of a message for which a receiver is woken one by one, without naps.
 const WOKEN_FRAMES: f64 = 128.0;
 
 /// A message to be priced.
@@ -151,7 +150,7 @@ impl Pricing<'_> {
     }
 
     /// Returns the idle time of shared processors while a long message's last frames travel: each
-    /// host on the way naps, half a nap on average.
+    /// host on the path naps, half a nap on average.
     fn naps(&self) -> f64 {
         let (sending, receiving) = self.processing(self.frame.min(self.segment));
         let times = self.streaming();
@@ -239,9 +238,10 @@ impl Pricing<'_> {
     }
 }
 
-/// Shortest nap, and longest nap during bulk arrivals, in nanoseconds.
+/// Shortest nap (pause of a receiver that lets frames collect), and longest nap during bulk
+/// arrivals, in nanoseconds.
 const NAP_NS: (f64, f64) = (250e3, 1e6);
-/// Fewest frames per nap; otherwise there is none.
+/// Fewest frames per nap; with fewer there is no nap.
 const MIN_NAP_FRAMES: f64 = 2.0;
 /// Interval below which frames count as bulk, and bulk frames per nap.
 const BULK_FRAME_NS: f64 = 50e3;
@@ -264,9 +264,7 @@ pub fn nap_ns(frame_ns: f64) -> f64 {
 const BLOCK_FRAMES: u64 = 128;
 /// Shortest block for which parity is sent.
 const MIN_BLOCK_FRAMES: u64 = 8;
-/// Fewest blocks in a feed.
 const BLOCKS_IN_A_FEED: u64 = 16;
-/// Largest feed, in bytes.
 const FEED_BYTES: u64 = 16 << 20;
 /// Probability below which cases are ignored.
 const UNLIKELY: f64 = 1e-6;

@@ -6,15 +6,15 @@ use super::predict::{Job, predict};
 use super::shape::Shape;
 use crate::plan::{MIN_SEGMENT_BYTES, Via};
 
-/// Limit of frames in a segment: the engine keeps a segment whole at every relay. This is 1.5 MB of
-/// usual frames.
+/// Limit of frames in a segment: the engine keeps a segment whole at every relay. The limit is 1.5
+/// MB of usual frames.
 ///
-/// Atomic plans and blocks have no choice of segment: theirs is the whole message, or all blocks
-/// together, up to this.
+/// Atomic plans and blocks have no choice of segment: it is the whole message, or all blocks
+/// together, up to this limit.
 pub const MAX_ATOMIC_SEGMENT_FRAMES: u64 = 1024;
 
-/// Factor by which frames that are not full must shorten a message's time: each has costs that the
-/// model leaves out, and headers on the cable.
+/// Ratio by which partly filled frames must shorten a message's time: each frame has costs that the
+/// model omits, and headers on the cable.
 const WORTHWHILE_RATIO: f64 = 0.98;
 
 /// Returns the segment, in bytes, with which a message of `size_bytes` takes least time, and that

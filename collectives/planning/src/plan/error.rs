@@ -18,7 +18,7 @@ pub enum PlanError {
     /// The root has a parent.
     #[error("rank {root} is the root but has the parent {parent}; the root has none")]
     RootWithParent { root: usize, parent: usize },
-    /// This rank is not the root and has no parent.
+    /// A rank other than the root has no parent.
     #[error("rank {0} has no parent; every rank but the root needs one")]
     NoParent(usize),
     /// The parent of a rank does not exist.
@@ -29,7 +29,7 @@ pub enum PlanError {
         parent: usize,
         ranks: usize,
     },
-    /// This rank is on a cycle that the root does not reach.
+    /// A rank is on a cycle that the root does not reach.
     #[error("rank {0} is not reached from the root; its parents run in a circle and must lead to the root")]
     Circle(usize),
     /// A rank has more children than the plan's kind allows.
@@ -49,7 +49,7 @@ pub enum PlanError {
         via: Via,
         /// The receiving rank.
         rank: usize,
-        /// The rank it receives from.
+        /// The rank that sends to it.
         sender: usize,
     },
     /// A rank has a child that does not exist.

@@ -1,14 +1,16 @@
 //! Lowest contention-free trees with up to K children, found by the reach of a tree of each height.
 //!
-//! A tree over a run of places has the first of them as root; its sub-trees are over consecutive runs. For the children
-//! c₁ < c₂ < … of place `i` the precautions of §4.1.2 are equivalent to two conditions on the spans of forks,
-//! as in [`may_pass`](super::line::may_pass): for every sub-tree but the last,
+//! The members stand in a line (see [`line`](super::line)). A tree over a run of places has the
+//! first of them as root; its sub-trees are over consecutive runs. For the children c₁ < c₂ < … of
+//! place `i` the conditions of §4.1.2 against contention are equivalent to two conditions on the
+//! spans of forks, as in [`may_pass`](super::line::may_pass): for every sub-tree but the last,
 //! - it ends at or before the last place under the lowest switch above `i` and its own root, and
 //! - its root is under the fork before the next child.
 //!
-//! Conditions on later children follow from these. A tree without its last place is a tree, so a **reach** suffices:
-//! the last place that a tree of height h rooted at `i` can extend to. The reaches of one height follow from those of
-//! the height below; the least height whose reach from place 0 is the last place is the height of the lowest tree.
+//! Conditions on later children follow from these. A tree without its last place is a tree, so a
+//! **reach** suffices: the last place that a tree of height h rooted at `i` can extend to. The
+//! reaches of one height follow from those of the height below. The lowest tree has the least
+//! height whose reach from place 0 is the last place.
 //!
 //! The reaches of one height come from [`Tables`] of one or more sub-trees in a row.
 //!
@@ -62,9 +64,9 @@ fn number(place: usize) -> u32 {
 
 /// Hangs the longest trees found on a path from place 0 to the last place.
 ///
-/// If one tree reaches the last place, it is all. Otherwise a place of the path sends to the next
-/// place, and to the last place it can pass to beyond the tree there, which is the next place of
-/// the path. This is never more than P/2 steps.
+/// A tree that reaches the last place is the whole result. Otherwise a place of the path sends
+/// to the next place, and to the last place it can pass to beyond the tree there, which is the next
+/// place of the path. This is never more than P/2 steps.
 fn spine(forks: &[Fork], runs: &mut Runs, parents: &mut [usize]) {
     let last = forks.len();
     let mut root = 0;
@@ -116,7 +118,6 @@ struct Tables<'a> {
     most_children: usize,
     groups: Vec<Group>,
     group_behind: Vec<usize>,
-    /// Places whose preceding fork begins at each place.
     begins: Vec<Vec<usize>>,
     /// Values by group, number of children and place of the group: the reach of that many sub-trees, the
     /// first rooted at that place, below any place whose fork is the group's. Empty until

@@ -52,8 +52,8 @@ mod tests {
         now() - started
     }
 
-    /// Compares the least times of `tenth` and `whole`: other load on the machine only adds to a time.
-    /// Work that grows quadratically never meets the bound.
+    /// Compares the least times of `tenth` and `whole`: other load on the machine only adds to a
+    /// time. Work that grows quadratically never meets the bound.
     #[track_caller]
     pub(crate) fn assert_about_ten_times(tenth: impl Fn(), whole: impl Fn()) {
         let few = (0..5).map(|_| time(&tenth)).min().expect("five").max(Duration::from_micros(10));

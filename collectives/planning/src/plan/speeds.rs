@@ -10,17 +10,17 @@ const MIN_DIFFERENCE: f64 = 0.1;
 /// compute with integers.
 pub const USUAL: u64 = 1_000;
 
-/// A usual cable: like most of a cluster's.
+/// The usual cable, like most of a cluster's.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UsualCable {
-    /// Time in which it carries a full frame, in nanoseconds.
+    /// Time in which the cable carries a full frame, in nanoseconds.
     pub frame_ns: f64,
     /// Bits of that frame.
     pub frame_bits: f64,
 }
 
-/// Slowness of each cable, and into and out of each host, in thousandths; at least [`USUAL`],
-/// because faster ones give no advantage.
+/// Slowness of each cable, and into and out of each host, in thousandths of the usual; at least
+/// [`USUAL`], because faster ones give no advantage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Speeds {
     sending: Vec<u64>,

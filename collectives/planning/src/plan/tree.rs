@@ -69,7 +69,7 @@ impl Plan {
         self.via
     }
 
-    /// Returns the rank that the bytes come from.
+    /// Returns the rank that has the bytes.
     pub fn root(&self) -> usize {
         self.root
     }
@@ -95,12 +95,12 @@ impl Plan {
         &self.children[self.starts[rank]..self.starts[rank + 1]]
     }
 
-    /// Returns the most edges between the root and any rank: the H of Patarasuk 2008 §3.
+    /// Returns the maximum number of edges between the root and any rank: H in Patarasuk 2008 §3.
     pub fn height(&self) -> usize {
         self.height
     }
 
-    /// Returns the most children of any rank: the D of Patarasuk 2008 §3.
+    /// Returns the maximum number of children of any rank: D in Patarasuk 2008 §3.
     pub fn degree(&self) -> usize {
         (0..self.ranks()).map(|rank| self.children(rank).len()).max().unwrap_or(0)
     }

@@ -6,8 +6,8 @@ use thiserror::Error;
 
 /// Route of one message's bytes. `auto` is not among them: it stands for a choice of one.
 ///
-/// The type is not `non_exhaustive`: the compiler then reports code that gives each route a number
-/// on the wire when a route is added.
+/// The type is not `non_exhaustive`, so that the compiler reports code that gives each route a
+/// number on the wire when a route is added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Via {
     /// Unicast from host to host in depth-first switch order (Patarasuk 2008 §4.1.1, Algorithm 1).
@@ -92,7 +92,8 @@ impl Via {
         matches!(self, Self::Chain | Self::Binary | Self::BinaryBest | Self::Kary(_))
     }
 
-    /// Whether the message is one segment by definition: a host has all of it before it forwards any of it.
+    /// Whether the message is one segment by definition: a host has all of it before it forwards
+    /// any.
     pub const fn is_atomic(self) -> bool {
         matches!(self, Self::Flat | Self::Binomial | Self::Latency)
     }
@@ -115,7 +116,7 @@ impl fmt::Display for Via {
 /// Error: a name is no [`Via`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum UnknownVia {
-    /// No route has this name.
+    /// An unknown name.
     #[error("`{0}` is no way to send; use one of: {list}", list = valid_names())]
     Name(String),
     /// The number of children of `kary`, as it was given, is missing or out of range.

@@ -219,17 +219,16 @@ impl Islands {
 #[derive(Debug, Default)]
 pub(super) struct Draft {
     pub switches: Vec<DraftSwitch>,
-    /// Hosts in the order of their future ids.
     pub hosts: Vec<DraftHost>,
     pub loops: Loops,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Loops {
-    /// They are refused: the author of the source can mark blocked ones.
+    /// Loops are refused: the author of the source can mark blocked cables.
     #[default]
     Refused,
-    /// The switches block some of them by their spanning tree protocol.
+    /// The switches block some cables of each loop by their spanning tree protocol.
     Blocked,
 }
 

@@ -1,17 +1,16 @@
-//! Discovery of the switches between hosts, by asking of two flows at a time whether they slow each
-//! other.
+//! Discovery of the switches between hosts, by tests whether two flows at once slow each other.
 //!
 //! Frames from `a` to `c` and from `b` to `d`, four hosts, share a cable if and only if a cable
 //! between switches has `a` and `b` on one side and `c` and `d` on the other: the quartet *ab | cd*
 //! of phylogenetics. A tree is determined by its quartets, of which only some are needed: hosts are
-//! inserted one after the other, each by questions from switch to switch.
+//! inserted one after the other, each by tests from switch to switch.
 //!
-//! This module measures nothing. [`Discovery::next`] returns a question, [`Discovery::record`]
+//! The caller measures: [`Discovery::next`] returns a question, [`Discovery::record`]
 //! takes the answer.
 //!
 //! **Limits.** Two flows cannot reveal a switch with a single host behind it, switches in a row
 //! without hosts, or a cable that carries two flows at their full rates. Such switches and cables
-//! are left out of the tree; they would delay no two flows.
+//! are omitted from the tree; they would delay no two flows.
 
 use super::nodeset;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,8 +18,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Repeated questions for each cable and each switch of the complete tree.
 const CHECKS: usize = 4;
 
-/// Two flows: from the first of `from` to the first of `to`, and from the second to the second.
-/// Four different hosts.
+/// Two flows among four different hosts: from the first of `from` to the first of `to`, and from
+/// the second to the second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Question {
     /// Senders, by number.
@@ -29,8 +28,8 @@ pub struct Question {
     pub to: [usize; 2],
 }
 
-/// Evidence for a cable: the repeated questions about it and the switches at its ends, and how many
-/// were answered as expected.
+/// Evidence for a cable: the number of repeated questions about it and the switches at its ends,
+/// and the number of answers as expected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Support {
     /// Answers that agree with the tree.
@@ -83,10 +82,10 @@ impl Discovery {
         self.known.len() + self.again.len()
     }
 
-    /// Returns the switches, once every host has its place.
+    /// Returns the switches, once every host has been inserted.
     ///
     /// # Errors
-    /// The question that has to be answered first.
+    /// The question that must be answered first.
     pub fn sketch(&self) -> Result<Sketch, Question> {
         Sketch::of(self.hosts, &mut |question| self.known.get(&question).copied().ok_or(question))
     }
@@ -144,12 +143,12 @@ impl Check {
 }
 
 impl Sketch {
-    /// Inserts `hosts` hosts into a tree, asking of two flows at a time whether they share a cable.
+    /// Inserts `hosts` hosts into a tree; `ask` tests whether two flows share a cable.
     ///
     /// # Errors
     /// Those of `ask`.
     fn of<E>(hosts: usize, ask: &mut impl FnMut(Question) -> Result<bool, E>) -> Result<Sketch, E> {
-        // Three hosts are on one switch: two flows cannot tell more.
+        // Three hosts are on one switch: two flows cannot show more.
         let mut sketch = Sketch { switches: vec![Switch { hosts: (0..hosts.min(3)).collect(), ..Switch::default() }] };
         (3..hosts).try_for_each(|host| sketch.place(host, ask))?;
         Ok(sketch)
@@ -158,7 +157,7 @@ impl Sketch {
     fn place<E>(&mut self, host: usize, ask: &mut impl FnMut(Question) -> Result<bool, E>) -> Result<(), E> {
         let (mut at, mut from) = (0, None);
         'switch: loop {
-            // Whether it is before this switch: the previous one is then behind it.
+            // Whether the host is before this switch: the previous one is then behind it.
             if let Some(before) = from
                 && self.leans(host, at, Branch::Switch(before), ask)?
             {
@@ -187,8 +186,8 @@ impl Sketch {
         }
     }
 
-    /// Whether a new host is in the direction of a branch of a switch, behind a cable: it and one
-    /// host behind the branch share a cable on their way to two others.
+    /// Whether a new host is in the direction of a branch of a switch, behind a cable: the host and
+    /// one behind the branch share a cable on their path to two others.
     fn leans<E>(
         &self,
         host: usize,
@@ -245,8 +244,8 @@ impl Sketch {
         self.switches.iter().enumerate().flat_map(of).collect()
     }
 
-    /// Returns the hosts on either side of a cable, which identify it whatever the switches are
-    /// called.
+    /// Returns the hosts on either side of a cable, which identify the cable independently of the
+    /// switches' names.
     pub fn sides(&self, (one, other): (usize, usize)) -> [Vec<usize>; 2] {
         let side = |at, to| {
             let mut hosts = self.behind(at, Branch::Switch(to));
@@ -303,7 +302,7 @@ impl Sketch {
         ways.map(|branch| self.behind(at, branch)).collect()
     }
 
-    /// Writes the topology as a file; `say` returns a comment for each cable.
+    /// Writes the topology as a file; `say` returns the comment of each cable.
     ///
     /// # Panics
     /// If there are fewer names than hosts.

@@ -15,13 +15,13 @@ pub enum TopologyProblem {
     /// The text is not TOML of schema 1.
     #[error(transparent)]
     Schema(#[from] SchemaProblem),
-    /// No switch at all.
+    /// A topology without switches.
     #[error("the topology names no switch; add a `[[switch]]` with a name and hosts")]
     NoSwitch,
     /// Switches, but not one host.
     #[error("the topology names no host; give at least one switch a `hosts = \"n[0-7]\"`")]
     NoHost,
-    /// More hosts than [`MAX_HOSTS`].
+    /// More than [`MAX_HOSTS`] hosts.
     #[error("the topology names more than {MAX_HOSTS} hosts; check the ranges")]
     TooManyHosts,
     /// A `hosts` string is no node set.
@@ -156,7 +156,7 @@ pub enum LldpProblem {
     /// Two files are about this host.
     #[error("`{0}` has an output already; keep one file for each host")]
     FileTwice(String),
-    /// No file is about a host.
+    /// All files are about switches, none about a host.
     #[error("all outputs are those of switches; add one for each host")]
     NoHost,
     #[error("{} no switch{}; have lldpd run on the host and LLDP sent by the switch for a minute, then collect \
@@ -171,7 +171,7 @@ pub enum LldpProblem {
     #[error("the host hears the switch `{}` on {} and `{}` on {}; a host hangs on one: say with --interface by which \
              interface", .first.0, .first.1, .second.0, .second.1)]
     SeveralSwitches {
-        /// A switch, and the interface it is heard on.
+        /// A switch, and the interface that receives its LLDP frames.
         first: (String, String),
         /// Another switch.
         second: (String, String),
@@ -215,7 +215,7 @@ fn on(interface: &Option<String>) -> String {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SlurmProblem {
-    /// A word where `KEY=VALUE` has to stand.
+    /// A word in place of `KEY=VALUE`.
     #[error("expected `KEY=VALUE` such as `Nodes=n[0-7]`, found `{0}`")]
     NoKey(String),
     /// A key, as written, has no value.
@@ -252,16 +252,16 @@ pub enum SlurmProblem {
         switch: String,
         error: NodeSetError,
     },
-    /// No `SwitchName=` in the whole file.
+    /// A file without any `SwitchName=`.
     #[error("expected lines such as `SwitchName=s0 Nodes=n[0-7]`, found none")]
     NoSwitch,
-    /// No `Nodes=` in the whole file.
+    /// A file without any `Nodes=`.
     #[error("no switch has hosts; give at least one a `Nodes=n[0-7]`")]
     NoNodes,
     /// The text has no address.
     #[error("expected lines such as `s0.s4.n3 switch.switch.node`, found none")]
     NoAddress,
-    /// A line has a word behind an address and a pattern.
+    /// A line has a word after an address and a pattern.
     #[error("expected an address and at most a pattern, found a third word `{0}`")]
     ThirdWord(String),
     /// A pattern is not `switch.….node`.

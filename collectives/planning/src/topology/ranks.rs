@@ -1,11 +1,11 @@
-//! A topology without names, with ranks only: enough for all ranks of a group to compute identical
+//! A topology that has ranks instead of names: enough for all ranks of a group to compute identical
 //! plans.
 
 use super::tree::Walk;
 use super::tree::{CablePart, HostPart, Topology};
 use crate::units::{HIGHEST_RATE_BITS_PER_SECOND, LOWEST_RATE_BITS_PER_SECOND};
 
-/// Cable from a switch to one of a lower number.
+/// Cable from a switch to one with a lower number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Uplink {
     /// Switch of the lower number.
@@ -61,8 +61,8 @@ impl Topology {
     }
 
     /// Returns the places of the hosts `members`, rank `r` being `members[r]`: the switches on the
-    /// paths between them, numbered from the first rank's on, depth first. The result is equal for
-    /// two topologies if these hosts hang alike in both, whatever the switches' names and order and
+    /// paths between them, numbered from the first rank's on, depth first. Two topologies give
+    /// equal results if these hosts hang alike in both, whatever the switches' names and order and
     /// the other hosts.
     ///
     /// # Panics

@@ -17,7 +17,6 @@ const FAN_OUT: u16 = 16;
 /// A barrier in progress.
 pub type Barrier = Call<Meeting>;
 
-/// One rank's part in a barrier.
 #[derive(Clone, Debug)]
 pub struct Meeting {
     arrivals: AwaitedBlocks,
@@ -35,7 +34,7 @@ impl Barrier {
     /// Begins a barrier.
     ///
     /// # Errors
-    /// If another collective is in progress on this rank, or the ranks cannot go on together.
+    /// If another collective is in progress on this rank, or the group has failed.
     pub fn begin(member: &mut Member, now: Instant) -> Result<Barrier, CommunicatorError> {
         let group = member.group()?;
         let signature = group.calls().begin(now, Operation::Barrier, Rank(0), 0)?;
@@ -54,7 +53,7 @@ impl Barrier {
     /// Advances the call.
     ///
     /// # Errors
-    /// If the ranks cannot go on together.
+    /// If the group has failed.
     pub fn advance(&mut self, member: &mut Member, now: Instant) -> Result<CallProgress, CommunicatorError> {
         self.step(member, now, ())
     }

@@ -25,8 +25,8 @@ use ethbcast_transport::{Instant, planted};
 /// `blocks_bytes`.
 ///
 /// # Errors
-/// If there is no such root, another collective is in progress on this rank, the ranks cannot go on
-/// together, or `blocks_bytes` is not one block for each rank.
+/// If `root` is no rank, another collective is in progress on this rank, the group has failed, or
+/// `blocks_bytes` is not one block for each rank.
 fn begin_blocks(
     group: &mut Group,
     now: Instant,
@@ -60,8 +60,8 @@ impl<const GATHERS: bool> Call<Rooted<GATHERS>> {
     /// Begins to scatter or gather blocks of `block_bytes` at `root`, `blocks_bytes` in total.
     ///
     /// # Errors
-    /// If there is no such root, another collective is in progress on this rank, the ranks cannot
-    /// go on together, or at the root `blocks_bytes` is not one block for each rank.
+    /// If `root` is no rank, another collective is in progress on this rank, the group has failed,
+    /// or at the root `blocks_bytes` is not one block for each rank.
     pub fn begin(
         member: &mut Member,
         now: Instant,
@@ -79,7 +79,7 @@ impl<const GATHERS: bool> Call<Rooted<GATHERS>> {
     /// block everywhere, a gather from a block everywhere into all blocks at the root.
     ///
     /// # Errors
-    /// If the ranks cannot go on together.
+    /// If the group has failed.
     ///
     /// # Panics
     /// If a slice's length differs from that given to `begin`.
@@ -133,7 +133,6 @@ const BLOCKS_AHEAD: u16 = 2;
 /// An allgather in progress.
 pub type Allgather = Call<Exchange>;
 
-/// One rank's part in an allgather.
 #[derive(Clone, Debug)]
 pub struct Exchange {
     pattern: AllgatherPattern,
@@ -169,8 +168,8 @@ impl Allgather {
     /// Begins to gather blocks of `block_bytes`, `blocks_bytes` in total.
     ///
     /// # Errors
-    /// If another collective is in progress on this rank, the ranks cannot go on together, or
-    /// `blocks_bytes` is not one block for each rank.
+    /// If another collective is in progress on this rank, the group has failed, or `blocks_bytes`
+    /// is not one block for each rank.
     pub fn begin(
         member: &mut Member,
         now: Instant,
@@ -197,7 +196,7 @@ impl Allgather {
     /// Advances the call, from `block` into `blocks`.
     ///
     /// # Errors
-    /// If the ranks cannot go on together.
+    /// If the group has failed.
     ///
     /// # Panics
     /// If a slice's length differs from that given to `begin`.
@@ -272,8 +271,8 @@ impl Casts {
         Ok(given && self.others.is_empty())
     }
 
-    /// Returns how many frames of the own block may be cast now. In a round each rank casts one
-    /// frame, in rank order.
+    /// Returns the number of frames of the own block that may be cast now. In a round each rank
+    /// casts one frame, in rank order.
     fn turns(&self, rank: Rank, size: u16) -> u64 {
         let (rank, size) = (u64::from(rank.0), u64::from(size));
         let turn = |(other, reading): &(Rank, Reading)| reading.frames() * size + u64::from(other.0);

@@ -12,12 +12,9 @@ use std::ops::Range;
 /// A broadcast in progress.
 pub type Broadcast = Call<BroadcastRole>;
 
-/// One rank's part in a broadcast.
 #[derive(Clone, Debug)]
 pub enum BroadcastRole {
-    /// The rank that has the bytes.
     Root(Outgoing),
-    /// A rank that receives them.
     Other(Incoming),
 }
 
@@ -25,8 +22,8 @@ impl Broadcast {
     /// Begins to broadcast `bytes` bytes from `root`.
     ///
     /// # Errors
-    /// If there is no such root, another collective is in progress on this rank, or the ranks
-    /// cannot go on together.
+    /// If `root` is no rank, another collective is in progress on this rank, or the group has
+    /// failed.
     pub fn begin(member: &mut Member, now: Instant, root: Rank, bytes: usize) -> Result<Broadcast, CommunicatorError> {
         let signature = member.group()?.calls().begin(now, Operation::Broadcast, root, bytes)?;
         let group = member.group()?;
@@ -40,11 +37,11 @@ impl Broadcast {
         Ok(Call::new(signature, part))
     }
 
-    /// Advances the call: from `buffer` at the root, which is done when everything is handed over;
-    /// into `buffer` elsewhere.
+    /// Advances the call: from `buffer` at the root, which is done when everything is handed over
+    /// for sending; into `buffer` elsewhere.
     ///
     /// # Errors
-    /// If the ranks cannot go on together.
+    /// If the group has failed.
     ///
     /// # Panics
     /// If the buffer's length differs from that given to `begin`.

@@ -109,7 +109,7 @@ impl AwaitedBlocks {
         Ok(None)
     }
 
-    /// Whether none is awaited any more; for collectives whose blocks are empty.
+    /// Whether all awaited messages have come; for collectives whose blocks are empty.
     pub(super) fn have_come(&mut self, group: &mut Group, signature: Signature) -> Result<bool, Failure> {
         while self.take_any(group, signature)?.is_some() {}
         Ok(self.awaited.is_empty())
@@ -153,7 +153,7 @@ impl AwaitedBlock {
                 found => return Err(group.calls().odd(self.from, found.map(|(found, _)| found), signature)),
             },
             Some(RecvOutcome::TooShort { .. }) => self.misfit = true,
-            // The block was lost with its sender, or the sender is heard but has not replied for
+            // The block was lost with its sender, or the sender is alive but has not replied for
             // long.
             Some(RecvOutcome::PeerGone) => {
                 let (from, cause) = (signature.number, Cause::Cut { one: self.from, other: group.rank() });
@@ -175,13 +175,14 @@ impl AwaitedBlock {
     }
 }
 
-/// Long messages sent at once. Others wait, so that the one with the longest way arrives first.
+/// Long messages sent at once. Others wait, so that the one with the longest path arrives first.
 const LEAVING_AT_ONCE: usize = 4;
-/// Long messages awaited at once: the next one is requested while one arrives, and no more meet in
-/// front of this host.
+/// Long messages awaited at once: the next one is requested while one arrives, so that no more meet
+/// in front of this host.
 const AWAITED_AT_ONCE: usize = 2;
 
-/// The caller's blocks: all of them at the root, elsewhere this rank's. They are given or kept.
+/// The caller's blocks, from which messages are sent or into which they are stored: all of them at
+/// the root, elsewhere this rank's.
 pub(super) struct Own<'a> {
     pub(super) rank: Rank,
     pub(super) block_bytes: usize,
@@ -209,7 +210,7 @@ impl Own<'_> {
     }
 }
 
-/// A passage in progress.
+/// A scatter or gather in progress at one rank.
 #[derive(Clone, Debug)]
 pub struct Relay {
     arrivals: VecDeque<Bundle>,

@@ -27,18 +27,17 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a collective that waits has to be advanced again"]
 pub enum CallProgress {
-    /// This rank has what it needs and has given what the others need.
+    /// The rank has everything that it needs and has sent everything that the others need.
     Done,
     /// The rank waits for frames or for room.
     Waiting,
 }
 
-/// One rank's work in a collective.
 pub trait CallWork: Debug {
     /// The caller's slices, identical at every step.
     type Slices<'a>;
 
-    /// Goes on as far as frames and room allow; returns true once this rank's work is done.
+    /// Continues as far as frames and room allow; returns true once this rank's work is done.
     fn step(
         &mut self,
         group: &mut Group,
@@ -106,7 +105,8 @@ impl<W: CallWork> Call<W> {
         );
     }
 
-    /// Gives up: this and all later collectives fail on all ranks. Returns the error to report.
+    /// Abandons the call: this and all later collectives fail on all ranks. Returns the error to
+    /// report.
     pub fn abandon(mut self, member: &mut Member, now: Instant) -> CommunicatorError {
         match member.group() {
             Ok(group) => {
@@ -120,8 +120,8 @@ impl<W: CallWork> Call<W> {
 
 /// The shrinking of a group to the ranks that live, after others died or left (ULFM's
 /// `MPIX_Comm_shrink`). All that live begin it and advance it to its end. They have new ranks then,
-/// in the old order, and collectives count from 0; messages that were under way, and outcomes that
-/// were not taken, are dropped. A rank that dies meanwhile is left out, or found to be gone later.
+/// in the old order, and collectives count from 0; messages in flight, and outcomes that were not
+/// taken, are dropped. A rank that dies meanwhile is left out, or found to be gone later.
 #[derive(Clone, Debug)]
 #[must_use = "a shrinking that is begun has to be advanced to its end or abandoned"]
 pub struct Shrink {
@@ -129,7 +129,7 @@ pub struct Shrink {
 }
 
 impl Shrink {
-    /// Begins to agree with the others who is left.
+    /// Begins to agree with the other ranks on those that live.
     ///
     /// # Errors
     /// If the group is not complete, a collective is in progress, or this rank has left.
@@ -137,10 +137,10 @@ impl Shrink {
         Ok(Shrink { session: member.group()?.begin_shrink(now)? })
     }
 
-    /// Goes on as far as frames allow.
+    /// Continues as far as frames allow.
     ///
     /// # Errors
-    /// If the others take this rank for lost, or it hears none of them.
+    /// If the others consider this rank lost, or it receives from none of them.
     pub fn advance(&mut self, member: &mut Member, now: Instant) -> Result<CallProgress, CommunicatorError> {
         member.shrink_on(now);
         if member.session() != Some(self.session) {
@@ -149,7 +149,7 @@ impl Shrink {
         member.group()?.take_shrink_error().map_or(Ok(CallProgress::Waiting), Err)
     }
 
-    /// Gives up; the group is as it was before. Returns the error to report.
+    /// Abandons the shrinking; the group is as it was before. Returns the error to report.
     pub fn abandon(self, member: &mut Member) -> CommunicatorError {
         match member.group() {
             Ok(group) => group.give_up_shrink(),
@@ -160,7 +160,6 @@ impl Shrink {
 
 /// Checks per allowed time. A stall is noticed at most one sixteenth late.
 const CHECKS: u32 = 16;
-/// Longest time between two checks.
 const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Time that a call may take without progress, here or at another rank as far as known. The

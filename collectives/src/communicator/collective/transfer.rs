@@ -140,7 +140,7 @@ impl Reading {
         group.dried_up(self.expected.origin, signature.number).map_or(Ok(false), Err)
     }
 
-    /// Returns the rank that blocks receiving: a child that takes nothing from this rank, or the
+    /// Returns the rank that blocks receiving: a child that takes no frames from this rank, or the
     /// sender.
     pub(super) fn waits_for(&self, group: &mut Group) -> Option<Rank> {
         let name = self.name.unwrap_or(self.expected);

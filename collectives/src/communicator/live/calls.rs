@@ -74,13 +74,14 @@ impl Communicator {
     }
 
     /// Shrinks the group to the ranks that live, after others died or left (`MPIX_Comm_shrink` of
-    /// ULFM): all that live call it, and have new ranks then, in the old order. Calls work again;
-    /// the ports stay, and nobody joins anew. A rank that dies meanwhile is left out, or found by
-    /// the next call: shrink again then. Messages that were under way are dropped.
+    /// ULFM). All that live call it, and have new ranks then, in the old order. Calls work again;
+    /// the ports stay, and no process joins anew. A rank that dies meanwhile is left out, or found
+    /// by the next call: shrink again then. Messages in flight are dropped.
     ///
     /// # Errors
-    /// If not all that live call it within [`Options::call_within`](super::Options), or the others
-    /// take this rank for lost, or it hears none of them; the group is as it was before.
+    /// If some that live do not call it within [`Options::call_within`](super::Options), or the
+    /// others consider this rank lost, or it receives from none of them; the group is as it was
+    /// before.
     pub fn shrink(&mut self) -> Result<(), Error> {
         let mut call = None;
         let ended = self.wait(Some(self.shared()?.now() + self.call_within), |member, now| {
@@ -151,11 +152,11 @@ impl Communicator {
     /// short message at once, a long one when the other rank receives it. Messages of one tag to
     /// one rank keep their order.
     ///
-    /// The fate of a short message is not known here: if the receiver's buffer is too short, the
+    /// The outcome of a short message is not known here: if the receiver's buffer is too short, the
     /// error occurs there, not at the sender.
     ///
     /// # Errors
-    /// If there is no such rank, it is gone, its buffer is too short for a long message, or within
+    /// If `to` is no rank or is gone, its buffer is too short for a long message, or within
     /// [`Options::call_within`](super::Options) there is no room for the message (it is withdrawn
     /// then).
     pub fn send(&self, to: u16, tag: u32, bytes: &[u8]) -> Result<(), Error> {
@@ -230,11 +231,13 @@ impl Communicator {
         }
     }
 
-    /// Receives the next message of `tag` from rank `from` into the beginning of `buffer`; returns its length in bytes.
+    /// Receives the next message of `tag` from rank `from` into the beginning of `buffer`; returns
+    /// its length in bytes.
     ///
     /// # Errors
-    /// If there is no such rank, it is gone, the message is longer than the buffer (it is thrown away), its sender
-    /// withdraws it, the time is up, or it is interrupted (a message that has begun to arrive is thrown away).
+    /// If `from` is no rank or is gone, the message is longer than the buffer (it is dropped), its
+    /// sender withdraws it, the time is up, or it is interrupted (a message that has begun to
+    /// arrive is dropped).
     pub fn recv(&self, from: u16, tag: u32, buffer: &mut [u8]) -> Result<usize, Error> {
         self.recv_within(from, tag, buffer, self.call_within)
     }

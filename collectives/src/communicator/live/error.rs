@@ -12,10 +12,10 @@ use thiserror::Error;
 #[derive(Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No interface fits, the group's name is invalid, or the socket cannot be opened.
+    /// The interface or the group's name is invalid, or the socket cannot be opened.
     #[error(transparent)]
     Station(#[from] StationError),
-    /// This process cannot join the state shared by the ranks of its host.
+    /// The process cannot join the state shared by the ranks of its host.
     #[error(transparent)]
     Node(NodeError),
     /// Some ranks are missing, and other processes of this host wait for other groups.
@@ -77,7 +77,7 @@ pub enum Error {
         /// Length of the buffer, in bytes.
         buffer_bytes: usize,
     },
-    /// The sender gave up in the middle of a message.
+    /// The sender withdrew the message after part of it had been sent.
     #[error("{from} gave up sending the message under tag {tag}: let it allow more time")]
     Withdrawn {
         /// The sender.

@@ -25,7 +25,8 @@ const RING_ROOM: RingRoom = RingRoom { credit_frames: 8192, margin_frames: 0, mo
 
 impl Communicator {
     /// Joins `group` on the only Ethernet interface that is up, and waits until all `size` ranks
-    /// are there. Ranks are in the natural order of the hosts' names. Needs root or `CAP_NET_RAW`.
+    /// have joined. Ranks are in the natural order of the hosts' names. Needs root or
+    /// `CAP_NET_RAW`.
     ///
     /// # Errors
     /// If there is no interface or no permission, not all ranks join within a minute, or they
@@ -135,7 +136,7 @@ with_defaults! {
     pub struct Options {
         /// Interface. Default: the only Ethernet interface that is up.
         pub interface: Option<String> = None,
-        /// This host's name, which decides its rank. Default: `$ETHBCAST_HOST`, the network
+        /// Name of this host, which decides its rank. Default: `$ETHBCAST_HOST`, the network
         /// namespace's name, the hostname, or a network card's address.
         pub host: Option<String> = None,
         /// EtherType, identical on all ranks.
@@ -160,8 +161,8 @@ with_defaults! {
         /// Whether broadcasts and allgathers may use broadcast frames. Set `false` where switches
         /// police broadcast and no calibration says so.
         pub casts: bool = true,
-        /// Whether rank 0 measures the network costs for up to 50 ms once all are there, unless
-        /// there is a calibration.
+        /// Whether rank 0 measures the network costs for up to 50 ms once all ranks have joined,
+        /// unless there is a calibration.
         pub probe: bool = false,
         /// Longest wait for all ranks.
         pub join_within: Duration = Duration::from_secs(60),
@@ -173,12 +174,12 @@ with_defaults! {
         /// sleeps. Polling saves the wake-up, which costs more than a short message; zero sleeps at
         /// once.
         pub spin: Duration = Duration::from_micros(100),
-        /// Hook that a waiting call runs now and then, in the caller's thread.
+        /// Hook that a waiting call runs at intervals, in the caller's thread.
         pub meanwhile: Option<Meanwhile> = None,
     }
 }
 
-/// Hook that a waiting call runs now and then, in the caller's thread. It lets a program make
+/// Hook that a waiting call runs at intervals, in the caller's thread. It lets a program make
 /// progress on other messages, or end a call on its user's request. It must return soon, and not
 /// call the communicator.
 #[derive(Clone)]

@@ -1,9 +1,9 @@
 //! Communicators on real hosts: blocking calls over a packet socket.
 //!
-//! This folder is the only place of the communicator where the state machine meets a socket, a
+//! Only this folder connects the state machine with a socket, a
 //! clock, a thread and a random number; all of them belong to
 //! [`packet::Shared`](ethbcast_transport::packet::Shared). A call drives the engine in its own
-//! thread. A background thread answers the others while the application computes.
+//! thread. A background thread replies to the others while the application computes.
 
 mod calls;
 mod error;
@@ -22,29 +22,30 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-/// Longest time in which a leaving rank completes what it still owes the others.
+/// Longest time in which a leaving rank completes pending sends.
 const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 
 /// A group of ranks that call each other.
 ///
 /// All ranks call the collectives in one order, with equal roots and lengths; a call that differs
-/// is named on every rank. Each call blocks: a collective until it has made no progress for
+/// is reported on every rank. Each call blocks: a collective until it has made no progress for
 /// [`Options::call_within`], a message for that long at most. Messages may be sent and received by
 /// several threads at once; collectives of several threads take turns.
 ///
 /// Ranks are plain numbers here, not [`Rank`]s: programs write them as literals, compute with them
 /// (the next one is `(rank + 1) % size`) and index their own lists by them.
 ///
-/// A drop completes what the communicator owes the others, for a second at most, and announces that
-/// it leaves. Programs therefore end with a barrier: a rank more than a second late
-/// would miss what was still under way.
+/// A drop completes pending sends, for a second at most, and announces that this rank leaves.
+/// Programs should therefore end with a barrier: a rank more than a second late would miss frames
+/// that are still in flight.
 ///
 /// After a rank has died the others go on without it by [`shrink`](Communicator::shrink).
 ///
-/// A forked child has no part in it: every call there is [`Error::Forked`], and a drop does nothing.
+/// A forked child has no part in it: every call there fails with [`Error::Forked`], and a drop does
+/// nothing.
 pub struct Communicator {
     opener: Opener,
-    /// `None` only while it is dropped.
+    /// `None` only during the drop.
     shared: Option<Shared<Member, NodePort>>,
     collective: Turns,
     rank: u16,
@@ -90,7 +91,7 @@ impl Communicator {
     }
 
     /// Returns the route by which `bytes` bytes from `root` would be broadcast, the reason, and the
-    /// predicted time. All ranks get an equal answer.
+    /// predicted time. All ranks get equal results.
     ///
     /// # Errors
     /// If there is no such rank, or the socket has failed.
@@ -140,9 +141,9 @@ impl Communicator {
         self.leave_in(LEAVE_WITHIN)
     }
 
-    /// Leaves like [`leave`](Communicator::leave), with its own time limit for delivery.
-    /// [`has_left`](Communicator::has_left) says when everything is delivered. Until then dropping
-    /// waits, for two seconds at most.
+    /// Leaves like [`leave`](Communicator::leave), with its own time limit for delivery;
+    /// [`has_left`](Communicator::has_left) becomes true when everything is delivered. Until then
+    /// dropping waits, for two seconds at most.
     ///
     /// # Errors
     /// The errors of [`leave`](Communicator::leave).

@@ -81,13 +81,12 @@ impl Calls {
         self.agreement.current().map_or(Ok(()), |signature| Err(CommunicatorError::Busy { signature }))
     }
 
-    /// Whether a rank is gone or has left.
     pub(super) fn is_absent(&self, rank: Rank) -> bool {
         matches!(self.presence.standing(rank), Attendance::Left { .. } | Attendance::Gone)
     }
 
     /// Whether this rank would be alone without the `lost`, and at least two of them only fell
-    /// silent: it is probably the one that does not hear.
+    /// silent: this rank is then probably the one that receives nothing.
     pub(super) fn is_deaf_without(&self, lost: &RankSet) -> bool {
         let others = || (0..self.size()).map(Rank).filter(|&rank| rank != self.rank);
         others().all(|rank| lost.has(rank))
@@ -226,7 +225,7 @@ impl Calls {
         self.agreement.current().is_some()
     }
 
-    /// Records that `rank` was heard; returns whether its frame counts.
+    /// Records a frame of `rank`; returns whether it counts.
     pub(super) fn on_frame_from(&mut self, now: Instant, rank: Rank) -> bool {
         self.presence.on_frame(now, rank)
     }
@@ -270,7 +269,7 @@ impl Calls {
             self.fail(now, failure);
         } else if self.claims.make(now, claimant, failure) {
             let cause = match failure.cause {
-                // The rank is heard here, so the fault lies between those two.
+                // This host receives from the rank, so the fault lies between those two.
                 Cause::Gone { rank } if rank != self.rank => Cause::Cut { one: rank, other: claimant },
                 cause => cause,
             };
@@ -301,8 +300,8 @@ impl Calls {
     }
 
     /// Whether more than half of the present ranks, and at least two, have been silent for nearly
-    /// the time after which a rank counts as gone. This rank is then probably the one that does not
-    /// hear.
+    /// the time after which a rank counts as gone. This rank is then probably the one that receives
+    /// nothing.
     fn unheard(&self, now: Instant) -> bool {
         let size = self.size();
         let is_there = |rank: &Rank| *rank != self.rank && self.presence.standing(*rank) == Attendance::Here;
@@ -352,8 +351,8 @@ impl Calls {
         }
     }
 
-    /// Returns the number of collectives called here, and how often others were seen to make
-    /// progress.
+    /// Returns the number of collectives called here, and the number of times that others were seen
+    /// to make progress.
     pub(super) fn moved(&self) -> (u64, u64) {
         (self.agreement.calls(), self.waits.others_moved())
     }

@@ -30,7 +30,6 @@ pub struct Group {
     probing: Option<Probing>,
     leaving: Leaving,
     shrinking: Option<Shrinking>,
-    /// Whether streams precede messages at the next frame.
     streams_first: bool,
 }
 
@@ -224,12 +223,12 @@ impl Group {
         self.leaving.is_over()
     }
 
-    /// Whether nothing is on its way, owed or awaited, apart from keepalives.
+    /// Whether nothing is in flight, pending or awaited, apart from keepalives.
     pub(super) fn is_quiet(&self) -> bool {
         self.messages.is_quiet() && self.streams.is_settled() && self.streams.is_quiet()
     }
 
-    /// Whether another rank waits for the next frame, and that is not one of many.
+    /// Whether another rank waits for the next frame, and that frame is not one of many.
     pub(super) fn is_urgent(&self) -> bool {
         (self.calls.is_busy() || self.messages.is_urgent()) && self.streams.is_urgent()
     }
@@ -245,8 +244,8 @@ impl Group {
         [messages, streams, self.calls.deadline(), leaving, probing, shrinking].into_iter().flatten().min()
     }
 
-    /// Takes the next keepalive, which precedes everything else. A member that sends BYE sends
-    /// none: it would be taken for staying.
+    /// Takes the next keepalive, which precedes all other frames. A member that sends BYE sends
+    /// none, because a keepalive means that it stays.
     pub(super) fn take_sign(&mut self) -> Option<(Sign, Notice)> {
         if self.leaving.has_parted() {
             self.calls.forget_signs();
@@ -286,7 +285,7 @@ impl Group {
         }
     }
 
-    /// Begins to agree with the others who is left.
+    /// Begins to agree with the other ranks on those that live.
     ///
     /// # Errors
     /// If a collective is in progress.
@@ -296,7 +295,7 @@ impl Group {
         Ok(self.roster().session())
     }
 
-    /// Takes a statement of a member, also of one that is taken for lost; returns whether it counts.
+    /// Takes a statement of a member, even one that is considered lost; returns whether it counts.
     pub(super) fn on_shrink_message(&mut self, now: Instant, frame: &Frame<'_>, word: ShrinkBody) -> bool {
         let (header, roster) = (frame.header, self.roster());
         let member =
@@ -309,7 +308,7 @@ impl Group {
         false
     }
 
-    /// Returns those without whom the group goes on, once that is agreed.
+    /// Returns the ranks without which the group goes on, once that is agreed.
     pub(super) fn settle_shrink(&mut self, now: Instant) -> Option<RankSet> {
         let Group { calls, shrinking: Some(shrinking), .. } = self else { return None };
         let lost = match shrinking.settle(now, |rank| calls.is_absent(rank))? {
@@ -326,14 +325,13 @@ impl Group {
         Some(lost)
     }
 
-    /// Takes the error with which shrinking has ended, if it has.
     pub(in crate::communicator) fn take_shrink_error(&mut self) -> Option<CommunicatorError> {
         let error = self.shrinking.as_mut()?.take_error()?;
         self.shrinking = None;
         Some(error)
     }
 
-    /// Stops shrinking; returns the error that names those who had not begun.
+    /// Stops shrinking; returns the error that names the ranks that had not begun.
     pub(in crate::communicator) fn give_up_shrink(&mut self) -> CommunicatorError {
         let missing = self.shrinking.take().map(|shrinking| shrinking.missing()).unwrap_or_default();
         CommunicatorError::Unshrunk { missing_ranks: missing.into_iter().map(|rank| self.calls.named(rank)).collect() }
@@ -344,7 +342,7 @@ impl Group {
         Some(ShrinkMessage { session: self.roster().session(), rank: self.rank(), body })
     }
 
-    /// Returns the list of those who are left, and what is known of the network between them.
+    /// Returns the list of the ranks that are left, and what is known of the network between them.
     pub(super) fn without(&mut self, lost: &RankSet) -> (Roster, Network) {
         let kept: Vec<usize> = self.roster().left(lost).map(Rank::index).collect();
         let network = self.streams.plans().network_among(&kept);

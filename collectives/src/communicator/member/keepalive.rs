@@ -1,8 +1,8 @@
 //! Keepalive messages of a communicator's member.
 //!
 //! Each goes to the whole group in one frame. Where switches police broadcast, such frames may be
-//! lost. A member that has not heard another for a third of the time after which it counts as gone
-//! therefore probes it by unicast, and gets a unicast reply.
+//! lost. A member that has received nothing from another for a third of the time after which that
+//! one counts as gone therefore probes it by unicast, and gets a unicast reply.
 
 use crate::communicator::config::period;
 use crate::membership::timers::URGENT_INTERVAL;
@@ -51,7 +51,7 @@ impl Keepalive {
         (self.due, self.hurried) = (now, REPEATS);
     }
 
-    /// Returns when the next is due; `None` in a group of one.
+    /// Returns when the next keepalive is due; `None` in a group of one.
     pub(super) fn due(&self) -> Option<Instant> {
         (self.size > 1).then_some(self.due)
     }

@@ -31,16 +31,16 @@ use std::sync::Arc;
 
 /// One process of a group.
 ///
-/// A member is a [`Machine`](ethbcast_transport::Machine). Drive it until [`joined`](Member::joined), and
-/// keep driving it for as long as it lives, so that the others see that it is there. In the end
-/// [`leave`](Member::leave) and drive it until it [`has_left`](Member::has_left). Messages and
-/// collectives are requested in between.
+/// A member is a [`Machine`](ethbcast_transport::Machine). Drive it until
+/// [`joined`](Member::joined), and then for as long as it lives, so that the others see that it is
+/// alive. In the end [`leave`](Member::leave) and drive it until it [`has_left`](Member::has_left).
+/// Messages and collectives are requested in between.
 #[derive(Clone, Debug)]
 pub struct Member {
     assembly: Assembly,
     refusal: Option<CommunicatorError>,
     group: Option<Box<Group>>,
-    /// The group before it was shrunk, of which others may still be.
+    /// The group before it was shrunk, in which other ranks may still be.
     former: Option<Box<Former>>,
     calls_pending: u16,
     answered_at: Option<Instant>,
@@ -75,7 +75,7 @@ impl Member {
     /// Whether the group is complete, all ranks know it, and a requested measurement is done.
     ///
     /// # Errors
-    /// If there will be no group, and why.
+    /// The reason why there will be no group.
     pub fn joined(&self) -> Result<bool, CommunicatorError> {
         match (&self.refusal, &self.group) {
             (Some(refusal), _) => Err(refusal.clone()),
@@ -119,8 +119,8 @@ impl Member {
         }
     }
 
-    /// Goes on with those who are left, if that is agreed. Messages under way are dropped, and
-    /// collectives count from 0 again.
+    /// Continues with the ranks that are left, if that is agreed. Messages in flight are dropped,
+    /// and collectives count from 0 again.
     pub(super) fn shrink_on(&mut self, now: Instant) {
         let Some(group) = self.group.as_deref_mut().filter(|group| !group.is_leaving()) else { return };
         let Some(lost) = group.settle_shrink(now) else { return };
@@ -174,8 +174,8 @@ impl Member {
         self.group.as_ref().map(|group| group.roster().mtu_bytes())
     }
 
-    /// Leaves the group as soon as the others have what they were sent, or at `by`. Later arrivals
-    /// are dropped.
+    /// Leaves the group as soon as the others have all that was sent to them, or at `by`. Later
+    /// arrivals are dropped.
     pub fn leave(&mut self, now: Instant, by: Instant) {
         match &mut self.group {
             Some(group) => group.leave(now, by),
@@ -198,8 +198,8 @@ impl Member {
         self.group.as_ref().map_or(self.given_up, |group| group.is_over())
     }
 
-    /// Whether nothing is on its way, owed or awaited, apart from keepalives; also true before the
-    /// group is complete.
+    /// Whether nothing is in flight, pending or awaited, apart from keepalives; also true before
+    /// the group is complete.
     pub fn is_quiet(&self) -> bool {
         self.group.as_ref().is_none_or(|group| group.is_quiet())
     }
@@ -251,8 +251,8 @@ impl Member {
         self.group.as_mut()?.messages().take_received(id)
     }
 
-    /// Whether all of a message has been handed to the network at least once; also true if it has
-    /// ended.
+    /// Whether all of a message has been handed to the network at least once; also true if the send
+    /// has ended.
     pub fn has_gone(&self, id: SendId) -> bool {
         self.group.as_ref().is_none_or(|group| group.has_gone(id))
     }
@@ -265,18 +265,18 @@ impl Member {
         }
     }
 
-    /// Returns why nothing can be exchanged with a rank any more.
+    /// Returns why no messages can be exchanged with a rank any more.
     pub fn absence(&self, rank: Rank) -> CommunicatorError {
         let Some(group) = &self.group else { return CommunicatorError::NotJoined };
         group.absence(rank)
     }
 
-    /// Withdraws a message; it has no outcome then. Returns false if it has ended already.
+    /// Withdraws a message, which then has no outcome. Returns false if the send has ended already.
     pub fn cancel_send(&mut self, id: SendId) -> bool {
         self.group.as_mut().is_some_and(|group| group.messages().cancel_send(id))
     }
 
-    /// Cancels a receive for which nothing has arrived; it has no outcome then. Returns false if
+    /// Cancels a receive for which nothing has arrived, which then has no outcome. Returns false if
     /// something has arrived: the receive goes on.
     pub fn cancel_recv(&mut self, id: RecvId) -> bool {
         self.group.as_mut().is_some_and(|group| group.messages().cancel_recv(id))
@@ -306,7 +306,7 @@ impl Member {
     /// Recomputes every count.
     ///
     /// # Errors
-    /// Names the first disagreement.
+    /// The first count that differs.
     pub fn audit(&self) -> Result<(), AuditError> {
         self.group.as_ref().map_or(Ok(()), |group| group.audit())
     }
@@ -339,8 +339,8 @@ impl Member {
         }
     }
 
-    /// Takes a refusal: there will be no group. The others have to learn of this process, too, and
-    /// believe it.
+    /// Records a refusal: there will be no group. The others must also receive this process's
+    /// calls, and believe them.
     fn heed(&mut self, taken: Result<(), CommunicatorError>) {
         if let Err(refusal) = taken {
             (self.refusal, self.calls_pending) = (Some(refusal), 2);

@@ -29,7 +29,7 @@ pub(super) struct Probing {
 enum ProbingStage {
     Measuring(Box<Prober>),
     Trying(Box<Prober>, Box<Calibration>),
-    /// Rank 0 sends the result to the others; the list is worked off from its end.
+    /// Rank 0 sends the result to the others; the list is processed from its end.
     Telling(Arc<[u8]>, Vec<Rank>),
     Awaiting(Option<RecvId>),
     Untold,
@@ -46,7 +46,7 @@ impl Probing {
         reported_by: Option<Instant>,
     ) -> Probing {
         let mtu_bytes = usize::from(mtu_bytes);
-        // One rank gets all of the time: in a share of it, a rate limiter's burst would be taken
+        // One rank gets all of the time: in a share of it, a rate limiter's burst would be mistaken
         // for the link's rate.
         let elsewhere = |peer: &&Peer| !peer.mac.shares_interface_with(peers[0].mac);
         let stage = match peers.iter().find(elsewhere) {

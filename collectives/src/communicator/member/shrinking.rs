@@ -1,11 +1,11 @@
-//! Shrinking of a group to the ranks that live, after others died or left: they agree who is lost,
-//! and go on without them, with the same ports and no new assembly.
+//! Shrinking of a group to the ranks that live, after others died or left: they agree on the lost
+//! ones and go on without them, with the same ports and no new assembly.
 //!
-//! Each rank states which ranks it takes for lost, and adopts the others' statements, until all are
-//! equal. A rank that has the same statement from all that are left has *agreed*; one that knows that
-//! all have agreed is *done* and goes on. Others may have found another rank lost meanwhile: a rank
-//! that receives *done* goes the same way. A single frame may be forged, so a statement counts when
-//! it comes twice.
+//! Each rank states which ranks it considers lost, and adopts the others' statements, until all are
+//! equal. A rank that has received equal statements from all that are left has *agreed*; one that
+//! knows that all have agreed is *done* and goes on. Others may have found another rank lost
+//! meanwhile: a rank that receives *done* adopts its list. A single frame may be forged, so a
+//! statement counts when it comes twice.
 
 use crate::communicator::body::{ShrinkBody, ShrinkStage};
 use crate::communicator::config::period;
@@ -39,7 +39,7 @@ impl Repeater {
         (self.due, self.hurried) = (Some(now), REPEATS);
     }
 
-    /// Sends it once more, with replies to all who ask within a short time.
+    /// Sends the statement once more, as one reply to all requests within a short time.
     fn reply(&mut self, now: Instant) {
         self.due.get_or_insert(now + URGENT_INTERVAL);
     }
@@ -74,11 +74,11 @@ struct ReceivedShrink {
 pub(super) enum Settled {
     /// The others go on without these ranks, and so does this one.
     Without(RankSet),
-    /// The others take this rank for lost.
+    /// The others consider this rank lost.
     Outlawed,
 }
 
-/// Agreement of the ranks that live, as one of them sees it.
+/// Agreement of the ranks that live, from the view of one of them.
 #[derive(Clone, Debug)]
 pub(super) struct Shrinking {
     own: Rank,
@@ -118,8 +118,8 @@ impl Shrinking {
         self.repeater.hurry(now);
     }
 
-    /// Goes on as far as what was heard allows. `is_absent` tells which ranks this one knows to be
-    /// gone, or to have left.
+    /// Continues as far as received statements allow. `is_absent` returns whether this rank knows
+    /// another to be gone, or to have left.
     pub(super) fn settle(&mut self, now: Instant, is_absent: impl Fn(Rank) -> bool) -> Option<Settled> {
         if self.error.is_some() {
             return None;
@@ -149,7 +149,8 @@ impl Shrinking {
         (least >= Some(ShrinkStage::Agreed)).then_some(Settled::Without(lost))
     }
 
-    /// Returns those that this rank, or one that it does not take for lost itself, takes for lost.
+    /// Returns the ranks considered lost by this rank, or by one that it does not consider lost
+    /// itself.
     fn lost(&self, is_absent: impl Fn(Rank) -> bool) -> RankSet {
         let mut lost = self.word.lost.clone();
         self.others().filter(|&rank| is_absent(rank)).for_each(|rank| lost.insert(rank));
@@ -189,14 +190,13 @@ impl Shrinking {
     }
 }
 
-/// A statement to be sent in a group.
 pub(super) struct ShrinkMessage {
     pub session: u32,
     pub rank: Rank,
     pub body: ShrinkBody,
 }
 
-/// A group that this rank has left behind: others that still shrink it are notified of the result.
+/// A group that this rank has left behind; ranks that still shrink it are sent the result.
 #[derive(Clone, Debug)]
 pub(super) struct Former {
     roster: Roster,
@@ -271,7 +271,7 @@ mod tests {
         assert_eq!((settle(&mut own, &[3]), own.word.stage), (None, Agreed));
         say(&mut own, Agreed, &[1], &[3]);
         assert_eq!(settle(&mut own, &[3]), None);
-        // One more dies: everybody begins again.
+        // Another rank dies: all begin again.
         assert_eq!((settle(&mut own, &[2, 3]), own.word.stage), (None, Proposed));
         say(&mut own, Agreed, &[1], &[2, 3]);
         assert_eq!(settle(&mut own, &[2, 3]), Some(Settled::Without(lost(&[2, 3]))));

@@ -40,8 +40,8 @@ impl Streams {
         self.neighbours.payload_bytes()
     }
 
-    /// Returns the limit of bytes for the next frame of a message with `written` bytes written,
-    /// while its pushed part lasts.
+    /// Returns the maximum bytes of the next frame of a message with `written` bytes written, while
+    /// its pushed part lasts.
     pub(in crate::communicator) fn unpushed(&self, name: StreamName, written: usize) -> usize {
         let pushed = self.neighbours.push_bytes(name);
         pushed.and_then(|pushed| pushed.checked_sub(written)).filter(|&left| left > 0).unwrap_or(usize::MAX)
@@ -196,8 +196,8 @@ impl Part for Streams {
             return;
         };
         if !self.slots.contains_key(&name) {
-            // A stream that has not begun has nothing to acknowledge; a repair child may have heard
-            // of it before its parent.
+            // A stream that has not begun has nothing to acknowledge; a repair child may receive a
+            // frame of it before its parent.
             match frame.header.kind {
                 Kind::ACK if name.origin == self.neighbours.rank() => self.forged_acks += 1,
                 Kind::ACK => {}
@@ -243,7 +243,7 @@ impl Part for Streams {
 }
 
 pub(in crate::communicator) const FIRST_RESERVED_TAG: u32 = 1 << 31;
-/// Limit of untaken outcomes, and of sends or receives under way, for each kind.
+/// Maximum number of outcomes not taken, and of sends or receives in progress, for each kind.
 const MAX_ASKED: usize = 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -301,8 +301,8 @@ impl Messages {
         Ok(id)
     }
 
-    /// Sends a message of a collective, whose outcome is not wanted. To a rank that is gone nothing
-    /// is sent; its absence is detected elsewhere.
+    /// Sends a message of a collective, whose outcome is not wanted. A rank that is gone is sent
+    /// nothing; its absence is detected elsewhere.
     pub(in crate::communicator) fn send_internal(&mut self, to: Rank, tag: u32, bytes: Arc<[u8]>) -> Handover {
         match self.mailbox.send(to, tag, bytes) {
             Ok(id) => {

@@ -88,8 +88,8 @@ impl Network {
     }
 
     /// Returns what is known of the network between some of the ranks, which get new numbers in
-    /// their order. `measured` are the costs that rank 0 has found out, where it was to. A saved
-    /// plan is one for all ranks, and is dropped.
+    /// their order. `measured` are the costs that rank 0 has measured, if it was configured to. A
+    /// saved plan applies to all ranks only, and is dropped.
     pub(super) fn among(&self, kept: &[usize], measured: &Calibration) -> Network {
         let topology = self.topology.as_ref().and_then(|topology| {
             let (uplinks, places) = topology.places_of(kept);

@@ -1,7 +1,7 @@
 //! Speed and processor time of an engine stream, as in a session.
 //!
-//! A train's receiver wakes up for every frame, and neither end does the engine's work on it. A
-//! stream is acknowledged and kept, and its receiver coalesces arrivals.
+//! A train's receiver wakes up for every frame, and neither end runs the engine. A stream is
+//! acknowledged and kept, and its receiver coalesces arrivals.
 
 use super::{ProbeStep, Report};
 use crate::measure::body::{ProbeBody, Task};
@@ -22,7 +22,7 @@ const REPORTS: usize = 3;
 /// Factor of a chain's duration: every relay's feed fills first.
 const CHAIN_TIMES: u32 = 6;
 const TRIES: u32 = 3;
-/// Plausible time per frame, in nanoseconds; others are not believed.
+/// Plausible time per frame, in nanoseconds; other values are ignored.
 const POSSIBLE: RangeInclusive<u64> = 1..=1_000_000_000;
 /// Fewest frames from which a gap is measured exactly enough.
 const MIN_FRAMES: u64 = 200;
@@ -242,7 +242,7 @@ impl ProbeStep for Bulk {
             (self.due, self.tries) = (None, self.tries + 1);
         }
         match (self.tries >= TRIES, self.closing) {
-            // Receivers that listen must learn that it is over.
+            // Receivers of the stream must be notified that it is over.
             (true, false) => (self.closing, self.tries) = (true, 0),
             (true, true) => self.given_up = true,
             (false, _) => {}

@@ -6,9 +6,9 @@
 //! gentle ramp has shorter trains and repeats none longer. It first sends a suspect train by
 //! unicast, too, because the host's own cable may lose the frames.
 //!
-//! Arrival proves little: an overlay copies what goes to all at the sender's end, and a radio cell
-//! sends it at its lowest rate. So the ramp ends with a train at the link's rate whose first half
-//! goes to one host and whose second half goes to all: that host tells both gaps.
+//! Arrival proves little: an overlay network copies broadcast frames at the sender's end, and a
+//! radio cell sends them at its lowest rate. So the ramp ends with a train at the link's rate whose
+//! first half goes to one host and whose second half goes to all; that host measures both gaps.
 
 use super::{ProbeStep, Report};
 use crate::measure::body::{ProbeBody, ReportBody, Task};
@@ -25,8 +25,8 @@ const LEVELS: [f64; 4] = [0.125, 0.25, 0.5, 1.0];
 const LEVEL: Duration = Duration::from_millis(100);
 const MIN_FRAMES: u64 = 128;
 const MAX_FRAMES: u64 = 4096;
-/// Frames of a gentle ramp's trains. It begins with the first level that reaches this many frames
-/// per second, or the third: no switch polices below, and slow links have to be tested quickly,
+/// Frames of a gentle ramp's trains. It begins with the first level that reaches this number of
+/// frames per second, or the third: no switch polices below, and slow links must be tested quickly,
 /// too.
 const GENTLE_FRAMES: [u64; 4] = [32, 32, 32, 64];
 const GENTLE_FRAMES_PER_SECOND: f64 = 1000.0;
@@ -37,8 +37,8 @@ const WORTHWHILE_FRAMES: f64 = 64.0;
 const BURST_FRAMES: u64 = 32;
 /// Suspects whose unicast also fails before a gentle ramp goes on: each costs two trains.
 const MAX_LOSSY: u32 = 3;
-/// Requests before a silent host counts as such, and before all do: what was sent to all may delay
-/// the requests behind it.
+/// Requests before one silent host counts as silent, and before all do: frames sent to all may
+/// delay the requests behind them.
 const TRIES: u32 = 4;
 const TRIES_OF_ALL: u32 = 9;
 /// Time and frames of one half of the last train. The time by which a half may be longer, as its
@@ -47,7 +47,7 @@ const HALF: Duration = Duration::from_millis(2);
 const HALF_FRAMES: (u64, u64) = (32, 256);
 const NAP_NANOS: f64 = 1e6;
 const SLOWER: f64 = 1.5;
-/// Part of the number of hosts by which the factor may differ where each gets a copy of its own.
+/// Share of the number of hosts by which the factor may differ if each host gets a copy of its own.
 const COPIED_WITHIN: f64 = 0.25;
 
 #[derive(Clone, Debug)]
@@ -61,7 +61,7 @@ pub(in crate::measure) struct CastStep {
     gentle: bool,
     suspicion: Option<(f64, usize)>,
     lossy: u32,
-    /// Whether the last train is on its way; then the factor that it showed at its first try.
+    /// Whether the last train is on its way; then the factor of its first try.
     is_proving: bool,
     slower: Option<f64>,
     run: Run,
@@ -155,7 +155,7 @@ impl CastStep {
         }
     }
 
-    /// Returns the host on the fastest way that loses little.
+    /// Returns the host on the fastest path that loses little.
     fn sample(&self) -> Option<usize> {
         let sound = self.cast_receivers.iter().enumerate().filter(|(_, it)| it.has_answered && it.known.loss < 1.0);
         let fastest = |one: &(usize, &CastReceiver), other: &(usize, &CastReceiver)| {
@@ -201,7 +201,7 @@ impl CastStep {
 
     fn judge_suspect(&mut self, at: usize, is_lossy: bool, suspicion: Option<(f64, usize)>) {
         if is_lossy {
-            // A target that gets so few frames says nothing about broadcast; the others do.
+            // A target that gets so few frames shows nothing about broadcast; the others do.
             self.cast_receivers[at].known.loss = 1.0;
             self.lossy += 1;
             if self.lossy >= MAX_LOSSY {
@@ -221,7 +221,8 @@ impl CastStep {
         self.begin(level(self.level, self.gentle, self.link_frames_per_second), None);
     }
 
-    /// Compares both gaps, once the last train has arrived; a factor counts if it is seen twice.
+    /// Compares both gaps, once the last train has arrived; a factor counts if it is measured
+    /// twice.
     fn prove(&mut self) {
         if !self.is_proving {
             self.is_proving = true;
@@ -245,7 +246,8 @@ impl CastStep {
         }
     }
 
-    /// Returns the gap of frames to all over that of frames to one, from the sample's report.
+    /// Returns the gap of frames to all, divided by that of frames to one, from the sample's
+    /// report.
     fn times_slower(&self) -> Option<f64> {
         let cast_receiver = &self.cast_receivers[self.run.sample?];
         let (seen, report) = cast_receiver.report.as_ref()?;

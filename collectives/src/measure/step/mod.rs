@@ -34,7 +34,7 @@ pub(super) struct Report {
     pub target: usize,
     pub test: u32,
     pub seen: u64,
-    /// Whether it replies to a request behind all frames, and not to a frame of the train.
+    /// Whether the report replies to a request behind all frames, not to a frame of the train.
     pub asked: bool,
     pub body: ReportBody,
 }
@@ -53,7 +53,7 @@ pub(super) trait ProbeStep: Debug + Send {
 
     fn poll(&mut self, now: Instant, writer: &mut ProbeWriter, buffer: &mut [u8]) -> Option<usize>;
 
-    /// Writes the next frame, but its payload may stay where it is kept.
+    /// Writes the next frame; its payload may stay in the feed or message that keeps it.
     fn poll_split(&mut self, now: Instant, writer: &mut ProbeWriter, buffer: &mut [u8]) -> Option<SplitFrame> {
         self.poll(now, writer, buffer).map(SplitFrame::whole)
     }

@@ -9,7 +9,7 @@ use ethbcast_transport::wire::Flags;
 use ethbcast_transport::{Deadline, Instant, MacAddr, Timer};
 use std::time::Duration;
 
-/// Calls after which silent targets are given up if others have answered, where the wait grows.
+/// Calls after which silent targets are ignored if others have replied, because the wait grows.
 const CALLS_TOGETHER: u32 = 3;
 /// Part of the time for slow links that one wait may take.
 const SLOW_PART: u32 = 8;

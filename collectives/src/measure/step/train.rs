@@ -21,7 +21,7 @@ const WINDOW_MAX_FRAMES: u64 = 256;
 const WINDOW_START: Duration = Duration::from_millis(32);
 const WINDOW_MIN_FRAMES: u64 = 4;
 /// Parts of a train that are compared with the whole; the time by which any of them may differ,
-/// because a receiver naps; and the difference below which they agree.
+/// because a receiver pauses; and the difference below which they agree.
 const PARTS: usize = 4;
 const NAP_NANOS: f64 = 1e6;
 const AGREE: f64 = 0.05;
@@ -34,7 +34,7 @@ const TRIES: u32 = 4;
 /// time of all frames in flight.
 const PATIENCE_MIN: Duration = Duration::from_millis(10);
 const PATIENCE_MAX: Duration = Duration::from_secs(1);
-/// Longest plausible time of a message; longer ones are not believed.
+/// Longest plausible time of a message; longer ones are ignored.
 const GAP_MAX_NANOS: f64 = 1e11;
 /// Divisor of the leading part of a train, which does not count: it may have found empty buffers
 /// and full buckets. It applies to time as well as to frames, because a bucket lets many frames
@@ -151,7 +151,7 @@ impl Train {
 }
 
 /// Returns the share by which parts of a train with this gap differ from the whole; `None` if it is
-/// too short to tell. Less than a nap of the receiver is no difference.
+/// too short to tell. A difference below a receiver's usual pause counts as none.
 fn spread(reports: &[(u64, u64)], first_nanos: Option<u64>) -> Option<f64> {
     let ((first, began), (last, ended)) = steady_part(reports, first_nanos)?;
     let frame_nanos = ended.checked_sub(began)? as f64 / last.checked_sub(first).filter(|&frames| frames > 0)? as f64;
@@ -300,7 +300,7 @@ mod tests {
         let steady: Vec<(u64, u64)> = (1..=40).map(|at| (8 * at, 960_000 * at)).collect();
         assert_eq!(spread(&steady, Some(120_000)), Some(0.0));
         assert_eq!(spread(&behind_a_bucket(400, 100), Some(1_000)), Some(0.0), "only the steady part counts");
-        // A receiver that naps for a millisecond now and then is as good as steady.
+        // A receiver that pauses for a millisecond at times is as good as steady.
         let naps: Vec<(u64, u64)> = steady.iter().map(|&(seen, at)| (seen, at.next_multiple_of(1_000_000))).collect();
         assert_eq!(spread(&naps, Some(120_000)), Some(0.0));
         // A busy host takes its processor away for 20 ms.

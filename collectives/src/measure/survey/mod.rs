@@ -47,8 +47,8 @@ pub enum SurveyEnd {
     Lost(usize, usize),
 }
 
-/// Has hosts send each other flows, until the switches between them are known. The hosts must run a
-/// responder.
+/// Makes hosts send each other flows, until the switches between them are known. The hosts must run
+/// a responder.
 ///
 /// A surveyor is a [`Part`]. Host 0 is this one, which sends and counts like the others.
 #[derive(Debug)]
@@ -136,8 +136,8 @@ impl Surveyor {
         self.trial = Some(Trial::new(self.writer.draw(), flows, expected));
     }
 
-    /// Whether all answers agree: repeated questions with the tree, and the hosts' rates with the
-    /// questions.
+    /// Whether all results agree: repeated measurements with the tree, and the hosts' rates with
+    /// each other.
     pub fn is_sure(&self) -> bool {
         let sketch = self.discovery.sketch();
         self.undecided == 0 && sketch.is_ok_and(|sketch| self.discovery.contradictions(&sketch) == 0)
@@ -173,7 +173,7 @@ impl Surveyor {
         if let [TrialFlow { frames: 1, .. }, TrialFlow { from, to, frames }] = trial.flows[..] {
             let gap = gaps[0];
             self.guess = Some(gap);
-            // A flow too short to measure is repeated at the length that is now known to be needed.
+            // A flow too short to measure is repeated, now that the necessary length is known.
             if frames_for(gap) <= frames.saturating_mul(2) {
                 self.alone.insert((from, to), gap);
             }

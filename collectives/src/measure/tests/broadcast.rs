@@ -96,7 +96,7 @@ fn a_gentle_ramp_ends_at_the_first_sign_of_policing() {
     }
 }
 
-/// A host on a slow cable gets little of any train, and says nothing about broadcast.
+/// A host on a slow cable gets little of any train, and shows nothing about broadcast.
 #[test]
 fn a_gentle_ramp_finds_policing_beside_hosts_on_slow_cables() {
     for slow in [&[5][..], &[1, 5], &[1, 3, 5, 6]] {

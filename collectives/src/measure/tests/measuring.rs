@@ -219,7 +219,8 @@ fn a_short_probe_ends_within_its_budgets_whatever_happens() {
             let network = star(4, rate);
             let (result, took) =
                 measure(&network, ProbeSettings::short(MTU_BYTES), deaf, RandomFaults::new(5).loss(loss));
-            // Beyond it goes who has learnt too little: where links are slow, lose much, or nobody answers.
+            // Hosts that measured too little exceed it: if links are slow or lose much, or no host
+            // replies.
             let is_quick = deaf.is_empty() && (loss == 0.0 && rate >= 25_000_000 || loss <= 0.1 && rate >= 100_000_000);
             let most = if is_quick { budget } else { ProbeSettings::short(MTU_BYTES).slow_budget };
             assert!(took <= most, "{took:?} at {rate} bit/s, loss {loss}, deaf {deaf:?}");
@@ -268,13 +269,13 @@ fn a_short_probe_measures_links_from_64_kbit_per_second_on() {
     assert_near(result.rate_bits_per_second.expect("measured"), 256e3, 0.05, "rate behind a switch");
 }
 
-/// A receiver whose processor is taken away for 8 ms now and then, as beside busy loops.
+/// A receiver whose processor is taken away for 8 ms at times, as beside busy loops.
 #[test]
 fn a_probe_of_a_busy_host_says_that_it_is_not_sure() {
     let spread = |stolen: bool| {
         let mut begun = 0;
         let faults = move |delivery: &Delivery<'_>| {
-            // Frames that arrive in the first 8 of 20 ms are seen at their end.
+            // Frames that arrive in the first 8 of 20 ms are seen at the end of these.
             let within = delivery.at.as_nanos() % 20_000_000;
             begun += 1;
             let late = (8_000_000_u64).saturating_sub(within);

@@ -85,7 +85,7 @@ fn a_hundred_random_trees_are_found() {
     let mut random = Random::new(7);
     for number in 0..100 {
         let switches = 2 + random.below(4);
-        // Each switch has at least two hosts, which two flows can tell.
+        // Each switch has at least two hosts, so that two flows can distinguish it.
         let hosts = (2 * switches).max(8 + random.below(9));
         let on =
             |switch: u64| (0..hosts).filter(move |host| host % switches == switch).map(|host| format!("'n{host}'"));

@@ -5,7 +5,7 @@ use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 use nix::net::if_::InterfaceFlags;
 use nix::sys::stat::stat;
 
-/// Whether the computer's name was chosen: every form of `localhost` is a default.
+/// Whether the computer's name was chosen by someone: every form of `localhost` is a default.
 fn is_given(name: &str) -> bool {
     let label = name.split('.').next().unwrap_or(name).to_ascii_lowercase();
     !["", "(none)", "localhost", "localhost4", "localhost6"].contains(&label.as_str())

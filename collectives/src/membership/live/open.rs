@@ -31,8 +31,8 @@ impl RingRoom {
         RingRoom { credit_frames, margin_frames: 256, most_bytes: usize::MAX }
     }
 
-    /// Returns the memory in bytes: an eighth more than the slots, which do not fill the kernel's
-    /// blocks.
+    /// Returns the memory in bytes: an eighth more than the slots, because they do not fill the
+    /// kernel's blocks.
     pub const fn bytes(&self, interface_mtu_bytes: usize) -> usize {
         let frames = (self.credit_frames + self.margin_frames) as usize;
         let bytes = frames * (interface_mtu_bytes + SLOT_OVERHEAD_BYTES) * 9 / 8;
@@ -95,7 +95,7 @@ pub enum StationError {
 pub struct Opening<'a> {
     /// Interface. Default: the only Ethernet interface that is up.
     pub interface: Option<&'a str>,
-    /// This host's name. Default: [`host::name`].
+    /// Name of this host. Default: [`host::name`].
     pub host: Option<&'a str>,
     /// The group's name.
     pub group: &'a str,
@@ -168,7 +168,7 @@ pub fn check_group(group: &str) -> Result<(), StationError> {
     if (1..=MAX_GROUP_BYTES).contains(&bytes) { Ok(()) } else { Err(StationError::GroupName { bytes }) }
 }
 
-/// Refuses characters that are not shown: names that look alike have to be equal.
+/// Refuses characters that are not shown, so that different names cannot look alike.
 fn check_shown(what: &'static str, name: &str) -> Result<(), StationError> {
     let is_shown = name.chars().all(is_shown);
     is_shown.then_some(()).ok_or_else(|| StationError::ControlCharacters { what, name: name.to_owned() })
@@ -197,15 +197,15 @@ fn check_mtu(interface: &Interface, wanted: Option<u32>) -> Result<u16, StationE
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opener(u32);
 
-/// A call in a forked child on what its parent has opened. Nothing was sent, and the parent's is as
-/// it was.
+/// A call in a forked child on an object that its parent has opened. Nothing was sent, and the
+/// parent's object is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
     "this process is a fork of process {parent}, which opened this and still has it: open one here, or start this \
      process anew instead (in Python by multiprocessing's spawn or forkserver)"
 )]
 pub struct Forked {
-    /// Id of the process that opened it.
+    /// Id of the process that opened the object.
     pub parent: u32,
 }
 

@@ -14,9 +14,9 @@ use ethbcast_transport::{Instant, Machine};
 /// A host's machine with its application.
 #[derive(Clone, Debug)]
 pub enum Participant<S, K> {
-    /// The host that sends the content.
+    /// The host that sends the content, with its source.
     Root(Box<Root>, Sending<S>),
-    /// A host that receives it.
+    /// A host that receives the content, with its sink.
     Receiver(Box<Receiver>, Receiving<K>),
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// Destination of a receiver's bytes.
 pub trait Sink {
-    /// Returns the form of the stream that it takes.
+    /// Returns the form of stream that this sink takes.
     fn form(&self) -> Form {
         Form::Plain
     }
@@ -20,7 +20,8 @@ pub trait Sink {
         false
     }
 
-    /// Whether it takes data now. Otherwise data stays in the stream, which slows the sender down.
+    /// Whether the sink takes data now. If not, data stays in the stream, which slows the sender
+    /// down.
     fn has_room(&self) -> bool {
         true
     }
@@ -38,7 +39,7 @@ pub trait Sink {
         true
     }
 
-    /// Whether it has everything and waits for its disk.
+    /// Whether all data has come and the sink waits for its disk.
     fn is_syncing(&self) -> bool {
         false
     }
@@ -50,7 +51,7 @@ pub trait Sink {
     /// accepted. After a verdict it is called again only after [`publish`](Sink::publish).
     fn verdict(&mut self, now: Instant) -> Option<Done>;
 
-    /// Returns when to ask for the verdict if nothing else happens before.
+    /// Returns the latest time of the next call of [`verdict`](Sink::verdict), if there is one.
     fn verdict_at(&self) -> Option<Instant> {
         None
     }
@@ -74,28 +75,29 @@ pub trait Sink {
         None
     }
 
-    /// Returns the first stretch for which it is not decided which chunks go to all.
+    /// Returns the first stretch whose chunks for all members are not chosen yet.
     fn decided(&self) -> u64 {
         0
     }
 
-    /// Takes wanted bytes from `at` on: all of the range, or its first 128 KiB. They may be damaged
-    /// again.
+    /// Takes wanted bytes from `at` on: all of the range, or its first 128 KiB. They may be
+    /// damaged, too.
     fn supply(&mut self, _now: Instant, _at: u64, _bytes: &[u8]) {}
 
-    /// Reports that the wanted range is unavailable; `why` follows a description of the range. The verdict repeats it.
+    /// Reports that the wanted range is unavailable. `why` continues a sentence that begins with
+    /// the range; the verdict repeats it.
     fn deny(&mut self, _now: Instant, _why: &str) {}
 
-    /// Returns the `bytes` bytes of the stream from `offset` on for another member, if they are
-    /// kept here and verified. Called when the source cannot re-read them, until the session is
-    /// over, whatever the verdict was. [`Again::Pending`] also means that they have come and are
-    /// not verified yet; bytes that never come are [`Again::Impossible`].
+    /// Returns the `bytes` bytes of the stream from `offset` on for another member, if this sink
+    /// keeps them and has verified them. Called when the source cannot re-read them, until the
+    /// session is over, whatever the verdict was. [`Again::Pending`] also means that they have come
+    /// and are not verified yet; for bytes that never come the result is [`Again::Impossible`].
     fn read_again(&mut self, _now: Instant, _offset: u64, _bytes: usize) -> Again<'_> {
         Again::Impossible("nothing is kept".to_owned())
     }
 
-    /// Returns the bytes of the content that are here in a selective session: those that came, and
-    /// those that were here before.
+    /// Returns the number of content bytes present in a selective session: those that came, and
+    /// those held before.
     fn covered(&self) -> Option<u64> {
         None
     }
@@ -142,8 +144,8 @@ impl<K: Sink> Receiving<K> {
         self.expected = Some(Box::new(digest));
     }
 
-    /// Runs the application's turn at its receiver: handles events, moves data while there is room,
-    /// and passes on the verdict. Returns the time of its next turn, if that does not depend
+    /// Runs the receiver's application for one turn: handles events, moves data while there is
+    /// room, and passes on the verdict. Returns the time of the next turn, if that does not depend
     /// on the receiver.
     pub fn turn(&mut self, receiver: &mut Receiver, now: Instant) -> Option<Instant> {
         while let Some(event) = receiver.poll_event() {
@@ -259,7 +261,7 @@ impl<K: Sink> Receiving<K> {
         }
     }
 
-    /// Asks the sink for its verdict; to be called after the last turn, too.
+    /// Asks the sink for its verdict. The last call must follow the last turn.
     pub fn request_verdict(&mut self, now: Instant) {
         let open = self.verdict.is_none() || self.is_verified();
         if let Some(verdict) = self.sink.verdict(now).filter(|_| open) {
@@ -287,7 +289,8 @@ impl<K: Sink> Receiving<K> {
         }
     }
 
-    /// Cancels: nothing more is received, and the root is notified.
+    /// Ends the session early at the user's request: nothing more is received, and the root is
+    /// notified.
     pub fn cancel(&mut self, receiver: &mut Receiver, now: Instant) {
         if !std::mem::replace(&mut self.cancelled, true) {
             let (outcome, text) = (Outcome::Interrupted, "interrupted by its user".to_owned());
@@ -326,22 +329,22 @@ impl<K: Sink> Receiving<K> {
         self.verdict.clone().map(|done| Done { bytes: form.content_bytes(done.bytes), ..done })
     }
 
-    /// Returns how often bytes that came damaged, or not at all, were re-sent to the sink.
+    /// Returns the number of ranges that came damaged, or not at all, and were sent again.
     pub fn pieces_again(&self) -> u64 {
         self.pieces_again
     }
 
-    /// Whether it was cancelled.
+    /// Whether the user cancelled the session.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled
     }
 
-    /// Returns how the session ended here, once it has.
+    /// Returns how the session ended at this host, once it has ended.
     pub fn end(&self) -> Option<&End> {
         self.end.as_ref()
     }
 
-    /// Returns the time from the first bytes to the first verdict; zero unless there were both.
+    /// Returns the time from the first bytes to the first verdict, or zero if either is missing.
     pub fn took(&self) -> Duration {
         self.began.zip(self.concluded).map(|(began, concluded)| concluded.since(began)).unwrap_or_default()
     }

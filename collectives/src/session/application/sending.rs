@@ -36,8 +36,8 @@ pub trait Source {
     fn choose(&mut self, _stretch: u64, _chunks: ChunkSet) {}
 
     /// Returns the next data. Called only while there is room. `consumed` says whether every
-    /// application has consumed all that was pushed ([`Root::is_consumed`]), for sources that wait
-    /// for that.
+    /// application has consumed all that was pushed ([`Root::is_consumed`]); some sources wait for
+    /// that.
     fn next(&mut self, now: Instant, consumed: bool) -> Next<'_>;
 
     /// Advances by `bytes` bytes that the root has taken of those returned by
@@ -51,7 +51,7 @@ pub trait Source {
     }
 
     /// Returns bytes of the verified stream of the whole content, like
-    /// [`read_again`](Source::read_again), whatever part of it was sent.
+    /// [`read_again`](Source::read_again), no matter which part of it was sent.
     fn read_whole(&mut self, now: Instant, offset: u64, bytes: usize) -> Again<'_> {
         self.read_again(now, offset, bytes)
     }
@@ -62,7 +62,7 @@ pub trait Source {
         None
     }
 
-    /// Handles an event of the root. A break aborts the session with this text.
+    /// Handles an event of the root. `Break(text)` aborts the session with that text.
     fn on_event(&mut self, _now: Instant, _event: &RootEvent) -> ControlFlow<String> {
         ControlFlow::Continue(())
     }
@@ -75,16 +75,17 @@ pub enum Next<'a> {
     Bytes(&'a [u8]),
     /// The end of a message.
     Message {
-        /// Whether [`Root::is_consumed`] must say soon when every application has consumed it.
+        /// Whether [`Root::is_consumed`] must soon report that every application has consumed the
+        /// message.
         reported: bool,
     },
-    /// No data yet; the next turn asks again.
+    /// Data is not available yet; the next turn tries again.
     Nothing,
-    /// No data before this time.
+    /// Data is not available before this time.
     Until(Instant),
     /// The end of the stream, with its length and digest.
     End(Trailer),
-    /// Failure: all members get this text.
+    /// A failure, whose text is sent to all members.
     Failed(String),
 }
 
@@ -93,7 +94,7 @@ pub enum Next<'a> {
 pub enum Again<'a> {
     /// The bytes, as many as requested.
     Bytes(&'a [u8]),
-    /// The bytes are being read; ask again in the next turn.
+    /// The bytes are being read; try again in the next turn.
     Pending,
     /// The bytes are unavailable for good, for this reason.
     Impossible(String),
@@ -115,8 +116,8 @@ impl<S: Source> Sending<S> {
         Sending { source, trailer: None, failed: None, selected: false, is_protected: false }
     }
 
-    /// Runs the application's turn at its root: handles events and pushes data while there is room.
-    /// Returns the time of its next turn, if that does not depend on the root.
+    /// Runs the root's application for one turn: handles events and pushes data while there is
+    /// room. Returns the time of the next turn, if that does not depend on the root.
     pub fn turn(&mut self, root: &mut Root, now: Instant) -> Option<Instant> {
         if !std::mem::replace(&mut self.is_protected, true) {
             self.source.protect(root.content_cipher());
@@ -201,7 +202,7 @@ impl<S: Source> Sending<S> {
         self.source
     }
 
-    /// Returns the text with which the source gave up, if it did.
+    /// Returns the text with which the source failed, if it did.
     pub fn failed(&self) -> Option<&str> {
         self.failed.as_deref()
     }
@@ -255,10 +256,10 @@ impl Tally {
         Trailer { bytes: self.bytes, digest: self.digest() }
     }
 
-    /// Checks that these are the bytes that the sender announced.
+    /// Checks that the counted bytes are those that the sender announced.
     ///
     /// # Errors
-    /// If they are not.
+    /// If length or digest differ.
     pub fn verify(&self, trailer: Trailer) -> Result<(), Mismatch> {
         if trailer == self.trailer() {
             return Ok(());

@@ -1,6 +1,6 @@
 //! The streams of a session at one host: one, or one per block.
 //!
-//! With block algorithms ([`Via::is_in_blocks`](ethbcast_planning::plan::Via::is_in_blocks)) frames
+//! Block algorithms ([`Via::is_in_blocks`](ethbcast_planning::plan::Via::is_in_blocks)) have several: frames
 //! are distributed to the streams in turn, a block of consecutive frames to each, and every stream
 //! has a tree of its own. The reader takes them in the same order. A message ends in all streams at
 //! once: in the one with its last frame by that frame, in the others by an empty one. Distribution
@@ -131,8 +131,8 @@ impl Blocks {
         self.streams.iter()
     }
 
-    /// Whether every application has consumed all that was pushed; certain to come true after the
-    /// end of a message.
+    /// Whether every application has consumed all that was pushed; guaranteed to become true after
+    /// the end of a message.
     pub fn is_consumed(&self) -> bool {
         self.streams.iter().all(|stream| stream.consumed() == stream.feed().head())
     }
@@ -140,7 +140,7 @@ impl Blocks {
     /// Recomputes the reader counts of every feed.
     ///
     /// # Errors
-    /// The first disagreement.
+    /// The first count that differs.
     pub fn audit(&self) -> Result<(), AuditError> {
         let mut streams = self.streams.iter().zip((FIRST_STREAM..).map(StreamId));
         streams.try_for_each(|(stream, number)| {
@@ -270,19 +270,18 @@ impl Blocks {
         self.streams.iter().find_map(Stream::held_up_by)
     }
 
-    /// Whether a host that reports `arrived` frames waits for its turn to be served from here,
-    /// having acknowledged all that it was sent. False if it gets frames by several streams.
+    /// Whether `rank`, which reports `arrived` frames, has acknowledged all that this host sent it
+    /// and waits for its next turn. False if it gets frames by several streams.
     pub(super) fn waits_for_turn(&self, rank: Rank, arrived: u64) -> bool {
         matches!(&self.streams[..], [stream] if stream.turn_of(rank).is_some_and(|next| next <= arrived))
     }
 
-    /// Returns the child that takes frames more slowly than this host could send them, if there is
-    /// one.
+    /// Returns the child that takes frames more slowly than this host could send, if there is one.
     pub(super) fn blocked_by(&self, now: Instant) -> Option<Rank> {
         self.streams.iter().find_map(|stream| stream.blocked_by(now))
     }
 
-    /// The child of which nothing was ever heard, if there is one.
+    /// Returns the child from which no frame was ever received, if there is one.
     pub(super) fn mute(&self, now: Instant) -> Option<Rank> {
         self.streams.iter().find_map(|stream| stream.mute(now))
     }
@@ -361,7 +360,7 @@ impl Blocks {
         self.start_over();
     }
 
-    /// Continues on the main stream: the view that demoted this host was forged.
+    /// Continues on the main stream, because the view that demoted this host was forged.
     fn step_back(&mut self, now: Instant) {
         if std::mem::take(&mut self.aside) {
             for (stream, number) in self.streams.iter_mut().zip(FIRST_STREAM..) {
@@ -406,9 +405,9 @@ impl Part for Blocks {
             return Some(SplitFrame::whole(length));
         }
         if self.streams.len() > 1 {
-            // The unfinished block goes first, so that one after the other is completed; then that
-            // of the rank with the longest path: in the binomial tree the high ranks are below all
-            // others.
+            // The unfinished block goes first, so that blocks are completed one after the other;
+            // then the block of the rank with the longest path: in the binomial tree the high ranks
+            // are below all others.
             let streams = &self.streams;
             self.turns.sort_by_cached_key(|&at| {
                 let (halfway, next) = streams[at].sending();
@@ -429,7 +428,7 @@ impl Part for Blocks {
     }
 
     /// # Panics
-    /// If it is of no stream that is written here, or no longer kept.
+    /// If `kept` belongs to no stream that this host sends, or is no longer kept.
     fn payload(&self, kept: Kept) -> &[u8] {
         let at = self.place_followed(StreamId(kept.stream)).expect("what has been written is of one of these");
         self.streams[at].payload(kept)

@@ -37,7 +37,7 @@ pub(super) fn outlet(rank: Rank, group_mac: MacAddr, view: &View, tree: &Tree<'_
     }
 }
 
-/// Number of frames before the trailer, if the size is known: the root fills all but the last.
+/// Number of frames before the trailer, if the size is known; all but the last one are full.
 fn frames(view: &View) -> Option<u64> {
     Some(view.size.filter(|_| !view.selective)?.div_ceil(u64::from(view.payload_bytes.max(1))))
 }
@@ -80,8 +80,8 @@ pub(in crate::session) fn most_block_frames(tuning: &Tuning, streams: usize) -> 
     share_frames(tuning, streams) / 4
 }
 
-/// The host's own parameters, except those that the view decides for all: the policy, with the
-/// paper's window and acknowledgements if it is the paper's, and in a broadcast the ack intervals
+/// The host's own parameters, with those that the view decides for all: the policy, the paper's
+/// window and acknowledgements if the policy is the paper's, and in a broadcast the ack intervals
 /// for its number of members.
 pub(super) fn tuned(own: &Tuning, view: &View, rank: Rank) -> Tuning {
     let tuning = with_policy(own, view);
@@ -155,7 +155,7 @@ impl Dealing {
         self.block_frames
     }
 
-    /// Number in the whole of frame `sequence` of the stream with index `at`.
+    /// Position in the whole transfer of frame `sequence` of stream number `at`.
     pub(in crate::session) fn in_whole(self, at: usize, sequence: u64) -> u64 {
         if self.streams == 1 {
             return sequence;

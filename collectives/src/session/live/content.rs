@@ -144,10 +144,10 @@ impl fmt::Debug for Content<'_> {
 /// Destination of the bytes of a [`Writer`](super::Writer). If they do not all come, it is dropped
 /// together with the partial data.
 pub trait Storage {
-    /// Begins: the offered content will come.
+    /// Begins storing the offered content.
     ///
     /// # Errors
-    /// If there can be no place for it.
+    /// If there is no place for it.
     fn begin(&mut self, _offered: &Offered) -> Result<(), StorageError> {
         Ok(())
     }
@@ -173,8 +173,8 @@ pub trait Storage {
         self.write(bytes)
     }
 
-    /// Makes the bytes durable without making them visible. All have been written and verified,
-    /// with the length and digest of `trailer`.
+    /// Makes the bytes durable without making them visible. All of them have been written and
+    /// verified; `trailer` is their length and digest.
     ///
     /// # Errors
     /// If that is impossible, or the bytes differ when read back.
@@ -226,8 +226,8 @@ impl StorageError {
         (self.outcome, self.text, self.cause)
     }
 
-    /// Creates a failure from a system error while `doing` something; it determines the outcome and
-    /// the sentence, to which `help` is appended.
+    /// Creates a failure from a system error that occurred while `doing` something. The error
+    /// determines the outcome and the sentence, to which `help` is appended.
     pub fn system(doing: &str, cause: io::Error, help: &str) -> StorageError {
         let outcome = if is_full(&cause) { Outcome::NoSpace } else { Outcome::WriteFailed };
         StorageError { outcome, text: format!("cannot {doing}: {cause}{help}"), cause: Some(cause) }

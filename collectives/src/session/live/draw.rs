@@ -27,15 +27,11 @@ pub fn receiver_keys(keys: &Arc<Keys>) -> Result<ReceiverKeys, Error> {
     Ok(ReceiverKeys { keys: keys.clone(), exchange: ExchangePair::new(secret()?) })
 }
 
-/// Draws a secret.
-///
-/// # Errors
-/// If there are no random numbers.
 pub fn secret() -> Result<Secret, Error> {
     random_secret().map(|bytes| Secret::new(*bytes)).map_err(Error::Random)
 }
 
-/// The hash that this processor computes faster: it decides for all hosts of its sessions.
+/// Returns the hash that this processor computes faster, which all hosts of its sessions then use.
 fn payload_hash() -> PayloadHash {
     #[cfg(any(target_arch = "x86_64", target_arch = "x86"))]
     let has_products = std::arch::is_x86_feature_detected!("pclmulqdq");

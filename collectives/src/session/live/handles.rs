@@ -121,7 +121,7 @@ impl RateLimit {
         RateLimit { shared: Arc::new(Shared { rate: Mutex::new(rate), loops: Loops::default() }) }
     }
 
-    /// Returns the limit.
+    /// Returns the present limit.
     pub fn rate(&self) -> Rate {
         *self.shared.rate.lock()
     }
@@ -146,17 +146,17 @@ pub(super) const TIMED_OUT: &str = "the sender gave up: the session took longer 
 pub(super) const ROOT_ENDED: &str = "the sender's process has ended; start it and this receiver again";
 pub(super) const RECEIVER_ENDED: &str = "its process has ended";
 
-/// Callback that gets the frame which another process, one that outlives this one, must send if
-/// this one ends without notice; `None` once that is not needed any more.
+/// Callback that gets a frame for another process that outlives this one. That process must send
+/// the frame if this one ends without notice; `None` means that it need not any more.
 ///
-/// Peers wait for a silent host; a notification saves them that time.
+/// Peers wait for a silent host; the notification saves them that time.
 #[derive(Clone)]
 pub struct AbortNotice(Arc<AbortCallback>);
 
 type AbortCallback = dyn Fn(Option<&[u8]>) + Send + Sync;
 
 impl AbortNotice {
-    /// Creates it from `tell`, which is called by the session's thread and must not block.
+    /// Creates a notice that calls `tell` from the session's thread; `tell` must not block.
     pub fn new(tell: impl Fn(Option<&[u8]>) + Send + Sync + 'static) -> AbortNotice {
         AbortNotice(Arc::new(tell))
     }
@@ -179,8 +179,7 @@ impl AbortNotifier {
         AbortNotifier { abort_notice, told: None }
     }
 
-    /// Reports that no frame is needed any more, or which one if this host's own interface has
-    /// ended the session.
+    /// Withdraws the frame, or replaces it if this host's own interface has ended the session.
     ///
     /// # Errors
     /// The error of the thread.
@@ -203,17 +202,17 @@ impl AbortNotifier {
     }
 }
 
-/// Admission hook for the receivers of a host that serves several groups. It is called by the
-/// session's thread and must not block. When its answer changes, the session's loop must be woken.
+/// Admission hook for the receivers of a host that serves several groups. The session's thread
+/// calls it, so it must not block. When its answer changes, the session's loop must be woken.
 pub trait AdmissionHook: Debug + Send + Sync {
-    /// Whether this host may join now, called when a sender announces a session. Called again in
-    /// each turn of the loop until it is true.
+    /// Whether this host may join now. Called when a sender announces a session, and again in each
+    /// turn of the loop until it is true.
     fn admit(&self) -> bool;
 
     /// Returns the free space for any content, in bytes.
     fn free_bytes(&self) -> u64;
 
-    /// Returns the space for the content that is announced at most, in bytes: some of it may be
+    /// Returns the maximum space for the content that is announced, in bytes: some of it may be
     /// here.
     fn most_bytes(&self) -> u64 {
         self.free_bytes()
@@ -222,7 +221,7 @@ pub trait AdmissionHook: Debug + Send + Sync {
     /// Ends the admission: the session is over, or did not start.
     fn dismiss(&self);
 
-    /// Called in each turn of the loop.
+    /// Called once in each turn of the loop.
     fn came_round(&self) {}
 }
 

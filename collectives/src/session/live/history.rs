@@ -10,10 +10,10 @@ use std::time::Duration;
 
 /// Minimum time between two moments; members report as often.
 const MIN_STEP: Duration = Duration::from_millis(100);
-/// Maximum number of moments. Beyond it every second one is dropped, and the interval is doubled.
+/// Maximum number of moments. Beyond it, every second moment is dropped and the interval doubled.
 const MAX_MOMENTS: usize = 200;
-/// Maximum number of entries over all hosts (1 MiB), which reduces the number of moments; then the
-/// minimum number of moments.
+/// Maximum number of entries over all hosts (1 MiB); if it limits the number of moments, at least
+/// [`MIN_MOMENTS`] remain.
 const MAX_ENTRIES: usize = 60_000;
 const MIN_MOMENTS: usize = 16;
 /// Maximum number of incidents kept; further ones are counted.
@@ -79,7 +79,7 @@ pub enum IncidentKind {
     HeldUp,
     /// A receiver was demoted.
     Aside,
-    /// No frame got through between two hosts.
+    /// A pair of hosts could not exchange frames.
     Apart,
     /// Bytes came damaged.
     Damaged,

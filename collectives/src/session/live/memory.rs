@@ -23,23 +23,23 @@ impl<B: AsRef<[u8]> + Send + Sync + 'static> ReadAt for Again<B> {
 }
 
 impl Content<'static> {
-    /// Creates a content of bytes in memory, which are read again where they were lost. Receivers
-    /// that have an earlier version ([`receive_over`](super::Session::receive_over)) are sent what
-    /// has changed. The bytes may be in use for a moment longer than the session.
+    /// Creates a content of bytes in memory, which are read again if they were lost. Receivers that
+    /// have an earlier version ([`receive_over`](super::Session::receive_over)) are sent what has
+    /// changed. The bytes may stay in use for a moment after the session.
     pub fn of_memory(bytes: impl AsRef<[u8]> + Clone + Send + Sync + 'static) -> Content<'static> {
         let length = bytes.as_ref().len() as u64;
         Content::of(Cursor::new(bytes.clone())).again_from(Ok(Box::new(Again(bytes)))).sized(Some(length))
     }
 }
 
-/// Memory with an earlier version of what comes: chunks that are equal stay where they are.
+/// Memory with an earlier version of the content: equal chunks stay where they are.
 pub(super) struct Version<M>(Mutex<VersionState<M>>);
 
 struct VersionState<M> {
     memory: M,
     filled: usize,
     places: BTreeMap<u64, StretchPlace>,
-    /// Length of what comes, if it is not that of the memory.
+    /// Length of the content, if it differs from that of the memory.
     other_bytes: Option<u64>,
 }
 
@@ -63,7 +63,6 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> VersionState<M> {
         self.memory.as_ref().get(begin..begin.checked_add(place.chunk_bytes(chunk))?)
     }
 
-    /// Returns the place of the next bytes.
     fn next(&mut self, bytes: usize) -> Result<Range<usize>, StorageError> {
         let (room, place) = (self.memory.as_ref().len(), self.filled..self.filled.saturating_add(bytes));
         if place.end > room {

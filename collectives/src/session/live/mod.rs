@@ -17,7 +17,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! This module connects the session's state machines with a socket, a clock, threads and random
+//! The module connects the session's state machines with a socket, a clock, threads and random
 //! numbers. Reader and writer run on threads of their own ([`read_ahead`], [`write_behind`]), so
 //! that a slow disk slows the stream down and nothing else.
 
@@ -132,14 +132,14 @@ impl Session {
     }
 
     /// Receives the content sent to `group` and writes it to `writer` as it comes. Only a returned
-    /// report confirms that the bytes are complete and the sender's: after an error the writer may
+    /// report confirms that the bytes are complete and the sender's: after an error `writer` may
     /// have taken some of them.
     ///
     /// The writer runs on a thread of its own, which is waited for: a writer that blocks slows the
     /// sender down, and delays the end of the session.
     ///
     /// # Errors
-    /// If the port cannot be opened, no sender comes, it refuses this host or gives up, the writer
+    /// If the port cannot be opened, no sender comes, it refuses this host or fails, the writer
     /// fails, or the bytes are not the sender's. The sender is notified.
     pub fn receive(group: &str, writer: impl Write + Send, options: &RecvOptions) -> Result<ReceiveReport, Error> {
         Session::receive_into(group, Output(writer), options)
@@ -159,10 +159,10 @@ impl Session {
         Session::receive_held(group, (storage, None), options)
     }
 
-    /// Receives into memory that holds an earlier version, in place: only the chunks come that have
-    /// changed, if the sender can read its content again ([`Content::of_memory`], a file) and knows
-    /// its length, else all. The shorter the sender's [chunks](SendOptions::chunk), the less comes
-    /// of few changes. Returns the memory; after an error it may have chunks of both versions.
+    /// Receives into memory that holds an earlier version, in place. Only changed chunks come if
+    /// the sender can re-read its content ([`Content::of_memory`], a file) and knows its length;
+    /// otherwise all come. With smaller [chunks](SendOptions::chunk) at the sender, less is sent
+    /// for few changes. Returns the memory; after an error it may have chunks of both versions.
     ///
     /// # Errors
     /// The errors of [`receive`](Session::receive). A sender that has more bytes than the memory is
@@ -276,9 +276,9 @@ impl Session {
         }
     }
 
-    /// Sends like [`run_root`](Session::run_root), and returns a report also for a session that was
-    /// given up or did not start, together with the error: it lists the receivers that had the
-    /// bytes by then, and those that were requested to stop waiting.
+    /// Sends like [`run_root`](Session::run_root). Returns a report together with the error if the
+    /// session was given up or did not start: the report lists the receivers that had the bytes by
+    /// then, and those that were requested to stop waiting.
     ///
     /// # Errors
     /// If there is nothing to report: [`SendOptions::tuning`] is wrong, or the socket fails.
@@ -364,7 +364,7 @@ impl Session {
         self.receive_beside(OwnHost::default(), options, receiving)
     }
 
-    /// Takes part as a receiver, unless the sender is on its own host.
+    /// Takes part as a receiver, unless the sender runs on the same host.
     fn receive_beside<K: Sink>(
         &mut self,
         mut own_host: OwnHost,
@@ -433,8 +433,8 @@ impl Session {
         Error::OwnHost { group: self.station.group.clone(), interface: self.interface().name.clone() }
     }
 
-    /// Fails if this host's interface is away, or takes no long frames: then all others only seem
-    /// silent.
+    /// Fails if this host's interface is away, or takes no long frames: then all other hosts only
+    /// seem silent.
     fn check_interface(&self) -> Result<(), Error> {
         self.port.outage(self.now()).map_or(Ok(()), |error| Err(error.into()))
     }
@@ -487,7 +487,7 @@ impl Session {
     }
 }
 
-/// Ends a session whose time is over, or whose receivers all are on the sender's own host.
+/// Ends a session whose time is over, or whose receivers all run on the sender's own host.
 fn end_early(root: &mut Limited<Root>, shown: &mut ShownSender, now: Instant) -> Option<Error> {
     let (is_late, look) = (root.take_over(now), shown.look(now, root.awaits_first()));
     root.look_at(look.again_at);
@@ -524,12 +524,12 @@ impl<M> Limited<M> {
         Limited { machine, until: limit.map(|limit| began + limit), session_until: None, look_at: None }
     }
 
-    /// Sets the time at which the loop comes round at the latest.
+    /// Sets the latest time of the loop's next turn.
     fn look_at(&mut self, at: Option<Instant>) {
         self.look_at = at;
     }
 
-    /// Sets the end of the session that has begun, beside that of the run.
+    /// Sets the end of the current session, beside that of the run.
     fn limit_session(&mut self, until: Option<Instant>) {
         self.session_until = until;
     }
@@ -539,7 +539,7 @@ impl<M> Limited<M> {
         self.session_until.take_if(|until| *until <= now).is_some()
     }
 
-    /// Whether the limit has passed; true only once.
+    /// Whether the run's limit has passed; true only once.
     fn take_over(&mut self, now: Instant) -> bool {
         self.until.take_if(|until| *until <= now).is_some()
     }

@@ -41,8 +41,8 @@ with_defaults! {
     pub struct WireOptions {
         /// Interface; without it, the only Ethernet interface that is up.
         pub interface: Option<String> = None,
-        /// Name of this host in reports and topologies; without it, `$ETHBCAST_HOST`, the network
-        /// namespace's name, the hostname, or a network card's address.
+        /// Name of this host in reports and topologies; without it, `$ETHBCAST_HOST`, the name of
+        /// the network namespace, the hostname, or the address of a network card.
         pub host: Option<String> = None,
         /// EtherType, which must be the same on all hosts of a group.
         pub ether_type: EtherType = EtherType::DEFAULT,
@@ -53,7 +53,7 @@ with_defaults! {
         /// File descriptor of a packet socket that was opened for this process by a privileged one;
         /// without it, one is opened.
         pub port_fd: Option<i32> = None,
-        /// Keys, by which all frames are authenticated; without them, none is.
+        /// Keys that authenticate all frames; without them, no frame is authenticated.
         pub keys: Option<Arc<Keys>> = None,
         /// Priority of the frames, 0 to 7, for queueing disciplines and the tags of a VLAN interface
         /// (IEEE 802.1p).
@@ -78,7 +78,7 @@ with_defaults! {
         pub abort_notice: Option<AbortNotice> = None,
     }
 
-    /// Options of sending. A sender must say for which receivers it waits: set
+    /// Options of sending. A sender must know for which receivers it waits: set
     /// [`receivers`](SendOptions::receivers) or another of the four fields that follow it.
     #[derive(Clone, Debug)]
     pub struct SendOptions {
@@ -99,7 +99,7 @@ with_defaults! {
         pub start: Option<Start> = None,
         /// Longest wait for receivers; without it, a minute.
         pub max_wait: Option<Duration> = None,
-        /// Whether a receiver that comes after the start is admitted; it finishes after the others.
+        /// Whether receivers that come after the start are admitted; they finish after the others.
         pub late: bool = false,
         /// Description of the bytes for receivers, such as a file name.
         pub source: String = String::new(),
@@ -150,8 +150,8 @@ with_defaults! {
         pub max_wait: Option<Duration> = None,
         /// Longest time of a session from its start; without it, no limit.
         pub session_limit: Option<Duration> = None,
-        /// Whether to end when the first sender refuses this host, gives up or has started without
-        /// it; otherwise the next is waited for.
+        /// Whether to end when the first sender refuses this host, fails or has started without it;
+        /// otherwise the next one is waited for.
         pub once: bool = false,
         /// The only content that is accepted; `None` accepts any.
         pub expects: Option<Expected> = None,
@@ -160,8 +160,8 @@ with_defaults! {
         pub offer_check: Option<OfferCheck> = None,
         /// Free space, in bytes: a larger content is refused.
         pub free_bytes: u64 = u64::MAX,
-        /// Description of this host for queries about listening hosts ([`census`](crate::census));
-        /// without it, they are not answered.
+        /// Description of this host for census queries ([`census`](crate::census)); without it,
+        /// they are not answered.
         #[doc(hidden)]
         pub about: Option<About> = None,
         /// Admission hook, called before joining. `None`: join every announced session.
@@ -263,7 +263,8 @@ impl SendOptions {
             route: self.route.clone(),
             calibration: self.calibration.clone(),
             probe: self.probe,
-            // The loop's thread alone: others read ahead and compute digests meanwhile.
+            // Processor time of the loop's thread alone: others read ahead and compute digests
+            // meanwhile.
             processors: Some(processors(thread_time)),
             dry_run: self.dry_run,
             topology: self.topology.clone(),
@@ -387,21 +388,21 @@ pub enum Progress<'a> {
     Sender(&'a RootEvent),
     /// An event of a receiver.
     Receiver(&'a ReceiverEvent),
-    /// This host's interface went away (switched off, reset, pulled out) and is waited for; or it
+    /// The interface of this host went away (switched off, reset, pulled out) and is waited for; or it
     /// is back.
     Interface {
         /// Whether the interface is away.
         away: bool,
     },
-    /// This host's interface lost its link (no cable, or its other end is off); or it has one
+    /// The interface of this host lost its link (no cable, or its other end is off); or it has one
     /// again.
     Link {
         /// Whether the link is lost.
         lost: bool,
     },
-    /// Bytes of the content that are there so far: for a sender, at the slowest receiver.
+    /// Bytes of the content present so far: at a sender, those of the slowest receiver.
     Moved {
-        /// Number of bytes, those that were there before the session included.
+        /// Number of bytes, including those present before the session.
         bytes: u64,
         /// Number of bytes that came in this session.
         came: u64,

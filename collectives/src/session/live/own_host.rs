@@ -1,5 +1,5 @@
 //! Check for a sender and a receiver on one host: an interface does not receive its own frames, so
-//! they would wait for each other for ever.
+//! they would wait for each other forever.
 
 use super::report::Error;
 use crate::membership::Station;
@@ -13,8 +13,8 @@ use std::time::Duration;
 /// Interval at which a waiting host looks for the other side on its own host.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// The name of a group's sender behind an interface, which processes of this network namespace see;
-/// by default none.
+/// Local name by which a group's sender is found from its own host, for one interface; only
+/// processes of this network namespace see it.
 #[derive(Default)]
 pub(super) struct OwnHost {
     name: Option<SocketAddr>,
@@ -39,7 +39,7 @@ impl OwnHost {
         OwnHost { name: SocketAddr::from_abstract_name(name).ok(), look_at: None }
     }
 
-    /// Looks for a sender from time to time while a receiver waits, and notifies it of this receiver.
+    /// Looks for a sender at intervals while a receiver waits, and notifies it of this receiver.
     pub(super) fn look(&mut self, now: Instant, is_waiting: bool) -> Look {
         let looks = self.name.is_some() && is_waiting;
         self.look_with(now, looks, |own| {
@@ -49,7 +49,7 @@ impl OwnHost {
                 socket.connect_addr(name)?;
                 Ok(socket)
             });
-            // A sender that gets no datagram waits no longer than it would have.
+            // A sender that gets no datagram waits no longer than it would have without this.
             asked.iter().for_each(|socket| drop(socket.send(&[])));
             asked.is_ok()
         })
@@ -67,7 +67,7 @@ impl OwnHost {
     }
 }
 
-/// A sender that shows itself to its own host, and counts the receivers there that have found it.
+/// A sender that can be found from its own host, and counts the receivers there that have found it.
 pub(super) struct ShownSender {
     socket: Option<UnixDatagram>,
     receivers: usize,
@@ -92,8 +92,8 @@ impl ShownSender {
         own_receivers(&self.station, &self.interface)
     }
 
-    /// Looks from time to time while a sender waits for its first receiver; it has found its own
-    /// host's if as many as it needs have come from there.
+    /// Looks at intervals while a sender waits for its first receiver. It ends the wait if as many
+    /// receivers as it needs are on its own host.
     pub(super) fn look(&mut self, now: Instant, is_waiting: bool) -> Look {
         let ShownSender { socket: Some(socket), receivers, needed, own_host, .. } = self else {
             return Look::default();

@@ -14,7 +14,8 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::thread;
 
-/// Requests that may wait for the disk; further ones are made when they are answered.
+/// Maximum number of requests that wait for the disk; further ones are made when these are
+/// answered.
 const REQUESTS: usize = 2;
 /// Spans kept for repeated requests: as many as there are catch-up streams.
 const SPANS_KEPT: usize = 16;
@@ -77,14 +78,14 @@ impl RestOfFile {
     /// Takes all of `file` from its present position on.
     ///
     /// # Errors
-    /// If it has no positions, like a pipe.
+    /// If it has no positions, as a pipe.
     pub fn of(file: &File) -> io::Result<RestOfFile> {
         let mut file = file.try_clone()?;
         let begin = file.stream_position()?;
         Ok(RestOfFile { file, begin })
     }
 
-    /// Returns the number of bytes of a regular file from there on.
+    /// Returns the number of bytes from there to the end of a regular file.
     pub fn bytes(&self) -> Option<u64> {
         let metadata = self.file.metadata().ok().filter(|metadata| metadata.is_file())?;
         metadata.len().checked_sub(self.begin)

@@ -27,7 +27,6 @@ const SPANS_AHEAD: usize = 3;
 /// Source of a session whose bytes a [`Reader`] reads.
 pub type ReadAhead = SpanSource<OnThreads>;
 
-/// Connection to a [`Reader`].
 #[derive(Debug)]
 pub struct OnThreads {
     progress: Receiver<ReadProgress>,
@@ -49,9 +48,9 @@ pub struct OnThreads {
     to_reader: Option<Sender<ContentCipher>>,
 }
 
-/// Creates a source and the reader that fills it from `input`, which errors call `what`. `waker` is
-/// woken for every span. A length other than `size` bytes, if given, is an error. Chunks have size
-/// `chunk`.
+/// Creates a source and the reader that fills it from `input`. `what` names the input in errors.
+/// `waker` is woken for every span. A length other than `size` bytes, if given, is an error. Chunks
+/// have size `chunk`.
 pub fn read_ahead<R: Read>(
     (input, what, size): (R, &str, Option<u64>),
     chunk: ChunkSize,
@@ -82,8 +81,8 @@ pub fn read_ahead<R: Read>(
 }
 
 impl ReadAhead {
-    /// Sets where to re-read bytes: offset 0 of `positions` is the reader's first byte. If it is an
-    /// error, the source is a pipe, and only its last 4 MiB can be re-sent.
+    /// Sets where to re-read bytes: offset 0 of `positions` is the reader's first byte. If
+    /// `positions` is an error, the source is a pipe, and only its last 4 MiB can be re-sent.
     pub fn reading_again_from(mut self, positions: io::Result<impl ReadAt>) -> ReadAhead {
         let threads = self.bringer_mut();
         match positions {
@@ -100,14 +99,13 @@ impl ReadAhead {
         }
     }
 
-    /// Sets how fragments are cut, with which receivers that hold part of the content find it at
-    /// other offsets.
+    /// Sets how fragments are cut. Receivers that hold part of the content find it at other offsets
+    /// by them.
     pub fn naming(self, cut: Cut) -> ReadAhead {
         self.brought_by(|threads| OnThreads { cut, ..threads })
     }
 
-    /// Sets whether receivers that hold part of the content are only asked what they lack, and
-    /// nothing is sent.
+    /// Sets whether receivers only report what they lack, and nothing is sent.
     pub fn with_requests_only(self, requests_only: bool) -> ReadAhead {
         self.brought_by(|threads| OnThreads { requests_only, ..threads })
     }

@@ -135,9 +135,9 @@ fn fates(root: &Root, form: Form) -> Vec<MemberReport> {
     fates.into_values().collect()
 }
 
-/// Reduces the reports to one per host, the last: a restarted receiver counts with what it has now.
-/// A host that has verified everything keeps that report, whatever becomes of another receiver
-/// there.
+/// Reduces the reports to one per host, the last: a restarted receiver counts with its present
+/// state. A host that has verified everything keeps that report, whatever becomes of another
+/// receiver there.
 fn by_host(root: &Root, reports: Vec<MemberReport>) -> Vec<MemberReport> {
     let Some(view) = root.view() else { return reports };
     let mut last: BTreeMap<MacAddr, MemberReport> = BTreeMap::new();
@@ -179,7 +179,7 @@ pub struct ReceiveReport {
     /// Bytes that came to all in this session, if this host or another had some of the content
     /// before.
     pub came_bytes: Option<u64>,
-    /// Number of times that bytes came damaged and were re-sent.
+    /// Number of ranges that came damaged and were sent again.
     pub pieces_again: u64,
     /// Time from the first bytes to the verdict.
     pub took: Duration,
@@ -225,7 +225,7 @@ impl ReceiveReport {
         self.verdict.as_ref().is_some_and(|verdict| verdict.outcome == Outcome::Delivered)
     }
 
-    /// Whether the sender has confirmed this; if not, its own report may differ.
+    /// Whether the sender has confirmed the outcome; if not, its own report may differ.
     pub fn is_confirmed(&self) -> bool {
         self.end == Some(End::Confirmed)
     }
@@ -365,7 +365,7 @@ pub enum Error {
         /// Name of the interface.
         interface: String,
     },
-    /// No sender was heard in time.
+    /// A sender was not found in time.
     #[error("no sender was heard; start one of the same group, or wait longer")]
     NobodyThere,
     /// The sender refused this host, with a text that says what to do.

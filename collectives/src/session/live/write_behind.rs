@@ -54,7 +54,7 @@ pub struct Writer<S> {
 }
 
 /// Creates a sink and the writer that empties it into `storage`. `waker` is woken when a span has
-/// been written, when bytes are wanted again, and for the verdict.
+/// been written, when a range must be fetched again, and for the verdict.
 pub fn write_behind<S: Storage>(storage: S, waker: &Arc<Waker>) -> (Writer<S>, WriteBehind) {
     // One more place, so that bytes that were wanted again do not queue behind spans.
     let (to_writer, orders) = bounded(ORDERS_WAITING + 1);
@@ -89,7 +89,7 @@ pub fn write_behind<S: Storage>(storage: S, waker: &Arc<Waker>) -> (Writer<S>, W
 
 impl WriteBehind {
     /// Ends the writer and waits for it, for `limit` at most, so that partial data is removed
-    /// before the process ends. Returns false if it is stuck.
+    /// before the process ends. Returns false if the writer is stuck.
     pub fn close(&mut self, limit: Duration) -> bool {
         let thread = self.backend_mut();
         thread.orders = None;

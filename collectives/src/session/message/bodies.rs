@@ -25,7 +25,7 @@ pub struct Status {
     pub consumed: u64,
     /// Whether no frame of that child was ever received.
     pub is_mute: bool,
-    /// Rates on its link, if others have some of it.
+    /// Rates on the member's link, if other traffic has part of it.
     pub link: Option<LinkShare>,
 }
 
@@ -39,7 +39,7 @@ pub struct Challenge {
 }
 
 impl Challenge {
-    /// Number of unanswered challenges after which the response goes to the group, as unicast
+    /// Number of unanswered challenges after which the response goes to the group, because unicast
     /// frames may not reach the member.
     const ALONE: u8 = 2;
 
@@ -85,8 +85,8 @@ impl Done {
         matches!(self.outcome, Outcome::Verified | Outcome::Delivered)
     }
 
-    /// Turns a false claim of success into a failure: a member with other bytes than were sent has
-    /// damaged ones.
+    /// Turns a false claim of success into a failure: a member whose digest differs from the root's
+    /// has damaged bytes.
     pub(in crate::session) fn into_failure(self) -> Done {
         if !self.is_success() {
             return self;
@@ -256,11 +256,11 @@ pub(in crate::session) const MAX_ATTEMPTS: u8 = 3;
 
 const MAX_SET_BYTES: usize = ChunkSet::MAX_BYTES;
 
-/// Request for bytes of the stream: of a member to the root, or of the root to a member that keeps
-/// them.
+/// Request for bytes of the stream: from a member to the root, or from the root to a member that
+/// keeps them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fetch {
-    /// Rank of the member that lacks them.
+    /// Rank of the member that lacks the bytes.
     pub rank: Rank,
     /// Range in the stream.
     pub bytes: Range<u64>,
@@ -309,13 +309,13 @@ impl Needs {
     }
 }
 
-/// Part of the reply to a [`Fetch`]. Without bytes, and with `end` equal to `from`, it says that
+/// Part of the reply to a [`Fetch`]. Without bytes, and with `end` equal to `from`, it means that
 /// they are unavailable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FetchedPiece {
     /// Start of the bytes in the stream.
     pub from: u64,
-    /// End of the share that is sent at a time.
+    /// End of the share that is sent at once.
     pub end: u64,
     /// Bytes of the stream.
     pub bytes: Vec<u8>,

@@ -27,7 +27,7 @@ wire_enum! {
     Outcome {
         /// Verified, confirmed by the root, on disk, visible under its name.
         Delivered = 0,
-        /// No room for the announced size.
+        /// Too little room for the announced size.
         NoSpace = 1,
         /// Writing, syncing or renaming failed.
         WriteFailed = 2,
@@ -42,7 +42,7 @@ wire_enum! {
         /// All bytes are on stable storage and match the trailer; they become visible when the root
         /// has confirmed them.
         Verified = 7,
-        /// The member made no progress for too long, though it was heard.
+        /// The member made no progress for too long, although its reports arrived.
         Stalled = 8,
         /// Its process has ended.
         Died = 9,
@@ -50,11 +50,11 @@ wire_enum! {
 }
 
 impl Outcome {
-    /// Name of the outcome of a receiver that took nothing, because of what it found at its DEST.
+    /// Name of the outcome of a receiver that took no data, because its DEST does not permit it.
     pub const REFUSED: &'static str = "refused";
 
-    /// Returns the outcome's name in reports, and the reason, from a receiver's text. One that took
-    /// nothing says so at its beginning (protocol.md §10).
+    /// Returns the outcome's name in reports, and the reason, from a receiver's text. The text of a
+    /// receiver that took no data begins with that fact (protocol.md §10).
     pub fn status_and_reason(self, text: &str) -> (&'static str, &str) {
         let reason = text.strip_prefix(Outcome::REFUSED).and_then(|rest| rest.strip_prefix(": "));
         match reason.filter(|_| self == Outcome::WriteFailed) {

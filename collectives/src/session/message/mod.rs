@@ -20,7 +20,7 @@ use ethbcast_transport::wire::{Kind, Rank, StreamId};
 /// Announced size of a content whose size is not known in advance.
 const UNKNOWN_SIZE: u64 = u64::MAX;
 
-/// Feature bit of a JOIN: another root asks whether this one is alive.
+/// Feature bit of a JOIN: another root checks whether this one is alive.
 pub(super) const ROOT_ASKS: u32 = 1 << 31;
 /// Feature bit of a JOIN: the receiver may already hold part of the content.
 pub(super) const HOLDS: u32 = 1;
@@ -61,10 +61,10 @@ pub enum Message {
         mtu_bytes: u16,
         /// Stage of the session.
         stage: Stage,
-        /// Age of the announcement in milliseconds: of two roots of one group the older one stays.
+        /// Age of the announcement in milliseconds: of two roots of one group, the older one stays.
         age_millis: u32,
     },
-    /// A receiver asks to be a member.
+    /// Join request of a receiver.
     Join {
         /// Nonce of this run of the receiver.
         nonce: u64,
@@ -228,7 +228,7 @@ impl Message {
                 let (state, child) = (MemberState::read(from)?, Rank(from.u16()?));
                 let waits_for = Some(child).filter(|&child| child != Rank::NONE);
                 let (arrived, consumed) = (from.u64()?, from.u64()?);
-                // Builds before know neither.
+                // Older builds send neither of the two.
                 let is_mute = from.u8().is_some_and(|mute| mute != 0);
                 let link = LinkShare::read(from);
                 Message::Status(Status { state, waits_for, arrived, consumed, is_mute, link })

@@ -24,9 +24,9 @@ pub struct ReceiverConfig {
     pub station: Station,
     /// Random number that identifies this run.
     pub nonce: u64,
-    /// Random number that is never sent; liveness challenges are derived from it.
-    /// [`new`](ReceiverConfig::new) derives one from the nonce, which anyone who receives the nonce
-    /// can guess.
+    /// Random number that is never sent, from which liveness challenges are derived.
+    /// [`new`](ReceiverConfig::new) derives one from the nonce, so anyone who sees the nonce can
+    /// guess it.
     pub secret: u64,
     /// Free space for the data, in bytes.
     pub free_bytes: u64,
@@ -34,11 +34,11 @@ pub struct ReceiverConfig {
     pub form: Form,
     /// Whether this host may already hold part of the content.
     pub holds: bool,
-    /// This host's processors. If set, it reports processor time per frame to a root that measures.
+    /// Processors of this host. If set, it reports processor time per frame to a root that measures.
     pub processors: Option<Processors>,
     /// Longest wait for a root; `None` for no limit.
     pub patience: Option<Duration>,
-    /// Whether to end when the first root refuses, gives up or starts without this host; if not,
+    /// Whether to end when the first root refuses, fails or starts without this host; if not,
     /// another is waited for.
     pub once: bool,
     /// Whether a join request is sent only when the user [admits](super::Receiver::admit) the
@@ -48,13 +48,14 @@ pub struct ReceiverConfig {
     pub had: Vec<(MacAddr, u32)>,
     /// The only content name that this host accepts; `None` accepts any.
     pub expects: Option<String>,
-    /// Description of this host for queries about listening hosts; `None` leaves them unanswered.
+    /// Description of this host for census queries; `None` leaves them unanswered.
     pub about: Option<About>,
     /// Parameters of the transport; the root's view decides the policy.
     pub tuning: Tuning,
     /// Timers of the session.
     pub timing: Timing,
-    /// Keys; without them, this host hears only senders without a key, and with them only those with one.
+    /// Keys. With keys this host accepts only senders with the same keys; without, only senders
+    /// without keys.
     pub keys: Option<ReceiverKeys>,
 }
 
@@ -107,7 +108,7 @@ impl ReceiverConfig {
 /// An event of a receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReceiverEvent {
-    /// A root was found and sent a join request.
+    /// A root was found, and this host sent it a join request.
     Invited {
         /// Name of the root.
         host: String,
@@ -133,9 +134,9 @@ pub enum ReceiverEvent {
     /// Frames arrive with this host's own address as their source: another host has the same
     /// address, or the network loops frames back.
     OwnAddress(MacAddr),
-    /// This host is a member: data will come.
+    /// The host is a member: data will come.
     Started {
-        /// This host's rank.
+        /// Rank of this host.
         rank: Rank,
         /// Number of receivers.
         receivers: usize,
@@ -166,7 +167,7 @@ pub enum ReceiverEvent {
 pub enum End {
     /// The root has this host's report.
     Confirmed,
-    /// The report was sent, but the root fell silent or removed this host before it confirmed it.
+    /// The report was sent, but the root fell silent or removed this host before confirming it.
     Unconfirmed,
     /// The root refused this host.
     Refused(Refusal, String),
@@ -176,7 +177,7 @@ pub enum End {
     Dropped,
     /// The root fell silent.
     RootSilent,
-    /// No root was heard in time.
+    /// A root was not found in time.
     NobodyThere,
 }
 
@@ -191,11 +192,11 @@ pub enum Arrival<'a> {
     End(Trailer),
 }
 
-/// State of admission where the user must permit each join request, as on a host that serves
-/// several groups but takes part in a limited number of sessions.
+/// State of admission if the user must permit each join request, as on a host that serves several
+/// groups but takes part in a limited number of sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// No root announces a session, or none has been asked.
+    /// A root has neither announced a session nor got a join request.
     None,
     /// A root announces a session; the join request waits for permission.
     Wanted,

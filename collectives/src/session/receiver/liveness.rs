@@ -1,7 +1,7 @@
 //! Liveness of the root, by challenge and response.
 //!
 //! All frames that a root sends to the group can be recorded and replayed, so they prove nothing. A
-//! member that gets nothing new sends a challenge with a fresh number now and then, and the root
+//! member that gets nothing new sends a challenge with a fresh number at intervals, and the root
 //! returns it.
 
 use crate::membership::Timing;
@@ -10,11 +10,11 @@ use crate::session::message::Challenge;
 use ethbcast_transport::Instant;
 use std::time::Duration;
 
-/// Fractions of the limit: the time without proof before the first challenge, and the interval of
+/// Divisors of the limit: the time without proof before the first challenge, and the interval of
 /// repetitions. A root that returns just before the limit is challenged once more.
 const FIRST_CHALLENGE_PART: u32 = 4;
 const NEXT_CHALLENGE_PART: u32 = 64;
-/// Longest interval of repetitions, so that one lost answer is not reported to the user as silence.
+/// Longest interval of repetitions, so that one lost response is not reported to the user as silence.
 const MAX_INTERVAL: Duration = Duration::from_millis(500);
 
 #[derive(Clone, Copy, Debug)]
@@ -27,13 +27,13 @@ struct OpenChallenge {
 
 #[derive(Clone, Debug)]
 pub(super) struct LivenessChallenge {
-    /// Source of the challenges, which nobody else can guess.
+    /// Secret from which challenges are derived, so that nobody can guess them.
     secret: u64,
     limit: Duration,
     period: Duration,
     questions: u64,
     proven_at: Instant,
-    /// Stream frames that had arrived at the last look; more of them prove that the root is alive.
+    /// Stream frames that had arrived at the last check; more of them prove that the root is alive.
     frames: u64,
     open: Option<OpenChallenge>,
 }

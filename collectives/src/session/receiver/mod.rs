@@ -1,6 +1,6 @@
 //! A receiver of a session: joins it, receives and relays the stream, and reports the outcome.
 //!
-//! This module is the interface to its user and its driver. The receiver is `waiting` for a
+//! The module is the interface to its user and its driver. The receiver is `waiting` for a
 //! session, `joining` one, and then `running` as a member; each phase has its own fields and
 //! timers.
 
@@ -140,8 +140,7 @@ impl Receiver {
         }
     }
 
-    /// Whether a query about listening hosts is due an answer, which should include the current
-    /// free space.
+    /// Whether a census query waits for a reply, which should include the current free space.
     pub fn has_census_query(&self) -> bool {
         self.responder.next().is_some()
     }
@@ -151,7 +150,7 @@ impl Receiver {
         self.endpoint.config_mut().free_bytes = free_bytes;
     }
 
-    /// Returns the address and session of the root that this host has asked.
+    /// Returns the address and session of the root that was sent a join request.
     pub fn asked(&self) -> Option<(MacAddr, u32)> {
         self.root.as_ref().map(|root| (root.mac(), root.session()))
     }
@@ -181,7 +180,7 @@ impl Receiver {
     }
 
     /// Releases `frames` of the frames that [`peek`](Receiver::peek) showed, which gives the sender
-    /// credit. Returns what ended with them.
+    /// credit. Returns whether a message or the stream ended with them.
     ///
     /// # Panics
     /// If fewer were shown.
@@ -192,8 +191,9 @@ impl Receiver {
         }
     }
 
-    /// Sets the range to request again: of the whole content if this host alone is `lacking` it,
-    /// else bytes of the stream that came damaged. `None` cancels. Must be called in every turn.
+    /// Sets the range to request again. If this host alone is `lacking` it, positions are those of
+    /// the whole content, else of the stream that came damaged. `None` cancels. Must be called in
+    /// every turn.
     pub fn fetch(&mut self, now: Instant, wanted: Option<Range<u64>>, lacking: bool) {
         if let ReceiverPhase::Running(running) = &mut self.phase {
             running.fetch(now, wanted, lacking);
@@ -282,7 +282,7 @@ impl Receiver {
     }
 
     /// Returns a whole frame with which another process, which outlives this one, can report this
-    /// one's end to the root; `None` before a root has been asked.
+    /// one's end to the root; `None` before a join request.
     pub fn final_frame(&self, text: &str) -> Option<Vec<u8>> {
         let root = self.root.as_ref()?;
         let leave = Message::Leave { nonce: self.endpoint.config().nonce, text: text.to_owned() };
@@ -330,7 +330,7 @@ impl Receiver {
                 self.root.iter_mut().for_each(|root| root.on_response(now, &words));
                 None
             }
-            // The root has no view yet, so the one that this host has was forged.
+            // The root has no view yet, so the view that this host has was forged.
             Message::Announce { stage: Stage::Gathering, .. } if running.is_untouched() => {
                 let root = self.root.as_ref().map(KnownRoot::mac);
                 let request = self.endpoint.config().request();
@@ -459,7 +459,8 @@ impl Machine for Receiver {
                 root.watch(now, running.blocks().frames(), &mut self.endpoint);
                 let silent = root.is_dead(now);
                 if silent {
-                    // Nobody receives what is left to send, and it may be impossible to send.
+                    // Nobody receives the remaining messages, and it may be impossible to send
+                    // them.
                     self.endpoint.silence();
                 }
                 if silent { Some(running.end(End::RootSilent)) } else { end }
@@ -498,7 +499,7 @@ impl Machine for Receiver {
                 let silence = self.root.as_ref().map(|root| Wait::Silence.at(root.look_at()));
                 running.poll_timeout(now).into_iter().chain(silence).min()
             }
-            // A host that has left answers nobody.
+            // A host that has left sends no replies.
             ReceiverPhase::Ended(_) => return self.endpoint.next_end(),
         };
         self.endpoint.throttle().deadline(own.into_iter().chain(self.responder.next()).min())

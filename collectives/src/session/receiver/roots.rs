@@ -10,12 +10,12 @@ use ethbcast_transport::{Instant, MacAddr};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Maximum number of roots remembered; a further one replaces the one heard least recently. Forged
-/// announcements can delay a receiver, but not keep it from a root that answers.
+/// Maximum number of roots remembered; a further one replaces the one whose announcement is oldest.
+/// Forged announcements can delay a receiver, but not keep it from a root that replies.
 const MAX_ROOTS: usize = 8;
 
-/// Maximum number of sessions remembered that were asked in vain, and how long one is not asked again: at first,
-/// and at most. Announcements of theirs may be recorded.
+/// Maximum number of sessions remembered whose join requests had no effect, and the time before
+/// such a session gets another request: at first, and at most. Its announcements may be replayed.
 const MAX_IN_VAIN: usize = 256;
 const IN_VAIN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(64)];
 
@@ -36,7 +36,7 @@ pub(super) struct AnnouncedRoot {
     requested_at: Option<Instant>,
     closed_until: Instant,
     told: bool,
-    /// Whether it has said itself that this host came too late.
+    /// Whether the root itself has reported that this host came too late.
     pub refused: bool,
 }
 
@@ -45,7 +45,7 @@ pub(super) enum InvitationOutcome {
     Open,
     Running {
         is_news: bool,
-        /// The root may not know that this host waits.
+        /// Whether the root may not know that this host waits.
         notify_root: bool,
     },
     Closed,
@@ -54,9 +54,11 @@ pub(super) enum InvitationOutcome {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Roots {
     roots: Vec<AnnouncedRoot>,
-    /// Sessions asked in vain, until when, and for how long the last time.
+    /// Sessions whose join requests had no effect, the time until which each gets no other, and the
+    /// length of that pause.
     in_vain: VecDeque<((MacAddr, u32), Instant, Duration)>,
-    /// Whether announcements are signed: those of an earlier session can be sent again, but none can be made up.
+    /// Whether announcements are signed: those of an earlier session can be replayed, but none can
+    /// be forged.
     is_keyed: bool,
 }
 
@@ -65,7 +67,7 @@ impl Roots {
         Roots { is_keyed, ..Roots::default() }
     }
 
-    /// Forgets a session that was asked in vain, for a while that doubles each time.
+    /// Ignores a session whose join requests had no effect, for a pause that doubles each time.
     pub(super) fn give_up(&mut self, now: Instant, of: (MacAddr, u32)) {
         let [first, most] = IN_VAIN;
         let before = self.in_vain.iter().position(|(known, ..)| *known == of).and_then(|at| self.in_vain.remove(at));
@@ -75,13 +77,14 @@ impl Roots {
         self.roots.retain(|root| (root.mac, root.session) != of);
     }
 
-    /// Returns the root of a running session that this host has asked, which alone can tell it that it came too late.
+    /// Returns the root of a running session that got this host's join request; only that root can
+    /// refuse it as too late.
     pub(super) fn asked_too_late(&mut self, of: (MacAddr, u32)) -> Option<&mut AnnouncedRoot> {
         let is_it = |root: &&mut AnnouncedRoot| (root.mac, root.session) == of && root.stage == Stage::Started;
         self.roots.iter_mut().find(is_it).filter(|root| root.requested_at.is_some() && !root.refused)
     }
 
-    /// Handles an announcement; `bound` is the root that this host has asked, which is not
+    /// Handles an announcement; `bound` is the root that got this host's join request, which is not
     /// forgotten.
     pub(super) fn on_invitation(
         &mut self,
@@ -101,7 +104,7 @@ impl Roots {
         if self.in_vain.iter().any(|(known, until, _)| *known == (mac, session) && now < *until) {
             return InvitationOutcome::Closed;
         }
-        // A root has one session at a time; of its signed announcements one may be an old one.
+        // A root has one session at a time; one of its signed announcements may be old.
         self.roots.retain(|root| self.is_keyed || root.mac != mac);
         if self.roots.len() >= MAX_ROOTS {
             let is_bound =
@@ -133,8 +136,8 @@ impl Roots {
         heard
     }
 
-    /// Chooses the root to ask now: of those heard within `alive_for`, the one asked least
-    /// recently.
+    /// Chooses the root for the next join request: of those whose announcements came within
+    /// `alive_for`, the one whose last request is oldest.
     pub(super) fn choose(&mut self, now: Instant, alive_for: Duration) -> Option<AnnouncedRoot> {
         let open = |root: &&mut AnnouncedRoot| root.is_open(now) && now.since(root.last_received_at) < alive_for;
         let root = self.roots.iter_mut().filter(open).min_by_key(|root| root.requested_at)?;
@@ -159,7 +162,8 @@ impl Roots {
 }
 
 impl AnnouncedRoot {
-    /// Whether it is this root, and with keys in this session: else an address has one session.
+    /// Whether this is the root at `mac`, and with keys its session: without keys an address has
+    /// one session.
     fn is_of(&self, mac: MacAddr, session: u32, is_keyed: bool) -> bool {
         self.mac == mac && (self.session == session || !is_keyed)
     }
@@ -213,8 +217,8 @@ impl KnownRoot {
         self.mac == frame.source && self.session == frame.header.session
     }
 
-    /// Time since the root was last heard, or since a liveness challenge went unanswered. Frames in
-    /// the root's name may be replayed.
+    /// Time since the root's last sign of life, or since a liveness challenge went unanswered.
+    /// Frames in the root's name may be replayed.
     pub(super) fn silence(&self, now: Instant) -> Duration {
         now.since(self.silent_since())
     }

@@ -29,10 +29,10 @@ pub(super) struct MemberPhase {
     rank: Rank,
     assembler: Assembler,
     competing_view: Option<(Digest, Instant)>,
-    /// Answers the root until the first frame comes: the view may be forged, and this host not a
+    /// Replies to the root until the first frame comes: the view may be forged, and this host not a
     /// member.
     joining: Option<Box<Joining>>,
-    /// Counts the root's trains from then on.
+    /// Counts the frames of the root's measurement trains from then on.
     responder: Option<Responder>,
     blocks: Blocks,
     fetching: Fetching,
@@ -96,7 +96,7 @@ impl MemberPhase {
         }
     }
 
-    /// Reports at once that others have some of the link, if that is news.
+    /// Sends a status report at once if other traffic on the link has just appeared.
     pub(super) fn note_link(&mut self, now: Instant, has_others: bool) {
         let had_others = std::mem::replace(&mut self.has_others, has_others);
         if has_others && !had_others {
@@ -174,7 +174,7 @@ impl MemberPhase {
         }
         if !report.is_success() {
             self.fetching.stop();
-            // Long enough for the root to answer and the others to take over; short enough for a
+            // Long enough for the root to reply and the others to take over; short enough for a
             // user to wait.
             self.timers.set(Wait::Leave, now + endpoint.config().timing.status * 5);
         }
@@ -190,7 +190,7 @@ impl MemberPhase {
         root: MacAddr,
         endpoint: &mut ReceiverEndpoint,
     ) {
-        // In a broadcast other hosts than the root acknowledge its frames, not those of this host.
+        // In a broadcast, other hosts acknowledge the root's frames, not this host's.
         if self.view.via != Via::Cast {
             endpoint.throttle_mut().on_frame(now, frame);
         }
@@ -199,8 +199,8 @@ impl MemberPhase {
             self.responder = Some(joining.into_responder());
         }
         for (stream, gap) in self.blocks.orphans_after(frame) {
-            // The root sends many frames without further reports, so that one now and then is
-            // enough.
+            // The root sends many frames without further reports, so that one report at intervals
+            // suffices.
             if self.reported_gap_at.is_none_or(|at| now.since(at) >= GAP_REPORTS) {
                 self.reported_gap_at = Some(now);
                 endpoint.send(root, &Message::Orphan { stream, gap });
@@ -355,7 +355,7 @@ impl MemberPhase {
 
     fn status(&self, now: Instant) -> Status {
         let (arrived, backlog) = (self.blocks.frames(), self.blocks.backlog_frames());
-        // A host that waits for a mute child may wait for others, too, and they for this host.
+        // A host that waits for a mute child may also wait for others, and others for it.
         let mute = self.blocks.mute(now);
         let blocked_by = mute.or_else(|| self.blocks.blocked_by(now));
         let state = match &self.report {
@@ -373,7 +373,7 @@ impl MemberPhase {
         Status { state, waits_for, arrived, consumed: arrived - backlog, is_mute: mute.is_some(), link: None }
     }
 
-    /// Delay before a message that all members send at the same moment.
+    /// Returns this host's delay before a message that all members send at the same moment.
     fn turn(&self) -> Duration {
         turn(self.rank, self.view.members.len())
     }
@@ -417,8 +417,8 @@ impl MemberPhase {
     }
 }
 
-/// Maximum number of former upstream peers remembered; bytes of later ones are ascribed to the
-/// present one.
+/// Maximum number of former upstream peers remembered; bytes of later ones count as the present
+/// one's.
 const MAX_FORMER: usize = 64;
 
 #[derive(Clone, Copy, Debug)]
@@ -472,7 +472,7 @@ impl Upstreams {
     }
 
     fn of_frame(&self, frame: u64, own: Rank, view: &View) -> Rank {
-        // Frames of a broadcast come from the root, even if another member repairs.
+        // Frames of a broadcast come from the root, even if another member repairs them.
         if view.via == Via::Cast || self.aside_from.is_some_and(|first| frame >= first) {
             return Rank::ROOT;
         }

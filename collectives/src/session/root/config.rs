@@ -40,7 +40,8 @@ impl Wanted {
 const BET_FRAMES: u64 = 160;
 /// Content up to this length, in bytes, is sent before a measurement would have ended.
 const CHEAP_BYTES: u64 = 64 << 10;
-/// Frames that may go to all untried: every storm control lets such a burst pass.
+/// Maximum number of frames that may go to all before any test of broadcast: every storm control
+/// passes such a burst.
 const UNTRIED_FRAMES: u64 = 16;
 
 /// Treatment of a straggler, a member that is slower than the others and holds them up.
@@ -122,14 +123,14 @@ pub struct RootConfig {
     /// Whether to measure for up to 50 ms before the start if there is no calibration, and to probe
     /// broadcast before it is chosen for a long stream, if the calibration does not cover it.
     pub probe: bool,
-    /// This host's processors. If set, the measurement includes processor time per frame here and
+    /// Processors of this host. If set, the measurement includes processor time per frame here and
     /// at a receiver.
     pub processors: Option<Processors>,
     /// Whether to stop after planning. Receivers are not notified, and wait on for a sender.
     pub dry_run: bool,
     /// Topology of the cluster; without one all hosts are taken to be on one switch.
     pub topology: Option<Topology>,
-    /// Whether a host that asks after the start is admitted: it gets the stream from the first
+    /// Whether a host that requests to join after the start is admitted: it gets the stream from the first
     /// byte, behind the others. Not available with block algorithms.
     pub late: bool,
     /// Treatment of a straggler.
@@ -210,7 +211,7 @@ impl RootConfig {
         self.size.is_some_and(|size| size <= CHEAP_BYTES)
     }
 
-    /// Whether the content may go to all although nobody has tried whether that arrives.
+    /// Whether the content may go to all although broadcast has not been tested.
     pub(super) fn is_short_burst(&self) -> bool {
         let most = UNTRIED_FRAMES * u64::from(self.station.payload_bytes());
         self.size.is_some_and(|size| size <= most)

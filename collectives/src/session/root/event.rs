@@ -21,23 +21,23 @@ pub(super) type RootEndpoint = Endpoint<RootConfig, RootEvent>;
 pub enum RootEvent {
     /// A receiver joined.
     Joined {
-        /// Its name.
+        /// Name of the receiver.
         host: String,
         /// Number of receivers that have joined.
         receivers: usize,
     },
     /// A receiver was turned away.
     Refused {
-        /// Its name.
+        /// Name of the receiver.
         host: String,
-        /// Its address.
+        /// Address of the receiver.
         mac: MacAddr,
         /// The reason and the remedy.
         text: String,
     },
     /// A receiver that had joined left before the start.
     Left {
-        /// Its name.
+        /// Name of the receiver.
         host: String,
         /// The reason.
         text: String,
@@ -47,11 +47,11 @@ pub enum RootEvent {
     /// Frames arrive with this host's own address as their source: another host has the same
     /// address, or the network loops frames back.
     OwnAddress(MacAddr),
-    /// Another root wanted to send to the group, and was refused because it is taken.
+    /// Another root wanted to send to the group, and was refused because the group is taken.
     Rival {
-        /// Its name.
+        /// Name of the other root.
         host: String,
-        /// Its address.
+        /// Address of the other root.
         mac: MacAddr,
     },
     /// Periodic report while the root waits for receivers.
@@ -76,21 +76,22 @@ pub enum RootEvent {
     },
     /// A member holds up the session.
     HeldUp {
-        /// Its name.
+        /// Name of the member.
         host: String,
         /// The reason, to be read after the name.
         text: String,
     },
     /// A member was demoted: it is served alone from now on.
     Aside {
-        /// Its name.
+        /// Name of the member.
         host: String,
         /// The reason, to be read after the name.
         text: String,
     },
-    /// No frame gets through between two members, though both are heard: both are served alone from now on.
+    /// Two members cannot exchange frames, though the root receives from both: both are
+    /// served alone from now on.
     Apart {
-        /// The name of one.
+        /// Name of one member.
         one: String,
         /// Name of the other member.
         other: String,
@@ -113,9 +114,9 @@ pub enum RootEvent {
 /// A host that was turned away.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TurnedAway {
-    /// Its name.
+    /// Host name.
     pub host: String,
-    /// Its address.
+    /// Address of the host.
     pub mac: MacAddr,
     /// Category of the reason.
     pub why: Refusal,
@@ -148,16 +149,16 @@ pub enum RootFailure {
              with -g"
     )]
     GroupTaken {
-        /// Its name.
+        /// Name of the other root.
         host: String,
-        /// Its address.
+        /// Address of the other root.
         mac: MacAddr,
         /// Description of its source.
         offer: String,
         /// The group.
         group: String,
     },
-    /// No plan can be made for these members.
+    /// A plan for these members is impossible.
     #[error(transparent)]
     NoPlan(#[from] NoPlan),
 }
@@ -178,7 +179,7 @@ pub enum NoPlan {
     /// The topology lacks a member.
     #[error("the topology file names no host {host}; add it, or run it with --host NAME as it is spelt there")]
     UnknownHost {
-        /// Its name.
+        /// Name of the member.
         host: String,
     },
     /// The plan violates the planner's own invariants.
@@ -214,15 +215,15 @@ pub struct MemberReport {
     pub rank: Rank,
     /// Outcome of its transfer.
     pub outcome: Outcome,
-    /// Bytes it received, by its own report.
+    /// Bytes received, by the member's own report.
     pub bytes: u64,
     /// BLAKE3 digest of the received bytes.
     pub digest: Digest,
-    /// Its own description of a failure.
+    /// The member's description of a failure.
     pub text: String,
-    /// Time from the first data frame to its outcome; zero if there was no data.
+    /// Time from the first data frame to the outcome; zero if there was no data.
     pub took: Duration,
-    /// Reception counters, if it sent them: frames lost on the way to it, from any sender.
+    /// Reception counters, if the member sent them: frames lost on the way to it, from any sender.
     pub taken: Option<Taken>,
 }
 

@@ -1,6 +1,6 @@
 //! The root of a session: announces it, decides the view, feeds the stream, collects reports.
 //!
-//! This module is the interface to its user and its driver. The behaviour is that of the phase:
+//! The module is the interface to its user and its driver. The behaviour is that of the phase:
 //! `gathering` receivers, `running` the session, `closing` it. Each phase has its own fields and
 //! timers.
 
@@ -82,7 +82,7 @@ impl Root {
         self.failure.as_ref()
     }
 
-    /// Returns the hosts that asked to join and were turned away, or came too late.
+    /// Returns the hosts that requested to join and were turned away, or came too late.
     pub fn turned_away(&self) -> impl Iterator<Item = &TurnedAway> + '_ {
         self.non_members.refusals().all()
     }
@@ -151,7 +151,7 @@ impl Root {
         self.phase.running().is_some_and(|running| running.delivery().wants_data())
     }
 
-    /// Whether every application has consumed all that was pushed; certain to come true after
+    /// Whether every application has consumed all that was pushed; guaranteed to become true after
     /// [`end_message`](Root::end_message).
     pub fn is_consumed(&self) -> bool {
         self.streams().is_some_and(Blocks::is_consumed)
@@ -165,15 +165,15 @@ impl Root {
     }
 
     /// Ends a message after the bytes pushed last: its frames go out at once, and
-    /// [`is_consumed`](Root::is_consumed) soon says when every application has consumed them.
+    /// [`is_consumed`](Root::is_consumed) soon reports when every application has consumed them.
     /// Returns false, and ends nothing, while there is no room.
     #[must_use = "false says that the message has not been ended"]
     pub fn end_message(&mut self) -> bool {
         self.phase.running_mut().is_some_and(|running| running.delivery_mut().end_message(Ending::Message))
     }
 
-    /// Ends a message like [`end_message`](Root::end_message), but nobody waits for it: the
-    /// confirmation that it was consumed comes with later messages.
+    /// Ends a message like [`end_message`](Root::end_message) without an early confirmation: the
+    /// report that it was consumed comes with later messages.
     #[must_use = "false says that the message has not been ended"]
     pub fn end_message_quietly(&mut self) -> bool {
         self.phase.running_mut().is_some_and(|running| running.delivery_mut().end_message(Ending::Quiet))
@@ -209,7 +209,7 @@ impl Root {
     }
 
     /// Reports that the range named by [`wants_again`](Root::wants_again) cannot be re-read:
-    /// members that may have kept it are asked. If none has it, the members that lack it are lost,
+    /// members that may have kept it are queried. If none has it, the members that lack it are lost,
     /// with `text` as the reason.
     pub fn deny(&mut self, now: Instant, text: &str) {
         if let RootPhase::Running(running) = &mut self.phase {
@@ -218,9 +218,9 @@ impl Root {
         }
     }
 
-    /// Ends the wait for silent members. If no others are open, the session ends with a verdict,
-    /// else with [`abort`](Root::abort). Returns whether there is a verdict, or the session is over
-    /// anyway.
+    /// Ends the wait for silent members. If all other outcomes are known, the session ends with a
+    /// verdict, else with [`abort`](Root::abort). Returns whether there is a verdict, or the
+    /// session is over anyway.
     pub fn stop_waiting(&mut self, now: Instant, text: &str) -> bool {
         let decided = match &mut self.phase {
             RootPhase::Running(running) => running.give_up_waiting(now, &mut self.endpoint),
@@ -243,7 +243,7 @@ impl Root {
     }
 
     /// Returns a whole frame with which another process, which outlives this one, can announce this
-    /// one's end: an abort with `text`, or the final message if that is being sent. `None` once the
+    /// one's end: an abort with `text`, or the final message if one is being sent. `None` once the
     /// session has ended.
     pub fn final_frame(&self, text: &str) -> Option<Vec<u8>> {
         let message = match &self.phase {
@@ -269,7 +269,7 @@ impl Root {
             return;
         }
         if matches!(self.phase, RootPhase::Ended(_)) {
-            // The session has ended. A receiver that gets no answer asks another root.
+            // The session has ended. A receiver without a reply sends its request to another root.
             self.endpoint.count_non_member();
             return;
         }
@@ -348,7 +348,7 @@ impl Root {
     }
 
     /// Assigns ranks, plans and publishes the first view. A dry run ends here without a message,
-    /// unless some receivers already hold a part: they are asked what they lack.
+    /// unless some receivers already hold a part: those report what they lack.
     fn start(&mut self, now: Instant) {
         let RootPhase::Gathering(gathering) = &mut self.phase else { return };
         match gathering.first_view(self.endpoint.config()) {
@@ -408,8 +408,8 @@ impl Root {
         Some(running.delivery().sent_bytes())
     }
 
-    /// Whether [`wants_again`](Root::wants_again) counts bytes in the verified stream of the whole
-    /// content, not as they were pushed.
+    /// Whether positions of [`wants_again`](Root::wants_again) are those in the verified stream of
+    /// the whole content, not in the pushed stream.
     pub fn wants_of_whole(&self) -> bool {
         self.phase.running().is_some_and(|running| running.fetches().wants_of_whole(running.view(), running.delivery()))
     }
@@ -432,20 +432,20 @@ impl Root {
         self.endpoint.config().rate
     }
 
-    /// Whether it still waits for its first receiver.
+    /// Whether no receiver has joined yet.
     pub fn awaits_first(&self) -> bool {
         matches!(&self.phase, RootPhase::Gathering(gathering) if gathering.is_empty())
     }
 
-    /// Sets the largest MTU, in bytes, of the first hop behind the root's interface: hosts that long frames do
-    /// not reach are refused, as it is not their way.
+    /// Sets the largest MTU, in bytes, of the first hop behind the root's interface. Hosts that
+    /// long frames do not reach are then refused because of the root's path, not theirs.
     pub fn set_first_hop(&mut self, mtu_bytes: usize) {
         if let RootPhase::Gathering(gathering) = &mut self.phase {
             gathering.checks_mut().set_first_hop(mtu_bytes);
         }
     }
 
-    /// Takes a reading of the interface's counters, from which other traffic is known.
+    /// Takes a reading of the interface's counters, which show other traffic.
     pub fn note_link(&mut self, now: Instant, reading: LinkReading) {
         self.endpoint.note_link(now, reading);
         if let RootPhase::Running(running) = &mut self.phase {
@@ -453,7 +453,7 @@ impl Root {
         }
     }
 
-    /// Returns what was seen of other traffic on the members' links, if there was some.
+    /// Returns the other traffic seen on the members' links, if there was some.
     pub fn other_traffic(&self) -> Option<OtherTraffic> {
         self.phase.running().and_then(SessionPhase::other_traffic)
     }

@@ -50,7 +50,7 @@ impl RootPhase {
 /// receivers, 9 at 30 %.
 const LOSSY_TIMES: u64 = 18;
 const MAX_MORE: u64 = 9;
-/// Number of last repetitions that also go to every member by unicast, where loss is at its highest
+/// Number of last repetitions that also go to every member by unicast, if loss is at its highest
 /// and storm control is likely.
 const TIMES_ALONE: u32 = 3;
 

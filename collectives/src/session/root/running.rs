@@ -130,8 +130,8 @@ impl SessionPhase {
         self.last_message.take()
     }
 
-    /// Gives up on silent members at the user's request. Returns whether all outcomes are known by
-    /// that.
+    /// Ends the wait for silent members at the user's request. Returns whether all outcomes are
+    /// then known.
     pub(super) fn give_up_waiting(&mut self, now: Instant, endpoint: &mut RootEndpoint) -> bool {
         let dead = endpoint.config().timing.dead;
         let Some(silent) = self.members.open_if_silent(now, dead) else { return false };
@@ -169,8 +169,8 @@ impl SessionPhase {
         fits
     }
 
-    /// Handles a join request of another run from a member's address: if the member is silent, it
-    /// was restarted.
+    /// Handles a join request of another run from a member's address: if the member is silent, its
+    /// receiver was restarted.
     pub(super) fn on_other_run(&mut self, now: Instant, from: MacAddr, endpoint: &mut RootEndpoint) {
         let Some(rank) = self.view.rank_at(from).filter(|&rank| rank != Rank::ROOT) else { return };
         if self.members.silence(now, rank) >= REBOOT_SILENCE {
@@ -240,7 +240,7 @@ impl SessionPhase {
             {
                 log::warn!("{} got view {epoch} from another host", self.host(rank));
                 self.members.set_ready(now, rank, 0);
-                // It may have demoted itself, and block algorithms have no way back.
+                // The member may have demoted itself, and block algorithms have no way back.
                 if self.view.via.is_in_blocks() {
                     self.step_aside(now, rank, "got a view from another host", endpoint);
                 }
@@ -292,7 +292,7 @@ impl SessionPhase {
         self.neighbours.seen(&self.view)
     }
 
-    /// Limits the rate by what others are left, if the user has not said otherwise.
+    /// Limits the rate to what other traffic leaves, unless the user has set a limit.
     fn give_way(&self, now: Instant, endpoint: &mut RootEndpoint) {
         let config = endpoint.config();
         if !config.greedy && !config.rate.is_some_and(Rate::is_yielding) {
@@ -332,7 +332,7 @@ impl SessionPhase {
             endpoint.send(mac, &Message::Verdict(self.members.verdict(self.delivery.trailer(), false)));
         }
         match done.outcome {
-            // Nobody can have verified a stream that has not been sent to its end.
+            // A stream that has not been sent to its end cannot have been verified.
             Outcome::Verified | Outcome::Delivered if sent.is_none() => {}
             // A member delivers only after its digest was accepted, so this report counts as a
             // request to accept it.
@@ -353,7 +353,7 @@ impl SessionPhase {
             // A late receiver sends a join request when it receives this.
             let invitation = endpoint.config().invitation(endpoint.config().stage(), Duration::MAX);
             endpoint.send_to_group(&invitation);
-            // Another session, whose frames may be those that were seen, is notified of this one.
+            // Another session may have sent the frames that were seen; it is notified of this one.
             if self.neighbours.are_suspected(now) {
                 endpoint.send(MacAddr::BROADCAST, &invitation);
             }
@@ -399,7 +399,7 @@ impl SessionPhase {
     fn follow_up(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
         for (rank, text) in self.fetches.go_on(now, &self.view, &mut self.delivery, endpoint) {
             self.lose(now, rank, Outcome::Lost, &text, endpoint);
-            // Its earlier outcome does not matter: bytes that nobody has are not asked for again.
+            // Its earlier outcome does not matter: bytes that no host has are not requested again.
             self.delivery.stop_serving(&self.view, rank);
         }
         let held = self.timers.is_set(Wait::Change) || self.delivery.is_shut();
@@ -491,14 +491,14 @@ impl SessionPhase {
             self.view.members[rank.index()].standing = standing;
             self.changed = true;
             self.replanning.on_change();
-            // The other members get new time to show progress: their wait may have been for this
-            // one.
+            // The other members get new time to show progress: they may have waited for this one.
             self.members.all_tried(now, rank);
         }
     }
 
-    /// Demotes two members between which no frame gets through: both are served alone from now on. The sending one
-    /// stays in place if nobody else does: without a reader nothing holds back a source that can be read only once.
+    /// Demotes two members between which no frame gets through: both are served alone from now on.
+    /// The sending one stays in place if no other member does: without a reader, nothing holds back
+    /// a source that can be read only once.
     fn part(&mut self, now: Instant, pair: [Rank; 2], endpoint: &mut RootEndpoint) {
         let [one, other] = pair.map(|rank| self.host(rank).to_owned());
         endpoint.push_event(RootEvent::Apart { one, other });
@@ -542,7 +542,7 @@ impl SessionPhase {
         let identity = endpoint.identity();
         let way = (self.replanning.planner(), &identity);
         if self.neighbours.crowd(now) {
-            // What others make a switch lose is no policing.
+            // Losses that other traffic causes in a switch are no policing.
             self.storm_control.forget();
         } else {
             findings.extend(self.storm_control.look(&scene, &self.members, way, on_slow));

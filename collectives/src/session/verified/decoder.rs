@@ -9,11 +9,10 @@ use std::sync::Arc;
 
 /// Maximum number of requests for the same bytes before the content is given up.
 pub const MAX_ATTEMPTS: u8 = 3;
-/// Maximum number of bytes wanted at a time: as many as a request may name.
+/// Maximum number of bytes wanted at a time, the limit of one request.
 const MAX_BYTES_WANTED: usize = ChunkSize::LONGEST.bytes();
 /// Chunks hashed before they are compared; those behind a damaged one are hashed again with it.
 const CHUNKS_AT_A_TIME: usize = 16;
-/// Bitmap of all chunks of a span.
 const ALL: u64 = u64::MAX;
 
 /// A range that came damaged.
@@ -166,7 +165,7 @@ impl Decoder {
         Some(DecodedContent { span, place, given, own })
     }
 
-    /// Returns the range of the stream that must come again.
+    /// Returns the range of the stream to fetch again.
     pub fn wanted(&self) -> Option<Range<u64>> {
         let held = self.held.as_ref().filter(|held| self.failed.is_none() && !held.is_right())?;
         let part = held.part();
@@ -224,7 +223,7 @@ impl Decoder {
         self.damage.take()
     }
 
-    /// Returns why the content is given up, as a sentence.
+    /// Returns why the decoder has failed, as a sentence.
     pub fn failed(&self) -> Option<&str> {
         self.failed.as_deref()
     }
@@ -265,8 +264,8 @@ impl Held {
         self.ledger_is_right && !self.is_right() && !self.is_here(self.right.len())
     }
 
-    /// Range to check next, from the start of the hash list; if chunks are missing, with the
-    /// missing ones that follow.
+    /// Range to check next, from the start of the hash list; if chunks are missing, the range
+    /// includes the missing ones that follow.
     fn part(&self) -> Range<usize> {
         if !self.ledger_is_right {
             return 0..self.place.ledger_bytes();
@@ -276,7 +275,7 @@ impl Held {
         self.place.chunk(first).start..self.place.chunk(first + more.take(most - 1).count()).end
     }
 
-    /// Verifies from the present part on. Returns false at the first damaged part, which is then
+    /// Verifies from the present part on. Returns false at the first damaged part, which then is
     /// the present one.
     fn check(&mut self, hashing: &Hashing, cipher: &ContentCipher) -> bool {
         if !self.ledger_is_right {

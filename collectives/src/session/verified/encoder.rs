@@ -20,7 +20,7 @@ pub struct SpanBuffer {
 impl SpanBuffer {
     /// Returns an empty span with chunks of size `chunk`, in the memory of `used` if it fits.
     pub fn empty(chunk: ChunkSize, used: SpanBuffer) -> SpanBuffer {
-        // Of new memory only the filled part is touched.
+        // Only the filled part of new memory is touched.
         let fits = used.bytes.len() == chunk.whole_bytes();
         let bytes = if fits { used.bytes } else { vec![0; chunk.whole_bytes()] };
         SpanBuffer { chunk, bytes, begin: None, content_bytes: 0 }

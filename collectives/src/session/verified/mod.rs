@@ -18,7 +18,7 @@
 //! used. All spans but the last are whole, so all positions can be computed ([`SpanPlace`],
 //! [`Form`]).
 //!
-//! This module has no thread, clock or file (a [`HashPool`] of threads may be lent). [`Encoder`] and
+//! The module has no thread, clock or file (a [`HashPool`] of threads may be lent). [`Encoder`] and
 //! [`SpanBuffer`] make the stream, [`Decoder`] verifies it, [`Spans`] reassembles spans, [`Recent`]
 //! keeps the last ones sent. [`SpanSource`] and [`SelectedSender`] stand between a content and its
 //! session, [`SpanSink`] and [`VerifiedReceiver`] between a session and its storage: on hosts on

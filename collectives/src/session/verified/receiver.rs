@@ -1,4 +1,4 @@
-//! Receiving end of a verified stream: verifies spans, requests damaged or missing chunks, and says
+//! Receiving end of a verified stream: verifies spans, requests damaged or missing chunks, and returns
 //! what to store next.
 //!
 //! [`VerifiedReceiver`] takes [`Order`]s and returns [`ReceiverOutput`]s; its driver carries each
@@ -44,9 +44,9 @@ pub enum Order {
     Write(Vec<u8>),
     /// The next whole chunks of a span that is still coming.
     Early(Vec<u8>),
-    /// Bytes that were wanted again, from this byte of the stream on.
+    /// Bytes of a range that was requested again, from this byte of the stream on.
     Supply(u64, Vec<u8>),
-    /// The wanted bytes are unavailable, for this reason.
+    /// The requested bytes are unavailable, for this reason.
     Deny(String),
     /// The stream has ended.
     End(Trailer),
@@ -54,7 +54,7 @@ pub enum Order {
     Publish,
 }
 
-/// An output of a verified receiver, to be carried out by its driver.
+/// An output of a verified receiver, which its driver carries out.
 #[derive(Debug)]
 pub enum ReceiverOutput {
     /// The offered content will come.
@@ -63,13 +63,13 @@ pub enum ReceiverOutput {
     Write(Vec<u8>),
     /// Verified span to store next; call [`wrote`](VerifiedReceiver::wrote) once it is stored.
     Span(RightSpan),
-    /// Memory that is free again.
+    /// Memory for reuse.
     Used(Vec<u8>),
-    /// The [`ReceiverState`] has changed for the session's side.
+    /// The [`ReceiverState`] has changed, which the session's side should read.
     Said,
-    /// A range came damaged, and is wanted again.
+    /// A range came damaged, and must be fetched again.
     Damaged(DamagedChunk),
-    /// Everything has come: make it durable, then call [`settled`](VerifiedReceiver::settled).
+    /// All data has come: make it durable, then call [`settled`](VerifiedReceiver::settled).
     Settle {
         /// Length and digest of the content.
         content: Trailer,
@@ -79,7 +79,7 @@ pub enum ReceiverOutput {
     /// Make the content visible under its name, then call
     /// [`published`](VerifiedReceiver::published).
     Publish,
-    /// The content is given up, for this reason; call [`fail`](VerifiedReceiver::fail).
+    /// The content has failed for this reason; call [`fail`](VerifiedReceiver::fail).
     Failed(String),
 }
 
@@ -91,7 +91,7 @@ pub struct RightSpan {
 }
 
 impl RightSpan {
-    /// Stores its chunks in order: `keep` for those already in place, `write` for the others, in
+    /// Stores the chunks in order: `keep` for those already in place, `write` for the others, in
     /// runs as long as possible.
     ///
     /// # Errors
@@ -112,7 +112,7 @@ impl RightSpan {
         Ok(())
     }
 
-    /// Returns the number of its bytes that this receiver already held.
+    /// Returns the number of the span's bytes that this receiver already held.
     pub fn own_bytes(&self) -> u64 {
         self.content.chunks().filter(|(_, own)| *own).map(|(chunk, _)| chunk.len() as u64).sum()
     }
@@ -126,7 +126,7 @@ impl RightSpan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum VerifiedPhase {
     Coming,
-    /// The storage settles or publishes it: nothing else is done meanwhile.
+    /// The storage settles or publishes the content: nothing else is done meanwhile.
     Syncing,
     Over,
 }
@@ -173,7 +173,7 @@ impl VerifiedReceiver {
         self.holdings = Some(holdings);
     }
 
-    /// Takes an order. Bytes that were wanted again do not queue behind spans.
+    /// Takes an order. Bytes that were requested again do not queue behind spans.
     pub fn take(&mut self, order: Order) {
         match order {
             _ if self.is_over() => self.state.obeyed(1),
@@ -310,7 +310,7 @@ impl VerifiedReceiver {
         self.fail(Outcome::Delivered, note, None);
     }
 
-    /// Records that the storage has failed or the content is given up; partial work is discarded.
+    /// Records that the storage has failed or the transfer was ended; partial work is discarded.
     pub fn fail(&mut self, outcome: Outcome, text: String, cause: Option<io::Error>) {
         self.phase = VerifiedPhase::Over;
         self.state.obeyed(std::mem::take(&mut self.waiting).len());
@@ -333,7 +333,7 @@ impl VerifiedReceiver {
 pub struct ReceiverState {
     waiting: AtomicUsize,
     syncing: AtomicBool,
-    /// Range of the stream that must come again, and whether it has not come at all.
+    /// Range of the stream to fetch again, and whether it never came at all.
     wanted: Mutex<Option<(Range<u64>, bool)>>,
     needs: Mutex<VecDeque<Needs>>,
     decided: AtomicU64,

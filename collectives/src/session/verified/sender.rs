@@ -14,7 +14,6 @@ use ethbcast_transport::lock::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Approximate length of a part, in bytes.
 const PART_BYTES: usize = 1 << 20;
 
 /// Settings of a selective transfer.
@@ -61,8 +60,7 @@ pub trait SelectedInput {
 pub enum Selected {
     /// The next bytes of the stream.
     Part(Vec<u8>),
-    /// Pending: it must be [chosen](SelectedSender::choose) which chunks of the next stretch are
-    /// sent.
+    /// Pending: the chunks to send of the next stretch must be [chosen](SelectedSender::choose).
     NeedsChoice,
     /// The end of the stream.
     End(Trailer),
@@ -123,8 +121,8 @@ impl SelectedSender {
                 DueSection::Chunks(_) => match self.chosen.pop_front() {
                     Some(_) if self.requests_only => self.left = self.selector.pass().into(),
                     Some(chunks) => self.left = self.selector.chunks(chunks).into(),
-                    // The bytes made so far are sent, whole frame or not, because receivers answer
-                    // them.
+                    // The bytes made so far are sent, whole frame or not, because receivers reply
+                    // to them.
                     None => return Ok(self.selector.padding().map_or(Selected::NeedsChoice, Selected::Part)),
                 },
                 DueSection::End => {

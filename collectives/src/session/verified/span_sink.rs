@@ -19,7 +19,7 @@ use std::time::Duration;
 /// takes less. A killed receiver must fetch again only unwritten data.
 pub(in crate::session) const EARLY_AFTER: Duration = Duration::from_millis(10);
 
-/// The place where a [`VerifiedReceiver`](super::VerifiedReceiver) runs.
+/// The thread or simulation that runs a [`VerifiedReceiver`](super::VerifiedReceiver).
 pub trait Backend {
     /// Hands an order over; [`SpanSink`] ensures that there is room.
     fn give(&mut self, now: Instant, order: Order);
@@ -37,7 +37,7 @@ pub trait Backend {
     /// Lets a receiver that runs in the session's turns do its work.
     fn turn(&mut self, _now: Instant) {}
 
-    /// Returns the time of the next turn it wants, if nothing happens before.
+    /// Returns the latest time of the next turn, if there is one.
     fn turn_at(&self) -> Option<Instant> {
         None
     }
@@ -45,11 +45,11 @@ pub trait Backend {
     /// Whether the storage is settling or publishing.
     fn is_syncing(&self) -> bool;
 
-    /// Whether the stored content, with such chunks, is kept for other receivers.
+    /// Whether the stored content, with chunks of size `chunk`, is kept for other receivers.
     fn keeps(&mut self, chunk: ChunkSize) -> bool;
 
-    /// Returns a part of the stream of a content with such chunks, of which `content_bytes` bytes
-    /// are stored.
+    /// Returns a part of the stream of a content with chunks of size `chunk`, of which
+    /// `content_bytes` bytes are stored.
     fn read_again(&mut self, now: Instant, chunk: ChunkSize, part: Range<u64>, content_bytes: u64) -> Again<'_>;
 
     /// Whether the receiver has ended, so that nothing more will be stored.
@@ -64,7 +64,7 @@ pub trait Backend {
     fn on_event(&mut self, _now: Instant, _event: &ReceiverEvent) {}
 }
 
-/// A [`Sink`] for a verified stream, which a verified receiver at `B` checks and stores.
+/// A [`Sink`] for a verified stream, which a verified receiver run by `B` checks and stores.
 #[derive(Debug)]
 pub struct SpanSink<B> {
     backend: B,
@@ -104,12 +104,12 @@ impl<B: Backend> SpanSink<B> {
         SpanSink { holds: true, ..self }
     }
 
-    /// Returns the place where the verified receiver runs.
+    /// Returns what runs the verified receiver.
     pub fn backend(&self) -> &B {
         &self.backend
     }
 
-    /// Returns the place where the verified receiver runs, mutably.
+    /// Returns what runs the verified receiver, mutably.
     pub fn backend_mut(&mut self) -> &mut B {
         &mut self.backend
     }
@@ -192,7 +192,7 @@ impl<B: Backend> Sink for SpanSink<B> {
         }
     }
 
-    /// Hands on partial spans at once in a selective session, because the root waits for an answer
+    /// Hands on partial spans at once in a selective session, because the root waits for the reply
     /// to hash lists; otherwise hands on whole chunks.
     fn idle(&mut self, now: Instant) {
         if self.is_selective {
@@ -272,7 +272,7 @@ impl<B: Backend> Sink for SpanSink<B> {
         if part.end <= self.form().stream_bytes(content_bytes) {
             return self.backend.read_again(now, self.offered.chunk, part, content_bytes);
         }
-        // Bytes missing when the receiver has ended never come.
+        // Bytes that are missing when the receiver has ended never come.
         if self.backend.has_ended() { Again::Impossible("they did not come here".to_owned()) } else { Again::Pending }
     }
 

@@ -28,11 +28,11 @@ pub enum Brought {
     End(Trailer),
     /// The end of a query: all want-bitmaps were requested, and nothing is sent.
     Asked,
-    /// No data yet.
+    /// Data is not available yet.
     Nothing,
-    /// No data before this time.
+    /// Data is not available before this time.
     Until(Instant),
-    /// Failure: all receivers get this sentence.
+    /// A failure, whose sentence is sent to all receivers.
     Failed(String),
 }
 
@@ -70,7 +70,7 @@ pub trait InputQueue {
     }
 }
 
-/// A [`Source`] of the verified stream of a content that `B` brings.
+/// A [`Source`] of the verified stream of a content that the queue `B` reads.
 #[derive(Debug)]
 pub struct SpanSource<B> {
     bringer: B,
@@ -112,17 +112,17 @@ impl<B: InputQueue> SpanSource<B> {
         SpanSource { recent: None, ..self }
     }
 
-    /// Replaces the bringer by another of the same content.
+    /// Replaces the queue by another of the same content.
     pub fn brought_by(self, change: impl FnOnce(B) -> B) -> SpanSource<B> {
         SpanSource { bringer: change(self.bringer), ..self }
     }
 
-    /// Returns the bringer.
+    /// Returns the queue.
     pub fn bringer(&self) -> &B {
         &self.bringer
     }
 
-    /// Returns the bringer, mutably.
+    /// Returns the queue, mutably.
     pub fn bringer_mut(&mut self) -> &mut B {
         &mut self.bringer
     }
@@ -221,7 +221,7 @@ impl<B: InputQueue> Source for SpanSource<B> {
         if self.is_taken() {
             self.put_away();
             if self.has_requested() {
-                // The failure comes after all receivers know that this was a query: they go on
+                // The failure comes once all receivers know that this was a query; they go on
                 // waiting for a sender.
                 return if consumed { Next::Failed(ASKED.to_owned()) } else { Next::Nothing };
             }

@@ -101,14 +101,13 @@ pub const MAX_MEMBERS: usize = 65_535;
 /// Shortest frame payload of a view in bytes: a trailer has to fit.
 const MIN_PAYLOAD_BYTES: usize = 64;
 
-/// Maximum number of streams with block algorithms.
 const MAX_STREAMS: usize = 4096;
-/// Least frames of a stream's feed at every member.
+/// Minimum number of frames of a stream's feed at every member.
 const MIN_FEED_FRAMES: usize = 64;
 /// Maximum memory of the feeds of all streams at a member in bytes, as of a single one.
 const MAX_FEED_BYTES: usize = 16 << 20;
 
-/// Longest frame payload in bytes with this many streams.
+/// Returns the longest frame payload, in bytes, with this number of streams.
 pub(super) fn most_payload_bytes(streams: usize) -> usize {
     if streams > 1 { MAX_FEED_BYTES / MIN_FEED_FRAMES / streams } else { usize::MAX }
 }
@@ -301,7 +300,8 @@ impl View {
         !self.via.is_in_blocks() && self.policy == Policy::HolesAllowed
     }
 
-    /// Whether a host whose frames carry `most_bytes` can take part: its buffers are made for the view's frames.
+    /// Whether a host whose frames carry `most_bytes` can take part: its buffers are sized for the
+    /// view's frames.
     pub(super) fn fits(&self, most_bytes: u16) -> bool {
         let payload_bytes = usize::from(self.payload_bytes);
         let streams = if self.via.is_in_blocks() { self.members.len() } else { 1 };
@@ -350,7 +350,7 @@ fn most_changes(members: usize) -> u32 {
     64 + 4 * members as u32
 }
 
-/// Bytes of a view message beside the slice.
+/// Bytes of a view message besides the slice.
 const PART_OVERHEAD_BYTES: usize = 40;
 
 fn read_member(from: &mut BodyReader<'_>) -> Option<ViewMember> {
@@ -361,7 +361,7 @@ fn read_member(from: &mut BodyReader<'_>) -> Option<ViewMember> {
     Some(ViewMember { mac: MacAddr::new(a, b, c, d, e, f), nonce, parent, order, standing, host: from.text()? })
 }
 
-/// Maximum number of views collected at the same time: a stray part does not discard the others.
+/// Maximum number of views collected at once: a stray part does not discard the others.
 const VIEWS: usize = 4;
 
 /// Maximum length of a view in bytes: 65 535 members with names of 42 bytes.

@@ -55,7 +55,7 @@ impl<'a> Tree<'a> {
         self.view.members[rank.index()].is_in_place().then_some(at)
     }
 
-    /// Returns the members that `rank` sends to, in sending order; in a broadcast those that
+    /// Returns the members that `rank` sends to, in sending order; in a broadcast, those that
     /// acknowledge to it.
     pub(in crate::session) fn children(&self, rank: Rank) -> Vec<Rank> {
         let mut children: Vec<Rank> = match self.block {

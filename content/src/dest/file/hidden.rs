@@ -59,7 +59,6 @@ pub(super) struct KeptFile<F> {
     pub is_new: bool,
 }
 
-/// Opens or creates the hidden file of a content with its journal.
 pub(super) fn open_kept<D: Directory>(holder: &D, names: &HiddenNames) -> io::Result<TakenUp<KeptFile<D::File>>> {
     for _ in 0..ATTEMPTS {
         let (file, is_new) = match open(holder, &names.part)? {
@@ -95,7 +94,7 @@ fn with_journal<D: Directory>(
         TakenUp::Foreign(name) => return Ok(TakenUp::Foreign(name)),
         found => found.own(),
     };
-    // A file that was at DEST keeps its owner and mode. This user's journal says so.
+    // A file that was at DEST keeps its owner and mode, as this user's journal records.
     let was_dest = file.links()? == 1 && journal.as_ref().map_or(Ok(false), has_old)?;
     if !file.is_private()? && !was_dest {
         return Ok(TakenUp::Foreign(names.part.clone()));
@@ -124,7 +123,7 @@ pub(super) fn open_untouched<D: Directory>(
     Ok((file.links()? == 1 && file.try_lock() && holder.is_named(&file, name)).then_some(file))
 }
 
-/// Begins the journal of a file that is about to be written over, which has no hidden name yet.
+/// Begins the journal of a file that is about to be overwritten and has no hidden name yet.
 pub(super) fn begin_journal<D: Directory>(
     holder: &D,
     names: &HiddenNames,
@@ -141,7 +140,7 @@ pub(super) fn begin_journal<D: Directory>(
     Err(Error::new(ErrorKind::AlreadyExists, "journals are removed as they are made"))
 }
 
-/// Takes up the journal of a hidden file, with its claims if they are for this content.
+/// Continues the journal of a hidden file, and returns its claims if they are for this content.
 pub(super) fn recover<F: DiskFile>(file: F, identity: &Identity, is_new: bool) -> io::Result<(Journal<F>, Recovered)> {
     let mut has_old = false;
     match Journal::take_up(file.try_clone()?) {

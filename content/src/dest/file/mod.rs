@@ -7,7 +7,7 @@
 //! hidden name where the file system does not support that, and vanishes with its process. A lock
 //! shows whether a process writes to a hidden file.
 //!
-//! In place, the existing file is overwritten and needs space only for additional length. Before
+//! An existing file that is received in place is overwritten and needs space only for additional length. Before
 //! its first byte changes, it gets the hidden name and a journal, as if an earlier run had left it.
 //! Under its own name it is always old or new.
 
@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 /// Room that is reserved ahead of received data, in bytes.
 const RESERVED_AHEAD_BYTES: u64 = 1 << 30;
-/// Mode bits that a hidden file does not have, or no later run would take it up.
+/// Mode bits that a hidden file does not have, because no later run would resume it.
 const WRITABLE_BY_OTHERS: u16 = 0o022;
 
 #[derive(Clone, Debug)]
@@ -44,13 +44,13 @@ pub(super) struct DestPlace<D> {
     pub replace: bool,
 }
 
-/// Treatment of partial data of a file with this name.
+/// Treatment of an earlier run's partial data of a file with this name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Resume {
-    /// Removed, and this run leaves nothing either.
+    /// Removed; this run leaves none either.
     Not,
-    /// Used as far as it belongs to this content, and this run leaves its own data. Only the
-    /// owner can read the file until its mode is set.
+    /// Used as far as it belongs to this content, and this run leaves its own data. Only the owner
+    /// can read the file until its mode is set.
     From(Identity),
     /// Used as with `From`; without partial data the existing file is overwritten.
     InPlace(Identity),
@@ -63,7 +63,7 @@ pub(super) struct FileDest<D: Directory> {
     hidden: HiddenFile,
     identity: Identity,
     at: u64,
-    /// Bytes for which there will be room, and those that have it.
+    /// Bytes for which space was requested, and those that have it.
     room_bytes: u64,
     reserved_bytes: u64,
     syncer: Syncer,
@@ -163,8 +163,8 @@ impl<D: Directory> FileDest<D> {
         })
     }
 
-    /// Takes room for `bytes` bytes, a step ahead of received data: who announces much and sends
-    /// little shall not hold the disk.
+    /// Reserves space for `bytes` bytes, a step ahead of received data: a sender that announces
+    /// much and sends little must not occupy the disk.
     pub(super) fn reserve(&mut self, bytes: u64) -> io::Result<()> {
         self.room_bytes = bytes;
         self.reserve_until(0)
@@ -205,8 +205,8 @@ impl<D: Directory> FileDest<D> {
         self.at = end;
     }
 
-    /// Gives the file its hidden name and a journal before the first byte changes, so that nobody
-    /// finds a mixture under its own name.
+    /// Gives the file its hidden name and a journal before the first byte changes, so that its own
+    /// name never leads to a mixture.
     fn touch(&mut self) -> io::Result<()> {
         let HiddenFile::Untouched(names) = &self.hidden else { return Ok(()) };
         let (names, DestPlace { holder, holder_path, name, .. }) = (names.clone(), &self.place);
@@ -426,7 +426,7 @@ fn syncing<D: Directory>(
     let (file, holder, kept) = (file.try_clone()?, Arc::clone(holder), Arc::clone(kept));
     let (mut names_are_synced, mut end) = (false, 0);
     Ok(move || {
-        // Data written from here on may be synced too, but the journal must not claim it yet.
+        // Data written from now on may be synced, too, but the journal must not claim it yet.
         let runs = std::mem::take(&mut *kept.written.lock());
         end = runs.iter().map(|run| run.end).fold(end, u64::max);
         file.sync_data()?;

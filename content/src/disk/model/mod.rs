@@ -43,7 +43,6 @@ impl Model {
         self
     }
 
-    /// Fails the call with this number with `errno`.
     pub fn failing_at(self, call: u32, errno: i32) -> Model {
         self.0.lock().fails_at = Some((call, errno));
         self
@@ -60,7 +59,6 @@ impl Model {
         self
     }
 
-    /// Makes the directory's path lead to another one.
     pub fn moves(&self) {
         self.0.lock().moved = true;
     }
@@ -81,7 +79,7 @@ impl Model {
         self.0.lock().current.clone().swept()
     }
 
-    /// The most bytes that were reserved for a file.
+    /// The largest number of bytes reserved for a file.
     pub fn reserved(&self) -> u64 {
         self.0.lock().reserved
     }
@@ -160,7 +158,7 @@ impl State {
     fn add(&mut self, inode: Inode) -> u64 {
         let number = self.current.free_number().max(self.durable.free_number());
         self.current.add(number, inode.clone());
-        // A nameless inode is visible to nobody.
+        // A nameless inode is not visible.
         self.durable.add(number, inode);
         number
     }
@@ -175,7 +173,6 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// Returns all states that a reboot may find.
     pub fn crashes(&self) -> BTreeSet<World> {
         let (names, data): (Vec<_>, Vec<_>) = self.pending.iter().partition(|change| change.of_content().is_none());
         let mut worlds = BTreeSet::new();

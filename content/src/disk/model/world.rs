@@ -136,7 +136,6 @@ impl World {
         found
     }
 
-    /// Removes the inodes that have no name.
     pub fn swept(mut self) -> World {
         let mut reached = vec![ROOT];
         let mut at = 0;
@@ -202,27 +201,27 @@ impl World {
 
 #[derive(Clone, Debug, Default)]
 pub struct Abilities {
-    /// Cannot exchange two names (NFS, FUSE, exFAT).
+    /// Whether two names cannot be exchanged (NFS, FUSE, exFAT).
     pub no_exchange: bool,
-    /// Has no nameless files (NFS, FUSE, vfat).
+    /// Whether there are no nameless files (NFS, FUSE, vfat).
     pub no_nameless: bool,
-    /// Renames nothing over a directory, not even an empty one, and answers EPERM (SFTP).
+    /// Whether nothing can be renamed over a directory, not even an empty one, with EPERM as the
+    /// error (SFTP).
     pub no_rename_over: bool,
-    /// Has no hard links (vfat, exFAT).
+    /// Whether there are no hard links (vfat, exFAT).
     pub no_links: bool,
-    /// Has no symbolic links (vfat, exFAT).
+    /// Whether there are no symbolic links (vfat, exFAT).
     pub no_symlinks: bool,
-    /// Has no devices, fifos and sockets (vfat, exFAT).
+    /// Whether there are no devices, fifos and sockets (vfat, exFAT).
     pub no_special: bool,
-    /// Cannot change owners (vfat, or a user without rights).
+    /// Whether owners cannot be changed (vfat, or a user without rights).
     pub no_owners: bool,
-    /// A file's mode is what the mount says (vfat, exFAT).
+    /// Whether a file's mode is that of the mount (vfat, exFAT).
     pub no_modes: bool,
     /// Whether every user may write to every file (ntfs-3g).
     pub writable_by_all: bool,
-    /// No extended attributes (vfat, exFAT, SFTP, NFS before 4.2).
+    /// Whether there are no extended attributes (vfat, exFAT, SFTP, NFS before 4.2).
     pub no_xattrs: bool,
-    /// Byte that no name may contain.
     pub refused: Option<u8>,
     /// Whether names that differ in case only are equal.
     pub folds_case: bool,
@@ -231,7 +230,7 @@ pub struct Abilities {
     /// `.fuse_hidden…`) that cannot be removed.
     pub held: BTreeSet<u64>,
     pub mounts: BTreeSet<u64>,
-    /// Entries of another user, which a sticky directory lets nobody else remove or rename.
+    /// Entries of another user, which no other user can remove or rename in a sticky directory.
     pub foreign: BTreeSet<u64>,
     /// Directories of an overlay's lower layer, which cannot be renamed.
     pub lower: BTreeSet<u64>,
@@ -242,7 +241,6 @@ fn fail<T>(errno: i32) -> Result<T> {
 }
 
 impl Abilities {
-    /// Real file systems, by what they can.
     pub fn profiles() -> Vec<(&'static str, Abilities)> {
         let all = Abilities::default;
         let fat = || Abilities {
@@ -277,7 +275,6 @@ impl Abilities {
         disks
     }
 
-    /// The attributes that it has no place for.
     pub(super) fn kept_nowhere(&self) -> impl Iterator<Item = Lack> + use<> {
         let lacks = [(self.no_owners, Lack::Owners), (self.no_modes, Lack::Modes), (self.no_xattrs, Lack::Xattrs)];
         lacks.into_iter().filter(|(lacks, _)| *lacks).map(|(_, lack)| lack)

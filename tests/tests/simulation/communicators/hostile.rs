@@ -194,8 +194,8 @@ fn forged_group(seed: u64, replay: &str) -> Play<NoFaults> {
     play
 }
 
-/// All ranks call; one rank or all others receive the forged_frame at some moment; then they call again.
-/// Returns the results.
+/// All ranks call; one rank or all others receive `forged_frame` at some moment; then they call
+/// again. Returns the results.
 fn calls_beside(play: &mut Play<NoFaults>, random: &mut Random, forged_header: Header, body: &[u8]) {
     play.go_on(&CALLS);
     play.run(Duration::from_micros(random.below(3000)));
@@ -276,7 +276,7 @@ fn calls_of_ghosts_keep_nobody_from_joining() {
         let (kind, rank, flags) = (kind::CALL, Rank::NONE, Flags::default());
         let forged_header =
             Header { kind, session: 0, stream: StreamId(0), rank, epoch: 0, flags, sequence: 0, stamp: 0 };
-        // From an address of its own, or from that of an existing process.
+        // From an unused address, or from that of an existing process.
         for source in [9, NAME.into()] {
             let mut forged_frame = vec![0; OVERHEAD_BYTES + body.len()];
             forged_frame[OVERHEAD_BYTES..].copy_from_slice(body);
@@ -298,7 +298,7 @@ const BROADCAST: Step = Step::Broadcast { root: 0, bytes: 256 };
 /// of all, and the time of the last.
 fn errors(ranks: u16, odd: usize, theirs: &[Step], others: &[Step]) -> Vec<CommunicatorError> {
     let common = [BARRIER, BROADCAST];
-    // A rank learns of the mismatch in its next call if it need not wait in the mismatched one.
+    // A rank detects the mismatch in its next call if it need not wait in the mismatched one.
     let program = |rest: &[Step]| [&common, rest, &[BARRIER; 2]].concat();
     let mut case = Case::new(ranks, &program(others));
     case.programs[odd] = program(theirs);

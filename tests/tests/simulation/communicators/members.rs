@@ -51,8 +51,8 @@ fn signs(play: &Play<NoFaults>) -> u64 {
     play.stats().iter().map(|stats| stats.signs_sent).sum()
 }
 
-/// Switches that police broadcast may drop every sign of life to the group; ranks not heard for
-/// long are then probed by unicast.
+/// Switches that police broadcast may drop every keepalive to the group; ranks from which nothing
+/// has come for long are then probed by unicast.
 #[test]
 fn where_nothing_for_the_group_gets_through_nobody_is_taken_for_gone() {
     for ranks in [2_u16, 8, 40] {
@@ -89,7 +89,7 @@ fn a_rank_that_died_meanwhile_is_named_and_fails_no_other() {
     }
 }
 
-/// Its BYEs are lost, and the others probe it: a sign of life would cancel the BYE.
+/// Its BYEs are lost, and the others probe it: a keepalive would cancel the BYE.
 #[test]
 fn a_member_that_sent_bye_sends_no_more_signs_of_life() {
     let case = Case { leave: false, ..Case::new(8, &[Step::Barrier]) };

@@ -194,7 +194,7 @@ fn assert_ends(calls: &[Step], chains: bool) {
         let mut play = Play::new(&case, 1, faults(kind, victim, direction), &replay);
         play.run(WITHIN + Duration::from_secs(3));
         let failed = play.ends().iter().any(|end| matches!(end, Some(Err(_))));
-        // A rank that had completed learns of it in the next call.
+        // A rank that had completed is notified in the next call.
         let done = |end: &Option<Result<(), _>>| *end == Some(Ok(()));
         let late: Vec<usize> = (0..RANKS.into()).filter(|&host| failed && done(&play.ends()[host])).collect();
         late.iter().for_each(|&host| play.go_on_at(host, &[Step::Barrier]));

@@ -58,7 +58,7 @@ fn assert_group<F: Faults>(play: &mut Play<F>, hosts: &[usize], former: u32, cal
     }
 }
 
-/// Lets hosts die after 3.1 s; the others find out, shrink, and make every call.
+/// Makes hosts die after 3.1 s; the others detect it, shrink, and make every call.
 fn shrunk<F: Faults>(ranks: u16, dead: &[usize], seed: u64, faults: F, replay: &str) {
     let crashes: Vec<(usize, u64)> = dead.iter().map(|&host| (host, 3100)).collect();
     let mut play = met(ranks, &crashes, seed, faults, replay);
@@ -143,7 +143,7 @@ fn who_was_only_asleep_is_told_and_takes_nobody_with_it() {
     left.iter().for_each(|&host| assert_eq!(play.ends()[host], Some(Ok(()))));
 }
 
-/// Rank 2 hears rank 0 no more, and nobody else has trouble.
+/// Rank 2 no longer receives from rank 0; no other rank has a fault.
 #[test]
 fn of_two_that_do_not_hear_each_other_one_is_out() {
     let faults = |delivery: &Delivery<'_>| {
@@ -189,7 +189,7 @@ fn who_does_not_call_it_is_named_and_a_later_try_succeeds() {
     );
     go_on(&mut play, &[0, 2, 3], &[Step::Shrink, Step::Barrier], 2 * SECOND);
     [0, 2, 3].into_iter().for_each(|host| assert_eq!(play.ends()[host], Some(Ok(()))));
-    // Nobody need have died, and one may have left.
+    // Possibly no rank has died, and one may have left.
     let now = play.simulation().now();
     play.member(3).leave(now, now + SECOND);
     play.simulation().wake(3, now);

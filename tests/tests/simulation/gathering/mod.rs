@@ -243,7 +243,7 @@ fn a_whole_session_that_is_replayed_keeps_nobody_from_the_next_of_the_same_root(
 
 #[test]
 fn whom_only_a_replayed_session_answers_gives_up_when_its_patience_ends() {
-    // Also if the dead root had proved its liveness: a proof counts only once.
+    // The same holds if the dead root had proved its liveness: a proof counts only once.
     for said in [OTHERS, (1 << 31, 78)] {
         let scene = Scene::new(1500)
             .root(45_000, 1000, Wanted { patience: Duration::from_secs(1), ..Wanted::exactly(1) })
@@ -270,7 +270,7 @@ fn two_replayed_sessions_asked_in_turn_do_not_keep_a_receiver() {
 
 #[test]
 fn a_receiver_with_a_forged_view_waits_for_the_root_that_gathers() {
-    // For much longer than a root may owe a liveness proof.
+    // The duration is much longer than a root may take for a liveness proof.
     let scene = Scene::new(1500).root(0, 1000, Wanted { patience: Duration::from_secs(20), ..Wanted::exactly(2) });
     let timing = Timing { patience: Duration::from_secs(1), ..Timing::default() };
     let scene = scene.receivers_with(1, |config| ReceiverConfig { timing, ..config }).receivers(1);
@@ -308,7 +308,7 @@ fn a_receiver_with_a_forged_view_waits_for_the_root_that_gathers() {
 
 #[test]
 fn a_repeated_reason_is_reported_once() {
-    // The receiver lacks room for the one, and the other is full.
+    // The receiver lacks room for one session, and the other is full.
     let wanted = Wanted { patience: Duration::from_secs(25), ..Wanted::exactly(2) };
     let scene = Scene::new(1500).root(0, 1000, wanted);
     let scene = scene.receivers_with(1, |config| ReceiverConfig { free_bytes: 10, ..config });

@@ -14,7 +14,8 @@ use ethbcast_transport::MacAddr;
 use ethbcast_transport::stream::Orphan;
 use ethbcast_transport::wire::{Kind, Rank, StreamId};
 
-/// Greatest harm of one frame. There are no keys yet: a frame with all values right is believed.
+/// Greatest harm of one frame. These sessions have no keys: a frame with all values right is
+/// believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Harm {
     Nothing,

@@ -154,8 +154,8 @@ fn a_false_ready_does_not_leave_out_what_a_member_aside_lacks() {
     }
 }
 
-/// Bytes of a pipe cannot be read again: a host that lacks them is lost, and the root goes on.
-/// Formerly the root sent requests forever for a host whose fate it knew.
+/// Bytes of a pipe cannot be read again: a host that lacks them is lost, and the root continues.
+/// Formerly the root sent requests forever for a host whose outcome it knew.
 #[test]
 fn a_forged_gap_report_about_a_complete_receiver_of_a_pipe_does_nothing() {
     let timing = Timing { stall: Duration::from_secs(2), patience: Duration::from_secs(4), ..Timing::default() };
@@ -283,7 +283,7 @@ fn half_of_a_thousand_die_at_once_in_one_view_and_data_pauses_for_the_dead_limit
     let Participant::Root(root, _) = &hosts[0] else { panic!("host 0 is the root") };
     let delivered = root.reports().filter(|report| report.outcome == Outcome::Delivered).count();
     assert_eq!(delivered, MANY_RECEIVERS / 2);
-    // The first view, the one in which they step aside, and the one in which their patience has
+    // The first view, the one in which they are demoted, and the one in which their patience has
     // ended.
     assert_eq!(heard.views, BTreeSet::from([1, 2, 3]));
     let pauses = heard.data.windows(2).map(|two| two[1].since(two[0]));

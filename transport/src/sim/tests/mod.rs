@@ -1,6 +1,6 @@
 //! Tests of the simulator itself, with machines of a few lines.
 //!
-//! Speed of the simulator: printed, not asserted, as it depends on the machine (`--nocapture`, best
+//! The speed of the simulator is printed, not asserted, as it depends on the machine (`--nocapture`, best
 //! with `--release`).
 
 mod hosts;

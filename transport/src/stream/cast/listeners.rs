@@ -1,7 +1,5 @@
-//! Receivers that acknowledge to a cast root, and the frames sent to all of them.
-//!
-//! Choice of the acker of a cast: its slowest receiver, which acknowledges for all and which the
-//! others never wait for.
+//! Receivers that acknowledge to a cast root, the frames sent to all of them, and the choice of the
+//! acker: the slowest receiver, which acknowledges for all and never waits for the others.
 
 use super::pace::{LossReport, Pace, PacedRound};
 use super::remote::Remote;
@@ -19,8 +17,8 @@ use std::time::Duration;
 /// loss delays any listener once.
 const IN_A_ROW: u8 = 3;
 
-/// Listeners that must have lost a frame, and the factor by which they must outnumber those that
-/// received it, for the loss to lie before the paths part.
+/// Number of listeners that must have lost a frame, and the factor by which they must outnumber
+/// those that received it, for the loss to lie before the paths diverge.
 const MANY_LOSERS: usize = 3;
 
 #[derive(Clone, Debug)]
@@ -189,7 +187,7 @@ impl Listeners {
             if remote.lacks(sequence) { (lost + 1, got) } else { (lost, got + 1) }
         };
         let (lost, got) = self.remotes().filter(|remote| remote.has_reported(sequence)).fold((0, 0), count);
-        // With an acker, listeners without losses hardly report at all, while those with losses do.
+        // With an acker, listeners without losses hardly report, while those with losses do.
         let many = if with_acker { 2 } else { MANY_LOSERS.min(self.all.len()) };
         lost >= many && lost > MANY_LOSERS * got
     }
@@ -199,7 +197,7 @@ impl Listeners {
     }
 
     /// Whether the pull phase may go on (EQA §3.3): the acker, and every listener known to have
-    /// lost anything since the push began, has received it.
+    /// lost a frame since the push began, has received it.
     pub(super) fn may_pull(&self, push_end: u64, acker: Option<Rank>) -> bool {
         self.all.iter().all(|listener| {
             let is_acker = Some(listener.remote.rank()) == acker;
@@ -207,11 +205,10 @@ impl Listeners {
         })
     }
 
-    /// Returns the only listener that a heartbeat has to probe; `None` if that is the group.
+    /// Returns the only listener that a heartbeat must probe; `None` if it goes to the group.
     pub(super) fn probed(&self, with_acker: bool, feed: &Feed) -> Option<MacAddr> {
-        // Where one acker acknowledges for all, the others lag as a matter of course; only those
-        // that hold up the stream matter. But if all that those lack is room, others may be waiting
-        // for repairs.
+        // With one acker the others lag as a matter of course; only those that hold up the stream
+        // matter. But if they lack only room, others may be waiting for repairs.
         let end = |listener: &Listener| listener.end(self.window);
         let holds_up = |listener: &Listener| end(listener) <= self.next && listener.remote.cursor < self.next;
         let blocked = with_acker && self.next >= self.credit && self.all.iter().any(holds_up);
@@ -256,7 +253,8 @@ impl Listeners {
         if self.next >= self.credit {
             return self.all.iter().min_by_key(|listener| listener.end(self.window)).and_then(of);
         }
-        // Readers stand at the beginning of a block: several may stand where only one has to.
+        // Readers stand at the beginning of a block, so several may share a position that only one
+        // needs.
         let keeps_full = |listener: &&Listener| full && feed.position(listener.remote.reader) == feed.tail();
         let keeping = || self.all.iter().filter(keeps_full).min_by_key(|listener| listener.remote.below);
         let lags = |listener: &&Listener| self.next == feed.head() && self.lags(listener, feed);
@@ -308,7 +306,6 @@ impl AckerChoice {
         }
     }
 
-    /// Replaces the acker by the slowest listener if it is `gone`.
     pub(super) fn on_removed(&mut self, listeners: &[Listener], gone: Rank) {
         if gone != self.rank {
             return;

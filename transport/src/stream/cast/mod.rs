@@ -3,8 +3,8 @@
 //!
 //! New frames go to the group address, bounded by the smallest credit, and paced only when a
 //! receiver proves too slow. Acknowledgements report losses: a frame that one listener lost is
-//! repaired by unicast, a frame that several lost by another broadcast; where several lost
-//! different frames of a block, its parity goes to all. A listener that does not acknowledge gets a
+//! repaired by unicast, a frame that several lost by another broadcast; if several lost different
+//! frames of a block, its parity goes to all. A listener that does not acknowledge gets a
 //! heartbeat.
 
 mod listeners;
@@ -113,8 +113,8 @@ impl Cast {
             }
             self.repairs.lose(now, at, sequence, &mut self.listeners);
         }
-        // Strict go-back-n: receivers dropped everything after the gap, so it goes again before
-        // anything new.
+        // Strict go-back-n: receivers dropped everything after the gap, so that is sent again
+        // before new frames.
         if self.listeners.policy == Policy::InOrderOnly && found.first() == Some(&ack.cursor) {
             (ack.cursor..next).for_each(|sequence| self.repairs.lose(now, at, sequence, &mut self.listeners));
         }
@@ -180,8 +180,8 @@ impl Cast {
         Some(Departure { outgoing: Outgoing::Data { sequence, again: true, urgent }, to: remote.peer.mac, stamp })
     }
 
-    /// Returns the destination of the next heartbeat, if one is due: a listener that has to learn
-    /// of the acker, the only listener that lags, or the group.
+    /// Returns the destination of the next heartbeat, if one is due: a listener that must be
+    /// notified of the acker, the only listener that lags, or the group.
     fn next_probed(&mut self, feed: &Feed) -> Option<MacAddr> {
         if self.timer.take() {
             return Some(self.listeners.probed(self.acker.is_some(), feed).unwrap_or(self.group));

@@ -44,11 +44,11 @@ pub(super) struct Pace {
     allowance: u64,
     sent: u64,
     gap: Option<Duration>,
-    /// Gap at which pacing began: far below it pacing is given up.
+    /// Gap at which pacing began; far below it, pacing stops.
     slowest: Duration,
     bucket: TokenBucket,
     raised_at: u64,
-    /// First new frame under the present pace: earlier losses say nothing about it.
+    /// First new frame under the present pace: earlier losses give no information about it.
     from: u64,
     generation: u32,
 }
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(listening.send(1), Some(all + faster));
         listening.pace.on_sent(LATER, false);
         assert_eq!(listening.send(0), Some(all + faster * 2), "a repair takes its time, too");
-        // An eighth faster each round, until it is eight times as fast: by then nothing binds.
+        // An eighth faster each round, until it is eight times as fast; it then no longer limits.
         assert!(listening.send(16 * ROUND).is_some());
         assert_eq!(listening.send(ROUND), None);
     }

@@ -73,8 +73,8 @@ impl Block {
         self.left > 0
     }
 
-    /// Starts a round of parity: the largest deficit, plus what will be lost of it at the block's
-    /// loss rate.
+    /// Starts a round of parity: the largest deficit, plus the frames of it that will be lost at
+    /// the block's loss rate.
     fn go(&mut self) {
         let frames = (self.frames.end - self.frames.start) as u32;
         let needs = |losses: &Losses| losses.deficit() + losses.deficit() * losses.lost.count_ones() / frames;
@@ -196,7 +196,6 @@ impl Blocks {
         repeated
     }
 
-    /// Returns the listeners for which `sequence` waits for parity.
     pub(super) fn awaited_by(&self, sequence: u64, listeners: &Listeners) -> Vec<usize> {
         let waits = |&at: &usize| self.knows(listeners.all[at].remote.rank(), sequence);
         (0..listeners.all.len()).filter(waits).collect()
@@ -259,7 +258,6 @@ impl Blocks {
         repeated
     }
 
-    /// Returns the block whose parity is being sent.
     pub(super) fn going(&mut self) -> Option<&mut Block> {
         self.blocks.iter_mut().find(|block| block.is_going())
     }

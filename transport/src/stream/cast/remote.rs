@@ -50,8 +50,8 @@ impl Remote {
         }
     }
 
-    /// Makes it a reader that acknowledged to another host until now and has given credit up to
-    /// `limit`. Everything still in the feed is kept until it reports its cursor.
+    /// Makes a reader of a host that acknowledged to another until now and has given credit up to
+    /// `limit`. Everything still in the feed is kept until the host reports its cursor.
     pub(super) fn grafted(self, limit: u64) -> Remote {
         Remote { synced: false, limit, ..self }
     }
@@ -90,7 +90,7 @@ impl Remote {
         self.synced && ack.cursor < self.cursor
     }
 
-    /// Whether an acknowledgement reports more than is known. Higher frames count too: a repair
+    /// Whether an acknowledgement reports more than is known. Higher frames count, too: a repair
     /// parent draws no stamps for the root's frames, so its echo shows none of them.
     pub(super) fn is_more(&self, ack: &Ack<'_>) -> bool {
         let AckBody { limit, below, consumed, .. } = ack.body;
@@ -113,8 +113,8 @@ impl Remote {
         }
         self.synced = true;
         self.cursor = ack.cursor;
-        // Whatever held for every host behind it still holds: neither a late acknowledgement nor a
-        // graft there takes anything back.
+        // Earlier reports for the hosts behind it still hold: neither a late acknowledgement nor a
+        // graft there withdraws anything.
         self.below = if planted!("late-below") { ack.body.below } else { self.below.max(ack.body.below) };
         self.limit = self.limit.max(ack.body.limit);
         self.consumed = self.consumed.max(ack.body.consumed);
@@ -177,8 +177,8 @@ impl Remote {
     }
 }
 
-/// Most repairs owed to a reader at a time; its next acknowledgement lists what else it lacks.
-/// Twice what a link carries in a round trip at 1 Gbit/s, and 2 KiB of memory.
+/// Maximum number of repairs pending for a reader; its next acknowledgement lists the other frames
+/// that it lacks. Twice what a link carries in a round trip at 1 Gbit/s, and 2 KiB of memory.
 const MAX_OWED: usize = 128;
 
 const ASKING: usize = 4;
@@ -251,8 +251,8 @@ impl Outstanding {
         self.entries.iter().filter(|owed| owed.stamp == Stamp::NONE).map(|owed| owed.sequence)
     }
 
-    /// Whether hardly any room is left, so that only an acknowledgement helps. Several frames ask
-    /// for it, as each may be lost.
+    /// Whether hardly any room is left, so that only an acknowledgement helps. Several frames
+    /// request it, as each may be lost.
     pub(super) fn is_used_up(&self) -> bool {
         self.entries.len() >= MAX_OWED && self.queued().nth(ASKING).is_none()
     }

@@ -112,8 +112,8 @@ impl Readers for RepairChildren {
 
     fn frontier(&self) -> Frontier {
         let least = |of: fn(&Remote) -> u64| self.remotes().map(of).min().unwrap_or(u64::MAX);
-        // A repair child answers for every host behind it: a cast has no relay whose death could be
-        // survived by keeping more.
+        // A repair child acknowledges for every host behind it: a cast has no relay whose death
+        // could be survived by keeping more.
         let below = if planted!("repair-children-not-counted") { u64::MAX } else { least(|remote| remote.below) };
         Frontier { below, consumed: least(|remote| remote.consumed), limit: least(|remote| remote.limit) }
     }
@@ -302,9 +302,9 @@ impl RepairChild {
         Some(Departure { outgoing, to: self.remote.peer.mac, stamp: self.asked })
     }
 
-    /// Whether only its acknowledgement can move things on: it lacks what is here, has no credit
-    /// left, keeps the feed full for hosts behind it, or has not consumed a message. In each case
-    /// the acknowledgement may be lost.
+    /// Whether only the child's acknowledgement allows progress: it lacks frames that are here, has
+    /// no credit left, keeps the feed full for hosts behind it, or has not consumed a message. In
+    /// each case the acknowledgement may be lost.
     fn is_waiting(&self, feed: &Feed, arrivals: &OwnArrivals) -> bool {
         let remote = &self.remote;
         let unconsumed = remote.consumed < arrivals.awaited;

@@ -75,7 +75,7 @@ impl Repairs {
             return;
         }
         let served = |remote: &Remote| remote.outstanding.get(sequence).is_some_and(|stamp| stamp != Stamp::NONE);
-        // The first reporter has been served by unicast; from the second on they share a broadcast.
+        // The first reporter was served by unicast; from the second on they share a broadcast.
         let shared =
             self.are_shared && listeners.remotes().enumerate().any(|(other, remote)| other != at && served(remote));
         let losers = if shared { Losers::Several } else { Losers::One { rank, until: now + self.hold } };
@@ -122,7 +122,7 @@ impl Repairs {
         } else if let (Losers::One { rank, .. }, before) = (losers, self.losers[slot])
             && before.is_only(rank)
         {
-            // The rank reported it before, and waits no longer for others.
+            // The rank reported it before, and no longer waits for others.
         } else {
             self.losers[slot] = Losers::Several;
         }

@@ -14,8 +14,8 @@ use schedule::{AckSchedule, Gap, ReportBackoff};
 use std::ops::Range;
 use std::time::Duration;
 
-/// Silence after which a receiver that expects more reports its state unasked: a forged
-/// acknowledgement in its name may have made its parent think that it lacks nothing.
+/// Silence after which a receiver that expects more reports its state without a request: a forged
+/// acknowledgement in its name may have convinced its parent that it lacks nothing.
 const REMIND_AFTER: Duration = Duration::from_secs(1);
 const MAX_DOUBLINGS: u32 = 4;
 
@@ -70,7 +70,7 @@ pub(super) struct Standing {
 pub(super) struct Received<'a> {
     pub header: &'a Header,
     pub payload: &'a [u8],
-    /// Whether the stamp is the parent's, and so means anything here.
+    /// Whether the stamp is the parent's; only then it is meaningful here.
     pub from_parent: bool,
     pub pushed: bool,
 }
@@ -174,8 +174,8 @@ impl Intake {
         inserted == Inserted::New
     }
 
-    /// Takes a parity frame; returns whether it is kept. The last one of a round is answered by a
-    /// report if frames are still missing.
+    /// Takes a parity frame; returns whether it is kept. The last one of a round causes a report if
+    /// frames are still missing.
     pub(super) fn on_parity(
         &mut self,
         now: Instant,
@@ -195,7 +195,7 @@ impl Intake {
         };
         match inserted {
             Inserted::New | Inserted::Duplicate => {
-                // Even if the frame is not kept: the sender counts on the report.
+                // Even if the frame is not kept, because the sender counts on the report.
                 if header.flags.has(Flags::ACK_NOW) && parity.frames().any(|sequence| !feed.has(sequence)) {
                     let Range { start, end } = parity.frames();
                     self.gap = Some(Gap::new(start, end, now + self.backoff.wait(header.sequence)).and(self.gap));

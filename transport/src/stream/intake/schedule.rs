@@ -42,14 +42,14 @@ impl AckSchedule {
         self.designated.filter(|_| self.is_designated)
     }
 
-    /// Whether this receiver must answer a frame whose sender is stuck: it is the acker, there is
+    /// Whether this receiver must reply to a frame whose sender is stuck: it is the acker, there is
     /// none, or its credit or window is used up.
     pub(super) fn must_acknowledge(&self, credit_is_used_up: bool, unacknowledged: u64) -> bool {
         self.designated.is_none() || self.is_designated || credit_is_used_up || unacknowledged >= self.window
     }
 
     /// Whether frame `sequence` is acknowledged, with `unacknowledged` frames before it; `most` is
-    /// half of the credit. One receiver answers for all in the push phase (EQA §3.3).
+    /// half of the credit. In the push phase one receiver acknowledges for all (EQA §3.3).
     pub(super) fn is_due(&self, sequence: u64, unacknowledged: u64, pushed: bool, most: u64) -> bool {
         let every = match self.as_designated() {
             Some((every, _)) => every,

@@ -17,7 +17,6 @@ fn link(from: u8, to: u8) -> EthernetHeader {
     EthernetHeader { source: host(from), destination: host(to), ether_type: EtherType::DEFAULT }
 }
 
-/// A guard with the keys that sessions derive from a secret.
 fn guard(secret: u8, hash: PayloadHash) -> Guard {
     let secret: [u8; 32] = std::array::from_fn(|at| secret + at as u8);
     let derive = |context| blake3::derive_key(context, &secret);

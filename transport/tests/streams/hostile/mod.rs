@@ -16,8 +16,8 @@ use std::time::Duration;
 
 const HOSTS: usize = 4;
 const FRAMES: u64 = 400;
-/// Time limit. Without faults all are done after 6 ms. A receiver that is not probed any more
-/// reports after a second, or after two if that report is lost.
+/// Time limit. Without faults all are done after 6 ms. A receiver that is no longer probed reports
+/// after a second, or after two if that report is lost.
 const BOUND: Duration = Duration::from_secs(10);
 const MAX_FRAMES: u64 = 12_000;
 

@@ -5,10 +5,10 @@ use super::{Calibration, CalibrationError, CalibrationProblem, Field};
 use crate::names::HostNames;
 use serde::Deserialize;
 
-/// Cost of one host.
+/// Measured cost of one host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostCost {
-    /// Its name, short or full.
+    /// Name of the host, short or full.
     pub name: String,
     /// Time that the host, or its cable, is busy with a full frame, in nanoseconds.
     pub injection_ns: u64,
@@ -102,7 +102,7 @@ impl Calibration {
 
     /// Returns the calibration updated by a newer one: new values of hosts measured again, old
     /// values of the others. Values of the whole network (the table, loss, broadcast) are replaced
-    /// only if all hosts were measured again, because one host says little about the others.
+    /// only if all hosts were measured again, because one host shows little about the others.
     ///
     /// # Errors
     /// [`CalibrationProblem::OtherRoot`] if the two were measured from different hosts.
@@ -144,12 +144,12 @@ pub struct Processing {
     pub receive_frame_ns: u64,
     /// Time to receive a byte of it, in picoseconds.
     pub receive_byte_ps: u64,
-    /// Time to receive a frame of a long stream and send it to one other, in nanoseconds. 0 if not
-    /// measured: it is then derived from the numbers above.
+    /// Time to receive a frame of a long stream and send it to one other host, in nanoseconds; 0 if
+    /// not measured, and then derived from the costs per frame and byte.
     #[serde(default)]
     pub pass_on_frame_ns: u64,
-    /// Time to send a frame of a long stream to all at once, in nanoseconds; 0 if not measured.
-    /// Switches that are programs on the sender's processors copy the frame there.
+    /// Time to send a frame of a long stream to all at once, in nanoseconds; 0 if not measured. If
+    /// the switches are programs on the sender's processors, they copy the frame there.
     #[serde(default)]
     pub cast_frame_ns: u64,
     /// Bytes of the message in each frame of these streams.

@@ -31,8 +31,8 @@ pub struct Point {
 /// Measured behaviour of broadcast frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Broadcast {
-    /// Untried. Broadcast is priced as if it arrived, but not chosen where something tried is
-    /// about as good.
+    /// Untested: broadcast is priced as if it arrived, but not chosen if a tested route is about
+    /// as good.
     #[default]
     Untried,
     /// Broadcast arrives as fast as unicast.
@@ -93,7 +93,7 @@ pub enum CalibrationProblem {
     FallingGap {
         /// Size whose gap is too small.
         bytes: u64,
-        /// Its gap, in nanoseconds.
+        /// Gap at that size, in nanoseconds.
         gap_ns: u64,
         /// Gap of the size before it, in nanoseconds.
         before_ns: u64,
@@ -129,7 +129,7 @@ pub enum CalibrationProblem {
     Processing {
         /// Name of the number.
         name: &'static str,
-        /// Its value.
+        /// Value of the number.
         value: u64,
     },
     /// Costs of frames in streams are given without their length.
@@ -299,7 +299,7 @@ impl Calibration {
         self.loss
     }
 
-    /// Returns the rate above which broadcast is policed, in frames per second, if it is.
+    /// Returns the rate above which broadcast is policed, in frames per second, if there is one.
     pub fn cast_max_frames_per_second(&self) -> Option<u64> {
         if let Broadcast::Policed(frames_per_second) = self.broadcast { Some(frames_per_second) } else { None }
     }

@@ -12,24 +12,24 @@ use crate::topology::Topology;
 /// Length assumed for a stream of unknown length, in bytes.
 pub const ASSUMED_SIZE_BYTES: u64 = 1 << 30;
 
-/// Limit of ranks for plans whose root sends to everybody or to many at once, and for block-wise
-/// ones: beyond, a block is shorter than 16 frames.
+/// Limit of ranks for plans whose root sends to all or to many at once, and for block-wise ones:
+/// with more, a block is shorter than 16 frames.
 const MAX_RANKS_OF_FEW: usize = 64;
-/// Limit of ranks for plans whose computation takes cubic or quadratic time: at this number some 10
-/// ms, at ten times as many seconds.
+/// Limit of ranks for plans whose computation takes cubic or quadratic time: 10 ms at this number,
+/// seconds at ten times as many.
 const MAX_RANKS_OF_MANY: usize = 1024;
 
-/// Factor by which an untried cast must be better to be chosen: it may be policed, while unicast is
-/// known to arrive.
+/// Factor by which untested broadcast must be better to be chosen: it may be policed, while unicast
+/// is known to arrive.
 const UNTRIED: f64 = 1.05;
-/// Factor by which a way in blocks must be better to be chosen: all hosts send and receive at once
-/// in it, which no probe tries.
+/// Factor by which a block-wise route must be better to be chosen: all hosts send and receive at
+/// once in it, which no probe tests.
 const UNTRIED_BLOCKS: f64 = 1.1;
-/// Factor within which times count as equal: the model is no more exact. Measurements that scatter
-/// more widen it, up to the second factor.
+/// Factor within which times count as equal, because the model is no more exact. Measurements that
+/// scatter more widen it, up to the second factor.
 const TIE: f64 = 1.02;
 const MAX_TIE: f64 = 1.5;
-/// Spread above which no frame is cut short.
+/// Spread above which no frame is shortened.
 const MAX_SPREAD_OF_CUTS: f64 = 0.5;
 /// Factor between the least and the most predicted time above which a prediction is called unsure.
 const SURE: f64 = 1.5;
@@ -161,7 +161,7 @@ impl Choice {
         self.candidates[0].range_seconds
     }
 
-    /// Returns the seconds that `size_bytes` in full frames take over the way between two hosts
+    /// Returns the seconds that `size_bytes` in full frames take over the path between two hosts
     /// alone, if that was measured.
     pub fn copy_seconds(&self, size_bytes: u64) -> Option<f64> {
         let Pricing { calibration, frame_payload_bytes, .. } = &self.pricing;
@@ -190,12 +190,12 @@ struct Pricing {
     frame_payload_bytes: u64,
 }
 
-/// Finds the plan and the segment of least predicted time. Where measurements scatter, it is the
-/// one that is the least too long by any of them. Of about equal ones the choice sends least in
-/// all: a cast if broadcast is proved, else a chain.
+/// Finds the plan and the segment of least predicted time. If measurements scatter, it is the one
+/// whose excess over the best, by any of them, is least. Among plans that are about equal, the
+/// choice sends fewest frames: a cast if broadcast is proved, else a chain.
 ///
-/// Candidates are all routes of [`Via::ALL`] but the topology-unaware trees, as far as they suit
-/// the number of ranks: `flat` and block-wise ones up to 64, `binary` and `latency` up to 1024,
+/// Candidates are all routes of [`Via::ALL`] but the topology-unaware trees, if they suit the
+/// number of ranks: `flat` and block-wise ones up to 64, `binary` and `latency` up to 1024,
 /// `recursive-doubling` for powers of two.
 ///
 /// # Errors
@@ -254,8 +254,9 @@ impl Quote {
     }
 }
 
-/// Returns the index of the quote to choose: the least too long whatever the measurements mean
-/// (minimax), and of about equal ones what sends least in all.
+/// Returns the index of the quote to choose: the one whose excess over the best is least for any
+/// reading of the measurements (minimax), and of those about equal, the one that sends fewest
+/// frames.
 ///
 /// # Panics
 /// If there are no quotes.
@@ -275,7 +276,7 @@ pub fn best(quotes: &[Quote], ranks: usize, calibration: &Calibration) -> usize 
 }
 
 /// Returns the price with which a route competes: its predicted time, with a small factor for an
-/// untried cast, a larger one for blocks, and a factor of two for a policed cast.
+/// untested cast, a larger one for blocks, and a factor of two for a policed cast.
 pub fn competing_seconds(via: Via, predicted_seconds: f64, calibration: &Calibration) -> f64 {
     let times = match calibration.broadcast() {
         _ if via.is_in_blocks() => UNTRIED_BLOCKS,
@@ -330,7 +331,7 @@ fn priced(plan: Plan, segment_bytes: Option<u64>, situation: &Situation) -> Pric
             let job = Job { size_bytes, segment_bytes, frame_payload_bytes };
             (segment_bytes, predict(&shape, &job, calibration))
         }
-        // Frames are cut short only for a gain that is sure.
+        // Frames are shortened only for a certain gain.
         None if calibration.spread() > MAX_SPREAD_OF_CUTS => {
             let (best, _) = best_segment(&shape, size_bytes, frame_payload_bytes, calibration);
             let segment_bytes = best.max(frame_payload_bytes);
@@ -374,7 +375,7 @@ pub fn candidates(ranks: usize) -> impl Iterator<Item = Via> {
 
 fn suits(via: Via, ranks: usize) -> bool {
     match via {
-        // `BinaryBest` takes long, so it is made only on request.
+        // `BinaryBest` takes long to compute, so it is made only on request.
         Via::ChainUnaware | Via::BinaryUnaware | Via::BinaryBest => false,
         Via::Flat => ranks <= MAX_RANKS_OF_FEW,
         Via::ScatterAllgather => (2..=MAX_RANKS_OF_FEW).contains(&ranks),
@@ -397,7 +398,8 @@ fn reason(estimates: &[Estimate], situation: &Situation) -> String {
     text + &spread_text(best) + "; " + &in_frames(best, situation.frame_payload_bytes) + &slow_text(best)
 }
 
-/// Compares the next route with the best, and says why it was not taken if it is the cheaper one.
+/// Compares the next route with the best, and returns why it was not chosen if it is the cheaper
+/// one.
 fn beside(best: &Estimate, next: &Estimate, calibration: &Calibration) -> String {
     if best.predicted_seconds <= 0.0 {
         return String::new();

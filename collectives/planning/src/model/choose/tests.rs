@@ -123,7 +123,7 @@ fn among_equal_routes_the_one_that_sends_least_is_chosen_and_never_an_untried_on
         let quotes: Vec<Quote> = quotes.iter().map(|&(via, seconds)| Quote::exact(via, seconds)).collect();
         quotes[best(&quotes, 8, &calibration)].via
     };
-    // As measured where processors limit: all ways cost about the same.
+    // As measured where processors limit: all routes cost about the same.
     let alike = [(Via::ScatterAllgather, 0.53), (Via::Binary, 0.55), (Via::Chain, 0.555), (Via::Cast, 0.558)];
     assert_eq!(chosen(Broadcast::FullRate, 0.0, &alike), Via::Cast);
     assert_eq!(chosen(Broadcast::Untried, 0.0, &alike), Via::Chain);
@@ -139,7 +139,8 @@ fn among_equal_routes_the_one_that_sends_least_is_chosen_and_never_an_untried_on
     );
 }
 
-/// A way that is best by one measurement and far off by another loses to one that is never far off.
+/// A route that is best by one measurement and far off by another loses to one that is never far
+/// off.
 #[test]
 fn where_measurements_differ_the_choice_is_the_least_too_long_by_any_of_them() {
     let calibration = fast().with_spread(0.02).expect("a share");

@@ -24,8 +24,8 @@ pub struct Shape {
     pub degree: usize,
     /// Children of the root.
     pub root_degree: usize,
-    /// Most children of any rank but the root: the number of times that a relay sends what it has
-    /// received.
+    /// Most children of any rank but the root: the number of times that a relay sends each received
+    /// frame.
     pub relay_degree: usize,
     /// Most edges of the plan on one direction of any cable, including those of hosts: the copies
     /// of each segment that it carries. 1 for a cast, which cables carry once; 0 for a root alone.
@@ -45,7 +45,7 @@ pub struct Shape {
 pub struct Slow {
     /// Time of the busiest cable or host for each segment.
     pub busiest: f64,
-    /// Its description for people.
+    /// Description of that cable or host for people.
     pub cable: String,
     /// Weighted [`Shape::paths`].
     pub paths: Vec<(usize, f64)>,
@@ -57,7 +57,7 @@ pub struct Slow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BlockRound {
-    /// Most blocks that any host sends in it.
+    /// Most blocks that any host sends in the step.
     pub blocks: usize,
     /// Most sends that share one direction of a cable.
     pub flows: usize,

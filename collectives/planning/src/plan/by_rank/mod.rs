@@ -177,8 +177,8 @@ pub struct BlockGroup {
     pub ranks: Vec<usize>,
 }
 
-/// Returns the ranks but the root, those first that have the longest way from it: the most relays,
-/// then the most switches, then the lower rank.
+/// Returns the ranks without the root, by decreasing distance from it: the most relays, then the
+/// most switches, then the lower rank.
 ///
 /// # Panics
 /// Unless `host_of_rank` names a host of the topology for each rank.
@@ -203,9 +203,9 @@ fn depths(plan: &Plan) -> Vec<usize> {
     depths
 }
 
-/// Returns the groups of blocks between `rank` and its children, for blocks in `order` and up to `most` per
-/// group: each child's own and those of all behind it. A group has the position of its first
-/// block.
+/// Returns the groups of blocks between `rank` and its children, for blocks in `order` and up to
+/// `most` per group: the block of each child and those of all ranks below it. A group has the
+/// position of its first block.
 ///
 /// # Panics
 /// If `order` names a rank that does not exist.
@@ -227,7 +227,7 @@ pub fn grouped_blocks(plan: &Plan, order: &[usize], rank: usize, most: usize) ->
     grouped_blocks
 }
 
-/// Returns for each rank the child of `rank` that it is behind, or is.
+/// Returns for each rank the child of `rank` whose sub-tree contains it.
 fn behind(plan: &Plan, rank: usize) -> Vec<Option<usize>> {
     let mut behind = vec![None; plan.ranks()];
     for &child in plan.children(rank) {

@@ -1,7 +1,7 @@
 //! Localisation of lossy cables from the losses on the paths that cross them.
 //!
 //! Hosts see losses from one host to another, with several cables in between. A cable cannot lose
-//! more than the path across it with the least loss. Of the remaining cables the one that explains
+//! more than the path across it with the least loss. Of the remaining cables, the one that explains
 //! most losses is the likeliest, whichever direction fails.
 
 use super::CableEnd;
@@ -21,22 +21,22 @@ pub struct Passage {
     pub lost: u64,
 }
 
-/// Cables of which one or more lose frames; the observations do not tell them apart.
+/// Cables of which one or more lose frames; the observations do not distinguish them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LossyCables {
     /// The cables, each by its two ends, the one farther from the middle of the network first.
     pub cables: Vec<(CableEnd, CableEnd)>,
-    /// Share of frames lost there.
+    /// Share of frames lost at these cables.
     pub loss: f64,
-    /// Frames that were lost there.
+    /// Frames that were lost at these cables.
     pub lost: u64,
 }
 
 /// Share of the worst loss at a cable below which another receiver has a different cause.
 const AS_MUCH: f64 = 0.5;
 
-/// Returns the cables that lose at least the share `least` of what crosses them, those with the
-/// most lost frames first.
+/// Returns the cables that lose at least the share `least` of the frames that cross them, those
+/// with the most lost frames first.
 pub fn lossy_cables(topology: &Topology, passages: &[Passage], least: f64) -> Vec<LossyCables> {
     let (meter, hosts) = (Meter::new(topology), topology.hosts().len());
     let is_there = |one: &&Passage| one.from < hosts && one.to < hosts && one.from != one.to && one.frames > 0;
@@ -89,7 +89,7 @@ fn bounds(ways: &[Way], topology: &Topology) -> Vec<f64> {
 }
 
 /// Returns the cable that explains most losses, and those that explain the identical ones; `None`
-/// if none is left to explain.
+/// if no loss is left to explain.
 fn likeliest(open: &[(&Way, Vec<usize>)]) -> Option<Vec<usize>> {
     let mut all: Vec<usize> = open.iter().flat_map(|(_, suspects)| suspects.iter().copied()).collect();
     all.sort_unstable();

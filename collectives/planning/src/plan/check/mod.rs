@@ -29,7 +29,7 @@ pub fn check(topology: &Topology, plan: &Plan, host_of_rank: &[usize]) -> CheckR
 /// Checks concurrent plans, such as those of the [blocks](super::blocks()) of one message: the
 /// faults of all, and at every cable the flows of all together.
 ///
-/// A host that sends along several plans is one sender: it still sends one thing at a time.
+/// A host that sends along several plans is one sender: it sends one frame at a time.
 pub fn check_all(topology: &Topology, plans: &[Plan], host_of_rank: &[usize]) -> CheckReport {
     let mut report =
         CheckReport { ranks: host_of_rank.len(), faults: vec![], loads: vec![], worst: None, worst_edges: vec![] };
@@ -190,9 +190,9 @@ pub struct CableLoad {
     pub from: CableEnd,
     /// End that frames leave.
     pub to: CableEnd,
-    /// Edges of the plan whose path uses it.
+    /// Edges of the plan whose path uses the cable.
     pub flows: usize,
-    /// Hosts that send over it.
+    /// Hosts that send over the cable.
     pub senders: usize,
     /// Rate of the cable, in bits per second, if known.
     pub rate: Option<u64>,
@@ -201,7 +201,7 @@ pub struct CableLoad {
 }
 
 impl CableLoad {
-    /// Whether senders compete for it: there are several, and it is not known to carry their
+    /// Whether senders compete for the cable: there are several, and it is not known to carry their
     /// combined rate.
     pub fn is_contended(&self) -> bool {
         let suffices = self.rate.zip(self.demand).is_some_and(|(rate, demand)| demand <= rate);
@@ -218,7 +218,7 @@ pub enum CableEnd {
     Switch(String),
 }
 
-/// A fault that keeps a plan from bringing the bytes to every rank exactly once.
+/// A fault because of which a plan does not bring the bytes to every rank exactly once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Fault {

@@ -1,11 +1,10 @@
 //! Saved plans: made once from a topology, run any number of times (Patarasuk 2008 §5, the routine
 //! generator).
 //!
-//! A file names hosts, so it is valid whatever ranks they get, and it records its members: other
+//! A file names hosts, so it is valid whatever ranks they get. It records its members: other
 //! members, another root or a view of another epoch are refused, because a plan that is free of
-//! contention for some hosts need not be for others. It need not be on another network either, and
-//! a file can be edited. Before a plan is run, [`SavedPlan::admit`] checks it on the present
-//! topology.
+//! contention for some hosts need not be so for others, nor on another network; and a file can be
+//! edited. Before a plan is run, [`SavedPlan::admit`] checks it on the present topology.
 //!
 //! The plan file: TOML with `schema = 1` and one `[[edge]]` table for each send.
 //!
@@ -80,7 +79,7 @@ impl SavedPlan {
         self.via
     }
 
-    /// Returns the host that the bytes come from.
+    /// Returns the host that has the bytes.
     pub fn root(&self) -> &str {
         &self.root
     }
@@ -95,12 +94,12 @@ impl SavedPlan {
         self.segment_bytes
     }
 
-    /// Returns the length of the message it was made for, in bytes, if known.
+    /// Returns the length of the message that the plan was made for, in bytes, if known.
     pub fn size_bytes(&self) -> Option<u64> {
         self.size_bytes
     }
 
-    /// Returns its hosts, in the order of their ranks when it was saved.
+    /// Returns the hosts, in the order of their ranks when the plan was saved.
     pub fn members(&self) -> &[String] {
         &self.members
     }

@@ -41,7 +41,8 @@ struct Visit {
     end: usize,
 }
 
-/// Places under the switch where the path from one place to the next turns from up to down.
+/// Span of the places under the switch where the path from one place to the next turns from up to
+/// down.
 ///
 /// The switch is the lowest with both places under it. The span decides all contention between
 /// sub-trees of a line: see [`may_pass`].
@@ -55,7 +56,7 @@ pub(super) struct Fork {
 /// between them, any tree rooted at the first of them whose edges lead to later places; `forks[i]`
 /// is the fork between places `i` and `i + 1`.
 ///
-/// This is line (17) of Figure 4 without a look at the tree. The send and the tree can meet only on
+/// The result is that of line (17) of Figure 4, without a look at the tree. The send and the tree can meet only on
 /// cables between switches. Upwards: `from` and the next place, the tree's root, are both under the
 /// cable; some edge of the tree climbs it if and only if one of its places is not under it. The
 /// lowest such cable is the one above the fork behind `from`, so there is none exactly if all
@@ -139,8 +140,8 @@ impl Line {
         (1..self.ranks.len()).map(fork_before).collect()
     }
 
-    /// Moves slow hosts to the places with the fewest children among those on their switch, the
-    /// last of equal ones; the root stays. That changes nothing on any cable between switches.
+    /// Moves slow hosts to the places with the fewest children among those on their switch, to the
+    /// last one if several are equal; the root stays. That changes no cable between switches.
     pub fn spare_slow_hosts(&mut self, parents: &[usize], members: &[usize], speeds: Option<&Speeds>) {
         let Some(speeds) = speeds else { return };
         let mut children = vec![0usize; parents.len()];

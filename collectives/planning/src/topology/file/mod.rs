@@ -68,8 +68,8 @@ struct HostTable {
     injection_ns: Option<Spanned<u64>>,
 }
 
-/// One node set or a list of them. It is not an untagged enum, because those lose the spans from
-/// which error lines come.
+/// One node set or a list of them; no untagged enum, because those lose the spans from which error
+/// lines come.
 #[derive(Default)]
 struct NodeSets(Vec<Spanned<String>>);
 

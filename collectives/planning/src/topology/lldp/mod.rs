@@ -1,12 +1,12 @@
 //! Topology from LLDP: the outputs of `lldpcli -f json0 show neighbors`, one file per host.
 //!
-//! A switch announces itself on every port (IEEE 802.1AB), so each host hears the switch it hangs
-//! on. Hosts do not hear the cables between switches; the outputs of the switches themselves, where
-//! available, contain them. Without those, the switches are joined by an additional one, named
-//! `core`, and a note says so.
+//! A switch announces itself on every port (IEEE 802.1AB), so each host receives the frames of its
+//! own switch. Hosts do not see the cables between switches; the outputs of the switches
+//! themselves, if available, contain them. Without those, the switches are joined by an additional
+//! one, named `core`, and a note says so.
 //!
 //! Several cables between two machines are an aggregation, which is one cable of the summed rate,
-//! or cables of which spanning tree leaves one.
+//! or cables of which the spanning tree leaves one.
 
 #[cfg(feature = "lldp")]
 mod neighbour;
@@ -47,10 +47,10 @@ impl LldpFile {
 /// that name. Neighbours that are hosts are ignored. If `interface` is given, hosts' other
 /// interfaces are ignored, too, for hosts on a second network. Cables have the rates of the ports
 /// at their ends; cables of one aggregation add up. Cables that close a loop are assumed to be
-/// blocked by spanning tree, and a note names them.
+/// blocked by the spanning tree, and a note names them.
 ///
 /// # Errors
-/// [`TopologyError`] if a file is no such output, a host hears no switch or several, the ends of a
+/// [`TopologyError`] if a file is no such output, a host sees no switch or several, the ends of a
 /// cable report different rates, or the switches are not all connected.
 pub fn read(files: &[LldpFile], interface: Option<&str>, source_name: &str) -> Result<Imported, TopologyError> {
     let neighbourhood = Neighbourhood::read(files, source_name)?;
@@ -60,7 +60,7 @@ pub fn read(files: &[LldpFile], interface: Option<&str>, source_name: &str) -> R
     Ok(Imported { topology, notes })
 }
 
-/// Replaces advice that fits topology files, which can be edited, by advice for LLDP.
+/// Replaces advice for topology files, which can be edited, by advice for LLDP.
 fn in_words_of_lldp(error: TopologyError, source_name: &str) -> TopologyError {
     let problem = match *error.problem {
         TopologyProblem::Disconnected { first, islands } => LldpProblem::Islands { first, islands }.into(),
@@ -216,9 +216,9 @@ fn use_names_of_files(devices: &mut BTreeMap<String, Device>) {
     }
 }
 
-/// Returns the switches: devices that are heard and may be one. A host that runs containers claims
-/// to be a bridge as well. Of devices with a file only those count that have several neighbours, or
-/// whose only neighbour must be a host.
+/// Returns the switches: devices that were seen and may be one. A host that runs containers claims
+/// to be a bridge, too. Devices with a file count only if they have several neighbours, or if their
+/// only neighbour must be a host.
 fn find_switches(devices: &BTreeMap<String, Device>) -> BTreeSet<String> {
     let heard =
         || devices.iter().flat_map(|(name, device)| device.neighbours.iter().map(move |heard| (name.as_str(), heard)));
@@ -304,9 +304,7 @@ struct Neighbour {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Bundle {
-    /// Fastest single cable, in bits per second.
     single: Option<u64>,
-    /// Fastest aggregation of several, in bits per second.
     aggregate: Option<u64>,
 }
 

@@ -70,7 +70,8 @@ fn edge_switches_are_joined_by_an_assumed_core_and_a_note_says_so() {
 
 #[test]
 fn outputs_of_switches_say_what_joins_them() {
-    // leaf1 and leaf2 hang on spine by a bundle of two cables each; the spine also hears the way out and a telephone.
+    // leaf1 and leaf2 hang on spine by a bundle of two cables each; spine also sees the uplink and
+    // a telephone.
     let leaf =
         |name, host| file(name, &[("swp1", host, STATION), ("swp49", "spine", BRIDGE), ("swp50", "spine", BRIDGE)]);
     let spine = [
@@ -101,7 +102,7 @@ fn a_host_that_runs_containers_is_still_a_host() {
 
 #[test]
 fn neighbours_that_are_hosts_are_ignored() {
-    // Through an unmanaged switch in between, hosts hear each other.
+    // Through an unmanaged switch in between, hosts see each other.
     let heard =
         |other| file(if other == "n1" { "n0" } else { "n1" }, &[("eth0", other, STATION), ("eth0", "sw1", BRIDGE)]);
     assert_eq!(

@@ -7,7 +7,7 @@
 //! zero padding (`01-08`), ClusterShell's steps (`0-8/2`), brackets inside brackets (`1[0-3]`), blanks and lines
 //! instead of commas or around them, and `name@address`, as hosts are called that share a name.
 //!
-//! Not understood, and refused: wildcards, and what [`host_list`](crate::host_list) understands: operators between
+//! Refused are wildcards, and what [`host_list`](crate::host_list) understands: operators between
 //! sets (`!`, `&`, `^`) and files.
 
 mod expand;
@@ -201,8 +201,8 @@ fn render_run(run: &DigitRange) -> String {
     if run.first == run.last { run.first.clone() } else { format!("{}-{}", run.first, run.last) }
 }
 
-/// Formats names in backquotes; a long list is cut, so that a message stays readable on a cluster
-/// of 400 switches.
+/// Formats names in backquotes; a long list is truncated, so that a message stays readable on a
+/// cluster of 400 switches.
 pub(crate) fn list(names: &[String]) -> String {
     const SHOWN: usize = 8;
     let mut text = names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");

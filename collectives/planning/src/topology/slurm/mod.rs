@@ -282,7 +282,7 @@ pub struct Address<'a> {
 }
 
 impl<'a> Address<'a> {
-    /// Reads `SLURM_TOPOLOGY_ADDR`, and `SLURM_TOPOLOGY_ADDR_PATTERN` if known. The pattern tells
+    /// Reads `SLURM_TOPOLOGY_ADDR`, and `SLURM_TOPOLOGY_ADDR_PATTERN` if known. The pattern shows
     /// where the switches end if the host's name contains dots.
     ///
     /// # Errors

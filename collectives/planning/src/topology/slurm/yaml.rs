@@ -8,7 +8,7 @@ use saphyr::{LoadableYamlNode, MarkedYaml};
 
 /// Reads a `topology.yaml`; `source_name` names it in errors and notes, usually its path.
 ///
-/// Slurm's default is taken of several topologies: the first that is `cluster_default`, or else the
+/// Slurm's default is read if there are several topologies: the first that is `cluster_default`, or else the
 /// first of all. Loops are treated as those of a `topology.conf`.
 ///
 /// # Errors

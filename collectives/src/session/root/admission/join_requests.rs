@@ -18,7 +18,7 @@ use std::time::Duration;
 const MAX_UNREACHED: usize = 8192;
 /// Stale entries that the queue may hold before it is compacted, however few candidates wait.
 const SPARE_PLACES: usize = 8;
-/// Above this number of unreached candidates, only a host that has asked twice is sent a
+/// Above this number of unreached candidates, only a host that has sent two join requests gets a
 /// full-length frame: forged requests come once.
 const FEW_UNREACHED: usize = 64;
 /// Silence of the previous run after which a restarted receiver at the same address replaces it.
@@ -70,7 +70,7 @@ pub enum JoinDecision {
 pub struct JoinRequests {
     candidates: BTreeMap<MacAddr, Candidate>,
     claims: BTreeSet<HostClaim>,
-    /// Number of admitted hosts per name, compared as DNS compares names.
+    /// Number of admitted hosts per name; names are compared as in DNS.
     namesakes: BTreeMap<HostClaim, usize>,
     admitted: usize,
     /// Queue of unreached candidates in order of arrival. Entries may be stale.
@@ -150,11 +150,11 @@ impl JoinRequests {
         true
     }
 
-    /// Admits a host that was reached, and returns its name in the session. `None` if there is no
-    /// such candidate.
+    /// Admits a host that a full-length frame has reached, and returns its name in the session.
+    /// `None` if there is no such candidate.
     ///
     /// # Errors
-    /// Why it is not admitted; the candidate is removed then.
+    /// The reason why it is not admitted; the candidate is removed then.
     pub fn admit(&mut self, mac: MacAddr, offer: SessionParameters<'_>) -> Option<Result<String, (TurnedAway, u64)>> {
         let reached = |candidate: &&mut Candidate| candidate.standing == RequestState::Reached;
         let candidate = self.candidates.get_mut(&mac).filter(reached)?;
@@ -177,7 +177,7 @@ impl JoinRequests {
         candidate.standing = RequestState::Admitted;
         self.admitted += 1;
         if own.contains(&name) {
-            // The root's own name counts as one of those that share it.
+            // The root's own name counts among those that share it.
             *self.namesakes.entry(name.clone()).or_insert(1) += 1;
         } else {
             *self.namesakes.entry(name).or_default() += 1;
@@ -415,7 +415,7 @@ mod tests {
         assert_eq!(enter(&mut applicants, 9, "n0", 1, offer), Err(Refusal::Twin), "the root");
         assert_eq!(enter(&mut applicants, 8, "n1", 1, offer).as_deref(), Ok("n1@02:00:00:00:00:08"));
         assert_eq!(enter(&mut applicants, 9, "N1.lab", 1, offer), Err(Refusal::Twin));
-        // Once they are known to share a name, all of them are called by their addresses.
+        // Once they are known to share a name, all of them are named by their addresses.
         let names = applicants.names();
         assert!(names.contains(&"n1@02:00:00:00:00:01".to_owned()) && !names.contains(&"n1".to_owned()), "{names:?}");
     }
@@ -476,7 +476,7 @@ mod tests {
             applicants.evict();
         }
         assert!(applicants.candidates.len() <= MAX_UNREACHED && checked == FEW_UNREACHED, "{checked}");
-        // A host that has asked before repeats its request and is reached.
+        // A host with an earlier join request repeats it and is reached.
         assert_eq!(applicants.on_join(at(1), mac(1), &join("n1", 1), OFFER, GREET), JoinDecision::Wait);
         assert_eq!(applicants.on_join(at(90), mac(1), &join("n1", 1), OFFER, GREET), JoinDecision::Check);
         assert!(applicants.set_reached(mac(1)) && applicants.admit(mac(1), OFFER).is_some_and(|entry| entry.is_ok()));

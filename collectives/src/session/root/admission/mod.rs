@@ -27,8 +27,8 @@ use refusals::{Names, Refusals, node_name, table};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// Time until the user is first shown which receivers are there and which are missing. The interval
-/// doubles after each report, up to [`MAX_BETWEEN_WORDS`].
+/// Time until the user is first shown which receivers have joined and which are missing. The
+/// interval doubles after each report, up to [`MAX_BETWEEN_WORDS`].
 const FIRST_WORD: Duration = Duration::from_secs(2);
 const MAX_BETWEEN_WORDS: Duration = Duration::from_secs(60);
 /// Interval of unicast signs of life to waiting receivers; announcements in the
@@ -106,7 +106,6 @@ impl Gathering {
         std::mem::take(&mut self.timers)
     }
 
-    /// Whether no receiver has joined.
     pub(super) fn is_empty(&self) -> bool {
         self.applicants.len() == 0
     }
@@ -115,7 +114,7 @@ impl Gathering {
         now.since(self.began)
     }
 
-    /// The checks of the way to those who ask.
+    /// Path checks of hosts that sent a join request.
     pub(super) fn checks_mut(&mut self) -> &mut PathChecks {
         &mut self.checks
     }
@@ -138,7 +137,7 @@ impl Gathering {
         match answer {
             JoinDecision::Wait => {}
             JoinDecision::Check => self.checks.begin(from, *nonce),
-            // Only this root can say this secret again: no other proof of life is needed.
+            // Only this root can send this secret, so no other proof of life is needed.
             JoinDecision::Greet if endpoint.is_keyed() => endpoint.send_keys(from, *nonce),
             JoinDecision::Greet => self.checks.greet(from, *nonce),
             JoinDecision::Refused(why, text) => {
@@ -149,7 +148,7 @@ impl Gathering {
             self.checks.forget(evicted);
             endpoint.forget(evicted);
         }
-        // The check of the path takes the group's secret.
+        // The path check carries the group's secret.
         if self.checks.is_open(from, *nonce) {
             endpoint.send_keys(from, *nonce);
         }
@@ -202,8 +201,7 @@ impl Gathering {
         }
     }
 
-    /// Handles the reply of another root that was asked whether it is alive: if it is, this root
-    /// fails.
+    /// Handles the reply of another root that was probed: it is alive, so this root fails.
     pub(super) fn on_reply(&self, frame: &Frame<'_>, endpoint: &mut RootEndpoint) -> Option<RootFailure> {
         let Some(Message::Refuse { nonce, .. }) = endpoint.read(frame) else { return None };
         self.competitors.on_reply((frame.source, frame.header.session), nonce, endpoint)
@@ -215,7 +213,7 @@ impl Gathering {
 
     pub(super) fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>, endpoint: &mut RootEndpoint) {
         if frame.header.kind == CHALLENGE && self.applicants.knows(frame.source) {
-            // Another host has sent it a forged view, so it takes itself for a member.
+            // Another host has sent it a forged view, so it considers itself a member.
             if let Some(Message::Challenge(question)) = endpoint.read(frame) {
                 endpoint.reply(frame.source, &Message::Response(vec![question.word]));
             }
@@ -285,7 +283,7 @@ impl Gathering {
         let other = match &self.prober {
             Some(prober) => prober.poll_timeout(now),
             None => {
-                // Patience may end while another root is still asked whether it is there.
+                // Patience may end while the reply of another root is still awaited.
                 let answered = self.competitors.awaited_until(now).unwrap_or(Instant::START);
                 Some(Wait::Join.at(answered.max(self.began + config.wanted.patience)))
             }
@@ -294,13 +292,14 @@ impl Gathering {
         [self.timers.next(), other, open, self.checks.poll_timeout()].into_iter().flatten().min()
     }
 
-    /// Earliest time of an admission: an older root of the group would have been heard by then.
+    /// Earliest time of an admission: the announcement of an older root of the group would have
+    /// come by then.
     fn open_at(&self, config: &RootConfig) -> Instant {
         self.began + config.timing.announce * 2
     }
 
-    /// Admits receivers that may be admitted; then starts, waits or gives up, according to patience
-    /// and the number present.
+    /// Admits receivers that may be admitted; then starts, waits or fails, by patience and the
+    /// number present.
     pub(super) fn go_on(
         &mut self,
         now: Instant,
@@ -380,7 +379,7 @@ impl Gathering {
         let speaker = self.applicants.sample().filter(|_| config.probe && !config.is_cheaper_sent())?;
         let Some(calibration) = &self.calibration else {
             // One receiver gets all of the time: in a share of it, a rate limiter's burst or a
-            // buffer would be taken for the link's rate.
+            // buffer would be mistaken for the link's rate.
             return (!self.probed)
                 .then(|| (vec![peer(speaker.mac)], ProbeSettings::short(mtu_bytes).guarded(&config.station.guard)));
         };
@@ -410,7 +409,7 @@ impl Gathering {
         };
         log::info!("broadcast: {:?}", result.cast);
         let seen = broadcast(result.cast);
-        // What others make a switch lose is no policing.
+        // Losses that other traffic causes in a switch are no policing.
         let disturbed = beside_others && matches!(seen, Broadcast::Policed(_) | Broadcast::Slower(_));
         self.ramps_left = if disturbed { self.ramps_left - 1 } else { 0 };
         let seen = if disturbed { Broadcast::Untried } else { seen };
@@ -482,8 +481,8 @@ pub(super) fn first_view(
     Ok((view, choice, planner))
 }
 
-/// Ranks that are served apart from the first frame on: of a source that can be read again, and with an algorithm that
-/// the program may change.
+/// Ranks that are served apart from the first frame on: only if the source can be re-read, and with
+/// an algorithm that the program may change.
 fn known_slow(config: &RootConfig, choice: &Choice, planner: &Planner) -> Vec<usize> {
     let may_be = config.on_slow == OnSlow::Demote
         && config.size.is_some()
@@ -494,8 +493,8 @@ fn known_slow(config: &RootConfig, choice: &Choice, planner: &Planner) -> Vec<us
     slow.into_iter().map(|(rank, _)| rank.index()).collect()
 }
 
-/// Returns the payload of a frame in bytes and the frames of a segment. A segment shorter than the
-/// message has the bytes that were chosen for it, in frames of equal length.
+/// Returns the payload of a frame in bytes and the frames of a segment. If a segment is shorter
+/// than the message, it has the chosen number of bytes, in frames of equal length.
 fn segments(config: &RootConfig, choice: &Choice, ranks: usize) -> (u16, u32) {
     let in_blocks = choice.plan.via().is_in_blocks();
     let affordable = if in_blocks { most_payload_bytes(ranks).max(MIN_SEGMENT_BYTES as usize) } else { usize::MAX };
@@ -507,8 +506,8 @@ fn segments(config: &RootConfig, choice: &Choice, ranks: usize) -> (u16, u32) {
     (if is_part && frames <= most { payload } else { full }, frames.clamp(1, most) as u32)
 }
 
-/// Payload of a frame where the first `frames` frames of each message are pushed: all frames have
-/// an equal share of the bytes to push, so every member knows from the size which frame is the
+/// Payload of a frame if the first `frames` frames of each message are pushed. All frames have an
+/// equal share of the bytes to push, so every member can compute from the size which frame is the
 /// last.
 fn pushed_payload(config: &RootConfig, frames: u64) -> u16 {
     let full = u64::from(config.station.payload_bytes());
@@ -516,7 +515,7 @@ fn pushed_payload(config: &RootConfig, frames: u64) -> u16 {
     pushed.div_ceil(frames).clamp(MIN_SEGMENT_BYTES, full) as u16
 }
 
-/// A member's parent and its position among its siblings: of the ack tree in a broadcast, else of
+/// A member's parent and its position among its siblings: in the ack tree for a broadcast, else in
 /// the plan.
 fn parent_and_order(plan: &Plan, policy: Policy, rank: usize) -> (Option<usize>, usize) {
     if let (Via::Cast, Some(position)) = (plan.via(), rank.checked_sub(1)) {

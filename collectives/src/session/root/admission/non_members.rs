@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// Minimum time between replies to another root of the group.
 const BETWEEN_ANSWERS: Duration = Duration::from_millis(20);
-/// Limit of other roots reported to the user: forged addresses fill no list.
+/// Maximum number of other roots reported to the user, so that forged addresses fill no list.
 const MAX_COMPETITORS: usize = 8;
 
 #[derive(Clone, Debug, Default)]
@@ -21,7 +21,7 @@ pub struct NonMembers {
     refusals: Refusals,
     other_builds: OtherBuilds,
     answered_at: Option<Instant>,
-    /// Roots that have asked for the group and have been reported to the user.
+    /// Roots that have claimed the group and have been reported to the user.
     competitors: BTreeSet<MacAddr>,
 }
 
@@ -40,8 +40,8 @@ impl NonMembers {
         other.into_iter().for_each(|other| endpoint.push_event(RootEvent::OtherVersion(other)));
     }
 
-    /// Admits a receiver that asks after the start, or refuses it with a reason. Returns false if
-    /// it was neither.
+    /// Admits a receiver that sends a join request after the start, or refuses it with a reason. Returns false if
+    /// it did neither.
     pub fn welcome(
         &mut self,
         now: Instant,
@@ -75,7 +75,7 @@ impl NonMembers {
         room
     }
 
-    /// Replies to another root's query that the group is taken; the user is notified once.
+    /// Replies to another root's query that the group is taken; notifies the user once.
     pub fn reply_to_root(&mut self, to: MacAddr, nonce: u64, host: &str, endpoint: &mut RootEndpoint) {
         let text = format!("{} sends to this group already", endpoint.station().host);
         endpoint.reply(to, &Message::Refuse { nonce, why: Refusal::Late, text });
@@ -117,7 +117,7 @@ impl NonMembers {
             RootPhase::Running(_) => (endpoint.config().stage(), Duration::MAX),
             RootPhase::Closing(..) | RootPhase::Ended(_) => return,
         };
-        // If the other root began later, it should know soon.
+        // If the other root began later, it should soon be notified.
         if self.answered_at.is_none_or(|at| now >= at + BETWEEN_ANSWERS) {
             self.answered_at = Some(now);
             endpoint.send_to_group(&endpoint.config().invitation(stage, age));
@@ -125,9 +125,9 @@ impl NonMembers {
     }
 }
 
-/// Returns the refusal for a receiver that was a member in this very run and was given up. Such a
-/// receiver may not hear that it was given up; it would ask for ever and be waited for each time. A
-/// receiver that left may come back.
+/// Returns the refusal for a receiver that was a member in this very run and that the root no
+/// longer waits for. Such a receiver may not have been notified of that; it would repeat its
+/// request forever, and the root would wait for it each time. A receiver that left may come back.
 fn given_up(running: &SessionPhase, host: &str, nonce: u64, from: MacAddr) -> Option<(Refusal, String)> {
     let members = &running.view().members;
     let same = |rank: Rank| members.get(rank.index()).is_some_and(|one| one.nonce == nonce && one.mac == from);
@@ -153,9 +153,9 @@ struct CompetingRoot {
     left: u32,
 }
 
-/// Other roots of the group that seem to have begun first. If one answers, it has the group.
+/// Other roots of the group that seem to have begun first. If one replies, the group is its.
 ///
-/// An announcement alone proves nothing, as it may be replayed. So this root asks the other one,
+/// An announcement alone proves nothing, as it may be replayed. So this root probes the other one,
 /// and waits for a moment.
 #[derive(Clone, Debug, Default)]
 pub struct CompetingRoots {

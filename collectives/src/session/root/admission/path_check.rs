@@ -1,4 +1,4 @@
-//! Path checks: each host that asks to join must receive a full-length frame and send it back.
+//! Path checks: each host that requests to join must receive a full-length frame and send it back.
 //!
 //! A switch port with a smaller MTU lets control messages pass and drops the data. This is the most
 //! common mistake with jumbo frames, and a session with such a member would never end. So each host
@@ -12,16 +12,17 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 /// Timeout of a PROBE, then the number of tries. Of a thousand hosts behind links with 33 % loss,
-/// two to four remain unreached by then, and ask again.
+/// two to four remain unreached by then; they send their join request again.
 const ANSWER_LIMIT: Duration = Duration::from_millis(100);
 const TRIES: u32 = 12;
-/// Maximum number of unanswered PROBEs, and the time after which all credit returns. Hosts that
-/// exist answer within it, and others delay nobody. The resulting load is at most 40 Mbit/s at MTU
-/// 1500.
+/// Maximum number of unanswered PROBEs, and the time after which all credit returns. Existing hosts
+/// reply within it, and addresses that do not exist delay nobody. The resulting load is at most 40
+/// Mbit/s at MTU 1500.
 const MAX_UNANSWERED: u32 = 32;
 const REFILL: Duration = Duration::from_millis(10);
-/// Tries of a PROBE together with those of other hosts. PROBEs and ECHOs of many hosts can meet in
-/// a short queue the same way each time, so later tries go to one host at a time.
+/// Number of tries of a PROBE that go out together with those of other hosts. PROBEs and ECHOs of
+/// many hosts can meet in a short queue the same way each time, so later tries go to one host at a
+/// time.
 const TRIES_TOGETHER: u32 = 6;
 /// Time between PROBEs that go to one host at a time: the round trip of a full-length frame on
 /// links of 2 Mbit/s.
@@ -43,7 +44,7 @@ pub struct PathChecks {
     payload_bytes: usize,
     checks: BTreeMap<MacAddr, Check>,
     queue: VecDeque<MacAddr>,
-    /// Hosts that are due a PROBE alone, then the time of the next one.
+    /// Hosts that get the next PROBEs one at a time, then the time of the next one.
     late: VecDeque<MacAddr>,
     late_at: Instant,
     greetings: VecDeque<(MacAddr, u64)>,
@@ -73,12 +74,11 @@ impl PathChecks {
         }
     }
 
-    /// Sets the largest MTU, in bytes, of the first hop behind this host's interface.
     pub fn set_first_hop(&mut self, mtu_bytes: usize) {
         self.first_hop = mtu_bytes;
     }
 
-    /// The reason why long frames do not reach `host`, as far as `station`, their sender, knows it.
+    /// Returns why long frames do not reach `host`, as far as their sender `station` can tell.
     pub fn why_unreached(&self, station: &Station, host: &str) -> String {
         let (mtu_bytes, own, passes) = (usize::from(station.mtu_bytes), &station.host, self.first_hop);
         let bytes = mtu_bytes + ETHERNET_BYTES;
@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(run(&mut checks, at(0), |_, length| length == 9014).len(), 1000);
         assert_eq!(checks.poll_timeout().map(|deadline| deadline.at), Some(at(100)));
         assert!(checks.handle_timeout(at(100)).is_empty());
-        // Every second host does not exist: it costs a while, and no more.
+        // Every second host does not exist: it costs a moment, and no more.
         (1..=1000).for_each(|host| checks.begin(identity(host).mac, 1));
         let mut reached = 0;
         for tick in 0..20 {

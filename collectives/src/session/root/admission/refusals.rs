@@ -56,7 +56,7 @@ impl SessionParameters<'_> {
         self.known_hosts.is_some() || self.wanted_hosts.is_some()
     }
 
-    /// Returns the claims of a host; another host that holds one of them keeps it out. If neither
+    /// Returns the claims of a host: another host that holds one of them excludes it. If neither
     /// wanted hosts nor a topology are given, the only claim is the name.
     pub fn claims(&self, host: &str, mac: MacAddr) -> Vec<HostClaim> {
         let node = node_name(host, mac);
@@ -65,7 +65,7 @@ impl SessionParameters<'_> {
         if self.needs_names() { wanted.into_iter().chain(known).collect() } else { vec![HostClaim::name(host)] }
     }
 
-    /// Whether one of the lists tells this host from others of its name by its address.
+    /// Whether one of the lists distinguishes this host from others of its name by address.
     pub fn knows_by_address(&self, host: &str, mac: MacAddr) -> bool {
         let node = node_name(host, mac);
         [self.wanted_hosts, self.known_hosts].into_iter().flatten().any(|names| names.find(&node) != names.find(host))
@@ -163,7 +163,6 @@ pub fn table(names: &[String]) -> HostNames {
     HostNames::new(names.iter().map(String::as_str))
 }
 
-/// Minimum time between two refusals to a host.
 const REFUSAL_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum number of hosts remembered; others are refused and not counted.
 const MAX_REMEMBERED: usize = 4096;

@@ -96,7 +96,7 @@ impl CatchUpStreams {
     }
 
     pub fn wanted(&self, extent: &Extent) -> Option<(Rank, Range<u64>)> {
-        // The member with the least in stock comes first.
+        // The member with the least data in stock comes first.
         let open =
             self.sides.iter().filter_map(|side| Some((side.stream.feed().head(), side.rank, side.wanted(extent)?)));
         open.min_by_key(|&(head, ..)| head).map(|(_, rank, wanted)| (rank, wanted))

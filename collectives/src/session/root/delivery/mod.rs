@@ -18,7 +18,7 @@ use std::time::Duration;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flow {
-    /// A member has not confirmed the first view yet, or one that changes the algorithm.
+    /// Some member has not confirmed the first view yet, or a view that changes the algorithm.
     Held,
     Open,
     Shut,
@@ -127,7 +127,7 @@ impl Delivery {
         self.end_streams();
     }
 
-    /// Whether the pause has been reached and no message awaits its confirmation of consumption.
+    /// Whether the pause has begun and no message awaits confirmation that it was consumed.
     pub(super) fn rests(&self) -> bool {
         self.pause.holds(self.blocks.frames()) && (!self.pause.has_messages() || self.blocks.is_consumed())
     }
@@ -304,7 +304,7 @@ impl Delivery {
         self.blocks.payload(kept)
     }
 
-    /// Writes a frame that goes before the main stream.
+    /// Writes a frame that takes precedence over the main stream.
     fn write_before(&mut self, now: Instant, buffer: &mut [u8], endpoint: &mut RootEndpoint) -> Option<usize> {
         if let Some((rank, frame)) = self.backfills.poll() {
             return Some(self.blocks.write_again(now, buffer, self.macs[rank.index()], &frame));
@@ -317,7 +317,7 @@ impl Delivery {
         if self.answering.is_due() { self.answer(now, false, buffer, endpoint) } else { None }
     }
 
-    /// Writes a frame that goes when the main stream has nothing to send.
+    /// Writes a frame for which the main stream leaves room, having nothing to send.
     fn write_after(&mut self, now: Instant, buffer: &mut [u8], endpoint: &mut RootEndpoint) -> Option<usize> {
         if let Some((rank, frame)) = self.rate_trials.poll(&self.blocks) {
             return Some(self.blocks.write_again(now, buffer, self.macs[rank.index()], &frame));
@@ -334,7 +334,7 @@ impl Delivery {
 
     pub(super) fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
         let answer = self.answering.free_at(now).map(|at| Wait::Fetch.at(at));
-        // While held, only the last member's confirmation is awaited.
+        // While data is held, only the confirmation of the last member is awaited.
         let flows = self.flow != Flow::Held;
         let blocks = flows.then(|| self.blocks.poll_timeout(now)).flatten();
         let timeouts = [blocks, self.catch_ups.poll_timeout(now), self.backfills.poll_timeout()];

@@ -12,10 +12,10 @@ use std::time::Duration;
 /// frames may not reach them.
 const TIMES_TO_ALL: u32 = 3;
 
-/// Maximum number of repetitions put off in a row: one second.
+/// Maximum number of repetitions postponed in a row: one second.
 const MAX_PUT_OFF: u32 = 20;
 
-/// Maximum number of members that get it by unicast at a time.
+/// Maximum number of members that get the view by unicast at once.
 const MAX_ALONE: usize = 4;
 
 /// The view as it was published. Later changes go into the next view, never under this epoch.
@@ -44,9 +44,9 @@ impl ViewAnnouncement {
         self.parts.first().map_or([0; 32], |part| part.digest)
     }
 
-    /// Whether to put off a repetition because parts of the view may still be in the send queue;
-    /// repeating would only lengthen the queue of a slow link. Limited to [`MAX_PUT_OFF`] times,
-    /// as other messages may keep the queue as long.
+    /// Whether to postpone a repetition because parts of the view may still be in the send queue;
+    /// repeating would only lengthen the queue of a slow link. Limited to [`MAX_PUT_OFF`] times, as
+    /// other messages may keep the queue as long.
     pub fn put_off(&mut self, endpoint: &RootEndpoint) -> bool {
         let waits = endpoint.waiting_frames() > self.parts.len() && self.put_off < MAX_PUT_OFF;
         self.put_off = if waits { self.put_off + 1 } else { 0 };
@@ -78,7 +78,7 @@ impl ViewAnnouncement {
 /// share that forged challenges can take.
 pub const REPLY_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Maximum number of unicast replies in a batch: a thousand simultaneous challenges are answered
+/// Maximum number of unicast replies in a batch: a thousand simultaneous challenges get replies
 /// within their period.
 const MAX_REPLIES_ALONE: usize = 32;
 
@@ -166,7 +166,7 @@ mod tests {
             let (mut left, mut rounds) = (900, 0);
             (1..=1000).for_each(|rank| proofs.on_challenge(Rank(rank), Challenge { word: rank.into(), unanswered }));
             while left > 0 {
-                // The members that were answered first go on asking.
+                // Members that got the first replies send further challenges.
                 (1..=100).for_each(|rank| proofs.on_challenge(Rank(rank), Challenge { word: rank.into(), unanswered }));
                 let words = said(&mut proofs, 1001).0.into_iter().flat_map(|(_, words)| words);
                 left -= words.filter(|&word| word > 100).count().min(left);

@@ -23,7 +23,8 @@ pub(super) struct MemberEntry {
     standing: Standing,
     ready_epoch: u32,
     status: Status,
-    /// Its child of which it has never heard anything, and since when it says so.
+    /// Child from which the member reports that it never received a frame, and the time of that
+    /// report.
     mute_child: Option<(Rank, Instant)>,
     /// Its last ten reports, of one second: a bit for each that says it waits for a child.
     waits: u16,
@@ -75,7 +76,7 @@ impl MemberEntry {
         self.status
     }
 
-    /// Child from which it has never received anything, if it has reported that long enough.
+    /// Child from which the member has never received a frame, if it has reported that for `lasts`.
     pub(super) fn mute_child(&self, now: Instant, lasts: Duration) -> Option<Rank> {
         self.mute_child.filter(|&(_, since)| now.since(since) >= lasts).map(|(child, _)| child)
     }
@@ -109,7 +110,7 @@ impl MemberEntry {
         now.since(self.moved_at)
     }
 
-    /// Time since it last progressed and since nothing around it changed.
+    /// Time since the member last progressed and since nothing around it changed.
     pub(super) fn stuck_for(&self, now: Instant) -> Duration {
         now.since(self.moved_at.max(self.tried_at))
     }
@@ -138,7 +139,7 @@ impl MemberEntry {
 }
 
 /// Maximum number of members admitted after the start that have not confirmed a view: requests
-/// under made-up names cannot fill the list.
+/// under forged names cannot fill the list.
 const MAX_COMING: usize = 16;
 
 #[derive(Clone, Debug)]
@@ -234,7 +235,8 @@ impl Members {
         }
     }
 
-    /// Restarts the wait of members that report a mute child while either of the two is not `there`.
+    /// Restarts the wait of members that report a mute child while either of the two is not
+    /// `there`.
     pub(super) fn restart_mute(&mut self, now: Instant, there: &[bool]) {
         let is_there = |rank: Rank| there.get(rank.index()).is_some_and(|&there| there);
         for MemberEntry { rank, mute_child, .. } in &mut self.entries {
@@ -335,7 +337,7 @@ impl Members {
     }
 
     /// Moves a member within the view. Returns false if it was there already, or is gone. Its stall
-    /// time in place ends at the last change around it, for until then another member was the
+    /// time in place ends at the last change around it, because until then another member was the
     /// cause.
     pub(super) fn set_standing(&mut self, rank: Rank, standing: Standing) -> bool {
         if standing == Standing::Gone {

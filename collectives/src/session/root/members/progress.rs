@@ -83,8 +83,8 @@ const MARK_SPACING: Duration = Duration::from_millis(90);
 
 const MAX_MARKS: u32 = 20;
 
-/// Periods over which a rate is measured; the slowest result counts. In the shorter ones a member
-/// that stood still for a moment catches up with a backlog, which is no rate it can keep.
+/// Periods over which a rate is measured; the slowest result counts. In the shorter ones, a member
+/// that paused for a moment catches up with a backlog, which is no rate it can keep.
 const RATE_PERIODS: [Duration; 3] =
     [Duration::from_millis(200), Duration::from_millis(400), Duration::from_millis(600)];
 
@@ -97,7 +97,8 @@ struct PaceMark {
 
 #[derive(Clone, Debug)]
 pub struct Pace {
-    /// The last mark moves along until it is far enough from the one before.
+    /// Moments and counts of reports. The last one moves along until it is far enough from the one
+    /// before.
     marks: VecDeque<PaceMark>,
 }
 
@@ -133,13 +134,12 @@ impl Pace {
         RATE_PERIODS.into_iter().map(of).try_fold(f64::INFINITY, |least, rate| Some(least.min(rate?)))
     }
 
-    /// Time of the last report.
     pub fn told_at(&self) -> Option<Instant> {
         self.marks.back().map(|mark| mark.at)
     }
 
-    /// Mean arrival rate over the last `period`, or over all that is known if that is less. Unlike
-    /// the recent one it does not show frames that wait for one that was lost.
+    /// Mean arrival rate over the last `period`, or over all known history if that is less. Unlike
+    /// the recent rate, it does not show frames that wait for a lost one.
     pub fn mean(&self, period: Duration) -> Option<f64> {
         let last = self.marks.back()?;
         let mark = self.mark(last.at, period).filter(|mark| mark.at + RATE_PERIODS[0] <= last.at)?;
@@ -205,8 +205,8 @@ impl Rates {
 
 /// Share of a host's link rate that all links of the plan can carry, by rank; the root's entry is
 /// for its sending. A relay with several children gives each a share of its link. A host that gets
-/// a whole link for a moment, because its siblings are demoted or satisfied, cannot pass that rate
-/// on.
+/// a whole link for a moment, because its siblings are demoted or have everything, cannot pass that
+/// rate on.
 fn shares(view: &View) -> Vec<f64> {
     if view.via == Via::Cast || view.via.is_in_blocks() {
         return vec![1.0; view.members.len()];
@@ -283,7 +283,7 @@ mod pace_tests {
         (1..=20).for_each(|step| told(&mut pace, step * 100, step * 100));
         let rate = pace.arriving().expect("it has spoken");
         assert!((999.0..1001.0).contains(&rate), "{rate}");
-        // It stands still for 300 ms, and then takes at once what has come meanwhile.
+        // The member pauses for 300 ms, and then takes the backlog at once.
         [2100, 2200, 2300].into_iter().for_each(|ms| told(&mut pace, ms, 2000));
         told(&mut pace, 2310, 2310);
         let rate = pace.arriving().expect("it has spoken");

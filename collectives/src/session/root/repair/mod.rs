@@ -20,7 +20,7 @@ use std::ops::Range;
 use std::time::Duration;
 use wants::{Damage, Damages, Lacking, MemberWants};
 
-/// Maximum number of members asked for the same bytes.
+/// Maximum number of members queried for the same bytes.
 const MAX_KEEPERS: usize = 64;
 
 #[derive(Clone, Debug, Default)]
@@ -76,7 +76,7 @@ impl Fetches {
         let bytes = view.size.filter(|_| view.selective).map(|size| form.content_bytes(size));
         let said = bytes.and_then(|bytes| self.needs.on_needs(rank, word, (form.chunk(), bytes)));
         let Some(is_first) = said else { return endpoint.count_malformed() };
-        // Only a first report is progress: members repeat it for as long as nothing comes.
+        // Only a first report is progress: members repeat it while nothing comes.
         if is_first {
             members.entry_mut(rank).into_iter().for_each(|entry| entry.moved(now));
         }
@@ -142,8 +142,8 @@ impl Fetches {
             kept && sound && here && entry.rank() != need.rank()
         };
         let mut keepers: Vec<&MemberEntry> = members.entries().iter().filter(may_have).collect();
-        // Members that lack the bytes themselves come last, and before them the sender that is
-        // blamed: it may still hold a sound copy, and replies are verified.
+        // Members that lack the bytes themselves come last. Just before them comes the sender that
+        // is blamed: it may still hold a sound copy, and replies are verified.
         let question = delivery.question(need);
         let blamed = |entry: &MemberEntry| question.is_some_and(|fetch| fetch.blamed == entry.rank());
         let taken = |entry: &MemberEntry| delivery.bytes_of(entry.status().consumed);
@@ -160,8 +160,8 @@ impl Fetches {
         self.questions.open(now, need, bytes, keepers.into_iter().map(MemberEntry::rank).collect(), text);
     }
 
-    /// Continues to ask members and reports located damages. Returns the members that cannot be
-    /// served because no host has the bytes they need, each with the reason.
+    /// Continues the search and reports located damages. Returns the members that cannot be served
+    /// because no host has the bytes they need, each with the reason.
     pub(super) fn go_on(
         &mut self,
         now: Instant,
@@ -186,8 +186,8 @@ impl Fetches {
                 // The member reports the failure itself.
                 RecoveryStep::Nobody(Needy::Fetch(rank), from, _) => delivery.deny(rank, from),
                 RecoveryStep::Nobody(need, _, text) => {
-                    // Also if its fate was known already and a report of its gap came late:
-                    // otherwise the same bytes would be wanted again at once, for ever.
+                    // Also if its outcome was known already and a report of its gap came late:
+                    // otherwise the same bytes would be requested again at once, forever.
                     delivery.stop_serving(view, need.rank());
                     lost.push((need.rank(), text));
                 }
@@ -213,10 +213,10 @@ impl Fetches {
     }
 }
 
-/// Silence after which a member is skipped; it may be asked again later.
+/// Silence after which a member is skipped; it may be queried again later.
 const KEEPER_SILENT_AFTER: Duration = Duration::from_millis(500);
 
-/// Pause before all members are asked again, if some may have the bytes and none has sent them.
+/// Pause before all members are queried again, if some may have the bytes and none has sent them.
 const QUERY_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Debug, PartialEq, Eq)]
@@ -224,7 +224,7 @@ pub(super) enum RecoveryStep {
     Ask(Rank, Needy, Range<u64>),
     Found(Needy, u64, Vec<u8>),
     Nobody(Needy, u64, String),
-    /// No member sent the bytes for now; a destination that can repeat its request may do so.
+    /// The queried members did not send the bytes for now; a receiver that can repeat its request may do so.
     NotNow(Needy, u64),
 }
 
@@ -267,7 +267,7 @@ impl RecoveryQueries {
         self.question.take_if(|question| question.need.rank() == rank);
     }
 
-    /// Returns the next step, if any. All members are asked repeatedly until `limit` has passed.
+    /// Returns the next step, if any. All members are queried repeatedly until `limit` has passed.
     pub(super) fn poll(&mut self, now: Instant, limit: Duration) -> Option<RecoveryStep> {
         self.pause.take_if(|at| *at <= now);
         let tried = self.since.map_or(Duration::ZERO, |(_, _, since)| now.since(since));

@@ -27,7 +27,6 @@ pub struct MemberWants {
     since: Option<Instant>,
     lacking: Lacking,
     decision: Option<(u64, ChunkSet)>,
-    /// Members whose report the next decision waits for.
     undecided: Vec<Rank>,
 }
 
@@ -82,7 +81,7 @@ impl MemberWants {
             several = several.or(&some.and(set));
             some = some.or(set);
         }
-        // A single member is served by the main stream, too: there are no others.
+        // A single member is served by the main stream: there is no other to share it with.
         let decision = if served > 1 { several } else { some };
         let bytes = |set: ChunkSet| set.iter().map(|chunk| place.chunk_bytes(chunk) as u64).sum::<u64>();
         self.lacking.together_bytes += bytes(decision);

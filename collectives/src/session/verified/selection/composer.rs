@@ -20,7 +20,7 @@ pub enum Composed {
     Ledger(Arc<StretchLedger>),
     /// The next span, with the chunks that were sent to all.
     Span(PartialSpan),
-    /// This stretch is not sent: the root only queries want-bitmaps.
+    /// A stretch that is not sent: the root only queries want-bitmaps.
     Passed(u64),
 }
 
@@ -66,7 +66,7 @@ struct OpenSection {
 }
 
 /// Makes spans of a selective stream. Malformed parts count as not sent: their spans have no
-/// chunks, and all of them is fetched.
+/// chunks, and all of their chunks are fetched.
 #[derive(Clone, Debug)]
 pub struct Composer {
     chunk: ChunkSize,
@@ -117,7 +117,7 @@ impl Composer {
         self.ended = true;
     }
 
-    /// Returns the first stretch for which it is not decided which chunks go to all.
+    /// Returns the first stretch whose chunks for all members are not chosen yet.
     pub fn decided(&self) -> u64 {
         self.next_chunks + u64::from(matches!(self.state, State::Chunks(_)))
     }
@@ -256,7 +256,7 @@ impl OpenSection {
         while self.passed < place.chunks() {
             if self.set.contains(first + self.passed) {
                 let Some(input) = input else {
-                    // An announced chunk does not come.
+                    // An announced chunk was not sent.
                     (first + self.passed..first + place.chunks()).for_each(|chunk| self.set.remove(chunk));
                     continue;
                 };
@@ -346,7 +346,8 @@ impl Selector {
         Ok(section)
     }
 
-    /// Makes the padding that lets everything before it be sent, if a choice is pending.
+    /// Makes the padding that completes a frame, so that everything before it is sent, if a choice
+    /// is pending.
     pub fn padding(&mut self) -> Option<Vec<u8>> {
         match self.sections.lock().pad(self.frame_bytes).pop()? {
             SectionPart::Bytes(bytes) => Some(bytes),
@@ -374,7 +375,7 @@ pub struct Completed {
     pub here: u64,
     /// Bitmap of the chunks that this receiver already held.
     pub own: u64,
-    /// Bitmap of those already held that are in place.
+    /// Bitmap of the held chunks that are in place.
     pub in_place: u64,
 }
 
@@ -421,7 +422,7 @@ impl Completer {
         self.composer.is_done()
     }
 
-    /// Returns the first stretch for which it is not decided which chunks go to all.
+    /// Returns the first stretch whose chunks for all members are not chosen yet.
     pub fn decided(&self) -> u64 {
         self.composer.decided()
     }

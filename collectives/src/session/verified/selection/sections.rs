@@ -91,7 +91,7 @@ const MAX_FRAGMENTS: usize = super::MAX_STRETCH_BYTES as usize / 4096 + 1;
 pub enum DueSection {
     /// Hash lists of this stretch.
     Ledgers(StretchPlace),
-    /// Chunks of this stretch, once it is decided which.
+    /// Chunks of this stretch, once they are chosen.
     Chunks(StretchPlace),
     /// The end of the stream.
     End,
@@ -104,7 +104,7 @@ pub enum SectionPart {
     Bytes(Vec<u8>),
     /// The bytes of this range of the verified stream of the whole content.
     Whole(Range<u64>),
-    /// This number of bytes of fragment names, which are not kept: re-created, they are zeros.
+    /// A number of bytes of fragment names, which are not kept: if re-created, they are zeros.
     Names(u64),
 }
 
@@ -242,8 +242,8 @@ impl Sections {
     }
 
     /// Adds padding that completes the frame of `frame_bytes` bytes with the last byte of the
-    /// stream and begins the next, so that all before it is sent at once. Empty if that was done
-    /// already, or no choice is pending.
+    /// stream and begins the next one, so that all before it is sent at once. Empty if that was
+    /// done already, or no choice is pending.
     pub fn pad(&mut self, frame_bytes: u64) -> Vec<SectionPart> {
         let is_padded = matches!(self.list.last(), None | Some(Section { what: SectionKind::Padding(_), .. }));
         let DueSection::Chunks(place) = self.due() else { return Vec::new() };
@@ -273,8 +273,8 @@ impl Sections {
         self.end
     }
 
-    /// Returns the bytes of the content that the first `stream` bytes complete, those that were not
-    /// sent included.
+    /// Returns the bytes of the content that the first `stream` bytes complete, including those
+    /// that were not sent.
     pub fn covered(&self, stream: u64) -> u64 {
         let stream = stream.min(self.end);
         let first_behind = self.list.partition_point(|section| section.begin < stream);

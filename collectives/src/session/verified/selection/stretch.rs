@@ -192,8 +192,9 @@ impl StretchLedger {
             && ChunkHash::of(self.chunk_offset(chunk), bytes).value() == self.value(chunk)
     }
 
-    /// Returns the fragments that end in the stretch or nearly, in order of their offsets, if
-    /// fragments are cut. They are hints; only [`matches`](StretchLedger::matches) is certain.
+    /// Returns the fragments that end in the stretch or shortly after it, in order of their
+    /// offsets, if fragments are cut. They are hints; only [`matches`](StretchLedger::matches) is
+    /// certain.
     pub fn fragments(&self) -> &[Fragment] {
         &self.fragments
     }
@@ -214,8 +215,8 @@ pub(super) const FRAGMENT_BYTES: usize = 12;
 /// Minimum, mean and maximum length of a content-defined fragment, in bytes.
 const CONTENT_DEFINED_BYTES: [u32; 3] = [4 << 10, 16 << 10, 64 << 10];
 
-/// A block of the content, identified by the hash of its bytes wherever they are. The name is a
-/// hint: a block found by it is verified against its chunk's chaining value.
+/// A block of the content, identified by the hash of its bytes at any offset. The name is a hint: a
+/// block found by it is verified against its chunk's chaining value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fragment {
     /// Start in the content.
@@ -253,7 +254,7 @@ pub fn name(bytes: &[u8]) -> [u8; 8] {
 /// Method of cutting fragments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cut {
-    /// No fragments: data is found only at its own offset.
+    /// Fragments are not cut: data is found only at its own offset.
     #[default]
     None,
     /// One fragment per chunk: finds data moved by whole chunks, as in images.
@@ -283,8 +284,8 @@ impl Cutter {
     pub fn feed(&mut self, bytes: &[u8], mut found: impl FnMut(Fragment, &[u8])) {
         if self.cut != Cut::None {
             self.open.extend_from_slice(bytes);
-            // A fragment that ends nearer than this to the last byte might end elsewhere with more
-            // bytes behind it.
+            // With more bytes behind it, a fragment that ends nearer than this to the last byte
+            // might end elsewhere.
             let longest = if self.cut == Cut::Fixed { self.chunk.bytes() } else { CONTENT_DEFINED_BYTES[2] as usize };
             self.cut_while(longest, &mut found);
         }
@@ -326,27 +327,27 @@ pub struct HeldContent {
 /// Place at which a chunk was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Its own place: it need not be written.
+    /// Its own place, so that it need not be written.
     InPlace,
     /// Another place.
     Elsewhere,
 }
 
 /// Content that a receiver already holds: part of it from an interrupted run, or a similar file (a
-/// basis). Two threads use it at a time.
+/// basis). Two threads use it at once.
 pub trait HaveSet: std::fmt::Debug + Send + Sync {
     /// Begins the session. Data that cannot be part of this content is not used.
     fn begin(&self, _offer: &HeldContent) {}
 
-    /// Returns the chunks of a stretch that are here, as their bytes hash now. May block on the
-    /// disk.
+    /// Returns the chunks of a stretch that this host holds, by the hashes of their present bytes.
+    /// May block on the disk.
     fn have(&self, ledger: &StretchLedger) -> ChunkSet;
 
     /// Reads a chunk of a stretch that [`have`](HaveSet::have) has returned; `to` has its length.
-    /// `None` if it is no longer here. The bytes are verified again.
+    /// `None` if it has changed since. The bytes are verified again.
     fn read(&self, stretch: u64, chunk: usize, to: &mut [u8]) -> Option<Origin>;
 
-    /// Forgets the stretches below this one, which are all in place.
+    /// Forgets all stretches below `stretch`, which are all in place.
     fn forget_below(&self, _stretch: u64) {}
 }
 

@@ -204,7 +204,7 @@ fn a_dry_run_sends_no_span_and_asks_about_every_stretch() {
         for part in parts {
             match part {
                 SectionPart::Bytes(bytes) => composer.take(&bytes),
-                // Hash lists that cannot be read are asked about all the same.
+                // Unreadable hash lists still get a want-bitmap.
                 SectionPart::Whole(range) => composer.take(&vec![0; (range.end - range.start) as usize]),
                 SectionPart::Names(_) => {}
             }
