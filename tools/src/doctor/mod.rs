@@ -20,6 +20,11 @@ pub use machine::{WIFI, is_wifi, megabits_per_second};
 pub use outside::text_of;
 
 pub fn run(args: &DoctorArgs) -> anyhow::Result<()> {
+    if args.wire.over.is_udp() {
+        let text =
+            "the doctor looks at raw Ethernet only: leave out --over; `ethbcast probe --over udp` tries UDP to others";
+        return fail(Code::Usage, text);
+    }
     let (mut interface, mut findings) = look(args)?;
     if args.fix {
         let mut fixed = Vec::new();

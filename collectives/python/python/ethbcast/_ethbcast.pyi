@@ -30,8 +30,9 @@ class _Options(TypedDict, total=False):
     host: str | None
     """This host's name."""
     ether_type: int | str | None
-    over: str | None
     """The EtherType; all hosts must use the same."""
+    over: str | None
+    """The carrier of frames, the same on all hosts: ``"ethernet"``, or ``"udp"``, which needs no right."""
     topology: _Path | None
     """A file of switches and hosts, or the name of a test bed."""
     calibration: _Path | None
