@@ -266,7 +266,7 @@ fn a_sender_with_a_key_gives_nothing_to_hosts_without_and_the_other_way() {
 /// Plays a session in which each host gets its own frames of streams and measurements back; returns the hosts that say
 /// that another has their address.
 fn reflected(case: &Case) -> Vec<usize> {
-    let sent: Rc<RefCell<Vec<(usize, Vec<u8>)>>> = Rc::default();
+    let sent: Rc<RefCell<Heard>> = Rc::default();
     let hears = Rc::clone(&sent);
     let faults = move |delivery: &Delivery<'_>| {
         let is_numbered = ![Kind::DATA, Kind::ACK, Kind::HEARTBEAT].contains(&Kind(delivery.frame[17]));
