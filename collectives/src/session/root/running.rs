@@ -551,7 +551,7 @@ impl SessionPhase {
         if on_slow == OnSlow::Demote {
             findings.extend(self.slow_hosts.look(&scene, &self.members, straggler, way));
         }
-        let straggler = straggler.filter(|straggler| self.slow_hosts.admits(straggler, now));
+        let straggler = straggler.map(|straggler| self.slow_hosts.blame(&scene, straggler));
         findings.extend(self.stragglers.look(&scene, &self.members, straggler, on_slow));
         let drain = self.cast_change.look(&scene, &self.members, way, self.slow_hosts.is_suspecting());
         if self.storm_control.is_levelling() {

@@ -39,7 +39,7 @@ const RATE_OVER: Duration = Duration::from_millis(800);
 /// Time within which a host answers, whatever its processor does, if the frames reach it.
 const ANSWERED_WITHIN: Duration = Duration::from_millis(150);
 /// Most comparisons of a session, and the least part of the frames left that one must stay below.
-const MAX_COMPARISONS: u32 = 5;
+const MAX_COMPARISONS: u32 = 3;
 const FRAMES_PART: u64 = 200;
 
 /// A host that is suspected to be slow.
@@ -183,7 +183,9 @@ impl SlowHosts {
         if !judged.is_some_and(|judged| judged.is_slow) {
             self.cleared = Some((suspect, now));
         }
-        if let Some(judged) = judged {
+        // Who is no longer suspected was slow for a moment.
+        let is_suspected = self.suspicion.is_some_and(|known| known.rank == suspect);
+        if let Some(judged) = judged.filter(|judged| is_suspected || !judged.is_slow) {
             self.judged.retain(|known| known.rank != suspect);
             self.judged.push(judged);
         }
@@ -194,11 +196,14 @@ impl SlowHosts {
         self.judged.iter().find(|judged| judged.rank == rank).filter(holds).copied()
     }
 
-    /// Whether a straggler may be demoted: not while its parent proves to send slowly.
-    pub fn admits(&self, straggler: &Straggler, now: Instant) -> bool {
-        let is_kept_full = self.suspicion.is_some_and(|it| it.rank == straggler.rank && !it.kept_full.is_zero());
-        let is_fast = || self.judgement(straggler.rank, now).is_some_and(|judged| !judged.is_slow);
-        !(is_kept_full && straggler.from != Rank::ROOT && is_fast())
+    /// Returns who is to blame: a straggler that its parent does not name, and that no comparison
+    /// has proved slow, waits for its parent.
+    pub fn blame(&self, scene: &WatchContext<'_>, straggler: Straggler) -> Straggler {
+        let is_slow = self.judged.iter().any(|judged| judged.rank == straggler.rank && judged.is_slow);
+        if straggler.is_named || is_slow {
+            return straggler;
+        }
+        Straggler { rank: straggler.from, from: scene.parent(straggler.from), ..straggler }
     }
 
     /// Whether a single host may be to blame.

@@ -21,6 +21,8 @@ const SLOW_CABLE: &str = "its cable or its processor is slower than the frames c
 pub struct Straggler {
     pub rank: Rank,
     pub from: Rank,
+    /// Whether `from` says that it waits for `rank`; else only its frames say so.
+    pub is_named: bool,
     pub why: &'static str,
 }
 
@@ -42,17 +44,18 @@ impl WatchContext<'_> {
         let by_root = self.delivery.blocks().blocked_by(self.now).map(|child| (Rank::ROOT, child));
         let by_relay = members.entries().iter().filter_map(|relay| Some((relay.rank(), said(relay.rank())?)));
         let behind = self.far_behind(members);
-        let end = |mut hop: (Rank, Rank)| {
-            while let Some(&child) = behind.get(&hop.1) {
-                hop = (hop.1, child);
+        let end = |(mut from, mut rank): (Rank, Rank)| {
+            let named = rank;
+            while let Some(&child) = behind.get(&rank) {
+                (from, rank) = (rank, child);
             }
-            hop
+            (from, rank, rank == named)
         };
         let last = by_root.into_iter().chain(by_relay).filter(|&(_, child)| said(child).is_none()).map(end);
-        let straggler = |(from, rank)| {
+        let straggler = |(from, rank, is_named)| {
             let status = members.in_place(rank)?.status();
             let why = if status.state == MemberState::Blocked { SLOW_DISK } else { SLOW_CABLE };
-            Some((status.consumed, Straggler { rank, from, why }))
+            Some((status.consumed, Straggler { rank, from, is_named, why }))
         };
         last.filter_map(straggler).min_by_key(|&(consumed, _)| consumed).map(|(_, straggler)| straggler)
     }
