@@ -75,7 +75,7 @@ const CABLE: u32 = 1;
 struct Rack {
     hosts: Vec<usize>,
     below: Vec<usize>,
-    /// For each entry of [`OUTS`].
+    /// One for each entry of [`OUTS`].
     arrangements: Vec<Arrangement>,
 }
 
