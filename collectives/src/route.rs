@@ -30,6 +30,7 @@ pub(crate) fn via_to_wire(via: Via) -> (u8, u8) {
         Via::BinaryUnaware => (10, 0),
         Via::Latency => (11, 0),
         Via::BinaryBest => (12, 0),
+        Via::TwoTree => (13, 0),
     }
 }
 

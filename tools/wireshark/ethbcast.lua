@@ -34,7 +34,7 @@ local OUTCOMES = {
 }
 local VIAS = {
     "chain", "cast", "binary", "kary", "flat", "binomial", "scatter-allgather", "recursive-doubling", "chain-unaware",
-    "binary-unaware", "latency", "binary-best",
+    "binary-unaware", "latency", "binary-best", "two-tree",
 }
 local BUSY = { [0] = "waiting", "joining", "receiving" }
 local STANDINGS = { [0] = " (gone)", "", " (aside)" }

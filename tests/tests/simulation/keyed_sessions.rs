@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const RATE_BITS_PER_SECOND: u64 = 100_000_000;
-const EVERY_WAY: [Via; 4] = [Via::Chain, Via::Binary, Via::Cast, Via::ScatterAllgather];
+const EVERY_WAY: [Via; 5] = [Via::Chain, Via::Binary, Via::Cast, Via::ScatterAllgather, Via::TwoTree];
 
 fn case(via: Via) -> Case {
     Case { mtu_bytes: 1500, ..Case::new(via, 5, 400_000) }.with_feed(256).keyed()

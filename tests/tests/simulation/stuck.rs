@@ -292,7 +292,7 @@ fn hosts_that_do_not_send_to_each_other_are_not_disturbed() {
 #[test]
 fn with_every_third_frame_lost_no_pair_is_reported_as_isolated() {
     for seed in 0..40 {
-        for via in [Via::Chain, Via::Binary, Via::ScatterAllgather] {
+        for via in [Via::Chain, Via::Binary, Via::ScatterAllgather, Via::TwoTree] {
             let case = Case::new(via, 5, 60_000);
             let faults = RandomFaults::new(seed).loss(0.33);
             let played = play(&case, &star(&case, 100_000_000), seed, faults, &format!("{via}, seed {seed}"));

@@ -160,7 +160,7 @@ fn a_host_that_waited_behind_others_gets_the_full_stall_limit() {
 #[test]
 fn a_host_that_is_away_for_a_while_comes_back_and_gets_everything() {
     let hosts = [("the root", 0), ("a relay", N4), ("the last", RECEIVERS)];
-    const VIAS: [Via; 4] = [Via::Chain, Via::Cast, Via::Binary, Via::ScatterAllgather];
+    const VIAS: [Via; 5] = [Via::Chain, Via::Cast, Via::Binary, Via::ScatterAllgather, Via::TwoTree];
     for (via, (name, host)) in VIAS.into_iter().flat_map(|via| hosts.map(|host| (via, host))) {
         for (lasts_ms, paused) in [(500, true), (500, false), (1600, true), (1600, false), (3000, true), (3000, false)]
         {
@@ -183,7 +183,7 @@ fn a_host_that_is_away_for_a_while_comes_back_and_gets_everything() {
 fn when_any_number_of_relays_die_everybody_alive_gets_everything() {
     for seed in 0..in_full(100, 300) {
         let mut random = Random::new(seed);
-        let via = [Via::Chain, Via::Chain, Via::Binary, Via::Cast, Via::ScatterAllgather, Via::RecursiveDoubling]
+        let via = [Via::Chain, Via::TwoTree, Via::Binary, Via::Cast, Via::ScatterAllgather, Via::RecursiveDoubling]
             [random.below(6) as usize];
         let mut case = case(via);
         case.timing.patience = Duration::ZERO;

@@ -103,7 +103,7 @@ pub struct SendArgs {
     #[arg(long, conflicts_with = "nice", help_heading = HOW)]
     pub greedy: bool,
     /// Broadcast algorithm: auto (least predicted time), chain, binary, kary=K, cast, flat, binomial,
-    /// scatter-allgather, recursive-doubling, chain-unaware, binary-unaware, latency or binary-best.
+    /// scatter-allgather, recursive-doubling, chain-unaware, binary-unaware, latency, two-tree or binary-best.
     #[arg(long, value_name = "VIA", default_value = "auto", help_heading = HOW)]
     pub via: String,
     /// Protocol of --via cast: default (repairs the gaps that receivers report), paper (Simple Broadcast of the EQA

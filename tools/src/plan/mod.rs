@@ -6,8 +6,8 @@ mod settings;
 use crate::args::PlanArgs;
 use crate::exit::{Code, WithCode};
 use crate::{exit, topo, units};
-use ethbcast_planning::plan::CableLoad;
 use ethbcast_planning::plan::file::{Contention, SavedPlan};
+use ethbcast_planning::plan::{CableLoad, Plan};
 use ethbcast_planning::{draw, duration};
 use serde_json::{Value, json};
 use settings::{Judged, PlanSettings, Ways};
@@ -95,17 +95,13 @@ pub fn table(settings: &PlanSettings, plans: &[Judged]) -> String {
 }
 
 pub fn as_json(settings: &PlanSettings, judged: &Judged) -> Value {
-    let edges = (0..judged.plan.ranks()).flat_map(|rank| {
-        let numbered = judged.plan.children(rank).iter().enumerate();
-        numbered
-            .map(move |(order, &to)| json!({ "from": settings.name(rank), "to": settings.name(to), "order": order }))
-    });
+    let edges = edges(&judged.plan, |rank| settings.name(rank).to_owned());
     json!({
         "via": judged.estimate.via.to_string(),
         "root": settings.name(judged.plan.root()),
         "height": judged.estimate.height,
         "degree": judged.estimate.degree,
-        "edges": edges.collect::<Vec<Value>>(),
+        "edges": edges,
         "contention": {
             "worst_cable": judged.worst().map(cable),
             "flows": judged.worst_flows(),
@@ -115,6 +111,22 @@ pub fn as_json(settings: &PlanSettings, judged: &Judged) -> Value {
         "slow_cable": judged.estimate.slow_cable.as_ref().map(|slow| slow.cable.as_str()),
         "predicted_seconds": judged.estimate.predicted_seconds,
     })
+}
+
+/// Returns the edges of a plan; with two trees those of the second have `"half": 1`.
+pub fn edges(plan: &Plan, name: impl Fn(usize) -> String) -> Vec<Value> {
+    let mut edges = Vec::new();
+    for (half, tree) in plan.trees().into_iter().enumerate() {
+        let numbered = |from: usize| tree.children(from).iter().enumerate().map(move |(order, &to)| (from, to, order));
+        for (from, to, order) in (0..tree.ranks()).flat_map(numbered) {
+            let mut edge = json!({ "from": name(from), "to": name(to), "order": order });
+            if half > 0 {
+                edge["half"] = json!(half);
+            }
+            edges.push(edge);
+        }
+    }
+    edges
 }
 
 pub fn all_as_json(settings: &PlanSettings, plans: &[Judged]) -> String {

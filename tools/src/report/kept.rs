@@ -159,6 +159,8 @@ pub struct PlanRecord {
 pub struct Edge {
     pub from: String,
     pub to: String,
+    /// 1 in the second of two trees.
+    pub half: usize,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -276,14 +278,10 @@ fn plan(choice: &Choice, sent: &SendReport, root: &str) -> Value {
     let receivers = sent.receivers.iter().map(|one| (one.rank.index(), one.host.as_str()));
     let hosts: HashMap<usize, &str> = tracks.chain(receivers).chain([(0, root)]).collect();
     let name = |rank: usize| hosts.get(&rank).map_or_else(|| format!("rank {rank}"), |&host| host.to_owned());
-    let children = |from: usize| plan.children(from).iter().enumerate().map(move |(order, &to)| (from, to, order));
-    let edges = (0..plan.ranks()).flat_map(children);
     json!({
         "via": plan.via().to_string(),
         "hosts": (0..plan.ranks()).map(name).collect::<Vec<_>>(),
-        "edges": edges
-            .map(|(from, to, order)| json!({ "from": name(from), "to": name(to), "order": order }))
-            .collect::<Vec<_>>(),
+        "edges": crate::plan::edges(plan, name),
     })
 }
 

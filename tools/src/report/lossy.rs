@@ -101,7 +101,7 @@ mod tests {
             repaired_frames: Some(lost),
             ..Receiver::default()
         };
-        let edges = (0..3).map(|at| Edge { from: host(at), to: host(at + 1) }).collect();
+        let edges = (0..3).map(|at| Edge { from: host(at), to: host(at + 1), half: 0 }).collect();
         let plan = PlanRecord { via: "chain".to_owned(), hosts: (0..4).map(host).collect(), edges };
         let text = "schema = 1\n[[switch]]\nname = \"s0\"\nhosts = \"n[0-1]\"\nlinks = [\"s1\"]\n[[switch]]\nname = \
                     \"s1\"\nhosts = \"n[2-3]\"\n";

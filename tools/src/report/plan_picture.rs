@@ -46,11 +46,14 @@ fn tree(record: &PlanRecord) -> Option<Plan> {
     let via: Via = record.via.parse().ok()?;
     let ranks: HashMap<&str, usize> =
         record.hosts.iter().enumerate().map(|(rank, host)| (host.as_str(), rank)).collect();
-    let mut children = vec![Vec::new(); record.hosts.len()];
-    for edge in &record.edges {
-        children[*ranks.get(edge.from.as_str())?].push(*ranks.get(edge.to.as_str())?);
-    }
-    Plan::from_children(via, 0, &children).ok()
+    let tree = |half: usize| {
+        let mut children = vec![Vec::new(); record.hosts.len()];
+        for edge in record.edges.iter().filter(|edge| edge.half == half) {
+            children[*ranks.get(edge.from.as_str())?].push(*ranks.get(edge.to.as_str())?);
+        }
+        Plan::from_children(via, 0, &children).ok()
+    };
+    if via == Via::TwoTree { tree(0)?.paired(tree(1)?).ok() } else { tree(0) }
 }
 
 /// Returns the busiest cable and the copies that it carries, or none where switches copy the frames.

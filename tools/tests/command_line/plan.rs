@@ -13,7 +13,7 @@ const CHAIN: &str = "schema = 1\nvia = \"chain\"\nroot = \"n0\"\n\
     [[edge]]\nfrom = \"n0\"\nto = \"n1\"\norder = 0\n\
     [[edge]]\nfrom = \"n1\"\nto = \"n2\"\norder = 0\n";
 const POINT: &str = "[[point]]\nbytes = 256\ngap_ns = 4000\nlatency_ns = 20000\n";
-const WAYS: [&str; 12] = [
+const WAYS: [&str; 13] = [
     "chain",
     "binary",
     "binary-best",
@@ -26,6 +26,7 @@ const WAYS: [&str; 12] = [
     "chain-unaware",
     "binary-unaware",
     "latency",
+    "two-tree",
 ];
 
 /// A directory for files, and checks of refusals with them.

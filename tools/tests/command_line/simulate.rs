@@ -195,6 +195,7 @@ fn the_object_has_every_key_and_all_ways_make_a_table() {
         "scatter-allgather ",
         "recursive-doubling ",
         "latency ",
+        "two-tree ",
     ] {
         assert!(table.stdout_text().lines().any(|line| line.starts_with(via)), "{via}: {}", table.stdout_text());
     }

@@ -397,7 +397,7 @@ fn a_dry_run_says_why_sends_nothing_and_leaves_the_receivers_waiting() {
     assert!(reason.contains("predicted, next ") && reason.contains("segment"), "{said}");
     // With a known topology, plans that ignore it are no candidates; recursive doubling needs a
     // power of two.
-    for via in ["chain", "binary", "kary=3", "cast", "flat", "binomial", "scatter-allgather", "latency"] {
+    for via in ["chain", "binary", "kary=3", "cast", "flat", "binomial", "scatter-allgather", "latency", "two-tree"] {
         assert!(
             said.lines().skip(1).any(|line| line.split_whitespace().next() == Some(via)),
             "{via} is no candidate in {said}"

@@ -60,7 +60,8 @@ impl Annotations {
             return Self { is_cast: true, loads: flood(topology, root), sends: HashMap::new(), root: Some(root) };
         }
         let mut sends: HashMap<usize, Vec<usize>> = HashMap::new();
-        for (from, to) in overlay.plan.iter().flat_map(|plan| plan.edges()) {
+        let trees = overlay.plan.iter().flat_map(|plan| plan.trees());
+        for (from, to) in trees.flat_map(Plan::edges) {
             if let (Some(from), Some(to)) = (host(from), host(to)) {
                 sends.entry(from).or_default().push(to);
             }

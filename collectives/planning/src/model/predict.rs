@@ -3,6 +3,8 @@
 //! - A tree of any degree: the slowest first segment, max (A·L(m) + B·g(m)), then the rest of the message one segment
 //!   each time the busiest port or cable has carried one, (X − 1)·max(D, flows)·g(m). With D = 1 that is equation (1),
 //!   with D = 2 equation (2). In atomic trees the whole message is one segment, or as few as the engine can keep.
+//! - Two trees: X/2 segments down each. Both are as above, the second one send later; what follows the first segments
+//!   takes (X − 2)·halves/2·g(m), at most two halves being on any cable.
 //! - Processors: a host does one thing at a time, and a relay receives each segment and sends it to each of its D
 //!   children, r(m) + D·s(m). If that takes longer than the ports do, (X − 1)·max(D·g(m), r(m) + D·s(m)) follows the
 //!   first segment: the remark of §5.3 on 1000 Mbit/s, where processors could not send and receive at the link's rate.
@@ -55,7 +57,7 @@ pub fn predict(shape: &Shape, job: &Job, calibration: &Calibration) -> f64 {
     let frames = job.size_bytes.div_ceil(job.frame_payload_bytes.max(1)).max(1) as f64;
     let nanoseconds = match shape.via {
         Via::Cast => pricing.cast(frames),
-        via if via.is_in_blocks() => pricing.repeated(pricing.blocks(), frames),
+        via if via.is_scattered() => pricing.repeated(pricing.blocks(), frames),
         _ => pricing.repeated(pricing.tree(), frames),
     };
     nanoseconds / 1e9
@@ -83,17 +85,27 @@ impl Pricing<'_> {
         let (first, busiest) = match &self.shape.slow {
             None => {
                 let arrivals = self.shape.paths.iter().map(|&(hops, sends)| arrival(hops, sends as f64));
-                (arrivals.fold(0.0, f64::max), self.shape.worst_flows.max(self.shape.degree) as f64)
+                (arrivals.fold(0.0, f64::max), self.copies())
             }
             Some(slow) => {
                 let arrivals = slow.paths.iter().map(|&(hops, sends)| arrival(hops, sends));
                 (arrivals.fold(0.0, f64::max), slow.busiest)
             }
         };
-        let further = self.further(first_bytes);
+        // Of two trees, each has its own first segment.
+        let first_of_both = if self.shape.worst_halves > 0 { 1.0 } else { 0.0 };
+        let further = (self.further(first_bytes) - first_of_both).max(0.0);
         let following = (further * busiest * gap - self.at_once(gap)).max(further * self.relaying(first_bytes));
         let pipelined = first + following.max(0.0);
         if self.shared() > 0.0 { pipelined.max(self.shared() + latency + self.naps()) } else { pipelined }
+    }
+
+    /// Returns the copies of a segment on the busiest port or cable.
+    fn copies(&self) -> f64 {
+        match self.shape.worst_halves {
+            0 => self.shape.worst_flows.max(self.shape.degree) as f64,
+            halves => halves as f64 / 2.0,
+        }
     }
 
     /// Returns the part of a token bucket's burst beyond the first segment of this gap, in

@@ -44,7 +44,7 @@ fn parts_of_a_frame(shape: &Shape, size_bytes: u64, frame_payload_bytes: u64) ->
     let limit = if size_bytes == 0 { frame_payload_bytes } else { size_bytes.min(frame_payload_bytes) };
     // A cast's frames are not forwarded, so shorter ones do not help.
     let via = shape.via;
-    let passed_on = !(via.is_in_blocks() || via.is_atomic() || via == Via::Cast);
+    let passed_on = !(via.is_scattered() || via.is_atomic() || via == Via::Cast);
     lengths().map(|times| times * MIN_SEGMENT_BYTES / 2).skip(1).take_while(move |&bytes| passed_on && bytes < limit)
 }
 
@@ -53,7 +53,7 @@ fn whole_frames(shape: &Shape, size_bytes: u64, frame_payload_bytes: u64) -> Vec
     let most = message_frames.min(MAX_ATOMIC_SEGMENT_FRAMES);
     let limit = if size_bytes == 0 { frame_payload_bytes } else { size_bytes };
     let whole = |frames: u64| (frames * frame_payload_bytes).min(limit);
-    if shape.via.is_in_blocks() {
+    if shape.via.is_scattered() {
         let ranks = shape.ranks as u64;
         return vec![whole(message_frames.div_ceil(ranks).min(most_block_frames(ranks)).max(1))];
     }

@@ -71,6 +71,9 @@ pub enum PlanError {
         /// The other sender.
         second: usize,
     },
+    /// The second of two trees has another root, or other ranks.
+    #[error("the trees of both halves need the root {root} and {ranks} ranks")]
+    OtherTree { root: usize, ranks: usize },
     /// The root host is not among the members.
     #[error("the root, host {0}, is not a member; name it among the members")]
     RootNotMember(usize),

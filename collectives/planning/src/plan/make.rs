@@ -8,6 +8,7 @@ use super::latency::latency;
 use super::line::{chain_sparing, rank_hosts};
 use super::speeds::{Speeds, USUAL};
 use super::tree::Plan;
+use super::two_tree::two_tree_sparing;
 use super::via::Via;
 use crate::topology::{Topology, Walk};
 use std::cell::RefCell;
@@ -60,6 +61,7 @@ pub fn make(
         Via::Binary => binary_sparing(topology, root_host, members, costs.speeds),
         Via::BinaryBest => best::binary_best(topology, root_host, members, costs.speeds),
         Via::Kary(most_children) => kary_sparing(topology, root_host, members, most_children, costs.speeds),
+        Via::TwoTree => two_tree_sparing(topology, root_host, members, costs.speeds),
         Via::Latency => {
             let hops = Hops::new(topology, costs.speeds);
             let switches = |from: usize, to: usize| hops.between(members[from], members[to]);
@@ -147,7 +149,7 @@ mod tests {
             root in any::<prop::sample::Index>(),
         ) {
             let root_host = members[root.index(members.len())];
-            for via in [Via::Chain, Via::Binary, Via::Kary(3)] {
+            for via in [Via::Chain, Via::Binary, Via::Kary(3), Via::TwoTree] {
                 let plan = make(via, &topology, root_host, &members, &Costs::default()).expect("members are distinct \
                                                                                                 hosts");
                 let report = check(&topology, &plan, &members);
@@ -164,10 +166,11 @@ mod tests {
         let worst = |via: Via| {
             let plan = make(via, &bed, 0, &all, &Costs::default()).expect("all hosts");
             let report = check(&bed, &plan, &all);
-            assert_eq!(report.worst_edges.len(), report.worst.as_ref().map_or(0, |load| load.flows));
+            let shares = plan.trees().len();
+            assert_eq!(report.worst_edges.len(), report.worst.as_ref().map_or(0, |load| load.flows * shares));
             report.worst.map_or(0, |load| load.senders)
         };
-        assert_eq!([Via::Chain, Via::Binary, Via::Kary(3)].map(worst), [1, 1, 1]);
+        assert_eq!([Via::Chain, Via::Binary, Via::Kary(3), Via::TwoTree].map(worst), [1; 4]);
         for via in [Via::ChainUnaware, Via::BinaryUnaware, Via::Binomial, Via::ScatterAllgather, Via::RecursiveDoubling]
         {
             assert!(worst(via) > 1, "{via}");
@@ -175,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn chain_and_cast_plan_ten_thousand_hosts_in_about_ten_times_what_a_thousand_take() {
+    fn chain_cast_and_two_tree_plan_ten_thousand_hosts_in_about_ten_times_what_a_thousand_take() {
         let tree = |switches: usize| {
             let mut text = "schema = 1\n".to_string();
             for id in 0..switches {
@@ -186,7 +189,7 @@ mod tests {
             Topology::parse(&text, "large").expect("a tree")
         };
         let (small, large) = (tree(40), tree(400));
-        for via in [Via::Chain, Via::Cast] {
+        for via in [Via::Chain, Via::Cast, Via::TwoTree] {
             let plan = |topology: &Topology| {
                 let all = all_of(topology);
                 make(via, topology, all.len() / 2, &all, &Costs::default()).expect("all hosts")

@@ -3,8 +3,8 @@
 //! A [`Plan`] is a tree over ranks `0..n`. Planners compute it from a topology and a list of
 //! members, with integers only and every tie broken by number, so that all hosts derive an equal
 //! plan and its digest proves it. [`make`] is the entry point to all of them: `by_rank` has those
-//! that ignore switches, `chain`, `binary` and `latency` those that do not. [`blocks`] lists the
-//! trees of routes that split the message. [`check`] checks any plan against a topology and shares
+//! that ignore switches, `chain`, `binary`, `two_tree` and `latency` those that do not. [`blocks`] lists
+//! the trees of routes that split the message over all ranks. [`check`] checks any plan against a topology and shares
 //! no code with the planners.
 
 mod best;
@@ -19,6 +19,7 @@ mod line;
 mod make;
 mod speeds;
 mod tree;
+mod two_tree;
 mod via;
 
 pub use best::binary_best;
@@ -34,6 +35,7 @@ pub use line::chain;
 pub use make::{Costs, make};
 pub use speeds::{Speeds, USUAL, UsualCable};
 pub use tree::Plan;
+pub use two_tree::two_tree;
 pub use via::{UnknownVia, Via};
 
 /// Shortest segment of a message that has more than one, in bytes: below it a frame is padded, or

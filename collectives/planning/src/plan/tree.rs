@@ -13,6 +13,8 @@ pub struct Plan {
     /// Index of each rank's first child in `children`; one more entry marks the end.
     starts: Vec<usize>,
     height: usize,
+    /// Tree of the second half of the message.
+    twin: Option<Box<Plan>>,
 }
 
 impl Plan {
@@ -58,10 +60,33 @@ impl Plan {
             *end += list.len();
             Some(*end)
         }));
-        let mut plan = Self { via, root, parents, children: children.concat(), starts, height: 0 };
+        let mut plan = Self { via, root, parents, children: children.concat(), starts, height: 0, twin: None };
         plan.height = plan.measure_height()?;
         plan.check_shape()?;
         Ok(plan)
+    }
+
+    /// Returns the pair of this tree, for the first half of the message, and `second`, for the other.
+    ///
+    /// # Errors
+    /// [`PlanError`] unless `second` has the same root and as many ranks.
+    pub fn paired(mut self, second: Self) -> Result<Self, PlanError> {
+        let (root, ranks) = (second.root, self.ranks());
+        if (root, second.ranks()) != (self.root, ranks) {
+            return Err(PlanError::OtherTree { root: self.root, ranks });
+        }
+        self.height = self.height.max(second.height);
+        self.twin = Some(Box::new(second));
+        Ok(self)
+    }
+
+    /// Returns the trees of the two halves of the message with [`Via::TwoTree`], which are one if the plan was made of
+    /// one; else the tree alone.
+    pub fn trees(&self) -> Vec<&Self> {
+        match self.via {
+            Via::TwoTree => vec![self, self.twin.as_deref().unwrap_or(self)],
+            _ => vec![self],
+        }
     }
 
     /// Returns the route.
@@ -95,7 +120,7 @@ impl Plan {
         &self.children[self.starts[rank]..self.starts[rank + 1]]
     }
 
-    /// Returns the maximum number of edges between the root and any rank: H in Patarasuk 2008 §3.
+    /// Returns the most edges between the root and any rank, in any tree: the H of Patarasuk 2008 §3.
     pub fn height(&self) -> usize {
         self.height
     }
@@ -124,6 +149,9 @@ impl Plan {
             self.children(rank).iter().for_each(|&child| number(child));
         }
         hasher.update(self.via.to_string().as_bytes());
+        if let Some(twin) = &self.twin {
+            hasher.update(&twin.digest());
+        }
         *hasher.finalize().as_bytes()
     }
 
@@ -156,7 +184,7 @@ impl Plan {
     fn check_shape(&self) -> Result<(), PlanError> {
         let most = match self.via {
             Via::Chain | Via::ChainUnaware => 1,
-            Via::Binary | Via::BinaryBest | Via::BinaryUnaware => 2,
+            Via::Binary | Via::BinaryBest | Via::BinaryUnaware | Via::TwoTree => 2,
             Via::Kary(children) => usize::from(children),
             Via::Cast | Via::Flat => {
                 let relay = self.edges().find(|&(sender, _)| sender != self.root);

@@ -39,6 +39,9 @@ pub enum Via {
     BinaryUnaware,
     /// The tree of least latency by injection times and edge weights (Mateescu and Taylor §3).
     Latency,
+    /// Two binary trees, each for one half of the message, in which every host sends as much as it receives (Sanders,
+    /// Speck and Träff 2009).
+    TwoTree,
 }
 
 impl Via {
@@ -55,6 +58,7 @@ impl Via {
         Self::ChainUnaware,
         Self::BinaryUnaware,
         Self::Latency,
+        Self::TwoTree,
     ];
 
     /// Returns all routes: those of the papers, and [`BinaryBest`](Self::BinaryBest).
@@ -79,17 +83,18 @@ impl Via {
             Self::ChainUnaware => "chain-unaware",
             Self::BinaryUnaware => "binary-unaware",
             Self::Latency => "latency",
+            Self::TwoTree => "two-tree",
         }
     }
 
     /// Whether the plan depends on the switches.
     pub const fn is_topology_aware(self) -> bool {
-        matches!(self, Self::Chain | Self::Binary | Self::BinaryBest | Self::Kary(_) | Self::Latency)
+        self.is_contention_free() || matches!(self, Self::Latency)
     }
 
-    /// Whether no two senders of its plans ever share a cable.
+    /// Whether no two senders of its plans ever share a cable, except each for one half of the message.
     pub const fn is_contention_free(self) -> bool {
-        matches!(self, Self::Chain | Self::Binary | Self::BinaryBest | Self::Kary(_))
+        matches!(self, Self::Chain | Self::Binary | Self::BinaryBest | Self::Kary(_) | Self::TwoTree)
     }
 
     /// Whether the message is one segment by definition: a host has all of it before it forwards
@@ -100,7 +105,21 @@ impl Via {
 
     /// Whether the message travels in blocks, each along a tree of its own.
     pub const fn is_in_blocks(self) -> bool {
+        self.is_scattered() || matches!(self, Self::TwoTree)
+    }
+
+    /// Whether there is a block for each rank, which gets to that rank first.
+    pub const fn is_scattered(self) -> bool {
         matches!(self, Self::ScatterAllgather | Self::RecursiveDoubling)
+    }
+
+    /// Returns the number of blocks, each with a tree of its own; 1 if the message is whole.
+    pub const fn trees(self, ranks: usize) -> usize {
+        match self {
+            Self::ScatterAllgather | Self::RecursiveDoubling => ranks,
+            Self::TwoTree => 2,
+            _ => 1,
+        }
     }
 }
 
@@ -167,7 +186,7 @@ mod tests {
             let error = name.parse::<Via>().expect_err(name);
             let list = "chain, binary, kary=K, cast, flat, binomial, scatter-allgather, recursive-doubling, \
                         chain-unaware, \
-                        binary-unaware, latency, binary-best";
+                        binary-unaware, latency, two-tree, binary-best";
             assert_eq!(error.to_string(), format!("`{name}` is no way to send; use one of: {list}"));
         }
     }

@@ -146,10 +146,11 @@ impl Incoming {
 /// Returns the streams of a message of `bytes` bytes with their ranges. The first stream always
 /// carries something, at least the signature.
 fn shares(name: StreamName, bytes: usize, size: u16) -> impl Iterator<Item = (Range<usize>, StreamName)> {
-    let (count, share_bytes) = match name.way {
-        MessagePath::Blocks(_) => (size, bytes.div_ceil(usize::from(size))),
-        _ => (1, bytes),
+    let count = match name.way {
+        MessagePath::Blocks(via) => via.trees(size.into()) as u16,
+        _ => 1,
     };
+    let share_bytes = bytes.div_ceil(usize::from(count));
     let range = move |share: u16| {
         let start = (usize::from(share) * share_bytes).min(bytes);
         start..(start + share_bytes).min(bytes)
@@ -170,6 +171,7 @@ mod tests {
             shares(name, bytes, 4).map(|(range, name)| (name.share, range)).collect::<Vec<_>>()
         };
         assert_eq!(ranges(MessagePath::Tree(Via::Binary), 10), [(0, 0..10)]);
+        assert_eq!(ranges(MessagePath::Blocks(Via::TwoTree), 9), [(0, 0..5), (1, 5..9)]);
         let blocks = MessagePath::Blocks(Via::ScatterAllgather);
         assert_eq!(ranges(blocks, 10), [(0, 0..3), (1, 3..6), (2, 6..9), (3, 9..10)]);
         assert_eq!((ranges(blocks, 2), ranges(blocks, 0)), (vec![(0, 0..1), (1, 1..2)], vec![(0, 0..0)]));

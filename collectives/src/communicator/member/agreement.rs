@@ -171,7 +171,7 @@ impl Neighbours {
     }
 
     pub(super) fn name_of(&self, number: StreamId) -> Option<StreamName> {
-        StreamName::of(number, self.size(), self.plans.has_blocks()).filter(|&name| self.plans.admits(name))
+        StreamName::of(number, self.size()).filter(|&name| self.plans.admits(name))
     }
 
     /// Sets the measured costs. Streams that have begun keep their trees.

@@ -123,10 +123,6 @@ impl Plans {
         std::iter::successors(Some(chain.root()), next).map(|rank| Rank(rank as u16)).collect()
     }
 
-    pub(super) fn has_blocks(&self) -> bool {
-        self.size() <= most_ranks(Via::ScatterAllgather)
-    }
-
     pub(super) fn set_calibration(&mut self, calibration: Calibration) {
         (self.calibration, self.is_known) = (calibration, true);
         self.made.clear();
@@ -155,11 +151,14 @@ impl Plans {
     }
 
     pub(super) fn place(&self, name: StreamName, rank: Rank) -> TreePlace {
-        if let MessagePath::Blocks(via) = name.way {
+        if let MessagePath::Blocks(via) = name.way
+            && via.is_scattered()
+        {
             return self.place_in_blocks(via, name, rank);
         }
         // A plan that was checked on receipt can be made.
         let Some(plan) = self.plan(name.origin, name.way) else { return TreePlace::default() };
+        let plan = plan.trees()[usize::from(name.share)];
         TreePlace {
             parent: plan.parent(rank.index()).map(|parent| Rank(parent as u16)),
             children: plan.children(rank.index()).iter().map(|&child| Rank(child as u16)).collect(),
@@ -184,7 +183,7 @@ impl Plans {
     fn segment_bytes(&self, origin: Rank, way: MessagePath) -> u64 {
         match (way, self.saved(origin)) {
             (MessagePath::Saved, Some(saved)) => saved.segment_bytes.min(self.segment_bytes),
-            (MessagePath::Tree(via), _) if !via.is_atomic() => self.payload_bytes,
+            (way, _) if way.is_streamed() => self.payload_bytes,
             (MessagePath::Cast, _) => self.payload_bytes,
             _ => self.segment_bytes,
         }
@@ -239,8 +238,10 @@ impl Plans {
         };
         let situation = self.situation(origin, bytes as u64);
         let segment_bytes = match way {
-            MessagePath::Blocks(_) => (bytes as u64).div_ceil(self.size().into()).clamp(1, self.segment_bytes),
-            MessagePath::Tree(via) if !via.is_atomic() => {
+            MessagePath::Blocks(via) if via.is_scattered() => {
+                (bytes as u64).div_ceil(self.size().into()).clamp(1, self.segment_bytes)
+            }
+            way if way.is_streamed() => {
                 // A relay forwards frames as they arrive: a segment is at most one frame.
                 let best = given(plan.clone(), None, &situation);
                 best.segment_bytes.min(self.payload_bytes)
@@ -289,8 +290,9 @@ impl Plans {
     fn candidates(&self, frames: u64) -> Vec<MessagePath> {
         let casts = self.network.casts();
         // Block-wise routes ignore shared hosts, and would cross their cables repeatedly.
-        let is_wasteful = |via: Via| self.are_hosts_shared && via.is_in_blocks();
-        let vias = candidates(self.members.len()).filter(|&via| (casts || via != Via::Cast) && !is_wasteful(via));
+        let is_wasteful = |via: Via| self.are_hosts_shared && via.is_scattered();
+        let is_fit = |via: Via| self.size() <= most_ranks(via) && !is_wasteful(via);
+        let vias = candidates(self.members.len()).filter(|&via| (casts || via != Via::Cast) && is_fit(via));
         vias.map(|via| MessagePath::of(via, frames)).collect()
     }
 
@@ -311,7 +313,7 @@ impl Plans {
         }
         let best = decisions[model::best(&quotes, self.members.len(), &self.calibration)];
         // Frames are full in block-wise routes and where a relay waits for the whole message.
-        let is_cut = matches!(best.way, MessagePath::Tree(via) if !via.is_atomic()) || best.way == MessagePath::Saved;
+        let is_cut = best.way.is_streamed() || best.way == MessagePath::Saved;
         if is_cut { best } else { Decision { frame_bytes, ..best } }
     }
 }

@@ -1,6 +1,7 @@
 //! Routes of broadcasts in a group, and the numbers of their streams.
 
 use crate::communicator::config::MAX_RANKS;
+use crate::communicator::network::most_ranks;
 use crate::communicator::roster::Nodes;
 use crate::membership::ack_tree::AckTree;
 use ethbcast_planning::plan::Via;
@@ -52,9 +53,18 @@ impl MessagePath {
             Via::Cast => MessagePath::Cast,
             Via::Latency => MessagePath::Latency(latency_class(frames)),
             Via::Kary(_) => MessagePath::Tree(KARY),
-            Via::ScatterAllgather | Via::RecursiveDoubling => MessagePath::Blocks(via),
+            Via::ScatterAllgather | Via::RecursiveDoubling | Via::TwoTree => MessagePath::Blocks(via),
             Via::Chain | Via::Binary | Via::Binomial | Via::Flat => MessagePath::Tree(via),
             Via::ChainUnaware | Via::BinaryUnaware | Via::BinaryBest => MessagePath::Tree(via),
+        }
+    }
+
+    /// Whether relays forward each frame as it comes.
+    pub(super) fn is_streamed(self) -> bool {
+        match self {
+            MessagePath::Tree(via) => !via.is_atomic(),
+            MessagePath::Blocks(via) => !via.is_scattered(),
+            _ => false,
         }
     }
 
@@ -85,11 +95,13 @@ impl StreamName {
     }
 
     /// Returns the stream number among `size` ranks: casts of all origins from 1, then their
-    /// chains, and so on; block-wise routes come last.
+    /// chains, and so on; then block-wise routes, up to as many ranks as can use them, and two trees.
     pub(super) fn number(self, size: u16) -> StreamId {
+        let halves = halves_from(size);
         let (size, origin, share) = (u32::from(size), u32::from(self.origin.0), u32::from(self.share));
         let place = |way| WAYS.iter().position(|&other| other == way).unwrap_or(0) as u32;
         let at = match self.way {
+            MessagePath::Blocks(Via::TwoTree) => halves as u32 + 2 * origin + share,
             MessagePath::Blocks(via) => {
                 let way = BLOCK_WAYS.iter().position(|&other| other == via).unwrap_or(0) as u32;
                 WAYS.len() as u32 * size + (way * size + origin) * size + share
@@ -99,16 +111,29 @@ impl StreamName {
         StreamId(1 + at as u16)
     }
 
-    pub(super) fn of(number: StreamId, size: u16, blocks: bool) -> Option<StreamName> {
+    pub(super) fn of(number: StreamId, size: u16) -> Option<StreamName> {
+        let halves = halves_from(size);
         let (at, size) = (usize::from(number.0.checked_sub(1)?), usize::from(size));
         if let Some(&way) = WAYS.get(at / size) {
             return Some(StreamName::new(Rank((at % size) as u16), way));
         }
+        if let Some(at) = at.checked_sub(halves) {
+            let (origin, share) = (Rank((at / 2) as u16), (at % 2) as u16);
+            let is_one = at < 2 * size && size <= usize::from(most_ranks(Via::TwoTree));
+            return is_one.then_some(StreamName { origin, way: MessagePath::Blocks(Via::TwoTree), share });
+        }
         let at = at - WAYS.len() * size;
-        let via = BLOCK_WAYS.get(at / (size * size)).filter(|_| blocks)?;
+        let via = BLOCK_WAYS.get(at / (size * size))?;
         let (origin, share) = (Rank((at / size % size) as u16), (at % size) as u16);
         Some(StreamName { origin, way: MessagePath::Blocks(*via), share })
     }
+}
+
+/// Returns the first number, from 0, of a stream of two trees.
+fn halves_from(size: u16) -> usize {
+    let is_for_blocks = size <= most_ranks(Via::ScatterAllgather);
+    let size = usize::from(size);
+    WAYS.len() * size + if is_for_blocks { BLOCK_WAYS.len() * size * size } else { 0 }
 }
 
 #[derive(Clone, Debug)]
@@ -201,16 +226,19 @@ mod way_tests {
 
     #[test]
     fn every_stream_has_a_number_of_its_own() {
-        for (size, blocks) in [(1, true), (3, true), (64, true), (MAX_RANKS, false)] {
+        for (size, blocks, halves) in
+            [(1, true, 2), (3, true, 2), (64, true, 2), (2048, false, 2), (MAX_RANKS, false, 0)]
+        {
             let names = (1..=u16::MAX).map_while(|number| {
-                let name = StreamName::of(StreamId(number), size, blocks)?;
+                let name = StreamName::of(StreamId(number), size)?;
                 assert_eq!(name.number(size), StreamId(number));
                 Some(name)
             });
             let shares = if blocks { 2 * usize::from(size).pow(2) } else { 0 };
+            let shares = shares + halves * usize::from(size);
             assert_eq!(names.count(), WAYS.len() * usize::from(size) + shares, "{size} ranks");
         }
-        assert_eq!(StreamName::of(StreamId(0), 3, true), None);
+        assert_eq!(StreamName::of(StreamId(0), 3), None);
     }
 
     #[test]

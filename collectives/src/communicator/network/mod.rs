@@ -30,6 +30,8 @@ const MAX_SWITCHES: usize = 4 * MAX_RANKS as usize;
 const MAX_RANKS_IN_BLOCKS: u16 = 64;
 /// Limit of ranks for plans whose computation takes quadratic time or longer.
 const MAX_RANKS_OF_SLOW_PLANS: u16 = 1024;
+/// Limit of ranks up to which both trees of each have a stream number.
+const MAX_RANKS_OF_TWO_TREES: u16 = MAX_RANKS / 2;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Chosen {
@@ -116,6 +118,7 @@ pub(super) fn most_ranks(via: Via) -> u16 {
     match via {
         Via::ScatterAllgather | Via::RecursiveDoubling => MAX_RANKS_IN_BLOCKS,
         Via::Latency | Via::BinaryBest => MAX_RANKS_OF_SLOW_PLANS,
+        Via::TwoTree => MAX_RANKS_OF_TWO_TREES,
         Via::Chain | Via::Binary | Via::Kary(_) | Via::Cast => MAX_RANKS,
         Via::Flat | Via::Binomial | Via::ChainUnaware | Via::BinaryUnaware => MAX_RANKS,
     }

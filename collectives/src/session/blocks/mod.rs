@@ -51,7 +51,7 @@ impl Blocks {
         let own = tuning.clone();
         let mut tuning = stream::in_segments(tuning, view, &identity);
         if view.via.is_in_blocks() {
-            tuning.feed.frames = stream::share_frames(&tuning, view.members.len());
+            tuning.feed.frames = stream::share_frames(&tuning, view.via.trees(view.members.len()));
         }
         let open = |(tree, number)| {
             stream::open(Identity { stream: number, ..identity.clone() }, group_mac, view, tree, &tuning)
@@ -419,8 +419,8 @@ impl Part for Blocks {
             if frame.is_some() {
                 return frame;
             }
-            // Two blocks on the link at once would only delay each other.
-            if self.streams[at].is_pausing() {
+            // Two blocks on the link at once would only delay each other, unless they go different ways.
+            if self.way.0.is_scattered() && self.streams[at].is_pausing() {
                 return None;
             }
         }

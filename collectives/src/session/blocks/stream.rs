@@ -144,7 +144,8 @@ impl Dealing {
         if !view.via.is_in_blocks() {
             return Dealing::single();
         }
-        Dealing { streams: view.members.len() as u64, block_frames: u64::from(view.segment_frames.max(1)) }
+        let streams = view.via.trees(view.members.len()) as u64;
+        Dealing { streams, block_frames: u64::from(view.segment_frames.max(1)) }
     }
 
     pub(in crate::session) fn single() -> Dealing {

@@ -26,7 +26,7 @@ pub struct ViewMember {
     /// Rank of its parent: its sender, or in a broadcast the host it acknowledges to; `None` for
     /// the root.
     pub parent: Option<Rank>,
-    /// Position among its parent's children.
+    /// Position among its parent's children; with two trees the rank of its parent in the second.
     pub order: u16,
     /// State of the member, which keeps its rank in any case, so that no other rank changes.
     pub standing: Standing,
@@ -180,16 +180,22 @@ impl View {
         {
             return false;
         }
+        let second = |rank: usize| usize::from(self.members[rank].order);
+        self.lead_to_root(|rank| parent(rank).unwrap_or(0))
+            && (self.via != Via::TwoTree
+                || (1..self.members.len()).all(|rank| second(rank) < self.members.len()) && self.lead_to_root(second))
+    }
+
+    fn lead_to_root(&self, parent: impl Fn(usize) -> usize) -> bool {
         let mut reaches_root = vec![false; self.members.len()];
         reaches_root[0] = true;
         (1..self.members.len()).all(|start| {
             let mut path = vec![start];
             while let Some(&at) = path.last().filter(|&&at| !reaches_root[at]) {
-                let next = parent(at).unwrap_or(0);
                 if path.len() > self.members.len() {
                     return false;
                 }
-                path.push(next);
+                path.push(parent(at));
             }
             path.into_iter().for_each(|rank| reaches_root[rank] = true);
             true
@@ -304,7 +310,7 @@ impl View {
     /// view's frames.
     pub(super) fn fits(&self, most_bytes: u16) -> bool {
         let payload_bytes = usize::from(self.payload_bytes);
-        let streams = if self.via.is_in_blocks() { self.members.len() } else { 1 };
+        let streams = self.via.trees(self.members.len());
         (MIN_PAYLOAD_BYTES..=usize::from(most_bytes)).contains(&payload_bytes)
             && streams <= MAX_STREAMS
             && payload_bytes <= most_payload_bytes(streams)
@@ -334,7 +340,7 @@ impl View {
 
     pub(super) fn trees(&self) -> Vec<Tree<'_>> {
         if self.via.is_in_blocks() {
-            return (0..self.members.len()).map(|block| Tree::of_block(self, block)).collect();
+            return (0..self.via.trees(self.members.len())).map(|block| Tree::of_block(self, block)).collect();
         }
         vec![Tree::new(self)]
     }

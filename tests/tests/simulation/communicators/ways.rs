@@ -142,7 +142,7 @@ fn a_saved_plan_is_run_by_all_from_its_root_and_others_choose() {
     play.assert_done();
     let via =
         |play: &mut Play<NoFaults>, root| play.member(9).choice(Rank(root), 200_000).expect("a choice").plan.via();
-    assert_eq!((via(&mut play, 5), via(&mut play, 0)), (Via::Kary(4), Via::Chain));
+    assert_eq!((via(&mut play, 5), via(&mut play, 0)), (Via::Kary(4), Via::TwoTree));
 }
 
 #[test]
@@ -284,7 +284,7 @@ fn one_ranks_configuration_reaches_all_through_losses_and_small_frames() {
 
 #[test]
 fn a_relay_that_dies_fails_the_broadcast_on_all_with_its_name() {
-    for via in [Via::Binary, Via::Kary(3), Via::Binomial, Via::Latency, Via::ScatterAllgather] {
+    for via in [Via::Binary, Via::Kary(3), Via::Binomial, Via::Latency, Via::ScatterAllgather, Via::TwoTree] {
         let mut case = Case::new(8, &[Step::Broadcast { root: 0, bytes: 3 << 20 }, Step::Barrier]);
         case.told[0].route = Route::Via(via);
         case.rate_bits_per_second = RATE;

@@ -158,7 +158,8 @@ fn moved_data_is_found_by_whole_chunks_or_anywhere() {
 /// The root waits for replies to ledgers, which may be a part of a segment only.
 #[test]
 fn ledgers_do_not_wait_until_they_fill_a_segment() {
-    let ways = [Via::Chain, Via::Binary, Via::Binomial, Via::Flat, Via::ScatterAllgather, Via::RecursiveDoubling];
+    let blocks = [Via::ScatterAllgather, Via::RecursiveDoubling, Via::TwoTree];
+    let ways = [Via::Chain, Via::Binary, Via::Binomial, Via::Flat].into_iter().chain(blocks);
     for via in ways {
         let content = content(48 * CHUNK);
         let have = vec![Some(older(&content, [1, 2])), Some(older(&content, [2, 3])), Some(older(&content, [2]))];

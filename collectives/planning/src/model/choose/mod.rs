@@ -22,8 +22,8 @@ const MAX_RANKS_OF_MANY: usize = 1024;
 /// Factor by which untested broadcast must be better to be chosen: it may be policed, while unicast
 /// is known to arrive.
 const UNTRIED: f64 = 1.05;
-/// Factor by which a block-wise route must be better to be chosen: all hosts send and receive at
-/// once in it, which no probe tests.
+/// Factor by which a way with a block for each rank must be better to be chosen: all hosts send and receive at once
+/// in it, which no probe tries.
 const UNTRIED_BLOCKS: f64 = 1.1;
 /// Factor within which times count as equal, because the model is no more exact. Measurements that
 /// scatter more widen it, up to the second factor.
@@ -279,7 +279,7 @@ pub fn best(quotes: &[Quote], ranks: usize, calibration: &Calibration) -> usize 
 /// untested cast, a larger one for blocks, and a factor of two for a policed cast.
 pub fn competing_seconds(via: Via, predicted_seconds: f64, calibration: &Calibration) -> f64 {
     let times = match calibration.broadcast() {
-        _ if via.is_in_blocks() => UNTRIED_BLOCKS,
+        _ if via.is_scattered() => UNTRIED_BLOCKS,
         _ if via != Via::Cast => 1.0,
         Broadcast::Untried => UNTRIED,
         Broadcast::Policed(_) => POLICED,
@@ -381,6 +381,7 @@ fn suits(via: Via, ranks: usize) -> bool {
         Via::ScatterAllgather => (2..=MAX_RANKS_OF_FEW).contains(&ranks),
         Via::RecursiveDoubling => (2..=MAX_RANKS_OF_FEW).contains(&ranks) && ranks.is_power_of_two(),
         Via::Binary | Via::Latency => ranks <= MAX_RANKS_OF_MANY,
+        Via::TwoTree => ranks > 2,
         Via::Chain | Via::Kary(_) | Via::Cast | Via::Binomial => true,
     }
 }
@@ -408,7 +409,7 @@ fn beside(best: &Estimate, next: &Estimate, calibration: &Calibration) -> String
     let why = match (next.via, calibration.broadcast()) {
         (Via::Cast, Broadcast::Untried) => "nobody has tried whether switches let it through",
         (Via::Cast, Broadcast::Policed(_) | Broadcast::Slower(_)) => "switches hold back what is sent to all",
-        (via, _) if via.is_in_blocks() => "it was never tried",
+        (via, _) if via.is_scattered() => "it was never tried",
         _ => "as good by what is known, and sends more",
     };
     match percent {

@@ -36,9 +36,9 @@ fn a_cast_wins_where_nothing_is_lost_or_policed() {
     assert_eq!(choice.segment_bytes, choice.candidates[0].segment_bytes);
     assert_eq!(choice.predicted_seconds, choice.candidates[0].predicted_seconds);
     let next = &choice.candidates[1];
-    assert_eq!(next.via, Via::Chain);
+    assert_eq!(next.via, Via::TwoTree);
     assert!(
-        choice.reason.starts_with("cast: 5.4") && choice.reason.contains(" ms predicted, next chain 6."),
+        choice.reason.starts_with("cast: 5.4") && choice.reason.contains(" ms predicted, next two-tree "),
         "{}",
         choice.reason
     );
@@ -78,8 +78,8 @@ fn a_policed_cast_that_would_take_as_long_as_a_chain_is_not_chosen() {
 #[test]
 fn between_short_and_long_a_tree_wins_where_broadcast_is_policed() {
     let policed = fast().with_cast_max(100).expect("a rate");
-    let choice = choice(&one_switch(32), Some(8_000), &policed);
-    assert!(matches!(choice.plan.via(), Via::Binary | Via::Kary(3)), "{}", choice.reason);
+    let pair = choice(&one_switch(32), Some(8_000), &policed);
+    assert_eq!(pair.plan.via(), Via::TwoTree, "{}", pair.reason);
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn candidates_suit_the_number_of_ranks() {
     assert!(twelve.contains(&Via::ScatterAllgather) && !twelve.contains(&Via::RecursiveDoubling));
     let mut many = vias(&choice(&one_switch(1200), Some(1 << 20), &fast()));
     many.sort();
-    assert_eq!(many, [Via::Chain, Via::Kary(3), Via::Cast, Via::Binomial]);
+    assert_eq!(many, [Via::Chain, Via::Kary(3), Via::Cast, Via::Binomial, Via::TwoTree]);
 }
 
 #[test]
@@ -210,7 +210,7 @@ proptest! {
         for candidate in &made.candidates {
             let part = match candidate.via {
                 Via::Cast => UNTRIED * TIE,
-                via if via.is_in_blocks() => UNTRIED_BLOCKS * TIE,
+                via if via.is_scattered() => UNTRIED_BLOCKS * TIE,
                 _ => TIE,
             };
             let least = made.predicted_seconds / part;

@@ -30,6 +30,8 @@ pub struct Shape {
     /// Most edges of the plan on one direction of any cable, including those of hosts: the copies
     /// of each segment that it carries. 1 for a cast, which cables carry once; 0 for a root alone.
     pub worst_flows: usize,
+    /// Most halves of each pair of segments on one direction of any cable, with two trees; else 0.
+    pub worst_halves: usize,
     /// (A, B) of the receivers that may be the last to get the first segment, by rising A: no other
     /// has both more hops and more sends. B includes contention.
     pub paths: Vec<(usize, usize)>,
@@ -83,16 +85,20 @@ impl Shape {
     /// The panics of [`of`](Self::of).
     pub fn with_speeds(plan: &Plan, topology: &Topology, host_of_rank: &[usize], speeds: Option<&Speeds>) -> Self {
         assert_eq!(host_of_rank.len(), plan.ranks(), "each rank has a host");
+        if let [first, second] = plan.trees()[..] {
+            return Self::of_two(first, second, topology, host_of_rank, speeds);
+        }
         let sends = Sends::of(plan, topology, host_of_rank);
         let slow = speeds.filter(|_| plan.ranks() > 1).map(|speeds| sends.slow(topology, host_of_rank, speeds));
-        let rounds = if plan.via().is_in_blocks() { sends.rounds() } else { Vec::new() };
+        let rounds = if plan.via().is_scattered() { sends.rounds() } else { Vec::new() };
         let of_rounds = rounds.iter().map(|round| round.flows).max().unwrap_or(0);
         let worst_flows = match plan.via() {
             Via::Cast => plan.degree().min(1),
-            _ => sends.worst_flows().max(plan.degree()).max(of_rounds),
+            _ => most_alike(sends.crossings()).max(plan.degree()).max(of_rounds),
         };
         let relays = (0..plan.ranks()).filter(|&rank| rank != plan.root());
         Self {
+            worst_halves: 0,
             via: plan.via(),
             ranks: plan.ranks(),
             height: plan.height(),
@@ -102,6 +108,46 @@ impl Shape {
             worst_flows,
             paths: sends.slowest_paths(),
             rounds,
+            slow,
+        }
+    }
+
+    /// Returns the shape of two trees whose halves alternate, the second tree's one send later.
+    fn of_two(
+        first: &Plan,
+        second: &Plan,
+        topology: &Topology,
+        host_of_rank: &[usize],
+        speeds: Option<&Speeds>,
+    ) -> Self {
+        let trees = [first, second].map(|plan| Sends::of(plan, topology, host_of_rank));
+        let sent = |rank: usize| first.children(rank).len() + second.children(rank).len();
+        let relayed = (0..first.ranks()).filter(|&rank| rank != first.root()).map(sent).max().unwrap_or(0);
+        let crossings = most_alike(trees.iter().flat_map(Sends::crossings).collect());
+        let worst_halves = (0..first.ranks()).map(sent).fold(crossings, usize::max);
+        let later =
+            |late: usize| trees[late].slowest_paths().into_iter().map(move |(hops, sends)| (hops, sends + late));
+        let slow = speeds.filter(|_| first.ranks() > 1).map(|speeds| {
+            let [one, other] = trees.each_ref().map(|sends| sends.slow(topology, host_of_rank, speeds));
+            let (slower, quicker) = if other.busiest > one.busiest { (other, one) } else { (one, other) };
+            Slow {
+                busiest: (slower.busiest + quicker.busiest) / 2.0,
+                slowest: slower.slowest.max(quicker.slowest),
+                paths: [slower.paths, quicker.paths].concat(),
+                cable: slower.cable,
+            }
+        });
+        Self {
+            via: first.via(),
+            ranks: first.ranks(),
+            height: first.height().max(second.height()),
+            degree: first.degree().max(second.degree()),
+            root_degree: sent(first.root()).div_ceil(2),
+            relay_degree: relayed.div_ceil(2),
+            worst_flows: worst_halves.div_ceil(2),
+            worst_halves,
+            paths: undominated(later(0).chain(later(1)).collect()),
+            rounds: Vec::new(),
             slow,
         }
     }
@@ -140,8 +186,8 @@ impl<'a> Sends<'a> {
         self.cables.between(self.switch_of_rank[from], self.switch_of_rank[to])
     }
 
-    fn worst_flows(&self) -> usize {
-        most_alike(self.plan.edges().flat_map(|(from, to)| self.path(from, to)).collect())
+    fn crossings(&self) -> Vec<Direction> {
+        self.plan.edges().flat_map(|(from, to)| self.path(from, to)).collect()
     }
 
     /// Returns for each rank the number of sends in its step that share the worst cable on its

@@ -76,7 +76,7 @@ fn binomial_parent(rank: usize) -> Option<usize> {
 /// parents.
 ///
 /// # Panics
-/// Unless `root < ranks` and `via` [is in blocks](Via::is_in_blocks).
+/// Unless `root < ranks` and `via` [is scattered](Via::is_scattered).
 pub fn blocks(via: Via, root: usize, ranks: usize) -> Vec<Plan> {
     assert!(root < ranks, "the root is one of the ranks");
     (0..ranks).map(|number| block(via, root, ranks, number)).collect()
@@ -86,7 +86,7 @@ pub fn blocks(via: Via, root: usize, ranks: usize) -> Vec<Plan> {
 /// of the exchange.
 ///
 /// # Panics
-/// Unless `root` and `number` are below `ranks` and `via` [is in blocks](Via::is_in_blocks).
+/// Unless `root` and `number` are below `ranks` and `via` [is scattered](Via::is_scattered).
 pub fn block(via: Via, root: usize, ranks: usize, number: usize) -> Plan {
     let mut children = vec![Vec::new(); ranks];
     for (rank, parent) in block_parents(via, ranks, number).into_iter().enumerate() {
@@ -106,7 +106,7 @@ pub fn block(via: Via, root: usize, ranks: usize, number: usize) -> Plan {
 /// which has none.
 ///
 /// # Panics
-/// Unless `number < ranks` and `via` [is in blocks](Via::is_in_blocks).
+/// Unless `number < ranks` and `via` [is scattered](Via::is_scattered).
 pub fn block_parents(via: Via, ranks: usize, number: usize) -> Vec<Option<usize>> {
     (0..ranks).map(|rank| block_parent(via, ranks, number, rank)).collect()
 }
@@ -115,9 +115,9 @@ pub fn block_parents(via: Via, ranks: usize, number: usize) -> Vec<Option<usize>
 /// ranks are counted from the root.
 ///
 /// # Panics
-/// Unless `number` and `rank` are below `ranks` and `via` [is in blocks](Via::is_in_blocks).
+/// Unless `number` and `rank` are below `ranks` and `via` [is scattered](Via::is_scattered).
 pub fn block_parent(via: Via, ranks: usize, number: usize, rank: usize) -> Option<usize> {
-    assert!(via.is_in_blocks(), "{via} does not travel in blocks");
+    assert!(via.is_scattered(), "{via} does not travel in blocks of all ranks");
     assert!(number < ranks && rank < ranks, "there are as many blocks as ranks");
     if is_on_way_down(rank, number) {
         return binomial_parent(rank);
@@ -135,7 +135,7 @@ pub fn block_parent(via: Via, ranks: usize, number: usize, rank: usize) -> Optio
 /// # Panics
 /// The panics of [`block_parent`].
 pub fn block_children(via: Via, ranks: usize, number: usize, rank: usize) -> Vec<usize> {
-    assert!(via.is_in_blocks(), "{via} does not travel in blocks");
+    assert!(via.is_scattered(), "{via} does not travel in blocks of all ranks");
     assert!(number < ranks && rank < ranks, "there are as many blocks as ranks");
     let way_down = std::iter::successors(Some(number), |&at| binomial_parent(at));
     let down = way_down.into_iter().find(|&at| binomial_parent(at) == Some(rank));

@@ -21,9 +21,11 @@ use thiserror::Error;
 
 /// Checks `plan` on `topology`, rank `r` being the host with id `host_of_rank[r]`.
 ///
-/// A cast is only checked for spanning: switches copy its frames, and cables carry each one once.
+/// A cast is only checked for spanning: switches copy its frames, and cables carry each one once. Of a pair of trees
+/// for the two halves of a message two flows, and two senders, count as one.
 pub fn check(topology: &Topology, plan: &Plan, host_of_rank: &[usize]) -> CheckReport {
-    check_all(topology, std::slice::from_ref(plan), host_of_rank)
+    let trees = plan.trees();
+    check_shares(topology, &trees, trees.len(), host_of_rank)
 }
 
 /// Checks concurrent plans, such as those of the [blocks](super::blocks()) of one message: the
@@ -31,6 +33,11 @@ pub fn check(topology: &Topology, plan: &Plan, host_of_rank: &[usize]) -> CheckR
 ///
 /// A host that sends along several plans is one sender: it sends one frame at a time.
 pub fn check_all(topology: &Topology, plans: &[Plan], host_of_rank: &[usize]) -> CheckReport {
+    check_shares(topology, &plans.iter().collect::<Vec<_>>(), 1, host_of_rank)
+}
+
+/// Checks concurrent plans, each for one of `shares` equal shares of a message.
+fn check_shares(topology: &Topology, plans: &[&Plan], shares: usize, host_of_rank: &[usize]) -> CheckReport {
     let mut report =
         CheckReport { ranks: host_of_rank.len(), faults: vec![], loads: vec![], worst: None, worst_edges: vec![] };
     let mut measured = Vec::new();
@@ -43,7 +50,7 @@ pub fn check_all(topology: &Topology, plans: &[Plan], host_of_rank: &[usize]) ->
         }
     }
     if report.faults.is_empty() {
-        let load = Meter::new(topology).measure(topology, &measured, host_of_rank);
+        let load = Meter::new(topology).measure(topology, &measured, shares, host_of_rank);
         (report.loads, report.worst, report.worst_edges) = (load.cables, load.worst, load.worst_edges);
     }
     report
@@ -53,11 +60,11 @@ pub fn check_all(topology: &Topology, plans: &[Plan], host_of_rank: &[usize]) ->
 /// together have quadratically many edges.
 const MAX_RANKS_IN_BLOCKS: usize = 256;
 
-/// Checks the whole load of a message: a plan, or all trees of the blocks of a message [in
-/// blocks](Via::is_in_blocks), every block counted as its share.
+/// Checks the whole load of a message: a plan, or all trees of the blocks of a [scattered](Via::is_scattered) message,
+/// every block counted as its share.
 pub fn check_message(topology: &Topology, plan: &Plan, host_of_rank: &[usize]) -> CheckReport {
     let ranks = plan.ranks();
-    if !plan.via().is_in_blocks() || !(2..=MAX_RANKS_IN_BLOCKS).contains(&ranks) {
+    if !plan.via().is_scattered() || !(2..=MAX_RANKS_IN_BLOCKS).contains(&ranks) {
         return check(topology, plan, host_of_rank);
     }
     let mut report = check_all(topology, &blocks(plan.via(), plan.root(), ranks), host_of_rank);
@@ -139,7 +146,7 @@ pub struct CheckReport {
     /// Every used directed cable, in that order; empty if no cable was checked.
     pub loads: Vec<CableLoad>,
     /// Edges that share the worst cable, as ranks (sender, receiver), by sender; as many as it has
-    /// flows.
+    /// flows, and twice as many with two trees.
     pub worst_edges: Vec<(usize, usize)>,
 }
 
@@ -190,9 +197,9 @@ pub struct CableLoad {
     pub from: CableEnd,
     /// End that frames leave.
     pub to: CableEnd,
-    /// Edges of the plan whose path uses the cable.
+    /// Edges of the plan whose path uses it; of two trees half of them.
     pub flows: usize,
-    /// Hosts that send over the cable.
+    /// Hosts that send over it; two that each send one half of the message count as one.
     pub senders: usize,
     /// Rate of the cable, in bits per second, if known.
     pub rate: Option<u64>,
@@ -344,7 +351,13 @@ impl Meter {
 
     /// Counts `edges`, from rank to rank, at every directed cable. Every rank must have its own
     /// host.
-    pub fn measure(&self, topology: &Topology, edges: &[(usize, usize)], host_of_rank: &[usize]) -> Measured {
+    pub fn measure(
+        &self,
+        topology: &Topology,
+        edges: &[(usize, usize)],
+        shares: usize,
+        host_of_rank: &[usize],
+    ) -> Measured {
         let mut by_sender = edges.to_vec();
         by_sender.sort_unstable();
         let mut counts = vec![Count::default(); 2 * (topology.hosts().len() + topology.switches().len())];
@@ -353,6 +366,7 @@ impl Meter {
             let (from, to) = hosts(edge);
             self.walk(topology, from, to, |cable| counts[cable].add(from, topology.host_rate(from)));
         }
+        counts.iter_mut().for_each(|count| count.divide(shares));
         let used = (0..counts.len()).filter(|&cable| counts[cable].flows > 0);
         // `max_by_key` returns the last of equals; readers look for the first.
         let is_contended = |cable: usize| self.describe(topology, cable, &counts[cable]).is_contended();
@@ -445,6 +459,11 @@ impl Count {
             self.senders += 1;
             self.demand = self.demand.zip(rate).map(|(demand, rate)| demand.saturating_add(rate));
         }
+    }
+
+    fn divide(&mut self, shares: usize) {
+        (self.flows, self.senders) = (self.flows.div_ceil(shares), self.senders.div_ceil(shares));
+        self.demand = self.demand.map(|demand| demand / shares as u64);
     }
 }
 

@@ -71,7 +71,7 @@ fn a_chain_in_breadth_first_order_is_caught() {
 fn two_flows_of_one_sender_are_no_contention() {
     let topology = bed("fig9-2");
     let hosts = [0, 16, 17];
-    let load = Meter::new(&topology).measure(&topology, &[(0, 1), (0, 2)], &hosts);
+    let load = Meter::new(&topology).measure(&topology, &[(0, 1), (0, 2)], 1, &hosts);
     let worst = load.worst.expect("a cable");
     assert_eq!((worst.flows, worst.senders), (2, 1));
     assert_eq!(worst.from, CableEnd::Host("n0".to_string()));

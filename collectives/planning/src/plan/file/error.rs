@@ -53,6 +53,9 @@ pub enum SavedPlanProblem {
         /// Number of the sender's edges.
         edges: usize,
     },
+    /// This number of a half stands in a plan of one tree, or there is no such half.
+    #[error("half = {0} is no half of the message; only with via = \"two-tree\", give 0 or 1")]
+    Half(u64),
     /// A segment of this many bytes is shorter than the message and too short.
     #[error(
         "expected segment_bytes of {MIN_SEGMENT_BYTES} or more, found {0}; the length of a frame's payload, 1468 with \

@@ -22,6 +22,8 @@
 //! to = "n2"
 //! order = 0                     # n0 sends to n2 first
 //! ```
+//!
+//! With `via = "two-tree"` the edges of the second tree have `half = 1`, and each tree orders its own.
 
 mod error;
 
@@ -51,6 +53,8 @@ pub struct SavedPlan {
     size_bytes: Option<u64>,
     members: Vec<String>,
     edges: Vec<(usize, usize)>,
+    /// Tree of the second half of the message; empty if there is one tree.
+    second: Vec<(usize, usize)>,
     origin: Origin,
 }
 
@@ -70,6 +74,7 @@ impl SavedPlan {
             size_bytes,
             members: names.iter().map(|name| (*name).to_string()).collect(),
             edges: plan.edges().collect(),
+            second: plan.trees().get(1).map_or_else(Vec::new, |second| second.edges().collect()),
             origin: Origin::default(),
         }
     }
@@ -132,13 +137,17 @@ impl SavedPlan {
     }
 
     fn plan(&self, rank_of: impl Fn(usize) -> usize, ranks: usize) -> Result<Plan, PlanError> {
-        let mut children = vec![Vec::new(); ranks];
-        for &(from, to) in &self.edges {
-            children[rank_of(from)].push(rank_of(to));
-        }
         let root =
             self.members.iter().position(|name| *name == self.root).expect("the root of a saved plan is a member");
-        Plan::from_children(self.via, rank_of(root), &children)
+        let tree = |edges: &[(usize, usize)]| {
+            let mut children = vec![Vec::new(); ranks];
+            for &(from, to) in edges {
+                children[rank_of(from)].push(rank_of(to));
+            }
+            Plan::from_children(self.via, rank_of(root), &children)
+        };
+        let first = tree(&self.edges)?;
+        if self.second.is_empty() { Ok(first) } else { first.paired(tree(&self.second)?) }
     }
 
     /// Writes the plan as a file that [`SavedPlan::parse`] reads.
@@ -151,11 +160,14 @@ impl SavedPlan {
             text += &format!("size_bytes = {size}\n");
         }
         text += &format!("members = \"{}\"\n", nodeset::fold(&self.members));
-        let mut sent = vec![0usize; self.members.len()];
-        for &(from, to) in &self.edges {
-            let (sender, receiver) = (&self.members[from], &self.members[to]);
-            text += &format!("\n[[edge]]\nfrom = \"{sender}\"\nto = \"{receiver}\"\norder = {}\n", sent[from]);
-            sent[from] += 1;
+        for (edges, half) in [(&self.edges, ""), (&self.second, "half = 1\n")] {
+            let mut sent = vec![0usize; self.members.len()];
+            for &(from, to) in edges {
+                let (sender, receiver) = (&self.members[from], &self.members[to]);
+                text += &format!("\n[[edge]]\nfrom = \"{sender}\"\nto = \"{receiver}\"\norder = {}\n", sent[from]);
+                text += half;
+                sent[from] += 1;
+            }
         }
         text
     }
@@ -219,7 +231,8 @@ impl Origin {
 impl SavedPlan {
     fn line_of(&self, error: &PlanError) -> Option<usize> {
         let last = |wanted: &dyn Fn(usize, usize) -> bool| {
-            let place = self.edges.iter().rposition(|&(from, to)| wanted(from, to))?;
+            let all: Vec<&(usize, usize)> = self.edges.iter().chain(&self.second).collect();
+            let place = all.iter().rposition(|&&(from, to)| wanted(from, to))?;
             self.origin.edge(place)
         };
         match *error {
@@ -265,7 +278,8 @@ impl SavedPlan {
         if report.is_contention_free() || contention == Contention::Allowed {
             return Ok(report);
         }
-        let worst = self.edges.iter().position(|edge| report.worst_edges.contains(edge));
+        let all = self.edges.iter().chain(&self.second);
+        let worst = all.clone().position(|edge| report.worst_edges.contains(edge));
         let line = worst.and_then(|place| self.origin.edge(place));
         Err(self.origin.refuse(line, SavedPlanProblem::Contended(Box::new(report))))
     }
@@ -305,6 +319,7 @@ struct EdgeTable {
     from: Spanned<String>,
     to: Spanned<String>,
     order: Spanned<u64>,
+    half: Option<Spanned<u64>>,
 }
 
 type ProblemAt = (usize, SavedPlanProblem);
@@ -352,17 +367,26 @@ impl PlanFile {
             let problem = SavedPlanProblem::RootNotMember(self.root.get_ref().clone());
             return Err((self.root.span().start, problem));
         }
-        let sorted = sort_edges(&self.edge, &place_of)?;
+        let is_pair = via == Via::TwoTree;
+        if let Some(half) =
+            self.edge.iter().filter_map(|table| table.half.as_ref()).find(|half| !is_pair || *half.get_ref() > 1)
+        {
+            return Err((half.span().start, SavedPlanProblem::Half(*half.get_ref())));
+        }
+        let is_second = |table: &&EdgeTable| table.half.as_ref().is_some_and(|half| *half.get_ref() == 1);
+        let (second, first): (Vec<_>, Vec<_>) = self.edge.iter().partition(is_second);
+        let (first, second) = (sort_edges(&first, &place_of)?, sort_edges(&second, &place_of)?);
         let line = |offset: usize| lines.line_at(offset);
         let origin = Origin::new(
             file_name,
             [&self.epoch.span(), &self.root.span(), &self.segment_bytes.span(), &self.members.span()]
                 .map(|span| line(span.start)),
-            sorted.iter().map(|(.., table)| line(table.from.span().start)).collect(),
+            first.iter().chain(&second).map(|(.., table)| line(table.from.span().start)).collect(),
         );
         Ok(SavedPlan {
             via,
-            edges: sorted.into_iter().map(|(from, to, _)| (from, to)).collect(),
+            edges: first.into_iter().map(|(from, to, _)| (from, to)).collect(),
+            second: second.into_iter().map(|(from, to, _)| (from, to)).collect(),
             root: self.root.into_inner(),
             epoch: self.epoch.into_inner(),
             segment_bytes: self.segment_bytes.into_inner(),
@@ -385,19 +409,19 @@ fn expand(members: &Value) -> Result<Vec<String>, SavedPlanProblem> {
 }
 
 fn sort_edges<'a>(
-    tables: &'a [EdgeTable],
+    tables: &[&'a EdgeTable],
     place_of: &HashMap<&str, usize>,
 ) -> Result<Vec<(usize, usize, &'a EdgeTable)>, ProblemAt> {
     let place = |name: &Spanned<String>| {
         let found = place_of.get(name.get_ref().as_str()).copied();
         found.ok_or_else(|| (name.span().start, SavedPlanProblem::NotMember(name.get_ref().clone())))
     };
-    let resolved = tables.iter().map(|table| Ok((place(&table.from)?, place(&table.to)?, table)));
+    let resolved = tables.iter().map(|&table| Ok((place(&table.from)?, place(&table.to)?, table)));
     let mut edges = resolved.collect::<Result<Vec<_>, ProblemAt>>()?;
     edges.sort_by_key(|&(from, _, table)| (from, *table.order.get_ref()));
     for sends in edges.chunk_by(|left, right| left.0 == right.0) {
         let wrong = sends.iter().zip(0u64..).find(|((_, _, table), place)| table.order.get_ref() != place);
-        if let Some(((_, _, EdgeTable { from, to, order }), _)) = wrong {
+        if let Some(((_, _, EdgeTable { from, to, order, .. }), _)) = wrong {
             let (from, to) = (from.get_ref().clone(), to.get_ref().clone());
             let problem = SavedPlanProblem::Order { from, to, order: *order.get_ref(), edges: sends.len() };
             return Err((order.span().start, problem));

@@ -496,11 +496,11 @@ fn known_slow(config: &RootConfig, choice: &Choice, planner: &Planner) -> Vec<us
 /// Returns the payload of a frame in bytes and the frames of a segment. If a segment is shorter
 /// than the message, it has the chosen number of bytes, in frames of equal length.
 fn segments(config: &RootConfig, choice: &Choice, ranks: usize) -> (u16, u32) {
-    let in_blocks = choice.plan.via().is_in_blocks();
-    let affordable = if in_blocks { most_payload_bytes(ranks).max(MIN_SEGMENT_BYTES as usize) } else { usize::MAX };
+    let (in_blocks, streams) = (choice.plan.via().is_in_blocks(), choice.plan.via().trees(ranks));
+    let affordable = if in_blocks { most_payload_bytes(streams).max(MIN_SEGMENT_BYTES as usize) } else { usize::MAX };
     let full = config.station.payload_bytes().min(u16::try_from(affordable).unwrap_or(u16::MAX));
     let frames = choice.segment_bytes.div_ceil(u64::from(full)).max(1);
-    let most = if in_blocks { most_block_frames(&config.tuning, ranks) } else { u64::from(u32::MAX) };
+    let most = if in_blocks { most_block_frames(&config.tuning, streams) } else { u64::from(u32::MAX) };
     let is_part = config.size.is_none_or(|size| choice.segment_bytes < size);
     let payload = choice.segment_bytes.div_ceil(frames).clamp(MIN_SEGMENT_BYTES, u64::from(full)) as u16;
     (if is_part && frames <= most { payload } else { full }, frames.clamp(1, most) as u32)
@@ -515,14 +515,17 @@ fn pushed_payload(config: &RootConfig, frames: u64) -> u16 {
     pushed.div_ceil(frames).clamp(MIN_SEGMENT_BYTES, full) as u16
 }
 
-/// A member's parent and its position among its siblings: in the ack tree for a broadcast, else in
-/// the plan.
+/// A member's parent and its position among its siblings: of the ack tree in a broadcast, else of
+/// the plan; with two trees its parents in both.
 fn parent_and_order(plan: &Plan, policy: Policy, rank: usize) -> (Option<usize>, usize) {
     if let (Via::Cast, Some(position)) = (plan.via(), rank.checked_sub(1)) {
         let tree = AckTree::new(plan.ranks() - 1, policy);
         return (Some(tree.parent(position).map_or(0, |parent| parent + 1)), tree.order(position));
     }
     let parent = plan.parent(rank);
+    if let [_, second] = plan.trees()[..] {
+        return (parent, second.parent(rank).unwrap_or(0));
+    }
     let order = parent.and_then(|parent| plan.children(parent).iter().position(|&child| child == rank));
     (parent, order.unwrap_or(0))
 }
