@@ -82,8 +82,8 @@ impl std::fmt::Display for Trouble {
             Trouble::Others => out.write_str("it failed on another rank"),
             Trouble::Order { leader, number } => write!(
                 out,
-                "calls differ: {leader} has been waiting inside the MPI in call {number}, which this rank makes another \
-                 way: its length is another one"
+                "calls differ: {leader} has been waiting inside the MPI in call {number}, which this rank makes \
+                 another way: its length is another one"
             ),
             Trouble::Mpi(code) => write!(out, "the MPI's error {code}"),
         }

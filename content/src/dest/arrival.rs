@@ -158,7 +158,10 @@ impl Dest {
     /// Creates the check of what an invitation offers, made before this host joins.
     pub fn offer_check(dest: &Arc<Dest>, target: &Target) -> OfferCheck {
         let (dest, target) = (Arc::clone(dest), target.clone());
-        OfferCheck::new(move |offered| dest.check_offered(&target, offered))
+        OfferCheck::new(move |offered| {
+            let refused = dest.check_offered(&target, offered).map_err(StorageError::into_parts);
+            refused.map_err(|(outcome, text, _)| outcome.status_and_reason(&text).1.to_owned())
+        })
     }
 
     fn check_offered(&self, target: &Target, offered: &Offered) -> Result<(), StorageError> {

@@ -222,7 +222,8 @@ impl StorageError {
         StorageError::new(Outcome::WriteFailed, format!("{}: {text}", Outcome::REFUSED))
     }
 
-    pub(super) fn into_parts(self) -> (Outcome, String, Option<io::Error>) {
+    /// Returns outcome, sentence and cause.
+    pub fn into_parts(self) -> (Outcome, String, Option<io::Error>) {
         (self.outcome, self.text, self.cause)
     }
 

@@ -92,6 +92,15 @@ pub struct Session {
     opener: Opener,
 }
 
+/// Passes an event on, and declines an invitation that fails the check.
+fn pass_checked<K: Sink>(check: Option<&OfferCheck>, receiving: &mut Receiving<K>, now: Instant, event: ReceiverEvent) {
+    let refusal = check.and_then(|check| check.refusal(&event));
+    receiving.handle_event(now, event);
+    if let Some(text) = refusal {
+        receiving.decline(now, Outcome::WriteFailed, format!("{}: {text}", Outcome::REFUSED));
+    }
+}
+
 impl Session {
     /// Sends a content, for example any reader, to the receivers of `group`, and returns when all
     /// of them have verified it.
@@ -403,11 +412,7 @@ impl Session {
                     receiver.limit_session(options.session_limit.map(|limit| now + limit));
                 }
                 options.run.notify(Progress::Receiver(&event));
-                let refusal = options.offer_check.as_ref().and_then(|check| check.refusal(&event));
-                receiving.handle_event(now, event);
-                if let Some((outcome, text, _)) = refusal.map(StorageError::into_parts) {
-                    receiving.decline(now, outcome, text);
-                }
+                pass_checked(options.offer_check.as_ref(), receiving, now, event);
                 watcher.update(|| receiver.final_frame(RECEIVER_ENDED));
             }
             hooked.turn(receiver, now);

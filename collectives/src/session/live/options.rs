@@ -1,6 +1,5 @@
 //! Options of a session, and the progress that it reports.
 
-use super::content::StorageError;
 use super::draw;
 use super::handles::{AbortNotice, AdmissionHook, Cancel, RateLimit, Start};
 use super::report::Error;
@@ -175,7 +174,7 @@ with_defaults! {
 
 /// Check of an offered content, before the session is joined.
 #[derive(Clone)]
-pub struct OfferCheck(Arc<dyn Fn(&Offered) -> Result<(), StorageError> + Send + Sync>);
+pub struct OfferCheck(Arc<dyn Fn(&Offered) -> Result<(), String> + Send + Sync>);
 
 impl fmt::Debug for OfferCheck {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -184,13 +183,14 @@ impl fmt::Debug for OfferCheck {
 }
 
 impl OfferCheck {
-    /// Creates a check. It is called by the session's thread, once per invitation that is accepted.
-    pub fn new(check: impl Fn(&Offered) -> Result<(), StorageError> + Send + Sync + 'static) -> OfferCheck {
+    /// Creates a check, which returns why the content cannot be held. The session's thread calls it once per
+    /// invitation that is accepted.
+    pub fn new(check: impl Fn(&Offered) -> Result<(), String> + Send + Sync + 'static) -> OfferCheck {
         OfferCheck(Arc::new(check))
     }
 
     /// Checks the offer of an invitation. Other events pass.
-    pub(super) fn refusal(&self, event: &ReceiverEvent) -> Option<StorageError> {
+    pub(super) fn refusal(&self, event: &ReceiverEvent) -> Option<String> {
         let ReceiverEvent::Invited { source, size, content, chunk, .. } = event else { return None };
         let offered = Offered { source: source.clone(), size: *size, content: *content, chunk: *chunk };
         self.0(&offered).err()

@@ -98,7 +98,7 @@ wire_enum! {
         Path = 5,
         /// The sender's list of hosts does not include it.
         NotWanted = 6,
-        /// It declined by itself, as its DEST cannot hold what is sent. Never sent as a refusal.
+        /// Refusal by itself, as its DEST cannot hold what is sent. Never sent.
         Declined = 7,
     }
 }

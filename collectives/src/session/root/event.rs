@@ -201,7 +201,7 @@ fn listed(joined: &[String], missing: &[String], refused: &[TurnedAway]) -> Stri
             refused.iter().map(|away| format!("{} ({}): {}", away.host, away.mac, away.why.words())).collect();
         parts.push(format!("refused {}", refused.join(", ")));
     }
-    // The others' reasons have been told when they declined.
+    // The others' reasons were events.
     parts.extend(first.map(|away| away.text.clone()));
     if parts.is_empty() { String::new() } else { format!(" ({})", parts.join("; ")) }
 }
