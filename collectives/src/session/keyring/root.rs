@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// secret have entries. When there is no room, an address goes that shares no secret with this root.
 const MAX_ADDRESSES: usize = 8192;
 const MAX_RUNS: usize = 8;
-/// Maximum number of other sessions of the group that are remembered.
+/// Maximum number of other sessions that are remembered, of the group and of others.
 const MAX_COMPETITORS: usize = 16;
 const CONTENTS_IN_THE_CLEAR: u8 = 0;
 
@@ -66,6 +66,8 @@ pub struct RootRing {
     /// Runs of each address; the first is the one that is spoken to.
     runs: BTreeMap<MacAddr, Vec<Run>>,
     competing_sessions: KnownSessions,
+    /// Sessions of other groups, which only share the links.
+    other_groups: KnownSessions,
 }
 
 impl RootRing {
@@ -84,6 +86,7 @@ impl RootRing {
             group: Protection::new(&own.group, own.hash),
             runs: BTreeMap::new(),
             competing_sessions: KnownSessions::default(),
+            other_groups: KnownSessions::default(),
             own,
         }
     }
@@ -194,8 +197,10 @@ impl RootRing {
         let Frame { source, header, payload, .. } = *frame;
         match (slot, header.kind) {
             (Slot::Door(door), ANNOUNCE) => {
-                let (keys, body) = self.doors.invitation(door, frame, &self.competing_sessions)?;
-                self.competing_sessions.hear(keys, header.sequence, MAX_COMPETITORS, None).then_some(body)
+                let known = (&self.competing_sessions, Some(&self.other_groups));
+                let (keys, body, is_of_group) = self.doors.invitation(door, frame, known)?;
+                let heard = if is_of_group { &mut self.competing_sessions } else { &mut self.other_groups };
+                heard.hear(keys, header.sequence, MAX_COMPETITORS, None).then_some(body)
             }
             (Slot::Door(door), JOIN) => self.admit_request(door, frame),
             (Slot::Door(door), REFUSE) => {
