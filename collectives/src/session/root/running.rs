@@ -540,6 +540,7 @@ impl SessionPhase {
         if self.neighbours.crowd(now) {
             // What others make a switch lose is no policing.
             self.storm_control.forget();
+            self.cast_change.forget();
         } else {
             findings.extend(self.storm_control.look(&scene, &self.members, way, on_slow));
         }
@@ -548,7 +549,10 @@ impl SessionPhase {
             findings.extend(self.slow_hosts.look(&scene, &self.members, straggler, way));
         }
         findings.extend(self.stragglers.look(&scene, &self.members, straggler, on_slow));
-        let drain = self.cast_change.look(&scene, &self.members, way, self.slow_hosts.is_suspecting());
+        let may_change = !self.neighbours.crowd(now);
+        let drain = may_change
+            .then_some(())
+            .and_then(|()| self.cast_change.look(&scene, &self.members, way, self.slow_hosts.is_suspecting()));
         if self.storm_control.is_levelling() {
             self.delivery.retire();
         }
