@@ -72,7 +72,7 @@ impl Process {
 }
 
 /// Whether this is the first rank by what launchers say, which reports a problem of all ranks unless
-/// it was told to be quiet.
+/// it has to be quiet.
 fn is_first_rank() -> bool {
     if std::env::var_os("ETHBCAST_MPI_VERBOSE").is_some() {
         return false;

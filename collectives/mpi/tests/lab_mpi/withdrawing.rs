@@ -176,7 +176,7 @@ fn lab_another_mpis_back_end_and_an_mpi_without_a_version_are_left_alone() {
     let ended = Run::start("old", command).end(LIMIT);
     ended.assert_code(0);
     assert!(ended.stderr.contains("this MPI has no MPI_Get_library_version"), "{}", ended.stderr);
-    // The first rank says so unless it was told to be quiet, and no other rank.
+    // The first rank says so unless it has to be quiet, and no other rank.
     for (set, is_said) in
         [(("PMI_RANK", "0"), true), (("PMI_RANK", "1"), false), (("ETHBCAST_MPI_VERBOSE", "0"), false)]
     {

@@ -15,6 +15,7 @@ pub use receiver::ReceiverKeys;
 pub use root::RootKeys;
 
 use super::kind;
+use super::message::Message;
 use crate::census::kind::{HERE, WHO};
 use crate::keys::{
     CLUSTER_NAME_BYTES, ClusterSecrets, ContentCipher, KeyName, Keys, Protection, PublicKey, SIGNATURE_BYTES,
@@ -255,8 +256,14 @@ impl Doors {
     }
 
     /// Reads an announcement whose tag is right: one of the key file's senders must have signed it, for the session
-    /// that follows from it. What has been `heard` costs no look at the signature.
-    fn invitation(&mut self, door: usize, frame: &Frame<'_>, heard: &KnownSessions) -> Option<(SessionKeys, Vec<u8>)> {
+    /// that follows from it. What has been `heard`, of this group or of `others`, costs no look at the signature.
+    /// Returns whether it is of this group.
+    fn invitation(
+        &mut self,
+        door: usize,
+        frame: &Frame<'_>,
+        (heard, others): (&KnownSessions, Option<&KnownSessions>),
+    ) -> Option<(SessionKeys, Vec<u8>, bool)> {
         let plain = self.secrets.lift(door, &frame.header, frame.payload)?;
         let (signature, signed) = plain.split_first_chunk()?;
         let (random, rest) = signed.split_first_chunk()?;
@@ -267,11 +274,17 @@ impl Doors {
             return None;
         }
         let (session, root, number) = (frame.header.session, frame.source, frame.header.sequence);
-        let name = SessionName::of(&SessionFacts { session, random, exchange, sender, root, group: &self.group });
+        let other = match Message::decode(frame.header.kind, body) {
+            Some(Message::Announce { group, .. }) => Some(group).filter(|group| *group != self.group),
+            _ => None,
+        };
+        let heard = if other.is_some() { others? } else { heard };
+        let group = other.as_deref().unwrap_or(&self.group);
+        let name = SessionName::of(&SessionFacts { session, random, exchange, sender, root, group });
         let sender = PublicKey::new(sender).filter(|_| heard.is_new(&name, number))?;
         let is_signed = sender.has_signed(Signed::Announce, &name, &[signed, &numbered(number)], signature);
         let keys = SessionKeys { root, session, name, exchange: *exchange, sender, door };
-        is_signed.then(|| (keys, body.to_vec()))
+        is_signed.then(|| (keys, body.to_vec(), other.is_none()))
     }
 }
 

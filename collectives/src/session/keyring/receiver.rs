@@ -193,7 +193,7 @@ impl ReceiverRing {
         let Frame { source, header, payload, .. } = *frame;
         match (slot, header.kind) {
             (Slot::Door(door), ANNOUNCE) => {
-                let (keys, body) = self.doors.invitation(door, frame, &self.heard)?;
+                let (keys, body, _) = self.doors.invitation(door, frame, (&self.heard, None))?;
                 let kept = self.bound().map(|asked| asked.keys.name);
                 self.heard.hear(keys, header.sequence, MAX_SESSIONS, kept).then_some(body)
             }

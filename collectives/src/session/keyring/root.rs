@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// secret have entries. When there is no room, an address goes that shares no secret with this root.
 const MAX_ADDRESSES: usize = 8192;
 const MAX_RUNS: usize = 8;
-/// Maximum number of other sessions of the group that are remembered.
+/// Maximum number of other sessions that are remembered, of the group and of others.
 const MAX_COMPETITORS: usize = 16;
 
 /// Keys of a root, with what was drawn at random for one session.
@@ -72,6 +72,8 @@ pub struct RootRing {
     runs: BTreeMap<MacAddr, Vec<Run>>,
     heard: u64,
     competing_sessions: KnownSessions,
+    /// Sessions of other groups, which only share the links.
+    other_groups: KnownSessions,
 }
 
 impl RootRing {
@@ -91,6 +93,7 @@ impl RootRing {
             runs: BTreeMap::new(),
             heard: 0,
             competing_sessions: KnownSessions::default(),
+            other_groups: KnownSessions::default(),
             own,
         }
     }
@@ -213,8 +216,10 @@ impl RootRing {
         let Frame { source, header, payload, .. } = *frame;
         match (slot, header.kind) {
             (Slot::Door(door), ANNOUNCE) => {
-                let (keys, body) = self.doors.invitation(door, frame, &self.competing_sessions)?;
-                self.competing_sessions.hear(keys, header.sequence, MAX_COMPETITORS, None).then_some(body)
+                let known = (&self.competing_sessions, Some(&self.other_groups));
+                let (keys, body, is_of_group) = self.doors.invitation(door, frame, known)?;
+                let heard = if is_of_group { &mut self.competing_sessions } else { &mut self.other_groups };
+                heard.hear(keys, header.sequence, MAX_COMPETITORS, None).then_some(body)
             }
             (Slot::Door(door), JOIN) => self.admit_request(door, frame),
             (Slot::Door(door), REFUSE) => {

@@ -3,6 +3,8 @@
 use super::*;
 use crate::keys::{ExchangePair, Secret, Signer};
 use crate::session::kind::{ABORT, ANNOUNCE, DONE, JOIN, KEYS, LEAVE, READY, REFUSE, RESPONSE, STATUS, VERDICT, VIEW};
+use crate::session::message::{ContentKind, Stage};
+use crate::session::verified::ChunkSize;
 use ethbcast_transport::wire::Identity;
 
 const SESSION: u32 = 7;
@@ -338,4 +340,33 @@ fn a_request_of_an_earlier_run_is_a_repetition_once_a_later_one_has_spoken() {
     assert!(root.hears(&in_time).is_ok(), "nobody knows yet which of them lives");
     let said = later.says(root.mac(), READY, b"ready");
     assert!(root.hears(&said).is_ok() && root.hears(&recorded).is_err());
+}
+
+#[test]
+fn a_root_hears_sessions_of_other_groups_once_and_nobody_else_does() {
+    let (mut ours, (mut receiver, _)) = (root(keys(), 3), receiver(keys(), 11));
+    let of = |keys: Arc<Keys>, group: &str| {
+        let station = Station::new(group, "n9", MacAddr::new(2, 0, 0, 0, 0, 9), 1500);
+        let exchange = ExchangePair::new(secret(5));
+        let own = RootKeys { keys, random: [5; 32], exchange, group: secret(6), hash: PayloadHash::Polyval };
+        let ring = Keyring::of_root(own, &station, SESSION);
+        End { ring, identity: station.identity(SESSION, Rank::ROOT) }
+    };
+    let body = |group: &str| {
+        let (content, chunk) = (ContentKind::Tree, ChunkSize::LONGEST);
+        let [group, host, source] = [group, "n9", "x"].map(str::to_owned);
+        let (size, mtu_bytes, stage, age_millis) = (None, 1500, Stage::Started, 0);
+        Message::Announce { group, host, source, size, content, chunk, mtu_bytes, stage, age_millis }.encode().1
+    };
+    let mut others = of(keys(), "others");
+    let said = others.says(MacAddr::BROADCAST, ANNOUNCE, &body("others"));
+    assert_eq!((ours.hears(&said), ours.hears(&said)), (Ok(body("others")), Err(Reject::Stranger)));
+    assert_eq!(receiver.hears(&said), Err(Reject::Stranger), "it is invited to nothing");
+    let asks = ours.identity.header(JOIN);
+    assert!(ours.ring.seal(others.mac(), asks, b"joins").is_none(), "it is no rival for the group");
+    let lie = others.says(MacAddr::BROADCAST, ANNOUNCE, &body("a third"));
+    assert_eq!(ours.hears(&lie), Err(Reject::Stranger), "it is signed for another group");
+    let stranger = Arc::new(Keys::new(secret(1), Signer::new(&secret(7)), "n9").expect("a name"));
+    let said = of(stranger, "others").says(MacAddr::BROADCAST, ANNOUNCE, &body("others"));
+    assert_eq!(ours.hears(&said), Err(Reject::Stranger), "it is none of the senders");
 }
