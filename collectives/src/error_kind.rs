@@ -37,6 +37,7 @@ impl ErrorKind {
 }
 
 impl SessionError {
+    /// Returns the kind of this error.
     pub fn kind(&self) -> ErrorKind {
         match self {
             SessionError::Station(error) => error.kind(),
@@ -66,6 +67,7 @@ impl SessionError {
 }
 
 impl CallError {
+    /// Returns the kind of this error.
     pub fn kind(&self) -> ErrorKind {
         match self {
             CallError::Station(error) => error.kind(),

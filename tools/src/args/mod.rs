@@ -151,8 +151,9 @@ pub struct WireArgs {
     pub host: Option<String>,
     /// Network interface, such as eth0.
     ///
-    /// An interface name, alternative name, MAC address, IP address or network (10.1.0.0/16), or the value of BOOTIF=. Default: the only
-    /// Ethernet interface that is up; if several are, that of the default route.
+    /// An interface name, alternative name, MAC address, IP address or network (10.1.0.0/16), or the
+    /// value of BOOTIF=. Default: the only Ethernet interface that is up; if several are, that of
+    /// the default route.
     #[arg(short, long, value_name = "IFACE", help_heading = HOW, display_order = 0)]
     pub interface: Option<String>,
     /// EtherType of the frames, in hexadecimal.

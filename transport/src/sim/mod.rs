@@ -53,9 +53,10 @@
 //! assert_eq!(simulation.machines().iter().map(|machine| machine.part.balls).sum::<u64>(), 10);
 //! ```
 //!
-//! Files, from the outside in: `network` and `settings` (description), `run` (the simulation and its loop), `host` with
-//! `timer_requests` (its machine's calls, its card and its process), `last_hop` with `faults`, `fabric` (everything between two
-//! hosts) with `switch` and `wire`, then `event`, `frame`, `random`, `stats`, `outcome`.
+//! Files, from the outside in: `network` and `settings` (description), `run` (the simulation and
+//! its loop), `host` with `timer_requests` (its machine's calls, its card and its process),
+//! `last_hop` with `faults`, `fabric` (everything between two hosts) with `switch` and `wire`, then
+//! `event`, `frame`, `random`, `stats`, `outcome`.
 
 mod event;
 mod fabric;

@@ -348,7 +348,8 @@ fn a_root_hears_sessions_of_other_groups_once_and_nobody_else_does() {
     let of = |keys: Arc<Keys>, group: &str| {
         let station = Station::new(group, "n9", MacAddr::new(2, 0, 0, 0, 0, 9), 1500);
         let exchange = ExchangePair::new(secret(5));
-        let own = RootKeys { keys, random: [5; 32], exchange, group: secret(6), hash: PayloadHash::Polyval };
+        let own =
+            RootKeys { keys, random: [5; 32], exchange, group: secret(6), hash: PayloadHash::Polyval, encrypts: true };
         let ring = Keyring::of_root(own, &station, SESSION);
         End { ring, identity: station.identity(SESSION, Rank::ROOT) }
     };

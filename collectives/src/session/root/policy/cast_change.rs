@@ -50,7 +50,7 @@ impl CastChange {
         (self.is_watching, self.seen, self.looks) = (self.seen.is_none(), Some(cast_rate), 0);
     }
 
-    /// Forgets the looks so far, and a trial: a tree that gives way to others is not slow.
+    /// Forgets the looks so far, and a trial: a tree that leaves room to others is not slow.
     pub fn forget(&mut self) {
         (self.looks, self.trial) = (0, None);
     }
