@@ -64,7 +64,7 @@ pub fn play_session(seed: u64) {
     let played = session::play(&case, &star(&case, RATE_BITS_PER_SECOND), seed, faults, &replay);
     all_delivered(&played, &case, &replay);
     // With blocks every rank has a stream of its own, with its own end.
-    let streams = case.via.trees(usize::from(case.receivers) + 1);
+    let streams = case.via.trees(case.receivers + 1);
     let payload_bytes = usize::from(played.view.payload_bytes);
     let frames = (case.bytes / payload_bytes + 1 + streams) as f64;
     let hops = case.receivers as f64 * frames;

@@ -47,7 +47,7 @@ fn one_of<T: Copy>(random: &mut Random, all: &[T]) -> T {
 
 /// Maximum numbers of retransmissions and heartbeats: see `tests/sessions.rs`.
 fn budgets(case: &Case, trouble: f64) -> (f64, f64) {
-    let streams = case.via.trees(usize::from(case.receivers) + 1);
+    let streams = case.via.trees(case.receivers + 1);
     let payload_bytes = usize::from(case.mtu_bytes) - 32;
     let hops = (case.receivers * (case.bytes / payload_bytes + 1 + streams)) as f64;
     let (each, stalls) = if case.tuning.policy == Policy::InOrderOnly { (17.0, 4.0) } else { (1.6, 1.0) };

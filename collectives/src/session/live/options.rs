@@ -174,7 +174,9 @@ with_defaults! {
 
 /// Check of an offered content, before the session is joined.
 #[derive(Clone)]
-pub struct OfferCheck(Arc<dyn Fn(&Offered) -> Result<(), String> + Send + Sync>);
+pub struct OfferCheck(Arc<CheckOffered>);
+
+type CheckOffered = dyn Fn(&Offered) -> Result<(), String> + Send + Sync;
 
 impl fmt::Debug for OfferCheck {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
