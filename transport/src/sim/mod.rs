@@ -54,7 +54,8 @@
 //! ```
 //!
 //! Files, from the outside in: `network` and `settings` (description), `run` (the simulation and its loop), `host` with
-//! `timer_requests` (its machine's calls, its card and its process), `last_hop` with `faults`, `fabric` (everything between two
+//! `timer_requests` (its machine's calls, its card and its process), `last_hop` with `faults`,
+//! `fabric` (everything between two
 //! hosts) with `switch` and `wire`, then `event`, `frame`, `random`, `stats`, `outcome`.
 
 mod event;
