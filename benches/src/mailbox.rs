@@ -88,7 +88,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// Starts a thread for end 0 or 1 in its place.
+    /// Starts the thread of end 0 or 1, pinned to a processor as this place demands.
     pub fn spawn<'scope, T: Send + 'scope>(
         self,
         scope: &'scope Scope<'scope, '_>,

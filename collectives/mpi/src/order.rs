@@ -77,8 +77,8 @@ impl Order {
         self.present = None;
     }
 
-    /// Returns the announcement of the present call, once, if it is inside the MPI and has lasted
-    /// for long.
+    /// Returns the announcement of the present call if that has been inside the MPI for long;
+    /// `None` at later calls.
     pub fn announce(&mut self, now: Instant) -> Option<Announcement> {
         let kind = *self.kinds.front()?;
         let (since, told) = self.present.as_mut().filter(|_| kind != Kind::Wire)?;

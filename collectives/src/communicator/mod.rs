@@ -2,8 +2,8 @@
 //! and collectives on top (EQA §1).
 //!
 //! **Assembly.** All processes are equal and are configured with the group's name and size. Each
-//! sends CALLs until all have received those of all and have the identical list; a rank is a place in it
-//! ([`Member::begin`], [`Member::joined`]).
+//! sends CALLs until all have received the CALLs of all and have the identical list; a rank is a
+//! place in the list ([`Member::begin`], [`Member::joined`]).
 //!
 //! **Messages** go from rank to rank by push and pull ([`Member::send`], [`Member::recv`]), as
 //! [`ethbcast_transport::messages`] has them.

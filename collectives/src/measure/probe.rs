@@ -1,4 +1,4 @@
-//! Writing of PROBE frames, and of the headers of all three kinds.
+//! Writing of PROBE frames, and of the headers of PROBE, ECHO and REPORT.
 
 use super::body::{ProbeBody, Task};
 use super::kind;
