@@ -115,7 +115,7 @@ impl Interface {
         let all = all().map_err(|errno| InterfaceError::Unlisted { errno: Errno::new(errno) })?;
         let addresses = ipv4_addresses();
         let link = match name {
-            Some(name) => Self::on(name, &all)?,
+            Some(name) => Self::up(Self::on(name, &all)?)?,
             None => {
                 let having = |link: &&LinkInfo| addresses.iter().any(|(name, _)| *name == link.name);
                 let with_address: Vec<LinkInfo> = all.iter().filter(having).cloned().collect();
@@ -147,23 +147,25 @@ impl Interface {
 
     fn named(name: &str, all: &[LinkInfo]) -> Result<Interface, InterfaceError> {
         let found = Self::on(name, all)?;
-        if found.is_ethernet() {
-            Ok(Self::of(found))
-        } else {
-            Err(InterfaceError::NotEthernet { name: found.name.clone() })
+        if !found.is_ethernet() {
+            return Err(InterfaceError::NotEthernet { name: found.name.clone() });
         }
+        Ok(Self::of(Self::up(found)?))
+    }
+
+    fn up(found: &LinkInfo) -> Result<&LinkInfo, InterfaceError> {
+        if found.has(libc::IFF_UP) { Ok(found) } else { Err(InterfaceError::Down { name: found.name.clone() }) }
     }
 
     fn on<'a>(name: &str, all: &'a [LinkInfo]) -> Result<&'a LinkInfo, InterfaceError> {
-        let found = match &meant(name, all)[..] {
+        match &meant(name, all)[..] {
             [] => {
                 let known = names(all.iter().filter(|link| link.is_ethernet()));
-                return Err(InterfaceError::Unknown { name: name.to_owned(), known });
+                Err(InterfaceError::Unknown { name: name.to_owned(), known })
             }
-            [found] => *found,
-            several => return Err(InterfaceError::Ambiguous { usable: names(several.iter().copied()) }),
-        };
-        if found.has(libc::IFF_UP) { Ok(found) } else { Err(InterfaceError::Down { name: found.name.clone() }) }
+            [found] => Ok(*found),
+            several => Err(InterfaceError::Ambiguous { usable: names(several.iter().copied()) }),
+        }
     }
 
     fn only(all: &[LinkInfo]) -> Result<Interface, InterfaceError> {
