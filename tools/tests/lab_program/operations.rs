@@ -204,7 +204,7 @@ fn a_command_takes_no_directory_and_has_no_dest_beside_it() {
     let source = site.directory("tree");
     fs::write(source.join("file"), "text").expect("room");
     let receiver = feed(&site, "n1", "tar x");
-    site.run("n0", &["send", "-i", "eth0", "-n", "1"], &source).assert_code(1);
+    site.run("n0", &["send", "-i", "eth0", "-n", "1", "--max-wait", "3"], &source).assert_code(3);
     receiver.end(LIMIT).assert_refusal(4, &["a directory comes", "tar c DIR"]);
     let usage = |arguments: &[&str]| Run::start("n1", site.ethbcast("n1", [&["recv"], arguments].concat())).end(LIMIT);
     usage(&["--pipe", "tar x", "dest"]).assert_code(2);
