@@ -2,6 +2,7 @@
 
 use super::application::{Disk, Origin};
 use super::effects::Holding;
+use ethbcast_collectives::keys::ContentCipher;
 use ethbcast_collectives::session::application::{Again, Next, Sink, Source};
 use ethbcast_collectives::session::verified::{Checked, ChunkSet, ChunkSize, Cut, Form, Ledgered};
 use ethbcast_collectives::session::{Done, Needs, ReceiverEvent, RootEvent, Trailer};
@@ -59,6 +60,10 @@ impl Given {
 impl Source for Given {
     fn form(&self) -> Form {
         self.source().form()
+    }
+
+    fn protect(&mut self, cipher: ContentCipher) {
+        self.source_mut().protect(cipher);
     }
 
     fn selects(&self) -> bool {

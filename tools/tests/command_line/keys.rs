@@ -188,7 +188,18 @@ fn answered(answer: &[u8]) -> Option<i32> {
     let OpenptyResult { master, slave } = openpty(None, None).expect("a terminal");
     let shown = || tcgetattr(&slave).expect("a terminal").local_flags.contains(LocalFlags::ECHO);
     let mut command = Command::new("setsid");
-    command.args(["--ctty", "--wait", env!("CARGO_BIN_EXE_ethbcast"), "send", "--key-phrase", "-n", "1"]);
+    // Whoever runs the tests in the background may have Ctrl-C ignored.
+    command.args([
+        "--ctty",
+        "--wait",
+        "env",
+        "--default-signal=INT",
+        env!("CARGO_BIN_EXE_ethbcast"),
+        "send",
+        "--key-phrase",
+        "-n",
+        "1",
+    ]);
     command.args(["-i", "nosuch0", "Cargo.toml"]).env("ETHBCAST_CONFIG", "");
     command.stdin(slave.try_clone().expect("a descriptor")).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().expect("it starts");

@@ -544,7 +544,6 @@ impl SessionPhase {
         if self.neighbours.crowd(now) {
             // Losses that other traffic causes in a switch are no policing.
             self.storm_control.forget();
-            self.cast_change.forget();
         } else {
             findings.extend(self.storm_control.look(&scene, &self.members, way, on_slow));
         }
@@ -554,10 +553,7 @@ impl SessionPhase {
         }
         let straggler = straggler.map(|straggler| self.slow_hosts.blame(&scene, straggler));
         findings.extend(self.stragglers.look(&scene, &self.members, straggler, on_slow));
-        let may_change = !self.neighbours.crowd(now);
-        let drain = may_change
-            .then_some(())
-            .and_then(|()| self.cast_change.look(&scene, &self.members, way, self.slow_hosts.is_suspecting()));
+        let drain = self.cast_change.look(&scene, &self.members, way, self.slow_hosts.is_suspecting());
         if self.storm_control.is_levelling() {
             self.delivery.retire();
         }

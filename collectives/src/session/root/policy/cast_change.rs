@@ -50,11 +50,6 @@ impl CastChange {
         (self.is_watching, self.seen, self.looks) = (self.seen.is_none(), Some(cast_rate), 0);
     }
 
-    /// Forgets the looks so far, and a trial: a tree that leaves room to others is not slow.
-    pub fn forget(&mut self) {
-        (self.looks, self.trial) = (0, None);
-    }
-
     pub fn trial_mut(&mut self) -> Option<&mut RateComparison> {
         self.trial.as_mut()
     }

@@ -3,7 +3,7 @@
 
 use crate::session::link_share::LinkShare;
 use crate::session::throttle::Rate;
-use crate::session::view::{Standing, View};
+use crate::session::view::View;
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Instant, MacAddr, Retry};
@@ -175,8 +175,7 @@ impl Neighbours {
         }
         let degrees = view.degrees();
         // A trial of one link needs all others.
-        let recent = || self.links.iter().filter(|(_, link)| now.since(link.at) <= LINK_KEPT);
-        let percent = recent().map(|(_, link)| link.percent()).max().unwrap_or(100);
+        let percent = self.links.values().map(MemberLink::percent).max().unwrap_or(100);
         // Each child of a tree costs its parent a copy.
         let copies = |rank: Rank| match view.via {
             via if via == Via::Cast || via.is_in_blocks() => 1,
@@ -185,10 +184,7 @@ impl Neighbours {
         let of_link = |(&rank, link): (&Rank, &MemberLink)| {
             link.part_at(percent) * copies(Rank::ROOT) / if link.share.is_sent { copies(rank) } else { 1 }
         };
-        // The stream does not pass the link of a member that is put aside.
-        let is_in_place =
-            |rank: Rank| view.members.get(rank.index()).is_some_and(|at| at.standing == Standing::InPlace);
-        let yielding = recent().filter(|&(&rank, link)| link.room > 0 && link.share.own > 0 && is_in_place(rank));
+        let yielding = self.links.iter().filter(|(_, link)| link.room > 0 && now.since(link.at) <= LINK_KEPT);
         let least = best * LEAST_PERCENT * if others > 0 { SHARED_PERCENT } else { 100 } / 10_000;
         let kbits = yielding.map(of_link).min()?.max(least);
         Some(Rate::new(kbits.saturating_mul(1000)).unwrap_or(Rate::LOWEST))
@@ -255,10 +251,6 @@ impl MemberLink {
     fn note(&mut self, now: Instant, share: LinkShare, taken: u64, sessions: u64) {
         let step = now.since(std::mem::replace(&mut self.at, now));
         self.share = share;
-        if taken == 0 || sessions > 0 {
-            // Nothing is left to be tried.
-            self.tried = None;
-        }
         if taken == 0 {
             self.room = self.room * SILENT_PERCENT / 100;
             self.room = if self.room * MARGIN_PART < self.full { 0 } else { self.room };
@@ -357,35 +349,6 @@ mod tests {
             took.push(own);
         }
         assert!(took[16..].iter().all(|own| own * 100 > LINK * 94), "{took:?}");
-    }
-
-    #[test]
-    fn a_trial_that_is_not_concluded_takes_nobodys_room() {
-        let view = crate::session::view::tests::chain(3);
-        let of = |own: u64, others: u64| {
-            Some(LinkShare { is_sent: false, own: own as u32, others: others as u32, ip: others as u32 })
-        };
-        let mut neighbours = Neighbours::default();
-        (1..4).for_each(|report| neighbours.note(at(report), Rank(1), of(LINK - 900, 900)));
-        for report in 4..24 {
-            neighbours.note(at(report), Rank(1), None);
-            neighbours.note(at(report), Rank(2), of(LINK / 2, LINK / 2));
-        }
-        let limit = neighbours.limit(at(24), &view, (FINDS_BEST, LINK)).expect("there is a flow");
-        assert!(limit.bits_per_second() <= LINK * 600, "{limit:?}");
-    }
-
-    #[test]
-    fn flows_to_members_that_the_stream_does_not_pass_limit_nobody() {
-        let mut view = crate::session::view::tests::chain(4);
-        view.members[2].standing = Standing::Aside;
-        let mut neighbours = Neighbours::default();
-        for report in 1..100 {
-            let share = |own| Some(LinkShare { is_sent: false, own, others: 30_000, ip: 30_000 });
-            neighbours.note(at(report), Rank(2), share(20_000));
-            neighbours.note(at(report), Rank(3), share(0));
-            assert_eq!(neighbours.limit(at(report), &view, (FINDS_BEST, LINK * 9)), None);
-        }
     }
 
     #[test]
