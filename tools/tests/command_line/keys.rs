@@ -188,7 +188,7 @@ fn answered(answer: &[u8]) -> Option<i32> {
     let OpenptyResult { master, slave } = openpty(None, None).expect("a terminal");
     let shown = || tcgetattr(&slave).expect("a terminal").local_flags.contains(LocalFlags::ECHO);
     let mut command = Command::new("setsid");
-    // Whoever runs the tests in the background may have Ctrl-C ignored.
+    // Programs in the background of a shell may have Ctrl-C ignored.
     command.args([
         "--ctty",
         "--wait",
