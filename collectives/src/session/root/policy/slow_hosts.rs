@@ -36,6 +36,8 @@ const HOLDS: Duration = Duration::from_secs(1);
 const FAST_HOLDS: Duration = Duration::from_secs(10);
 /// Time over which rates are compared: less would show losses, more what was before.
 const RATE_OVER: Duration = Duration::from_millis(800);
+/// Least time in which a host reads a frame, in nanoseconds: frames with smaller gaps waited for it.
+const READ_NANOS: f64 = 200.0;
 /// Time within which a host answers, whatever its processor does, if the frames reach it.
 const ANSWERED_WITHIN: Duration = Duration::from_millis(150);
 /// Most comparisons of a session, and the least part of the frames left that one must stay below.
@@ -63,12 +65,16 @@ struct Judgement {
 }
 
 impl Judgement {
-    /// Judges by the gaps of two trains. A host that was kept from its processor takes a train at
-    /// once, faster than its cable carries it.
-    fn new(at: Instant, hosts: (Rank, Rank), gaps: ComparedGaps, link_rate: Option<f64>) -> Judgement {
+    /// Judges by the gaps of two trains; `None` if they prove neither. A host that was kept from its
+    /// processor takes a train at once, faster than its cable carries it.
+    fn new(at: Instant, hosts: (Rank, Rank), gaps: ComparedGaps, link_rate: Option<f64>) -> Option<Judgement> {
+        if link_rate.is_none() && gaps.usual_nanos < READ_NANOS {
+            return None;
+        }
         let usual_nanos = gaps.usual_nanos.max(link_rate.map_or(0.0, |rate| 1e9 / rate));
-        let is_slow = gaps.is_sure && usual_nanos <= gaps.suspect_nanos * FAR_BELOW;
-        Judgement { rank: hosts.0, at, is_slow, beside: hosts.1, others: 1e9 / usual_nanos }
+        let is_slow = usual_nanos <= gaps.suspect_nanos * FAR_BELOW;
+        let judgement = Judgement { rank: hosts.0, at, is_slow, beside: hosts.1, others: 1e9 / usual_nanos };
+        (gaps.is_sure || !is_slow).then_some(judgement)
     }
 }
 
@@ -179,7 +185,7 @@ impl SlowHosts {
         let Some(Trial { suspect, beside, comparison, .. }) = self.trial.take_if(is_over) else { return };
         let gaps = comparison.gaps();
         log::info!("rank {suspect} beside rank {beside}: {gaps:?}");
-        let judged = gaps.map(|gaps| Judgement::new(now, (suspect, beside), gaps, link_rate));
+        let judged = gaps.and_then(|gaps| Judgement::new(now, (suspect, beside), gaps, link_rate));
         if !judged.is_some_and(|judged| judged.is_slow) {
             self.cleared = Some((suspect, now));
         }
@@ -287,15 +293,21 @@ mod tests {
 
     #[test]
     fn a_train_that_a_sleeper_took_at_once_is_no_rate_of_its_cable() {
-        let judged = |usual_nanos, suspect_nanos, link_rate| {
-            let gaps = ComparedGaps { usual_nanos, suspect_nanos, is_sure: true };
+        let judged = |usual_nanos, suspect_nanos: f64, link_rate| {
+            let gaps = ComparedGaps { usual_nanos, suspect_nanos, is_sure: suspect_nanos > 300_000.0 };
             let judgement = Judgement::new(Instant::START, (Rank(5), Rank(4)), gaps, link_rate);
-            (judgement.is_slow, judgement.others.round())
+            judgement.map(|judgement| (judgement.is_slow, judgement.others.round()))
         };
         // A frame takes 250 µs.
-        assert_eq!(judged(66.0, 260_000.0, Some(4000.0)), (false, 4000.0));
-        assert_eq!(judged(66.0, 1_200_000.0, Some(4000.0)), (true, 4000.0));
-        assert_eq!(judged(300_000.0, 1_200_000.0, Some(4000.0)), (true, 3333.0));
-        assert_eq!(judged(300_000.0, f64::INFINITY, None), (true, 3333.0));
+        assert_eq!(judged(66.0, 260_000.0, Some(4000.0)), Some((false, 4000.0)));
+        assert_eq!(judged(66.0, 1_200_000.0, Some(4000.0)), Some((true, 4000.0)));
+        assert_eq!(judged(300_000.0, 1_200_000.0, Some(4000.0)), Some((true, 3333.0)));
+        assert_eq!(judged(300_000.0, f64::INFINITY, None), Some((true, 3333.0)));
+        // Without a rate of the link nothing limits what such a train seems to say.
+        assert_eq!(judged(0.01, 0.01, None), None);
+        assert_eq!(judged(66.0, f64::INFINITY, None), None);
+        // A difference that a pause explains proves neither a slow host nor a fast one.
+        assert_eq!(judged(1_000.0, 11_000.0, None), None);
+        assert_eq!(judged(1_000.0, 1_500.0, None), Some((false, 1e6)));
     }
 }
