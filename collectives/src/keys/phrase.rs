@@ -141,7 +141,7 @@ fn value(word: &str) -> Option<u16> {
     Some(value)
 }
 
-/// Finds the words in which another letter makes the phrase right.
+/// Finds the words that one other letter would make right.
 fn mistaken(typed: &[u16; WORDS]) -> PhraseError {
     let may_be = |at: &usize| {
         let others = (0..LETTERS).flat_map(|letter| {

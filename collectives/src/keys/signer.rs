@@ -45,7 +45,7 @@ impl Signed {
         }
     }
 
-    /// Returns what is signed: the protocol and the word, the session, and the fields.
+    /// Returns the signed bytes: the protocol and the word, the session, and the fields.
     fn message(self, session: &SessionName, fields: &[&[u8]]) -> Vec<u8> {
         let mut message = [b"ethbcast 7 ", self.word().as_bytes(), &session.0].concat();
         fields.iter().for_each(|field| message.extend_from_slice(field));

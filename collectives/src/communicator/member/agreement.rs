@@ -48,8 +48,8 @@ impl Agreement {
         self.failure
     }
 
-    /// Begins the next call, and compares it with the calls reported by others. Returns a mismatch
-    /// and the rank whose call differs.
+    /// Begins the next call, and compares it with the calls reported by others. Returns a mismatch and the rank whose
+    /// call differs.
     pub(super) fn begin(
         &mut self,
         operation: Operation,

@@ -74,7 +74,6 @@ struct ReceivedShrink {
 pub(super) enum Settled {
     /// The others go on without these ranks, and so does this one.
     Without(RankSet),
-    /// The others consider this rank lost.
     Outlawed,
 }
 
@@ -118,8 +117,8 @@ impl Shrinking {
         self.repeater.hurry(now);
     }
 
-    /// Continues as far as received statements allow. `is_absent` returns whether this rank knows
-    /// another to be gone, or to have left.
+    /// Continues as far as received statements allow. `is_absent` returns whether this rank knows another to be gone,
+    /// or to have left.
     pub(super) fn settle(&mut self, now: Instant, is_absent: impl Fn(Rank) -> bool) -> Option<Settled> {
         if self.error.is_some() {
             return None;
@@ -149,8 +148,7 @@ impl Shrinking {
         (least >= Some(ShrinkStage::Agreed)).then_some(Settled::Without(lost))
     }
 
-    /// Returns the ranks considered lost by this rank, or by one that it does not consider lost
-    /// itself.
+    /// Returns the ranks considered lost by this rank, or by one that it does not consider lost itself.
     fn lost(&self, is_absent: impl Fn(Rank) -> bool) -> RankSet {
         let mut lost = self.word.lost.clone();
         self.others().filter(|&rank| is_absent(rank)).for_each(|rank| lost.insert(rank));
