@@ -80,9 +80,8 @@ pub(in crate::session) fn most_block_frames(tuning: &Tuning, streams: usize) -> 
     share_frames(tuning, streams) / 4
 }
 
-/// The host's own parameters, with those that the view decides for all: the policy, the paper's
-/// window and acknowledgements if the policy is the paper's, and in a broadcast the ack intervals
-/// for its number of members.
+/// The host's own parameters, with those that the view decides for all: the policy, the paper's window and
+/// acknowledgements if the policy is the paper's, and in a broadcast the ack intervals for its number of members.
 pub(super) fn tuned(own: &Tuning, view: &View, rank: Rank) -> Tuning {
     let tuning = with_policy(own, view);
     if view.via != Via::Cast {
@@ -122,7 +121,6 @@ fn with_policy(own: &Tuning, view: &View) -> Tuning {
     }
 }
 
-/// Whether a frame belongs to a stream, not to the session beside it.
 pub(in crate::session) fn is_of_stream(frame: &Frame<'_>) -> bool {
     matches!(frame.header.kind, Kind::DATA | Kind::PARITY | Kind::ACK | Kind::HEARTBEAT)
 }

@@ -11,10 +11,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Maximum number of addresses whose runs are remembered, and of runs of one address. Only hosts with the cluster's
-/// secret have entries. When there is no room, an address goes that shares no secret with this root.
+/// secret have entries. If there is no room, an address is dropped that shares no secret with this root.
 const MAX_ADDRESSES: usize = 8192;
 const MAX_RUNS: usize = 8;
-/// Maximum number of other sessions that are remembered, of the group and of others.
 const MAX_COMPETITORS: usize = 16;
 
 /// Keys of a root, with what was drawn at random for one session.
@@ -40,23 +39,22 @@ impl RootKeys {
     }
 }
 
-/// Run of a receiver.
 #[derive(Clone, Debug)]
 struct Run {
     nonce: u64,
     exchange: [u8; 32],
-    /// Digest of the request, which is the same every time, and its address.
+    /// Digest of the join request, which never changes, and its address.
     request: [u8; 32],
     door: usize,
     asked: CounterWindow,
-    /// Number of the last message of the root, and the numbers of the run's.
+    /// Number of the root's last message, and the numbers of the run's.
     said: Counter,
     window: CounterWindow,
     /// Made when the group's secret is first sent.
     pair: Option<Box<Protection>>,
-    /// Number of runs that were heard before.
+    /// Number of runs that came before.
     heard: u64,
-    /// Whether a later run at its address has spoken by its pair's secret: what comes of this one is a repetition.
+    /// Whether a later run at this address has used its pair's secret: frames of this run are then repetitions.
     is_over: bool,
 }
 
@@ -68,7 +66,7 @@ pub struct RootRing {
     mac: MacAddr,
     session: u32,
     group: Protection,
-    /// Runs of each address; the first is the one that is spoken to.
+    /// Runs of each address; the first is the one to which messages go.
     runs: BTreeMap<MacAddr, Vec<Run>>,
     heard: u64,
     competing_sessions: KnownSessions,
@@ -239,8 +237,8 @@ impl RootRing {
         }
     }
 
-    /// Reads a request to join: of this session, from a run whose nonce follows from its exchange key. Each run says
-    /// the same every time.
+    /// Reads a join request: for this session, from a run whose nonce follows from its exchange key. A run's request
+    /// never changes.
     fn admit_request(&mut self, door: usize, frame: &Frame<'_>) -> Option<Vec<u8>> {
         let Frame { source, header, payload, .. } = *frame;
         let plain = self.doors.secrets.lift(door, &header, payload)?;

@@ -74,7 +74,6 @@ use std::sync::atomic::Ordering;
 use std::thread::{self, Scope};
 use std::time::Duration;
 
-/// Fewest frames that a feed has.
 const MIN_FEED_FRAMES: u64 = 64;
 
 /// An open port, on which sessions of one group run one after the other.
@@ -438,8 +437,7 @@ impl Session {
         Error::OwnHost { group: self.station.group.clone(), interface: self.interface().name.clone() }
     }
 
-    /// Fails if this host's interface is away, or takes no long frames: then all other hosts only
-    /// seem silent.
+    /// Fails if this host's interface is away, or takes no long frames: then all other hosts only seem silent.
     fn check_interface(&self) -> Result<(), Error> {
         self.port.outage(self.now()).map_or(Ok(()), |error| Err(error.into()))
     }

@@ -142,8 +142,8 @@ static SHARED: LazyLock<(u32, Arc<dyn HashPool>)> = LazyLock::new(|| {
     (process::id(), Hashers::of_threads(processors.saturating_sub(OWN_PROCESSORS).min(MAX_THREADS)))
 });
 
-/// Returns the hashing threads of this process, one per free processor; hashes inline if fewer than
-/// 2 are free. A forked child does not have its parent's threads.
+/// Returns the hashing threads of this process, one per free processor; hashes inline if fewer than 2 are free. A
+/// forked child does not have its parent's threads.
 pub(super) fn hashers() -> Arc<dyn HashPool> {
     let (process, hash_pool) = &*SHARED;
     if *process == process::id() { Arc::clone(hash_pool) } else { Arc::new(Alone) }

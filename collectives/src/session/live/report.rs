@@ -115,8 +115,8 @@ impl SendReport {
     }
 }
 
-/// Reports of all members of a session that is given up, by rank. Members without a report of their
-/// own have been notified of the end.
+/// Reports of all members of a session that is given up, by rank. Members without a report of their own have been
+/// notified of the end.
 fn fates(root: &Root, form: Form) -> Vec<MemberReport> {
     let Some(view) = root.view() else { return Vec::new() };
     let mut fates: BTreeMap<Rank, MemberReport> = root.reports().map(|report| (report.rank, report.clone())).collect();
@@ -135,9 +135,8 @@ fn fates(root: &Root, form: Form) -> Vec<MemberReport> {
     fates.into_values().collect()
 }
 
-/// Reduces the reports to one per host, the last: a restarted receiver counts with its present
-/// state. A host that has verified everything keeps that report, whatever becomes of another
-/// receiver there.
+/// Reduces the reports to one per host, the last: a restarted receiver counts with its present state. A host that has
+/// verified everything keeps that report, whatever happens to another receiver there.
 fn by_host(root: &Root, reports: Vec<MemberReport>) -> Vec<MemberReport> {
     let Some(view) = root.view() else { return reports };
     let mut last: BTreeMap<MacAddr, MemberReport> = BTreeMap::new();
@@ -152,7 +151,6 @@ fn by_host(root: &Root, reports: Vec<MemberReport>) -> Vec<MemberReport> {
     all
 }
 
-/// Reports of all receivers at the end, one for each host.
 pub(super) fn of_receivers(root: &Root, is_given_up: bool, form: Form) -> Vec<MemberReport> {
     by_host(root, if is_given_up { fates(root, form) } else { root.reports().cloned().collect() })
 }

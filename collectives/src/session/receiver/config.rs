@@ -13,7 +13,6 @@ use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{MacAddr, Tuning};
 use std::time::Duration;
 
-/// A host that is a receiver of a session.
 pub(super) type ReceiverEndpoint = Endpoint<ReceiverConfig, ReceiverEvent>;
 
 /// Configuration of a receiver; [`new`](ReceiverConfig::new) fills in defaults for all that has

@@ -40,8 +40,7 @@ impl Wanted {
 const BET_FRAMES: u64 = 160;
 /// Content up to this length, in bytes, is sent before a measurement would have ended.
 const CHEAP_BYTES: u64 = 64 << 10;
-/// Maximum number of frames that may go to all before any test of broadcast: every storm control
-/// passes such a burst.
+/// Maximum number of frames that may go to all before any test of broadcast: every storm control passes such a burst.
 const UNTRIED_FRAMES: u64 = 16;
 
 /// Treatment of a straggler, a member that is slower than the others and holds them up.

@@ -13,7 +13,6 @@ use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::Rank;
 use std::time::Duration;
 
-/// A host that is the root of a session.
 pub(super) type RootEndpoint = Endpoint<RootConfig, RootEvent>;
 
 /// An event of the root.

@@ -45,7 +45,6 @@ pub enum Standing {
 }
 
 impl Standing {
-    /// Ordered by their numbers on the wire.
     const ALL: [Standing; 3] = [Standing::Gone, Standing::InPlace, Standing::Aside];
 }
 
@@ -246,8 +245,8 @@ impl View {
             && (!self.via.is_in_blocks() || self.members.len() == present.members.len())
     }
 
-    /// Adopts `epoch` if a member has confirmed a forged view of that number that can follow this
-    /// one, because the next view must follow both. Returns whether it did.
+    /// Adopts `epoch` if a member has confirmed a forged view of that number that can follow this one, because the next
+    /// view must follow both. Returns whether it did.
     pub(super) fn outnumber(&mut self, epoch: u32) -> bool {
         let steps = epoch.checked_sub(self.epoch);
         let follows = steps.is_some_and(|steps| steps < most_changes(self.members.len()) / 2);
@@ -300,14 +299,12 @@ impl View {
         (self.policy, self.push_frames, self.payload_bytes, offered)
     }
 
-    /// Whether the stream may change to another algorithm: there is one stream for all, and no
-    /// protocol of the papers.
+    /// Whether the stream may change to another algorithm: there is one stream for all, and no protocol of the papers.
     pub(super) fn may_reroute(&self) -> bool {
         !self.via.is_in_blocks() && self.policy == Policy::HolesAllowed
     }
 
-    /// Whether a host whose frames carry `most_bytes` can take part: its buffers are sized for the
-    /// view's frames.
+    /// Whether a host whose frames carry `most_bytes` can take part: its buffers are sized for the view's frames.
     pub(super) fn fits(&self, most_bytes: u16) -> bool {
         let payload_bytes = usize::from(self.payload_bytes);
         let streams = self.via.trees(self.members.len());

@@ -28,17 +28,17 @@ const FULL_FOR: Duration = Duration::from_millis(500);
 /// Part of the time of the rest that may be lost before a slow host is demoted; and the least time.
 const MAY_COST: f64 = 0.1;
 const LEAST: Duration = Duration::from_millis(300);
-/// Time for which a host must be suspected before it is compared; time for which the result holds,
-/// and after which a host that was not slow may be compared again.
+/// Time for which a host must be suspected before it is compared; time for which the result holds, and after which a
+/// host that was not slow may be compared again.
 const COMPARED_AFTER: Duration = Duration::from_millis(200);
 const HOLDS: Duration = Duration::from_secs(1);
-/// Time for which a host that proved fast is taken to be so.
+/// Time for which a host that proved fast counts as fast.
 const FAST_HOLDS: Duration = Duration::from_secs(10);
-/// Time over which rates are compared: less would show losses, more what was before.
+/// Time over which rates are compared: a shorter one would show losses, a longer one earlier rates.
 const RATE_OVER: Duration = Duration::from_millis(800);
-/// Time within which a host answers, whatever its processor does, if the frames reach it.
+/// Time within which a host answers, however busy its processor is, if the frames reach it.
 const ANSWERED_WITHIN: Duration = Duration::from_millis(150);
-/// Most comparisons of a session, and the least part of the frames left that one must stay below.
+/// Maximum number of comparisons of a session, and the part of the frames left that one must stay below.
 const MAX_COMPARISONS: u32 = 3;
 const FRAMES_PART: u64 = 200;
 
@@ -63,8 +63,8 @@ struct Judgement {
 }
 
 impl Judgement {
-    /// Judges by the gaps of two trains. A host that was kept from its processor takes a train at
-    /// once, faster than its cable carries it.
+    /// Judges by the gaps of two trains. A host that was kept from its processor takes a train at once, faster than its
+    /// cable carries it.
     fn new(at: Instant, hosts: (Rank, Rank), gaps: ComparedGaps, link_rate: Option<f64>) -> Judgement {
         let usual_nanos = gaps.usual_nanos.max(link_rate.map_or(0.0, |rate| 1e9 / rate));
         let is_slow = gaps.is_sure && usual_nanos <= gaps.suspect_nanos * FAR_BELOW;
@@ -90,8 +90,7 @@ pub struct SlowHosts {
 }
 
 impl SlowHosts {
-    /// Takes the host that the others wait for. Returns the demotion of a host that is proved slow,
-    /// once it has lasted.
+    /// Takes the host that the others wait for. Returns the demotion of a host that is proved slow, once it has lasted.
     pub fn look(
         &mut self,
         scene: &WatchContext<'_>,
@@ -196,8 +195,8 @@ impl SlowHosts {
         self.judged.iter().find(|judged| judged.rank == rank).filter(holds).copied()
     }
 
-    /// Returns who is to blame: a straggler that its parent does not name, and that no comparison
-    /// has proved slow, waits for its parent.
+    /// Returns the host to blame: a straggler that its parent does not name, and that no comparison has proved slow,
+    /// waits for its parent.
     pub fn blame(&self, scene: &WatchContext<'_>, straggler: Straggler) -> Straggler {
         let is_slow = self.judged.iter().any(|judged| judged.rank == straggler.rank && judged.is_slow);
         if straggler.is_named || is_slow {
@@ -206,7 +205,6 @@ impl SlowHosts {
         Straggler { rank: straggler.from, from: scene.parent(straggler.from), ..straggler }
     }
 
-    /// Whether a single host may be to blame.
     pub fn is_suspecting(&self) -> bool {
         let cleared = self.cleared.map(|(rank, _)| rank);
         self.suspicion.is_some_and(|known| Some(known.rank) != cleared) || self.trial.is_some()
@@ -239,8 +237,8 @@ fn words(view: &View, (culprit, suspect): (Rank, Rank), rate: f64, judgement: Ju
 }
 
 impl WatchContext<'_> {
-    /// Whether the parent of `rank` has its feed full of frames for it, and most of its reports of
-    /// the last second do not name it: the parent's own cable or processor is the limit.
+    /// Whether the parent of `rank` has its feed full of frames for it, and most of its reports of the last second do
+    /// not name it: the parent's own cable or processor is the limit.
     fn keeps_full(&self, members: &Members, rank: Rank) -> bool {
         let arrived = |rank: Rank| members.in_place(rank).map(|entry| entry.status().arrived);
         let Some(parent) = members.in_place(self.parent(rank)) else { return false };
@@ -266,8 +264,8 @@ impl WatchContext<'_> {
         fallen.min_by_key(|entry| entry.status().arrived).map(MemberEntry::rank)
     }
 
-    /// Returns the member beside which `suspect` is judged: one behind it, whose cable is idle, else
-    /// one that is not above it, else its parent.
+    /// Returns the member beside which `suspect` is judged: one behind it, whose cable is idle, else one that is not
+    /// above it, else its parent.
     fn idle_host(&self, members: &Members, suspect: Rank) -> Option<Rank> {
         let above = |rank: Rank| {
             let parent = |&at: &Rank| Some(self.parent(at)).filter(|&at| at != Rank::ROOT);
