@@ -18,7 +18,6 @@ use std::time::Duration;
 /// of a former process cause one return.
 const TWIN_RETURNS: u32 = 2;
 
-/// Callers kept beyond the group's size, so that an error can name them.
 const SPARE_CALLERS: usize = 16;
 
 /// Calls of a process before its claims can prevent the group: a single frame may be forged.

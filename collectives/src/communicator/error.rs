@@ -143,12 +143,7 @@ pub enum CommunicatorError {
         missing(missing_ranks),
         because(culprit, missing_ranks)
     )]
-    TimedOut {
-        signature: Signature,
-        /// Ranks that had not made the call, as far as known.
-        missing_ranks: Vec<Named>,
-        culprit: Option<Box<Culprit>>,
-    },
+    TimedOut { signature: Signature, missing_ranks: Vec<Named>, culprit: Option<Box<Culprit>> },
     #[error(
         "the group was not shrunk in time{}: let all ranks that live call it, or allow more time",
         missing(missing_ranks)

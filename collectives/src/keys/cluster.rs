@@ -58,7 +58,6 @@ fn context(header: &Header) -> VeilContext {
     VeilContext { kind: kind.0, session, rank: rank.0, sequence }
 }
 
-/// The secrets of a cluster, by their names.
 #[derive(Clone, Debug)]
 pub(crate) struct ClusterSecrets {
     keys: Arc<Keys>,
@@ -103,7 +102,6 @@ impl ClusterSecrets {
         self.close_numbered(at, header, body)
     }
 
-    /// Gives a message the next number under a secret.
     pub(crate) fn number(&mut self, at: usize, header: Header) -> Option<Header> {
         self.secrets.get_mut(at).map(|(_, protection)| protection.number(header))
     }

@@ -21,7 +21,6 @@ pub struct ContentCipher {
 }
 
 struct ContentKeys {
-    /// Whether the session's processors lack instructions for AES.
     is_without_aes: bool,
     content: Secret,
     ledger_seal: Secret,

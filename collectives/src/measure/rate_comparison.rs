@@ -129,7 +129,6 @@ impl RateComparison {
         self.ends_at <= now || self.trains.iter().all(|train| train.arrived.is_some())
     }
 
-    /// Returns when the first host replied, while the second has not.
     pub(crate) fn lacks_second_since(&self) -> Option<Instant> {
         self.trains[0].answered_at.filter(|_| self.trains[1].answered_at.is_none())
     }

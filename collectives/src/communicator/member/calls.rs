@@ -327,7 +327,6 @@ impl Calls {
         self.keepalive.take()
     }
 
-    /// Returns the body of a keepalive or BYE; `repeats` counts further BYEs.
     pub(super) fn notice(&self, moved: u64, repeats: u8) -> Notice {
         Notice {
             calls: self.agreement.last(),

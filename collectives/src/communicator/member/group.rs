@@ -21,7 +21,6 @@ use ethbcast_transport::wire::{Flags, Frame, Kind, Peer, Rank};
 use ethbcast_transport::{AuditError, Deadline, Instant, Part};
 use std::sync::Arc;
 
-/// One member's part of a complete group.
 #[derive(Clone, Debug)]
 pub struct Group {
     calls: Calls,

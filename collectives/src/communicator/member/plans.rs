@@ -135,7 +135,6 @@ impl Plans {
         self.network.among(kept, &self.calibration)
     }
 
-    /// Whether a stream is possible. Routes that are never chosen need no plan.
     pub(super) fn admits(&self, name: StreamName) -> bool {
         let fits = |via: Via| self.size() <= most_ranks(via);
         let asked = |via: Via| matches!(self.network.chosen(), Chosen::Via(asked) if *asked == via);

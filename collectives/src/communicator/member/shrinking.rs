@@ -69,7 +69,6 @@ struct ReceivedShrink {
     times: u32,
 }
 
-/// End of the agreement at one rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Settled {
     /// The others go on without these ranks, and so does this one.
@@ -162,7 +161,6 @@ impl Shrinking {
         }
     }
 
-    /// Returns the ranks that are not lost and have stated nothing.
     pub(super) fn missing(&self) -> Vec<Rank> {
         self.others().filter(|&rank| !self.word.lost.has(rank) && self.heard[rank.index()].is_none()).collect()
     }

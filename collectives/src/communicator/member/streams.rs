@@ -95,7 +95,6 @@ impl Streams {
         }
     }
 
-    /// Schedules the stream, so that the read frames are acknowledged.
     pub(in crate::communicator) fn drained(&mut self, now: Instant, name: StreamName) {
         self.touch(now, name);
     }

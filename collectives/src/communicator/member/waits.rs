@@ -165,7 +165,6 @@ pub(super) struct Claims {
 }
 
 impl Claims {
-    /// Creates an empty set; a claim is believed when it is repeated after `held_for`.
     pub(super) fn new(held_for: Duration) -> Claims {
         Claims { held_for, claims: BTreeMap::new() }
     }

@@ -203,7 +203,6 @@ pub fn is_numbered(kind: Kind) -> bool {
     !matches!(kind, Kind::DATA | Kind::PARITY | Kind::ACK | Kind::HEARTBEAT | PROBE | ECHO | REPORT)
 }
 
-/// Index of a secret in a keyring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Slot {
     /// A cluster's, by its place in the key file.

@@ -527,12 +527,10 @@ impl<M> Limited<M> {
         Limited { machine, until: limit.map(|limit| began + limit), session_until: None, look_at: None }
     }
 
-    /// Sets the latest time of the loop's next turn.
     fn look_at(&mut self, at: Option<Instant>) {
         self.look_at = at;
     }
 
-    /// Sets the end of the current session, beside that of the run.
     fn limit_session(&mut self, until: Option<Instant>) {
         self.session_until = until;
     }

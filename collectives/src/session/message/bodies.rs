@@ -250,7 +250,6 @@ impl ContentKind {
 /// Maximum bytes of a request; a multiple of every unit of the stream that can be verified alone.
 pub(in crate::session) const MAX_FETCH_BYTES: u64 = 128 << 10;
 
-/// Maximum number of requests for the same damaged bytes.
 pub(in crate::session) const MAX_ATTEMPTS: u8 = 3;
 
 const MAX_SET_BYTES: usize = ChunkSet::MAX_BYTES;

@@ -17,7 +17,6 @@ use crate::membership::codec::{BodyReader, BodyWriter};
 use ethbcast_transport::stream::Orphan;
 use ethbcast_transport::wire::{Kind, Rank, StreamId};
 
-/// Announced size of a content whose size is not known in advance.
 const UNKNOWN_SIZE: u64 = u64::MAX;
 
 /// Feature bit of a JOIN: another root checks whether this one is alive.

@@ -205,7 +205,6 @@ impl RootConfig {
         matches!(self.route, Route::Auto) && self.size.is_none_or(|size| size >= least)
     }
 
-    /// Whether sending the content costs less than measuring the network first.
     pub(super) fn is_cheaper_sent(&self) -> bool {
         self.size.is_some_and(|size| size <= CHEAP_BYTES)
     }

@@ -91,7 +91,6 @@ pub struct View {
     pub rate: Option<Rate>,
 }
 
-/// Maximum number of pushed frames that a view can encode.
 pub(super) const MAX_PUSH_FRAMES: u8 = 254;
 
 /// Maximum number of members of a view: a rank has 16 bits, and 65 535 stands for "none".
@@ -101,7 +100,6 @@ pub const MAX_MEMBERS: usize = 65_535;
 const MIN_PAYLOAD_BYTES: usize = 64;
 
 const MAX_STREAMS: usize = 4096;
-/// Minimum number of frames of a stream's feed at every member.
 const MIN_FEED_FRAMES: usize = 64;
 /// Maximum memory of the feeds of all streams at a member in bytes, as of a single one.
 const MAX_FEED_BYTES: usize = 16 << 20;

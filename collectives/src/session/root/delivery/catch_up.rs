@@ -179,7 +179,6 @@ const GAP_WINDOW: u64 = 512;
 /// Time after which a re-sent frame that is still reported missing counts as lost.
 const GAP_AGAIN_AFTER: Duration = Duration::from_millis(25);
 
-/// Time after which a gap that is no longer reported is dropped.
 const GAP_FORGOTTEN_AFTER: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Debug)]

@@ -164,7 +164,6 @@ impl Delivery {
         ready
     }
 
-    /// Ends the stream by a frame with this payload.
     pub(super) fn finish(&mut self, trailer: Trailer, end_payload: Vec<u8>) {
         (self.trailer, self.end_payload) = (Some(trailer), end_payload);
         self.end_streams();

@@ -116,7 +116,6 @@ impl StormControl {
         self.trial.as_ref()
     }
 
-    /// Forgets the losses so far.
     pub(super) fn forget(&mut self) {
         self.marks.clear();
     }

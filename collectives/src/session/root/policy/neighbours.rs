@@ -52,7 +52,6 @@ const SHARED_PERCENT: u64 = 97;
 /// Time from the first data on in which no room is left to other traffic, to find the best rate.
 const FINDS_BEST: Duration = Duration::from_millis(300);
 
-/// One member's link.
 #[derive(Clone, Copy, Debug)]
 struct MemberLink {
     at: Instant,
@@ -153,7 +152,6 @@ impl Neighbours {
             || self.links.values().any(|link| link.share.others > 0 && now.since(link.at) <= LINK_KEPT)
     }
 
-    /// Whether other traffic takes part of a link now.
     fn are_there(&self, now: Instant) -> bool {
         self.links.values().any(|link| link.room > 0 && now.since(link.at) <= LINK_KEPT)
     }
@@ -188,7 +186,6 @@ impl Neighbours {
         Some(Rate::new(kbits.saturating_mul(1000)).unwrap_or(Rate::LOWEST))
     }
 
-    /// Returns the totals of other traffic, if there was some.
     pub fn seen(&self, view: &View) -> Option<OtherTraffic> {
         let most = self.links.iter().max_by(|(_, one), (_, other)| one.tally.others.total_cmp(&other.tally.others));
         let (rank, MemberLink { tally, .. }) = most.filter(|(_, link)| link.tally.others > 0.0)?;

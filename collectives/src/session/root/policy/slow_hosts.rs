@@ -32,7 +32,6 @@ const LEAST: Duration = Duration::from_millis(300);
 /// host that was not slow may be compared again.
 const COMPARED_AFTER: Duration = Duration::from_millis(200);
 const HOLDS: Duration = Duration::from_secs(1);
-/// Time for which a host that proved fast counts as fast.
 const FAST_HOLDS: Duration = Duration::from_secs(10);
 /// Time over which rates are compared: a shorter one would show losses, a longer one earlier rates.
 const RATE_OVER: Duration = Duration::from_millis(800);
@@ -42,7 +41,6 @@ const ANSWERED_WITHIN: Duration = Duration::from_millis(150);
 const MAX_COMPARISONS: u32 = 3;
 const FRAMES_PART: u64 = 200;
 
-/// A host that is suspected to be slow.
 #[derive(Clone, Copy, Debug)]
 struct Suspicion {
     rank: Rank,
@@ -51,7 +49,6 @@ struct Suspicion {
     kept_full: Duration,
 }
 
-/// Result of a comparison.
 #[derive(Clone, Copy, Debug)]
 struct Judgement {
     rank: Rank,
@@ -84,7 +81,6 @@ pub struct SlowHosts {
     suspicion: Option<Suspicion>,
     trial: Option<Trial>,
     trials: u32,
-    /// The newest judgement of each host that was compared.
     judged: Vec<Judgement>,
     cleared: Option<(Rank, Instant)>,
 }

@@ -12,7 +12,6 @@ use std::time::Duration;
 /// Time without progress after which the user is notified.
 pub const NOTICE_AFTER: Duration = Duration::from_secs(2);
 
-/// Interval of further notices.
 const NOTICE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Time for which a member must report a child from which it never received a frame, before it is believed.
