@@ -60,71 +60,29 @@ impl fmt::Display for KeyName {
 }
 
 /// Mistake in a key file. Messages contain nothing of its secrets.
+#[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyFileError {
-    /// The first item is another.
     #[error("line {line}: this is no key file: its first item is `{FIRST} {VERSION}`")]
-    First {
-        /// Number of the line.
-        line: usize,
-    },
-    /// A key file of a later version.
+    First { line: usize },
     #[error("line {line}: this key file is of another version than {VERSION}: install the same build on all hosts")]
-    Version {
-        /// Number of the line.
-        line: usize,
-    },
-    /// An item of a later version, or a mistyped one.
+    Version { line: usize },
     #[error("line {line}: unknown item; known are `cluster`, `sender` and `sign`")]
-    Unknown {
-        /// Number of the line.
-        line: usize,
-    },
-    /// An item of another form.
+    Unknown { line: usize },
     #[error("line {line}: {form}")]
-    Form {
-        /// Number of the line.
-        line: usize,
-        /// Form of the item.
-        form: &'static str,
-    },
-    /// The check digits of a cluster's secret differ.
+    Form { line: usize, form: &'static str },
     #[error("line {line}: a digit of `cluster` is wrong: copy the file again")]
-    Check {
-        /// Number of the line.
-        line: usize,
-    },
-    /// The same item twice.
+    Check { line: usize },
     #[error("line {line}: the same `{item}` stands above: remove one of them")]
-    Twice {
-        /// Number of the line.
-        line: usize,
-        /// The item.
-        item: &'static str,
-    },
-    /// Too many of an item.
+    Twice { line: usize, item: &'static str },
     #[error("line {line}: more than {most} `{item}` lines: remove those that are no longer used")]
-    Many {
-        /// Number of the line.
-        line: usize,
-        /// The item.
-        item: &'static str,
-        /// Most of them.
-        most: usize,
-    },
-    /// A file without an item.
+    Many { line: usize, item: &'static str, most: usize },
     #[error("the file has no `{item}` line")]
-    Lacking {
-        /// The item.
-        item: &'static str,
-    },
-    /// The signing key is none of the senders'.
+    Lacking { item: &'static str },
     #[error("the key in `sign` is none of those in `sender` lines: its receivers would refuse it")]
     Stranger,
-    /// The last line does not end.
     #[error("the last line has no end: the file was cut short; copy it again")]
     Cut,
-    /// The file is longer than any key file.
     #[error("the file is longer than {MAX_KEY_FILE_BYTES} bytes: it is no key file")]
     Long,
 }

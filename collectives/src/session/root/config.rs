@@ -69,28 +69,17 @@ impl FromStr for OnSlow {
 }
 
 /// Names that do not fit into the announcement frame.
+#[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NamesError {
-    /// One name is too long.
     #[error("the name {name} has {} bytes: choose one of at most {MAX_NAME_BYTES}", name.len())]
-    Long {
-        /// The name.
-        name: String,
-    },
-    /// The names are too long together.
+    Long { name: String },
     #[error(
         "the names of group, sender and source have {bytes} bytes together, a frame of MTU {mtu_bytes} has room \
              for {room_bytes}: choose shorter ones, or a larger MTU"
     )]
-    Together {
-        /// Their total length in bytes.
-        bytes: usize,
-        /// Room in the frame in bytes.
-        room_bytes: usize,
-        /// The MTU, in bytes.
-        mtu_bytes: u16,
-    },
+    Together { bytes: usize, room_bytes: usize, mtu_bytes: u16 },
 }
 
 /// Configuration of a root; [`new`](RootConfig::new) fills in defaults for all that has one.

@@ -124,63 +124,42 @@ pub struct TurnedAway {
 }
 
 /// Reason why a session did not start.
+#[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RootFailure {
-    /// Too few receivers joined before patience ended.
     #[error("{} of {wanted} receivers joined within {} s{}; start `ethbcast recv` on the missing hosts, or ask for \
              fewer with --min-receivers",
         joined.len(), patience.as_secs_f64(), listed(joined, missing, refused))]
     TooFew {
-        /// Receivers that had joined.
         joined: Vec<String>,
         /// Expected hosts that had not joined, if the expected ones are known.
         missing: Vec<String>,
-        /// Receivers that were turned away, each with the reason.
         refused: Vec<TurnedAway>,
-        /// Number of receivers required.
         wanted: usize,
-        /// Longest wait for receivers.
         patience: Duration,
     },
-    /// Another root announced a session of this group earlier.
     #[error(
         "{host} ({mac}) sends {offer} to group {group} already: wait until it has ended, or choose another group \
              with -g"
     )]
-    GroupTaken {
-        /// Name of the other root.
-        host: String,
-        /// Address of the other root.
-        mac: MacAddr,
-        /// Description of its source.
-        offer: String,
-        /// The group.
-        group: String,
-    },
-    /// A plan for these members is impossible.
+    GroupTaken { host: String, mac: MacAddr, offer: String, group: String },
     #[error(transparent)]
     NoPlan(#[from] NoPlan),
 }
 
 /// Reason why no plan can be made for the members of a session.
+#[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoPlan {
-    /// The algorithm cannot be applied to these members.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// The saved plan is for other members.
     #[error(transparent)]
     Saved(#[from] SavedPlanError),
-    /// The members cannot be put on one switch.
     #[error(transparent)]
     Topology(#[from] TopologyError),
-    /// The topology lacks a member.
     #[error("the topology file names no host {host}; add it, or run it with --host NAME as it is spelt there")]
-    UnknownHost {
-        /// Name of the member.
-        host: String,
-    },
+    UnknownHost { host: String },
     /// The plan violates the planner's own invariants.
     #[error("the plan is not sound ({0}); please report this with the topology file")]
     Unsound(Box<CheckReport>),
