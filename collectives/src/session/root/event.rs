@@ -16,43 +16,22 @@ use std::time::Duration;
 pub(super) type RootEndpoint = Endpoint<RootConfig, RootEvent>;
 
 /// An event of the root.
+#[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RootEvent {
     /// A receiver joined.
-    Joined {
-        /// Name of the receiver.
-        host: String,
-        /// Number of receivers that have joined.
-        receivers: usize,
-    },
+    Joined { host: String, receivers: usize },
     /// A receiver was turned away.
-    Refused {
-        /// Name of the receiver.
-        host: String,
-        /// Address of the receiver.
-        mac: MacAddr,
-        /// The reason and the remedy.
-        text: String,
-    },
+    Refused { host: String, mac: MacAddr, text: String },
     /// A receiver that had joined left before the start.
-    Left {
-        /// Name of the receiver.
-        host: String,
-        /// The reason.
-        text: String,
-    },
+    Left { host: String, text: String },
     /// A host speaks another version of the protocol.
     OtherVersion(OtherBuild),
     /// Frames arrive with this host's own address as their source: another host has the same
     /// address, or the network loops frames back.
     OwnAddress(MacAddr),
     /// Another root wanted to send to the group, and was refused because the group is taken.
-    Rival {
-        /// Name of the other root.
-        host: String,
-        /// Address of the other root.
-        mac: MacAddr,
-    },
+    Rival { host: String, mac: MacAddr },
     /// Periodic report while the root waits for receivers.
     Waiting {
         /// Receivers that have joined, in rank order.
@@ -64,44 +43,29 @@ pub enum RootEvent {
     },
     /// All members have confirmed the view: data may flow.
     Started {
-        /// Number of receivers.
         receivers: usize,
-        /// Algorithm by which the bytes travel.
         via: Via,
-        /// Size in bytes, if known in advance.
         size: Option<u64>,
         /// Whether only missing chunks are sent.
         selective: bool,
     },
     /// A member holds up the session.
     HeldUp {
-        /// Name of the member.
         host: String,
         /// The reason, to be read after the name.
         text: String,
     },
     /// A member was demoted: it is served alone from now on.
     Aside {
-        /// Name of the member.
         host: String,
         /// The reason, to be read after the name.
         text: String,
     },
     /// Two members cannot exchange frames, though the root receives from both: both are
     /// served alone from now on.
-    Apart {
-        /// Name of one member.
-        one: String,
-        /// Name of the other member.
-        other: String,
-    },
+    Apart { one: String, other: String },
     /// The main stream continues by another algorithm.
-    Rerouted {
-        /// The new algorithm.
-        via: Via,
-        /// The reason.
-        text: String,
-    },
+    Rerouted { via: Via, text: String },
     /// Bytes came damaged to some members and are sent again.
     Damaged(Damage),
     /// The outcome of a member is known.
