@@ -33,7 +33,6 @@ impl Protection {
         &self.veil
     }
 
-    /// Protects a message by the next number.
     pub(crate) fn close(&mut self, header: Header, body: Vec<u8>) -> SealedMessage {
         let header = self.number(header);
         self.close_numbered(header, body)

@@ -102,7 +102,6 @@ impl<C, E> Endpoint<C, E> {
         self.keyring.is_some()
     }
 
-    /// Returns the index of the secret that authenticated the last census query.
     pub(super) fn asked_by(&self) -> usize {
         self.keyring.as_ref().map_or(0, Keyring::asked_by)
     }

@@ -89,7 +89,6 @@ impl Keyring {
         }
     }
 
-    /// Returns the name of the secret under which this host announces or asks.
     pub fn name(&self) -> KeyName {
         self.doors().secrets.keys().name()
     }
@@ -370,7 +369,6 @@ fn end_of(session: u32) -> VeilContext {
     VeilContext { kind: Kind::DATA.0, session, rank: Rank::ROOT.0, sequence: 0 }
 }
 
-/// Returns the last signed field: the message's number.
 fn numbered(number: u64) -> [u8; 8] {
     number.to_be_bytes()
 }

@@ -198,7 +198,6 @@ impl RootConfig {
         self.size.is_some_and(|size| size <= CHEAP_BYTES)
     }
 
-    /// Whether the content may go to all although broadcast has not been tested.
     pub(super) fn is_short_burst(&self) -> bool {
         let most = UNTRIED_FRAMES * u64::from(self.station.payload_bytes());
         self.size.is_some_and(|size| size <= most)

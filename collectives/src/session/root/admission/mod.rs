@@ -329,7 +329,6 @@ impl Gathering {
         })
     }
 
-    /// Whether each of the hosts to send to has joined, or declined.
     fn all_have_said(&self, refusals: &Refusals, config: &RootConfig) -> bool {
         let mut declined = refusals.all().filter(|away| away.why == Refusal::Declined).peekable();
         let is_known = !config.hosts.is_empty() && declined.peek().is_some();
