@@ -40,7 +40,7 @@ pub struct SenderKey {
     pub name: String,
 }
 
-/// The name of a cluster's secret: it tells which one, and nothing of it.
+/// Name of a cluster's secret: it identifies the secret and reveals nothing of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyName(pub [u8; 8]);
 
@@ -215,7 +215,7 @@ impl Keys {
         Keys { signer: None, ..self.clone() }
     }
 
-    /// Puts another cluster's secret in front of those that there are; that one is spoken with from now on.
+    /// Puts another cluster's secret before the present ones; it is used to send from now on.
     ///
     /// # Errors
     /// If there are four already, or it is one of them.
@@ -228,17 +228,17 @@ impl Keys {
         Ok(())
     }
 
-    /// Returns the cluster's secrets; the first is spoken with, all are understood.
+    /// Returns the cluster's secrets; the first is used to send, all are accepted.
     pub fn clusters(&self) -> &[Secret] {
         &self.clusters
     }
 
-    /// Returns the names of the cluster's secrets, that of the one that is spoken with first.
+    /// Returns the names of the cluster's secrets, beginning with the one used to send.
     pub fn names(&self) -> impl Iterator<Item = KeyName> + '_ {
         self.clusters.iter().map(KeyName::of)
     }
 
-    /// Returns the name of the secret that is spoken with.
+    /// Returns the name of the secret used to send.
     pub fn name(&self) -> KeyName {
         KeyName::of(&self.clusters[0])
     }

@@ -48,7 +48,7 @@ impl Phrase {
         Phrase(drawn)
     }
 
-    /// Reads a phrase as it was typed: words behind spaces or hyphens, in letters of any size.
+    /// Reads a phrase as it was typed: words separated by spaces or hyphens, in upper or lower case.
     ///
     /// # Errors
     /// The word with a mistake in it.

@@ -7,7 +7,7 @@ use std::fmt;
 /// Bytes of a signature.
 pub const SIGNATURE_BYTES: usize = 64;
 
-/// Kinds of signed messages. The word of one is not the beginning of another's.
+/// Kinds of signed messages. No kind's word begins with another kind's, so that signatures cannot be confused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signed {
     /// Announcement of a session.
