@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! ethbcast-key 1
-//! cluster 64 digits, then 8 check digits    what all hosts share; up to four, and the first is spoken with
+//! cluster 64 digits, then 8 check digits    secret of all hosts; up to four, the first is used to send
 //! sender 64 digits, then a name             who may send; up to 16
 //! sign 64 digits                            in the files of senders alone
 //! ```

@@ -163,7 +163,7 @@ impl Keyring {
             });
             match parsed {
                 Ok(frame) => break (frame, slot.ok_or(Reject::Stranger)?),
-                // Of two runs at one address either may have sent it.
+                // Either of two runs at one address may have sent it.
                 Err(Reject::Damaged) => tried += 1,
                 Err(Reject::Stranger) if tried > 0 => return Err(Reject::Damaged),
                 Err(why) => return Err(why),

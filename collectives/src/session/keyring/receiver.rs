@@ -118,7 +118,7 @@ impl ReceiverRing {
         match (secrecy(&header, to), header.kind) {
             (Secrecy::Door, JOIN) => self.seal_request(to, header, body),
             (Secrecy::Pair, _) => {
-                // Not the bound one: a host that asks another root takes leave of the first.
+                // Not only the bound session: a host that asks another root also says goodbye to the first.
                 let asked = self.asked.iter_mut().find(|asked| asked.keys.is_of(to, header.session))?;
                 Some(asked.pair.close(header, body.to_vec()))
             }
@@ -159,7 +159,7 @@ impl ReceiverRing {
         };
         self.asked.truncate(MAX_SESSIONS - 1);
         let is_bound = self.bound == Some((keys.root, keys.session));
-        // Not in front of the bound one.
+        // The bound session stays first.
         let at = if is_bound || self.asked.is_empty() { 0 } else { 1 };
         self.asked.insert(at, session);
         Some(request)
@@ -199,7 +199,7 @@ impl ReceiverRing {
                 let plain = self.doors.secrets.lift(door, &header, payload)?;
                 self.heard.take_refusal(source, &header, &plain)
             }
-            // A question that comes again is answered again, in the census' bounds.
+            // A repeated census query gets a repeated reply, within the limits of the census.
             (Slot::Door(door), WHO) => {
                 self.asked_by = door;
                 self.doors.secrets.lift(door, &header, payload)

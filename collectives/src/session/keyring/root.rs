@@ -126,7 +126,7 @@ impl RootRing {
         let at = runs.iter().position(|run| run.nonce == nonce)?;
         let run = &mut runs[at];
         if run.pair.is_none() {
-            // Another root, which only asks, has no such nonce.
+            // The nonce of another root, which only probes this one, does not follow from its key.
             let exchange = Some(&run.exchange).filter(|exchange| ExchangePair::nonce(exchange) == nonce)?;
             let (exchanged, cluster) = (self.own.exchange.agree(exchange)?, self.doors.secrets.secret(run.door));
             let secret = pair_secret(cluster, &exchanged, &self.name, &run.request);
@@ -193,10 +193,10 @@ impl RootRing {
             }
             _ if tried > 0 => None,
             Secrecy::Door if kind == JOIN && session != self.session => None,
-            // Its own, which somebody has recorded.
+            // This root's own announcement, replayed by another host.
             Secrecy::Door if kind == ANNOUNCE && (frame.source, session) == (self.mac, self.session) => None,
             Secrecy::Door => self.doors.secrets.named(frame.payload).map(Slot::Door),
-            // Only streams and measurements: nobody but the root speaks to all by it.
+            // Only streams and measurements: of control messages to all, only those of the root use this secret.
             Secrecy::Group => (session == self.session && !is_numbered(kind)).then_some(Slot::Group),
         }
     }
@@ -264,7 +264,7 @@ impl RootRing {
         let run = Run { nonce, exchange, request, door, asked, said, window, pair: None, heard, is_over: false };
         let runs = self.runs.entry(source).or_default();
         if runs.len() >= MAX_RUNS {
-            // The first is spoken to.
+            // The first run stays: messages go to it.
             runs.remove(1);
         }
         runs.push(run);

@@ -238,7 +238,7 @@ impl Session {
         let also = options.about.as_ref().map(|_| census::address());
         let mut session = Session::open(group, &options.wire, &options.run, also)?;
         if let Some(frames) = session.port.room_frames() {
-            // As the ring: no credit for more frames than there is room for.
+            // No credit for more frames than the ring has room for.
             session.tuning.feed.frames = session.tuning.feed.frames.min(1 << frames.max(MIN_FEED_FRAMES).ilog2());
         }
         Ok(session)
@@ -248,7 +248,7 @@ impl Session {
         let waker = Arc::new(Waker::new().map_err(Error::Resources)?);
         run.cancel.watch(&waker);
         let mut port = PortConfig::new(wire.ether_type);
-        // As long as the others wait for this host.
+        // The others wait for this host as long.
         port.outage_limit = run.timing.dead + run.timing.patience;
         (port.over, port.inherited, port.also, port.priority) = (wire.over, wire.port_fd, also, wire.priority);
         let opening = Opening {

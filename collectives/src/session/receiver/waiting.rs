@@ -161,14 +161,14 @@ impl Waiting {
             }
             InvitationOutcome::Running { is_news, notify_root } => {
                 if notify_root {
-                    // The root learns that this host waits in vain, and that a member which was
+                    // Tells the root that this host waits in vain, and that a member which was
                     // restarted is gone.
                     let request = endpoint.config().request();
                     endpoint.send_in(frame.header.session, frame.source, &request);
                 }
                 let text = format!("a session of group {group} is running without this host");
                 let why = End::Refused(Refusal::Late, text);
-                // With keys it is the root that says so: it has been asked, and its announcement may be a recorded one.
+                // With keys only the reply of the root counts: its announcement may be replayed.
                 (is_news && !endpoint.is_keyed()).then(|| self.stay_out(host.clone(), why, endpoint)).flatten()
             }
             InvitationOutcome::Closed => None,
@@ -282,7 +282,7 @@ impl Waiting {
                 }
                 self.ask(now, known, endpoint);
             } else if silence >= dead + patience && !endpoint.has_keys() {
-                // Nobody has answered: what was heard may have been recorded, and ends no wait.
+                // No root has answered: what came may be replayed, and ends no wait.
                 self.roots.give_up(now, of);
                 (self.joining, self.admission, *known) = (None, Admission::None, None);
             } else if silence >= dead + patience {

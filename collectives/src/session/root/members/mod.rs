@@ -25,7 +25,7 @@ pub(super) struct MemberEntry {
     status: Status,
     /// Child from which the member reports that it never received a frame, and the time of that report.
     mute_child: Option<(Rank, Instant)>,
-    /// The last ten reports, of one second: a bit for each that says it waits for a child.
+    /// The last ten reports, of one second: a bit for each that names a child as the cause of waiting.
     waits: u16,
     advance: Advance,
     pace: Pace,
@@ -79,7 +79,7 @@ impl MemberEntry {
         self.mute_child.filter(|&(_, since)| now.since(since) >= lasts).map(|(child, _)| child)
     }
 
-    /// Whether most reports of the last second say that it waits for a child: a single one says little.
+    /// Whether it waits for a child by most reports of the last second: a single report says little.
     pub(super) fn mostly_waits(&self) -> bool {
         self.waits.count_ones() > KEPT_REPORTS / 2
     }

@@ -123,7 +123,7 @@ impl Neighbours {
 
     /// Takes the announcement of a running session of another group; returns whether it is new.
     pub fn note_session(&mut self, now: Instant, mac: MacAddr, host: &str) -> bool {
-        // Sessions that are over leave their places to others.
+        // Sessions that are over make room for others.
         self.sessions.retain(|_, (_, at)| now.since(*at) <= SESSION_KEPT);
         let is_news = !self.sessions.contains_key(&mac);
         if self.sessions.len() < MAX_SESSIONS || self.sessions.contains_key(&mac) {
@@ -132,7 +132,7 @@ impl Neighbours {
                 self.heard.push(host.to_owned());
             }
         }
-        // Frames that nobody explained are its own.
+        // Frames without another explanation are those of the new session.
         let running = self.running(now);
         for link in self.links.values_mut().filter(|link| is_news && now.since(link.at) <= LINK_KEPT) {
             link.offers.restart(now, true);

@@ -220,7 +220,7 @@ mod tests {
         assert_eq!(served_apart(3), [], "they are too few to say what is usual");
         let [(Rank(1), [slow, usual])] = served_apart(7)[..] else { panic!("{:?}", served_apart(7)) };
         assert!((4.5..5.5).contains(&(usual / slow)) && (9.0e7..1.0e8).contains(&usual), "{slow} of {usual}");
-        // A name that no topology may have keeps nobody from a plan.
+        // A name that is invalid in topologies prevents no plan.
         let odd = ["n0", "two words", "n2", "n3"];
         assert!(Planner::new(&config, &odd, None).is_ok());
     }

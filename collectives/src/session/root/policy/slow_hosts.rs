@@ -94,7 +94,7 @@ impl SlowHosts {
         straggler: Option<Straggler>,
         (planner, identity): (&Planner, &Identity),
     ) -> Option<StallFinding> {
-        // Of a source of unknown length nothing is sure to be read again for a demoted host.
+        // A source of unknown length may not be re-readable for a demoted host.
         let is_tree = scene.view.via != Via::Cast && !scene.view.via.is_in_blocks();
         let left = scene.frames_left().filter(|_| is_tree && !scene.delivery.since_first_data(scene.now).is_zero())?;
         self.conclude(scene.now, members, planner.link_rate());
@@ -114,7 +114,7 @@ impl SlowHosts {
         let is_relay_slow = suspicion.kept_full >= FULL_FOR;
         let relay = Some(scene.parent(suspicion.rank)).filter(|&relay| is_relay_slow && relay != Rank::ROOT);
         let culprit = if judgement.is_slow { suspicion.rank } else { relay? };
-        // What a train finds beside the session's own frames may be less than what hosts have shown.
+        // A train beside the session's own frames may measure less than hosts have reached.
         let (rate, share) = (rate?, (judgement.others / children).max(members.rates().best()));
         let is_late = suspicion.lasted >= patience(scene, (left, rate, share)) && rate <= share * FAR_BELOW;
         self.suspicion.take_if(|_| is_late)?;
@@ -129,7 +129,7 @@ impl SlowHosts {
             (Some(known), Some(rank)) if rank == known.rank => {
                 Some(Suspicion { lasted: known.lasted + period, ..known })
             }
-            // A look that misses it only counts down.
+            // A check that misses it only counts down.
             (Some(known), _) if known.lasted > period => Some(Suspicion { lasted: known.lasted - period, ..known }),
             (_, Some(rank)) => Some(Suspicion { rank, lasted: period, kept_full: Duration::ZERO }),
             (_, None) => None,
@@ -164,7 +164,7 @@ impl SlowHosts {
     }
 
     fn conclude(&mut self, now: Instant, members: &Members, link_rate: Option<f64>) {
-        // A host that has spoken since then has not got the frames: they stand in a long queue before it.
+        // A host that has sent frames since then does not have those of the train: they wait in a long queue.
         let speaks = |trial: &Trial| {
             let told_at = members.entry(trial.suspect).and_then(|entry| entry.pace().told_at());
             let since = trial.comparison.lacks_second_since();
@@ -178,7 +178,7 @@ impl SlowHosts {
         if !judged.is_some_and(|judged| judged.is_slow) {
             self.cleared = Some((suspect, now));
         }
-        // Who is no longer suspected was slow for a moment.
+        // A host that is no longer suspected was slow only for a moment.
         let is_suspected = self.suspicion.is_some_and(|known| known.rank == suspect);
         if let Some(judged) = judged.filter(|judged| is_suspected || !judged.is_slow) {
             self.judged.retain(|known| known.rank != suspect);

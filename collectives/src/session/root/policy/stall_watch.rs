@@ -25,7 +25,7 @@ const ASLEEP_AFTER: Duration = Duration::from_millis(500);
 pub enum StallFinding {
     Notify(Rank, String),
     StepAside(Rank, String),
-    /// No frame gets through between the two, though both are heard: both are demoted.
+    /// No frame gets through between the two, though both are alive: both are demoted.
     Apart(Rank, Rank),
     GiveUp(Rank, String),
 }
@@ -177,7 +177,7 @@ impl WatchContext<'_> {
 
     pub fn look(&self, members: &mut Members, period: Duration) -> Vec<StallFinding> {
         if period >= ASLEEP_AFTER.max(self.timing.dead / 2) {
-            // This host has slept itself: progress meanwhile is still to be heard.
+            // This host was asleep: reports of progress in that time are still to come.
             members.all_moved(self.now);
             return Vec::new();
         }
@@ -234,9 +234,9 @@ impl WatchContext<'_> {
         let mut parted = Vec::new();
         pairs
             .filter(|&(from, at)| self.view.serves(from, at) && is_there(from) && is_there(at))
-            // The sending host may have everything; the other one would have to report it.
+            // A child with a final report is left out; its parent may have sent one and still serve it.
             .filter(|&(_, at)| !members.is_reported(at))
-            // One pair of a host at a time: without it the others may hear each other.
+            // One pair per host at a time: once it is demoted, the others may reach each other.
             .filter(|&(from, at)| {
                 let is_new = !parted.contains(&from) && !parted.contains(&at);
                 parted.extend(is_new.then_some([from, at]).into_iter().flatten());
