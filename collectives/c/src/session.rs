@@ -144,14 +144,17 @@ pub struct Options {
 }
 
 impl Options {
+    /// Returns the options to join a communicator with.
     pub fn join(options: Option<&Options>) -> Result<JoinOptions, Failure> {
         Ok(options.map_or_else(|| Ok(JoinOptions::default()), |options| options.named.join())?)
     }
 
+    /// Returns the options of a sender.
     pub fn send(options: Option<&Options>) -> Result<SendOptions, Failure> {
         Ok(options.map_or_else(|| Ok(SendOptions::new()), |options| options.named.send())?)
     }
 
+    /// Returns the options of a receiver.
     pub fn receive(options: Option<&Options>) -> Result<RecvOptions, Failure> {
         Ok(options.map_or_else(|| Ok(RecvOptions::new()), |options| options.named.receive())?)
     }
