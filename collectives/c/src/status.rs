@@ -35,7 +35,6 @@ pub enum Status {
     Internal = 10,
 }
 
-/// A failure on its way to the caller.
 pub struct Failure {
     status: Status,
     text: String,

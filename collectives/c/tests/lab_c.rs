@@ -26,7 +26,6 @@ fn library(name: &str) -> PathBuf {
     beside
 }
 
-/// Compiles a program of this package against the shared library, or statically.
 fn compiled(name: &str, source: &str, more: &[&str]) -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("c");
     fs::create_dir_all(&directory).expect("a directory");

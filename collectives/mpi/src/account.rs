@@ -255,7 +255,6 @@ impl Account {
         }
     }
 
-    /// Returns the route of a wired communicator's call.
     pub fn way(&self, operation: Operation, bytes: u64) -> Way {
         let length = Length::of(bytes);
         let is_on_trial = || self.kinds.get(&(operation, length)).is_some_and(|kind| kind.trial.is_some());

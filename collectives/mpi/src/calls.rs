@@ -213,7 +213,6 @@ fn asked_for<'p>(operation: Operation, settings: &Settings, work: Work<'p>) -> R
     }
 }
 
-/// A call that is being made.
 struct Made<'a> {
     operation: Operation,
     process: &'a Process,

@@ -55,7 +55,6 @@ impl CostTable {
         (wire[length.0] > 0).then_some([wire[length.0], mpi[length.0]])
     }
 
-    /// Returns the route of a length that was tried.
     pub fn way(&self, operation: Operation, length: Length) -> Option<Way> {
         self.prices(operation, length).map(|[wire, mpi]| {
             let pays = u128::from(wire) * 100 <= u128::from(mpi) * u128::from(100 - LEAST_GAIN_PERCENT);

@@ -22,12 +22,11 @@ struct Kept {
 
 static KEPT: Mutex<Kept> = Mutex::new(Kept { reserved: Vec::new(), wires: Vec::new() });
 
-/// Whether one more wire can be kept.
 pub fn has_room() -> bool {
     KEPT.lock().reserved.len() < MOST
 }
 
-/// Keeps a wire from the time on at which its communicator is freed; all ranks have room.
+/// Reserves room for a wire, which is kept once its communicator is freed; all ranks have room.
 pub fn reserve(wire: &Wire) {
     KEPT.lock().reserved.push(wire.group().to_owned());
 }
@@ -70,7 +69,6 @@ pub fn take<E>(
     least.and(most).map(|_| None)
 }
 
-/// Returns all wires that are kept, at the program's end.
 pub fn take_all() -> Vec<Arc<Wire>> {
     std::mem::take(&mut KEPT.lock().wires)
 }

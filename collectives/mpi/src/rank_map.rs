@@ -17,7 +17,6 @@ pub struct RankMap {
     pub place_of: Vec<usize>,
     pub processes: Vec<ProcessId>,
     pub names: Vec<String>,
-    /// Host names.
     pub hosts: Vec<String>,
     /// Name of each rank for people: its number in the world, if known, and its host.
     pub labels: Vec<String>,

@@ -23,8 +23,8 @@ const JOIN_WITHIN: Duration = Duration::from_secs(10);
 /// Longest time that a rank may compute before a call in which others wait: MPI sets no limit. A
 /// dead rank is detected within seconds.
 const CALL_WITHIN: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-/// Longest stay of a rank that frees a communicator or ends, for ranks that have not begun the
-/// calls it has completed.
+/// Longest time that a rank which frees a communicator or ends waits for ranks that have not begun the calls it has
+/// completed.
 const LEAVE_WITHIN: Duration = Duration::from_secs(60 * 60);
 /// Time after which a rank reports that it stays.
 const SPOKEN_OF_AFTER: Duration = Duration::from_secs(10);
@@ -183,7 +183,6 @@ impl Wire {
         self.order.lock().end();
     }
 
-    /// Sets when a call that waits is ended.
     pub fn set_limit(&self, limit: Option<Instant>) {
         self.order.lock().limit = limit;
     }
@@ -285,8 +284,7 @@ impl Wire {
         ended((self.table.watched_broadcast)(node, at, bytes, place as c_int, must_continue, state))
     }
 
-    /// Gives the leader's result to all ranks of its host, so that none continues with missing
-    /// bytes.
+    /// Gives the leader's result to all ranks of its host, so that none goes on with missing bytes.
     fn agree_on_host(&self, outcome: Result<(), Error>) -> Result<(), Trouble> {
         let mut word = [u8::from(outcome.is_err())];
         self.on_host(&mut word, 0)?;
@@ -373,8 +371,7 @@ fn options(settings: &Settings, name: &str, wire: &Wire) -> Result<Options, Stri
     })
 }
 
-/// A wire that is being joined; or the reason why this rank cannot join, of which the others are
-/// not notified yet.
+/// A wire that is being joined; or the reason why this rank cannot join, which the others do not have yet.
 pub struct Joining {
     wire: Result<Wire, String>,
     thread: Option<JoinHandle<Result<Communicator, String>>>,

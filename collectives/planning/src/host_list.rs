@@ -7,43 +7,27 @@ use std::path::Path;
 use thiserror::Error;
 
 /// Reason why a text names no hosts.
+#[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum HostListError {
     /// A group of hosts, or an operation on groups, which ClusterShell's `nodeset` knows.
     #[error("{text} has a group, which ClusterShell's `nodeset` knows: name the hosts, or a file of them with ^FILE")]
-    Group {
-        /// The whole text.
-        text: String,
-    },
-    /// Text that is no node set.
+    Group { text: String },
     #[error("{place}{}: {error}", set.escape_debug())]
     NodeSet {
         /// The file and the line, with the text that separates them from the rest; empty outside
         /// files.
         place: String,
-        /// The text.
         set: String,
-        /// Reason why it is no node set.
         error: NodeSetError,
     },
-    /// A file of hosts cannot be read.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// An operator without a set behind it.
     #[error("`{}` has no hosts behind its `{operator}`: name them, or leave it out", text.escape_debug())]
-    Operand {
-        /// The whole text.
-        text: String,
-        /// The operator.
-        operator: char,
-    },
-    /// A list without hosts.
+    Operand { text: String, operator: char },
     #[error("`{}` names no host", text.escape_debug())]
-    Nobody {
-        /// The whole text.
-        text: String,
-    },
+    Nobody { text: String },
 }
 
 /// Lists the hosts of a text, each once, in the order written. Between node sets are commas, blanks or lines, or

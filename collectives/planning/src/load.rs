@@ -14,42 +14,20 @@ use thiserror::Error;
 const MAX_FILE_BYTES: u64 = 256 << 20;
 
 /// Error of reading a file.
+#[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// The file cannot be read.
     #[error("cannot read the {what} {}: {error}", path.display())]
-    Unreadable {
-        /// Kind of file.
-        what: &'static str,
-        /// The file or folder.
-        path: PathBuf,
-        /// Error of the system.
-        error: io::Error,
-    },
-    /// The file is no text.
+    Unreadable { what: &'static str, path: PathBuf, error: io::Error },
     #[error("the {what} {} is no text (UTF-8); name another file", path.display())]
-    NoText {
-        /// Kind of file.
-        what: &'static str,
-        /// The file.
-        path: PathBuf,
-    },
-    /// The file is too large.
+    NoText { what: &'static str, path: PathBuf },
     #[error("the {what} {} is too large to be one; name another file", path.display())]
-    TooLarge {
-        /// Kind of file.
-        what: &'static str,
-        /// The file.
-        path: PathBuf,
-    },
-    /// The content is no topology.
+    TooLarge { what: &'static str, path: PathBuf },
     #[error(transparent)]
     Topology(#[from] TopologyError),
-    /// The content is no calibration.
     #[error(transparent)]
     Calibration(#[from] CalibrationError),
-    /// The content is no plan.
     #[error(transparent)]
     Plan(#[from] SavedPlanError),
 }

@@ -51,16 +51,15 @@ impl<P: fmt::Debug + fmt::Display> std::error::Error for SourceError<P> {}
 const SCHEMA: i64 = 1;
 
 /// Reason why a text is not TOML of the supported schema.
+#[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SchemaProblem {
     /// The text is not TOML, or has unexpected keys or types; the message is the TOML parser's.
     #[error("{0}")]
     Toml(String),
-    /// The `schema` key is missing.
     #[error("expected `schema = {SCHEMA}`, which says how to read this file, but there is no `schema`")]
     NoSchema,
-    /// The `schema` is not 1.
     #[error("expected `schema = {SCHEMA}`, found `schema = {0}`; write the file anew with this version")]
     WrongSchema(String),
 }

@@ -79,10 +79,7 @@ impl Buffer {
         Ok(Buffer(access))
     }
 
-    /// Returns memory for writing.
-    ///
-    /// # Errors
-    /// The errors of [`to_read`](Buffer::to_read), and if it is read-only.
+    /// Returns memory for writing. Fails as [`to_read`](Buffer::to_read) does, and if the memory is read-only.
     pub fn to_write(object: &Bound<'_, PyAny>, what: &str) -> PyResult<WritableBuffer> {
         let buffer = Buffer::to_read(object, what)?;
         if buffer.0.is_readonly() {
@@ -122,9 +119,6 @@ impl WritableBuffer {
     }
 
     /// Fails if another buffer, for reading, overlaps this one.
-    ///
-    /// # Errors
-    /// If they overlap.
     pub fn check_apart(&self, other: &Buffer, what: &str) -> PyResult<()> {
         let (own, other) = (self.0.addresses(), other.addresses());
         if own.start.max(other.start) < own.end.min(other.end) {

@@ -234,7 +234,6 @@ impl Communicator {
 }
 
 impl Communicator {
-    /// Runs a call of the library without the interpreter.
     fn call<T: Send>(
         &self,
         py: Python<'_>,

@@ -9,8 +9,8 @@ use pyo3::prelude::*;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-/// A failure on its way to the caller: its kind, one sentence that says what to do, and the hosts
-/// that failed, each with the reason.
+/// A failure on its way to the caller: its kind, one sentence that says what to do, and each host that failed, with the
+/// reason.
 #[derive(Debug)]
 pub struct Failure {
     kind: ErrorKind,
@@ -55,7 +55,6 @@ impl From<communicator::Error> for Failure {
     }
 }
 
-/// Returns the hosts of the ranks that an error blames.
 fn lost(error: &communicator::Error) -> Vec<String> {
     let communicator::Error::Call(error) = error else { return Vec::new() };
     match error {
@@ -72,7 +71,6 @@ fn lost(error: &communicator::Error) -> Vec<String> {
     }
 }
 
-/// Returns a receiver that failed, and the reason.
 fn fate(one: &MemberReport) -> (String, String) {
     let (word, text) = one.outcome.status_and_reason(&one.text);
     (one.host.clone(), if text.is_empty() { word } else { text }.to_owned())

@@ -125,7 +125,6 @@ fn plain(path: &Path) -> Result<Opened, ethbcast_content::source::SourceError> {
     Opened::file(path, Opening::default())
 }
 
-/// Memory to send.
 #[derive(Clone)]
 struct Sent(Arc<Buffer>);
 

@@ -8,7 +8,7 @@ use std::ffi::{CStr, c_int, c_void};
 use std::ptr::NonNull;
 use std::slice;
 
-/// Name of a capsule with a tensor that nobody has taken, and of one that somebody has.
+/// Name of a capsule with a tensor that no package has taken, and of one that has been taken.
 const OFFERED: &CStr = c"dltensor";
 const TAKEN: &CStr = c"used_dltensor";
 /// Devices whose memory the processors can access: their own, and what CUDA and ROCm have pinned.
@@ -91,7 +91,6 @@ impl Tensor {
         shape.contains(&0) || shape.iter().zip(strides).rev().all(fits)
     }
 
-    /// Returns where its bytes begin, and how many there are.
     pub fn place(&self) -> (*mut u8, usize) {
         let tensor = self.tensor();
         let elements: usize = self.sizes(tensor.shape).iter().map(|&size| usize::try_from(size).unwrap_or(0)).product();

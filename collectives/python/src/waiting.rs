@@ -60,7 +60,6 @@ impl Cancel {
 }
 
 thread_local! {
-    /// Handle of the call that this thread makes.
     static CURRENT: RefCell<Option<Cancel>> = const { RefCell::new(None) };
 }
 
@@ -90,7 +89,6 @@ impl Signals {
         })
     }
 
-    /// Takes the exception, if one has ended a call.
     pub fn take(&self) -> Option<PyErr> {
         self.raised.lock().take()
     }

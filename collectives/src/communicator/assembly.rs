@@ -18,13 +18,11 @@ use std::time::Duration;
 /// of a former process cause one return.
 const TWIN_RETURNS: u32 = 2;
 
-/// Callers kept beyond the group's size, so that an error can name them.
 const SPARE_CALLERS: usize = 16;
 
 /// Calls of a process before its claims can prevent the group: a single frame may be forged.
 const CREDIBLE_CALLS: u32 = 2;
 
-/// Limit of misfit processes counted; further ones are ignored.
 const MAX_MISFITS: usize = 64;
 
 #[derive(Clone, Debug)]
@@ -90,8 +88,7 @@ impl Assembly {
         self.spread.known().map(|(network, _)| network)
     }
 
-    /// Returns the number of calls to send now. The process that distributes the network
-    /// description sends several.
+    /// Returns the number of calls to send now: several from the process that distributes the network description.
     pub(super) fn calls(&self) -> u16 {
         if self.tells() { self.spread.pieces(self.piece_bytes()) } else { 1 }
     }
@@ -304,8 +301,7 @@ impl Assembly {
         }
     }
 
-    /// Whether a frame belongs to the session of this list. Its sender then knows that all have the
-    /// list.
+    /// Whether a frame belongs to this list's session. Its sender then knows that all have the list.
     pub(super) fn is_of_session(&self, session: u32, rank: Rank, mac: MacAddr) -> bool {
         self.roster
             .as_ref()
@@ -316,10 +312,7 @@ impl Assembly {
         self.roster.as_ref().is_some_and(|roster| self.callers.values().all(|caller| caller.digest == roster.digest()))
     }
 
-    /// Forgets callers that have been silent for long.
-    ///
-    /// # Errors
-    /// If `join_by` has passed; names the missing processes.
+    /// Forgets callers that have been silent for long. Fails, naming the missing processes, once `join_by` has passed.
     pub(super) fn on_timeout(&mut self, now: Instant) -> Result<(), CommunicatorError> {
         let silence_limit = silence_limit(self.config.size);
         let before = self.callers.len();

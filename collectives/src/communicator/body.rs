@@ -63,8 +63,7 @@ impl CallBody {
     }
 }
 
-/// Recent calls in each status message: as many as a member may make before the others learn of one
-/// that differs.
+/// Recent calls in each status message: a member may make this many before the others learn of one that differs.
 pub(super) const REPORTED_CALLS: usize = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,7 +128,6 @@ impl ShrinkBody {
         out.into_bytes()
     }
 
-    /// Reads a statement, of a group of any size.
     pub(super) fn decode(wire: &[u8]) -> Option<ShrinkBody> {
         let mut from = BodyReader::new(wire);
         let stage = match from.u8()? {

@@ -16,8 +16,7 @@ pub const MAX_HOST_BYTES: usize = 128;
 /// Largest number of ranks: each keeps and compares the list of all.
 pub const MAX_RANKS: u16 = 4096;
 
-/// Largest feed, in slots. A broadcast may be this far ahead of the slowest rank: 12 ms at 1
-/// Gbit/s.
+/// Largest feed, in slots. A broadcast may be this far ahead of the slowest rank: 12 ms at 1 Gbit/s.
 const FEED_FRAMES: u64 = 1024;
 /// Keepalives and calls that a host receives per second from all others together.
 const SIGNS_PER_SECOND: u32 = 640;
@@ -92,8 +91,6 @@ impl Config {
         topology.is_some() || calibration.is_some() || *route != Route::Auto || !casts || *probe
     }
 
-    /// # Errors
-    /// Names the first invalid value.
     pub(super) fn check(&self) -> Result<(), CommunicatorError> {
         let Station { group, host, mtu_bytes, .. } = &self.station;
         let names = [("group", group, MAX_GROUP_BYTES), ("host", host, MAX_HOST_BYTES)];

@@ -50,247 +50,115 @@ impl fmt::Display for Culprit {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum CommunicatorError {
-    /// A name is empty or too long.
     #[error("the {what} name has {bytes} bytes: choose one of 1 to {most}")]
-    Name {
-        /// Kind of name.
-        what: &'static str,
-        /// Its length in bytes.
-        bytes: usize,
-        /// Limit in bytes.
-        most: usize,
-    },
-    /// Invalid number of ranks.
+    Name { what: &'static str, bytes: usize, most: usize },
     #[error("there cannot be {size} ranks: ask for 1 to {most}")]
-    Size {
-        /// Requested size.
-        size: u16,
-        /// Largest size.
-        most: u16,
-    },
-    /// The interface's frames are too short.
+    Size { size: u16, most: u16 },
     #[error("frames of {mtu_bytes} bytes are too short: raise the interface's MTU to {least} or more")]
-    Mtu {
-        /// MTU of the interface, in bytes.
-        mtu_bytes: u16,
-        /// Required MTU, in bytes.
-        least: u16,
-    },
-    /// Another process was configured with a different number of ranks.
+    Mtu { mtu_bytes: u16, least: u16 },
     #[error("{host} waits for {theirs} ranks, this process for {ours}: give all processes of a group the same size")]
-    SizesDiffer {
-        /// The other host.
-        host: String,
-        /// Size configured there.
-        theirs: u16,
-        /// Size configured here.
-        ours: u16,
-    },
-    /// Another process uses a different preset of protocol parameters.
+    SizesDiffer { host: String, theirs: u16, ours: u16 },
     #[error("{host} runs another preset than this process: give all processes of a group the same")]
-    PresetsDiffer {
-        /// The other host.
-        host: String,
-    },
-    /// The network description of this process does not fit the group, or contradicts itself.
+    PresetsDiffer { host: String },
     #[error("{why}")]
     Network {
         /// The fault, with file and line where it was read from one, and what to do.
         why: String,
     },
-    /// Another process's network description does not fit the group.
     #[error("{host} cannot take part: its network files are not about this group; its own message says what is wrong")]
-    Unfit {
-        /// The other host.
-        host: String,
-    },
-    /// Two processes were configured with different network descriptions.
+    Unfit { host: String },
     #[error(
         "{one} and {other} have different network settings (topology, calibration, plan or way): give both \
          the same files and options, or only one of them any"
     )]
-    NetworksDiffer {
-        /// One host.
-        one: String,
-        /// The other host.
-        other: String,
-    },
-    /// Another process has a different protocol version.
+    NetworksDiffer { one: String, other: String },
     #[error("{0}")]
     OtherBuild(OtherBuild),
-    /// Two hosts have the same name.
     #[error("two hosts are called {host}: give each process a host name of its own, ranks follow them")]
-    Namesakes {
-        /// The name.
-        host: String,
-    },
-    /// Two processes call from one interface and do not see each other.
+    Namesakes { host: String },
     #[error(
         "two processes of this group run on {host} and do not see each other: let both have the same /dev/shm (in \
          containers, too), end one, or give them groups of their own"
     )]
     TwoProcesses { host: String },
-    /// More processes called than there are ranks.
     #[error(
         "{} processes want to be one of {size} ranks ({}): end those that are too many, or raise the size",
         hosts.len(), hosts.join(", ")
     )]
-    TooMany {
-        /// Required number.
-        size: u16,
-        /// Hosts that called.
-        hosts: Vec<String>,
-    },
-    /// Some processes did not come in time.
+    TooMany { size: u16, hosts: Vec<String> },
     #[error(
         "{} of {size} were there: {}; start the others, one on each host, and see whether they use this group, \
          size and network",
         hosts.len(), hosts.join(", ")
     )]
-    Missing {
-        /// Required number.
-        size: u16,
-        /// Hosts that called.
-        hosts: Vec<String>,
-    },
-    /// The group is complete without this process.
+    Missing { size: u16, hosts: Vec<String> },
     #[error("the group is already running on {}: wait until it has ended, or choose another group", hosts.join(", "))]
-    Running {
-        /// Hosts of the running group.
-        hosts: Vec<String>,
-    },
-    /// All processes were found, but some have not confirmed the list.
+    Running { hosts: Vec<String> },
     #[error(
         "all {size} were heard, but {} did not confirm the list of all: see whether every host hears every other",
         hosts.join(", ")
     )]
-    Unconfirmed {
-        /// Number of ranks.
-        size: u16,
-        /// Hosts that did not confirm.
-        hosts: Vec<String>,
-    },
-    /// Rank 0's measurement of the network has not arrived.
+    Unconfirmed { size: u16, hosts: Vec<String> },
     #[error(
         "rank 0 ({host}) has not sent its measurement of the network: see whether its frames arrive here, or join \
          without a probe"
     )]
-    Unmeasured {
-        /// Rank 0's host.
-        host: String,
-    },
-    /// A call was made before all ranks had joined.
+    Unmeasured { host: String },
     #[error("not all ranks are there yet: wait until the group is joined")]
     NotJoined,
-    /// A call was made after this rank had left.
     #[error("this rank has left the group: join again")]
     Closed,
-    /// A collective was called while another is in progress.
     #[error("{signature} is in progress on this rank: finish or abandon it first")]
-    Busy {
-        /// The collective in progress.
-        signature: Signature,
-    },
-    /// Invalid rank.
+    Busy { signature: Signature },
     #[error("there is no rank {rank} among {size}: name a rank from 0 to {}", size - 1)]
-    NoSuchRank {
-        /// The requested rank.
-        rank: Rank,
-        /// Number of ranks.
-        size: u16,
-    },
-    /// A buffer has the wrong length.
+    NoSuchRank { rank: Rank, size: u16 },
     #[error(
         "{blocks_bytes} bytes are not {size} blocks of {block_bytes}: pass a buffer of as many bytes as all blocks \
          together"
     )]
-    Length {
-        /// Length of the buffer for all blocks, in bytes.
-        blocks_bytes: usize,
-        /// Length of one block, in bytes.
-        block_bytes: usize,
-        /// Number of blocks.
-        size: u16,
-    },
-    /// A tag is reserved for collectives.
+    Length { blocks_bytes: usize, block_bytes: usize, size: u16 },
     #[error("tag {tag} is reserved: use tags below 2147483648")]
     Tag { tag: u32 },
-    /// The queue of sends is full.
     #[error("too many messages wait: take the outcomes of earlier ones first ({0})")]
     Sends(SendError),
-    /// The queue of receives is full.
     #[error("too many receives wait: take the outcomes of earlier ones first ({0})")]
     Receives(RecvError),
-    /// Two ranks call different collectives, or one with a different root or length.
     #[error(
         "the ranks' calls differ: {one} is in {}, {other} is in {}; call the same collectives in the same order \
          with the same root and length on all ranks",
         signatures.0, signatures.1
     )]
-    Mismatch {
-        /// One rank.
-        one: Named,
-        /// The other rank.
-        other: Named,
-        /// Calls of both.
-        signatures: (Signature, Signature),
-    },
-    /// A rank has fallen silent.
+    Mismatch { one: Named, other: Named, signatures: (Signature, Signature) },
     #[error("{0} is silent: see what became of its process and its cable, then start the group again")]
     Gone(Named),
-    /// The others consider this rank gone.
     #[error(
         "the others had no frame from this rank for too long, and count it as gone: do not stop its process, then \
          start the group again"
     )]
     Outlawed,
-    /// A rank has left the group.
     #[error("{0} has left the group: let all ranks make the same calls before they leave")]
     Left(Named),
-    /// A collective made no progress for longer than its caller allowed.
     #[error(
         "{signature} was not done in time{}{}: let all ranks call it, or allow more time",
         missing(missing_ranks),
         because(culprit, missing_ranks)
     )]
-    TimedOut {
-        /// The call.
-        signature: Signature,
-        /// Ranks that had not made the call, as far as known.
-        missing_ranks: Vec<Named>,
-        /// Probable culprit.
-        culprit: Option<Box<Culprit>>,
-    },
-    /// The ranks that live did not agree in time on the list of them.
+    TimedOut { signature: Signature, missing_ranks: Vec<Named>, culprit: Option<Box<Culprit>> },
     #[error(
         "the group was not shrunk in time{}: let all ranks that live call it, or allow more time",
         missing(missing_ranks)
     )]
-    Unshrunk {
-        /// Ranks that live and had not called it, as far as known.
-        missing_ranks: Vec<Named>,
-    },
-    /// A rank abandoned a collective, and the ranks are out of step.
+    Unshrunk { missing_ranks: Vec<Named> },
     #[error(
         "{rank} has given up {signature}{}, so that the ranks are out of step: start the group again, with more time \
          for that call",
         because(culprit, &[])
     )]
-    Abandoned {
-        /// Rank that abandoned the collective.
-        rank: Named,
-        /// The collective.
-        signature: Signature,
-        /// Probable culprit.
-        culprit: Option<Box<Culprit>>,
-    },
-    /// Some ranks receive from a rank, and others do not.
+    Abandoned { rank: Named, signature: Signature, culprit: Option<Box<Culprit>> },
     #[error("nothing gets through between {0} and {1}: see the cables and the switch between them, then start again")]
     Cut(Named, Named),
-    /// A rank no longer receives from most of the others.
     #[error("{0} receives nothing from the others: see its cable, or what became of them, then start the group again")]
     Deaf(Named),
-    /// A rank sends data of no known collective.
     #[error(
         "{0} sends what does not belong to this call: make the same calls on all ranks, and run the same version \
          everywhere"

@@ -26,8 +26,8 @@ pub(super) struct Roster {
 }
 
 impl Roster {
-    /// Orders the processes of `group` by host name, then address and local port id. `mtu_bytes` is the
-    /// smallest of all.
+    /// Orders the processes of `group` by host name, then address and local port id. `mtu_bytes` is the smallest of
+    /// all.
     pub(super) fn new(group: &str, mut entries: Vec<RosterEntry>, mtu_bytes: u16, preset: Preset) -> Roster {
         entries.sort_by(|a, b| natural_order(&a.host, &b.host).then(a.mac.cmp(&b.mac)));
         let digest = digest(group, &entries, mtu_bytes, preset);
@@ -41,8 +41,7 @@ impl Roster {
         Roster { digest: *hasher.finalize().as_bytes(), ..self.clone() }
     }
 
-    /// Returns the list without the `lost`, in the same order; its digest differs from those of all
-    /// other lists.
+    /// Returns the list without the `lost`, in the same order; its digest differs from those of all other lists.
     pub(super) fn without(&self, lost: &RankSet) -> Roster {
         let entries: Vec<RosterEntry> = self.left(lost).map(|rank| self.entries[rank.index()].clone()).collect();
         let mut hasher = blake3::Hasher::new();
@@ -199,16 +198,16 @@ impl Nodes {
         self.ranks(node)[0]
     }
 
-    /// Returns the parent of a rank in a tree of hosts. A rank's parent is the first rank (speaker)
-    /// of its host; a speaker's parent is the speaker of the host given by `above`.
+    /// Returns the parent of a rank in a tree of hosts. A rank's parent is the first rank (speaker) of its host; a
+    /// speaker's parent is the speaker of the host given by `above`.
     pub(super) fn above(&self, rank: Rank, above: impl FnOnce(u16) -> Option<u16>) -> Option<Rank> {
         let node = self.of(rank);
         let speaker = self.speaker(node);
         if rank == speaker { above(node).map(|node| self.speaker(node)) } else { Some(speaker) }
     }
 
-    /// Returns the children of a rank in that tree: for a speaker, the other ranks of its host and
-    /// the speakers of the hosts given by `below`.
+    /// Returns the children of a rank in that tree: for a speaker, the other ranks of its host and the speakers of the
+    /// hosts given by `below`.
     pub(super) fn below(&self, rank: Rank, below: impl FnOnce(u16) -> Range<u16>) -> Vec<Rank> {
         let node = self.of(rank);
         if rank != self.speaker(node) {

@@ -8,13 +8,11 @@ use ethbcast_transport::wire::{self, Counter, Frame, Guard, Header, PayloadHash,
 use std::sync::Arc;
 
 const NAME_BYTES: usize = size_of::<KeyName>();
-/// Bytes by which a message grows, besides its veil.
 pub(crate) const CLUSTER_NAME_BYTES: usize = NAME_BYTES;
 
-/// A frame to be sent: its protection, its header and its body.
 pub(crate) type SealedMessage = (Guard, Header, Vec<u8>);
 
-/// One secret: the guard of its frames, the veil of their bodies, and the number of the last that was sent.
+/// One secret: the guard of its frames, the veil of their bodies, and the number of the last frame sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Protection {
     guard: Guard,
@@ -35,13 +33,11 @@ impl Protection {
         &self.veil
     }
 
-    /// Protects a message by the next number.
     pub(crate) fn close(&mut self, header: Header, body: Vec<u8>) -> SealedMessage {
         let header = self.number(header);
         self.close_numbered(header, body)
     }
 
-    /// Gives a message the next number.
     pub(crate) fn number(&mut self, header: Header) -> Header {
         Header { sequence: self.counter.draw(), ..header }
     }
@@ -61,7 +57,6 @@ fn context(header: &Header) -> VeilContext {
     VeilContext { kind: kind.0, session, rank: rank.0, sequence }
 }
 
-/// The secrets of a cluster, by their names.
 #[derive(Clone, Debug)]
 pub(crate) struct ClusterSecrets {
     keys: Arc<Keys>,
@@ -95,19 +90,17 @@ impl ClusterSecrets {
         self.secrets.iter().any(|(known, _)| *known == name)
     }
 
-    /// Finds the secret that the first bytes of a message name.
     pub(crate) fn named(&self, payload: &[u8]) -> Option<usize> {
         let name = name_of(payload)?;
         self.secrets.iter().position(|(known, _)| *known == name)
     }
 
-    /// Protects a message of somebody who has no other secret yet, behind the secret's name.
+    /// Protects a message to or from a host with no other secret yet; the secret's name precedes it.
     pub(crate) fn close(&mut self, at: usize, header: Header, body: Vec<u8>) -> Option<SealedMessage> {
         let header = self.number(at, header)?;
         self.close_numbered(at, header, body)
     }
 
-    /// Gives a message the next number under a secret.
     pub(crate) fn number(&mut self, at: usize, header: Header) -> Option<Header> {
         self.secrets.get_mut(at).map(|(_, protection)| protection.number(header))
     }
@@ -132,7 +125,7 @@ impl ClusterSecrets {
     }
 }
 
-/// Returns the name of the secret under which somebody announces a session, asks to join it, or looks for hosts.
+/// Returns the name of the secret, which precedes announcements, join requests and census messages.
 pub(crate) fn name_of(payload: &[u8]) -> Option<KeyName> {
     payload.first_chunk().map(|name| KeyName(*name))
 }

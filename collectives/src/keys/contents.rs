@@ -21,7 +21,6 @@ pub struct ContentCipher {
 }
 
 struct ContentKeys {
-    /// Whether the session's processors lack instructions for AES.
     is_without_aes: bool,
     content: Secret,
     ledger_seal: Secret,
@@ -47,7 +46,7 @@ impl ContentCipher {
         ContentCipher { keys: Some(Arc::new(keys)), is_keyed: true }
     }
 
-    /// Returns that of a session with keys whose content is in the clear.
+    /// Returns the cipher of a session with keys whose content is in the clear.
     pub fn clear() -> ContentCipher {
         ContentCipher { keys: None, is_keyed: true }
     }

@@ -12,7 +12,7 @@ pub struct ExchangePair {
 }
 
 impl ExchangePair {
-    /// Makes the pair of a secret drawn at random.
+    /// Makes the pair from a secret drawn at random.
     pub fn new(drawn: Secret) -> ExchangePair {
         let public = x25519(*drawn.expose(), X25519_BASEPOINT_BYTES);
         ExchangePair { secret: drawn, public }
@@ -23,8 +23,8 @@ impl ExchangePair {
         &self.public
     }
 
-    /// Returns what this end and the owner of `public` alone can compute; `None` for a public key that makes it
-    /// the same whatever the own secret is (RFC 7748 §6.1).
+    /// Returns the secret shared with the owner of `public`; `None` for a public key that yields the same secret
+    /// whatever the own one is (RFC 7748 §6.1).
     pub fn agree(&self, public: &[u8; 32]) -> Option<Secret> {
         let shared = Secret::new(x25519(*self.secret.expose(), *public));
         (shared != Secret::new([0; 32])).then_some(shared)

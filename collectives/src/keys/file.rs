@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! ethbcast-key 1
-//! cluster 64 digits, then 8 check digits    what all hosts share; up to four, and the first is spoken with
+//! cluster 64 digits, then 8 check digits    secret of all hosts; up to four, the first is used to send
 //! sender 64 digits, then a name             who may send; up to 16
 //! sign 64 digits                            in the files of senders alone
 //! ```
@@ -40,7 +40,7 @@ pub struct SenderKey {
     pub name: String,
 }
 
-/// The name of a cluster's secret: it tells which one, and nothing of it.
+/// Name of a cluster's secret: it identifies the secret and reveals nothing of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyName(pub [u8; 8]);
 
@@ -60,71 +60,29 @@ impl fmt::Display for KeyName {
 }
 
 /// Mistake in a key file. Messages contain nothing of its secrets.
+#[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyFileError {
-    /// The first item is another.
     #[error("line {line}: this is no key file: its first item is `{FIRST} {VERSION}`")]
-    First {
-        /// Number of the line.
-        line: usize,
-    },
-    /// A key file of a later version.
+    First { line: usize },
     #[error("line {line}: this key file is of another version than {VERSION}: install the same build on all hosts")]
-    Version {
-        /// Number of the line.
-        line: usize,
-    },
-    /// An item of a later version, or a mistyped one.
+    Version { line: usize },
     #[error("line {line}: unknown item; known are `cluster`, `sender` and `sign`")]
-    Unknown {
-        /// Number of the line.
-        line: usize,
-    },
-    /// An item of another form.
+    Unknown { line: usize },
     #[error("line {line}: {form}")]
-    Form {
-        /// Number of the line.
-        line: usize,
-        /// Form of the item.
-        form: &'static str,
-    },
-    /// The check digits of a cluster's secret differ.
+    Form { line: usize, form: &'static str },
     #[error("line {line}: a digit of `cluster` is wrong: copy the file again")]
-    Check {
-        /// Number of the line.
-        line: usize,
-    },
-    /// The same item twice.
+    Check { line: usize },
     #[error("line {line}: the same `{item}` stands above: remove one of them")]
-    Twice {
-        /// Number of the line.
-        line: usize,
-        /// The item.
-        item: &'static str,
-    },
-    /// Too many of an item.
+    Twice { line: usize, item: &'static str },
     #[error("line {line}: more than {most} `{item}` lines: remove those that are no longer used")]
-    Many {
-        /// Number of the line.
-        line: usize,
-        /// The item.
-        item: &'static str,
-        /// Most of them.
-        most: usize,
-    },
-    /// A file without an item.
+    Many { line: usize, item: &'static str, most: usize },
     #[error("the file has no `{item}` line")]
-    Lacking {
-        /// The item.
-        item: &'static str,
-    },
-    /// The signing key is none of the senders'.
+    Lacking { item: &'static str },
     #[error("the key in `sign` is none of those in `sender` lines: its receivers would refuse it")]
     Stranger,
-    /// The last line does not end.
     #[error("the last line has no end: the file was cut short; copy it again")]
     Cut,
-    /// The file is longer than any key file.
     #[error("the file is longer than {MAX_KEY_FILE_BYTES} bytes: it is no key file")]
     Long,
 }
@@ -257,7 +215,7 @@ impl Keys {
         Keys { signer: None, ..self.clone() }
     }
 
-    /// Puts another cluster's secret in front of those that there are; that one is spoken with from now on.
+    /// Puts another cluster's secret before the present ones; it is used to send from now on.
     ///
     /// # Errors
     /// If there are four already, or it is one of them.
@@ -270,17 +228,17 @@ impl Keys {
         Ok(())
     }
 
-    /// Returns the cluster's secrets; the first is spoken with, all are understood.
+    /// Returns the cluster's secrets; the first is used to send, all are accepted.
     pub fn clusters(&self) -> &[Secret] {
         &self.clusters
     }
 
-    /// Returns the names of the cluster's secrets, that of the one that is spoken with first.
+    /// Returns the names of the cluster's secrets, beginning with the one used to send.
     pub fn names(&self) -> impl Iterator<Item = KeyName> + '_ {
         self.clusters.iter().map(KeyName::of)
     }
 
-    /// Returns the name of the secret that is spoken with.
+    /// Returns the name of the secret used to send.
     pub fn name(&self) -> KeyName {
         KeyName::of(&self.clusters[0])
     }

@@ -2,7 +2,7 @@
 
 use zeroize::Zeroizing;
 
-/// Appends the digits of `bytes`. `text` has room for them already, so that no copy of a secret is left behind.
+/// Appends the digits of `bytes`. `text` must have room for them, so that no copy of a secret is left behind.
 pub(super) fn write(text: &mut String, bytes: &[u8]) {
     for byte in bytes {
         for digit in [byte >> 4, byte & 15] {
@@ -11,7 +11,6 @@ pub(super) fn write(text: &mut String, bytes: &[u8]) {
     }
 }
 
-/// Reads exactly `N` bytes.
 pub(super) fn read<const N: usize>(digits: &str) -> Option<Zeroizing<[u8; N]>> {
     let mut bytes = Zeroizing::new([0; N]);
     if digits.len() != 2 * N {

@@ -18,15 +18,11 @@ const SECRET_BYTES: usize = 16;
 pub struct Phrase([u8; SECRET_BYTES]);
 
 /// Mistake in a phrase.
+#[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PhraseError {
-    /// Another number of words.
     #[error("a key phrase has nine words of five letters, and this has {words}")]
-    Words {
-        /// Number of words.
-        words: usize,
-    },
-    /// A word that is in no phrase.
+    Words { words: usize },
     #[error("word {word} is in no key phrase: five letters, as in babad or zomut")]
     Word {
         /// Place of the word, from 1.
@@ -38,7 +34,6 @@ pub enum PhraseError {
         /// Places of the words, from 1.
         words: Vec<usize>,
     },
-    /// The words do not belong together.
     #[error("there are mistakes in more than one word: nine words of five letters")]
     Letters,
 }
@@ -53,7 +48,7 @@ impl Phrase {
         Phrase(drawn)
     }
 
-    /// Reads a phrase as it was typed: words behind spaces or hyphens, in letters of any size.
+    /// Reads a phrase as it was typed: words separated by spaces or hyphens, in upper or lower case.
     ///
     /// # Errors
     /// The word with a mistake in it.
@@ -141,7 +136,7 @@ fn value(word: &str) -> Option<u16> {
     Some(value)
 }
 
-/// Finds the words in which another letter makes the phrase right.
+/// Finds the words that one other letter would make right.
 fn mistaken(typed: &[u16; WORDS]) -> PhraseError {
     let may_be = |at: &usize| {
         let others = (0..LETTERS).flat_map(|letter| {

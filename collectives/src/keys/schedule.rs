@@ -71,7 +71,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Facts that make a session unlike every other one.
+/// Properties that together distinguish a session from every other one.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionFacts<'a> {
     /// Session number.
@@ -88,7 +88,7 @@ pub struct SessionFacts<'a> {
     pub group: &'a str,
 }
 
-/// The true name of a session, which no other has: the session number alone is short.
+/// Unique name of a session; the session number is too short to be unique.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionName(pub [u8; 32]);
 

@@ -7,7 +7,7 @@ use std::fmt;
 /// Bytes of a signature.
 pub const SIGNATURE_BYTES: usize = 64;
 
-/// Kinds of signed messages. The word of one is not the beginning of another's.
+/// Kinds of signed messages. No kind's word begins with another kind's, so that signatures cannot be confused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signed {
     /// Announcement of a session.
@@ -45,7 +45,7 @@ impl Signed {
         }
     }
 
-    /// Returns what is signed: the protocol and the word, the session, and the fields.
+    /// Returns the signed bytes: the protocol and the word, the session, and the fields.
     fn message(self, session: &SessionName, fields: &[&[u8]]) -> Vec<u8> {
         let mut message = [b"ethbcast 7 ", self.word().as_bytes(), &session.0].concat();
         fields.iter().for_each(|field| message.extend_from_slice(field));

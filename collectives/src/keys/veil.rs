@@ -10,7 +10,7 @@ use std::fmt;
 /// Bytes by which a veiled body is longer.
 pub const VEIL_BYTES: usize = 16;
 
-/// The place of a control message.
+/// Identity of a control message, to which its veil is bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VeilContext {
     /// Kind of the frame.
@@ -32,7 +32,7 @@ impl VeilContext {
     }
 }
 
-/// The veil of one secret.
+/// Encryption (veil) of control messages under one secret.
 #[derive(Clone)]
 pub struct Veil(Aes256GcmSiv);
 
@@ -48,7 +48,7 @@ impl Veil {
         self.0.encrypt_in_place(&context.nonce(), &[context.kind], body).expect("a body is shorter than 2^36 bytes");
     }
 
-    /// Lifts the veil of a body; `None` if it is not as it was veiled at this place.
+    /// Removes the veil of a body; `None` if the body or its context has changed.
     pub fn lift(&self, context: VeilContext, body: &[u8]) -> Option<Vec<u8>> {
         let mut body = body.to_vec();
         self.0.decrypt_in_place(&context.nonce(), &[context.kind], &mut body).ok()?;

@@ -76,8 +76,7 @@ impl ProbeBody {
     }
 }
 
-/// Count of a train by its responder. Times are of the responder's clock: only differences are
-/// meaningful.
+/// Count of a train by its responder. Times are of the responder's clock, so only differences are meaningful.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ReportBody {
     pub arrived: u64,

@@ -8,7 +8,6 @@ use ethbcast_transport::wire::{HEADER_BYTES, Rank};
 /// Loss below this share is an accident, not a property of the network.
 const MIN_LOSS: f64 = 1e-5;
 const MAX_LOSS: f64 = 0.99;
-/// Largest spread that is meaningful.
 const MAX_SPREAD: f64 = 9.0;
 
 /// Derives the calibration from a measurement.

@@ -22,8 +22,8 @@ pub(super) struct StreamPlace {
 }
 
 impl StreamPlace {
-    /// Returns an order's payload: its body, both neighbours as rank and address (zeros for none),
-    /// and the cast's numbers.
+    /// Returns an order's payload: its body, both neighbours as rank and address (zeros for none), and the cast's
+    /// numbers.
     pub(super) fn behind(&self, body: &ProbeBody) -> Vec<u8> {
         let nobody = Peer { rank: Rank(0), mac: MacAddr::default() };
         let mut out = body.encode();
@@ -34,8 +34,8 @@ impl StreamPlace {
         out.into_bytes()
     }
 
-    /// Reads the place behind an order's body. Returns `None` if a neighbour is a group address, or
-    /// the receiver's `own`, or both parent and child.
+    /// Reads the neighbours behind an order's body. Returns `None` if one is a group address or the receiver's `own`,
+    /// or if parent and child are the same.
     pub(super) fn read(from: &mut BodyReader<'_>, own: MacAddr, prober: MacAddr) -> Option<StreamPlace> {
         let mut peer = || Some((Rank(from.u16()?), address(from)));
         let (parent, child) = (peer()?, peer()?);
@@ -57,8 +57,8 @@ pub(super) fn tuned(listeners: usize, position: usize) -> Tuning {
     if listeners > 0 { own.for_cast(listeners, position) } else { own }
 }
 
-/// Receives a prober's stream with the engine, like a receiver of a session, and has an application
-/// that copies all of it.
+/// Receives a prober's stream with the engine, like a receiver of a session, and has an application that copies all of
+/// it.
 #[derive(Clone, Debug)]
 pub(super) struct Listener {
     prober: MacAddr,
@@ -73,8 +73,8 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    /// Creates a listener for the stream announced by `order`. It reuses an earlier listener's
-    /// application memory, whose pages have been touched.
+    /// Creates a listener for the stream announced by `order`. It reuses an earlier listener's application memory,
+    /// whose pages have been touched.
     pub(super) fn new(
         now: Instant,
         identity: &Identity,

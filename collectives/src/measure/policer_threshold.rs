@@ -16,8 +16,7 @@ pub(super) struct RampPace {
 }
 
 impl RampPace {
-    /// Returns the first frame of the second half. Only that half counts, because a policer lets a
-    /// burst pass first.
+    /// Returns the first frame of the second half. Only that half counts, because a policer lets a burst pass first.
     pub(super) fn mark(self) -> u64 {
         self.frames / 2
     }

@@ -25,7 +25,7 @@ pub struct Prober {
     ends_at: Instant,
     /// End where the time was too short; `None` once it is used.
     slow_ends_at: Option<Instant>,
-    /// Latest time that it was called with.
+    /// Latest time with which the prober was called.
     told: Instant,
     findings: Findings,
     agenda: VecDeque<Item>,
@@ -117,8 +117,8 @@ impl Prober {
         ProbeResult::new(&self.findings)
     }
 
-    /// Goes on beyond the time limit if too little has been measured and the settings have a later
-    /// one: without the longest messages, which take longest.
+    /// Goes on beyond the time limit if too little has been measured and the settings have a later one: without the
+    /// longest messages, which take longest.
     fn hurry(&mut self) -> bool {
         let lacks = |target: &Target| target.gaps.len() < 2;
         let Some(end) = self.slow_ends_at.take().filter(|_| self.findings.targets.iter().all(lacks)) else {
@@ -211,9 +211,8 @@ impl Prober {
         tried.then(|| Box::new(Bulk::new(&present, way, findings, settings)) as _)
     }
 
-    /// Returns all sizes with all targets, round by round, so that every target is measured before
-    /// time runs out. Trains come last: they may make a driver coalesce arrivals, which would
-    /// lengthen round trips.
+    /// Returns all sizes with all targets, round by round, so that every target is measured before time runs out.
+    /// Trains come last: they may make a driver coalesce arrivals, which would lengthen round trips.
     fn sizes(&self) -> Vec<Item> {
         let (assumed, found) =
             (full_payload(&self.settings.guard, self.settings.mtu_bytes), self.findings.payload_bytes);

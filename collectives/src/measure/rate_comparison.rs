@@ -64,23 +64,22 @@ impl TrainToOne {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ComparedGaps {
     pub usual_nanos: f64,
-    /// Gap of the suspect, in the half of its train with the smaller gap; infinite if most frames
-    /// were lost, or have not arrived.
+    /// Gap of the suspect, in the half of its train with the smaller gap; infinite if most frames were lost, or have
+    /// not arrived.
     pub suspect_nanos: f64,
     /// Whether the difference is more than a host's pauses can explain.
     pub is_sure: bool,
 }
 
 impl RateComparison {
-    /// Returns the number of frames of one train if a frame takes `frame_time` and `most` are
-    /// affordable; `None` if that is too few.
+    /// Returns the number of frames of one train if a frame takes `frame_time` and `most` are affordable; `None` if
+    /// that is too few.
     pub(crate) fn train_frames(frame_time: Duration, most: u64) -> Option<u64> {
         let wanted = TRAIN.as_nanos() / frame_time.as_nanos().max(1);
         let frames = u64::try_from(wanted).unwrap_or(MAX_FRAMES).clamp(MIN_FRAMES, MAX_FRAMES).min(most);
         (frames >= MIN_FRAMES).then_some(frames)
     }
 
-    /// Begins to compare the path to the second of `hosts`, the suspect, with that to the first.
     pub(crate) fn new(
         now: Instant,
         identity: Identity,
@@ -130,13 +129,12 @@ impl RateComparison {
         self.ends_at <= now || self.trains.iter().all(|train| train.arrived.is_some())
     }
 
-    /// Returns when the first host replied, while the second has not.
     pub(crate) fn lacks_second_since(&self) -> Option<Instant> {
         self.trains[0].answered_at.filter(|_| self.trains[1].answered_at.is_none())
     }
 
-    /// Returns the measured gaps, if both hosts have reported enough. A slow cable shows in both
-    /// halves of a train, a host that was kept from its processor in one.
+    /// Returns the measured gaps, if both hosts have reported enough. A slow cable shows in both halves of a train, a
+    /// host that was kept from its processor in one.
     pub(crate) fn gaps(&self) -> Option<ComparedGaps> {
         let [usual, suspect] = &self.trains;
         let (_, usual_nanos) = usual.gaps().filter(|_| !usual.is_mostly_lost(self.frames))?;

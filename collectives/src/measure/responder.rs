@@ -11,7 +11,6 @@ use ethbcast_transport::wire::{Flags, Frame, Guard, Identity};
 use ethbcast_transport::{Deadline, Instant, Kept, MacAddr, Part, SplitFrame};
 use std::collections::VecDeque;
 
-/// Limit of replies that wait for room; further ones are dropped.
 const MAX_ANSWERS: usize = 64;
 /// Maximum number of probers whose trains are counted at once; a further one replaces the one whose
 /// last frame is oldest.
@@ -139,8 +138,7 @@ impl Responder {
         usize::from(body.payload_bytes).clamp(ProbeBody::BYTES, self.most_payload_bytes())
     }
 
-    /// Starts, queries or ends a stream. Only a responder with `info` takes streams, and one at a
-    /// time.
+    /// Starts, queries or ends a stream. Only a responder with `info` takes streams, and one at a time.
     fn on_bulk(&mut self, now: Instant, frame: &Frame<'_>, body: ProbeBody, mut rest: BodyReader<'_>) {
         let (prober, session, test) = (frame.source, frame.header.session, frame.header.stamp);
         let own = self.identity.mac;
@@ -175,8 +173,8 @@ impl Responder {
         }
     }
 
-    /// Counts a frame of a train, or reports the count. A member of a running session performs no
-    /// other task, because one may have this host send much.
+    /// Counts a frame of a train, or reports the count. A member of a running session performs no other task, because
+    /// one may have this host send much.
     pub(crate) fn count_train(&mut self, now: Instant, frame: &Frame<'_>) {
         let task = ProbeBody::read(frame.payload).map(|(body, _)| body.task);
         if matches!(task, Some(Task::Train | Task::Ask)) {
@@ -199,8 +197,8 @@ impl Responder {
         }
     }
 
-    /// Sends a requested flow. Only a responder with `info` does so, and only if it is addressed,
-    /// so that no single frame to the group makes all hosts send.
+    /// Sends a requested flow. Only a responder with `info` does so, and only if it is addressed, so that no single
+    /// frame to the group makes all hosts send.
     fn on_flow(&mut self, frame: &Frame<'_>, body: ProbeBody, mut rest: BodyReader<'_>) {
         let (to, sender) = (address(&mut rest), address(&mut rest));
         if let (Some(to), true, Some(_)) = (to, sender == Some(self.identity.mac), &self.info) {
@@ -232,8 +230,7 @@ impl Responder {
         }
     }
 
-    /// Returns the count for the frame's train, and begins it if it is new; `None` for a late frame
-    /// of a finished one.
+    /// Returns the count for the frame's train, and begins it if it is new; `None` for a late frame of a finished one.
     fn tally(&mut self, frame: &Frame<'_>) -> Option<&mut TrainTally> {
         let (prober, session, test) = (frame.source, frame.header.session, frame.header.stamp);
         let fresh = TrainTally { prober, session, test, seen: 0, counts: ReportBody::default() };
@@ -300,8 +297,7 @@ impl Part for Responder {
         self.listener.take_if(|listener| listener.is_over(now));
     }
 
-    /// Sends reports before a stream, which may never leave room for them, and other replies after
-    /// it.
+    /// Sends reports before a stream, which may never leave room for them, and other replies after it.
     fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
         let is_report = |answer: &Reply| matches!(answer.what, ResponderTask::Report { .. });
         let report = if self.listener.is_some() { self.answers.iter().position(is_report) } else { None };

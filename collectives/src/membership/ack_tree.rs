@@ -14,12 +14,10 @@ const DIRECT_RECEIVERS: usize = 128;
 /// collide at one port.
 const FAN_OUT: RangeInclusive<usize> = 8..=16;
 
-/// Receivers of a cast, by position counted from 0 without the origin. `None` stands for the
-/// origin.
+/// Receivers of a cast, by position counted from 0 without the origin. `None` stands for the origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AckTree {
     receivers: usize,
-    /// Children of each host; `None` if all acknowledge to the origin.
     fan_out: Option<usize>,
 }
 
@@ -58,8 +56,8 @@ impl AckTree {
         position - self.siblings(position).start
     }
 
-    /// Returns the tuning of the receiver at `position`, which depends on its number of siblings.
-    /// The origin is tuned as the first of its children.
+    /// Returns the tuning of the receiver at `position`, which depends on its number of siblings. The origin is tuned
+    /// as the first of its children.
     pub(crate) fn tuned(self, own: &Tuning, position: Option<usize>) -> Tuning {
         let order = position.map_or(0, |position| self.order(position));
         match self.fan_out {
@@ -69,7 +67,6 @@ impl AckTree {
     }
 }
 
-/// Returns the levels below the origin of a complete tree over `receivers`.
 fn levels(receivers: usize, fan_out: usize) -> usize {
     let (mut levels, mut level, mut there) = (0, 1, 0);
     while there < receivers {

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attendance {
-    /// The member is present, though it may be suspected.
     Here,
     Away,
     /// The member sent BYE after `calls` collectives, and replies until then.
@@ -26,7 +25,6 @@ pub(crate) enum Attendance {
 pub(crate) enum Change {
     Suspected(Rank, Duration),
     Away(Rank),
-    /// The time of the member's BYE is over.
     Left(Rank),
     Gone(Rank),
 }
@@ -62,8 +60,7 @@ pub(crate) struct Presence {
 }
 
 impl Presence {
-    /// Creates the state of `size` ranks present at `now`. Each but `own` is gone after a silence
-    /// of `silence_limit`.
+    /// Creates the state of `size` ranks present at `now`. Each but `own` is gone after a silence of `silence_limit`.
     pub(crate) fn new(now: Instant, own: Rank, size: u16, silence_limit: Duration) -> Presence {
         let entry = PresenceEntry { last_received_at: now, suspected: false, standing: Attendance::Here };
         Presence {
@@ -85,8 +82,8 @@ impl Presence {
         Presence { suspect_after: Some(suspect_after), ..self }
     }
 
-    /// Adds patience: a silent member is away first, and gone only after this additional time.
-    /// Silence of all at once is this host's own fault: then no member is away.
+    /// Adds patience: a silent member is away first, and gone only after this additional time. Silence of all at once
+    /// is this host's own fault: then no member is away.
     pub(crate) fn with_patience(self, patience: Duration) -> Presence {
         Presence { patience, ..self }
     }
@@ -98,8 +95,7 @@ impl Presence {
         Presence { together: period.min(self.silence_limit / 4), ..self }
     }
 
-    /// Restarts all silences after this host was asleep, for a host that checks at regular
-    /// intervals.
+    /// Restarts all silences after this host was asleep, for a host that checks at regular intervals.
     pub(crate) fn forgiving_own_sleep(self) -> Presence {
         Presence { forgives_own_sleep: true, ..self }
     }

@@ -5,10 +5,8 @@ use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Deadline, Instant, Timer, with_defaults};
 use std::time::Duration;
 
-/// Event that a machine of this crate waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// An announcement due or awaited.
     Announce,
     /// An unanswered join request, or the wait for candidates.
     Join,
@@ -68,7 +66,7 @@ impl TimerTable {
         self.due[wait as usize].is_some()
     }
 
-    /// Whether a timer is due; it is cleared then.
+    /// Whether a timer is due; clears it then.
     pub(crate) fn take_due(&mut self, wait: Wait, now: Instant) -> bool {
         self.due[wait as usize].take_if(|at| *at <= now).is_some()
     }

@@ -23,12 +23,11 @@ const MAX_WAITING: usize = 8192;
 const MAX_ANSWERS: usize = 64;
 /// Minimum time between two replies to non-members: a thousandth of a fast link's frames.
 const BETWEEN_ANSWERS: Duration = Duration::from_millis(1);
-/// Time for the final messages to leave when the session is over; later ones are dropped, so that
-/// no slow link delays the end.
+/// Time for the final messages to leave when the session is over; later ones are dropped, so that no slow link delays
+/// the end.
 const REPLY_PERIOD: Duration = Duration::from_secs(1);
 
-/// One end of a session: its configuration, identity, queue of control messages, and events for the
-/// user.
+/// One end of a session: its configuration, identity, waiting control messages, and events for the user.
 #[derive(Clone, Debug)]
 pub(super) struct Endpoint<C, E> {
     config: C,
@@ -76,8 +75,7 @@ impl<C, E> Endpoint<C, E> {
         }
     }
 
-    /// Parses a frame, and decrypts an encrypted body into `plain`. With keys, replayed frames are
-    /// rejected.
+    /// Parses a frame, and decrypts an encrypted body into `plain`. With keys, replayed frames are rejected.
     pub(super) fn open<'a>(&mut self, frame: &'a [u8], plain: &'a mut Vec<u8>) -> Result<Frame<'a>, Reject> {
         let Some(keyring) = &mut self.keyring else { return wire::parse(frame) };
         let opened = keyring.open(frame, plain)?;
@@ -93,8 +91,8 @@ impl<C, E> Endpoint<C, E> {
         guard.into_iter().for_each(|guard| self.identity.guard = guard);
     }
 
-    /// Whether a frame proves that its sender is alive. With keys, only a frame with a fresh
-    /// counter does: announcements of a session that has sent no secret may be replayed.
+    /// Whether a frame proves that its sender is alive. With keys, only a frame with a fresh counter does:
+    /// announcements of a session that has sent no secret may be replayed.
     pub(super) fn shows_life(&self, frame: &Frame<'_>) -> bool {
         let kind = frame.header.kind;
         !self.is_keyed() || is_numbered(kind) && (kind != kind::ANNOUNCE || self.has_keys())
@@ -104,18 +102,15 @@ impl<C, E> Endpoint<C, E> {
         self.keyring.is_some()
     }
 
-    /// Returns the index of the secret that authenticated the last census query.
     pub(super) fn asked_by(&self) -> usize {
         self.keyring.as_ref().map_or(0, Keyring::asked_by)
     }
 
-    /// Derives the secret shared with the root that gets `request`, and prepares the sealing of the
-    /// abort notification.
+    /// Derives the secret shared with the root that gets `request`, and prepares the sealing of the abort notification.
     pub(super) fn prepare(&mut self, request: &Message) {
         self.keyring.iter_mut().for_each(|keyring| keyring.prepare(&request.encode().1));
     }
 
-    /// Forgets the secret shared with a host that is no longer a candidate.
     pub(super) fn forget(&mut self, host: MacAddr) {
         self.keyring.iter_mut().for_each(|keyring| keyring.forget(host));
     }
@@ -125,12 +120,10 @@ impl<C, E> Endpoint<C, E> {
         self.keyring.as_ref().is_none_or(|keyring| keyring.group_guard().is_some())
     }
 
-    /// Returns the cipher of the content, once the group's secret is known.
     pub(super) fn content_cipher(&self) -> ContentCipher {
         self.keyring.as_ref().map(Keyring::content_cipher).unwrap_or_default()
     }
 
-    /// Returns the end of the stream as it is sent: with keys signed and veiled.
     pub(super) fn close_trailer(&self, trailer: Vec<u8>) -> Vec<u8> {
         let closed = self.keyring.as_ref().map(|keyring| keyring.close_trailer(&trailer).unwrap_or_default());
         closed.unwrap_or(trailer)
@@ -144,7 +137,6 @@ impl<C, E> Endpoint<C, E> {
         }
     }
 
-    /// Sends the group's secret to a receiver that has asked to join.
     pub(super) fn send_keys(&mut self, to: MacAddr, nonce: u64) {
         let Some(body) = self.keyring.as_mut().and_then(|keyring| keyring.keys_for(to, nonce)) else { return };
         self.control.put_newest(to, control::header(&self.identity, kind::KEYS, self.epoch), body);
@@ -177,8 +169,7 @@ impl<C, E> Endpoint<C, E> {
         Identity { guard, ..identity }.write(buffer, to, &header, &body)
     }
 
-    /// Writes the reply to a census query; `asked_by` is the index of the secret that authenticated
-    /// the query.
+    /// Writes the reply to a census query, which the secret with index `asked_by` authenticated.
     pub(super) fn write_reply(
         &mut self,
         buffer: &mut [u8],
@@ -246,12 +237,10 @@ impl<C, E> Endpoint<C, E> {
         self.link.hears_others(now)
     }
 
-    /// Highest rate at which this host has sent, in kbit/s; 0 if it is not known.
     pub(super) fn best_sent(&self) -> u64 {
         self.link.best_sent()
     }
 
-    /// Returns the rates on this host's link, if other traffic has part of it.
     pub(super) fn link_share(&self, now: Instant) -> Option<LinkShare> {
         self.link.share(now)
     }
@@ -348,9 +337,8 @@ impl<C, E> Endpoint<C, E> {
         self.answers.clear();
     }
 
-    /// Whether a received frame has this host's own address as its source, which should not happen;
-    /// and whether it is the first such frame. With keys, a frame without a fresh counter may be
-    /// this host's own, returned by someone.
+    /// Whether a received frame has this host's own address as its source, which should not happen; and whether it is
+    /// the first such frame. With keys, a frame without a fresh counter may be this host's own, returned by another.
     pub(super) fn is_own(&mut self, frame: &Frame<'_>) -> (bool, bool) {
         let is_own = frame.source == self.station.mac;
         let is_of_another = is_own && (!self.is_keyed() || is_numbered(frame.header.kind));
@@ -455,8 +443,7 @@ pub(super) struct OtherBuilds {
 }
 
 impl OtherBuilds {
-    /// Returns the sender of a rejected frame and the difference that keeps it apart, unless it was
-    /// reported before.
+    /// Returns the sender of a rejected frame and the difference that keeps it apart, unless it was reported before.
     pub(super) fn on_reject(&mut self, frame: &[u8], why: Reject, keyring: Option<&Keyring>) -> Option<OtherBuild> {
         let OtherVersion { version, kind, source } = sender_of(frame, why)?;
         if !matches!(kind, kind::ANNOUNCE | kind::JOIN) || self.told.len() >= MAX_TOLD || self.told.contains(&source) {

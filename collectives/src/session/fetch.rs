@@ -9,12 +9,12 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Duration;
 
-/// Main-stream frames per reply frame while both have some: a fifth of the link is for replies. A
-/// member that waits for a repair soon stalls, and all members behind it stall, too.
+/// Main-stream frames per reply frame while both have some: a fifth of the link is for replies. A member that waits for
+/// a repair soon stalls, and so do all members behind it.
 const MAIN_FRAMES: u32 = 4;
 
-/// Maximum bytes of a reply; the rest of the request goes to the end of the queue. If many members
-/// ask at once, each soon gets some bytes, which show progress.
+/// Maximum bytes of a reply; the rest of the request goes to the end of the queue. If many members ask at once, each
+/// soon gets some bytes, which show progress.
 const PORTION_BYTES: u64 = 16 << 10;
 /// Bytes of a round of replies to all requesting members, which shortens their shares, and the minimum
 /// share. One frame that is damaged everywhere makes a whole group request it.
@@ -65,8 +65,8 @@ impl Answering {
         Some((*rank, *start..start + share.clamp(MIN_PORTION_BYTES, PORTION_BYTES).min(end - start)))
     }
 
-    /// Takes the [`wanted`](Answering::wanted) bytes, to be sent in pieces of `piece_bytes`.
-    /// Ignores them if the next request has changed meanwhile.
+    /// Takes the [`wanted`](Answering::wanted) bytes, to be sent in pieces of `piece_bytes`. Ignores them if the next
+    /// request has changed meanwhile.
     pub(in crate::session) fn supply(&mut self, rank: Rank, from: u64, bytes: &[u8], piece_bytes: usize) {
         debug_assert!(bytes.len() as u64 <= MAX_FETCH_BYTES, "no more was asked for");
         let Some(question) = self.take(rank, from) else { return };
@@ -106,8 +106,7 @@ impl Answering {
         !self.ready.is_empty() && self.share.is_due()
     }
 
-    /// Returns the next piece, if it may go: in its turn, or because the main stream is `over` or
-    /// idle.
+    /// Returns the next piece, if it may go: in its turn, or because the main stream is `over` or idle.
     pub(in crate::session) fn poll(&mut self, now: Instant, over: bool) -> Option<(Rank, FetchedPiece)> {
         if !(over || self.share.may_go(now)) {
             return None;

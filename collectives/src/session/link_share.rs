@@ -8,17 +8,17 @@ use std::time::Duration;
 const WINDOW: Duration = Duration::from_millis(100);
 /// Time after which the newest reading is out of date.
 const KEPT: Duration = Duration::from_millis(400);
-/// Smallest part of a link, as a divisor, that counts as other traffic: interfaces may count check
-/// sequences and tags, and hosts always exchange some frames.
+/// Smallest part of a link, as a divisor, that counts as other traffic: interfaces may count check sequences and tags,
+/// and hosts always exchange some frames.
 const LEAST_PART: u64 = 128;
-/// Smallest part, as a divisor, that counts if the host's IP packets explain it. Their rate must be
-/// one packet of 500 bytes in 100 ms or more: a flow that gets little through may want much.
+/// Smallest part, as a divisor, that counts if the host's IP packets explain it. Their rate must be one packet of 500
+/// bytes in 100 ms or more: a flow that gets little through may want much.
 const LEAST_IP_PART: u64 = 2048;
 const LEAST_IP: u64 = 40;
 /// Time over which the host's own best rate is measured: a burst into its queues is no rate.
 const LASTS: Duration = Duration::from_millis(100);
-/// A direction counts if it carries at least this part (a divisor) of what the other direction
-/// carries for this session: acknowledgements delay nobody.
+/// A direction counts if it carries at least this part (a divisor) of this session's bytes in the other direction:
+/// acknowledgements delay no other traffic.
 const BULK_PART: u64 = 8;
 
 /// Rates in one direction of a link, in kbit/s.
@@ -53,8 +53,8 @@ struct Passed {
 }
 
 impl Passed {
-    /// Adds what has passed between two readings. Counts never decrease: the interface's counter
-    /// may lag behind the port's, which includes an estimate of the frames that wait in its ring.
+    /// Adds what has passed between two readings. Counts never decrease: the interface's counter may lag behind the
+    /// port's, which includes an estimate of the frames that wait in its ring.
     fn after(self, first: &PassedBytes, last: &PassedBytes) -> Passed {
         let [all, own, ip] =
             [last.all - first.all, last.own.saturating_sub(first.own), last.ip.saturating_sub(first.ip)];
@@ -71,8 +71,8 @@ pub(super) struct LinkWatch {
     sent: SentBest,
 }
 
-/// Highest rate at which a host has sent, by its own counters, twice in a row: what fills the buffers of
-/// a session at its start is no rate.
+/// Highest rate at which a host has sent, by its own counters, twice in a row: at its start a session only fills
+/// buffers, which is no rate.
 #[derive(Clone, Copy, Debug, Default)]
 struct SentBest {
     since: Option<(Instant, PassedBytes)>,
@@ -81,8 +81,8 @@ struct SentBest {
 }
 
 impl SentBest {
-    /// Takes a reading. The port counts what waits in the kernel, and the interface what others send and,
-    /// on some cards, a second's bytes at once: the lesser growth was sent.
+    /// Takes a reading. The port also counts frames that wait in the kernel; the interface also counts other programs'
+    /// frames and, on some cards, a second's bytes at once. So the smaller growth is taken as sent.
     fn note(&mut self, now: Instant, sent: PassedBytes) {
         let (at, before) = *self.since.get_or_insert((now, sent));
         if now.since(at) >= LASTS {
@@ -126,14 +126,14 @@ impl LinkWatch {
         self.sent.kbits
     }
 
-    /// Whether any frames of others pass, in either direction.
+    /// Whether frames of other programs or hosts pass, in either direction.
     pub(super) fn hears_others(&self, now: Instant) -> bool {
         let rates = self.rates(now).unwrap_or_default();
         let bulk = rates.iter().map(|way| way.own).max().unwrap_or(0);
         rates.iter().any(|way| u64::from(way.others) * LEAST_PART > u64::from(bulk))
     }
 
-    /// Returns the rates of the direction in which others have most, if they have some.
+    /// Returns the rates of the direction in which other traffic is highest, if there is some.
     pub(super) fn share(&self, now: Instant) -> Option<LinkShare> {
         let both = self.rates(now)?;
         let bulk = both.iter().map(|way| u64::from(way.own)).max().unwrap_or(0);
@@ -146,7 +146,7 @@ impl LinkWatch {
         both.into_iter().filter(counts).max_by_key(|way| way.others)
     }
 
-    /// Returns the rates of what was sent and received lately.
+    /// Returns the present rates: of sent frames, and of received ones.
     fn rates(&self, now: Instant) -> Option<[LinkShare; 2]> {
         let (Some((from, before)), Some((to, after))) = (self.passed.front(), self.passed.back()) else { return None };
         let lasts = to.since(*from);
@@ -183,7 +183,7 @@ mod tests {
         assert!(share(&[of(0), of(900_000), of(800_000), of(800_000)]).is_none_or(|share| share.own < 1_000_000));
     }
 
-    /// Share after readings every 50 ms with these counters of each direction.
+    /// Returns the share after readings every 50 ms with these counters of each direction.
     fn share(readings: &[([u64; 3], [u64; 3])]) -> Option<LinkShare> {
         let mut watch = LinkWatch::default();
         for (&(sent, received), turn) in readings.iter().zip(0..) {

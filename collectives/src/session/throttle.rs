@@ -16,14 +16,13 @@ use std::time::Duration;
 /// Depth of the bucket: time at the limit's rate that may be sent at once after a pause.
 pub(super) const DEPTH: Duration = Duration::from_millis(8);
 
-/// Extra wait for the limit, after which several frames are sent: a wake-up costs as much as a
-/// handful of frames. The depth of the bucket makes up for it.
+/// Extra wait for the limit, after which several frames are sent: a wake-up costs as much as a handful of frames. The
+/// depth of the bucket makes up for it.
 const BATCH_TIME: Duration = Duration::from_micros(200);
 
 /// Interval at which a due event that cannot be sent is checked again.
 const CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Shortest Ethernet frame without check sequence, in bytes; shorter ones are padded.
 const MIN_FRAME_BYTES: usize = 60;
 
 #[derive(Clone, Debug, Default)]
@@ -50,7 +49,6 @@ impl Throttle {
         }
     }
 
-    /// Sets the limit that leaves room to other traffic, if there is any.
     pub(super) fn share(&mut self, rate: Option<Rate>) {
         if self.shared != rate {
             self.shared = rate;
@@ -73,8 +71,7 @@ impl Throttle {
         }
     }
 
-    /// Whether data may leave. If not, [`deadline`](Throttle::deadline) gives the time of the next
-    /// check.
+    /// Whether data may leave. If not, [`deadline`](Throttle::deadline) gives the time of the next check.
     pub(super) fn admits(&mut self, now: Instant) -> bool {
         self.refused = self.rate.is_some() && self.bucket.ready_at(now).is_some();
         !self.refused
@@ -97,8 +94,8 @@ impl Throttle {
         self.refused &= self.leave_at() > now;
     }
 
-    /// Returns the deadline of the machine, whose own next one is `own`. An event that was due, has
-    /// been handled and remains can only wait for the limit.
+    /// Returns the deadline of the machine, whose own next one is `own`. An event that was due, has been handled and
+    /// remains can only wait for the limit.
     pub(super) fn deadline(&self, own: Option<Deadline>) -> Option<Deadline> {
         if !self.refused {
             return own;
@@ -117,8 +114,7 @@ impl Throttle {
 
 /// Target queueing delay: a switch's port holds some milliseconds.
 const TARGET: Duration = Duration::from_millis(1);
-/// Minimum length of a period, and the minimum number of round trips of one child, before the rate
-/// is adjusted.
+/// Minimum length of a period, and the minimum number of round trips of one child, before the rate is adjusted.
 const PERIOD: Duration = Duration::from_millis(20);
 const MIN_ANSWERS: u32 = 3;
 /// Maximum length of a period, even with fewer round trips.
@@ -214,8 +210,7 @@ fn grown(rate: u64, waited: Duration) -> u64 {
 /// Lowest limit, in bits per second: below it, control messages alone would fill the rate.
 const LOWEST_BITS_PER_SECOND: u64 = 1_000_000;
 
-/// Flag bit in the encoded rate: low-priority mode. The other bits are the limit; all set means no
-/// limit.
+/// Flag bit in the encoded rate: low-priority mode. The other bits are the limit; all set means no limit.
 const YIELDING: u64 = 1 << 63;
 
 /// Rate limit of each host of a session, and whether it uses low-priority rate control.
@@ -288,12 +283,10 @@ impl Rate {
 /// Maximum number of unused turns that count later.
 const MAX_SAVED: u32 = 32;
 
-/// Time without main-stream frames after which another host must be the bottleneck, and the link
-/// counts as free.
+/// Time without main-stream frames after which another host must be the bottleneck, and the link counts as free.
 const IDLE: Duration = Duration::from_millis(5);
 
-/// Share of the traffic beside the main stream: one frame per `MAIN_FRAMES` of the main stream,
-/// while both have some.
+/// Share of the traffic beside the main stream: one frame per `MAIN_FRAMES` of the main stream, while both have some.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Share<const MAIN_FRAMES: u32> {
     saved: u32,

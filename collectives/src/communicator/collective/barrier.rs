@@ -91,8 +91,7 @@ impl CallWork for Meeting {
     }
 }
 
-/// Returns the ranks whose arrivals `rank` collects: the others of its host, and the first ranks of
-/// child hosts.
+/// Returns the ranks whose arrivals `rank` collects: the others of its host, and the first ranks of child hosts.
 fn children(nodes: &Nodes, rank: Rank) -> Vec<Rank> {
     nodes.below(rank, |node| {
         let first = node.saturating_mul(FAN_OUT).saturating_add(1).min(nodes.count());

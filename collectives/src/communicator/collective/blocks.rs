@@ -21,12 +21,7 @@ use crate::communicator::signature::{Operation, Signature};
 use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Instant, planted};
 
-/// Begins a call on blocks of `block_bytes`; ranks with a buffer for all blocks give its length as
-/// `blocks_bytes`.
-///
-/// # Errors
-/// If `root` is no rank, another collective is in progress on this rank, the group has failed, or
-/// `blocks_bytes` is not one block for each rank.
+/// Begins a call on blocks of `block_bytes`; ranks with a buffer for all blocks give its length as `blocks_bytes`.
 fn begin_blocks(
     group: &mut Group,
     now: Instant,
@@ -39,8 +34,6 @@ fn begin_blocks(
     group.calls().begin(now, operation, root, block_bytes)
 }
 
-/// # Errors
-/// If `blocks_bytes` is not `size` blocks of `block_bytes`.
 fn check_blocks(blocks_bytes: usize, block_bytes: usize, size: u16) -> Result<(), CommunicatorError> {
     let all = block_bytes.checked_mul(usize::from(size));
     if all == Some(blocks_bytes) { Ok(()) } else { Err(CommunicatorError::Length { blocks_bytes, block_bytes, size }) }
@@ -124,8 +117,8 @@ impl<const GATHERS: bool> CallWork for Rooted<GATHERS> {
     }
 }
 
-/// Frames that a cast may be ahead of what has been read. Two ranks may be this far apart, so at
-/// most twice as many frames meet.
+/// Frames that a cast may be ahead of those read. Two ranks may be this far apart, so at most twice as many frames meet
+/// in a switch.
 const AHEAD_FRAMES: u64 = MEETING_FRAMES / 2;
 /// Blocks awaited from the left at once: the next may arrive while one is forwarded.
 const BLOCKS_AHEAD: u16 = 2;
@@ -153,8 +146,7 @@ struct Casts {
 
 #[derive(Clone, Debug)]
 struct AroundTheRing {
-    /// All ranks in ring order along the switches, so that no cable is used twice, and this rank's
-    /// place.
+    /// All ranks in ring order along the switches, so that no cable is used twice, and this rank's place.
     line: Vec<Rank>,
     place: usize,
     handed: u16,
@@ -271,8 +263,8 @@ impl Casts {
         Ok(given && self.others.is_empty())
     }
 
-    /// Returns the number of frames of the own block that may be cast now. In a round each rank
-    /// casts one frame, in rank order.
+    /// Returns the number of frames of the own block that may be cast now: one from each rank in a round, in rank
+    /// order.
     fn turns(&self, rank: Rank, size: u16) -> u64 {
         let (rank, size) = (u64::from(rank.0), u64::from(size));
         let turn = |(other, reading): &(Rank, Reading)| reading.frames() * size + u64::from(other.0);

@@ -24,8 +24,8 @@ impl BlockToSend {
         BlockToSend { to, message: None, handed: None }
     }
 
-    /// Hands over `blocks` as one message; returns false while the send queue is full. A missing
-    /// peer is detected elsewhere.
+    /// Hands over `blocks` as one message; returns false while the send queue is full. A missing peer is detected
+    /// elsewhere.
     pub(super) fn advance(&mut self, group: &mut Group, signature: Signature, blocks: &[&[u8]]) -> bool {
         if self.handed.is_none() {
             let message = self.message.get_or_insert_with(|| message(signature, blocks));
@@ -81,16 +81,15 @@ struct AwaitedBlock {
 }
 
 impl AwaitedBlocks {
-    /// Awaits a block from a rank. The receive is posted at once, so that the block need not wait
-    /// for a grant.
+    /// Awaits a block from a rank. The receive is posted at once, so that the block need not wait for a grant.
     pub(super) fn add(&mut self, group: &mut Group, from: Rank, bytes: usize) {
         let mut inbound = AwaitedBlock { from, bytes, id: None, misfit: false };
         inbound.ask(group);
         self.awaited.push(inbound);
     }
 
-    /// Takes a block that has arrived, with its signature, and its index among those awaited. Of
-    /// several from one rank it takes the one awaited longest.
+    /// Takes a block that has arrived, with its signature, and its index among those awaited. Of several from one rank
+    /// it takes the one awaited longest.
     pub(super) fn take_any(
         &mut self,
         group: &mut Group,
@@ -210,7 +209,6 @@ impl Own<'_> {
     }
 }
 
-/// A scatter or gather in progress at one rank.
 #[derive(Clone, Debug)]
 pub struct Relay {
     arrivals: VecDeque<Bundle>,
@@ -254,8 +252,8 @@ impl Relay {
         }
     }
 
-    /// Posts receives: all at once for short messages, a few for long ones. A rank without departures
-    /// takes long messages in the order in which they begin to arrive.
+    /// Posts receives: all at once for short messages, a few for long ones. A rank that sends nothing takes long
+    /// messages in the order in which they begin to arrive.
     fn await_more(&mut self, group: &mut Group, block_bytes: usize) {
         // While departures are blocked, no more is requested.
         while !(self.is_long && (self.awaited.count() >= AWAITED_AT_ONCE || self.is_blocked())) {

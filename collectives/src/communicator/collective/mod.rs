@@ -46,10 +46,8 @@ pub trait CallWork: Debug {
         slices: Self::Slices<'_>,
     ) -> Result<bool, Failure>;
 
-    /// Returns the rank that this one waits for, if known.
     fn waits_for(&self, group: &mut Group) -> Option<Rank>;
 
-    /// Stops waiting: the collective ends without being done.
     fn give_up(&mut self, _group: &mut Group) {}
 }
 

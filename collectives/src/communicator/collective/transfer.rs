@@ -35,7 +35,7 @@ impl Writing {
         self.advance_to(u64::MAX, group, now, signature, data)
     }
 
-    /// Writes like `advance`, but at most `most_frames` frames in total.
+    /// Writes like `advance`, but at most `most_frames` frames in all.
     pub(super) fn advance_to(
         &mut self,
         most_frames: u64,
@@ -87,8 +87,7 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Creates a reader that expects the message on `expected`, and accepts another stream of its
-    /// origin.
+    /// Creates a reader that expects the message on `expected`, and accepts another stream of its origin.
     pub(super) fn new(expected: StreamName) -> Reading {
         Reading { expected, is_certain: false, name: None, begun: false, read: 0, frames: 0 }
     }
@@ -140,8 +139,7 @@ impl Reading {
         group.dried_up(self.expected.origin, signature.number).map_or(Ok(false), Err)
     }
 
-    /// Returns the rank that blocks receiving: a child that takes no frames from this rank, or the
-    /// sender.
+    /// Returns the rank that holds up the receipt: a child that takes no frames from this rank, or the sender.
     pub(super) fn waits_for(&self, group: &mut Group) -> Option<Rank> {
         let name = self.name.unwrap_or(self.expected);
         let streams = group.streams();

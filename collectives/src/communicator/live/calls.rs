@@ -308,8 +308,7 @@ impl Communicator {
         self.accept(from, tag, outcome, self.call_within, buffer)
     }
 
-    /// Runs `turn` until it breaks or `deadline` passes. `turn` posts its message as soon as there
-    /// is room in the queue.
+    /// Runs `turn` until it breaks or `deadline` passes. `turn` posts its message once there is room in the queue.
     fn until<T>(
         &self,
         deadline: Instant,

@@ -96,8 +96,7 @@ impl Communicator {
     }
 }
 
-/// Returns why there is no group. If ranks are missing, those of this host that wait for another
-/// group are named.
+/// Returns why there is no group. If ranks are missing, names those of this host that wait for another group.
 fn refused(refusal: CommunicatorError, interface: &Interface, group_mac: MacAddr) -> Error {
     if let CommunicatorError::Missing { .. } = refusal {
         let groups = NodePort::waiting_groups(interface, group_mac);
@@ -212,10 +211,8 @@ impl fmt::Debug for Meanwhile {
     }
 }
 
-/// Waits as [`Shared::wait`] does, and runs the caller's hook in between.
-///
-/// # Errors
-/// The socket's own, and [`Error::Interrupted`].
+/// Waits as [`Shared::wait`] does, and runs the caller's hook in between, which may end the wait
+/// ([`Error::Interrupted`]).
 pub(super) fn wait<T>(
     shared: &Shared<Member, NodePort>,
     meanwhile: Option<&Meanwhile>,

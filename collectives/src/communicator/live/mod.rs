@@ -22,7 +22,6 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-/// Longest time in which a leaving rank completes pending sends.
 const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 
 /// A group of ranks that call each other.

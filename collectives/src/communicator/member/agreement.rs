@@ -48,8 +48,8 @@ impl Agreement {
         self.failure
     }
 
-    /// Begins the next call, and compares it with the calls reported by others. Returns a mismatch
-    /// and the rank whose call differs.
+    /// Begins the next call, and compares it with the calls reported by others. Returns a mismatch and the rank whose
+    /// call differs.
     pub(super) fn begin(
         &mut self,
         operation: Operation,
@@ -188,7 +188,6 @@ impl Neighbours {
         self.payload_bytes
     }
 
-    /// Returns how many bytes of a message are pushed, if only a part is.
     pub(super) fn push_bytes(&self, name: StreamName) -> Option<usize> {
         let pushed = self.tuning.cast.push_bytes.filter(|_| name.way == MessagePath::Cast)?;
         Some(usize::try_from(pushed).unwrap_or(usize::MAX))

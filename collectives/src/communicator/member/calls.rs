@@ -59,8 +59,6 @@ impl Calls {
         Named { rank, host: self.roster.host(rank).to_owned() }
     }
 
-    /// # Errors
-    /// If there is no such rank.
     pub(super) fn check_rank(&self, rank: Rank) -> Result<(), CommunicatorError> {
         let size = self.size();
         if rank.0 < size { Ok(()) } else { Err(CommunicatorError::NoSuchRank { rank, size }) }
@@ -75,8 +73,6 @@ impl Calls {
         }
     }
 
-    /// # Errors
-    /// If a collective is in progress.
     pub(super) fn check_idle(&self) -> Result<(), CommunicatorError> {
         self.agreement.current().map_or(Ok(()), |signature| Err(CommunicatorError::Busy { signature }))
     }
@@ -93,10 +89,6 @@ impl Calls {
             && others().filter(|&rank| self.presence.standing(rank) == Attendance::Gone).count() >= 2
     }
 
-    /// Begins a collective.
-    ///
-    /// # Errors
-    /// If there is no such root, another collective is in progress, or this one cannot be done.
     pub(in crate::communicator) fn begin(
         &mut self,
         now: Instant,
@@ -134,11 +126,8 @@ impl Calls {
         failure.error(self.rank, &self.roster)
     }
 
-    /// Takes the result of a step; returns true if the collective is done. A finished one succeeds,
-    /// whatever else has happened.
-    ///
-    /// # Errors
-    /// If it cannot be done.
+    /// Takes the result of a step; returns true if the collective is done. A finished one succeeds, whatever else has
+    /// happened.
     pub(in crate::communicator) fn conclude(
         &mut self,
         now: Instant,
@@ -192,9 +181,8 @@ impl Calls {
         Some(Failure { from: number, cause })
     }
 
-    /// Returns the failure when data from `rank` does not belong to the call in progress. The data
-    /// does not tell which call the rank has made; its keepalives do. Returns `None` until one
-    /// arrives.
+    /// Returns the failure when data from `rank` does not belong to the call in progress. Only the rank's keepalives
+    /// tell which call it has made; returns `None` until one arrives.
     pub(in crate::communicator) fn misfit(&self, rank: Rank, expected: Signature) -> Option<Failure> {
         // The data confirms the rank's claim.
         let garbled = Failure { from: expected.number, cause: Cause::Garbled { rank } };
@@ -299,9 +287,8 @@ impl Calls {
         absent
     }
 
-    /// Whether more than half of the present ranks, and at least two, have been silent for nearly
-    /// the time after which a rank counts as gone. This rank is then probably the one that receives
-    /// nothing.
+    /// Whether more than half of the present ranks, and at least two, have been silent for nearly the time after which
+    /// a rank counts as gone. This rank is then probably the one that receives nothing.
     fn unheard(&self, now: Instant) -> bool {
         let size = self.size();
         let is_there = |rank: &Rank| *rank != self.rank && self.presence.standing(*rank) == Attendance::Here;
@@ -340,7 +327,6 @@ impl Calls {
         self.keepalive.take()
     }
 
-    /// Returns the body of a keepalive or BYE; `repeats` counts further BYEs.
     pub(super) fn notice(&self, moved: u64, repeats: u8) -> Notice {
         Notice {
             calls: self.agreement.last(),
@@ -351,8 +337,7 @@ impl Calls {
         }
     }
 
-    /// Returns the number of collectives called here, and the number of times that others were seen
-    /// to make progress.
+    /// Returns the number of collectives called here, and how often others were seen to make progress.
     pub(super) fn moved(&self) -> (u64, u64) {
         (self.agreement.calls(), self.waits.others_moved())
     }

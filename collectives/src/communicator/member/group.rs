@@ -21,7 +21,6 @@ use ethbcast_transport::wire::{Flags, Frame, Kind, Peer, Rank};
 use ethbcast_transport::{AuditError, Deadline, Instant, Part};
 use std::sync::Arc;
 
-/// One member's part of a complete group.
 #[derive(Clone, Debug)]
 pub struct Group {
     calls: Calls,
@@ -183,8 +182,8 @@ impl Group {
         }
     }
 
-    /// Returns why nothing more arrives of a message that `origin` broadcasts: the origin is gone,
-    /// and so is every rank that forwards or repairs it.
+    /// Returns why nothing more arrives of a message that `origin` broadcasts: the origin is gone, and so is every rank
+    /// that forwards or repairs it.
     pub(in crate::communicator) fn dried_up(&mut self, origin: Rank, number: u64) -> Option<Failure> {
         let failure = self.calls.absence(origin, number)?;
         let cast = self.streams.parent(StreamName::new(origin, MessagePath::Cast));
@@ -244,8 +243,8 @@ impl Group {
         [messages, streams, self.calls.deadline(), leaving, probing, shrinking].into_iter().flatten().min()
     }
 
-    /// Takes the next keepalive, which precedes all other frames. A member that sends BYE sends
-    /// none, because a keepalive means that it stays.
+    /// Takes the next keepalive, which precedes all other frames. A member that sends BYE sends none, because a
+    /// keepalive means that it stays.
     pub(super) fn take_sign(&mut self) -> Option<(Sign, Notice)> {
         if self.leaving.has_parted() {
             self.calls.forget_signs();
@@ -258,8 +257,7 @@ impl Group {
         self.leaving.take_bye().map(|repeats| self.calls.notice(self.moved(), repeats))
     }
 
-    /// Returns a number that grows as this rank makes progress: by calls, and by new frames of
-    /// streams and messages.
+    /// Returns a number that grows as this rank makes progress: by calls, and by new frames of streams and messages.
     fn moved(&self) -> u64 {
         let (streams, mailbox) = (self.streams.stats(), self.messages.mailbox().stats());
         let sent = streams.data_sent + mailbox.pushes_sent + mailbox.pulls_sent;
@@ -285,10 +283,6 @@ impl Group {
         }
     }
 
-    /// Begins to agree with the other ranks on those that live.
-    ///
-    /// # Errors
-    /// If a collective is in progress.
     pub(in crate::communicator) fn begin_shrink(&mut self, now: Instant) -> Result<u32, CommunicatorError> {
         self.calls.check_idle()?;
         self.shrinking = Some(Shrinking::new(now, self.rank(), self.size()));
@@ -331,7 +325,6 @@ impl Group {
         Some(error)
     }
 
-    /// Stops shrinking; returns the error that names the ranks that had not begun.
     pub(in crate::communicator) fn give_up_shrink(&mut self) -> CommunicatorError {
         let missing = self.shrinking.take().map(|shrinking| shrinking.missing()).unwrap_or_default();
         CommunicatorError::Unshrunk { missing_ranks: missing.into_iter().map(|rank| self.calls.named(rank)).collect() }
@@ -342,7 +335,6 @@ impl Group {
         Some(ShrinkMessage { session: self.roster().session(), rank: self.rank(), body })
     }
 
-    /// Returns the list of the ranks that are left, and what is known of the network between them.
     pub(super) fn without(&mut self, lost: &RankSet) -> (Roster, Network) {
         let kept: Vec<usize> = self.roster().left(lost).map(Rank::index).collect();
         let network = self.streams.plans().network_among(&kept);

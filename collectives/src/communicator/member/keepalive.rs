@@ -68,14 +68,13 @@ impl Keepalive {
         (self.is_pending, self.due) = (true, now + pause);
     }
 
-    /// Limit of probes per period. All are probed in turn before they count as gone, and among a
-    /// thousand ranks each receives at most eighty frames per second.
+    /// Limit of probes per period. All are probed in turn before they count as gone, and among a thousand ranks each
+    /// receives at most eighty frames per second.
     fn max_queries(&self) -> usize {
         usize::from(self.size.div_ceil(8))
     }
 
-    /// Probes the next of the `silent` ranks (sorted). A rank that never replies takes no turn from
-    /// the others.
+    /// Probes the next of the `silent` ranks (sorted). A rank that never replies takes no turn from the others.
     pub(super) fn query_in_turn(&mut self, silent: Vec<Rank>) {
         let next = silent.partition_point(|rank| Some(*rank) <= self.last_queried);
         let turns = silent[next..].iter().chain(&silent[..next]);
@@ -85,8 +84,7 @@ impl Keepalive {
         }
     }
 
-    /// Replies to a probe from `rank`, at most once per quarter of a period. The probe may be
-    /// forged.
+    /// Replies to a probe from `rank`, at most once per quarter of a period: the probe may be forged.
     pub(super) fn reply(&mut self, now: Instant, rank: Rank) {
         let pause = period(self.size) / 4;
         if self.answered.get(&rank).is_none_or(|&at| now.since(at) >= pause) {
@@ -178,8 +176,8 @@ impl Leaving {
         self.is_parting() || self.is_over()
     }
 
-    /// Takes the next step: the others have everything (`settled`), there are no others (`alone`),
-    /// or the next BYE is due.
+    /// Takes the next step: the others have everything (`settled`), there are no others (`alone`), or the next BYE is
+    /// due.
     pub(super) fn advance(&mut self, now: Instant, alone: bool, settled: bool) {
         match self.stage {
             LeavingStage::Settling { .. } if alone => self.stage = LeavingStage::Over,

@@ -119,8 +119,8 @@ impl Member {
         }
     }
 
-    /// Continues with the ranks that are left, if that is agreed. Messages in flight are dropped,
-    /// and collectives count from 0 again.
+    /// Continues with the ranks that are left, if that is agreed. Messages in flight are dropped, and collectives count
+    /// from 0 again.
     pub(super) fn shrink_on(&mut self, now: Instant) {
         let Some(group) = self.group.as_deref_mut().filter(|group| !group.is_leaving()) else { return };
         let Some(lost) = group.settle_shrink(now) else { return };
@@ -133,10 +133,6 @@ impl Member {
         self.group = Some(Box::new(Group::new(now, &config, roster, Arc::new(network), rank)));
     }
 
-    /// Returns the group's state, from its completion until this rank leaves.
-    ///
-    /// # Errors
-    /// If the group is not complete, or this rank has left.
     pub(super) fn group(&mut self) -> Result<&mut Group, CommunicatorError> {
         let group = self.group.as_deref_mut().filter(|group| group.is_ready()).ok_or(CommunicatorError::NotJoined)?;
         if group.is_leaving() { Err(CommunicatorError::Closed) } else { Ok(group) }
@@ -339,8 +335,7 @@ impl Member {
         }
     }
 
-    /// Records a refusal: there will be no group. The others must also receive this process's
-    /// calls, and believe them.
+    /// Records a refusal: there will be no group. The others must also receive this process's calls, and believe them.
     fn heed(&mut self, taken: Result<(), CommunicatorError>) {
         if let Err(refusal) = taken {
             (self.refusal, self.calls_pending) = (Some(refusal), 2);

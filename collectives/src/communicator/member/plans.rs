@@ -113,8 +113,8 @@ impl Plans {
         tree.map(|tree| tree.passage(rank, block_bytes, payload_bytes)).unwrap_or_default()
     }
 
-    /// Returns all ranks along the switches in depth-first order. A ring over them uses every cable
-    /// once in each direction.
+    /// Returns all ranks along the switches in depth-first order. A ring over them uses every cable once in each
+    /// direction.
     pub(in crate::communicator) fn line(&self) -> Vec<Rank> {
         let Some(chain) = self.plan(Rank::ROOT, MessagePath::Tree(Via::Chain)) else {
             return (0..self.size()).map(Rank).collect();
@@ -131,12 +131,10 @@ impl Plans {
         self.exchanges.clear();
     }
 
-    /// Returns what is known of the network between some of the ranks.
     pub(super) fn network_among(&self, kept: &[usize]) -> Network {
         self.network.among(kept, &self.calibration)
     }
 
-    /// Whether a stream is possible. Routes that are never chosen need no plan.
     pub(super) fn admits(&self, name: StreamName) -> bool {
         let fits = |via: Via| self.size() <= most_ranks(via);
         let asked = |via: Via| matches!(self.network.chosen(), Chosen::Via(asked) if *asked == via);
@@ -276,9 +274,8 @@ impl Plans {
         decision
     }
 
-    /// Returns the route of a barrier's release. Where broadcast is policed or not
-    /// allowed, rank 0 sends to each
-    /// rank itself: a relay may leave before it has forwarded the release.
+    /// Returns the route of a barrier's release. Where broadcast is policed or not allowed, rank 0 sends to each rank
+    /// itself: a relay may leave before it has forwarded the release.
     pub(in crate::communicator) fn release(&self) -> MessagePath {
         if self.is_policed() || !self.network.casts() { MessagePath::Tree(Via::Flat) } else { MessagePath::Cast }
     }
@@ -357,9 +354,8 @@ pub(in crate::communicator) struct BlockTree {
 }
 
 impl BlockTree {
-    /// Returns the tree of least predicted time; of equal ones the one without relays, since a
-    /// relay that calls late would delay others. Returns `None` if the situation's root is no
-    /// member.
+    /// Returns the tree of least predicted time; of equal ones the one without relays, since a relay that calls late
+    /// would delay others. Returns `None` if the situation's root is no member.
     pub(super) fn of(operation: Operation, situation: &Situation) -> Option<BlockTree> {
         let (ranks, is_gather) = (situation.members.len(), operation == Operation::Gather);
         let (most, unasked) = block_group_limits(situation);

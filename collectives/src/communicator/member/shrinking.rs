@@ -69,12 +69,10 @@ struct ReceivedShrink {
     times: u32,
 }
 
-/// End of the agreement at one rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Settled {
     /// The others go on without these ranks, and so does this one.
     Without(RankSet),
-    /// The others consider this rank lost.
     Outlawed,
 }
 
@@ -118,8 +116,8 @@ impl Shrinking {
         self.repeater.hurry(now);
     }
 
-    /// Continues as far as received statements allow. `is_absent` returns whether this rank knows
-    /// another to be gone, or to have left.
+    /// Continues as far as received statements allow. `is_absent` returns whether this rank knows another to be gone,
+    /// or to have left.
     pub(super) fn settle(&mut self, now: Instant, is_absent: impl Fn(Rank) -> bool) -> Option<Settled> {
         if self.error.is_some() {
             return None;
@@ -149,8 +147,7 @@ impl Shrinking {
         (least >= Some(ShrinkStage::Agreed)).then_some(Settled::Without(lost))
     }
 
-    /// Returns the ranks considered lost by this rank, or by one that it does not consider lost
-    /// itself.
+    /// Returns the ranks considered lost by this rank, or by one that it does not consider lost itself.
     fn lost(&self, is_absent: impl Fn(Rank) -> bool) -> RankSet {
         let mut lost = self.word.lost.clone();
         self.others().filter(|&rank| is_absent(rank)).for_each(|rank| lost.insert(rank));
@@ -164,7 +161,6 @@ impl Shrinking {
         }
     }
 
-    /// Returns the ranks that are not lost and have stated nothing.
     pub(super) fn missing(&self) -> Vec<Rank> {
         self.others().filter(|&rank| !self.word.lost.has(rank) && self.heard[rank.index()].is_none()).collect()
     }

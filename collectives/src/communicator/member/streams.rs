@@ -40,8 +40,8 @@ impl Streams {
         self.neighbours.payload_bytes()
     }
 
-    /// Returns the maximum bytes of the next frame of a message with `written` bytes written, while
-    /// its pushed part lasts.
+    /// Returns the maximum bytes of the next frame of a message with `written` bytes written, while its pushed part
+    /// lasts.
     pub(in crate::communicator) fn unpushed(&self, name: StreamName, written: usize) -> usize {
         let pushed = self.neighbours.push_bytes(name);
         pushed.and_then(|pushed| pushed.checked_sub(written)).filter(|&left| left > 0).unwrap_or(usize::MAX)
@@ -95,7 +95,6 @@ impl Streams {
         }
     }
 
-    /// Schedules the stream, so that the read frames are acknowledged.
     pub(in crate::communicator) fn drained(&mut self, now: Instant, name: StreamName) {
         self.touch(now, name);
     }
@@ -301,8 +300,8 @@ impl Messages {
         Ok(id)
     }
 
-    /// Sends a message of a collective, whose outcome is not wanted. A rank that is gone is sent
-    /// nothing; its absence is detected elsewhere.
+    /// Sends a message of a collective, whose outcome is not wanted. A rank that is gone is sent nothing; its absence
+    /// is detected elsewhere.
     pub(in crate::communicator) fn send_internal(&mut self, to: Rank, tag: u32, bytes: Arc<[u8]>) -> Handover {
         match self.mailbox.send(to, tag, bytes) {
             Ok(id) => {

@@ -19,8 +19,8 @@ struct ReportedWait {
 #[derive(Clone, Debug)]
 pub(super) struct Waits {
     own: Rank,
-    /// Rank that this one waits for in the call in progress. It is determined again only at
-    /// `look_at`: among thousands of ranks that takes time.
+    /// Rank that this one waits for in the call in progress. It is determined again only at `look_at`: among thousands
+    /// of ranks that takes time.
     waits_for: Option<Rank>,
     look_at: Instant,
     looks_every: Duration,
@@ -165,13 +165,12 @@ pub(super) struct Claims {
 }
 
 impl Claims {
-    /// Creates an empty set; a claim is believed when it is repeated after `held_for`.
     pub(super) fn new(held_for: Duration) -> Claims {
         Claims { held_for, claims: BTreeMap::new() }
     }
 
-    /// Records that `claimant` claims a failure. Returns whether it is accepted: repeated for
-    /// long enough, or also claimed by another rank.
+    /// Records that `claimant` claims a failure. Returns whether it is accepted: repeated for long enough, or also
+    /// claimed by another rank.
     pub(super) fn make(&mut self, now: Instant, claimant: Rank, failure: Failure) -> bool {
         let mut others = self.claims.iter().filter(|&(&rank, _)| rank != claimant);
         if others.any(|(_, claim)| is_same(claim.failure.cause, failure.cause)) {

@@ -94,8 +94,8 @@ impl StreamName {
         StreamName::new(origin, MessagePath::Cast)
     }
 
-    /// Returns the stream number among `size` ranks: casts of all origins from 1, then their
-    /// chains, and so on; then block-wise routes, up to as many ranks as can use them, and two trees.
+    /// Returns the stream number among `size` ranks: casts of all origins from 1, then their chains, and so on; then
+    /// block-wise routes, up to as many ranks as can use them, and two trees.
     pub(super) fn number(self, size: u16) -> StreamId {
         let halves = halves_from(size);
         let (size, origin, share) = (u32::from(size), u32::from(self.origin.0), u32::from(self.share));
@@ -151,8 +151,8 @@ enum Role {
 }
 
 impl CastTree {
-    /// Creates the trees for `nodes`. Under strict go-back-n all acknowledge to the origin: no rank
-    /// keeps frames out of order, so none can repair for others.
+    /// Creates the trees for `nodes`. Under strict go-back-n all acknowledge to the origin: no rank keeps frames out of
+    /// order, so none can repair for others.
     pub(super) fn new(nodes: Nodes, size: u16, own: Rank, policy: Policy) -> CastTree {
         let nodes = if policy == Policy::InOrderOnly { Nodes::apart(size) } else { nodes };
         CastTree { nodes, own, policy }

@@ -21,8 +21,7 @@ use ethbcast_transport::MacAddr;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Display;
 
-/// Limit of an encoded description, in bytes: the largest group, with everything known of each
-/// rank.
+/// Limit of an encoded description, in bytes: the largest group, with everything known of each rank.
 pub(super) const MAX_NETWORK_BYTES: usize = 256 << 10;
 /// Limit of switches between ranks: no cluster has more.
 const MAX_SWITCHES: usize = 4 * MAX_RANKS as usize;
@@ -89,9 +88,9 @@ impl Network {
         self.topology.is_some() || self.calibration.is_some()
     }
 
-    /// Returns what is known of the network between some of the ranks, which get new numbers in
-    /// their order. `measured` are the costs that rank 0 has measured, if it was configured to. A
-    /// saved plan applies to all ranks only, and is dropped.
+    /// Returns what is known of the network between some of the ranks, which get new numbers in their order. `measured`
+    /// are the costs that rank 0 has measured, if it was configured to. A saved plan applies to all ranks only, and is
+    /// dropped.
     pub(super) fn among(&self, kept: &[usize], measured: &Calibration) -> Network {
         let topology = self.topology.as_ref().and_then(|topology| {
             let (uplinks, places) = topology.places_of(kept);
@@ -124,10 +123,8 @@ pub(super) fn most_ranks(via: Via) -> u16 {
     }
 }
 
-/// Returns the network description of `hosts` (by rank) from `config`.
-///
-/// # Errors
-/// If the configuration does not fit these hosts, or contradicts itself.
+/// Describes the network of `hosts` (by rank). Fails if the configuration does not fit these hosts, or contradicts
+/// itself.
 pub(super) fn describe(config: &Config, hosts: &[&str]) -> Result<Network, CommunicatorError> {
     let places = config.topology.as_ref().map(|topology| places(topology, hosts)).transpose()?;
     let calibration = config.calibration.as_ref().map(|calibration| costs(calibration, config, hosts)).transpose()?;
@@ -200,7 +197,6 @@ fn costs(calibration: &Calibration, config: &Config, hosts: &[&str]) -> Result<C
     }
 }
 
-/// Returns the costs, with those of the ranks on `hosts` under the ranks' names.
 fn with_costs<'a>(calibration: &Calibration, hosts: impl Iterator<Item = &'a str>) -> Option<Calibration> {
     let cost = |(rank, host): (usize, &str)| {
         Some(HostCost { name: rank_name(rank), injection_ns: calibration.injection_ns(host)? })

@@ -107,8 +107,8 @@ impl Spread {
         self.known = Some(SpreadState::new(Network::unknown()));
     }
 
-    /// Takes a piece from the distributing process; returns whether the known description has
-    /// changed. If `sure`, a differing description known before is dropped: it was forged.
+    /// Takes a piece from the distributing process; returns whether the known description has changed. If `sure`, a
+    /// differing description known before is dropped: it was forged.
     pub(in crate::communicator) fn take(&mut self, word: &SpreadMessage, sure: bool, size: u16) -> bool {
         let is_other = self.known.as_ref().is_some_and(|known| known.digest != word.network);
         let forgotten = is_other && sure && word.list == self.list && word.network != 0;

@@ -37,8 +37,8 @@ const WORTHWHILE_FRAMES: f64 = 64.0;
 const BURST_FRAMES: u64 = 32;
 /// Suspects whose unicast also fails before a gentle ramp goes on: each costs two trains.
 const MAX_LOSSY: u32 = 3;
-/// Requests before one silent host counts as silent, and before all do: frames sent to all may
-/// delay the requests behind them.
+/// Requests before one silent host counts as silent, and before all do: frames sent to all may delay the requests
+/// behind them.
 const TRIES: u32 = 4;
 const TRIES_OF_ALL: u32 = 9;
 /// Time and frames of one half of the last train. The time by which a half may be longer, as its
@@ -61,7 +61,7 @@ pub(in crate::measure) struct CastStep {
     gentle: bool,
     suspicion: Option<(f64, usize)>,
     lossy: u32,
-    /// Whether the last train is on its way; then the factor of its first try.
+    /// Whether the last train is under way; then the factor of its first try.
     is_proving: bool,
     slower: Option<f64>,
     run: Run,
@@ -155,7 +155,6 @@ impl CastStep {
         }
     }
 
-    /// Returns the host on the fastest path that loses little.
     fn sample(&self) -> Option<usize> {
         let sound = self.cast_receivers.iter().enumerate().filter(|(_, it)| it.has_answered && it.known.loss < 1.0);
         let fastest = |one: &(usize, &CastReceiver), other: &(usize, &CastReceiver)| {
@@ -221,8 +220,7 @@ impl CastStep {
         self.begin(level(self.level, self.gentle, self.link_frames_per_second), None);
     }
 
-    /// Compares both gaps, once the last train has arrived; a factor counts if it is measured
-    /// twice.
+    /// Compares both gaps, once the last train has arrived; a factor counts if it is measured twice.
     fn prove(&mut self) {
         if !self.is_proving {
             self.is_proving = true;
@@ -246,8 +244,7 @@ impl CastStep {
         }
     }
 
-    /// Returns the gap of frames to all, divided by that of frames to one, from the sample's
-    /// report.
+    /// Returns the gap of frames to all, divided by that of frames to one, from the sample's report.
     fn times_slower(&self) -> Option<f64> {
         let cast_receiver = &self.cast_receivers[self.run.sample?];
         let (seen, report) = cast_receiver.report.as_ref()?;

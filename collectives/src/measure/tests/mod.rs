@@ -125,7 +125,6 @@ fn payloads(bytes: usize) -> Vec<usize> {
     std::iter::repeat_n(full, bytes / full).chain(rest).collect()
 }
 
-/// Returns g(m) on a star: the time of the frames on one cable.
 fn true_gap_nanos(bytes: usize, rate_bits_per_second: u64) -> f64 {
     payloads(bytes).iter().map(|&payload_bytes| frame_nanos(payload_bytes, rate_bits_per_second)).sum()
 }

@@ -41,51 +41,22 @@ impl RingRoom {
 }
 
 /// Error of opening a port. Each sentence says what to do.
+#[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StationError {
-    /// The group's name is empty or too long.
     #[error("the group name has {bytes} bytes: choose one of 1 to {MAX_GROUP_BYTES}")]
-    GroupName {
-        /// Its length, in bytes.
-        bytes: usize,
-    },
-    /// A name contains control characters, such as a line break.
+    GroupName { bytes: usize },
     #[error("the {what} name {name:?} has control characters: leave them out")]
-    ControlCharacters {
-        /// Kind of name.
-        what: &'static str,
-        /// The name.
-        name: String,
-    },
-    /// The host's name is empty or too long.
+    ControlCharacters { what: &'static str, name: String },
     #[error("the host name has {bytes} bytes: choose one of 1 to {MAX_NAME_BYTES}")]
-    HostName {
-        /// Its length, in bytes.
-        bytes: usize,
-    },
-    /// The requested MTU exceeds the interface's.
+    HostName { bytes: usize },
     #[error("an MTU of {wanted} is more than interface {interface} carries: use at most {available}")]
-    LargeMtu {
-        /// Requested MTU, in bytes.
-        wanted: usize,
-        /// The interface.
-        interface: String,
-        /// MTU of the interface, in bytes.
-        available: usize,
-    },
-    /// The MTU is smaller than the protocol needs.
+    LargeMtu { wanted: usize, interface: String, available: usize },
     #[error("an MTU of {mtu_bytes} is too small: ethbcast needs at least {MIN_MTU_BYTES} on interface {interface}")]
-    SmallMtu {
-        /// The MTU, in bytes.
-        mtu_bytes: usize,
-        /// The interface.
-        interface: String,
-    },
-    /// The interface does not exist, or no interface is suitable.
+    SmallMtu { mtu_bytes: usize, interface: String },
     #[error(transparent)]
     Interface(#[from] InterfaceError),
-    /// The socket cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
 }

@@ -29,8 +29,7 @@ pub(super) struct LackingFrame {
 #[derive(Clone, Debug)]
 pub struct Blocks {
     streams: Vec<Stream>,
-    /// Distribution of frames, derived from the view alone, so that root and receivers agree
-    /// whatever their feeds.
+    /// Distribution of frames, derived from the view alone, so that root and receivers agree whatever their feeds.
     dealing: Dealing,
     aside: bool,
     identity: Identity,
@@ -240,8 +239,8 @@ impl Blocks {
         self.streams.iter_mut().find_map(|stream| stream.poll_ack(now, buffer))
     }
 
-    /// Takes the frames that children lack and this host has freed, with their stream; an
-    /// acknowledgement may reveal them.
+    /// Takes the frames that children lack and this host has freed, with their stream; an acknowledgement may reveal
+    /// them.
     pub(super) fn orphans_after(&mut self, frame: &Frame<'_>) -> Vec<(StreamId, Orphan)> {
         let shows = frame.header.kind == Kind::ACK;
         let numbered = self.streams.iter_mut().filter(|_| shows).zip((FIRST_STREAM..).map(StreamId));
@@ -270,18 +269,18 @@ impl Blocks {
         self.streams.iter().find_map(Stream::held_up_by)
     }
 
-    /// Whether `rank`, which reports `arrived` frames, has acknowledged all that this host sent it
-    /// and waits for its next turn. False if it gets frames by several streams.
+    /// Whether `rank`, which reports `arrived` frames, has acknowledged all that this host sent it and waits for its
+    /// next turn. False if it gets frames by several streams.
     pub(super) fn waits_for_turn(&self, rank: Rank, arrived: u64) -> bool {
         matches!(&self.streams[..], [stream] if stream.turn_of(rank).is_some_and(|next| next <= arrived))
     }
 
-    /// Returns the child that takes frames more slowly than this host could send, if there is one.
+    /// Returns the child that takes frames more slowly than this host could send.
     pub(super) fn blocked_by(&self, now: Instant) -> Option<Rank> {
         self.streams.iter().find_map(|stream| stream.blocked_by(now))
     }
 
-    /// Returns the child from which no frame was ever received, if there is one.
+    /// Returns the child from which no frame was ever received.
     pub(super) fn mute(&self, now: Instant) -> Option<Rank> {
         self.streams.iter().find_map(|stream| stream.mute(now))
     }

@@ -45,7 +45,6 @@ fn frames(view: &View) -> Option<u64> {
 /// Slots of the feed of a catch-up stream: enough for the link's rate over a round trip.
 const ALONE_FRAMES: u64 = 512;
 
-/// Creates the root's end of a catch-up stream to the member `rank`, from frame `first` on.
 pub(in crate::session) fn alone(identity: Identity, view: &View, rank: Rank, first: u64, tuning: &Tuning) -> Stream {
     let mut tuning = with_policy(tuning, view);
     tuning.feed.frames = tuning.feed.frames.min(ALONE_FRAMES);
@@ -56,7 +55,6 @@ pub(in crate::session) fn alone(identity: Identity, view: &View, rank: Rank, fir
     stream
 }
 
-/// Creates the receiver's end of a catch-up stream that replaces several streams.
 pub(super) fn received_alone(identity: Identity, view: &View, first: u64, tuning: &Tuning) -> Stream {
     let (payload_bytes, root) = (usize::from(view.payload_bytes), view.peer(Rank::ROOT));
     let nobody = Outlet::Lanes(Vec::new());
@@ -80,9 +78,8 @@ pub(in crate::session) fn most_block_frames(tuning: &Tuning, streams: usize) -> 
     share_frames(tuning, streams) / 4
 }
 
-/// The host's own parameters, with those that the view decides for all: the policy, the paper's
-/// window and acknowledgements if the policy is the paper's, and in a broadcast the ack intervals
-/// for its number of members.
+/// The host's own parameters, with those that the view decides for all: the policy, the paper's window and
+/// acknowledgements if the policy is the paper's, and in a broadcast the ack intervals for its number of members.
 pub(super) fn tuned(own: &Tuning, view: &View, rank: Rank) -> Tuning {
     let tuning = with_policy(own, view);
     if view.via != Via::Cast {
@@ -122,7 +119,6 @@ fn with_policy(own: &Tuning, view: &View) -> Tuning {
     }
 }
 
-/// Whether a frame belongs to a stream, not to the session beside it.
 pub(in crate::session) fn is_of_stream(frame: &Frame<'_>) -> bool {
     matches!(frame.header.kind, Kind::DATA | Kind::PARITY | Kind::ACK | Kind::HEARTBEAT)
 }
@@ -156,7 +152,6 @@ impl Dealing {
         self.block_frames
     }
 
-    /// Position in the whole transfer of frame `sequence` of stream number `at`.
     pub(in crate::session) fn in_whole(self, at: usize, sequence: u64) -> u64 {
         if self.streams == 1 {
             return sequence;

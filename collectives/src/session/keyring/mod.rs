@@ -37,7 +37,6 @@ pub const ANNOUNCE_GROWTH_BYTES: usize = CLUSTER_NAME_BYTES + SIGNATURE_BYTES + 
 
 const SUITES: [PayloadHash; 2] = [PayloadHash::Polyval, PayloadHash::Poly1305];
 
-/// Keyring of a root or a receiver.
 #[derive(Clone, Debug)]
 pub enum Keyring {
     Root(Box<RootRing>),
@@ -62,7 +61,6 @@ impl Keyring {
         group.map(|group| group.guard().clone())
     }
 
-    /// Returns the cipher of the content, once the group's secret is known.
     pub fn content_cipher(&self) -> ContentCipher {
         match self {
             Keyring::Root(root) => root.content_cipher(),
@@ -70,17 +68,16 @@ impl Keyring {
         }
     }
 
-    /// Returns the end of a stream as the root sends it.
+    /// Returns the end of a stream as the root sends it: signed and veiled.
     pub fn close_trailer(&self, trailer: &[u8]) -> Option<Vec<u8>> {
         if let Keyring::Root(root) = self { root.close_trailer(trailer) } else { None }
     }
 
-    /// Returns the end of a stream, if the root has signed it.
     pub fn open_trailer(&self, bytes: &[u8]) -> Option<Vec<u8>> {
         if let Keyring::Receiver(receiver) = self { receiver.open_trailer(bytes) } else { None }
     }
 
-    /// Returns the guard of frames before there is a session.
+    /// Returns the guard of frames of hosts that are in no session yet.
     pub fn door_guard(&self) -> Guard {
         self.doors().secrets.protection(0).map(|door| door.guard().clone()).unwrap_or_default()
     }
@@ -92,12 +89,10 @@ impl Keyring {
         }
     }
 
-    /// Returns the name of the secret that this host speaks with.
     pub fn name(&self) -> KeyName {
         self.doors().secrets.keys().name()
     }
 
-    /// Returns the difference from another host's key, after a frame of it was rejected.
     pub fn difference(&self, other: MacAddr, theirs: KeyName) -> Option<KeyDifference> {
         let doors = self.doors();
         if !doors.secrets.has(theirs) {
@@ -106,33 +101,29 @@ impl Keyring {
         (doors.unknown_sender == Some(other)).then_some(KeyDifference::NoSender)
     }
 
-    /// Binds a receiver to the root that it asks.
     pub fn bind(&mut self, root: MacAddr, session: u32) {
         if let Keyring::Receiver(receiver) = self {
             receiver.bind(root, session);
         }
     }
 
-    /// Makes the secret that a receiver shares with the root that it is bound to, before it asks.
     pub fn prepare(&mut self, request: &[u8]) {
         if let Keyring::Receiver(receiver) = self {
             receiver.prepare(request);
         }
     }
 
-    /// Forgets the secrets shared with a host that is no candidate any more; the numbers stay.
     pub fn forget(&mut self, host: MacAddr) {
         if let Keyring::Root(root) = self {
             root.forget(host);
         }
     }
 
-    /// Returns the place of the cluster's secret under which the last question about hosts came.
     pub fn asked_by(&self) -> usize {
         if let Keyring::Receiver(receiver) = self { receiver.asked_by() } else { 0 }
     }
 
-    /// Protects the reply to a question about hosts, by the secret under which it was asked.
+    /// Protects the reply to a census query by the secret that authenticated the query.
     pub fn seal_reply(&mut self, door: usize, header: Header, body: &[u8]) -> Option<SealedMessage> {
         match self {
             Keyring::Root(_) => None,
@@ -140,7 +131,6 @@ impl Keyring {
         }
     }
 
-    /// Returns the message that brings a receiver the group's secret.
     pub fn keys_for(&mut self, to: MacAddr, nonce: u64) -> Option<Vec<u8>> {
         if let Keyring::Root(root) = self { root.keys_for(to, nonce) } else { None }
     }
@@ -173,7 +163,7 @@ impl Keyring {
             });
             match parsed {
                 Ok(frame) => break (frame, slot.ok_or(Reject::Stranger)?),
-                // Of two runs at one address either may have sent it.
+                // Either of two runs at one address may have sent it.
                 Err(Reject::Damaged) => tried += 1,
                 Err(Reject::Stranger) if tried > 0 => return Err(Reject::Damaged),
                 Err(why) => return Err(why),
@@ -206,18 +196,17 @@ impl Keyring {
     }
 }
 
-/// Whether frames of a kind have a number that counts up: all but those of streams and measurements, whose numbers
-/// mean something else, and which prove nothing.
+/// Whether frames of a kind have a number that counts up: all but those of streams and measurements, whose numbers mean
+/// something else and prove nothing.
 pub fn is_numbered(kind: Kind) -> bool {
     !matches!(kind, Kind::DATA | Kind::PARITY | Kind::ACK | Kind::HEARTBEAT | PROBE | ECHO | REPORT)
 }
 
-/// The place of a secret in a keyring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Slot {
     /// A cluster's, by its place in the key file.
     Door(usize),
-    /// A pair's, by the place of the run at its address.
+    /// A pair's, by the position of the run at its address.
     Pair(usize),
     Group,
 }
@@ -246,7 +235,7 @@ fn secrecy(header: &Header, to: MacAddr) -> Secrecy {
 struct Doors {
     secrets: ClusterSecrets,
     group: String,
-    /// Host that invited last with the right secret and is none of the senders.
+    /// Host that sent the last announcement under the right secret without being one of the senders.
     unknown_sender: Option<MacAddr>,
 }
 
@@ -256,7 +245,7 @@ impl Doors {
     }
 
     /// Reads an announcement whose tag is right: one of the key file's senders must have signed it, for the session
-    /// that follows from it. What has been `heard`, of this group or of `others`, costs no look at the signature.
+    /// that follows from it. The signature of one already in `heard` (this group's) or `others` is not checked again.
     /// Returns whether it is of this group.
     fn invitation(
         &mut self,
@@ -288,7 +277,7 @@ impl Doors {
     }
 }
 
-/// Keys of a session, as its announcement tells them.
+/// Keys of a session, as its announcement states them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct SessionKeys {
     root: MacAddr,
@@ -304,8 +293,8 @@ impl SessionKeys {
         (self.root, self.session) == (root, session)
     }
 
-    /// Returns the body of a message of the root. Its number is looked at first, which costs nothing, and taken last,
-    /// so that nobody else uses it up.
+    /// Returns the body of a message of the root. Its number is checked first, which costs nothing, and recorded last,
+    /// so that no other sender can use it up.
     fn take_signed(&self, header: &Header, signed_body: &[u8], window: &mut CounterWindow) -> Option<Vec<u8>> {
         let what = signed(header.kind).filter(|_| window.is_new(header.sequence))?;
         let (signature, body) = signed_body.split_first_chunk::<SIGNATURE_BYTES>()?;
@@ -314,13 +303,14 @@ impl SessionKeys {
     }
 }
 
-/// Sessions that were announced, and which of each root's frames under the cluster's secret have come.
+/// Sessions that were announced, each with the numbers already received of its root's frames under the cluster's
+/// secret.
 #[derive(Clone, Debug, Default)]
 struct KnownSessions(Vec<(SessionKeys, CounterWindow)>);
 
 impl KnownSessions {
-    /// Notes an announcement; false if it has come before, or is at odds with the session of this number that is
-    /// `kept`. Of more than `most` sessions the one known longest is forgotten.
+    /// Records an announcement; false if it has come before, or contradicts the session of this number that is `kept`.
+    /// Of more than `most` sessions the one known longest is forgotten.
     fn hear(&mut self, keys: SessionKeys, number: u64, most: usize, kept: Option<SessionName>) -> bool {
         if let Some((_, window)) = self.0.iter_mut().find(|(known, _)| *known == keys) {
             return window.take(number);
@@ -350,7 +340,7 @@ impl KnownSessions {
         known.is_none_or(|(_, window)| window.is_new(number))
     }
 
-    /// Returns the body of a refusal: the root of the session that it names has signed it, with a new number.
+    /// Returns the body of a refusal, if the root of the session that it names has signed it with a new number.
     fn take_refusal(&mut self, root: MacAddr, header: &Header, plain: &[u8]) -> Option<Vec<u8>> {
         let (name, signed) = plain.split_first_chunk()?;
         let mut sessions = self.0.iter_mut().filter(|(keys, _)| keys.is_of(root, header.session));
@@ -359,9 +349,9 @@ impl KnownSessions {
     }
 }
 
-/// Returns the kind of signature on a message; `None` for messages without one. All that a root says to more than one
-/// host, or to one with which it shares no secret, is signed together with its number: a member has the secret, and
-/// could send it in the root's name, or use up the numbers.
+/// Returns the kind of signature on a message; `None` for messages without one. A root signs, together with the number,
+/// each message to more than one host or to a host with which it shares no secret: members have the group's secret, and
+/// could otherwise send the message in the root's name, or use up its numbers.
 fn signed(kind: Kind) -> Option<Signed> {
     match kind {
         kind::VIEW => Some(Signed::View),
@@ -374,12 +364,11 @@ fn signed(kind: Kind) -> Option<Signed> {
     }
 }
 
-/// Returns the place of the end of a stream, the only payload of data that is veiled.
+/// Returns the context of the end of a stream, the only payload of data that is veiled.
 fn end_of(session: u32) -> VeilContext {
     VeilContext { kind: Kind::DATA.0, session, rank: Rank::ROOT.0, sequence: 0 }
 }
 
-/// Returns the last signed field, the message's number.
 fn numbered(number: u64) -> [u8; 8] {
     number.to_be_bytes()
 }

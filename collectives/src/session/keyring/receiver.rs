@@ -12,7 +12,6 @@ use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::{CounterWindow, Frame, Header, Kind, PayloadHash, Rank, UnprovenFrame};
 use std::sync::Arc;
 
-/// Maximum number of sessions whose keys are remembered.
 const MAX_SESSIONS: usize = 64;
 
 /// Keys of a receiver, with what was drawn at random for one run.
@@ -30,11 +29,11 @@ impl ReceiverKeys {
     }
 }
 
-/// A session that this host has asked to join, and what it shares with it.
+/// A session that this host has asked to join, and the secrets that it shares with it.
 #[derive(Clone, Debug)]
 struct RequestedSession {
     keys: SessionKeys,
-    /// The request, which is the same every time.
+    /// The join request, which never changes.
     request: Vec<u8>,
     pair: Protection,
     pair_window: CounterWindow,
@@ -52,7 +51,6 @@ pub struct ReceiverRing {
     /// Sessions asked; that of the root that this host is bound to, if it has been asked, is the first.
     asked: Vec<RequestedSession>,
     bound: Option<(MacAddr, u32)>,
-    /// Place of the secret under which the last question about hosts came.
     asked_by: usize,
 }
 
@@ -75,7 +73,7 @@ impl ReceiverRing {
         self.asked.first().filter(|asked| asked.keys.is_of(root, session))
     }
 
-    /// Makes the request and the pair's secret of the session that this host is bound to.
+    /// Makes the join request and the pair's secret of the session that this host is bound to.
     pub(super) fn prepare(&mut self, request: &[u8]) {
         let Some(keys) = self.bound.and_then(|(root, session)| self.heard.of(root, session)).copied() else { return };
         if !self.asked.iter().any(|asked| asked.keys == keys) {
@@ -120,7 +118,7 @@ impl ReceiverRing {
         match (secrecy(&header, to), header.kind) {
             (Secrecy::Door, JOIN) => self.seal_request(to, header, body),
             (Secrecy::Pair, _) => {
-                // Not the bound one: a host that asks another root takes leave of the first.
+                // Not only the bound session: a host that asks another root also says goodbye to the first.
                 let asked = self.asked.iter_mut().find(|asked| asked.keys.is_of(to, header.session))?;
                 Some(asked.pair.close(header, body.to_vec()))
             }
@@ -144,7 +142,7 @@ impl ReceiverRing {
         self.doors.secrets.close(keys.door, header, request)
     }
 
-    /// Makes the request and the pair's secret; `None` for a root whose exchange key decides the secret.
+    /// Makes the join request and the pair's secret; `None` for a root whose exchange key would decide the secret.
     fn ask(&mut self, keys: SessionKeys, body: &[u8]) -> Option<Vec<u8>> {
         let request = [&keys.name.0[..], self.exchange.public(), body].concat();
         let exchanged = self.exchange.agree(&keys.exchange)?;
@@ -161,7 +159,7 @@ impl ReceiverRing {
         };
         self.asked.truncate(MAX_SESSIONS - 1);
         let is_bound = self.bound == Some((keys.root, keys.session));
-        // Not in front of the bound one.
+        // The bound session stays first.
         let at = if is_bound || self.asked.is_empty() { 0 } else { 1 };
         self.asked.insert(at, session);
         Some(request)
@@ -187,8 +185,8 @@ impl ReceiverRing {
         }
     }
 
-    /// Returns the body of a message whose tag is right, if its number is new and the sender has signed what only
-    /// it may say.
+    /// Returns the body of a message whose tag is right, if its number is new and it has the signature that its kind
+    /// needs.
     pub(super) fn admit(&mut self, slot: Slot, frame: &Frame<'_>) -> Option<Vec<u8>> {
         let Frame { source, header, payload, .. } = *frame;
         match (slot, header.kind) {
@@ -201,7 +199,7 @@ impl ReceiverRing {
                 let plain = self.doors.secrets.lift(door, &header, payload)?;
                 self.heard.take_refusal(source, &header, &plain)
             }
-            // A question that comes again is answered again, in the census' bounds.
+            // A repeated census query gets a repeated reply, within the limits of the census.
             (Slot::Door(door), WHO) => {
                 self.asked_by = door;
                 self.doors.secrets.lift(door, &header, payload)
@@ -228,7 +226,7 @@ impl RequestedSession {
         self.keys.take_signed(header, &plain, &mut self.group_window)
     }
 
-    /// Takes the group's secret; the first one stands.
+    /// Takes the group's secret; later ones are ignored.
     fn take_keys(&mut self, body: &[u8]) -> Option<()> {
         let (group, rest) = body.split_first_chunk()?;
         let [suite, encrypted @ (0 | 1)] = *rest else { return None };

@@ -11,10 +11,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Maximum number of addresses whose runs are remembered, and of runs of one address. Only hosts with the cluster's
-/// secret have entries. When there is no room, an address goes that shares no secret with this root.
+/// secret have entries. If there is no room, an address is dropped that shares no secret with this root.
 const MAX_ADDRESSES: usize = 8192;
 const MAX_RUNS: usize = 8;
-/// Maximum number of other sessions that are remembered, of the group and of others.
 const MAX_COMPETITORS: usize = 16;
 
 /// Keys of a root, with what was drawn at random for one session.
@@ -40,23 +39,22 @@ impl RootKeys {
     }
 }
 
-/// Run of a receiver.
 #[derive(Clone, Debug)]
 struct Run {
     nonce: u64,
     exchange: [u8; 32],
-    /// Digest of the request, which is the same every time, and its address.
+    /// Digest of the join request, which never changes, and its address.
     request: [u8; 32],
     door: usize,
     asked: CounterWindow,
-    /// Number of the last message of the root, and the numbers of the run's.
+    /// Number of the root's last message, and the numbers of the run's.
     said: Counter,
     window: CounterWindow,
     /// Made when the group's secret is first sent.
     pair: Option<Box<Protection>>,
-    /// Number of runs that were heard before.
+    /// Number of runs that came before.
     heard: u64,
-    /// Whether a later run at its address has spoken by its pair's secret: what comes of this one is a repetition.
+    /// Whether a later run at this address has used its pair's secret: frames of this run are then repetitions.
     is_over: bool,
 }
 
@@ -68,7 +66,7 @@ pub struct RootRing {
     mac: MacAddr,
     session: u32,
     group: Protection,
-    /// Runs of each address; the first is the one that is spoken to.
+    /// Runs of each address; the first is the one to which messages go.
     runs: BTreeMap<MacAddr, Vec<Run>>,
     heard: u64,
     competing_sessions: KnownSessions,
@@ -128,7 +126,7 @@ impl RootRing {
         let at = runs.iter().position(|run| run.nonce == nonce)?;
         let run = &mut runs[at];
         if run.pair.is_none() {
-            // Another root, which only asks, has no such nonce.
+            // The nonce of another root, which only probes this one, does not follow from its key.
             let exchange = Some(&run.exchange).filter(|exchange| ExchangePair::nonce(exchange) == nonce)?;
             let (exchanged, cluster) = (self.own.exchange.agree(exchange)?, self.doors.secrets.secret(run.door));
             let secret = pair_secret(cluster, &exchanged, &self.name, &run.request);
@@ -195,10 +193,10 @@ impl RootRing {
             }
             _ if tried > 0 => None,
             Secrecy::Door if kind == JOIN && session != self.session => None,
-            // Its own, which somebody has recorded.
+            // This root's own announcement, replayed by another host.
             Secrecy::Door if kind == ANNOUNCE && (frame.source, session) == (self.mac, self.session) => None,
             Secrecy::Door => self.doors.secrets.named(frame.payload).map(Slot::Door),
-            // Only streams and measurements: nobody but the root speaks to all by it.
+            // Only streams and measurements: of control messages to all, only those of the root use this secret.
             Secrecy::Group => (session == self.session && !is_numbered(kind)).then_some(Slot::Group),
         }
     }
@@ -239,8 +237,8 @@ impl RootRing {
         }
     }
 
-    /// Reads a request to join: of this session, from a run whose nonce follows from its exchange key. Each run says
-    /// the same every time.
+    /// Reads a join request: for this session, from a run whose nonce follows from its exchange key. A run's request
+    /// never changes.
     fn admit_request(&mut self, door: usize, frame: &Frame<'_>) -> Option<Vec<u8>> {
         let Frame { source, header, payload, .. } = *frame;
         let plain = self.doors.secrets.lift(door, &header, payload)?;
@@ -266,7 +264,7 @@ impl RootRing {
         let run = Run { nonce, exchange, request, door, asked, said, window, pair: None, heard, is_over: false };
         let runs = self.runs.entry(source).or_default();
         if runs.len() >= MAX_RUNS {
-            // The first is spoken to.
+            // The first run stays: messages go to it.
             runs.remove(1);
         }
         runs.push(run);

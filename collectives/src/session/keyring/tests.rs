@@ -10,7 +10,6 @@ use ethbcast_transport::wire::Identity;
 const SESSION: u32 = 7;
 const GROUP: &str = "g";
 
-/// One end: its keyring, and how it appears in frames.
 struct End {
     ring: Keyring,
     identity: Identity,
@@ -28,7 +27,6 @@ fn keys() -> Arc<Keys> {
     Arc::new(Keys::new(secret(1), Signer::new(&secret(2)), "n0").expect("a name"))
 }
 
-/// The root of a session in which these numbers were drawn.
 fn root(keys: Arc<Keys>, drawn: u8) -> End {
     let exchange = ExchangePair::new(secret(drawn));
     let own = RootKeys {

@@ -7,10 +7,7 @@ use ethbcast_transport::packet::random_secret;
 use ethbcast_transport::wire::PayloadHash;
 use std::sync::Arc;
 
-/// Draws a root's keys for one session, whose contents it encrypts or not.
-///
-/// # Errors
-/// If the keys are a receiver's, or there are no random numbers.
+/// Draws a root's keys for one session, whose contents it encrypts or not. Fails if the keys are a receiver's.
 pub fn root_keys(keys: &Arc<Keys>, encrypts: bool) -> Result<RootKeys, Error> {
     if !keys.may_send() {
         return Err(Error::MayNotSend);
@@ -19,10 +16,6 @@ pub fn root_keys(keys: &Arc<Keys>, encrypts: bool) -> Result<RootKeys, Error> {
     Ok(RootKeys { keys: keys.clone(), random, exchange, group: secret()?, hash: payload_hash(), encrypts })
 }
 
-/// Draws a receiver's keys for one run.
-///
-/// # Errors
-/// If there are no random numbers.
 pub fn receiver_keys(keys: &Arc<Keys>) -> Result<ReceiverKeys, Error> {
     Ok(ReceiverKeys { keys: keys.clone(), exchange: ExchangePair::new(secret()?) })
 }
@@ -31,7 +24,7 @@ pub fn secret() -> Result<Secret, Error> {
     random_secret().map(|bytes| Secret::new(*bytes)).map_err(Error::Random)
 }
 
-/// Returns the hash that this processor computes faster, which all hosts of its sessions then use.
+/// Returns the hash that this processor computes faster; all hosts of its sessions use it.
 fn payload_hash() -> PayloadHash {
     #[cfg(any(target_arch = "x86_64", target_arch = "x86"))]
     let has_products = std::arch::is_x86_feature_detected!("pclmulqdq");

@@ -179,10 +179,8 @@ impl AbortNotifier {
         AbortNotifier { abort_notice, told: None }
     }
 
-    /// Withdraws the frame, or replaces it if this host's own interface has ended the session.
-    ///
-    /// # Errors
-    /// The error of the thread.
+    /// Withdraws the frame, or replaces it if this host's own interface has ended the session. Returns the thread's
+    /// result.
     pub(super) fn finish<T>(
         &mut self,
         driven: Result<T, DriveError>,
@@ -236,8 +234,7 @@ impl<'a> HookedAdmission<'a> {
         HookedAdmission { admission_hook, is_in: false }
     }
 
-    /// Asks the hook if the receiver waits for permission, and ends an admission that is no longer
-    /// used.
+    /// Asks the hook if the receiver waits for permission, and ends an admission that is no longer used.
     pub(super) fn turn(&mut self, receiver: &mut Receiver, now: Instant) {
         let Some(admission_hook) = self.admission_hook else { return };
         admission_hook.came_round();

@@ -12,8 +12,8 @@ use std::time::Duration;
 const MIN_STEP: Duration = Duration::from_millis(100);
 /// Maximum number of moments. Beyond it, every second moment is dropped and the interval doubled.
 const MAX_MOMENTS: usize = 200;
-/// Maximum number of entries over all hosts (1 MiB); if it limits the number of moments, at least
-/// [`MIN_MOMENTS`] remain.
+/// Maximum number of entries over all hosts (1 MiB); if it limits the number of moments, at least [`MIN_MOMENTS`]
+/// remain.
 const MAX_ENTRIES: usize = 60_000;
 const MIN_MOMENTS: usize = 16;
 /// Maximum number of incidents kept; further ones are counted.

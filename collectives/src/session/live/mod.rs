@@ -74,7 +74,6 @@ use std::sync::atomic::Ordering;
 use std::thread::{self, Scope};
 use std::time::Duration;
 
-/// Fewest frames that a feed has.
 const MIN_FEED_FRAMES: u64 = 64;
 
 /// An open port, on which sessions of one group run one after the other.
@@ -239,7 +238,7 @@ impl Session {
         let also = options.about.as_ref().map(|_| census::address());
         let mut session = Session::open(group, &options.wire, &options.run, also)?;
         if let Some(frames) = session.port.room_frames() {
-            // As the ring: no credit for more frames than there is room for.
+            // No credit for more frames than the ring has room for.
             session.tuning.feed.frames = session.tuning.feed.frames.min(1 << frames.max(MIN_FEED_FRAMES).ilog2());
         }
         Ok(session)
@@ -249,7 +248,7 @@ impl Session {
         let waker = Arc::new(Waker::new().map_err(Error::Resources)?);
         run.cancel.watch(&waker);
         let mut port = PortConfig::new(wire.ether_type);
-        // As long as the others wait for this host.
+        // The others wait for this host as long.
         port.outage_limit = run.timing.dead + run.timing.patience;
         (port.over, port.inherited, port.also, port.priority) = (wire.over, wire.port_fd, also, wire.priority);
         let opening = Opening {
@@ -438,8 +437,7 @@ impl Session {
         Error::OwnHost { group: self.station.group.clone(), interface: self.interface().name.clone() }
     }
 
-    /// Fails if this host's interface is away, or takes no long frames: then all other hosts only
-    /// seem silent.
+    /// Fails if this host's interface is away, or takes no long frames: then all other hosts only seem silent.
     fn check_interface(&self) -> Result<(), Error> {
         self.port.outage(self.now()).map_or(Ok(()), |error| Err(error.into()))
     }
@@ -529,12 +527,10 @@ impl<M> Limited<M> {
         Limited { machine, until: limit.map(|limit| began + limit), session_until: None, look_at: None }
     }
 
-    /// Sets the latest time of the loop's next turn.
     fn look_at(&mut self, at: Option<Instant>) {
         self.look_at = at;
     }
 
-    /// Sets the end of the current session, beside that of the run.
     fn limit_session(&mut self, until: Option<Instant>) {
         self.session_until = until;
     }

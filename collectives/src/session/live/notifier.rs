@@ -75,8 +75,7 @@ impl<'a> Notifier<'a> {
         self.history.record(event, now);
     }
 
-    /// Reports progress. `covered` converts bytes of the stream to the bytes of the content that
-    /// they complete.
+    /// Reports progress. `covered` converts bytes of the stream to the bytes of the content that they complete.
     pub(super) fn root_moved(&mut self, root: &Root, covered: impl Fn(u64) -> Option<u64>, now: Instant) {
         self.look_at_interface();
         self.history.note(root, self.form, now);

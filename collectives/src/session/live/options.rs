@@ -235,10 +235,8 @@ impl SendOptions {
         self
     }
 
-    /// Configuration of a root, with the buffer of `port`, for which the ring was made.
-    ///
-    /// # Errors
-    /// If the tuning is invalid, no receivers are waited for, or a name is too long.
+    /// Configuration of a root, with the buffer of `port`, for which the ring was made. Fails if the tuning is invalid,
+    /// no receivers are waited for, or a name is too long.
     pub(super) fn root_config(
         &self,
         station: &Station,
@@ -283,7 +281,7 @@ impl SendOptions {
         Ok(config)
     }
 
-    /// Applies what other threads have set meanwhile.
+    /// Applies a rate or a start that other threads have set meanwhile.
     pub(super) fn steer(&self, root: &mut Root, now: Instant) {
         self.start.iter().filter(|start| start.is_now()).for_each(|_| root.start_now(now));
         self.rate.iter().for_each(|limit| limit.apply(root, now));

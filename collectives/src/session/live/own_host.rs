@@ -13,15 +13,15 @@ use std::time::Duration;
 /// Interval at which a waiting host looks for the other side on its own host.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// Local name by which a group's sender is found from its own host, for one interface; only
-/// processes of this network namespace see it.
+/// Local name by which a group's sender is found from its own host, for one interface; only processes of this network
+/// namespace see it.
 #[derive(Default)]
 pub(super) struct OwnHost {
     name: Option<SocketAddr>,
     look_at: Option<Instant>,
 }
 
-/// A look for the other side, and the time of the next one.
+/// Result of a search for the other side, and the time of the next one.
 #[derive(Default)]
 pub(super) struct Look {
     pub has_found: bool,
@@ -29,7 +29,7 @@ pub(super) struct Look {
 }
 
 impl OwnHost {
-    /// Frames over UDP reach the own host, and there is nothing to look for.
+    /// Over UDP there is nothing to look for: frames reach the own host.
     pub(super) fn of(interface: &Interface, station: &Station, over: Over) -> OwnHost {
         if over.is_udp() {
             return OwnHost::default();
@@ -67,7 +67,7 @@ impl OwnHost {
     }
 }
 
-/// A sender that can be found from its own host, and counts the receivers there that have found it.
+/// A sender that can be found from its own host; counts the receivers there that have found it.
 pub(super) struct ShownSender {
     socket: Option<UnixDatagram>,
     receivers: usize,
@@ -78,8 +78,8 @@ pub(super) struct ShownSender {
 }
 
 impl ShownSender {
-    /// Shows that a sender is here that needs some receivers, as long as the result lives. A failure
-    /// shows nothing.
+    /// Makes a sender that needs some receivers visible here until the result is dropped. A failure only leaves it
+    /// invisible.
     pub(super) fn new(interface: &Interface, station: &Station, over: Over, needed: usize) -> ShownSender {
         let own_host = OwnHost::of(interface, station, over);
         let bound = own_host.name.as_ref().and_then(|name| UnixDatagram::bind_addr(name).ok());
@@ -92,8 +92,8 @@ impl ShownSender {
         own_receivers(&self.station, &self.interface)
     }
 
-    /// Looks at intervals while a sender waits for its first receiver. It ends the wait if as many
-    /// receivers as it needs are on its own host.
+    /// Looks at intervals while a sender waits for its first receiver. It ends the wait if as many receivers as it
+    /// needs are on its own host.
     pub(super) fn look(&mut self, now: Instant, is_waiting: bool) -> Look {
         let ShownSender { socket: Some(socket), receivers, needed, own_host, .. } = self else {
             return Look::default();
@@ -107,10 +107,8 @@ impl ShownSender {
     }
 }
 
-/// Fails if a sender at `station` needs more of the hosts that it names than are not its own.
-///
-/// # Errors
-/// [`Error::OwnReceivers`].
+/// Fails with [`Error::OwnReceivers`] if a sender at `station` needs more of the hosts that it names than are not its
+/// own.
 pub(super) fn check_named(
     hosts: &[String],
     needed: usize,

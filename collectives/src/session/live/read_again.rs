@@ -14,15 +14,13 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::thread;
 
-/// Maximum number of requests that wait for the disk; further ones are made when these are
-/// answered.
+/// Maximum number of requests that wait for the disk; further ones are made when these are answered.
 const REQUESTS: usize = 2;
 /// Spans kept for repeated requests: as many as there are catch-up streams.
 const SPANS_KEPT: usize = 16;
 /// Unit in which a bad disk area is skipped, in bytes; the rest of its span is still read.
 const SECTOR_BYTES: usize = 4096;
-/// Number of failures after which the rest of a span is skipped, because each failure may take the
-/// disk seconds.
+/// Number of failures after which the rest of a span is skipped, because each failure may take the disk seconds.
 const MAX_FAILURES: u32 = 32;
 
 /// Bytes that can be read at any position, repeatedly.
@@ -115,8 +113,7 @@ impl Span {
     }
 }
 
-/// Client of a thread that reads spans. The thread starts with the first request and ends when this
-/// is dropped.
+/// Client of a thread that reads spans. The thread starts with the first request and ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct ReadAgain {
     chunk: ChunkSize,
@@ -147,13 +144,12 @@ impl ReadAgain {
         ReadAgain { chunk, cipher, requests, spans, asked, kept, part, work: Some(work) }
     }
 
-    /// Sets the cipher of the content.
     pub(super) fn protect(&mut self, cipher: &ContentCipher) {
         self.cipher = cipher.clone();
     }
 
-    /// Returns a part of the verified stream, once it is read; `content_bytes` is the length of the
-    /// content, or `u64::MAX` for all that can be read.
+    /// Returns a part of the verified stream, once it is read; `content_bytes` is the length of the content, or
+    /// `u64::MAX` for all that can be read.
     pub(super) fn read(&mut self, part: Range<u64>, content_bytes: u64) -> Again<'_> {
         while let Ok(span) = self.spans.try_recv() {
             self.asked.retain(|asked| *asked != span.request);
@@ -204,8 +200,8 @@ impl std::fmt::Debug for RereadWork {
     }
 }
 
-/// Reads and seals a span, as far as it can be read. Unreadable areas are narrowed down by smaller
-/// reads and left out; then the span's hash list cannot be re-created either.
+/// Reads and seals a span, as far as it can be read. Unreadable areas are narrowed down by smaller reads and left out;
+/// then the span's hash list cannot be re-created either.
 fn read(positions: &impl ReadAt, request: Request, cipher: &ContentCipher) -> Span {
     let mut buffer = SpanBuffer::empty(request.chunk_size(), SpanBuffer::default());
     let (mut unread, mut error, mut failures, mut most) = (Vec::new(), None, 0, SPAN_BYTES);

@@ -36,15 +36,13 @@ pub struct OnThreads {
     what: String,
     size: Option<u64>,
     chunk: ChunkSize,
-    /// Content readable at any position, the method of cutting fragments, and the selective stream
-    /// made of it.
+    /// Content readable at any position, the method of cutting fragments, and the selective stream made of it.
     positions: Option<Positions>,
     cut: Cut,
     requests_only: bool,
     selecting: Option<SelectAhead>,
     waker: Arc<Waker>,
     cipher: ContentCipher,
-    /// Brings the reader its cipher, for which it waits.
     to_reader: Option<Sender<ContentCipher>>,
 }
 
@@ -207,12 +205,8 @@ pub(super) struct SelectAhead {
 }
 
 impl SelectAhead {
-    /// Starts a thread that makes the selective stream of the content of `spans`, which has
-    /// `content_bytes` bytes; chunks are read from `positions`. Also returns the sections made so
-    /// far.
-    ///
-    /// # Errors
-    /// If the thread cannot be started.
+    /// Starts a thread that makes the selective stream of the content of `spans`, which has `content_bytes` bytes;
+    /// chunks are read from `positions`. Also returns the sections made so far.
     pub(super) fn begin(
         spans: SealedSpans,
         positions: Positions,

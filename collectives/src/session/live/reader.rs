@@ -51,7 +51,7 @@ impl<R: Read> Reader<R> {
     /// Reads until the end, an error, or the end of the session.
     pub fn run(self) {
         let Reader { mut input, what, size, chunk, progress, used, waker, cipher } = self;
-        // A source that is asked before it has one has none.
+        // Without a cipher from the session the content is in the clear.
         let encoder = Encoder::new(chunk).hashed_by(hashers()).ciphered(cipher.recv().unwrap_or_default());
         let (to_hasher, filled) = bounded(SPANS_UNHASHED);
         let (failed, woken) = (progress.clone(), Arc::clone(&waker));
@@ -142,8 +142,8 @@ static SHARED: LazyLock<(u32, Arc<dyn HashPool>)> = LazyLock::new(|| {
     (process::id(), Hashers::of_threads(processors.saturating_sub(OWN_PROCESSORS).min(MAX_THREADS)))
 });
 
-/// Returns the hashing threads of this process, one per free processor; hashes inline if fewer than
-/// 2 are free. A forked child does not have its parent's threads.
+/// Returns the hashing threads of this process, one per free processor; hashes inline if fewer than 2 are free. A
+/// forked child does not have its parent's threads.
 pub(super) fn hashers() -> Arc<dyn HashPool> {
     let (process, hash_pool) = &*SHARED;
     if *process == process::id() { Arc::clone(hash_pool) } else { Arc::new(Alone) }

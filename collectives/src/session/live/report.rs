@@ -115,8 +115,8 @@ impl SendReport {
     }
 }
 
-/// Reports of all members of a session that is given up, by rank. Members without a report of their
-/// own have been notified of the end.
+/// Reports of all members of a session that is given up, by rank. Members without a report of their own have been
+/// notified of the end.
 fn fates(root: &Root, form: Form) -> Vec<MemberReport> {
     let Some(view) = root.view() else { return Vec::new() };
     let mut fates: BTreeMap<Rank, MemberReport> = root.reports().map(|report| (report.rank, report.clone())).collect();
@@ -135,9 +135,8 @@ fn fates(root: &Root, form: Form) -> Vec<MemberReport> {
     fates.into_values().collect()
 }
 
-/// Reduces the reports to one per host, the last: a restarted receiver counts with its present
-/// state. A host that has verified everything keeps that report, whatever becomes of another
-/// receiver there.
+/// Reduces the reports to one per host, the last: a restarted receiver counts with its present state. A host that has
+/// verified everything keeps that report, whatever happens to another receiver there.
 fn by_host(root: &Root, reports: Vec<MemberReport>) -> Vec<MemberReport> {
     let Some(view) = root.view() else { return reports };
     let mut last: BTreeMap<MacAddr, MemberReport> = BTreeMap::new();
@@ -152,7 +151,6 @@ fn by_host(root: &Root, reports: Vec<MemberReport>) -> Vec<MemberReport> {
     all
 }
 
-/// Reports of all receivers at the end, one for each host.
 pub(super) fn of_receivers(root: &Root, is_given_up: bool, form: Form) -> Vec<MemberReport> {
     by_host(root, if is_given_up { fates(root, form) } else { root.reports().cloned().collect() })
 }
@@ -260,149 +258,94 @@ impl ReceiveReport {
 }
 
 /// Reason why a session failed, with what to do about it.
+#[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The group's name or the MTU is invalid, there is no such interface, or permission is denied.
     #[error(transparent)]
     Station(#[from] StationError),
-    /// A number in [`SendOptions::tuning`](super::SendOptions::tuning) is invalid.
     #[error(transparent)]
     Tuning(#[from] TuningError),
-    /// The call was made by a forked child of the process that opened the session.
     #[error(transparent)]
     Forked(#[from] Forked),
-    /// The socket failed later.
     #[error(transparent)]
     Drive(#[from] DriveError),
-    /// The system has no thread or no descriptor left.
     #[error("the system has no room for a session's threads ({0}): end other programs, or raise `ulimit -n` and `-u`")]
     Resources(#[source] io::Error),
-    /// The keys are a receiver's.
     #[error("this key is a receiver's: send from a host whose key file has a `sign` line")]
     MayNotSend,
-    /// The system supplies no random number for the session.
     #[error("no random number to name the session with ({0}): allow getrandom(2), which Linux has from 3.17 on")]
     Random(#[source] io::Error),
-    /// A sender has no receivers to wait for.
     #[error("a sender has to know for whom to wait: set `receivers`, `hosts` or `start` of its `SendOptions`")]
     ForWhom,
-    /// The names do not fit into the announcement frame.
     #[error(transparent)]
     Names(#[from] NamesError),
-    /// The topology does not name this host.
     #[error("the topology names no host {host}, only {known}: say which of them this is in `WireOptions::host`")]
-    NotInTopology {
-        /// Name of this host.
-        host: String,
-        /// Hosts that the topology names.
-        known: String,
-    },
-    /// The session did not start.
+    NotInTopology { host: String, known: String },
     #[error(transparent)]
     NotStarted(#[from] RootFailure),
-    /// The reader failed; the receivers have been notified.
+    /// The receivers have been notified.
     #[error("reading {what} failed after {bytes} bytes: {cause}")]
     Read {
-        /// Description of the source.
         what: String,
-        /// Bytes read before the failure.
         bytes: u64,
-        /// Error of the reader.
         #[source]
         cause: io::Error,
     },
-    /// The reader had more or fewer bytes than announced; the receivers have been notified.
+    /// The receivers have been notified.
     #[error("{what} changed while it was read: {announced} bytes at first, {read} in the end; send it again")]
-    SizeChanged {
-        /// Description of the source.
-        what: String,
-        /// Bytes announced.
-        announced: u64,
-        /// Bytes read.
-        read: u64,
-    },
+    SizeChanged { what: String, announced: u64, read: u64 },
     /// An application's own source has given up, with this text.
     #[error("{0}")]
     GaveUp(String),
-    /// Some receivers have not verified the bytes; the report lists them.
     #[error("{}", .0.failures())]
     Undelivered(Box<SendReport>),
-    /// The session was ended early by [`Cancel`](super::Cancel); the others have been notified.
+    /// Ended by [`Cancel`](super::Cancel); the others have been notified.
     #[error("cancelled{}", if *.delivered { ", but all bytes were already delivered" } else { "" })]
-    Cancelled {
-        /// Whether all bytes were here and verified by then.
-        delivered: bool,
-    },
-    /// The session took longer than its limit; the others have been notified.
+    Cancelled { delivered: bool },
+    /// The others have been notified.
     #[error("the session took longer than it may; allow more time, or find out above what it waited for")]
     TimedOut,
-    /// The interface's MTU has changed since the port was opened; the port must be opened again.
+    /// The port must be opened again.
     #[error("interface {interface} has another MTU now: its port is opened anew")]
-    OtherMtu {
-        /// Name of the interface.
-        interface: String,
-    },
-    /// The sender runs on this host, behind the same interface.
+    OtherMtu { interface: String },
     #[error(
         "the sender of group {group} runs on this host, behind the same interface {interface}, where its frames do not \
          arrive: copy the bytes here without ethbcast, or receive on another host"
     )]
-    OwnHost {
-        /// The group.
-        group: String,
-        /// Name of the interface.
-        interface: String,
-    },
-    /// All receivers that a sender waits for run on its own host, behind the same interface.
+    OwnHost { group: String, interface: String },
     #[error(
         "the receivers of group {group} run on this host, the sender's, behind the same interface {interface}, where \
          its frames do not arrive: start them on other hosts, or copy the bytes here without ethbcast"
     )]
-    OwnReceivers {
-        /// The group.
-        group: String,
-        /// Name of the interface.
-        interface: String,
-    },
-    /// A sender was not found in time.
+    OwnReceivers { group: String, interface: String },
     #[error("no sender was heard; start one of the same group, or wait longer")]
     NobodyThere,
     /// The sender refused this host, with a text that says what to do.
     #[error("{text}")]
-    Refused {
-        /// Category of the reason.
-        why: Refusal,
-        /// Text of the sender.
-        text: String,
-    },
+    Refused { why: Refusal, text: String },
     /// The sender gave up, with this text.
     #[error("{0}")]
     Aborted(String),
-    /// The sender fell silent.
     #[error("the sender fell silent; start it and this receiver again")]
     SenderSilent,
-    /// The sender removed this host from the session.
     #[error("the sender went on without this host; see its report")]
     Dropped,
-    /// All bytes came, but the sender ended before it confirmed them: they were not made visible.
+    /// The bytes were not made visible.
     #[error("all bytes came, but the sender ended without confirming them: nothing was put in place; send again")]
     Unconfirmed,
-    /// The bytes are not the sender's.
     #[error("{0}")]
     Damaged(String),
-    /// The writer failed; the sender has been notified.
+    /// The sender has been notified.
     #[error("{text}")]
     Write {
         /// Outcome reported to the sender.
         outcome: Outcome,
-        /// Description of the failure, and what to do.
+        /// The failure, and what to do.
         text: String,
-        /// Error of the writer, if it had one.
         #[source]
         cause: Option<io::Error>,
     },
-    /// The session is over without a verdict on the bytes.
     #[error("the session ended without a verdict")]
     NoVerdict,
 }

@@ -18,8 +18,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Number of orders that may wait for the writer: 8 MiB, 64 ms at 1 Gbit/s; later data waits in the
-/// feed.
+/// Number of orders that may wait for the writer: 8 MiB, 64 ms at 1 Gbit/s; later data waits in the feed.
 const ORDERS_WAITING: usize = 8;
 
 /// Sink of a session whose bytes a [`Writer`] writes.
@@ -170,8 +169,7 @@ impl<S: Storage> Writer<S> {
         orders.iter().for_each(|order| receiver.take(order));
     }
 
-    /// Carries out orders until all is published or a failure occurs; `None` if the session ends
-    /// first.
+    /// Carries out orders until all is published or a failure occurs; `None` if the session ends first.
     fn work(&mut self) -> Option<Result<(), StorageError>> {
         loop {
             self.receiver.take(self.orders.recv().ok()?);

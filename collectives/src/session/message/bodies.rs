@@ -39,8 +39,8 @@ pub struct Challenge {
 }
 
 impl Challenge {
-    /// Number of unanswered challenges after which the response goes to the group, because unicast
-    /// frames may not reach the member.
+    /// Number of unanswered challenges after which the response goes to the group, because unicast frames may not reach
+    /// the member.
     const ALONE: u8 = 2;
 
     pub(in crate::session) fn is_for_all(self) -> bool {
@@ -85,8 +85,7 @@ impl Done {
         matches!(self.outcome, Outcome::Verified | Outcome::Delivered)
     }
 
-    /// Turns a false claim of success into a failure: a member whose digest differs from the root's
-    /// has damaged bytes.
+    /// Turns a false claim of success into a failure: a member whose digest differs from the root's has damaged bytes.
     pub(in crate::session) fn into_failure(self) -> Done {
         if !self.is_success() {
             return self;
@@ -251,7 +250,6 @@ impl ContentKind {
 /// Maximum bytes of a request; a multiple of every unit of the stream that can be verified alone.
 pub(in crate::session) const MAX_FETCH_BYTES: u64 = 128 << 10;
 
-/// Maximum number of requests for the same damaged bytes.
 pub(in crate::session) const MAX_ATTEMPTS: u8 = 3;
 
 const MAX_SET_BYTES: usize = ChunkSet::MAX_BYTES;

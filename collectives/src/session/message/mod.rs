@@ -17,7 +17,6 @@ use crate::membership::codec::{BodyReader, BodyWriter};
 use ethbcast_transport::stream::Orphan;
 use ethbcast_transport::wire::{Kind, Rank, StreamId};
 
-/// Announced size of a content whose size is not known in advance.
 const UNKNOWN_SIZE: u64 = u64::MAX;
 
 /// Feature bit of a JOIN: another root checks whether this one is alive.
@@ -41,57 +40,40 @@ pub struct ViewPart {
 }
 
 /// A control message.
+#[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
     /// The root announces its session.
     Announce {
-        /// Name of the group.
         group: String,
-        /// Name of the root.
         host: String,
-        /// Description of the source.
         source: String,
-        /// Size in bytes, if known in advance.
         size: Option<u64>,
-        /// Kind of the content.
         content: ContentKind,
         /// Chunk size, if the stream has hash lists.
         chunk: ChunkSize,
         /// MTU for which its frames are made, in bytes.
         mtu_bytes: u16,
-        /// Stage of the session.
         stage: Stage,
         /// Age of the announcement in milliseconds: of two roots of one group, the older one stays.
         age_millis: u32,
     },
     /// Join request of a receiver.
     Join {
-        /// Nonce of this run of the receiver.
         nonce: u64,
-        /// Name of the group.
         group: String,
-        /// Host name of the receiver.
         host: String,
-        /// MTU of the receiver, in bytes.
         mtu_bytes: u16,
-        /// Free space of the receiver, in bytes.
         free_bytes: u64,
         /// Feature bits. Bit 0: it may already hold part of the content. Bit 31: it is a root that
         /// asks whether this one is alive.
         features: u32,
     },
     /// A receiver has ended; sent by itself or by its watcher.
-    Leave {
-        /// Nonce of the run that has ended.
-        nonce: u64,
-        /// The reason.
-        text: String,
-    },
+    Leave { nonce: u64, text: String },
     /// The root refuses a receiver.
     Refuse {
-        /// Nonce of the refused run.
         nonce: u64,
-        /// Category of the reason.
         why: Refusal,
         /// The reason in words, and the remedy.
         text: String,
@@ -100,9 +82,7 @@ pub enum Message {
     View(ViewPart),
     /// A member confirms a view.
     Ready {
-        /// Epoch of the view.
         epoch: u32,
-        /// Digest of the view.
         digest: Digest,
         /// Frames that have arrived in order; a catch-up stream begins there.
         arrived: u64,
@@ -112,7 +92,6 @@ pub enum Message {
     /// A relay cannot supply frames that a new child needs, because they were lost with the host
     /// between them.
     Orphan {
-        /// Stream with the gap.
         stream: StreamId,
         /// Range of missing frames, and the child.
         gap: Orphan,
@@ -132,10 +111,7 @@ pub enum Message {
     /// Response of the root to one or more challenges.
     Response(Vec<u64>),
     /// The root aborts the session.
-    Abort {
-        /// The reason.
-        text: String,
-    },
+    Abort { text: String },
 }
 
 impl Message {

@@ -13,7 +13,6 @@ use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{MacAddr, Tuning};
 use std::time::Duration;
 
-/// A host that is a receiver of a session.
 pub(super) type ReceiverEndpoint = Endpoint<ReceiverConfig, ReceiverEvent>;
 
 /// Configuration of a receiver; [`new`](ReceiverConfig::new) fills in defaults for all that has
@@ -106,29 +105,21 @@ impl ReceiverConfig {
 }
 
 /// An event of a receiver.
+#[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReceiverEvent {
     /// A root was found, and this host sent it a join request.
     Invited {
-        /// Name of the root.
         host: String,
-        /// Description of its source.
         source: String,
-        /// Size in bytes, if known in advance.
         size: Option<u64>,
-        /// Kind of the content.
         content: ContentKind,
         /// Chunk length, if the stream has hash lists.
         chunk: ChunkSize,
     },
     /// A session refused this host, ended before it began, or continues without it. Another is
     /// waited for.
-    LeftOut {
-        /// Name of the root.
-        host: String,
-        /// Description of what happened.
-        text: String,
-    },
+    LeftOut { host: String, text: String },
     /// A host speaks another version of the protocol.
     OtherVersion(OtherBuild),
     /// Frames arrive with this host's own address as their source: another host has the same
@@ -136,13 +127,9 @@ pub enum ReceiverEvent {
     OwnAddress(MacAddr),
     /// The host is a member: data will come.
     Started {
-        /// Rank of this host.
         rank: Rank,
-        /// Number of receivers.
         receivers: usize,
-        /// Algorithm by which the bytes travel.
         via: Via,
-        /// Size in bytes, if known in advance.
         size: Option<u64>,
         /// Whether only missing chunks are sent.
         selective: bool,

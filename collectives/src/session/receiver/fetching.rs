@@ -19,8 +19,7 @@ pub(super) struct Fetching {
     asking: Option<Asking>,
     attempts: Option<(u64, u8)>,
     blamed: Rank,
-    /// Fetched bytes with their position, or the reason why they are unavailable, until the
-    /// application takes them.
+    /// Fetched bytes with their position, or the reason why they are unavailable, until the application takes them.
     fetched: Option<Result<(u64, Vec<u8>), String>>,
     answering: Answering,
     needing: WantReport,
@@ -31,8 +30,8 @@ impl Fetching {
         &mut self.needing
     }
 
-    /// Sets the range to request, because this host is `lacking` it or it came damaged; an earlier
-    /// range that is no longer wanted is dropped. `blamed` returns the sender of a range.
+    /// Sets the range to request, because this host is `lacking` it or it came damaged; an earlier range that is no
+    /// longer wanted is dropped. `blamed` returns the sender of a range.
     pub(super) fn want(
         &mut self,
         now: Instant,
@@ -78,9 +77,9 @@ impl Fetching {
         (self.asking, self.fetched) = (None, Some(Err(text)));
     }
 
-    /// Sends requests that are due. Fails when nothing has come for as long as the root waits for a
-    /// silent member, because requests may be lost or queue behind many others. Time in which the
-    /// root is silent does not count, as nobody can reply then.
+    /// Sends requests that are due. Fails when nothing has come for as long as the root waits for a silent member,
+    /// because requests may be lost or queue behind many others. Time in which the root is silent does not count, as it
+    /// cannot reply then.
     pub(super) fn handle_timeout(
         &mut self,
         now: Instant,

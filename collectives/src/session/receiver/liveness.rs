@@ -10,8 +10,8 @@ use crate::session::message::Challenge;
 use ethbcast_transport::Instant;
 use std::time::Duration;
 
-/// Divisors of the limit: the time without proof before the first challenge, and the interval of
-/// repetitions. A root that returns just before the limit is challenged once more.
+/// Divisors of the limit: the time without proof before the first challenge, and the interval of repetitions. A root
+/// that returns just before the limit is challenged once more.
 const FIRST_CHALLENGE_PART: u32 = 4;
 const NEXT_CHALLENGE_PART: u32 = 64;
 /// Longest interval of repetitions, so that one lost response is not reported to the user as silence.
@@ -70,15 +70,15 @@ impl LivenessChallenge {
         self.open.map(|open| open.since)
     }
 
-    /// Time of the next challenge. The last proof may have reached all members at once, and a
-    /// switch's port does not hold a thousand challenges, so each member adds a delay of its own.
+    /// Time of the next challenge. The last proof may have reached all members at once, and a switch's port does not
+    /// hold a thousand challenges, so each member adds a delay of its own.
     pub(super) fn due_at(&self) -> Instant {
         let first = || self.proven_at + self.limit / FIRST_CHALLENGE_PART + jitter(self.period, self.secret);
         self.open.map_or_else(first, |open| open.again_at)
     }
 
-    /// Returns the challenge to send now, if one is due. Time in which this host did not run does
-    /// not count against the root.
+    /// Returns the challenge to send now, if one is due. Time in which this host did not run does not count against the
+    /// root.
     pub(super) fn poll(&mut self, now: Instant) -> Option<Challenge> {
         if now < self.due_at() {
             return None;

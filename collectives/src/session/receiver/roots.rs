@@ -57,8 +57,7 @@ pub(super) struct Roots {
     /// Sessions whose join requests had no effect, the time until which each gets no other, and the
     /// length of that pause.
     in_vain: VecDeque<((MacAddr, u32), Instant, Duration)>,
-    /// Whether announcements are signed: those of an earlier session can be replayed, but none can
-    /// be forged.
+    /// Whether announcements are signed: those of an earlier session can be replayed, but none can be forged.
     is_keyed: bool,
 }
 
@@ -77,8 +76,8 @@ impl Roots {
         self.roots.retain(|root| (root.mac, root.session) != of);
     }
 
-    /// Returns the root of a running session that got this host's join request; only that root can
-    /// refuse it as too late.
+    /// Returns the root of a running session that got this host's join request; only that root can refuse it as too
+    /// late.
     pub(super) fn asked_too_late(&mut self, of: (MacAddr, u32)) -> Option<&mut AnnouncedRoot> {
         let is_it = |root: &&mut AnnouncedRoot| (root.mac, root.session) == of && root.stage == Stage::Started;
         self.roots.iter_mut().find(is_it).filter(|root| root.requested_at.is_some() && !root.refused)
@@ -136,8 +135,8 @@ impl Roots {
         heard
     }
 
-    /// Chooses the root for the next join request: of those whose announcements came within
-    /// `alive_for`, the one whose last request is oldest.
+    /// Chooses the root for the next join request: of those whose announcements came within `alive_for`, the one whose
+    /// last request is oldest.
     pub(super) fn choose(&mut self, now: Instant, alive_for: Duration) -> Option<AnnouncedRoot> {
         let open = |root: &&mut AnnouncedRoot| root.is_open(now) && now.since(root.last_received_at) < alive_for;
         let root = self.roots.iter_mut().filter(open).min_by_key(|root| root.requested_at)?;
@@ -162,8 +161,7 @@ impl Roots {
 }
 
 impl AnnouncedRoot {
-    /// Whether this is the root at `mac`, and with keys its session: without keys an address has
-    /// one session.
+    /// Whether this is the root at `mac`, and with keys its session: without keys an address has one session.
     fn is_of(&self, mac: MacAddr, session: u32, is_keyed: bool) -> bool {
         self.mac == mac && (self.session == session || !is_keyed)
     }
@@ -217,8 +215,8 @@ impl KnownRoot {
         self.mac == frame.source && self.session == frame.header.session
     }
 
-    /// Time since the root's last sign of life, or since a liveness challenge went unanswered.
-    /// Frames in the root's name may be replayed.
+    /// Time since the root's last sign of life, or since a liveness challenge went unanswered. Frames in the root's
+    /// name may be replayed.
     pub(super) fn silence(&self, now: Instant) -> Duration {
         now.since(self.silent_since())
     }
@@ -251,8 +249,7 @@ impl KnownRoot {
         self.proof.on_response(now, words);
     }
 
-    /// Sends a liveness challenge and reports silence when due; `frames` is the number of stream
-    /// frames received.
+    /// Sends a liveness challenge and reports silence when due; `frames` is the number of stream frames received.
     pub(super) fn watch(&mut self, now: Instant, frames: u64, endpoint: &mut ReceiverEndpoint) {
         self.proof.on_frames(now, frames);
         if let Some(challenge) = self.proof.poll(now) {

@@ -29,8 +29,7 @@ pub(super) struct MemberPhase {
     rank: Rank,
     assembler: Assembler,
     competing_view: Option<(Digest, Instant)>,
-    /// Replies to the root until the first frame comes: the view may be forged, and this host not a
-    /// member.
+    /// Replies to the root until the first frame comes: the view may be forged, and this host not a member.
     joining: Option<Box<Joining>>,
     /// Counts the frames of the root's measurement trains from then on.
     responder: Option<Responder>,
@@ -373,7 +372,6 @@ impl MemberPhase {
         Status { state, waits_for, arrived, consumed: arrived - backlog, is_mute: mute.is_some(), link: None }
     }
 
-    /// Returns this host's delay before a message that all members send at the same moment.
     fn turn(&self) -> Duration {
         turn(self.rank, self.view.members.len())
     }
@@ -417,8 +415,7 @@ impl MemberPhase {
     }
 }
 
-/// Maximum number of former upstream peers remembered; bytes of later ones count as the present
-/// one's.
+/// Maximum number of former upstream peers remembered; bytes of later ones are attributed to the present one.
 const MAX_FORMER: usize = 64;
 
 #[derive(Clone, Copy, Debug)]

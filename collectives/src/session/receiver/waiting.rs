@@ -18,8 +18,7 @@ use std::time::Duration;
 
 /// Time before a root that refused is asked again, if its answer may change.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// Time before a root is asked again that refused for a lasting reason, because the refusal may be
-/// forged.
+/// Time before a root is asked again that refused for a lasting reason, because the refusal may be forged.
 const ASK_LATER: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Debug)]
@@ -31,8 +30,8 @@ pub(super) struct Waiting {
     joining: Option<Box<Joining>>,
     admission: Admission,
     asked: Option<(MacAddr, u32)>,
-    /// Last proofs of life of roots that were asked, kept so that replayed ones do not count when
-    /// the same root is asked again.
+    /// Last proofs of life of roots that were asked, kept so that replayed ones do not count when the same root is
+    /// asked again.
     proofs: VecDeque<((MacAddr, u32), u32)>,
     left_out: Option<End>,
     told: Option<End>,
@@ -45,8 +44,7 @@ const MAX_PROOFS: usize = 16;
 pub(super) enum WaitingStep {
     Wait,
     End(End),
-    /// This host is a member: the view, its rank in it, the part that completed it, and the
-    /// finished request.
+    /// This host is a member: the view, its rank in it, the part that completed it, and the finished request.
     Start(View, Rank, ViewPart, Box<Joining>),
 }
 
@@ -132,8 +130,8 @@ impl Waiting {
         }
     }
 
-    /// Handles an announcement of a session, or of one that goes on without this host. Returns how
-    /// waiting ends, if it does.
+    /// Handles an announcement of a session, or of one that goes on without this host. Returns how waiting ends, if it
+    /// does.
     fn on_announce(
         &mut self,
         now: Instant,
@@ -163,21 +161,20 @@ impl Waiting {
             }
             InvitationOutcome::Running { is_news, notify_root } => {
                 if notify_root {
-                    // The root learns that this host waits in vain, and that a member which was
+                    // Tells the root that this host waits in vain, and that a member which was
                     // restarted is gone.
                     let request = endpoint.config().request();
                     endpoint.send_in(frame.header.session, frame.source, &request);
                 }
                 let text = format!("a session of group {group} is running without this host");
                 let why = End::Refused(Refusal::Late, text);
-                // With keys it is the root that says so: it has been asked, and its announcement may be a recorded one.
+                // With keys only the reply of the root counts: its announcement may be replayed.
                 (is_news && !endpoint.is_keyed()).then(|| self.stay_out(host.clone(), why, endpoint)).flatten()
             }
             InvitationOutcome::Closed => None,
         }
     }
 
-    /// Handles the refusal of a root whose session runs without this host.
     fn on_refusal(&mut self, frame: &Frame<'_>, endpoint: &mut ReceiverEndpoint) -> Option<End> {
         let of = (frame.source, frame.header.session);
         let late = self.roots.asked_too_late(of).filter(|_| endpoint.is_keyed() && frame.header.kind == REFUSE);
@@ -226,8 +223,7 @@ impl Waiting {
         self.joining = Some(Box::new(Joining::new(now, root, proof, endpoint)));
     }
 
-    /// Handles a refusal or the silence of the root that was asked. Returns how waiting ends, if it
-    /// does.
+    /// Handles a refusal or the silence of the root that was asked. Returns how waiting ends, if it does.
     fn on_left_out(
         &mut self,
         now: Instant,
@@ -249,8 +245,7 @@ impl Waiting {
         self.stay_out(joining.root().host.clone(), why, endpoint)
     }
 
-    /// Records that this host is left out of a session: another is waited for, unless
-    /// [`ReceiverConfig::once`] is set.
+    /// Records that this host is left out of a session: another is waited for, unless [`ReceiverConfig::once`] is set.
     fn stay_out(&mut self, host: String, why: End, endpoint: &mut ReceiverEndpoint) -> Option<End> {
         if endpoint.config().once {
             return Some(why);
@@ -287,7 +282,7 @@ impl Waiting {
                 }
                 self.ask(now, known, endpoint);
             } else if silence >= dead + patience && !endpoint.has_keys() {
-                // Nobody has answered: what was heard may have been recorded, and ends no wait.
+                // No root has answered: what came may be replayed, and ends no wait.
                 self.roots.give_up(now, of);
                 (self.joining, self.admission, *known) = (None, Admission::None, None);
             } else if silence >= dead + patience {
@@ -316,8 +311,7 @@ impl Waiting {
         })
     }
 
-    /// Time at which waiting ends: with the user's patience, but not while a live root is about to
-    /// admit this host.
+    /// Time at which waiting ends: with the user's patience, but not while a live root is about to admit this host.
     fn gives_up_at(&self, config: &ReceiverConfig) -> Option<Instant> {
         let Timing { forgotten: dead, patience, .. } = config.timing;
         let answered_until = self.joining.as_ref().and_then(|joining| joining.deadline(dead + patience));
@@ -358,12 +352,12 @@ pub(super) struct Joining {
     root: AnnouncedRoot,
     assembler: Assembler,
     responder: Responder,
-    /// Time of the root's last proof of life, or of the first join request. Its messages to others
-    /// and earlier ones prove nothing: they may be replayed.
+    /// Time of the root's last proof of life, or of the first join request. Its messages to others and earlier ones
+    /// prove nothing: they may be replayed.
     answered_at: Instant,
     answered: bool,
-    /// Number of the PROBE that was the last proof. A root's PROBEs have increasing numbers, so a
-    /// replayed one proves nothing.
+    /// Number of the PROBE that was the last proof. A root's PROBEs have increasing numbers, so a replayed one proves
+    /// nothing.
     proof: u32,
     timers: TimerTable,
 }
@@ -409,9 +403,9 @@ impl Joining {
         (self.answered_at, self.answered) = (now, true);
     }
 
-    /// Handles a PROBE; one that carries this host's `nonce` proves that the root is alive. A PROBE
-    /// with another nonce gets no answer, so that a request forged in this host's name is not
-    /// admitted. With keys other members could send either.
+    /// Handles a PROBE; one that carries this host's `nonce` proves that the root is alive. A PROBE with another nonce
+    /// gets no answer, so that a request forged in this host's name is not admitted. With keys other members could send
+    /// either.
     pub(super) fn on_probe(&mut self, now: Instant, frame: &Frame<'_>, endpoint: &ReceiverEndpoint) {
         if carries(frame, endpoint.config().nonce) {
             if !endpoint.is_keyed() && frame.header.stamp > self.proof {

@@ -40,8 +40,7 @@ impl Wanted {
 const BET_FRAMES: u64 = 160;
 /// Content up to this length, in bytes, is sent before a measurement would have ended.
 const CHEAP_BYTES: u64 = 64 << 10;
-/// Maximum number of frames that may go to all before any test of broadcast: every storm control
-/// passes such a burst.
+/// Maximum number of frames that may go to all before any test of broadcast: every storm control passes such a burst.
 const UNTRIED_FRAMES: u64 = 16;
 
 /// Treatment of a straggler, a member that is slower than the others and holds them up.
@@ -70,28 +69,17 @@ impl FromStr for OnSlow {
 }
 
 /// Names that do not fit into the announcement frame.
+#[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NamesError {
-    /// One name is too long.
     #[error("the name {name} has {} bytes: choose one of at most {MAX_NAME_BYTES}", name.len())]
-    Long {
-        /// The name.
-        name: String,
-    },
-    /// The names are too long together.
+    Long { name: String },
     #[error(
         "the names of group, sender and source have {bytes} bytes together, a frame of MTU {mtu_bytes} has room \
              for {room_bytes}: choose shorter ones, or a larger MTU"
     )]
-    Together {
-        /// Their total length in bytes.
-        bytes: usize,
-        /// Room in the frame in bytes.
-        room_bytes: usize,
-        /// The MTU, in bytes.
-        mtu_bytes: u16,
-    },
+    Together { bytes: usize, room_bytes: usize, mtu_bytes: u16 },
 }
 
 /// Configuration of a root; [`new`](RootConfig::new) fills in defaults for all that has one.
@@ -206,12 +194,10 @@ impl RootConfig {
         matches!(self.route, Route::Auto) && self.size.is_none_or(|size| size >= least)
     }
 
-    /// Whether sending the content costs less than measuring the network first.
     pub(super) fn is_cheaper_sent(&self) -> bool {
         self.size.is_some_and(|size| size <= CHEAP_BYTES)
     }
 
-    /// Whether the content may go to all although broadcast has not been tested.
     pub(super) fn is_short_burst(&self) -> bool {
         let most = UNTRIED_FRAMES * u64::from(self.station.payload_bytes());
         self.size.is_some_and(|size| size <= most)

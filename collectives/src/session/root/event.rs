@@ -13,47 +13,25 @@ use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::Rank;
 use std::time::Duration;
 
-/// A host that is the root of a session.
 pub(super) type RootEndpoint = Endpoint<RootConfig, RootEvent>;
 
 /// An event of the root.
+#[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RootEvent {
     /// A receiver joined.
-    Joined {
-        /// Name of the receiver.
-        host: String,
-        /// Number of receivers that have joined.
-        receivers: usize,
-    },
+    Joined { host: String, receivers: usize },
     /// A receiver was turned away.
-    Refused {
-        /// Name of the receiver.
-        host: String,
-        /// Address of the receiver.
-        mac: MacAddr,
-        /// The reason and the remedy.
-        text: String,
-    },
+    Refused { host: String, mac: MacAddr, text: String },
     /// A receiver that had joined left before the start.
-    Left {
-        /// Name of the receiver.
-        host: String,
-        /// The reason.
-        text: String,
-    },
+    Left { host: String, text: String },
     /// A host speaks another version of the protocol.
     OtherVersion(OtherBuild),
     /// Frames arrive with this host's own address as their source: another host has the same
     /// address, or the network loops frames back.
     OwnAddress(MacAddr),
     /// Another root wanted to send to the group, and was refused because the group is taken.
-    Rival {
-        /// Name of the other root.
-        host: String,
-        /// Address of the other root.
-        mac: MacAddr,
-    },
+    Rival { host: String, mac: MacAddr },
     /// Periodic report while the root waits for receivers.
     Waiting {
         /// Receivers that have joined, in rank order.
@@ -65,44 +43,29 @@ pub enum RootEvent {
     },
     /// All members have confirmed the view: data may flow.
     Started {
-        /// Number of receivers.
         receivers: usize,
-        /// Algorithm by which the bytes travel.
         via: Via,
-        /// Size in bytes, if known in advance.
         size: Option<u64>,
         /// Whether only missing chunks are sent.
         selective: bool,
     },
     /// A member holds up the session.
     HeldUp {
-        /// Name of the member.
         host: String,
         /// The reason, to be read after the name.
         text: String,
     },
     /// A member was demoted: it is served alone from now on.
     Aside {
-        /// Name of the member.
         host: String,
         /// The reason, to be read after the name.
         text: String,
     },
     /// Two members cannot exchange frames, though the root receives from both: both are
     /// served alone from now on.
-    Apart {
-        /// Name of one member.
-        one: String,
-        /// Name of the other member.
-        other: String,
-    },
+    Apart { one: String, other: String },
     /// The main stream continues by another algorithm.
-    Rerouted {
-        /// The new algorithm.
-        via: Via,
-        /// The reason.
-        text: String,
-    },
+    Rerouted { via: Via, text: String },
     /// Bytes came damaged to some members and are sent again.
     Damaged(Damage),
     /// The outcome of a member is known.
@@ -125,63 +88,42 @@ pub struct TurnedAway {
 }
 
 /// Reason why a session did not start.
+#[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RootFailure {
-    /// Too few receivers joined before patience ended.
     #[error("{} of {wanted} receivers joined within {} s{}; start `ethbcast recv` on the missing hosts, or ask for \
              fewer with --min-receivers",
         joined.len(), patience.as_secs_f64(), listed(joined, missing, refused))]
     TooFew {
-        /// Receivers that had joined.
         joined: Vec<String>,
         /// Expected hosts that had not joined, if the expected ones are known.
         missing: Vec<String>,
-        /// Receivers that were turned away, each with the reason.
         refused: Vec<TurnedAway>,
-        /// Number of receivers required.
         wanted: usize,
-        /// Longest wait for receivers.
         patience: Duration,
     },
-    /// Another root announced a session of this group earlier.
     #[error(
         "{host} ({mac}) sends {offer} to group {group} already: wait until it has ended, or choose another group \
              with -g"
     )]
-    GroupTaken {
-        /// Name of the other root.
-        host: String,
-        /// Address of the other root.
-        mac: MacAddr,
-        /// Description of its source.
-        offer: String,
-        /// The group.
-        group: String,
-    },
-    /// A plan for these members is impossible.
+    GroupTaken { host: String, mac: MacAddr, offer: String, group: String },
     #[error(transparent)]
     NoPlan(#[from] NoPlan),
 }
 
 /// Reason why no plan can be made for the members of a session.
+#[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoPlan {
-    /// The algorithm cannot be applied to these members.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// The saved plan is for other members.
     #[error(transparent)]
     Saved(#[from] SavedPlanError),
-    /// The members cannot be put on one switch.
     #[error(transparent)]
     Topology(#[from] TopologyError),
-    /// The topology lacks a member.
     #[error("the topology file names no host {host}; add it, or run it with --host NAME as it is spelt there")]
-    UnknownHost {
-        /// Name of the member.
-        host: String,
-    },
+    UnknownHost { host: String },
     /// The plan violates the planner's own invariants.
     #[error("the plan is not sound ({0}); please report this with the topology file")]
     Unsound(Box<CheckReport>),

@@ -130,8 +130,7 @@ impl SessionPhase {
         self.last_message.take()
     }
 
-    /// Ends the wait for silent members at the user's request. Returns whether all outcomes are
-    /// then known.
+    /// Ends the wait for silent members at the user's request. Returns whether all outcomes are then known.
     pub(super) fn give_up_waiting(&mut self, now: Instant, endpoint: &mut RootEndpoint) -> bool {
         let dead = endpoint.config().timing.dead;
         let Some(silent) = self.members.open_if_silent(now, dead) else { return false };
@@ -139,8 +138,8 @@ impl SessionPhase {
         true
     }
 
-    /// Counts the join request of a member that has not understood the view yet as a sign of life.
-    /// Returns false for a non-member.
+    /// Counts the join request of a member that has not understood the view yet as a sign of life. Returns false for a
+    /// non-member.
     pub(super) fn on_join(&mut self, now: Instant, nonce: u64, from: MacAddr) -> bool {
         self.view.rank_of(nonce, from).map(|rank| self.members.on_frame(now, rank)).is_some()
     }
@@ -169,8 +168,8 @@ impl SessionPhase {
         fits
     }
 
-    /// Handles a join request of another run from a member's address: if the member is silent, its
-    /// receiver was restarted.
+    /// Handles a join request of another run from a member's address: if the member is silent, its receiver was
+    /// restarted.
     pub(super) fn on_other_run(&mut self, now: Instant, from: MacAddr, endpoint: &mut RootEndpoint) {
         let Some(rank) = self.view.rank_at(from).filter(|&rank| rank != Rank::ROOT) else { return };
         if self.members.silence(now, rank) >= REBOOT_SILENCE {
@@ -496,9 +495,9 @@ impl SessionPhase {
         }
     }
 
-    /// Demotes two members between which no frame gets through: both are served alone from now on.
-    /// The sending one stays in place if no other member does: without a reader, nothing holds back
-    /// a source that can be read only once.
+    /// Demotes two members between which no frame gets through: both are served alone from now on. The sending one
+    /// stays in place if no other member does: without a reader, nothing holds back a source that can be read only
+    /// once.
     fn part(&mut self, now: Instant, pair: [Rank; 2], endpoint: &mut RootEndpoint) {
         let [one, other] = pair.map(|rank| self.host(rank).to_owned());
         endpoint.push_event(RootEvent::Apart { one, other });

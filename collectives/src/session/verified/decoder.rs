@@ -78,11 +78,10 @@ struct Held {
     right: Vec<ChunkHash>,
     given: usize,
     times: u8,
-    /// Bitmap of the chunks that have come or were already held. The others must be fetched.
+    /// Bitmap of the chunks that have come or were already held; the others must be fetched. The bitmap `own` has those
+    /// that were already held, and `open` those in the clear.
     here: u64,
-    /// Bitmap of those that were already held.
     own: u64,
-    /// Bitmap of those that are in the clear.
     open: u64,
 }
 
@@ -264,8 +263,8 @@ impl Held {
         self.ledger_is_right && !self.is_right() && !self.is_here(self.right.len())
     }
 
-    /// Range to check next, from the start of the hash list; if chunks are missing, the range
-    /// includes the missing ones that follow.
+    /// Range to check next, from the start of the hash list; if chunks are missing, the range includes the missing ones
+    /// that follow.
     fn part(&self) -> Range<usize> {
         if !self.ledger_is_right {
             return 0..self.place.ledger_bytes();
@@ -275,8 +274,7 @@ impl Held {
         self.place.chunk(first).start..self.place.chunk(first + more.take(most - 1).count()).end
     }
 
-    /// Verifies from the present part on. Returns false at the first damaged part, which then is
-    /// the present one.
+    /// Verifies from the present part on. Returns false at the first damaged part, which then is the present one.
     fn check(&mut self, hashing: &Hashing, cipher: &ContentCipher) -> bool {
         if !self.ledger_is_right {
             if !open_ledger(&self.place, &mut self.span[..self.place.ledger_bytes()], cipher) {
@@ -345,8 +343,8 @@ pub(super) struct Early {
 }
 
 impl Early {
-    /// Takes the next whole chunks of span `index`; the first follows the hash list. Returns the
-    /// verified ones, up to the first that is damaged.
+    /// Takes the next whole chunks of span `index`; the first follows the hash list. Returns the verified ones, up to
+    /// the first that is damaged.
     pub(super) fn take(&mut self, size: ChunkSize, index: u64, bytes: &[u8], cipher: &ContentCipher) -> Vec<u8> {
         let mut rest = bytes;
         if self.came == 0 {
@@ -379,8 +377,8 @@ impl Early {
         right
     }
 
-    /// Ends the span, which is complete and at this place. Returns the hashes of its chunks that
-    /// were delivered early; `None` if its hash list described another span.
+    /// Ends the span, which is complete and at this place. Returns the hashes of its chunks that were delivered early;
+    /// `None` if its hash list described another span.
     pub(super) fn end(&mut self, is_at: &SpanPlace) -> Option<Vec<ChunkHash>> {
         let Early { ledger, right, .. } = std::mem::take(self);
         (right.is_empty() || early_place(is_at.chunk_size(), is_at.index(), &ledger) == Some(*is_at)).then_some(right)

@@ -77,7 +77,7 @@ pub(super) fn write_ledger(place: &SpanPlace, chunks: &[ChunkHash], ledger: &mut
     mask(place, ledger, cipher);
 }
 
-/// Lifts the mask of a hash list; false if it is not as it was made, and then it stays as it came.
+/// Lifts the mask of a hash list. Returns false, and leaves the list masked, if it was changed on its way.
 pub(super) fn open_ledger(place: &SpanPlace, ledger: &mut [u8], cipher: &ContentCipher) -> bool {
     mask(place, ledger, cipher);
     let (body, end) = ledger.split_at(place.ledger_bytes() - SEAL_BYTES);

@@ -49,8 +49,7 @@ impl ChunkSize {
         bytes.is_power_of_two().then(|| ChunkSize::of_log2(bytes.trailing_zeros() as u8))?
     }
 
-    /// Returns the default size doubled `doublings` times, or halved if negative; `None` if it is
-    /// not allowed.
+    /// Returns the default size doubled `doublings` times, or halved if negative; `None` if it is not allowed.
     pub(in crate::session) fn of_doublings(doublings: i8) -> Option<ChunkSize> {
         ChunkSize::of_log2(u8::try_from((ChunkSize::DEFAULT.log2 as i8).checked_add(doublings)?).ok()?)
     }

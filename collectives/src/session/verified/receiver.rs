@@ -126,7 +126,7 @@ impl RightSpan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum VerifiedPhase {
     Coming,
-    /// The storage settles or publishes the content: nothing else is done meanwhile.
+    /// The storage settles or publishes the content; no orders are taken meanwhile.
     Syncing,
     Over,
 }
@@ -139,8 +139,8 @@ pub struct VerifiedReceiver {
     decoder: Decoder,
     holdings: Option<Arc<dyn HaveSet>>,
     completer: Option<Completer>,
-    /// Whether the wanted range was reported and has not come since. It is not reported again,
-    /// because bytes in flight would be requested twice.
+    /// Whether the wanted range was reported and has not come since. It is not reported again, because bytes in flight
+    /// would be requested twice.
     asked: bool,
     in_place: u64,
     waiting: VecDeque<Order>,

@@ -192,8 +192,8 @@ impl<B: Backend> Sink for SpanSink<B> {
         }
     }
 
-    /// Hands on partial spans at once in a selective session, because the root waits for the reply
-    /// to hash lists; otherwise hands on whole chunks.
+    /// Hands on partial spans at once in a selective session, because the root waits for the reply to hash lists;
+    /// otherwise hands on whole chunks.
     fn idle(&mut self, now: Instant) {
         if self.is_selective {
             self.end_span(now);
@@ -297,8 +297,8 @@ impl<B: Backend> Sink for SpanSink<B> {
     }
 }
 
-/// Orders that may wait for a content without room: fewer than on hosts, so that the short contents
-/// of simulations fill the queue.
+/// Orders that may wait for a content without room: fewer than on hosts, so that the short contents of simulations fill
+/// the queue.
 const ORDERS_WAITING: usize = 3;
 
 /// A [`Sink`] for a verified stream that gives the content to the sink `K`.

@@ -45,7 +45,6 @@ pub enum Standing {
 }
 
 impl Standing {
-    /// Ordered by their numbers on the wire.
     const ALL: [Standing; 3] = [Standing::Gone, Standing::InPlace, Standing::Aside];
 }
 
@@ -92,7 +91,6 @@ pub struct View {
     pub rate: Option<Rate>,
 }
 
-/// Maximum number of pushed frames that a view can encode.
 pub(super) const MAX_PUSH_FRAMES: u8 = 254;
 
 /// Maximum number of members of a view: a rank has 16 bits, and 65 535 stands for "none".
@@ -102,7 +100,6 @@ pub const MAX_MEMBERS: usize = 65_535;
 const MIN_PAYLOAD_BYTES: usize = 64;
 
 const MAX_STREAMS: usize = 4096;
-/// Minimum number of frames of a stream's feed at every member.
 const MIN_FEED_FRAMES: usize = 64;
 /// Maximum memory of the feeds of all streams at a member in bytes, as of a single one.
 const MAX_FEED_BYTES: usize = 16 << 20;
@@ -246,8 +243,8 @@ impl View {
             && (!self.via.is_in_blocks() || self.members.len() == present.members.len())
     }
 
-    /// Adopts `epoch` if a member has confirmed a forged view of that number that can follow this
-    /// one, because the next view must follow both. Returns whether it did.
+    /// Adopts `epoch` if a member has confirmed a forged view of that number that can follow this one, because the next
+    /// view must follow both. Returns whether it did.
     pub(super) fn outnumber(&mut self, epoch: u32) -> bool {
         let steps = epoch.checked_sub(self.epoch);
         let follows = steps.is_some_and(|steps| steps < most_changes(self.members.len()) / 2);
@@ -300,14 +297,12 @@ impl View {
         (self.policy, self.push_frames, self.payload_bytes, offered)
     }
 
-    /// Whether the stream may change to another algorithm: there is one stream for all, and no
-    /// protocol of the papers.
+    /// Whether the stream may change to another algorithm: there is one stream for all, and no protocol of the papers.
     pub(super) fn may_reroute(&self) -> bool {
         !self.via.is_in_blocks() && self.policy == Policy::HolesAllowed
     }
 
-    /// Whether a host whose frames carry `most_bytes` can take part: its buffers are sized for the
-    /// view's frames.
+    /// Whether a host whose frames carry `most_bytes` can take part: its buffers are sized for the view's frames.
     pub(super) fn fits(&self, most_bytes: u16) -> bool {
         let payload_bytes = usize::from(self.payload_bytes);
         let streams = self.via.trees(self.members.len());

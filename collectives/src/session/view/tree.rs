@@ -5,8 +5,7 @@ use ethbcast_planning::plan::{self, Via};
 use ethbcast_transport::planted;
 use ethbcast_transport::wire::Rank;
 
-/// The tree of one stream. A member that is not in place is bridged: its nearest ancestor in place
-/// serves its children.
+/// The tree of one stream. A member that is not in place is bridged: its nearest ancestor in place serves its children.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::session) struct Tree<'a> {
     view: &'a View,
@@ -64,8 +63,8 @@ impl<'a> Tree<'a> {
         all.filter(|&child| self.planned_parent(child) == Some(rank)).collect()
     }
 
-    /// Returns the nearest planned ancestor of `rank` that is in place. `None` for the root, and
-    /// for a member that is not in place itself.
+    /// Returns the nearest planned ancestor of `rank` that is in place. `None` for the root, and for a member that is
+    /// not in place itself.
     pub(in crate::session) fn parent(&self, rank: Rank) -> Option<Rank> {
         let mut at = self.planned_parent(rank)?;
         while !self.view.members[at.index()].is_in_place() {
@@ -74,8 +73,7 @@ impl<'a> Tree<'a> {
         self.view.members[rank.index()].is_in_place().then_some(at)
     }
 
-    /// Returns the members that `rank` sends to, in sending order; in a broadcast, those that
-    /// acknowledge to it.
+    /// Returns the members that `rank` sends to, in sending order; in a broadcast, those that acknowledge to it.
     pub(in crate::session) fn children(&self, rank: Rank) -> Vec<Rank> {
         let mut children: Vec<Rank> = match self.block {
             Some(block) => self.children_in_block(block, rank),

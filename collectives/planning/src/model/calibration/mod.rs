@@ -60,91 +60,55 @@ pub struct Calibration {
 pub type CalibrationError = SourceError<CalibrationProblem>;
 
 /// Problem of a calibration.
+#[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
 pub enum CalibrationProblem {
-    /// The text is not TOML of schema 1.
     #[error(transparent)]
     Schema(#[from] SchemaProblem),
-    /// Fewer than two points: interpolation is impossible.
     #[error(
         "expected at least 2 sizes, found {0}; add a `[[point]]` with bytes, gap_ns and latency_ns for each size \
          measured"
     )]
     MissingSizes(usize),
-    /// A size that does not exceed the one before it.
     #[error(
         "expected sizes that rise, found {bytes} bytes after {before}; sort the points by size and give each size once"
     )]
-    UnsortedSizes {
-        /// The size that is too small.
-        bytes: u64,
-        /// The size before it.
-        before: u64,
-    },
-    /// A message of this size in bytes takes no time.
+    UnsortedSizes { bytes: u64, before: u64 },
     #[error("expected a gap above 0 ns, found 0 for {0} bytes; measure again with `ethbcast probe`")]
     ZeroGap(u64),
     #[error(
         "expected gaps that do not fall, found {gap_ns} ns for {bytes} bytes after {before_ns} ns for fewer; \
          measure again with `ethbcast probe`"
     )]
-    /// A gap that falls as messages grow.
-    FallingGap {
-        /// Size whose gap is too small.
-        bytes: u64,
-        /// Gap at that size, in nanoseconds.
-        gap_ns: u64,
-        /// Gap of the size before it, in nanoseconds.
-        before_ns: u64,
-    },
-    /// A loss that is no probability below one.
+    FallingGap { bytes: u64, gap_ns: u64, before_ns: u64 },
     #[error("expected a loss from 0.0 to below 1.0, found {0}; give the share of frames that a receiver misses")]
     Loss(f64),
-    /// A host that takes no time for a frame.
     #[error("expected injection_ns above 0, found 0 for host `{0}`; measure again with `ethbcast probe`")]
     ZeroInjection(String),
-    /// A host described twice.
     #[error("host `{0}` has a `[[host]]` already; give each host one")]
     HostTwice(String),
     #[error(
         "measured on host `{0}`, which this cluster does not have; measure this one with `ethbcast probe`, or take the \
          host out of the file if it has gone"
     )]
-    /// A host that is not in the topology.
     OtherHost(String),
-    /// An update measured from another host.
     #[error(
         "measured from host `{before}`, and this one is `{now}`; update it from there, or write a file of its own with \
          --out"
     )]
-    OtherRoot {
-        /// Host that measured the file.
-        before: String,
-        /// Host that measured now.
-        now: String,
-    },
-    /// A processor that takes over a second for a frame.
+    OtherRoot { before: String, now: String },
     #[error("expected {name} of at most 1000000000, found {value}; measure again with `ethbcast probe`")]
-    Processing {
-        /// Name of the number.
-        name: &'static str,
-        /// Value of the number.
-        value: u64,
-    },
-    /// Costs of frames in streams are given without their length.
+    Processing { name: &'static str, value: u64 },
     #[error(
         "expected stream_frame_bytes beside pass_on_frame_ns or cast_frame_ns, found none; measure again with \
          `ethbcast probe`"
     )]
     StreamFrame,
-    /// A token bucket of over a second.
     #[error("expected burst_ns of at most 1000000000, found {0}; measure again with `ethbcast probe`")]
     Burst(u64),
-    /// A spread that is no share.
     #[error("expected a spread from 0.0 to 100.0, found {0}; give the share by which repeated measurements differ")]
     Spread(f64),
-    /// Broadcast is policed at zero frames per second.
     #[error("expected cast_max_frames_per_second above 0, found 0; leave it out if broadcast is not policed")]
     ZeroCastRate,
 }

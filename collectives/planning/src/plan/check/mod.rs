@@ -226,6 +226,7 @@ pub enum CableEnd {
 }
 
 /// A fault because of which a plan does not bring the bytes to every rank exactly once.
+#[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Fault {
@@ -233,34 +234,19 @@ pub enum Fault {
     /// ranks.
     #[error("hosts are given for {0} ranks")]
     HostTableLength(usize),
-    /// A rank is on a host that the topology does not have.
     #[error("rank {rank} is on host {host}, which does not exist")]
-    NoSuchHost {
-        /// The rank.
-        rank: usize,
-        /// Host id in the table.
-        host: usize,
-    },
-    /// Two ranks are on one host.
+    NoSuchHost { rank: usize, host: usize },
     #[error("rank {rank} shares host {host} with another rank")]
     SharedHost {
         /// The second rank.
         rank: usize,
-        /// The shared host.
         host: usize,
     },
-    /// An edge starts or ends at a rank that does not exist.
     #[error("rank {0} does not exist")]
     NoSuchRank(usize),
     /// A rank receives from several parents, or the root receives at all.
     #[error("rank {rank} has {parents} parents")]
-    TooManyParents {
-        /// The rank.
-        rank: usize,
-        /// Edges that end there.
-        parents: usize,
-    },
-    /// The bytes never reach this rank.
+    TooManyParents { rank: usize, parents: usize },
     #[error("rank {0} is never reached")]
     Unreached(usize),
 }

@@ -38,46 +38,28 @@ pub struct NodeSetError {
 }
 
 /// Problem of a node set.
+#[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum NodeSetProblem {
-    /// An unexpected character.
     #[error("expected {expected}, found {}", describe(.found))]
     Expected {
-        /// Expected characters.
         expected: &'static str,
         /// Character found, or `None` at the end of the string.
         found: Option<char>,
     },
-    /// The first number of a range exceeds its last.
     #[error("the range {first}-{last} runs backwards; write {last}-{first}")]
-    Backwards {
-        /// First number of the range as written.
-        first: String,
-        /// Last number of the range as written.
-        last: String,
-    },
-    /// The ends of a range are zero-padded to different widths.
+    Backwards { first: String, last: String },
     #[error("the range {first}-{last} pads its ends differently; give both ends the same number of digits")]
-    Padding {
-        /// First number of the range as written.
-        first: String,
-        /// Last number of the range as written.
-        last: String,
-    },
-    /// A number does not fit into 64 bits.
+    Padding { first: String, last: String },
     #[error("the number {0} is too large; use at most 19 digits in a bracket")]
     NumberTooLarge(String),
-    /// The step of a range is zero.
     #[error("a step of 0 never ends; use a step of 1 or more")]
     ZeroStep,
-    /// The number of names exceeds [`MAX_HOSTS`].
     #[error("the set names more than {MAX_HOSTS} hosts; check the ranges")]
     TooManyHosts,
-    /// A name exceeds [`MAX_NAME_BYTES`].
     #[error("a name would be longer than {MAX_NAME_BYTES} bytes; shorten it")]
     NameTooLong,
-    /// Brackets are nested deeper than [`MAX_NESTING`].
     #[error("brackets are nested more than {MAX_NESTING} deep; write the groups side by side")]
     TooDeep,
 }

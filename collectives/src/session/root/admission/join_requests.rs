@@ -26,7 +26,6 @@ pub const REBOOT_SILENCE: Duration = Duration::from_millis(300);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JoinRequest {
-    /// Name in the join request; in [`JoinRequests::ranked`], the name used in the session.
     pub host: String,
     pub mac: MacAddr,
     pub nonce: u64,
@@ -150,11 +149,8 @@ impl JoinRequests {
         true
     }
 
-    /// Admits a host that a full-length frame has reached, and returns its name in the session.
-    /// `None` if there is no such candidate.
-    ///
-    /// # Errors
-    /// The reason why it is not admitted; the candidate is removed then.
+    /// Admits a host that a full-length frame has reached, and returns its name in the session; `None` if there is no
+    /// such candidate. One that is refused, with the reason as the error, is removed.
     pub fn admit(&mut self, mac: MacAddr, offer: SessionParameters<'_>) -> Option<Result<String, (TurnedAway, u64)>> {
         let reached = |candidate: &&mut Candidate| candidate.standing == RequestState::Reached;
         let candidate = self.candidates.get_mut(&mac).filter(reached)?;
@@ -293,8 +289,8 @@ impl Candidate {
         }
     }
 
-    /// Handles a join request of another run from the same address: that run wins once the previous
-    /// one has been silent for [`REBOOT_SILENCE`].
+    /// Handles a join request of another run from the same address: that run wins once the previous one has been silent
+    /// for [`REBOOT_SILENCE`].
     fn on_competing_run(&mut self, now: Instant, nonce: u64, host: &str) -> CompetingRunFate {
         let competing_run = self
             .competing_run

@@ -27,15 +27,14 @@ use refusals::{Names, Refusals, node_name, table};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// Time until the user is first shown which receivers have joined and which are missing. The
-/// interval doubles after each report, up to [`MAX_BETWEEN_WORDS`].
+/// Time until the user is first shown which receivers have joined and which are missing. The interval doubles after
+/// each report, up to [`MAX_BETWEEN_WORDS`].
 const FIRST_WORD: Duration = Duration::from_secs(2);
 const MAX_BETWEEN_WORDS: Duration = Duration::from_secs(60);
-/// Interval of unicast signs of life to waiting receivers; announcements in the
-/// root's name may be replayed.
+/// Interval of unicast signs of life to waiting receivers; announcements in the root's name may be replayed.
 const GREET_EVERY: Duration = Duration::from_secs(1);
-/// Time until announcements also go out by broadcast, because a switch may drop multicast frames;
-/// then the interval between them.
+/// Time until announcements also go out by broadcast, because a switch may drop multicast frames; then the interval
+/// between them.
 const BEFORE_INVITING_ALL: Duration = Duration::from_secs(3);
 const BETWEEN_INVITING_ALL: Duration = Duration::from_secs(1);
 /// Maximum number of broadcast probes, where other traffic disturbs them.
@@ -44,8 +43,8 @@ const MAX_RAMPS: u8 = 3;
 /// lower address stays.
 const SIMULTANEOUS: Duration = Duration::from_millis(50);
 
-/// Announces the session and admits receivers; before the start it may measure the network briefly
-/// (Patarasuk 2008 §5.1).
+/// Announces the session and admits receivers; before the start it may measure the network briefly (Patarasuk 2008
+/// §5.1).
 #[derive(Clone, Debug)]
 pub(super) struct Gathering {
     began: Instant,
@@ -56,8 +55,7 @@ pub(super) struct Gathering {
     competitors: CompetingRoots,
     started_by_user: bool,
     prober: Option<Prober>,
-    /// Whether the measurement has been done, with any result; then whether broadcast has been
-    /// probed.
+    /// Whether the measurement has been done, with any result; then whether broadcast has been probed.
     probed: bool,
     ramps_left: u8,
     calibration: Option<Calibration>,
@@ -114,7 +112,6 @@ impl Gathering {
         now.since(self.began)
     }
 
-    /// Path checks of hosts that sent a join request.
     pub(super) fn checks_mut(&mut self) -> &mut PathChecks {
         &mut self.checks
     }
@@ -180,8 +177,7 @@ impl Gathering {
         }
     }
 
-    /// Handles an announcement of another root. Of two roots in one group, the one that began first
-    /// stays.
+    /// Handles an announcement of another root. Of two roots in one group, the one that began first stays.
     pub(super) fn on_announce(
         &mut self,
         now: Instant,
@@ -292,14 +288,12 @@ impl Gathering {
         [self.timers.next(), other, open, self.checks.poll_timeout()].into_iter().flatten().min()
     }
 
-    /// Earliest time of an admission: the announcement of an older root of the group would have
-    /// come by then.
+    /// Earliest time of an admission: the announcement of an older root of the group would have come by then.
     fn open_at(&self, config: &RootConfig) -> Instant {
         self.began + config.timing.announce * 2
     }
 
-    /// Admits receivers that may be admitted; then starts, waits or fails, by patience and the
-    /// number present.
+    /// Admits receivers that may be admitted; then starts, waits or fails, by patience and the number present.
     pub(super) fn go_on(
         &mut self,
         now: Instant,
@@ -335,7 +329,6 @@ impl Gathering {
         })
     }
 
-    /// Whether each of the hosts to send to has joined, or declined.
     fn all_have_said(&self, refusals: &Refusals, config: &RootConfig) -> bool {
         let mut declined = refusals.all().filter(|away| away.why == Refusal::Declined).peekable();
         let is_known = !config.hosts.is_empty() && declined.peek().is_some();
@@ -429,11 +422,8 @@ fn missing<'a>(
     expected.into_iter().enumerate().filter(|(at, _)| !there.contains(at)).map(|(_, host)| host).collect()
 }
 
-/// Assigns ranks in the given order and plans for these members. Returns the view, the choice with
-/// its predicted time, and the planner for later views.
-///
-/// # Errors
-/// [`NoPlan`] if there is no sound plan for them.
+/// Assigns ranks in the given order and plans for these members. Returns the view, the choice with its predicted time,
+/// and the planner for later views.
 pub(super) fn first_view(
     config: &RootConfig,
     joined: &[JoinRequest],
@@ -481,8 +471,8 @@ pub(super) fn first_view(
     Ok((view, choice, planner))
 }
 
-/// Ranks that are served apart from the first frame on: only if the source can be re-read, and with
-/// an algorithm that the program may change.
+/// Ranks that are served apart from the first frame on: only if the source can be re-read, and with an algorithm that
+/// the program may change.
 fn known_slow(config: &RootConfig, choice: &Choice, planner: &Planner) -> Vec<usize> {
     let may_be = config.on_slow == OnSlow::Demote
         && config.size.is_some()
@@ -506,17 +496,16 @@ fn segments(config: &RootConfig, choice: &Choice, ranks: usize) -> (u16, u32) {
     (if is_part && frames <= most { payload } else { full }, frames.clamp(1, most) as u32)
 }
 
-/// Payload of a frame if the first `frames` frames of each message are pushed. All frames have an
-/// equal share of the bytes to push, so every member can compute from the size which frame is the
-/// last.
+/// Payload of a frame if the first `frames` frames of each message are pushed. All frames have an equal share of the
+/// bytes to push, so every member can compute from the size which frame is the last.
 fn pushed_payload(config: &RootConfig, frames: u64) -> u16 {
     let full = u64::from(config.station.payload_bytes());
     let pushed = config.tuning.cast.push_bytes.unwrap_or(u64::MAX);
     pushed.div_ceil(frames).clamp(MIN_SEGMENT_BYTES, full) as u16
 }
 
-/// A member's parent and its position among its siblings: of the ack tree in a broadcast, else of
-/// the plan; with two trees its parents in both.
+/// A member's parent and its position among its siblings: of the ack tree in a broadcast, else of the plan; with two
+/// trees its parents in both.
 fn parent_and_order(plan: &Plan, policy: Policy, rank: usize) -> (Option<usize>, usize) {
     if let (Via::Cast, Some(position)) = (plan.via(), rank.checked_sub(1)) {
         let tree = AckTree::new(plan.ranks() - 1, policy);

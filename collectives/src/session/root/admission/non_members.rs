@@ -40,8 +40,8 @@ impl NonMembers {
         other.into_iter().for_each(|other| endpoint.push_event(RootEvent::OtherVersion(other)));
     }
 
-    /// Admits a receiver that sends a join request after the start, or refuses it with a reason. Returns false if
-    /// it did neither.
+    /// Admits a receiver that sends a join request after the start, or refuses it with a reason. Returns false if it
+    /// did neither.
     pub fn welcome(
         &mut self,
         now: Instant,
@@ -153,10 +153,8 @@ struct CompetingRoot {
     left: u32,
 }
 
-/// Other roots of the group that seem to have begun first. If one replies, the group is its.
-///
-/// An announcement alone proves nothing, as it may be replayed. So this root probes the other one,
-/// and waits for a moment.
+/// Other roots of the group that seem to have begun first. If one replies, this root fails. An announcement alone
+/// proves nothing, as it may be replayed, so this root probes the other one and waits for a moment.
 #[derive(Clone, Debug, Default)]
 pub struct CompetingRoots {
     competitors: Vec<CompetingRoot>,

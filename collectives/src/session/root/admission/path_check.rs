@@ -11,8 +11,8 @@ use ethbcast_transport::{Deadline, Instant, MacAddr, Timer};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// Timeout of a PROBE, then the number of tries. Of a thousand hosts behind links with 33 % loss,
-/// two to four remain unreached by then; they send their join request again.
+/// Timeout of a PROBE, then the number of tries. Of a thousand hosts behind links with 33 % loss, two to four remain
+/// unreached by then; they send their join request again.
 const ANSWER_LIMIT: Duration = Duration::from_millis(100);
 const TRIES: u32 = 12;
 /// Maximum number of unanswered PROBEs, and the time after which all credit returns. Existing hosts
@@ -24,8 +24,7 @@ const REFILL: Duration = Duration::from_millis(10);
 /// many hosts can meet in a short queue the same way each time, so later tries go to one host at a
 /// time.
 const TRIES_TOGETHER: u32 = 6;
-/// Time between PROBEs that go to one host at a time: the round trip of a full-length frame on
-/// links of 2 Mbit/s.
+/// Time between PROBEs that go to one host at a time: the round trip of a full-length frame on links of 2 Mbit/s.
 const ALONE: Duration = Duration::from_millis(25);
 /// Longest round of single PROBEs: with many hosts the PROBEs move closer together.
 const LATE_ROUND: Duration = Duration::from_millis(800);

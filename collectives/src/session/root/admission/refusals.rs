@@ -56,8 +56,8 @@ impl SessionParameters<'_> {
         self.known_hosts.is_some() || self.wanted_hosts.is_some()
     }
 
-    /// Returns the claims of a host: another host that holds one of them excludes it. If neither
-    /// wanted hosts nor a topology are given, the only claim is the name.
+    /// Returns the claims of a host: another host that holds one of them excludes it. If neither wanted hosts nor a
+    /// topology are given, the only claim is the name.
     pub fn claims(&self, host: &str, mac: MacAddr) -> Vec<HostClaim> {
         let node = node_name(host, mac);
         let wanted = self.wanted_hosts.and_then(|wanted| wanted.find(&node)).map(HostClaim::Wanted);
@@ -114,8 +114,7 @@ impl SessionParameters<'_> {
     }
 }
 
-/// Maximum number of receivers of a session: a verdict has two bits per rank and fits into one
-/// frame.
+/// Maximum number of receivers of a session: a verdict has two bits per rank and fits into one frame.
 fn most_receivers(station: &Station) -> usize {
     let growth_bytes = if station.guard.is_keyed() { CONTROL_GROWTH_BYTES } else { 0 };
     let bytes = (usize::from(station.payload_bytes()) - growth_bytes - VERDICT_BYTES) / 2;
@@ -189,7 +188,6 @@ impl Refusals {
         self.note(now, away, endpoint);
     }
 
-    /// Remembers a host that does not take part.
     pub fn note(&mut self, now: Instant, away: TurnedAway, endpoint: &mut RootEndpoint) {
         let known = self.entries.get(&away.mac);
         let is_news = known.as_ref().is_none_or(|entry| entry.last.why != away.why || entry.last.host != away.host);

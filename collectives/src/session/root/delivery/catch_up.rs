@@ -14,12 +14,11 @@ use std::time::Duration;
 /// Maximum number of catch-up streams at a time, as each takes a feed; further members wait.
 const MAX_SIDES: usize = 16;
 
-/// Main-stream frames per catch-up frame while both have some: 4 % of the link is for catch-up
-/// streams.
+/// Main-stream frames per catch-up frame while both have some: 4 % of the link is for catch-up streams.
 const MAIN_FRAMES: u32 = 24;
 
-/// Maximum number of restarts at an earlier frame: READY may be forged, and so may the
-/// acknowledgement that contradicts it.
+/// Maximum number of restarts at an earlier frame: READY may be forged, and so may the acknowledgement that contradicts
+/// it.
 const MAX_RESTARTS: u32 = 8;
 
 #[derive(Clone, Debug)]
@@ -123,8 +122,8 @@ impl CatchUpStreams {
         }
     }
 
-    /// Handles a frame of a demoted member. If the member is behind the stream's first frame, the
-    /// stream restarts there.
+    /// Handles a frame of a demoted member. If the member is behind the stream's first frame, the stream restarts
+    /// there.
     pub fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>, identity: &Identity, view: &View, tuning: &Tuning) {
         let Some(side) = self.sides.iter_mut().find(|side| side.rank == frame.header.rank) else { return };
         if let Some(first) = side.handle_frame(now, frame) {
@@ -180,7 +179,6 @@ const GAP_WINDOW: u64 = 512;
 /// Time after which a re-sent frame that is still reported missing counts as lost.
 const GAP_AGAIN_AFTER: Duration = Duration::from_millis(25);
 
-/// Time after which a gap that is no longer reported is dropped.
 const GAP_FORGOTTEN_AFTER: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Debug)]
@@ -299,9 +297,8 @@ impl Extent {
         self.end.map(|(trailer, _)| trailer).filter(|_| sequence == self.dealing.of_stream(at, self.frames))
     }
 
-    /// Returns the range in the source of frame `sequence` of the stream with index `at`, and of up
-    /// to `frames` that follow it there. `None` if the frame has not been sent yet, or is not part
-    /// of the source.
+    /// Returns the range in the source of frame `sequence` of the stream with index `at`, and of up to `frames` that
+    /// follow it there. `None` if the frame has not been sent yet, or is not part of the source.
     pub fn bytes_of(&self, at: usize, sequence: u64, frames: u64) -> Option<Range<u64>> {
         let whole = self.dealing.in_whole(at, sequence);
         let block = self.dealing.block_frames();
@@ -329,8 +326,7 @@ impl Needy {
     }
 }
 
-/// Maximum number of probe transfers in a session: each sends up to one feed of frames that also
-/// arrive another way.
+/// Maximum number of probe transfers in a session: each sends up to one feed of frames that also arrive another way.
 const MAX_TRIALS: u32 = 3;
 
 #[derive(Clone, Debug)]
@@ -340,9 +336,8 @@ struct Rest {
     end: u64,
 }
 
-/// Probe transfers to a member behind a suspected straggler: the root sends it frames that it needs
-/// anyway. If the first relay has been slow from the beginning, nothing else shows that the others
-/// are not.
+/// Probe transfers to a member behind a suspected straggler: the root sends it frames that it needs anyway. If the
+/// first relay has been slow from the beginning, nothing else shows that the others are not.
 #[derive(Clone, Debug, Default)]
 pub struct RateTrials {
     rest: Option<Rest>,

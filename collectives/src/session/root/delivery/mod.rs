@@ -164,7 +164,6 @@ impl Delivery {
         ready
     }
 
-    /// Ends the stream by a frame with this payload.
     pub(super) fn finish(&mut self, trailer: Trailer, end_payload: Vec<u8>) {
         (self.trailer, self.end_payload) = (Some(trailer), end_payload);
         self.end_streams();
@@ -224,8 +223,8 @@ impl Delivery {
         self.catch_ups.open(&self.identity, view, &self.tuning);
     }
 
-    /// Starts a probe transfer to a member behind a suspected straggler; `arrived` is the number of
-    /// frames the member has.
+    /// Starts a probe transfer to a member behind a suspected straggler; `arrived` is the number of frames the member
+    /// has.
     pub(super) fn try_out(&mut self, view: &View, rank: Rank, arrived: u64) {
         if !self.pause.has_messages() && !view.via.is_in_blocks() {
             self.rate_trials.begin(&self.blocks, rank, arrived);
@@ -317,7 +316,7 @@ impl Delivery {
         if self.answering.is_due() { self.answer(now, false, buffer, endpoint) } else { None }
     }
 
-    /// Writes a frame for which the main stream leaves room, having nothing to send.
+    /// Writes a frame that goes only while the main stream has nothing to send.
     fn write_after(&mut self, now: Instant, buffer: &mut [u8], endpoint: &mut RootEndpoint) -> Option<usize> {
         if let Some((rank, frame)) = self.rate_trials.poll(&self.blocks) {
             return Some(self.blocks.write_again(now, buffer, self.macs[rank.index()], &frame));
@@ -341,8 +340,7 @@ impl Delivery {
         timeouts.into_iter().chain([answer]).flatten().min()
     }
 
-    /// Returns the next range of the source to re-read and its destination. Gaps come first, as
-    /// they hold up others.
+    /// Returns the next range of the source to re-read and its destination. Gaps come first, as they hold up others.
     pub(super) fn needy(&self) -> Option<(Needy, Range<u64>)> {
         if self.catch_ups.is_empty() && self.backfills.is_empty() && self.answering.next().is_none() {
             return None; // The usual case.
@@ -410,8 +408,8 @@ pub(super) struct Pause {
     wanted: bool,
     /// Frames of a segment; relays forward whole segments only.
     segment_frames: u64,
-    /// One past the last frame of the last message, if the stream consists of messages; a pause
-    /// begins only between messages.
+    /// One past the last frame of the last message, if the stream consists of messages; a pause begins only between
+    /// messages.
     message_end: Option<u64>,
 }
 

@@ -8,8 +8,8 @@ use ethbcast_transport::{MacAddr, planted};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// Number of repetitions after which the view also goes to unconfirmed members by unicast, as group
-/// frames may not reach them.
+/// Number of repetitions after which the view also goes to unconfirmed members by unicast, as group frames may not
+/// reach them.
 const TIMES_TO_ALL: u32 = 3;
 
 /// Maximum number of repetitions postponed in a row: one second.
@@ -44,17 +44,17 @@ impl ViewAnnouncement {
         self.parts.first().map_or([0; 32], |part| part.digest)
     }
 
-    /// Whether to postpone a repetition because parts of the view may still be in the send queue;
-    /// repeating would only lengthen the queue of a slow link. Limited to [`MAX_PUT_OFF`] times, as
-    /// other messages may keep the queue as long.
+    /// Whether to postpone a repetition because parts of the view may still be in the send queue; repeating would only
+    /// lengthen the queue of a slow link. Limited to [`MAX_PUT_OFF`] times, as other messages may keep the queue as
+    /// long.
     pub fn put_off(&mut self, endpoint: &RootEndpoint) -> bool {
         let waits = endpoint.waiting_frames() > self.parts.len() && self.put_off < MAX_PUT_OFF;
         self.put_off = if waits { self.put_off + 1 } else { 0 };
         waits
     }
 
-    /// Sends the view's parts, starting with another part each time in case the last of a burst are
-    /// always lost. `lacking` are the members that have not confirmed it.
+    /// Sends the view's parts, starting with another part each time in case the last of a burst are always lost.
+    /// `lacking` are the members that have not confirmed it.
     pub fn send(&mut self, lacking: impl Iterator<Item = MacAddr>, endpoint: &mut RootEndpoint) {
         let (before, from) = self.parts.split_at(self.times as usize % self.parts.len().max(1));
         let most = if planted!("quadratic-views") {
@@ -74,12 +74,11 @@ impl ViewAnnouncement {
     }
 }
 
-/// Minimum time between batches of replies. Control messages precede data, so this bounds the link
-/// share that forged challenges can take.
+/// Minimum time between batches of replies. Control messages precede data, so this bounds the link share that forged
+/// challenges can take.
 pub const REPLY_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Maximum number of unicast replies in a batch: a thousand simultaneous challenges get replies
-/// within their period.
+/// Maximum number of unicast replies in a batch: a thousand simultaneous challenges get replies within their period.
 const MAX_REPLIES_ALONE: usize = 32;
 
 #[derive(Clone, Debug, Default)]
@@ -95,8 +94,8 @@ impl LivenessReplies {
         }
     }
 
-    /// Sends replies: some by unicast, and as many as fit into one frame to the group. Returns
-    /// whether challenges remain.
+    /// Sends replies: some by unicast, and as many as fit into one frame to the group. Returns whether challenges
+    /// remain.
     pub fn send_replies(&mut self, view: &View, endpoint: &mut RootEndpoint) -> bool {
         let fitting = endpoint.control_bytes() / size_of::<u64>();
         let (mut to_all, mut alone) = (Vec::new(), 0);

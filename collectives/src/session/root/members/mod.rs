@@ -14,7 +14,7 @@ use ethbcast_transport::{Instant, planted};
 use progress::{Advance, Pace, Rates, phase};
 use std::time::Duration;
 
-/// Reports of a second.
+/// Status reports of one second.
 const KEPT_REPORTS: u32 = 10;
 
 #[derive(Clone, Debug)]
@@ -23,10 +23,9 @@ pub(super) struct MemberEntry {
     standing: Standing,
     ready_epoch: u32,
     status: Status,
-    /// Child from which the member reports that it never received a frame, and the time of that
-    /// report.
+    /// Child from which the member reports that it never received a frame, and the time of that report.
     mute_child: Option<(Rank, Instant)>,
-    /// Its last ten reports, of one second: a bit for each that says it waits for a child.
+    /// The last ten reports, of one second: a bit for each that names a child as the cause of waiting.
     waits: u16,
     advance: Advance,
     pace: Pace,
@@ -35,8 +34,7 @@ pub(super) struct MemberEntry {
     claimed: Option<(Outcome, Instant)>,
     /// Time of its last progress, or of the last moment at which it had nothing to do.
     moved_at: Instant,
-    /// Time of the last change that may let it progress: it confirmed a view, or another member was
-    /// moved.
+    /// Time of the last change that may let it progress: it confirmed a view, or another member was moved.
     tried_at: Instant,
     told_at: Option<Instant>,
     taken: Option<Taken>,
@@ -81,7 +79,7 @@ impl MemberEntry {
         self.mute_child.filter(|&(_, since)| now.since(since) >= lasts).map(|(child, _)| child)
     }
 
-    /// Whether most reports of the last second say that it waits for a child: a single one says little.
+    /// Whether it waits for a child by most reports of the last second: a single report says little.
     pub(super) fn mostly_waits(&self) -> bool {
         self.waits.count_ones() > KEPT_REPORTS / 2
     }
@@ -138,8 +136,8 @@ impl MemberEntry {
     }
 }
 
-/// Maximum number of members admitted after the start that have not confirmed a view: requests
-/// under forged names cannot fill the list.
+/// Maximum number of members admitted after the start that have not confirmed a view: requests under forged names
+/// cannot fill the list.
 const MAX_COMING: usize = 16;
 
 #[derive(Clone, Debug)]
@@ -167,8 +165,7 @@ impl Members {
         Members { entries: (1..=receivers).map(entry).collect(), presence, rates: Rates::new(now, timing.slow) }
     }
 
-    /// Adds a late member, which starts demoted. Returns false if too many are still on their way
-    /// in.
+    /// Adds a late member, which starts demoted. Returns false if too many are still on their way in.
     pub(super) fn admit(&mut self, now: Instant) -> bool {
         let coming = self.entries.iter().filter(|entry| entry.ready_epoch == 0 && !entry.is_reported()).count();
         let fits = coming < MAX_COMING;
@@ -213,8 +210,8 @@ impl Members {
         self.presence.silence(now, rank)
     }
 
-    /// Whether a member that has not reported its end is silent: it may be dead, and holds up the
-    /// others until that is known.
+    /// Whether a member that has not reported its end is silent: it may be dead, and holds up the others until that is
+    /// known.
     pub(super) fn has_silent(&self, now: Instant, timing: &Timing) -> bool {
         let open = |entry: &&MemberEntry| entry.standing == Standing::InPlace && !entry.is_reported();
         self.entries.iter().filter(open).any(|entry| self.silence(now, entry.rank()) >= timing.suspect)
@@ -235,8 +232,7 @@ impl Members {
         }
     }
 
-    /// Restarts the wait of members that report a mute child while either of the two is not
-    /// `there`.
+    /// Restarts the wait of members that report a mute child while either of the two is not `there`.
     pub(super) fn restart_mute(&mut self, now: Instant, there: &[bool]) {
         let is_there = |rank: Rank| there.get(rank.index()).is_some_and(|&there| there);
         for MemberEntry { rank, mute_child, .. } in &mut self.entries {
@@ -245,8 +241,7 @@ impl Members {
         }
     }
 
-    /// Gives members in place, and `moved` itself, new time to show progress after `moved` was
-    /// moved.
+    /// Gives members in place, and `moved` itself, new time to show progress after `moved` was moved.
     pub(super) fn all_tried(&mut self, now: Instant, moved: Rank) {
         let served = |entry: &&mut MemberEntry| entry.standing == Standing::InPlace || entry.rank == moved;
         self.entries.iter_mut().filter(served).for_each(|entry| entry.tried(now));
@@ -259,8 +254,8 @@ impl Members {
         }
     }
 
-    /// Records a status report, received after `frames` frames have been sent. Reports with
-    /// impossible counters are ignored.
+    /// Records a status report, received after `frames` frames have been sent. Reports with impossible counters are
+    /// ignored.
     pub(super) fn set_status(&mut self, now: Instant, rank: Rank, status: Status, frames: u64) {
         let kept = self.rates.kept();
         let Some(entry) = self.entry_mut(rank) else { return };
@@ -294,8 +289,7 @@ impl Members {
         &mut self.rates
     }
 
-    /// Records a member's final report. Returns whether it repeats one from some time ago: a single
-    /// one may be forged.
+    /// Records a member's final report. Returns whether it repeats one from some time ago: a single one may be forged.
     pub(super) fn repeats_report(&mut self, now: Instant, rank: Rank, outcome: Outcome) -> bool {
         let Some(entry) = self.entry_mut(rank) else { return false };
         match entry.claimed.filter(|&(claimed, _)| claimed == outcome) {

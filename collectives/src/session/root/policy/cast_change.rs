@@ -16,13 +16,12 @@ use std::time::Duration;
 
 /// Factor by which the tree must be slower than the cast, the change included.
 const WORSE: f64 = 1.5;
-/// Looks in a row, one for each status period, at which it must be; the number of trials, and the
+/// Consecutive checks, one for each status period, at which the tree must be that slow; the number of trials; and the
 /// part of the frames left that one of a trial's two trains stays below.
 const LOOKS: usize = 10;
 const MAX_TRIALS: u32 = 2;
 const TRIAL_PART: u64 = 200;
 
-/// Reason of the change, in words.
 pub const WHY: &str = "each host takes far longer to get the bytes from another than frames to all take";
 
 #[derive(Clone, Debug)]
@@ -58,8 +57,7 @@ impl CastChange {
         self.trial.as_ref()
     }
 
-    /// Returns the longest time in which what is under way arrives, if the stream is to continue as
-    /// a cast then.
+    /// Returns the longest time in which the frames under way arrive, if the stream is to continue as a cast then.
     pub fn look(
         &mut self,
         scene: &WatchContext<'_>,
@@ -123,7 +121,7 @@ struct Change {
 }
 
 impl Change {
-    /// Time in which the frames in stock arrive.
+    /// Time in which the frames that have not arrived everywhere do.
     fn drain(&self) -> Duration {
         Duration::try_from_secs_f64(self.stock as f64 / self.rate.max(1.0)).unwrap_or(Duration::MAX)
     }

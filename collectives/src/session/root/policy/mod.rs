@@ -24,8 +24,8 @@ use stall_watch::{StallFinding, WatchContext};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Periods over which the frame rate is measured, and those over which losses count: pacing makes
-/// losses rare after a while.
+/// Periods over which the frame rate is measured, and those over which losses count: pacing makes losses rare after a
+/// while.
 const RATE_PERIODS: usize = 3;
 const LOSS_PERIODS: usize = 10;
 /// Losses count if they are at least one frame in this many, and at least [`MIN_LOST`] frames.
@@ -33,14 +33,13 @@ const HEAVY_PART: u64 = 10;
 const MIN_LOST: u64 = 16;
 /// Maximum number of frames in flight to a receiver without loss.
 const ON_ITS_WAY_FRAMES: u64 = 64;
-/// Fraction of the unicast rate below which a rate is low. Above it, repairs cost less than a
-/// fallback in doubt.
+/// Fraction of the unicast rate below which a rate is low. Above it, repairs cost less than a fallback in doubt.
 const LOW_PART: f64 = 0.5;
 /// Minimum saving of a fallback, in status periods: bringing all members to one frame, and the new view, take some.
 const WORTH_PERIODS: u32 = 4;
 
-/// Factor by which a cast must be slower than unicast, which is tried once that has lasted, to be
-/// given up though nothing is lost; and the number of trials.
+/// Factor by which a cast must be slower than unicast to be given up though nothing is lost; unicast is tried once it
+/// has been slow for long. Then the number of trials.
 const WORSE: f64 = 1.5;
 const MAX_TRIALS: u32 = 2;
 /// Part of the frames left that one of a trial's two trains stays below.
@@ -65,7 +64,7 @@ struct StormControlMark {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum StormControlStage {
     Watching,
-    /// With the reason, and the frames of the cast that arrived everywhere in a second.
+    /// Levelling, with the reason, and the frames of the cast that arrived everywhere in a second.
     Levelling(&'static str, f64),
     Settled,
 }
@@ -86,7 +85,7 @@ enum StormControlStage {
 pub(super) struct StormControl {
     stage: StormControlStage,
     marks: VecDeque<StormControlMark>,
-    /// Looks in a row at which the cast was slow and nothing lost.
+    /// Consecutive checks at which the cast was slow and nothing lost.
     slow_looks: usize,
     trial: Option<RateComparison>,
     trials: u32,
@@ -117,7 +116,6 @@ impl StormControl {
         self.trial.as_ref()
     }
 
-    /// Forgets the losses so far.
     pub(super) fn forget(&mut self) {
         self.marks.clear();
     }
@@ -170,8 +168,8 @@ impl StormControl {
         losers.into_iter().map(|rank| StallFinding::StepAside(rank, FEW_RECEIVERS_TEXT.to_owned())).collect()
     }
 
-    /// Tries unicast if the cast has been slow for long enough and no host is to blame, and gives
-    /// the cast up if it is the slower of the two.
+    /// Tries unicast if the cast has been slow for long enough and no host is to blame, and gives the cast up if it is
+    /// the slower of the two.
     fn compare_with_unicast(
         &mut self,
         scene: &WatchContext<'_>,
@@ -223,8 +221,8 @@ impl StormControl {
         last.lost.iter().filter(loses).map(|&(rank, _)| rank).collect()
     }
 
-    /// Switches to the chain as soon as all members are at the same frame. Returns the event if it
-    /// did, and the frames of the cast that arrived everywhere in a second.
+    /// Switches to the chain as soon as all members are at the same frame. Returns the event if it did, and the frames
+    /// of the cast that arrived everywhere in a second.
     pub(super) fn go_on(
         &mut self,
         view: &mut View,
@@ -320,16 +318,16 @@ impl Replanning {
         self.rearranged = true;
     }
 
-    /// Completes a view before it is published: a member that missed the previous view, or got a
-    /// forged one, must find it consistent.
+    /// Completes a view before it is published: a member that missed the previous view, or got a forged one, must find
+    /// it consistent.
     pub(super) fn prepare(&self, view: &mut View) {
         if self.rearranged {
             view.name_parents();
         }
     }
 
-    /// Checks whether the published view needs a new plan, and advances one in progress. Returns
-    /// whether the view has just been replanned.
+    /// Checks whether the published view needs a new plan, and advances one in progress. Returns whether the view has
+    /// just been replanned.
     pub(super) fn go_on(
         &mut self,
         now: Instant,

@@ -10,51 +10,48 @@ use ethbcast_transport::{Instant, MacAddr, Retry};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Time after which a link of which nothing more is heard counts no more.
+/// Time without news of a link after which it no longer counts.
 const LINK_KEPT: Duration = Duration::from_secs(1);
-/// Time after which a session of which nothing more is heard is taken to be over.
+/// Time without news of another session after which it counts as over.
 const SESSION_KEPT: Duration = Duration::from_secs(3);
-/// Limit of other sessions that are remembered.
 const MAX_SESSIONS: usize = 8;
-/// Interval of readings that make up the time with others; a longer one is a pause.
+/// Longest interval between readings that counts as time beside other traffic; a longer one is a pause.
 const LONGEST_STEP: Duration = Duration::from_millis(500);
-/// Others that take this percentage of their room are given more.
+/// Percentage of its room from whose use other traffic is given more.
 const USED_PERCENT: u64 = 85;
-/// Part of a link that is room beyond what others take, so that they can show what they want.
+/// Part of a link (a divisor) left beyond the rate of other traffic, so that it can grow.
 const MARGIN_PART: u64 = 50;
-/// Part of a link that others are offered when they are news, how long, and how often again while they
-/// take little: a flow whose frames were lost grows only into free room, and tries rarely.
+/// Part of a link (a divisor) that other traffic is offered when it is new, for how long, and how often again while it
+/// takes little: a flow whose frames were lost grows only into free room, and tries rarely.
 const OFFERED_PART: u64 = 8;
 const OFFER_LASTS: Duration = Duration::from_millis(900);
 const OFFER: [Duration; 2] = [Duration::from_secs(4), Duration::from_secs(64)];
-/// Part of a link from which room for others makes losses theirs.
+/// Part of a link (a divisor) of room for other traffic from which losses are attributed to it.
 const CROWDED_PART: u64 = 8;
-/// Percentage of its room that a link keeps at each report: while others take less, and once they
-/// are silent.
+/// Percentage of its room that a link keeps at each report: while other traffic takes less, and once there is none.
 const LESS_PERCENT: u64 = 85;
 const SILENT_PERCENT: u64 = 60;
-/// Intervals at which a link whose own part is used up is tried with more, in case it has room: the
-/// first ones may have been measured while the session began.
+/// Intervals at which a session that uses up its own part of a link tries more, in case there is room: the first rates
+/// may have been measured while the session began.
 const TRY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(16)];
 const BEFORE_TRY: Duration = Duration::from_millis(200);
-/// Percentage of a link at a trial, before and after one has shown that it is full.
+/// Percentage of the measured rate at a trial, before and after a trial has shown that the link is full.
 const TRIED_PERCENT: [u64; 2] = [200, 125];
 /// Percentage of growth from which a trial has found room.
 const GROWTH_PERCENT: u64 = 110;
-/// Percentage of its own part from which a session uses it up.
+/// Percentage of its own part of a link from which a session counts as using it up.
 const LIMITED_PERCENT: u64 = 90;
-/// Percentage of a link from which others take more than their half, and the room that they have
-/// then: what is lost in a queue that they fill is made up for.
+/// Percentage of a link from which other traffic takes more than its half, and the room that it gets then: losses in a
+/// queue that it fills are made up for.
 const SQUEEZED_PERCENT: u64 = 55;
 const SQUEEZED_ROOM_PERCENT: u64 = 40;
-/// Percentage of its own best rate that a session takes beside others, whatever they and its members
-/// say: half. Two sessions would overrun a link with no rest.
+/// Percentage of its own best rate that a session takes beside other traffic, whatever is reported: half. With no limit
+/// two sessions would overrun a link.
 const LEAST_PERCENT: u64 = 50;
 const SHARED_PERCENT: u64 = 97;
-/// Time from the first data on in which nothing is left to others, to find the best rate.
+/// Time from the first data on in which no room is left to other traffic, to find the best rate.
 const FINDS_BEST: Duration = Duration::from_millis(300);
 
-/// One member's link.
 #[derive(Clone, Copy, Debug)]
 struct MemberLink {
     at: Instant,
@@ -63,19 +60,19 @@ struct MemberLink {
     /// kbit/s. A single report may have been measured over too short a time.
     full: u64,
     last: u64,
-    /// Rate that is left to others.
+    /// Rate left to other traffic, in kbit/s.
     room: u64,
     offers: Retry,
     offered_until: Instant,
     tries: Retry,
-    /// Rate of all frames before the present trial.
+    /// Rate of all frames before the present trial, in kbit/s.
     tried: Option<u64>,
-    /// Whether a trial has found it full.
+    /// Whether a trial has found the link full.
     is_full: bool,
     tally: TrafficTally,
 }
 
-/// Traffic of others while there was some.
+/// Sums of other traffic over the times in which there was some.
 #[derive(Clone, Copy, Debug, Default)]
 struct TrafficTally {
     lasted: Duration,
@@ -112,7 +109,7 @@ pub struct Neighbours {
 }
 
 impl Neighbours {
-    /// Takes a member's report, or none where nobody else was seen.
+    /// Takes a member's report, or `None` where there was no other traffic.
     pub fn note(&mut self, now: Instant, rank: Rank, share: Option<LinkShare>) {
         let others = self.running(now);
         if share.is_none() && !self.links.contains_key(&rank) {
@@ -124,9 +121,9 @@ impl Neighbours {
         link.note(now, share, taken.into(), others);
     }
 
-    /// Takes the announcement of a running session of another group; returns whether it is news.
+    /// Takes the announcement of a running session of another group; returns whether it is new.
     pub fn note_session(&mut self, now: Instant, mac: MacAddr, host: &str) -> bool {
-        // Sessions that are over leave their places to others.
+        // Sessions that are over make room for others.
         self.sessions.retain(|_, (_, at)| now.since(*at) <= SESSION_KEPT);
         let is_news = !self.sessions.contains_key(&mac);
         if self.sessions.len() < MAX_SESSIONS || self.sessions.contains_key(&mac) {
@@ -135,7 +132,7 @@ impl Neighbours {
                 self.heard.push(host.to_owned());
             }
         }
-        // Frames that nobody explained are its own.
+        // Frames without another explanation are those of the new session.
         let running = self.running(now);
         for link in self.links.values_mut().filter(|link| is_news && now.since(link.at) <= LINK_KEPT) {
             link.offers.restart(now, true);
@@ -148,26 +145,25 @@ impl Neighbours {
         self.sessions.values().filter(|(_, at)| now.since(*at) <= SESSION_KEPT).count() as u64
     }
 
-    /// Whether frames of others were seen lately, of any kind, or another session was heard:
-    /// it should hear of this one.
+    /// Whether frames of others, of any kind, were seen lately, or another session announced itself: this session
+    /// should announce itself to it.
     pub fn are_suspected(&self, now: Instant) -> bool {
         self.running(now) > 0
             || self.links.values().any(|link| link.share.others > 0 && now.since(link.at) <= LINK_KEPT)
     }
 
-    /// Whether others take part of a link now.
     fn are_there(&self, now: Instant) -> bool {
         self.links.values().any(|link| link.room > 0 && now.since(link.at) <= LINK_KEPT)
     }
 
-    /// Whether others take an eighth of a link, so that losses may be theirs.
+    /// Whether other traffic takes an eighth of a link, so that losses may be its.
     pub fn crowd(&self, now: Instant) -> bool {
         self.links.values().any(|link| link.room * CROWDED_PART > link.full && now.since(link.at) <= LINK_KEPT)
     }
 
-    /// Returns the limit of the root's own rate that leaves their room to others; `None` if there
-    /// are none, or it is too early. What members and other hosts say never takes more than half of
-    /// the `best` rate, in kbit/s, that the root itself has reached since its first data.
+    /// Returns the limit of the root's own rate that leaves room to other traffic; `None` if there is none, or it is
+    /// too early. Reports of members and other hosts never take more than half of the `best` rate, in kbit/s, that the
+    /// root itself has reached since its first data.
     pub fn limit(&self, now: Instant, view: &View, (lasted, best): (Duration, u64)) -> Option<Rate> {
         let others = self.running(now);
         if lasted < FINDS_BEST || best == 0 || !self.are_there(now) {
@@ -190,7 +186,6 @@ impl Neighbours {
         Some(Rate::new(kbits.saturating_mul(1000)).unwrap_or(Rate::LOWEST))
     }
 
-    /// Returns what was seen of others in all, if there were some.
     pub fn seen(&self, view: &View) -> Option<OtherTraffic> {
         let most = self.links.iter().max_by(|(_, one), (_, other)| one.tally.others.total_cmp(&other.tally.others));
         let (rank, MemberLink { tally, .. }) = most.filter(|(_, link)| link.tally.others > 0.0)?;
@@ -218,7 +213,7 @@ impl MemberLink {
         }
     }
 
-    /// Percentage of it that is taken to be all of it: more in a trial.
+    /// Percentage of the measured rate that is taken for the link's capacity: more in a trial.
     fn percent(&self) -> u64 {
         self.tried.map_or(100, |_| TRIED_PERCENT[usize::from(self.is_full)])
     }
@@ -227,12 +222,12 @@ impl MemberLink {
         (self.full * percent / 100).saturating_sub(self.room)
     }
 
-    /// Rate that the session may take of it.
+    /// Rate that the session may take of the link, in kbit/s.
     fn own_part(&self) -> u64 {
         self.part_at(self.percent())
     }
 
-    /// Looks at the result of a trial, and begins another if the session could take more.
+    /// Checks the result of a trial, and begins another if the session could take more.
     fn try_more(&mut self, now: Instant, all: u64) {
         if let Some(before) = self.tried.take() {
             let has_room = all * 100 > before * GROWTH_PERCENT;
@@ -299,8 +294,8 @@ mod tests {
         Instant::START + Duration::from_millis(100 * report)
     }
 
-    /// Room after each report on a link on which others want `wanted` kbit/s and grow into their
-    /// room at once.
+    /// Returns the room after each report on a link on which other flows want `wanted` kbit/s and grow into their room
+    /// at once.
     fn rooms(reports: u64, wanted: impl Fn(u64) -> u64) -> Vec<u64> {
         let mut link = MemberLink::new(at(0), LinkShare::default());
         let mut rooms = vec![0];

@@ -11,17 +11,17 @@ use ethbcast_transport::wire::Rank;
 use std::fmt;
 use std::time::Duration;
 
-/// Maximum number of members for which a plan is made while the session waits. At this number it
-/// takes about 10 ms, and grows with its cube.
+/// Maximum number of members for which a plan is made while the session waits. At this number it takes about 10 ms, and
+/// grows with its cube.
 const MAX_RANKS_AGAIN: usize = 1024;
 
 /// Slowness from which on a receiver is served apart from the beginning; the part of the receivers that may be; and the
-/// greatest spread of measurements that say so.
+/// greatest spread of measurements that is trusted for it.
 const FAR_SLOWER: u64 = 3 * USUAL;
 const FEW: usize = 4;
 const SURE_SPREAD: f64 = 0.5;
 
-/// Spread of what nobody has measured.
+/// Spread of costs that were not measured.
 const UNMEASURED: f64 = 9.0;
 
 #[derive(Clone)]
@@ -41,10 +41,7 @@ impl fmt::Debug for Planner {
 }
 
 impl Planner {
-    /// Creates a planner for the members `names`, the root's first.
-    ///
-    /// # Errors
-    /// [`NoPlan::UnknownHost`] if the topology lacks one.
+    /// Creates a planner for the members `names`, the root's first. Fails if the topology lacks one.
     pub fn new(config: &RootConfig, names: &[&str], calibration: Option<Calibration>) -> Result<Planner, NoPlan> {
         let frame_payload_bytes = u64::from(config.station.payload_bytes());
         let assumed = || {
@@ -74,10 +71,6 @@ impl Planner {
         }
     }
 
-    /// Makes the first plan, with its predicted time.
-    ///
-    /// # Errors
-    /// [`NoPlan`] if there is no sound plan for these members.
     pub fn choose(&self, config: &RootConfig, names: &[&str]) -> Result<Choice, NoPlan> {
         let situation = self.situation(&self.hosts);
         let choice = match &config.route {
@@ -110,8 +103,8 @@ impl Planner {
         if slow.len() * FEW < self.hosts.len() { slow } else { Vec::new() }
     }
 
-    /// Returns the frames of a cast that arrive in a second by what was measured; `None` if that is not sure. Of a
-    /// policed cast about every second frame is lost.
+    /// Returns the frames of a cast that arrive in a second by measurement; `None` if that is not sure. Of a policed
+    /// cast about every second frame is lost.
     pub fn cast_rate(&self) -> Option<f64> {
         let most = self.link_rate()?;
         match self.calibration.broadcast() {
@@ -122,7 +115,7 @@ impl Planner {
         }
     }
 
-    /// Returns the full frames that a link carries in a second by what was measured; `None` if that is not sure.
+    /// Returns the full frames that a link carries in a second by measurement; `None` if that is not sure.
     pub fn link_rate(&self) -> Option<f64> {
         let is_sure = self.calibration.spread() <= SURE_SPREAD;
         is_sure.then(|| 1e9 / self.calibration.gap_ns(self.frame_payload_bytes))
@@ -132,8 +125,8 @@ impl Planner {
         self.certain && ranks <= MAX_RANKS_AGAIN
     }
 
-    /// Plans for `ranks` only, the root's first, with the same algorithm. The plan numbers hosts by
-    /// position in `ranks`. `None` if it would not be sound.
+    /// Plans for `ranks` only, the root's first, with the same algorithm. The plan numbers hosts by position in
+    /// `ranks`. `None` if it would not be sound.
     pub fn again(&self, via: Via, ranks: &[Rank]) -> Option<Plan> {
         let hosts: Vec<usize> =
             ranks.iter().map(|rank| self.hosts.get(rank.index()).copied()).collect::<Option<_>>()?;
@@ -143,8 +136,7 @@ impl Planner {
         self.judge(&plan, &hosts, false).ok().map(|()| plan)
     }
 
-    /// Plans a chain among `ranks`, the root's first: along the switches if they are known, else in
-    /// this order.
+    /// Plans a chain among `ranks`, the root's first: along the switches if they are known, else in this order.
     pub fn chain(&self, ranks: &[Rank]) -> Plan {
         self.again(Via::Chain, ranks).unwrap_or_else(|| {
             let parents: Vec<Option<usize>> = (0..ranks.len()).map(|rank| rank.checked_sub(1)).collect();
@@ -162,8 +154,8 @@ impl Planner {
     }
 }
 
-/// Returns the topology and the position of each rank in it. Without a topology the hosts are on one
-/// switch in rank order, by their own names if a topology may have them: a calibration knows them.
+/// Returns the topology and the position of each rank in it. Without a topology the hosts are on one switch in rank
+/// order, by their own names if a topology may have them: a calibration knows them.
 fn locate(config: &RootConfig, names: &[&str]) -> Result<(Topology, Vec<usize>), NoPlan> {
     let Some(topology) = &config.topology else {
         let own = || Topology::single_switch(names.iter().map(|&name| name.to_owned()));
@@ -175,9 +167,9 @@ fn locate(config: &RootConfig, names: &[&str]) -> Result<(Topology, Vec<usize>),
     Ok((topology.clone(), names.iter().map(find).collect::<Result<_, _>>()?))
 }
 
-/// Returns the plan of least predicted time. If receivers may join late, block algorithms are
-/// excluded, because they have one stream for each member at the start. A cast that nobody has tried
-/// is excluded where the user leaves trying to the program, except for a short burst.
+/// Returns the plan of least predicted time. If receivers may join late, block algorithms are excluded, because they
+/// have one stream for each member at the start. An untested cast is excluded where the user leaves the algorithm to
+/// the program, except for a short burst.
 fn cheapest(config: &RootConfig, situation: &Situation) -> Result<Choice, NoPlan> {
     let is_tried = situation.calibration.broadcast() != Broadcast::Untried;
     let may_cast = is_tried || !config.probe || config.is_short_burst();
@@ -228,7 +220,7 @@ mod tests {
         assert_eq!(served_apart(3), [], "they are too few to say what is usual");
         let [(Rank(1), [slow, usual])] = served_apart(7)[..] else { panic!("{:?}", served_apart(7)) };
         assert!((4.5..5.5).contains(&(usual / slow)) && (9.0e7..1.0e8).contains(&usual), "{slow} of {usual}");
-        // A name that no topology may have keeps nobody from a plan.
+        // A name that is invalid in topologies prevents no plan.
         let odd = ["n0", "two words", "n2", "n3"];
         assert!(Planner::new(&config, &odd, None).is_ok());
     }

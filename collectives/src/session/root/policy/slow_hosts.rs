@@ -28,23 +28,21 @@ const FULL_FOR: Duration = Duration::from_millis(500);
 /// Part of the time of the rest that may be lost before a slow host is demoted; and the least time.
 const MAY_COST: f64 = 0.1;
 const LEAST: Duration = Duration::from_millis(300);
-/// Time for which a host must be suspected before it is compared; time for which the result holds,
-/// and after which a host that was not slow may be compared again.
+/// Time for which a host must be suspected before it is compared; time for which the result holds, and after which a
+/// host that was not slow may be compared again.
 const COMPARED_AFTER: Duration = Duration::from_millis(200);
 const HOLDS: Duration = Duration::from_secs(1);
-/// Time for which a host that proved fast is taken to be so.
 const FAST_HOLDS: Duration = Duration::from_secs(10);
-/// Time over which rates are compared: less would show losses, more what was before.
+/// Time over which rates are compared: a shorter one would show losses, a longer one earlier rates.
 const RATE_OVER: Duration = Duration::from_millis(800);
 /// Least time in which a host reads a frame, in nanoseconds: frames with smaller gaps waited for it.
 const READ_NANOS: f64 = 200.0;
 /// Time within which a host answers, whatever its processor does, if the frames reach it.
 const ANSWERED_WITHIN: Duration = Duration::from_millis(150);
-/// Most comparisons of a session, and the least part of the frames left that one must stay below.
+/// Maximum number of comparisons of a session, and the part of the frames left that one must stay below.
 const MAX_COMPARISONS: u32 = 3;
 const FRAMES_PART: u64 = 200;
 
-/// A host that is suspected to be slow.
 #[derive(Clone, Copy, Debug)]
 struct Suspicion {
     rank: Rank,
@@ -53,7 +51,6 @@ struct Suspicion {
     kept_full: Duration,
 }
 
-/// Result of a comparison.
 #[derive(Clone, Copy, Debug)]
 struct Judgement {
     rank: Rank,
@@ -90,14 +87,12 @@ pub struct SlowHosts {
     suspicion: Option<Suspicion>,
     trial: Option<Trial>,
     trials: u32,
-    /// The newest judgement of each host that was compared.
     judged: Vec<Judgement>,
     cleared: Option<(Rank, Instant)>,
 }
 
 impl SlowHosts {
-    /// Takes the host that the others wait for. Returns the demotion of a host that is proved slow,
-    /// once it has lasted.
+    /// Takes the host that the others wait for. Returns the demotion of a host that is proved slow, once it has lasted.
     pub fn look(
         &mut self,
         scene: &WatchContext<'_>,
@@ -105,7 +100,7 @@ impl SlowHosts {
         straggler: Option<Straggler>,
         (planner, identity): (&Planner, &Identity),
     ) -> Option<StallFinding> {
-        // Of a source of unknown length nothing is sure to be read again for a demoted host.
+        // A source of unknown length may not be re-readable for a demoted host.
         let is_tree = scene.view.via != Via::Cast && !scene.view.via.is_in_blocks();
         let left = scene.frames_left().filter(|_| is_tree && !scene.delivery.since_first_data(scene.now).is_zero())?;
         self.conclude(scene.now, members, planner.link_rate());
@@ -125,7 +120,7 @@ impl SlowHosts {
         let is_relay_slow = suspicion.kept_full >= FULL_FOR;
         let relay = Some(scene.parent(suspicion.rank)).filter(|&relay| is_relay_slow && relay != Rank::ROOT);
         let culprit = if judgement.is_slow { suspicion.rank } else { relay? };
-        // What a train finds beside the session's own frames may be less than what hosts have shown.
+        // A train beside the session's own frames may measure less than hosts have reached.
         let (rate, share) = (rate?, (judgement.others / children).max(members.rates().best()));
         let is_late = suspicion.lasted >= patience(scene, (left, rate, share)) && rate <= share * FAR_BELOW;
         self.suspicion.take_if(|_| is_late)?;
@@ -140,7 +135,7 @@ impl SlowHosts {
             (Some(known), Some(rank)) if rank == known.rank => {
                 Some(Suspicion { lasted: known.lasted + period, ..known })
             }
-            // A look that misses it only counts down.
+            // A check that misses it only counts down.
             (Some(known), _) if known.lasted > period => Some(Suspicion { lasted: known.lasted - period, ..known }),
             (_, Some(rank)) => Some(Suspicion { rank, lasted: period, kept_full: Duration::ZERO }),
             (_, None) => None,
@@ -175,7 +170,7 @@ impl SlowHosts {
     }
 
     fn conclude(&mut self, now: Instant, members: &Members, link_rate: Option<f64>) {
-        // A host that has spoken since then has not got the frames: they stand in a long queue before it.
+        // A host that has sent frames since then does not have those of the train: they wait in a long queue.
         let speaks = |trial: &Trial| {
             let told_at = members.entry(trial.suspect).and_then(|entry| entry.pace().told_at());
             let since = trial.comparison.lacks_second_since();
@@ -189,7 +184,7 @@ impl SlowHosts {
         if !judged.is_some_and(|judged| judged.is_slow) {
             self.cleared = Some((suspect, now));
         }
-        // Who is no longer suspected was slow for a moment.
+        // A host that is no longer suspected was slow only for a moment.
         let is_suspected = self.suspicion.is_some_and(|known| known.rank == suspect);
         if let Some(judged) = judged.filter(|judged| is_suspected || !judged.is_slow) {
             self.judged.retain(|known| known.rank != suspect);
@@ -202,8 +197,8 @@ impl SlowHosts {
         self.judged.iter().find(|judged| judged.rank == rank).filter(holds).copied()
     }
 
-    /// Returns who is to blame: a straggler that its parent does not name, and that no comparison
-    /// has proved slow, waits for its parent.
+    /// Returns the host to blame: a straggler that its parent does not name, and that no comparison has proved slow,
+    /// waits for its parent.
     pub fn blame(&self, scene: &WatchContext<'_>, straggler: Straggler) -> Straggler {
         let is_slow = self.judged.iter().any(|judged| judged.rank == straggler.rank && judged.is_slow);
         if straggler.is_named || is_slow {
@@ -212,7 +207,6 @@ impl SlowHosts {
         Straggler { rank: straggler.from, from: scene.parent(straggler.from), ..straggler }
     }
 
-    /// Whether a single host may be to blame.
     pub fn is_suspecting(&self) -> bool {
         let cleared = self.cleared.map(|(rank, _)| rank);
         self.suspicion.is_some_and(|known| Some(known.rank) != cleared) || self.trial.is_some()
@@ -245,8 +239,8 @@ fn words(view: &View, (culprit, suspect): (Rank, Rank), rate: f64, judgement: Ju
 }
 
 impl WatchContext<'_> {
-    /// Whether the parent of `rank` has its feed full of frames for it, and most of its reports of
-    /// the last second do not name it: the parent's own cable or processor is the limit.
+    /// Whether the parent of `rank` has its feed full of frames for it, and most of its reports of the last second do
+    /// not name it: the parent's own cable or processor is the limit.
     fn keeps_full(&self, members: &Members, rank: Rank) -> bool {
         let arrived = |rank: Rank| members.in_place(rank).map(|entry| entry.status().arrived);
         let Some(parent) = members.in_place(self.parent(rank)) else { return false };
@@ -272,8 +266,8 @@ impl WatchContext<'_> {
         fallen.min_by_key(|entry| entry.status().arrived).map(MemberEntry::rank)
     }
 
-    /// Returns the member beside which `suspect` is judged: one behind it, whose cable is idle, else
-    /// one that is not above it, else its parent.
+    /// Returns the member beside which `suspect` is judged: one behind it, whose cable is idle, else one that is not
+    /// above it, else its parent.
     fn idle_host(&self, members: &Members, suspect: Rank) -> Option<Rank> {
         let above = |rank: Rank| {
             let parent = |&at: &Rank| Some(self.parent(at)).filter(|&at| at != Rank::ROOT);

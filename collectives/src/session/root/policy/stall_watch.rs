@@ -12,21 +12,20 @@ use std::time::Duration;
 /// Time without progress after which the user is notified.
 pub const NOTICE_AFTER: Duration = Duration::from_secs(2);
 
-/// Interval of further reports.
 const NOTICE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Time for which a member must report a child that it never heard, before it is believed.
+/// Time for which a member must report a child from which it never received a frame, before it is believed.
 const APART_AFTER: Duration = Duration::from_millis(500);
 
-/// Delay of a check after which this host itself must have slept, however short the dead limit is;
-/// a busy host is late by less.
+/// Delay of a check after which this host itself must have slept, however short the dead limit is; a busy host is late
+/// by less.
 const ASLEEP_AFTER: Duration = Duration::from_millis(500);
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum StallFinding {
     Notify(Rank, String),
     StepAside(Rank, String),
-    /// No frame gets through between the two, though both are heard: both are demoted.
+    /// No frame gets through between the two, though both are alive: both are demoted.
     Apart(Rank, Rank),
     GiveUp(Rank, String),
 }
@@ -34,10 +33,10 @@ pub enum StallFinding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Obligation {
     Confirmation,
-    /// Report of what it lacks; the root goes on without it by itself.
+    /// Report of the chunks that it lacks; without it the root goes on by itself.
     Wants,
     Frames,
-    /// Notice that it has everything: the end of the stream was damaged or forged on its way.
+    /// Confirmation that it has everything: the end of the stream was damaged or forged on its way.
     End,
     Check,
     Sync,
@@ -121,8 +120,8 @@ impl WatchContext<'_> {
         next.filter(|&next| members.in_place(next).is_some())
     }
 
-    /// Follows the chain of waits from the root to its end. Returns the last waiting host and the
-    /// member that holds all up.
+    /// Follows the chain of waits from the root to its end. Returns the last waiting host and the member that holds all
+    /// up.
     fn bottleneck(&self, members: &Members) -> Option<(Rank, Rank)> {
         let (mut from, mut at) = (Rank::ROOT, self.delivery.blocks().held_up_by()?);
         members.entry(at)?;
@@ -169,8 +168,8 @@ impl WatchContext<'_> {
         self.view.trees().first().and_then(|tree| tree.parent(rank)).unwrap_or(Rank::ROOT)
     }
 
-    /// Returns the upstream end of a hop over which nothing reaches `at`, since either end may be
-    /// at fault. `None` if it is the root, or if `at` waits for its own disk.
+    /// Returns the upstream end of a hop over which nothing reaches `at`, since either end may be at fault. `None` if
+    /// it is the root, or if `at` waits for its own disk.
     pub fn other_end(&self, members: &Members, (from, at): (Rank, Rank)) -> Option<Rank> {
         let blocked = members.entry(at)?.status().state == MemberState::Blocked;
         (from != Rank::ROOT && !blocked).then_some(from)
@@ -178,7 +177,7 @@ impl WatchContext<'_> {
 
     pub fn look(&self, members: &mut Members, period: Duration) -> Vec<StallFinding> {
         if period >= ASLEEP_AFTER.max(self.timing.dead / 2) {
-            // This host has slept itself: progress meanwhile is still to be heard.
+            // This host was asleep: reports of progress in that time are still to come.
             members.all_moved(self.now);
             return Vec::new();
         }
@@ -220,8 +219,8 @@ impl WatchContext<'_> {
         findings
     }
 
-    /// Pairs between whom nothing ever got through, each in place, heard and with the present view: where hosts wait
-    /// for each other in a circle, as in blocks, nothing else shows where it began.
+    /// Pairs between whom no frame ever got through, each in place, alive and with the present view. If hosts wait for
+    /// each other in a circle, as in blocks, only this shows where it began.
     fn apart(&self, members: &mut Members) -> Vec<StallFinding> {
         let is_there = |rank: Rank| {
             let entry = members.in_place(rank).filter(|entry| entry.is_ready(self.view.epoch));
@@ -235,9 +234,9 @@ impl WatchContext<'_> {
         let mut parted = Vec::new();
         pairs
             .filter(|&(from, at)| self.view.serves(from, at) && is_there(from) && is_there(at))
-            // The sending host may have everything; the other one would have to report it.
+            // A child with a final report is left out; its parent may have sent one and still serve it.
             .filter(|&(_, at)| !members.is_reported(at))
-            // One pair of a host at a time: without it the others may hear each other.
+            // One pair per host at a time: once it is demoted, the others may reach each other.
             .filter(|&(from, at)| {
                 let is_new = !parted.contains(&from) && !parted.contains(&at);
                 parted.extend(is_new.then_some([from, at]).into_iter().flatten());
@@ -247,8 +246,8 @@ impl WatchContext<'_> {
             .collect()
     }
 
-    /// Adds members to demote because of others: the upstream end of the bottleneck's hop if the
-    /// bottleneck is demoted; if nobody was found, those that hold up waiting members.
+    /// Adds members to demote because of others: the upstream end of the bottleneck's hop if the bottleneck is demoted;
+    /// if none was found, those that hold up waiting members.
     fn add_hops(
         &self,
         members: &Members,
@@ -279,7 +278,6 @@ impl WatchContext<'_> {
         StallFinding::StepAside(from, text)
     }
 
-    /// The ends of a hop over which nothing gets through, of which one is to blame.
     pub fn ends_aside(&self, members: &Members, hop: (Rank, Rank)) -> Vec<StallFinding> {
         let words = members.entry(hop.1).map(|entry| Obligation::Frames.words(entry, self.host(hop.0)));
         let receiver = words.map(|words| StallFinding::StepAside(hop.1, words));

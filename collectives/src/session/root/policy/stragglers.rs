@@ -10,8 +10,8 @@ use ethbcast_transport::wire::{OVERHEAD_BYTES, Rank};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Fraction of the best rate since the last view change below which a member is slow. All members
-/// are as slow as the slowest, so only rates from before it held them up show their capacity.
+/// Fraction of the best rate since the last view change below which a member is slow. All members are as slow as the
+/// slowest, so only rates from before it held them up show their capacity.
 const SLOW_BELOW: f64 = 0.7;
 
 const SLOW_DISK: &str = "its disk, or the reader of its output, is slower than the frames come";
@@ -21,7 +21,7 @@ const SLOW_CABLE: &str = "its cable or its processor is slower than the frames c
 pub struct Straggler {
     pub rank: Rank,
     pub from: Rank,
-    /// Whether `from` says that it waits for `rank`; else only its frames say so.
+    /// Whether `from` reports that it waits for `rank`; else only its frames show so.
     pub is_named: bool,
     pub why: &'static str,
 }
@@ -60,9 +60,8 @@ impl WatchContext<'_> {
         last.filter_map(straggler).min_by_key(|&(consumed, _)| consumed).map(|(_, straggler)| straggler)
     }
 
-    /// Returns, by relay, the child for which it keeps half a feed of frames or more; of several,
-    /// the last. A relay that a switch pauses, or whose kernel holds its frames, takes its own cable
-    /// for the limit and reports no child.
+    /// Returns, by relay, the child for which it keeps half a feed of frames or more; of several, the last. A relay
+    /// that a switch pauses, or whose kernel holds its frames, takes its own cable for the limit and reports no child.
     fn far_behind(&self, members: &Members) -> BTreeMap<Rank, Rank> {
         let mut found = BTreeMap::new();
         let is_tree = self.view.via != Via::Cast && !self.view.via.is_in_blocks();
@@ -110,15 +109,13 @@ impl WatchContext<'_> {
         self.is_below(members, rank, period, members.rates().best())
     }
 
-    /// Whether the root has sent faster than its child consumes frames: that child may be slow, or
-    /// all members.
+    /// Whether the root has sent faster than its child consumes frames: that child may be slow, or all members.
     fn is_doubtful(&self, members: &Members, straggler: Straggler) -> bool {
         let period = self.timing.slow / 4;
         straggler.from == Rank::ROOT && self.is_below(members, straggler.rank, period, members.rates().best_sent())
     }
 
-    /// Returns the child of a suspected straggler that gets a probe transfer, and the number of
-    /// frames it has.
+    /// Returns the child of a suspected straggler that gets a probe transfer, and the number of frames it has.
     pub fn to_be_tried(&self, members: &Members, straggler: Straggler) -> Option<(Rank, u64)> {
         let doubtful =
             !self.is_slow(members, straggler.rank, self.timing.slow / 4) && self.is_doubtful(members, straggler);
@@ -126,8 +123,7 @@ impl WatchContext<'_> {
         Some((child, members.in_place(child)?.status().arrived))
     }
 
-    /// Returns the upstream peer of a straggler if nothing gets through between them and neither
-    /// shows a reason.
+    /// Returns the upstream peer of a straggler if nothing gets through between them and neither shows a reason.
     fn stuck_with(&self, members: &Members, slow: Straggler) -> Option<Rank> {
         let stuck = members.entry(slow.rank).is_some_and(|entry| entry.idle_for(self.now) >= NOTICE_AFTER / 2);
         self.other_end(members, (slow.from, slow.rank)).filter(|_| stuck)
@@ -139,7 +135,6 @@ pub fn frames_text(view: &View, frames_per_second: f64) -> String {
     rate_text(frames_per_second * 8.0 * (f64::from(view.payload_bytes) + OVERHEAD_BYTES as f64))
 }
 
-/// Returns a rate in words, such as `19.6 Mbit/s`.
 pub fn rate_text(bits_per_second: f64) -> String {
     match bits_per_second {
         rate if rate >= 1e9 => format!("{:.2} Gbit/s", rate / 1e9),
@@ -154,8 +149,8 @@ pub struct Stragglers {
 }
 
 impl Stragglers {
-    /// Takes the current straggler. Once it has been slow for the limit, returns what to do about
-    /// it and its upstream peer.
+    /// Takes the current straggler. Once it has been slow for the limit, returns the finding about it and its upstream
+    /// peer.
     pub fn look(
         &mut self,
         scene: &WatchContext<'_>,
@@ -176,8 +171,8 @@ impl Stragglers {
         }
     }
 
-    /// Returns the straggler once it has been slow for long enough. A check that misses it only
-    /// counts down by `period`.
+    /// Returns the straggler once it has been slow for long enough. A check that misses it only counts down by
+    /// `period`.
     fn take_turn(
         &mut self,
         scene: &WatchContext<'_>,

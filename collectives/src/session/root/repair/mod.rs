@@ -27,8 +27,8 @@ const MAX_KEEPERS: usize = 64;
 pub(super) struct Fetches {
     questions: RecoveryQueries,
     damages: Damages,
-    /// Progress of each member's requests: for bytes that it alone lacks, then for bytes that came
-    /// damaged the first, second and third time.
+    /// Progress of each member's requests: for bytes that it alone lacks, then for bytes that came damaged the first,
+    /// second and third time.
     furthest: BTreeMap<Rank, [Option<u64>; 1 + MAX_ATTEMPTS as usize]>,
     needs: MemberWants,
 }
@@ -82,8 +82,8 @@ impl Fetches {
         }
     }
 
-    /// Returns the chunks of a stretch that go to all members, once decided. Members that do not
-    /// report within `limit` are no longer waited for.
+    /// Returns the chunks of a stretch that go to all members, once decided. Members that do not report within `limit`
+    /// are no longer waited for.
     pub(super) fn choose(
         &mut self,
         now: Instant,
@@ -109,7 +109,6 @@ impl Fetches {
         self.needs.lacking()
     }
 
-    /// Returns the members that have not reported yet which chunks of a stretch they want.
     pub(super) fn undecided(&self) -> &[Rank] {
         self.needs.undecided()
     }
@@ -160,8 +159,8 @@ impl Fetches {
         self.questions.open(now, need, bytes, keepers.into_iter().map(MemberEntry::rank).collect(), text);
     }
 
-    /// Continues the search and reports located damages. Returns the members that cannot be served
-    /// because no host has the bytes they need, each with the reason.
+    /// Continues the search and reports located damages. Returns the members that cannot be served because no host has
+    /// the bytes they need, each with the reason.
     pub(super) fn go_on(
         &mut self,
         now: Instant,

@@ -31,9 +31,8 @@ pub struct MemberWants {
 }
 
 impl MemberWants {
-    /// Records a member's want-bitmap if it is valid. Returns whether it is the member's first for
-    /// an undecided stretch. Bitmaps of one member are merged, so that a forged one costs bytes and
-    /// nothing else.
+    /// Records a member's want-bitmap if it is valid. Returns whether it is the member's first for an undecided
+    /// stretch. Bitmaps of one member are merged, so that a forged one costs bytes and nothing else.
     pub fn on_needs(&mut self, rank: Rank, word: &Word, (chunk, content_bytes): (ChunkSize, u64)) -> Option<bool> {
         let Word { stretch, set } = word;
         let place = StretchPlace::of(chunk, *stretch, content_bytes);
@@ -51,9 +50,8 @@ impl MemberWants {
         Some(is_first)
     }
 
-    /// Decides which chunks of a stretch go to all, once all of `waited_for` have reported or
-    /// `limit` has passed. Also returns the members that had not reported. `served` is the number
-    /// of members that may lack something.
+    /// Decides which chunks of a stretch go to all, once all of `waited_for` have reported or `limit` has passed. Also
+    /// returns the members that had not reported. `served` is the number of members that may lack something.
     pub fn decide(
         &mut self,
         now: Instant,
@@ -145,8 +143,8 @@ impl Record {
         bytes.start < self.bytes.end && self.bytes.start < bytes.end
     }
 
-    /// Returns the hops nearest to the root, by sender: those whose sender has not requested the
-    /// bytes itself. Hops without a known sender are returned only if there are no others.
+    /// Returns the hops nearest to the root, by sender: those whose sender has not requested the bytes itself. Hops
+    /// without a known sender are returned only if there are no others.
     fn damages(&self, view: &View, form: Form) -> Vec<(Rank, Damage)> {
         let (bytes, is_ledger) = form.content_of(&self.bytes, view.size.unwrap_or(u64::MAX));
         let host = |rank: Rank| view.members.get(rank.index()).map(|member| member.host.clone());

@@ -100,8 +100,7 @@ impl ChunkSet {
         }
     }
 
-    /// Alternating lengths of runs outside and inside the set, starting outside; chunks after the
-    /// last run are outside.
+    /// Alternating lengths of runs outside and inside the set, starting outside; chunks after the last run are outside.
     fn runs(&self, chunks: usize) -> Vec<u16> {
         let (mut runs, mut begin, mut inside) = (Vec::new(), 0, false);
         for chunk in 0..=chunks {

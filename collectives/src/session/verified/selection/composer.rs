@@ -241,8 +241,8 @@ impl OpenSection {
         self.span * self.place.chunk_size().in_span() >= self.place.chunks()
     }
 
-    /// Continues with `input`, or without missing chunks if there will be no more. Returns the next
-    /// span if it is complete, and the number of bytes taken.
+    /// Continues with `input`, or without missing chunks if there will be no more. Returns the next span if it is
+    /// complete, and the number of bytes taken.
     fn go_on(&mut self, input: Option<&[u8]>, memory: &mut impl FnMut() -> Vec<u8>) -> (Option<PartialSpan>, usize) {
         let first = self.span * self.place.chunk_size().in_span();
         let (place, _) = self.place.span_of(first);

@@ -102,7 +102,7 @@ pub fn stretches(chunk: ChunkSize, content_bytes: u64) -> u64 {
 pub struct StretchLedger {
     place: StretchPlace,
     ledgers: Vec<u8>,
-    /// The hash lists as they came, if that is not in the clear.
+    /// The hash lists as they came, if they are masked.
     masked: Vec<u8>,
     fragments: Vec<Fragment>,
     /// Chunks of the spans whose hash list is valid.
@@ -131,11 +131,8 @@ impl StretchLedger {
         StretchLedger::read(place, before, &bytes, &ContentCipher::default())
     }
 
-    /// Decodes hash lists and the fragments behind them; the first fragment begins `before` bytes
-    /// before the stretch.
-    ///
-    /// # Panics
-    /// If `bytes` is shorter than the hash lists of the stretch.
+    /// Decodes hash lists and the fragments behind them; the first fragment begins `before` bytes before the stretch.
+    /// Panics if `bytes` is shorter than the hash lists of the stretch.
     pub(super) fn read(place: StretchPlace, before: u64, bytes: &[u8], cipher: &ContentCipher) -> StretchLedger {
         let (masked, fragments) = bytes.split_at(place.ledger_bytes());
         let (mut ledgers, mut fragments) = (masked.to_vec(), fragments.to_vec());
@@ -199,7 +196,6 @@ impl StretchLedger {
         &self.fragments
     }
 
-    /// Returns the hash list of a span as it came.
     pub(super) fn ledger(&self, span: usize) -> &[u8] {
         self.part(if self.masked.is_empty() { &self.ledgers } else { &self.masked }, span)
     }
