@@ -29,7 +29,6 @@ const NAMESAKES_WAIT: Duration = Duration::from_millis(200);
 const MAX_ANSWERS: u64 = 4096;
 const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
 
-/// Returns the description of this host in a receiver's reply.
 pub fn about(interface: &Interface) -> About {
     let megabits = doctor::megabits_per_second(interface).and_then(|mbit| u32::try_from(mbit).ok());
     let version = concat!("ethbcast ", env!("CARGO_PKG_VERSION")).to_owned();
@@ -131,7 +130,6 @@ pub fn run(args: &HostsArgs) -> anyhow::Result<()> {
     }
 }
 
-/// Opens a port that receives only frames to this host.
 fn open(search: &Search<'_>) -> anyhow::Result<(Port, Identity)> {
     let mut port = PortConfig::new(search.ether_type);
     port.over = search.over;
@@ -164,7 +162,6 @@ pub fn found<'a>(named: &[String], present: impl Iterator<Item = &'a Present>) -
     found
 }
 
-/// Returns a host's name with its address.
 pub fn node_name(present: &Present) -> String {
     format!("{}@{}", present.answer.host, present.mac)
 }

@@ -114,7 +114,6 @@ impl Findings {
     }
 }
 
-/// Runs the command for one code, or lists all.
 pub fn explain(args: &ExplainArgs) -> anyhow::Result<()> {
     let line = |fault: &Fault| format!("{:<13} {}", fault.code(), fault.description());
     let text = match args.code {

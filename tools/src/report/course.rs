@@ -167,7 +167,6 @@ impl Course {
     }
 }
 
-/// Returns the periods without progress before `length` was reached.
 fn stalls(points: &[(f64, u64)], states: &[char], length: u64) -> Vec<Stall> {
     let mut stalls = Vec::new();
     let mut begin = 0;

@@ -45,7 +45,6 @@ pub struct Kept {
     pub segment_bytes: Option<u64>,
     pub predicted_seconds: Option<f64>,
     pub reason: Option<String>,
-    /// Explanation of a duration different from the prediction.
     pub surprise: Option<String>,
     pub contention: Option<Vec<Contended>>,
     pub frames: Frames,
@@ -176,7 +175,6 @@ pub struct Timeline {
     pub seconds: Vec<f64>,
     /// Bytes that the root had sent or had ready, at each moment.
     pub sent_bytes: Vec<u64>,
-    /// Frames that the root had retransmitted, at each moment.
     pub resent_frames: Vec<u64>,
     pub receivers: Vec<Track>,
     pub incidents: Vec<Incident>,
@@ -203,7 +201,6 @@ pub struct Incident {
 }
 
 impl Kept {
-    /// Converts the object to a report, or returns an error that follows its name.
     pub fn read(object: Value) -> Result<Kept, String> {
         if object["receivers"].as_array().is_none() {
             return Err("is no report of `send`: it names no receivers".to_owned());

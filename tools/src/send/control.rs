@@ -56,12 +56,10 @@ pub fn call(pid: u32) -> io::Result<(UnixStream, Uid)> {
     Ok((stream, user))
 }
 
-/// Whether a process of this user may be trusted by the other end.
 pub fn is_trusted(user: Uid) -> bool {
     user.is_root() || user == Uid::effective()
 }
 
-/// Sends a line and returns the reply.
 pub fn ask(mut stream: UnixStream, line: &str) -> io::Result<String> {
     // A process that refuses does not wait for the line.
     drop(stream.write_all(line.as_bytes()).and_then(|()| stream.shutdown(std::net::Shutdown::Write)));
@@ -127,7 +125,6 @@ fn said(line: &str, limit: &Limit) -> String {
 
 pub const NO_LIMIT: &str = "there is no rate limit to change: start with one, such as --rate 400mbit";
 
-/// The limit of a running session, if it has one, and the output for messages about changes.
 #[derive(Clone)]
 pub struct Limit {
     limit: Option<RateLimit>,
@@ -148,7 +145,6 @@ impl Limit {
         self.limit.as_ref().map(RateLimit::rate).filter(|rate| rate.limit().is_some())
     }
 
-    /// Sets the limit and returns the resulting one, if the session has a limit.
     pub fn set(&self, rate: Rate) -> Option<Rate> {
         let (limit, before) = (self.limit.as_ref()?, self.rate()?);
         limit.set(if before.is_yielding() { rate.yielding() } else { rate });

@@ -41,7 +41,6 @@ impl Supervisor {
         }
     }
 
-    /// Returns the interval of watchdog notifications, if the supervisor expects them.
     pub fn ticks_every(&self) -> Option<Duration> {
         self.patience.map(|patience| patience / 4)
     }

@@ -60,7 +60,6 @@ impl Source for Sender {
     }
 }
 
-/// Compares received bytes with the sent ones, which is as strict as a digest and faster.
 #[derive(Debug)]
 pub struct Taker {
     content: Shared,
@@ -73,7 +72,6 @@ pub struct Taker {
 }
 
 impl Taker {
-    /// Expects `content`, and takes `conclusion` for its verdict.
     pub fn new(content: Shared, conclusion: Duration) -> Taker {
         Taker { content, taken: 0, taken_at: Instant::START, equal: true, conclusion, concludes_at: None }
     }
