@@ -119,7 +119,6 @@ impl Failure {
         Failure { code, text: text.to_string(), fault: None }
     }
 
-    /// Attaches a fault, whose code is printed behind the sentence.
     pub fn found(self, fault: impl Into<Option<Fault>>) -> Failure {
         Failure { fault: fault.into(), ..self }
     }
@@ -247,7 +246,6 @@ pub fn event(name: &str, mut fields: Value) -> Value {
     fields
 }
 
-/// Creates the last event, which contains the object of `--json`.
 pub fn done(report: &Value) -> Value {
     event("done", json!({ "report": report }))
 }

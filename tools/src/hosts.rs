@@ -37,12 +37,10 @@ pub fn about(interface: &Interface) -> About {
 
 pub struct Search<'a> {
     pub interface: Option<&'a str>,
-    /// Group of the receivers; none: all groups.
     pub group: Option<&'a str>,
     pub ether_type: EtherType,
     pub over: Over,
     pub wait: Duration,
-    /// Keys of the hosts; none: hosts without a key.
     pub keys: Option<Arc<Keys>>,
     /// Hosts that end a round as soon as all are found.
     pub enough: Option<&'a [String]>,
@@ -75,7 +73,6 @@ impl<'a> Census<'a> {
         Ok(Census { search, port, asker, waker, clock, interrupt: None })
     }
 
-    /// Makes a signal end the round only.
     pub fn until_interrupted(mut self) -> anyhow::Result<Census<'a>> {
         let interrupt = Interrupt::wake(&self.waker).code(Code::System)?;
         interrupt.begin_polling();

@@ -146,7 +146,6 @@ pub fn program() -> ClapCommand {
     program
 }
 
-/// Returns the commands that can be configured: those without subcommands.
 pub fn commands(program: &ClapCommand) -> impl Iterator<Item = &ClapCommand> {
     program.get_subcommands().filter(|command| {
         let exempt = ["help", "config", "man", "completions"].contains(&command.get_name());

@@ -170,7 +170,6 @@ impl fmt::Display for ChainName {
 enum Fate {
     Accepted,
     Dropped(Holds),
-    /// Frames that reach the end of the rule continue.
     GoOn,
 }
 

@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 pub enum Fix {
     /// A shell command that changes nothing a user may have intended; `--fix` runs it.
     Safe(String),
-    /// A shell command that the user should decide on.
     Command(String),
     Words(String),
 }

@@ -62,7 +62,6 @@ pub fn as_text(settings: &PlanSettings, judged: &Judged) -> String {
     )
 }
 
-/// Formats all plans in a table, by ascending predicted time.
 pub fn table(settings: &PlanSettings, plans: &[Judged]) -> String {
     let title = format!(
         "{} from {} to {} others on {}{}\n",

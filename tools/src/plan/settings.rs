@@ -30,7 +30,6 @@ pub struct PlanSettings {
     /// Topology index of each rank's host: the root first, then the others in order.
     pub members: Vec<usize>,
     pub size_bytes: Option<u64>,
-    /// Payload of a frame, in bytes.
     pub frame_payload_bytes: u64,
     pub calibration: Calibration,
     pub is_measured: bool,

@@ -28,7 +28,6 @@ pub struct Labels {
 
 #[derive(Debug)]
 pub struct Metrics {
-    /// None once the thread has it.
     writer: Option<Writer>,
     thread: Option<(SyncSender<u8>, JoinHandle<()>)>,
 }

@@ -14,7 +14,6 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Width assumed for a terminal that does not report one.
 const USUAL_COLUMNS: u16 = 80;
 const WAITING: usize = 1024;
 /// Delay of the first message about a wait. Each later one comes after twice as long, and at most

@@ -122,7 +122,6 @@ const MIN_STALL_SECONDS: f64 = 0.4;
 /// their first bytes.
 const MIN_START_SECONDS: f64 = 1.5;
 
-/// A period without progress before all bytes had arrived.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stall {
     pub from: f64,

@@ -126,7 +126,6 @@ pub struct Run {
     /// Seconds of one copy over the path between two hosts alone, as measured before the start.
     pub copy_seconds: Option<f64>,
     pub processor_seconds: Option<f64>,
-    /// Seconds without the root's interface or link.
     pub cut_off_seconds: f64,
     /// Other traffic on the link with most of it.
     pub others: Option<Others>,

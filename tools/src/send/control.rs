@@ -37,7 +37,6 @@ pub const FOREIGN: &str = "this sender is another user's: ask as that user, or a
 /// Command that queries the limit. A number in place of a command sets it, in bits per second.
 pub const SHOW: &str = "show";
 
-/// Command that starts the transfer with the present receivers.
 pub const START: &str = "start";
 
 fn name(pid: u32) -> String {

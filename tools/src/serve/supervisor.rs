@@ -14,7 +14,6 @@ use std::sync::OnceLock;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
-/// Notification socket, and the watchdog interval.
 #[derive(Debug)]
 pub struct Supervisor {
     socket: Option<(UnixDatagram, SocketAddr)>,

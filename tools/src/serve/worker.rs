@@ -25,7 +25,6 @@ use std::time::{Duration, Instant};
 /// Delay before a retry after a transient error, such as a missing interface or an unwritable
 /// directory.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
-/// Polling interval for the server's end during that delay.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Number of finished sessions that are remembered, because a sender's last invitations may arrive
 /// late.

@@ -66,7 +66,6 @@ pub struct Taker {
     taken: usize,
     pub(super) taken_at: Instant,
     equal: bool,
-    /// Time needed for the verdict after the last byte.
     conclusion: Duration,
     concludes_at: Option<(Instant, Trailer)>,
 }

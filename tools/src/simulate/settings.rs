@@ -32,7 +32,6 @@ pub struct Conditions {
     pub lab: bool,
     pub seed: u64,
     pub processing: Option<Processing>,
-    /// Whether hosts use receive coalescing as the driver does.
     pub naps: bool,
 }
 
