@@ -28,7 +28,6 @@ const MIXED_PART: u64 = 4;
 const ASSUMED_RATE: u64 = 1_000_000_000;
 const PROBE_WITHIN: Duration = Duration::from_secs(120);
 
-/// A lab, taken down on drop.
 pub struct Bed {
     pub name: String,
     pub lab: LabGuard,
@@ -158,7 +157,6 @@ fn topology(place: &str, rate: Option<u64>, directory: &Path) -> anyhow::Result<
     Ok((Topology::builtin(place).with_context(unknown)?, Some(place.to_owned())))
 }
 
-/// A way to send, and its name in the table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Way {
     pub name: String,
@@ -172,7 +170,6 @@ pub enum Kind {
 }
 
 impl Way {
-    /// Parses a way as `experiments.toml` writes it.
     pub fn parse(text: &str) -> anyhow::Result<Self> {
         // A way of ours may have `=` in it: kary=3.
         let (name, way) = match text.split_once('=') {

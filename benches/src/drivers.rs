@@ -54,7 +54,6 @@ pub struct Drivers {
     mtu: Vec<u32>,
 }
 
-/// Compares ways of moving frames over one veth hop, and returns the text.
 pub fn drivers(arguments: &Drivers, interrupt: &Interrupt) -> anyhow::Result<String> {
     let mut table = Table::under("MTU, receiving, sending, frames/s, Gbit/s, send µs, receive µs, lost %, remark");
     let others = Sending::ALL.into_iter().skip(1).map(|sending| (Receiving::Ring, sending));
@@ -93,7 +92,6 @@ pub fn drivers(arguments: &Drivers, interrupt: &Interrupt) -> anyhow::Result<Str
 
 const WARM_UP: Duration = Duration::from_millis(200);
 
-/// A way to receive frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Receiving {
     /// The port's default: a ring of slots, with naps while frames are dense.
@@ -112,7 +110,6 @@ pub enum Receiving {
     Pnet,
 }
 
-/// A way to send frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sending {
     Port,
@@ -189,7 +186,6 @@ fn open_sender(how: Sending) -> anyhow::Result<Box<dyn Sender>> {
     })
 }
 
-/// Result of a run over the hop.
 #[derive(Clone, Copy, Debug)]
 pub struct Rate {
     /// Frames per second that arrived.
@@ -203,7 +199,6 @@ pub struct Rate {
     pub lost: f64,
 }
 
-/// Sends frames of this MTU from the lab's first host to its second for a time.
 pub fn measure(
     lab: &Lab,
     receiving: Receiving,

@@ -43,7 +43,6 @@ struct Experiments {
     experiment: Vec<Experiment>,
 }
 
-/// An experiment as a row of data; `experiments.toml` explains the names.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
@@ -90,12 +89,10 @@ fn one() -> usize {
     1
 }
 
-/// Returns all experiments.
 pub fn experiments() -> Vec<Experiment> {
     toml::from_str::<Experiments>(include_str!("experiments.toml")).expect("the tests read the experiments").experiment
 }
 
-/// Changes of an experiment on the command line.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Changes {
     /// Beds: fig9-1 to fig9-5, star:N, mixed; `:policed` behind one.
@@ -186,7 +183,6 @@ impl Experiment {
     }
 }
 
-/// Result of one route on one test bed with one size.
 struct Trial {
     bed: usize,
     way: usize,
@@ -205,7 +201,6 @@ impl Trial {
     }
 }
 
-/// An experiment under way.
 struct Course<'a> {
     experiment: &'a Experiment,
     ways: Vec<Way>,
@@ -217,7 +212,6 @@ struct Course<'a> {
     directory: &'a Path,
 }
 
-/// Performs an experiment.
 pub fn perform(
     experiment: &Experiment,
     changes: &Changes,

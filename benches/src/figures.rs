@@ -32,7 +32,6 @@ struct Figures {
     figure: Vec<Figure>,
 }
 
-/// A figure as rows of data.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {

@@ -127,7 +127,6 @@ pub enum Waiting {
     Spinning,
 }
 
-/// A packet socket of one EtherType.
 #[derive(Debug)]
 pub struct Plain {
     socket: OwnedFd,
@@ -174,7 +173,6 @@ const TAG: u32 = 1;
 /// Time limit of every call: only an error takes longer.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// One host's end of a conversation of two.
 pub struct Post {
     shared: Shared<Alone<Mailbox>>,
     peer: Rank,
@@ -218,7 +216,6 @@ impl Post {
         })
     }
 
-    /// Waits for a message of up to `most` bytes.
     pub fn receive(&self, most: usize) -> anyhow::Result<Vec<u8>> {
         let mut posted: Option<RecvId> = None;
         self.until(|mailbox| {
@@ -263,7 +260,6 @@ impl Post {
         }
     }
 
-    /// Waits until everything sent is known to have arrived.
     pub fn settle(&self) -> anyhow::Result<()> {
         self.until(|mailbox| {
             drain(mailbox)?;
@@ -271,7 +267,6 @@ impl Post {
         })
     }
 
-    /// Returns the statistics of the mailbox and the port.
     pub fn counted(&self) -> anyhow::Result<(MailboxStats, Counters)> {
         Ok((self.shared.with(|mailbox, _| mailbox.part.stats())?, self.shared.counters()))
     }
@@ -398,7 +393,6 @@ fn timed<T>(work: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<(T, Dura
     Ok((result, clock()? - before))
 }
 
-/// Result of a stream of messages.
 #[derive(Clone, Copy, Debug)]
 pub struct Passed {
     /// Frames with bytes of messages, without repetitions.

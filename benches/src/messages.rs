@@ -63,7 +63,6 @@ pub enum Part {
     Push,
 }
 
-/// Measures everything that is wanted, and returns the text.
 pub fn messages(arguments: &Messages, interrupt: &Interrupt) -> anyhow::Result<String> {
     let hop = Hop::up("messages")?;
     let wanted = |part| arguments.only.is_none_or(|only| only == part);

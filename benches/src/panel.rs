@@ -10,12 +10,10 @@ use serde::Deserialize;
 
 use crate::results::{milliseconds, parse_size, size, verdict};
 
-/// Times of several lines, in seconds; `None` where nothing was measured.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Panel {
     pub letter: String,
     pub title: String,
-    /// Name of the axis: bytes of the message, or hosts.
     pub axis: String,
     pub points: Vec<u64>,
     pub lines: Vec<(String, Vec<Option<f64>>)>,
@@ -64,7 +62,6 @@ impl Panel {
         format!("\n{}\n{}", self.title, table.aligned())
     }
 
-    /// Formats the panel in milliseconds.
     pub fn in_milliseconds(&self) -> String {
         self.table(|seconds, _| milliseconds(seconds), &[])
     }

@@ -9,7 +9,6 @@ use anyhow::Context;
 use ethbcast_bench::table::Table;
 use ethbcast_transport::wire::{HEADER_BYTES, OVERHEAD_BYTES};
 
-/// Results of a bench: its text, its numbers, its pictures, and whether every bound was met.
 pub struct Output {
     pub name: String,
     pub text: String,

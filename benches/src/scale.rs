@@ -72,7 +72,6 @@ struct Rate {
     max_received_per_second: f64,
 }
 
-/// Plays all casts.
 pub fn scale(size: &Scale) -> anyhow::Result<Output> {
     let mut csv = Table::under(
         "rate Gbit/s, receivers, loss, feed, frames, heard /s, limit, goodput %, resent, resent by others, \

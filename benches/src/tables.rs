@@ -12,7 +12,6 @@ use serde::Deserialize;
 
 use crate::results::{Output, size, verdict};
 
-/// Measurements and choices of the paper.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Papers {
@@ -38,7 +37,6 @@ pub struct Network {
     table_4_ms: Vec<Vec<f64>>,
 }
 
-/// Columns of Table 3 for one kind of tree.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Segments {

@@ -66,6 +66,7 @@ pub struct Recovered {
 }
 
 /// Reason why nothing can be recovered from a journal.
+#[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     /// The head is damaged or incomplete, or the file is not a journal.
@@ -74,7 +75,6 @@ pub enum JournalError {
     /// A newer version wrote it.
     #[error("it is of version {0}, this build reads {VERSION}")]
     Newer(u16),
-    /// A read or write error.
     #[error(transparent)]
     System(#[from] io::Error),
 }

@@ -12,24 +12,19 @@ pub const MAX_PATH_BYTES: usize = 4095;
 pub(crate) const HIDDEN_PREFIX: &str = ".ethbcast-";
 
 /// Reason why a name is refused.
+#[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// Empty.
     #[error("is empty")]
     Empty,
-    /// More than [`MAX_NAME_BYTES`].
     #[error("has {0} bytes, at most {MAX_NAME_BYTES} can be")]
     Long(usize),
-    /// `.` or `..`.
     #[error("leads out of its directory")]
     Dots,
-    /// Contains a slash.
     #[error("is a path")]
     Path,
-    /// Begins as the hidden names of unfinished data do.
     #[error("begins as hidden names of ethbcast do, {HIDDEN_PREFIX:?}")]
     Hidden,
-    /// Contains a NUL byte.
     #[error("has a NUL byte")]
     Nul,
 }

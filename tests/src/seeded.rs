@@ -26,7 +26,6 @@ pub fn play_all(play: impl Fn(u64) + Sync) {
     });
 }
 
-/// Fails unless all receivers have the bytes.
 pub fn all_delivered(played: &Played, case: &Case, replay: &str) {
     assert_eq!(played.fates, vec![Outcome::Delivered; case.receivers], "{replay}");
     // The root's last messages may be lost; delivered bytes stay delivered.

@@ -21,16 +21,13 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The group of all simulated sessions.
 pub const GROUP: &str = "simulated";
 
-/// A session to be simulated.
 #[derive(Clone, Debug)]
 pub struct Case {
     pub via: Via,
     pub receivers: usize,
     pub bytes: usize,
-    /// MTU of every host, in bytes.
     pub mtu_bytes: u16,
     pub tuning: Tuning,
     /// Hosts (not the root) that die, and the time of each death since the first receiver was
@@ -50,15 +47,12 @@ pub struct Case {
     pub pipe: bool,
     pub timing: Timing,
     pub on_slow: OnSlow,
-    /// The root's knowledge of the cables.
     pub topology: Option<Topology>,
-    /// Earlier measurements of the network.
     pub calibration: Option<Calibration>,
     /// Whether the root measures first and chooses the kind of plan itself.
     pub auto: bool,
     /// Segment size in bytes; the predicted best if `None`.
     pub segment_bytes: Option<u64>,
-    /// Rate limit of each host.
     pub rate: Option<Rate>,
     /// Switches, by number, that police broadcast from a moment on.
     pub policed: Vec<(usize, StormControl, Duration)>,
@@ -66,7 +60,6 @@ pub struct Case {
     pub keys: fn(usize) -> Option<Keys>,
 }
 
-/// A temporary absence of a host.
 #[derive(Clone, Copy, Debug)]
 pub struct Absence {
     pub host: usize,
@@ -105,12 +98,10 @@ impl Case {
         }
     }
 
-    /// Gives all hosts the same key.
     pub fn keyed(self) -> Case {
         Case { keys: |_| Some(keys(1)), ..self }
     }
 
-    /// Sets the feeds' size to `frames`.
     pub fn with_feed(self, frames: u64) -> Case {
         Case { tuning: self.tuning.with_feed_frames(frames), ..self }
     }
@@ -143,7 +134,6 @@ pub(crate) fn receiver_keys(keys: Keys, seed: u64, host: usize) -> ReceiverKeys 
     ReceiverKeys { keys: Arc::new(keys), exchange: ExchangePair::new(drawn(seed, host, 1)) }
 }
 
-/// A host of a simulated session.
 pub type Host = Participant<Sent, Disk>;
 
 #[derive(Clone, Debug)]
@@ -152,15 +142,12 @@ pub struct Played {
     pub quiesced_at: Duration,
     /// Outcomes in the root's report, by rank.
     pub fates: Vec<Fate>,
-    /// End of each receiver, by host.
     pub ends: Vec<Option<End>>,
-    /// Stream statistics of all hosts together.
     pub totals: StreamStats,
     /// Time from the first data frame to the last verdict.
     pub took: Duration,
     /// Time from the first data frame to each receiver's verdict, by rank.
     pub each_took: Vec<Duration>,
-    /// Description of each failure, by rank.
     pub words: Vec<String>,
     pub view: View,
     /// Events that the root's user received, with their moments.
@@ -169,7 +156,6 @@ pub struct Played {
 }
 
 impl Played {
-    /// Returns the demoted hosts, in order.
     pub fn aside(&self) -> Vec<usize> {
         let host = |(_, event): &(Duration, RootEvent)| match event {
             RootEvent::Aside { host, .. } => Some(host_number(host)),
@@ -191,14 +177,12 @@ pub fn some_of_each(random: &mut Random, seed: u64, loss: f64) -> (RandomFaults,
     (faults.reorder(reorder, Duration::from_micros(300)), loss + reorder + corrupt)
 }
 
-/// Returns the content of a simulated session.
 pub fn data(bytes: usize, seed: u64) -> Vec<u8> {
     let mut data = vec![0; bytes];
     Random::new(seed).fill(&mut data);
     data
 }
 
-/// Creates the source of a session's root.
 pub fn sent(case: &Case, seed: u64) -> Sent {
     Sent::new(data(case.bytes, seed), case.pipe)
 }
@@ -277,12 +261,10 @@ pub fn turn(host: &mut Host, now: Instant) -> Option<Instant> {
     host.turn(now)
 }
 
-/// Returns the number of a simulated session.
 pub fn session(seed: u64) -> u32 {
     0x5E55_0000 ^ seed as u32
 }
 
-/// Returns the nonce of a receiver's run.
 pub fn nonce(seed: u64, host: usize) -> u64 {
     seed ^ host as u64
 }
@@ -480,7 +462,6 @@ impl Disk {
         self.bytes().len() >= self.capacity_bytes
     }
 
-    /// Whether its bytes were published.
     pub fn is_published(&self) -> bool {
         self.published
     }

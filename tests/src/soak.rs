@@ -141,7 +141,6 @@ const QUARTERS: usize = 4;
 /// Permitted growth of memory in KiB: the allocator keeps freed memory for each thread.
 const ALLOWED_KIB: u64 = 2048;
 
-/// Resources that this process uses at a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     pub resident_kib: u64,

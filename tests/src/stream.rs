@@ -6,12 +6,10 @@ use ethbcast_transport::stream::{Outlet, Stream};
 use ethbcast_transport::wire::{EtherType, Flags, Guard, Identity, OVERHEAD_BYTES, Peer, Rank, StreamId, group_mac};
 use std::ops::Range;
 
-/// The group of these streams.
 pub const GROUP: &str = "tree";
 /// Number of receivers at which a cast has an ack tree.
 const RECEIVERS: usize = 200;
 
-/// Returns a host's identity as its peers know it.
 pub fn peer(host: usize) -> Peer {
     Peer { rank: Rank(host as u16), mac: host_mac(host) }
 }

@@ -19,7 +19,6 @@ const FIRST_TIMEOUT: Duration = Duration::from_millis(200);
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(3);
 const READING: Duration = Duration::from_millis(50);
 
-/// A flow between two hosts, by their numbers.
 #[derive(Clone, Debug)]
 pub struct Flow {
     pub from: usize,
@@ -36,7 +35,6 @@ impl Flow {
     }
 }
 
-/// One end of a flow.
 #[derive(Debug)]
 struct End {
     id: u8,
@@ -238,7 +236,6 @@ impl BusyHost {
         self.member.as_ref()
     }
 
-    /// Runs the member's application.
     pub fn turn(&mut self, now: Instant) -> Option<Instant> {
         self.member.as_mut().and_then(|member| turn(member, now))
     }

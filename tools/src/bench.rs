@@ -62,7 +62,6 @@ fn print(measured: &Report, as_json: bool) -> anyhow::Result<()> {
     }
 }
 
-/// Assigns an exit code to an error of the bench.
 fn failure(error: anyhow::Error) -> anyhow::Error {
     if let Some(interrupted) = error.downcast_ref::<Interrupted>() {
         let code = if interrupted.signal() == Signal::SIGTERM { Code::Terminated } else { Code::Interrupted };

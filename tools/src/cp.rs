@@ -140,9 +140,7 @@ const JOB: &str = "SLURM_JOB_NODELIST";
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct Target {
-    /// One source, or several that are placed side by side.
     pub sources: Vec<OsString>,
-    /// Hosts without duplicates.
     pub nodes: Vec<String>,
     /// Name in the served directory; by default the source's own.
     pub name: Option<String>,
@@ -181,7 +179,6 @@ fn is_there_anyway(name: &str) -> bool {
     name.is_empty() || name == "." || name == "./"
 }
 
-/// Returns the hosts, and the name behind the colon.
 fn split(dest: Option<&OsStr>, given: Option<&str>, job: Option<&str>) -> anyhow::Result<(String, String)> {
     let text = dest.map(|dest| {
         dest.to_str().ok_or_else(|| Failure::new(Code::Usage, "DEST is no text in UTF-8: choose another name"))

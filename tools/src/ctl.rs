@@ -45,7 +45,6 @@ fn only_one() -> anyhow::Result<u32> {
     }
 }
 
-/// Returns a sentence about senders in other network namespaces.
 fn elsewhere() -> String {
     let own = fs::read_link("/proc/self/ns/net").ok();
     let mut seen = BTreeSet::from_iter(own);
@@ -64,7 +63,6 @@ fn elsewhere() -> String {
     if found.is_empty() { ": start one".to_owned() } else { format!("; in another: {}", found.join(", ")) }
 }
 
-/// Returns the name of a process's network namespace, if it has one.
 fn name_of(pid: u32) -> Option<String> {
     let own = fs::metadata(format!("/proc/{pid}/ns/net")).ok()?;
     let is_own =
@@ -73,7 +71,6 @@ fn name_of(pid: u32) -> Option<String> {
     entry.file_name().into_string().ok()
 }
 
-/// Returns the processes whose sockets are in the table.
 fn senders(table: &str) -> Vec<u32> {
     let numbers = table.lines().filter_map(|line| line.rsplit_once(&format!("@{NAME}"))?.1.trim().parse().ok());
     let mut all: Vec<u32> = numbers.collect();

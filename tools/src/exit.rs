@@ -16,7 +16,6 @@ use thiserror::Error;
 /// the failure.
 static HAS_REPORTED: AtomicBool = AtomicBool::new(false);
 
-/// Form of the output on stdout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     Lines,
@@ -25,7 +24,6 @@ pub enum Form {
     Stream,
 }
 
-/// Descriptions of the exit codes for help and manual.
 pub const CODES: [(&str, &str); 8] = [
     ("0", "All receivers have verified everything."),
     ("1", "Some receivers failed; each is named with its reason. With doctor: something is wrong."),
@@ -113,7 +111,6 @@ impl Form {
 }
 
 impl Failure {
-    /// Names the option whose value is wrong.
     pub fn of_option(self, option: &str) -> Failure {
         Failure { text: format!("{option}: {}", self.text), ..self }
     }
@@ -122,7 +119,6 @@ impl Failure {
         Failure { code, text: text.to_string(), fault: None }
     }
 
-    /// Attaches a fault, whose code is printed behind the sentence.
     pub fn found(self, fault: impl Into<Option<Fault>>) -> Failure {
         Failure { fault: fault.into(), ..self }
     }
@@ -171,13 +167,11 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Prints lines of the final report on stdout.
 pub fn report(text: &str) -> anyhow::Result<()> {
     HAS_REPORTED.store(true, Ordering::Relaxed);
     print(text)
 }
 
-/// Prints the final object on stdout in this form.
 pub fn report_object(object: &Value, form: Form) -> anyhow::Result<()> {
     match form {
         Form::Stream => report(&done(object).to_string()),
@@ -244,7 +238,6 @@ fn words(error: &clap::Error) -> String {
 /// Version of the events. Events and fields may be added; none is removed or changed.
 const VERSION: u64 = 1;
 
-/// Creates an event with the present time and its own fields.
 pub fn event(name: &str, mut fields: Value) -> Value {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     fields["version"] = json!(VERSION);
@@ -253,7 +246,6 @@ pub fn event(name: &str, mut fields: Value) -> Value {
     fields
 }
 
-/// Creates the last event, which contains the object of `--json`.
 pub fn done(report: &Value) -> Value {
     event("done", json!({ "report": report }))
 }

@@ -29,7 +29,6 @@ const NAMESAKES_WAIT: Duration = Duration::from_millis(200);
 const MAX_ANSWERS: u64 = 4096;
 const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
 
-/// Returns the description of this host in a receiver's reply.
 pub fn about(interface: &Interface) -> About {
     let megabits = doctor::megabits_per_second(interface).and_then(|mbit| u32::try_from(mbit).ok());
     let version = concat!("ethbcast ", env!("CARGO_PKG_VERSION")).to_owned();
@@ -38,12 +37,10 @@ pub fn about(interface: &Interface) -> About {
 
 pub struct Search<'a> {
     pub interface: Option<&'a str>,
-    /// Group of the receivers; none: all groups.
     pub group: Option<&'a str>,
     pub ether_type: EtherType,
     pub over: Over,
     pub wait: Duration,
-    /// Keys of the hosts; none: hosts without a key.
     pub keys: Option<Arc<Keys>>,
     /// Hosts that end a round as soon as all are found.
     pub enough: Option<&'a [String]>,
@@ -76,7 +73,6 @@ impl<'a> Census<'a> {
         Ok(Census { search, port, asker, waker, clock, interrupt: None })
     }
 
-    /// Makes a signal end the round only.
     pub fn until_interrupted(mut self) -> anyhow::Result<Census<'a>> {
         let interrupt = Interrupt::wake(&self.waker).code(Code::System)?;
         interrupt.begin_polling();
@@ -131,7 +127,6 @@ pub fn run(args: &HostsArgs) -> anyhow::Result<()> {
     }
 }
 
-/// Opens a port that receives only frames to this host.
 fn open(search: &Search<'_>) -> anyhow::Result<(Port, Identity)> {
     let mut port = PortConfig::new(search.ether_type);
     port.over = search.over;
@@ -164,7 +159,6 @@ pub fn found<'a>(named: &[String], present: impl Iterator<Item = &'a Present>) -
     found
 }
 
-/// Returns a host's name with its address.
 pub fn node_name(present: &Present) -> String {
     format!("{}@{}", present.answer.host, present.mac)
 }

@@ -22,7 +22,6 @@ pub fn read_topology(path: &Path) -> anyhow::Result<Topology> {
     Ok(topology)
 }
 
-/// Finds the host that `--root` names in the topology `name`.
 pub fn find_root(topology: &Topology, name: &str, root: &str) -> anyhow::Result<usize> {
     let Some(host) = topology.host_named(root) else {
         let known = nodeset::fold(topology.hosts());
@@ -36,7 +35,6 @@ pub fn print_notes(notes: &[String]) {
     notes.iter().for_each(|note| crate::exit::print_line(format_args!("ethbcast: note: {note}")));
 }
 
-/// Converts a load error to a failure: code 2 if malformed, 4 if unreadable.
 pub fn refused(error: LoadError) -> Failure {
     let code = if matches!(error, LoadError::Unreadable { .. }) { Code::System } else { Code::Usage };
     Failure::new(code, error)
@@ -57,7 +55,6 @@ fn host_at(topology: &Topology, address: &str, pattern: Option<&str>) -> Option<
     topology.host_named(Address::parse(address, pattern).ok()?.host)
 }
 
-/// Parses the value of `--via`.
 pub fn read_route(via: &str) -> anyhow::Result<Route> {
     match via {
         "auto" => Ok(Route::Auto),
@@ -76,7 +73,6 @@ pub fn check_preset(preset: Preset, route: &Route) -> anyhow::Result<()> {
     fail(Code::Usage, format!("--preset {preset} is a protocol of the cast and of nothing else: add --via cast"))
 }
 
-/// Reads a plan that `ethbcast plan --out` wrote.
 pub fn read_plan(path: &Path) -> anyhow::Result<SavedPlan> {
     Ok(SavedPlan::load(path).map_err(refused)?)
 }
@@ -104,7 +100,6 @@ pub fn admit(
     Ok(Some(report))
 }
 
-/// Reads a calibration that `ethbcast probe --out` wrote.
 pub fn read_calibration(path: &Path) -> anyhow::Result<Calibration> {
     Ok(Calibration::load(path).map_err(refused)?)
 }

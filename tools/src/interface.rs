@@ -45,7 +45,6 @@ fn default_route(routes: &str, usable: &[String]) -> Option<String> {
     least(routes.lines().filter_map(read), usable)
 }
 
-/// Returns the usable interface with the IPv6 default route of the least metric.
 fn default_route_6(routes: &str, usable: &[String]) -> Option<String> {
     let read = |line: &str| {
         let fields: Vec<&str> = line.split_whitespace().collect();
@@ -74,7 +73,6 @@ fn name(session: &Session, group: &str, side: &str) -> std::io::Result<SocketAdd
     SocketAddr::from_abstract_name(format!("ethbcast/{side}/{}/{group}", session.interface().name))
 }
 
-/// Binds the marker socket; a failure is ignored.
 fn present(session: &Session, group: &str, side: &str) -> Present {
     let bound = name(session, group, side).and_then(|name| UnixDatagram::bind_addr(&name));
     if let Err(error) = &bound {

@@ -22,10 +22,8 @@ const ENVIRONMENT: [(&str, &str); 5] = [
     ("RUST_LOG", "What is logged on stderr: error (the default), warn, info, debug or trace, also for a part alone."),
 ];
 
-/// Files of every command that can be configured.
 const FILES: [(&str, &str); 1] =
     [("/etc/ethbcast/ethbcast.toml", "Options that hold unless the command line or the environment has others.")];
-/// Further files of `recv`, beside DEST.
 const RECV_FILES: [(&str, &str); 2] = [
     (
         ".ethbcast-*.part, .ethbcast-*.tree",
@@ -34,7 +32,6 @@ const RECV_FILES: [(&str, &str); 2] = [
     (".ethbcast-*.journal", "List of what is there of it, and of its checksums."),
 ];
 
-/// Runs `ethbcast man`.
 pub fn write_pages(args: &ManArgs) -> anyhow::Result<()> {
     std::fs::create_dir_all(&args.out)
         .with_context(|| format!("cannot make {}; choose another with --out", args.out.display()))?;
@@ -92,7 +89,6 @@ fn page(command: &Command, name: &str) -> anyhow::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// Adds command lines as they are typed, each after its sentence.
 fn add_examples(roff: &mut Roff, examples: &[(&str, &str)]) {
     if examples.is_empty() {
         return;
@@ -123,7 +119,6 @@ fn add_entries(roff: &mut Roff, entries: &[(&str, &str)]) {
     }
 }
 
-/// Runs `ethbcast completions`.
 pub fn print_completions(args: &CompletionsArgs) -> anyhow::Result<()> {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "ethbcast", &mut text);

@@ -84,7 +84,6 @@ fn word(value: &Path) -> anyhow::Result<String> {
 /// Number of clients that are served side by side.
 const MAX_AT_A_TIME: usize = 64;
 
-/// Runs the command until it is interrupted.
 pub fn serve_ports(args: &PortArgs) -> anyhow::Result<()> {
     let path = &args.serve;
     let (at, file) = (path.display(), path.clone());

@@ -48,7 +48,6 @@ pub fn open(group: &str, options: &SendOptions, reason: &'static str) -> anyhow:
     Ok((Session::open_sender(group, options).map_err(failure)?, interrupt))
 }
 
-/// Makes signals end the session with a notification of `reason`.
 pub fn interrupt(run: &RunOptions, reason: &'static str) -> anyhow::Result<Interrupt> {
     let cancel: Cancel = run.cancel.clone();
     Interrupt::watch(true, move || cancel.cancel_because(reason)).code(Code::System)
@@ -131,7 +130,6 @@ fn needs(station: &Station) -> String {
     )
 }
 
-/// Converts a library error to a failure with its exit code.
 pub fn failure(error: Error) -> Failure {
     let fault = doctor::of_session(&error);
     let failure = match &error {
@@ -145,7 +143,6 @@ pub fn failure(error: Error) -> Failure {
     failure.found(fault)
 }
 
-/// Converts an opening error to a failure that names the option to use.
 pub fn station_failure(error: &StationError) -> Failure {
     let failure = match error {
         StationError::GroupName { .. } => Failure::new(Code::Usage, format!("{error} with -g")),
@@ -165,7 +162,6 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// Finds the interface and opens the socket.
     pub fn open(args: &WireArgs, mut port: PortConfig) -> anyhow::Result<Wire> {
         port.over = args.over;
         let host = crate::lab::host_name(args.host.as_deref());

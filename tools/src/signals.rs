@@ -141,7 +141,6 @@ pub fn reason_to_end(interrupt: &Interrupt, began: Instant, timeout: Option<Dura
     Some(Failure::new(Code::Nobody, text))
 }
 
-/// Runs a program without output, for 30 s at most.
 pub fn quiet(program: &str, arguments: &[&OsStr]) -> Result<(), String> {
     let mut command = Command::new(program);
     command

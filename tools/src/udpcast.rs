@@ -14,7 +14,6 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::time::Duration;
 
-/// Shortest interval of progress lines that `send` and `recv` support.
 const MIN_PERIOD_MS: u32 = 100;
 
 /// Returns the equivalent command line of `send` or `recv`, and the log file.
@@ -69,7 +68,6 @@ pub fn print_ignored(names: &str) {
     print_line(format_args!("ethbcast: ignored, as raw Ethernet frames have no use for it: {names}"));
 }
 
-/// Returns the options that both roles share: group and interface.
 fn shared(command: &str, matches: &ArgMatches) -> anyhow::Result<Vec<OsString>> {
     let portbase = *matches.get_one::<u16>("portbase").expect("it has a default");
     if !portbase.is_multiple_of(2) {
@@ -183,7 +181,6 @@ fn of_receiver() -> [Arg; 3] {
     ]
 }
 
-/// Returns the arguments of `ethbcast recv`.
 pub fn receiver_arguments(matches: &ArgMatches) -> anyhow::Result<Vec<OsString>> {
     let mut arguments = shared("recv", matches)?;
     for (own, ours) in [("start-timeout", "max-wait"), ("receive-timeout", "patience")] {
@@ -224,7 +221,6 @@ const FOR_EVER: u32 = 1_000_000_000;
 /// Interval of udpcast's hello messages, in milliseconds.
 const HELLO_MS: u32 = 1000;
 
-/// Returns the arguments of `ethbcast send`.
 pub fn sender_arguments(matches: &ArgMatches) -> anyhow::Result<Vec<OsString>> {
     let mut arguments = shared("send", matches)?;
     arguments.push(format!("--min-receivers={}", least(matches)).into());

@@ -1,6 +1,5 @@
 //! Formatting of sizes, rates and counts for output, and quoting for a shell.
 
-/// Returns a number of receivers as text, such as "1 receiver".
 pub fn receivers(count: usize) -> String {
     if count == 1 { "1 receiver".to_owned() } else { format!("{count} receivers") }
 }

@@ -29,7 +29,6 @@ const MAX_FRAME_BYTES: usize = 1 << 16;
 /// Longest wait for the end of a child that has nothing to send, or is sending.
 const END_LIMIT: Duration = Duration::from_millis(200);
 
-/// The watching child process, ended on drop.
 pub struct Watcher {
     child: Child,
     pipe: Arc<Mutex<Option<ChildStdin>>>,

@@ -8,10 +8,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::Path;
 use tempfile::NamedTempFile;
 
-/// Mode of files for everybody, less the umask.
 const ALL: u32 = 0o666;
 
-/// Writes a file durably.
 pub fn save(path: &Path, text: &str) -> io::Result<()> {
     put(path, ALL, |file| {
         file.write_all(text.as_bytes())?;
@@ -40,7 +38,6 @@ pub fn renew(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     })
 }
 
-/// Checks that a file could be written there.
 pub fn try_place(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());

@@ -339,7 +339,6 @@ fn work(packing: Packing, packed: Packed, mut bytes: Bytes) -> Result<Unpacked, 
     }
 }
 
-/// The compressed input. An empty piece is its end.
 struct Packed {
     pieces: Receiver<Vec<u8>>,
     piece: Vec<u8>,

@@ -48,7 +48,6 @@ pub(super) trait Kind: Send {
 
     fn keep(&mut self, bytes: u64) -> Result<(), StorageError>;
 
-    /// Writes zeros, as a hole if possible.
     fn skip(&mut self, bytes: u64) -> Result<(), StorageError>;
 
     fn settle(&mut self, attributes: Option<FileAttributes>) -> Result<(), StorageError>;

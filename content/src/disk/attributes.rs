@@ -105,7 +105,6 @@ impl<'a> Given<'a> {
         }
     }
 
-    /// Counts attributes that a model disk cannot keep.
     #[cfg(test)]
     pub(super) fn lacks(&self, lack: Lack, accepted: &Accepted<'_>) {
         let is_given = match lack {

@@ -261,22 +261,14 @@ impl Index {
 }
 
 /// Reason why a path cannot be a basis.
+#[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Debug, thiserror::Error)]
 pub enum BasisError {
-    /// The path cannot be opened.
     #[error("cannot read the basis {}: {error}; give --basis what is there, or leave it out", .path.display())]
-    Unreadable {
-        /// Path of the basis.
-        path: PathBuf,
-        /// The system's error.
-        error: io::Error,
-    },
+    Unreadable { path: PathBuf, error: io::Error },
     /// The path is not a file, block device or directory.
     #[error("the basis {path} is no file, block device or directory: give --basis one", path = .path.display())]
-    NoPositions {
-        /// Path of the basis.
-        path: PathBuf,
-    },
+    NoPositions { path: PathBuf },
 }
 
 /// Readable bytes that may change at any time, as all that is found in them is verified.

@@ -140,15 +140,13 @@ const MAX_TABLE_BYTES: u64 = 32 << 20;
 const SECTOR_BYTES: u64 = 512;
 
 /// Reason why a qcow2 image cannot be read.
+#[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Debug, thiserror::Error)]
 pub enum Qcow2Error {
-    /// The image is damaged, or not a qcow2 image.
     #[error("it is no sound qcow2 image: {0}; check it with `qemu-img check`")]
     Unsound(&'static str),
-    /// The image needs another file or an unsupported feature.
     #[error("{0}; make it one raw file before, `qemu-img convert -O raw`")]
     Beyond(&'static str),
-    /// A read error.
     #[error("{0}")]
     Read(#[from] io::Error),
 }

@@ -142,23 +142,18 @@ impl Tree {
 }
 
 /// Reason why a directory cannot be sent.
+#[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// An entry cannot be read.
     #[error("cannot read SOURCE {path}: {cause}; leave it out with --exclude, or send as a user who may read it")]
     Read {
-        /// Path of the entry.
         path: PathBuf,
-        /// The system's error.
         #[source]
         cause: io::Error,
     },
-    /// A SOURCE does not exist.
     #[error("cannot read SOURCE {path}: {cause}")]
     NoSource {
-        /// Path of the SOURCE.
         path: PathBuf,
-        /// The system's error.
         #[source]
         cause: io::Error,
     },
@@ -167,45 +162,21 @@ pub enum SourceError {
         "{path} leads to {target}, which it is in: leave it out with --exclude, or send it as a link, without \
              --follow"
     )]
-    Loop {
-        /// Path of the link.
-        path: PathBuf,
-        /// Target of the link.
-        target: PathBuf,
-    },
-    /// A device node, fifo or socket.
+    Loop { path: PathBuf, target: PathBuf },
     #[error("{path} is a {kind}: leave it out with --exclude, or send it as what it is with --devices")]
-    Special {
-        /// Path of the entry.
-        path: PathBuf,
-        /// Kind of the entry, in words.
-        kind: &'static str,
-    },
-    /// Two SOURCEs would have the same name at DEST.
+    Special { path: PathBuf, kind: &'static str },
     #[error("two SOURCEs are called {name:?}: send them one after the other, or from a directory that holds both")]
-    Twice {
-        /// The common name.
-        name: String,
-    },
-    /// One of several SOURCEs has no name of its own.
+    Twice { name: String },
     #[error("SOURCE {path} does not end in a name for DEST: give its whole path, or send it alone")]
-    NoName {
-        /// Path of the SOURCE.
-        path: PathBuf,
-    },
-    /// The SOURCE cannot be sent with these options.
+    NoName { path: PathBuf },
     #[error("{0}")]
     Refused(String),
-    /// The content cannot be read.
     #[error("cannot read {what}: {cause}")]
     Unreadable {
-        /// Name of the content.
         what: String,
-        /// The system's error.
         #[source]
         cause: io::Error,
     },
-    /// A limit of the manifest is exceeded.
     #[error("{0}")]
     Manifest(#[from] ManifestError),
 }

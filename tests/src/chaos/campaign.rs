@@ -151,7 +151,6 @@ impl Row {
     }
 }
 
-/// The runs of a campaign.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     all: Row,

@@ -302,7 +302,6 @@ impl Receiver {
     }
 }
 
-/// Timeouts of the programs, and the judge's tolerance.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
     /// Time without progress after which a receiver is demoted.
@@ -317,21 +316,16 @@ pub struct Terms {
     pub slack: f64,
 }
 
-/// The place of a run.
 #[derive(Debug)]
 pub struct Stage<'a> {
     pub program: &'a Program,
     pub directory: &'a Path,
-    /// The name of the lab.
     pub lab: &'a str,
-    /// Timeouts of the programs and the judge.
     pub terms: Terms,
-    /// Set when the user interrupts.
     pub interrupted: &'a AtomicBool,
 }
 
 impl Stage<'_> {
-    /// Checks for an interrupt.
     pub fn check(&self) -> anyhow::Result<()> {
         if self.interrupted.load(Ordering::Relaxed) {
             bail!("interrupted; the lab has been taken down");

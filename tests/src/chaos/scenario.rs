@@ -6,7 +6,6 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Number of receivers: `n1` to `n7`.
 pub const RECEIVERS: usize = 7;
 pub const ROOT: &str = "n0";
 /// The host outside the session: a second sender, or an attacker.
@@ -102,7 +101,6 @@ pub struct Trouble {
     pub extra: Duration,
 }
 
-/// A run to be played.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     pub seed: u64,
@@ -123,7 +121,6 @@ impl Scenario {
         self.troubles.iter().any(|trouble| trouble.promise == promise)
     }
 
-    /// Whether all hosts without harm must have the file.
     pub fn promises_files(&self) -> bool {
         !self.promises(Promise::Truth) && !self.promises(Promise::Forged)
     }
@@ -149,14 +146,12 @@ impl Scenario {
         if self.via == "binary" { 2.0 } else { 1.0 }
     }
 
-    /// Returns the longest time that the run may take.
     pub fn limit(&self, terms: &Terms) -> Duration {
         let gathering = if self.kept_out() > 0 { terms.receive_wait } else { Duration::ZERO };
         let extra: Duration = self.troubles.iter().map(|trouble| trouble.extra).sum();
         (Duration::from_secs(8) + gathering + self.transfer() * 6 + extra).mul_f64(terms.slack)
     }
 
-    /// Returns the command that replays the run.
     pub fn replay(&self) -> String {
         let only = self.only.map_or(String::new(), |class| format!(" --only {class}"));
         format!("cargo run --release -p ethbcast-tests --bin chaos -- --runs 1 --seed {}{only}", self.seed)

@@ -35,12 +35,10 @@ impl Cohort {
         processes_per_host.iter().enumerate().map(cohort).collect()
     }
 
-    /// Kills the process with a local port id.
     pub fn kill(&mut self, port_id: usize) {
         self.killed[port_id] = true;
     }
 
-    /// Returns its processes, and whether each was killed.
     pub fn processes(&self) -> impl Iterator<Item = (&Process, bool)> {
         self.processes.iter().zip(self.killed.iter().copied())
     }
@@ -148,7 +146,6 @@ impl<F: Faults> NodePlay<F> {
         self.simulation.machine_mut(host).kill(port_id);
     }
 
-    /// Returns all processes, host by host.
     pub fn processes(&self) -> impl Iterator<Item = &Process> {
         self.simulation.machines().iter().flat_map(|cohort| &cohort.processes)
     }

@@ -19,29 +19,24 @@ pub use process::{Process, content};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// The group of all simulated communicators.
 pub const GROUP: &str = "simulated";
 
 /// A step of a rank's program. Programs are equal for all ranks unless a test wants otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A broadcast from one rank to all.
     Broadcast {
         root: u16,
         bytes: usize,
     },
     Barrier,
-    /// A block to each rank from one.
     Scatter {
         root: u16,
         bytes: usize,
     },
-    /// A block from each rank to one.
     Gather {
         root: u16,
         bytes: usize,
     },
-    /// A block from each rank to all.
     Allgather {
         bytes: usize,
     },
@@ -52,7 +47,6 @@ pub enum Step {
         tag: u32,
         bytes: usize,
     },
-    /// A computation of this duration.
     Compute(Duration),
     /// A wait until the messages this rank has sent have arrived.
     Settle,
@@ -60,31 +54,25 @@ pub enum Step {
     Shrink,
 }
 
-/// A communicator to be simulated.
 #[derive(Clone, Debug)]
 pub struct Case {
     pub programs: Vec<Vec<Step>>,
     /// Number of ranks configured at each process.
     pub sizes: Vec<u16>,
     pub starts: Vec<Duration>,
-    /// The name of each host.
     pub names: Vec<String>,
-    /// The MTU of each host, in bytes.
     pub mtus: Vec<u16>,
     pub preset: Preset,
     /// Knowledge of the network that each process is configured with.
     pub told: Vec<NetworkKnowledge>,
     /// Switches with the hosts by number; one switch if `None`.
     pub wiring: Option<Topology>,
-    /// Measured costs of the network, configured at all processes.
     pub calibration: Option<Calibration>,
     /// Time that a process waits for the others, and a call for progress.
     pub patience: Duration,
     /// Hosts that die, and the time of each death.
     pub crashes: Vec<(usize, Duration)>,
-    /// Rate of every cable, in bits per second.
     pub rate_bits_per_second: u64,
-    /// Bytes that an idle cable passes at once.
     pub burst_bytes: u64,
     /// Whether ranks leave at the end of their programs; otherwise the run ends when all programs
     /// have.
@@ -140,7 +128,6 @@ impl Case {
         }
     }
 
-    /// Connects the hosts to their switches.
     pub fn network(&self) -> Network {
         let settings = HostSettings {
             groups: vec![group_mac(GROUP)],
@@ -174,10 +161,8 @@ fn wired(topology: &Topology, cable: Cable, settings: &HostSettings) -> Network 
 /// A process's own knowledge of its network, in addition to the common one.
 #[derive(Clone, Debug)]
 pub struct NetworkKnowledge {
-    /// The switches with their hosts.
     pub topology: Option<Topology>,
     pub route: Route,
-    /// Whether broadcasts may be cast.
     pub casts: bool,
     /// Whether rank 0 measures once all ranks are there.
     pub probe: bool,
@@ -231,7 +216,6 @@ fn switches(random: &mut Random, hosts: usize) -> Topology {
     Topology::parse(&text, "drawn").unwrap_or_else(|error| panic!("{error}:\n{text}"))
 }
 
-/// A simulation of a communicator.
 pub struct Play<F> {
     simulation: Simulation<Process, F>,
     replay: String,
@@ -301,12 +285,10 @@ impl<F: Faults> Play<F> {
         self.network().sent_frames - signs
     }
 
-    /// Returns all processes, by host.
     pub fn processes(&self) -> &[Process] {
         self.simulation.machines()
     }
 
-    /// Returns the member of a process.
     pub fn member(&mut self, host: usize) -> &mut Member {
         self.simulation.machine_mut(host).member.as_mut().expect("it has started")
     }
@@ -315,12 +297,10 @@ impl<F: Faults> Play<F> {
         &mut self.simulation
     }
 
-    /// Returns the statistics of each member.
     pub fn stats(&self) -> Vec<MemberStats> {
         self.processes().iter().map(|process| process.member.as_ref().map(Member::stats).unwrap_or_default()).collect()
     }
 
-    /// Returns the statistics of the network.
     pub fn network(&self) -> Stats {
         self.simulation.stats()
     }

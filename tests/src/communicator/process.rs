@@ -40,7 +40,6 @@ impl Ongoing {
     }
 }
 
-/// A process: the member and its program.
 #[derive(Debug)]
 pub struct Process {
     config: Config,

@@ -45,7 +45,6 @@ fn entry_of(line: &str) -> Result<Entry, String> {
     Ok(Entry { name: digest, bytes })
 }
 
-/// Loads all inputs of a corpus, by name.
 pub fn load(file: &Path) -> Result<Vec<Entry>, String> {
     let shown = file.display();
     let text = fs::read(file).map_err(|error| {
@@ -92,7 +91,6 @@ const MAX_BYTES: usize = 4096;
 
 const EDGES: [u64; 8] = [0, 1, 0x7F, 0xFF, 0xFFFF, 0x7FFF_FFFF, 0xFFFF_FFFF, u64::MAX];
 
-/// Mutates the inputs of a corpus.
 #[derive(Debug)]
 pub struct Mutator<'a> {
     corpus: &'a [Entry],

@@ -22,7 +22,6 @@ pub struct Target {
 }
 
 impl Target {
-    /// Returns the path of its corpus file.
     pub fn corpus(&self) -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(self.name).with_extension("hex")
     }
@@ -44,7 +43,6 @@ pub const TARGETS: [Target; 12] = [
     Target { name: "group", run: machines::group, is_text: false },
 ];
 
-/// Runs the target of this name on `bytes`.
 pub fn run(name: &str, bytes: &[u8]) {
     let target = TARGETS.iter().find(|target| target.name == name);
     (target.expect("a program of tests/fuzz has the name of a target").run)(bytes);

@@ -16,7 +16,6 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 /// Position of the kind in a frame: behind the Ethernet header, the magic and the version.
 pub const KIND_BYTE: usize = 17;
 
-/// Direction of frames, seen from the affected host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     To,
@@ -98,7 +97,6 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Opens a tap on one interface.
     pub fn on(interface: &str) -> anyhow::Result<Self> {
         let address = getifaddrs()?
             .find_map(|entry| (entry.interface_name == interface).then_some(entry.address?.as_link_addr().copied()?));
@@ -108,7 +106,6 @@ impl Tap {
         Ok(tap)
     }
 
-    /// Returns the address of the tap's interface.
     pub fn mac(&self) -> MacAddr {
         let [a, b, c, d, e, f] = self.interface.and_then(|it| it.addr()).expect("one interface, of Ethernet");
         MacAddr::new(a, b, c, d, e, f)

@@ -20,7 +20,6 @@ pub struct SharedDirectory {
 }
 
 impl SharedDirectory {
-    /// Makes `at` a shared directory.
     pub fn make(at: &Path) -> anyhow::Result<Self> {
         run("mount", &["--bind", text(at)?, text(at)?])?;
         let shared = Self { at: at.to_owned() };
@@ -53,7 +52,6 @@ impl SmallDisk {
         run("mount", &["-o", &format!("remount,size={bytes}"), text(&self.at)?]).map(drop)
     }
 
-    /// Fills the remaining space.
     pub fn fill(&self) -> anyhow::Result<()> {
         use std::io::Write;
         let mut file = fs::File::create(self.at.join("of-somebody-else"))?;
@@ -70,19 +68,16 @@ impl Drop for SmallDisk {
     }
 }
 
-/// A block device in a file, detached on drop.
 #[derive(Debug)]
 pub struct LoopDevice {
     path: String,
 }
 
 impl LoopDevice {
-    /// Attaches a file or another device.
     pub fn attach(image: &Path) -> anyhow::Result<Self> {
         LoopDevice::with(image, &[])
     }
 
-    /// Attaches a file with options of `losetup`.
     pub fn with(image: &Path, options: &[&str]) -> anyhow::Result<Self> {
         Ok(Self { path: run("losetup", &[&["--find", "--show"], options, &[text(image)?]].concat())? })
     }
@@ -147,7 +142,6 @@ impl ThinDisk {
         fs::File::open(&self.mount).is_ok_and(|mount| nix::unistd::syncfs(mount).is_err())
     }
 
-    /// Enlarges the store to the full size.
     pub fn grow(&self) -> anyhow::Result<()> {
         self.store.resize(200 << 20)
     }

@@ -88,7 +88,6 @@ pub fn within<T>(limit: Duration, mut found: impl FnMut() -> Option<T>) -> Optio
     }
 }
 
-/// Returns the names in a directory, hidden files included.
 pub fn names_in(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
     let mut names: Vec<_> =
@@ -120,7 +119,6 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-/// File that runs are recorded in.
 #[derive(Debug, clap::Args)]
 pub struct Records {
     /// Add every run to this file, as a line of JSON.

@@ -40,7 +40,6 @@ pub struct Line {
     pub text: String,
 }
 
-/// A process, killed on drop.
 pub struct Process {
     child: Child,
     ended: Option<(Instant, i32)>,
@@ -73,7 +72,6 @@ impl Process {
         self.child.id()
     }
 
-    /// Sends a signal, unless it has ended.
     pub fn signal(&mut self, signal: Signal) -> anyhow::Result<()> {
         if self.ended()?.is_none() {
             kill(Pid::from_raw(i32::try_from(self.id())?), signal)?;
@@ -106,12 +104,10 @@ impl Process {
         }
     }
 
-    /// Returns its lines on stderr so far.
     pub fn lines(&self) -> Vec<Line> {
         held(&self.lines).clone()
     }
 
-    /// Returns its stdout, if kept.
     pub fn stdout(&self) -> String {
         String::from_utf8_lossy(&held(&self.stdout)).into_owned()
     }
@@ -189,7 +185,6 @@ pub struct Run {
 }
 
 impl Run {
-    /// Starts a command; failures print `name`.
     pub fn start(name: &str, command: Command) -> Run {
         let mut run = Run::unread(name, command);
         let pipe = run.unread.take().expect("not read yet");
@@ -231,7 +226,6 @@ impl Run {
         Run::start(&arguments.join(" "), command)
     }
 
-    /// Returns its name in failures.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -260,17 +254,14 @@ impl Run {
         links.filter(|link| fs::read_link(link).is_ok_and(|file| file.starts_with(directory))).collect()
     }
 
-    /// Returns its stderr so far.
     pub fn stderr(&self) -> String {
         text(&self.stderr)
     }
 
-    /// Returns its stdout so far, if that is read.
     pub fn stdout(&self) -> String {
         text(&self.stdout)
     }
 
-    /// Writes to its stdin, which is a pipe.
     pub fn say(&mut self, words: &str) {
         let stdin = self.child.stdin.as_mut().expect("its stdin is a pipe");
         stdin.write_all(words.as_bytes()).unwrap_or_else(|error| panic!("to {}: {error}", self.name));
@@ -286,12 +277,10 @@ impl Run {
         within(LIMIT, hears).unwrap_or_else(|| panic!("{} never heard {signal}:\n{}", self.name, self.stderr()));
     }
 
-    /// Waits until a line of stderr contains `part`.
     pub fn wait_for_line(&self, part: &str) {
         self.wait_for_lines(1, part);
     }
 
-    /// Waits until `count` lines of stderr contain `part`.
     pub fn wait_for_lines(&self, count: usize, part: &str) {
         let lines = || self.stderr().lines().filter(|line| line.contains(part)).count();
         let seen = within(LIMIT, || (lines() >= count).then_some(()));
@@ -359,14 +348,12 @@ fn text(bytes: &Mutex<Vec<u8>>) -> String {
     String::from_utf8_lossy(&bytes.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
 }
 
-/// A process that has ended.
 #[derive(Debug)]
 pub struct Ended {
     name: String,
     status: ExitStatus,
     pub stdout: Vec<u8>,
     pub stderr: String,
-    /// Time from its start to its end.
     pub took: Duration,
 }
 

@@ -80,12 +80,10 @@ impl Site {
         &self.lab
     }
 
-    /// Returns the directory for files.
     pub fn scratch(&self) -> &Path {
         self.scratch.path()
     }
 
-    /// Returns a path in the directory.
     pub fn path(&self, name: &str) -> PathBuf {
         self.scratch.path().join(name)
     }
@@ -110,7 +108,6 @@ impl Site {
         command
     }
 
-    /// Runs a program on a host, which must succeed.
     pub fn set_up(&self, host: &str, program: &str, arguments: &[&str]) {
         let mut command = self.command(host, program);
         command.args(arguments);

@@ -12,7 +12,6 @@ use std::time::Duration;
 
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// Result of a successful hunt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     pub schedules: u64,

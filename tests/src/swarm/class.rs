@@ -9,14 +9,12 @@ use std::time::Duration;
 
 macro_rules! classes {
     ($($(#[$about:meta])* $name:ident = $words:literal,)*) => {
-        /// A class of faults.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Class {
             $($(#[$about])* $name,)*
         }
 
         impl Class {
-            /// All classes.
             pub const ALL: &'static [Class] = &[$(Class::$name),*];
 
             /// Returns the name used in reports.
@@ -54,7 +52,6 @@ classes! {
     BitFlip = "flipped bits",
     /// A process is suspended for a while.
     Pause = "pause",
-    /// A host dies.
     Crash = "crash",
     /// A cable is down for short periods, repeatedly.
     LinkFlap = "link flaps",
@@ -68,7 +65,6 @@ classes! {
     Lazy = "lazy application",
     /// Network cards and switches have small rings and queues.
     SmallRings = "small rings",
-    /// The root dies.
     RootDeath = "root death",
     /// A host dies and comes back with its address, as another run.
     Restart = "restart",
@@ -80,7 +76,6 @@ classes! {
     Policing = "switches that begin to police a cast",
     /// The ports of a switch share a small buffer.
     SharedBuffer = "shared switch buffer",
-    /// Full queues send pause frames.
     PauseFrames = "pause frames",
     /// The kernel has no room for outgoing frames: ENOBUFS, EAGAIN, partly accepted batches.
     SendErrors = "send errors",
@@ -96,12 +91,10 @@ classes! {
     Damage = "damage that the checksum passes",
     /// Genuine frames are repeated with false values, from the right address.
     Hostile = "hostile values",
-    /// A second root announces itself in the group.
     TwoRoots = "two roots",
     /// Hosts that cannot take part: too small an MTU, no room, a name that is not admitted or
     /// taken.
     Misfits = "misfits",
-    /// Hosts that start late.
     Latecomers = "latecomers",
     /// A user stops a receiver, or the root.
     Interrupt = "interrupted by a user",
@@ -116,10 +109,8 @@ classes! {
 }
 
 impl Class {
-    /// Number of classes.
     pub const COUNT: usize = Class::ALL.len();
 
-    /// Index in [`Class::ALL`].
     pub fn index(self) -> usize {
         self as usize
     }
@@ -225,7 +216,6 @@ pub const RARE: &[(&str, &str)] = &[
 pub struct Filter {
     pub from: HostSet,
     pub to: HostSet,
-    /// Kinds of frames; empty for all.
     pub kinds: Vec<Kind>,
     /// Whether group frames (`true`) or frames to one host; both if `None`.
     pub cast: Option<bool>,

@@ -37,7 +37,6 @@ pub enum Schedule {
 }
 
 impl Schedule {
-    /// Draws the schedule of `seed`.
     pub fn of(seed: Seed) -> Schedule {
         if program::Program::is_meant(seed) {
             Schedule::Program(Box::new(program::Program::of(seed)))
@@ -56,7 +55,6 @@ impl fmt::Display for Schedule {
     }
 }
 
-/// Plays the schedule of `seed`.
 pub fn run(seed: Seed) -> Report {
     guarded(seed, TraceDetail::Nothing).0
 }

@@ -6,10 +6,8 @@ use super::seed::{Seed, Size};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A broken promise, with the line that replays it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Seed of the schedule that broke it.
     pub seed: Seed,
     pub what: String,
 }
@@ -28,11 +26,9 @@ impl fmt::Display for Violation {
 #[derive(Clone, Debug)]
 pub struct Report {
     pub seed: Seed,
-    /// The first broken promise, if any.
     pub violation: Option<Violation>,
     /// Hash of all delivered frames and their moments.
     pub trace: u64,
-    /// The classes that were on, with their hits.
     pub classes: Vec<(Class, u64)>,
     /// Results reached, by name, with their counts.
     pub marks: BTreeMap<String, u64>,
@@ -79,7 +75,6 @@ impl fmt::Display for Report {
     }
 }
 
-/// The sum of many reports.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     small: u64,
@@ -131,7 +126,6 @@ impl Tally {
         few.map(|(what, count)| format!("{what}: {count} times")).collect()
     }
 
-    /// Returns the promises that were broken.
     pub fn violations(&self) -> &[Violation] {
         &self.violations
     }

@@ -87,7 +87,6 @@ pub struct Schedule {
     pub replays: [usize; 2],
     /// Share of all frames that are repeated with false values.
     pub forges: Option<f64>,
-    /// Whether all hosts have a key.
     pub keyed: bool,
     /// Whether a receiver ends when the first root refuses it.
     pub once: bool,

@@ -26,14 +26,12 @@ impl Size {
     }
 }
 
-/// The seed of a whole schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Seed {
     size: Size,
     number: u64,
 }
 
-/// The reason why a text is no seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoSeed(String);
 
@@ -58,7 +56,6 @@ impl Seed {
         self.number
     }
 
-    /// Returns the size of its schedule.
     pub fn size(self) -> Size {
         self.size
     }

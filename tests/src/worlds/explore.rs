@@ -32,7 +32,6 @@ struct Spent {
 
 #[derive(Clone, Debug, Default)]
 pub struct Explored {
-    /// Distinct states of the world.
     pub states: usize,
     pub events: usize,
     /// Events from the beginning to the farthest state.
@@ -40,7 +39,6 @@ pub struct Explored {
     /// Whether every state was expanded.
     pub is_complete: bool,
     pub locals: usize,
-    /// Steps of single hosts that were played.
     pub steps: usize,
     /// States that were followed to an end, including those on the way.
     pub followed: usize,
@@ -63,7 +61,6 @@ impl fmt::Display for Explored {
     }
 }
 
-/// A violation, with the events that lead to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     pub what: String,
@@ -84,7 +81,6 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Explores `world` within `bounds`.
 pub fn explore<H: Host>(world: &mut World<H>, bounds: Bounds) -> Result<Explored, Violation> {
     let start = world.start().clone();
     let mut search = Search {

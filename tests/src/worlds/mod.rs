@@ -28,7 +28,6 @@ const FRAMES: usize = 3;
 /// Ack parents: the first receiver acknowledges to the origin, the second to the first.
 const PARENTS: &[usize] = &[0, 0, 1];
 
-/// A world that can be explored.
 #[derive(Clone, Copy, Debug)]
 pub struct Named {
     pub name: &'static str,
@@ -57,7 +56,6 @@ pub const WORLDS: [Named; 9] = [
 ];
 
 impl Named {
-    /// Finds a world by name.
     pub fn find(name: &str) -> Option<Named> {
         WORLDS.into_iter().find(|world| world.name == name)
     }
@@ -75,7 +73,6 @@ impl Named {
         self.explore(Bounds { depth, faults, early, deaths: 1, ends_within, follow_one_in: 1000 })
     }
 
-    /// Explores it within `bounds`.
     pub fn explore(self, bounds: Bounds) -> Result<Explored, Violation> {
         match self.kind {
             Kind::Session(via, begins) => explore(&mut World::new(session(via, 2, FRAMES, begins)), bounds),
@@ -84,7 +81,6 @@ impl Named {
         }
     }
 
-    /// Replays `events` and describes them.
     pub fn replay(self, events: &[Event]) -> Result<String, String> {
         fn play<H: Host>(hosts: Vec<H>, events: &[Event]) -> Result<String, String> {
             replay(&mut World::new(hosts), events)

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 const MAX_BEFORE: usize = 10_000;
 
-/// A world with the known states of its hosts.
 #[derive(Debug)]
 pub struct World<H> {
     count: usize,
@@ -233,12 +232,10 @@ pub(super) fn written(events: &[Event]) -> String {
     events.iter().map(Event::to_string).collect::<Vec<_>>().join(" ")
 }
 
-/// Parses a list of events.
 pub fn parse_events(text: &str) -> Result<Vec<Event>, String> {
     text.split_whitespace().map(str::parse).collect()
 }
 
-/// A host's machine with its application.
 pub trait Host: Machine + Clone + Debug {
     /// Names, as in `Debug` output, of types that do not distinguish states: counters on which no
     /// decision depends, and configuration.
@@ -253,12 +250,10 @@ pub trait Host: Machine + Clone + Debug {
         None
     }
 
-    /// Whether `frame` is such a notice.
     fn is_notice(_frame: &[u8]) -> bool {
         false
     }
 
-    /// Runs the application; returns when to call it again.
     fn turn(&mut self, now: Instant) -> Option<Instant>;
 
     /// Whether exploring begins here: earlier steps are played once, without faults.

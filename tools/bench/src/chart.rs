@@ -19,7 +19,6 @@ const LIMIT_DASHES: [&str; 3] = ["1 3", "8 3 1 3", "4 4"];
 /// Limit on the marks of an axis, whose numbers would overlap otherwise.
 const MAX_MARKS: usize = 12;
 
-/// A line of a chart.
 #[derive(Clone, Debug)]
 pub struct Series {
     pub name: String,

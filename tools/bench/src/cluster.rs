@@ -17,7 +17,6 @@ use ethbcast_transport::wire::{ETHERNET_BYTES, EtherType, HEADER_BYTES};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Machine};
 use nix::unistd::Uid;
 
-/// Network interface of every lab host.
 pub const INTERFACE: &str = "eth0";
 
 /// Brings up `hosts` hosts on one switch, named after the bench and this process.
@@ -27,7 +26,6 @@ pub fn bring_up(bench: &str, hosts: usize, rate_bits_per_second: Option<u64>) ->
     bring_up_as(LabConfig { name, rate_bits_per_second, ..LabConfig::new(topology) })
 }
 
-/// Brings up a lab from its full configuration.
 pub fn bring_up_as(config: LabConfig) -> anyhow::Result<LabGuard> {
     if !Uid::effective().is_root() {
         bail!("network namespaces need root: run this bench with `sudo -E`");
@@ -35,12 +33,10 @@ pub fn bring_up_as(config: LabConfig) -> anyhow::Result<LabGuard> {
     LabGuard::up(&config).context("bringing up the lab")
 }
 
-/// Returns the IPv4 address of a lab host, counted from 0.
 pub(crate) fn address(number: usize) -> String {
     format!("10.77.0.{}", number + 1)
 }
 
-/// Gives every host its IPv4 address and a multicast route.
 pub fn give_addresses(lab: &Lab) -> anyhow::Result<()> {
     for (number, name) in lab.hosts().iter().enumerate() {
         let address = format!("{}/24", address(number));
@@ -63,13 +59,11 @@ pub fn set_offloads(lab: &Lab, on: bool) -> anyhow::Result<()> {
     lab.hosts().iter().try_for_each(|host| on_host(lab, host, "ethtool", &arguments))
 }
 
-/// Returns the bytes that have reached the interface of each host but the first.
 pub fn received_bytes(lab: &Lab) -> anyhow::Result<Vec<u64>> {
     let receivers = lab.hosts().into_iter().skip(1);
     receivers.map(|host| Ok(lab.counters(&host).context("reading a host's counters")?.received_bytes)).collect()
 }
 
-/// Sets the fraction of arriving frames that every host loses, the sender included.
 pub fn set_loss(lab: &Lab, fraction: f64) -> anyhow::Result<()> {
     lab.hosts().iter().try_for_each(|host| lab.set_loss(host, fraction)).context("setting the loss")
 }
@@ -89,7 +83,6 @@ fn on_host(lab: &Lab, host: &str, program: &str, arguments: &[&str]) -> anyhow::
 
 /// A local experimental EtherType (IEEE 802), different from the tool's.
 const ETHER_TYPE: EtherType = EtherType::new(0x88b6);
-/// Multicast address of the broadcast frames.
 const GROUP: MacAddr = MacAddr::new(0x03, 0xeb, 0xca, 0x57, 0xbe, 0x4c);
 /// Duration of sending before frames are counted.
 const WARM_UP: Duration = Duration::from_millis(150);
@@ -184,7 +177,6 @@ fn frame(from: MacAddr, to: MacAddr, mtu_bytes: u32) -> Vec<u8> {
     frame
 }
 
-/// Sends its frame continuously, or once for each arriving frame.
 struct Passing {
     /// First frame, by which the switch learns this host's port.
     greeting: Option<Vec<u8>>,

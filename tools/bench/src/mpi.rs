@@ -37,7 +37,6 @@ impl Mpi {
         }
     }
 
-    /// Compiles a program with the MPI's compiler for C (`mpicc`) or Fortran (`mpifort`).
     pub fn compile(self, compiler: &str, source: &Path, program: &Path, more: &[&str]) -> anyhow::Result<()> {
         let compiler = format!("{compiler}.{}", self.name());
         let mut command = Command::new(&compiler);
@@ -62,8 +61,6 @@ pub struct MpiCluster<'a> {
 }
 
 impl<'a> MpiCluster<'a> {
-    /// Gives the hosts addresses, and writes the launcher's files into `directory`, which must
-    /// permit execution.
     pub fn prepare(lab: &'a Lab, directory: &Path, ranks_per_host: usize) -> anyhow::Result<MpiCluster<'a>> {
         let (directory, hydra) = (directory.to_owned(), "mpiexec.hydra".into());
         let cluster = MpiCluster { lab, directory, ranks_per_host, outlives: false, keeps_to_cables: false, hydra };
@@ -173,7 +170,6 @@ const NETWORK: &str = "10.77.0.0/24";
 
 const SOURCE: &str = include_str!("broadcast.c");
 
-/// Returns a sentence about the missing package, or `None`.
 pub fn missing(mpi: Mpi) -> Option<String> {
     let own = match mpi {
         Mpi::OpenMpi => [("mpirun.openmpi", "openmpi-bin"), ("mpicc.openmpi", "libopenmpi-dev")],
@@ -184,7 +180,6 @@ pub fn missing(mpi: Mpi) -> Option<String> {
     Some(format!("there is no {program} here: install the package {package}"))
 }
 
-/// Returns name and version, such as `Open MPI 4.1.4`.
 pub fn version(mpi: Mpi) -> anyhow::Result<String> {
     let (program, name) = match mpi {
         Mpi::OpenMpi => ("mpirun.openmpi", "Open MPI"),
@@ -198,7 +193,6 @@ pub fn version(mpi: Mpi) -> anyhow::Result<String> {
     Ok(format!("{name} {number}"))
 }
 
-/// An MPI that is ready to run the loop on a lab.
 #[derive(Debug)]
 pub struct Cluster<'a> {
     pub(crate) mpi: Mpi,
@@ -216,7 +210,6 @@ pub struct Loop<'s> {
 }
 
 impl<'a> Cluster<'a> {
-    /// Compiles the program and writes the launcher's files for `ranks_per_host`.
     pub fn prepare(lab: &'a Lab, mpi: Mpi, ranks_per_host: usize) -> anyhow::Result<Self> {
         // Not in memory: many systems mount /dev/shm with `noexec`.
         let directory = tempfile::Builder::new().prefix("ethbcast-mpi-").tempdir()?;
@@ -227,8 +220,6 @@ impl<'a> Cluster<'a> {
         Ok(Self { mpi, launcher, program, _directory: directory })
     }
 
-    /// Runs all sizes once with the given environment variables on every rank. Returns the times or
-    /// the failure of the program.
     pub fn measure(
         &self,
         set: &[(&str, &str)],

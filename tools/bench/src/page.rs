@@ -116,7 +116,6 @@ impl Axis {
         }
     }
 
-    /// Describes the settings that a chart has in common.
     fn title(self, setting: &Setting) -> String {
         let rate = setting.rate.map_or_else(|| "unshaped".to_owned(), ethbcast_lab::format_rate);
         let receivers = (self != Axis::Receivers).then(|| receivers(setting.receivers));

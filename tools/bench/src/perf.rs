@@ -17,7 +17,6 @@ const AFTERWARDS: Duration = Duration::from_secs(5);
 /// Time for a process to become the first of its host, rank 0.
 const FIRST_WITHIN: Duration = Duration::from_millis(300);
 
-/// A lab and the program that is run in it.
 #[derive(Clone, Copy, Debug)]
 pub struct Site<'a> {
     pub lab: &'a Lab,
@@ -25,12 +24,10 @@ pub struct Site<'a> {
     pub interrupt: &'a Interrupt,
 }
 
-/// A measurement of broadcasts of several sizes in turn.
 #[derive(Clone, Debug)]
 pub struct PerfJob<'a> {
     /// More options of the root, such as `--via`.
     pub root_options: Vec<&'a str>,
-    /// More options of all ranks.
     pub options: Vec<&'a str>,
     pub ranks_per_host: usize,
     pub sizes: &'a [u64],
@@ -43,7 +40,6 @@ pub struct Measured {
     pub via: String,
     /// Bytes of a segment; 0 for an MPI.
     pub segment_bytes: u64,
-    /// The session's own prediction of a broadcast, in seconds.
     pub predicted_seconds: Option<f64>,
     /// Broadcasts, each followed by a barrier.
     pub broadcast: Times,
@@ -51,7 +47,6 @@ pub struct Measured {
 }
 
 impl Site<'_> {
-    /// Starts one of `ethbcast`'s commands on a host.
     pub fn start(&self, host: &str, subcommand: &str, arguments: &[&str]) -> anyhow::Result<Running> {
         let mut command = self.program.on(self.lab, host, subcommand)?;
         command.args(["--quiet", "-i", INTERFACE]).args(arguments);

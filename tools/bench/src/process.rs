@@ -31,7 +31,6 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// Blocks the signals in this thread and everything it starts from now on, programs included.
     pub fn hold() -> io::Result<Self> {
         let held: SigSet = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().collect();
         let pending = SignalFd::with_flags(&held, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
@@ -39,7 +38,6 @@ impl Interrupt {
         Ok(Self { pending })
     }
 
-    /// Checks that no signal has arrived.
     pub fn check(&self) -> anyhow::Result<()> {
         let Some(told) = self.pending.read_signal()? else { return Ok(()) };
         // Only these three signals are polled.
@@ -53,7 +51,6 @@ pub struct Program {
 }
 
 impl Program {
-    /// Finds the program at `given`, or beside this program.
     pub fn find(given: Option<&Path>) -> anyhow::Result<Self> {
         let path = match given {
             Some(path) => path.to_owned(),
@@ -78,7 +75,6 @@ impl Program {
         Ok(command)
     }
 
-    /// Returns a command of the program that needs no network, to which arguments can be added.
     pub fn here(&self, subcommand: &str) -> Command {
         let mut command = Command::new(&self.path);
         command.arg(subcommand);
@@ -92,7 +88,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// A program's output, or its reason of failure.
 pub type Ended = Result<String, String>;
 
-/// A program, killed on drop if it still runs.
 #[derive(Debug)]
 pub struct Running {
     name: String,
@@ -102,7 +97,6 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts a program; `name` is for messages.
     pub fn start(name: impl Into<String>, mut command: Command) -> anyhow::Result<Self> {
         let name = name.into();
         let (stdout, stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
@@ -126,7 +120,6 @@ impl Running {
         }
     }
 
-    /// Returns the result if the program has ended.
     pub fn ended(&mut self) -> anyhow::Result<Option<Ended>> {
         let Some(status) = self.child.try_wait()? else { return Ok(None) };
         if status.success() {

@@ -38,13 +38,11 @@ impl Setting {
         self.wire_seconds().map_or(0.0, |seconds| seconds - burst_seconds)
     }
 
-    /// Whether the size is sent as a file.
     pub fn is_file(&self) -> bool {
         self.size_bytes > MAX_MESSAGE
     }
 }
 
-/// Figures of a tool that finished.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figures {
     /// Median time in seconds: for a file from the first data on the sender's cable to the sender's
@@ -62,7 +60,6 @@ pub struct Figures {
 pub struct Run {
     pub tool: String,
     pub is_own: bool,
-    /// Figures, or the reason of the failure.
     pub outcome: Result<Figures, String>,
 }
 
@@ -76,7 +73,6 @@ impl Run {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
     pub setting: Setting,
-    /// Goodput of raw frames there, without loss.
     pub raw: Ceiling,
     pub runs: Vec<Run>,
 }
@@ -98,7 +94,6 @@ impl Cell {
         figures.is_counted && figures.seconds >= self.setting.least_seconds()
     }
 
-    /// Returns the time of a run in seconds, if all receivers have correct data, over the wire.
     pub fn seconds(&self, run: &Run) -> Option<f64> {
         let figures = run.outcome.as_ref().ok()?;
         run.seconds(self.setting.receivers).filter(|_| self.is_over_wire(figures))
@@ -132,13 +127,11 @@ impl Cell {
 pub struct Report {
     /// The machine: kernel, processors, versions.
     pub machine: Vec<(String, String)>,
-    /// Tools that were not measured, with the reason.
     pub skipped: Vec<(String, String)>,
     pub cells: Vec<Cell>,
 }
 
 impl Report {
-    /// Whether every run of ethbcast delivered correct data to every receiver.
     pub fn all_verified(&self) -> bool {
         let good = |cell: &Cell| {
             let mut own = cell.runs.iter().filter(|run| run.is_own);
@@ -147,7 +140,6 @@ impl Report {
         self.cells.iter().all(good)
     }
 
-    /// Returns the names of all tools, in the order of their first occurrence.
     pub fn tools(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for run in self.cells.iter().flat_map(|cell| &cell.runs) {
@@ -159,7 +151,6 @@ impl Report {
     }
 }
 
-/// Formats a size in the largest unit without a fraction.
 pub(crate) fn size(bytes: u64) -> String {
     match bytes {
         _ if bytes.is_multiple_of(1 << 30) => format!("{} GiB", bytes >> 30),
@@ -220,7 +211,6 @@ fn run(cell: &Cell, run: &Run) -> Value {
 const WIRE_LIMIT: &str = "wire limit";
 const NOT_OVER_WIRE: &str = "not over the wire";
 
-/// Formats the whole report: a table, the winners, and an explanation of the columns.
 pub fn text(report: &Report) -> String {
     let mut text = table(report).aligned();
     text += "\nFastest:\n";
@@ -244,7 +234,6 @@ pub fn text(report: &Report) -> String {
 const TIMES_WIRE: usize = 7;
 const SHARE_OF_RAW: usize = 8;
 
-/// Builds the table of all figures, with the limits among the tools.
 pub fn table(report: &Report) -> Table {
     let mut table =
         Table::under("receivers, MTU, rate, loss, size, tool, seconds, x wire, % of raw, CPU s/GiB, verified, remark");
@@ -331,7 +320,6 @@ pub fn fastest(cell: &Cell) -> String {
     }
 }
 
-/// Formats seconds with four significant digits.
 pub fn time(seconds: f64) -> String {
     match seconds {
         seconds if seconds >= 100.0 => format!("{seconds:.1}"),
@@ -345,7 +333,6 @@ pub fn time(seconds: f64) -> String {
 pub(crate) mod tests {
     use super::*;
 
-    /// Creates a cell with these times. Names that begin with `ethbcast` are ours.
     pub(crate) fn cell(setting: Setting, times: &[(&str, Option<f64>)]) -> Cell {
         let run = |&(tool, seconds): &(&str, Option<f64>)| Run {
             tool: tool.to_owned(),

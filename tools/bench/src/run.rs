@@ -18,7 +18,6 @@ use crate::transfer::{self, Finished, Job, Outcome, Tool, is_installed, make_fil
 
 /// Largest file, in bytes: eight copies must fit in memory.
 pub const LARGEST_BYTES: u64 = 1 << 30;
-/// Algorithms that can be measured.
 pub const WAYS: [&str; 6] = ["chain", "cast", "binary", "binomial", "flat", "auto"];
 /// Limit on the receivers, which all run on this machine.
 pub const MAX_RECEIVERS: u16 = 63;
@@ -27,10 +26,8 @@ pub const LARGEST_MTU_BYTES: u32 = 65_535;
 /// Smallest MTU, in bytes: that which the other tools need.
 pub const SMALLEST_MTU_BYTES: u32 = 576;
 
-/// The settings to measure, in all combinations.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Algorithms, out of [`WAYS`].
     pub ways: Vec<&'static str>,
     pub receivers: Vec<u16>,
     pub sizes: Vec<u64>,
@@ -41,14 +38,11 @@ pub struct Options {
     pub peers: bool,
     /// Timed broadcasts of a message; the report has their median.
     pub iterations: u32,
-    /// Timed transfers of a file; the report has their median.
     pub runs: u32,
-    /// Duration of each measurement of raw frames.
     pub raw_time: Duration,
     /// Limit on a run; by default ten times the wire's minimum and at least 30 s.
     pub limit: Option<Duration>,
     pub lab: String,
-    /// Path of the program `ethbcast`; by default beside this program.
     pub program: Option<PathBuf>,
 }
 
@@ -73,7 +67,6 @@ impl Options {
         }
     }
 
-    /// Checks that the options can be measured.
     pub fn check(&self) -> Result<(), String> {
         if let Some(receivers) = self.receivers.iter().find(|&&count| count == 0 || count > MAX_RECEIVERS) {
             return Err(format!(
@@ -97,7 +90,6 @@ impl Options {
         Ok(())
     }
 
-    /// Splits the sizes into those of messages and those of files.
     pub fn messages_and_files(&self) -> (Vec<u64>, Vec<u64>) {
         self.sizes.iter().partition(|&&size| size <= MAX_MESSAGE)
     }
@@ -159,7 +151,6 @@ impl Peers {
         Ok(peers)
     }
 
-    /// Returns the versions of the tools that report one.
     fn versions(&self) -> Vec<(String, String)> {
         let whole = self.mpis.iter().filter(|peer| !peer.is_cut);
         let version = |peer: &MpiPeer| {
@@ -256,7 +247,6 @@ impl Bench<'_> {
         Ok(cells)
     }
 
-    /// Prepares the MPIs with their compiled program, if there are messages to send.
     fn clusters<'l>(&self, place: &'l Place) -> anyhow::Result<Vec<Cluster<'l>>> {
         let is_needed = !self.options.messages_and_files().0.is_empty();
         let whole = self.peers.mpis.iter().filter(|peer| is_needed && !peer.is_cut);

@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 
-/// Rows of text under a heading.
 #[derive(Clone, Debug)]
 pub struct Table {
     heading: Vec<String>,
@@ -14,7 +13,6 @@ impl Table {
         Self { heading: heading.iter().map(|cell| cell.as_ref().to_owned()).collect(), rows: Vec::new() }
     }
 
-    /// Creates an empty table from a comma-separated heading.
     pub fn under(heading: &str) -> Self {
         Self::new(&heading.split(',').map(str::trim).collect::<Vec<_>>())
     }
@@ -44,12 +42,10 @@ impl Table {
         text
     }
 
-    /// Formats the table as CSV (RFC 4180), heading first.
     pub fn csv(&self) -> String {
         self.lines().map(|line| line.iter().map(|cell| quoted(cell)).collect::<Vec<_>>().join(",") + "\n").collect()
     }
 
-    /// Returns heading and rows as cells.
     pub fn lines(&self) -> impl Iterator<Item = Vec<&str>> {
         std::iter::once(&self.heading).chain(&self.rows).map(|line| line.iter().map(String::as_str).collect())
     }
@@ -67,7 +63,6 @@ pub fn median(mut values: Vec<f64>) -> Option<f64> {
     Some((lower + upper) / 2.0)
 }
 
-/// Statistics of a series of times, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Times {
     /// Mean without the lowest and the highest tenth, as in the EQA paper (§4).

@@ -45,11 +45,8 @@ const UFTP_ROUND_TRIP_SECONDS: &str = "0.05:0.01:1";
 /// A tool, or one of its algorithms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tool {
-    /// `ethbcast` with this `--via`.
     Own(&'static str),
-    /// `udp-sender` and `udp-receiver`.
     Udpcast,
-    /// `uftp` and `uftpd`.
     Uftp,
     /// A TCP connection from each host to the next (`ethbcast tcp-chain`).
     TcpChain,
@@ -71,7 +68,6 @@ impl Tool {
         }
     }
 
-    /// Returns the reason why the tool cannot run here, if there is one.
     pub fn missing(self) -> Option<String> {
         let (programs, package) = match self {
             Tool::Own(_) | Tool::TcpChain => return None,
@@ -98,7 +94,6 @@ pub fn is_installed(program: &str) -> bool {
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
     pub tool: Tool,
-    /// The lab, whose first host sends to all others.
     pub lab: &'a Lab,
     /// Rate of the lab's cables, or that of raw frames if they are unshaped, in bits per second.
     pub rate_bits_per_second: u64,
@@ -112,7 +107,6 @@ pub struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// Returns the sending host and the receiving ones.
     pub fn hosts(&self) -> (String, Vec<String>) {
         let mut hosts = self.lab.hosts();
         assert!(!hosts.is_empty(), "a lab has hosts");
@@ -128,7 +122,6 @@ impl Job<'_> {
         }
     }
 
-    /// Returns the command that receives on a host.
     pub fn receiver(&self, number: usize, host: &str) -> anyhow::Result<Command> {
         let received = self.received(host);
         let command = match self.tool {
@@ -246,8 +239,6 @@ pub struct Finished {
     pub processor_seconds: f64,
 }
 
-/// Runs a job within `limit` and compares the received files with the source. A tool's failure is
-/// an [`Outcome`].
 pub fn run(job: &Job, limit: Duration, interrupt: &Interrupt) -> anyhow::Result<Outcome> {
     let is_cut = job.tool == Tool::TcpChainCut;
     if is_cut {
@@ -349,7 +340,6 @@ pub fn make_file(path: &Path, bytes: u64) -> io::Result<()> {
     file.flush()
 }
 
-/// Whether two files hold equal bytes.
 pub fn same_bytes(left: &Path, right: &Path) -> io::Result<bool> {
     let (mut left, mut right) = (File::open(left)?, File::open(right)?);
     if left.metadata()?.len() != right.metadata()?.len() {
@@ -387,7 +377,6 @@ pub struct Link<'a> {
 }
 
 impl Link<'_> {
-    /// Performs this host's part until completion.
     pub fn run(&self) -> io::Result<()> {
         let mut before = match self.listen {
             Some(port) => Some(TcpListener::bind((Ipv4Addr::UNSPECIFIED, port))?.accept()?.0),

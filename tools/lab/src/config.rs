@@ -25,7 +25,6 @@ const BURST_NANOSECONDS: u64 = 500_000;
 pub struct LabConfig {
     /// Name of the lab, `lab` by default. Labs of different names are independent.
     pub name: String,
-    /// The hosts, the switches and the cables between them.
     pub topology: Topology,
     /// Default rate of a cable in each direction, for cables without a rate in the topology. It
     /// counts frame bytes with the Ethernet header, without preamble, check sequence and gap.

@@ -11,16 +11,13 @@ use crate::script::lost_frames;
 /// Interface table of the thread's namespace. (`/proc/net/dev` is that of the process.)
 const INTERFACES: &str = "/proc/thread-self/net/dev";
 
-/// Frames and bytes over a host's `eth0` since the lab came up. Bytes include the 14-byte header.
+/// Frames and bytes over a host's `eth0` since the lab came up, received ones counted before its loss. Bytes include
+/// the 14-byte header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostCounters {
-    /// Frames that reached the host, before its loss.
     pub received_frames: u64,
-    /// Bytes that reached the host, before its loss.
     pub received_bytes: u64,
-    /// Frames the host put on its cable.
     pub sent_frames: u64,
-    /// Bytes the host put on its cable.
     pub sent_bytes: u64,
     /// Frames the host lost since its loss was last set.
     pub lost_frames: u64,

@@ -8,9 +8,7 @@ use crate::program::{IP, batch, run};
 /// host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Detour {
-    /// End of the host's cable.
     pub towards_host: String,
-    /// End of the cable to the host's switch.
     pub towards_switch: String,
 }
 
@@ -31,7 +29,6 @@ pub(crate) fn lead(host: &str) -> Result<Detour, LabError> {
     Ok(Detour { towards_host: port, towards_switch: near })
 }
 
-/// Switches address learning on or off at the switch port of `host`.
 pub(crate) fn set_learning(host: &str, on: bool) -> Result<(), LabError> {
     let (port, word) = (port_to(host)?, if on { "on" } else { "off" });
     batch(IP, &format!("link set {port} type bridge_slave learning {word}\n"), "setting what a port learns")

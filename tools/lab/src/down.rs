@@ -16,7 +16,6 @@ const ROUNDS: usize = 3;
 pub struct Removed {
     /// Namespaces deleted, including that of the switches.
     pub namespaces: usize,
-    /// Processes ended.
     pub processes: usize,
 }
 

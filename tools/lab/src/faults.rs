@@ -53,13 +53,11 @@ impl LinkFault {
         self
     }
 
-    /// Limits the fault to unicast frames.
     pub fn unicast(mut self) -> Self {
         self.group_addressed = Some(false);
         self
     }
 
-    /// Limits the fault to multicast and broadcast frames.
     pub fn multicast(mut self) -> Self {
         self.group_addressed = Some(true);
         self
@@ -113,7 +111,6 @@ fn table(interface: &str) -> String {
     format!("{FAULTS_TABLE}_{interface}")
 }
 
-/// Returns an nft script that replaces all rules of an interface in one transaction.
 fn script(interface: &str, rules: &[String]) -> String {
     let table = table(interface);
     let mut text = format!("table netdev {table}\ndelete table netdev {table}\n");
@@ -127,7 +124,6 @@ fn script(interface: &str, rules: &[String]) -> String {
     text
 }
 
-/// The two ends of a host's cable, each as namespace and interface.
 pub(crate) struct Cable {
     ends: [(Direction, String, String); 2],
 }

@@ -85,15 +85,10 @@ impl Lab {
         take_down(name)
     }
 
-    /// Removes this lab.
-    ///
-    /// # Errors
-    /// The errors of [`Lab::remove`].
     pub fn down(self) -> Result<Removed, LabError> {
         take_down(&self.name)
     }
 
-    /// Returns the lab's name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -103,10 +98,6 @@ impl Lab {
         self.hosts.clone()
     }
 
-    /// Returns the network namespace of a host, as `ip netns` names it.
-    ///
-    /// # Errors
-    /// [`LabError::NoSuchHost`].
     pub fn namespace(&self, host: &str) -> Result<String, LabError> {
         if self.hosts.iter().any(|known| known == host) {
             Ok(namespace_of(&self.name, host))
@@ -181,10 +172,6 @@ impl Lab {
         Cable::find(host, self.namespace(host)?, self.switches_namespace())
     }
 
-    /// Returns the MAC address of a host, for [`LinkFault::peer`].
-    ///
-    /// # Errors
-    /// [`LabError::NoSuchHost`] or a failure of `ip`.
     pub fn mac(&self, host: &str) -> Result<String, LabError> {
         self.run_on(host, faults::mac)?
     }
@@ -267,10 +254,6 @@ pub struct LabGuard {
 }
 
 impl LabGuard {
-    /// Brings a lab up for the lifetime of the guard.
-    ///
-    /// # Errors
-    /// The errors of [`Lab::up`].
     pub fn up(config: &LabConfig) -> Result<Self, LabError> {
         Lab::up(config).map(Self::from)
     }

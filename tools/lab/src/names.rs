@@ -5,10 +5,8 @@
 //! name the lab and the rest the host. The lab `a` never takes the namespaces of a lab `a-b` for
 //! its own.
 
-/// Default name of a lab.
 pub const DEFAULT_LAB: &str = "lab";
 
-/// Pseudo-host that holds the bridges.
 pub(crate) const SWITCHES: &str = "switches";
 
 pub(crate) const HOST_INTERFACE: &str = "eth0";
@@ -25,13 +23,11 @@ pub(crate) fn namespace_of(lab: &str, host: &str) -> String {
     format!("{PREFIX}{lab}-{host}")
 }
 
-/// Returns the lab and host of a namespace; `None` if it belongs to no lab.
 pub(crate) fn split_namespace(namespace: &str) -> Option<(&str, &str)> {
     let (lab, host) = namespace.strip_prefix(PREFIX)?.split_once('-')?;
     (is_lab_name(lab) && !host.is_empty()).then_some((lab, host))
 }
 
-/// Whether a name can be part of a namespace's name without ambiguity.
 pub(crate) fn is_lab_name(name: &str) -> bool {
     let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"_.".contains(&byte);
     (1..=MAX_LAB_BYTES).contains(&name.len()) && name.bytes().all(legal)
@@ -60,7 +56,6 @@ pub(crate) fn trunk_port(from: usize, to: usize) -> String {
     format!("t{from}-{to}")
 }
 
-/// Owner of a MAC address, encoded in its third byte.
 #[derive(Clone, Copy)]
 pub(crate) enum Owner {
     Host = 0,

@@ -41,7 +41,6 @@ pub(crate) fn lab_namespaces() -> Result<Vec<(String, String)>, LabError> {
     Ok(found)
 }
 
-/// Returns the hosts of `lab` with its switches, in natural order; none if there is no such lab.
 pub(crate) fn members_of(lab: &str) -> Result<Vec<String>, LabError> {
     Ok(lab_namespaces()?.into_iter().filter(|(owner, _)| owner == lab).map(|(_, host)| host).collect())
 }

@@ -65,7 +65,6 @@ fn signal_until_gone(
     }
 }
 
-/// Returns the living processes in the namespaces, except for the caller.
 fn processes_in(inside: &BTreeSet<NamespaceId>) -> Result<BTreeSet<Pid>, LabError> {
     if inside.is_empty() {
         return Ok(BTreeSet::new());

@@ -99,8 +99,6 @@ fn diagnose(program: Program, stderr: &str, doing: &str) -> LabError {
     }
 }
 
-/// Returns the first line of an error output that describes the failure, without the prefix
-/// "Error:".
 fn first_complaint(stderr: &str) -> String {
     let said = stderr.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("(it said nothing)");
     said.trim_start_matches("Error: ").trim_end_matches('.').to_owned()

@@ -5,7 +5,6 @@ use crate::names::{HOST_INTERFACE, Owner, bridge, host_port, mac_address, namesp
 
 const LOSS_TABLE: &str = "ethbcast_lab";
 
-/// Resolution of loss: fractions of this number.
 const LOSS_STEPS: f64 = 1e9;
 
 pub(crate) fn add_host_namespaces(config: &LabConfig) -> String {
@@ -58,12 +57,10 @@ pub(crate) fn host_links_up() -> String {
     format!("link set lo up\nlink set {HOST_INTERFACE} up\n")
 }
 
-/// Returns the `tc` batch for a host's namespace that shapes its output; empty without a rate.
 pub(crate) fn shape_host(config: &LabConfig, host: usize) -> String {
     shape(config, HOST_INTERFACE, config.host_queue_bytes, config.topology.host_rate(host))
 }
 
-/// Returns the `tc` batch for the switches' namespace that shapes every port; empty without rates.
 pub(crate) fn shape_switches(config: &LabConfig) -> String {
     let topology = &config.topology;
     let host_ports = (0..topology.hosts().len()).map(|host| (host_port(host), topology.host_rate(host)));
@@ -107,13 +104,10 @@ pub(crate) fn lose_instead(fraction: f64) -> String {
     if fraction > 0.0 { forget + &lose(fraction) } else { forget }
 }
 
-/// Returns the frames that the loss rule has dropped, from `nft list ruleset`; 0 without a rule.
 pub(crate) fn lost_frames(ruleset: &str) -> u64 {
     counted_frames(ruleset, LOSS_TABLE)
 }
 
-/// Returns the frames that the rules of a table have counted, from `nft list ruleset`; 0 without
-/// that table.
 pub(crate) fn counted_frames(ruleset: &str, table: &str) -> u64 {
     let opening = format!("table netdev {table} {{");
     let inside = ruleset.split_once(&opening).map_or("", |(_, after)| after);

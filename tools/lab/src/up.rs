@@ -12,7 +12,6 @@ use crate::netns::{inside, members_of};
 use crate::program::{IP, NFT, TC, batch, require_root, run};
 use crate::script;
 
-/// Disables IPv6, which would put unrequested frames on the cables.
 const NO_IPV6: [&str; 2] = ["/proc/sys/net/ipv6/conf/all/disable_ipv6", "/proc/sys/net/ipv6/conf/default/disable_ipv6"];
 
 /// Keeps bridged frames out of iptables. (The files exist only with br_netfilter.)
@@ -50,7 +49,6 @@ fn claim(config: &LabConfig) -> Result<(), LabError> {
     }
 }
 
-/// Creates everything inside the claimed name, and checks for interrupts between the steps.
 fn build(config: &LabConfig, interrupts: &InterruptsHeld) -> Result<(), LabError> {
     let switches = namespace_of(&config.name, SWITCHES);
     let hosts = || config.topology.hosts().iter().map(|host| namespace_of(&config.name, host));
@@ -68,7 +66,6 @@ fn build(config: &LabConfig, interrupts: &InterruptsHeld) -> Result<(), LabError
     interrupts.check()
 }
 
-/// Disables the kernel features of this thread's namespace that would send or filter frames.
 fn keep_quiet(namespace: &str) -> Result<(), LabError> {
     let settings = NO_IPV6.iter().map(|path| (path, "1")).chain(NO_FIREWALL.iter().map(|path| (path, "0")));
     for (path, value) in settings {

@@ -13,7 +13,6 @@ use ethbcast_transport::wire::EtherType;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// `ethbcast hosts`.
 #[derive(Debug, Args)]
 pub struct HostsArgs {
     /// Network interface. Default: the only Ethernet interface that is up; if several are, that of the default route.
@@ -49,7 +48,6 @@ pub struct HostsArgs {
     pub key: KeySourceArgs,
 }
 
-/// `ethbcast cp`.
 #[derive(Debug, Args)]
 #[command(after_long_help = examples::text("cp"))]
 pub struct CpArgs {
@@ -104,7 +102,6 @@ pub struct CpArgs {
     pub wire: WireArgs,
 }
 
-/// `ethbcast ctl`.
 #[derive(Debug, Args)]
 pub struct CtlArgs {
     /// Process id of the `ethbcast send` or `cp`. Default: the only one on this host, or in this network namespace.
@@ -115,7 +112,6 @@ pub struct CtlArgs {
     pub command: CtlCommand,
 }
 
-/// Commands for a running sender.
 #[derive(Debug, Subcommand)]
 pub enum CtlCommand {
     /// Set the rate limit of a sender that was started with --rate. Forwarding hosts follow a moment later.
@@ -130,7 +126,6 @@ pub enum CtlCommand {
     Start,
 }
 
-/// `ethbcast probe`.
 #[derive(Debug, Args)]
 #[command(after_long_help = examples::text("probe"))]
 pub struct ProbeArgs {
@@ -163,7 +158,6 @@ pub struct ProbeArgs {
     pub update: Option<PathBuf>,
 }
 
-/// `ethbcast perf`.
 #[derive(Debug, Args)]
 #[command(after_long_help = examples::text("perf"))]
 pub struct PerfArgs {

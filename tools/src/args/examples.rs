@@ -77,7 +77,6 @@ const EXAMPLES: [(&str, &[Example]); 6] = [
     ),
 ];
 
-/// Returns the examples of a command; none for most.
 pub fn examples(command: &str) -> &'static [Example] {
     EXAMPLES.iter().find(|(name, _)| *name == command).map_or(&[], |(_, examples)| examples)
 }

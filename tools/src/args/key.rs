@@ -4,7 +4,6 @@ use super::values::WHO;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
-/// `ethbcast key`.
 #[derive(Debug, Args)]
 pub struct KeyArgs {
     /// Action.
@@ -12,7 +11,6 @@ pub struct KeyArgs {
     pub command: KeyCommand,
 }
 
-/// Actions of `ethbcast key`.
 #[derive(Debug, Subcommand)]
 pub enum KeyCommand {
     /// Make the key of a new cluster, which may send.

@@ -10,7 +10,6 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// `ethbcast lab`.
 #[derive(Debug, Args)]
 #[command(after_long_help = examples::text("lab"))]
 pub struct LabArgs {
@@ -19,7 +18,6 @@ pub struct LabArgs {
     pub command: LabCommand,
 }
 
-/// The lab's commands.
 #[derive(Debug, Subcommand)]
 pub enum LabCommand {
     /// Create the hosts, switches and cables of a lab.
@@ -110,7 +108,6 @@ pub struct CableArgs {
     pub loss: f64,
 }
 
-/// `ethbcast bench`.
 #[derive(Debug, Args)]
 pub struct BenchArgs {
     /// Measure other tools as well, if they are installed: udpcast, UFTP, a chain of TCP connections, Open MPI, MPICH.
@@ -165,7 +162,6 @@ fn ways() -> impl TypedValueParser<Value = &'static str> {
         .map(|name| WAYS.into_iter().find(|way| *way == name).expect("other names do not pass"))
 }
 
-/// `ethbcast tcp-chain`.
 #[derive(Debug, Args)]
 pub struct TcpChainArgs {
     /// Port to which the previous host connects. Without it, this host has the file.

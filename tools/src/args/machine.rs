@@ -11,7 +11,6 @@ use ethbcast_transport::wire::EtherType;
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
-/// `ethbcast doctor`.
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
     /// Options that all commands on the network share.
@@ -32,7 +31,6 @@ pub struct DoctorArgs {
     pub fix: bool,
 }
 
-/// `ethbcast explain`.
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
     /// Code of a message, such as E-MTU. Without it, all codes are listed.
@@ -61,7 +59,6 @@ impl TypedValueParser for CodeParser {
     }
 }
 
-/// `ethbcast dump`.
 #[derive(Debug, Args)]
 pub struct DumpArgs {
     /// Capture file of tcpdump or Wireshark, pcap or pcapng; `-` is stdin.
@@ -91,7 +88,6 @@ pub struct DumpArgs {
     pub quiet: bool,
 }
 
-/// `ethbcast config`.
 #[derive(Debug, Args)]
 pub struct ConfigArgs {
     /// Command on the configuration.
@@ -99,7 +95,6 @@ pub struct ConfigArgs {
     pub command: ConfigCommand,
 }
 
-/// Commands on the configuration.
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
     /// List the errors of a configuration file, with the options that may be meant. With errors, the exit code is 2.
@@ -110,7 +105,6 @@ pub enum ConfigCommand {
     },
 }
 
-/// `ethbcast man`.
 #[derive(Debug, Args)]
 pub struct ManArgs {
     /// Directory for the pages. It is created if it is missing; files of the same name are replaced. `man -l FILE`
@@ -119,7 +113,6 @@ pub struct ManArgs {
     pub out: PathBuf,
 }
 
-/// `ethbcast completions`.
 #[derive(Debug, Args)]
 pub struct CompletionsArgs {
     /// Shell that reads the script. For bash: `ethbcast completions bash > /etc/bash_completion.d/ethbcast`.
@@ -127,7 +120,6 @@ pub struct CompletionsArgs {
     pub shell: Shell,
 }
 
-/// `ethbcast mpi-env`.
 #[derive(Debug, Args)]
 pub struct MpiEnvArgs {
     /// Print only the command of this launcher, without a heading.
@@ -158,7 +150,6 @@ pub enum Launcher {
     Srun,
 }
 
-/// `ethbcast port`.
 #[derive(Debug, Args)]
 pub struct PortArgs {
     /// Unix socket over which processes get packet sockets. It is created, and removed at the end.

@@ -42,7 +42,6 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// Commands of the program.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Send a file, directory, disk image or stdin to all receivers.
@@ -139,7 +138,6 @@ impl Command {
     }
 }
 
-/// Options of all commands on the network.
 #[derive(Clone, Debug, Args)]
 pub struct WireArgs {
     /// Name of the session. A sender and receivers of the same group meet.
@@ -171,7 +169,6 @@ pub struct WireArgs {
     pub quiet: bool,
 }
 
-/// `ethbcast watch`.
 #[derive(Debug, Args)]
 pub struct WatchArgs {
     /// Interface of the session.

@@ -4,7 +4,6 @@ use super::{decimal, number, whole};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
-/// `ethbcast topo`.
 #[derive(Debug, Args)]
 pub struct TopoArgs {
     /// Command on the topology.
@@ -12,7 +11,6 @@ pub struct TopoArgs {
     pub command: TopoCommand,
 }
 
-/// Commands on topologies.
 #[derive(Debug, Subcommand)]
 pub enum TopoCommand {
     /// Draw the switches, the hosts on each, and the cables between them.
@@ -34,7 +32,6 @@ pub enum TopoCommand {
     },
 }
 
-/// `ethbcast topo import`.
 #[derive(Debug, Args)]
 pub struct ImportArgs {
     /// Source of the topology.
@@ -48,7 +45,6 @@ pub struct ImportArgs {
     pub out: Option<PathBuf>,
 }
 
-/// Source of a topology.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub struct ImportSource {
@@ -80,7 +76,6 @@ pub struct DrawingArgs {
     pub svg: bool,
 }
 
-/// `ethbcast plan`.
 #[derive(Debug, Args)]
 pub struct PlanArgs {
     /// Topology file (TOML or Slurm's), directory of lldpcli outputs, or test bed (fig9-1 to fig9-5).
@@ -119,7 +114,6 @@ pub struct PlanArgs {
     pub out: Option<PathBuf>,
 }
 
-/// `ethbcast simulate`.
 #[derive(Debug, Args)]
 pub struct SimulateArgs {
     /// Topology file (TOML or Slurm's), directory of lldpcli outputs, or test bed (fig9-1 to fig9-5).
@@ -175,7 +169,6 @@ pub struct SimulateArgs {
     pub json: bool,
 }
 
-/// `ethbcast report`.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
     /// Report to read: written by `send --report FILE` or printed by `send --json`; `-` is stdin.

@@ -17,7 +17,6 @@ fn refused_receivers() -> Arg {
     Arg::new("receivers").short('n').long("receivers").value_name("N").hide(true).value_parser(refusal)
 }
 
-/// `ethbcast recv`.
 #[derive(Debug, Args)]
 #[command(
     arg = refused_receivers(),
@@ -146,7 +145,6 @@ impl RecvArgs {
     }
 }
 
-/// Parses a name or a digest.
 fn expected(text: &str) -> Result<Expected, String> {
     match blake3::Hash::from_hex(text) {
         Ok(digest) => Ok(Expected::Digest(*digest.as_bytes())),

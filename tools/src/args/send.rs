@@ -14,7 +14,6 @@ use ethbcast_collectives::session::{ContentKind, Rate};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// `ethbcast send`.
 #[derive(Debug, Args)]
 #[command(
     mut_args = everyday(&["receivers", "hosts", "source", "interface", "topology", "rate"]),
@@ -188,7 +187,6 @@ pub enum Decompress {
     Receivers,
 }
 
-/// Parses a rate limit.
 pub(super) fn rate(text: &str) -> Result<Rate, String> {
     text.parse()
 }
@@ -218,7 +216,6 @@ pub struct ResumeArgs {
     pub report: Option<PathBuf>,
 }
 
-/// Parses a chunk size.
 fn chunk(text: &str) -> Result<ChunkSize, String> {
     text.parse()
 }

@@ -81,7 +81,6 @@ const UNUSED_BY_RECEIVER: [Unused; 5] = [
     ("ignore-lost-data", Some('Z'), false, &[]),
 ];
 
-/// Returns the options of a role that have no use here.
 pub fn unused(role: Role) -> impl Iterator<Item = &'static Unused> {
     let own: &[Unused] = match role {
         Role::Sender => &UNUSED_BY_SENDER,
@@ -108,7 +107,6 @@ fn ignored(role: Role) -> impl Iterator<Item = Arg> {
     unused.map(without_letter).chain([nokbd]).map(|arg| arg.hide(true))
 }
 
-/// Returns the clap argument for an option without a use.
 pub fn without_use(&(name, letter, has_value, others): &Unused) -> Arg {
     let action = if has_value { ArgAction::Set } else { ArgAction::SetTrue };
     let help = match meaning(name) {
@@ -120,11 +118,9 @@ pub fn without_use(&(name, letter, has_value, others): &Unused) -> Arg {
     letter.into_iter().fold(arg, Arg::short)
 }
 
-/// Options of `udp-sender` that `send` ignores.
 #[derive(Clone, Debug, Default)]
 pub struct UnusedBySender(Given);
 
-/// Options of `udp-receiver` that `recv` ignores.
 #[derive(Clone, Debug, Default)]
 pub struct UnusedByReceiver(Given);
 

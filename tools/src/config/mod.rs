@@ -52,7 +52,6 @@ pub fn own_line() -> Vec<OsString> {
     whole(own.clone()).map_or(own, |(arguments, _)| arguments)
 }
 
-/// Returns the current options of the running receiver.
 pub fn receiver_again() -> anyhow::Result<RecvArgs> {
     let (arguments, _) = whole(std::env::args_os().collect())?;
     let matches = Cli::command().try_get_matches_from(arguments);
@@ -84,7 +83,6 @@ fn path() -> Option<PathBuf> {
     }
 }
 
-/// Runs `ethbcast config`.
 pub fn run(args: &ConfigArgs) -> anyhow::Result<()> {
     let ConfigCommand::Check { file } = &args.command;
     let Some(path) = file.clone().or_else(path) else {
@@ -133,7 +131,6 @@ impl ConfiguredOption {
         }
     }
 
-    /// Returns the option as messages name it, such as `--host`.
     pub fn option(&self) -> String {
         format!("--{}", self.name)
     }
@@ -149,7 +146,6 @@ pub fn program() -> ClapCommand {
     program
 }
 
-/// Returns the commands that can be configured: those without subcommands.
 pub fn commands(program: &ClapCommand) -> impl Iterator<Item = &ClapCommand> {
     program.get_subcommands().filter(|command| {
         let exempt = ["help", "config", "man", "completions"].contains(&command.get_name());
@@ -167,7 +163,6 @@ pub fn shared() -> BTreeSet<String> {
     options(&command).map(|(name, _)| name.to_owned()).collect()
 }
 
-/// Returns the command of a command line, if it can be configured.
 pub fn command_of(own: &[OsString]) -> Option<String> {
     let name = own.get(1)?.to_str()?;
     commands(&program()).any(|command| command.get_name() == name).then(|| name.to_owned())

@@ -55,7 +55,6 @@ impl Place {
         Place { lacking, device, dest: dest.to_owned(), access, disk, directory }
     }
 
-    /// Judges a device, which has a size, and neither files nor a directory.
     fn judge_device(&self, device: &Result<u64, String>, bytes: Option<u64>, findings: &mut Findings) {
         let at = self.dest.display();
         match device {
@@ -160,7 +159,6 @@ fn measure(directory: &Path, pieces: u64) -> io::Result<f64> {
 /// Files that a receiver of a directory may have open, with a margin over 17.
 const MIN_OPEN_FILES: u64 = 24;
 
-/// Checks the limits of this shell or unit; `bytes` will be written to one file.
 pub fn check_limits(bytes: Option<u64>, findings: &mut Findings) {
     let Ok(text) = fs::read_to_string("/proc/self/limits") else {
         return findings.skip("limits of the process: there is no /proc");

@@ -422,7 +422,6 @@ pub fn of_session(error: &Error) -> Option<Fault> {
     })
 }
 
-/// Returns the fault of a host that has another key, or none.
 pub fn of_keys(difference: KeyDifference) -> Fault {
     match difference {
         KeyDifference::OnlyTheirs(_) | KeyDifference::OnlyOwn(_) => Fault::NoKey,

@@ -64,7 +64,6 @@ impl Holds {
 #[derive(Clone, Debug)]
 pub struct FrameCondition<'a> {
     pub interface: &'a str,
-    /// Whether the interface is a bridge, in which case rules see its ports as well.
     pub is_bridge: bool,
     /// Source and destination addresses: this host's and the group's.
     pub addresses: [String; 2],
@@ -113,7 +112,6 @@ impl FrameCondition<'_> {
         value.as_u64().or(hexadecimal).or(decimal) == Some(self.ether_type.into())
     }
 
-    /// Whether a name, which may end in a star, matches the interface.
     pub fn is_on(&self, name: &str) -> bool {
         name.strip_suffix('*').map_or(name == self.interface, |start| self.interface.starts_with(start))
     }
@@ -132,7 +130,6 @@ impl FrameCondition<'_> {
     }
 }
 
-/// Whether a rule matches the EtherType, under whatever name.
 pub fn is_ether_type(left: &Value) -> bool {
     let payload = &left["payload"];
     left["meta"]["key"] == "protocol"
@@ -173,7 +170,6 @@ impl fmt::Display for ChainName {
 enum Fate {
     Accepted,
     Dropped(Holds),
-    /// Frames that reach the end of the rule continue.
     GoOn,
 }
 

@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 pub enum Fix {
     /// A shell command that changes nothing a user may have intended; `--fix` runs it.
     Safe(String),
-    /// A shell command that the user should decide on.
     Command(String),
     Words(String),
 }
@@ -114,7 +113,6 @@ impl Findings {
     }
 }
 
-/// Runs the command for one code, or lists all.
 pub fn explain(args: &ExplainArgs) -> anyhow::Result<()> {
     let line = |fault: &Fault| format!("{:<13} {}", fault.code(), fault.description());
     let text = match args.code {

@@ -10,7 +10,6 @@ use ethbcast_transport::wire::EtherType;
 use nix::sys::statvfs::{FsFlags, statvfs};
 use serde_json::Value;
 
-/// Checks the interface that a session would use, and returns it if it is up.
 pub fn check(args: &WireArgs, findings: &mut Findings) -> Option<Interface> {
     match Interface::find(chosen(args.interface.as_deref(), Over::Ethernet, args.quiet).as_deref()) {
         Ok(interface) => {

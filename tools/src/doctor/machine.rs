@@ -25,7 +25,6 @@ const FIRMWARE: [&str; 3] = ["sys_vendor", "product_name", "chassis_asset_tag"];
 /// Date 2026-01-01, before which no correct clock can be.
 const NOT_BEFORE: Duration = Duration::from_secs(1_767_225_600);
 
-/// Checks the machine; `link` is iproute2's description of the interface.
 pub fn check(link: &Value, findings: &mut Findings) {
     let says = |what: &&str| fs::read_to_string(format!("/sys/class/dmi/id/{what}")).ok();
     let firmware: Vec<String> = FIRMWARE.iter().filter_map(says).map(|text| text.trim().to_owned()).collect();
@@ -64,7 +63,6 @@ const JUMBO_MTU_BYTES: usize = 9000;
 const FAST_MBIT: u64 = 25_000;
 const SLOW_MBIT: u64 = 1000;
 
-/// Checks the link, and returns iproute2's description of it.
 pub fn check_link(interface: &Interface, findings: &mut Findings) -> Value {
     let name = &interface.name;
     let link = match json_of("ip", &["-j", "-d", "link", "show", "dev", name]) {
@@ -127,7 +125,6 @@ fn mtu(interface: &Interface, findings: &mut Findings) {
     findings.add(Fault::Mtu, what, Fix::Command(format!("ip link set {} mtu {USUAL_MTU_BYTES}", quoted(name))));
 }
 
-/// Whether an interface is Wi-Fi, where the kernel shows it.
 pub fn is_wifi(interface: &Interface) -> bool {
     is_wifi_by(Path::new(SHOWN), interface)
 }

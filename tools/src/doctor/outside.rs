@@ -19,7 +19,6 @@ pub fn within<T: Send + 'static>(patience: Duration, work: impl FnOnce() -> T + 
     answer.recv_timeout(patience).ok()
 }
 
-/// Runs a program and returns its output, or the reason of its failure.
 pub fn text_of(program: &str, arguments: &[&str]) -> Result<String, String> {
     let mut command = Command::new(program);
     command

@@ -12,7 +12,6 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(2);
 const LOSS: f64 = 0.001;
 
-/// Measures the path to these hosts, or to all that answer.
 pub fn check(
     args: &DoctorArgs,
     hosts: &[String],

@@ -23,7 +23,6 @@ struct Interfaces {
     known: Vec<Clock>,
 }
 
-/// Timestamp resolution of a pcapng interface.
 #[derive(Clone, Copy, Debug)]
 struct Clock {
     is_ethernet: bool,
@@ -76,7 +75,6 @@ pub fn read(path: &Path, dump: &mut Dump) -> anyhow::Result<()> {
 }
 
 impl Interfaces {
-    /// Processes a block, and breaks when there are enough frames.
     fn take(&mut self, block: &PcapBlockOwned<'_>, dump: &mut Dump, name: &str) -> anyhow::Result<ControlFlow<()>> {
         match block {
             PcapBlockOwned::LegacyHeader(header) if header.network != Linktype::ETHERNET => {
@@ -119,7 +117,6 @@ impl Interfaces {
 }
 
 impl Clock {
-    /// Converts a timestamp to the time since 1970; 0 for earlier ones.
     fn time(&self, ticks: u64) -> Duration {
         let nanos = u128::from(ticks) * NANOS_PER_SECOND / u128::from(self.ticks_per_second);
         let seconds = (nanos / NANOS_PER_SECOND) as u64;
@@ -146,7 +143,6 @@ pub struct CaptureWriter {
 }
 
 impl CaptureWriter {
-    /// Creates or replaces the file, and writes its header.
     pub fn create(path: &Path) -> anyhow::Result<CaptureWriter> {
         let out = File::create(path).map_err(|error| unwritable(path, &error))?;
         let mut writer = CaptureWriter { out: BufWriter::new(out), path: path.to_owned() };

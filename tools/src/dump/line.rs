@@ -13,7 +13,6 @@ pub struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// Creates the line for a frame with this protocol's EtherType.
     pub fn of(captured: Captured<'a>, inspected: Result<Inspected<'a>, Reject>) -> Line<'a> {
         let what = inspected.map_err(|reject| match reject {
             Reject::Short if captured.bytes.len() < captured.wire_bytes => {
@@ -39,7 +38,6 @@ impl<'a> Line<'a> {
         self.captured.bytes.len() < self.captured.wire_bytes
     }
 
-    /// Whether a host would reject the frame, as far as is known here.
     pub fn is_refused(&self) -> bool {
         !self.is_cut() && self.fault().is_some()
     }

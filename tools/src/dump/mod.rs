@@ -40,7 +40,6 @@ struct Captured<'a> {
     bytes: &'a [u8],
 }
 
-/// Outputs for frames: lines, a file, counters.
 struct Dump {
     inspector: Inspector,
     ether_type: EtherType,
@@ -69,7 +68,6 @@ impl Dump {
         Ok(Dump { inspector, ether_type, out, file, json, quiet, most, counts })
     }
 
-    /// Processes a frame, and breaks when there are enough.
     fn take(&mut self, captured: Captured<'_>) -> anyhow::Result<ControlFlow<()>> {
         if self.counts.frames >= self.most {
             return Ok(ControlFlow::Break(()));
@@ -104,7 +102,6 @@ impl Dump {
         ControlFlow::Continue(())
     }
 
-    /// Returns the line of a frame, if it has the EtherType.
     fn line<'a>(&mut self, captured: Captured<'a>) -> Option<Line<'a>> {
         let ours = self.ether_type.octets();
         let type_at = |at: usize| captured.bytes.get(at..at + 2);

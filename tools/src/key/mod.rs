@@ -19,7 +19,6 @@ use std::path::Path;
 
 const MODE: u32 = 0o600;
 
-/// Runs `ethbcast key`.
 pub fn run(args: &KeyArgs) -> anyhow::Result<()> {
     match &args.command {
         KeyCommand::New { phrase: true, .. } => {
@@ -75,7 +74,6 @@ fn create(path: &Path, keys: &Keys) -> anyhow::Result<()> {
     }
 }
 
-/// Writes keys to stdout, which is a file or another program.
 fn print(keys: &Keys) -> anyhow::Result<()> {
     let stdout = io::stdout();
     if stdout.is_terminal() {

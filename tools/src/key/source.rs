@@ -28,7 +28,6 @@ const CREDENTIAL: &str = "ethbcast.key";
 /// The phrase as it was typed: the user is asked once per run.
 static TYPED: OnceLock<Zeroizing<String>> = OnceLock::new();
 
-/// Risk of a session without a key.
 const WITHOUT: &str = "any host on this network can read what is sent, send in another's place and take its names";
 
 /// Says that a session has no key, unless that is meant.
@@ -114,7 +113,6 @@ fn phrase(typed: &str) -> anyhow::Result<Keys> {
     Ok(phrase.keys())
 }
 
-/// Reads a key file that no other user can read.
 pub fn read(path: &Path) -> anyhow::Result<Keys> {
     if path.to_str().is_some_and(|typed| Phrase::parse(typed).is_ok()) {
         let text = "this is a key phrase, and no file: type it for --key-phrase, where it is not seen by others";
@@ -179,7 +177,6 @@ fn read_line(terminal: &mut File, typed: &mut String, signals: &SignalFd) -> io:
     Ok(())
 }
 
-/// Asks for the phrase on the terminal, without echo.
 fn asked() -> anyhow::Result<Zeroizing<String>> {
     let terminal = File::options().read(true).write(true).open("/dev/tty");
     let Ok(mut terminal) = terminal else {

@@ -29,7 +29,6 @@ pub fn run(args: LabArgs) -> anyhow::Result<()> {
     }
 }
 
-/// Classifies a lab's error: usage if the caller can correct it, otherwise system.
 fn code(error: &LabError) -> Code {
     use LabError::*;
     match error {

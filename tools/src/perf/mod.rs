@@ -44,7 +44,6 @@ fn check_group(group: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the options for joining the communicator.
 pub fn options(args: &PerfArgs) -> anyhow::Result<Options> {
     let route = match &args.plan {
         Some(path) => Route::Saved(Box::new(read_plan(path)?)),

@@ -4,7 +4,6 @@ use clap::ValueEnum;
 use std::fmt;
 use std::time::Duration;
 
-/// An operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Op {
     /// A broadcast and a barrier behind it; beside it the barrier alone.
@@ -33,7 +32,6 @@ impl Op {
         }
     }
 
-    /// Returns the guarantee of every iteration beside its time.
     pub fn promise(self) -> &'static str {
         match self {
             Op::Bcast => "every broadcast verified by every rank",
@@ -45,7 +43,6 @@ impl Op {
         }
     }
 
-    /// Whether the algorithm depends on the network's calibration.
     pub fn is_planned(self) -> bool {
         matches!(self, Op::Bcast | Op::Allgather | Op::Scatter | Op::Gather)
     }

@@ -40,7 +40,6 @@ pub fn run(args: &PerfArgs, options: &Options) -> anyhow::Result<()> {
     done.map_err(|failure| interrupt.signal().map_or(failure, |signal| Interrupt::failure(signal, INTERRUPTED).into()))
 }
 
-/// Makes Ctrl-C abort the running call by leaving the communicator.
 fn watch(joined: &Arc<OnceLock<Communicator>>) -> std::io::Result<Interrupt> {
     // The group is left in order when the last strong reference is dropped.
     let joined = Arc::downgrade(joined);
@@ -222,7 +221,6 @@ fn measure(ranks: &Communicator, op: Op, root: u16, size: usize, iterations: u32
     Ok(times)
 }
 
-/// Returns the value of a rank's bytes in an iteration.
 fn mark(rank: u16, iteration: u32) -> u8 {
     (u32::from(rank) * 31 + iteration) as u8
 }

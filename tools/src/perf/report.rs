@@ -61,7 +61,6 @@ impl PerfRow {
         format!("{:>10}  {via:<18} {segment:>7}{}{goodput:>9.1}", units::bytes(self.size_bytes), times.concat())
     }
 
-    /// Formats the times in seconds. The name of a mean includes the operation.
     fn to_json(&self) -> Value {
         let mut object = json!({
             "size": self.size_bytes,

@@ -40,7 +40,6 @@ fn saved(settings: &PlanSettings, judged: &Judged) -> SavedPlan {
     SavedPlan::from_plan(&judged.plan, &names, judged.estimate.segment_bytes, settings.size_bytes)
 }
 
-/// Formats a plan with its prediction and a drawing over the switches.
 pub fn as_text(settings: &PlanSettings, judged: &Judged) -> String {
     let estimate = &judged.estimate;
     let chosen = judged.reason.as_ref().map_or(String::new(), |reason| format!("chosen: {reason}\n"));
@@ -63,7 +62,6 @@ pub fn as_text(settings: &PlanSettings, judged: &Judged) -> String {
     )
 }
 
-/// Formats all plans in a table, by ascending predicted time.
 pub fn table(settings: &PlanSettings, plans: &[Judged]) -> String {
     let title = format!(
         "{} from {} to {} others on {}{}\n",

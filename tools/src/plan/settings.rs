@@ -29,9 +29,7 @@ pub struct PlanSettings {
     pub topology: Topology,
     /// Topology index of each rank's host: the root first, then the others in order.
     pub members: Vec<usize>,
-    /// Number of bytes to send, if it is known.
     pub size_bytes: Option<u64>,
-    /// Payload of a frame, in bytes.
     pub frame_payload_bytes: u64,
     pub calibration: Calibration,
     pub is_measured: bool,
@@ -122,7 +120,6 @@ fn read_ways(via: &str) -> anyhow::Result<Ways> {
     }
 }
 
-/// Returns the members of a saved plan, its root first.
 fn members_of(topology: &Topology, plan: &SavedPlan, frame_payload_bytes: u64) -> anyhow::Result<Vec<usize>> {
     plan.check_segment(frame_payload_bytes * MAX_ATOMIC_SEGMENT_FRAMES).code(Code::Usage)?;
     // Checked first: the topology must contain all hosts.
@@ -149,7 +146,6 @@ pub struct Judged {
 }
 
 impl Judged {
-    /// Returns the requested plan, or the best one.
     pub fn one(settings: &PlanSettings) -> anyhow::Result<Judged> {
         let situation = settings.situation();
         if let Some(saved) = &settings.saved {
@@ -182,7 +178,6 @@ impl Judged {
         Ok(all)
     }
 
-    /// Returns the overlay for the drawing of the topology.
     pub fn overlay<'a>(&'a self, settings: &'a PlanSettings) -> Overlay<'a> {
         Overlay {
             title: &self.title,

@@ -14,7 +14,6 @@ use ethbcast_transport::{Alone, MacAddr};
 use serde_json::json;
 use std::time::Duration;
 
-/// Returns the time limit of a survey, in which every pair of hosts may be probed.
 fn budget(hosts: usize) -> Duration {
     Duration::from_secs(60).max(Duration::from_millis(60) * (hosts * hosts) as u32)
 }
@@ -84,7 +83,6 @@ impl Discovered<'_> {
         self.discovery.support(self.sketch, cable)
     }
 
-    /// Writes and describes the topology, and fails if it is unreliable.
     fn tell(&self) -> anyhow::Result<()> {
         let file = self.file();
         // The file must be readable again, despite names from other hosts.

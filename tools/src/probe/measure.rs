@@ -20,7 +20,6 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;
 
-/// Default duration of the search for hosts.
 const DEFAULT_PATIENCE: Duration = Duration::from_secs(5);
 pub const INTERRUPTED: &str = "interrupted; nothing was written";
 
@@ -98,7 +97,6 @@ pub fn wanted(args: &ProbeArgs, station: &mut Station, session: u32) -> anyhow::
     Ok(found)
 }
 
-/// Measures the path to these hosts, broadcast included.
 pub fn measure(
     station: &mut Station,
     session: u32,
@@ -157,7 +155,6 @@ fn names(hosts: &[ProbeHost]) -> Vec<String> {
 /// Rank of this host; the measured hosts follow.
 pub const OWN_RANK: Rank = Rank(0);
 
-/// Measurements with their hosts and the written file.
 pub struct ProbeReport<'a> {
     pub station: &'a HostStation,
     pub hosts: &'a [ProbeHost],
@@ -202,7 +199,6 @@ impl ProbeReport<'_> {
         text
     }
 
-    /// Formats the processor time per full frame at both ends, if they report it.
     fn work(&self) -> String {
         let takes = |what: String, (sending, receiving): (u64, u64)| {
             format!("{what} takes a processor {} to send, {} to receive", micros(sending), micros(receiving))

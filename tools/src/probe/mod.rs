@@ -48,7 +48,6 @@ impl Station {
         Ok(Station { wire, clock: Clock::start(), waker, interrupt })
     }
 
-    /// Returns the identity that the frames of this run carry.
     fn identity(&self, session: u32, rank: Rank) -> Identity {
         self.wire.station.identity(session, rank)
     }
@@ -99,7 +98,6 @@ pub fn run_answering(args: &ProbeArgs, mut station: Station) -> anyhow::Result<(
     ended
 }
 
-/// A responder with a time limit.
 struct Answering {
     responder: Responder,
     end: Option<Instant>,

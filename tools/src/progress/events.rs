@@ -25,7 +25,6 @@ pub struct Events {
 }
 
 impl Events {
-    /// Starts the thread, or fails if the system has no room for one.
     pub fn start() -> std::io::Result<Events> {
         let (lines, queue) = channel();
         let waiting = Arc::new(AtomicUsize::new(0));

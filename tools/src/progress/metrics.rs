@@ -26,16 +26,13 @@ pub struct Labels {
     pub began: SystemTime,
 }
 
-/// The metrics file and the thread that writes it.
 #[derive(Debug)]
 pub struct Metrics {
-    /// None once the thread has it.
     writer: Option<Writer>,
     thread: Option<(SyncSender<u8>, JoinHandle<()>)>,
 }
 
 impl Metrics {
-    /// Writes the file for the first time.
     pub fn open(path: &Path, labels: Labels, course: Arc<Mutex<TransferCourse>>) -> anyhow::Result<Metrics> {
         let writer = Writer { path: path.to_owned(), labels, course, has_warned: false };
         writer.write(None).map_err(|error| {
@@ -56,7 +53,6 @@ impl Metrics {
         Ok(())
     }
 
-    /// Writes the file for the last time, with the exit code.
     pub fn end(self, exit_code: u8) {
         if let Some(mut writer) = self.writer {
             writer.renew(Some(exit_code));

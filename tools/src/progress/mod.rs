@@ -27,7 +27,6 @@ use screen::{Screen, Show};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Progress output of a command, for all receivers or for this one.
 #[derive(Debug)]
 pub struct Bar {
     course: Arc<Mutex<TransferCourse>>,
@@ -42,7 +41,6 @@ pub struct Bar {
     misfit: Mutex<Option<OtherBuild>>,
 }
 
-/// Role of this host in a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProgressRole {
     Root,
@@ -59,7 +57,6 @@ impl ProgressRole {
 }
 
 impl Bar {
-    /// Prepares the output that the arguments select.
     pub fn open(role: ProgressRole, wire: &WireArgs, args: &ProgressArgs) -> anyhow::Result<Arc<Bar>> {
         let course = Arc::default();
         let labels = Labels { group: wire.group.clone(), role, began: SystemTime::now() };
@@ -71,7 +68,6 @@ impl Bar {
         Ok(Arc::new(Bar { course, screen, role, quiet, period, metrics, form, events, misfit }))
     }
 
-    /// Makes the session report its events here.
     pub fn attach(self: &Arc<Bar>, run: &mut RunOptions) {
         let shown = Arc::clone(self);
         run.on_progress(move |progress| shown.update(&progress));
@@ -93,7 +89,6 @@ impl Bar {
         self.metrics.lock().as_mut().map_or(Ok(()), |metrics| metrics.start(self.period))
     }
 
-    /// Records the final number of bytes, which may exceed the last progress report.
     pub fn settle(&self, bytes: u64) {
         self.course.lock().bytes = bytes;
     }
@@ -263,7 +258,6 @@ fn line_of_receiver(event: &ReceiverEvent) -> Option<String> {
     })
 }
 
-/// Message about a frame with this host's own source address.
 fn own_address(mac: MacAddr) -> String {
     format!(
         "frames from this host's own address {mac} come from the network: another host has the same address (give each \

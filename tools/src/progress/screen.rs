@@ -14,16 +14,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Width assumed for a terminal that does not report one.
 const USUAL_COLUMNS: u16 = 80;
-/// Limit on the queue, enough for a thousand receivers that join at once. Further output is
-/// dropped.
 const WAITING: usize = 1024;
 /// Delay of the first message about a wait. Each later one comes after twice as long, and at most
 /// ten minutes later.
 const FIRST_WORD: Duration = Duration::from_secs(2);
 const MAX_PAUSE: Duration = Duration::from_secs(600);
-/// Longest wait for the last lines to appear.
 const LAST_LINES: Duration = Duration::from_millis(500);
 const REDRAW: Duration = Duration::from_millis(100);
 
@@ -150,7 +146,6 @@ impl Painter {
         }
     }
 
-    /// Prints a line about the receivers that have joined since the last one.
     fn print_joined(&mut self) {
         if let Some(text) = self.joins.take(Instant::now()) {
             self.say(&text);
@@ -181,12 +176,10 @@ fn canvas() -> ProgressBar {
     bar
 }
 
-/// Receivers that have joined and are not printed yet.
 #[derive(Debug, Default)]
 struct Joins {
     hosts: Vec<String>,
     count: usize,
-    /// Due time of the next line, if some wait for it.
     due: Option<Instant>,
     last: Option<Instant>,
 }
@@ -199,7 +192,6 @@ impl Joins {
         self.due = self.due.or(Some(next));
     }
 
-    /// Returns the line about all receivers that wait to be printed, if there are any.
     fn take(&mut self, now: Instant) -> Option<String> {
         let mut hosts = std::mem::take(&mut self.hosts);
         if hosts.is_empty() {

@@ -124,7 +124,6 @@ pub fn dest(args: &RecvArgs) -> anyhow::Result<Dest> {
     }
 }
 
-/// Prints warnings about DEST before anything comes.
 pub fn print_warnings(dest: &Dest, accept: &Accept) {
     dest.warnings(accept).iter().for_each(|line| crate::exit::print_line(format_args!("ethbcast: {}", one_line(line))));
 }
@@ -133,7 +132,6 @@ fn over(args: &RecvArgs) -> Over {
     if args.in_place { Over::InPlace } else { args.force.into() }
 }
 
-/// Describes the data that a failed receiver leaves behind.
 pub fn left_by(dest: &Dest, landed: &Landed) -> String {
     if let Some(broken) = landed.broken() {
         return broken;
@@ -179,7 +177,6 @@ pub fn awaited_dest(args: &RecvArgs, options: &mut RecvOptions, bar: &Bar) -> an
     }
 }
 
-/// Returns the longest wait for a missing device or interface.
 fn limit(options: &RecvOptions) -> Option<Duration> {
     options.max_wait.map(|limit| options.run.time_limit.map_or(limit, |other| limit.min(other)))
 }
@@ -247,7 +244,6 @@ pub fn print(received: &ReceiveReport, landed: &Landed, form: Form, quiet: bool)
     report(&line(received, landed))
 }
 
-/// Formats the line about bytes delivered to DEST.
 pub fn line(received: &ReceiveReport, landed: &Landed) -> String {
     let seconds = received.took.as_secs_f64();
     // Bytes that were here before have no rate.

@@ -23,7 +23,6 @@ const CLOSE_LIMIT: Duration = Duration::from_millis(500);
 /// partial directory is removed.
 const PUBLISH_LIMIT: Duration = Duration::from_secs(60);
 
-/// A prepared session with its disk thread.
 pub struct Reception {
     receiving: Receiving<WriteBehind>,
     landed: Landed,
@@ -36,12 +35,10 @@ pub struct Received {
     /// Sender and session of the last join request.
     pub asked: Option<(MacAddr, u32)>,
     was_ended: bool,
-    /// Whether the sender only queried the missing chunks.
     pub was_dry_run: bool,
 }
 
 impl Reception {
-    /// Starts the thread that will write to DEST.
     pub fn prepare(session: &Session, dest: Arc<Dest>, args: &RecvArgs) -> anyhow::Result<Reception> {
         let read_back = args.verify.map_or(dest.is_device(), |verify| verify == Verify::Read);
         let target = Target {
@@ -66,7 +63,6 @@ impl Reception {
         Ok(Reception { receiving: Receiving::new(sink), landed, offer_check })
     }
 
-    /// Participates in a session until its end.
     pub fn run(self, session: &mut Session, options: &RecvOptions) -> anyhow::Result<Received> {
         let Reception { mut receiving, landed, offer_check } = self;
         let options = RecvOptions { offer_check: Some(offer_check), ..options.clone() };
@@ -102,7 +98,6 @@ impl Received {
     }
 }
 
-/// Adds the command's part to a failure.
 fn of_command(failed: anyhow::Error, args: &RecvArgs, landed: &Landed, was_ended: bool) -> anyhow::Error {
     let failure = failed.downcast_ref::<Failure>();
     let (code, fault) = (failure.map_or(Code::System, Failure::code), failure.and_then(Failure::fault));

@@ -122,7 +122,6 @@ const MIN_STALL_SECONDS: f64 = 0.4;
 /// their first bytes.
 const MIN_START_SECONDS: f64 = 1.5;
 
-/// A period without progress before all bytes had arrived.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stall {
     pub from: f64,
@@ -167,7 +166,6 @@ impl Course {
     }
 }
 
-/// Returns the periods without progress before `length` was reached.
 fn stalls(points: &[(f64, u64)], states: &[char], length: u64) -> Vec<Stall> {
     let mut stalls = Vec::new();
     let mut begin = 0;

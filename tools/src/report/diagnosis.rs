@@ -30,7 +30,6 @@ const MUCH_TIME: f64 = 0.5;
 /// Limit below which there are too few samples for a diagnosis.
 const MIN_MOMENTS: usize = 4;
 
-/// Facts on which a diagnosis rests.
 #[derive(Clone, Debug, Default)]
 pub struct Evidence {
     pub seconds: f64,
@@ -49,7 +48,6 @@ pub struct Evidence {
     pub is_yielding: bool,
     /// Reason for which the transfer continued by another route, and that route.
     pub rerouted: Option<(String, String)>,
-    /// Other traffic on the link with most of it.
     pub others: Option<Others>,
     /// Cable over which several hosts send at once by the plan, and their number.
     pub contended: Option<(String, u64)>,
@@ -68,7 +66,6 @@ pub struct Evidence {
     pub apart: Option<String>,
     /// Hosts that were served beside the others, each with the message about it.
     pub aside: Vec<(String, Option<String>)>,
-    /// Whether receivers had most of the content already.
     pub is_partial: bool,
     pub slow_cable: Option<String>,
     pub has_topology: bool,
@@ -83,7 +80,6 @@ pub fn part(kept: &Kept) -> Option<String> {
     is_news.then(|| of(&Evidence::of(kept)))
 }
 
-/// Returns the strongest cause that holds, or the observations.
 pub fn of(seen: &Evidence) -> String {
     let causes = [of_the_own_side(seen), of_the_network(seen), of_hosts(seen), of_the_links(seen)];
     // Of equal ones the first counts.
@@ -159,7 +155,6 @@ impl Evidence {
     }
 }
 
-/// Returns the host that finished last, if that was well after all others.
 fn last(kept: &Kept) -> Option<(String, f64)> {
     let mut done: Vec<&Receiver> = kept.receivers.iter().filter(|one| Kept::has_all(one)).collect();
     done.sort_by(|left, right| left.seconds.total_cmp(&right.seconds));
@@ -183,8 +178,6 @@ fn put_aside(kept: &Kept, host: &str) -> Option<String> {
     Some(shown(&own.text)).filter(|text| !text.is_empty())
 }
 
-/// Returns the longest time in which nothing moved before a host was demoted or failed, and that
-/// host.
 fn awaited(timeline: &Timeline) -> Option<(String, f64)> {
     let moved = |at: usize| {
         let tracks = timeline.receivers.iter().map(|track| &track.bytes).chain([&timeline.sent_bytes]);
@@ -238,7 +231,6 @@ fn of_others(seen: &Evidence) -> Option<Cause> {
     (taken >= SOME && rest >= SOME).then(|| (share, in_words(others)))
 }
 
-/// Describes other traffic: its share, its duration and its place.
 pub fn in_words(others: &Others) -> String {
     let (host, seconds) = (shown(&others.host), others.seconds);
     let took = format!("{:.0} % of the link of {host} for {seconds:.1} s", others.share * 100.0);
@@ -328,7 +320,6 @@ fn strongest<const N: usize>(causes: [Option<Cause>; N]) -> Option<Cause> {
     causes.into_iter().flatten().reduce(|best, other| if other.0 > best.0 { other } else { best })
 }
 
-/// Returns the observations where no cause holds.
 fn unknown(seen: &Evidence) -> String {
     let share = seen.link_share();
     let links = share.map(|share| {
@@ -425,7 +416,6 @@ mod tests {
         Some(text.to_owned())
     }
 
-    /// Checks the beginning of the sentences about injected causes.
     #[track_caller]
     fn assert_said(table: &[(Evidence, &str)]) {
         for (at, (seen, expected)) in table.iter().enumerate() {

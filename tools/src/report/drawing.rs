@@ -16,7 +16,6 @@ const MAX_STEPS: f64 = 5.0;
 /// page.
 const LAST_ACROSS: f64 = 0.97;
 
-/// An axis from zero to its end.
 #[derive(Clone, Debug)]
 pub struct Scale {
     end: f64,
@@ -79,7 +78,6 @@ impl Scale {
     }
 }
 
-/// Returns round values with labels, from zero to the fraction `last` of the axis.
 fn ticks(end: f64, unit: &str, last: f64) -> impl Iterator<Item = (f64, String)> {
     let rough = end / MAX_STEPS;
     let power = 10f64.powf(rough.log10().floor());
@@ -107,7 +105,6 @@ pub fn area(points: &[(f64, f64)], height: f64) -> String {
 /// Length at which a text is cut; no regular name or sentence is as long.
 const MAX_CHARACTERS: usize = 400;
 
-/// Returns the text without misleading characters.
 pub fn shown(text: &str) -> String {
     let mut shown: String =
         text.chars().take(MAX_CHARACTERS).map(|letter| if is_seen(letter) { letter } else { '\u{FFFD}' }).collect();

@@ -45,7 +45,6 @@ pub struct Kept {
     pub segment_bytes: Option<u64>,
     pub predicted_seconds: Option<f64>,
     pub reason: Option<String>,
-    /// Explanation of a duration different from the prediction.
     pub surprise: Option<String>,
     pub contention: Option<Vec<Contended>>,
     pub frames: Frames,
@@ -127,7 +126,6 @@ pub struct Run {
     /// Seconds of one copy over the path between two hosts alone, as measured before the start.
     pub copy_seconds: Option<f64>,
     pub processor_seconds: Option<f64>,
-    /// Seconds without the root's interface or link.
     pub cut_off_seconds: f64,
     /// Other traffic on the link with most of it.
     pub others: Option<Others>,
@@ -176,7 +174,6 @@ pub struct Timeline {
     pub seconds: Vec<f64>,
     /// Bytes that the root had sent or had ready, at each moment.
     pub sent_bytes: Vec<u64>,
-    /// Frames that the root had retransmitted, at each moment.
     pub resent_frames: Vec<u64>,
     pub receivers: Vec<Track>,
     pub incidents: Vec<Incident>,
@@ -203,7 +200,6 @@ pub struct Incident {
 }
 
 impl Kept {
-    /// Converts the object to a report, or returns an error that follows its name.
     pub fn read(object: Value) -> Result<Kept, String> {
         if object["receivers"].as_array().is_none() {
             return Err("is no report of `send`: it names no receivers".to_owned());

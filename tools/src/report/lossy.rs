@@ -66,7 +66,6 @@ fn alike(passages: &[Passage]) -> Option<Suspects> {
     is_alike.then(|| Suspects { name: "every cable alike".to_owned(), loss: lost as f64 / frames as f64, lost })
 }
 
-/// Names cables by their ends; without a topology the switches have no names.
 fn name(lossy: &LossyCables, named: bool) -> String {
     let cable = |(one, other): &(CableEnd, CableEnd)| match named {
         true => format!("{}–{}", shown(one.name()), shown(other.name())),

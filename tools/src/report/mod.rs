@@ -21,7 +21,6 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::Value;
 use std::path::Path;
 
-/// Runs `ethbcast report`.
 pub fn run(args: &ReportArgs) -> anyhow::Result<()> {
     let text = read_text(&args.file, "report")?;
     let name = if args.file == Path::new("-") { "stdin".into() } else { args.file.display().to_string() };

@@ -36,7 +36,6 @@ pub fn network(run: &Run, record: &PlanRecord) -> Option<(Topology, Vec<usize>)>
     Some((topology, hosts))
 }
 
-/// Returns all hosts on one switch, called by rank if a name is invalid in a topology.
 fn one_switch(names: &[String]) -> Option<Topology> {
     let by_rank = || (0..names.len()).map(|rank| format!("rank{rank}"));
     Topology::single_switch(names.iter().cloned()).or_else(|_| Topology::single_switch(by_rank())).ok()
@@ -56,7 +55,6 @@ fn tree(record: &PlanRecord) -> Option<Plan> {
     if via == Via::TwoTree { tree(0)?.paired(tree(1)?).ok() } else { tree(0) }
 }
 
-/// Returns the busiest cable and the copies that it carries, or none where switches copy the frames.
 pub fn worst_cable(run: &Run) -> Option<(String, usize)> {
     let worst = Drawn::of(run)?.judged.worst?;
     // Without a topology switches have no names.
@@ -70,7 +68,6 @@ pub fn worst_cable(run: &Run) -> Option<(String, usize)> {
     Some((from, worst.flows))
 }
 
-/// Renders the section, which is empty without a plan.
 pub fn section(run: &Run) -> Markup {
     let Some(drawn) = Drawn::of(run) else { return html! {} };
     let ranks = drawn.plan.ranks();

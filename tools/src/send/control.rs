@@ -37,7 +37,6 @@ pub const FOREIGN: &str = "this sender is another user's: ask as that user, or a
 /// Command that queries the limit. A number in place of a command sets it, in bits per second.
 pub const SHOW: &str = "show";
 
-/// Command that starts the transfer with the present receivers.
 pub const START: &str = "start";
 
 fn name(pid: u32) -> String {
@@ -56,12 +55,10 @@ pub fn call(pid: u32) -> io::Result<(UnixStream, Uid)> {
     Ok((stream, user))
 }
 
-/// Whether a process of this user may be trusted by the other end.
 pub fn is_trusted(user: Uid) -> bool {
     user.is_root() || user == Uid::effective()
 }
 
-/// Sends a line and returns the reply.
 pub fn ask(mut stream: UnixStream, line: &str) -> io::Result<String> {
     // A process that refuses does not wait for the line.
     drop(stream.write_all(line.as_bytes()).and_then(|()| stream.shutdown(std::net::Shutdown::Write)));
@@ -127,7 +124,6 @@ fn said(line: &str, limit: &Limit) -> String {
 
 pub const NO_LIMIT: &str = "there is no rate limit to change: start with one, such as --rate 400mbit";
 
-/// The limit of a running session, if it has one, and the output for messages about changes.
 #[derive(Clone)]
 pub struct Limit {
     limit: Option<RateLimit>,
@@ -148,7 +144,6 @@ impl Limit {
         self.limit.as_ref().map(RateLimit::rate).filter(|rate| rate.limit().is_some())
     }
 
-    /// Sets the limit and returns the resulting one, if the session has a limit.
     pub fn set(&self, rate: Rate) -> Option<Rate> {
         let (limit, before) = (self.limit.as_ref()?, self.rate()?);
         limit.set(if before.is_yielding() { rate.yielding() } else { rate });

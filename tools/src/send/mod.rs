@@ -146,7 +146,6 @@ fn exec_after(
     )
 }
 
-/// Returns the message about files that changed or vanished after the directory was listed.
 fn files_left_out(lines: &[String]) -> String {
     let (noun, they) = if lines.len() == 1 { ("file was", "it is") } else { ("files were", "they are") };
     let help = "send again, or as they come with --allow-changing";

@@ -82,7 +82,6 @@ impl LeftOut {
     }
 }
 
-/// Returns the final message about wanted hosts that are missing, if there are some.
 pub fn summary(all: &[LeftOut]) -> Option<String> {
     let hosts: Vec<&str> = all.iter().filter(|one| one.is_wanted()).map(|one| one.host.as_str()).collect();
     let (they, have) = if hosts.len() == 1 { ("it", "has not got it") } else { ("them", "have not got it") };

@@ -21,7 +21,6 @@ use std::path::Path;
 const MAX_ERROR: f64 = 0.25;
 /// Length up to which nothing is predicted, in bytes.
 const MIN_PREDICTED_BYTES: u64 = 64 << 10;
-/// Difference from the prediction below which it is not reported.
 const MIN_SURPRISE_SECONDS: f64 = 0.05;
 
 #[derive(Debug)]
@@ -59,7 +58,6 @@ impl Report<'_> {
         self.predicted_seconds().and(choice.unsure_range_seconds())
     }
 
-    /// Prints the report on stdout.
     pub fn print(&self, form: Form, quiet: bool) -> anyhow::Result<()> {
         match (form, quiet) {
             (Form::Object | Form::Stream, _) => report_object(&self.to_json(), form),
@@ -178,14 +176,12 @@ impl Report<'_> {
         object
     }
 
-    /// Writes the report to a file if one is given, as a page or as a JSON object.
     pub fn keep(&self, path: Option<&Path>) -> anyhow::Result<()> {
         let Some(path) = path else { return Ok(()) };
         let text = if is_page(path) { page_of(self.to_json())? } else { self.to_json().to_string() };
         settings::save(path, &text)
     }
 
-    /// Returns an explanation if the actual duration differs much from the prediction.
     pub fn surprise(&self) -> Option<String> {
         // The model covers the default protocol and all bytes only.
         let is_priced = self.sent.verified() > 0 && self.preset == Preset::Default;
@@ -212,13 +208,11 @@ impl Report<'_> {
     }
 }
 
-/// Whether a time differs enough from the predicted one to be reported.
 fn is_surprising(seconds: f64, predicted: f64) -> bool {
     let difference = (seconds - predicted).abs();
     difference > predicted * MAX_ERROR && difference >= MIN_SURPRISE_SECONDS
 }
 
-/// Returns the part of the report beyond the outcome.
 pub fn run(sent: &SendReport, session: &Session, options: &SendOptions, group: &str) -> Value {
     let station = session.station();
     let about = Circumstances {

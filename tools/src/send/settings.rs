@@ -22,9 +22,7 @@ pub struct Settings {
     pub options: SendOptions,
     /// Result of checking a saved plan, if the topology is known.
     pub verdict: Option<CheckReport>,
-    /// Whether the user may start the transfer at Enter.
     pub at_enter: bool,
-    /// The last run, if the arguments refer to it.
     pub last_run: Option<LastRun>,
     topology_name: String,
 }
@@ -149,13 +147,11 @@ const VERIFIED: &str = "verified";
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct LastRun {
-    /// Number of bytes sent, if the end was reached.
     pub bytes: Option<u64>,
     pub receivers: Vec<(String, bool)>,
 }
 
 impl LastRun {
-    /// Reads the report that the arguments name, if they need one.
     pub fn read(args: &ResumeArgs) -> anyhow::Result<Option<LastRun>> {
         let Some(path) = args.report.as_ref().filter(|_| args.resume || args.only_missing) else { return Ok(None) };
         if report::is_page(path) {

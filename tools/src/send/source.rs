@@ -16,7 +16,6 @@ use std::time::Duration;
 
 /// Longest wait for receivers and for a fifo's writer without --max-wait.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Warning about a pipeline if no shell supports pipefail.
 pub const HIDDEN: &str = "neither sh nor bash here has the option pipefail: of a pipeline `a | b` only the failure of \
                           b is found";
 
@@ -79,7 +78,6 @@ fn warn(args: &SendArgs, text: &str) {
     }
 }
 
-/// Returns messages about the properties of a directory that are lost.
 fn words(losses: &Losses, follows: bool) -> Vec<String> {
     let counted = |count: usize, one: &str, several: &str| {
         if count == 1 { format!("1 {one}") } else { format!("{count} {several}") }
@@ -118,7 +116,6 @@ fn check_name(file: &Path, args: &SendArgs) -> anyhow::Result<()> {
     fail(Code::Usage, text)
 }
 
-/// Renames SOURCE if a name is given.
 pub fn named<'a>(content: Content<'a>, is_tree: bool, name: Option<&str>) -> anyhow::Result<Content<'a>> {
     let Some(name) = name else { return Ok(content) };
     if is_tree {

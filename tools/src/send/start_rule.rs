@@ -12,7 +12,6 @@ use std::{io, thread};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Conditions for the start; the first that holds decides.
 #[derive(Clone, Copy, Debug)]
 pub struct StartRule {
     pub receivers: Option<usize>,

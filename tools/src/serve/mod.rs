@@ -34,7 +34,6 @@ const IDLE_WAIT: Duration = Duration::from_secs(3600);
 
 struct Server {
     args: Arc<RecvArgs>,
-    /// Read once, because the user is asked for a phrase at the start only.
     keys: Option<Arc<Keys>>,
     groups: Vec<String>,
     registry: Arc<Registry>,
@@ -195,7 +194,6 @@ impl Server {
         dest.or_else(|| self.args.pipe.clone()).unwrap_or_default()
     }
 
-    /// Returns the groups that are served, and the number of those that wait.
     fn served(&self) -> String {
         let groups = self.workers.keys().cloned().collect::<Vec<_>>();
         let waits = self.unopened.values().filter(|&&waits| waits).count();
@@ -220,7 +218,6 @@ impl Server {
         self.registry.wake();
     }
 
-    /// Reloads the configuration. Running sessions keep their settings.
     fn reload(&mut self) {
         let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map(Duration::from).unwrap_or_default();
         self.supervisor.notify(&format!("RELOADING=1\nMONOTONIC_USEC={}", now.as_micros()));

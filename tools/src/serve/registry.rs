@@ -10,12 +10,10 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A session in which this host participates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Running {
     pub host: String,
     pub source: String,
-    /// Announced size in bytes, if it is known.
     pub size: Option<u64>,
     pub bytes: u64,
 }
@@ -31,7 +29,6 @@ impl Running {
     }
 }
 
-/// Running sessions and event-loop wakers by group.
 #[derive(Debug)]
 pub struct Registry {
     state: Mutex<State>,
@@ -71,7 +68,6 @@ impl Registry {
         self.wake();
     }
 
-    /// Updates the record of a group's session, if it is registered.
     pub fn note(&self, group: &str, change: impl FnOnce(&mut Running)) {
         if let Some(running) = self.state.lock().running.get_mut(group) {
             change(running);

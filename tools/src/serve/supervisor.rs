@@ -14,7 +14,6 @@ use std::sync::OnceLock;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
-/// Notification socket, and the watchdog interval.
 #[derive(Debug)]
 pub struct Supervisor {
     socket: Option<(UnixDatagram, SocketAddr)>,
@@ -41,7 +40,6 @@ impl Supervisor {
         }
     }
 
-    /// Returns the interval of watchdog notifications, if the supervisor expects them.
     pub fn ticks_every(&self) -> Option<Duration> {
         self.patience.map(|patience| patience / 4)
     }

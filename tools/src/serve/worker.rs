@@ -25,13 +25,11 @@ use std::time::{Duration, Instant};
 /// Delay before a retry after a transient error, such as a missing interface or an unwritable
 /// directory.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
-/// Polling interval for the server's end during that delay.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Number of finished sessions that are remembered, because a sender's last invitations may arrive
 /// late.
 const MAX_HAD: usize = 8;
 
-/// State of a group, shared by its worker and the main thread.
 #[derive(Debug)]
 pub struct Worker {
     group: String,
@@ -47,7 +45,6 @@ pub struct Worker {
     turns: AtomicU64,
     /// Whether the wait of a sender for a free session has been logged.
     has_said_full: AtomicBool,
-    /// Outcome of the last session, and its time.
     last: Mutex<Option<(LastSession, Instant)>>,
 }
 
@@ -81,7 +78,6 @@ impl Worker {
         *self.args.lock() = args;
     }
 
-    /// Ends the worker at once and aborts a running session.
     pub fn end(&self) {
         self.cancel.cancel_because("its server ends");
     }
@@ -94,7 +90,6 @@ impl Worker {
         }
     }
 
-    /// Returns the number of turns of its event loop, if the loop runs.
     pub fn turns(&self) -> Option<u64> {
         self.is_in_loop.load(Ordering::Relaxed).then(|| self.turns.load(Ordering::Relaxed))
     }
@@ -128,7 +123,6 @@ impl Worker {
         self.cancel.is_cancelled()
     }
 
-    /// Opens a port as soon as the interface exists; none when the server ends.
     fn open(self: &Arc<Worker>) -> anyhow::Result<Option<(Session, RecvOptions)>> {
         let mut said = String::new();
         while !self.is_ending() {
@@ -162,7 +156,6 @@ impl Worker {
         Ok(None)
     }
 
-    /// Runs one session after another on an open port, until the end or an error of the port.
     fn serve(
         &self,
         session: &mut Session,
@@ -200,7 +193,6 @@ impl Worker {
         Ok(())
     }
 
-    /// Logs a session's outcome and runs the configured command.
     fn conclude(&self, received: &Received, args: &RecvArgs, left: &str) {
         let checked = received.check(args, None, left);
         let why = checked.as_ref().err().map(|error| format!("{error:#}"));
@@ -313,7 +305,6 @@ impl AdmissionHook for Worker {
     }
 }
 
-/// Returns the error that ends the server when a group cannot be served.
 pub fn lost(group: &str, error: &anyhow::Error) -> Failure {
     let known = error.downcast_ref::<Failure>();
     let (code, fault) = (known.map_or(Code::System, Failure::code), known.and_then(Failure::fault));

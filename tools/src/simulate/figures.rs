@@ -78,7 +78,6 @@ impl Conditions {
         SwitchSettings { port_queue, ..SwitchSettings::default() }
     }
 
-    /// Returns a host's settings, for a message that occupies a cable for `transfer`.
     pub fn host(&self, transfer: Duration) -> HostSettings {
         let held_frames = SEND_HOLD.as_nanos() / self.frame_time().as_nanos().max(1);
         let processing = self.processing.unwrap_or_else(|| self.usual_processing());
@@ -128,7 +127,6 @@ impl Conditions {
 
 /// Shortest Ethernet frame without checksum; shorter ones are padded.
 const MIN_FRAME_BYTES: u64 = 60;
-/// Limit on the tabulated message sizes in frames; the model extrapolates beyond.
 const MAX_FRAMES: u64 = 1024;
 
 impl Conditions {
@@ -169,7 +167,6 @@ impl Conditions {
     }
 }
 
-/// A network built from a topology, with the topology's ids.
 #[derive(Debug)]
 pub struct Wiring {
     pub network: Network,

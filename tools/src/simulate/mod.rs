@@ -25,7 +25,6 @@ pub fn run(args: SimulateArgs) -> anyhow::Result<()> {
     report.verdict()
 }
 
-/// Limit on cables in the text; the JSON has all.
 const BUSIEST: usize = 5;
 
 #[derive(Debug)]
@@ -139,7 +138,6 @@ impl<'a> SimulationReport<'a> {
         self.settings.compared.then_some(run.choice.predicted_seconds)
     }
 
-    /// Returns the number of message copies that crossed a direction of a cable.
     fn copies(&self, load: &Load) -> f64 {
         if self.settings.copy.frame_bytes == 0 {
             0.0

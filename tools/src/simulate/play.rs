@@ -26,7 +26,6 @@ const MIN_FEED_FRAMES: u64 = 256;
 
 #[derive(Clone, Debug)]
 pub struct Played {
-    /// The algorithm, the reason of its choice, and the predicted duration.
     pub choice: Choice,
     /// Time from the first data frame to the last verdict.
     pub took: Duration,

@@ -60,20 +60,17 @@ impl Source for Sender {
     }
 }
 
-/// Compares received bytes with the sent ones, which is as strict as a digest and faster.
 #[derive(Debug)]
 pub struct Taker {
     content: Shared,
     taken: usize,
     pub(super) taken_at: Instant,
     equal: bool,
-    /// Time needed for the verdict after the last byte.
     conclusion: Duration,
     concludes_at: Option<(Instant, Trailer)>,
 }
 
 impl Taker {
-    /// Expects `content`, and takes `conclusion` for its verdict.
     pub fn new(content: Shared, conclusion: Duration) -> Taker {
         Taker { content, taken: 0, taken_at: Instant::START, equal: true, conclusion, concludes_at: None }
     }

@@ -29,12 +29,9 @@ pub struct Conditions {
     pub mtu_bytes: u16,
     pub loss: f64,
     pub delay: Duration,
-    /// Whether cables and hosts are those of `ethbcast lab`.
     pub lab: bool,
     pub seed: u64,
-    /// Processor time per frame and byte, if a calibration has it.
     pub processing: Option<Processing>,
-    /// Whether hosts use receive coalescing as the driver does.
     pub naps: bool,
 }
 

@@ -96,7 +96,6 @@ impl Channel {
         endpoint.stats.forged_acks += u64::from(!honest);
     }
 
-    /// Handles a push, a pull or a note: each is read once, and acknowledged each time it arrives.
     fn on_numbered(&mut self, now: Instant, frame: &Frame<'_>, endpoint: &mut MailboxCore) {
         let Header { sequence, flags, stamp, .. } = frame.header;
         self.arrivals.note_stamp(now, stamp);

@@ -27,14 +27,8 @@ impl RecvId {
 #[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Completion {
-    /// A send has ended.
     Send { id: SendId, outcome: SendOutcome },
-    /// A receive has ended.
-    Recv {
-        /// The receive.
-        id: RecvId,
-        outcome: RecvOutcome,
-    },
+    Recv { id: RecvId, outcome: RecvOutcome },
 }
 
 /// Outcome of a send.
@@ -78,46 +72,22 @@ pub enum RecvOutcome {
 #[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SendError {
-    /// A rank that does not exist.
     #[error("there is no rank {rank} among {ranks}: send to a rank from 0 to {}", ranks - 1)]
-    NoSuchRank {
-        /// The rank given.
-        rank: Rank,
-        ranks: usize,
-    },
-    /// The peer was given up as silent, or has left.
+    NoSuchRank { rank: Rank, ranks: usize },
     #[error("rank {rank} has left or is silent: send to those who are left")]
-    PeerGone {
-        /// The rank given.
-        rank: Rank,
-    },
-    /// The send queue is full.
+    PeerGone { rank: Rank },
     #[error(
         "the send queue holds {messages} messages of {bytes} bytes: take the outcomes of earlier sends, then send again"
     )]
-    QueueFull {
-        /// Messages in the queue.
-        messages: usize,
-        /// Bytes in the queue.
-        bytes: usize,
-    },
+    QueueFull { messages: usize, bytes: usize },
 }
 
 /// Reason why a receive is not posted.
 #[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum RecvError {
-    /// A rank that does not exist.
     #[error("there is no rank {rank} among {ranks}: receive from a rank from 0 to {}", ranks - 1)]
-    NoSuchRank {
-        /// The rank given.
-        rank: Rank,
-        ranks: usize,
-    },
-    /// The receive queue is full.
+    NoSuchRank { rank: Rank, ranks: usize },
     #[error("the receive queue holds {receives} receives: take the outcomes of earlier ones, then receive again")]
-    QueueFull {
-        /// Receives in the queue.
-        receives: usize,
-    },
+    QueueFull { receives: usize },
 }

@@ -33,67 +33,27 @@ impl From<Errno> for io::Error {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// Raw sockets need a privilege this process lacks.
     #[error("raw Ethernet on {interface} is not permitted: {}", permission_help(nix::unistd::geteuid().is_root()))]
     Permission { interface: String },
-    /// The process that should have opened it ($ETHBCAST_PORT) has not.
     #[error("no port on {interface} from {path}: {text}; see whether `ethbcast port --serve {path}` runs on this host")]
-    Served {
-        interface: String,
-        /// The server's socket.
-        path: String,
-        /// Reason of the failure.
-        text: String,
-    },
-    /// An inherited descriptor is not a packet socket, or not a descriptor of this process.
+    Served { interface: String, path: String, text: String },
     #[error(
         "descriptor {number} is no packet socket for {interface} ({errno}): have root open one, \
          socket(AF_PACKET, SOCK_RAW, 0), and leave it open for this process"
     )]
-    Inherited {
-        /// The descriptor.
-        number: i32,
-        interface: String,
-        /// The kernel's reason.
-        errno: Errno,
-    },
-    /// The interface was switched off or removed since it was found.
+    Inherited { number: i32, interface: String, errno: Errno },
     #[error("interface {interface} has gone down: bring it up with `ip link set {interface} up`")]
     Down { interface: String },
-    /// The kernel has no memory for the receive ring.
     #[error("no memory for a receive ring of {ring_bytes} bytes on {interface}: ask for a smaller one")]
-    Memory {
-        interface: String,
-        /// The size that was tried.
-        ring_bytes: usize,
-    },
-    /// Another process has the port of UDP.
+    Memory { interface: String, ring_bytes: usize },
     #[error(
         "UDP port {} of {interface} is another process's: see `ss -lunp`, and {}", .address.port(), port_help(*.address)
     )]
-    PortTaken {
-        interface: String,
-        /// The address.
-        address: SocketAddrV4,
-    },
-    /// The kernel refused one of the steps of UDP.
+    PortTaken { interface: String, address: SocketAddrV4 },
     #[error("cannot {step} over UDP on {interface} ({errno}): see `ip -4 address show dev {interface}`")]
-    Datagrams {
-        interface: String,
-        /// Step that failed.
-        step: &'static str,
-        /// The kernel's reason.
-        errno: Errno,
-    },
-    /// The kernel refused one of the steps.
+    Datagrams { interface: String, step: &'static str, errno: Errno },
     #[error("cannot {step} on {interface} ({errno}): this needs Linux 4.20 or later with AF_PACKET sockets")]
-    System {
-        interface: String,
-        /// Step that failed.
-        step: &'static str,
-        /// The kernel's reason.
-        errno: Errno,
-    },
+    System { interface: String, step: &'static str, errno: Errno },
 }
 
 /// Reason why a loop ended before its application broke.
@@ -101,44 +61,23 @@ pub enum OpenError {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DriveError {
-    /// The interface was switched off or removed, and did not come back in time.
     #[error(
         "interface {interface} went down, and has not come back for {away:.1?}: bring it up with `ip link set \
          {interface} up` and start again"
     )]
-    InterfaceDown {
-        interface: String,
-        /// Length of the outage so far.
-        away: Duration,
-    },
+    InterfaceDown { interface: String, away: Duration },
     /// The interface has another address than when the port was opened; other hosts still send to
     /// the old one.
     #[error("interface {interface} has changed its address from {was} to {is}: start again")]
-    AddressChanged {
-        interface: String,
-        /// The address when the port was opened.
-        was: MacAddr,
-        /// The present address.
-        is: MacAddr,
-    },
+    AddressChanged { interface: String, was: MacAddr, is: MacAddr },
     /// The interface no longer receives frames as large as those that arrive.
     #[error(
         "the MTU of interface {interface} was lowered from {was} to {is} bytes, and larger frames come: start again"
     )]
-    MtuLowered {
-        interface: String,
-        /// The MTU when the port was opened.
-        was: usize,
-        /// The present MTU.
-        is: usize,
-    },
+    MtuLowered { interface: String, was: usize, is: usize },
     /// The interface no longer sends frames of the size it took when the port was opened.
     #[error("interface {interface} refuses a frame of {frame_bytes} bytes: its MTU was lowered; start again")]
-    FrameTooLong {
-        interface: String,
-        /// The frame's length, Ethernet header included.
-        frame_bytes: usize,
-    },
+    FrameTooLong { interface: String, frame_bytes: usize },
     /// The next hop of the interface (the other end of a veth, or a queueing discipline) takes no
     /// frames of full length.
     #[error(
@@ -152,34 +91,15 @@ pub enum DriveError {
         /// The largest MTU that passes, in bytes; zero if none was found.
         passes: usize,
     },
-    /// The kernel has dropped every frame that was to leave.
     #[error(
         "interface {interface} has taken no frame to send for {lasts:.1?}: see the rules on the way out \
          (`nft list ruleset`) and its queue (`tc -s qdisc show dev {interface}`)"
     )]
-    NothingLeaves {
-        interface: String,
-        /// Time since the last frame that left.
-        lasts: Duration,
-    },
-    /// The system refuses all datagrams that are to leave.
+    NothingLeaves { interface: String, lasts: Duration },
     #[error("no frame leaves over UDP on {interface} for {lasts:.1?} ({errno}): {}", refusal_help(interface, *errno))]
-    Refused {
-        interface: String,
-        /// The reason of the last one.
-        errno: Errno,
-        /// Time since the last frame that left.
-        lasts: Duration,
-    },
-    /// The kernel refused to send or to wait.
+    Refused { interface: String, errno: Errno, lasts: Duration },
     #[error("cannot {step} on {interface} ({errno}): check it with `ip -s link show {interface}`")]
-    System {
-        interface: String,
-        /// Step that failed.
-        step: &'static str,
-        /// The kernel's reason.
-        errno: Errno,
-    },
+    System { interface: String, step: &'static str, errno: Errno },
 }
 
 impl OpenError {

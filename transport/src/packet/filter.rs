@@ -123,7 +123,6 @@ mod tests {
         interface: u32,
     }
 
-    /// An untagged frame to the card itself.
     const OWN: Given =
         Given { to: MAC, ether_type: 0x88b5, packet_type: libc::PACKET_HOST, tagged: false, interface: CARD };
 
@@ -148,7 +147,6 @@ mod tests {
         }
     }
 
-    /// Whether a program lets a frame in, as the kernel runs it.
     fn takes(program: &[sock_filter], given: Given) -> bool {
         let (mut at, mut accumulator) = (0, 0);
         loop {
@@ -166,7 +164,6 @@ mod tests {
         }
     }
 
-    /// A card's filter, and the same without its comparison of interfaces.
     fn programs() -> [Vec<sock_filter>; 2] {
         let card = Interface { name: "eth0".to_owned(), index: CARD, mac: MAC, mtu_bytes: 1500 };
         let whole = program(EtherType::DEFAULT, &card, &[GROUP]);

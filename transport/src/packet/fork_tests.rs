@@ -3,7 +3,6 @@
 use crate::lock::{Condvar, Mutex};
 use std::sync::Arc;
 
-/// Has `count` threads wait for a flag, runs `meanwhile`, and lets them go.
 fn while_threads_wait(count: usize, meanwhile: impl FnOnce()) {
     let flag = Arc::new((Mutex::new(0), Condvar::new(), Condvar::new()));
     let wait = |_| {

@@ -32,59 +32,32 @@ pub struct Interface {
 }
 
 /// Reason why there is no interface to use.
+#[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InterfaceError {
-    /// No interface has that name.
     #[error("there is no interface {name}{}", others(.known))]
-    Unknown {
-        /// The name given.
-        name: String,
-        /// Names of the Ethernet interfaces that exist.
-        known: Vec<String>,
-    },
-    /// The interface exists but is switched off.
+    Unknown { name: String, known: Vec<String> },
     #[error("interface {name} is down: bring it up with `ip link set {name} up`")]
-    Down {
-        /// The interface.
-        name: String,
-    },
+    Down { name: String },
     /// The interface does not carry Ethernet frames (or is the loopback interface).
     #[error("interface {name} is not an Ethernet interface: choose another with -i")]
-    NotEthernet {
-        /// The interface.
-        name: String,
-    },
+    NotEthernet { name: String },
     /// The interface has no address for UDP.
     #[error(
         "interface {name} has no IPv4 address, which --over udp needs (IPv6 is not supported): give it one with `ip \
          address add ADDRESS/PREFIX dev {name}`, or choose another with -i"
     )]
-    NoAddress {
-        /// The interface.
-        name: String,
-    },
-    /// No name was given and no interface is usable.
+    NoAddress { name: String },
     #[error("no Ethernet interface is up{}: bring one up with `ip link set NAME up`", among(.known))]
-    NoneUsable {
-        /// Names of the interfaces that exist.
-        known: Vec<String>,
-    },
-    /// No name was given and several interfaces are usable.
+    NoneUsable { known: Vec<String> },
     #[error("several Ethernet interfaces are up ({}): say which with -i", .usable.join(", "))]
-    Ambiguous {
-        /// The usable interfaces.
-        usable: Vec<String>,
-    },
-    /// The kernel does not list interfaces.
+    Ambiguous { usable: Vec<String> },
     #[error(
         "cannot list the interfaces ({errno}): this process needs sockets of AF_NETLINK and AF_PACKET \
          (RestrictAddressFamilies= of a systemd unit, the seccomp profile of a container)"
     )]
-    Unlisted {
-        /// The kernel's reason.
-        errno: Errno,
-    },
+    Unlisted { errno: Errno },
 }
 
 impl Interface {
@@ -267,7 +240,6 @@ fn names<'a>(all: impl IntoIterator<Item = &'a LinkInfo>) -> Vec<String> {
     names
 }
 
-/// Returns what else `-i` may name.
 fn others(names: &[String]) -> String {
     if names.is_empty() {
         ", nor any Ethernet interface".to_owned()
@@ -320,10 +292,6 @@ impl LinkInfo {
     }
 }
 
-/// Lists all interfaces.
-///
-/// # Errors
-/// The kernel's; EAFNOSUPPORT or EPERM where a seccomp filter denies AF_NETLINK.
 pub(super) fn all() -> nix::Result<Vec<LinkInfo>> {
     let socket = netlink()?;
     send(socket.as_raw_fd(), &request(), MsgFlags::empty())?;
@@ -367,7 +335,6 @@ fn counted_bytes(answer: &[u8], mac: MacAddr) -> Option<[u64; 2]> {
     Some([number(16)?, number(24)?])
 }
 
-/// Opens a socket for [`passed_bytes`].
 pub(super) fn netlink() -> nix::Result<OwnedFd> {
     socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkRoute)
 }

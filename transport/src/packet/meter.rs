@@ -13,7 +13,6 @@ use std::time::Duration;
 
 /// Interval of readings, each of which takes a tenth of a millisecond.
 const INTERVAL: Duration = Duration::from_millis(50);
-/// Room for the kernel's answer about one interface.
 const ANSWER_BYTES: usize = 1 << 15;
 
 /// Readings of a port's [meter](super::Port::meter): the newest one, until it is taken.
@@ -36,7 +35,6 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// Creates a meter; `None` where the kernel denies netlink sockets.
     pub(super) fn new() -> Option<Meter> {
         let (netlink, answer) = (netlink().ok()?, vec![0; ANSWER_BYTES]);
         Some(Meter { netlink, answer, due_at: Instant::START, readings: LinkReadings::default() })

@@ -45,7 +45,6 @@ pub struct Port {
     meter: Option<Meter>,
 }
 
-/// Frames that have arrived, by the carrier.
 enum Arrivals {
     Frames(Ring),
     Datagrams(Box<DatagramReceiver>),

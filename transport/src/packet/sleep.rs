@@ -106,7 +106,6 @@ impl Alarm {
 #[derive(Debug)]
 pub struct Sleeper {
     socket: Arc<OwnedFd>,
-    /// Another socket that only receives.
     also: Option<Arc<OwnedFd>>,
     waker: Waker,
     alarm: Alarm,

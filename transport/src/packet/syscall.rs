@@ -119,7 +119,6 @@ pub(super) fn join_multicast(fd: BorrowedFd, interface_index: u32, group: MacAdd
     set_packet_option(fd, libc::PACKET_ADD_MEMBERSHIP, &request)
 }
 
-/// Joins a group of IPv4.
 pub(super) fn join_ip_multicast(fd: BorrowedFd, interface_index: u32, group: Ipv4Addr) -> nix::Result<()> {
     set_ip_option(fd, libc::IP_ADD_MEMBERSHIP, &ip_membership(interface_index, group, Ipv4Addr::UNSPECIFIED))
 }

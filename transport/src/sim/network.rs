@@ -30,19 +30,14 @@ impl CableId {
 }
 
 /// Reason why a network cannot be built.
+#[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NetworkError {
-    /// The switches would not form a tree.
     #[error(
         "switches {first} and {second} are connected already, and flooded frames would circle for ever: leave this \
          link out"
     )]
-    Loop {
-        /// Number of the first switch.
-        first: usize,
-        /// Number of the second switch.
-        second: usize,
-    },
+    Loop { first: usize, second: usize },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

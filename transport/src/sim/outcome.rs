@@ -9,24 +9,14 @@ use crate::{Instant, Timer};
 #[non_exhaustive]
 pub enum Outcome {
     /// The run has quiesced: no frame in flight, no deadline, no appointment.
-    Quiet {
-        /// Time of the last event.
-        at: Instant,
-    },
+    Quiet { at: Instant },
     /// The next event is after the time limit of the run.
-    TimeLimit {
-        /// The time limit.
-        at: Instant,
-    },
+    TimeLimit { at: Instant },
     /// The limit set by [`Simulation::set_event_limit`](super::Simulation::set_event_limit) is
     /// reached.
-    EventLimit {
-        /// Time of the last event.
-        at: Instant,
-    },
+    EventLimit { at: Instant },
     /// A host requests calls endlessly at the present time, so that time does not pass.
     LiveLock {
-        /// The present time.
         at: Instant,
         host: usize,
         /// The machine's timer; `None` if the application requests the calls.

@@ -51,7 +51,6 @@ pub(super) enum Offered {
 }
 
 impl Wire {
-    /// Creates one direction of a cable; `rate_bits_per_second` is its rate.
     pub(super) fn new(
         (cable, rate_bits_per_second): (Cable, u64),
         [from, to]: [Node; 2],

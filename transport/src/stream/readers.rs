@@ -67,7 +67,6 @@ impl Clone for Box<dyn Readers> {
     }
 }
 
-/// An acknowledgement, and the state of the stream in which it is judged.
 #[derive(Debug)]
 pub(super) struct AckContext<'a> {
     pub now: Instant,

@@ -8,13 +8,12 @@ use std::str::FromStr;
 pub struct EtherType(u16);
 
 /// Reason why a text is no EtherType.
+#[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseEtherTypeError {
-    /// The text is no hexadecimal number of 16 bits.
     #[error("expected up to four hexadecimal digits, such as 88b5")]
     NoNumber,
-    /// The number is a length.
     #[error("values below 0600 are lengths, not EtherTypes; 88b5 and 88b6 are free for local use")]
     Length,
     /// The number belongs to another protocol, for which hosts and switches would take the frames.

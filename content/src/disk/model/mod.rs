@@ -149,7 +149,6 @@ impl State {
         }
     }
 
-    /// Applies a change to the visible state only.
     fn make(&mut self, change: Change) {
         self.current.apply(&change);
         self.pending.push(change);
@@ -164,7 +163,6 @@ impl State {
     }
 }
 
-/// A point at which the machine may stop.
 #[derive(Clone, Debug)]
 pub struct Moment {
     pub durable: World,

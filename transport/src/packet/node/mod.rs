@@ -35,7 +35,6 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NodeError {
-    /// The port cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
     /// The group's processes on this host belong to another user.
@@ -44,50 +43,17 @@ pub enum NodeError {
          a host as one user, or give this one another group; if nobody runs there any more, let that user remove the \
          file"
     )]
-    OtherUser {
-        group: String,
-        /// The shared file.
-        path: PathBuf,
-        /// Its owner.
-        uid: u32,
-        /// User of this process.
-        own: u32,
-    },
-    /// They use other settings.
+    OtherUser { group: String, path: PathBuf, uid: u32, own: u32 },
     #[error("other ranks of group {group} on this host have {what} {theirs}, this one {ours}: give all the same")]
-    Differs {
-        group: String,
-        /// Name of the setting.
-        what: &'static str,
-        /// Value of the other ranks.
-        theirs: String,
-        /// Value of this rank.
-        ours: String,
-    },
+    Differs { group: String, what: &'static str, theirs: String, ours: String },
     /// They run another build, or the interface's MTU has changed since they started.
     #[error(
         "{path} is of ranks of another build of ethbcast, or was made before the interface's MTU was changed: install \
          the same build for all ranks of a host, and start them again"
     )]
-    OtherLayout {
-        /// The shared file.
-        path: PathBuf,
-    },
-    /// The node has no free local port id.
+    OtherLayout { path: PathBuf },
     #[error("group {group} has {most} ranks on this host already: place the others on other hosts")]
-    Full {
-        group: String,
-        /// Number of local port ids.
-        most: usize,
-    },
-    /// The system refuses a shared resource.
+    Full { group: String, most: usize },
     #[error("cannot {step} {path} ({errno}), through which the ranks of one host reach each other")]
-    System {
-        /// The shared file.
-        path: PathBuf,
-        /// Step that failed.
-        step: &'static str,
-        /// The kernel's reason.
-        errno: Errno,
-    },
+    System { path: PathBuf, step: &'static str, errno: Errno },
 }

@@ -18,7 +18,6 @@ use std::sync::Arc;
 const SLOT_BYTES: usize = ETHERNET_BYTES + (1 << 16);
 
 pub(in crate::packet) struct DatagramReceiver {
-    /// The own socket and that of the groups.
     sockets: [Arc<OwnedFd>; 2],
     own: MacAddr,
     groups: Vec<(Ipv4Addr, MacAddr)>,
@@ -34,7 +33,6 @@ pub(in crate::packet) struct DatagramReceiver {
 }
 
 impl DatagramReceiver {
-    /// Opens both sockets on an interface whose address stands for one of IPv4.
     pub(in crate::packet) fn open(interface: &Interface, config: &PortConfig) -> Result<DatagramReceiver, OpenError> {
         let Sockets { own, group, mac, groups, room_frames } = Sockets::open(interface, config)?;
         Ok(DatagramReceiver {

@@ -34,7 +34,6 @@ pub(in crate::packet) struct DatagramSender {
     refusal: Option<(Errno, Instant, Instant)>,
 }
 
-/// Frames that leave together.
 struct Run {
     frames: u64,
     count: usize,
@@ -56,7 +55,6 @@ impl DatagramSender {
         self.refusal = None;
     }
 
-    /// Returns and clears the number of frames lost to refusals.
     pub(in crate::packet) fn take_lost(&mut self) -> u64 {
         std::mem::take(&mut self.lost)
     }

@@ -16,7 +16,6 @@ const DRAWS: usize = 100;
 /// Bytes that the kernel charges for a datagram beside its own, which it rounds up to a power of two.
 const CHARGE_BYTES: usize = 768;
 
-/// The sockets of one port, and its addresses.
 pub(super) struct Sockets {
     pub(super) own: OwnedFd,
     pub(super) group: OwnedFd,
@@ -27,7 +26,6 @@ pub(super) struct Sockets {
 }
 
 impl Sockets {
-    /// Opens both on an interface whose address stands for one of IPv4.
     pub(super) fn open(interface: &Interface, config: &PortConfig) -> Result<Sockets, OpenError> {
         let name = interface.name.as_str();
         let failed = |step| move |errno| OpenError::datagrams(name, step, errno);

@@ -40,7 +40,6 @@ fn frame(from: &Port, to: MacAddr, number: u32, bytes: usize) -> Vec<u8> {
     frame
 }
 
-/// Sends all frames, however often that blocks.
 fn send(port: &mut Port, frames: &[Vec<u8>]) {
     let clock = Clock::start();
     let sleeper = port.sleeper(Waker::new().expect("a descriptor")).expect("a timer");
@@ -77,7 +76,6 @@ fn receive(port: &mut Port, count: usize) -> Vec<Vec<u8>> {
     frames
 }
 
-/// Receives what is still there; a frame from `last` ends it.
 fn rest(port: &mut Port, last: &mut Port) -> Vec<Vec<u8>> {
     let end = frame(last, port.interface().mac, u32::MAX, 100);
     send(last, std::slice::from_ref(&end));
