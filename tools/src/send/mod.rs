@@ -28,6 +28,7 @@ use std::time::Instant;
 /// Message to receivers and user when a signal ends the transfer.
 const GIVEN_UP: &str = "the sender gave up: interrupted; the receivers have been notified";
 const INTERRUPTED: &str = "interrupted; the receivers have been notified";
+const CUT_OFF: &str = "interrupted; as this host has no link, the receivers know it by its silence";
 
 pub fn run(args: SendArgs) -> anyhow::Result<()> {
     args.unused.given().into_iter().for_each(|names| print_ignored(&names));
@@ -75,7 +76,9 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
         return report::print(choice, lacking, options.size, form).map(|()| Vec::new());
     }
     let given_up = failed.map(|error| match (error, interrupt.signal(), sending.source_mut().take_error()) {
-        (Error::Cancelled { .. }, Some(signal), _) => Interrupt::failure(signal, INTERRUPTED),
+        (Error::Cancelled { .. }, Some(signal), _) => {
+            Interrupt::failure(signal, if session.has_link() { INTERRUPTED } else { CUT_OFF })
+        }
         (Error::GaveUp(_), _, Some(error)) => failure(error),
         (error, ..) => bar.with_misfit(with_own_link(failure(error), &session)),
     });
