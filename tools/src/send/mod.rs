@@ -17,6 +17,7 @@ use crate::{interface, units};
 use ethbcast_collectives::session::application::Sending;
 use ethbcast_collectives::session::{Error, SendOptions, SendReport, Session};
 use ethbcast_content::source::Opened;
+use nix::sys::signal::Signal;
 use outcome::LeftOut;
 use report::Report;
 use settings::Settings;
@@ -76,9 +77,7 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
         return report::print(choice, lacking, options.size, form).map(|()| Vec::new());
     }
     let given_up = failed.map(|error| match (error, interrupt.signal(), sending.source_mut().take_error()) {
-        (Error::Cancelled { .. }, Some(signal), _) => {
-            Interrupt::failure(signal, if session.has_link() { INTERRUPTED } else { CUT_OFF })
-        }
+        (Error::Cancelled { .. }, Some(signal), _) => interrupted(signal, &session),
         (Error::GaveUp(_), _, Some(error)) => failure(error),
         (error, ..) => bar.with_misfit(with_own_link(failure(error), &session)),
     });
@@ -100,6 +99,10 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
         exec_after(command, (&args.wire.group, &options.source), &sent, must_end)?;
     }
     Ok(left_out.into_iter().filter(LeftOut::is_wanted).map(|one| one.host).collect())
+}
+
+fn interrupted(signal: Signal, session: &Session) -> Failure {
+    Interrupt::failure(signal, if session.has_link() { INTERRUPTED } else { CUT_OFF })
 }
 
 fn tell(
