@@ -4,7 +4,7 @@ use crate::args::HostsArgs;
 use crate::exit::{Code, Failure, WithCode, fail, report};
 use crate::inputs::read_topology;
 use crate::interface::chosen;
-use crate::session::station_failure;
+use crate::session::{print_interface, station_failure};
 use crate::signals::Interrupt;
 use crate::{doctor, inputs, key, units};
 use ethbcast_collectives::census::{About, Busy, CensusQuery, CensusReply, LastSession, Present};
@@ -117,6 +117,7 @@ pub fn run(args: &HostsArgs) -> anyhow::Result<()> {
         enough: None,
     };
     let mut census = Census::open(&search)?.until_interrupted()?;
+    print_interface(census.port.interface(), false);
     loop {
         let present = census.round()?;
         let missing = missing(&expected, present.iter());

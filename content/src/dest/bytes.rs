@@ -6,14 +6,13 @@ use super::file::{DestPlace, FileDest, Resume};
 use super::kind::{Kind, PipeDest, Remarks, SYNC_BYTES, ZEROS};
 use super::{Dest, Handling, Over};
 use crate::command::{CommandInput, CommandState};
-use crate::disk::Beneath;
+use crate::disk::{Beneath, verify};
 use crate::image::ImageFormat;
 use crate::journal::Identity;
 use crate::manifest::Extent;
 use crate::sparse::{IncomingMap, Map, Part, SparseStream};
 use crate::syncer::Pace;
 use crate::trouble;
-use ethbcast_collectives::session::application::Tally;
 use ethbcast_collectives::session::live::{Offered, ReadAt, Storage, StorageError};
 use ethbcast_collectives::session::verified::{mebibytes, sizes};
 use ethbcast_collectives::session::{ContentKind, FileAttributes, Outcome, Trailer};
@@ -23,7 +22,6 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 const MIN_KEPT_BYTES: u64 = 1 << 20;
-const READ_BYTES: usize = 1 << 20;
 /// Length of an aligned block of zeros that becomes a hole, in bytes; smaller holes cost more than
 /// they save.
 const HOLE_BYTES: usize = ZEROS.len();
@@ -299,24 +297,11 @@ impl Bytes {
     }
 
     fn compare(&mut self, trailer: Trailer) -> Result<(), StorageError> {
-        let mut tally = Tally::default();
-        if let Some(sparse) = &self.sparse {
-            let Some(again) = sparse.again.get() else { return Ok(()) };
-            self.kind.iter().for_each(|kind| kind.forget());
-            let mut buffer = vec![0; READ_BYTES];
-            while let count @ 1.. =
-                again.read_at(&mut buffer, tally.bytes()).map_err(|error| trouble("read back", error))?
-            {
-                tally.add(&buffer[..count]);
-            }
-        } else if !self.kind().read_back(&mut |bytes| tally.add(bytes))? {
-            return Ok(());
-        }
-        tally.verify(trailer).map_err(|_| {
-            let text = "what is read back from the disk is not what was written to it: the disk, its cable or the \
-                        memory is bad, or somebody else has written to it; choose another DEST";
-            damaged(text.to_owned())
-        })
+        // A pipe cannot be read.
+        let Some(_) = self.kind().handle() else { return Ok(()) };
+        self.kind().forget().map_err(|error| trouble("read back what was written", error))?;
+        let written = self.kept().expect("it can be read");
+        verify(trailer, |buffer, offset| written.read_at(buffer, offset))
     }
 }
 
@@ -386,6 +371,7 @@ fn damaged(text: String) -> StorageError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ethbcast_collectives::session::application::Tally;
     use std::fs;
     use std::os::unix::fs::{FileExt, MetadataExt};
     use std::time::{Duration, Instant};

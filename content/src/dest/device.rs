@@ -3,7 +3,7 @@
 use super::DestError;
 use super::in_use::{is_read_only, takes_partitions, users};
 use super::kind::{Kind, Open, PIECE_BYTES, Present, SYNC_BYTES, ZEROS, at};
-use crate::disk::{DiskFile, read_back};
+use crate::disk::DiskFile;
 use crate::syncer::{LARGE_BYTES, Pace, Syncer};
 use ethbcast_collectives::session::FileAttributes;
 use ethbcast_collectives::session::live::{ReadAt, StorageError};
@@ -195,13 +195,8 @@ impl<F: DiskFile> Kind for DeviceDest<F> {
         Ok(synced.map_err(at("sync"))?)
     }
 
-    fn read_back(&mut self, take: &mut dyn FnMut(&[u8])) -> std::result::Result<bool, StorageError> {
-        let read = read_back(&self.file, self.at, take).map(|()| true);
-        Ok(read.map_err(at("read back what was written"))?)
-    }
-
-    fn forget(&self) {
-        drop(self.file.forget());
+    fn forget(&self) -> Result<()> {
+        self.file.forget()
     }
 
     fn put(&mut self) -> (Option<PathBuf>, std::result::Result<(), StorageError>) {
@@ -279,6 +274,16 @@ mod tests {
         assert!(error.kind() == ErrorKind::StorageFull && error.to_string().contains("holds 524288 bytes,"), "{error}");
     }
 
+    #[test]
+    fn room_is_said_in_the_unit_that_fits_it() {
+        for (bytes, shown) in [(1000, "1000 bytes"), (5 << 20, "5.00 MiB"), (3 << 30, "3072.00 MiB")] {
+            let file = tempfile::tempfile().expect("a file");
+            let device = DeviceDest::new(file, bytes, 512, PathBuf::from("device"), Pace::Every(SYNC_BYTES));
+            let error = device.expect("a thread").check_room(bytes + 1).expect_err("one byte more");
+            assert_eq!(error.to_string(), format!("the device holds {shown}, and more come"));
+        }
+    }
+
     /// Pieces of a device by what they are filled with.
     fn filled(pieces: &[u8]) -> Vec<u8> {
         pieces.iter().flat_map(|&byte| vec![byte; PIECE_BYTES]).collect()
@@ -312,8 +317,9 @@ mod tests {
             }
         }
         device.settle(None)?;
-        let mut read = Vec::new();
-        device.read_back(&mut |bytes| read.extend_from_slice(bytes))?;
+        let mut read = vec![0; image.len()];
+        let again = device.forget().and_then(|()| crate::journal::read_all(&device.file, &mut read, 0));
+        again.map_err(at("read back"))?;
         assert!(read == image, "what is on the disk is what was written");
         device.put().1
     }

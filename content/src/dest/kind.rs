@@ -52,13 +52,10 @@ pub(super) trait Kind: Send {
 
     fn settle(&mut self, attributes: Option<FileAttributes>) -> Result<(), StorageError>;
 
-    /// Reads all data back from the disk instead of the page cache; false if it cannot be read
-    /// back.
-    fn read_back(&mut self, _take: &mut dyn FnMut(&[u8])) -> Result<bool, StorageError> {
-        Ok(false)
+    /// Drops the data from the page cache, so that the next read comes from the disk.
+    fn forget(&self) -> io::Result<()> {
+        Ok(())
     }
-
-    fn forget(&self) {}
 
     /// Gives the content its final name and syncs that. Returns the path if the name was given,
     /// even after a later failure.

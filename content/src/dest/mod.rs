@@ -1,4 +1,14 @@
 //! The destination of received content (DEST), checked before a session starts.
+//!
+//! Each kind of it (file, device, pipe, directory) has the same steps:
+//!
+//! 1. check: [`Dest::resolve`] before any sender is known, [`Dest::offer_check`] before this host
+//!    joins one, and the room when the session begins;
+//! 2. prepare: `begin` of [`Storage`](ethbcast_collectives::session::live::Storage), which makes
+//!    the hidden entry or takes up an earlier run's;
+//! 3. write: `write` and `keep`;
+//! 4. verify: `settle`, which sets attributes and syncs, and may compare with what is on the disk;
+//! 5. put: `publish`, once the sender has accepted the verdict.
 
 mod arrival;
 mod bytes;

@@ -13,8 +13,9 @@ pub use attributes::{Accept, Given, Lack, LeftOut, Privilege, Setter};
 pub use beneath::Beneath;
 
 use crate::manifest::Special;
-use ethbcast_collectives::session::FileAttributes;
+use ethbcast_collectives::session::application::Tally;
 use ethbcast_collectives::session::live::{StorageError, is_full};
+use ethbcast_collectives::session::{FileAttributes, Outcome, Trailer};
 use nix::libc;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind};
@@ -230,22 +231,21 @@ pub trait Directory: std::fmt::Debug + Send + Sync + Sized + 'static {
 /// Bytes per read when comparing, enough for BLAKE3 to use wide vectors.
 const READ_BYTES: usize = 1 << 20;
 
-/// Reads up to `bytes` bytes of a synced file from the disk instead of the page cache.
-pub(crate) fn read_back<F: DiskFile>(file: &F, bytes: u64, mut take: impl FnMut(&[u8])) -> io::Result<()> {
-    file.forget()?;
-    let mut buffer = vec![0; READ_BYTES];
-    let mut offset = 0;
-    while offset < bytes {
-        let most = usize::try_from(bytes - offset).unwrap_or(usize::MAX).min(READ_BYTES);
-        match file.read_at(&mut buffer[..most], offset)? {
+/// Verifies a written content by reading it back; `read` is like [`DiskFile::read_at`].
+pub(crate) fn verify(trailer: Trailer, read: impl Fn(&mut [u8], u64) -> io::Result<usize>) -> Result<(), StorageError> {
+    let (mut tally, mut buffer) = (Tally::default(), vec![0; READ_BYTES]);
+    while tally.bytes() < trailer.bytes {
+        let most = usize::try_from(trailer.bytes - tally.bytes()).unwrap_or(usize::MAX).min(READ_BYTES);
+        match read(&mut buffer[..most], tally.bytes()).map_err(|error| trouble("read back what was written", error))? {
             0 => break,
-            count => {
-                take(&buffer[..count]);
-                offset += count as u64;
-            }
+            count => tally.add(&buffer[..count]),
         }
     }
-    Ok(())
+    tally.verify(trailer).map_err(|_| {
+        let text = "what is read back from the disk is not what was written to it: the disk, its cable or the memory \
+                    is bad, or somebody else has written to it; choose another DEST";
+        StorageError::new(Outcome::Damaged, text)
+    })
 }
 
 /// Whether the error means that the name exists, as it does when the file system treats two names

@@ -14,14 +14,13 @@ mod work;
 
 pub use place::Target;
 
-use crate::disk::{Beneath, Lack, LeftOut};
+use crate::disk::{Beneath, Lack, LeftOut, verify};
 use crate::hidden_names::{TakenUp, foreign};
 use crate::journal::Identity;
 use crate::layout::Replay;
 use crate::trouble;
 use building::BuiltFiles;
 use ethbcast_collectives::lock::{Mutex, RwLock};
-use ethbcast_collectives::session::application::Tally;
 use ethbcast_collectives::session::live::{Offered, ReadAt, Storage, StorageError};
 use ethbcast_collectives::session::{Outcome, Trailer};
 use place::Place;
@@ -32,7 +31,6 @@ use std::sync::{Arc, OnceLock};
 use work::{Incoming, Leftover, Published, Work};
 
 const MIN_KEPT_BYTES: u64 = 1 << 20;
-const READ_BYTES: usize = 1 << 20;
 
 /// Results that are available once the directory is in place.
 #[derive(Debug, Default)]
@@ -192,21 +190,6 @@ impl TreeStorage {
         }
         taken
     }
-
-    fn compare(&self, trailer: Trailer) -> Result<(), StorageError> {
-        let cannot = |error| trouble("read back what was written", error);
-        let replay = self.built.get().expect("it was built");
-        let (mut tally, mut buffer) = (Tally::default(), vec![0; READ_BYTES]);
-        loop {
-            match replay.read_at(&mut buffer, tally.bytes()).map_err(cannot)? {
-                0 => break,
-                count => tally.add(&buffer[..count]),
-            }
-        }
-        tally.verify(trailer).map_err(|_| {
-            damaged("what is read back from the disk is not what was written to it: choose another DEST".to_owned())
-        })
-    }
 }
 
 impl Storage for TreeStorage {
@@ -232,7 +215,11 @@ impl Storage for TreeStorage {
         let work = self.work.as_mut().ok_or_else(no_manifest)?;
         work.settle()?;
         // Omitted files cannot be read back.
-        if self.read_back && work.is_whole() { self.compare(trailer) } else { Ok(()) }
+        if !self.read_back || !work.is_whole() {
+            return Ok(());
+        }
+        let replay = self.built.get().expect("it was built");
+        verify(trailer, |buffer, offset| replay.read_at(buffer, offset))
     }
 
     fn note(&self) -> String {

@@ -6,6 +6,7 @@ use crate::hidden_names::{left_bytes, remove_stale};
 use crate::manifest::{Attributes, Builder, Entry, FileData, Manifest, Node};
 use crate::source::{Exclusion, Selection, Tree};
 use ethbcast_collectives::session::ContentKind;
+use ethbcast_collectives::session::application::Tally;
 use ethbcast_collectives::session::verified::CHUNK_BYTES;
 use std::fs::{self, Permissions};
 use std::io::Read;

@@ -156,7 +156,7 @@ fn disk(world: &mut World<Session>, script: &mut Script<'_>) {
         (Participant::Root(_, sending), Some(&mood)) => sending.source_mut().mood = mood,
         (Participant::Receiver(_, receiving), Some(&mood)) => receiving.sink_mut().mood = mood,
         (Participant::Root(root, _), None) => drop(root.stop_waiting(now, "enough")),
-        (Participant::Receiver(receiver, receiving), None) => receiving.cancel(receiver, now),
+        (Participant::Receiver(receiver, receiving), None) => receiving.cancel(receiver, now, "enough"),
     }
 }
 

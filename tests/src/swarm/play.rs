@@ -150,7 +150,7 @@ impl<'a> Stage<'a> {
             Happening::Interrupt(host) => {
                 match simulation.machine_mut(host) {
                     Participant::Root(root, _) => root.abort(at, "interrupted"),
-                    Participant::Receiver(receiver, receiving) => receiving.cancel(receiver, at),
+                    Participant::Receiver(receiver, receiving) => receiving.cancel(receiver, at, "interrupted"),
                 }
                 simulation.wake(host, at);
             }

@@ -185,7 +185,7 @@ fn a_receiver_gives_up_when_its_patience_ends_or_its_user_says_so() {
     both(host, &invited, |host, now| {
         let Participant::Receiver(receiver, receiving) = host else { unreachable!("it is one") };
         if now >= stopped_at {
-            receiving.cancel(receiver, now);
+            receiving.cancel(receiver, now, "enough");
         }
         while let Some(event) = receiver.poll_event() {
             receiving.handle_event(now, event);

@@ -1,5 +1,6 @@
 //! One session of a receiver, stored at DEST.
 
+use super::left_by;
 use crate::args::{RecvArgs, Verify};
 use crate::exit::{Code, Failure, WithCode, fail, one_line, print_line};
 use crate::session::failure;
@@ -25,6 +26,7 @@ const PUBLISH_LIMIT: Duration = Duration::from_secs(60);
 
 pub struct Reception {
     receiving: Receiving<WriteBehind>,
+    dest: Arc<Dest>,
     landed: Landed,
     offer_check: OfferCheck,
 }
@@ -53,21 +55,30 @@ impl Reception {
         let held = Arc::new(Held::new(&args.basis, dest.directory().map(|_| at_dest)).code(Code::System)?);
         let looks = !args.basis.is_empty() || dest.may_have_some(args.force || args.in_place);
         let offer_check = Dest::offer_check(&dest, &target);
-        let (arrival, landed) =
-            Arrival::new(dest, target, Handling { read_back, sparse: args.sparse, any_sectors: args.any_sectors });
+        let (arrival, landed) = Arrival::new(
+            Arc::clone(&dest),
+            target,
+            Handling { read_back, sparse: args.sparse, any_sectors: args.any_sectors },
+        );
         let (writer, sink) = write_behind(arrival.holding(&held, !args.no_resume), session.waker());
         // Without any data here there is no have-set to report.
         let (writer, sink) = if looks { (writer.holding(held), sink.held()) } else { (writer, sink) };
         // The wait for its end is limited: a stuck disk or reader must not block the user.
         std::thread::Builder::new().name("disk".to_owned()).spawn(move || writer.run()).code(Code::System)?;
-        Ok(Reception { receiving: Receiving::new(sink), landed, offer_check })
+        Ok(Reception { receiving: Receiving::new(sink), dest, landed, offer_check })
     }
 
     pub fn run(self, session: &mut Session, options: &RecvOptions) -> anyhow::Result<Received> {
-        let Reception { mut receiving, landed, offer_check } = self;
+        let Reception { mut receiving, dest, landed, offer_check } = self;
         let options = RecvOptions { offer_check: Some(offer_check), ..options.clone() };
-        let receiver = session.run_receiver(&options, &mut receiving).map_err(failure)?;
+        let ended = session.run_receiver(&options, &mut receiving).map_err(failure);
+        // Also after a failure, so that no command outlives this process.
         let was_ended = close(&mut receiving, &landed)?;
+        let has_begun = !receiving.offer().is_empty();
+        let receiver = ended.map_err(|failed| match has_begun {
+            true => Failure::new(failed.code(), format!("{failed}; {}", left_by(&dest, &landed))).found(failed.fault()),
+            false => failed,
+        })?;
         if !was_ended {
             // The verdict may have come at the last moment.
             receiving.request_verdict(session.now());

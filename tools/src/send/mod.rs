@@ -17,6 +17,7 @@ use crate::{interface, units};
 use ethbcast_collectives::session::application::Sending;
 use ethbcast_collectives::session::{Error, SendOptions, SendReport, Session};
 use ethbcast_content::source::Opened;
+use nix::sys::signal::Signal;
 use outcome::LeftOut;
 use report::Report;
 use settings::Settings;
@@ -28,6 +29,7 @@ use std::time::Instant;
 /// Message to receivers and user when a signal ends the transfer.
 const GIVEN_UP: &str = "the sender gave up: interrupted; the receivers have been notified";
 const INTERRUPTED: &str = "interrupted; the receivers have been notified";
+const CUT_OFF: &str = "interrupted; as this host has no link, the receivers know it by its silence";
 
 pub fn run(args: SendArgs) -> anyhow::Result<()> {
     args.unused.given().into_iter().for_each(|names| print_ignored(&names));
@@ -75,7 +77,7 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
         return report::print(choice, lacking, options.size, form).map(|()| Vec::new());
     }
     let given_up = failed.map(|error| match (error, interrupt.signal(), sending.source_mut().take_error()) {
-        (Error::Cancelled { .. }, Some(signal), _) => Interrupt::failure(signal, INTERRUPTED),
+        (Error::Cancelled { .. }, Some(signal), _) => interrupted(signal, &session),
         (Error::GaveUp(_), _, Some(error)) => failure(error),
         (error, ..) => bar.with_misfit(with_own_link(failure(error), &session)),
     });
@@ -97,6 +99,10 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
         exec_after(command, (&args.wire.group, &options.source), &sent, must_end)?;
     }
     Ok(left_out.into_iter().filter(LeftOut::is_wanted).map(|one| one.host).collect())
+}
+
+fn interrupted(signal: Signal, session: &Session) -> Failure {
+    Interrupt::failure(signal, if session.has_link() { INTERRUPTED } else { CUT_OFF })
 }
 
 fn tell(

@@ -289,11 +289,11 @@ impl<K: Sink> Receiving<K> {
         }
     }
 
-    /// Ends the session early at the user's request: nothing more is received, and the root is
-    /// notified.
-    pub fn cancel(&mut self, receiver: &mut Receiver, now: Instant) {
+    /// Ends the session early at the user's request, for this reason: nothing more is received, and
+    /// the root is notified.
+    pub fn cancel(&mut self, receiver: &mut Receiver, now: Instant, why: &str) {
         if !std::mem::replace(&mut self.cancelled, true) {
-            let (outcome, text) = (Outcome::Interrupted, "interrupted by its user".to_owned());
+            let (outcome, text) = (Outcome::Interrupted, why.to_owned());
             receiver.conclude(now, Done { outcome, bytes: 0, digest: [0; 32], text });
         }
     }

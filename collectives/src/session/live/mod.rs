@@ -74,6 +74,7 @@ use std::sync::atomic::Ordering;
 use std::thread::{self, Scope};
 use std::time::Duration;
 
+const TOO_LONG: &str = "the session takes longer than this host allows";
 const MIN_FEED_FRAMES: u64 = 64;
 
 /// An open port, on which sessions of one group run one after the other.
@@ -324,7 +325,7 @@ impl Session {
         });
         watcher.finish(driven, |error| root.final_frame(&format!("the sender's {error}")))?;
         log_counters(&self.port.counters());
-        let failed = self.why_failed(given_up, &root, sending);
+        let failed = self.why_failed((given_up, stopped), &root, sending);
         let report = SendReport {
             session,
             choice: root.choice().cloned(),
@@ -349,9 +350,14 @@ impl Session {
         Ok((report, failed))
     }
 
-    fn why_failed<S: Source>(&self, given_up: Option<Error>, root: &Root, sending: &Sending<S>) -> Option<Error> {
+    fn why_failed<S: Source>(
+        &self,
+        (given_up, is_stopped): (Option<Error>, bool),
+        root: &Root,
+        sending: &Sending<S>,
+    ) -> Option<Error> {
         let nobody_has_it = root.reports().all(|report| report.outcome != Outcome::Delivered);
-        let unable = self.check_interface().err().filter(|_| nobody_has_it);
+        let unable = self.check_interface().err().filter(|_| nobody_has_it && !is_stopped);
         given_up
             // The time may have run out because of this host's interface.
             .filter(|error| unable.is_none() || !matches!(error, Error::TimedOut))
@@ -400,11 +406,11 @@ impl Session {
             let look = own_host.look(now, receiver.admission() != Admission::Given);
             has_own_sender = look.has_found;
             receiver.look_at(look.again_at);
-            if options.run.cancel.is_cancelled() || timed_out {
-                receiving.cancel(receiver, now);
+            if let Some(why) = options.run.cancel.reason().or(timed_out.then_some(TOO_LONG)) {
+                receiving.cancel(receiver, now, why);
             }
             if receiver.take_session_over(now) {
-                receiving.give_up("the session takes longer than this host allows");
+                receiving.give_up(TOO_LONG);
             }
             while let Some(event) = receiver.poll_event() {
                 if matches!(event, ReceiverEvent::Started { .. }) {

@@ -250,7 +250,9 @@ impl Receiver {
     pub fn conclude(&mut self, now: Instant, report: Done) {
         let outcome = report.outcome;
         let declined = outcome.status_and_reason(&report.text).0 == Outcome::REFUSED;
-        let text = if declined { report.text.clone() } else { "it has ended before the start".to_owned() };
+        if let (ReceiverPhase::Waiting(waiting), true) = (&mut self.phase, declined && self.root.is_some()) {
+            return waiting.decline(now, report);
+        }
         let noted = match &mut self.phase {
             ReceiverPhase::Running(running) => running.conclude(now, report, &self.endpoint),
             _ => false,
@@ -258,11 +260,7 @@ impl Receiver {
         let is_member = matches!(self.phase, ReceiverPhase::Running(_));
         if !noted && (outcome == Outcome::Interrupted || (!is_member && outcome != Outcome::Delivered)) {
             if let (ReceiverPhase::Waiting(_), Some(root)) = (&self.phase, &self.root) {
-                // The root knows the names only of those that have asked.
-                if declined {
-                    self.endpoint.send(root.mac(), &self.endpoint.config().request());
-                }
-                waiting::leave(root, &text, &mut self.endpoint);
+                waiting::leave(root, "it has ended before the start", &mut self.endpoint);
             }
             self.end(now, End::Dropped);
         }
@@ -349,6 +347,11 @@ impl Receiver {
             WaitingStep::Start(view, rank, part, joining) => {
                 let mut running = MemberPhase::new(now, view, rank, joining, &mut self.endpoint);
                 running.confirm(now, &part, &self.endpoint);
+                if let ReceiverPhase::Waiting(waiting) = &mut self.phase
+                    && let Some(report) = waiting.take_declined()
+                {
+                    running.conclude(now, report, &self.endpoint);
+                }
                 self.root.iter_mut().for_each(|root| root.begin(now));
                 self.phase = ReceiverPhase::Running(Box::new(running));
             }

@@ -9,7 +9,7 @@ use crate::membership::Timing;
 use crate::membership::timers::jitter;
 use crate::membership::timers::{TimerTable, Wait};
 use crate::session::kind::{ANNOUNCE, KEYS, REFUSE};
-use crate::session::message::{Message, Refusal, ViewPart};
+use crate::session::message::{Done, Message, Refusal, ViewPart};
 use crate::session::view::{Assembler, View};
 use ethbcast_transport::wire::{Frame, Guard, Rank};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Part};
@@ -35,8 +35,12 @@ pub(super) struct Waiting {
     proofs: VecDeque<((MacAddr, u32), u32)>,
     left_out: Option<End>,
     told: Option<End>,
+    /// Refusal of the offered content, and the number of times that it is still to be sent.
+    declined: Option<(Done, u32)>,
 }
 
+/// Times that a refusal is sent, as nothing confirms it.
+const DECLINES: u32 = 3;
 const MAX_PROOFS: usize = 16;
 
 #[derive(Debug)]
@@ -60,7 +64,20 @@ impl Waiting {
             proofs: VecDeque::new(),
             left_out: None,
             told: None,
+            declined: None,
         }
+    }
+
+    /// Refuses the offered content: says so with the next join requests, as the root knows the
+    /// names only of those that have asked.
+    pub(super) fn decline(&mut self, now: Instant, report: Done) {
+        self.declined = Some((report, DECLINES));
+        self.joining.iter_mut().for_each(|joining| joining.timers.set(Wait::Join, now));
+    }
+
+    /// Returns the refusal that the root did not hear before it admitted this host.
+    pub(super) fn take_declined(&mut self) -> Option<Done> {
+        self.declined.take().map(|(report, _)| report)
     }
 
     pub(super) fn admission(&self) -> Admission {
@@ -110,6 +127,9 @@ impl Waiting {
             Some(Message::View(part)) => return self.on_view_part(part, endpoint),
             _ => return WaitingStep::Wait,
         };
+        if self.declined.is_some() {
+            return WaitingStep::End(End::Dropped);
+        }
         self.on_left_out(now, why, root, endpoint).map_or(WaitingStep::Wait, WaitingStep::End)
     }
 
@@ -275,7 +295,13 @@ impl Waiting {
             let silence = root.silence(now);
             let in_vain = silence >= dead || joining.is_in_vain(now, endpoint.has_keys());
             let of = (root.mac(), root.session());
-            if in_vain && self.roots.has_other(now, joining.root(), dead) {
+            if let Some((report, left)) = &mut self.declined {
+                if joining.handle_timeout(now, root.mac(), endpoint) {
+                    leave(root, &report.text, endpoint);
+                    *left -= 1;
+                }
+                return (*left == 0).then_some(End::Dropped);
+            } else if in_vain && self.roots.has_other(now, joining.root(), dead) {
                 leave(root, "it asks another root, as this one did not reply", endpoint);
                 if !endpoint.has_keys() {
                     self.roots.give_up(now, of);
@@ -429,9 +455,10 @@ impl Joining {
         self.assembler.take(part)
     }
 
-    pub(super) fn handle_timeout(&mut self, now: Instant, root: MacAddr, endpoint: &mut ReceiverEndpoint) {
+    /// Sends the join request if it is due, and returns whether it was.
+    pub(super) fn handle_timeout(&mut self, now: Instant, root: MacAddr, endpoint: &mut ReceiverEndpoint) -> bool {
         if !self.timers.take_due(Wait::Join, now) {
-            return;
+            return false;
         }
         let ReceiverConfig { nonce, timing, .. } = endpoint.config();
         let message = endpoint.config().request();
@@ -440,6 +467,7 @@ impl Joining {
         let half = timing.join / 2;
         self.timers.set(Wait::Join, now + half + jitter(half, nonce ^ now.as_nanos()));
         endpoint.send(root, &message);
+        true
     }
 
     pub(super) fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {

@@ -18,7 +18,7 @@ mod hidden;
 mod tests;
 
 use super::kind::{DiskError, Kind, Open, Present, Remarks, ZEROS, at};
-use crate::disk::{Directory, DiskFile, read_back};
+use crate::disk::{Directory, DiskFile};
 use crate::hidden_names::{self, HiddenNames, TakenUp};
 use crate::journal::{Identity, Journal, Runs};
 use crate::syncer::{LARGE_BYTES, Pace, Syncer};
@@ -368,13 +368,8 @@ impl<D: Directory> Kind for FileDest<D> {
         Ok(FileDest::settle(self, attributes)?)
     }
 
-    fn read_back(&mut self, take: &mut dyn FnMut(&[u8])) -> Result<bool, StorageError> {
-        let read = read_back(&self.file, self.at, take).map(|()| true);
-        Ok(read.map_err(at("read back what was written"))?)
-    }
-
-    fn forget(&self) {
-        drop(self.file.forget());
+    fn forget(&self) -> io::Result<()> {
+        self.file.forget()
     }
 
     fn put(&mut self) -> (Option<PathBuf>, Result<(), StorageError>) {

@@ -12,7 +12,7 @@ use ethbcast_collectives::session::{
 };
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::sim::{Delivery, Fate, Faults, NoFaults, RandomFaults, Simulation, host_mac};
-use ethbcast_transport::wire::{Flags, Header, OVERHEAD_BYTES, Rank, group_mac};
+use ethbcast_transport::wire::{Flags, Frame, Header, Kind, OVERHEAD_BYTES, Rank, group_mac, parse};
 use ethbcast_transport::{MacAddr, Policy};
 use scene::{Host, Played, Scene, announce, at, forged, join, run_until, switched_on};
 use std::time::Duration;
@@ -64,6 +64,28 @@ fn who_cannot_hold_what_is_offered_does_not_join_and_the_root_says_why() {
     assert!(away[0].0 == Refusal::Declined && away[0].1.ends_with(" says: DEST exists"), "{away:?}");
     let started = played.told(0, |event| matches!(event, RootEvent::Started { .. })).expect("started");
     assert!(started.0 < wanted.patience, "nobody waits for it: {started:?}");
+}
+
+#[test]
+fn a_refusal_whose_frames_are_lost_is_said_again_before_or_after_the_start() {
+    for (lost, count) in [(Kind(17), 2), (Kind(29), 1), (Kind(29), 2), (Kind(29), 3)] {
+        let mut left = count;
+        let loses = move |delivery: &Delivery<'_>| {
+            let is_of_it = |frame: Frame<'_>| frame.header.kind == lost && frame.source == host_mac(1);
+            let drops = left > 0 && delivery.to == 0 && parse(delivery.frame).is_ok_and(is_of_it);
+            left -= usize::from(drops);
+            if drops { Fate::Drop } else { Fate::Deliver }
+        };
+        let wanted = Wanted { at_least: 1, enough: Some(2), patience: Duration::from_millis(400) };
+        let scene = Scene::new(1500).root(0, 1000, wanted).receivers(2);
+        let played = scene.play(loses, |simulation| decline_once_asked(simulation, 1));
+        assert_eq!((played.has(1), played.has(2)), (None, Some(0)), "{}", played.failure(0));
+        let away = played.root(0).turned_away().map(|away| (away.why, &*away.text));
+        let reports = played.root(0).reports().map(|one| one.outcome.status_and_reason(&one.text));
+        let heard = away.filter(|one| *one == (Refusal::Declined, "n1 says: DEST exists")).count()
+            + reports.filter(|one| *one == (Outcome::REFUSED, "DEST exists")).count();
+        assert!(heard == 1 || count == 3, "{count} of {lost:?} were lost, and {heard} were heard");
+    }
 }
 
 #[test]

@@ -212,6 +212,55 @@ fn a_receiver_whose_interface_is_away_ends_at_a_signal() {
 }
 
 #[test]
+fn a_sender_ends_at_the_first_signal_and_says_how_far_each_came_also_while_its_interface_is_away() {
+    let site = Site::beside("rootterm", one_switch(2));
+    let source = site.file("source", &content(3, 12 * MEBIBYTE));
+    for is_away in [false, true] {
+        let receiver = site.start("n1", &["recv", "-i", "eth0"], site.path("dest"));
+        let sender = site.start("n0", &["send", "-i", "eth0", "-n", "1", "--rate", "8mbit"], &source);
+        sender.wait_for_line("sending 12.00 MiB");
+        site.lab().set_link("n0", !is_away).expect("an interface");
+        if is_away {
+            sender.wait_for_line("interface has gone down");
+        }
+        sender.signal(Signal::SIGTERM);
+        let ended = sender.end(LIMIT);
+        // A signal ends the wait for who has been silent: that is a verdict, if it is all.
+        if is_away && ended.code() == 1 {
+            ended.assert_refusal(1, &["n1 (silent)", "[E-CARRIER]"]);
+        } else {
+            ended.assert_refusal(143, &["interrupted: 0 of 1 receivers have verified everything"]);
+            let told =
+                if is_away { "the receivers know it by its silence" } else { "the receivers have been notified" };
+            ended.assert_refusal(143, &["interrupted; ", told]);
+        }
+        site.lab().set_link("n0", true).expect("an interface");
+        receiver.signal(Signal::SIGTERM);
+        let code = receiver.end(LIMIT).code();
+        assert!([1, 143].contains(&code), "{code}");
+    }
+}
+
+#[test]
+fn a_receiver_ends_at_its_time_limit_while_whoever_reads_its_output_does_not() {
+    let site = Site::beside("blocked", one_switch(2));
+    let source = site.file("source", &content(4, 48 * MEBIBYTE));
+    let script = "mkfifo f; sleep 1000 <f & \"$0\" recv -i eth0 --timeout 2 - >f; code=$?; kill $!; exit $code";
+    let mut fifo = site.command("n1", "sh");
+    fifo.args(["-c", script]).arg(PROGRAM).current_dir(site.directory("fifo"));
+    let mut command = site.command("n1", PROGRAM);
+    command.args(["recv", "-i", "eth0", "--timeout", "2", "--pipe", "sleep 1000"]);
+    for (receiver, left) in [(fifo, "DEST"), (command, "the command was ended")] {
+        let receiver = Run::start("n1", receiver);
+        let sender = site.start("n0", &["send", "-i", "eth0", "-n", "1"], &source);
+        receiver.end(LIMIT).assert_refusal(3, &["the session took longer than it may", left]);
+        let ended = sender.end(LIMIT);
+        ended.assert_code(1);
+        assert!(ended.stderr.contains("takes longer than this host allows"), "{}", ended.stderr);
+    }
+}
+
+#[test]
 fn when_the_roots_interface_is_switched_off_and_on_again_all_get_the_file() {
     outage("rootlink", "cast", 0.5, |lab, away| lab.set_link("n0", !away).expect("an interface"));
 }

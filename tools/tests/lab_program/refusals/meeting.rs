@@ -244,8 +244,10 @@ fn an_interface_is_found_by_another_name_its_address_and_what_a_boot_loader_says
     }
     let ended = site.run("n0", &["recv", "--max-wait", "0.1"], site.path("dest"));
     assert!(ended.stderr.contains("on br0 of n0"), "{}", ended.stderr);
-    let ended = site.run("n0", &["recv", "-i", "eth0", "--max-wait", "0.1"], site.path("dest"));
-    assert!(ended.stderr.contains("-i br0 [E-MEMBER]"), "{}", ended.stderr);
+    for command in [&["recv", "--max-wait", "0.1", "-", "-i"][..], &["hosts", "--wait", "0.1", "-i"]] {
+        let ended = site.run("n0", command, "eth0");
+        assert!(ended.stderr.contains("-i br0 [E-MEMBER]"), "{command:?}: {}", ended.stderr);
+    }
 }
 
 #[test]
