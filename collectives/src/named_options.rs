@@ -333,6 +333,44 @@ mod tests {
         assert_eq!((send.chunk.map(ChunkSize::bytes), receive.once, options.is_delta()), (Some(32 << 10), true, true));
     }
 
+    /// Names of the fields of a struct.
+    fn fields(of: &impl std::fmt::Debug) -> Vec<String> {
+        let text = format!("{of:#?}");
+        let own = text.lines().filter_map(|line| line.strip_prefix("    ")?.split_once(": "));
+        own.map(|(name, _)| name).filter(|name| !name.starts_with(' ')).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn options_of_rust_have_names_or_are_no_text() {
+        let (join, send) = (JoinOptions::default(), SendOptions::new());
+        let structs = [fields(&join), fields(&send), fields(&send.wire), fields(&send.run), fields(&send.run.timing)];
+        let mut found: Vec<String> = structs.into_iter().flatten().chain(fields(&RecvOptions::new())).collect();
+        let names: Vec<&str> = NamedOptions::names().collect();
+        assert!(found.len() > names.len(), "{found:?}");
+        let renamed = [("mtu_bytes", "mtu"), ("route", "via"), ("dead", "dead-after"), ("sync", "sync-timeout")];
+        let renamed = renamed.into_iter().chain([("slow", "slow-after")]);
+        let renamed: std::collections::BTreeMap<&str, &str> = renamed.collect();
+        found.iter_mut().for_each(|field| {
+            *field = renamed.get(&**field).map_or_else(|| field.replace('_', "-"), |name| (*name).to_owned());
+        });
+        // Structs of options; handles and callbacks, which the bindings have in their own form; what a content decides.
+        let parts = ["wire", "run", "timing", "cancel", "progress", "progress-every", "meanwhile", "start"];
+        let content = ["content", "size", "expects", "offer-check", "free-bytes", "push-bytes", "tuning", "contention"];
+        // What the program alone has: keys, plans without a transfer, daemons; intervals of the protocol.
+        let program = ["keys", "auth-only", "dry-run", "port-fd", "session-limit", "abort-notice", "about", "had"];
+        let protocol = ["admission-hook", "announce", "join", "view", "status", "suspect", "forgotten", "verdict"];
+        let others = [&parts[..], &content, &program, &protocol, &["farewells"]].concat();
+        let unnamed: Vec<&String> =
+            found.iter().filter(|field| !names.contains(&&***field) && !others.contains(&&***field)).collect();
+        assert!(unnamed.is_empty(), "no name, and no reason for none: {unnamed:?}");
+        let composed = ["plan", "nice", "delta"];
+        let unknown: Vec<&&str> = names
+            .iter()
+            .filter(|name| !found.iter().any(|field| field == *name) && !composed.contains(*name))
+            .collect();
+        assert!(unknown.is_empty(), "no field: {unknown:?}");
+    }
+
     #[test]
     fn a_sentence_names_options_as_the_caller_knows_them() {
         let python = |sentence| NamedOptions::reworded(sentence, |name| format!("{}=…", name.replace('-', "_")));

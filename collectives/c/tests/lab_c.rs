@@ -1,6 +1,7 @@
 //! C and C++ programs on the hosts of a lab, linked to the library that Cargo has just built; and
 //! the library's symbols and header.
 
+use ethbcast_collectives::NamedOptions;
 use ethbcast_collectives::communicator::Communicator;
 use ethbcast_tests::lab::{COMPILE_LIMIT, LIMIT, Run, Site, content, one_switch, put_whole};
 use std::collections::BTreeSet;
@@ -91,6 +92,21 @@ fn the_header_is_what_cbindgen_makes_of_the_library() {
     }
     let kept = fs::read_to_string(own("include/ethbcast.h")).expect("the header is kept in the tree");
     assert_eq!(String::from_utf8_lossy(&text), kept, "ETHBCAST_ACCEPT=1 writes it anew");
+}
+
+#[test]
+fn the_header_and_the_document_name_every_option() {
+    let header = fs::read_to_string(own("include/ethbcast.h")).expect("it is there");
+    let comment = header.split("ethbcast_status ethbcast_options_set(").next().expect("it is declared");
+    let comment = comment.rsplit("/*").next().expect("it has a comment");
+    let document = fs::read_to_string(own("../../docs/c.md")).expect("it is there");
+    let options = document.split("## Options").nth(1).and_then(|rest| rest.split("\n## ").next());
+    let options = options.expect("it has this part");
+    let is_letter = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
+    for name in NamedOptions::names() {
+        assert!(comment.split(|letter| !is_letter(letter)).any(|word| word == name), "the header lacks {name}");
+        assert!(options.contains(&format!("`{name}`")), "docs/c.md lacks {name}");
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use ethbcast_collectives::communicator::{CommunicatorError, Culprit, Named, Preset};
 use ethbcast_tests::communicator::{Case, GROUP, Play, Step, play};
+use ethbcast_tests::in_full;
 use ethbcast_transport::Instant;
 use ethbcast_transport::messages::RecvOutcome;
 use ethbcast_transport::sim::{Delivery, Fate, NoFaults, Random, RandomFaults, StormControl, host_mac};
@@ -45,6 +46,32 @@ fn police(play: &mut Play<NoFaults>, case: &Case) {
     let nothing = StormControl { frames_per_second: 1, burst_frames: 1 };
     let now = play.simulation().now();
     case.network().switches().for_each(|switch| play.simulation().police(switch, Some(nothing), now));
+}
+
+/// Eight ranks send 80 calls a second, at equal intervals: a policer of 70 could drop those of the same rank each time.
+#[test]
+fn ranks_meet_behind_a_policer_that_drops_some_of_their_calls() {
+    let mut random = Random::new(70);
+    let mut apart = Vec::new();
+    for round in 0..in_full(60, 600) {
+        let mut case = Case { leave: false, ..Case::new(8, &[]) };
+        // At once, evenly apart, or at random.
+        let start = |host: u64| match round % 3 {
+            0 => Duration::from_millis(3 * host),
+            1 => Duration::from_micros(12_500 * host),
+            _ => Duration::from_micros(random.below(1_000_000)),
+        };
+        case.starts = (0..8).map(start).collect();
+        let storm_control = StormControl { frames_per_second: 70, burst_frames: 1 + round as u64 % 10 };
+        let mut play = Play::new(&case, round as u64, NoFaults, &format!("round {round}"));
+        let start = play.simulation().now();
+        case.network().switches().for_each(|switch| play.simulation().police(switch, Some(storm_control), start));
+        play.run(Duration::from_secs(30));
+        if play.ends().iter().any(|end| *end != Some(Ok(()))) {
+            apart.push((round, play.ends()));
+        }
+    }
+    assert!(apart.is_empty(), "{} rounds: {:?}", apart.len(), apart.first());
 }
 
 fn signs(play: &Play<NoFaults>) -> u64 {
