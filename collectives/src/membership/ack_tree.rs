@@ -8,8 +8,9 @@
 use ethbcast_transport::{Policy, Tuning};
 use std::ops::{Range, RangeInclusive};
 
-/// Limit of receivers that all acknowledge to the origin.
-const DIRECT_RECEIVERS: usize = 128;
+/// Limit of receivers that all acknowledge to the origin, and beyond which they would no longer all
+/// acknowledge ([`Tuning::for_cast`]).
+const DIRECT_RECEIVERS: usize = 16;
 /// Children of a host in the tree: with fewer it is deep and slow, with more acknowledgements
 /// collide at one port.
 const FAN_OUT: RangeInclusive<usize> = 8..=16;
@@ -96,15 +97,16 @@ mod tests {
     }
 
     #[test]
-    fn a_thousand_stand_on_three_levels_of_ten() {
-        assert_eq!(tree(129).fan_out, Some(11), "two levels, as with sixteen");
+    fn a_tree_is_as_deep_as_one_of_sixteen_with_the_least_fan_out() {
+        assert_eq!(tree(17).fan_out, Some(8), "two levels, as with sixteen");
+        assert_eq!(tree(129).fan_out, Some(11));
         assert_eq!(tree(1000).fan_out, Some(10));
         assert_eq!(tree(10_000).fan_out, Some(10), "four levels: 16 + 256 + 4096 are not enough");
     }
 
     #[test]
     fn every_receiver_acknowledges_to_its_parent_and_no_parent_has_more_than_the_fan_out() {
-        for receivers in [1, 128, 129, 200, 272, 273, 999, 1000, 4095, 10_000] {
+        for receivers in [1, 16, 17, 72, 73, 129, 200, 272, 273, 999, 1000, 4095, 10_000] {
             let tree = tree(receivers);
             let mut heard = vec![0; receivers];
             for parent in std::iter::once(None).chain((0..receivers).map(Some)) {
@@ -128,7 +130,8 @@ mod tests {
     fn numbers_follow_from_the_siblings_and_the_place_among_them() {
         let own = Tuning::default();
         assert_eq!(tree(7).tuned(&own, Some(2)), own.for_cast(7, 2));
-        assert_eq!(tree(100).tuned(&own, None), own.for_cast(100, 0));
+        assert_eq!(tree(16).tuned(&own, None), own.for_cast(16, 0));
+        assert_eq!(tree(17).tuned(&own, Some(9)), own.for_ack_tree(17, 8, 1));
         assert_eq!(tree(1000).tuned(&own, Some(12)), own.for_ack_tree(1000, 10, 2));
         assert_eq!(tree(1000).tuned(&own, None), own.for_ack_tree(1000, 10, 0));
     }

@@ -47,11 +47,14 @@ impl Settings {
         };
         options.preset = args.preset;
         check_preset(args.preset, &options.route)?;
-        if let (true, Route::Via(via)) = (args.late, &options.route)
-            && via.is_in_blocks()
-        {
+        let in_blocks = match &options.route {
+            Route::Via(via) => Some(*via),
+            Route::Saved(plan) => Some(plan.via()),
+            Route::Auto => None,
+        };
+        if let Some(via) = in_blocks.filter(|via| args.late && via.is_in_blocks()) {
             let text = format!(
-                "--via {via} goes in blocks among those who are there at the start: leave out --late, or send via \
+                "{via} goes in blocks among those who are there at the start: leave out --late, or send via \
                  chain or cast"
             );
             return fail(Code::Usage, text);

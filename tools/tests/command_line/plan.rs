@@ -173,6 +173,21 @@ fn a_saved_plan_is_judged_on_the_topology() {
 }
 
 #[test]
+fn a_plan_of_two_trees_is_saved_judged_and_run_but_not_for_who_comes_late() {
+    let place = Place::new();
+    let file = place.path("pair.toml");
+    let file = file.to_str().expect("UTF-8");
+    plan(&["--via", "two-tree", "--out", file]).assert_code(0);
+    ended_here(&["plan", "--check", file, "--topology", "fig9-4"]).assert_code(0);
+    ended_here(&["simulate", "--plan", file, "--topology", "fig9-4", "--size", "64K"]).assert_code(0);
+    let send = ["send", "-n", "1", "-i", "nosuch", "--late"];
+    let said = ["two-tree goes in blocks among those who are there at the start", "leave out --late"];
+    for way in [["--plan", file], ["--via", "two-tree"]] {
+        ended_here(&[&send[..], &way, &["source"]].concat()).assert_refusal(2, &said);
+    }
+}
+
+#[test]
 fn a_plan_for_other_hosts_or_longer_segments_than_can_be_kept_is_refused_with_its_line() {
     let place = Place::new();
     let other = place.file("plan.toml", TO_AND_FRO.replace("n9", "m9").replace("n[0-1,8-9]", "n[0-1,8],m9"));

@@ -2,7 +2,7 @@
 //! damaged in many ways.
 
 use super::*;
-use crate::plan::{by_rank, chain};
+use crate::plan::{by_rank, chain, check, two_tree};
 use crate::topology::{Topology, arbitrary};
 use proptest::prelude::*;
 
@@ -139,6 +139,31 @@ fn edges_that_are_no_tree_are_refused_with_the_line_of_the_one_too_many() {
     assert!(orphan.starts_with("p.toml:7: ") && orphan.contains("rank 4 has no parent"), "{orphan}");
 }
 
+#[test]
+fn each_half_of_two_trees_is_judged_as_a_tree_and_both_together_on_the_network() {
+    let topology = Topology::single_switch((0..4).map(|host| format!("n{host}"))).expect("hosts");
+    let plan = two_tree(&topology, 0, &[0, 1, 2, 3]).expect("two trees");
+    let names = ["n0", "n1", "n2", "n3"];
+    let text = SavedPlan::from_plan(&plan, &names, 1400, None).to_toml();
+    let read = |text: &str| SavedPlan::parse(text, "p.toml").and_then(|saved| saved.for_members(&names, 1));
+    let loads = |plan: &Plan| check(&topology, plan, &[0, 1, 2, 3]).loads.iter().map(|load| load.flows).max();
+    let ran = read(&text).expect("what was written");
+    assert_eq!((ran.trees().len(), loads(&ran)), (2, Some(1)));
+    let refused = |text: &str| read(text).expect_err("refused").to_string();
+    let mixed = refused(&text.replacen("half = 1\n", "", 1));
+    assert!(mixed.contains("at place") || mixed.contains("receives from"), "{mixed}");
+    let (first, second) = text.split_at(text.find("half = 1").expect("a second tree") + "half = 1\n".len());
+    let short = refused(first);
+    assert!(!second.is_empty() && short.contains("has no parent"), "{short}");
+    let third = refused(&text.replacen("half = 1", "half = 2", 1));
+    assert!(
+        third.ends_with("half = 2 is no half of the message; only with via = \"two-tree\", give 0 or 1"),
+        "{third}"
+    );
+    let chain = refused(&text.replace("\"two-tree\"", "\"chain\""));
+    assert!(chain.contains("half = 1 is no half of the message"), "{chain}");
+}
+
 fn two_switches() -> Topology {
     let text = "schema = 1\n[[switch]]\nname = 'a'\nhosts = 'n[0,2]'\nlinks = ['b']\n[[switch]]\nname = 'b'\nhosts = \
                 'n[1,3]'\n";
@@ -186,11 +211,15 @@ fn a_segment_must_fit_into_what_relays_keep() {
 proptest! {
     #[test]
     fn a_saved_plan_reads_back_equal(
-        topology in arbitrary::topology(6, 20), root in any::<prop::sample::Index>(), casts in any::<bool>(),
+        topology in arbitrary::topology(6, 20), root in any::<prop::sample::Index>(), kind in 0..3,
     ) {
         let hosts: Vec<usize> = (0..topology.hosts().len()).collect();
         let root = root.index(hosts.len());
-        let plan = if casts { by_rank(Via::Cast, root, hosts.len()) } else { chain(&topology, root, &hosts) };
+        let plan = match kind {
+            0 => by_rank(Via::Cast, root, hosts.len()),
+            1 => chain(&topology, root, &hosts),
+            _ => two_tree(&topology, root, &hosts),
+        };
         let plan = plan.expect("a plan");
         // Rank 0 of a view is its root.
         let mut names: Vec<&str> = topology.hosts().iter().map(String::as_str).collect();
@@ -200,10 +229,12 @@ proptest! {
         names.swap(0, root);
         let run = read.for_members(&names, SAVED_EPOCH).expect("the same members");
         let by_name = |plan: &Plan, names: &[&str]| {
-            let mut edges: Vec<_> =
-                plan.edges().map(|(from, to)| (names[from].to_string(), names[to].to_string())).collect();
-            edges.sort();
-            edges
+            plan.trees().into_iter().map(|tree| {
+                let mut edges: Vec<_> =
+                    tree.edges().map(|(from, to)| (names[from].to_string(), names[to].to_string())).collect();
+                edges.sort();
+                edges
+            }).collect::<Vec<_>>()
         };
         let before: Vec<&str> = topology.hosts().iter().map(String::as_str).collect();
         prop_assert_eq!(by_name(&run, &names), by_name(&plan, &before));
