@@ -49,11 +49,15 @@ fn found(kept: &Kept, run: &Run) -> Option<Vec<Suspects>> {
             Some(Passage { from, to, frames: receiver.frames?, lost: receiver.repaired_frames? })
         })
         .collect();
-    if let Some(all) = alike(&passages) {
-        return Some(vec![all]);
-    }
     let named = run.topology.is_some();
     let lossy = lossy_cables(&topology, &passages, MIN_LOSS);
+    if let Some(all) = alike(&passages) {
+        return Some(vec![match &lossy[..] {
+            // All frames crossed this one too, such as the root's cable in a cast.
+            [shared] => Suspects { name: format!("{}, or {}", name(shared, named), all.name), ..all },
+            _ => all,
+        }]);
+    }
     Some(lossy.iter().map(|one| Suspects { name: name(one, named), loss: one.loss, lost: one.lost }).collect())
 }
 

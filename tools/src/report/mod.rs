@@ -50,7 +50,8 @@ pub struct Limits {
 pub fn limits(object: &Value) -> Option<Limits> {
     let kept = Kept::read(object.clone()).ok()?;
     let receivers = kept.receivers.iter().map(|receiver| diagnosis::of_receiver(&kept, receiver)).collect();
-    let others = kept.run.as_ref().and_then(|run| run.others.as_ref()).map(diagnosis::in_words);
+    let others = kept.run.as_ref().and_then(|run| run.others.as_ref()).filter(|others| diagnosis::is_news(others));
+    let others = others.map(diagnosis::in_words);
     Some(Limits { whole: diagnosis::part(&kept)?, receivers, others })
 }
 

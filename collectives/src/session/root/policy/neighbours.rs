@@ -45,11 +45,13 @@ const LIMITED_PERCENT: u64 = 90;
 /// queue that it fills are made up for.
 const SQUEEZED_PERCENT: u64 = 55;
 const SQUEEZED_ROOM_PERCENT: u64 = 40;
-/// Percentage of its own best rate that a session takes beside other traffic, whatever is reported: half. With no limit
-/// two sessions would overrun a link.
+/// Percentage of its own best rate that a session takes beside flows, whatever its members say: half.
 const LEAST_PERCENT: u64 = 50;
+/// Percentage of a link, or of that best rate, that sessions share. They would overrun it with no rest.
 const SHARED_PERCENT: u64 = 97;
-/// Time from the first data on in which no room is left to other traffic, to find the best rate.
+/// Number of other sessions beyond which each costs this one nothing more, as anybody can announce one.
+const MAX_SHARING: u64 = 3;
+/// Time from the first data on in which nothing is left to others, to find the best rate.
 const FINDS_BEST: Duration = Duration::from_millis(300);
 
 #[derive(Clone, Copy, Debug)]
@@ -161,9 +163,10 @@ impl Neighbours {
         self.links.values().any(|link| link.room * CROWDED_PART > link.full && now.since(link.at) <= LINK_KEPT)
     }
 
-    /// Returns the limit of the root's own rate that leaves room to other traffic; `None` if there is none, or it is
-    /// too early. Reports of members and other hosts never take more than half of the `best` rate, in kbit/s, that the
-    /// root itself has reached since its first data.
+    /// Returns the limit of the root's own rate that leaves their room to others; `None` if there
+    /// are none, or it is too early. What members say never takes more than half of the `best` rate,
+    /// in kbit/s, that the root itself has reached since its first data; and if other hosts announce
+    /// sessions, three quarters.
     pub fn limit(&self, now: Instant, view: &View, (lasted, best): (Duration, u64)) -> Option<Rate> {
         let others = self.running(now);
         if lasted < FINDS_BEST || best == 0 || !self.are_there(now) {
@@ -181,7 +184,7 @@ impl Neighbours {
             link.part_at(percent) * copies(Rank::ROOT) / if link.share.is_sent { copies(rank) } else { 1 }
         };
         let yielding = self.links.iter().filter(|(_, link)| link.room > 0 && now.since(link.at) <= LINK_KEPT);
-        let least = best * LEAST_PERCENT * if others > 0 { SHARED_PERCENT } else { 100 } / 10_000;
+        let least = if others > 0 { even_part(best, others) } else { best * LEAST_PERCENT / 100 };
         let kbits = yielding.map(of_link).min()?.max(least);
         Some(Rate::new(kbits.saturating_mul(1000)).unwrap_or(Rate::LOWEST))
     }
@@ -192,6 +195,11 @@ impl Neighbours {
         let host = view.members.get(rank.index())?.host.clone();
         Some(OtherTraffic { host, lasted: tally.lasted, share: tally.others / tally.all, sessions: self.heard.clone() })
     }
+}
+
+/// Returns the part of a rate that a session takes beside others.
+fn even_part(rate: u64, others: u64) -> u64 {
+    rate * SHARED_PERCENT / 100 / (1 + others.min(MAX_SHARING))
 }
 
 impl MemberLink {
@@ -266,10 +274,10 @@ impl MemberLink {
         let most = match sessions {
             0 if taken * 100 > full * SQUEEZED_PERCENT => full * SQUEEZED_ROOM_PERCENT / 100,
             0 => full / 2,
-            _ => full - full * SHARED_PERCENT / 200,
+            _ => full - even_part(full, sessions),
         };
-        // Another session wants its part at once.
-        let offered = if sessions > 0 { most } else { full / OFFERED_PART };
+        // Another session wants its part at once. More have to show that they take more than one.
+        let offered = if sessions > 0 { full - even_part(full, 1) } else { full / OFFERED_PART };
         let offered = if now < self.offered_until { offered } else { 0 };
         self.room = wanted.max(offered).min(most).max(1);
         if sessions == 0 {
@@ -347,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_members_and_other_hosts_say_half_of_the_roots_own_best_rate_is_left() {
+    fn whatever_members_and_other_hosts_say_a_part_of_the_roots_own_best_rate_is_left() {
         let view = crate::session::view::tests::chain(200);
         let own = |lasted, best| (Duration::from_millis(lasted), best);
         for numbers in [[0, 0, 0], [1, 1, 1], [0, u32::MAX, u32::MAX], [1, u32::MAX, 7], [u32::MAX; 3]] {
@@ -367,11 +375,37 @@ mod tests {
                     }
                     let limit = neighbours.limit(at(report), &view, own(1000, LINK));
                     let limit = limit.map_or(u64::MAX, Rate::bits_per_second);
-                    assert!(limit >= LINK * 1000 * 97 / 200, "{numbers:?}, {sessions} sessions: {limit}");
+                    let parts = [2, 2, 4][usize::from(sessions.min(2))];
+                    assert!(limit >= LINK * 1000 * 97 / 100 / parts, "{numbers:?}, {sessions} sessions: {limit}");
                     assert_eq!(neighbours.limit(at(report), &view, own(100, LINK)), None);
                     assert_eq!(neighbours.limit(at(report), &view, own(1000, 0)), None);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn sessions_together_take_no_more_than_the_link_and_an_even_part_of_it_each() {
+        let view = crate::session::view::tests::chain(2);
+        for count in 2..=4_u64 {
+            let mut sessions: Vec<(Neighbours, u64)> = (0..count).map(|_| (Neighbours::default(), LINK)).collect();
+            for report in 1..60 {
+                let all: u64 = sessions.iter().map(|(_, wants)| wants).sum();
+                let got: Vec<u64> = sessions.iter().map(|(_, wants)| wants * LINK / all.max(LINK)).collect();
+                for (session, (neighbours, wants)) in sessions.iter_mut().enumerate() {
+                    let others = got.iter().sum::<u64>() - got[session];
+                    for other in (0..count as usize).filter(|&other| other != session) {
+                        neighbours.note_session(at(report), MacAddr::new(2, 0, 0, 0, 0, other as u8), "x");
+                    }
+                    let share = LinkShare { own: got[session] as u32, others: others as u32, ip: 0, is_sent: false };
+                    neighbours.note(at(report), Rank(1), Some(share));
+                    let limit = neighbours.limit(at(report), &view, (Duration::from_secs(1), LINK));
+                    *wants = limit.map_or(LINK, |rate| rate.bits_per_second() / 1000);
+                }
+            }
+            let wants: Vec<u64> = sessions.iter().map(|&(_, wants)| wants).collect();
+            assert!((LINK * 95 / 100..=LINK).contains(&wants.iter().sum()), "{wants:?}");
+            assert!(wants.iter().all(|&wants| wants >= LINK * 95 / 100 / count), "{wants:?}");
         }
     }
 
