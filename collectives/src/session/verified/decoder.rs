@@ -114,7 +114,7 @@ impl Decoder {
 
     /// Sets the cipher of the content.
     pub fn ciphered(self, cipher: ContentCipher) -> Decoder {
-        Decoder { cipher, ..self }
+        Decoder { chunk: self.chunk.signed(cipher.is_keyed()), cipher, ..self }
     }
 
     pub(super) fn cipher(&self) -> &ContentCipher {
@@ -398,7 +398,7 @@ pub struct Spans {
 impl Spans {
     /// Bytes of the longest span, for which the memory given to [`begin`](Spans::begin) should have
     /// room.
-    pub const MAX_BYTES: usize = ChunkSize::SHORTEST.whole_bytes();
+    pub const MAX_BYTES: usize = ChunkSize::SHORTEST.signed(true).whole_bytes();
 
     /// Creates a collector for a stream with chunks of size `chunk`.
     pub fn new(chunk: ChunkSize) -> Spans {
