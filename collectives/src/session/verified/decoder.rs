@@ -213,7 +213,9 @@ impl Decoder {
         held.times += 1;
         let damage = held.damage();
         if held.times > MAX_ATTEMPTS {
-            self.failed = Some(format!("{damage}: a host or cable on the way is bad; send again without it"));
+            // A cable changes no byte under a tag.
+            let what = if self.cipher.is_keyed() { "host" } else { "host or cable" };
+            self.failed = Some(format!("{damage}: a {what} on the way is bad; send again without it"));
         }
         self.damage = Some(damage);
     }
