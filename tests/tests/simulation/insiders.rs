@@ -15,7 +15,7 @@ const RECEIVERS: usize = 4;
 /// The member that lies.
 const LIAR: usize = 2;
 
-/// What a member puts into the frames that it passes on.
+/// Change that a member makes to the frames that it passes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lie {
     /// A content of its own, with hash lists that it has made with the group's secret.
