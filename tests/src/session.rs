@@ -123,7 +123,8 @@ fn drawn(seed: u64, host: usize, what: u8) -> Secret {
     Secret::derive("ethbcast tests drawn", &parts)
 }
 
-pub(crate) fn root_keys(keys: Keys, seed: u64) -> RootKeys {
+/// Returns what the root of a session has drawn.
+pub fn root_keys(keys: Keys, seed: u64) -> RootKeys {
     let [random, exchange, group] = [0, 1, 2].map(|what| drawn(seed, 0, what));
     let exchange = ExchangePair::new(exchange);
     let hash = PayloadHash::Polyval;

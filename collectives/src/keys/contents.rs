@@ -1,23 +1,38 @@
 //! Encryption of contents. Every key and mask follows from the session's secret and from what it protects, so that
 //! bytes that are read again, repeated or relayed use none twice.
 
-use super::schedule::Secret;
+use super::schedule::{Secret, SessionName};
+use super::signer::{PublicKey, SIGNATURE_BYTES, Signed, Signer};
 use aes::Aes256;
 use chacha20::ChaCha20;
 use ctr::Ctr128BE;
 use ctr::cipher::{KeyIvInit, StreamCipher};
+use ethbcast_transport::lock::Mutex;
 use ethbcast_transport::wire::PayloadHash;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 /// Bytes of a seal.
 pub const SEAL_BYTES: usize = 16;
 
-/// Cipher of the content of a session; by default none, and the content is in the clear.
+/// Protection of the content of a session: its cipher, and the signatures on its hash lists. By default there is
+/// neither.
 #[derive(Clone, Default)]
 pub struct ContentCipher {
     keys: Option<Arc<ContentKeys>>,
-    is_keyed: bool,
+    signatures: Option<Arc<Signatures>>,
+}
+
+struct Signatures {
+    session: SessionName,
+    end: SignatureEnd,
+}
+
+enum SignatureEnd {
+    Sender(Signer),
+    /// A receiver cannot sign. It keeps the signatures by the offset of their span, for receivers that lack them.
+    Receiver(PublicKey, Mutex<BTreeMap<u64, [u8; SIGNATURE_BYTES]>>),
 }
 
 struct ContentKeys {
@@ -43,17 +58,48 @@ impl ContentCipher {
             section_mask: key("ethbcast 7 section mask"),
             fragment_mask: key("ethbcast 7 fragment mask"),
         };
-        ContentCipher { keys: Some(Arc::new(keys)), is_keyed: true }
+        ContentCipher { keys: Some(Arc::new(keys)), signatures: None }
     }
 
-    /// Returns the cipher of a session with keys whose content is in the clear.
-    pub fn clear() -> ContentCipher {
-        ContentCipher { keys: None, is_keyed: true }
+    /// Sets who signs the hash lists of this session.
+    pub fn signed_by(self, signer: Signer, session: SessionName) -> ContentCipher {
+        self.with(session, SignatureEnd::Sender(signer))
     }
 
-    /// Whether the session has keys, so that the end of the stream is signed.
+    /// Sets the sender who must have signed the hash lists of this session.
+    pub fn sent_by(self, sender: PublicKey, session: SessionName) -> ContentCipher {
+        self.with(session, SignatureEnd::Receiver(sender, Mutex::default()))
+    }
+
+    fn with(self, session: SessionName, end: SignatureEnd) -> ContentCipher {
+        ContentCipher { signatures: Some(Arc::new(Signatures { session, end })), ..self }
+    }
+
+    /// Whether the session has keys, so that hash lists and the end of the stream are signed.
     pub fn is_keyed(&self) -> bool {
-        self.is_keyed
+        self.signatures.is_some()
+    }
+
+    /// Returns the signature on a hash list as it is sent, whose span begins at `offset`. A receiver has only those
+    /// that it has seen.
+    pub fn sign_ledger(&self, list: &[u8], offset: u64) -> Option<[u8; SIGNATURE_BYTES]> {
+        let Signatures { session, end } = self.signatures.as_deref()?;
+        match end {
+            SignatureEnd::Sender(signer) => Some(signer.sign(Signed::Ledger, session, &[&offset.to_be_bytes(), list])),
+            SignatureEnd::Receiver(_, seen) => seen.lock().get(&offset).copied(),
+        }
+    }
+
+    /// Whether the sender has signed a hash list as it came, whose span begins at `offset`. A sender believes its own.
+    pub fn has_signed_ledger(&self, list: &[u8], offset: u64, signature: &[u8; SIGNATURE_BYTES]) -> bool {
+        let Some(Signatures { session, end: SignatureEnd::Receiver(sender, seen) }) = self.signatures.as_deref() else {
+            return true;
+        };
+        let is_signed = sender.has_signed(Signed::Ledger, session, &[&offset.to_be_bytes(), list], signature);
+        if is_signed {
+            seen.lock().insert(offset, *signature);
+        }
+        is_signed
     }
 
     /// Whether the content is in the clear.
@@ -121,7 +167,8 @@ fn mask(key: &Secret, of: &[&[u8]], bytes: &mut [u8]) {
 impl PartialEq for ContentCipher {
     fn eq(&self, other: &ContentCipher) -> bool {
         let content = |cipher: &ContentCipher| cipher.keys.as_ref().map(|keys| keys.content.clone());
-        self.is_keyed == other.is_keyed && content(self) == content(other)
+        let session = |cipher: &ContentCipher| cipher.signatures.as_ref().map(|signatures| signatures.session);
+        session(self) == session(other) && content(self) == content(other)
     }
 }
 
@@ -183,5 +230,20 @@ mod tests {
         let unlike: std::collections::BTreeSet<_> = masks.iter().collect();
         assert!(unlike.len() == masks.len() && masks[5] == [0; 64]);
         assert_eq!(format!("{cipher:?}"), "ContentCipher(…)");
+    }
+
+    #[test]
+    fn only_the_sender_signs_a_hash_list_and_a_receiver_repeats_what_it_has_seen() {
+        let (signer, session) = (Signer::new(&Secret::new([5; 32])), SessionName([1; 32]));
+        let sender = ContentCipher::default().signed_by(signer.clone(), session);
+        let receiver = || ContentCipher::default().sent_by(signer.public(), session);
+        let signature = sender.sign_ledger(b"list", 3).expect("it is the sender");
+        let member = receiver();
+        assert!(!member.has_signed_ledger(b"lisu", 3, &signature) && !member.has_signed_ledger(b"list", 4, &signature));
+        assert_eq!(member.sign_ledger(b"list", 3), None);
+        let elsewhere = ContentCipher::default().sent_by(signer.public(), SessionName([2; 32]));
+        assert!(!elsewhere.has_signed_ledger(b"list", 3, &signature));
+        assert!(member.has_signed_ledger(b"list", 3, &signature));
+        assert_eq!([2, 3, 4].map(|at| member.sign_ledger(b"", at)), [None, Some(signature), None]);
     }
 }

@@ -382,6 +382,7 @@ def session(x):
     yield "exchanged", shared
     yield "pair_secret", derive("ethbcast 7 pair", x + shared + name + request)
     yield "signature", ed25519_sign(sender, b"ethbcast 7 view" + name + b"fields")
+    yield "ledger_signature", ed25519_sign(sender, b"ethbcast 7 ledger" + name + (1 << 20).to_bytes(8, "big") + b"list")
 
 
 def text():

@@ -96,12 +96,14 @@ fn of_session(cluster: &Secret) -> Vec<(&'static str, String)> {
     });
     let exchanged = root.agree(receiver.public()).expect("keys of two hosts");
     let signature = signer.sign(Signed::View, &name, &[b"fields"]);
+    let list = ContentCipher::default().signed_by(signer, name).sign_ledger(b"list", 1 << 20).expect("the sender's");
     vec![
         ("nonce", format!("{:016x}", ExchangePair::nonce(receiver.public()))),
         ("session_name", hex(&name.0)),
         ("exchanged", hex(exchanged.expose())),
         ("pair_secret", hex(pair_secret(cluster, &exchanged, &name, &request_digest(b"join", there)).expose())),
         ("signature", hex(&signature)),
+        ("ledger_signature", hex(&list)),
     ]
 }
 

@@ -5,6 +5,7 @@ mod communicators;
 mod damage;
 mod gathering;
 mod hostile_sessions;
+mod insiders;
 mod keyed_sessions;
 mod neighbours;
 mod other_ways;

@@ -233,7 +233,8 @@ impl RequestedSession {
         let hash = *SUITES.get(usize::from(suite.checked_sub(1)?))?;
         if self.group.is_none() {
             let secret = Secret::new(*group);
-            self.cipher = if encrypted == 1 { ContentCipher::new(&secret, hash) } else { ContentCipher::clear() };
+            let cipher = if encrypted == 1 { ContentCipher::new(&secret, hash) } else { ContentCipher::default() };
+            self.cipher = cipher.sent_by(self.keys.sender, self.keys.name);
             self.group = Some(Protection::new(&secret, hash));
         }
         Some(())

@@ -110,8 +110,9 @@ impl RootRing {
     }
 
     pub(super) fn content_cipher(&self) -> ContentCipher {
-        let RootKeys { group, hash, encrypts, .. } = &self.own;
-        if *encrypts { ContentCipher::new(group, *hash) } else { ContentCipher::clear() }
+        let RootKeys { keys, group, hash, encrypts, .. } = &self.own;
+        let cipher = if *encrypts { ContentCipher::new(group, *hash) } else { ContentCipher::default() };
+        cipher.signed_by(keys.signer().expect("a root's keys may send").clone(), self.name)
     }
 
     pub(super) fn close_trailer(&self, trailer: &[u8]) -> Option<Vec<u8>> {

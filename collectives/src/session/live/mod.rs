@@ -299,6 +299,7 @@ impl Session {
         self.opener.check()?;
         let (session, began, form) = (random_u32().map_err(Error::Random)?, self.clock.now(), sending.source().form());
         let config = options.root_config(&self.station, session, (form, sending.source().selects()), &self.tuning)?;
+        let form = form.signed(config.keys.is_some());
         self.port.begin_anew();
         let mut shown = ShownSender::new(self.interface(), &self.station, self.over(), config.wanted.at_least);
         let mut root = Limited::new(Root::new(began, config), began, options.run.time_limit);

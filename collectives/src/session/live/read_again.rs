@@ -145,7 +145,7 @@ impl ReadAgain {
     }
 
     pub(super) fn protect(&mut self, cipher: &ContentCipher) {
-        self.cipher = cipher.clone();
+        (self.chunk, self.cipher) = (self.chunk.signed(cipher.is_keyed()), cipher.clone());
     }
 
     /// Returns a part of the verified stream, once it is read; `content_bytes` is the length of the content, or

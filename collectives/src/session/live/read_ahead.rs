@@ -128,7 +128,7 @@ impl InputQueue for OnThreads {
     }
 
     fn protect(&mut self, cipher: ContentCipher) {
-        self.cipher = cipher;
+        (self.chunk, self.cipher) = (self.chunk.signed(cipher.is_keyed()), cipher);
         self.again.iter_mut().for_each(|again| again.protect(&self.cipher));
         if self.to_reader.take().is_some_and(|reader| reader.send(self.cipher.clone()).is_err()) {
             log::debug!("the reader has ended");

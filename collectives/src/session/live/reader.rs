@@ -51,8 +51,10 @@ impl<R: Read> Reader<R> {
     /// Reads until the end, an error, or the end of the session.
     pub fn run(self) {
         let Reader { mut input, what, size, chunk, progress, used, waker, cipher } = self;
-        // Without a cipher from the session the content is in the clear.
-        let encoder = Encoder::new(chunk).hashed_by(hashers()).ciphered(cipher.recv().unwrap_or_default());
+        // A source that is asked before it has one has none.
+        let cipher = cipher.recv().unwrap_or_default();
+        let chunk = chunk.signed(cipher.is_keyed());
+        let encoder = Encoder::new(chunk).hashed_by(hashers()).ciphered(cipher);
         let (to_hasher, filled) = bounded(SPANS_UNHASHED);
         let (failed, woken) = (progress.clone(), Arc::clone(&waker));
         thread::scope(|scope| {

@@ -219,7 +219,7 @@ impl Waiting {
         };
         log::info!("{} invites: {}, {:?} bytes", root.host, root.source, root.size);
         endpoint.enter(root.mac, root.session);
-        let form = endpoint.config().form.with_chunk(root.chunk);
+        let form = endpoint.config().form.with_chunk(root.chunk).signed(endpoint.is_keyed());
         endpoint.config_mut().form = form;
         let request = endpoint.config().request();
         endpoint.prepare(&request);

@@ -64,6 +64,7 @@ impl Root {
         config.tuning.check().expect("the root's tuning passes its check");
         let keyring = config.keys.take().map(|keys| Keyring::of_root(keys, &config.station, config.session));
         config.station.guard = keyring.as_ref().and_then(Keyring::group_guard).unwrap_or_default();
+        config.form = config.form.signed(keyring.is_some());
         config.check_names().expect("the root's names pass their check");
         let phase = RootPhase::Gathering(Box::new(Gathering::new(now, &config)));
         let (station, session, rate) = (config.station.clone(), config.session, config.rate);

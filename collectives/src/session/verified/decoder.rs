@@ -113,7 +113,7 @@ impl Decoder {
 
     /// Sets the cipher of the content.
     pub fn ciphered(self, cipher: ContentCipher) -> Decoder {
-        Decoder { cipher, ..self }
+        Decoder { chunk: self.chunk.signed(cipher.is_keyed()), cipher, ..self }
     }
 
     pub(super) fn cipher(&self) -> &ContentCipher {
@@ -212,7 +212,9 @@ impl Decoder {
         held.times += 1;
         let damage = held.damage();
         if held.times > MAX_ATTEMPTS {
-            self.failed = Some(format!("{damage}: a host or cable on the way is bad; send again without it"));
+            // A cable changes no byte under a tag.
+            let what = if self.cipher.is_keyed() { "host" } else { "host or cable" };
+            self.failed = Some(format!("{damage}: a {what} on the way is bad; send again without it"));
         }
         self.damage = Some(damage);
     }
@@ -396,7 +398,7 @@ pub struct Spans {
 impl Spans {
     /// Bytes of the longest span, for which the memory given to [`begin`](Spans::begin) should have
     /// room.
-    pub const MAX_BYTES: usize = ChunkSize::SHORTEST.whole_bytes();
+    pub const MAX_BYTES: usize = ChunkSize::SHORTEST.signed(true).whole_bytes();
 
     /// Creates a collector for a stream with chunks of size `chunk`.
     pub fn new(chunk: ChunkSize) -> Spans {

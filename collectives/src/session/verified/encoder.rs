@@ -132,7 +132,7 @@ impl Encoder {
 
     /// Sets the cipher of the content.
     pub fn ciphered(self, cipher: ContentCipher) -> Encoder {
-        Encoder { cipher, ..self }
+        Encoder { chunk: self.chunk.signed(cipher.is_keyed()), cipher, ..self }
     }
 
     pub(super) fn cipher(&self) -> &ContentCipher {

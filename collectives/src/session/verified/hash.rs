@@ -1,6 +1,6 @@
 //! Chaining values of chunks, and the digest of the whole content.
 
-use super::layout::{HEAD_BYTES, SEAL_BYTES, SpanPlace, VALUE_BYTES};
+use super::layout::{HEAD_BYTES, SEAL_BYTES, SIGNATURE_BYTES, SpanPlace, VALUE_BYTES};
 use crate::keys::ContentCipher;
 use crate::session::message::Digest;
 use blake3::Hasher;
@@ -72,39 +72,57 @@ pub(super) fn write_ledger(place: &SpanPlace, chunks: &[ChunkHash], ledger: &mut
     for (to, chunk) in ledger[HEAD_BYTES..].chunks_exact_mut(VALUE_BYTES).zip(chunks) {
         to.copy_from_slice(&chunk.value);
     }
-    let (body, end) = ledger.split_at_mut(place.ledger_bytes() - SEAL_BYTES);
-    end.copy_from_slice(&seal(place, body, cipher));
+    let (list, end) = ledger.split_at_mut(place.list_bytes());
+    end[..SEAL_BYTES].copy_from_slice(&seal(place, list, cipher));
     mask(place, ledger, cipher);
+    let (sealed, signature) = ledger.split_at_mut(place.list_bytes() + SEAL_BYTES);
+    if !signature.is_empty() {
+        // Who lacks a list that nobody can sign asks for it again.
+        signature.copy_from_slice(&cipher.sign_ledger(sealed, place.content_begin()).unwrap_or([0; SIGNATURE_BYTES]));
+    }
 }
 
-/// Lifts the mask of a hash list. Returns false, and leaves the list masked, if it was changed on its way.
+/// Lifts the mask of a hash list; false if it is not as its sender made it, and then it stays as it came. Nothing of a
+/// span is believed before.
 pub(super) fn open_ledger(place: &SpanPlace, ledger: &mut [u8], cipher: &ContentCipher) -> bool {
+    if !is_signed(place, ledger, cipher) {
+        return false;
+    }
     mask(place, ledger, cipher);
-    let (body, end) = ledger.split_at(place.ledger_bytes() - SEAL_BYTES);
-    let (bytes, zero) = body[..HEAD_BYTES].split_at(4);
-    let is_right =
-        bytes == (place.content_bytes() as u32).to_be_bytes() && zero == [0; 4] && end == seal(place, body, cipher);
+    let (list, end) = ledger.split_at(place.list_bytes());
+    let (bytes, zero) = list[..HEAD_BYTES].split_at(4);
+    let is_right = bytes == (place.content_bytes() as u32).to_be_bytes()
+        && zero == [0; 4]
+        && end[..SEAL_BYTES] == seal(place, list, cipher);
     if !is_right {
         mask(place, ledger, cipher);
     }
     is_right
 }
 
+fn is_signed(place: &SpanPlace, ledger: &[u8], cipher: &ContentCipher) -> bool {
+    let (sealed, signature) = ledger.split_at(place.list_bytes() + SEAL_BYTES);
+    match signature.first_chunk::<SIGNATURE_BYTES>() {
+        Some(signature) => cipher.has_signed_ledger(sealed, place.content_begin(), signature),
+        None => !cipher.is_keyed(),
+    }
+}
+
 fn mask(place: &SpanPlace, ledger: &mut [u8], cipher: &ContentCipher) {
-    let (body, seal) = ledger.split_at_mut(place.ledger_bytes() - SEAL_BYTES);
-    cipher.ledger_mask(seal, place.content_begin(), &mut body[HEAD_BYTES..]);
+    let (list, end) = ledger.split_at_mut(place.list_bytes());
+    cipher.ledger_mask(&end[..SEAL_BYTES], place.content_begin(), &mut list[HEAD_BYTES..]);
 }
 
 pub(super) fn value_in(ledger: &[u8], number: usize) -> &[u8; VALUE_BYTES] {
     ledger[HEAD_BYTES + number * VALUE_BYTES..].first_chunk().expect("the list has it")
 }
 
-fn seal(place: &SpanPlace, body: &[u8], cipher: &ContentCipher) -> [u8; SEAL_BYTES] {
-    if let Some(seal) = cipher.ledger_seal(body, place.content_begin()) {
+fn seal(place: &SpanPlace, list: &[u8], cipher: &ContentCipher) -> [u8; SEAL_BYTES] {
+    if let Some(seal) = cipher.ledger_seal(list, place.content_begin()) {
         return seal;
     }
     let mut hasher = Hasher::new();
-    hasher.update(body).update(&place.content_begin().to_be_bytes());
+    hasher.update(list).update(&place.content_begin().to_be_bytes());
     let digest = hasher.finalize();
     *digest.as_bytes().first_chunk().expect("a digest is longer than a seal")
 }

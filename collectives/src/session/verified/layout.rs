@@ -1,6 +1,6 @@
 //! Positions in the verified stream.
 
-pub(super) use crate::keys::SEAL_BYTES;
+pub(super) use crate::keys::{SEAL_BYTES, SIGNATURE_BYTES};
 use std::ops::Range;
 use std::str::FromStr;
 
@@ -17,6 +17,8 @@ pub(super) const HEAD_BYTES: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkSize {
     log2: u8,
+    /// Whether the sender signs the hash lists, which are longer by that.
+    is_signed: bool,
 }
 
 impl FromStr for ChunkSize {
@@ -37,12 +39,12 @@ impl Default for ChunkSize {
 
 impl ChunkSize {
     /// Default size: 64 KiB, with hash lists of 0.05 % of the content.
-    pub const DEFAULT: ChunkSize = ChunkSize { log2: CHUNK_BYTES.trailing_zeros() as u8 };
+    pub const DEFAULT: ChunkSize = ChunkSize { log2: CHUNK_BYTES.trailing_zeros() as u8, is_signed: false };
     /// Smallest size: the hash lists are 0.2 % of the content, and a span has 64 chunks, one per
     /// bit of a bitmap.
-    pub const SHORTEST: ChunkSize = ChunkSize { log2: 14 };
+    pub const SHORTEST: ChunkSize = ChunkSize { log2: 14, is_signed: false };
     /// Largest size: the longest range of a request. Larger ones would save less than 0.03 %.
-    pub const LONGEST: ChunkSize = ChunkSize { log2: 17 };
+    pub const LONGEST: ChunkSize = ChunkSize { log2: 17, is_signed: false };
 
     /// Returns the size of `bytes` bytes; `None` if it is not allowed.
     pub fn of_bytes(bytes: u64) -> Option<ChunkSize> {
@@ -59,7 +61,15 @@ impl ChunkSize {
     }
 
     fn of_log2(log2: u8) -> Option<ChunkSize> {
-        (ChunkSize::SHORTEST.log2..=ChunkSize::LONGEST.log2).contains(&log2).then_some(ChunkSize { log2 })
+        (ChunkSize::SHORTEST.log2..=ChunkSize::LONGEST.log2)
+            .contains(&log2)
+            .then_some(ChunkSize { log2, is_signed: false })
+    }
+
+    /// Returns this size in a session whose hash lists are signed, or are not.
+    #[must_use]
+    pub const fn signed(self, is_signed: bool) -> ChunkSize {
+        ChunkSize { is_signed, ..self }
     }
 
     /// Returns the size in bytes.
@@ -73,7 +83,11 @@ impl ChunkSize {
     }
 
     const fn ledger_bytes(self, content_bytes: usize) -> usize {
-        HEAD_BYTES + content_bytes.div_ceil(self.bytes()) * VALUE_BYTES + SEAL_BYTES
+        self.least_ledger_bytes() + content_bytes.div_ceil(self.bytes()) * VALUE_BYTES
+    }
+
+    const fn least_ledger_bytes(self) -> usize {
+        HEAD_BYTES + SEAL_BYTES + if self.is_signed { SIGNATURE_BYTES } else { 0 }
     }
 
     pub(super) const fn most_ledger_bytes(self) -> usize {
@@ -136,6 +150,12 @@ impl Form {
         }
     }
 
+    /// Returns this form in a session whose hash lists are signed, or are not.
+    #[must_use]
+    pub fn signed(self, is_signed: bool) -> Form {
+        self.with_chunk(self.chunk().signed(is_signed))
+    }
+
     /// Returns the stream bytes of a content of `content_bytes` bytes; saturates at `u64::MAX`.
     pub fn stream_bytes(self, content_bytes: u64) -> u64 {
         let Form::Ledgered(chunk) = self else { return content_bytes };
@@ -150,7 +170,7 @@ impl Form {
         let Form::Ledgered(chunk) = self else { return stream_bytes };
         let whole = chunk.whole_bytes();
         let (spans, rest) = (stream_bytes / whole as u64, (stream_bytes % whole as u64) as usize);
-        let Some(chunked) = rest.checked_sub(HEAD_BYTES + SEAL_BYTES) else { return spans * SPAN_BYTES as u64 };
+        let Some(chunked) = rest.checked_sub(chunk.least_ledger_bytes()) else { return spans * SPAN_BYTES as u64 };
         let chunks = chunked.div_ceil(chunk.bytes() + VALUE_BYTES);
         let least = chunks.saturating_sub(1) * chunk.bytes();
         spans * SPAN_BYTES as u64 + (chunked.saturating_sub(chunks * VALUE_BYTES)).max(least) as u64
@@ -252,6 +272,11 @@ impl SpanPlace {
     /// Returns the bytes of its hash list.
     pub fn ledger_bytes(&self) -> usize {
         self.chunk.ledger_bytes(self.content_bytes)
+    }
+
+    /// Returns the bytes of the fields and values of its hash list, which the seal follows.
+    pub(super) fn list_bytes(&self) -> usize {
+        HEAD_BYTES + self.chunks() * VALUE_BYTES
     }
 
     /// Returns its stream bytes, hash list and content.

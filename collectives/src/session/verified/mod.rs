@@ -15,8 +15,9 @@
 //! A chunk's 32 bytes are its BLAKE3 chaining value at its offset in the content (the BLAKE3 paper
 //! §2.1; [`blake3::hazmat`]). The seal is the first 16 bytes of BLAKE3 over the hash list before it
 //! and the span's offset in the content (u64), so that a damaged hash list is detected before it is
-//! used. All spans but the last are whole, so all positions can be computed ([`SpanPlace`],
-//! [`Form`]).
+//! used. With keys the sender's signature follows it ([`ChunkSize::signed`]), so that no relay can
+//! make one: nothing of a span is shown before its list is the sender's. All spans but the last are
+//! whole, so all positions can be computed ([`SpanPlace`], [`Form`]).
 //!
 //! The module has no thread, clock or file (a [`HashPool`] of threads may be lent). [`Encoder`] and
 //! [`SpanBuffer`] make the stream, [`Decoder`] verifies it, [`Spans`] reassembles spans, [`Recent`]

@@ -280,9 +280,10 @@ impl<B: Backend> Sink for SpanSink<B> {
         match event {
             ReceiverEvent::Invited { source, content, chunk, .. } => {
                 self.offered = Offered { source: source.clone(), size: None, content: *content, chunk: *chunk };
-                self.spans = Spans::new(*chunk);
             }
             ReceiverEvent::Started { size, selective, cipher, .. } => {
+                self.offered.chunk = self.offered.chunk.signed(cipher.is_keyed());
+                self.spans = Spans::new(self.offered.chunk);
                 let offered = Offered { size: *size, ..self.offered.clone() };
                 self.order(now, Order::Begin(offered, cipher.clone()));
                 if let Some(size) = size.filter(|_| *selective) {

@@ -47,7 +47,7 @@ pub trait InputQueue {
     /// Takes memory for reuse.
     fn recycle(&mut self, _used: SpanBuffer) {}
 
-    /// Sets the cipher of the content, before anything is brought.
+    /// Sets the cipher of the content, before anything is brought, and with it whether hash lists are signed.
     fn protect(&mut self, _cipher: ContentCipher) {}
 
     /// Whether any part of the content can be read, so that the session can be selective.
@@ -403,6 +403,8 @@ impl<S: Source> InputQueue for ReadInTurns<S> {
     }
 
     fn protect(&mut self, cipher: ContentCipher) {
+        self.chunk = self.chunk.signed(cipher.is_keyed());
+        self.span = SpanBuffer::empty(self.chunk, std::mem::take(&mut self.span));
         self.encoder = std::mem::take(&mut self.encoder).ciphered(cipher);
     }
 

@@ -2,9 +2,9 @@
 //! damaged at any position.
 
 use super::*;
-use crate::keys::{ContentCipher, Secret};
+use crate::keys::{ContentCipher, SIGNATURE_BYTES, Secret, SessionName, Signer};
 use crate::session::application::{Again, Collected, MemoryContent as InMemory, Next, Sink, Source};
-use crate::session::message::{ContentKind, Outcome, Trailer};
+use crate::session::message::{ContentKind, Done, Outcome, Trailer};
 use crate::session::receiver::ReceiverEvent;
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::Instant;
@@ -29,7 +29,12 @@ pub(crate) fn encoded(content: &[u8]) -> (Vec<u8>, Trailer) {
 }
 
 pub(super) fn encoded_in(chunk: ChunkSize, content: &[u8]) -> (Vec<u8>, Trailer) {
-    let (mut encoder, mut stream) = (Encoder::new(chunk), Vec::new());
+    encoded_by(chunk, ContentCipher::default(), content)
+}
+
+fn encoded_by(chunk: ChunkSize, cipher: ContentCipher, content: &[u8]) -> (Vec<u8>, Trailer) {
+    let chunk = chunk.signed(cipher.is_keyed());
+    let (mut encoder, mut stream) = (Encoder::new(chunk).ciphered(cipher), Vec::new());
     for part in content.chunks(SPAN_BYTES) {
         let mut span = SpanBuffer::empty(chunk, SpanBuffer::default());
         span.room()[..part.len()].copy_from_slice(part);
@@ -55,7 +60,11 @@ fn invited(chunk: ChunkSize) -> Checked<Collected> {
 }
 
 fn invited_by(chunk: ChunkSize, cipher: ContentCipher) -> Checked<Collected> {
-    let mut sink = Checked::checking(Collected::default());
+    begun(Collected::default(), chunk, cipher)
+}
+
+fn begun<K: Sink>(content: K, chunk: ChunkSize, cipher: ContentCipher) -> Checked<K> {
+    let mut sink = Checked::checking(content);
     let (host, source, content) = ("n0".to_owned(), "a file".to_owned(), ContentKind::Stream);
     sink.on_event(NOW, &ReceiverEvent::Invited { host, source, size: None, content, chunk });
     let (rank, receivers, via) = (Rank(1), 1, Via::Chain);
@@ -247,15 +256,13 @@ fn cipher(hash: PayloadHash) -> ContentCipher {
 }
 
 fn enciphered(content: &[u8], hash: PayloadHash) -> (Vec<u8>, Trailer) {
-    let (mut encoder, mut stream) = (Encoder::default().ciphered(cipher(hash)), Vec::new());
-    for part in content.chunks(SPAN_BYTES) {
-        let mut span = SpanBuffer::empty(ChunkSize::DEFAULT, SpanBuffer::default());
-        span.room()[..part.len()].copy_from_slice(part);
-        span.filled(part.len());
-        encoder.seal(&mut span);
-        stream.extend_from_slice(span.as_bytes());
-    }
-    (stream, encoder.trailer())
+    encoded_by(ChunkSize::DEFAULT, cipher(hash), content)
+}
+
+/// Returns what protects a content at its sender and at a receiver.
+fn signing(cipher: ContentCipher) -> [ContentCipher; 2] {
+    let (signer, session) = (Signer::new(&Secret::new([7; 32])), SessionName([1; 32]));
+    [cipher.clone().signed_by(signer.clone(), session), cipher.sent_by(signer.public(), session)]
 }
 
 #[test]
@@ -310,7 +317,10 @@ fn with_keys_no_stream_ends_but_where_its_sender_has_ended_it() {
     let content = content(2 * SPAN_BYTES);
     let (stream, trailer) = encoded(&content);
     let forged = Trailer { bytes: u64::MAX, digest: [0; 32] };
-    for (cipher, keyed) in [(ContentCipher::default(), false), (ContentCipher::clear(), true)] {
+    let [sender, receiver] = signing(ContentCipher::default());
+    let (signed, signed_trailer) = encoded_by(ChunkSize::DEFAULT, sender, &content);
+    let plain = (stream, trailer, ContentCipher::default());
+    for ((stream, trailer, cipher), keyed) in [(plain, false), ((signed, signed_trailer, receiver), true)] {
         for (end, bytes) in [(trailer, stream.len()), (trailer, stream.len() / 2), (forged, stream.len())] {
             let mut sink = invited_by(ChunkSize::DEFAULT, cipher.clone());
             sink.write(NOW, &stream[..bytes], false);
@@ -318,6 +328,77 @@ fn with_keys_no_stream_ends_but_where_its_sender_has_ended_it() {
             let outcome = sink.verdict(NOW).expect("it is over").outcome;
             let is_right = end == trailer && bytes == stream.len();
             assert_eq!(outcome == Outcome::Damaged, keyed && !is_right, "{keyed} {bytes}: {outcome:?}");
+        }
+    }
+}
+
+#[test]
+fn a_member_that_relays_makes_no_receiver_show_a_byte_of_its_own() {
+    let (content, own) = (content(2 * SPAN_BYTES + 5), vec![7; 2 * SPAN_BYTES + 5]);
+    for clear in [ContentCipher::default(), cipher(PayloadHash::Polyval)] {
+        let [sender, receiver] = signing(clear.clone());
+        let (truth, trailer) = encoded_by(ChunkSize::DEFAULT, sender.clone(), &content);
+        // The member has the group's secret, and no key to sign with. What the sender has signed it may send elsewhere.
+        let chunk = ChunkSize::DEFAULT.signed(true);
+        let member = clear.clone().sent_by(Signer::new(&Secret::new([7; 32])).public(), SessionName([1; 32]));
+        let mut forged = encoded_by(ChunkSize::DEFAULT, member, &own).0;
+        let of_other_session = clear.signed_by(Signer::new(&Secret::new([7; 32])), SessionName([2; 32]));
+        let other = encoded_by(ChunkSize::DEFAULT, of_other_session, &own).0;
+        let span = |number: usize| number * chunk.whole_bytes()..(number + 1) * chunk.whole_bytes();
+        let moved = [&truth[span(1)], &truth[span(0)], &truth[2 * chunk.whole_bytes()..]].concat();
+        let ledger_bytes = SpanPlace::new(chunk, 0, SPAN_BYTES).ledger_bytes();
+        let signature = ledger_bytes - SIGNATURE_BYTES..ledger_bytes;
+        for stream in [&forged.clone(), &other, &moved, {
+            forged[signature.clone()].copy_from_slice(&truth[signature.clone()]);
+            &forged
+        }] {
+            let mut sink = invited_by(ChunkSize::DEFAULT, receiver.clone());
+            stream[..chunk.whole_bytes() - 1].chunks(9000).for_each(|frame| sink.write(NOW, frame, false));
+            sink.idle(NOW + EARLY_AFTER);
+            sink.write(NOW, &stream[chunk.whole_bytes() - 1..chunk.whole_bytes()], false);
+            assert_eq!(sink.verdict(NOW), None);
+            assert!(sink.content().bytes().is_empty(), "nothing is shown, early or whole");
+            assert_eq!(sink.wanted(), Some(0..ledger_bytes as u64));
+            // The sender gives what it has signed, and the member's chunks differ from it.
+            let sink = received(sink, &stream[chunk.whole_bytes()..], &[100_000], (&truth, trailer));
+            assert!(sink.content().bytes() == content);
+            assert!(sink.all_damages().iter().filter(|damage| damage.is_ledger).count() >= 2);
+        }
+    }
+}
+
+/// A sink that keeps what it has been given.
+#[derive(Default)]
+struct Kept(Vec<u8>);
+
+impl Sink for Kept {
+    fn write(&mut self, _now: Instant, bytes: &[u8], _message_end: bool) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    fn finish(&mut self, _now: Instant, _trailer: Trailer) {}
+
+    fn verdict(&mut self, _now: Instant) -> Option<Done> {
+        None
+    }
+
+    fn read_again(&mut self, _now: Instant, offset: u64, bytes: usize) -> Again<'_> {
+        Again::Bytes(&self.0[offset as usize..][..bytes])
+    }
+}
+
+#[test]
+fn a_receiver_makes_the_signed_stream_again_that_it_has_seen() {
+    let content = content(SPAN_BYTES + 5);
+    let [sender, receiver] = signing(cipher(PayloadHash::Polyval));
+    let (stream, _) = encoded_by(ChunkSize::DEFAULT, sender, &content);
+    let mut sink = begun(Kept::default(), ChunkSize::DEFAULT, receiver);
+    sink.write(NOW, &stream[..ChunkSize::DEFAULT.signed(true).whole_bytes()], false);
+    for part in [0..1000, 500..100_000, 300_000..stream.len() - 700] {
+        let part = part.start..part.end.min(ChunkSize::DEFAULT.signed(true).whole_bytes());
+        match sink.read_again(NOW, part.start as u64, part.len()) {
+            Again::Bytes(bytes) => assert!(bytes == &stream[part]),
+            other => panic!("{other:?}"),
         }
     }
 }
