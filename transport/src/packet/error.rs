@@ -69,13 +69,22 @@ pub enum OpenError {
     },
     /// Another process has the port of UDP.
     #[error(
-        "UDP port {} of {interface} is another process's: see `ss -lunp`, and {}", .address.port(), port_help(*.address)
+        "UDP port {} of {interface} is another process's: see `ss -lunp`, and take another with --over udp:PORT, \
+         or any that is free with --over udp",
+        .address.port()
     )]
     PortTaken {
         interface: String,
         /// The address.
         address: SocketAddrV4,
     },
+    /// Another process has the port of groups.
+    #[error(
+        "UDP port {} of {} is another process's (see `ss -lunp`; by unicast a host has one receiver): end it, or give all hosts another EtherType with --ether-type, which gives groups another port",
+        .address.port(),
+        .address.ip()
+    )]
+    GroupPortTaken { address: SocketAddrV4 },
     /// The kernel refused one of the steps of UDP.
     #[error("cannot {step} over UDP on {interface} ({errno}): see `ip -4 address show dev {interface}`")]
     Datagrams {
@@ -207,14 +216,6 @@ fn permission_help(is_root: bool) -> &'static str {
     } else {
         "run as root, grant CAP_NET_RAW with `setcap cap_net_raw+ep PROGRAM`, or give all hosts --over udp, which \
          needs no right"
-    }
-}
-
-fn port_help(taken: SocketAddrV4) -> &'static str {
-    if taken.ip().is_unspecified() {
-        "end it, or give all hosts another EtherType with --ether-type, which gives groups another port"
-    } else {
-        "take another with --over udp:PORT, or any that is free with --over udp"
     }
 }
 
