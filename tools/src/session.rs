@@ -167,6 +167,9 @@ pub struct Wire {
 impl Wire {
     /// Finds the interface and opens the socket.
     pub fn open(args: &WireArgs, mut port: PortConfig) -> anyhow::Result<Wire> {
+        if args.over.is_unicast() {
+            return Err(station_failure(&StationError::OnlySessions).into());
+        }
         port.over = args.over;
         let host = crate::lab::host_name(args.host.as_deref());
         let interface = chosen(args.interface.as_deref(), args.over, args.quiet);

@@ -82,6 +82,20 @@ pub enum StationError {
         /// The interface.
         interface: String,
     },
+    /// Frames go to single hosts only, and none is named.
+    #[error("over unicast a sender has to know its receivers: name each by --hosts, or `hosts` of its options")]
+    NoPeers,
+    /// Frames go to single hosts only, and nobody names them.
+    #[error("over unicast there is send, cp and recv alone, where --hosts names who receives: take --over udp")]
+    OnlySessions,
+    /// A named host has no address.
+    #[error("host {host} has no address ({why}): name it by its IPv4 address, or add it to /etc/hosts here")]
+    NoAddress {
+        /// The host, as it was named.
+        host: String,
+        /// The reason.
+        why: String,
+    },
     /// The interface does not exist, or no interface is suitable.
     #[error(transparent)]
     Interface(#[from] InterfaceError),
