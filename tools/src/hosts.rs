@@ -9,7 +9,7 @@ use crate::signals::Interrupt;
 use crate::{doctor, inputs, key, units};
 use ethbcast_collectives::census::{About, Busy, CensusQuery, CensusReply, LastSession, Present};
 use ethbcast_collectives::keys::Keys;
-use ethbcast_collectives::membership::live::{Opening, RingRoom, check_group};
+use ethbcast_collectives::membership::live::{Opening, RingRoom, StationError, addresses_of, check_group};
 use ethbcast_planning::topology::{Topology, nodeset};
 use ethbcast_planning::{HostNames, format_rate, natural_order};
 use ethbcast_transport::MacAddr;
@@ -133,7 +133,11 @@ fn open(search: &Search<'_>) -> anyhow::Result<(Port, Identity)> {
     port.over = search.over;
     let opening = Opening { interface: search.interface, ..Opening::new("census", port) };
     let room = |_| RingRoom { margin_frames: MAX_ANSWERS, ..RingRoom::for_session(0) };
-    let (port, station) = opening.open(room).map_err(|error| station_failure(&error))?;
+    let refused = |error: &StationError| station_failure(error);
+    let peers = search.over.is_unicast().then(|| addresses_of(search.enough.unwrap_or_default())).transpose();
+    let peers = peers.map_err(|error| refused(&error))?;
+    let (mut port, station) = opening.open(room).map_err(|error| refused(&error))?;
+    peers.into_iter().for_each(|peers| port.name_peers(&peers));
     Ok((port, station.identity(0, Rank::NONE)))
 }
 

@@ -113,16 +113,23 @@ pub fn with_own_link(failure: Failure, session: &Session) -> Failure {
     }
     if session.over().is_udp() && failure.code() == Code::Nobody {
         let fault = failure.fault().unwrap_or(Fault::Nobody);
-        return Failure::new(failure.code(), format!("{failure}; {}", needs(session.station()))).found(fault);
+        let needs = needs(session.station(), session.over().is_unicast());
+        return Failure::new(failure.code(), format!("{failure}; {needs}")).found(fault);
     }
     failure
 }
 
 /// Names what the network and the firewalls of both hosts let pass over UDP.
-fn needs(station: &Station) -> String {
+fn needs(station: &Station, unicast: bool) -> String {
     let Station { group_mac, ether_type, .. } = station;
     let group = group_address(*group_mac, *ether_type);
     let port = group.port();
+    if unicast {
+        return format!(
+            "both hosts need --over unicast, routes to each other, and firewalls that pass UDP to ports {port} and \
+             49152-65535 (`nft add rule inet filter input udp dport {{ {port}, 49152-65535 }} accept`)"
+        );
+    }
     format!(
         "both hosts need --over udp, and firewalls and switches that pass UDP to ports {port} and 49152-65535 and the \
          group {} (`nft add rule inet filter input udp dport {{ {port}, 49152-65535 }} accept`)",
@@ -163,6 +170,9 @@ pub struct Wire {
 
 impl Wire {
     pub fn open(args: &WireArgs, mut port: PortConfig) -> anyhow::Result<Wire> {
+        if args.over.is_unicast() {
+            return Err(station_failure(&StationError::OnlySessions).into());
+        }
         port.over = args.over;
         let host = crate::lab::host_name(args.host.as_deref());
         let interface = chosen(args.interface.as_deref(), args.over, args.quiet);

@@ -177,7 +177,7 @@ pub extern "C" fn ethbcast_options_free(options: Option<Box<Options>>) {
 }
 
 /// Sets one of them, both texts. For all: interface (a name, or a MAC or IP address), host, ether-type (hexadecimal),
-/// over (ethernet, udp, udp:PORT), topology, calibration and plan (files), via (auto, chain, cast, binary, ...),
+/// over (ethernet, udp, unicast), topology, calibration and plan (files), via (auto, chain, cast, binary, ...),
 /// preset (default, paper, push-pull), probe (true, false). For communicators: join-within, call-within, spin
 /// (seconds), casts (true, false). For sessions: receivers, min-receivers, hosts (n[1-7] or ^FILE), max-wait,
 /// time-limit, patience, dead-after, stall, sync-timeout, slow-after (seconds), on-slow (demote, wait, evict), rate

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::HashMap;
+use std::net::Ipv4Addr;
 
 /// Returns the name up to its first dot, if it is a host's short name: `1.2.3.4` has none.
 fn short(name: &str) -> &str {
@@ -50,9 +51,12 @@ impl HostNames {
     }
 
     /// Returns the host of this name. Two different full names never match. A name with an address
-    /// is looked up with it, then without.
+    /// is looked up with it, then without, then by the IPv4 address that is in it over UDP.
     pub fn find(&self, name: &str) -> Option<usize> {
-        self.find_whole(name).or_else(|| self.find_whole(name.split_once('@')?.0))
+        self.find_whole(name).or_else(|| {
+            let (name, address) = name.split_once('@')?;
+            self.find_whole(name).or_else(|| self.exact.get(&ipv4_in(address)?).copied())
+        })
     }
 
     fn find_whole(&self, name: &str) -> Option<usize> {
@@ -68,6 +72,13 @@ impl HostNames {
         let table = if short == *name { &self.short } else { &self.lower };
         table.get(&short).copied().flatten()
     }
+}
+
+/// Returns the IPv4 address in the last four of a MAC address's six bytes, as text.
+fn ipv4_in(mac: &str) -> Option<String> {
+    let bytes: Option<Vec<u8>> = mac.split(':').map(|byte| u8::from_str_radix(byte, 16).ok()).collect();
+    let [_, _, a, b, c, d] = bytes?[..] else { return None };
+    Some(Ipv4Addr::new(a, b, c, d).to_string())
 }
 
 /// Compares names piece by piece, numbers by value; names that differ only in zero padding are
@@ -131,6 +142,9 @@ mod tests {
         let found = ["pc@02:00:00:00:00:01", "PC.lan@02:00:00:00:00:0B", "n1@02:00:00:00:00:05", "n1.lan@x"];
         assert_eq!(found.map(|name| names.find(name)), [0, 1, 2, 2].map(Some));
         assert_eq!(["pc", "pc@02:00:00:00:00:02"].map(|name| names.find(name)), [None; 2]);
+        let names = HostNames::new(["10.1.0.2", "10.1.0.3", "n4"]);
+        let found = ["n3@02:35:0a:01:00:03", "n4@02:35:0a:01:00:02", "n5@02:35:0a:01:00:05", "n3@0a:01:00:03"];
+        assert_eq!(found.map(|name| names.find(name)), [Some(1), Some(2), None, None]);
     }
 
     #[test]

@@ -14,6 +14,9 @@ with_defaults! {
         pub ether_type: EtherType = EtherType::DEFAULT,
         /// Carrier of the frames.
         pub over: Over = Over::Ethernet,
+        /// Whether it takes at the groups' port what others send over UDP by unicast to all: one process of a
+        /// host can.
+        pub is_called: bool = false,
         /// Multicast address to receive beside the interface's own.
         pub group: Option<MacAddr> = None,
         /// One more multicast address to receive; not available on a socket from [a

@@ -47,9 +47,18 @@ pub enum OpenError {
     #[error("no memory for a receive ring of {ring_bytes} bytes on {interface}: ask for a smaller one")]
     Memory { interface: String, ring_bytes: usize },
     #[error(
-        "UDP port {} of {interface} is another process's: see `ss -lunp`, and {}", .address.port(), port_help(*.address)
+        "UDP port {} of {interface} is another process's: see `ss -lunp`, and take another with --over udp:PORT, \
+         or any that is free with --over udp",
+        .address.port()
     )]
     PortTaken { interface: String, address: SocketAddrV4 },
+    #[error(
+        "UDP port {} of {} is another process's (see `ss -lunp`; by unicast a host has one receiver): end it, or give \
+         all hosts another EtherType with --ether-type, which gives groups another port",
+        .address.port(),
+        .address.ip()
+    )]
+    GroupPortTaken { address: SocketAddrV4 },
     #[error("cannot {step} over UDP on {interface} ({errno}): see `ip -4 address show dev {interface}`")]
     Datagrams { interface: String, step: &'static str, errno: Errno },
     #[error("cannot {step} on {interface} ({errno}): this needs Linux 4.20 or later with AF_PACKET sockets")]
@@ -127,14 +136,6 @@ fn permission_help(is_root: bool) -> &'static str {
     } else {
         "run as root, grant CAP_NET_RAW with `setcap cap_net_raw+ep PROGRAM`, or give all hosts --over udp, which \
          needs no right"
-    }
-}
-
-fn port_help(taken: SocketAddrV4) -> &'static str {
-    if taken.ip().is_unspecified() {
-        "end it, or give all hosts another EtherType with --ether-type, which gives groups another port"
-    } else {
-        "take another with --over udp:PORT, or any that is free with --over udp"
     }
 }
 

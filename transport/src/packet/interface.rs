@@ -9,10 +9,10 @@
 //! `/sys/class/net` shows the namespace it was mounted in, not the calling thread's.
 
 use super::error::Errno;
-use super::udp::{IP_UDP_BYTES, Over, mac_of};
+use super::udp::{IP_UDP_BYTES, Over, address_of, mac_of};
 use crate::MacAddr;
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
-use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, send, socket};
+use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, recv, send, socket};
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
@@ -104,9 +104,20 @@ impl Interface {
             None => own.next(),
         };
         let address = address.ok_or_else(|| InterfaceError::NoAddress { name: link.name.clone() })?;
-        let port = if let Over::Udp { port: Some(port) } = over { port } else { u16::MAX };
+        let port = if let Over::Udp { port: Some(port), .. } = over { port } else { u16::MAX };
         let mac = mac_of(SocketAddrV4::new(address, port)).expect("a port of the range");
         Ok(Interface { mac, mtu_bytes: link.mtu_bytes.saturating_sub(IP_UDP_BYTES), ..Self::of(link) })
+    }
+
+    /// Returns the bits of the prefix of its IPv4 address, which it has over UDP; `None` if it has no other hosts.
+    pub fn prefix_bits(&self) -> Option<u8> {
+        let own = address_of(self.mac)?;
+        let is_own = |one: &InterfaceAddress| {
+            let ip = one.address.as_ref().and_then(|address| address.as_sockaddr_in()).map(SockaddrIn::ip);
+            one.interface_name == self.name && ip == Some(*own.ip())
+        };
+        let mask = getifaddrs().into_iter().flatten().find(is_own)?.netmask?.as_sockaddr_in()?.ip();
+        Some(mask.to_bits().leading_ones() as u8).filter(|bits| (1..32).contains(bits))
     }
 
     /// Returns the interface that this one is a port of, with the kind of port, such as `bridge`:

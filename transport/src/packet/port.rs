@@ -18,6 +18,7 @@ use nix::errno::Errno as SystemErrno;
 use nix::poll::PollFlags;
 use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 use std::fmt;
+use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -81,7 +82,8 @@ impl Port {
         let datagrams = DatagramReceiver::open(interface, &config)?;
         let (own, mac) = (Arc::clone(datagrams.own_socket()), datagrams.mac());
         let (name, mtu_bytes) = (&interface.name, interface.mtu_bytes);
-        let sender = Sender::new(mtu_bytes, config.send_buffer_bytes, Some(DatagramSender::new(config.ether_type)));
+        let datagrams_out = DatagramSender::new(config.ether_type, config.over.is_unicast());
+        let sender = Sender::new(mtu_bytes, config.send_buffer_bytes, Some(datagrams_out));
         set_send_buffer(&own, sender.buffer_bytes())
             .map_err(|errno| OpenError::new(name, "set the send buffer", errno))?;
         let card = syscall::interface_state(own.as_fd(), name).map(|state| state.mac);
@@ -159,6 +161,14 @@ impl Port {
     /// Returns the carrier of its frames.
     pub fn over(&self) -> Over {
         self.config.over
+    }
+
+    /// Sends what is for all to each of these hosts, and hears no others, over UDP by unicast.
+    pub fn name_peers(&mut self, peers: &[Ipv4Addr]) {
+        if let Arrivals::Datagrams(datagrams) = &mut self.arrivals {
+            datagrams.hear_only(peers);
+            self.sender.name_peers(peers);
+        }
     }
 
     /// Returns the number of frames of full length that the system keeps until they are received, where it may

@@ -24,6 +24,7 @@ use crate::wire::{ETHERNET_BYTES, EtherType};
 use nix::errno::Errno;
 use nix::sys::socket::{setsockopt, sockopt};
 use std::io::{self, IoSlice};
+use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -220,6 +221,10 @@ impl Sender {
     /// The largest MTU that the first hop takes, in bytes: a flag that follows it.
     pub(super) fn first_hop_flag(&self) -> Arc<AtomicUsize> {
         Arc::clone(&self.first_hop)
+    }
+
+    pub(super) fn name_peers(&mut self, peers: &[Ipv4Addr]) {
+        self.datagrams.iter_mut().for_each(|datagrams| datagrams.name_peers(peers));
     }
 
     pub(super) fn forget_refusals(&mut self) {

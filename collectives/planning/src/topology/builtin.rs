@@ -4,6 +4,7 @@ use super::build;
 use super::build::{Draft, DraftHost, DraftLink};
 use super::error::TopologyError;
 use super::tree::Topology;
+use std::collections::BTreeMap;
 
 /// Names known to [`Topology::builtin`].
 pub const BUILTIN_NAMES: &[&str] = &["fig9-1", "fig9-2", "fig9-3", "fig9-4", "fig9-5"];
@@ -19,6 +20,26 @@ impl Topology {
         let mut draft = Draft::default();
         draft.add_switch("s0".to_string(), None);
         draft.hosts = hosts.into_iter().map(|name| DraftHost::new(name, 0, None)).collect();
+        build::build(draft)
+    }
+
+    /// Returns each network of hosts on a switch of its own, all of them connected by one router. Host ids follow
+    /// the given order; a network is any number.
+    ///
+    /// # Errors
+    /// The errors of [`single_switch`](Topology::single_switch).
+    pub fn behind_router(hosts: impl IntoIterator<Item = (String, u32)>) -> Result<Self, TopologyError> {
+        let (mut draft, mut switches) = (Draft::default(), BTreeMap::new());
+        draft.add_switch("router".to_string(), None);
+        for (name, network) in hosts {
+            let id = draft.switches.len();
+            let switch = *switches.entry(network).or_insert(id);
+            if switch == id {
+                let links = vec![DraftLink::new("router".to_string(), None)];
+                draft.add_switch(format!("network{id}"), None).links = links;
+            }
+            draft.hosts.push(DraftHost::new(name, switch, None));
+        }
         build::build(draft)
     }
 

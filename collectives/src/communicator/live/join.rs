@@ -108,6 +108,9 @@ fn refused(refusal: CommunicatorError, interface: &Interface, group_mac: MacAddr
 }
 
 fn open(group: &str, options: &Options, nonce: u64) -> Result<(NodePort, Station, Interface), Error> {
+    if options.over.is_unicast() {
+        return Err(StationError::OnlySessions.into());
+    }
     let mut port = PortConfig::new(options.ether_type);
     (port.busy_poll, port.over) = (options.spin, options.over);
     let opening = Opening {

@@ -3,6 +3,8 @@
 
 pub mod host;
 mod open;
+mod peers;
 
 pub use open::{Forked, Opener};
 pub use open::{Opening, RingRoom, StationError, check_group};
+pub use peers::addresses_of;

@@ -55,6 +55,12 @@ pub enum StationError {
     LargeMtu { wanted: usize, interface: String, available: usize },
     #[error("an MTU of {mtu_bytes} is too small: ethbcast needs at least {MIN_MTU_BYTES} on interface {interface}")]
     SmallMtu { mtu_bytes: usize, interface: String },
+    #[error("over unicast a sender has to know its receivers: name each by --hosts, or `hosts` of its options")]
+    NoPeers,
+    #[error("over unicast there is send, cp and recv alone, where --hosts names who receives: take --over udp")]
+    OnlySessions,
+    #[error("host {host} has no address ({why}): name it by its IPv4 address, or add it to /etc/hosts here")]
+    NoAddress { host: String, why: String },
     #[error(transparent)]
     Interface(#[from] InterfaceError),
     #[error(transparent)]

@@ -53,11 +53,11 @@ pub use write_behind::{OnThread, WriteBehind, Writer, write_behind};
 use super::application::{Receiving, Sending, Sink, Source};
 use super::message::Outcome;
 use super::receiver::{Admission, Receiver, ReceiverEvent};
-use super::root::Root;
+use super::root::{Root, RootConfig};
 use super::verified::HaveSet;
 use crate::census;
 use crate::membership::Station;
-use crate::membership::live::{Opener, Opening, RingRoom};
+use crate::membership::live::{Opener, Opening, RingRoom, addresses_of};
 use ethbcast_planning::topology::nodeset;
 use ethbcast_transport::packet::{Clock, Interface, Over, Port, PortConfig, Waker, drive, random_u32, random_u64};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Machine, Timer, Tuning};
@@ -76,6 +76,8 @@ use std::time::Duration;
 
 const TOO_LONG: &str = "the session takes longer than this host allows";
 const MIN_FEED_FRAMES: u64 = 64;
+/// Bits of a network's prefix where the interface's says that each host is alone.
+const USUAL_PREFIX_BITS: u8 = 24;
 
 /// An open port, on which sessions of one group run one after the other.
 ///
@@ -225,7 +227,9 @@ impl Session {
     /// If the group's name or the MTU is invalid, there is no such interface, or permission is
     /// denied.
     pub fn open_sender(group: &str, options: &SendOptions) -> Result<Session, Error> {
-        let session = Session::open(group, &options.wire, &options.run, None)?;
+        let peers = options.wire.over.is_unicast().then(|| addresses_of(&options.hosts)).transpose()?;
+        let mut session = Session::open(group, &options.wire, &options.run, (None, false))?;
+        peers.into_iter().for_each(|peers| session.port.name_peers(&peers));
         options.start.iter().for_each(|start| start.watch(&session.waker));
         options.rate.iter().for_each(|limit| limit.watch(&session.waker));
         Ok(session)
@@ -237,7 +241,7 @@ impl Session {
     /// The errors of [`open_sender`](Session::open_sender).
     pub fn open_receiver(group: &str, options: &RecvOptions) -> Result<Session, Error> {
         let also = options.about.as_ref().map(|_| census::address());
-        let mut session = Session::open(group, &options.wire, &options.run, also)?;
+        let mut session = Session::open(group, &options.wire, &options.run, (also, true))?;
         if let Some(frames) = session.port.room_frames() {
             // No credit for more frames than the ring has room for.
             session.tuning.feed.frames = session.tuning.feed.frames.min(1 << frames.max(MIN_FEED_FRAMES).ilog2());
@@ -245,13 +249,19 @@ impl Session {
         Ok(session)
     }
 
-    fn open(group: &str, wire: &WireOptions, run: &RunOptions, also: Option<MacAddr>) -> Result<Session, Error> {
+    fn open(
+        group: &str,
+        wire: &WireOptions,
+        run: &RunOptions,
+        (also, is_called): (Option<MacAddr>, bool),
+    ) -> Result<Session, Error> {
         let waker = Arc::new(Waker::new().map_err(Error::Resources)?);
         run.cancel.watch(&waker);
         let mut port = PortConfig::new(wire.ether_type);
         // The others wait for this host as long.
         port.outage_limit = run.timing.dead + run.timing.patience;
         (port.over, port.inherited, port.also, port.priority) = (wire.over, wire.port_fd, also, wire.priority);
+        port.is_called = is_called;
         let opening = Opening {
             interface: wire.interface.as_deref(),
             host: wire.host.as_deref(),
@@ -300,6 +310,8 @@ impl Session {
         let (session, began, form) = (random_u32().map_err(Error::Random)?, self.clock.now(), sending.source().form());
         let config = options.root_config(&self.station, session, (form, sending.source().selects()), &self.tuning)?;
         let form = form.signed(config.keys.is_some());
+        let routed = self.over().is_unicast().then(|| self.interface().prefix_bits().unwrap_or(USUAL_PREFIX_BITS));
+        let config = RootConfig { routed, ..config };
         self.port.begin_anew();
         let mut shown = ShownSender::new(self.interface(), &self.station, self.over(), config.wanted.at_least);
         let mut root = Limited::new(Root::new(began, config), began, options.run.time_limit);

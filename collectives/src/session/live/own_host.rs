@@ -151,7 +151,10 @@ mod tests {
         assert!(!receivers[1].look(at(500), false).has_found && receivers[1].look(at(500), true).has_found);
         assert_eq!(sender.look(at(999), true).again_at, Some(at(1000)));
         assert!(sender.look(at(1000), true).has_found);
-        assert!(!receiver(Over::Udp { port: None }).look(at(0), true).has_found, "UDP reaches the own host");
+        assert!(
+            !receiver(Over::Udp { port: None, unicast: false }).look(at(0), true).has_found,
+            "UDP reaches the own host"
+        );
         assert!(!OwnHost::of(&interface, &place("another group").1, Over::Ethernet).look(at(0), true).has_found);
     }
 

@@ -118,6 +118,9 @@ pub struct RootConfig {
     pub dry_run: bool,
     /// Topology of the cluster; without one all hosts are taken to be on one switch.
     pub topology: Option<Topology>,
+    /// Bits of the prefix of networks, where hosts are in several networks of IPv4 with routers between, and no
+    /// frame reaches more than one host: then nothing is cast, and without a topology each network is a switch.
+    pub routed: Option<u8>,
     /// Whether a host that requests to join after the start is admitted: it gets the stream from the first
     /// byte, behind the others. Not available with block algorithms.
     pub late: bool,
@@ -155,6 +158,7 @@ impl RootConfig {
             processors: None,
             dry_run: false,
             topology: None,
+            routed: None,
             late: false,
             on_slow: OnSlow::default(),
             rate: None,
@@ -191,7 +195,7 @@ impl RootConfig {
 
     pub(super) fn may_bet_on_cast(&self) -> bool {
         let least = BET_FRAMES * u64::from(self.station.payload_bytes());
-        matches!(self.route, Route::Auto) && self.size.is_none_or(|size| size >= least)
+        self.routed.is_none() && matches!(self.route, Route::Auto) && self.size.is_none_or(|size| size >= least)
     }
 
     pub(super) fn is_cheaper_sent(&self) -> bool {
@@ -200,7 +204,7 @@ impl RootConfig {
 
     pub(super) fn is_short_burst(&self) -> bool {
         let most = UNTRIED_FRAMES * u64::from(self.station.payload_bytes());
-        self.size.is_some_and(|size| size <= most)
+        self.routed.is_none() && self.size.is_some_and(|size| size <= most)
     }
 
     pub(super) fn expected_hosts(&self) -> Vec<String> {

@@ -124,6 +124,9 @@ pub enum NoPlan {
     Topology(#[from] TopologyError),
     #[error("the topology file names no host {host}; add it, or run it with --host NAME as it is spelt there")]
     UnknownHost { host: String },
+    /// A cast is asked for where no frame reaches several hosts.
+    #[error("by unicast no frame reaches several hosts, so nothing can be cast: choose another way with --via")]
+    NoCast,
     /// The plan violates the planner's own invariants.
     #[error("the plan is not sound ({0}); please report this with the topology file")]
     Unsound(Box<CheckReport>),

@@ -33,12 +33,19 @@ pub enum Over {
     Udp {
         /// Port of this process, from 49152 on; without it, any that is free.
         port: Option<u16>,
+        /// Whether nothing is sent to multicast addresses, which routers and clouds do not pass; then frames pass
+        /// routers, and [`Port::name_peers`](super::super::Port::name_peers) says who gets those for all.
+        unicast: bool,
     },
 }
 
 /// Error for a text that names no carrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("write `ethernet`, `udp`, or `udp:PORT` with a port from {} to {}", PORTS.start(), PORTS.end())]
+#[error(
+    "write `ethernet`, `udp`, `unicast`, or `udp:PORT` or `unicast:PORT` with a port from {} to {}",
+    PORTS.start(),
+    PORTS.end()
+)]
 pub struct ParseOverError;
 
 impl Over {
@@ -46,31 +53,34 @@ impl Over {
     pub const fn is_udp(self) -> bool {
         matches!(self, Over::Udp { .. })
     }
+
+    /// Whether it is UDP to single hosts only.
+    pub const fn is_unicast(self) -> bool {
+        matches!(self, Over::Udp { unicast: true, .. })
+    }
 }
 
 impl FromStr for Over {
     type Err = ParseOverError;
 
     fn from_str(text: &str) -> Result<Over, ParseOverError> {
-        match (text, text.strip_prefix("udp:")) {
-            ("ethernet", _) => Ok(Over::Ethernet),
-            ("udp", _) => Ok(Over::Udp { port: None }),
-            (_, Some(port)) => {
-                let port = port.parse().ok().filter(|port| PORTS.contains(port)).ok_or(ParseOverError)?;
-                Ok(Over::Udp { port: Some(port) })
-            }
-            _ => Err(ParseOverError),
-        }
+        let (carrier, port) = text.split_once(':').map_or((text, None), |(carrier, port)| (carrier, Some(port)));
+        let unicast = match carrier {
+            "ethernet" if port.is_none() => return Ok(Over::Ethernet),
+            "udp" => false,
+            "unicast" => true,
+            _ => return Err(ParseOverError),
+        };
+        let own = |port: &str| port.parse().ok().filter(|port| PORTS.contains(port)).ok_or(ParseOverError);
+        Ok(Over::Udp { port: port.map(own).transpose()?, unicast })
     }
 }
 
 impl fmt::Display for Over {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Over::Ethernet => out.write_str("ethernet"),
-            Over::Udp { port: None } => out.write_str("udp"),
-            Over::Udp { port: Some(port) } => write!(out, "udp:{port}"),
-        }
+        let Over::Udp { port, unicast } = self else { return out.write_str("ethernet") };
+        out.write_str(if *unicast { "unicast" } else { "udp" })?;
+        port.map_or(Ok(()), |port| write!(out, ":{port}"))
     }
 }
 
@@ -138,10 +148,10 @@ mod tests {
 
     #[test]
     fn a_carrier_is_read_as_it_is_written() {
-        for text in ["ethernet", "udp", "udp:49152", "udp:65535"] {
+        for text in ["ethernet", "udp", "udp:49152", "udp:65535", "unicast", "unicast:50000"] {
             assert_eq!(text.parse::<Over>().expect(text).to_string(), text);
         }
-        for text in ["", "tcp", "udp:", "udp:80", "udp:65536", "UDP", "udp:x"] {
+        for text in ["", "tcp", "udp:", "udp:80", "udp:65536", "UDP", "udp:x", "ethernet:49152", "unicast:80"] {
             assert_eq!(text.parse::<Over>(), Err(ParseOverError), "{text}");
         }
         assert!(ParseOverError.to_string().contains("49152 to 65535"));

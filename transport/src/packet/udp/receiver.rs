@@ -10,6 +10,7 @@ use crate::packet::ring::SlotContent;
 use crate::packet::syscall::{Arrival, RECEIVE_MANY, multicast_by, receive_drops, receive_many};
 use crate::wire::{ETHERNET_BYTES, EtherType};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -21,6 +22,9 @@ pub(in crate::packet) struct DatagramReceiver {
     sockets: [Arc<OwnedFd>; 2],
     own: MacAddr,
     groups: Vec<(Ipv4Addr, MacAddr)>,
+    /// The only hosts that are heard; empty: all.
+    peers: BTreeSet<Ipv4Addr>,
+    joins: bool,
     ether_type: EtherType,
     mtu_bytes: usize,
     room_frames: u64,
@@ -39,6 +43,8 @@ impl DatagramReceiver {
             sockets: [own, group].map(Arc::new),
             own: mac,
             groups,
+            peers: BTreeSet::new(),
+            joins: !config.over.is_unicast(),
             ether_type: config.ether_type,
             mtu_bytes: interface.mtu_bytes,
             room_frames,
@@ -71,7 +77,12 @@ impl DatagramReceiver {
     pub(in crate::packet) fn join(&self, interface: &Interface) -> nix::Result<()> {
         let ip = address_of(self.own).map_or(Ipv4Addr::UNSPECIFIED, |address| *address.ip());
         multicast_by(self.sockets[0].as_fd(), interface.index, ip)?;
-        join_groups(&self.sockets[1], interface.index, self.groups.iter().map(|(ip, _)| *ip))
+        join_groups(&self.sockets[1], interface.index, self.groups.iter().map(|(ip, _)| *ip).filter(|_| self.joins))
+    }
+
+    /// Hears no other hosts from now on.
+    pub(in crate::packet) fn hear_only(&mut self, peers: &[Ipv4Addr]) {
+        self.peers.extend(peers);
     }
 
     /// Returns the number of datagrams that the kernel had no room for.
@@ -123,7 +134,8 @@ impl DatagramReceiver {
     fn content(&mut self, arrival: &Arrival, at: usize, bytes: usize) -> SlotContent<'_> {
         let own = (self.from == 0).then_some(self.own);
         let group = || self.groups.iter().find(|(ip, _)| *ip == arrival.destination).map(|(_, mac)| *mac);
-        let (Some(source), Some(destination)) = (mac_of(arrival.source), own.or_else(group)) else {
+        let is_peer = self.peers.is_empty() || self.peers.contains(arrival.source.ip());
+        let (true, Some(source), Some(destination)) = (is_peer, mac_of(arrival.source), own.or_else(group)) else {
             return SlotContent::Outside;
         };
         if arrival.is_truncated || bytes > self.mtu_bytes {

@@ -14,6 +14,7 @@ use nix::sys::socket::{
     socket, sockopt,
 };
 use std::io::IoSlice;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 
@@ -26,6 +27,8 @@ const TRIES: usize = 3;
 
 pub(in crate::packet) struct DatagramSender {
     ether_type: EtherType,
+    /// Hosts that get what is for all, each its own copy; none: their multicast address gets it.
+    peers: Option<Vec<SockaddrIn>>,
     joins: bool,
     /// Frames of the present batch that have left, from the oldest waiting one on.
     left: u64,
@@ -42,8 +45,16 @@ struct Run {
 }
 
 impl DatagramSender {
-    pub(in crate::packet) fn new(ether_type: EtherType) -> DatagramSender {
-        DatagramSender { ether_type, joins: true, left: 0, lost: 0, refusal: None }
+    /// Makes a sender, which sends nothing to groups if it is for unicast only.
+    pub(in crate::packet) fn new(ether_type: EtherType, unicast: bool) -> DatagramSender {
+        let peers = unicast.then(Vec::new);
+        DatagramSender { ether_type, peers, joins: true, left: 0, lost: 0, refusal: None }
+    }
+
+    /// Sends what is for all to these hosts.
+    pub(in crate::packet) fn name_peers(&mut self, peers: &[Ipv4Addr]) {
+        let port = group_address(MacAddr::BROADCAST, self.ether_type).port();
+        self.peers = Some(peers.iter().map(|&ip| SockaddrIn::from(SocketAddrV4::new(ip, port))).collect());
     }
 
     /// Returns why this host lets nothing leave, and for how long it has not.
@@ -103,9 +114,31 @@ impl DatagramSender {
         now: Instant,
     ) -> nix::Result<u64> {
         let mac = destination(&frames[first][0]);
-        let to = self.address(mac);
-        let run = if self.joins { self.run(frames, first) } else { Run::of_one(frames, first) };
-        let sent = transmit(socket, to, frames, &run);
+        let Some(peers) = self.peers.clone().filter(|_| mac.is_multicast()) else {
+            let run = if self.joins { self.run(frames, first) } else { Run::of_one(frames, first) };
+            return self.send_to(self.address(mac), socket, frames, run, now);
+        };
+        for (at, peer) in peers.into_iter().enumerate() {
+            match self.send_to(Some(peer), socket, frames, Run::of_one(frames, first), now) {
+                // The first peer has not got it, either: the frame waits.
+                Err(errno) if at == 0 => return Err(errno),
+                // What is for all is repeated.
+                Err(_) => self.lost += 1,
+                Ok(_) => {}
+            }
+        }
+        Ok(1 << first)
+    }
+
+    fn send_to(
+        &mut self,
+        to: Option<SockaddrIn>,
+        socket: BorrowedFd,
+        frames: &[[IoSlice<'_>; 2]],
+        run: Run,
+        now: Instant,
+    ) -> nix::Result<u64> {
+        let (first, sent) = (run.frames.trailing_zeros() as usize, transmit(socket, to, frames, &run));
         let (run, sent) = match sent {
             // The card cannot join (EIO), or the kernel fewer.
             Err(Errno::EIO | Errno::EINVAL | Errno::EMSGSIZE | Errno::EOPNOTSUPP) if run.count > 1 => {
@@ -127,7 +160,8 @@ impl DatagramSender {
                     return Ok(run.frames);
                 }
                 if self.refusal.is_none() {
-                    let address = to.map_or_else(|| mac.to_string(), |to| to.to_string());
+                    let mac = || destination(&frames[first][0]).to_string();
+                    let address = to.map_or_else(mac, |to| to.to_string());
                     log::warn!("frames for {address} are lost: {errno}");
                 }
                 self.refusal = Some((errno, self.refusal.map_or(now, |(_, since, _)| since), now));
@@ -245,6 +279,6 @@ pub(in crate::packet) fn send_once(frame: &[u8]) -> nix::Result<()> {
     bind(socket.as_raw_fd(), &SockaddrIn::from(from))?;
     multicast_by(socket.as_fd(), 0, *from.ip())?;
     let frames = [[IoSlice::new(frame), IoSlice::new(&[])]];
-    let to = DatagramSender::new(ether_type).address(destination(frame));
+    let to = DatagramSender::new(ether_type, false).address(destination(frame));
     transmit(socket.as_fd(), to, &frames, &Run::of_one(&frames, 0))
 }

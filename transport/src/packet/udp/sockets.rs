@@ -40,17 +40,22 @@ impl Sockets {
             errno => OpenError::datagrams(name, "bind a port", errno),
         })?;
         set_up_own(&own, interface, ip, config).map_err(|(step, errno)| failed(step)(errno))?;
+        let unicast = config.over.is_unicast();
         let macs = config.group.into_iter().chain(config.also).chain([MacAddr::BROADCAST]);
-        let groups: Vec<_> = macs.map(|mac| (*group_address(mac, config.ether_type).ip(), mac)).collect();
-        let group_port = group_address(MacAddr::BROADCAST, config.ether_type).port();
-        set_up_group(&group, address, group_port).map_err(|(step, errno)| match errno {
-            SystemErrno::EADDRINUSE => {
-                let address = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, group_port);
-                OpenError::PortTaken { interface: name.to_owned(), address }
-            }
+        let joined = macs.map(|mac| (*group_address(mac, config.ether_type).ip(), mac));
+        let groups: Vec<_> = if unicast { vec![(ip, MacAddr::BROADCAST)] } else { joined.collect() };
+        let group_port = match config.is_called || !unicast {
+            true => group_address(MacAddr::BROADCAST, config.ether_type).port(),
+            // Any.
+            false => 0,
+        };
+        let of_groups = SocketAddrV4::new(if unicast { ip } else { Ipv4Addr::UNSPECIFIED }, group_port);
+        set_up_group(&group, address, of_groups).map_err(|(step, errno)| match errno {
+            SystemErrno::EADDRINUSE => OpenError::GroupPortTaken { address: of_groups },
             errno => OpenError::datagrams(name, step, errno),
         })?;
-        join_groups(&group, interface.index, groups.iter().map(|(ip, _)| *ip)).map_err(failed("join the group"))?;
+        let multicast = groups.iter().map(|(ip, _)| *ip).filter(|_| !unicast);
+        join_groups(&group, interface.index, multicast).map_err(failed("join the group"))?;
         let room = [&own, &group].map(|socket| make_room(socket, config.receive_ring_bytes));
         let [own_bytes, group_bytes] = room;
         let bytes = own_bytes.and_then(|own| group_bytes.map(|group| own.min(group))).map_err(failed("make room"))?;
@@ -81,7 +86,7 @@ fn bind_own(socket: &OwnedFd, ip: Ipv4Addr, over: Over) -> Result<SocketAddrV4, 
         let address = SocketAddrV4::new(ip, port);
         bind(socket.as_raw_fd(), &SockaddrIn::from(address)).map(|()| address).map_err(|errno| (address, errno))
     };
-    if let Over::Udp { port: Some(port) } = over {
+    if let Over::Udp { port: Some(port), .. } = over {
         return try_port(port);
     }
     let mut tried = Err((SocketAddrV4::new(ip, 0), SystemErrno::EADDRINUSE));
@@ -102,10 +107,12 @@ fn set_up_own(
     config: &PortConfig,
 ) -> Result<(), (&'static str, SystemErrno)> {
     multicast_by(socket.as_fd(), interface.index, ip).map_err(|errno| ("send to groups", errno))?;
-    // Nothing passes a router: frames beyond would have no congestion control, and a sender answers the short
-    // JOIN of any address with long frames.
     setsockopt(socket, sockopt::IpMulticastTtl, &1).map_err(|errno| ("limit groups to this network", errno))?;
-    setsockopt(socket, sockopt::Ipv4Ttl, &1).map_err(|errno| ("limit frames to this network", errno))?;
+    if !config.over.is_unicast() {
+        // Nothing passes a router unless the user says so: frames beyond have no congestion control, and a sender
+        // that names no peers answers the short JOIN of any address with long frames.
+        setsockopt(socket, sockopt::Ipv4Ttl, &1).map_err(|errno| ("limit frames to this network", errno))?;
+    }
     // Other processes of this host may be of the group.
     setsockopt(socket, sockopt::IpMulticastLoop, &true).map_err(|errno| ("send to this host", errno))?;
     take_probing_mtu(socket.as_fd()).map_err(|errno| ("forbid fragments", errno))?;
@@ -118,13 +125,19 @@ fn set_up_own(
     Ok(())
 }
 
-fn set_up_group(socket: &OwnedFd, own: SocketAddrV4, port: u16) -> Result<(), (&'static str, SystemErrno)> {
+fn set_up_group(
+    socket: &OwnedFd,
+    own: SocketAddrV4,
+    of_groups: SocketAddrV4,
+) -> Result<(), (&'static str, SystemErrno)> {
     let failed = |step| move |errno| (step, errno);
-    setsockopt(socket, sockopt::ReuseAddr, &true).map_err(failed("share the groups' port"))?;
+    // What is sent to one host reaches one socket, so that port is not shared.
+    let is_shared = of_groups.ip().is_unspecified();
+    setsockopt(socket, sockopt::ReuseAddr, &is_shared).map_err(failed("share the groups' port"))?;
     take_own_groups_only(socket.as_fd()).map_err(failed("leave out groups of others"))?;
     setsockopt(socket, sockopt::Ipv4PacketInfo, &true).map_err(failed("tell groups apart"))?;
     attach_filter(socket.as_fd(), &filter::but_from(own)).map_err(failed("leave out outgoing frames"))?;
-    bind(socket.as_raw_fd(), &SockaddrIn::new(0, 0, 0, 0, port)).map_err(failed("bind the groups' port"))?;
+    bind(socket.as_raw_fd(), &SockaddrIn::from(of_groups)).map_err(failed("bind the groups' port"))?;
     join_datagrams(socket);
     Ok(())
 }

@@ -11,20 +11,23 @@ use std::time::Duration;
 const MTU_BYTES: usize = 1472;
 const ETHERNET: usize = 14;
 
+/// Tests of this crate run at the same time, and the port of groups is shared by multicast only.
+fn ether_type(unicast: bool) -> EtherType {
+    EtherType::new(0x9000 | u16::from(unicast))
+}
+
 fn open(group: &str, port: Option<u16>) -> Result<Port, OpenError> {
-    let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port.unwrap_or(u16::MAX));
+    let config =
+        PortConfig { over: Over::Udp { port, unicast: false }, ether_type: ether_type(false), ..PortConfig::default() };
+    open_at(Ipv4Addr::LOCALHOST, PortConfig { group: Some(group_mac(group)), ..config })
+}
+
+fn open_at(ip: Ipv4Addr, config: PortConfig) -> Result<Port, OpenError> {
+    let address = SocketAddrV4::new(ip, u16::MAX);
     let mac = mac_of(address).expect("a port of the range");
     let index = nix::net::if_::if_nametoindex("lo").expect("there is a loopback interface");
     let interface = Interface { name: "lo".to_owned(), index, mac, mtu_bytes: MTU_BYTES };
-    let config = PortConfig {
-        over: Over::Udp { port },
-        group: Some(group_mac(group)),
-        receive_ring_bytes: 1 << 20,
-        // Tests of this crate run at the same time.
-        ether_type: EtherType::new(0x9000),
-        ..PortConfig::default()
-    };
-    Port::open(&interface, config)
+    Port::open(&interface, PortConfig { receive_ring_bytes: 1 << 20, ..config })
 }
 
 fn ports<const N: usize>(group: &str) -> [Port; N] {
@@ -32,7 +35,8 @@ fn ports<const N: usize>(group: &str) -> [Port; N] {
 }
 
 fn frame(from: &Port, to: MacAddr, number: u32, bytes: usize) -> Vec<u8> {
-    let mut frame = [&to.octets()[..], &from.interface().mac.octets(), &[0x90, 0]].concat();
+    let ether_type = ether_type(from.over().is_unicast()).octets();
+    let mut frame = [&to.octets()[..], &from.interface().mac.octets(), &ether_type].concat();
     frame.resize(ETHERNET + bytes, number as u8);
     if bytes >= 4 {
         frame[ETHERNET..ETHERNET + 4].copy_from_slice(&number.to_be_bytes());
@@ -121,6 +125,36 @@ fn a_group_hears_all_its_ports_but_none_its_own_frames_and_no_other_group() {
     assert_eq!(receive(&mut b, 2), frames);
     assert_eq!(receive(&mut other, 1), [frames[1].clone()], "a frame to all is for other groups, too");
     assert!(rest(&mut other, &mut b).is_empty() && rest(&mut a, &mut b).is_empty());
+}
+
+#[test]
+fn by_unicast_each_peer_gets_a_copy_of_what_is_for_all_and_no_other_host_is_heard() {
+    let over = Over::Udp { port: None, unicast: true };
+    let config = PortConfig { over, ether_type: ether_type(true), ..PortConfig::default() };
+    let at = |last: u8, is_called| open_at(Ipv4Addr::new(127, 0, 0, last), PortConfig { is_called, ..config });
+    let [mut a, mut b, mut c, mut other] =
+        [(2, false), (3, true), (4, true), (5, true)].map(|(last, is_called)| at(last, is_called).expect("a port"));
+    a.name_peers(&[3, 9, 4].map(|last| Ipv4Addr::new(127, 0, 0, last)));
+    let sent = [frame(&a, group_mac("any"), 1, 100), frame(&a, MacAddr::BROADCAST, 2, MTU_BYTES)];
+    send(&mut a, &sent);
+    for port in [&mut b, &mut c] {
+        let received = receive(port, 2);
+        let arrived = |frame: &Vec<u8>| [&MacAddr::BROADCAST.octets(), &frame[6..]].concat();
+        assert!(received == sent.iter().map(arrived).collect::<Vec<_>>(), "both are for all");
+    }
+    assert!(rest(&mut other, &mut b).is_empty(), "it is no peer");
+    let to_a = [&b, &other].map(|from| [frame(from, a.interface().mac, 3, 100)]);
+    send(&mut other, &to_a[1]);
+    send(&mut b, &to_a[0]);
+    assert_eq!(receive(&mut a, 1), to_a[0]);
+    assert_eq!(a.counters().outside, 1);
+    // Nobody is named, so nobody gets it.
+    let to_all = [frame(&c, MacAddr::BROADCAST, 4, 100)];
+    send(&mut c, &to_all);
+    assert!(rest(&mut b, &mut other).is_empty());
+    let text = at(3, true).expect_err("one process has it").to_string();
+    assert!(text.contains("UDP port 20481 of 127.0.0.3") && text.contains("ss -lunp"), "{text}");
+    at(3, false).expect("a sender beside it");
 }
 
 #[test]

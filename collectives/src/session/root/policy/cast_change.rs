@@ -40,6 +40,7 @@ impl CastChange {
         let is_tree = view.via != Via::Cast && !view.via.is_in_blocks();
         let is_watching =
             matches!(config.route, Route::Auto) && is_tree && view.may_reroute() && !view.selective && !config.late;
+        let is_watching = is_watching && config.routed.is_none();
         CastChange { is_watching, seen: None, looks: 0, trial: None, trials: 0 }
     }
 

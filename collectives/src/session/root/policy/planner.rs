@@ -78,6 +78,9 @@ impl Planner {
             Route::Via(via) => given(price(*via, &situation)?.plan, None, &situation),
             Route::Saved(saved) => given(saved.for_members(names, 1)?, Some(saved.segment_bytes()), &situation),
         };
+        if config.routed.is_some() && choice.plan.via() == Via::Cast {
+            return Err(NoPlan::NoCast);
+        }
         // A saved plan may share links, as its author decided.
         self.judge(&choice.plan, &self.hosts, matches!(config.route, Route::Saved(_)))?;
         Ok(choice)
@@ -172,7 +175,7 @@ fn locate(config: &RootConfig, names: &[&str]) -> Result<(Topology, Vec<usize>),
 /// the program, except for a short burst.
 fn cheapest(config: &RootConfig, situation: &Situation) -> Result<Choice, NoPlan> {
     let is_tried = situation.calibration.broadcast() != Broadcast::Untried;
-    let may_cast = is_tried || !config.probe || config.is_short_burst();
+    let may_cast = config.routed.is_none() && (is_tried || !config.probe || config.is_short_burst());
     Ok(choose_among(situation, |via| match via {
         Via::Cast => may_cast,
         via => !config.late || !via.is_in_blocks(),
