@@ -214,7 +214,7 @@ fn a_receiver_whose_interface_is_away_ends_at_a_signal() {
 #[test]
 fn a_sender_ends_at_the_first_signal_and_says_how_far_each_came_also_while_its_interface_is_away() {
     let site = Site::beside("rootterm", one_switch(2));
-    let source = site.file("source", &content(3, 12 * MEBIBYTE));
+    let source = site.file("source", content(3, 12 * MEBIBYTE));
     for is_away in [false, true] {
         let receiver = site.start("n1", &["recv", "-i", "eth0"], site.path("dest"));
         let sender = site.start("n0", &["send", "-i", "eth0", "-n", "1", "--rate", "8mbit"], &source);
@@ -244,7 +244,7 @@ fn a_sender_ends_at_the_first_signal_and_says_how_far_each_came_also_while_its_i
 #[test]
 fn a_receiver_ends_at_its_time_limit_while_whoever_reads_its_output_does_not() {
     let site = Site::beside("blocked", one_switch(2));
-    let source = site.file("source", &content(4, 48 * MEBIBYTE));
+    let source = site.file("source", content(4, 48 * MEBIBYTE));
     let script = "mkfifo f; sleep 1000 <f & \"$0\" recv -i eth0 --timeout 2 - >f; code=$?; kill $!; exit $code";
     let mut fifo = site.command("n1", "sh");
     fifo.args(["-c", script]).arg(PROGRAM).current_dir(site.directory("fifo"));
