@@ -97,7 +97,7 @@ fn heights_grow_with_the_logarithm_of_hosts_and_of_racks() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Of 10 000 networks and roots that were tried by hand, none had a cable above one copy.
+    /// A run of 10 000 networks and roots by hand found no cable above one copy either.
     #[test]
     fn no_cable_carries_more_than_a_copy_on_any_network(
         topology in arbitrary::topology(12, 48), root in any::<prop::sample::Index>(),
