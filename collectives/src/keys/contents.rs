@@ -10,7 +10,6 @@ use ethbcast_transport::wire::PayloadHash;
 use std::fmt;
 use std::sync::Arc;
 
-/// Bytes of a seal.
 pub const SEAL_BYTES: usize = 16;
 
 /// Cipher of the content of a session; by default none, and the content is in the clear.
