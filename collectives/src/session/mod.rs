@@ -98,9 +98,11 @@ pub use keyring::{ReceiverKeys, RootKeys};
 #[doc(hidden)]
 pub use link_share::LinkShare;
 pub use live::{
-    Cancel, Error, Expected, History, IncidentKind, OneOfTwo, Options, Progress, RateLimit, ReceiveReport, RecvOptions,
-    RunOptions, SendOptions, SendReport, Session, Start, WireOptions,
+    Cancel, Error, Expected, OneOfTwo, Options, Progress, RateLimit, ReceiveReport, RecvOptions, RunOptions,
+    SendOptions, SendReport, Session, Start, WireOptions,
 };
+#[doc(hidden)]
+pub use live::{History, IncidentKind};
 pub use message::{
     ContentKind, Digest, Done, Fetch, FetchedPiece, FileAttributes, MemberState, Message, Needs, Outcome, Packing,
     Refusal, Stage, Status, Taken, Trailer, Verdict, ViewPart,

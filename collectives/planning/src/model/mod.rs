@@ -20,7 +20,9 @@ mod segment;
 #[doc(hidden)]
 mod shape;
 
-pub use calibration::{Broadcast, Calibration, CalibrationError, CalibrationProblem, HostCost, Point, Processing};
+pub use calibration::{Broadcast, Calibration, CalibrationError, CalibrationProblem, Point};
+#[doc(hidden)]
+pub use calibration::{HostCost, Processing};
 pub use choose::{ASSUMED_SIZE_BYTES, Choice, Quote, Situation, choose};
 #[doc(hidden)]
 pub use choose::{Estimate, Priced, SlowCable, best, candidates, choose_among, competing_seconds, given, price};

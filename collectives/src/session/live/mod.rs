@@ -24,6 +24,7 @@
 mod content;
 mod draw;
 mod handles;
+#[doc(hidden)]
 mod history;
 mod memory;
 #[doc(hidden)]
@@ -42,6 +43,7 @@ mod write_behind;
 pub use super::verified::Offered;
 pub use content::{Content, Output, Room, Storage, StorageError, is_full};
 pub use handles::{AbortNotice, AdmissionHook, Cancel, RateLimit, Start};
+#[doc(hidden)]
 pub use history::{History, Incident, IncidentKind, Moment, Track};
 #[doc(hidden)]
 pub use notifier::log_counters;
