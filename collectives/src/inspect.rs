@@ -26,7 +26,6 @@ pub struct Inspector {
     session: Describer,
 }
 
-/// A decoded frame.
 #[derive(Clone, Debug)]
 pub struct Inspected<'a> {
     /// The frame, with the captured part of its payload.

@@ -30,8 +30,7 @@
 //! is a value that it begins once and advances until it is done:
 //!
 //! ```
-//! use ethbcast_collectives::communicator::{Broadcast, Config, Member, CallProgress};
-//! use ethbcast_collectives::membership::Station;
+//! use ethbcast_collectives::communicator::{Broadcast, CallProgress, Config, Member, Station};
 //! use ethbcast_transport::Instant;
 //! use ethbcast_transport::sim::{Cable, HostSettings, Network, RandomFaults, Simulation, host_mac};
 //! use ethbcast_transport::wire::{Rank, group_mac};
@@ -59,27 +58,26 @@
 //! assert_eq!(buffers, [*b"hello"; 4]);
 //! ```
 //!
-//! # Measuring
+//! # Other modules
 //!
-//! Measurement of the network costs, from which the planner chooses routes: see [`measure`].
-//!
-//! # Census
-//!
-//! A query to which every receiver replies: see [`census`].
-//!
-//! # Membership
-//!
-//! [`membership`] is shared by sessions and communicators: a host's identity, presence of members, control messages,
-//! opening of a port. Its [`live`](membership::live) folder and those of `session` and `communicator` are the only ones
-//! that use a socket.
+//! [`keys`] authenticate all frames of a session. Without a page here are `measure`, which measures the network costs
+//! from which the planner chooses routes, `census`, a query to which every receiver replies, and `membership`, which
+//! sessions and communicators share: a host's identity, presence of members, control messages, opening of a port. The
+//! `live` folders of `membership`, `session` and `communicator` are the only ones that use a socket.
 
+// What is hidden here and below is for the crates of this workspace, without a promise of stability.
+#[doc(hidden)]
 pub mod census;
 pub mod communicator;
 mod error_kind;
+#[doc(hidden)]
 pub mod inspect;
 pub mod keys;
+#[doc(hidden)]
 pub mod measure;
+#[doc(hidden)]
 pub mod membership;
+#[doc(hidden)]
 mod named_options;
 mod preset;
 mod route;
@@ -88,6 +86,7 @@ pub mod session;
 pub use error_kind::ErrorKind;
 #[doc(hidden)]
 pub use ethbcast_transport::lock;
+#[doc(hidden)]
 pub use named_options::{NamedOptions, OptionError};
 pub use preset::{Preset, UnknownPreset};
 pub use route::Route;

@@ -163,7 +163,6 @@ impl OptionError {
 }
 
 impl NamedOptions {
-    /// Returns the names of all options.
     pub fn names() -> impl Iterator<Item = &'static str> {
         TABLE.iter().map(|(name, ..)| *name)
     }

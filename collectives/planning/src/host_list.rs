@@ -6,8 +6,6 @@ use std::collections::HashSet;
 use std::path::Path;
 use thiserror::Error;
 
-/// Reason why a text names no hosts.
-#[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum HostListError {

@@ -10,7 +10,7 @@
 //!   any [`Plan`](plan::Plan) against a topology and shares no code with the planners.
 //! - [`model`]: predicted time of a plan, by a [`Calibration`](model::Calibration) of the network. [`model::choose`]
 //!   finds the plan and the segment of least predicted time.
-//! - [`draw`]: a topology, and a plan over it, as text, as DOT and as SVG.
+//! - `draw`: a topology, and a plan over it, as text, as DOT and as SVG.
 //!
 //! Only [`load`] opens files: it reads topologies, calibrations and plans.
 //!
@@ -45,20 +45,26 @@
 //! Invalid text is refused with a [`SourceError`]: the file, the line, and a problem whose sentence says what was
 //! expected or what to do. A plan that cannot be made is a [`PlanError`](plan::PlanError).
 
+// What is hidden here and below is for the crates of this workspace, without a promise of stability.
+#[doc(hidden)]
 pub mod draw;
+#[doc(hidden)]
 pub mod host_list;
 pub mod load;
 pub mod model;
+#[doc(hidden)]
 mod names;
 pub mod plan;
 mod source;
 pub mod topology;
+#[doc(hidden)]
 mod units;
 
-pub use names::HostNames;
-pub use names::natural_order;
+#[doc(hidden)]
+pub use names::{HostNames, natural_order};
 pub use source::SchemaProblem;
 pub use source::SourceError;
-pub use units::duration;
-pub use units::parse_size;
-pub use units::{HIGHEST_RATE_BITS_PER_SECOND, LOWEST_RATE_BITS_PER_SECOND, format_rate, parse_rate};
+#[doc(hidden)]
+pub use units::{
+    HIGHEST_RATE_BITS_PER_SECOND, LOWEST_RATE_BITS_PER_SECOND, duration, format_rate, parse_rate, parse_size,
+};

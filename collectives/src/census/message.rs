@@ -13,7 +13,6 @@ const MAX_VERSION_BYTES: usize = 32;
 const MAX_SOURCE_BYTES: usize = 100;
 const UNKNOWN: u64 = u64::MAX;
 
-/// A query for receivers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CensusRequest {
     /// Random number that replies repeat.
@@ -24,22 +23,18 @@ pub struct CensusRequest {
     pub group: String,
 }
 
-/// Activity of a receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Busy {
-    /// Waits for a sender.
     Waiting = 0,
     /// Has sent a join request, and waits for the start.
     Joining = 1,
-    /// Is a member of a session.
     Receiving = 2,
 }
 
 impl Busy {
     const ALL: [Busy; 3] = [Busy::Waiting, Busy::Joining, Busy::Receiving];
 
-    /// Returns the activity in one word.
     pub fn name(self) -> &'static str {
         match self {
             Busy::Waiting => "waiting",
@@ -49,14 +44,12 @@ impl Busy {
     }
 }
 
-/// Outcome of a receiver's last session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastSession {
     /// Whether everything was received and verified.
     pub is_delivered: bool,
     /// Name of the content.
     pub source: String,
-    /// Time since its end, in seconds.
     pub seconds_ago: u32,
 }
 
@@ -65,37 +58,27 @@ pub struct LastSession {
 pub struct About {
     /// Program and its version.
     pub version: String,
-    /// Rate of the link in Mbit/s, if known.
     pub megabits_per_second: Option<u32>,
-    /// Last session, if any.
     pub last: Option<LastSession>,
 }
 
-/// Reply of a receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CensusReply {
-    /// Nonce of the query.
     pub nonce: u64,
-    /// Group of the receiver.
     pub group: String,
-    /// Name of the host.
     pub host: String,
-    /// MTU of the link, in bytes.
     pub mtu_bytes: u16,
     /// Free space at the destination, in bytes, if known.
     pub free_bytes: Option<u64>,
-    /// Activity.
     pub busy: Busy,
     /// Bytes received in the current session.
     pub bytes: u64,
     /// Size of that session, in bytes, if known.
     pub size: Option<u64>,
-    /// Constant description.
     pub about: About,
 }
 
 impl CensusRequest {
-    /// Returns the body.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = BodyWriter::default();
         let spread = self.spread.min(MAX_SPREAD).as_millis() as u16;
@@ -103,7 +86,6 @@ impl CensusRequest {
         out.into_bytes()
     }
 
-    /// Reads a body; `None` if it is malformed.
     pub fn decode(body: &[u8]) -> Option<CensusRequest> {
         let mut from = BodyReader::new(body);
         let (nonce, spread) = (from.u64()?, Duration::from_millis(from.u16()?.into()).min(MAX_SPREAD));
@@ -113,7 +95,6 @@ impl CensusRequest {
 }
 
 impl CensusReply {
-    /// Returns the body.
     pub fn encode(&self) -> Vec<u8> {
         let About { version, megabits_per_second, last } = &self.about;
         let mut out = BodyWriter::default();
@@ -126,7 +107,6 @@ impl CensusReply {
         out.into_bytes()
     }
 
-    /// Reads a body; `None` if it is malformed.
     pub fn decode(body: &[u8]) -> Option<CensusReply> {
         let mut from = BodyReader::new(body);
         let nonce = from.u64()?;

@@ -21,12 +21,9 @@ const SPREAD_EACH: Duration = Duration::from_micros(200);
 /// Rounds without a reply after which a receiver is forgotten.
 const FORGOTTEN_AFTER: u32 = 2;
 
-/// A receiver that has replied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Present {
-    /// Its address.
     pub mac: MacAddr,
-    /// Its latest reply.
     pub answer: CensusReply,
     round: u32,
 }
@@ -215,7 +212,6 @@ impl CensusResponder {
         Some((to, nonce, asked_by))
     }
 
-    /// Returns when the next reply is due.
     pub fn next(&self) -> Option<Deadline> {
         let at = self.due.iter().map(|due| due.at).min()?;
         Some(Wait::Announce.at(self.next.map_or(at, |next| at.max(next))))

@@ -27,6 +27,7 @@ mod body;
 mod collective;
 mod config;
 mod error;
+#[doc(hidden)]
 pub mod kind;
 mod live;
 mod member;

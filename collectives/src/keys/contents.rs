@@ -13,7 +13,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// Bytes of a seal.
 pub const SEAL_BYTES: usize = 16;
 
 /// Protection of the content of a session: its cipher, and the signatures on its hash lists. By default there is

@@ -12,13 +12,11 @@ pub struct ExchangePair {
 }
 
 impl ExchangePair {
-    /// Makes the pair from a secret drawn at random.
     pub fn new(drawn: Secret) -> ExchangePair {
         let public = x25519(*drawn.expose(), X25519_BASEPOINT_BYTES);
         ExchangePair { secret: drawn, public }
     }
 
-    /// Returns the public key.
     pub fn public(&self) -> &[u8; 32] {
         &self.public
     }

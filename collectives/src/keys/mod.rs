@@ -3,22 +3,32 @@
 //! Nothing here reads a file, a clock or a random source: drawn numbers are arguments. `docs/keys.md` has the reasons.
 
 mod cluster;
+#[doc(hidden)]
 mod contents;
+#[doc(hidden)]
 mod exchange;
 mod file;
 mod hex;
 mod phrase;
+#[doc(hidden)]
 mod schedule;
+#[doc(hidden)]
 mod signer;
+#[doc(hidden)]
 mod veil;
 
 pub(crate) use cluster::{CLUSTER_NAME_BYTES, ClusterSecrets, Protection, SealedMessage, name_of};
+#[doc(hidden)]
 pub use contents::{ContentCipher, SEAL_BYTES};
+#[doc(hidden)]
 pub use exchange::ExchangePair;
 pub use file::{KeyFileError, KeyName, Keys, MAX_KEY_FILE_BYTES, SenderKey};
 pub use phrase::{Phrase, PhraseError};
+#[doc(hidden)]
 pub use schedule::{Secret, SessionFacts, SessionName, pair_secret, request_digest};
+#[doc(hidden)]
 pub use signer::{PublicKey, SIGNATURE_BYTES, Signed, Signer};
+#[doc(hidden)]
 pub use veil::{VEIL_BYTES, Veil, VeilContext};
 
 #[cfg(test)]

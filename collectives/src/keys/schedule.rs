@@ -11,12 +11,10 @@ use zeroize::Zeroize;
 pub struct Secret([u8; 32]);
 
 impl Secret {
-    /// Takes 32 secret bytes.
     pub const fn new(bytes: [u8; 32]) -> Secret {
         Secret(bytes)
     }
 
-    /// Returns the bytes.
     pub const fn expose(&self) -> &[u8; 32] {
         &self.0
     }
@@ -31,7 +29,6 @@ impl Secret {
         finish(blake3::Hasher::new_keyed(&self.0), parts)
     }
 
-    /// Returns the guard of frames under this secret.
     pub fn guard(&self, hash: PayloadHash) -> Guard {
         let [tag_key, hash_key] =
             ["ethbcast 7 tag", "ethbcast 7 hash"].map(|context| Secret::derive(context, &[self.expose()]));
@@ -74,7 +71,6 @@ impl fmt::Debug for Secret {
 /// Properties that together distinguish a session from every other one.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionFacts<'a> {
-    /// Session number.
     pub session: u32,
     /// Random bytes of its root.
     pub random: &'a [u8; 32],
@@ -82,9 +78,7 @@ pub struct SessionFacts<'a> {
     pub exchange: &'a [u8; 32],
     /// Public key of the sender.
     pub sender: &'a [u8; 32],
-    /// Address of its root.
     pub root: MacAddr,
-    /// Name of the group.
     pub group: &'a str,
 }
 
@@ -93,7 +87,6 @@ pub struct SessionFacts<'a> {
 pub struct SessionName(pub [u8; 32]);
 
 impl SessionName {
-    /// Returns the name that follows from the facts.
     pub fn of(facts: &SessionFacts<'_>) -> SessionName {
         let SessionFacts { session, random, exchange, sender, root, group } = *facts;
         let mut hasher = blake3::Hasher::new();

@@ -4,25 +4,20 @@ use super::schedule::{Secret, SessionName};
 use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
 use std::fmt;
 
-/// Bytes of a signature.
 pub const SIGNATURE_BYTES: usize = 64;
 
 /// Kinds of signed messages. No kind's word begins with another kind's, so that signatures cannot be confused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signed {
-    /// Announcement of a session.
     Announce,
-    /// View of a session.
     View,
     /// Outcomes known to the root.
     Verdict,
     /// End without a result.
     Abort,
-    /// State of the session.
     Status,
     /// Replies to questions whether the root lives.
     Response,
-    /// Refusal of a request to join.
     Refuse,
     /// End of the stream.
     Trailer,
@@ -58,22 +53,18 @@ impl Signed {
 pub struct Signer(SigningKey);
 
 impl Signer {
-    /// Makes the key of a seed.
     pub fn new(seed: &Secret) -> Signer {
         Signer(SigningKey::from_bytes(seed.expose()))
     }
 
-    /// Returns the seed.
     pub fn seed(&self) -> Secret {
         Secret::new(self.0.to_bytes())
     }
 
-    /// Returns the public key.
     pub fn public(&self) -> PublicKey {
         PublicKey(self.0.verifying_key())
     }
 
-    /// Signs the fields of a message of a session.
     pub fn sign(&self, what: Signed, session: &SessionName, fields: &[&[u8]]) -> [u8; SIGNATURE_BYTES] {
         self.0.sign(&what.message(session, fields)).to_bytes()
     }
@@ -85,7 +76,6 @@ impl fmt::Debug for Signer {
     }
 }
 
-/// The public key of a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PublicKey(VerifyingKey);
 
@@ -96,12 +86,10 @@ impl PublicKey {
         (!key.is_weak()).then_some(PublicKey(key))
     }
 
-    /// Returns the bytes.
     pub fn bytes(&self) -> &[u8; 32] {
         self.0.as_bytes()
     }
 
-    /// Whether the owner of this key has signed the fields of a message of a session.
     pub fn has_signed(
         &self,
         what: Signed,

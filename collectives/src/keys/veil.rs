@@ -13,11 +13,8 @@ pub const VEIL_BYTES: usize = 16;
 /// Identity of a control message, to which its veil is bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VeilContext {
-    /// Kind of the frame.
     pub kind: u8,
-    /// Session.
     pub session: u32,
-    /// Rank of the sender.
     pub rank: u16,
     /// Counter, of 48 bits.
     pub sequence: u64,
@@ -37,13 +34,11 @@ impl VeilContext {
 pub struct Veil(Aes256GcmSiv);
 
 impl Veil {
-    /// Makes the veil of a secret.
     pub fn new(secret: &Secret) -> Veil {
         let key = Secret::derive("ethbcast 7 veil", &[secret.expose()]);
         Veil(Aes256GcmSiv::new(key.expose().into()))
     }
 
-    /// Veils a body, which becomes longer by [`VEIL_BYTES`].
     pub fn put(&self, context: VeilContext, body: &mut Vec<u8>) {
         self.0.encrypt_in_place(&context.nonce(), &[context.kind], body).expect("a body is shorter than 2^36 bytes");
     }

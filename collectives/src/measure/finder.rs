@@ -11,25 +11,17 @@ const INVITE_EVERY: Duration = Duration::from_millis(100);
 /// Time without a new reply after which a search without a wanted number ends.
 const SETTLED_AFTER: Duration = Duration::from_millis(500);
 
-/// A host that replies to probes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeHost {
-    /// Name of the host.
     pub host: String,
-    /// Address of its interface.
     pub mac: MacAddr,
-    /// MTU of its interface, in bytes.
     pub mtu_bytes: usize,
 }
 
-/// Hosts to look for, and a time limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Search {
-    /// Wanted hosts by name, if any.
     pub hosts: Vec<String>,
-    /// Wanted number of hosts, if any.
     pub count: Option<usize>,
-    /// Time limit.
     pub patience: Duration,
 }
 
@@ -73,22 +65,18 @@ impl Finder {
         }
     }
 
-    /// Whether the search is over.
     pub fn is_done(&self) -> bool {
         self.done
     }
 
-    /// Returns the hosts that have replied, in order of reply.
     pub fn found(&self) -> &[ProbeHost] {
         &self.found
     }
 
-    /// Whether this host replied only to an invitation by broadcast, not to the group's address.
     pub fn is_deaf_to_group(&self, mac: MacAddr) -> bool {
         self.deaf_to_group.contains(&mac)
     }
 
-    /// Returns the wanted hosts that have not replied.
     pub fn missing(&self) -> Vec<&str> {
         let unheard = |host: &&String| self.found.iter().all(|found| found.host != **host);
         self.wanted.hosts.iter().filter(unheard).map(String::as_str).collect()

@@ -14,7 +14,6 @@ const KNOWN_FRAMES: u64 = 1_000_000;
 
 type Samples = BTreeMap<usize, Vec<u64>>;
 
-/// Result of the test of frames to the group address.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum CastFinding {
     /// They arrive at the rate of unicast.

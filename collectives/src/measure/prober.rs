@@ -112,7 +112,6 @@ impl Prober {
         self.step.is_none()
     }
 
-    /// Returns the findings so far.
     pub fn result(&self) -> ProbeResult {
         ProbeResult::new(&self.findings)
     }

@@ -65,13 +65,9 @@ pub(super) fn between(first: &ProcessorTime, last: &ProcessorTime, framed: Frame
 /// Processor time of messages of one size at both ends, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkPoint {
-    /// Size of the message.
     pub bytes: usize,
-    /// Frames of the message.
     pub frames: u64,
-    /// Sender's time.
     pub sending_nanos: u64,
-    /// Receiver's time.
     pub receiving_nanos: u64,
 }
 

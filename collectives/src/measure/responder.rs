@@ -32,7 +32,6 @@ const FLOW_LEAD_IN_PART: u32 = 4;
 pub struct HostInfo {
     /// Name of the host's group; invitations to others are ignored.
     pub group: String,
-    /// Host name.
     pub host: String,
 }
 
@@ -182,7 +181,6 @@ impl Responder {
         }
     }
 
-    /// Returns the number of frames sent.
     pub fn frames_sent(&self) -> u64 {
         self.frames_sent
     }

@@ -33,7 +33,6 @@ pub struct Point {
 /// Costs of a stream of full frames, per frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BulkCost {
-    /// Payload of its frames, in bytes.
     pub payload_bytes: usize,
     /// Interval between two frames, one way.
     pub gap_nanos: u64,
@@ -54,10 +53,8 @@ impl BulkCost {
     }
 }
 
-/// Results of one host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TargetResult {
-    /// The host.
     pub peer: Peer,
     /// Points by size; sizes that could not be measured are left out.
     pub points: Vec<Point>,
@@ -86,15 +83,12 @@ pub struct ProbeResult {
     pub spread: f64,
     /// Share of frames lost on the way to all hosts.
     pub loss: f64,
-    /// Result of the test of broadcast.
     pub cast: CastFinding,
     /// Ranks of the hosts that did not reply, or fell silent.
     pub silent: Vec<Rank>,
-    /// Results of each host that replied.
     pub targets: Vec<TargetResult>,
     /// Processor time of messages at both ends, by size; empty if not reported.
     pub work: Vec<WorkPoint>,
-    /// Costs of streams; `None` if there were none.
     pub bulk: Option<BulkCost>,
     /// Cores that this host shares with all that replied, as in namespaces of one computer; 0 if
     /// each has its own, or one does not report.

@@ -15,18 +15,14 @@ pub(super) const SMALL_BYTES: usize = 64;
 pub struct Unicast {
     /// Interval between full frames of a train.
     pub frame_gap: Duration,
-    /// Share of frames lost.
     pub loss: f64,
 }
 
 /// Tests of a [`Prober`](super::Prober) and their limits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProbeSettings {
-    /// MTU of this host's interface, in bytes.
     pub mtu_bytes: usize,
-    /// Protection of the frames.
     pub guard: Guard,
-    /// Message sizes, in bytes.
     pub sizes_bytes: Vec<usize>,
     /// Repetitions of everything; the medians count.
     pub rounds: u32,
@@ -35,9 +31,7 @@ pub struct ProbeSettings {
     pub pings: u32,
     /// Total time of all trains; each gets its share of it, within `train_min` and `train_max`.
     pub trains: Duration,
-    /// Shortest train.
     pub train_min: Duration,
-    /// Longest train.
     pub train_max: Duration,
     /// Shortest train of the longest messages.
     pub train_longest: Duration,
@@ -143,7 +137,6 @@ impl ProbeSettings {
         self
     }
 
-    /// Adds a test of the rate at which frames to `group` arrive.
     pub fn with_cast(mut self, group: MacAddr) -> ProbeSettings {
         self.cast = Some(group);
         self

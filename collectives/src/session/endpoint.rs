@@ -411,7 +411,6 @@ fn is_superseded(kind: Kind) -> bool {
 /// State kept for control messages, non-members and views.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ControlMemory {
-    /// Messages that wait to be sent.
     pub waiting_frames: usize,
     /// Bytes of these messages, without headers.
     pub waiting_bytes: usize,

@@ -2,27 +2,20 @@
 
 use ethbcast_transport::wire::Kind;
 
-/// Announcement of a session by its root.
 pub const ANNOUNCE: Kind = Kind(16);
-/// Join request of a receiver.
 pub const JOIN: Kind = Kind(17);
-/// Refusal of a receiver by the root, with the reason.
 pub const REFUSE: Kind = Kind(18);
 /// One part of the list of members.
 pub const VIEW: Kind = Kind(19);
-/// Confirmation of a view by a member.
 pub const READY: Kind = Kind(20);
 /// Status report of a member; from the root: a sign of life.
 pub const STATUS: Kind = Kind(21);
-/// Final report of a member.
 pub const DONE: Kind = Kind(22);
 /// Reports that the root has, and whether the session is over.
 pub const VERDICT: Kind = Kind(23);
-/// Abort by the root, with the reason.
 pub const ABORT: Kind = Kind(24);
 /// Gap that a relay cannot supply to a new child.
 pub const ORPHAN: Kind = Kind(25);
-/// End of a receiver.
 pub const LEAVE: Kind = Kind(29);
 /// Request for bytes of the stream, from a member to the root, or from the root to a member that
 /// keeps them.
@@ -33,7 +26,6 @@ pub const PIECE: Kind = Kind(31);
 pub const NEEDS: Kind = Kind(48);
 /// Liveness challenge of a member.
 pub const CHALLENGE: Kind = Kind(51);
-/// Response of the root to challenges.
 pub const RESPONSE: Kind = Kind(52);
 /// Secret of the group, from the root to a receiver that has sent a join request.
 pub const KEYS: Kind = Kind(53);

@@ -66,11 +66,16 @@
 //! The streams' own timers come on top while a session runs.
 
 pub mod application;
+#[doc(hidden)]
 mod blocks;
+#[doc(hidden)]
 mod endpoint;
 mod fetch;
+#[doc(hidden)]
 mod keyring;
+#[doc(hidden)]
 pub mod kind;
+#[doc(hidden)]
 mod link_share;
 pub mod live;
 mod message;
@@ -78,18 +83,26 @@ mod receiver;
 mod root;
 mod spell;
 mod throttle;
+#[doc(hidden)]
 pub mod verified;
+#[doc(hidden)]
 mod view;
 
-pub use crate::membership::{ControlStats, OtherBuild, Station, Timing};
+pub use crate::membership::{ControlStats, KeyDifference, OtherBuild, Station, Timing};
+#[doc(hidden)]
 pub use blocks::Blocks;
+#[doc(hidden)]
 pub use endpoint::ControlMemory;
+#[doc(hidden)]
 pub use keyring::{ReceiverKeys, RootKeys};
+#[doc(hidden)]
 pub use link_share::LinkShare;
 pub use live::{
-    Cancel, Error, Expected, History, IncidentKind, OneOfTwo, Options, Progress, RateLimit, ReceiveReport, RecvOptions,
-    RunOptions, SendOptions, SendReport, Session, Start, WireOptions,
+    Cancel, Error, Expected, OneOfTwo, Options, Progress, RateLimit, ReceiveReport, RecvOptions, RunOptions,
+    SendOptions, SendReport, Session, Start, WireOptions,
 };
+#[doc(hidden)]
+pub use live::{History, IncidentKind};
 pub use message::{
     ContentKind, Digest, Done, Fetch, FetchedPiece, FileAttributes, MemberState, Message, Needs, Outcome, Packing,
     Refusal, Stage, Status, Taken, Trailer, Verdict, ViewPart,
@@ -101,4 +114,6 @@ pub use root::{
 };
 pub(crate) use spell::Describer;
 pub use throttle::Rate;
+pub use verified::{ChunkSize, Cut, Form};
+#[doc(hidden)]
 pub use view::{MAX_MEMBERS, Standing, View, ViewMember};

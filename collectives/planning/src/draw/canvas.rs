@@ -18,13 +18,11 @@ impl Canvas {
         canvas
     }
 
-    /// Adds an element on top.
     pub fn push(&mut self, element: &str) {
         self.svg += element;
         self.svg.push('\n');
     }
 
-    /// Returns the document.
     pub fn finish(mut self) -> String {
         self.push("</svg>");
         self.svg
@@ -41,12 +39,10 @@ pub fn text((x, y): (f64, f64), anchor: &str, attributes: &str, words: &str) -> 
     format!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" {attributes}>{}</text>", escape(words))
 }
 
-/// Returns a rectangle from its upper left corner and size.
 pub fn rect((x, y): (f64, f64), (width, height): (f64, f64), attributes: &str) -> String {
     format!("<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" {attributes}/>")
 }
 
-/// Returns a line through points.
 pub fn polyline(points: &[(f64, f64)], attributes: &str) -> String {
     let joined: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
     format!("<polyline points=\"{}\" {attributes}/>", joined.join(" "))

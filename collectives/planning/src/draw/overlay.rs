@@ -9,11 +9,8 @@ use std::collections::HashMap;
 /// Data to draw over a topology; empty by default.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Overlay<'a> {
-    /// Title of the picture.
     pub title: &'a str,
-    /// Plan to draw.
     pub plan: Option<&'a Plan>,
-    /// Host id of each rank of the plan.
     pub host_of_rank: &'a [usize],
     /// Load of each direction of each cable; unnamed ones carry nothing.
     pub loads: &'a [CableLoad],

@@ -258,7 +258,6 @@ impl Legend {
         Self { lines: Vec::new(), ..self }
     }
 
-    /// Returns each sign as an element of its own, and its meaning.
     pub fn signs(&self) -> Vec<(String, &'static str)> {
         self.lines.iter().map(|&(sign, text)| (shapes::sign_alone(sign), text)).collect()
     }

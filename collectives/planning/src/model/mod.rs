@@ -1,7 +1,7 @@
 //! Predicted time of a plan: the extended parametrised LogP model (Patarasuk 2008 §4.2).
 //!
 //! [`Calibration`] holds the costs of the network, [`Shape`] the relevant properties of a plan, and
-//! [`predict`] combines the two. [`best_segment`] finds the cheapest segment, [`choose`] the
+//! `predict` combines the two. [`best_segment`] finds the cheapest segment, [`choose`] the
 //! cheapest plan. The functions use no clock and no random source, and ties are broken by order, so
 //! that all hosts get equal results.
 //!
@@ -11,20 +11,28 @@
 
 mod calibration;
 mod choose;
+#[doc(hidden)]
 mod collective;
+#[doc(hidden)]
 mod predict;
+#[doc(hidden)]
 mod segment;
+#[doc(hidden)]
 mod shape;
 
-pub use calibration::{Broadcast, Calibration, CalibrationError, CalibrationProblem, HostCost, Point, Processing};
-pub use choose::{
-    ASSUMED_SIZE_BYTES, Choice, Estimate, Priced, Quote, Situation, SlowCable, best, candidates, choose, choose_among,
-    competing_seconds, given, price,
-};
+pub use calibration::{Broadcast, Calibration, CalibrationError, CalibrationProblem, Point};
+#[doc(hidden)]
+pub use calibration::{HostCost, Processing};
+pub use choose::{ASSUMED_SIZE_BYTES, Choice, Quote, Situation, choose};
+#[doc(hidden)]
+pub use choose::{Estimate, Priced, SlowCable, best, candidates, choose_among, competing_seconds, given, price};
+#[doc(hidden)]
 pub use collective::{Allgather, allgather, scatter};
-pub use predict::nap_ns;
-pub use predict::{Job, predict};
+#[doc(hidden)]
+pub use predict::{Job, nap_ns, predict};
+#[doc(hidden)]
 pub use segment::{MAX_ATOMIC_SEGMENT_FRAMES, best_segment};
+#[doc(hidden)]
 pub use shape::{BlockRound, Shape, Slow};
 
 #[cfg(test)]

@@ -33,15 +33,12 @@ use crate::plan::Via;
 /// Frames at both ends of a message for which a receiver is woken one by one, without naps.
 const WOKEN_FRAMES: f64 = 128.0;
 
-/// A message to be priced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// Bytes of the message.
     pub size_bytes: u64,
     /// Bytes of a segment: whole frames or the whole message; in block-wise routes those of one
     /// block.
     pub segment_bytes: u64,
-    /// Bytes of the message that one frame carries.
     pub frame_payload_bytes: u64,
 }
 

@@ -7,34 +7,49 @@
 //! the trees of routes that split the message over all ranks. [`check`] checks any plan against a topology and shares
 //! no code with the planners.
 
+#[doc(hidden)]
 mod best;
+#[doc(hidden)]
 mod binary;
+#[doc(hidden)]
 mod by_rank;
 mod check;
 mod error;
 pub mod file;
+#[doc(hidden)]
 mod latency;
 mod layers;
+#[doc(hidden)]
 mod line;
 mod make;
+#[doc(hidden)]
 mod speeds;
 mod tree;
+#[doc(hidden)]
 mod two_tree;
 mod via;
 
+#[doc(hidden)]
 pub use best::binary_best;
+#[doc(hidden)]
 pub use binary::{ALGORITHM_2_RANKS, binary, kary};
-pub use by_rank::{BlockGroup, farthest_first, grouped_blocks};
-pub use by_rank::{block, block_children, block_parent, block_parents, blocks, by_rank};
-pub use check::{
-    CableEnd, CableLoad, CheckReport, Fault, LossyCables, Passage, check, check_all, check_message, lossy_cables,
+#[doc(hidden)]
+pub use by_rank::{
+    BlockGroup, block, block_children, block_parent, block_parents, blocks, by_rank, farthest_first, grouped_blocks,
 };
+pub use check::{CableEnd, CableLoad, CheckReport, Fault, check, check_all, check_message};
+#[doc(hidden)]
+pub use check::{LossyCables, Passage, lossy_cables};
 pub use error::PlanError;
+#[doc(hidden)]
 pub use latency::{completion_time, latency};
+#[doc(hidden)]
 pub use line::chain;
 pub use make::{Costs, make};
+#[doc(hidden)]
 pub use speeds::{Speeds, USUAL, UsualCable};
 pub use tree::Plan;
+#[doc(hidden)]
 pub use two_tree::two_tree;
 pub use via::{UnknownVia, Via};
 

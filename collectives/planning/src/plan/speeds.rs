@@ -15,7 +15,6 @@ pub const USUAL: u64 = 1_000;
 pub struct UsualCable {
     /// Time in which the cable carries a full frame, in nanoseconds.
     pub frame_ns: f64,
-    /// Bits of that frame.
     pub frame_bits: f64,
 }
 
@@ -50,17 +49,14 @@ impl Speeds {
         (!is_even).then_some(speeds)
     }
 
-    /// Returns the slowness of sending.
     pub fn sending(&self, host: usize) -> u64 {
         self.sending[host]
     }
 
-    /// Returns the slowness of receiving.
     pub fn receiving(&self, host: usize) -> u64 {
         self.receiving[host]
     }
 
-    /// Returns the slowness of the cable between two switches.
     pub fn cable(&self, topology: &Topology, one: usize, other: usize) -> u64 {
         let cable = topology.cables().binary_search(&(one.min(other), one.max(other)));
         cable.map_or(USUAL, |cable| self.cables[cable])

@@ -22,9 +22,7 @@ const CHECKS: usize = 4;
 /// the second to the second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Question {
-    /// Senders, by number.
     pub from: [usize; 2],
-    /// Receivers, by number.
     pub to: [usize; 2],
 }
 
@@ -34,7 +32,6 @@ pub struct Question {
 pub struct Support {
     /// Answers that agree with the tree.
     pub agree: usize,
-    /// Answers.
     pub asked: usize,
 }
 
@@ -54,7 +51,6 @@ pub struct Discovery {
 }
 
 impl Discovery {
-    /// Creates an empty discovery of `hosts` hosts.
     pub fn new(hosts: usize) -> Discovery {
         Discovery { hosts, known: BTreeMap::new(), again: BTreeMap::new() }
     }
@@ -77,7 +73,6 @@ impl Discovery {
         answers.insert(question, share);
     }
 
-    /// Returns the number of answered questions.
     pub fn recorded(&self) -> usize {
         self.known.len() + self.again.len()
     }
@@ -96,7 +91,6 @@ impl Discovery {
         sketch.checks(CHECKS).iter().filter(|check| is_wrong(check)).count()
     }
 
-    /// Returns the evidence for a cable between two switches of the sketch.
     pub fn support(&self, sketch: &Sketch, cable: (usize, usize)) -> Support {
         let mut support = Support::default();
         for check in sketch.checks(CHECKS) {
@@ -238,7 +232,6 @@ impl Sketch {
         hosts
     }
 
-    /// Returns the cables between switches, each once.
     pub fn cables(&self) -> Vec<(usize, usize)> {
         let of = |(at, switch): (usize, &Switch)| switch.links.range(at..).map(move |&to| (at, to)).collect::<Vec<_>>();
         self.switches.iter().enumerate().flat_map(of).collect()
@@ -255,7 +248,6 @@ impl Sketch {
         [side(other, one), side(one, other)]
     }
 
-    /// Returns the number of switches.
     pub fn switches(&self) -> usize {
         self.switches.len()
     }

@@ -4,23 +4,29 @@
 //! switched Ethernet forwards along a spanning tree, so the path between two hosts is unique). A
 //! value of this type is valid by construction: no loop, no island, no name twice. It comes from a
 //! file ([`Topology::parse`]), from a list of hosts ([`Topology::single_switch`]), from other
-//! programs' data ([`slurm`], [`lldp`]), or is one of the papers' test beds
+//! programs' data (`slurm`, `lldp`), or is one of the papers' test beds
 //! ([`Topology::builtin`]).
 
 mod build;
 mod builtin;
+#[doc(hidden)]
 pub mod discovery;
 mod error;
 mod file;
+#[doc(hidden)]
 pub mod lldp;
+#[doc(hidden)]
 pub mod nodeset;
+#[doc(hidden)]
 mod ranks;
+#[doc(hidden)]
 pub mod slurm;
 mod tree;
 
 pub use build::ASSUMED_RATE_BITS_PER_SECOND;
 pub use builtin::BUILTIN_NAMES;
 pub use error::{TopologyError, TopologyProblem};
+#[doc(hidden)]
 pub use ranks::{Place, Uplink};
 pub(crate) use tree::Walk;
 pub use tree::{Imported, Topology};

@@ -8,16 +8,13 @@ use crate::units::{HIGHEST_RATE_BITS_PER_SECOND, LOWEST_RATE_BITS_PER_SECOND};
 /// Cable from a switch to one with a lower number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Uplink {
-    /// Switch of the lower number.
     pub to: usize,
     /// Rate in bits per second, if known.
     pub rate: Option<u64>,
 }
 
-/// Place of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Number of its switch.
     pub switch: usize,
     /// Rate of its cable, in bits per second, if known.
     pub rate: Option<u64>,

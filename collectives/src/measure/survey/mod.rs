@@ -34,12 +34,9 @@ const MAX_BEGINNINGS: u32 = 3;
 /// Limit of measurements of one question; the median counts.
 const MAX_SCORES: usize = 5;
 
-/// End of a survey.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SurveyEnd {
-    /// All questions are answered.
     Whole,
-    /// Time was up before.
     TimeUp,
     /// A host, by number, did not take part, or stopped.
     Silent(usize),
@@ -100,12 +97,10 @@ impl Surveyor {
         surveyor
     }
 
-    /// Returns how the survey ended, once it has.
     pub fn end(&self) -> Option<SurveyEnd> {
         self.end
     }
 
-    /// Returns the findings.
     pub fn discovery(&self) -> &Discovery {
         &self.discovery
     }

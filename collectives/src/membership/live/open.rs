@@ -13,14 +13,12 @@ use thiserror::Error;
 /// Ethernet header.
 const SLOT_OVERHEAD_BYTES: usize = 128;
 
-/// Room needed in a receive ring, in frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingRoom {
     /// Frames that the streams' credit lets arrive before any of them is read.
     pub credit_frames: u64,
     /// Frames without credit: control messages, acknowledgements, repairs sent twice.
     pub margin_frames: u64,
-    /// Memory limit, in bytes.
     pub most_bytes: usize,
 }
 
@@ -67,16 +65,13 @@ pub enum StationError {
     Open(#[from] OpenError),
 }
 
-/// Parameters of opening a port for a group.
 #[derive(Clone, Copy, Debug)]
 pub struct Opening<'a> {
     /// Interface. Default: the only Ethernet interface that is up.
     pub interface: Option<&'a str>,
     /// Name of this host. Default: [`host::name`].
     pub host: Option<&'a str>,
-    /// The group's name.
     pub group: &'a str,
-    /// The group's multicast address.
     pub group_mac: MacAddr,
     /// MTU to use, in bytes. Default: the interface's.
     pub mtu_bytes: Option<u32>,
@@ -182,12 +177,10 @@ pub struct Opener(u32);
      process anew instead (in Python by multiprocessing's spawn or forkserver)"
 )]
 pub struct Forked {
-    /// Id of the process that opened the object.
     pub parent: u32,
 }
 
 impl Opener {
-    /// Returns the calling process.
     pub fn here() -> Opener {
         Opener(std::process::id())
     }

@@ -83,7 +83,6 @@ impl Blocks {
         &self.identity.guard
     }
 
-    /// Returns the longest payload of one frame, in bytes.
     pub fn payload_bytes(&self) -> usize {
         self.streams[0].payload_bytes()
     }
@@ -115,17 +114,14 @@ impl Blocks {
         self.streams.iter().map(|stream| stream.feed().slots()).sum()
     }
 
-    /// Returns the frame counters.
     pub fn stats(&self) -> StreamStats {
         self.streams.iter().map(Stream::stats).fold(StreamStats::default(), |sum, stats| sum + stats)
     }
 
-    /// Returns the memory of all streams' structures, in bytes.
     pub fn memory(&self) -> Memory {
         self.streams.iter().map(Stream::memory).fold(Memory::default(), |sum, one| sum + one)
     }
 
-    /// Returns the streams, in the order of their numbers.
     pub fn streams(&self) -> impl Iterator<Item = &Stream> {
         self.streams.iter()
     }

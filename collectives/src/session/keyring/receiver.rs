@@ -17,7 +17,6 @@ const MAX_SESSIONS: usize = 64;
 /// Keys of a receiver, with what was drawn at random for one run.
 #[derive(Clone, Debug)]
 pub struct ReceiverKeys {
-    /// Keys of this host.
     pub keys: Arc<Keys>,
     /// Exchange keys, from which the run's nonce follows.
     pub exchange: ExchangePair,

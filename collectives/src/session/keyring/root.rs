@@ -23,13 +23,9 @@ pub struct RootKeys {
     pub keys: Arc<Keys>,
     /// Random bytes by which the session differs from every other one.
     pub random: [u8; 32],
-    /// Exchange keys.
     pub exchange: ExchangePair,
-    /// Secret of the group.
     pub group: Secret,
-    /// Hash of its payloads.
     pub hash: PayloadHash,
-    /// Whether contents are encrypted.
     pub encrypts: bool,
 }
 

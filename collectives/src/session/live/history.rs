@@ -41,7 +41,6 @@ pub struct Moment {
     pub at: Duration,
     /// Bytes sent, or ready to be sent.
     pub sent_bytes: u64,
-    /// Data frames re-sent.
     pub resent_frames: u64,
 }
 
@@ -49,7 +48,6 @@ pub struct Moment {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Track {
-    /// Name of the receiver.
     pub host: String,
     /// Bytes that had arrived in order.
     pub bytes: Vec<u64>,
@@ -63,7 +61,6 @@ pub struct Track {
 pub struct Incident {
     /// Time since the first data frame.
     pub at: Duration,
-    /// Kind of the incident.
     pub kind: IncidentKind,
     /// Hosts concerned; empty for the whole session.
     pub hosts: Vec<String>,
@@ -71,7 +68,6 @@ pub struct Incident {
     pub text: String,
 }
 
-/// Kind of an incident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IncidentKind {
@@ -81,16 +77,13 @@ pub enum IncidentKind {
     Aside,
     /// A pair of hosts could not exchange frames.
     Apart,
-    /// Bytes came damaged.
     Damaged,
     /// The stream continued by another algorithm.
     Rerouted,
-    /// A receiver failed.
     Failed,
 }
 
 impl IncidentKind {
-    /// Returns the name used in reports.
     pub fn name(self) -> &'static str {
         match self {
             IncidentKind::HeldUp => "held-up",
@@ -104,7 +97,6 @@ impl IncidentKind {
 }
 
 impl History {
-    /// Returns the counters of the root, moment by moment.
     pub fn moments(&self) -> &[Moment] {
         &self.moments
     }

@@ -18,36 +18,46 @@
 //! ```
 //!
 //! The module connects the session's state machines with a socket, a clock, threads and random
-//! numbers. Reader and writer run on threads of their own ([`read_ahead`], [`write_behind`]), so
+//! numbers. Reader and writer run on threads of their own (`read_ahead`, `write_behind`), so
 //! that a slow disk slows the stream down and nothing else.
 
 mod content;
 mod draw;
 mod handles;
+#[doc(hidden)]
 mod history;
 mod memory;
+#[doc(hidden)]
 mod notifier;
 mod options;
 mod own_host;
 mod read_again;
+#[doc(hidden)]
 mod read_ahead;
+#[doc(hidden)]
 mod reader;
 mod report;
+#[doc(hidden)]
 mod write_behind;
 
 pub use super::verified::Offered;
 pub use content::{Content, Output, Room, Storage, StorageError, is_full};
 pub use handles::{AbortNotice, AdmissionHook, Cancel, RateLimit, Start};
+#[doc(hidden)]
 pub use history::{History, Incident, IncidentKind, Moment, Track};
+#[doc(hidden)]
 pub use notifier::log_counters;
 pub use options::{
     Callback, Expected, OfferCheck, OneOfTwo, Options, Progress, ProgressPlace, RecvOptions, RunOptions, SendOptions,
     WireOptions, processors,
 };
 pub use read_again::{ReadAt, RestOfFile};
+#[doc(hidden)]
 pub use read_ahead::{ReadAhead, read_ahead};
+#[doc(hidden)]
 pub use reader::Reader;
 pub use report::{Error, ReceiveReport, SendReport};
+#[doc(hidden)]
 pub use write_behind::{OnThread, WriteBehind, Writer, write_behind};
 
 use super::application::{Receiving, Sending, Sink, Source};

@@ -125,7 +125,6 @@ impl<'a> Notifier<'a> {
     }
 }
 
-/// Logs the counters of a socket.
 pub fn log_counters(counters: &Counters) {
     log::info!("socket: {counters:?}");
     if counters.kernel_dropped > 0 {

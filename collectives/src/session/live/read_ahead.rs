@@ -108,7 +108,6 @@ impl ReadAhead {
         self.brought_by(|threads| OnThreads { requests_only, ..threads })
     }
 
-    /// Takes the error that ended the bytes early, if there was one.
     pub fn take_error(&mut self) -> Option<Error> {
         self.bringer_mut().error.take()
     }

@@ -54,7 +54,7 @@ pub struct SendReport {
     pub aside: Vec<String>,
     /// Receiver that was blocked most often, if one was.
     pub held_up_by: Option<String>,
-    /// Progress of each receiver over time.
+    #[doc(hidden)]
     pub history: History,
     /// Rate limit of each host at the end, if there was one.
     pub rate: Option<Rate>,

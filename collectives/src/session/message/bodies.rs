@@ -12,10 +12,9 @@ use std::ops::Range;
 /// A BLAKE3 digest.
 pub type Digest = [u8; 32];
 
-/// Status report of a member.
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Status {
-    /// State of the member.
     pub state: MemberState,
     /// Child that blocks it, if there is one.
     pub waits_for: Option<Rank>,
@@ -30,6 +29,7 @@ pub struct Status {
 }
 
 /// Liveness challenge of a member, with a number that only it can know.
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Challenge {
     /// Random number that the root must return.
@@ -48,12 +48,10 @@ impl Challenge {
     }
 }
 
-/// Reports known to the root.
+#[doc(hidden)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Whether the session is over.
     pub over: bool,
-    /// Length and digest of the stream, once known.
     pub trailer: Option<Trailer>,
     /// Bitmap of the ranks whose report the root has, least significant bit first.
     pub heard: Vec<u8>,
@@ -256,6 +254,7 @@ const MAX_SET_BYTES: usize = ChunkSet::MAX_BYTES;
 
 /// Request for bytes of the stream: from a member to the root, or from the root to a member that
 /// keeps them.
+#[doc(hidden)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fetch {
     /// Rank of the member that lacks the bytes.
@@ -288,9 +287,9 @@ impl Fetch {
 }
 
 /// Want-bitmap of a member for one stretch of the content.
+#[doc(hidden)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Needs {
-    /// Number of the stretch.
     pub stretch: u64,
     /// Set of missing chunks, as encoded by [`ChunkSet::write`].
     pub set: Vec<u8>,
@@ -309,13 +308,13 @@ impl Needs {
 
 /// Part of the reply to a [`Fetch`]. Without bytes, and with `end` equal to `from`, it means that
 /// they are unavailable.
+#[doc(hidden)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FetchedPiece {
     /// Start of the bytes in the stream.
     pub from: u64,
     /// End of the share that is sent at once.
     pub end: u64,
-    /// Bytes of the stream.
     pub bytes: Vec<u8>,
 }
 

@@ -25,25 +25,21 @@ pub(super) const ROOT_ASKS: u32 = 1 << 31;
 pub(super) const HOLDS: u32 = 1;
 
 /// A slice of an encoded view.
+#[doc(hidden)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViewPart {
-    /// Epoch of the view.
     pub epoch: u32,
     /// Digest of the whole encoded view.
     pub digest: Digest,
     /// Index of the slice, from 0.
     pub at: u16,
-    /// Number of slices.
     pub count: u16,
-    /// Bytes of the slice.
     pub bytes: Vec<u8>,
 }
 
-/// A control message.
-#[expect(missing_docs, reason = "names of fields say it")]
+#[doc(hidden)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// The root announces its session.
     Announce {
         group: String,
         host: String,
@@ -58,7 +54,6 @@ pub enum Message {
         /// Age of the announcement in milliseconds: of two roots of one group, the older one stays.
         age_millis: u32,
     },
-    /// Join request of a receiver.
     Join {
         nonce: u64,
         group: String,
@@ -70,17 +65,17 @@ pub enum Message {
         features: u32,
     },
     /// A receiver has ended; sent by itself or by its watcher.
-    Leave { nonce: u64, text: String },
-    /// The root refuses a receiver.
+    Leave {
+        nonce: u64,
+        text: String,
+    },
     Refuse {
         nonce: u64,
         why: Refusal,
         /// The reason in words, and the remedy.
         text: String,
     },
-    /// A slice of an encoded view.
     View(ViewPart),
-    /// A member confirms a view.
     Ready {
         epoch: u32,
         digest: Digest,
@@ -96,26 +91,21 @@ pub enum Message {
         /// Range of missing frames, and the child.
         gap: Orphan,
     },
-    /// Request for bytes of the stream.
     Fetch(Fetch),
-    /// Part of the reply to a request.
     Piece(FetchedPiece),
-    /// Want-bitmap of a member.
     Needs(Needs),
     /// Outcome at a member, and its reception counters if it sends them.
     Done(Done, Option<Taken>),
-    /// Outcomes known to the root.
     Verdict(Verdict),
-    /// Liveness challenge of a member.
     Challenge(Challenge),
     /// Response of the root to one or more challenges.
     Response(Vec<u64>),
-    /// The root aborts the session.
-    Abort { text: String },
+    Abort {
+        text: String,
+    },
 }
 
 impl Message {
-    /// Encodes the message. Returns the kind for the frame's header, and the body.
     pub fn encode(&self) -> (Kind, Vec<u8>) {
         let mut body = BodyWriter::default();
         let out = &mut body;

@@ -15,7 +15,6 @@ const MAX_BYTES_WANTED: usize = ChunkSize::LONGEST.bytes();
 const CHUNKS_AT_A_TIME: usize = 16;
 const ALL: u64 = u64::MAX;
 
-/// A range that came damaged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedChunk {
     /// Range of the content: a chunk, or the whole span of a damaged hash list.
@@ -51,7 +50,6 @@ pub struct DecodedContent {
 }
 
 impl DecodedContent {
-    /// Returns the next bytes of the content.
     pub fn bytes(&self) -> &[u8] {
         let given = self.given * self.place.chunk_size().bytes();
         &self.span[self.span.len().min(self.place.ledger_bytes() + given)..]
@@ -63,7 +61,6 @@ impl DecodedContent {
         numbered.map(|(chunk, number)| (chunk, self.own >> number & 1 == 1))
     }
 
-    /// Returns the memory for reuse.
     pub fn into_memory(self) -> Vec<u8> {
         self.span
     }
@@ -101,17 +98,14 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// Creates a decoder for chunks of size `chunk`.
     pub fn new(chunk: ChunkSize) -> Decoder {
         Decoder { chunk, ..Decoder::default() }
     }
 
-    /// Sets the thread pool that hashes the chunks.
     pub fn hashed_by(self, hash_pool: Arc<dyn HashPool>) -> Decoder {
         Decoder { hashing: Hashing::by(hash_pool), ..self }
     }
 
-    /// Sets the cipher of the content.
     pub fn ciphered(self, cipher: ContentCipher) -> Decoder {
         Decoder { chunk: self.chunk.signed(cipher.is_keyed()), cipher, ..self }
     }
@@ -193,7 +187,6 @@ impl Decoder {
         self.check();
     }
 
-    /// Reports that the wanted bytes are unavailable.
     pub fn deny(&mut self, why: &str) {
         if let Some(held) = self.held.as_ref().filter(|held| !held.is_right()) {
             let damage = held.damage();
@@ -219,12 +212,10 @@ impl Decoder {
         self.damage = Some(damage);
     }
 
-    /// Returns a damage found since the last call.
     pub fn poll_damage(&mut self) -> Option<DamagedChunk> {
         self.damage.take()
     }
 
-    /// Returns why the decoder has failed, as a sentence.
     pub fn failed(&self) -> Option<&str> {
         self.failed.as_deref()
     }
@@ -239,7 +230,6 @@ impl Decoder {
         Form::Ledgered(self.chunk).stream_bytes(self.content_bytes)
     }
 
-    /// Returns length and digest of the verified content.
     pub fn content(&self) -> Trailer {
         Trailer { bytes: self.content_bytes, digest: self.merged.digest() }
     }
@@ -400,7 +390,6 @@ impl Spans {
     /// room.
     pub const MAX_BYTES: usize = ChunkSize::SHORTEST.signed(true).whole_bytes();
 
-    /// Creates a collector for a stream with chunks of size `chunk`.
     pub fn new(chunk: ChunkSize) -> Spans {
         Spans { chunk, ..Spans::default() }
     }
@@ -410,7 +399,6 @@ impl Spans {
         self.span.is_empty()
     }
 
-    /// Begins the next span in this memory.
     pub fn begin(&mut self, mut memory: Vec<u8>) {
         debug_assert!(self.is_empty());
         memory.clear();
@@ -424,7 +412,6 @@ impl Spans {
         rest
     }
 
-    /// Whether the span is complete.
     pub fn is_whole(&self) -> bool {
         self.span.len() == self.chunk.whole_bytes()
     }

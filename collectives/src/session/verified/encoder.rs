@@ -26,23 +26,19 @@ impl SpanBuffer {
         SpanBuffer { chunk, bytes, begin: None, content_bytes: 0 }
     }
 
-    /// Returns the room for further content.
     pub fn room(&mut self) -> &mut [u8] {
         &mut self.bytes[self.chunk.most_ledger_bytes() + self.content_bytes..]
     }
 
-    /// Records that `bytes` of the room were filled.
     pub fn filled(&mut self, bytes: usize) {
         self.content_bytes += bytes;
         debug_assert!(self.content_bytes <= SPAN_BYTES);
     }
 
-    /// Whether the span is full.
     pub fn is_full(&self) -> bool {
         self.content_bytes == SPAN_BYTES
     }
 
-    /// Returns the number of content bytes in it.
     pub fn content_bytes(&self) -> usize {
         self.content_bytes
     }
@@ -120,17 +116,14 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// Creates an encoder for chunks of size `chunk`.
     pub fn new(chunk: ChunkSize) -> Encoder {
         Encoder { chunk, ..Encoder::default() }
     }
 
-    /// Sets the thread pool that hashes the chunks.
     pub fn hashed_by(self, hash_pool: Arc<dyn HashPool>) -> Encoder {
         Encoder { hashing: Hashing::by(hash_pool), ..self }
     }
 
-    /// Sets the cipher of the content.
     pub fn ciphered(self, cipher: ContentCipher) -> Encoder {
         Encoder { chunk: self.chunk.signed(cipher.is_keyed()), cipher, ..self }
     }
@@ -147,7 +140,6 @@ impl Encoder {
         self.content_bytes += span.content_bytes as u64;
     }
 
-    /// Returns the number of content bytes in all sealed spans.
     pub fn content_bytes(&self) -> u64 {
         self.content_bytes
     }

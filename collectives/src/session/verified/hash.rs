@@ -127,7 +127,6 @@ fn seal(place: &SpanPlace, list: &[u8], cipher: &ContentCipher) -> [u8; SEAL_BYT
     *digest.as_bytes().first_chunk().expect("a digest is longer than a seal")
 }
 
-/// Hashes several chunks, in sequence or in parallel.
 pub trait HashPool: Debug + Send + Sync {
     /// Returns `hash` of each of these chunks, in order.
     fn hash_all(&self, chunks: Range<usize>, hash: &(dyn Fn(usize) -> ChunkHash + Sync)) -> Vec<ChunkHash>;

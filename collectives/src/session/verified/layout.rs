@@ -239,27 +239,22 @@ impl SpanPlace {
         SpanPlace::of_stream(chunk, index, usize::try_from(rest).ok()?)
     }
 
-    /// Returns the size of its chunks.
     pub fn chunk_size(&self) -> ChunkSize {
         self.chunk
     }
 
-    /// Returns its number, from 0.
     pub fn index(&self) -> u64 {
         self.index
     }
 
-    /// Returns its content bytes.
     pub fn content_bytes(&self) -> usize {
         self.content_bytes
     }
 
-    /// Returns its start in the content.
     pub fn content_begin(&self) -> u64 {
         self.index * SPAN_BYTES as u64
     }
 
-    /// Returns its range in the content.
     pub fn content(&self) -> Range<u64> {
         self.content_begin()..self.content_begin() + self.content_bytes as u64
     }
@@ -269,7 +264,6 @@ impl SpanPlace {
         self.index * self.chunk.whole_bytes() as u64
     }
 
-    /// Returns the bytes of its hash list.
     pub fn ledger_bytes(&self) -> usize {
         self.chunk.ledger_bytes(self.content_bytes)
     }
@@ -284,18 +278,15 @@ impl SpanPlace {
         self.ledger_bytes() + self.content_bytes
     }
 
-    /// Returns the range of its hash list in the stream.
     pub fn ledger(&self) -> Range<u64> {
         self.begin()..self.begin() + self.ledger_bytes() as u64
     }
 
-    /// Returns the range in the stream of a part of its content.
     pub fn in_stream(&self, content: &Range<u64>) -> Range<u64> {
         let place = |at: u64| self.ledger().end + (at - self.content_begin());
         place(content.start)..place(content.end)
     }
 
-    /// Returns the number of its chunks.
     pub fn chunks(&self) -> usize {
         self.content_bytes.div_ceil(self.chunk.bytes())
     }
@@ -307,7 +298,6 @@ impl SpanPlace {
         self.ledger_bytes() + begin..self.ledger_bytes() + end
     }
 
-    /// Returns the start of a chunk in the content.
     pub fn chunk_offset(&self, number: usize) -> u64 {
         self.content_begin() + (number * self.chunk.bytes()) as u64
     }

@@ -36,7 +36,6 @@ pub struct Offered {
 /// An order of a session to its verified receiver.
 #[derive(Debug)]
 pub enum Order {
-    /// The session has begun, and its content has this cipher.
     Begin(Offered, ContentCipher),
     /// Part of the content may be here already: only missing chunks come.
     Complete(HeldContent),
@@ -46,9 +45,7 @@ pub enum Order {
     Early(Vec<u8>),
     /// Bytes of a range that was requested again, from this byte of the stream on.
     Supply(u64, Vec<u8>),
-    /// The requested bytes are unavailable, for this reason.
     Deny(String),
-    /// The stream has ended.
     End(Trailer),
     /// The root has accepted the digest.
     Publish,
@@ -57,9 +54,7 @@ pub enum Order {
 /// An output of a verified receiver, which its driver carries out.
 #[derive(Debug)]
 pub enum ReceiverOutput {
-    /// The offered content will come.
     Begin(Offered),
-    /// Verified bytes to store next.
     Write(Vec<u8>),
     /// Verified span to store next; call [`wrote`](VerifiedReceiver::wrote) once it is stored.
     Span(RightSpan),
@@ -71,7 +66,6 @@ pub enum ReceiverOutput {
     Damaged(DamagedChunk),
     /// All data has come: make it durable, then call [`settled`](VerifiedReceiver::settled).
     Settle {
-        /// Length and digest of the content.
         content: Trailer,
         /// Whether the received trailer differs from the bytes received.
         end_differs: bool,
@@ -83,7 +77,6 @@ pub enum ReceiverOutput {
     Failed(String),
 }
 
-/// A span of which all chunks are verified.
 #[derive(Debug)]
 pub struct RightSpan {
     content: DecodedContent,
@@ -117,7 +110,6 @@ impl RightSpan {
         self.content.chunks().filter(|(_, own)| *own).map(|(chunk, _)| chunk.len() as u64).sum()
     }
 
-    /// Returns the memory for reuse.
     pub fn into_memory(self) -> Vec<u8> {
         self.content.into_memory()
     }
@@ -148,7 +140,6 @@ pub struct VerifiedReceiver {
 }
 
 impl VerifiedReceiver {
-    /// Creates a receiver; the session's side sees `state`.
     pub fn new(state: &Arc<ReceiverState>) -> VerifiedReceiver {
         VerifiedReceiver {
             state: Arc::clone(state),
@@ -163,12 +154,10 @@ impl VerifiedReceiver {
         }
     }
 
-    /// Sets how to create the thread pool that hashes the chunks.
     pub fn hashed_by(self, hash_pool: fn() -> Arc<dyn HashPool>) -> VerifiedReceiver {
         VerifiedReceiver { hash_pool, ..self }
     }
 
-    /// Sets the have-set of chunks that this receiver may already hold.
     pub fn hold(&mut self, holdings: Arc<dyn HaveSet>) {
         self.holdings = Some(holdings);
     }
@@ -361,7 +350,6 @@ impl ReceiverState {
         self.syncing.load(Ordering::Relaxed)
     }
 
-    /// Sets whether the storage is settling or publishing.
     pub fn set_syncing(&self, is_syncing: bool) {
         self.syncing.store(is_syncing, Ordering::Relaxed);
     }
@@ -391,7 +379,6 @@ impl ReceiverState {
         self.content_bytes.load(Ordering::Acquire)
     }
 
-    /// Returns the number of damages.
     pub fn damages(&self) -> u64 {
         self.damages.load(Ordering::Relaxed)
     }

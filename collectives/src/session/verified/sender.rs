@@ -16,14 +16,10 @@ use std::sync::Arc;
 
 const PART_BYTES: usize = 1 << 20;
 
-/// Settings of a selective transfer.
 #[derive(Clone, Debug)]
 pub struct Manner {
-    /// Size of its chunks.
     pub chunk: ChunkSize,
-    /// Cipher of the content.
     pub cipher: ContentCipher,
-    /// Method of cutting fragments.
     pub cut: Cut,
     /// Payload bytes of a frame.
     pub frame_bytes: usize,
@@ -31,9 +27,7 @@ pub struct Manner {
     pub requests_only: bool,
 }
 
-/// The content of a selective transfer.
 pub trait SelectedInput {
-    /// Error of reading the content.
     type Error;
 
     /// Returns the next span, sealed. All spans are requested in order; `used` is memory for reuse.
@@ -55,20 +49,16 @@ pub trait SelectedInput {
     fn end(&mut self) -> Result<Trailer, Self::Error>;
 }
 
-/// An output of a [`SelectedSender`].
 #[derive(Debug)]
 pub enum Selected {
-    /// The next bytes of the stream.
     Part(Vec<u8>),
     /// Pending: the chunks to send of the next stretch must be [chosen](SelectedSender::choose).
     NeedsChoice,
-    /// The end of the stream.
     End(Trailer),
     /// The end of a query: all want-bitmaps were requested, and nothing is sent.
     Asked,
 }
 
-/// Makes the stream of a selective session.
 #[derive(Debug)]
 pub struct SelectedSender {
     selector: Selector,
@@ -80,7 +70,6 @@ pub struct SelectedSender {
 }
 
 impl SelectedSender {
-    /// Creates a sender for a content of `content_bytes` bytes.
     pub fn new(content_bytes: u64, manner: Manner) -> SelectedSender {
         let Manner { chunk, cipher, cut, frame_bytes, requests_only } = manner;
         let selector = Selector::new(chunk, content_bytes, cut, frame_bytes).ciphered(&cipher);

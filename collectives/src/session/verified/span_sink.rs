@@ -24,7 +24,6 @@ pub trait Backend {
     /// Hands an order over; [`SpanSink`] ensures that there is room.
     fn give(&mut self, now: Instant, order: Order);
 
-    /// Returns memory for a span.
     fn memory(&mut self) -> Vec<u8> {
         Vec::with_capacity(Spans::MAX_BYTES)
     }
@@ -60,7 +59,6 @@ pub trait Backend {
         false
     }
 
-    /// Handles an event of the session's receiver.
     fn on_event(&mut self, _now: Instant, _event: &ReceiverEvent) {}
 }
 
@@ -104,17 +102,14 @@ impl<B: Backend> SpanSink<B> {
         SpanSink { holds: true, ..self }
     }
 
-    /// Returns what runs the verified receiver.
     pub fn backend(&self) -> &B {
         &self.backend
     }
 
-    /// Returns what runs the verified receiver, mutably.
     pub fn backend_mut(&mut self) -> &mut B {
         &mut self.backend
     }
 
-    /// Returns the state shared with the verified receiver.
     pub fn state(&self) -> &ReceiverState {
         &self.state
     }
@@ -129,12 +124,10 @@ impl<B: Backend> SpanSink<B> {
         self.cause.take()
     }
 
-    /// Whether the sender has only queried want-bitmaps.
     pub fn is_on_request(&self) -> bool {
         self.state.is_on_request()
     }
 
-    /// Returns the number of damages that were requested again.
     pub fn damages(&self) -> u64 {
         self.state.damages()
     }
@@ -317,7 +310,6 @@ pub struct InTurns<K> {
 }
 
 impl<K: Sink> Checked<K> {
-    /// Creates a sink that gives verified content to `content`.
     pub fn checking(content: K) -> Checked<K> {
         let state = Arc::new(ReceiverState::default());
         let receiver = VerifiedReceiver::new(&state);
@@ -326,7 +318,6 @@ impl<K: Sink> Checked<K> {
         SpanSink::new(backend, state, ORDERS_WAITING)
     }
 
-    /// Adds a have-set: this receiver may already hold part of the content.
     pub fn holding(mut self, holdings: Arc<dyn HaveSet>) -> Checked<K> {
         self.backend_mut().receiver.hold(holdings);
         self.held()
@@ -337,17 +328,14 @@ impl<K: Sink> Checked<K> {
         self.backend().own_bytes
     }
 
-    /// Returns the sink of the content.
     pub fn content(&self) -> &K {
         &self.backend().content
     }
 
-    /// Returns the sink of the content, mutably.
     pub fn content_mut(&mut self) -> &mut K {
         &mut self.backend_mut().content
     }
 
-    /// Returns all damages, in order of detection.
     pub fn all_damages(&self) -> &[DamagedChunk] {
         &self.backend().damages
     }

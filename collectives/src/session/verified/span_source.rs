@@ -17,34 +17,27 @@ use std::sync::Arc;
 
 const ASKED: &str = "the sender has asked what is lacking, and sends nothing now (--dry-run)";
 
-/// An output of a [`InputQueue`].
 #[derive(Debug)]
 pub enum Brought {
     /// The next span, sealed; not in a selective session.
     Span(SpanBuffer),
     /// The next bytes of a selective stream.
     Part(Vec<u8>),
-    /// The end of the stream.
     End(Trailer),
     /// The end of a query: all want-bitmaps were requested, and nothing is sent.
     Asked,
-    /// Data is not available yet.
     Nothing,
-    /// Data is not available before this time.
     Until(Instant),
     /// A failure, whose sentence is sent to all receivers.
     Failed(String),
 }
 
-/// Reads, hashes and selects a content.
 pub trait InputQueue {
-    /// Returns the size of its chunks.
     fn chunk(&self) -> ChunkSize;
 
     /// Returns the next output; `consumed` as for [`Source::next`].
     fn bring(&mut self, now: Instant, consumed: bool) -> Brought;
 
-    /// Takes memory for reuse.
     fn recycle(&mut self, _used: SpanBuffer) {}
 
     /// Sets the cipher of the content, before anything is brought, and with it whether hash lists are signed.
@@ -58,13 +51,10 @@ pub trait InputQueue {
     /// [`bring`](InputQueue::bring) reports.
     fn select(&mut self, frame_bytes: usize) -> Option<Arc<Mutex<Sections>>>;
 
-    /// Sets the chunks to send of the next stretch.
     fn choose(&mut self, chunks: ChunkSet);
 
-    /// Returns a part of the verified stream of the whole content.
     fn read_whole(&mut self, now: Instant, part: Range<u64>) -> Again<'_>;
 
-    /// Handles an event of the root.
     fn on_event(&mut self, _now: Instant, _event: &RootEvent) -> ControlFlow<String> {
         ControlFlow::Continue(())
     }
@@ -117,12 +107,10 @@ impl<B: InputQueue> SpanSource<B> {
         SpanSource { bringer: change(self.bringer), ..self }
     }
 
-    /// Returns the queue.
     pub fn bringer(&self) -> &B {
         &self.bringer
     }
 
-    /// Returns the queue, mutably.
     pub fn bringer_mut(&mut self) -> &mut B {
         &mut self.bringer
     }
@@ -282,7 +270,6 @@ pub struct ReadInTurns<S> {
 }
 
 impl<S: Source> Ledgered<S> {
-    /// Creates the verified stream of `content`.
     pub fn of(content: S) -> Ledgered<S> {
         let chunk = ChunkSize::DEFAULT;
         let span = SpanBuffer::empty(chunk, SpanBuffer::default());
@@ -290,7 +277,6 @@ impl<S: Source> Ledgered<S> {
         SpanSource::new(ReadInTurns { content, chunk, encoder, span, ended: false, again, selects, selected })
     }
 
-    /// Sets the chunk size.
     pub fn chunked(self, chunk: ChunkSize) -> Ledgered<S> {
         let (encoder, span) = (Encoder::new(chunk), SpanBuffer::empty(chunk, SpanBuffer::default()));
         self.brought_by(|reader| ReadInTurns { chunk, encoder, span, ..reader })
@@ -302,7 +288,6 @@ impl<S: Source> Ledgered<S> {
         self.brought_by(|reader| ReadInTurns { selects: Some((content_bytes, cut)), ..reader })
     }
 
-    /// Returns the source of the content.
     pub fn content(&self) -> &S {
         &self.bringer().content
     }

@@ -17,9 +17,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// One member of a view; its rank is its index in the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViewMember {
-    /// Host name.
     pub host: String,
-    /// Address of the interface.
     pub mac: MacAddr,
     /// Nonce of the receiver's run that joined; zero for the root.
     pub nonce: u64,
@@ -32,7 +30,6 @@ pub struct ViewMember {
     pub standing: Standing,
 }
 
-/// State of a member of a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Standing {
     /// The outcome is known, and the member is no longer served.
@@ -53,7 +50,6 @@ impl ViewMember {
         ViewMember { host, mac, nonce, parent: Some(Rank::ROOT), order: u16::MAX, standing: Standing::Aside }
     }
 
-    /// Whether it is in the tree, or among the listeners of a broadcast.
     pub fn is_in_place(&self) -> bool {
         self.standing == Standing::InPlace
     }
@@ -64,7 +60,6 @@ impl ViewMember {
 pub struct View {
     /// Number that increases with every change of membership, from 1.
     pub epoch: u32,
-    /// Algorithm by which the bytes travel.
     pub via: Via,
     /// Frames in a segment: a relay receives a whole segment before it forwards any of it, and
     /// sends it to one child after the other.
@@ -78,16 +73,13 @@ pub struct View {
     pub payload_bytes: u16,
     /// Bytes in the stream, if known in advance.
     pub size: Option<u64>,
-    /// Kind of the content.
     pub content: ContentKind,
     /// Chunk size, if the stream has hash lists.
     pub chunk: ChunkSize,
     /// Whether only missing chunks are sent because some members already hold part of the content;
     /// then the length of the stream is unknown.
     pub selective: bool,
-    /// Members by rank.
     pub members: Vec<ViewMember>,
-    /// Rate limit of each member, if there is one.
     pub rate: Option<Rate>,
 }
 
@@ -115,7 +107,6 @@ impl View {
         self.members.iter().zip(0..).filter(|(member, _)| member.is_in_place()).map(|(_, rank)| Rank(rank))
     }
 
-    /// Encodes the view.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = BodyWriter::default();
         let (via, children) = via_to_wire(self.via);
@@ -199,12 +190,10 @@ impl View {
         })
     }
 
-    /// Returns the digest of the encoded view.
     pub fn digest(&self) -> Digest {
         *blake3::hash(&self.encode()).as_bytes()
     }
 
-    /// Returns the encoded view in slices that fit a frame's payload.
     pub fn parts(&self, payload_bytes: usize) -> impl Iterator<Item = ViewPart> + use<> {
         let (epoch, whole) = (self.epoch, self.encode());
         let digest = *blake3::hash(&whole).as_bytes();

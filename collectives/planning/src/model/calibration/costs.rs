@@ -5,7 +5,6 @@ use super::{Calibration, CalibrationError, CalibrationProblem, Field};
 use crate::names::HostNames;
 use serde::Deserialize;
 
-/// Measured cost of one host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostCost {
     /// Name of the host, short or full.
@@ -136,13 +135,9 @@ const MAX_FRAME_NS: u64 = 1_000_000_000;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Processing {
-    /// Time to send a frame, in nanoseconds.
     pub send_frame_ns: u64,
-    /// Time to send a byte of it, in picoseconds.
     pub send_byte_ps: u64,
-    /// Time to receive a frame, in nanoseconds.
     pub receive_frame_ns: u64,
-    /// Time to receive a byte of it, in picoseconds.
     pub receive_byte_ps: u64,
     /// Time to receive a frame of a long stream and send it to one other host, in nanoseconds; 0 if
     /// not measured, and then derived from the costs per frame and byte.
@@ -166,7 +161,6 @@ pub struct Processing {
 }
 
 impl Processing {
-    /// Returns the time to send `bytes` in `frames` frames, in nanoseconds.
     pub fn sending_ns(&self, frames: f64, bytes: u64) -> f64 {
         frames * self.send_frame_ns as f64 + bytes as f64 * self.send_byte_ps as f64 / 1e3
     }
@@ -186,7 +180,6 @@ impl Processing {
         (self.cast_frame_ns > 0 && sending > 0.0).then(|| self.cast_frame_ns as f64 / sending)
     }
 
-    /// Returns the time to receive `bytes` in `frames` frames, in nanoseconds.
     pub fn receiving_ns(&self, frames: f64, bytes: u64) -> f64 {
         frames * self.receive_frame_ns as f64 + bytes as f64 * self.receive_byte_ps as f64 / 1e3
     }

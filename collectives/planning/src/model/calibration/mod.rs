@@ -5,11 +5,12 @@
 //! casts and are missing in the papers' model: the probability that a receiver misses a frame, and
 //! the rate above which switches police broadcast.
 
+#[doc(hidden)]
 mod costs;
 mod file;
 
-pub use costs::HostCost;
-pub use costs::Processing;
+#[doc(hidden)]
+pub use costs::{HostCost, Processing};
 
 use crate::source::{SchemaProblem, SourceError};
 use costs::Hosts;

@@ -10,19 +10,13 @@ use crate::plan::{Plan, Speeds, USUAL, Via};
 use crate::topology::{Topology, Walk};
 use std::collections::{BTreeMap, HashMap};
 
-/// Properties of a plan on a topology that its price depends on.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Shape {
-    /// Route.
     pub via: Via,
-    /// Number of ranks, including the root.
     pub ranks: usize,
-    /// Most edges between the root and any rank.
     pub height: usize,
-    /// Most children of any rank.
     pub degree: usize,
-    /// Children of the root.
     pub root_degree: usize,
     /// Most children of any rank but the root: the number of times that a relay sends each received
     /// frame.
@@ -65,7 +59,6 @@ pub struct BlockRound {
     pub flows: usize,
     /// Number of such steps.
     pub times: usize,
-    /// Whether a host sends and receives in it.
     pub is_exchange: bool,
 }
 

@@ -171,7 +171,6 @@ fn highest_bit(number: usize) -> usize {
 /// Blocks that travel together between a rank and one of its children.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockGroup {
-    /// The child.
     pub child: usize,
     /// Ranks whose blocks these are, in order.
     pub ranks: Vec<usize>,

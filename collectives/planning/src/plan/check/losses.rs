@@ -15,9 +15,7 @@ pub struct Passage {
     pub from: usize,
     /// Receiving host.
     pub to: usize,
-    /// Frames that arrived.
     pub frames: u64,
-    /// Frames that were lost.
     pub lost: u64,
 }
 
@@ -28,7 +26,6 @@ pub struct LossyCables {
     pub cables: Vec<(CableEnd, CableEnd)>,
     /// Share of frames lost at these cables.
     pub loss: f64,
-    /// Frames that were lost at these cables.
     pub lost: u64,
 }
 

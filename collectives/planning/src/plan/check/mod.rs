@@ -8,8 +8,10 @@
 //! Contention is two *senders* on one directed cable (Patarasuk 2008 §2, §4.1: a host has one port
 //! and sends one thing at a time, so two flows of one sender never compete).
 
+#[doc(hidden)]
 mod losses;
 
+#[doc(hidden)]
 pub use losses::{LossyCables, Passage, lossy_cables};
 
 use super::by_rank::blocks;

@@ -27,7 +27,6 @@ pub struct LldpFile {
     pub name: String,
     /// Name of the file in errors, usually its path.
     pub source_name: String,
-    /// Content of the file.
     pub text: String,
 }
 

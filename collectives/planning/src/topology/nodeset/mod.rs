@@ -1,6 +1,6 @@
 //! Node sets: many host names in one short string, as Slurm and ClusterShell spell them.
 //!
-//! `rack[1-2]n[01-08],login` is seventeen hosts. [`expand`] turns the string into names, [`fold`] turns names back into
+//! `rack[1-2]n[01-08],login` is seventeen hosts. `expand` turns the string into names, [`fold`] turns names back into
 //! a short string; `expand(fold(names)) == names`, order and repetitions included.
 //!
 //! Understood: any number of bracket groups per name (the leftmost varies slowest), lists and ranges inside brackets,
@@ -26,19 +26,15 @@ pub const MAX_NAME_BYTES: usize = 255;
 /// Limit of nested brackets, so that a hostile string cannot exhaust the stack.
 pub const MAX_NESTING: usize = 8;
 
-/// Error in a node set: position and problem.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("node set, character {position}: {problem}")]
 #[non_exhaustive]
 pub struct NodeSetError {
     /// Position of the character in the string, counted from 1.
     pub position: usize,
-    /// The problem there.
     pub problem: NodeSetProblem,
 }
 
-/// Problem of a node set.
-#[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum NodeSetProblem {

@@ -277,7 +277,6 @@ fn is_key_end(character: char) -> bool {
 pub struct Address<'a> {
     /// Switches from the top down to the host's own; empty if Slurm has no topology.
     pub switches: Vec<&'a str>,
-    /// Slurm's name of the host.
     pub host: &'a str,
 }
 

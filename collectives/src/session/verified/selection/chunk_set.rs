@@ -13,7 +13,6 @@ pub struct ChunkSet {
 }
 
 impl ChunkSet {
-    /// Maximum length of an encoded set, in bytes.
     pub const MAX_BYTES: usize = 1 + STRETCH_CHUNKS / 8;
 
     /// Returns the set of the first `chunks` chunks.
@@ -42,39 +41,32 @@ impl ChunkSet {
         self.words[chunk / 64] &= !(1 << (chunk % 64));
     }
 
-    /// Whether the set contains `chunk`.
     pub fn contains(&self, chunk: usize) -> bool {
         self.words.get(chunk / 64).is_some_and(|word| word >> (chunk % 64) & 1 == 1)
     }
 
-    /// Returns the number of chunks in the set.
     pub fn len(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         *self == ChunkSet::default()
     }
 
-    /// Returns the chunks in order.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         (0..STRETCH_CHUNKS).filter(|&chunk| self.contains(chunk))
     }
 
-    /// Returns the union with `other`.
     #[must_use]
     pub fn or(&self, other: &ChunkSet) -> ChunkSet {
         self.with(other, |one, other| one | other)
     }
 
-    /// Returns the intersection with `other`.
     #[must_use]
     pub fn and(&self, other: &ChunkSet) -> ChunkSet {
         self.with(other, |one, other| one & other)
     }
 
-    /// Returns the difference: the chunks that are not in `other`.
     #[must_use]
     pub fn without(&self, other: &ChunkSet) -> ChunkSet {
         self.with(other, |one, other| one & !other)

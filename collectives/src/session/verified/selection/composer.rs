@@ -13,7 +13,6 @@ use ethbcast_transport::lock::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// An output of a [`Composer`].
 #[derive(Clone, Debug)]
 pub enum Composed {
     /// Hash lists of the next stretch. The root waits for the want-bitmap.
@@ -27,7 +26,6 @@ pub enum Composed {
 /// A span of which some chunks have come.
 #[derive(Clone, Debug)]
 pub struct PartialSpan {
-    /// Place of the span.
     pub place: SpanPlace,
     /// Its hash list and content, with zeros for missing chunks.
     pub bytes: Vec<u8>,
@@ -35,7 +33,6 @@ pub struct PartialSpan {
     pub here: u64,
     /// Number of its stretch, and its first chunk there.
     pub stretch: (u64, usize),
-    /// Whether it is the last of that stretch.
     pub is_last: bool,
 }
 
@@ -82,8 +79,6 @@ pub struct Composer {
 }
 
 impl Composer {
-    /// Creates a composer at the start of the stream of a content of `content_bytes` bytes, with
-    /// chunks of size `chunk`.
     pub fn new(chunk: ChunkSize, content_bytes: u64) -> Composer {
         Composer {
             chunk,
@@ -99,12 +94,10 @@ impl Composer {
         }
     }
 
-    /// Sets the cipher of the content.
     pub fn ciphered(self, cipher: &ContentCipher) -> Composer {
         Composer { cipher: cipher.clone(), ..self }
     }
 
-    /// Takes the next bytes of the stream.
     pub fn take(&mut self, bytes: &[u8]) {
         if !self.ended {
             self.input.drain(..std::mem::take(&mut self.at));
@@ -112,7 +105,6 @@ impl Composer {
         }
     }
 
-    /// Ends the stream.
     pub fn finish(&mut self) {
         self.ended = true;
     }
@@ -277,7 +269,6 @@ impl OpenSection {
     }
 }
 
-/// Makes the sections of a content, stretch by stretch.
 #[derive(Debug, Clone)]
 pub struct Selector {
     sections: Arc<Mutex<Sections>>,
@@ -296,18 +287,15 @@ impl Selector {
         Selector { sections, cutter, frame_bytes, cipher: ContentCipher::default() }
     }
 
-    /// Sets the cipher of the content.
     pub fn ciphered(self, cipher: &ContentCipher) -> Selector {
         self.sections.lock().set_cipher(cipher.clone());
         Selector { cipher: cipher.clone(), ..self }
     }
 
-    /// Returns the sections made so far.
     pub fn sections(&self) -> &Arc<Mutex<Sections>> {
         &self.sections
     }
 
-    /// Returns the next section.
     pub fn due(&self) -> DueSection {
         self.sections.lock().due()
     }
@@ -379,13 +367,11 @@ pub struct Completed {
     pub in_place: u64,
 }
 
-/// An output of a [`Completer`].
 #[derive(Clone, Debug)]
 pub enum Completion {
     /// Want-bitmap of the next stretch whose hash lists have come. It must be sent at once, because
     /// the root waits for it.
     Needs(Needs),
-    /// The next span.
     Span(Completed),
     /// The next stretch is not sent: the root only queries want-bitmaps.
     Passed,
@@ -400,29 +386,24 @@ pub struct Completer {
 }
 
 impl Completer {
-    /// Creates a completer for an offered content, of which `holdings` may have part.
     pub fn new(offer: &HeldContent, holdings: Option<Arc<dyn HaveSet>>, cipher: &ContentCipher) -> Completer {
         holdings.iter().for_each(|holdings| holdings.begin(offer));
         let composer = Composer::new(offer.chunk, offer.size).ciphered(cipher);
         Completer { composer, holdings, have: BTreeMap::new() }
     }
 
-    /// Takes the next bytes of the stream.
     pub fn take(&mut self, bytes: &[u8]) {
         self.composer.take(bytes);
     }
 
-    /// Ends the stream.
     pub fn finish(&mut self) {
         self.composer.finish();
     }
 
-    /// Whether all spans have been returned.
     pub fn is_done(&self) -> bool {
         self.composer.is_done()
     }
 
-    /// Returns the first stretch whose chunks for all members are not chosen yet.
     pub fn decided(&self) -> u64 {
         self.composer.decided()
     }

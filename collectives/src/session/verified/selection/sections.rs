@@ -30,7 +30,6 @@ pub(super) enum Head {
     Padding {
         bytes: u32,
     },
-    /// The next stretch is not sent: only its want-bitmaps are queried.
     Passed,
 }
 
@@ -86,21 +85,16 @@ const MAX_PADDING_BYTES: u32 = 1 << 17;
 /// Maximum number of fragments of a stretch, at 4 KiB each.
 const MAX_FRAGMENTS: usize = super::MAX_STRETCH_BYTES as usize / 4096 + 1;
 
-/// The next section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DueSection {
-    /// Hash lists of this stretch.
     Ledgers(StretchPlace),
     /// Chunks of this stretch, once they are chosen.
     Chunks(StretchPlace),
-    /// The end of the stream.
     End,
 }
 
-/// A part of a section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SectionPart {
-    /// Literal bytes.
     Bytes(Vec<u8>),
     /// The bytes of this range of the verified stream of the whole content.
     Whole(Range<u64>),
@@ -178,7 +172,6 @@ fn chunk_in_stream(place: &StretchPlace, chunk: usize) -> Range<u64> {
     place.span_of(chunk).0.in_stream(&(begin..begin + place.chunk_bytes(chunk) as u64))
 }
 
-/// The sections that a root has made of a content, and the next one.
 #[derive(Clone, Debug)]
 pub struct Sections {
     chunk: ChunkSize,
@@ -191,7 +184,6 @@ pub struct Sections {
 }
 
 impl Sections {
-    /// Creates an empty list for a content of `content_bytes` bytes with chunks of size `chunk`.
     pub fn new(chunk: ChunkSize, content_bytes: u64) -> Sections {
         let (cipher, list) = (ContentCipher::default(), Vec::new());
         Sections { chunk, content_bytes, cipher, list, end: 0, ledgers: 0, chunks: 0 }
@@ -268,7 +260,6 @@ impl Sections {
         self.ledgers
     }
 
-    /// Returns the bytes of the stream so far.
     pub fn stream_bytes(&self) -> u64 {
         self.end
     }
@@ -289,7 +280,6 @@ impl Sections {
         0
     }
 
-    /// Returns the bytes of the content.
     pub fn content_bytes(&self) -> u64 {
         self.content_bytes
     }

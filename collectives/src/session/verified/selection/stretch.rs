@@ -9,7 +9,6 @@ use crate::session::verified::layout::{ChunkSize, SPAN_BYTES, SpanPlace};
 #[cfg(feature = "delta")]
 use fastcdc::v2020::FastCDC;
 
-/// Maximum content bytes of a stretch.
 pub const MAX_STRETCH_BYTES: u64 = 64 << 20;
 
 impl ChunkSize {
@@ -21,7 +20,6 @@ impl ChunkSize {
     }
 }
 
-/// Place of a stretch in a content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StretchPlace {
     chunk: ChunkSize,
@@ -30,38 +28,30 @@ pub struct StretchPlace {
 }
 
 impl StretchPlace {
-    /// Returns stretch `number` of a content of `content_bytes` bytes with chunks of size `chunk`;
-    /// `None` if there is no such stretch.
     pub fn of(chunk: ChunkSize, number: u64, content_bytes: u64) -> Option<StretchPlace> {
         (number < stretches(chunk, content_bytes)).then_some(StretchPlace { chunk, number, content_bytes })
     }
 
-    /// Returns the size of its chunks.
     pub fn chunk_size(&self) -> ChunkSize {
         self.chunk
     }
 
-    /// Returns its number, from 0.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// Returns its start in the content.
     pub fn begin(&self) -> u64 {
         self.number * self.chunk.stretch_bytes()
     }
 
-    /// Returns its content bytes.
     pub fn bytes(&self) -> u64 {
         (self.content_bytes - self.begin()).min(self.chunk.stretch_bytes())
     }
 
-    /// Returns the number of its chunks.
     pub fn chunks(&self) -> usize {
         self.bytes().div_ceil(self.chunk.bytes() as u64) as usize
     }
 
-    /// Returns its spans, in order.
     pub fn spans(&self) -> impl Iterator<Item = SpanPlace> + use<> {
         let (chunk, first, bytes) = (self.chunk, self.begin() / SPAN_BYTES as u64, self.bytes());
         (0..bytes.div_ceil(SPAN_BYTES as u64)).map(move |at| {
@@ -76,12 +66,10 @@ impl StretchPlace {
         (span, chunk % self.chunk.in_span())
     }
 
-    /// Returns the start of a chunk in the content.
     pub fn chunk_offset(&self, chunk: usize) -> u64 {
         self.begin() + (chunk * self.chunk.bytes()) as u64
     }
 
-    /// Returns the length of a chunk in bytes.
     pub fn chunk_bytes(&self, chunk: usize) -> usize {
         (self.content_bytes - self.chunk_offset(chunk)).min(self.chunk.bytes() as u64) as usize
     }
@@ -91,8 +79,6 @@ impl StretchPlace {
     }
 }
 
-/// Returns the number of stretches of a content of `content_bytes` bytes with chunks of size
-/// `chunk`.
 pub fn stretches(chunk: ChunkSize, content_bytes: u64) -> u64 {
     content_bytes.div_ceil(chunk.stretch_bytes())
 }
@@ -150,27 +136,22 @@ impl StretchLedger {
         StretchLedger { place, ledgers, masked, fragments, sound }
     }
 
-    /// Returns the place of the stretch.
     pub fn place(&self) -> &StretchPlace {
         &self.place
     }
 
-    /// Returns the number of the stretch.
     pub fn number(&self) -> u64 {
         self.place.number
     }
 
-    /// Returns the number of its chunks.
     pub fn chunks(&self) -> usize {
         self.place.chunks()
     }
 
-    /// Returns the start of a chunk in the content.
     pub fn chunk_offset(&self, chunk: usize) -> u64 {
         self.place.chunk_offset(chunk)
     }
 
-    /// Returns the length of a chunk in bytes.
     pub fn chunk_bytes(&self, chunk: usize) -> usize {
         self.place.chunk_bytes(chunk)
     }
@@ -182,7 +163,6 @@ impl StretchLedger {
         value_in(self.part(&self.ledgers, chunk / in_span), chunk % in_span)
     }
 
-    /// Whether `bytes` are those of a chunk.
     pub fn matches(&self, chunk: usize, bytes: &[u8]) -> bool {
         self.sound.contains(chunk)
             && bytes.len() == self.chunk_bytes(chunk)
@@ -215,16 +195,13 @@ const CONTENT_DEFINED_BYTES: [u32; 3] = [4 << 10, 16 << 10, 64 << 10];
 /// block found by it is verified against its chunk's chaining value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fragment {
-    /// Start in the content.
     pub offset: u64,
-    /// Length in bytes.
     pub bytes: u32,
     /// First 8 bytes of its BLAKE3 digest.
     pub name: [u8; 8],
 }
 
 impl Fragment {
-    /// Returns the fragment of `bytes`, which begin at `offset`.
     pub fn of(offset: u64, bytes: &[u8]) -> Fragment {
         Fragment { offset, bytes: bytes.len() as u32, name: name(bytes) }
     }
@@ -242,7 +219,6 @@ impl Fragment {
     }
 }
 
-/// Returns the name of a block of bytes.
 pub fn name(bytes: &[u8]) -> [u8; 8] {
     *blake3::hash(bytes).as_bytes().first_chunk().expect("a digest is longer")
 }
@@ -270,7 +246,6 @@ pub struct Cutter {
 }
 
 impl Cutter {
-    /// Creates a cutter at the start of a content with chunks of size `chunk`.
     pub fn new(cut: Cut, chunk: ChunkSize) -> Cutter {
         Cutter { cut, chunk, offset: 0, open: Vec::new() }
     }
@@ -287,7 +262,6 @@ impl Cutter {
         }
     }
 
-    /// Ends the content.
     pub fn finish(&mut self, mut found: impl FnMut(Fragment, &[u8])) {
         self.cut_while(1, &mut found);
     }
@@ -312,11 +286,8 @@ impl Cutter {
 pub struct HeldContent {
     /// Name at the sender.
     pub source: String,
-    /// Size in bytes.
     pub size: u64,
-    /// Kind of the content.
     pub content: ContentKind,
-    /// Size of its chunks.
     pub chunk: ChunkSize,
 }
 
@@ -325,7 +296,6 @@ pub struct HeldContent {
 pub enum Origin {
     /// Its own place, so that it need not be written.
     InPlace,
-    /// Another place.
     Elsewhere,
 }
 
