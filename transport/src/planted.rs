@@ -29,7 +29,6 @@ pub fn choose(name: &str) {
     CHOSEN.set(name.to_owned()).expect("one bug at a time");
 }
 
-/// Whether the seeded fault of this name has been chosen.
 #[inline]
 pub fn is_on(name: &str) -> bool {
     ARE_PLANTED && CHOSEN.get().is_some_and(|chosen| chosen == name)

@@ -27,6 +27,7 @@
 //! # Ok(()) }
 //! ```
 
+#[doc(hidden)]
 mod capture;
 mod config;
 mod error;
@@ -34,29 +35,38 @@ mod filter;
 #[cfg(test)]
 mod fork_tests;
 mod interface;
+#[doc(hidden)]
 mod meter;
+#[doc(hidden)]
 mod node;
 mod outage;
 mod port;
 mod ring;
 mod sender;
+#[doc(hidden)]
 mod served;
 mod shared;
 mod sleep;
 mod syscall;
 mod udp;
 
+#[doc(hidden)]
 pub use capture::Capture;
 pub use config::PortConfig;
 pub use error::{DriveError, Errno, OpenError};
 pub use interface::{Interface, InterfaceError};
+#[doc(hidden)]
 pub use meter::LinkReadings;
+#[doc(hidden)]
 pub use node::{NodeConfig, NodeError, NodePort, NodeWaiter};
 pub use port::Port;
+#[doc(hidden)]
 pub use sender::FrameSender;
+#[doc(hidden)]
 pub use served::{PortClient, PortServer};
 pub use shared::Shared;
 pub use sleep::{Sleeper, SocketEvents, Waker};
+#[doc(hidden)]
 pub use syscall::keep_little_memory;
 pub use udp::{Over, ParseOverError, address_of, group_address, mac_of};
 
