@@ -13,6 +13,7 @@ pub const ARE_PLANTED: bool = cfg!(debug_assertions);
 static CHOSEN: OnceLock<String> = OnceLock::new();
 
 /// Whether the seeded fault of this name is on.
+#[doc(hidden)]
 #[macro_export]
 macro_rules! planted {
     ($name:literal) => {

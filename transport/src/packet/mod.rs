@@ -68,7 +68,9 @@ pub use shared::Shared;
 pub use sleep::{Sleeper, SocketEvents, Waker};
 #[doc(hidden)]
 pub use syscall::keep_little_memory;
-pub use udp::{Over, ParseOverError, address_of, group_address, mac_of};
+pub use udp::{Over, ParseOverError};
+#[doc(hidden)]
+pub use udp::{address_of, group_address, mac_of};
 
 use crate::{Instant, Machine, TimeSource};
 use nix::time::{ClockId, clock_gettime};
@@ -98,12 +100,14 @@ impl Clock {
 
 /// Returns the processor time of all threads of this process, kernel time included; zero if the
 /// system does not report it.
+#[doc(hidden)]
 pub fn processor_time() -> Duration {
     clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map(Duration::from).unwrap_or_default()
 }
 
 /// Returns the processor time of the calling thread, kernel time included; zero if the system does
 /// not report it.
+#[doc(hidden)]
 pub fn thread_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map(Duration::from).unwrap_or_default()
 }
@@ -181,6 +185,7 @@ pub fn random_u64() -> io::Result<u64> {
 ///
 /// # Errors
 /// The errors of [`random_u64`].
+#[doc(hidden)]
 pub fn random_secret<const BYTES: usize>() -> io::Result<Zeroizing<[u8; BYTES]>> {
     let mut secret = Zeroizing::new([0; BYTES]);
     let mut drawn = 0;
