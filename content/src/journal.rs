@@ -25,12 +25,9 @@ pub const VERSION: u16 = 1;
 const MAX_PROLOGUE_BYTES: usize = 257 << 20;
 const PROLOGUE_PART_BYTES: usize = 1 << 20;
 
-/// Identity of a content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
-    /// Length, in bytes.
     pub bytes: u64,
-    /// Bytes of a chunk.
     pub chunk_bytes: u32,
     /// Digest of the content as it was offered.
     pub content: [u8; 32],
@@ -52,12 +49,9 @@ impl Identity {
     }
 }
 
-/// State recovered from a journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
-    /// Identity of the content.
     pub identity: Identity,
-    /// Bytes that were on the disk.
     pub durable: Runs,
     /// List of files or map of extents, as far as it was kept.
     pub prologue: Vec<u8>,
@@ -65,14 +59,12 @@ pub struct Recovered {
     pub has_old: bool,
 }
 
-/// Reason why nothing can be recovered from a journal.
 #[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     /// The head is damaged or incomplete, or the file is not a journal.
     #[error("it is none, or its beginning is damaged")]
     None,
-    /// A newer version wrote it.
     #[error("it is of version {0}, this build reads {VERSION}")]
     Newer(u16),
     #[error(transparent)]
@@ -86,7 +78,6 @@ pub(crate) fn newer(version: u16) -> io::Error {
     ))
 }
 
-/// A journal open for writing.
 #[derive(Debug)]
 pub struct Journal<F> {
     file: F,
@@ -144,7 +135,6 @@ impl<F: DiskFile> Journal<F> {
         self.keep_prologue(bytes)
     }
 
-    /// Syncs the journal to the disk.
     pub fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
     }
@@ -226,7 +216,6 @@ enum Record {
 const HAS_OLD: u32 = 1;
 const FLAGS_AT: usize = 12;
 
-/// The head of data that `has_old` content, or not, and its seal.
 fn write_head(identity: &Identity, has_old: bool) -> (Vec<u8>, Seal) {
     let mut head = MAGIC.to_vec();
     head.extend(VERSION.to_be_bytes());
@@ -336,23 +325,19 @@ impl Runs {
         self.0.splice(from..to, std::iter::once(begin..end));
     }
 
-    /// Whether the set contains all of `run`.
     pub fn contains(&self, run: &Range<u64>) -> bool {
         let at = self.0.partition_point(|known| known.end < run.end);
         run.is_empty() || self.0.get(at).is_some_and(|known| known.start <= run.start)
     }
 
-    /// Returns the ranges in order.
     pub fn iter(&self) -> impl Iterator<Item = &Range<u64>> {
         self.0.iter()
     }
 
-    /// Returns the number of bytes in the set.
     pub fn bytes(&self) -> u64 {
         self.0.iter().map(|run| run.end - run.start).sum()
     }
 
-    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -20,7 +20,6 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Returns the verdict's byte on the wire.
     pub fn byte(self) -> u8 {
         self as u8
     }
@@ -47,25 +46,20 @@ impl Verdict {
 /// A contiguous piece of the stream of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// Part of the encoded manifest.
     Manifest {
         /// Offset in the encoded manifest.
         at: usize,
         /// Bytes from there to the end of the manifest.
         bytes: u64,
     },
-    /// Part of a file's data.
     Data {
-        /// Index of the file's entry.
         entry: usize,
         /// Offset in the file.
         offset: u64,
         /// Contiguous bytes from that offset on.
         bytes: u64,
     },
-    /// The verdict byte of a file.
     Verdict {
-        /// Index of the file's entry.
         entry: usize,
     },
 }
@@ -80,7 +74,6 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Computes the layout for a manifest whose encoding takes `manifest_bytes`.
     pub fn new(manifest: Manifest, manifest_bytes: u64) -> Layout {
         let mut bytes = manifest_bytes;
         let mut files = Vec::new();
@@ -91,7 +84,6 @@ impl Layout {
         Layout { manifest, manifest_bytes, files, bytes }
     }
 
-    /// The manifest of the directory.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
@@ -135,9 +127,7 @@ impl Layout {
 /// A problem with a file: its data is zeros from an offset on, and its verdict gives the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
-    /// Offset in the file at which the zeros begin.
     pub zeros_from: u64,
-    /// Verdict that is sent to receivers.
     pub verdict: Verdict,
     /// Reason in words, where it is known.
     pub why: String,
@@ -146,9 +136,7 @@ pub struct Trouble {
 /// Problems by entry of the file.
 pub type Troubles = Arc<Mutex<BTreeMap<usize, Trouble>>>;
 
-/// Opens files by their entry.
 pub trait OpenEntry: Send + Sync + 'static {
-    /// The type of an opened file.
     type File: DiskFile;
 
     /// Opens the file of an entry for reading.
@@ -166,7 +154,6 @@ pub struct Replay<O: OpenEntry> {
 }
 
 impl<O: OpenEntry> Replay<O> {
-    /// Creates a replay of the stream with this layout, whose encoded manifest is `encoded`.
     pub fn new(layout: Arc<Layout>, encoded: Arc<Vec<u8>>, troubles: Troubles, files: O) -> Replay<O> {
         Replay { layout, encoded, troubles, files, last: Mutex::default() }
     }

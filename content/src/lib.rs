@@ -31,21 +31,32 @@
 //! # Ok(()) }
 //! ```
 
+#![expect(missing_docs, reason = "names that say it need no comment")]
+
+// Modules and names with `#[doc(hidden)]` are for the crates of this workspace, without promise of stability.
 pub mod command;
 pub mod dest;
 pub mod disk;
 pub mod have_set;
 mod hidden_names;
+#[doc(hidden)]
 pub mod image;
+#[doc(hidden)]
 pub mod journal;
+#[doc(hidden)]
 pub mod layout;
+#[doc(hidden)]
 pub mod manifest;
 mod mounts;
+#[doc(hidden)]
 pub mod name;
 pub mod source;
+#[doc(hidden)]
 pub mod sparse;
 pub mod storage;
+#[doc(hidden)]
 pub mod syncer;
 mod trial;
 
+#[doc(hidden)]
 pub use disk::trouble;

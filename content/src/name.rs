@@ -11,7 +11,6 @@ pub const MAX_PATH_BYTES: usize = 4095;
 /// Beginning of the hidden names of unfinished data, which no name at DEST has.
 pub(crate) const HIDDEN_PREFIX: &str = ".ethbcast-";
 
-/// Reason why a name is refused.
 #[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
@@ -63,7 +62,6 @@ pub fn shown(bytes: &[u8]) -> String {
     shown
 }
 
-/// Converts bytes to a path.
 pub fn path(bytes: &[u8]) -> PathBuf {
     use std::os::unix::ffi::OsStrExt;
     PathBuf::from(std::ffi::OsStr::from_bytes(bytes))

@@ -25,7 +25,6 @@ pub struct Map {
 pub enum Part {
     /// The encoded map, from this byte on.
     Map(usize),
-    /// Data of the file.
     Data(Extent),
 }
 
@@ -56,7 +55,6 @@ impl Map {
         self.data.bytes()
     }
 
-    /// The map's encoding at the beginning of the stream.
     pub fn encoded(&self) -> &[u8] {
         &self.encoded
     }
@@ -66,7 +64,6 @@ impl Map {
         IncomingMap::default().take(bytes).ok()?.1
     }
 
-    /// The length of the stream, in bytes.
     pub fn stream_bytes(&self) -> u64 {
         self.encoded.len() as u64 + self.data.data_bytes()
     }
@@ -162,7 +159,6 @@ pub struct SparseStream<F> {
 }
 
 impl<F: ReadAt> SparseStream<F> {
-    /// Creates the stream of `file`, whose extents are those of the map.
     pub fn new(map: Arc<Map>, file: F) -> SparseStream<F> {
         SparseStream { map, file }
     }

@@ -31,7 +31,6 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
     }
 }
 
-/// Runs `ethbcast tcp-chain`, a host of the TCP chain used for comparison.
 pub fn tcp_chain(args: &TcpChainArgs) -> anyhow::Result<()> {
     Link { listen: args.listen, next: args.next, file: &args.file }.run().code(Code::System)
 }

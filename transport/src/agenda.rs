@@ -30,7 +30,6 @@ impl Agenda {
         self.arm(at, deadline);
     }
 
-    /// Sets the next deadline of part `at`.
     pub fn arm(&mut self, at: u16, deadline: Option<Deadline>) {
         let armed = std::mem::replace(&mut self.entry(at).armed, deadline);
         if armed != deadline {
@@ -41,7 +40,6 @@ impl Agenda {
         }
     }
 
-    /// Returns the earliest deadline.
     pub fn next_deadline(&self) -> Option<Deadline> {
         self.timers.first().map(|&(deadline, _)| deadline)
     }
@@ -99,7 +97,6 @@ pub struct Retry {
 }
 
 impl Retry {
-    /// Creates a timer due at `at`, with pauses from `first` up to `max`.
     pub fn new(at: Instant, first: Duration, max: Duration) -> Retry {
         Retry { at, pause: first, first, max }
     }
@@ -136,7 +133,6 @@ impl TokenBucket {
         (self.paid_at > now).then_some(self.paid_at)
     }
 
-    /// Returns when everything sent is paid for.
     pub fn paid_at(&self) -> Instant {
         self.paid_at
     }

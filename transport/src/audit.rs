@@ -12,7 +12,6 @@ pub struct AuditError {
 }
 
 impl AuditError {
-    /// Creates an error from the sentence that names the disagreement.
     pub fn new(disagreement: impl Into<String>) -> AuditError {
         AuditError { disagreement: disagreement.into() }
     }

@@ -51,10 +51,10 @@
 //! | | |
 //! |---|---|
 //! | [`wire`] | the bytes: Ethernet header, own header, acknowledgement |
-//! | [`feed`] | the buffer of a stream: each payload stored once, read through cursors |
+//! | `feed` | the buffer of a stream: each payload stored once, read through cursors |
 //! | [`stream`] | one ordered sequence of frames from one origin, by unicast to children or by one frame to all |
 //! | [`messages`] | messages between pairs of hosts: push, pull, acknowledgements |
-//! | [`Part`], [`Machine`], [`Agenda`] | the interface of all of these; turns and timers of many parts |
+//! | [`Part`], [`Machine`] | the interface of all of these |
 //! | [`Link`], [`drive()`] | the carrier of frames, and the loop that runs a machine on it |
 //! | `packet` | the link of a Linux interface: AF_PACKET ring, `sendmmsg`, `poll(2)`, the real clock |
 //! | [`sim`] | a switched Ethernet under a virtual clock, with seeded faults: the other driver |
@@ -76,15 +76,20 @@
 
 #![warn(missing_debug_implementations)]
 
+// Modules and names with `#[doc(hidden)]` are for the crates of this workspace, without promise of stability.
+#[doc(hidden)]
 #[macro_use]
 pub mod planted;
 #[macro_use]
 mod records;
 
+#[doc(hidden)]
 mod agenda;
 mod arq;
+#[doc(hidden)]
 mod audit;
 mod drive;
+#[doc(hidden)]
 pub mod feed;
 pub mod link;
 #[doc(hidden)]
@@ -101,8 +106,11 @@ pub mod tuning;
 pub mod wire;
 
 pub use crate::wire::MacAddr;
+#[doc(hidden)]
 pub use agenda::{Agenda, Retry, TokenBucket};
+#[doc(hidden)]
 pub use arq::echo::RoundTrip;
+#[doc(hidden)]
 pub use audit::AuditError;
 pub use drive::drive;
 pub use link::{Link, LinkReading, PassedBytes};

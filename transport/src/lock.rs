@@ -8,7 +8,6 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{self, PoisonError};
 use std::time::Duration;
 
-/// Mutual exclusion of threads.
 #[derive(Debug, Default)]
 pub struct Mutex<T: ?Sized>(sync::Mutex<T>);
 
@@ -21,19 +20,16 @@ pub struct MutexGuard<'a, T: ?Sized> {
 }
 
 impl<T> Mutex<T> {
-    /// Wraps a value.
     pub const fn new(value: T) -> Mutex<T> {
         Mutex(sync::Mutex::new(value))
     }
 
-    /// Returns the value.
     pub fn into_inner(self) -> T {
         self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<T: ?Sized> Mutex<T> {
-    /// Waits until no other thread holds the lock.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         MutexGuard { mutex: self, held: Some(self.hold()) }
     }
@@ -72,12 +68,10 @@ impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
     }
 }
 
-/// Condition variable: lets threads wait for a change of a [`Mutex`]'s value.
 #[derive(Debug, Default)]
 pub struct Condvar(sync::Condvar);
 
 impl Condvar {
-    /// Creates a condition variable.
     pub const fn new() -> Condvar {
         Condvar(sync::Condvar::new())
     }
@@ -88,41 +82,34 @@ impl Condvar {
         guard.held = Some(self.0.wait(held).unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Waits like [`wait`](Condvar::wait), for at most `time`.
     pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, time: Duration) {
         let held = guard.held.take().expect("a guard holds the lock");
         guard.held = Some(self.0.wait_timeout(held, time).unwrap_or_else(PoisonError::into_inner).0);
     }
 
-    /// Wakes one of the waiting threads.
     pub fn notify_one(&self) {
         self.0.notify_one();
     }
 
-    /// Wakes all waiting threads.
     pub fn notify_all(&self) {
         self.0.notify_all();
     }
 }
 
-/// Lock for one writer or many readers.
 #[derive(Debug, Default)]
 pub struct RwLock<T: ?Sized>(sync::RwLock<T>);
 
 impl<T> RwLock<T> {
-    /// Wraps a value.
     pub const fn new(value: T) -> RwLock<T> {
         RwLock(sync::RwLock::new(value))
     }
 }
 
 impl<T: ?Sized> RwLock<T> {
-    /// Waits until no other thread writes.
     pub fn read(&self) -> sync::RwLockReadGuard<'_, T> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until no other thread reads or writes.
     pub fn write(&self) -> sync::RwLockWriteGuard<'_, T> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }

@@ -13,6 +13,7 @@ pub const ARE_PLANTED: bool = cfg!(debug_assertions);
 static CHOSEN: OnceLock<String> = OnceLock::new();
 
 /// Whether the seeded fault of this name is on.
+#[doc(hidden)]
 #[macro_export]
 macro_rules! planted {
     ($name:literal) => {
@@ -29,7 +30,6 @@ pub fn choose(name: &str) {
     CHOSEN.set(name.to_owned()).expect("one bug at a time");
 }
 
-/// Whether the seeded fault of this name has been chosen.
 #[inline]
 pub fn is_on(name: &str) -> bool {
     ARE_PLANTED && CHOSEN.get().is_some_and(|chosen| chosen == name)

@@ -53,7 +53,6 @@ impl Landed {
         self.tree.is_building()
     }
 
-    /// Returns the state of the command that takes the content.
     pub fn command(&self) -> &CommandState {
         &self.bytes.command
     }

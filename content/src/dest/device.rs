@@ -66,7 +66,6 @@ impl Device {
         has_table && self.file.metadata().is_ok_and(|there| takes_partitions(there.rdev()))
     }
 
-    /// Returns the device's size, in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }

@@ -152,7 +152,6 @@ fn entries(of: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     fs::read_dir(of).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
-/// The number of the device that has this directory in sysfs.
 fn number_in(directory: &Path) -> Option<u64> {
     read_number(fs::read_to_string(directory.join("dev")).ok()?.trim())
 }

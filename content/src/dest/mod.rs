@@ -41,7 +41,6 @@ use std::path::{Path, PathBuf};
 #[error("{0}")]
 pub struct DestError(String);
 
-/// Options for storing the content.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Handling {
     /// Whether to verify the data by reading it back from the disk.
@@ -76,7 +75,6 @@ fn fail<T>(text: impl Into<String>) -> Result<T, DestError> {
     Err(DestError(text.into()))
 }
 
-/// The resolved DEST.
 #[derive(Debug)]
 pub enum Dest {
     /// Stdout, for `-`.
@@ -84,30 +82,11 @@ pub enum Dest {
     /// The stdin of a shell command.
     Command(String),
     /// A file, which is new or may be changed as `over` says.
-    File {
-        /// Path of the file.
-        path: PathBuf,
-        /// Permitted change to an existing file.
-        over: Over,
-        /// Attributes that its file system cannot keep.
-        lacks: BTreeSet<Lack>,
-    },
+    File { path: PathBuf, over: Over, lacks: BTreeSet<Lack> },
     /// A block device, which is overwritten.
-    Device {
-        /// Path of the device.
-        path: PathBuf,
-        /// The device, opened exclusively.
-        device: Device,
-    },
+    Device { path: PathBuf, device: Device },
     /// An existing directory, in which the file keeps its own name.
-    Directory {
-        /// Path of the directory.
-        path: PathBuf,
-        /// Permitted change to an existing file in it.
-        over: Over,
-        /// Attributes that its file system cannot keep.
-        lacks: BTreeSet<Lack>,
-    },
+    Directory { path: PathBuf, over: Over, lacks: BTreeSet<Lack> },
 }
 
 impl Dest {

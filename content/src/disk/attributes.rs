@@ -27,15 +27,10 @@ const TRIED_OWNER: u32 = 1;
 /// An attribute that a file system may be unable to keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Lack {
-    /// Owner and group.
     Owners,
-    /// Permissions.
     Modes,
-    /// Extended attributes.
     Xattrs,
-    /// Symbolic links.
     SymbolicLinks,
-    /// Hard links.
     HardLinks,
 }
 

@@ -27,15 +27,13 @@ pub const PRIVATE_FILE: u32 = 0o600;
 /// Mode of a file as a plain `open` creates it, before the umask.
 pub const COMMON_FILE: u32 = 0o666;
 
-/// An open file.
+#[doc(hidden)]
 pub trait DiskFile: std::fmt::Debug + Send + Sync + Sized + 'static {
     /// Reads from `offset` on and returns the number of bytes, 0 at the end.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 
-    /// Writes all of `bytes` at `offset`.
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
-    /// Returns the file's length in bytes.
     fn bytes(&self) -> io::Result<u64>;
 
     /// Truncates the file to `bytes`, or extends it with a hole.
@@ -55,7 +53,6 @@ pub trait DiskFile: std::fmt::Debug + Send + Sync + Sized + 'static {
     /// If there is too little.
     fn reserve(&self, bytes: u64) -> io::Result<()>;
 
-    /// Returns the number of hard links.
     fn links(&self) -> io::Result<u64>;
 
     /// Whether the file is this user's alone: no other user owns it, may write to it, or has
@@ -78,7 +75,6 @@ pub trait DiskFile: std::fmt::Debug + Send + Sync + Sized + 'static {
     /// Drops the file's pages from the page cache, so that the next read comes from the disk.
     fn forget(&self) -> io::Result<()>;
 
-    /// Duplicates the handle of the open file.
     fn try_clone(&self) -> io::Result<Self>;
 
     /// Locks the file until its last handle is closed; false if another process holds the lock.
@@ -98,20 +94,17 @@ pub trait DiskFile: std::fmt::Debug + Send + Sync + Sized + 'static {
     fn keep_attributes(&self, attributes: FileAttributes) -> io::Result<()>;
 }
 
-/// Kind of a directory entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A directory.
     Directory,
-    /// A regular file.
     File,
     /// A link, device node or anything else.
     Other,
 }
 
 /// An open directory. No operation leads out of it.
+#[doc(hidden)]
 pub trait Directory: std::fmt::Debug + Send + Sync + Sized + 'static {
-    /// The type of its files.
     type File: DiskFile;
 
     /// Opens a directory below this one on the same file system.
@@ -145,19 +138,16 @@ pub trait Directory: std::fmt::Debug + Send + Sync + Sized + 'static {
     /// Whether this directory is this user's, and no other user may write to it.
     fn is_private(&self) -> io::Result<bool>;
 
-    /// Creates a directory in this one.
     fn make_directory(&self, name: &Path) -> io::Result<()>;
 
     /// Gives this process write access to a directory in this one.
     fn open_up(&self, name: &Path) -> io::Result<()>;
 
-    /// Creates a symbolic link in this directory.
     fn make_symlink(&self, name: &Path, target: &[u8]) -> io::Result<()>;
 
     /// Creates a hard link in this directory to the file `of` in `other`.
     fn make_link(&self, name: &Path, other: &Self, of: &Path) -> io::Result<()>;
 
-    /// Creates a device node, fifo or socket in this directory.
     fn make_special(&self, name: &Path, special: Special) -> io::Result<()>;
 
     /// Returns the kind of an entry of this directory without following a link, or none if it does
@@ -188,7 +178,6 @@ pub trait Directory: std::fmt::Debug + Send + Sync + Sized + 'static {
     /// Removes an empty directory in this one.
     fn remove_directory(&self, name: &Path) -> io::Result<()>;
 
-    /// Returns the names in this directory.
     fn names(&self) -> io::Result<Vec<OsString>>;
 
     /// Whether this directory is still the one at `path`.
@@ -197,10 +186,8 @@ pub trait Directory: std::fmt::Debug + Send + Sync + Sized + 'static {
     /// Syncs the whole file system, and reports write-back errors since the directory was opened.
     fn sync_file_system(&self) -> io::Result<()>;
 
-    /// Syncs the directory's entries.
     fn sync_names(&self) -> io::Result<()>;
 
-    /// Duplicates the handle.
     fn try_clone(&self) -> io::Result<Self>;
 
     /// Locks the directory; false if another process holds the lock.

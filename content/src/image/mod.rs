@@ -14,10 +14,8 @@ use std::io::{self, BufRead, BufReader, Error, ErrorKind, Read};
 /// Bytes needed to detect the format.
 pub const MAGIC_BYTES: usize = 6;
 
-/// Format of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImageFormat {
-    /// A compressed stream.
     Packed(Packing),
     /// A virtual machine's disk with its used clusters in any order.
     Qcow2,
@@ -35,7 +33,6 @@ impl ImageFormat {
         })
     }
 
-    /// Returns the format's name for display.
     pub fn name(self) -> &'static str {
         match self {
             ImageFormat::Packed(packing) => packing.name(),
@@ -139,7 +136,6 @@ const READS_AS_ZERO: u64 = 1;
 const MAX_TABLE_BYTES: u64 = 32 << 20;
 const SECTOR_BYTES: u64 = 512;
 
-/// Reason why a qcow2 image cannot be read.
 #[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Debug, thiserror::Error)]
 pub enum Qcow2Error {

@@ -5,7 +5,6 @@ use crate::name::{self, MAX_PATH_BYTES, NameError};
 
 const NONE: u32 = u32::MAX;
 
-/// A manifest under construction.
 #[derive(Debug, Default)]
 pub struct Builder {
     entries: Vec<Entry>,
@@ -171,7 +170,6 @@ pub enum Fault {
     Link,
 }
 
-/// A manifest that is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.sentence())]
 pub struct ManifestError {
@@ -188,7 +186,6 @@ impl ManifestError {
         ManifestError { fault, entry: Some((entry, name)) }
     }
 
-    /// The reason of the refusal.
     pub fn fault(&self) -> Fault {
         self.fault
     }

@@ -55,7 +55,6 @@ impl Head {
         read(&mut from).map_err(ManifestError::whole)
     }
 
-    /// The length of the encoded manifest, in bytes.
     pub fn manifest_bytes(&self) -> usize {
         self.bytes as usize
     }

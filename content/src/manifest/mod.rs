@@ -50,12 +50,10 @@ impl Manifest {
         self.owners.get(usize::from(place))
     }
 
-    /// Returns the path of an entry below the root directory.
     pub fn path(&self, entry: usize) -> PathBuf {
         name::path(&self.path_bytes(entry))
     }
 
-    /// Returns the path of an entry for display.
     pub fn shown(&self, entry: usize) -> String {
         name::shown(&self.path_bytes(entry))
     }
@@ -86,7 +84,6 @@ const MAX_TARGET_BYTES: usize = 4095;
 const MAX_XATTR_NAME_BYTES: usize = 255;
 const MAX_FILE_BYTES: u64 = i64::MAX as u64;
 
-/// A named entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Index of the parent directory's entry; none for the root.
@@ -95,35 +92,27 @@ pub struct Entry {
     pub name: Box<[u8]>,
     /// Mode, time, owner and extended attributes; a hard link uses those of its file.
     pub attributes: Attributes,
-    /// Kind of the entry, with its content.
     pub node: Node,
 }
 
-/// Kind of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Node {
-    /// A directory.
     Directory,
-    /// A regular file.
     File(FileData),
     /// A symbolic link with its target, which is never followed for writing.
     Symlink(Box<[u8]>),
     /// A further name of the file with this entry index.
     HardLink(u32),
-    /// A device node, a fifo or a socket.
     Special(Special),
 }
 
-/// A device node, fifo or socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Special {
     /// A character device: major and minor number.
     Character(u32, u32),
     /// A block device: major and minor number.
     Block(u32, u32),
-    /// A named pipe.
     Fifo,
-    /// A socket.
     Socket,
 }
 
@@ -136,12 +125,10 @@ pub struct Time {
     pub nanoseconds: u32,
 }
 
-/// Attributes of an entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attributes {
     /// Permissions, set-user-id, set-group-id and sticky bits.
     pub mode: u16,
-    /// Time of the last modification of the data.
     pub modified: Time,
     /// Index in the list of owners, if owners are sent.
     pub owner: Option<u16>,
@@ -149,21 +136,16 @@ pub struct Attributes {
     pub xattrs: Box<[Xattr]>,
 }
 
-/// An extended attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Xattr {
     /// Name, including its namespace.
     pub name: Box<[u8]>,
-    /// Value.
     pub value: Box<[u8]>,
 }
 
-/// A user and a group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Owner {
-    /// User id.
     pub user: u32,
-    /// Group id.
     pub group: u32,
     /// User name, empty if it is unknown or not sent.
     pub user_name: Box<[u8]>,
@@ -172,12 +154,10 @@ pub struct Owner {
 }
 
 impl Entry {
-    /// Returns the entry's own name as a path.
     pub fn own_path(&self) -> PathBuf {
         name::path(&self.name)
     }
 
-    /// Whether the entry is a directory.
     pub fn is_directory(&self) -> bool {
         self.node == Node::Directory
     }
@@ -218,7 +198,6 @@ impl Attributes {
 pub struct Extent {
     /// Offset in the file.
     pub offset: u64,
-    /// Length, in bytes.
     pub bytes: u64,
 }
 

@@ -339,7 +339,6 @@ impl Exclusion {
 pub enum Owners {
     /// Names, with numbers for receivers that do not know the name.
     Names,
-    /// Numbers only.
     Numbers,
 }
 

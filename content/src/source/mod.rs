@@ -27,7 +27,6 @@ pub struct Selection {
     pub exclusion: Exclusion,
     /// Representation of owners; none: owners are not sent.
     pub owners: Option<Owners>,
-    /// Whether extended attributes are sent.
     pub xattrs: bool,
     /// Whether device nodes, fifos and sockets are sent; otherwise the first of them is an error.
     pub devices: bool,
@@ -51,9 +50,7 @@ pub struct Losses {
 /// The number of occurrences, and the first one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counted<T> {
-    /// Number of occurrences.
     pub count: usize,
-    /// The first occurrence.
     pub first: Option<T>,
 }
 
@@ -141,7 +138,6 @@ impl Tree {
     }
 }
 
-/// Reason why a directory cannot be sent.
 #[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {

@@ -33,11 +33,9 @@ const HOLES_COUNT_FROM: u64 = 16;
 pub enum Unpack {
     /// The sender, once.
     Root,
-    /// Each receiver.
     Receivers,
 }
 
-/// Options for opening a SOURCE.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Opening {
     /// Whether the file may change while it is read; otherwise a change is an error.
@@ -48,12 +46,9 @@ pub struct Opening {
     pub patience: Option<Duration>,
 }
 
-/// An opened SOURCE.
 #[derive(Debug)]
 pub struct Opened {
-    /// The content to be sent.
     pub content: Content<'static>,
-    /// The listing, for directories.
     pub tree: Option<Tree>,
 }
 

@@ -383,7 +383,6 @@ impl AheadQueue {
     }
 }
 
-/// A file and its stamp at the time of opening.
 #[derive(Debug)]
 pub struct Unchanged {
     path: PathBuf,
@@ -427,7 +426,6 @@ impl Stamp {
 }
 
 impl Unchanged {
-    /// Records the file's present state.
     pub fn new(path: &Path, opened: &Metadata) -> Unchanged {
         Unchanged { path: path.to_owned(), before: Stamp::of(opened) }
     }
@@ -458,7 +456,6 @@ pub struct WholeFile {
 }
 
 impl WholeFile {
-    /// Creates a reader of `file`, which must stay unchanged.
     pub fn new(file: Passing, unchanged: Unchanged) -> WholeFile {
         WholeFile { file, unchanged }
     }

@@ -99,7 +99,6 @@ pub struct Ceiling {
     pub chain_bits_per_second: f64,
 }
 
-/// Measures both for `time` each.
 pub fn measure_raw(lab: &Lab, mtu_bytes: u32, time: Duration) -> anyhow::Result<Ceiling> {
     let bits = f64::from(mtu_bytes - HEADER_BYTES as u32) * 8.0;
     let hosts = lab.hosts().len();

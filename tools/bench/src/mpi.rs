@@ -49,7 +49,6 @@ impl Mpi {
     }
 }
 
-/// A lab whose hosts have addresses and can run MPI programs.
 #[derive(Debug)]
 pub struct MpiCluster<'a> {
     lab: &'a Lab,
@@ -102,7 +101,6 @@ impl<'a> MpiCluster<'a> {
         MpiCluster { keeps_to_cables: true, ..self }
     }
 
-    /// Replaces MPICH's launcher with another Hydra.
     pub fn launched_by(self, hydra: PathBuf) -> MpiCluster<'a> {
         MpiCluster { hydra, ..self }
     }

@@ -97,7 +97,6 @@ pub struct Job<'a> {
     pub lab: &'a Lab,
     /// Rate of the lab's cables, or that of raw frames if they are unshaped, in bits per second.
     pub rate_bits_per_second: u64,
-    /// Whether the cables are shaped to that rate.
     pub is_shaped: bool,
     pub mtu_bytes: u32,
     pub program: &'a Program,
@@ -226,7 +225,6 @@ pub enum Outcome {
     Failed(String),
 }
 
-/// Figures of a finished transfer.
 #[derive(Clone, Copy, Debug)]
 pub struct Finished {
     /// Seconds from the first data on the sender's cable to the sender's end.

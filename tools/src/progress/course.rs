@@ -121,7 +121,6 @@ impl TransferCourse {
         (seconds > 0.0).then(|| came as f64 * 8.0 / seconds)
     }
 
-    /// Returns the share of the bytes that are here, in per cent.
     pub fn percent(&self) -> Option<u128> {
         self.size.map(|size| percent(self.bytes, size))
     }

@@ -17,7 +17,6 @@ use crate::wire::{ContentChecksum, Flags, Guard, Header};
 use parities::Parities;
 use std::fmt;
 
-/// Result of an insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inserted {
     /// Stored; `head` may have moved.
@@ -85,7 +84,6 @@ impl Feed {
         self.parities.retain(|_| false);
     }
 
-    /// Returns the number of slots.
     pub fn slots(&self) -> u64 {
         self.mask + 1
     }
@@ -359,7 +357,6 @@ impl fmt::Debug for Feed {
     }
 }
 
-/// A reader of a [`Feed`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ReaderId(usize);
 

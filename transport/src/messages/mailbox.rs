@@ -203,6 +203,7 @@ impl Mailbox {
     }
 
     /// Returns the memory of each structure, all peers together.
+    #[doc(hidden)]
     pub fn memory(&self) -> MailboxMemory {
         let total = self.channels.iter().map(Channel::memory).fold(MailboxMemory::default(), |sum, one| sum + one);
         MailboxMemory { receive_queue_bytes: self.endpoint.ledger.receive_memory_bytes(), ..total }
@@ -212,6 +213,7 @@ impl Mailbox {
     ///
     /// # Panics
     /// If there is no such rank.
+    #[doc(hidden)]
     pub fn peer_memory(&self, rank: Rank) -> MailboxMemory {
         self.channels[rank.index()].memory()
     }
@@ -220,6 +222,7 @@ impl Mailbox {
     ///
     /// # Errors
     /// The first count that differs.
+    #[doc(hidden)]
     pub fn audit(&self) -> Result<(), AuditError> {
         self.endpoint.ledger.audit()?;
         let (messages, bytes) = self.endpoint.ledger.sends();

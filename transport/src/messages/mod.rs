@@ -37,5 +37,6 @@ pub use credit::{INITIAL_BYTES, INITIAL_MESSAGES};
 pub use mailbox::Mailbox;
 pub use outcome::{Completion, RecvError, RecvId, RecvOutcome, SendError, SendId, SendOutcome};
 pub use settings::{SPAN_FRAMES, Settings};
+#[doc(hidden)]
 pub use spell::spell;
 pub use stats::{MailboxMemory, MailboxStats};

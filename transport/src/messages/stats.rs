@@ -36,12 +36,12 @@ summed! {
     /// Memory of a mailbox or of its part for one peer.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     #[non_exhaustive]
+    #[doc(hidden)]
     pub struct MailboxMemory {
         /// Messages in the send queue. A buffer shared by several sends counts once for each.
         pub send_message_bytes: usize,
         /// Send queue without the messages.
         pub send_queue_bytes: usize,
-        /// The receive queue.
         pub receive_queue_bytes: usize,
         /// Pushed buffer: messages that wait for a receive.
         pub pushed_bytes: usize,

@@ -20,7 +20,6 @@ const ANSWER_BYTES: usize = 1 << 15;
 pub struct LinkReadings(Arc<Mutex<Option<LinkReading>>>);
 
 impl LinkReadings {
-    /// Takes the newest reading.
     pub fn take(&self) -> Option<LinkReading> {
         self.0.lock().take()
     }

@@ -27,6 +27,7 @@
 //! # Ok(()) }
 //! ```
 
+#[doc(hidden)]
 mod capture;
 mod config;
 mod error;
@@ -34,31 +35,42 @@ mod filter;
 #[cfg(test)]
 mod fork_tests;
 mod interface;
+#[doc(hidden)]
 mod meter;
+#[doc(hidden)]
 mod node;
 mod outage;
 mod port;
 mod ring;
 mod sender;
+#[doc(hidden)]
 mod served;
 mod shared;
 mod sleep;
 mod syscall;
 mod udp;
 
+#[doc(hidden)]
 pub use capture::Capture;
 pub use config::PortConfig;
 pub use error::{DriveError, Errno, OpenError};
 pub use interface::{Interface, InterfaceError};
+#[doc(hidden)]
 pub use meter::LinkReadings;
+#[doc(hidden)]
 pub use node::{NodeConfig, NodeError, NodePort, NodeWaiter};
 pub use port::Port;
+#[doc(hidden)]
 pub use sender::FrameSender;
+#[doc(hidden)]
 pub use served::{PortClient, PortServer};
 pub use shared::Shared;
 pub use sleep::{Sleeper, SocketEvents, Waker};
+#[doc(hidden)]
 pub use syscall::keep_little_memory;
-pub use udp::{Over, ParseOverError, address_of, group_address, mac_of};
+pub use udp::{Over, ParseOverError};
+#[doc(hidden)]
+pub use udp::{address_of, group_address, mac_of};
 
 use crate::{Instant, Machine, TimeSource};
 use nix::time::{ClockId, clock_gettime};
@@ -88,12 +100,14 @@ impl Clock {
 
 /// Returns the processor time of all threads of this process, kernel time included; zero if the
 /// system does not report it.
+#[doc(hidden)]
 pub fn processor_time() -> Duration {
     clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map(Duration::from).unwrap_or_default()
 }
 
 /// Returns the processor time of the calling thread, kernel time included; zero if the system does
 /// not report it.
+#[doc(hidden)]
 pub fn thread_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map(Duration::from).unwrap_or_default()
 }
@@ -171,6 +185,7 @@ pub fn random_u64() -> io::Result<u64> {
 ///
 /// # Errors
 /// The errors of [`random_u64`].
+#[doc(hidden)]
 pub fn random_secret<const BYTES: usize>() -> io::Result<Zeroizing<[u8; BYTES]>> {
     let mut secret = Zeroizing::new([0; BYTES]);
     let mut drawn = 0;

@@ -425,13 +425,12 @@ pub(super) fn pending_error(socket: &OwnedFd) -> nix::Result<()> {
     }
 }
 
+#[doc(hidden)]
 impl Port {
-    /// Whether the interface is away.
     pub fn away_flag(&self) -> Arc<AtomicBool> {
         self.outage.flag()
     }
 
-    /// Whether the interface has no link.
     pub fn no_link_flag(&self) -> Arc<AtomicBool> {
         self.carrier.flag()
     }

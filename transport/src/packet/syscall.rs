@@ -144,7 +144,6 @@ pub(super) fn take_probing_mtu(fd: BorrowedFd) -> nix::Result<()> {
     set_ip_option(fd, libc::IP_MTU_DISCOVER, &libc::IP_PMTUDISC_PROBE)
 }
 
-/// Returns the number of datagrams that a socket had no room for.
 pub(super) fn receive_drops(fd: BorrowedFd) -> nix::Result<u32> {
     const DROPS: usize = 8;
     let mut memory = [0_u32; DROPS + 1];

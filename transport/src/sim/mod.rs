@@ -66,6 +66,7 @@ mod host;
 mod last_hop;
 mod network;
 mod outcome;
+#[doc(hidden)]
 mod random;
 mod run;
 mod settings;
@@ -80,6 +81,7 @@ mod tests;
 pub use faults::{Delivery, Departure, Fate, Faults, NoFaults, RandomFaults, Sending, script};
 pub use network::{CableId, Network, NetworkError, SwitchId};
 pub use outcome::Outcome;
+#[doc(hidden)]
 pub use random::Random;
 pub use run::Simulation;
 pub use settings::{Cable, HostSettings, PauseFrames, QueueLimit, StormControl, SwitchSettings, host_mac};

@@ -8,13 +8,11 @@ pub struct Random {
 }
 
 impl Random {
-    /// Creates a generator whose output `seed` determines.
     pub fn new(seed: u64) -> Self {
         let mut mixer = seed;
         Random { state: std::array::from_fn(|_| splitmix(&mut mixer)) }
     }
 
-    /// Returns 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
         let [a, b, c, d] = self.state;
         let result = a.wrapping_add(d).rotate_left(23).wrapping_add(a);
@@ -37,12 +35,10 @@ impl Random {
         (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Returns `true` with the given probability.
     pub fn chance(&mut self, probability: f64) -> bool {
         self.unit() < probability
     }
 
-    /// Fills `bytes` with random content.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(8) {
             chunk.copy_from_slice(&self.next_u64().to_le_bytes()[..chunk.len()]);

@@ -123,7 +123,7 @@ impl Stream {
         self.stats
     }
 
-    /// Returns the buffer of the stream.
+    #[doc(hidden)]
     pub fn feed(&self) -> &Feed {
         &self.feed
     }
@@ -192,6 +192,7 @@ impl Stream {
     }
 
     /// Returns the flight of each remote reader that gets new frames from here.
+    #[doc(hidden)]
     pub fn flights(&self) -> Vec<Flight> {
         self.states().filter_map(|reader| reader.flight).collect()
     }
@@ -211,6 +212,7 @@ impl Stream {
 
     /// Returns the children that need freed frames, to be sent by
     /// [`write_again`](Stream::write_again), each with the newest range shown since the last call.
+    #[doc(hidden)]
     pub fn take_orphans(&mut self) -> Vec<Orphan> {
         self.orphans.take()
     }
@@ -374,6 +376,7 @@ impl Stream {
 
     /// Writes a frame (number, payload, boundary) for `to`, which lacks it, whether the feed has it
     /// or not; returns its length.
+    #[doc(hidden)]
     pub fn write_again(&mut self, now: Instant, buffer: &mut [u8], to: MacAddr, frame: (u64, &[u8], Ending)) -> usize {
         let (sequence, payload, ending) = frame;
         self.stats.data_resent += 1;
@@ -451,7 +454,7 @@ impl Stream {
         self.on_progress(now);
     }
 
-    /// Returns the bytes of the stream's structures.
+    #[doc(hidden)]
     pub fn memory(&self) -> Memory {
         let stream_bytes = size_of::<Stream>() + self.boundaries.bytes() + self.orphans.bytes();
         Memory { stream_bytes, ..Memory::of_feed(&self.feed) } + self.readers.memory()
@@ -461,6 +464,7 @@ impl Stream {
     ///
     /// # Errors
     /// The first count that differs.
+    #[doc(hidden)]
     pub fn audit(&self) -> Result<(), AuditError> {
         self.feed.audit()
     }

@@ -192,8 +192,8 @@ pub(super) struct Departure {
 /// A child that lacks frames below those its parent keeps: another host must send `from..to`; the
 /// parent serves it from there on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(hidden)]
 pub struct Orphan {
-    /// The child.
     pub rank: Rank,
     /// First frame it lacks.
     pub from: u64,

@@ -68,8 +68,8 @@ impl Ending {
 /// Whenever a frame leaves, `in_flight` is at most `window`; a window that has just been cut may be
 /// smaller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(hidden)]
 pub struct Flight {
-    /// The reader.
     pub rank: Rank,
     /// One past the last frame sent to it for the first time.
     pub next: u64,
@@ -130,6 +130,7 @@ summed! {
     /// Trees of the standard library do not report their size: for those it is an upper bound.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     #[non_exhaustive]
+    #[doc(hidden)]
     pub struct Memory {
         /// The feed's payload slots: the retransmission buffer.
         pub payload_bytes: usize,
@@ -148,6 +149,7 @@ summed! {
     }
 }
 
+#[doc(hidden)]
 impl Memory {
     pub(super) fn of_feed(feed: &Feed) -> Memory {
         Memory {
@@ -163,12 +165,10 @@ impl Memory {
         self.payload_bytes + self.slots_bytes + self.stamps_bytes + self.stream_bytes
     }
 
-    /// Returns the bytes that all readers add together.
     pub fn added_bytes(&self) -> usize {
         self.readers_bytes + self.repairs_bytes
     }
 
-    /// Returns the sum of all fields.
     pub fn total_bytes(&self) -> usize {
         self.buffer_bytes() + self.added_bytes()
     }

@@ -32,14 +32,12 @@ pub struct AckBody {
     pub held_us: u32,
 }
 
-/// A parsed acknowledgement.
 #[derive(Clone, Copy, Debug)]
 pub struct Ack<'a> {
     /// All frames below this number have arrived.
     pub cursor: u64,
     /// Newest transmission stamp received.
     pub echo: u32,
-    /// Fixed part.
     pub body: AckBody,
     /// Arrival bitmap: bit `i` (least significant first) means that frame `cursor + 1 + i` has
     /// arrived.
@@ -50,7 +48,6 @@ pub struct Ack<'a> {
 }
 
 impl AckBody {
-    /// Size of the fixed part.
     pub const BYTES: usize = size_of::<RawAck>();
 
     /// Writes the body of an acknowledgement of all frames below `cursor`, with a bitmap of
@@ -99,7 +96,6 @@ impl<'a> Ack<'a> {
         })
     }
 
-    /// Returns its fields by name, for diagnostic tools.
     pub fn fields(&self) -> Fields {
         let AckBody { limit, below, consumed, held_us } = self.body;
         let fields = Fields::default().number("limit", limit).number("below", below).number("consumed", consumed);
@@ -116,7 +112,6 @@ impl<'a> Ack<'a> {
         self.cursor.saturating_add(highest).min(self.end)
     }
 
-    /// Returns the number of frames beyond the cursor that have arrived.
     pub fn arrived_beyond(&self) -> u64 {
         if self.end == u64::MAX {
             return self.bitmap.iter().map(|byte| u64::from(byte.count_ones())).sum();
@@ -131,7 +126,6 @@ impl<'a> Ack<'a> {
         }
     }
 
-    /// Whether frame `sequence` has arrived.
     pub fn has(&self, sequence: u64) -> bool {
         if sequence <= self.cursor || sequence >= self.end {
             return sequence < self.cursor;

@@ -50,7 +50,6 @@ impl CounterWindow {
         true
     }
 
-    /// Whether a number would be taken.
     pub fn is_new(&self, number: u64) -> bool {
         if number == 0 || number > FINAL_NUMBER || self.highest == FINAL_NUMBER {
             return false;

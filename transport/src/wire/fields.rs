@@ -1,6 +1,5 @@
 //! Decoded fields of a frame, for diagnostic tools only.
 
-/// Value of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FieldValue {
     /// A number, in the unit at the end of the field's name, if there is one.
@@ -25,13 +24,11 @@ pub struct Spelled {
 }
 
 impl Fields {
-    /// Adds a number.
     pub fn number(mut self, name: &'static str, value: impl Into<u64>) -> Fields {
         self.list.push((name, FieldValue::Number(value.into())));
         self
     }
 
-    /// Adds a number, if there is one.
     pub fn perhaps(self, name: &'static str, value: Option<impl Into<u64>>) -> Fields {
         match value {
             Some(value) => self.number(name, value),
@@ -39,25 +36,21 @@ impl Fields {
         }
     }
 
-    /// Adds a text.
     pub fn text(mut self, name: &'static str, value: impl ToString) -> Fields {
         self.list.push((name, FieldValue::Text(value.to_string())));
         self
     }
 
-    /// Adds bytes as hexadecimal text.
     pub fn hex(self, name: &'static str, bytes: &[u8]) -> Fields {
         let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         self.text(name, digits)
     }
 
-    /// Appends all fields of `other`.
     pub fn and(mut self, other: Fields) -> Fields {
         self.list.extend(other.list);
         self
     }
 
-    /// Returns all fields.
     pub fn iter(&self) -> impl Iterator<Item = &(&'static str, FieldValue)> {
         self.list.iter()
     }

@@ -103,12 +103,10 @@ pub const MAX_SEQUENCE: u64 = (1 << 48) - 1;
 
 /// The Ethernet header (IEEE 802.3 §3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(hidden)]
 pub struct EthernetHeader {
-    /// The sending interface.
     pub source: MacAddr,
-    /// The receiving interface or the group.
     pub destination: MacAddr,
-    /// The EtherType in use.
     pub ether_type: EtherType,
 }
 
@@ -128,12 +126,12 @@ pub struct Frame<'a> {
 /// A frame as received, before its tag is compared: enough to find the secret that its sender must
 /// have.
 #[derive(Clone, Copy, Debug)]
+#[doc(hidden)]
 pub struct UnprovenFrame<'a> {
     /// The address that the frame claims as its source.
     pub source: MacAddr,
     /// The address to which the frame was sent.
     pub destination: MacAddr,
-    /// The header.
     pub header: Header,
     /// The payload, without Ethernet padding.
     pub payload: &'a [u8],

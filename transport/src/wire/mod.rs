@@ -25,10 +25,13 @@
 //! # Ok::<(), Reject>(())
 //! ```
 
+#[doc(hidden)]
 mod ack;
 mod checksum;
+#[doc(hidden)]
 mod counter;
 mod ether_type;
+#[doc(hidden)]
 mod fields;
 mod flags;
 mod guard;
@@ -36,14 +39,19 @@ mod header;
 mod host;
 mod kind;
 mod mac;
+#[doc(hidden)]
 mod older;
+#[doc(hidden)]
 mod parity;
 mod rank;
 
+#[doc(hidden)]
 pub use ack::{Ack, AckBody, MAX_BITMAP_BYTES};
 pub use checksum::ContentChecksum;
+#[doc(hidden)]
 pub use counter::{Counter, CounterWindow, FINAL_NUMBER};
 pub use ether_type::{EtherType, ParseEtherTypeError};
+#[doc(hidden)]
 pub use fields::{FieldValue, Fields, Spelled};
 pub use flags::Flags;
 pub use guard::{Guard, PayloadHash, Secret};
@@ -55,7 +63,9 @@ pub use header::{
 pub use host::{Identity, Peer};
 pub use kind::Kind;
 pub use mac::{MacAddr, ParseMacError};
+#[doc(hidden)]
 pub use older::older_payload;
+#[doc(hidden)]
 pub use parity::Parity;
 pub use rank::{Rank, StreamId};
 

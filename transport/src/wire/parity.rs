@@ -33,7 +33,6 @@ impl Parity {
         (logarithm > 0).then_some(Parity { block_frames: 1 << logarithm, sequence: header.sequence })
     }
 
-    /// Returns the frames of the block.
     pub fn frames(&self) -> Range<u64> {
         let first = self.sequence & !(self.block_frames - 1);
         first..first + self.block_frames
@@ -54,7 +53,6 @@ impl Parity {
         Flags((self.block_frames.trailing_zeros() as u8) << LENGTH_BIT)
     }
 
-    /// Returns the parity frame's fields by name, for diagnostic tools.
     pub fn fields(&self) -> Fields {
         let Range { start, end } = self.frames();
         Fields::default().number("from", start).number("to", end).number("parity", self.index())

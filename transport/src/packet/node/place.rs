@@ -37,13 +37,11 @@ const LEAVES_WITHIN: Duration = Duration::from_millis(200);
 /// Settings common to the processes of a node.
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
-    /// The group's multicast address.
     pub group_mac: MacAddr,
     /// The group's name, of 255 bytes at most.
     pub group: String,
     /// The host's name, of 255 bytes at most.
     pub host: String,
-    /// The EtherType in use.
     pub ether_type: EtherType,
     /// Random number of this process.
     pub nonce: u64,

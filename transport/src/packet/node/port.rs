@@ -119,7 +119,6 @@ impl NodePort {
         }
     }
 
-    /// Returns the counters of the port.
     pub fn counters(&mut self) -> Counters {
         let mut counters = self.port.counters();
         if let Some(share) = &self.share {

@@ -85,7 +85,6 @@ impl DatagramReceiver {
         self.peers.extend(peers);
     }
 
-    /// Returns the number of datagrams that the kernel had no room for.
     pub(in crate::packet) fn dropped(&self) -> u64 {
         self.sockets.iter().map(|socket| u64::from(receive_drops(socket.as_fd()).unwrap_or_default())).sum()
     }
