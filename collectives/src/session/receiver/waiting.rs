@@ -116,7 +116,10 @@ impl Waiting {
             return WaitingStep::Wait;
         }
         if frame.header.kind == PROBE {
-            joining.on_probe(now, frame, endpoint);
+            // Without a reply the root cannot admit a host that refuses.
+            if self.declined.is_none() {
+                joining.on_probe(now, frame, endpoint);
+            }
             let (of, proof) = ((joining.root().mac, joining.root().session), joining.proof());
             self.proofs.iter_mut().filter(|(asked, _)| *asked == of).for_each(|(_, known)| *known = proof);
             return WaitingStep::Wait;
@@ -430,14 +433,14 @@ impl Joining {
     }
 
     /// Handles a PROBE; one that carries this host's `nonce` proves that the root is alive. A PROBE with another nonce
-    /// gets no answer, so that a request forged in this host's name is not admitted. With keys other members could send
-    /// either.
+    /// gets no answer, so that a request forged in this host's name is not admitted, and none gets one before that proof:
+    /// a forged source would get long echoes. With keys other members could send either.
     pub(super) fn on_probe(&mut self, now: Instant, frame: &Frame<'_>, endpoint: &ReceiverEndpoint) {
         if carries(frame, endpoint.config().nonce) {
             if !endpoint.is_keyed() && frame.header.stamp > self.proof {
                 (self.answered_at, self.answered, self.proof) = (now, true, frame.header.stamp);
             }
-        } else if frame.header.stamp >= FIRST_PING {
+        } else if frame.header.stamp >= FIRST_PING || !self.answered {
             return;
         }
         self.echo_probe(now, frame);

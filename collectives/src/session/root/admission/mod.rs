@@ -166,7 +166,7 @@ impl Gathering {
         self.forget(gone, reason, endpoint);
         if status == Outcome::REFUSED {
             let text = format!("{host} says: {reason}");
-            refusals.note(now, TurnedAway { host, mac: from, why: Refusal::Declined, text }, endpoint);
+            refusals.note(now, nonce, TurnedAway { host, mac: from, why: Refusal::Declined, text }, endpoint);
         }
     }
 

@@ -3,7 +3,7 @@
 use super::refusals::{HostClaim, Names, Refusals, node_name};
 use crate::session::endpoint::OtherBuilds;
 use crate::session::message::{Message, Outcome, ROOT_ASKS, Refusal, Stage};
-use crate::session::root::event::{RootEndpoint, RootEvent, RootFailure, TurnedAway};
+use crate::session::root::event::{MemberReport, RootEndpoint, RootEvent, RootFailure, TurnedAway};
 use crate::session::root::phase::RootPhase;
 use crate::session::root::running::SessionPhase;
 use ethbcast_transport::wire::{Frame, Rank, Reject};
@@ -127,12 +127,14 @@ impl NonMembers {
 
 /// Returns the refusal for a receiver that was a member in this very run and that the root no
 /// longer waits for. Such a receiver may not have been notified of that; it would repeat its
-/// request forever, and the root would wait for it each time. A receiver that left may come back.
+/// request forever, and the root would wait for it each time. A receiver that left may come back, and one that refused
+/// says so several times.
 fn given_up(running: &SessionPhase, host: &str, nonce: u64, from: MacAddr) -> Option<(Refusal, String)> {
     let members = &running.view().members;
     let same = |rank: Rank| members.get(rank.index()).is_some_and(|one| one.nonce == nonce && one.mac == from);
     let mut reports = running.members().reports();
-    let report = reports.find(|report| same(report.rank) && report.outcome != Outcome::Died)?;
+    let refused = |report: &MemberReport| report.outcome.status_and_reason(&report.text).0 == Outcome::REFUSED;
+    let report = reports.find(|report| same(report.rank) && report.outcome != Outcome::Died && !refused(report))?;
     let text = format!("{host} was given up by this session, {}: start its receiver again", report.outcome.word());
     Some((Refusal::Late, text))
 }

@@ -169,6 +169,7 @@ const MAX_REMEMBERED: usize = 4096;
 #[derive(Clone, Debug)]
 struct RefusalEntry {
     last: TurnedAway,
+    nonce: u64,
     refused_at: Instant,
 }
 
@@ -178,17 +179,21 @@ pub struct Refusals {
 }
 
 impl Refusals {
-    /// Sends a refusal, unless one was sent just now. The user is notified once per reason.
+    /// Sends a refusal, unless one was sent just now, or the receiver itself has refused, which it says several times.
+    /// The user is notified once per reason.
     pub fn refuse(&mut self, now: Instant, to: MacAddr, nonce: u64, away: TurnedAway, endpoint: &mut RootEndpoint) {
         let known = self.entries.get(&to);
+        if known.is_some_and(|entry| entry.last.why == Refusal::Declined && entry.nonce == nonce) {
+            return;
+        }
         if known.is_some_and(|entry| now < entry.refused_at + REFUSAL_INTERVAL && entry.last.why == away.why) {
             return;
         }
         endpoint.reply(to, &Message::Refuse { nonce, why: away.why, text: away.text.clone() });
-        self.note(now, away, endpoint);
+        self.note(now, nonce, away, endpoint);
     }
 
-    pub fn note(&mut self, now: Instant, away: TurnedAway, endpoint: &mut RootEndpoint) {
+    pub fn note(&mut self, now: Instant, nonce: u64, away: TurnedAway, endpoint: &mut RootEndpoint) {
         let known = self.entries.get(&away.mac);
         let is_news = known.as_ref().is_none_or(|entry| entry.last.why != away.why || entry.last.host != away.host);
         if known.is_none() && self.entries.len() >= MAX_REMEMBERED {
@@ -197,7 +202,7 @@ impl Refusals {
         if is_news {
             endpoint.push_event(RootEvent::Refused { host: away.host.clone(), mac: away.mac, text: away.text.clone() });
         }
-        self.entries.insert(away.mac, RefusalEntry { last: away, refused_at: now });
+        self.entries.insert(away.mac, RefusalEntry { last: away, nonce, refused_at: now });
     }
 
     pub fn forget(&mut self, host: MacAddr) {

@@ -63,15 +63,22 @@ struct Judgement {
 
 impl Judgement {
     /// Judges by the gaps of two trains; `None` if they prove neither. A host that was kept from its
-    /// processor takes a train at once, faster than its cable carries it.
-    fn new(at: Instant, hosts: (Rank, Rank), gaps: ComparedGaps, link_rate: Option<f64>) -> Option<Judgement> {
+    /// processor takes a train at once, faster than its cable carries it, or far more slowly than hosts have taken the
+    /// session's own frames, `best` in frames per second.
+    fn new(
+        at: Instant,
+        hosts: (Rank, Rank),
+        gaps: ComparedGaps,
+        (link_rate, best): (Option<f64>, f64),
+    ) -> Option<Judgement> {
         if link_rate.is_none() && gaps.usual_nanos < READ_NANOS {
             return None;
         }
         let usual_nanos = gaps.usual_nanos.max(link_rate.map_or(0.0, |rate| 1e9 / rate));
         let is_slow = usual_nanos <= gaps.suspect_nanos * FAR_BELOW;
         let judgement = Judgement { rank: hosts.0, at, is_slow, beside: hosts.1, others: 1e9 / usual_nanos };
-        (gaps.is_sure || !is_slow).then_some(judgement)
+        let is_fast = !is_slow && judgement.others >= best * FAR_BELOW;
+        (is_fast || gaps.is_sure && is_slow).then_some(judgement)
     }
 }
 
@@ -180,7 +187,7 @@ impl SlowHosts {
         let Some(Trial { suspect, beside, comparison, .. }) = self.trial.take_if(is_over) else { return };
         let gaps = comparison.gaps();
         log::info!("rank {suspect} beside rank {beside}: {gaps:?}");
-        let judged = gaps.and_then(|gaps| Judgement::new(now, (suspect, beside), gaps, link_rate));
+        let judged = gaps.and_then(|gaps| Judgement::new(now, (suspect, beside), gaps, (link_rate, members.rates().best())));
         if !judged.is_some_and(|judged| judged.is_slow) {
             self.cleared = Some((suspect, now));
         }
@@ -289,7 +296,7 @@ mod tests {
     fn a_train_that_a_sleeper_took_at_once_is_no_rate_of_its_cable() {
         let judged = |usual_nanos, suspect_nanos: f64, link_rate| {
             let gaps = ComparedGaps { usual_nanos, suspect_nanos, is_sure: suspect_nanos > 300_000.0 };
-            let judgement = Judgement::new(Instant::START, (Rank(5), Rank(4)), gaps, link_rate);
+            let judgement = Judgement::new(Instant::START, (Rank(5), Rank(4)), gaps, (link_rate, 3000.0));
             judgement.map(|judgement| (judgement.is_slow, judgement.others.round()))
         };
         // A frame takes 250 µs.
@@ -303,5 +310,8 @@ mod tests {
         // A difference that a pause explains proves neither a slow host nor a fast one.
         assert_eq!(judged(1_000.0, 11_000.0, None), None);
         assert_eq!(judged(1_000.0, 1_500.0, None), Some((false, 1e6)));
+        // Others have taken 3000 frames/s of the session: both hosts of this train were busy.
+        assert_eq!(judged(1e6, 1.1e6, None), None);
+        assert_eq!(judged(600_000.0, 700_000.0, None), Some((false, 1667.0)));
     }
 }
