@@ -1,4 +1,4 @@
-//! Configured route of a sender, and its encoding.
+//! Broadcast algorithm or saved plan that a sender is configured to use, and its encoding.
 
 use ethbcast_planning::plan::Via;
 use ethbcast_planning::plan::file::SavedPlan;

@@ -1,5 +1,5 @@
-//! Watchdog process that outlives this one, and sends the other hosts an abort notification if it
-//! died without sending one.
+//! Watchdog process that outlives this one. If this one died without an abort notification, the watchdog sends it
+//! to the other hosts.
 //!
 //! Members wait through silence, because a switch may restart or a cable be plugged in again. A
 //! dead process (killed, out of memory, crashed) need not be waited for: the kernel closes the pipe

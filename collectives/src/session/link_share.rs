@@ -1,4 +1,4 @@
-//! Share of a host's link that others take, by the counters of its interface.
+//! Share of a host's link that other traffic takes, by the counters of its interface.
 
 use crate::membership::codec::{BodyReader, BodyWriter};
 use ethbcast_transport::{Instant, LinkReading, PassedBytes};

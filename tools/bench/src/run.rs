@@ -1,4 +1,5 @@
-//! The measuring loop over all settings: its options, the other tools on this machine, and the labs.
+//! The measuring loop of a benchmark, over all settings: its options, the other tools on this machine, and the
+//! labs.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

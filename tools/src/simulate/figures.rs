@@ -1,4 +1,5 @@
-//! Rates and delays of the simulated hosts and cables, and the network and the model's calibration made from them.
+//! Rates and delays of the simulated hosts and cables. The simulated network and the model's calibration are made
+//! from them.
 
 use super::settings::Conditions;
 use ethbcast_planning::model::{Calibration, Point, Processing, nap_ns};

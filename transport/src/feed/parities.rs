@@ -1,4 +1,4 @@
-//! Parity frames that wait for more of their block, each in the slot of a missing frame of it.
+//! Received parity frames that cannot recover a frame yet. Each takes the slot of a missing frame of its block.
 //!
 //! Parity frames take no memory of their own, and forged ones can fill none: a block never holds as many
 //! as it lacks frames. With the last one needed, the missing frames are recovered.

@@ -1,4 +1,4 @@
-//! Meter of an interface: all bytes that pass it, beside those of one port.
+//! Byte counters of an interface: all traffic, and that of one port.
 
 use super::interface::{netlink, passed_bytes};
 use super::{Counters, Interface};

@@ -1,4 +1,4 @@
-//! g(m): the gap between the messages of a long one-way train (Patarasuk 2008 §5.1), and the loss
+//! Measurement of g(m), the gap between the messages of a long one-way train (Patarasuk 2008 §5.1), and of the loss
 //! on the way.
 
 use super::{ProbeStep, Report};

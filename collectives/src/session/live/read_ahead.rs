@@ -1,5 +1,5 @@
-//! Verified sender on separate threads, so that a slow disk slows down the stream and not the
-//! thread that serves frames.
+//! Threads that read and hash the content of a sender. A slow disk thus slows down the stream, and not the thread
+//! that serves frames.
 
 use super::read_again::{Positions, ReadAgain, ReadAt};
 use super::reader::{ReadProgress, Reader};

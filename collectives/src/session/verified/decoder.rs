@@ -1,4 +1,4 @@
-//! Decoder from the verified stream to the content; every chunk is checked.
+//! Decoder of the verified stream (content with interleaved hashes): checks every chunk and returns the content.
 
 use super::hash::{ChunkHash, HashPool, Hashing, Merged, open_ledger, value_in};
 use super::layout::{ChunkSize, Form, HEAD_BYTES, SPAN_BYTES, SpanPlace, amount};

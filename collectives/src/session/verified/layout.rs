@@ -1,4 +1,4 @@
-//! Positions in the verified stream.
+//! Positions in the verified stream (content with interleaved hashes).
 
 pub(super) use crate::keys::SEAL_BYTES;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! Addresses of UDP as addresses of the wire, and back, without a table.
+//! Conversion between UDP addresses and MAC addresses, without a table.
 //!
 //! A host's address, 32 bits, and a port of IANA's dynamic range, 14 bits, are the 46 free bits of a
 //! locally administered unicast MAC address: so views, lists and tags carry them as they are. A

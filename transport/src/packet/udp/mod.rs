@@ -1,4 +1,4 @@
-//! Frames in datagrams of UDP, for networks and processes without raw Ethernet.
+//! Frames in UDP datagrams, for networks and processes without raw Ethernet.
 //!
 //! A datagram is a frame without its Ethernet header. The two addresses in front of the machine's
 //! frames stand for addresses of IPv4 with a port ([`address_of`]); a port replaces one by the other

@@ -1,5 +1,4 @@
-//! All remote readers served by one broadcast frame (EQA §3.2), with per-receiver cursors and
-//! repairs.
+//! Cast: one broadcast frame serves all receivers (EQA §3.2), with a cursor and repairs for each.
 //!
 //! New frames go to the group address, bounded by the smallest credit, and paced only when a
 //! receiver proves too slow. Acknowledgements report losses: a frame that one listener lost is

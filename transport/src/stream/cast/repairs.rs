@@ -1,4 +1,4 @@
-//! Queue of the repairs of a cast, each with its losers.
+//! Queue of a cast's repairs, each with the receivers that lost the frame.
 
 use super::listeners::Listeners;
 use super::remote::Remote;

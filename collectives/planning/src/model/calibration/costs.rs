@@ -1,5 +1,5 @@
-//! Costs of hosts: measurements of single ones (the injection times of Mateescu and Taylor §3) with their update by
-//! newer ones, and processor time for frames and bytes, beside the time of cables.
+//! Costs of hosts, beside those of cables: injection times of single hosts (Mateescu and Taylor §3) with their
+//! update by newer measurements, and processor time per frame and byte.
 
 use super::{Calibration, CalibrationError, CalibrationProblem, Field};
 use crate::names::HostNames;

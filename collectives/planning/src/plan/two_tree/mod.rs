@@ -1,4 +1,4 @@
-//! Pairs of binary trees, each for one half of the message (Sanders, Speck and Träff 2009), among switches.
+//! Pairs of binary trees over the switches, each for one half of the message (Sanders, Speck and Träff 2009).
 //!
 //! In the original every host has children in at most one of the trees, two of them, so that it sends as much as it
 //! receives. Between switches a cable may carry both halves once in each direction, one **copy**. Hosts below a switch

@@ -1,5 +1,5 @@
-//! Change from a tree to a cast during the session, if the tree proves far slower than the measured
-//! cast and no single host is the cause.
+//! Change during the session from a tree of unicast hops to broadcast frames (a cast). The root makes it if the
+//! tree proves far slower than the measured cast and no single host is the cause.
 
 use super::planner::Planner;
 use super::stall_watch::WatchContext;

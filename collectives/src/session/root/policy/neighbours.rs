@@ -1,5 +1,4 @@
-//! Neighbours on the wire: traffic of others on the links of the members, and the room that is left
-//! to them.
+//! Other traffic on the members' links, and the bandwidth that the session leaves to it.
 
 use crate::session::link_share::LinkShare;
 use crate::session::throttle::Rate;

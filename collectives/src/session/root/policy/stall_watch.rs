@@ -1,4 +1,4 @@
-//! Members that stall the stream.
+//! Detection of members that stall the stream, and the root's reaction.
 
 use crate::membership::Timing;
 use crate::session::message::MemberState;
