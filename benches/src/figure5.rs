@@ -51,8 +51,9 @@ const CASES: [Case; 6] = [
     Case { links: Links::Joining, each: 16, root: Root::Central, name: "joining, 16/switch, central root" },
 ];
 
-/// Random clusters of each size, and the seed of all.
+/// Number of random clusters of each size.
 const CLUSTERS: u32 = 20;
+/// Seed of all random clusters.
 const SEED: u64 = 5;
 
 /// Heights that are averaged: of Algorithm 2's tree, the least over a depth-first line, and of the lowest tree found.

@@ -26,8 +26,9 @@ const LIGHT: f64 = 4.4;
 const PAPERS_FACTOR: f64 = 0.386;
 const PAYLOAD_BYTES: usize = 1468;
 const LIMIT_BYTES: usize = 4096;
-/// Loss at each receiver in the simulated broadcasts; the next constant is that behind a bad cable.
+/// Loss at each receiver in the simulated broadcasts.
 const LOSS: f64 = 0.01;
+/// Loss behind a bad cable.
 const BAD_LOSS: f64 = 0.3;
 /// Frames of the simulated broadcasts, twice a feed; the payload does not affect the memory for
 /// losses.

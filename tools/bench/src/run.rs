@@ -164,8 +164,9 @@ impl Peers {
 
 /// Untimed broadcasts of an MPI; the first ones establish connections.
 const MPI_WARM_UPS: u32 = 10;
-/// Default limit on a run, as a multiple of the wire's minimum, and its lower bound.
+/// Default limit on a run, as a multiple of the wire's minimum.
 const PATIENCE: f64 = 10.0;
+/// Lower bound of that limit.
 const MIN_LIMIT_SECONDS: f64 = 30.0;
 /// Rate assumed for unshaped cables when the duration is estimated, in bits per second.
 const ASSUMED_RATE: u64 = 500_000_000;

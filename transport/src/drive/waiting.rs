@@ -27,8 +27,9 @@ use std::time::Duration;
 
 /// Pause that shows a computing process.
 const LATE_WAKE: Duration = Duration::from_millis(1);
-/// Time for which the loop sleeps at once after such a pause, and the most doublings of it (1.3 s).
+/// Time for which the loop sleeps at once after such a pause.
 const BARRED: Duration = Duration::from_millis(10);
+/// Most doublings of that time (1.3 s).
 const MAX_DOUBLINGS: u32 = 7;
 
 #[derive(Debug)]

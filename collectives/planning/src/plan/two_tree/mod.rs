@@ -64,10 +64,11 @@ pub(super) fn two_tree_sparing(
 /// of the halves.
 const OUTS: [[usize; 2]; 4] = [[0, 0], [1, 0], [1, 1], [2, 0]];
 
-/// Half hops from a host's receipt of a frame to that by its first child on the same switch, and to that by the next;
-/// and over a cable between switches.
+/// Half hops from a host's receipt of a frame to the receipt by its first child on the same switch.
 const FIRST_SEND: u32 = 2;
+/// Half hops from there to the receipt by the next child.
 const NEXT_SEND: u32 = 1;
+/// Half hops over a cable between switches.
 const CABLE: u32 = 1;
 
 /// Members on one switch but the root, and those below it.

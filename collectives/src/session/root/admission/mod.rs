@@ -33,9 +33,9 @@ const FIRST_WORD: Duration = Duration::from_secs(2);
 const MAX_BETWEEN_WORDS: Duration = Duration::from_secs(60);
 /// Interval of unicast signs of life to waiting receivers; announcements in the root's name may be replayed.
 const GREET_EVERY: Duration = Duration::from_secs(1);
-/// Time until announcements also go out by broadcast, because a switch may drop multicast frames; then the interval
-/// between them.
+/// Time until announcements also go out by broadcast, because a switch may drop multicast frames.
 const BEFORE_INVITING_ALL: Duration = Duration::from_secs(3);
+/// Interval between announcements by broadcast.
 const BETWEEN_INVITING_ALL: Duration = Duration::from_secs(1);
 /// Maximum number of broadcast probes, where other traffic disturbs them.
 const MAX_RAMPS: u8 = 3;

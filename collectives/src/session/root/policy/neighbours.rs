@@ -20,10 +20,13 @@ const LONGEST_STEP: Duration = Duration::from_millis(500);
 const USED_PERCENT: u64 = 85;
 /// Part of a link (a divisor) left beyond the rate of other traffic, so that it can grow.
 const MARGIN_PART: u64 = 50;
-/// Part of a link (a divisor) that other traffic is offered when it is new, for how long, and how often again while it
-/// takes little: a flow whose frames were lost grows only into free room, and tries rarely.
+/// Part of a link (a divisor) that other traffic is offered when it is new: a flow whose frames were lost grows
+/// only into free room.
 const OFFERED_PART: u64 = 8;
+/// Duration of an offer.
 const OFFER_LASTS: Duration = Duration::from_millis(900);
+/// Shortest and longest time before the next offer, while other traffic takes little: a flow whose frames were lost
+/// tries rarely.
 const OFFER: [Duration; 2] = [Duration::from_secs(4), Duration::from_secs(64)];
 /// Part of a link (a divisor) of room for other traffic from which losses are attributed to it.
 const CROWDED_PART: u64 = 8;
@@ -40,9 +43,9 @@ const TRIED_PERCENT: [u64; 2] = [200, 125];
 const GROWTH_PERCENT: u64 = 110;
 /// Percentage of its own part of a link from which a session counts as using it up.
 const LIMITED_PERCENT: u64 = 90;
-/// Percentage of a link from which other traffic takes more than its half, and the room that it gets then: losses in a
-/// queue that it fills are made up for.
+/// Percentage of a link from which other traffic takes more than its half.
 const SQUEEZED_PERCENT: u64 = 55;
+/// Percentage of the link that it gets then. That makes up for losses in a queue that it fills.
 const SQUEEZED_ROOM_PERCENT: u64 = 40;
 /// Percentage of its own best rate that a session takes beside other traffic, whatever is reported: half. With no limit
 /// two sessions would overrun a link.

@@ -25,13 +25,15 @@ use std::time::Duration;
 const FAR_BELOW: f64 = 0.5;
 /// Time for which a relay must keep its feed full for a child that proved fast.
 const FULL_FOR: Duration = Duration::from_millis(500);
-/// Part of the time of the rest that may be lost before a slow host is demoted; and the least time.
+/// Part of the remaining time, as it would be without the slow host, that this host may cost before it is demoted.
 const MAY_COST: f64 = 0.1;
+/// Shortest time for which a host holds up the others before it is demoted.
 const LEAST: Duration = Duration::from_millis(300);
-/// Time for which a host must be suspected before it is compared; time for which the result holds, and after which a
-/// host that was not slow may be compared again.
+/// Time for which a host must be suspected before it is compared.
 const COMPARED_AFTER: Duration = Duration::from_millis(200);
+/// Time for which the result of a comparison holds.
 const HOLDS: Duration = Duration::from_secs(1);
+/// Time after which a host that was not slow may be compared again.
 const FAST_HOLDS: Duration = Duration::from_secs(10);
 /// Time over which rates are compared: a shorter one would show losses, a longer one earlier rates.
 const RATE_OVER: Duration = Duration::from_millis(800);
@@ -39,8 +41,9 @@ const RATE_OVER: Duration = Duration::from_millis(800);
 const READ_NANOS: f64 = 200.0;
 /// Time within which a host answers, whatever its processor does, if the frames reach it.
 const ANSWERED_WITHIN: Duration = Duration::from_millis(150);
-/// Maximum number of comparisons of a session, and the part of the frames left that one must stay below.
+/// Maximum number of comparisons of a session.
 const MAX_COMPARISONS: u32 = 3;
+/// Divisor of the frames left, which limits the frames of a comparison's train.
 const FRAMES_PART: u64 = 200;
 
 #[derive(Clone, Copy, Debug)]
