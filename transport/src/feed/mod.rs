@@ -225,9 +225,8 @@ impl Feed {
         &self.bytes[at..at + self.lengths[(sequence & self.mask) as usize] as usize]
     }
 
-    /// Returns the payloads of up to `most` frames from `first` on, none beyond the
-    /// [`head`](Feed::head), as far as they are contiguous in memory, and the number of frames, at
-    /// least one.
+    /// Returns the payloads of up to `most` frames from `first` on, and the number of frames, at least one. They end
+    /// at the [`head`](Feed::head), or where payloads are not contiguous in memory.
     ///
     /// # Panics
     /// The panics of [`payload`](Feed::payload), for the first.

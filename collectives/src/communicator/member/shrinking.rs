@@ -76,7 +76,7 @@ pub(super) enum Settled {
     Outlawed,
 }
 
-/// Agreement of the ranks that live, from the view of one of them.
+/// Agreement of the surviving ranks, from the view of one of them.
 #[derive(Clone, Debug)]
 pub(super) struct Shrinking {
     own: Rank,

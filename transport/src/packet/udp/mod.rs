@@ -4,8 +4,8 @@
 //! frames stand for addresses of IPv4 with a port ([`address_of`]); a port replaces one by the other
 //! on the way out and in. Everything else of a [`Port`](super::Port) is the same.
 //!
-//! A port has two sockets: its own, bound to its host's address and a port of its own, and one for
-//! the groups, which it shares with other processes of its host. Nothing here needs a right.
+//! A port has two sockets: its own, bound to its host's address and a port of its own, and one for the groups, which
+//! it shares with other processes of its host. Nothing here needs a privilege.
 
 mod address;
 mod receiver;

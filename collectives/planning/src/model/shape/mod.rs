@@ -221,10 +221,10 @@ impl<'a> Sends<'a> {
         undominated(reach)
     }
 
-    /// Returns the rounds of MPICH's block-wise broadcast (Thakur, Rabenseifner and Gropp 2005
-    /// §4.3): halves, quarters, … down the tree of the plan, then either one block to the next rank
-    /// P−1 times, or 1, 2, 4, … blocks to and from the rank at that distance. The latter needs a
-    /// power of two; for other numbers blocks go round here as well.
+    /// Returns the rounds of MPICH's block-wise broadcast (Thakur, Rabenseifner and Gropp 2005 §4.3): halves,
+    /// quarters, … down the tree of the plan, then either one block to the next rank P−1 times, or 1, 2, 4, … blocks
+    /// to and from the rank at that distance. Such an exchange needs a power of two; for other numbers blocks go
+    /// round a ring here as well.
     fn rounds(&self) -> Vec<BlockRound> {
         let ranks = self.plan.ranks();
         let mut rounds = self.scatter();

@@ -52,9 +52,9 @@ pub(super) struct Fork {
     pub last: usize,
 }
 
-/// Whether a send from place `from` to place `to` has no contention with a tree over the places
-/// between them, any tree rooted at the first of them whose edges lead to later places; `forks[i]`
-/// is the fork between places `i` and `i + 1`.
+/// Whether a send from place `from` to place `to` has no contention with a tree over the places between them. The
+/// tree is rooted at the first of these, and its edges lead to later places. `forks[i]` is the fork between places
+/// `i` and `i + 1`.
 ///
 /// The result is that of line (17) of Figure 4, without a look at the tree. The send and the tree can meet only on
 /// cables between switches. Upwards: `from` and the next place, the tree's root, are both under the

@@ -97,12 +97,11 @@ pub struct OtherTraffic {
 
 /// Traffic of others beside a session, and the rate that leaves it room.
 ///
-/// Each member reports what its interface counts beyond the session's frames. What others take, and
-/// half as much again, is left to them on each link, and more at the next report if they have taken
-/// that: a flow that adapts grows into its room, up to half of the link; one of a fixed rate gets
-/// what it wants. Sessions that hear each other share evenly. Frames that only the interface has
-/// counted may be own ones that were lost behind it, so they count only as far as the host's IP
-/// packets, or another session, explain them.
+/// Each member reports what its interface counts beyond the session's frames. On each link the session leaves others
+/// 1.5 times what they take, and more at the next report if they have taken that. A flow that adapts thus grows into
+/// its room, up to half of the link. A flow of a fixed rate gets what it wants. Sessions that receive each other's
+/// announcements share evenly. Frames that only the interface has counted may be own ones that were lost behind it,
+/// so they count only as far as the host's IP packets, or another session, explain them.
 #[derive(Clone, Debug, Default)]
 pub struct Neighbours {
     links: BTreeMap<Rank, MemberLink>,
