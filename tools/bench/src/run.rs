@@ -378,8 +378,8 @@ impl Bench<'_> {
         }))
     }
 
-    /// Returns about how long all settings take: two seconds to start and end the programs of a run,
-    /// and its copies over a cable; a barrier or a verdict as long again.
+    /// Returns about how long all settings take. A run needs two seconds to start and end its programs, the time of
+    /// its copies on a cable, and as long again for a barrier or a verdict.
     fn expected_seconds(&self) -> f64 {
         let options = self.options;
         let (messages, files) = options.messages_and_files();

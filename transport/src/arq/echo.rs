@@ -64,7 +64,7 @@ pub(crate) enum Behind {
     /// Sent after the known acknowledgement; one of the two is not the receiver's own. The receiver
     /// must be probed.
     Doubtful,
-    /// Second acknowledgement in a row sent after the known one, which therefore was not the
+    /// Second acknowledgement in a row that was sent after the known one. The known one was therefore not the
     /// receiver's own: arrived frames do not disappear.
     Contradiction,
 }

@@ -56,8 +56,8 @@ impl Parities {
 }
 
 impl Feed {
-    /// Whether `frames` have all been here at full length, are still in their slots, and do not
-    /// contain the last: then parity of them can be sent.
+    /// Whether parity of `frames` can be sent: all have been here at full length, are still in their slots, and do
+    /// not include the stream's last frame.
     pub(crate) fn is_full_block(&self, frames: &Range<u64>) -> bool {
         let here = frames.end <= self.head() && self.still_holds(frames) && !self.may_have_last(frames);
         here && frames.clone().all(|sequence| self.is_full(sequence))

@@ -74,8 +74,8 @@ impl Meter {
     }
 }
 
-/// Returns the bytes that passed the filter in the kernel; those of frames that still wait, or were
-/// dropped, by the mean length.
+/// Returns the bytes that passed the filter in the kernel. Frames that still wait, or were dropped, count by the mean
+/// length.
 fn accepted_bytes(counters: &Counters) -> u64 {
     let waiting = counters.kernel_accepted.saturating_sub(counters.frames_received);
     let mean = counters.bytes_received / counters.frames_received.max(1);

@@ -179,8 +179,8 @@ impl Processing {
         if self.pass_on_frame_ns > 0 && both > 0.0 { self.pass_on_frame_ns as f64 / both } else { 1.0 }
     }
 
-    /// Returns the factor of sending a frame to all in a long stream over
-    /// [sending](Self::sending_ns) it to one; `None` if not measured.
+    /// Returns the cost of sending a frame of a long stream to all, as a multiple of [sending](Self::sending_ns) it
+    /// to one; `None` if not measured.
     pub fn casting(&self) -> Option<f64> {
         let sending = self.sending_ns(1.0, self.stream_frame_bytes.into());
         (self.cast_frame_ns > 0 && sending > 0.0).then(|| self.cast_frame_ns as f64 / sending)

@@ -97,9 +97,9 @@ struct PartTree {
     /// Sends between parts: the sender's, then the receiver.
     edges: Vec<(Send, usize)>,
     outward: Vec<Send>,
-    /// Times after that of the entry: of the receipt by the last host, and of receipts by hosts on the switch in the
-    /// place of those that the outward sends are for.
+    /// Time from the entry's receipt to the last host's.
     finish: u32,
+    /// Times from the entry's receipt to those that the outward sends would cause if they went to hosts on the switch.
     leaving: Vec<u32>,
 }
 

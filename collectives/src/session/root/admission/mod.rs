@@ -471,8 +471,8 @@ pub(super) fn first_view(
     Ok((view, choice, planner))
 }
 
-/// Ranks that are served apart from the first frame on: only if the source can be re-read, and with an algorithm that
-/// the program may change.
+/// Ranks that are served separately from the first frame on: only if the source can be re-read, and with an algorithm
+/// that the program may change.
 fn known_slow(config: &RootConfig, choice: &Choice, planner: &Planner) -> Vec<usize> {
     let may_be = config.on_slow == OnSlow::Demote
         && config.size.is_some()

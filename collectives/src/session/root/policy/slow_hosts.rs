@@ -200,8 +200,8 @@ impl SlowHosts {
         self.judged.iter().find(|judged| judged.rank == rank).filter(holds).copied()
     }
 
-    /// Returns the host to blame: a straggler that its parent does not name, and that no comparison has proved slow,
-    /// waits for its parent.
+    /// Returns the host to blame. It is the straggler if its parent names it or a comparison has proved it slow. Else
+    /// it is the parent, for which the straggler waits.
     pub fn blame(&self, scene: &WatchContext<'_>, straggler: Straggler) -> Straggler {
         let is_slow = self.judged.iter().any(|judged| judged.rank == straggler.rank && judged.is_slow);
         if straggler.is_named || is_slow {
@@ -242,8 +242,8 @@ fn words(view: &View, (culprit, suspect): (Rank, Rank), rate: f64, judgement: Ju
 }
 
 impl WatchContext<'_> {
-    /// Whether the parent of `rank` has its feed full of frames for it, and most of its reports of the last second do
-    /// not name it: the parent's own cable or processor is the limit.
+    /// Whether the parent of `rank` limits it by its own cable or processor. The parent's feed is then full of frames
+    /// for `rank`, but most of its reports of the last second do not name `rank`.
     fn keeps_full(&self, members: &Members, rank: Rank) -> bool {
         let arrived = |rank: Rank| members.in_place(rank).map(|entry| entry.status().arrived);
         let Some(parent) = members.in_place(self.parent(rank)) else { return false };
@@ -251,8 +251,8 @@ impl WatchContext<'_> {
         kept >= self.delivery.blocks().slots() / 2 && !parent.mostly_waits()
     }
 
-    /// Returns the member that takes far fewer frames than its parent does meanwhile, for no reason that either shows;
-    /// of several the one that has least.
+    /// Returns the member that takes far fewer frames than its parent in the same time, while neither reports a
+    /// reason. Of several it is the one with the fewest frames.
     fn fallen_behind(&self, members: &Members) -> Option<Rank> {
         let takes = |entry: &MemberEntry| {
             let state = entry.status().state;
@@ -269,7 +269,7 @@ impl WatchContext<'_> {
         fallen.min_by_key(|entry| entry.status().arrived).map(MemberEntry::rank)
     }
 
-    /// Returns the member beside which `suspect` is judged: one behind it, whose cable is idle, else one that is not
+    /// Returns the member with which `suspect` is compared: one behind it, whose cable is idle, else one that is not
     /// above it, else its parent.
     fn idle_host(&self, members: &Members, suspect: Rank) -> Option<Rank> {
         let above = |rank: Rank| {
