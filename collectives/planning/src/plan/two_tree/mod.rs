@@ -12,8 +12,8 @@
 //! have one child in each tree, where numbers are odd or where it is alone on its switch.
 //!
 //! A switch has four arrangements, by the number of sends of each half that lead out ([`OUTS`]). They are made from
-//! the leaves up, each by trying a few distributions of sends over the switches below and a few orders, in units of
-//! half a hop; the quickest is kept. Which of them is used follows from the root down.
+//! the leaves up. For each a few distributions of sends over the switches below and a few orders are tried, in units
+//! of half a hop. The quickest is kept. Which of them is used follows from the root down.
 
 use super::error::PlanError;
 use super::line::rank_hosts;

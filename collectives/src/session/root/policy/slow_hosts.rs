@@ -1,13 +1,12 @@
 //! Detection of receivers in a tree whose cable is far slower than the others', within the first
 //! second.
 //!
-//! Status reports name a suspect: the host that the others wait for, or that falls far behind its
-//! parent. They do not say whose cable is slow, its own or its parent's, nor whether others could
-//! be faster. So the root sends a short train to the suspect and one to another host, and compares
-//! the arrivals. A suspect that is proved slow is demoted once it has cost the others a part of the
-//! time that the rest would take without it. If the suspect proves fast, and its parent's feed stays
-//! full of frames for it though the parent does not wait for it, the parent sends slowly, and is
-//! demoted in its place.
+//! Status reports name a suspect: the host that the others wait for, or that falls far behind its parent. They do not
+//! say whose cable is slow, its own or its parent's, nor whether others could be faster. So the root sends a short
+//! train to the suspect and one to another host, and compares the arrivals. A suspect that is proved slow is demoted
+//! once it has cost the others a part of the time that the rest would take without it. The suspect may prove fast
+//! while its parent's feed stays full of frames for it, though the parent does not wait for it. Then the parent sends
+//! slowly, and is demoted in its place.
 
 use super::planner::Planner;
 use super::stall_watch::{StallFinding, WatchContext};
