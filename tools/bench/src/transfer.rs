@@ -31,7 +31,6 @@ const UFTP_UNSHAPED_PERMILLE: u64 = 500;
 
 /// Headers of a uftp frame, including IP and UDP, in bytes.
 const UFTP_HEADER_BYTES: u32 = 72;
-/// Largest block of uftp, in bytes.
 const UFTP_LARGEST_BLOCK_BYTES: u32 = 8800;
 
 const CHAIN_PORT: u16 = 7700;

@@ -23,7 +23,6 @@ const MARGIN_PART: u64 = 50;
 /// Part of a link (a divisor) that other traffic is offered when it is new: a flow whose frames were lost grows
 /// only into free room.
 const OFFERED_PART: u64 = 8;
-/// Duration of an offer.
 const OFFER_LASTS: Duration = Duration::from_millis(900);
 /// Shortest and longest time before the next offer, while other traffic takes little: a flow whose frames were lost
 /// tries rarely.
