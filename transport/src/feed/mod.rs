@@ -1,5 +1,4 @@
-//! The shared buffer of one stream (EQA §3.1: BUF and HMS): payloads stored once, read through
-//! cursors.
+//! Feed: a stream's retransmission buffer (EQA §3.1: BUF and HMS), stored once and read through cursors.
 //!
 //! Slots between `tail` and `head` hold frames that some reader still needs, in order and without
 //! gaps; beyond `head` lie frames that arrived out of order. Each reader stands at a position: the
