@@ -54,8 +54,9 @@ pub struct Evidence {
     pub contended: Option<(String, u64)>,
     /// Share of the whole time that the root's process was on a processor.
     pub processor_share: Option<f64>,
-    /// Lossy cables with their losses, worst first; then the share of frames sent again.
+    /// Lossy cables with their losses, worst first.
     pub lossy: Vec<(String, f64)>,
+    /// Share of frames sent again.
     pub repeated: f64,
     /// Hosts for which the others waited while nothing moved, and the duration.
     pub awaited: Option<(String, f64)>,

@@ -63,8 +63,9 @@ pub(in crate::measure) struct CastStep {
     gentle: bool,
     suspicion: Option<(f64, usize)>,
     lossy: u32,
-    /// Whether the last train is under way; then the factor of its first try.
+    /// Whether the last train is under way.
     is_proving: bool,
+    /// Factor between both gaps in the last train's first try.
     slower: Option<f64>,
     run: Run,
     finding: CastFinding,

@@ -56,8 +56,9 @@ pub(in crate::measure) struct Train {
     window_frames: u64,
     asked: u64,
     ended: bool,
-    /// Reports as frames seen and time of the last arrival; and the first arrival.
+    /// Reports, each as frames seen and time of the last arrival.
     reports: Vec<(u64, u64)>,
+    /// Time of the first arrival.
     first_nanos: u64,
     stalled: bool,
     work: Vec<ProcessorTime>,

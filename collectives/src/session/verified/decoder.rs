@@ -78,10 +78,11 @@ struct Held {
     right: Vec<ChunkHash>,
     given: usize,
     times: u8,
-    /// Bitmap of the chunks that have come or were already held; the others must be fetched. The bitmap `own` has those
-    /// that were already held, and `open` those in the clear.
+    /// Bitmap of the chunks that have come or were already held; the others must be fetched.
     here: u64,
+    /// Bitmap of the chunks that were already held.
     own: u64,
+    /// Bitmap of the chunks in the clear: decrypted, or already held.
     open: u64,
 }
 

@@ -55,8 +55,9 @@ pub(super) struct Gathering {
     competitors: CompetingRoots,
     started_by_user: bool,
     prober: Option<Prober>,
-    /// Whether the measurement has been done, with any result; then whether broadcast has been probed.
+    /// Whether the measurement has been done, with any result.
     probed: bool,
+    /// Tries left to probe broadcast.
     ramps_left: u8,
     calibration: Option<Calibration>,
     timers: TimerTable,

@@ -57,9 +57,10 @@ const FINDS_BEST: Duration = Duration::from_millis(300);
 struct MemberLink {
     at: Instant,
     share: LinkShare,
-    /// Highest rate of all frames together that lasted for two reports, and the last one, in
-    /// kbit/s. A single report may have been measured over too short a time.
+    /// Highest rate of all frames together that lasted for two reports, in kbit/s. A single report may have been
+    /// measured over too short a time.
     full: u64,
+    /// Rate of all frames together in the last report, in kbit/s.
     last: u64,
     /// Rate left to other traffic, in kbit/s.
     room: u64,

@@ -58,8 +58,9 @@ struct Judgement {
     rank: Rank,
     at: Instant,
     is_slow: bool,
-    /// Host beside which the suspect was judged, and its rate in frames per second.
+    /// Host with which the suspect was compared.
     beside: Rank,
+    /// Rate of that host in frames per second.
     others: f64,
 }
 
