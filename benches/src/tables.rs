@@ -112,8 +112,8 @@ const TABLE_1: [Entry; 8] = [
     (Via::Kary(4), "k", |_| 4.0),
 ];
 
-/// Computes Table 1: the time of each algorithm with its best segment, as a multiple of T(msize), the time of one send
-/// from host to host.
+/// Computes Table 1: the time of each algorithm with its best segment, as a multiple of T(msize). T(msize) is the
+/// time of one send from host to host.
 pub fn table_1() -> anyhow::Result<Output> {
     let mut csv = Table::under("algorithm, network, ranks, segment, predicted s, T s, ratio, expected, off %, Table 1");
     let (mut furthest, mut lines) = (0.0_f64, Vec::new());

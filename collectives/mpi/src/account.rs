@@ -173,8 +173,8 @@ impl Account {
         (self.spent / LOOKING_PARTS + self.saved).saturating_sub(self.cost)
     }
 
-    /// Whether the ranks compare their accounts before this call of a communicator that is not
-    /// wired; never before the first, for which no time has been earned.
+    /// Whether the ranks compare their accounts before this call of a communicator without a wire. They never do
+    /// before the first call, because no time has been earned.
     pub fn is_due(&mut self, bytes: u64) -> bool {
         let is_first = self.schedule.weight == 0;
         let earliest = self.pace.map_or(FIRST_WEIGHT, |pace| pace.weight_of(WIRING.as_nanos() as u64));

@@ -27,8 +27,8 @@ pub struct Shape {
     /// Most children of any rank but the root: the number of times that a relay sends each received
     /// frame.
     pub relay_degree: usize,
-    /// Most edges of the plan on one direction of any cable, including those of hosts: the copies
-    /// of each segment that it carries. 1 for a cast, which cables carry once; 0 for a root alone.
+    /// Most edges of the plan on one direction of any cable, hosts' cables included. That many copies of each segment
+    /// cross that cable. 1 for a cast, which cables carry once; 0 for a root alone.
     pub worst_flows: usize,
     /// Most halves of each pair of segments on one direction of any cable, with two trees; else 0.
     pub worst_halves: usize,
