@@ -88,8 +88,8 @@ impl Bed {
         Ok(())
     }
 
-    /// Probes to two hosts, adds the burst of the token buckets, which no probe measures but the lab knows, and gives
-    /// the result to model, simulator and sessions: all use the same segments.
+    /// Probes to two hosts, and adds the burst of the token buckets, which no probe measures but the lab knows.
+    /// Model, simulator and sessions get the result, so that all use the same segments.
     pub fn calibrate(&mut self, program: &Program, interrupt: &Interrupt, directory: &Path) -> anyhow::Result<()> {
         let hosts = self.lab.hosts();
         let file = directory.join(format!("{}.calibration.toml", self.name.replace(':', "-")));

@@ -158,8 +158,8 @@ impl Experiment {
         self.sizes.iter().map(|text| parse_size(text).map_err(anyhow::Error::msg)).collect()
     }
 
-    /// Returns the number of broadcasts of a turn: as many as fit into the budget, at least three; one if they are
-    /// long.
+    /// Returns the number of broadcasts of a turn: as many as fit into the budget, but at least three, or one if they
+    /// are long.
     fn iterations(&self, predicted_seconds: f64) -> u32 {
         let fitting =
             (self.budget_seconds / predicted_seconds).max(MIN_ITERATIONS).min(f64::from(self.most_iterations));

@@ -1,12 +1,11 @@
 //! Figure 5 of Patarasuk 2008: heights of the contention-free binary trees of Algorithm 2 on random
 //! clusters.
 //!
-//! Clusters are made as in §4.1.2: random links between switches "until a tree that connects all
-//! nodes is formed (links that violate the tree property are not added)"; then each machine is put
-//! on a random switch. That can be read in two ways, see [`Links`], and the paper does not say which
-//! machine is the root, see [`Root`]: the heights depend on both. For comparison the results hold
-//! the least height of any tree over a depth-first line, which Algorithm 2 keeps to, and that of the
-//! lowest tree of any kind that a search of bounded time finds.
+//! Clusters are made as in §4.1.2: random links between switches "until a tree that connects all nodes is formed
+//! (links that violate the tree property are not added)"; then each machine is put on a random switch. That can be
+//! read in two ways (see [`Links`]), and the paper does not say which machine is the root (see [`Root`]). The heights
+//! depend on both. For comparison the results hold the least height of any tree over a depth-first line, which
+//! Algorithm 2 keeps to, and that of the lowest tree of any kind that a search of bounded time finds.
 
 use anyhow::ensure;
 use ethbcast_bench::table::Table;
@@ -51,8 +50,9 @@ const CASES: [Case; 6] = [
     Case { links: Links::Joining, each: 16, root: Root::Central, name: "joining, 16/switch, central root" },
 ];
 
-/// Random clusters of each size, and the seed of all.
+/// Number of random clusters of each size.
 const CLUSTERS: u32 = 20;
+/// Seed of all random clusters.
 const SEED: u64 = 5;
 
 /// Heights that are averaged: of Algorithm 2's tree, the least over a depth-first line, and of the lowest tree found.

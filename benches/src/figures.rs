@@ -1,5 +1,5 @@
-//! Figures of the papers, simulated: on their test beds, at their rates, with hosts as fast as in
-//! Table 2 of Patarasuk 2008.
+//! Simulation of the papers' figures, on their test beds and at their rates. Hosts are as fast as in Table 2 of
+//! Patarasuk 2008.
 //!
 //! A lab of 32 hosts on one machine cannot send at 100 Mbit/s, let alone at 1000. `ethbcast
 //! simulate` runs the same engine on a virtual clock, and repeats its results exactly.
@@ -155,8 +155,8 @@ impl Run {
         Ok(Self { segment_bytes: Some(cheapest.unwrap_or(self.bytes)), ..self })
     }
 
-    /// Returns the time by the paper's equations from its Table 2, in seconds: processor time as
-    /// far as L(m) and g(m) include it, and, where the run gives no segment, the best of its eight.
+    /// Returns the time by the paper's equations from its Table 2, in seconds. It has processor time as far as L(m)
+    /// and g(m) include it. Where the run gives no segment, the best of the paper's eight is taken.
     fn by_equations(&self) -> anyhow::Result<f64> {
         let (shape, calibration, frame) = (self.shape()?, self.network().calibration(), PAPERS.segments_bytes[0]);
         let price = |segment_bytes| {
@@ -288,8 +288,8 @@ fn way(tree: &str, network: &Network, bytes: u64) -> anyhow::Result<Via> {
     })
 }
 
-/// Returns the "Actual" columns of Table 3: the best segments here, the paper's in brackets, and
-/// the extra time of those here.
+/// Returns the "Actual" columns of Table 3: the best segments by our model, the paper's in brackets, and the extra
+/// time of ours.
 fn actual(panels: &[Panel]) -> anyhow::Result<Table> {
     let mut table = Table::new(&["message", "100Mbps linear", "100Mbps binary", "1000Mbps linear", "1000Mbps binary"]);
     for (row, &bytes) in PAPERS.table_3_bytes.iter().enumerate() {

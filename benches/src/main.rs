@@ -1,5 +1,5 @@
-//! Benches: the papers' tables and figures, measurements in labs, and drivers of frames. Each makes
-//! files of `docs/results`.
+//! Benchmarks: the papers' tables and figures, measurements in labs, and socket drivers. Each makes files of
+//! `docs/results`.
 //!
 //! `make` computes or simulates: its results are equal on every machine. `lab`, `drivers` and
 //! `messages` measure in labs of network namespaces (`ethbcast-lab`), so they need root and leave

@@ -17,8 +17,8 @@ use ethbcast_transport::{Instant, Tuning};
 use crate::results::Output;
 
 const SIZES: [usize; 10] = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
-/// The paper's sizes of a send-only directed point, a receive-only one and a lightweight one, in
-/// kilobytes of 1000 or 1024 bytes: it does not say.
+/// The paper's sizes of a send-only directed point, a receive-only one and a lightweight one, in kilobytes. It does
+/// not say whether these have 1000 or 1024 bytes.
 const SEND: f64 = 33.8;
 const RECEIVE: f64 = 41.4;
 const LIGHT: f64 = 4.4;
@@ -26,8 +26,9 @@ const LIGHT: f64 = 4.4;
 const PAPERS_FACTOR: f64 = 0.386;
 const PAYLOAD_BYTES: usize = 1468;
 const LIMIT_BYTES: usize = 4096;
-/// Loss at each receiver in the simulated broadcasts; the next constant is that behind a bad cable.
+/// Loss at each receiver in the simulated broadcasts.
 const LOSS: f64 = 0.01;
+/// Loss behind a bad cable.
 const BAD_LOSS: f64 = 0.3;
 /// Frames of the simulated broadcasts, twice a feed; the payload does not affect the memory for
 /// losses.
@@ -165,8 +166,8 @@ fn receiver(host: usize, payload_bytes: usize) -> Stream {
     Stream::receiver(identity(host), payload_bytes, peer(0), &Outlet::Lanes(Vec::new()), Tuning::default())
 }
 
-/// Broadcasts on a simulated switch at 1 Gbit/s with losses, the first receiver with its own;
-/// returns the maximum that the receivers added at the root.
+/// Broadcasts on a simulated switch at 1 Gbit/s with losses, at the first receiver with another loss. Returns the
+/// maximum memory that the receivers added at the root.
 fn peak_added_bytes(nodes: usize, loss_at_first: f64) -> anyhow::Result<usize> {
     let settings = HostSettings { groups: vec![group_mac("memory")], ..HostSettings::default() };
     let network = Network::star(nodes, Cable::GIGABIT, &settings);

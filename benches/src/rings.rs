@@ -1,6 +1,5 @@
-//! Alternative socket rings, for comparison with the port's in the driver benchmark: blocks of
-//! received frames (TPACKET_V3), and a transmit ring (PACKET_TX_RING). Source: kernel
-//! documentation, `networking/packet_mmap`.
+//! Kernel socket rings that the port does not use, for the driver benchmark: receive blocks (TPACKET_V3) and a
+//! transmit ring (PACKET_TX_RING). Source: kernel documentation, `networking/packet_mmap`.
 #![allow(unsafe_code)]
 
 use std::mem::size_of;

@@ -1,10 +1,10 @@
-//! Casts to a thousand receivers, simulated: frames received by the root, goodput, memory, and the
-//! number of reports of a loss that all receivers have suffered.
+//! Simulation of broadcasts to a thousand receivers. It counts the frames that the root receives, goodput, memory,
+//! and the reports of a loss that all receivers have suffered.
 //!
-//! The bench plays whole sessions on one switch, from ANNOUNCE to VERDICT. Frames are short, over cables that are
-//! slower in proportion, so that a frame takes as long as a full one at the named rate: otherwise
-//! the buffers of a thousand receivers would take six gigabytes (`--mtu 1500`, on machines with that
-//! memory). Acknowledgements then take longer than in reality.
+//! The bench plays whole sessions on one switch, from ANNOUNCE to VERDICT. Frames are short, and cables slower in
+//! proportion, so that a frame takes as long as a full one at the named rate. With full frames the buffers of a
+//! thousand receivers would take six gigabytes (`--mtu 1500`, on machines with that memory). Acknowledgements then
+//! take longer than in reality.
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -99,8 +99,8 @@ const TABLE_1_TOLERANCE: f64 = 0.04;
 
 type Entry = (Via, &'static str, fn(f64) -> f64);
 
-/// Table 1: ways, their entries, and multiples of T(msize) for P ranks. The entry for blocks rounds twice (P − 1)/P of
-/// the message up to 2; ratios are compared with the former here.
+/// Table 1: ways, their entries, and multiples of T(msize) for P ranks. The paper's entry for blocks rounds
+/// 2·(P − 1)/P up to 2; here ratios are compared with 2·(P − 1)/P.
 const TABLE_1: [Entry; 8] = [
     (Via::Flat, "P-1", |ranks| ranks - 1.0),
     (Via::Binomial, "log2 P", f64::log2),
@@ -112,8 +112,8 @@ const TABLE_1: [Entry; 8] = [
     (Via::Kary(4), "k", |_| 4.0),
 ];
 
-/// Computes Table 1: the time of each algorithm with its best segment, as a multiple of T(msize), the time of one send
-/// from host to host.
+/// Computes Table 1: the time of each algorithm with its best segment, as a multiple of T(msize). T(msize) is the
+/// time of one send from host to host.
 pub fn table_1() -> anyhow::Result<Output> {
     let mut csv = Table::under("algorithm, network, ranks, segment, predicted s, T s, ratio, expected, off %, Table 1");
     let (mut furthest, mut lines) = (0.0_f64, Vec::new());
@@ -301,9 +301,9 @@ fn good(rows: &[(Option<u64>, &[f64])]) -> u64 {
     rows.iter().rev().take_while(is_good).filter_map(|row| row.0).last().unwrap_or(u64::MAX)
 }
 
-/// Computes Table 4, the cost of cutting a message into X segments: X·T(msize/X) as measured, beside it X·g(msize/X);
-/// and §5.4's rule for a message that is long enough, X ≥ 2·(H − 1): the pipeline then fills in a third of the time or
-/// less.
+/// Computes Table 4, the cost of cutting a message into X segments: X·T(msize/X) as measured, and X·g(msize/X). Also
+/// checks §5.4's rule for a message that is long enough, X ≥ 2·(H − 1). The pipeline then fills in a third of the
+/// time or less.
 pub fn table_4() -> anyhow::Result<Output> {
     let mut text = "Table 4 of Patarasuk 2008: X segments one after the other, in ms: as the paper measured them, and \
                     in brackets X·g of its Table 2.\n"

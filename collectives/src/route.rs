@@ -1,4 +1,4 @@
-//! Configured route of a sender, and its encoding.
+//! Broadcast algorithm or plan of a sender, and its encoding.
 
 use ethbcast_planning::plan::Via;
 use ethbcast_planning::plan::file::SavedPlan;

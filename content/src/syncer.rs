@@ -1,8 +1,8 @@
 //! Background fsync of written data, so that the last sync is short.
 //!
-//! A write-back error is reported once to each open file description (fsync(2)): after a failed
-//! sync the kernel marks the lost pages clean, and the next sync of that file succeeds. So the
-//! first failed sync decides, in whichever thread, and the results of later calls are ignored.
+//! A write-back error is reported once to each open file description (fsync(2)): after a failed sync the kernel marks
+//! the lost pages clean, and the next sync of that file succeeds. So the first failed sync of any thread decides, and
+//! the results of later calls are ignored.
 
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use std::fs::File;

@@ -82,8 +82,8 @@ pub fn watch(session: &Session, run: &mut RunOptions) -> Option<Watcher> {
     }
 }
 
-/// Says what is wrong with the own interface that the kernel does not refuse: it is Wi-Fi, or a port of another, which
-/// takes what comes.
+/// Prints a warning about an unsuitable interface that the kernel accepts: Wi-Fi, or a port of another interface,
+/// which takes the arriving frames.
 pub fn print_interface(interface: &Interface, quiet: bool) {
     let name = &interface.name;
     if !quiet && is_wifi(interface) {
@@ -98,7 +98,7 @@ pub fn print_interface(interface: &Interface, quiet: bool) {
     }
 }
 
-/// Says before a session what is wrong with the own interface, and that there is no key.
+/// Prints warnings before a session: an unsuitable interface, a missing key.
 pub fn print_first(session: &Session, keys: Option<&Arc<Keys>>, args: &KeySourceArgs, quiet: bool) {
     print_interface(session.interface(), quiet);
     key::print_missing(keys, args, quiet);

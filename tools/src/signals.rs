@@ -1,4 +1,5 @@
-//! Ctrl-C and SIGTERM, received by a thread instead of a handler, and the user's commands, which get them too.
+//! Handling of Ctrl-C and SIGTERM by a thread instead of a signal handler. The user's commands get these signals
+//! too.
 //!
 //! Signals are blocked in every thread, and one thread waits for them.
 

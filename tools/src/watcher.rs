@@ -1,5 +1,5 @@
-//! Watchdog process that outlives this one, and sends the other hosts an abort notification if it
-//! died without sending one.
+//! Watchdog process that outlives this one. If this one died without an abort notification, the watchdog sends it
+//! to the other hosts.
 //!
 //! Members wait through silence, because a switch may restart or a cable be plugged in again. A
 //! dead process (killed, out of memory, crashed) need not be waited for: the kernel closes the pipe
@@ -20,8 +20,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Transmissions of the abort notification against loss, and the pauses between them.
+/// Transmissions of the abort notification, against loss.
 const TIMES: u32 = 3;
+/// Pause between two transmissions.
 const PAUSE: Duration = Duration::from_micros(12_500);
 /// Longest wait for a link: a card takes 2 to 3 s to negotiate.
 const LINK_LIMIT: Duration = Duration::from_secs(5);

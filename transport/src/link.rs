@@ -1,11 +1,11 @@
 //! Interface between the driver's loop and a carrier of frames, such as an AF_PACKET socket.
 //!
-//! A [`Link`] receives a batch, sends a batch and is waited for; [`drive`](crate::drive()) does the
-//! rest: rounds, timers, busy polling, receive coalescing, the last frames. A link neither blocks
-//! nor drops frames that it has no room for: it keeps them and reports that it is blocked.
+//! A [`Link`] receives a batch, sends a batch and offers a wait. [`drive`](crate::drive()) does the rest: rounds,
+//! timers, busy polling, receive coalescing, the last frames. A link neither blocks nor drops frames that it has no
+//! room for: it keeps them and reports that it is blocked.
 //!
-//! **The order of calls.** [`receive`](Link::receive), then [`send`](Link::send); if neither moved
-//! a frame, [`has_arrival`](Link::has_arrival) for a while, or [`Waiter::wait`] and then
+//! **The order of calls.** The loop calls [`receive`](Link::receive), then [`send`](Link::send). If neither moved a
+//! frame, it polls [`has_arrival`](Link::has_arrival) for a while, or calls [`Waiter::wait`] and then
 //! [`waited`](Link::waited) with its result.
 
 use crate::machine::Machine;

@@ -34,9 +34,9 @@ pub trait Machine {
         Some(split.join(buffer, |kept| self.payload(kept)))
     }
 
-    /// Writes the next frame as [`poll_transmit`](Machine::poll_transmit) does, but may leave the
-    /// payload with this machine: [`payload`](Machine::payload) then lends it, and those of all
-    /// frames written meanwhile, until anything but these two is called.
+    /// Writes the next frame as [`poll_transmit`](Machine::poll_transmit) does, but may leave the payload with this
+    /// machine: [`payload`](Machine::payload) then lends the payloads of all frames written so, until a function
+    /// other than these two is called.
     #[must_use = "a frame that is not sent is lost"]
     fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
         self.poll_transmit(now, buffer).map(SplitFrame::whole)

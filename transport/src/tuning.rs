@@ -195,9 +195,9 @@ impl Tuning {
         tuning
     }
 
-    /// Returns the parameters of a receiver of a cast to `receivers` in all, under an ack tree: as
-    /// [`for_cast`](Tuning::for_cast) for its siblings, but every receiver acknowledges an eighth
-    /// of the feed at a time, so that three levels of the tree hold back less than half of it.
+    /// Returns the parameters of a receiver of a cast to `receivers` in all, under an ack tree. They are those of
+    /// [`for_cast`](Tuning::for_cast) for its siblings, but every receiver acknowledges an eighth of the feed at a
+    /// time. Three levels of the tree thus hold back less than half of the feed.
     pub fn for_ack_tree(&self, receivers: usize, siblings: usize, position: usize) -> Tuning {
         let mut tuning = self.for_cast(siblings, position);
         tuning.designated.enabled = false;
@@ -321,17 +321,15 @@ with_defaults! {
         /// Wait for other reports of a loss before it is repaired by unicast: longer than the
         /// reports' stagger.
         pub repair_hold: Duration = Duration::from_micros(500),
-        /// Frames of a block, for which parity is sent to all if several receivers have lost
-        /// different ones: a power of two from 8 to 128, and at most a sixteenth of the feed; 0 for
-        /// no parity. Longer blocks take less parity for a given loss, more time until they are
-        /// whole, and more work per recovered frame: 128 is worth it if several receivers lose
-        /// frames independently.
+        /// Frames of a block: a power of two from 8 to 128, and at most a sixteenth of the feed; 0 for no parity. If
+        /// several receivers have lost different frames of a block, its parity is sent to all. Longer blocks take
+        /// less parity for a given loss, more time until they are complete, and more work per recovered frame: 128 is
+        /// worth it if several receivers lose frames independently.
         pub parity_block_frames: u64 = 128,
         /// New frames between two evaluations of a cast's loss.
         pub round_frames: u64 = 256,
-        /// Time that a repair parent gives a frame to reach its children after itself, before it
-        /// sends it: more than the stagger between two ports of a switch, less than a repair is
-        /// worth waiting for.
+        /// Time after a frame's arrival here in which it may still reach the repair children; only then is it
+        /// repaired. More than the stagger between two ports of a switch, less than a repair is worth waiting for.
         pub arrival_tolerance: Duration = Duration::from_micros(500),
     }
 

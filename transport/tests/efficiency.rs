@@ -1,5 +1,5 @@
-//! Share of new frames among the data frames that a cast's root sends, under strict go-back-n and
-//! under hole repair: the collapse calculated in `docs/design.md` §3, beside the simulation.
+//! Share of new frames among the data frames of a cast's root, under go-back-n and under selective repair. The
+//! collapse calculated in `docs/design.md` §3 is compared with the simulation.
 //!
 //! The table is a reviewed snapshot, `snapshots/efficiency.txt`, with `docs/results/efficiency.csv`
 //! beside it. To accept another one, review the difference and run `ETHBCAST_ACCEPT=1 cargo test -p

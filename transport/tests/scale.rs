@@ -1,4 +1,4 @@
-//! Casts to many receivers: load of the root, cost of a loss, and the effect of one bad cable on
+//! Broadcast streams (casts) to many receivers: load of the root, cost of a loss, and the effect of one bad cable on
 //! the others.
 //!
 //! The limits are those of the whole: control frames at the root, goodput, memory. `cargo run

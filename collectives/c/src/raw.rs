@@ -1,5 +1,4 @@
-//! Conversion of C pointers, checked as far as possible. Callers have promised the rest (see the
-//! crate's description).
+//! Conversion of C pointers, checked as far as possible. The crate's description says what callers must guarantee.
 
 use crate::status::{Failure, Status};
 use std::ffi::{CStr, c_char, c_int, c_void};

@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 
 /// Divisor of the MPI's time: the quotient is the time that the search for a faster route may cost.
 const LOOKING_PARTS: u32 = 50;
-/// Part of the ranks' meeting for a vote that is charged: in the rest they wait for the last of
-/// them, as they would in the call.
+/// Part of the time of a vote that is charged to the account. In the rest the ranks wait for the last of them, as
+/// they would in the call itself.
 pub const MEETING: Duration = Duration::from_millis(1);
 /// Weight of calls after which ranks compare their accounts first: a call counts one, and one for
 /// each 16 KiB. Comparing costs about as much as a short call.
@@ -40,9 +40,9 @@ const TRIAL_CALLS: usize = 3;
 const MEDIAN_OF: usize = 9;
 /// Factor by which the wire may be slower before a trial ends early.
 const FAR_SLOWER: u64 = 4;
-/// Shortest length, in bytes, that gets a trial call before a length four times as long, and the
-/// trial's least expected time.
+/// Shortest length, in bytes, that gets a trial call before a length four times as long.
 const STEP_BYTES: usize = 16 << 10;
+/// Least expected time of such a trial call.
 const STEP_NS: u64 = 200_000;
 /// Unit of times exchanged by ranks, so that a call's time fits an `int`.
 const TICK_NS: u64 = 100;
@@ -75,8 +75,8 @@ impl Schedule {
     }
 }
 
-/// The least of all ranks' allowances at a weight of calls: the rate at which they grow, for
-/// decisions that all ranks make alike.
+/// Rate at which the ranks' allowances grow with their calls: the smallest allowance of any rank, and the weight of
+/// calls that earned it. All ranks have equal values, and so decide alike.
 #[derive(Clone, Copy, Debug)]
 struct Pace {
     allowance_ns: u64,
@@ -173,8 +173,8 @@ impl Account {
         (self.spent / LOOKING_PARTS + self.saved).saturating_sub(self.cost)
     }
 
-    /// Whether the ranks compare their accounts before this call of a communicator that is not
-    /// wired; never before the first, for which no time has been earned.
+    /// Whether the ranks compare their accounts before this call of a communicator without a wire. They never do
+    /// before the first call, because no time has been earned.
     pub fn is_due(&mut self, bytes: u64) -> bool {
         let is_first = self.schedule.weight == 0;
         let earliest = self.pace.map_or(FIRST_WEIGHT, |pace| pace.weight_of(WIRING.as_nanos() as u64));
@@ -366,8 +366,8 @@ impl<'a> LiveRanks<'a> {
         LiveRanks { table, comm, wire, rank, size, began: Instant::now(), trouble: None }
     }
 
-    /// Begins by ethbcast, where a rank that makes another call, or the MPI's own, is detected:
-    /// inside the MPI it would not be. Then the ranks compare operation and length.
+    /// Begins with ethbcast, which detects a rank that makes another call, or the MPI's own. Inside the MPI it would
+    /// not be detected. Then the ranks compare operation and length.
     ///
     /// # Errors
     /// If calls differ.

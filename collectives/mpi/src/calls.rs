@@ -1,4 +1,5 @@
-//! The five MPI collectives of the drop-in: the choice between ethbcast and the MPI's own, and each one's call.
+//! Entry points of the five MPI collectives that the drop-in replaces. Each call goes to ethbcast or to the MPI's
+//! own function.
 
 use crate::account::{self, LiveRanks, MEETING, Ranks};
 use crate::buffers::Elements;

@@ -1,9 +1,8 @@
-//! Wires of freed communicators, kept for later ones of the same ranks: hosts that have met need not
-//! meet again.
+//! Cache of the ethbcast groups (*wires*) of freed communicators, for later communicators of the same ranks.
 //!
-//! All ranks of a wire agree at the join whether each has room to keep it, and so keep it alike when
-//! the communicator is freed. A rank may free it later than others do: a wire is taken by
-//! a new communicator only if all of its ranks have it there.
+//! When a wire is set up, its ranks agree to keep it only if each of them has room. A rank may free the
+//! communicator later than others do. A new communicator therefore takes a kept wire only if all of
+//! its ranks have it in the cache.
 
 use crate::rank_map::RankMap;
 use crate::wire::Wire;

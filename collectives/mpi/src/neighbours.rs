@@ -1,5 +1,4 @@
-//! Other ranks' processes on this host. Detects the death of one, so that no rank waits for its
-//! part of a call.
+//! Detection of dead processes of other ranks on this host, so that no rank waits for a dead one's part of a call.
 
 use crate::dynamic::ContinueCallback;
 use ethbcast_transport::lock::Mutex;

@@ -23,8 +23,8 @@ pub struct RankMap {
 }
 
 impl RankMap {
-    /// Maps the ranks with these descriptors, `None` for one that could not be read; or returns why
-    /// no rank can be wired.
+    /// Maps the ranks with these descriptors (`None`: it could not be read), or returns the reason why no rank can
+    /// use ethbcast.
     pub fn new(cards: &[Option<NodeDescriptor>], agreed: &Agreed, by_name: bool) -> Result<RankMap, (Reason, String)> {
         let cards: Vec<&NodeDescriptor> = cards.iter().flatten().collect::<Vec<_>>();
         let (mut leaders, mut host_of, mut place_of) = (Vec::new(), Vec::new(), Vec::new());

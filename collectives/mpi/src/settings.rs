@@ -1,4 +1,4 @@
-//! Settings from the environment, read once.
+//! Settings of the drop-in, read once from environment variables.
 
 use ethbcast_transport::lock::Mutex;
 use std::collections::BTreeMap;

@@ -106,8 +106,8 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// Begins to join the wire, if this rank is a leader, in a thread of its own: the program goes on
-    /// with the MPI. Where ranks share hosts all of them take part in the split.
+    /// Begins to join the wire in a thread of its own, if this rank is a leader. The program goes on with the MPI
+    /// meanwhile. Where ranks share hosts all of them take part in the split.
     pub fn join(table: &'static Table, settings: &Settings, comm: Word, rank: usize, host_map: RankMap) -> Joining {
         let host = host_map.host_of[rank];
         let own_host = |other: &usize| host_map.host_of[*other] == host;

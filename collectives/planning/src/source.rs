@@ -1,5 +1,5 @@
-//! Texts with positions: errors that name file and line, and TOML with a `schema` key, which topologies, calibrations
-//! and saved plans share.
+//! Parsing shared by topologies, calibrations and saved plans: TOML with a `schema` key, and errors that name file
+//! and line.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;

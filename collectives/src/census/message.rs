@@ -1,4 +1,4 @@
-//! Query and reply, and their bodies.
+//! Messages of the census: query and reply, with their bodies.
 
 use super::kind::{HERE, WHO};
 use crate::membership::codec::{BodyReader, BodyWriter};

@@ -15,8 +15,9 @@ use std::time::Duration;
 /// Limit of receivers kept: forged ones by the thousand must not take more memory.
 const MAX_REPLIES: usize = 65_536;
 const QUERY_INTERVAL: Duration = Duration::from_millis(300);
-/// Shortest time over which replies are spread; it grows with each known receiver.
+/// Shortest time over which replies are spread.
 const MIN_SPREAD: Duration = Duration::from_millis(50);
+/// Addition to it for each known receiver.
 const SPREAD_EACH: Duration = Duration::from_micros(200);
 /// Rounds without a reply after which a receiver is forgotten.
 const FORGOTTEN_AFTER: u32 = 2;

@@ -8,5 +8,5 @@ pub const CALL: Kind = Kind(40);
 pub const ALIVE: Kind = Kind(41);
 /// A member has left.
 pub const BYE: Kind = Kind(42);
-/// Statement of a member that shrinks the group to the ranks that live.
+/// Statement of a member that shrinks the group to the surviving ranks.
 pub const SHRINK: Kind = Kind(43);

@@ -16,7 +16,7 @@
 //! **Presence.** Members send keepalives. A silent one is gone, and collectives fail on all others.
 //! One that has sent BYE has left, which harms only ranks that need further data of it.
 //!
-//! **Shrinking.** After a rank has died or left, those that live go on without it ([`Shrink`]).
+//! **Shrinking.** After a rank has died or left, the survivors go on without it ([`Shrink`]).
 //!
 //! Like every protocol part a [`Member`] is a state machine without socket, clock, thread or random
 //! source. [`Communicator`] is one on a real interface, with blocking calls; only its folder,

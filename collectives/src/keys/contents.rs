@@ -1,5 +1,5 @@
-//! Encryption of contents. Every key and mask follows from the session's secret and from what it protects, so that
-//! bytes that are read again, repeated or relayed use none twice.
+//! Encryption of contents. Every key and mask is derived from the session's secret and from the data that it
+//! protects. Data that is read again, repeated or relayed therefore uses no key for two different texts.
 
 use super::schedule::{Secret, SessionName};
 use super::signer::{PublicKey, SIGNATURE_BYTES, Signed, Signer};

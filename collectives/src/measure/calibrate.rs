@@ -1,4 +1,4 @@
-//! Conversion of a measurement to the model's calibration.
+//! Conversion of a measurement to the cost model's calibration.
 
 use super::processor::per_frame_and_byte;
 use super::{self as measure, BulkCost, CastFinding, ProbeResult, TargetResult};

@@ -2,11 +2,10 @@
 //! = RTT(m)/2 − g(m), the link's rate, the path's MTU, the loss, and whether broadcast arrives at
 //! full rate.
 //!
-//! Four state machines do this: a [`Finder`] discovers hosts, a [`Prober`] measures, a
-//! [`Surveyor`] finds the switches between hosts, and a [`Responder`] replies to all three. Each is a
-//! [`Part`](ethbcast_transport::Part): [alone](ethbcast_transport::Alone) under a driver, or
-//! embedded in a machine that hands it the PROBE, ECHO and REPORT frames of its session.
-//! `docs/protocol/measurement.md` §14 describes the frames.
+//! Four state machines do this: a [`Finder`] discovers hosts, a [`Prober`] measures, a [`Surveyor`] finds the
+//! switches between hosts, and a [`Responder`] replies to all three. Each is a [`Part`](ethbcast_transport::Part). It
+//! runs [alone](ethbcast_transport::Alone) under a driver, or in a machine that passes it the PROBE, ECHO and REPORT
+//! frames of its session. `docs/protocol/measurement.md` §14 describes the frames.
 //!
 //! **Gap.** The paper measures the time of M sends at the sender, which shows little behind a kernel
 //! that buffers frames. Here a train of messages is sent with a bounded number of frames in flight,

@@ -116,8 +116,8 @@ impl Prober {
         ProbeResult::new(&self.findings)
     }
 
-    /// Goes on beyond the time limit if too little has been measured and the settings have a later one: without the
-    /// longest messages, which take longest.
+    /// Goes on to the second time limit, if the settings have one and too little has been measured. The longest
+    /// messages are then omitted.
     fn hurry(&mut self) -> bool {
         let lacks = |target: &Target| target.gaps.len() < 2;
         let Some(end) = self.slow_ends_at.take().filter(|_| self.findings.targets.iter().all(lacks)) else {

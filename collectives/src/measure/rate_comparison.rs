@@ -11,10 +11,11 @@ use std::time::Duration;
 const TRAIN: Duration = Duration::from_millis(5);
 const MIN_FRAMES: u64 = 16;
 const MAX_FRAMES: u64 = 256;
-/// Time before a host is asked for a report that has not come, and the interval of further
-/// requests, because a full queue may drop nine of ten; and the longest time in all.
+/// Time before a host is asked for a report that has not come.
 const FIRST_REQUEST_AFTER: Duration = Duration::from_millis(40);
+/// Interval of further requests: a full queue may drop nine of ten.
 const REQUEST_INTERVAL: Duration = Duration::from_millis(10);
+/// Time limit of the whole comparison.
 const LONGEST: Duration = Duration::from_millis(1500);
 /// Difference of arrival times that a host's pauses and its scheduler can explain.
 const NAP_NANOS: f64 = 3e6;

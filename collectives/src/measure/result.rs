@@ -130,8 +130,8 @@ impl ProbeResult {
     }
 }
 
-/// Returns the median over the hosts of the larger of two shares: by which parts of the longest
-/// trains differ from the whole, and by which the gaps of several rounds do.
+/// Returns the spread of the measurements, as the median over the hosts. A host's spread is the larger of two shares:
+/// by which parts of its longest trains differ from the whole, and by which the gaps of its rounds differ.
 fn spread(findings: &Findings) -> f64 {
     let of_target = |target: &Target| {
         let (bytes, gaps) = target.gaps.last_key_value()?;

@@ -16,9 +16,10 @@ const MAIN_FRAMES: u32 = 4;
 /// Maximum bytes of a reply; the rest of the request goes to the end of the queue. If many members ask at once, each
 /// soon gets some bytes, which show progress.
 const PORTION_BYTES: u64 = 16 << 10;
-/// Bytes of a round of replies to all requesting members, which shortens their shares, and the minimum
-/// share. One frame that is damaged everywhere makes a whole group request it.
+/// Bytes of a round of replies to all members that request. More members get shorter shares: one frame that is
+/// damaged everywhere makes a whole group request it.
 const ROUND_BYTES: u64 = 128 << 10;
+/// Minimum share of a member in a round.
 const MIN_PORTION_BYTES: u64 = 2 << 10;
 
 /// Requests and replies. Their size is bounded by the number of members and one share.

@@ -1,4 +1,4 @@
-//! Share of a host's link that others take, by the counters of its interface.
+//! Share of a host's link that other traffic takes, by the counters of its interface.
 
 use crate::membership::codec::{BodyReader, BodyWriter};
 use ethbcast_transport::{Instant, LinkReading, PassedBytes};
@@ -71,8 +71,8 @@ pub(super) struct LinkWatch {
     sent: SentBest,
 }
 
-/// Highest rate at which a host has sent, by its own counters, twice in a row: at its start a session only fills
-/// buffers, which is no rate.
+/// Highest rate at which a host has sent, by its own counters, twice in a row. One reading is not enough: at its
+/// start a session only fills buffers.
 #[derive(Clone, Copy, Debug, Default)]
 struct SentBest {
     since: Option<(Instant, PassedBytes)>,

@@ -114,8 +114,9 @@ impl Throttle {
 
 /// Target queueing delay: a switch's port holds some milliseconds.
 const TARGET: Duration = Duration::from_millis(1);
-/// Minimum length of a period, and the minimum number of round trips of one child, before the rate is adjusted.
+/// Minimum length of a period before the rate is adjusted.
 const PERIOD: Duration = Duration::from_millis(20);
+/// Minimum number of round trips of one child before the rate is adjusted.
 const MIN_ANSWERS: u32 = 3;
 /// Maximum length of a period, even with fewer round trips.
 const MAX_PERIOD: Duration = Duration::from_millis(200);

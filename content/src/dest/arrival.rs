@@ -1,5 +1,4 @@
-//! Storage of any content at DEST: dispatches bytes to a file, device, stdout or command, and a
-//! directory to a directory.
+//! Storage of any content at DEST: chooses the storage for a file, device, stdout, command or directory.
 
 use super::bytes::{ArrivalState, Bytes, too_small};
 use super::{Dest, Handling};

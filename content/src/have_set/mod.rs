@@ -1,10 +1,8 @@
-//! The have-set: data on this host that an incoming content may already contain. It is found in
-//! place, where an earlier run left it, or in bases at the same offset or, by content-defined
-//! chunks, anywhere.
+//! The have-set: data on this host that an incoming content may already contain. It is searched for where an
+//! earlier run left it, and in older versions (bases): at the same offset, or anywhere by content-defined chunks.
 //!
-//! All of it is verified: a chunk counts as present only if it hashes to its ledger's value when it
-//! is looked up, and it is verified again when it is used. A wrong journal or a basis that changes
-//! costs only the chunk.
+//! All of it is verified. A chunk counts as present only if its hash is the one in the hash list when it is looked
+//! up, and it is verified again when it is used. A wrong journal or a basis that changes costs only the chunk.
 
 #[cfg(test)]
 mod tests;

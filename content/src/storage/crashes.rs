@@ -1,5 +1,5 @@
-//! Crash tests of receiving a small directory over an older one: in every crash state DEST is
-//! whole, old or new, and the next run completes.
+//! Crash tests of receiving a small directory over an older one. In every crash state DEST is entirely old or
+//! entirely new, and the next run completes.
 
 use super::place::{Place, Target};
 use super::work::{Leftover, Work};

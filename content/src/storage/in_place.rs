@@ -1,4 +1,4 @@
-//! Update of a directory in place: after any failure or crash each of its files is old or new, whole.
+//! Update of a directory in place. After any failure or crash each of its files is entirely old or entirely new.
 
 use super::crashes::{DEST, build_in, dest, stream};
 use super::place::Target;

@@ -49,8 +49,8 @@ impl Place<Beneath> {
         [Some(beside), inside].into_iter().flatten().filter_map(|path| Beneath::open(&path).ok()).collect()
     }
 
-    /// Finds the place of a directory of this name, empty for its content alone, and checks that it may be taken;
-    /// before the manifest has come, apart from its entries.
+    /// Finds the place for a directory of this name (empty: for its content alone), and checks that it may be used.
+    /// Before the manifest has come, the entries are not checked.
     pub(super) fn find(
         target: &Target,
         own: &[u8],
@@ -117,8 +117,7 @@ fn check_entries(path: &Path, manifest: &Manifest, delete: bool) -> Result<(), S
 }
 
 impl Target {
-    /// Fails if a directory of which the sender says no more than this name, empty for its content alone, cannot be put
-    /// here.
+    /// Fails if a directory of this name (empty: for its content alone) cannot be put here, as far as the name shows.
     pub(crate) fn check(&self, own: &[u8]) -> Result<(), StorageError> {
         Place::find(self, own, None).map(drop)
     }

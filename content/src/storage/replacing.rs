@@ -1,5 +1,5 @@
-//! Replacement of a directory on any file system: after a failure or crash DEST is the old or the
-//! new one, whole.
+//! Replacement of a directory on any file system. After a failure or crash DEST is entirely the old or entirely the
+//! new one.
 
 use super::crashes::{DEST, build, build_in, dest, old_world, receive, stream};
 use super::place::Target;

@@ -1,8 +1,8 @@
 //! The isolated environment (*cell*) of one test, which leaves nothing behind.
 //!
-//! A cell with root has process ids, mounts, `/run/netns`, `/dev/shm` and `target/tmp` of its own:
-//! the end of its first process ends all its processes, and with them its network namespaces,
-//! mounts and files in memory. Without root it is a process group that is killed as a whole.
+//! A cell with root has process ids, mounts, `/run/netns`, `/dev/shm` and `target/tmp` of its own. When its first
+//! process ends, the kernel ends all its processes, and with them its network namespaces, mounts and files in memory.
+//! Without root it is a process group that is killed as a whole.
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::{Signal, killpg};

@@ -1,5 +1,5 @@
-//! Order of the tests: deterministic ones on all processors, with labs beside them; then labs that
-//! must run alone; finally a rerun, alone, of labs that failed.
+//! Order of the tests. Deterministic tests run on all processors, with labs beside them. Then labs run that must run
+//! alone. Finally, labs that failed are run again, alone.
 
 use crate::cell::Cell;
 use crate::collect::Test;

@@ -1,4 +1,4 @@
-//! Many runs, and the tables and reports on them.
+//! Many chaos runs, with tables and reports of their results.
 
 use super::judge::Verdict;
 use super::{Class, Scenario, Stage, Terms, play};

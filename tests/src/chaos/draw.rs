@@ -69,8 +69,8 @@ impl Hosts {
     }
 }
 
-/// Exit codes of a receiver that other hosts or its cable have kept from the file, and that reports
-/// it; it may have the file nevertheless.
+/// Exit codes of a receiver that reports that other hosts or its cable prevented the transfer. It may have the file
+/// nevertheless.
 const KEPT: &[i32] = &[0, 1, 3];
 /// [`KEPT`], and the code of a host whose own interface is off.
 const OFF: &[i32] = &[0, 1, 3, 4];

@@ -1,4 +1,4 @@
-//! One run: brings up a lab, starts the programs, triggers the events, and waits for the end.
+//! One chaos run: brings up a lab, starts the programs, triggers the events, and waits for the end.
 
 use super::judge::{Verdict, judge};
 use super::scenario::{Due, Event, ROOT, STRANGER, Scenario};

@@ -50,7 +50,7 @@ pub enum Step {
     Compute(Duration),
     /// A wait until the messages this rank has sent have arrived.
     Settle,
-    /// The group goes on with the ranks that live.
+    /// The group goes on with the surviving ranks.
     Shrink,
 }
 

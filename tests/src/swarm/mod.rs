@@ -1,6 +1,5 @@
-//! Randomized simulation of whole protocol machines under faults. Each schedule is drawn from one
-//! seed, ends all faults except deaths for a core of hosts, and is checked against every guarantee
-//! throughout.
+//! Randomized simulation of whole protocol machines under faults. Each schedule is drawn from one seed. For a core
+//! of hosts all faults but deaths end. Every guarantee is checked throughout.
 //!
 //! [`run`] plays one and never panics: a broken promise is a value with the command line that
 //! replays it.

@@ -1,5 +1,4 @@
-//! Checks on acknowledgements, read off the wire: no sender exceeds its credit, and every
-//! retransmission has a cause.
+//! Checks of acknowledgements on the wire: no sender exceeds its credit, and every retransmission has a cause.
 //!
 //! The check shares no code with the engine. An acknowledgement counts as known once sent; the engine may
 //! see it later, never earlier.

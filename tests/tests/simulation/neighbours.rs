@@ -1,5 +1,5 @@
-//! Other traffic on the link: other flows and other sessions beside a session, which leaves them up
-//! to half of each link, and takes all of it when alone.
+//! Tests of other traffic beside a session. It leaves other flows and sessions up to half of each link, and takes
+//! all of it when alone.
 
 use ethbcast_collectives::session::application::Participant;
 use ethbcast_collectives::session::{

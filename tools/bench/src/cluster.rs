@@ -1,6 +1,5 @@
-//! Lab of a benchmark: hosts on one switch, with IPv4 for tools that need it; and an upper bound
-//! there, by frames without a protocol over AF_PACKET. No transport with acknowledgements, checks
-//! and files can be faster.
+//! Lab of a benchmark: hosts on one switch, with IPv4 for tools that need it. It also measures raw AF_PACKET frames
+//! without a protocol: no transport with acknowledgements, checks and files can be faster.
 
 use std::ops::ControlFlow;
 use std::process::Stdio;

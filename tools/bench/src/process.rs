@@ -1,5 +1,5 @@
-//! Processes of a benchmark: the path of `ethbcast`, programs with a time limit, and Ctrl-C, which
-//! waits until the lab is removed.
+//! Processes of a benchmark: finds `ethbcast`, runs programs with a time limit, and delays Ctrl-C until the lab is
+//! removed.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek};

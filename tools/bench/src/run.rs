@@ -1,4 +1,5 @@
-//! The measuring loop over all settings: its options, the other tools on this machine, and the labs.
+//! The measuring loop of a benchmark, over all settings: its options, the other tools on this machine, and the
+//! labs.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -163,8 +164,9 @@ impl Peers {
 
 /// Untimed broadcasts of an MPI; the first ones establish connections.
 const MPI_WARM_UPS: u32 = 10;
-/// Default limit on a run, as a multiple of the wire's minimum, and its lower bound.
+/// Default limit on a run, as a multiple of the wire's minimum.
 const PATIENCE: f64 = 10.0;
+/// Lower bound of that limit.
 const MIN_LIMIT_SECONDS: f64 = 30.0;
 /// Rate assumed for unshaped cables when the duration is estimated, in bits per second.
 const ASSUMED_RATE: u64 = 500_000_000;
@@ -376,8 +378,8 @@ impl Bench<'_> {
         }))
     }
 
-    /// Returns about how long all settings take: two seconds to start and end the programs of a run,
-    /// and its copies over a cable; a barrier or a verdict as long again.
+    /// Returns about how long all settings take. A run needs two seconds to start and end its programs, the time of
+    /// its copies on a cable, and as long again for a barrier or a verdict.
     fn expected_seconds(&self) -> f64 {
         let options = self.options;
         let (messages, files) = options.messages_and_files();

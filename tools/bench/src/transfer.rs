@@ -29,7 +29,7 @@ const UFTP_PERMILLE: u64 = 960;
 /// receivers and needs no rate.
 const UFTP_UNSHAPED_PERMILLE: u64 = 500;
 
-/// Headers of a uftp frame including IP and UDP, and its largest block, in bytes.
+/// Headers of a uftp frame, including IP and UDP, in bytes.
 const UFTP_HEADER_BYTES: u32 = 72;
 const UFTP_LARGEST_BLOCK_BYTES: u32 = 8800;
 

@@ -1,4 +1,4 @@
-//! The arguments of `ethbcast lab` and `ethbcast bench`, and of the chain of TCP connections beside it.
+//! The arguments of `ethbcast lab` and `ethbcast bench`, and of the TCP chain that `bench` compares with.
 
 use super::{decimal, examples, number, whole};
 use clap::builder::{PossibleValuesParser, TypedValueParser};

@@ -1,4 +1,4 @@
-//! The configuration file, and its check.
+//! The configuration file of the commands, and its check.
 
 use super::{ConfiguredOption, commands, given, options, program, shared};
 use crate::exit::{Code, WithCode, fail};

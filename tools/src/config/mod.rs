@@ -110,8 +110,9 @@ const ONLY_WITH: [(&str, &str); 6] = [
 /// with another meaning.
 const SHORT_VARIABLES: [&str; 4] = ["interface", "host", "ether-type", "over"];
 
-/// Variables that name a key file, and hold a key phrase: both precede the configuration file, and the next one.
+/// Variable that names a key file. It precedes the key phrase and the configuration file.
 const KEY_FILE_VARIABLE: &str = "ETHBCAST_KEY_FILE";
+/// Variable that holds a key phrase. It precedes the configuration file.
 const KEY_PHRASE_VARIABLE: &str = "ETHBCAST_KEY";
 /// Variable by which there is no key unless one is named; it precedes the configuration file. Labs set it.
 const NO_KEY_VARIABLE: &str = "ETHBCAST_NO_KEY";

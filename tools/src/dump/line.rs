@@ -1,4 +1,4 @@
-//! The line about a frame, in tcpdump's style or as JSON.
+//! Text form of a frame: one line in tcpdump's style, or JSON.
 
 use super::Captured;
 use ethbcast_collectives::inspect::Inspected;

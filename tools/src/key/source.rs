@@ -21,8 +21,9 @@ use zeroize::{Zeroize, Zeroizing};
 const PATH: &str = "/etc/ethbcast/key";
 /// Environment variable with a key phrase. It is removed from the environment of started commands.
 const PHRASE: &str = "ETHBCAST_KEY";
-/// Directory of systemd with a service's credentials, and the name of the key there.
+/// Variable that names systemd's directory of a service's credentials.
 const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
+/// Name of the key in that directory.
 const CREDENTIAL: &str = "ethbcast.key";
 
 /// The phrase as it was typed: the user is asked once per run.

@@ -1,4 +1,4 @@
-//! Axes, lines, texts and numbers of the page.
+//! Axes, lines, texts and numbers of the charts in the HTML report.
 //!
 //! Pictures are stretched to the available width and contain no text: the labels are elements of the page, positioned
 //! in per cent. Names may come from the network or an untrusted file: the renderer escapes them, and characters that

@@ -1,4 +1,4 @@
-//! Start of a transfer: the number or names of the receivers that `send` waits for, udpcast's rules, and Enter.
+//! Condition that starts a transfer: the number of receivers, a time limit as in udpcast, or Enter.
 
 use crate::exit::print_line;
 use crate::progress::Bar;

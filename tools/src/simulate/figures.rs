@@ -1,4 +1,5 @@
-//! Rates and delays of the simulated hosts and cables, and the network and the model's calibration made from them.
+//! Rates and delays of the simulated hosts and cables. The simulated network and the model's calibration are made
+//! from them.
 
 use super::settings::Conditions;
 use ethbcast_planning::model::{Calibration, Point, Processing, nap_ns};
@@ -34,9 +35,9 @@ const LAB_PORT_QUEUE_BYTES: u64 = 256 << 10;
 /// Duration of a token bucket's burst in the lab; two frames at least.
 const LAB_BURST: Duration = Duration::from_micros(500);
 
-/// Period over which the driver counts arrivals before it uses receive coalescing, and the number
-/// of frames at the start of a stream that it exempts.
+/// Period over which the driver counts arrivals before it uses receive coalescing.
 const NAP_AFTER: Duration = Duration::from_millis(5);
+/// Frames at the start of a stream that receive coalescing exempts.
 const NAP_AFTER_FRAMES: u32 = 64;
 
 impl Conditions {

@@ -1,4 +1,4 @@
-//! Neighbours on the wire: a TCP flow and a second session beside a transfer, by what the reports and the counters say.
+//! Tests of a transfer beside other traffic (a TCP flow, a second session), by reports and interface counters.
 
 use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Run, Site, content, one_switch, within};
 use ethbcast_lab::LabConfig;

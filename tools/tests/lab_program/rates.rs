@@ -1,5 +1,5 @@
-//! The rate limit of each host, by the interfaces' counters: in no second do root and relays exceed
-//! it by more than a quarter, on cables of five times the rate. (In the simulator it is 1 %.)
+//! Tests of each host's rate limit by the interfaces' counters. Root and relays exceed it in no second by more than a
+//! quarter, on cables of five times the rate. (In the simulator it is 1 %.)
 
 use crate::harness::{Ethbcast, LIMIT, Session, Site, Transfer, content, one_switch};
 use ethbcast_lab::LabConfig;

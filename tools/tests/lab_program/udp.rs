@@ -1,4 +1,4 @@
-//! Transfers over UDP on the hosts of a lab, also by a user without any right.
+//! Tests of transfers over UDP on the hosts of a lab, also by a user without privileges.
 
 use crate::harness::{Ended, Ethbcast, LIMIT, MEBIBYTE, PROGRAM, Run, Site, content, one_switch};
 use std::fs;
@@ -8,7 +8,7 @@ use std::process::Command;
 
 /// Port of all groups with the usual EtherType.
 const GROUP_PORT: &str = "18613";
-/// No route to groups, no right, no capability.
+/// No route to groups, no privilege, no capability.
 const NOBODY: [&str; 7] = [
     "--reuid=65534",
     "--regid=65534",

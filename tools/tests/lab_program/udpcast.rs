@@ -1,5 +1,5 @@
-//! Command lines for udpcast, as Clonezilla, FOG and others use them: each is run with udpcast and
-//! with the program under its names, which gives the same files and exit status.
+//! Tests of udpcast's command lines, as Clonezilla, FOG and others use them. Each is run with udpcast and with the
+//! program under udpcast's names: files and exit status must be equal.
 
 use crate::harness::{Ended, Ethbcast, LIMIT, PROGRAM, Run, Site, content, names_in, one_switch};
 use std::fs;

@@ -1,10 +1,9 @@
 //! Newest stamp received, and round trips from timestamp echoes.
 //!
-//! The round trips give the retransmission timeout (RFC 6298, with shorter bounds: a
-//! cluster's round trips are below a millisecond) and the reordering tolerance on the path to one
-//! receiver. The tolerance grows with observed reordering and falls back without it (RFC 8985 §6.2,
-//! whose window grows by a quarter of the round trip at a time and falls back after 16 recoveries;
-//! here the reordering itself is measured, as every frame has a stamp).
+//! The round trips give the retransmission timeout (RFC 6298, with shorter bounds: a cluster's round trips are below
+//! a millisecond) and the reordering tolerance on the path to one receiver. The tolerance grows with observed
+//! reordering and falls back without it (RFC 8985 §6.2). RFC 8985's window grows by a quarter of the round trip at a
+//! time, and falls back after 16 recoveries. Here the reordering itself is measured, as every frame has a stamp.
 
 use super::stamp::Stamp;
 use crate::time::Instant;
@@ -64,7 +63,7 @@ pub(crate) enum Behind {
     /// Sent after the known acknowledgement; one of the two is not the receiver's own. The receiver
     /// must be probed.
     Doubtful,
-    /// Second acknowledgement in a row sent after the known one, which therefore was not the
+    /// Second acknowledgement in a row that was sent after the known one. The known one was therefore not the
     /// receiver's own: arrived frames do not disappear.
     Contradiction,
 }

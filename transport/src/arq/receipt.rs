@@ -1,12 +1,11 @@
 //! Acknowledgement due to a sender: the newest stamp, the time when it is due, and the check
 //! whether the sender's stamps are plausible.
 //!
-//! Stamps are microseconds of the sender's clock, so the one that arrived with the least delay
-//! shows how far that clock can be now: any delay only makes a stamp look old. A stamp beyond that,
-//! or well before the newest, is in doubt until the next one agrees with it: one frame with a wrong
-//! stamp, even the first, hides the true ones only for a moment. A clock that many stamps have
-//! confirmed is not set back while others confirm it: replayed frames of long ago agree with each
-//! other, too.
+//! Stamps are microseconds of the sender's clock, so the one that arrived with the least delay shows how far that
+//! clock can be now: any delay only makes a stamp look old. A stamp beyond that, or well before the newest, is in
+//! doubt until the next one agrees with it. One frame with a wrong stamp, even the first, thus hides the true ones
+//! only for a moment. A clock that many stamps have confirmed is not set back while others confirm it: replayed
+//! frames of long ago agree with each other, too.
 
 use super::echo::Newest;
 use super::stamp::Stamp;

@@ -15,15 +15,14 @@ const FLUSH_LIMIT: Duration = Duration::from_millis(100);
 
 /// Runs `machine` on `link` until `application` breaks, and returns the value it broke with.
 ///
-/// Each round: a bounded batch of arrived frames, timers, one call of `application`, a bounded
-/// batch of frames to send. If nothing arrived and nothing left, it waits until a frame arrives (or
-/// several: [`Link::receive_coalescing`]), there is room to send again, the machine's next
-/// deadline, or [`Waiter::wake`]; an urgent machine's loop first polls for frames for a while
-/// ([`Link::busy_poll`]). `application` moves its data in and out of the machine; it must not
-/// block. One clock reading serves a whole round.
+/// Each round: a bounded batch of arrived frames, timers, one call of `application`, a bounded batch of frames to
+/// send. If nothing arrived and nothing left, the loop waits for one of these: a frame (or several:
+/// [`Link::receive_coalescing`]), room to send again, the machine's next deadline, or [`Waiter::wake`]. If the
+/// machine is urgent, the loop first polls for frames for a while ([`Link::busy_poll`]). `application` moves its data
+/// in and out of the machine; it must not block. One clock reading serves a whole round.
 ///
-/// After a break, frames left over and the machine's remaining output (up to one batch of frames)
-/// are sent, for at most 100 ms; frames that have not left then are lost, as on a cable.
+/// After a break, frames left over and the machine's remaining output (up to one batch of frames) are sent, for at
+/// most 100 ms. Frames that have not left by then are lost, as on a cable.
 ///
 /// # Errors
 /// The link's own.

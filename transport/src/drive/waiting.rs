@@ -1,34 +1,33 @@
 //! Wait of the loop for the next frame: busy polling, and receive coalescing.
 //!
-//! **Busy polling** delays the sleep. A waiting loop must be woken: on a busy or virtual machine
-//! that takes longer than the frame itself, and half of it is at the sender's expense. So a
-//! latency-critical loop polls for a while. Between two polls it yields its CPU (`sched_yield(2)`)
-//! instead of pausing: on a host with more processes than CPUs the next frame often comes from a
-//! process that has yet to run, and with a CPU to itself a yield returns in a few tenths of a
-//! microsecond.
+//! **Busy polling** delays the sleep. A sleeping loop must be woken. On a busy or virtual machine that takes longer
+//! than the frame itself, and half of the work falls on the sender. So a latency-critical loop polls for a while.
+//! Between two polls it yields its CPU (`sched_yield(2)`) instead of pausing: on a host with more processes than CPUs
+//! the next frame often comes from a process that has yet to run, and with a CPU to itself a yield returns in a few
+//! tenths of a microsecond.
 //!
-//! Beside processes that compute, a yield returns after their time slices, and some kernels (Linux
-//! 6.18) take the rest of the yielder's slice, too: milliseconds later than a process that sleeps
-//! and is woken. A pause between two polls of more than a millisecond, and more than the polling
-//! limit, shows that; then the loop sleeps at once for a while, twice as long each time it happens
-//! again. Shorter pauses are the turns of other ranks on this host, and the loop polls on: if it
-//! slept, each of them would have to wake it (eight ranks on two cores take twice as long then).
+//! Beside processes that compute, a yield returns only after their time slices. Some kernels (Linux 6.18) also
+//! take the rest of the yielder's slice. The loop then continues milliseconds later than a process that sleeps and
+//! is woken. It detects this by a pause between two polls of more than a millisecond and more than the polling
+//! limit. For a while after such a pause it sleeps at once, twice as long each time it happens again. Shorter
+//! pauses are the turns of other ranks on this host, and the loop polls on. If it slept, each of them would have to
+//! wake it (eight ranks on two cores take twice as long then).
 //!
-//! **Receive coalescing** sleeps through arrivals. The kernel wakes a sleeper for every frame, and
-//! a wake-up costs many times what the frame does. While frames arrive densely the loop therefore
-//! sleeps a fixed time (a *nap*) and finds several, like a NIC that moderates its interrupts. A nap
-//! that found too few delayed a reply (a ping-pong is dense, too): each such nap doubles the time
-//! until the next is tried. But if bulk arrives several frames at a time, or hardly anything is
-//! sent in return, no peer waits for a reply to each: a nap that found nothing then met a sender
-//! without a CPU for a moment, or the end of an exchange, and is ignored.
+//! **Receive coalescing** sleeps through arrivals. The kernel wakes a sleeper for every frame, and a wake-up costs
+//! many times what the frame does. While frames arrive densely the loop therefore sleeps a fixed time (a *nap*) and
+//! finds several, like a NIC that moderates its interrupts. A nap that found too few frames delayed a reply, because
+//! a ping-pong is dense, too. Each such nap doubles the time until the next is tried. If bulk arrives several frames
+//! at a time, or hardly anything is sent in return, no peer waits for a reply to each frame. A nap that found nothing
+//! then met a sender without a CPU for a moment, or the end of an exchange, and is ignored.
 
 use crate::{Instant, TimeSource};
 use std::time::Duration;
 
 /// Pause that shows a computing process.
 const LATE_WAKE: Duration = Duration::from_millis(1);
-/// Time for which the loop sleeps at once after such a pause, and the most doublings of it (1.3 s).
+/// Time for which the loop sleeps at once after such a pause.
 const BARRED: Duration = Duration::from_millis(10);
+/// Most doublings of that time (1.3 s).
 const MAX_DOUBLINGS: u32 = 7;
 
 #[derive(Debug)]

@@ -1,5 +1,4 @@
-//! The shared buffer of one stream (EQA §3.1: BUF and HMS): payloads stored once, read through
-//! cursors.
+//! Feed: a stream's retransmission buffer (EQA §3.1: BUF and HMS), stored once and read through cursors.
 //!
 //! Slots between `tail` and `head` hold frames that some reader still needs, in order and without
 //! gaps; beyond `head` lie frames that arrived out of order. Each reader stands at a position: the
@@ -223,9 +222,8 @@ impl Feed {
         &self.bytes[at..at + self.lengths[(sequence & self.mask) as usize] as usize]
     }
 
-    /// Returns the payloads of up to `most` frames from `first` on, none beyond the
-    /// [`head`](Feed::head), as far as they are contiguous in memory, and the number of frames, at
-    /// least one.
+    /// Returns the payloads of up to `most` frames from `first` on, and the number of frames, at least one. They end
+    /// at the [`head`](Feed::head), or where payloads are not contiguous in memory.
     ///
     /// # Panics
     /// The panics of [`payload`](Feed::payload), for the first.

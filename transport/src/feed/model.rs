@@ -1,4 +1,5 @@
-//! Exhaustive test of a tiny feed: every sequence of operations, compared with a simple model.
+//! Exhaustive test of a tiny feed (retransmission buffer): every sequence of operations, compared with a simple
+//! model.
 
 use super::*;
 use std::collections::BTreeMap;

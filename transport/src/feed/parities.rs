@@ -1,4 +1,4 @@
-//! Parity frames that wait for more of their block, each in the slot of a missing frame of it.
+//! Received parity frames that cannot recover a frame yet. Each takes the slot of a missing frame of its block.
 //!
 //! Parity frames take no memory of their own, and forged ones can fill none: a block never holds as many
 //! as it lacks frames. With the last one needed, the missing frames are recovered.
@@ -56,8 +56,8 @@ impl Parities {
 }
 
 impl Feed {
-    /// Whether `frames` have all been here at full length, are still in their slots, and do not
-    /// contain the last: then parity of them can be sent.
+    /// Whether parity of `frames` can be sent: all have been here at full length, are still in their slots, and do
+    /// not include the stream's last frame.
     pub(crate) fn is_full_block(&self, frames: &Range<u64>) -> bool {
         let here = frames.end <= self.head() && self.still_holds(frames) && !self.may_have_last(frames);
         here && frames.clone().all(|sequence| self.is_full(sequence))

@@ -1,4 +1,4 @@
-//! Arrived frames of one peer, and the receipts for them.
+//! Frames that arrived from one peer, and the acknowledgements for them.
 
 use super::settings::SPAN_FRAMES;
 use crate::arq::arrived::Arrived;

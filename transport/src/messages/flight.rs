@@ -1,8 +1,8 @@
 //! Frames sent to one peer and not yet acknowledged: the content of each, and loss detection.
 //!
-//! A frame, as in a lane of a stream, is lost when one sent later has arrived (RFC 8985); a timeout
-//! requests a receipt and never repeats data. No payload is kept: a lost frame is written again
-//! from the message, or from the present room for messages.
+//! A frame is lost when one sent later has arrived (RFC 8985), as in a lane of a stream. A timeout requests an
+//! acknowledgement and never repeats data. No payload is kept: a lost frame is written again from the message, or
+//! from the present room for messages.
 
 use super::body::NoteCode;
 use super::settings::SPAN_FRAMES;

@@ -1,4 +1,4 @@
-//! The mailbox: the application's calls, and the part behind them.
+//! The mailbox: the application's calls to send and receive messages, on a state machine for all peers.
 
 use super::channel::Channel;
 use super::core::MailboxCore;

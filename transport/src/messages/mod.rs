@@ -10,9 +10,9 @@
 //! part carries its offset, and no payload is copied for repeats, because a lost part is cut from
 //! the message again.
 //!
-//! The modules, from the outside in: [`Mailbox`] (the calls, and the part behind them), `ledger`
-//! (open operations), `channel` (one peer: frames), `outbox`, `inbox` and `credit` (send queue,
-//! pushed buffer, its account), `flight` and `arrivals` (numbered frames), `body` (their bytes).
+//! The modules, from the outside in: [`Mailbox`] (the application's calls), `operations` (open calls), `channel`
+//! (frames of one peer), `outbox` (send queue), `inbox` (pushed buffer), `credit` (room in it), `flight` and
+//! `arrivals` (numbered frames), `body` (their bytes).
 //!
 //! Received bytes never cause a panic, nor more memory than a receive's `max_bytes` or the pushed
 //! buffer's share.

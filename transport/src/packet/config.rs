@@ -1,4 +1,4 @@
-//! Settings of a port.
+//! Settings of a port (a packet socket).
 
 use super::Over;
 use crate::MacAddr;

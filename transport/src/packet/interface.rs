@@ -154,9 +154,8 @@ impl Interface {
 
     fn only(all: &[LinkInfo]) -> Result<Interface, InterfaceError> {
         let mut usable: Vec<_> = all.iter().filter(|link| link.has(libc::IFF_UP) && link.is_ethernet()).collect();
-        // None of these makes the choice ambiguous, as long as there is another: a port, whose
-        // frames another interface receives; one without a link; a bridge that leads only to
-        // containers.
+        // These are ignored as long as there is another interface: a port, whose frames another interface receives;
+        // an interface without a link; a bridge that leads only to containers.
         let worse: [fn(&LinkInfo) -> bool; 3] = [LinkInfo::is_port, |link| !link.has(libc::IFF_LOWER_UP), leads_inside];
         for is_worse in worse {
             if usable.len() > 1 && usable.iter().any(|link| !is_worse(link)) {

@@ -1,4 +1,4 @@
-//! Meter of an interface: all bytes that pass it, beside those of one port.
+//! Byte counters of an interface: all traffic, and that of one port.
 
 use super::interface::{netlink, passed_bytes};
 use super::{Counters, Interface};
@@ -73,8 +73,8 @@ impl Meter {
     }
 }
 
-/// Returns the bytes that passed the filter in the kernel; those of frames that still wait, or were
-/// dropped, by the mean length.
+/// Returns the bytes that passed the filter in the kernel. Frames that still wait, or were dropped, count by the mean
+/// length.
 fn accepted_bytes(counters: &Counters) -> u64 {
     let waiting = counters.kernel_accepted.saturating_sub(counters.frames_received);
     let mean = counters.bytes_received / counters.frames_received.max(1);

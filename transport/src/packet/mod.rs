@@ -1,5 +1,4 @@
-//! The AF_PACKET driver: runs any [`Machine`] on a real Ethernet interface, or over UDP, and the
-//! real clock.
+//! The AF_PACKET driver: runs any [`Machine`] over real Ethernet or UDP, with the real clock.
 //!
 //! Frames arrive through a TPACKET_V2 ring and are passed to the machine in place; they leave
 //! through a staging area and `sendmmsg`. A [`Port`] is the [`Link`](crate::Link) over both and

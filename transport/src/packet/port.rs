@@ -1,4 +1,4 @@
-//! A packet socket bound to one interface and one EtherType.
+//! Port: a packet socket bound to one interface and one EtherType.
 
 use super::config::PortConfig;
 use super::error::{DriveError, Errno, OpenError, is_away};

@@ -1,9 +1,9 @@
 //! The receive ring: memory shared with the kernel, one slot per frame (TPACKET_V2).
 //!
-//! A slot's status word says whether the kernel or we own it; changing the word hands the slot
-//! over. So the word is an atomic: acquired before a slot is read, released after. V3, with many
-//! frames to a block, is as fast but shows a half full block only after a timeout of 1 ms or more:
-//! too late for an acknowledgement. Source: kernel documentation, `networking/packet_mmap`.
+//! A slot's status word says whether the kernel or we own it; changing the word hands the slot over. So the word is
+//! an atomic: acquired before a slot is read, released after. V3, with many frames to a block, is as fast, but shows
+//! a partly filled block only after a timeout of 1 ms or more. That is too late for an acknowledgement. Source:
+//! kernel documentation, `networking/packet_mmap`.
 #![allow(unsafe_code)]
 
 use super::syscall;

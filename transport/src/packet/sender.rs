@@ -1,4 +1,4 @@
-//! The sending half of a port: a staging area, and retries when the kernel has no room.
+//! The sending half of a port (a packet socket): a staging area, and retries when the kernel has no room.
 //!
 //! The kernel refuses frames in two ways. EAGAIN: the socket's send buffer is full; POLLOUT reports
 //! room. ENOBUFS: the interface's transmit queue dropped the frame; nothing reports room, so we
@@ -256,8 +256,8 @@ impl Sender {
     }
 }
 
-/// Returns the MTU, in bytes, whose frames pass where frames of `passes` bytes do: a veth takes as
-/// much more than its MTU as a VLAN tag has, and what follows does not.
+/// Returns the MTU, in bytes, of a path on which frames of `passes` bytes pass. A veth accepts frames that are longer
+/// than its MTU by a VLAN tag; the devices behind it do not.
 pub(super) fn mtu_of(passes: usize) -> usize {
     passes.saturating_sub(ETHERNET_BYTES + VLAN_TAG_BYTES)
 }

@@ -1,9 +1,9 @@
 //! Shared use of one protocol machine by blocking calls of several threads.
 //!
-//! A waiting caller drives: it runs rounds in its own thread until it has what it waits for, so
-//! that no frame passes from one thread to another. If several wait, one of them, the *leader*,
-//! watches the socket and the others follow it on a condition variable; a leader that leaves wakes
-//! a follower. While no caller waits, a *progress thread* drives.
+//! A waiting caller drives: it runs rounds in its own thread until it has what it waits for, so that no frame passes
+//! from one thread to another. If several wait, one of them, the *leader*, watches the socket. The others, the
+//! *followers*, wait on a condition variable. A leader that leaves wakes a follower. While no caller waits, a
+//! *progress thread* drives.
 //!
 //! The lock is held for a round, never during a sleep (EQA: medium-grained locking).
 //!

@@ -6,11 +6,10 @@
 //! x its place in the block and y = 128 + `index`, and times 128 + x, which makes parity frame 0
 //! the plain exclusive or. All frames of a block have one length.
 //!
-//! Frames are multiplied and added one stripe at a time. If the machine looks up many bytes at
-//! once, products are added directly (`products`). Otherwise a sum is kept as eight planes, one for
-//! each power of x below eight: a frame is added to those planes that its factor names, by
-//! exclusive or only, and the planes are combined once. So no table is looked up for each byte, and
-//! the compiler vectorises it on every machine.
+//! Frames are multiplied and added one stripe at a time. If the machine looks up many bytes at once, products are
+//! added directly (`products`). Otherwise a sum is kept as eight planes, one for each power of x below eight. A frame
+//! is added, by exclusive or, to the planes of the powers in its factor. The planes are combined once. So no table is
+//! looked up for each byte, and the compiler vectorises it on every machine.
 
 mod products;
 

@@ -1,5 +1,5 @@
-//! Products of an element and a stripe by tables of half a byte each, sixteen or more bytes at a time (Plank, Greenan
-//! and Miller, *Screaming Fast Galois Field Arithmetic Using Intel SIMD Instructions*, FAST 2013).
+//! Products of an element and a stripe by 4-bit lookup tables, sixteen or more bytes at a time (Plank, Greenan and
+//! Miller, *Screaming Fast Galois Field Arithmetic Using Intel SIMD Instructions*, FAST 2013).
 
 use super::doubled;
 

@@ -1,11 +1,10 @@
 //! Event queue of the simulator, ordered by time, and by scheduling order among simultaneous
 //! events.
 //!
-//! A radix heap (Ahuja, Mehlhorn, Orlin, Tarjan 1990): no event is scheduled before the one last
-//! taken, so events are sorted only as far as needed, by the highest bit in which their time
-//! differs from it. Simultaneous events always share a bucket and keep their order there, which
-//! makes runs repeatable without a sequence number. It is cheaper than a binary heap once a flood
-//! puts thousands of events into one microsecond.
+//! A radix heap (Ahuja, Mehlhorn, Orlin, Tarjan 1990): no event is scheduled before the one last taken. Events are
+//! therefore sorted only as far as needed, by the highest bit in which their time differs from that one's.
+//! Simultaneous events always share a bucket and keep their order there, which makes runs repeatable without a
+//! sequence number. It is cheaper than a binary heap once a flood puts thousands of events into one microsecond.
 
 use super::network::{CableId, SwitchId};
 use super::settings::StormControl;

@@ -4,8 +4,8 @@ use super::Stream;
 use super::terms::Ending;
 use crate::time::Instant;
 
-/// Most frames per run, and the lag of the credit that an application gives: of a feed of 512
-/// frames, runs of 64 would hide for seconds how slow it is.
+/// Most frames per run. An application's credit lags by a run: of a feed of 512 frames, runs of 64 would hide for
+/// seconds how slow it is.
 const MAX_FRAMES: u64 = 16;
 const MAX_BYTES: usize = 128 << 10;
 

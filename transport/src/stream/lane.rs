@@ -1,5 +1,4 @@
-//! One remote reader served by unicast with a window: EQA's lightweight directed point, a sender
-//! that owns no buffer.
+//! One receiver served by unicast with a window. It owns no buffer (EQA's lightweight directed point).
 //!
 //! Two cursors: `cursor` follows the reader's acknowledgements, `next` is the go-back-n cursor of
 //! first transmissions. Losses are found by evidence only (RFC 8985): a frame is lost when one sent

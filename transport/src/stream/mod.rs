@@ -1,4 +1,4 @@
-//! One ordered sequence of frames from one origin, at the root, a relay or a leaf.
+//! A stream at one host (root, relay or leaf): an ordered sequence of frames from one origin.
 //!
 //! A [`Stream`] is a [`Feed`] with a writer (the application at the origin, an intake elsewhere)
 //! and readers: lanes to children, the cast, repair children, the local application. The parts that

@@ -1,5 +1,5 @@
-//! Remote readers of a stream's feed: one interface over receivers by unicast, by broadcast, and
-//! for repairs only.
+//! Common interface of a stream's remote readers: receivers by unicast, receivers by broadcast, and those that this
+//! host only repairs.
 
 use super::boundaries::Boundaries;
 use super::terms::{Ending, Flight, Memory, StreamStats};

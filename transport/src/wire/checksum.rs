@@ -1,5 +1,4 @@
-//! Checksum of a frame: CRC-32 of the part sealed by its origin, continued over the part of one
-//! hop.
+//! Checksum of a frame: CRC-32 of the part that its origin writes, continued over the part that each hop writes.
 //!
 //! A CRC can be continued (RFC 1952 §8): a forwarding host has the first part from the frame as
 //! received, and adds a few bytes of its own. The checksum in the frame still covers all bytes,

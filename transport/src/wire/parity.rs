@@ -1,5 +1,4 @@
-//! Header encoding of a parity frame's block and number, so that its payload is as long as a data
-//! frame's.
+//! Encoding of a parity frame's block and number in its header. The payload thus has the length of a data frame's.
 
 use super::{Fields, Flags, Header};
 use std::ops::Range;

@@ -1,5 +1,5 @@
-//! Calls of the loop to its link, and so to the system, per mebibyte of a stream: the real loop and
-//! the real streams over a cable under a virtual clock.
+//! Calls of the loop to its link, and so to the system, per mebibyte of a stream. The real loop and streams run over
+//! a cable under a virtual clock.
 //!
 //! On an AF_PACKET port a batch is one `sendmmsg`, a wait one `ppoll`, and frames are taken from
 //! the ring at no cost.

@@ -1,6 +1,5 @@
-//! One forged acknowledgement or request from the right address, at any moment: its victim does not
-//! wait forever. A message that was falsely acknowledged and then lost cannot be repeated; then
-//! that peer is given up.
+//! Tests of one forged acknowledgement or request from the right address, at any moment. Its victim does not wait
+//! forever. A message that was falsely acknowledged and then lost cannot be repeated; that peer is then given up.
 
 use super::play::{content, mailbox, network};
 use crate::key;

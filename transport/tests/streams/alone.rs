@@ -1,4 +1,4 @@
-//! Tests of demoted receivers, which get a catch-up stream from the first frame that they lack.
+//! Tests of demoted (slow) receivers, each of which gets its own catch-up stream from the first frame that it lacks.
 
 use crate::common::peer;
 use crate::hosts::{at, hosts};

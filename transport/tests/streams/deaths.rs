@@ -1,8 +1,8 @@
-//! Casts of every protocol and shape in which receivers die: all survivors get everything, in
+//! Broadcast streams (casts) of every protocol and shape in which receivers die: all survivors get everything, in
 //! order, and the run quiesces.
 //!
-//! The views of a session are imitated: the root learns of a death first, each other host some time
-//! later, and then it grafts, drops and changes its parent as `collectives` does.
+//! The views of a session are imitated. The root learns of a death first, each other host some time later. The host
+//! then grafts, drops and changes its parent as `collectives` does.
 
 use crate::common::peer;
 use crate::hosts::{at, hosts, star};

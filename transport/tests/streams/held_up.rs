@@ -1,4 +1,4 @@
-//! Tests of casts that one receiver delays: which receiver is probed, and what is reported
+//! Tests of broadcast streams (casts) that one receiver delays: which receiver is probed, and what is reported
 //! meanwhile.
 
 use crate::common::key::parse;

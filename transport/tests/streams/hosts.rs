@@ -1,4 +1,4 @@
-//! Fixture: hosts of a cast with any ack tree, on one switch.
+//! Fixture: hosts of a broadcast stream (cast) with any ack tree, on one switch.
 
 use crate::common::{identity, key, peer};
 use ethbcast_transport::Alone;

@@ -1,5 +1,5 @@
-//! Chains in which neighbours die at once: the root sends the frames that died with them to the
-//! hosts that report them missing, and all survivors get everything.
+//! Tests of chains in which neighbours die at once. The root sends the frames that were lost with them to the hosts
+//! that report them missing, and all survivors get everything.
 
 use crate::common::gaps::Gaps;
 use crate::common::peer;

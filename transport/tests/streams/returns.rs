@@ -1,5 +1,5 @@
-//! Receivers that are left out for a while and come back: the root sends them the frames that their
-//! parents have freed by then.
+//! Tests of receivers that are left out for a while and come back. The root sends them the frames that their parents
+//! have freed by then.
 
 use crate::common::gaps::Gaps;
 use crate::common::peer;

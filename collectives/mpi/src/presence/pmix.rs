@@ -1,5 +1,5 @@
-//! PMIx, of Open MPI's and Slurm's launchers: a library that communicates with the launcher's
-//! process on this host. Its functions and their data layout are part of its binary interface since
+//! Client of PMIx, the interface of Open MPI's and Slurm's launchers: a library that communicates with the
+//! launcher's process on this host. Its functions and their data layout are part of its binary interface since
 //! version 2.
 
 use super::key;

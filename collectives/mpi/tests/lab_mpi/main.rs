@@ -1,4 +1,4 @@
-//! MPI programs of both MPIs on the hosts of a lab, with the drop-in preloaded, and without.
+//! Tests of MPI programs (MPICH and Open MPI) on the hosts of a lab, with the drop-in preloaded, and without.
 
 mod bed;
 mod calls;

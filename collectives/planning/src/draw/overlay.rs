@@ -1,5 +1,5 @@
-//! Topologies prepared for drawing: the data over them (a plan's edges, or losses of cables), and the tree of their
-//! switches with its middle at the top, which makes the drawing as low as possible.
+//! Preparation of a topology for drawing: the data drawn over it (a plan's edges, or losses of cables), and the
+//! tree of its switches. The middle of the tree is at the top, so that the drawing is as low as possible.
 
 use crate::format_rate;
 use crate::plan::{CableEnd, CableLoad, Plan, Via};

@@ -188,8 +188,8 @@ pub(super) fn label(at: Position, text: &str, contended: bool) -> String {
     )
 }
 
-/// Draws the cables from a switch to its hosts: down, along a rail above them, down the left of
-/// each column, a stub to each host. They may carry copies of one frame.
+/// Draws the cables from a switch to its hosts. They go down, along a rail above the hosts and down the left of each
+/// column, with a stub to each host. They may carry copies of one frame.
 pub(super) fn trunk(switch: Rect, hosts: &[Rect], copied: bool) -> String {
     let (Some(first), Some(last)) = (hosts.first(), hosts.last()) else { return String::new() };
     let (middle, rail) = (switch.middle().x, first.y - 14.0);

@@ -120,8 +120,8 @@ impl Pricing<'_> {
         alone * (woken + (1.0 - woken) * self.streaming())
     }
 
-    /// Returns the processor time to send and to receive a message: at both its ends a host is
-    /// woken for each frame, and in between they come as in a long stream.
+    /// Returns the processor time to send and to receive a message. At its beginning and end a host is woken for each
+    /// frame; the frames in between cost as much as in a long stream.
     fn working(&self, bytes: u64) -> (f64, f64) {
         let (sending, receiving) = self.processing(bytes);
         let (woken_sending, woken_receiving) =

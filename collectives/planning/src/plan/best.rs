@@ -81,8 +81,8 @@ impl Dice {
 /// Limit of switches visited per height tried: some 0.05 s.
 const MAX_LOOKS: usize = 1_000_000;
 
-/// Weights, in different attempts, of a remote switch without a host of the tree, relative to a
-/// switch with such a host.
+/// Weights of a remote switch without a host of the tree, relative to one with such a host. Each attempt uses another
+/// weight.
 const WEIGHTS: [usize; 4] = [1, 4, 16, 64];
 
 /// The search. Hosts of one switch are interchangeable, except the root.

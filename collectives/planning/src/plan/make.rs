@@ -1,4 +1,4 @@
-//! Entry point to all planners: makes the plan of a route.
+//! Entry point to all planners: makes the plan of a broadcast algorithm.
 
 use super::best;
 use super::binary::{binary_sparing, kary_sparing};

@@ -1,4 +1,4 @@
-//! Calls on blocks, one for each rank: scatter, gather and allgather.
+//! Collectives with one block per rank: scatter, gather and allgather.
 //!
 //! **Scatter** gives each rank a block, from one. Blocks go straight to their ranks, or several
 //! together down a tree where they are short and many. Those with the longest way go first.

@@ -1,4 +1,4 @@
-//! Calls that all ranks make together.
+//! Collectives: calls that all ranks make together.
 //!
 //! Each is a value: `begin` starts it, `advance` moves it on after each round of the driver until
 //! it is [`Done`](CallProgress::Done), `abandon` gives it up. There is no thread, and bytes are copied
@@ -116,10 +116,10 @@ impl<W: CallWork> Call<W> {
     }
 }
 
-/// The shrinking of a group to the ranks that live, after others died or left (ULFM's
-/// `MPIX_Comm_shrink`). All that live begin it and advance it to its end. They have new ranks then,
-/// in the old order, and collectives count from 0; messages in flight, and outcomes that were not
-/// taken, are dropped. A rank that dies meanwhile is left out, or found to be gone later.
+/// The shrinking of a group to the surviving ranks, after others died or left (ULFM's `MPIX_Comm_shrink`). All
+/// survivors begin it and advance it to its end. They have new ranks then, in the old order, and collectives count
+/// from 0; messages in flight, and outcomes that were not taken, are dropped. A rank that dies meanwhile is left out,
+/// or found to be gone later.
 #[derive(Clone, Debug)]
 #[must_use = "a shrinking that is begun has to be advanced to its end or abandoned"]
 pub struct Shrink {
@@ -127,7 +127,7 @@ pub struct Shrink {
 }
 
 impl Shrink {
-    /// Begins to agree with the other ranks on those that live.
+    /// Begins to agree with the other ranks on the survivors.
     ///
     /// # Errors
     /// If the group is not complete, a collective is in progress, or this rank has left.

@@ -73,15 +73,14 @@ impl Communicator {
         )
     }
 
-    /// Shrinks the group to the ranks that live, after others died or left (`MPIX_Comm_shrink` of
-    /// ULFM). All that live call it, and have new ranks then, in the old order. Calls work again;
-    /// the ports stay, and no process joins anew. A rank that dies meanwhile is left out, or found
-    /// by the next call: shrink again then. Messages in flight are dropped.
+    /// Shrinks the group to the surviving ranks, after others died or left (`MPIX_Comm_shrink` of ULFM). All
+    /// survivors call it, and have new ranks then, in the old order. Calls work again; the ports stay, and no process
+    /// joins anew. A rank that dies meanwhile is left out, or found by the next call: shrink again then. Messages in
+    /// flight are dropped.
     ///
     /// # Errors
-    /// If some that live do not call it within [`Options::call_within`](super::Options), or the
-    /// others consider this rank lost, or it receives from none of them; the group is as it was
-    /// before.
+    /// If some survivors do not call it within [`Options::call_within`](super::Options), or the others
+    /// consider this rank lost, or it receives from none of them; the group is as it was before.
     pub fn shrink(&mut self) -> Result<(), Error> {
         let mut call = None;
         let ended = self.wait(Some(self.shared()?.now() + self.call_within), |member, now| {

@@ -143,7 +143,7 @@ with_defaults! {
         pub host: Option<String> = None,
         /// EtherType, identical on all ranks.
         pub ether_type: EtherType = EtherType::DEFAULT,
-        /// Carrier of the frames, identical on all ranks; UDP needs no right.
+        /// Carrier of the frames, identical on all ranks; UDP needs no privilege.
         pub over: Over = Over::Ethernet,
         /// Preset of protocol parameters, identical on all ranks.
         pub preset: Preset = Preset::Default,

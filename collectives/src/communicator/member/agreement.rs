@@ -1,5 +1,4 @@
-//! Agreement on collectives: the calls of this rank and of others, compared, and the reason if they
-//! differ.
+//! Agreement on collectives: compares the calls of all ranks, and finds the reason if they differ.
 
 use super::plans::{Plans, TreePlace};
 use super::way::{CastTree, MessagePath, StreamName};

@@ -1,5 +1,5 @@
-//! Shrinking of a group to the ranks that live, after others died or left: they agree on the lost
-//! ones and go on without them, with the same ports and no new assembly.
+//! Shrinking of a group to the ranks that survive when others die or leave. They agree on the lost ranks and go on
+//! without them, with the same ports and no new assembly.
 //!
 //! Each rank states which ranks it considers lost, and adopts the others' statements, until all are
 //! equal. A rank that has received equal statements from all that are left has *agreed*; one that
@@ -76,7 +76,7 @@ pub(super) enum Settled {
     Outlawed,
 }
 
-/// Agreement of the ranks that live, from the view of one of them.
+/// Agreement of the surviving ranks, from the view of one of them.
 #[derive(Clone, Debug)]
 pub(super) struct Shrinking {
     own: Rank,

@@ -1,5 +1,5 @@
-//! Wait-for graph of the ranks and their progress, reported in keepalives, by which a stalled call
-//! finds the rank that causes the delay.
+//! Wait-for graph of the ranks, and their progress, both reported in keepalives. A stalled call finds there the
+//! rank that delays it.
 
 use super::agreement::Agreement;
 use crate::communicator::config::period;

@@ -94,8 +94,8 @@ impl StreamName {
         StreamName::new(origin, MessagePath::Cast)
     }
 
-    /// Returns the stream number among `size` ranks: casts of all origins from 1, then their chains, and so on; then
-    /// block-wise routes, up to as many ranks as can use them, and two trees.
+    /// Returns the stream number among `size` ranks. Casts of all origins come first, from 1, then their chains, and
+    /// so on. Block-wise routes, for as many ranks as can use them, and pairs of trees are last.
     pub(super) fn number(self, size: u16) -> StreamId {
         let halves = halves_from(size);
         let (size, origin, share) = (u32::from(size), u32::from(self.origin.0), u32::from(self.share));

@@ -1,4 +1,4 @@
-//! Speed and processor time of an engine stream, as in a session.
+//! Measurement of the speed and processor time of an engine stream, as in a session.
 //!
 //! A train's receiver wakes up for every frame, and neither end runs the engine. A stream is
 //! acknowledged and kept, and its receiver coalesces arrivals.

@@ -41,11 +41,13 @@ const MAX_LOSSY: u32 = 3;
 /// behind them.
 const TRIES: u32 = 4;
 const TRIES_OF_ALL: u32 = 9;
-/// Time and frames of one half of the last train. The time by which a half may be longer, as its
-/// receiver naps; and the factor between both gaps from which broadcast counts as slower.
+/// Time of one half of the last train.
 const HALF: Duration = Duration::from_millis(2);
+/// Fewest and most frames of a half.
 const HALF_FRAMES: (u64, u64) = (32, 256);
+/// Time by which a half may be longer because its receiver naps.
 const NAP_NANOS: f64 = 1e6;
+/// Factor between both gaps from which broadcast counts as slower.
 const SLOWER: f64 = 1.5;
 /// Share of the number of hosts by which the factor may differ if each host gets a copy of its own.
 const COPIED_WITHIN: f64 = 0.25;
@@ -61,8 +63,9 @@ pub(in crate::measure) struct CastStep {
     gentle: bool,
     suspicion: Option<(f64, usize)>,
     lossy: u32,
-    /// Whether the last train is under way; then the factor of its first try.
+    /// Whether the last train is under way.
     is_proving: bool,
+    /// Factor between both gaps in the last train's first try.
     slower: Option<f64>,
     run: Run,
     finding: CastFinding,

@@ -1,4 +1,4 @@
-//! Tests of a prober, which run one after the other.
+//! Steps of a measurement, which run one after the other.
 
 mod bulk;
 mod cast;

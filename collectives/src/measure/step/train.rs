@@ -1,4 +1,4 @@
-//! g(m): the gap between the messages of a long one-way train (Patarasuk 2008 §5.1), and the loss
+//! Measurement of g(m), the gap between the messages of a long one-way train (Patarasuk 2008 §5.1), and of the loss
 //! on the way.
 
 use super::{ProbeStep, Report};
@@ -16,14 +16,15 @@ use std::time::Duration;
 /// millisecond at 10 Gbit/s.
 const WINDOW_START_FRAMES: u64 = 32;
 const WINDOW_MAX_FRAMES: u64 = 256;
-/// Time of the frames in flight at first, by their round trips, and their least number: a slow link
-/// takes seconds for a window of a fast one.
+/// Frames in flight at first, as the time that they take: a slow link needs seconds for a fast one's window.
 const WINDOW_START: Duration = Duration::from_millis(32);
+/// Fewest frames in flight.
 const WINDOW_MIN_FRAMES: u64 = 4;
-/// Parts of a train that are compared with the whole; the time by which any of them may differ,
-/// because a receiver pauses; and the difference below which they agree.
+/// Number of parts of a train that are compared with the whole.
 const PARTS: usize = 4;
+/// Time by which a part may differ because its receiver pauses.
 const NAP_NANOS: f64 = 1e6;
+/// Relative difference below which the parts agree.
 const AGREE: f64 = 0.05;
 const WINDOW_MAX_BYTES: u64 = 1 << 20;
 /// Reports per window: the loss of three in a row does not stop the train.
@@ -55,8 +56,9 @@ pub(in crate::measure) struct Train {
     window_frames: u64,
     asked: u64,
     ended: bool,
-    /// Reports as frames seen and time of the last arrival; and the first arrival.
+    /// Reports, each as frames seen and time of the last arrival.
     reports: Vec<(u64, u64)>,
+    /// Time of the first arrival.
     first_nanos: u64,
     stalled: bool,
     work: Vec<ProcessorTime>,

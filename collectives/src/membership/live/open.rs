@@ -1,5 +1,5 @@
-//! Opening of a port: checks the group's name and the MTU, and sizes the receive ring for all that
-//! may arrive at once.
+//! Opening of a port (a packet socket): checks the group's name and the MTU, and sizes the receive ring for all
+//! that may arrive at once.
 
 use super::host;
 use crate::membership::codec::{MAX_NAME_BYTES, is_shown};

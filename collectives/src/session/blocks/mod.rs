@@ -1,4 +1,4 @@
-//! The streams of a session at one host: one, or one per block.
+//! Streams of a session at one host: one, or several that share its frames.
 //!
 //! Block algorithms ([`Via::is_in_blocks`](ethbcast_planning::plan::Via::is_in_blocks)) have several: frames
 //! are distributed to the streams in turn, a block of consecutive frames to each, and every stream

@@ -152,7 +152,8 @@ impl Keyring {
         }
     }
 
-    /// Parses a frame whose tag is right and, of a control message, whose number is new; its body is put into `plain`.
+    /// Parses a frame and checks its tag, and of a control message that its number is new. The body is put into
+    /// `plain`.
     pub fn open<'a>(&mut self, bytes: &'a [u8], plain: &'a mut Vec<u8>) -> Result<Frame<'a>, Reject> {
         let mut tried = 0;
         let (frame, slot) = loop {

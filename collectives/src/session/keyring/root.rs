@@ -43,8 +43,9 @@ struct Run {
     request: [u8; 32],
     door: usize,
     asked: CounterWindow,
-    /// Number of the root's last message, and the numbers of the run's.
+    /// Number of the root's last message to the run.
     said: Counter,
+    /// Numbers of the run's messages that have come.
     window: CounterWindow,
     /// Made when the group's secret is first sent.
     pair: Option<Box<Protection>>,

@@ -45,7 +45,7 @@ with_defaults! {
         pub host: Option<String> = None,
         /// EtherType, which must be the same on all hosts of a group.
         pub ether_type: EtherType = EtherType::DEFAULT,
-        /// Carrier of the frames, which must be the same on all hosts of a group; UDP needs no right.
+        /// Carrier of the frames, which must be the same on all hosts of a group; UDP needs no privilege.
         pub over: Over = Over::Ethernet,
         /// MTU to send with, in bytes; without it, the interface's.
         pub mtu_bytes: Option<u32> = None,

@@ -1,5 +1,5 @@
-//! Verified sender on separate threads, so that a slow disk slows down the stream and not the
-//! thread that serves frames.
+//! Threads that read and hash the content of a sender. A slow disk thus slows down the stream, and not the thread
+//! that serves frames.
 
 use super::read_again::{Positions, ReadAgain, ReadAt};
 use super::reader::{ReadProgress, Reader};
@@ -36,10 +36,12 @@ pub struct OnThreads {
     what: String,
     size: Option<u64>,
     chunk: ChunkSize,
-    /// Content readable at any position, the method of cutting fragments, and the selective stream made of it.
+    /// Content readable at any position.
     positions: Option<Positions>,
+    /// Method of cutting fragments.
     cut: Cut,
     requests_only: bool,
+    /// Selective stream made of the content.
     selecting: Option<SelectAhead>,
     waker: Arc<Waker>,
     cipher: ContentCipher,

@@ -1,4 +1,4 @@
-//! Verified receiver on a separate thread, so that a slow disk slows down the stream and not the
+//! Thread that verifies and stores the content at a receiver. A slow disk thus slows down the stream, and not the
 //! thread that serves frames.
 
 use super::content::{Storage, StorageError};

@@ -10,9 +10,10 @@ use crate::session::message::Challenge;
 use ethbcast_transport::Instant;
 use std::time::Duration;
 
-/// Divisors of the limit: the time without proof before the first challenge, and the interval of repetitions. A root
-/// that returns just before the limit is challenged once more.
+/// Time without proof before the first challenge, as a divisor of the limit.
 const FIRST_CHALLENGE_PART: u32 = 4;
+/// Interval of further challenges, as a divisor of the limit. A root that returns just before the limit is
+/// challenged once more.
 const NEXT_CHALLENGE_PART: u32 = 64;
 /// Longest interval of repetitions, so that one lost response is not reported to the user as silence.
 const MAX_INTERVAL: Duration = Duration::from_millis(500);

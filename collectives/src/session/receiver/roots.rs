@@ -14,9 +14,9 @@ use std::time::Duration;
 /// Forged announcements can delay a receiver, but not keep it from a root that replies.
 const MAX_ROOTS: usize = 8;
 
-/// Maximum number of sessions remembered whose join requests had no effect, and the time before
-/// such a session gets another request: at first, and at most. Its announcements may be replayed.
+/// Maximum number of sessions remembered whose join requests had no effect.
 const MAX_IN_VAIN: usize = 256;
+/// First and longest time before such a session gets another request. Its announcements may be replayed.
 const IN_VAIN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(64)];
 
 /// Minimum time between join requests to a root whose session is running.

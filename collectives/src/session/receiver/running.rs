@@ -342,8 +342,8 @@ impl MemberPhase {
         self.timers.take_due(Wait::Leave, now).then(|| self.end(End::Unconfirmed))
     }
 
-    /// Returns how a session ends without a message of the root: by whether the root has this
-    /// host's last report; without a report, `otherwise`.
+    /// Returns how a session ends without a message of the root. That depends on whether the root has this host's
+    /// last report; without a report it is `otherwise`.
     pub(super) fn end(&self, otherwise: End) -> End {
         match &self.report {
             _ if self.confirmed => End::Confirmed,

@@ -1,4 +1,4 @@
-//! Decoder from the verified stream to the content; every chunk is checked.
+//! Decoder of the verified stream (content with interleaved hashes): checks every chunk and returns the content.
 
 use super::hash::{ChunkHash, HashPool, Hashing, Merged, open_ledger, value_in};
 use super::layout::{ChunkSize, Form, HEAD_BYTES, SPAN_BYTES, SpanPlace, amount};
@@ -75,10 +75,11 @@ struct Held {
     right: Vec<ChunkHash>,
     given: usize,
     times: u8,
-    /// Bitmap of the chunks that have come or were already held; the others must be fetched. The bitmap `own` has those
-    /// that were already held, and `open` those in the clear.
+    /// Bitmap of the chunks that have come or were already held; the others must be fetched.
     here: u64,
+    /// Bitmap of the chunks that were already held.
     own: u64,
+    /// Bitmap of the chunks in the clear: decrypted, or already held.
     open: u64,
 }
 

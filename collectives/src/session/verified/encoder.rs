@@ -1,4 +1,4 @@
-//! Encoder from a content to its verified stream.
+//! Encoder of the verified stream: adds hash lists to a content.
 
 use super::hash::{ChunkHash, HashPool, Hashing, Merged, open_ledger, value_in, write_ledger};
 use super::layout::{ChunkSize, Form, SPAN_BYTES, SpanPlace};

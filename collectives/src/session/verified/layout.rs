@@ -1,4 +1,4 @@
-//! Positions in the verified stream.
+//! Positions in the verified stream (content with interleaved hashes).
 
 pub(super) use crate::keys::{SEAL_BYTES, SIGNATURE_BYTES};
 use std::ops::Range;
@@ -176,8 +176,8 @@ impl Form {
         spans * SPAN_BYTES as u64 + (chunked.saturating_sub(chunks * VALUE_BYTES)).max(least) as u64
     }
 
-    /// Returns the content range that a part of a stream of `stream_bytes` bytes carries, and
-    /// false; for a part of a hash list, the range that the list covers, and true.
+    /// Returns the content range that a part of a stream of `stream_bytes` bytes carries, and whether the part is of
+    /// a hash list. The range is then the one that the list covers.
     pub fn content_of(self, part: &Range<u64>, stream_bytes: u64) -> (Range<u64>, bool) {
         let place = match self {
             Form::Plain => None,

@@ -1,7 +1,7 @@
-//! The verified stream of a content, with interleaved hashes. Each span of the content follows a
-//! *hash list* of the span's chunks (called *ledger* in names). A receiver verifies each chunk as
-//! it comes, and requests a damaged one again. The hashes are nodes of BLAKE3's own tree, so they
-//! add up to the digest of the whole, and no host hashes a byte twice.
+//! The verified stream: a content with interleaved hashes. The *hash list* of a span (called *ledger* in names)
+//! stands before the span's chunks. A receiver verifies each chunk as it comes, and requests a damaged one again.
+//! The hashes are nodes of BLAKE3's own tree, so they add up to the digest of the whole, and no host hashes a byte
+//! twice.
 //!
 //! ```text
 //! content   │ span 0, 1 MiB                              │ span 1            │ … │ span n, what is left │

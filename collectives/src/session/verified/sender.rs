@@ -1,4 +1,4 @@
-//! Sending end of a selective session: hash lists ahead of the chunks that were chosen.
+//! Sending end of a selective session, which sends only missing chunks: hash lists, then the chosen chunks.
 //!
 //! [`SelectedSender`] does one step at a time and reads the content through a [`SelectedInput`],
 //! which may block: on hosts a thread drives it, in simulations the session's own turn. The

@@ -67,8 +67,9 @@ pub struct SpanSource<B> {
     span: SpanBuffer,
     part: Vec<u8>,
     taken: usize,
-    /// Last spans sent, if the content itself cannot be re-read; then a buffer for re-read bytes.
+    /// Last spans sent, if the content itself cannot be re-read.
     recent: Option<Recent>,
+    /// Buffer for re-read bytes.
     again: Vec<u8>,
     selecting: Option<Selecting>,
 }

@@ -1,5 +1,5 @@
-//! Tests of encoding and checking a verified stream (content with interleaved hashes), with bytes
-//! damaged at any position.
+//! Tests of encoding and checking a verified stream (content with interleaved hashes), with bytes damaged at any
+//! position.
 
 use super::*;
 use crate::keys::{ContentCipher, SIGNATURE_BYTES, Secret, SessionName, Signer};

@@ -1,5 +1,5 @@
-//! Crash tests of receiving a small file: every crash state, with unsynced data lost or torn. DEST
-//! is whole, old or new, and the next run completes.
+//! Crash tests of receiving a small file, in every crash state, with unsynced data lost or torn. DEST is entirely
+//! old or entirely new, and the next run completes.
 
 use super::{Resume, *};
 use crate::disk::model::{Abilities, Model, ModelDirectory, Moment, World};

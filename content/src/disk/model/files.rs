@@ -1,4 +1,4 @@
-//! Files and directories of the model.
+//! Files and directories of the model disk.
 
 use super::world::{Change, Inode, World};
 use super::{Model, State};

@@ -1,4 +1,4 @@
-//! Groups that go on with the ranks that live, after deaths of any ranks at any time, with losses.
+//! Groups that go on with the surviving ranks, after deaths of any ranks at any time, with losses.
 
 use super::everything;
 use ethbcast_collectives::communicator::{CommunicatorError, Named};

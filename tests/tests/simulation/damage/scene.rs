@@ -193,8 +193,9 @@ pub struct Scene {
 pub struct Played {
     pub fates: Vec<Outcome>,
     pub words: Vec<String>,
-    /// Damages reported while it ran; `damages` are those known at the end.
+    /// Damages reported while it ran.
     pub told: Vec<Damage>,
+    /// Damages known at the end.
     pub damages: Vec<Damage>,
     pub price: Price,
     pub took: Duration,

@@ -16,7 +16,7 @@ pub type Host = Participant<MemoryContent<Vec<u8>>, Collected>;
 pub struct Scene {
     pub mtu_bytes: u16,
     hosts: Vec<Host>,
-    /// Events of roots, with their moments and hosts; those of receivers follow.
+    /// Events of roots, with their moments and hosts.
     pub root_events: Vec<(Duration, usize, RootEvent)>,
     pub receiver_events: Vec<(Duration, usize, ReceiverEvent)>,
 }

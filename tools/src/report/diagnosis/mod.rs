@@ -11,10 +11,11 @@ use ethbcast_planning::topology::nodeset;
 
 /// Share of retransmitted frames above which loss is a cause.
 const MUCH_LOSS: f64 = 0.01;
-/// Share of the time that a cause must explain: one that is measured, one that is only observed,
-/// and a host that was waited for at the end.
+/// Share of the time that a measured cause must explain.
 const FULL: f64 = 0.8;
+/// Share of the time that a cause must explain if it is only observed.
 const SOME: f64 = 0.1;
+/// Share of the time that a host must explain that was waited for at the end.
 const LATE: f64 = 0.2;
 /// Share of the time that an observation is assumed to explain if no link was measured.
 const UNKNOWN_REST: f64 = 0.5;
@@ -60,8 +61,9 @@ pub struct Evidence {
     pub contended: Option<(String, u64)>,
     /// Share of the whole time that the root's process was on a processor.
     pub processor_share: Option<f64>,
-    /// Lossy cables with their losses, worst first; then the share of frames sent again.
+    /// Lossy cables with their losses, worst first.
     pub lossy: Vec<(String, f64)>,
+    /// Share of frames sent again.
     pub repeated: f64,
     /// Hosts for which the others waited while nothing moved, and the duration.
     pub awaited: Option<(String, f64)>,

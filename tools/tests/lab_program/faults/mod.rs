@@ -1,5 +1,5 @@
-//! Hosts that die, are interrupted, come late or send false frames: the others get the file, the cause is reported, and
-//! nothing is left behind.
+//! Tests of hosts that die, are interrupted, come late or send false frames. The others get the file, the cause is
+//! reported, and nothing is left behind.
 
 mod frames;
 mod hosts;

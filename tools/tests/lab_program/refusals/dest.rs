@@ -151,8 +151,8 @@ fn what_is_mounted_below_dest_is_never_removed_nor_moved() {
     assert_eq!(names_in(&dest), ["file", "sub"]);
 }
 
-/// Mount below DEST that comes while something is received, so that no trial at the beginning knows
-/// it: of another file system, or of a part of the same one.
+/// Mount below DEST that appears during the transfer, so that no trial at the beginning finds it. It is of another
+/// file system, or of a part of the same one.
 #[test]
 fn what_somebody_mounts_meanwhile_is_neither_entered_nor_removed() {
     for is_of_the_same in [false, true] {

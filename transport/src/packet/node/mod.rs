@@ -1,17 +1,16 @@
 //! Several processes of one group behind one interface: a *node* (the SMP of the EQA paper, §3).
 //!
-//! They share one port and one memory. A frame from one to another goes through that memory only; a
-//! frame to all is stored once for the node and sent once on the wire; one that arrives for all is
-//! stored once, too. Each process has a local port id, carried beside the interface's address in
-//! every frame (`MacAddr::seat`): on the wire a node is one address.
+//! They share one port and one memory. A frame from one process to another goes through that memory only. A frame to
+//! all is stored once for the node and sent once on the wire. A frame that arrives for all is stored once, too. Each
+//! process has a local port id, carried beside the interface's address in every frame (`MacAddr::seat`): on the wire
+//! a node is one address.
 //!
 //! The holder of the receive lock (`Ear`) receives from the wire for all. If it ends, another
 //! process takes the lock within 50 ms; frames in between are lost and sent again.
 //!
-//! `board` lays out the shared `memory`; `place` is the file where processes meet, whose locks show
-//! which are alive; `waiter` and `wake_up_socket` put them to sleep and wake
-//! them; `port` is the
-//! [`Link`](crate::Link), and queues frames.
+//! `board` is the layout of the shared `memory`. `place` is the file where processes meet; its locks show which are
+//! alive. `waiter` and `wake_up_socket` put them to sleep and wake them. `port` is the [`Link`](crate::Link), and
+//! queues frames.
 
 mod board;
 mod memory;

@@ -1,4 +1,4 @@
-//! Port of a node: one for all processes of a group behind one interface.
+//! Port of a node: one packet socket for all processes of a group behind one interface.
 //!
 //! The process that holds the receive lock (`Ear`) receives from the wire and passes frames on;
 //! each process sends by itself. Frames between processes of the node never reach the wire.
@@ -23,9 +23,9 @@ use std::time::Duration;
 
 const BATCH_FRAMES: usize = 256;
 const LOOKS_EVERY: Duration = Duration::from_millis(50);
-/// Pause before the next try when a reader's queue is full, and the longest wait before it loses
-/// frames, as from a full ring.
+/// Pause before the next try when a reader's queue is full.
 const RETRY_PAUSE: Duration = Duration::from_micros(50);
+/// Longest wait for a full queue. Its reader then loses frames, as from a full ring.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 /// A [`Port`] shared by the processes of one host, with their shared memory.

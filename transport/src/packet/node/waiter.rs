@@ -1,4 +1,4 @@
-//! Waiting for frames from the wire and from the node.
+//! Wait for frames from the wire or from other processes of the node.
 
 use super::place::Place;
 use crate::Instant;

@@ -1,9 +1,8 @@
-//! Addresses of UDP as addresses of the wire, and back, without a table.
+//! Conversion between UDP addresses and MAC addresses, without a table.
 //!
-//! A host's address, 32 bits, and a port of IANA's dynamic range, 14 bits, are the 46 free bits of a
-//! locally administered unicast MAC address: so views, lists and tags carry them as they are. A
-//! group's MAC address gives 18 bits of an address of the organization-local scope (RFC 2365), the
-//! EtherType the port of all groups.
+//! An IPv4 address (32 bits) and a port of IANA's dynamic range (14 bits) fill the 46 free bits of a locally
+//! administered unicast MAC address. Views, lists and tags thus carry them as MAC addresses. A group's MAC address
+//! gives 18 bits of an address of the organization-local scope (RFC 2365), the EtherType the port of all groups.
 
 use crate::MacAddr;
 use crate::wire::EtherType;

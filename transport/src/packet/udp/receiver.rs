@@ -1,4 +1,5 @@
-//! Receiving half: datagrams of both sockets, cut where the kernel has joined them, as frames.
+//! Receiving half of a UDP port: turns datagrams into frames, and splits those that the kernel has joined
+//! (UDP_GRO).
 
 use super::address::{address_of, mac_of};
 use super::sockets::{Sockets, join_groups};

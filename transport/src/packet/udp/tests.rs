@@ -1,4 +1,4 @@
-//! Ports over UDP on the loopback interface, which needs no right.
+//! Tests of UDP ports on the loopback interface, which needs no privilege.
 
 use super::{Over, address_of, group_address, mac_of, send_once};
 use crate::link::{Interest, Link, Waiter};

@@ -1,5 +1,5 @@
-//! Receivers that acknowledge to a cast root, the frames sent to all of them, and the choice of the
-//! acker: the slowest receiver, which acknowledges for all and never waits for the others.
+//! Receivers that acknowledge to the root of a cast (*listeners*), and the frames sent to all of them. The slowest
+//! one is chosen as *acker*: it acknowledges for all and never waits for the others.
 
 use super::pace::{LossReport, Pace, PacedRound};
 use super::remote::Remote;
@@ -17,8 +17,8 @@ use std::time::Duration;
 /// loss delays any listener once.
 const IN_A_ROW: u8 = 3;
 
-/// Number of listeners that must have lost a frame, and the factor by which they must outnumber
-/// those that received it, for the loss to lie before the paths diverge.
+/// Number of listeners that must have lost a frame for the loss to lie before the paths diverge. It is also the
+/// factor by which they must outnumber the listeners that received it.
 const MANY_LOSERS: usize = 3;
 
 #[derive(Clone, Debug)]
@@ -245,8 +245,8 @@ impl Listeners {
         lagging.or_else(|| self.all.iter().map(timeout).max()).unwrap_or_default()
     }
 
-    /// Returns the listener that has given the least credit if that is used up; else one that keeps
-    /// the feed full; else, once everything has been sent, the one furthest behind.
+    /// Returns the listener that delays the stream. It is the one with the least credit, if that is used up. Else it
+    /// is one that keeps the feed full or, once everything has been sent, the one furthest behind.
     pub(super) fn held_up_by(&self, feed: &Feed) -> Option<Rank> {
         let full = feed.head() == feed.limit();
         let of = |listener: &Listener| Some(listener.remote.rank());

@@ -1,11 +1,9 @@
-//! All remote readers served by one broadcast frame (EQA §3.2), with per-receiver cursors and
-//! repairs.
+//! Cast: one broadcast frame serves all receivers (EQA §3.2), with a cursor and repairs for each.
 //!
-//! New frames go to the group address, bounded by the smallest credit, and paced only when a
-//! receiver proves too slow. Acknowledgements report losses: a frame that one listener lost is
-//! repaired by unicast, a frame that several lost by another broadcast; if several lost different
-//! frames of a block, its parity goes to all. A listener that does not acknowledge gets a
-//! heartbeat.
+//! New frames go to the group address, bounded by the smallest credit, and paced only when a receiver proves too
+//! slow. Acknowledgements report losses. A frame that one listener lost is repaired by unicast, a frame that several
+//! lost by another broadcast. If several lost different frames of a block, its parity goes to all. A listener that
+//! does not acknowledge gets a heartbeat.
 
 mod listeners;
 mod pace;

@@ -230,8 +230,8 @@ impl Blocks {
         lacking.filter_map(|block| self.turn_of(now, block, bound, listeners)).min()
     }
 
-    /// Starts a round of parity for each block whose turn has come; returns the losses, each with
-    /// its loser, that are repeated as data instead.
+    /// Starts a round of parity for each block whose turn has come; returns the losses, each with the receiver, that
+    /// are repeated as data instead.
     pub(super) fn judge(&mut self, now: Instant, bound: u64, listeners: &Listeners, feed: &Feed) -> Vec<(Rank, u64)> {
         // Parity needs the whole block in the feed.
         let is_gone = |block: &&mut Block| block.is_going() && !feed.is_full_block(&block.frames);

@@ -1,10 +1,11 @@
-//! All receivers that acknowledge to this one: a node of the ack tree with its children. This host
-//! repairs their losses by unicast, if it has the frames.
+//! Receivers that acknowledge to this host, as its children in the ack tree. This host repairs their losses by
+//! unicast, if it has the frames.
 //!
-//! New frames reach both from the root, so this host's stamps say nothing about them. A repair
-//! child has lost a frame if a later one has arrived there, or if it echoes a stamp drawn here well
-//! after the frame arrived here; and never before the frame has had time to arrive. This host
-//! reports frames that it lacks as well to its own parent, so that nothing is sent twice.
+//! New frames reach this host and its children directly from the root, so this host's stamps say
+//! nothing about them. A repair child has lost a frame if a later one has arrived there, or if it
+//! echoes a stamp drawn here well after the frame arrived here, but never before the frame has had
+//! time to arrive. This host reports frames that it lacks itself to its own parent, so that nothing
+//! is sent twice.
 
 use super::remote::Remote;
 use crate::arq::echo::Behind;

@@ -1,4 +1,4 @@
-//! Queue of the repairs of a cast, each with its losers.
+//! Queue of a cast's repairs, each with the receivers that lost the frame.
 
 use super::listeners::Listeners;
 use super::remote::Remote;
@@ -39,7 +39,7 @@ pub(super) struct Repairs {
     count: usize,
     tail: u64,
     end: u64,
-    /// Time for which the first loser waits for others.
+    /// Time for which the repair of a frame waits for reports of other receivers that lost it.
     hold: Duration,
     /// Whether a frame that several lost is repaired by one broadcast.
     pub(super) are_shared: bool,
@@ -89,7 +89,7 @@ impl Repairs {
             self.remove(sequence);
             let mut remotes = listeners.remotes();
             match losers {
-                // The paper repairs by unicast (EQA §3.2): one loser after the other.
+                // The paper repairs by unicast (EQA §3.2): one receiver after the other.
                 Losers::Several if !self.are_shared => {
                     let mut owed = remotes.enumerate().filter(|(_, remote)| remote.is_owed(sequence)).map(|(at, _)| at);
                     let (loser, another) = (owed.next(), owed.next());

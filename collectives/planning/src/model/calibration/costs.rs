@@ -1,5 +1,5 @@
-//! Costs of hosts: measurements of single ones (the injection times of Mateescu and Taylor §3) with their update by
-//! newer ones, and processor time for frames and bytes, beside the time of cables.
+//! Costs of hosts, beside those of cables: injection times of single hosts (Mateescu and Taylor §3) with their
+//! update by newer measurements, and processor time per frame and byte.
 
 use super::{Calibration, CalibrationError, CalibrationProblem, Field};
 use crate::names::HostNames;
@@ -173,8 +173,8 @@ impl Processing {
         if self.pass_on_frame_ns > 0 && both > 0.0 { self.pass_on_frame_ns as f64 / both } else { 1.0 }
     }
 
-    /// Returns the factor of sending a frame to all in a long stream over
-    /// [sending](Self::sending_ns) it to one; `None` if not measured.
+    /// Returns the cost of sending a frame of a long stream to all, as a multiple of [sending](Self::sending_ns) it
+    /// to one; `None` if not measured.
     pub fn casting(&self) -> Option<f64> {
         let sending = self.sending_ns(1.0, self.stream_frame_bytes.into());
         (self.cast_frame_ns > 0 && sending > 0.0).then(|| self.cast_frame_ns as f64 / sending)

@@ -1,4 +1,5 @@
-//! The calibration file: TOML with `schema = 1` and one `[[point]]` table per message size.
+//! The calibration file (measured costs of a network): TOML with `schema = 1` and one `[[point]]` table per message
+//! size.
 //!
 //! ```toml
 //! schema = 1

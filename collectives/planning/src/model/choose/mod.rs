@@ -22,8 +22,8 @@ const MAX_RANKS_OF_MANY: usize = 1024;
 /// Factor by which untested broadcast must be better to be chosen: it may be policed, while unicast
 /// is known to arrive.
 const UNTRIED: f64 = 1.05;
-/// Factor by which a way with a block for each rank must be better to be chosen: all hosts send and receive at once
-/// in it, which no probe tries.
+/// Factor by which an algorithm with a block for each rank must be better to be chosen. All its hosts send and
+/// receive at once, which no probe tries.
 const UNTRIED_BLOCKS: f64 = 1.1;
 /// Factor within which times count as equal, because the model is no more exact. Measurements that
 /// scatter more widen it, up to the second factor.
@@ -275,8 +275,8 @@ pub fn best(quotes: &[Quote], ranks: usize, calibration: &Calibration) -> usize 
     frugal.or_else(|| regrets.iter().position(|&regret| regret == lowest)).expect("a choice has candidates")
 }
 
-/// Returns the price with which a route competes: its predicted time, with a small factor for an
-/// untested cast, a larger one for blocks, and a factor of two for a policed cast.
+/// Returns the time with which a route competes. It is the predicted time, with a small factor for an untested cast,
+/// a larger one for blocks, and a factor of two for a policed cast.
 pub fn competing_seconds(via: Via, predicted_seconds: f64, calibration: &Calibration) -> f64 {
     let times = match calibration.broadcast() {
         _ if via.is_scattered() => UNTRIED_BLOCKS,

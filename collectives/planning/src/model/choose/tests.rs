@@ -1,4 +1,4 @@
-//! Choices by network and message, and their reasons.
+//! Tests of the chosen plan by network and message, and of its reason.
 
 use super::*;
 use crate::model::{HostCost, Point};

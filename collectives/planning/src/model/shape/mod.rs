@@ -21,8 +21,8 @@ pub struct Shape {
     /// Most children of any rank but the root: the number of times that a relay sends each received
     /// frame.
     pub relay_degree: usize,
-    /// Most edges of the plan on one direction of any cable, including those of hosts: the copies
-    /// of each segment that it carries. 1 for a cast, which cables carry once; 0 for a root alone.
+    /// Most edges of the plan on one direction of any cable, hosts' cables included. That many copies of each segment
+    /// cross that cable. 1 for a cast, which cables carry once; 0 for a root alone.
     pub worst_flows: usize,
     /// Most halves of each pair of segments on one direction of any cable, with two trees; else 0.
     pub worst_halves: usize,
@@ -214,10 +214,10 @@ impl<'a> Sends<'a> {
         undominated(reach)
     }
 
-    /// Returns the rounds of MPICH's block-wise broadcast (Thakur, Rabenseifner and Gropp 2005
-    /// §4.3): halves, quarters, … down the tree of the plan, then either one block to the next rank
-    /// P−1 times, or 1, 2, 4, … blocks to and from the rank at that distance. The latter needs a
-    /// power of two; for other numbers blocks go round here as well.
+    /// Returns the rounds of MPICH's block-wise broadcast (Thakur, Rabenseifner and Gropp 2005 §4.3): halves,
+    /// quarters, … down the tree of the plan, then either one block to the next rank P−1 times, or 1, 2, 4, … blocks
+    /// to and from the rank at that distance. Such an exchange needs a power of two; for other numbers blocks go
+    /// round a ring here as well.
     fn rounds(&self) -> Vec<BlockRound> {
         let ranks = self.plan.ranks();
         let mut rounds = self.scatter();

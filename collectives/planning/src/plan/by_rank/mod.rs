@@ -1,13 +1,13 @@
 //! Planners that use rank numbers only and ignore the switches.
 //!
 //! The binomial tree is MPICH's: a rank counted from the root receives from the one without its lowest set bit, and
-//! sends to those with one more bit below it, the highest first, because that child has the most to forward. It carries
-//! whole messages, and scatters the blocks of block-wise ones (Patarasuk 2008 §3.1, as MPICH does it): the message is
-//! cut into as many blocks as there are ranks, and block b is for the rank that is b after the root. The block goes
-//! down the binomial tree to that rank and from there to all others, by one round of a ring or by recursive doubling.
-//! In step s of the latter the ranks v that have the block, those with v xor b below 2^s, give it to v xor 2^s.
-//! Recursive doubling needs a power of two; for other numbers of ranks blocks go round, as in MPICH. A rank on the way
-//! down has the block already and gets it once.
+//! sends to those with one more bit below it, the highest first, because that child has the most to forward. It
+//! carries whole messages, and scatters the blocks of block-wise ones (Patarasuk 2008 §3.1, as MPICH does it): the
+//! message is cut into as many blocks as there are ranks, and block b is for the rank that is b after the root. The
+//! block goes down the binomial tree to that rank and from there to all others, by one round of a ring or by
+//! recursive doubling. In step s of recursive doubling the ranks v that have the block, those with v xor b below 2^s,
+//! send it to v xor 2^s. Recursive doubling needs a power of two; for other numbers of ranks blocks go round, as in
+//! MPICH. A rank on the path down has the block already and gets it only once.
 //!
 //! Ranks are counted from the root unless a function takes the root.
 //!

@@ -85,8 +85,8 @@ fn bounds(ways: &[Way], topology: &Topology) -> Vec<f64> {
     bounds
 }
 
-/// Returns the cable that explains most losses, and those that explain the identical ones; `None`
-/// if no loss is left to explain.
+/// Returns the cable that explains most losses, and the cables that explain the same ones. `None` if no loss remains
+/// to be explained.
 fn likeliest(open: &[(&Way, Vec<usize>)]) -> Option<Vec<usize>> {
     let mut all: Vec<usize> = open.iter().flat_map(|(_, suspects)| suspects.iter().copied()).collect();
     all.sort_unstable();

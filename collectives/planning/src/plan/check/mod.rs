@@ -141,9 +141,9 @@ pub struct CheckReport {
     pub ranks: usize,
     /// Reasons why the plan does not bring the bytes to every rank exactly once; empty if it does.
     pub faults: Vec<Fault>,
-    /// Directed cable that hosts compete for, then with the most senders, then the most flows, then
-    /// the first in the order host uplinks, host downlinks, switch uplinks, switch downlinks.
-    /// `None` if no cable was checked: faults, a cast, or a single rank.
+    /// Directed cable with the most contention: one that hosts compete for, then the most senders, then the most
+    /// flows, then the first in the order host uplinks, host downlinks, switch uplinks, switch downlinks. `None` if
+    /// no cable was checked: faults, a cast, or a single rank.
     pub worst: Option<CableLoad>,
     /// Every used directed cable, in that order; empty if no cable was checked.
     pub loads: Vec<CableLoad>,

@@ -15,12 +15,12 @@
 //! # Order of visits
 //! The order in which the walk visits the children of a switch is left open by Algorithm 1.
 //!
-//! The order decides the height of a tree over the line. A rank on a switch can pass the runs below that
-//! switch only whole, from the first on. Seen from the switch, the run visited last can hang one
-//! step down, the one before it two, and so on. The height is least if the run that needs the most
-//! steps is visited last. This holds where every switch has more hosts than switches below it, as
-//! in clusters. With two hosts each, runs must often be reached through the run before, and the
-//! opposite order would be better, by a tenth on random trees of switches; with four it is worse.
+//! The order decides the height of a tree over the line. A rank on a switch can pass the runs below that switch only
+//! whole, from the first on. Seen from the switch, the run visited last can hang one step down, the one before it
+//! two, and so on. The height is least if the run that needs the most steps is visited last. This holds where every
+//! switch has more hosts than switches below it, as in clusters. With two hosts per switch, runs must often be
+//! reached through the run before. The opposite order would then be better, by a tenth on random trees of switches;
+//! with four hosts it is worse.
 
 use super::error::PlanError;
 use super::speeds::{Speeds, USUAL};
@@ -52,9 +52,9 @@ pub(super) struct Fork {
     pub last: usize,
 }
 
-/// Whether a send from place `from` to place `to` has no contention with a tree over the places
-/// between them, any tree rooted at the first of them whose edges lead to later places; `forks[i]`
-/// is the fork between places `i` and `i + 1`.
+/// Whether a send from place `from` to place `to` has no contention with a tree over the places between them. The
+/// tree is rooted at the first of these, and its edges lead to later places. `forks[i]` is the fork between places
+/// `i` and `i + 1`.
 ///
 /// The result is that of line (17) of Figure 4, without a look at the tree. The send and the tree can meet only on
 /// cables between switches. Upwards: `from` and the next place, the tree's root, are both under the

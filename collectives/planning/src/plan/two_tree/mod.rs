@@ -1,4 +1,4 @@
-//! Pairs of binary trees, each for one half of the message (Sanders, Speck and Träff 2009), among switches.
+//! Pairs of binary trees over the switches, each for one half of the message (Sanders, Speck and Träff 2009).
 //!
 //! In the original every host has children in at most one of the trees, two of them, so that it sends as much as it
 //! receives. Between switches a cable may carry both halves once in each direction, one **copy**. Hosts below a switch
@@ -12,8 +12,8 @@
 //! have one child in each tree, where numbers are odd or where it is alone on its switch.
 //!
 //! A switch has four arrangements, by the number of sends of each half that lead out ([`OUTS`]). They are made from
-//! the leaves up, each by trying a few distributions of sends over the switches below and a few orders, in units of
-//! half a hop; the quickest is kept. Which of them is used follows from the root down.
+//! the leaves up. For each a few distributions of sends over the switches below and a few orders are tried, in units
+//! of half a hop. The quickest is kept. Which of them is used follows from the root down.
 
 use super::error::PlanError;
 use super::line::rank_hosts;
@@ -64,10 +64,11 @@ pub(super) fn two_tree_sparing(
 /// of the halves.
 const OUTS: [[usize; 2]; 4] = [[0, 0], [1, 0], [1, 1], [2, 0]];
 
-/// Half hops from a host's receipt of a frame to that by its first child on the same switch, and to that by the next;
-/// and over a cable between switches.
+/// Half hops from a host's receipt of a frame to the receipt by its first child on the same switch.
 const FIRST_SEND: u32 = 2;
+/// Half hops from there to the receipt by the next child.
 const NEXT_SEND: u32 = 1;
+/// Half hops over a cable between switches.
 const CABLE: u32 = 1;
 
 /// Members on one switch but the root, and those below it.
@@ -96,9 +97,9 @@ struct PartTree {
     /// Sends between parts: the sender's, then the receiver.
     edges: Vec<(Send, usize)>,
     outward: Vec<Send>,
-    /// Times after that of the entry: of the receipt by the last host, and of receipts by hosts on the switch in the
-    /// place of those that the outward sends are for.
+    /// Time from the entry's receipt to the last host's.
     finish: u32,
+    /// Times from the entry's receipt to those that the outward sends would cause if they went to hosts on the switch.
     leaving: Vec<u32>,
 }
 

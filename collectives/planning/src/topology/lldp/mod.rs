@@ -39,8 +39,8 @@ impl LldpFile {
     }
 }
 
-/// Makes a topology from the outputs of all hosts and any number of switches; `source_name` names
-/// the whole, usually the folder, in errors that concern no single file.
+/// Makes a topology from the outputs of all hosts and any number of switches. `source_name`, usually the folder,
+/// stands in errors that concern no single file.
 ///
 /// A neighbour is identified by its chassis name, or by its chassis id if a topology cannot carry
 /// that name. Neighbours that are hosts are ignored. If `interface` is given, hosts' other

@@ -5,7 +5,7 @@
 //!
 //! Understood: any number of bracket groups per name (the leftmost varies slowest), lists and ranges inside brackets,
 //! zero padding (`01-08`), ClusterShell's steps (`0-8/2`), brackets inside brackets (`1[0-3]`), blanks and lines
-//! instead of commas or around them, and `name@address`, as hosts are called that share a name.
+//! instead of commas or around them, and `name@address` for hosts that share a name.
 //!
 //! Refused are wildcards, and what [`host_list`](crate::host_list) understands: operators between
 //! sets (`!`, `&`, `^`) and files.

@@ -34,9 +34,9 @@ const FIRST_WORD: Duration = Duration::from_secs(2);
 const MAX_BETWEEN_WORDS: Duration = Duration::from_secs(60);
 /// Interval of unicast signs of life to waiting receivers; announcements in the root's name may be replayed.
 const GREET_EVERY: Duration = Duration::from_secs(1);
-/// Time until announcements also go out by broadcast, because a switch may drop multicast frames; then the interval
-/// between them.
+/// Time until announcements also go out by broadcast, because a switch may drop multicast frames.
 const BEFORE_INVITING_ALL: Duration = Duration::from_secs(3);
+/// Interval between announcements by broadcast.
 const BETWEEN_INVITING_ALL: Duration = Duration::from_secs(1);
 /// Maximum number of broadcast probes, where other traffic disturbs them.
 const MAX_RAMPS: u8 = 3;
@@ -56,8 +56,9 @@ pub(super) struct Gathering {
     competitors: CompetingRoots,
     started_by_user: bool,
     prober: Option<Prober>,
-    /// Whether the measurement has been done, with any result; then whether broadcast has been probed.
+    /// Whether the measurement has been done, with any result.
     probed: bool,
+    /// Tries left to probe broadcast.
     ramps_left: u8,
     calibration: Option<Calibration>,
     timers: TimerTable,
@@ -485,8 +486,8 @@ fn network(mac: MacAddr, bits: u8) -> u32 {
     u32::from_be_bytes([a, b, c, d]).checked_shr(32 - u32::from(bits.min(32))).unwrap_or_default()
 }
 
-/// Ranks that are served apart from the first frame on: only if the source can be re-read, and with an algorithm that
-/// the program may change.
+/// Ranks that are served separately from the first frame on: only if the source can be re-read, and with an algorithm
+/// that the program may change.
 fn known_slow(config: &RootConfig, choice: &Choice, planner: &Planner) -> Vec<usize> {
     let may_be = config.on_slow == OnSlow::Demote
         && config.size.is_some()

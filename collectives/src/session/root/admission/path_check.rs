@@ -11,14 +11,15 @@ use ethbcast_transport::{Deadline, Instant, MacAddr, Timer};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// Timeout of a PROBE, then the number of tries. Of a thousand hosts behind links with 33 % loss, two to four remain
-/// unreached by then; they send their join request again.
+/// Timeout of a PROBE.
 const ANSWER_LIMIT: Duration = Duration::from_millis(100);
+/// Number of PROBEs to a host. Of a thousand hosts behind links with 33 % loss, two to four remain unreached by
+/// then; they send their join request again.
 const TRIES: u32 = 12;
-/// Maximum number of unanswered PROBEs, and the time after which all credit returns. Existing hosts
-/// reply within it, and addresses that do not exist delay nobody. The resulting load is at most 40
-/// Mbit/s at MTU 1500.
+/// Maximum number of unanswered PROBEs.
 const MAX_UNANSWERED: u32 = 32;
+/// Time after which all credit for PROBEs returns. Existing hosts reply within it, and addresses that do not exist
+/// delay nobody. The resulting load is at most 40 Mbit/s at MTU 1500.
 const REFILL: Duration = Duration::from_millis(10);
 /// Number of tries of a PROBE that go out together with those of other hosts. PROBEs and ECHOs of
 /// many hosts can meet in a short queue the same way each time, so later tries go to one host at a

@@ -1,5 +1,5 @@
-//! Change from a tree to a cast during the session, if the tree proves far slower than the measured
-//! cast and no single host is the cause.
+//! Change during the session from a tree of unicast hops to broadcast frames (a cast). The root makes it if the
+//! tree proves far slower than the measured cast and no single host is the cause.
 
 use super::planner::Planner;
 use super::stall_watch::WatchContext;
@@ -16,10 +16,11 @@ use std::time::Duration;
 
 /// Factor by which the tree must be slower than the cast, the change included.
 const WORSE: f64 = 1.5;
-/// Consecutive checks, one for each status period, at which the tree must be that slow; the number of trials; and the
-/// part of the frames left that one of a trial's two trains stays below.
+/// Consecutive checks, one for each status period, at which the tree must be that slow.
 const LOOKS: usize = 10;
+/// Maximum number of trials of a cast.
 const MAX_TRIALS: u32 = 2;
+/// Divisor of the frames left, which limits the frames of each of a trial's two trains.
 const TRIAL_PART: u64 = 200;
 
 pub const WHY: &str = "each host takes far longer to get the bytes from another than frames to all take";

@@ -38,9 +38,9 @@ const LOW_PART: f64 = 0.5;
 /// Minimum saving of a fallback, in status periods: bringing all members to one frame, and the new view, take some.
 const WORTH_PERIODS: u32 = 4;
 
-/// Factor by which a cast must be slower than unicast to be given up though nothing is lost; unicast is tried once it
-/// has been slow for long. Then the number of trials.
+/// Factor by which a cast must be slower than unicast to be given up though nothing is lost.
 const WORSE: f64 = 1.5;
+/// Maximum number of trials of unicast, made once a cast has been slow for long.
 const MAX_TRIALS: u32 = 2;
 /// Part of the frames left that one of a trial's two trains stays below.
 const TRIAL_PART: u64 = 200;

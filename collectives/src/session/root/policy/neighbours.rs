@@ -1,5 +1,4 @@
-//! Neighbours on the wire: traffic of others on the links of the members, and the room that is left
-//! to them.
+//! Other traffic on the members' links, and the bandwidth that the session leaves to it.
 
 use crate::session::link_share::LinkShare;
 use crate::session::throttle::Rate;
@@ -21,10 +20,12 @@ const LONGEST_STEP: Duration = Duration::from_millis(500);
 const USED_PERCENT: u64 = 85;
 /// Part of a link (a divisor) left beyond the rate of other traffic, so that it can grow.
 const MARGIN_PART: u64 = 50;
-/// Part of a link (a divisor) that other traffic is offered when it is new, for how long, and how often again while it
-/// takes little: a flow whose frames were lost grows only into free room, and tries rarely.
+/// Part of a link (a divisor) that other traffic is offered when it is new: a flow whose frames were lost grows
+/// only into free room.
 const OFFERED_PART: u64 = 8;
 const OFFER_LASTS: Duration = Duration::from_millis(900);
+/// Shortest and longest time before the next offer, while other traffic takes little: a flow whose frames were lost
+/// tries rarely.
 const OFFER: [Duration; 2] = [Duration::from_secs(4), Duration::from_secs(64)];
 /// Part of a link (a divisor) of room for other traffic from which losses are attributed to it.
 const CROWDED_PART: u64 = 8;
@@ -41,9 +42,9 @@ const TRIED_PERCENT: [u64; 2] = [200, 125];
 const GROWTH_PERCENT: u64 = 110;
 /// Percentage of its own part of a link from which a session counts as using it up.
 const LIMITED_PERCENT: u64 = 90;
-/// Percentage of a link from which other traffic takes more than its half, and the room that it gets then: losses in a
-/// queue that it fills are made up for.
+/// Percentage of a link from which other traffic takes more than its half.
 const SQUEEZED_PERCENT: u64 = 55;
+/// Percentage of the link that it gets then. That makes up for losses in a queue that it fills.
 const SQUEEZED_ROOM_PERCENT: u64 = 40;
 /// Percentage of its own best rate that a session takes beside flows, whatever its members say: half.
 const LEAST_PERCENT: u64 = 50;
@@ -58,9 +59,10 @@ const FINDS_BEST: Duration = Duration::from_millis(300);
 struct MemberLink {
     at: Instant,
     share: LinkShare,
-    /// Highest rate of all frames together that lasted for two reports, and the last one, in
-    /// kbit/s. A single report may have been measured over too short a time.
+    /// Highest rate of all frames together that lasted for two reports, in kbit/s. A single report may have been
+    /// measured over too short a time.
     full: u64,
+    /// Rate of all frames together in the last report, in kbit/s.
     last: u64,
     /// Rate left to other traffic, in kbit/s.
     room: u64,
@@ -97,12 +99,11 @@ pub struct OtherTraffic {
 
 /// Traffic of others beside a session, and the rate that leaves it room.
 ///
-/// Each member reports what its interface counts beyond the session's frames. What others take, and
-/// half as much again, is left to them on each link, and more at the next report if they have taken
-/// that: a flow that adapts grows into its room, up to half of the link; one of a fixed rate gets
-/// what it wants. Sessions that hear each other share evenly. Frames that only the interface has
-/// counted may be own ones that were lost behind it, so they count only as far as the host's IP
-/// packets, or another session, explain them.
+/// Each member reports what its interface counts beyond the session's frames. On each link the session leaves others
+/// 1.5 times what they take, and more at the next report if they have taken that. A flow that adapts thus grows into
+/// its room, up to half of the link. A flow of a fixed rate gets what it wants. Sessions that receive each other's
+/// announcements share evenly. Frames that only the interface has counted may be own ones that were lost behind it,
+/// so they count only as far as the host's IP packets, or another session, explain them.
 #[derive(Clone, Debug, Default)]
 pub struct Neighbours {
     links: BTreeMap<Rank, MemberLink>,

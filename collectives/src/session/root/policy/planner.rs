@@ -15,10 +15,11 @@ use std::time::Duration;
 /// grows with its cube.
 const MAX_RANKS_AGAIN: usize = 1024;
 
-/// Slowness from which on a receiver is served apart from the beginning; the part of the receivers that may be; and the
-/// greatest spread of measurements that is trusted for it.
+/// Slowness from which on a receiver is served separately from the beginning.
 const FAR_SLOWER: u64 = 3 * USUAL;
+/// Divisor of the number of receivers: only fewer than that may be served separately.
 const FEW: usize = 4;
+/// Greatest spread of measurements that is trusted for this.
 const SURE_SPREAD: f64 = 0.5;
 
 /// Spread of costs that were not measured.

@@ -1,13 +1,12 @@
 //! Detection of receivers in a tree whose cable is far slower than the others', within the first
 //! second.
 //!
-//! Status reports name a suspect: the host that the others wait for, or that falls far behind its
-//! parent. They do not say whose cable is slow, its own or its parent's, nor whether others could
-//! be faster. So the root sends a short train to the suspect and one to another host, and compares
-//! the arrivals. A suspect that is proved slow is demoted once it has cost the others a part of the
-//! time that the rest would take without it. If the suspect proves fast, and its parent's feed stays
-//! full of frames for it though the parent does not wait for it, the parent sends slowly, and is
-//! demoted in its place.
+//! Status reports name a suspect: the host that the others wait for, or that falls far behind its parent. They do not
+//! say whose cable is slow, its own or its parent's, nor whether others could be faster. So the root sends a short
+//! train to the suspect and one to another host, and compares the arrivals. A suspect that is proved slow is demoted
+//! once it has cost the others a part of the time that the rest would take without it. The suspect may prove fast
+//! while its parent's feed stays full of frames for it, though the parent does not wait for it. Then the parent sends
+//! slowly, and is demoted in its place.
 
 use super::planner::Planner;
 use super::stall_watch::{StallFinding, WatchContext};
@@ -25,13 +24,15 @@ use std::time::Duration;
 const FAR_BELOW: f64 = 0.5;
 /// Time for which a relay must keep its feed full for a child that proved fast.
 const FULL_FOR: Duration = Duration::from_millis(500);
-/// Part of the time of the rest that may be lost before a slow host is demoted; and the least time.
+/// Part of the remaining time, as it would be without the slow host, that this host may cost before it is demoted.
 const MAY_COST: f64 = 0.1;
+/// Shortest time for which a host holds up the others before it is demoted.
 const LEAST: Duration = Duration::from_millis(300);
-/// Time for which a host must be suspected before it is compared; time for which the result holds, and after which a
-/// host that was not slow may be compared again.
+/// Time for which a host must be suspected before it is compared.
 const COMPARED_AFTER: Duration = Duration::from_millis(200);
+/// Time for which the result of a comparison holds.
 const HOLDS: Duration = Duration::from_secs(1);
+/// Time after which a host that was not slow may be compared again.
 const FAST_HOLDS: Duration = Duration::from_secs(10);
 /// Time over which rates are compared: a shorter one would show losses, a longer one earlier rates.
 const RATE_OVER: Duration = Duration::from_millis(800);
@@ -39,8 +40,9 @@ const RATE_OVER: Duration = Duration::from_millis(800);
 const READ_NANOS: f64 = 200.0;
 /// Time within which a host answers, whatever its processor does, if the frames reach it.
 const ANSWERED_WITHIN: Duration = Duration::from_millis(150);
-/// Maximum number of comparisons of a session, and the part of the frames left that one must stay below.
+/// Maximum number of comparisons of a session.
 const MAX_COMPARISONS: u32 = 3;
+/// Divisor of the frames left, which limits the frames of a comparison's train.
 const FRAMES_PART: u64 = 200;
 
 #[derive(Clone, Copy, Debug)]
@@ -56,8 +58,9 @@ struct Judgement {
     rank: Rank,
     at: Instant,
     is_slow: bool,
-    /// Host beside which the suspect was judged, and its rate in frames per second.
+    /// Host with which the suspect was compared.
     beside: Rank,
+    /// Rate of that host in frames per second.
     others: f64,
 }
 
@@ -204,8 +207,8 @@ impl SlowHosts {
         self.judged.iter().find(|judged| judged.rank == rank).filter(holds).copied()
     }
 
-    /// Returns the host to blame: a straggler that its parent does not name, and that no comparison has proved slow,
-    /// waits for its parent.
+    /// Returns the host to blame. It is the straggler if its parent names it or a comparison has proved it slow. Else
+    /// it is the parent, for which the straggler waits.
     pub fn blame(&self, scene: &WatchContext<'_>, straggler: Straggler) -> Straggler {
         let is_slow = self.judged.iter().any(|judged| judged.rank == straggler.rank && judged.is_slow);
         if straggler.is_named || is_slow {
@@ -246,8 +249,8 @@ fn words(view: &View, (culprit, suspect): (Rank, Rank), rate: f64, judgement: Ju
 }
 
 impl WatchContext<'_> {
-    /// Whether the parent of `rank` has its feed full of frames for it, and most of its reports of the last second do
-    /// not name it: the parent's own cable or processor is the limit.
+    /// Whether the parent of `rank` limits it by its own cable or processor. The parent's feed is then full of frames
+    /// for `rank`, but most of its reports of the last second do not name `rank`.
     fn keeps_full(&self, members: &Members, rank: Rank) -> bool {
         let arrived = |rank: Rank| members.in_place(rank).map(|entry| entry.status().arrived);
         let Some(parent) = members.in_place(self.parent(rank)) else { return false };
@@ -255,8 +258,8 @@ impl WatchContext<'_> {
         kept >= self.delivery.blocks().slots() / 2 && !parent.mostly_waits()
     }
 
-    /// Returns the member that takes far fewer frames than its parent does meanwhile, for no reason that either shows;
-    /// of several the one that has least.
+    /// Returns the member that takes far fewer frames than its parent in the same time, while neither reports a
+    /// reason. Of several it is the one with the fewest frames.
     fn fallen_behind(&self, members: &Members) -> Option<Rank> {
         let takes = |entry: &MemberEntry| {
             let state = entry.status().state;
@@ -273,7 +276,7 @@ impl WatchContext<'_> {
         fallen.min_by_key(|entry| entry.status().arrived).map(MemberEntry::rank)
     }
 
-    /// Returns the member beside which `suspect` is judged: one behind it, whose cable is idle, else one that is not
+    /// Returns the member with which `suspect` is compared: one behind it, whose cable is idle, else one that is not
     /// above it, else its parent.
     fn idle_host(&self, members: &Members, suspect: Rank) -> Option<Rank> {
         let above = |rank: Rank| {

@@ -1,4 +1,4 @@
-//! Members that stall the stream.
+//! Detection of members that stall the stream, and the root's reaction.
 
 use crate::membership::Timing;
 use crate::session::message::MemberState;
@@ -17,8 +17,8 @@ const NOTICE_INTERVAL: Duration = Duration::from_secs(5);
 /// Time for which a member must report a child from which it never received a frame, before it is believed.
 const APART_AFTER: Duration = Duration::from_millis(500);
 
-/// Delay of a check after which this host itself must have slept, however short the dead limit is; a busy host is late
-/// by less.
+/// Delay of a check which proves that this host itself has slept, however short the dead limit is. A busy host is
+/// late by less.
 const ASLEEP_AFTER: Duration = Duration::from_millis(500);
 
 #[derive(Debug, PartialEq, Eq)]

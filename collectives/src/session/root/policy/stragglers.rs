@@ -1,4 +1,4 @@
-//! Stragglers: members that slow the stream down.
+//! Detection of members that slow the stream down (stragglers).
 
 use super::stall_watch::{NOTICE_AFTER, StallFinding, WatchContext};
 use crate::session::message::MemberState;

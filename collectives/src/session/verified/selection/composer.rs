@@ -1,4 +1,5 @@
-//! Decoder of a selective stream: spans of the content, as far as they were sent.
+//! Decoder of a selective stream, which has only the missing chunks: returns spans of the content, as far as they
+//! were sent.
 
 use super::chunk_set::ChunkSet;
 use super::sections::{DueSection, HEAD_BYTES, Head, MAX_AHEAD, SectionPart, Sections};

@@ -1,4 +1,4 @@
-//! Sections of a selective stream: their order, encoding and positions.
+//! Sections of a selective stream (only the missing chunks): their order, encoding and positions.
 
 use super::super::layout::{SEAL_BYTES, overlap};
 use super::chunk_set::ChunkSet;
