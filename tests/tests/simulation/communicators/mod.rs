@@ -49,7 +49,7 @@ fn every_collective_delivers_long_messages_by_all_presets_whatever_is_lost() {
 }
 
 #[test]
-fn among_more_than_17_ranks_an_ack_tree_carries_what_receivers_say() {
+fn among_more_than_129_ranks_an_ack_tree_carries_what_receivers_say() {
     let steps = [
         Step::Broadcast { root: 7, bytes: 100_000 },
         Step::Barrier,
