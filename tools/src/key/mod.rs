@@ -10,7 +10,7 @@ use ethbcast_collectives::keys::{Keys, Phrase, Secret, Signer};
 use ethbcast_collectives::membership::host;
 use ethbcast_transport::packet::random_secret;
 use source::read;
-pub use source::{print_missing, resolve, sending, serving};
+pub use source::{print_missing, refuse, resolve, sending, serving};
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
