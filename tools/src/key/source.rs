@@ -63,7 +63,10 @@ pub fn resolve(args: &KeySourceArgs) -> anyhow::Result<Option<Arc<Keys>>> {
         let text = format!("--require-key, and there is no key: name one with --key FILE, or put one at {PATH}");
         return Err(Failure::new(Code::Usage, text).found(Fault::NoKey).into());
     }
-    Ok(keys.map(Arc::new))
+    Ok(keys.map(|keys| {
+        super::rights::hide();
+        Arc::new(keys)
+    }))
 }
 
 /// Returns the key of a sender, which must have the right to send.
