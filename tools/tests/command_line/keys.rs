@@ -161,8 +161,10 @@ fn what_uses_no_keys_is_refused_on_a_host_with_one_unless_that_is_meant() {
         let phrase = [("ETHBCAST_KEY", PHRASE)];
         run(&phrase, &[]).assert_refusal(2, &[command[0], "uses no keys yet", "--no-key", "[E-UNKEYED]"]);
         run(&[], &["--require-key"]).assert_refusal(2, &["[E-NOKEY]"]);
-        let meant = run(&phrase, &["--no-key"]);
-        assert!(!meant.stderr.contains("[E-UNKEYED]") && meant.code() != 2, "{}", meant.stderr);
+        for variables in [phrase, [("ETHBCAST_KEY_FILE", "/nowhere")]] {
+            let meant = run(&variables, &["--no-key"]);
+            assert!(!meant.stderr.contains("[E-UNKEYED]") && meant.code() != 2, "{}", meant.stderr);
+        }
     }
 }
 
