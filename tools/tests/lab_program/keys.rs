@@ -181,8 +181,8 @@ fn who_has_a_key_hides_it_from_processes_of_its_user_and_starts_none_with_more_r
     let (keyed, unkeyed) = (("ETHBCAST_KEY", phrase.trim_end()), ("ETHBCAST_NO_KEY", "1"));
     for (name, (key, value), more, is_open, may_gain) in [
         ("keyed", keyed, &[][..], false, false),
-        ("commanding", keyed, &["--exec", "true"], false, true),
-        ("unkeyed", unkeyed, &[], true, true),
+        ("commanding", keyed, &["--exec", "true"][..], false, true),
+        ("unkeyed", unkeyed, &[][..], true, true),
     ] {
         let directory = site.directory(name);
         chown(&directory, Some(USER), Some(USER)).expect("root may");
