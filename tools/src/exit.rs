@@ -266,6 +266,14 @@ mod tests {
     }
 
     #[test]
+    fn bytes_that_are_not_the_senders_end_with_code_5() {
+        let text = "65536 bytes at byte 0 came damaged 3 times";
+        let failure = crate::session::failure(ethbcast_collectives::session::Error::Damaged(text.to_owned()));
+        assert_eq!((failure.code().number(), failure.fault()), (5, Some(Fault::Damaged)));
+        assert!(failure.to_string().contains(text), "{failure}");
+    }
+
+    #[test]
     fn one_line_contains_no_line_break_control_or_direction_characters() {
         assert_eq!(one_line("a\nb\u{1b}[2J\u{202e}c\u{2066}"), "a\u{FFFD}b\u{FFFD}[2J\u{FFFD}c\u{FFFD}");
         assert_eq!(one_line("n1: \u{200c}é"), "n1: \u{200c}é", "letters of names stay");

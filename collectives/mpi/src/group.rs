@@ -9,13 +9,14 @@ use crate::settings::{Reason, Settings};
 use crate::wire::{Joining, Wire};
 use crate::{kept, presence, wire};
 use ethbcast_collectives::NamedOptions;
+use ethbcast_collectives::communicator::unused_key;
 use ethbcast_collectives::membership::live::host;
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::lock::Mutex;
 use ethbcast_transport::packet::{Interface, Port, PortConfig, random_u64};
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Once, OnceLock};
 use std::time::Instant;
 
 /// Whether ethbcast carries a communicator's collectives yet.
@@ -38,6 +39,7 @@ pub struct Group {
 /// Addresses of all groups, so that they can be closed while the MPI still runs. They are no
 /// references, because the MPI frees the groups.
 static GROUPS: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+static UNUSED_KEY: Once = Once::new();
 static ON_THE_WIRE: AtomicUsize = AtomicUsize::new(0);
 /// Reason why the hosts did not meet on the wire; they do not try again.
 static NO_WIRE: OnceLock<String> = OnceLock::new();
@@ -189,6 +191,9 @@ impl Group {
         }
         if settings.is_verbose && self.rank == 0 {
             print_line(format_args!("{} ranks on {}{again}", self.size, wire.describe()));
+        }
+        if self.rank == 0 {
+            UNUSED_KEY.call_once(|| unused_key().into_iter().for_each(print_line));
         }
         ON_THE_WIRE.fetch_add(1, Ordering::Relaxed);
         *self.state.lock() = Stage::Wired(wire);

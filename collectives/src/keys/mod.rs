@@ -22,7 +22,10 @@ pub(crate) use cluster::{CLUSTER_NAME_BYTES, ClusterSecrets, Protection, SealedM
 pub use contents::{ContentCipher, SEAL_BYTES};
 #[doc(hidden)]
 pub use exchange::ExchangePair;
-pub use file::{KeyFileError, KeyName, Keys, MAX_KEY_FILE_BYTES, SenderKey};
+pub use file::{
+    FILE_VARIABLE, KEY_PATH, KeyFileError, KeyName, Keys, MAX_KEY_FILE_BYTES, NO_KEY_VARIABLE, PHRASE_VARIABLE,
+    SenderKey, place_here,
+};
 pub use phrase::{Phrase, PhraseError};
 #[doc(hidden)]
 pub use schedule::{Secret, SessionFacts, SessionName, pair_secret, request_digest};

@@ -117,5 +117,6 @@ pub const BUGS: &[Bug] = &[
     bug("asked-for-once", "what comes damaged twice is not asked for again"),
     bug("part-shown-twice", "a part of a selected content is sent once more where nothing is ready behind it"),
     bug("bridge-forgotten", "nobody serves the children of a relay that has gone"),
+    bug("ledger-signature-not-compared", "a hash list of a member that relays is taken for the sender's"),
     bug("sent-to-the-dead", "a child that has gone is served on"),
 ];

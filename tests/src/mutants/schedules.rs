@@ -6,11 +6,13 @@ use crate::session::{Absence, Case, some_of_each};
 use crate::stream::{GROUP, ack_tree};
 use crate::swarm::Seed;
 use ethbcast_collectives::communicator::Preset;
+use ethbcast_collectives::keys::{ContentCipher, Secret, SessionName, Signer};
+use ethbcast_collectives::session::verified::{ChunkSize, Decoder, Encoder, SPAN_BYTES, SpanBuffer};
 use ethbcast_collectives::session::{Message, Timing, kind};
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::sim::{Cable, Delivery, Fate, Faults, HostSettings, Network, Random, RandomFaults, Simulation};
 use ethbcast_transport::stream::{Ending, Stream};
-use ethbcast_transport::wire::{Ack, AckBody, Frame, Kind, StreamId, group_mac, parse};
+use ethbcast_transport::wire::{Ack, AckBody, Frame, Kind, PayloadHash, StreamId, group_mac, parse};
 use ethbcast_transport::{Alone, Instant, Policy, Tuning};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -25,10 +27,11 @@ pub fn play(seed: u64) -> Result<(), String> {
         5 => run(&lossy(&mut random, seed), seed),
         6 => run(&deaths(&mut random, seed), seed),
         7 => run(&forged(&mut random, seed), seed),
-        8 => match seed / 10 % 4 {
+        8 => match seed / 10 % 5 {
             0 => run(&absences(&mut random, seed), seed),
             1 => run_ack_tree(&mut random, seed),
             2 => run(&slow(&mut random, seed), seed),
+            3 => a_member_that_lies(&mut random),
             _ => run(&crowd(&mut random, seed), seed),
         },
         _ => program(&mut random, seed),
@@ -43,6 +46,21 @@ fn swarm(seed: u64) -> Result<(), String> {
 
 fn one_of<T: Copy>(random: &mut Random, all: &[T]) -> T {
     all[random.below(all.len() as u64) as usize]
+}
+
+/// Hash lists of a member, which has the group's secret and none to sign with.
+fn a_member_that_lies(random: &mut Random) -> Result<(), String> {
+    let [group, own] = [1, 2].map(|number| Secret::new([number; 32]));
+    let sender = Signer::new(&own).public();
+    let member = ContentCipher::new(&group, PayloadHash::Polyval).sent_by(sender, SessionName([3; 32]));
+    let chunk = ChunkSize::DEFAULT.signed(true);
+    let mut span = SpanBuffer::empty(chunk, SpanBuffer::default());
+    span.filled(1 + random.below(SPAN_BYTES as u64) as usize);
+    Encoder::new(chunk).ciphered(member.clone()).seal(&mut span);
+    let mut decoder = Decoder::new(chunk).ciphered(member);
+    decoder.take(span.as_bytes().to_vec());
+    let has_shown = decoder.poll().is_some();
+    if has_shown { Err("a member's bytes are taken for the sender's".to_owned()) } else { Ok(()) }
 }
 
 /// Maximum numbers of retransmissions and heartbeats: see `tests/sessions.rs`.

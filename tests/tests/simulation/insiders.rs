@@ -1,9 +1,10 @@
 //! Tests of sessions with keys in which a member lies: it relays with the group's secret, and has no key to sign with.
 
+use ethbcast_collectives::ErrorKind;
 use ethbcast_collectives::keys::{ContentCipher, SessionName, Signer};
 use ethbcast_collectives::session::application::Participant;
 use ethbcast_collectives::session::verified::{Checked, ChunkSize, Encoder, Ledgered, SPAN_BYTES, SpanBuffer};
-use ethbcast_collectives::session::{Damage, Outcome};
+use ethbcast_collectives::session::{Damage, Outcome, ReceiveReport};
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::session::{Case, Disk, Sent, data, hosts_of, keys, root_keys, sent, star};
 use ethbcast_transport::sim::{NoFaults, Simulation};
@@ -109,6 +110,8 @@ struct Played {
     damages: Vec<Damage>,
     /// Bytes that each receiver's program has seen.
     shown: Vec<usize>,
+    /// Kind of each receiver's failure.
+    failures: Vec<Option<ErrorKind>>,
 }
 
 /// Plays a session by a chain, and checks that no receiver shows a byte that the root has not sent.
@@ -128,15 +131,18 @@ fn play(lie: Lie, pipe: bool, keeps: bool) -> Played {
     assert!(end.is_quiet(), "{lie:?}: {end:?}");
     let hosts = simulation.machines();
     let Participant::Root(root, _) = &hosts[0].honest else { unreachable!("host 0 is the root") };
-    let mut shown = Vec::new();
-    for receiving in hosts.iter().filter_map(|host| host.honest.receiving()) {
+    let (mut shown, mut failures) = (Vec::new(), Vec::new());
+    for host in &hosts[1..] {
+        let Participant::Receiver(receiver, receiving) = &host.honest else { unreachable!("the others receive") };
+        let report = ReceiveReport::new("receiver", receiver, receiving);
+        failures.push(report.check().err().map(|error| error.kind()));
         let disk = receiving.sink().content();
         assert!(content.starts_with(disk.bytes()), "{lie:?}: a receiver shows what the root has not sent");
         assert!(!disk.is_published() || disk.bytes() == content, "{lie:?}: a receiver publishes a part");
         shown.push(disk.bytes().len());
     }
     let fates = root.reports().map(|report| (report.outcome, report.text.clone())).collect();
-    Played { fates, damages: root.damages(), shown }
+    Played { fates, damages: root.damages(), shown, failures }
 }
 
 #[test]
@@ -154,11 +160,17 @@ fn a_relay_that_lies_is_named_and_the_root_gives_each_what_it_has_signed() {
 #[test]
 fn who_gets_only_lies_fails_and_shows_nothing_of_them() {
     for lie in [Lie::Content, Lie::Chunks, Lie::Order, Lie::End] {
-        let Played { fates, shown, .. } = play(lie, true, false);
+        let Played { fates, damages, shown, failures } = play(lie, true, false);
         for (host, (fate, text)) in (1..).zip(&fates) {
             let expected = if host <= LIAR { Outcome::Delivered } else { Outcome::Damaged };
             assert_eq!(*fate, expected, "{lie:?}: n{host} {text}");
         }
+        // Exit code 5.
+        let integrity = [Some(ErrorKind::Integrity); RECEIVERS - LIAR];
+        assert_eq!((&failures[..LIAR], &failures[LIAR..]), (&[None; LIAR][..], &integrity[..]), "{lie:?}");
+        let liar = format!("n{LIAR}");
+        assert!(damages.iter().all(|damage| damage.from.as_ref() == Some(&liar)), "{lie:?}: {damages:?}");
+        assert_eq!(damages.is_empty(), lie == Lie::End, "{lie:?}: {damages:?}");
         let whole = match lie {
             Lie::Content | Lie::Chunks => 0,
             Lie::Order => SPAN_BYTES,

@@ -49,7 +49,8 @@ pub struct Measured {
 impl Site<'_> {
     pub fn start(&self, host: &str, subcommand: &str, arguments: &[&str]) -> anyhow::Result<Running> {
         let mut command = self.program.on(self.lab, host, subcommand)?;
-        command.args(["--quiet", "-i", INTERFACE]).args(arguments);
+        // They use no keys yet.
+        command.args(["--quiet", "--no-key", "-i", INTERFACE]).args(arguments);
         Running::start(format!("ethbcast {subcommand} on {host}"), command)
     }
 

@@ -129,6 +129,9 @@ pub enum CtlCommand {
 #[derive(Debug, Args)]
 #[command(after_long_help = examples::text("probe"))]
 pub struct ProbeArgs {
+    /// Key of this host, for which the command is refused: it uses none yet.
+    #[command(flatten)]
+    pub key: KeySourceArgs,
     /// Answer the probes of other hosts, until interrupted or for --max-wait seconds.
     #[arg(long, conflicts_with_all = ["receivers", "out", "update", "hosts"], help_heading = WHO)]
     pub answer: bool,
@@ -161,6 +164,9 @@ pub struct ProbeArgs {
 #[derive(Debug, Args)]
 #[command(after_long_help = examples::text("perf"))]
 pub struct PerfArgs {
+    /// Key of this host, for which the command is refused: it uses none yet.
+    #[command(flatten)]
+    pub key: KeySourceArgs,
     /// Number of ranks, this one included.
     #[arg(short = 'n', long, value_name = "RANKS", value_parser = number(2..=u16::MAX),
         help_heading = WHO)]

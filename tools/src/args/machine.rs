@@ -1,7 +1,7 @@
 //! The arguments of the commands on this machine: `doctor`, `explain`, `dump`, `config`, `man`, `completions`,
 //! `mpi-env` and `port`.
 
-use super::{WireArgs, whole};
+use super::{KeySourceArgs, WireArgs, whole};
 use crate::doctor::Fault;
 use clap::builder::{EnumValueParser, PossibleValue, TypedValueParser};
 use clap::error::{Error, ErrorKind};
@@ -16,6 +16,9 @@ pub struct DoctorArgs {
     /// Options that all commands on the network share.
     #[command(flatten)]
     pub wire: WireArgs,
+    /// Key of this host, for which --peer is refused: it uses none yet.
+    #[command(flatten)]
+    pub key: KeySourceArgs,
     /// Check a destination: whether it exists, is writable, has room and is fast. 16 MiB are written to an unnamed
     /// file.
     #[arg(long, value_name = "PATH")]

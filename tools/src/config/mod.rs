@@ -12,6 +12,7 @@ use crate::exit;
 use crate::exit::{Code, Failure, Form, fail, print_line, report};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command as ClapCommand, CommandFactory, FromArgMatches};
+use ethbcast_collectives::keys::{FILE_VARIABLE, NO_KEY_VARIABLE, PHRASE_VARIABLE};
 use file::{File, Setting};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -109,13 +110,6 @@ const ONLY_WITH: [(&str, &str); 6] = [
 /// Shared options with a short environment variable, which `--exec` does not set for its command
 /// with another meaning.
 const SHORT_VARIABLES: [&str; 4] = ["interface", "host", "ether-type", "over"];
-
-/// Variable that names a key file. It precedes the key phrase and the configuration file.
-const KEY_FILE_VARIABLE: &str = "ETHBCAST_KEY_FILE";
-/// Variable that holds a key phrase. It precedes the configuration file.
-const KEY_PHRASE_VARIABLE: &str = "ETHBCAST_KEY";
-/// Variable by which there is no key unless one is named; it precedes the configuration file. Labs set it.
-const NO_KEY_VARIABLE: &str = "ETHBCAST_NO_KEY";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfiguredOption {
@@ -215,11 +209,11 @@ fn setting(
 ) -> anyhow::Result<Option<(Setting, String)>> {
     let spelt = |words: &[&str]| format!("ETHBCAST_{}", words.join("_").to_uppercase().replace('-', "_"));
     let is_set = |name: &&str| std::env::var_os(name).is_some();
-    let is_key_named = [KEY_FILE_VARIABLE, KEY_PHRASE_VARIABLE].iter().any(is_set);
+    let is_key_named = [FILE_VARIABLE, PHRASE_VARIABLE].iter().any(is_set);
     let short = match option {
         "no-key" if is_key_named => return Ok(None),
         "no-key" => Some(NO_KEY_VARIABLE.to_owned()),
-        "key" => Some(KEY_FILE_VARIABLE.to_owned()),
+        "key" => Some(FILE_VARIABLE.to_owned()),
         _ => SHORT_VARIABLES.contains(&option).then(|| spelt(&[option])),
     };
     for variable in [Some(spelt(&[command, option])), short].into_iter().flatten() {

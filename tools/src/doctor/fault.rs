@@ -133,6 +133,9 @@ pub enum Fault {
     /// the key of this host gives no right to send
     #[value(name = "E-NOSEND")]
     NoSend,
+    /// this host has a key, and the command speaks without one
+    #[value(name = "E-UNKEYED")]
+    Unkeyed,
     /// others can read the key file, or this user cannot
     #[value(name = "E-KEYMODE")]
     KeyMode,
@@ -165,7 +168,7 @@ impl Fault {
     }
 }
 
-const EXPLAINED: [(Fault, &str, &str); 43] = [
+const EXPLAINED: [(Fault, &str, &str); 44] = [
     (
         Fault::Capability,
         "frames go past TCP/IP through a packet socket, which the kernel gives to root and to programs with \
@@ -384,6 +387,11 @@ const EXPLAINED: [(Fault, &str, &str); 43] = [
         Fault::NoSend,
         "a receiver's key has no `sign` line, so that whoever takes a receiver over cannot send",
         "send from a host that has the file of `ethbcast key new`",
+    ),
+    (
+        Fault::Unkeyed,
+        "frames of measurements and collectives have no tag yet, so that any host can read and forge them",
+        "say --no-key if that is meant; it only concerns this run",
     ),
     (
         Fault::KeyMode,

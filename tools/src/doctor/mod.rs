@@ -12,6 +12,7 @@ mod peer;
 
 use crate::args::DoctorArgs;
 use crate::exit::{Code, fail, report};
+use crate::key;
 use crate::units::quoted;
 pub use fault::{Fault, of_call, of_interface, of_keys, of_open, of_outcome, of_session, of_station};
 pub use findings::explain;
@@ -53,6 +54,9 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<()> {
 }
 
 fn look(args: &DoctorArgs) -> anyhow::Result<(Option<String>, Findings)> {
+    if args.peer.is_some() {
+        key::refuse(&args.key, "doctor --peer")?;
+    }
     let mut findings = Findings::default();
     let found = interface::check(&args.wire, &mut findings);
     if let Some(interface) = &found {

@@ -1,5 +1,6 @@
 //! `ethbcast key`: makes, shows and changes key files.
 
+mod rights;
 mod source;
 
 use crate::args::{KeyArgs, KeyCommand};
@@ -9,8 +10,9 @@ use crate::whole_file;
 use ethbcast_collectives::keys::{Keys, Phrase, Secret, Signer};
 use ethbcast_collectives::membership::host;
 use ethbcast_transport::packet::random_secret;
+pub use rights::keep_to_own;
 use source::read;
-pub use source::{print_missing, resolve, sending, serving};
+pub use source::{print_missing, refuse, resolve, sending, serving};
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;

@@ -4,7 +4,7 @@ use crate::args::KeySourceArgs;
 use crate::doctor::Fault;
 use crate::exit::{Code, Failure, WithCode, fail, print_line};
 use crate::serve::Severity;
-use ethbcast_collectives::keys::{Keys, MAX_KEY_FILE_BYTES, Phrase};
+use ethbcast_collectives::keys::{KEY_PATH, Keys, MAX_KEY_FILE_BYTES, PHRASE_VARIABLE, Phrase};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -18,9 +18,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use zeroize::{Zeroize, Zeroizing};
 
-const PATH: &str = "/etc/ethbcast/key";
-/// Environment variable with a key phrase. It is removed from the environment of started commands.
-const PHRASE: &str = "ETHBCAST_KEY";
 /// Variable that names systemd's directory of a service's credentials.
 const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
 /// Name of the key in that directory.
@@ -47,9 +44,9 @@ pub fn serving(args: &KeySourceArgs) -> anyhow::Result<Option<Arc<Keys>>> {
     }
     if geteuid().is_root() {
         let text = format!(
-            "recv --serve as root needs a key, for {WITHOUT}: make one on the sender with `ethbcast key new {PATH}` \
-             and put its receivers' form at {PATH} here, name one with --key FILE, or say with --no-key that none is \
-             meant"
+            "recv --serve as root needs a key, for {WITHOUT}: make one on the sender with `ethbcast key new \
+             {KEY_PATH}` and put its receivers' form at {KEY_PATH} here, name one with --key FILE, or say with \
+             --no-key that none is meant"
         );
         return Err(Failure::new(Code::Usage, text).found(Fault::NoKey).into());
     }
@@ -61,10 +58,13 @@ pub fn serving(args: &KeySourceArgs) -> anyhow::Result<Option<Arc<Keys>>> {
 pub fn resolve(args: &KeySourceArgs) -> anyhow::Result<Option<Arc<Keys>>> {
     let keys = found(args)?;
     if keys.is_none() && args.require_key {
-        let text = format!("--require-key, and there is no key: name one with --key FILE, or put one at {PATH}");
+        let text = format!("--require-key, and there is no key: name one with --key FILE, or put one at {KEY_PATH}");
         return Err(Failure::new(Code::Usage, text).found(Fault::NoKey).into());
     }
-    Ok(keys.map(Arc::new))
+    Ok(keys.map(|keys| {
+        super::rights::hide();
+        Arc::new(keys)
+    }))
 }
 
 /// Returns the key of a sender, which must have the right to send.
@@ -75,6 +75,17 @@ pub fn sending(args: &KeySourceArgs) -> anyhow::Result<Option<Arc<Keys>>> {
         return Err(Failure::new(Code::Usage, text).found(Fault::NoSend).into());
     }
     Ok(keys)
+}
+
+/// Refuses a command that speaks without a key on a host that has one, unless that is meant.
+pub fn refuse(args: &KeySourceArgs, command: &str) -> anyhow::Result<()> {
+    let Some(keys) = resolve(args)? else { return Ok(()) };
+    let text = format!(
+        "{command} uses no keys yet, and this host has key {}: its frames would be neither authenticated nor \
+         encrypted; --no-key says that this is meant",
+        keys.name()
+    );
+    Err(Failure::new(Code::Usage, text).found(Fault::Unkeyed).into())
 }
 
 fn found(args: &KeySourceArgs) -> anyhow::Result<Option<Keys>> {
@@ -91,7 +102,7 @@ fn found(args: &KeySourceArgs) -> anyhow::Result<Option<Keys>> {
     if let Some(path) = &args.key {
         return read(path).map(Some);
     }
-    if let Some(typed) = std::env::var_os(PHRASE) {
+    if let Some(typed) = std::env::var_os(PHRASE_VARIABLE) {
         let typed = Zeroizing::new(typed.into_string().unwrap_or_default());
         return phrase(&typed).map(Some);
     }
@@ -103,9 +114,9 @@ fn found(args: &KeySourceArgs) -> anyhow::Result<Option<Keys>> {
             return parse(&path, text_of(&path, File::open(&path))?).map(Some);
         }
     }
-    match File::open(PATH) {
+    match File::open(KEY_PATH) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        file => checked(Path::new(PATH), file).map(Some),
+        file => checked(Path::new(KEY_PATH), file).map(Some),
     }
 }
 

@@ -12,6 +12,7 @@ use crate::args::PerfArgs;
 use crate::exit::{Code, fail};
 use crate::inputs::{check_preset, read_calibration_for, read_plan, read_route, read_topology};
 use crate::interface::chosen;
+use crate::key;
 use crate::session::MAX_GROUP_BYTES;
 use ethbcast_collectives::Route;
 use ethbcast_collectives::communicator::Options;
@@ -22,6 +23,7 @@ use std::time::Duration;
 const MAX_SIZE_BYTES: u64 = 1 << 30;
 
 pub fn run(mut args: PerfArgs) -> anyhow::Result<()> {
+    key::refuse(&args.key, "perf")?;
     if let Some(size) = args.sizes.iter().find(|&&size| size == 0 || size > MAX_SIZE_BYTES) {
         return fail(Code::Usage, format!("a message of {size} bytes cannot be measured: choose --sizes from 1 to 1G"));
     }

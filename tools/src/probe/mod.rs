@@ -5,6 +5,7 @@ mod measure;
 
 use crate::args::{ProbeArgs, WireArgs};
 use crate::exit::{Code, WithCode, report};
+use crate::key;
 use crate::session::{Wire, print_interface};
 use crate::signals::Interrupt;
 use ethbcast_collectives::measure::{HostInfo, Responder};
@@ -18,6 +19,7 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 pub fn run(args: ProbeArgs) -> anyhow::Result<()> {
+    key::refuse(&args.key, "probe")?;
     let station = Station::open(&args.wire)?;
     print_interface(station.wire.port.interface(), args.wire.quiet);
     match () {

@@ -52,6 +52,7 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     let _receiving = interface::receive(&session, &args.wire.group, args.wire.quiet);
     print_first(&session, options.wire.keys.as_ref(), &args.key, args.wire.quiet);
     let _watcher = watch(&session, &mut options.run);
+    key::keep_to_own(options.wire.keys.as_ref(), [&args.exec, &args.pipe]);
     options.about = Some(hosts::about(session.interface()));
     options.free_bytes = dest.free_bytes();
     options.once = args.once;

@@ -13,7 +13,7 @@ use crate::progress::{Bar, ProgressRole};
 use crate::session::{failure, print_first, watch, with_own_link};
 use crate::signals::{Interrupt, reason_to_end, run_after};
 use crate::udpcast::print_ignored;
-use crate::{interface, units};
+use crate::{interface, key, units};
 use ethbcast_collectives::session::application::Sending;
 use ethbcast_collectives::session::{Error, SendOptions, SendReport, Session};
 use ethbcast_content::source::Opened;
@@ -57,6 +57,7 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
     // SOURCE may have taken long to open: a fifo without a writer, a large directory.
     options.run.time_limit = options.run.time_limit.map(|limit| limit.saturating_sub(began.elapsed()));
     let _watcher = watch(&session, &mut options.run);
+    key::keep_to_own(options.wire.keys.as_ref(), [&args.exec_after, &args.pipe]);
     content.describe(&mut options);
     start_rule::show(bar, &session, &options, args.start_rule);
     if let (true, Some(last)) = (args.resume.only_missing, &settings.last_run) {

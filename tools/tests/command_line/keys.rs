@@ -150,6 +150,25 @@ fn the_key_is_the_first_of_those_that_there_are() {
 }
 
 #[test]
+fn what_uses_no_keys_is_refused_on_a_host_with_one_unless_that_is_meant() {
+    for command in [&["perf", "-n", "2", "--root"][..], &["probe"], &["probe", "--answer"], &["doctor", "--peer"]] {
+        let run = |variables: &[(&str, &str)], more: &[&str]| {
+            let mut run = Command::new(env!("CARGO_BIN_EXE_ethbcast"));
+            run.args(command).args(["-i", "nosuch0"]).args(more).env("ETHBCAST_CONFIG", "");
+            run.envs(variables.iter().copied());
+            Run::start("host", run).end(LIMIT)
+        };
+        let phrase = [("ETHBCAST_KEY", PHRASE)];
+        run(&phrase, &[]).assert_refusal(2, &[command[0], "uses no keys yet", "--no-key", "[E-UNKEYED]"]);
+        run(&[], &["--require-key"]).assert_refusal(2, &["[E-NOKEY]"]);
+        for variables in [phrase, [("ETHBCAST_KEY_FILE", "/nowhere")]] {
+            let meant = run(&variables, &["--no-key"]);
+            assert!(!meant.stderr.contains("[E-UNKEYED]") && meant.code() != 2, "{}", meant.stderr);
+        }
+    }
+}
+
+#[test]
 fn the_configuration_file_names_a_key_that_the_environment_precedes() {
     let directory = scratch();
     let good = directory.path().join("good");

@@ -5,8 +5,9 @@ use ethbcast_tests::lab::Tap;
 use nix::sys::signal::Signal;
 use std::collections::HashSet;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Makes the key of a cluster, and its receivers' form.
@@ -126,9 +127,7 @@ fn a_receiver_that_stays_needs_a_key_as_root() {
         assert!(!ended.stderr.contains("no key"), "{}", ended.stderr);
     }
     // The packaged unit runs as a user of its own.
-    let mut other = site.command("n1", "setpriv");
-    let caps = ["--ambient-caps=+net_raw", "--inh-caps=+net_raw"];
-    other.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).args(caps).arg(PROGRAM);
+    let mut other = as_user(&site, "n1", PROGRAM);
     let folder = site.directory("theirs");
     other.args(["recv", "--serve", "-q", "-i", "eth0"]).arg(&folder).env_remove("ETHBCAST_NO_KEY");
     let other = Run::start("n1", other);
@@ -157,11 +156,60 @@ fn a_phrase_is_a_key_and_others_commands_do_not_get_it() {
     assert!(told.contains("ETHBCAST_PATH=") && !told.contains("ETHBCAST_KEY"), "{told}");
 }
 
+const USER: u32 = 65534;
+
+/// Prepares a program to run on a host as an ordinary user who may send frames.
+fn as_user(site: &Site, host: &str, program: &str) -> Command {
+    let mut command = site.command(host, "setpriv");
+    let user = USER.to_string();
+    command.args(["--reuid", &user, "--regid", &user, "--clear-groups"]);
+    command.args(["--ambient-caps=+net_raw", "--inh-caps=+net_raw", program]);
+    command
+}
+
+fn no_new_rights(run: &Run) -> Option<bool> {
+    let status = fs::read_to_string(format!("/proc/{}/status", run.pid())).ok()?;
+    Some(status.lines().find_map(|line| line.strip_prefix("NoNewPrivs:"))?.trim() == "1")
+}
+
+#[test]
+fn who_has_a_key_hides_it_from_processes_of_its_user_and_starts_none_with_more_rights() {
+    let site = Site::beside("rights", one_switch(2));
+    let phrase = site.run("n0", &["key", "new"], "--phrase").stdout_text();
+    let (bytes, source) = sent(&site);
+    // The key, more options, and whether the environment can be read and rights be gained.
+    let (keyed, unkeyed) = (("ETHBCAST_KEY", phrase.trim_end()), ("ETHBCAST_NO_KEY", "1"));
+    for (name, (key, value), more, is_open, may_gain) in [
+        ("keyed", keyed, &[][..], false, false),
+        ("commanding", keyed, &["--exec", "true"][..], false, true),
+        ("unkeyed", unkeyed, &[][..], true, true),
+    ] {
+        let directory = site.directory(name);
+        chown(&directory, Some(USER), Some(USER)).expect("root may");
+        let mut receiver = as_user(&site, "n1", PROGRAM);
+        receiver.args(["recv", "-i", "eth0"]).args(more).arg(directory.join("dest")).env(key, value);
+        let receiver = Run::start("n1", receiver);
+        // Whoever waits for a sender has said so.
+        receiver.wait_for_line("waiting for");
+        let mut reader = as_user(&site, "n1", "cat");
+        reader.arg(format!("/proc/{}/environ", receiver.pid()));
+        let read = Run::start("n1", reader).end(LIMIT);
+        assert_eq!(read.stdout_text().contains(&format!("{key}={value}")), is_open, "{name}: {}", read.stderr);
+        let gains = within(LIMIT, || no_new_rights(&receiver).filter(|&none| none != may_gain));
+        assert!(gains.is_some(), "{name}: it keeps to its rights: {}", !may_gain);
+        let mut sender = site.ethbcast("n0", ["send", "-n", "1"]);
+        sender.arg(&source).env(key, value);
+        Run::start("n0", sender).end(LIMIT).assert_code(0);
+        receiver.end(LIMIT).assert_code(0);
+        assert!(fs::read(directory.join("dest")).expect("it is there") == bytes);
+    }
+}
+
 #[test]
 fn the_key_of_another_user_is_refused() {
     let site = Site::beside("owners", one_switch(2));
     let (of_sender, _) = keys(&site, "key");
-    std::os::unix::fs::chown(&of_sender, Some(65534), None).expect("root may");
+    chown(&of_sender, Some(USER), None).expect("root may");
     let ended = site.run("n0", &["key", "show"], &of_sender);
     ended.assert_refusal(4, &["is another user's", "[E-KEYMODE]"]);
 }

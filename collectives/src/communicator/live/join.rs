@@ -5,7 +5,7 @@ use crate::communicator::{CommunicatorError, Config, Member};
 use crate::measure::Processors;
 use crate::membership::Station;
 use crate::membership::live::{Opener, Opening, RingRoom, StationError, host};
-use crate::{Preset, Route};
+use crate::{Preset, Route, keys};
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::plan::file::{Contention, SavedPlan};
 use ethbcast_planning::topology::Topology;
@@ -17,7 +17,7 @@ use ethbcast_transport::wire::{EtherType, group_mac};
 use ethbcast_transport::{Instant, MacAddr, with_defaults};
 use std::fmt;
 use std::ops::ControlFlow;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 /// Room in the receive ring for the credit of several origins, limited by memory for long frames.
@@ -53,6 +53,12 @@ impl Communicator {
     /// # Errors
     /// The errors of [`join`](Communicator::join).
     pub fn join_with(group: &str, size: u16, options: &Options) -> Result<Communicator, Error> {
+        static SAID: Once = Once::new();
+        SAID.call_once(|| {
+            if let Some(text) = unused_key() {
+                log::warn!("{text}");
+            }
+        });
         let nonce = random_u64().map_err(Error::Random)?;
         let (port, station, interface) = open(group, options, nonce)?;
         let clock = Clock::start();
@@ -94,6 +100,16 @@ impl Communicator {
         let (opener, shared) = (Opener::here(), Some(shared));
         Ok(Communicator { opener, shared, collective: Turns::default(), rank: rank.0, hosts, call_within, meanwhile })
     }
+}
+
+/// Returns a warning where this host has a key, which communicators do not use.
+pub fn unused_key() -> Option<String> {
+    let is_set = |variable: &str| std::env::var_os(variable).is_some_and(|value| value != "0" && !value.is_empty());
+    let place = keys::place_here(is_set, |path| path.exists())?;
+    Some(format!(
+        "this host has a key ({place}), and communicators use none yet: their frames are neither authenticated nor \
+         encrypted; without $ETHBCAST_KEY and $ETHBCAST_KEY_FILE, $ETHBCAST_NO_KEY=1 says that this is meant"
+    ))
 }
 
 /// Returns why there is no group. If ranks are missing, names those of this host that wait for another group.
