@@ -70,6 +70,9 @@ pub enum Fault {
     /// the process that hands over packet sockets does not
     #[value(name = "E-PORT")]
     Port,
+    /// another process has the port of UDP
+    #[value(name = "E-TAKEN")]
+    Taken,
     /// DEST cannot be written
     #[value(name = "E-DEST")]
     Dest,
@@ -165,7 +168,7 @@ impl Fault {
     }
 }
 
-const EXPLAINED: [(Fault, &str, &str); 43] = [
+const EXPLAINED: [(Fault, &str, &str); 44] = [
     (
         Fault::Capability,
         "frames go past TCP/IP through a packet socket, which the kernel gives to root and to programs with \
@@ -270,6 +273,11 @@ const EXPLAINED: [(Fault, &str, &str); 43] = [
         Fault::Port,
         "with $ETHBCAST_PORT a process without permission gets its socket from another, which has to be running",
         "start `ethbcast port --serve $ETHBCAST_PORT` as root on this host, or unset ETHBCAST_PORT",
+    ),
+    (
+        Fault::Taken,
+        "a port of UDP is one process's; that of groups is shared over udp, but over unicast a host has one receiver",
+        "`ss -lunp` names the process: end it, or leave out :PORT of --over, or give all hosts another --ether-type",
     ),
     (
         Fault::Dest,
@@ -459,6 +467,7 @@ pub fn of_interface(error: &InterfaceError) -> Fault {
 pub fn of_open(error: &OpenError) -> Fault {
     match error {
         OpenError::Permission { .. } => Fault::Capability,
+        OpenError::PortTaken { .. } | OpenError::GroupPortTaken { .. } => Fault::Taken,
         OpenError::Served { .. } | OpenError::Inherited { .. } => Fault::Port,
         OpenError::Down { .. } => Fault::Down,
         OpenError::Memory { .. } => Fault::Memory,
