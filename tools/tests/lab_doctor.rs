@@ -5,7 +5,7 @@
 //! because a kernel may lack them.
 
 use ethbcast_lab::LabConfig;
-use ethbcast_tests::lab::{Ended, LIMIT, Run, Site, one_switch};
+use ethbcast_tests::lab::{Ended, LIMIT, Run, Site, one_switch, within};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::fs;
@@ -420,4 +420,56 @@ fn a_disk_that_is_slower_than_any_network_is_found() {
     let look = format!("ethbcast doctor -i eth0 --json --dest {}/image", place.display());
     assert!(fix_of(&shell(&site, "n0", &format!("LD_PRELOAD={shim} {look}")), "E-DISK").contains("faster disk"));
     assert_healthy(&shell(&site, "n0", &look));
+}
+
+#[test]
+fn over_udp_rules_in_front_of_the_port_a_taken_one_a_wrong_way_and_little_room_are_found() {
+    let site = Site::beside("doctorudp", one_switch(2));
+    must(&site, "n0", "ip address add 10.254.0.10/24 dev eth0");
+    let udp = |more: &str| on("eth0", &site, &format!("--over {more}"));
+    assert_healthy(&udp("udp"));
+    assert_healthy(&udp("unicast:50000"));
+    let chain = "table inet t; add chain inet t c { type filter hook input priority 0; }";
+    for (carrier, rule) in [
+        ("udp", "add rule inet t c udp dport 18613 drop".to_owned()),
+        ("unicast", "add rule inet t c tcp dport 22 accept; chain inet t c { policy drop; }".to_owned()),
+    ] {
+        must(&site, "n0", &format!("nft 'add {chain}; {rule}'"));
+        let fix = fix_of(&udp(carrier), "E-FILTER");
+        must(&site, "n0", &fix);
+        assert_healthy(&udp(carrier));
+        must(&site, "n0", "nft flush ruleset");
+    }
+    must(&site, "n0", "nft 'add table ip t; add chain ip t c { type filter hook output priority 0; policy drop; }'");
+    assert!(fix_of(&udp("udp"), "E-FILTER").contains("nft list ruleset"));
+    must(&site, "n0", "nft flush ruleset");
+    let mut other = site.command("n0", PROGRAM);
+    other.args(["recv", "--over", "unicast:50001", "--max-wait", "60"]).arg(site.path("dest"));
+    let other = Run::start("receiver", other);
+    let is_bound = || {
+        let bound = site.command("n0", "ss").arg("-lunH").output().expect("ss runs");
+        String::from_utf8_lossy(&bound.stdout).contains("10.254.0.10:18613").then_some(())
+    };
+    within(LIMIT, is_bound).expect("it takes its ports");
+    for carrier in ["unicast:50001", "unicast"] {
+        assert!(fix_of(&udp(carrier), "E-TAKEN").contains("ss -lunp"));
+    }
+    other.signal(Signal::SIGTERM);
+    other.end(LIMIT);
+    must(&site, "n0", "ip link add other type bridge && ip link set other up && ip route add 10.254.0.0/25 dev other");
+    assert_eq!(fix_of(&udp("udp"), "E-INTERFACE"), "ethbcast doctor --over udp -i other");
+    must(&site, "n0", "ip link del other");
+    // Only an administrator exceeds the system's limit.
+    let nobody = "cp $(command -v ethbcast) {0} && chmod 755 {0} && setpriv --reuid=65534 --regid=65534 \
+                  --clear-groups --inh-caps=-all --bounding-set=-all {0} doctor -i eth0 --json --over udp";
+    fs::set_permissions(site.scratch(), fs::Permissions::from_mode(0o755)).expect("it is ours");
+    let copy = site.path("ethbcast").display().to_string();
+    let ended = shell(&site, "n0", &nobody.replace("{0}", &copy));
+    let limit = fs::read_to_string("/proc/sys/net/core/rmem_max").expect("a limit");
+    // The kernel charges 2816 bytes for each of 4096 frames, and doubles what is asked for.
+    if limit.trim().parse::<u64>().expect("a number") * 2 >= 4096 * 2816 {
+        return assert_healthy(&ended);
+    }
+    let fix = fix_of(&ended, "E-LIMIT");
+    assert!(fix.starts_with("sysctl -w net.core.rmem_max="), "{fix}");
 }

@@ -4,7 +4,6 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::HashMap;
-use std::net::Ipv4Addr;
 
 /// Returns the name up to its first dot, if it is a host's short name: `1.2.3.4` has none.
 fn short(name: &str) -> &str {
@@ -78,7 +77,7 @@ impl HostNames {
 fn ipv4_in(mac: &str) -> Option<String> {
     let bytes: Option<Vec<u8>> = mac.split(':').map(|byte| u8::from_str_radix(byte, 16).ok()).collect();
     let [_, _, a, b, c, d] = bytes?[..] else { return None };
-    Some(Ipv4Addr::new(a, b, c, d).to_string())
+    Some(format!("{a}.{b}.{c}.{d}"))
 }
 
 /// Compares names piece by piece, numbers by value; names that differ only in zero padding are

@@ -33,6 +33,7 @@ pub struct Present {
 #[derive(Debug)]
 pub struct CensusQuery {
     identity: Identity,
+    to: MacAddr,
     group: String,
     wait: Duration,
     nonce: u64,
@@ -52,6 +53,7 @@ impl CensusQuery {
     pub fn new(now: Instant, identity: Identity, group: &str, wait: Duration, nonce: u64) -> CensusQuery {
         CensusQuery {
             identity,
+            to: address(),
             group: group.to_owned(),
             wait,
             nonce,
@@ -68,6 +70,11 @@ impl CensusQuery {
     /// Restricts the query to hosts with these keys.
     pub fn with_keys(self, keys: Arc<Keys>) -> CensusQuery {
         CensusQuery { secrets: Some(ClusterSecrets::new(keys)), ..self }
+    }
+
+    /// Sends the query to the broadcast address, as a port by unicast needs it.
+    pub fn by_broadcast(self) -> CensusQuery {
+        CensusQuery { to: MacAddr::BROADCAST, ..self }
     }
 
     /// Returns the number of complete rounds.
@@ -135,10 +142,10 @@ impl Machine for CensusQuery {
         let question = CensusRequest { nonce: self.number(), spread: self.spread(), group: self.group.clone() };
         let (header, body) = (self.identity.header(WHO), question.encode());
         let Some(secrets) = &mut self.secrets else {
-            return Some(self.identity.write(buffer, address(), &header, &body));
+            return Some(self.identity.write(buffer, self.to, &header, &body));
         };
         let (guard, header, body) = secrets.close(self.asks, header, body)?;
-        Some(Identity { guard, ..self.identity.clone() }.write(buffer, address(), &header, &body))
+        Some(Identity { guard, ..self.identity.clone() }.write(buffer, self.to, &header, &body))
     }
 
     fn poll_timeout(&self, _now: Instant) -> Option<Deadline> {

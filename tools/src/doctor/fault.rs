@@ -70,6 +70,9 @@ pub enum Fault {
     /// the process that hands over packet sockets does not
     #[value(name = "E-PORT")]
     Port,
+    /// another process has the port of UDP
+    #[value(name = "E-TAKEN")]
+    Taken,
     /// DEST cannot be written
     #[value(name = "E-DEST")]
     Dest,
@@ -275,6 +278,11 @@ const EXPLAINED: [(Fault, &str, &str); 44] = [
         "start `ethbcast port --serve $ETHBCAST_PORT` as root on this host, or unset ETHBCAST_PORT",
     ),
     (
+        Fault::Taken,
+        "a port of UDP is one process's; that of groups is shared over udp, but over unicast a host has one receiver",
+        "`ss -lunp` names the process: end it, or leave out :PORT of --over, or give all hosts another --ether-type",
+    ),
+    (
         Fault::Dest,
         "what is received is written beside DEST first, so its directory has to be there and open to this user",
         "mkdir -p the directory, let this user write there, or choose another DEST; --force replaces what is there",
@@ -467,6 +475,7 @@ pub fn of_interface(error: &InterfaceError) -> Fault {
 pub fn of_open(error: &OpenError) -> Fault {
     match error {
         OpenError::Permission { .. } => Fault::Capability,
+        OpenError::PortTaken { .. } | OpenError::GroupPortTaken { .. } => Fault::Taken,
         OpenError::Served { .. } | OpenError::Inherited { .. } => Fault::Port,
         OpenError::Down { .. } => Fault::Down,
         OpenError::Memory { .. } => Fault::Memory,

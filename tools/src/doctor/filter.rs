@@ -36,6 +36,16 @@ pub fn check(interface: &Interface, args: &DoctorArgs, link: &Value, findings: &
     }
 }
 
+/// Returns the chains of nftables that see what comes to this host by IP.
+pub fn input_chains() -> Vec<String> {
+    let Ok(json) = json_of("nft", &["-j", "list", "ruleset"]) else { return Vec::new() };
+    let rules = Ruleset::new(&json, "");
+    let is_input = |(name, chain): &&(ChainName, &Value)| {
+        ["ip", "inet"].contains(&name.family.as_str()) && chain["hook"] == "input" && chain["type"] == "filter"
+    };
+    rules.bases.iter().filter(is_input).map(|(name, _)| name.to_string()).collect()
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Holds {
     Never,

@@ -23,7 +23,7 @@ pub fn check(args: &WireArgs, findings: &mut Findings) -> Option<Interface> {
     }
 }
 
-fn instead(error: &InterfaceError) -> Fix {
+pub fn instead(error: &InterfaceError) -> Fix {
     let up = |name: &str| Fix::Safe(format!("ip link set {} up", quoted(name)));
     let choose = |name: &str| Fix::Command(format!("ethbcast doctor -i {}", quoted(name)));
     match error {

@@ -9,6 +9,7 @@ mod interface;
 mod machine;
 mod outside;
 mod peer;
+mod udp;
 
 use crate::args::DoctorArgs;
 use crate::exit::{Code, fail, report};
@@ -21,11 +22,6 @@ pub use machine::{WIFI, is_wifi, megabits_per_second};
 pub use outside::text_of;
 
 pub fn run(args: &DoctorArgs) -> anyhow::Result<()> {
-    if args.wire.over.is_udp() {
-        let text =
-            "the doctor looks at raw Ethernet only: leave out --over; `ethbcast probe --over udp` tries UDP to others";
-        return fail(Code::Usage, text);
-    }
     let (mut interface, mut findings) = look(args)?;
     if args.fix {
         let mut fixed = Vec::new();
@@ -58,8 +54,12 @@ fn look(args: &DoctorArgs) -> anyhow::Result<(Option<String>, Findings)> {
         key::refuse(&args.key, "doctor --peer")?;
     }
     let mut findings = Findings::default();
-    let found = interface::check(&args.wire, &mut findings);
-    if let Some(interface) = &found {
+    let is_udp = args.wire.over.is_udp();
+    let found =
+        if is_udp { udp::check(&args.wire, &mut findings) } else { interface::check(&args.wire, &mut findings) };
+    if let Some(interface) = found.as_ref().filter(|_| is_udp) {
+        interface::check_queue(&interface.name, &mut findings);
+    } else if let Some(interface) = &found {
         let link = machine::check_link(interface, &mut findings);
         interface::check_ring(&interface.name, &mut findings);
         machine::check_card(&interface.name, args.wire.ether_type, &mut findings);
@@ -73,7 +73,7 @@ fn look(args: &DoctorArgs) -> anyhow::Result<(Option<String>, Findings)> {
         dest::check(dest, args.size, &mut findings);
     }
     dest::check_limits(args.size, &mut findings);
-    let first_hop = found.as_ref().filter(|_| !findings.is_cut_off());
+    let first_hop = found.as_ref().filter(|_| !is_udp && !findings.is_cut_off());
     let first_hop =
         first_hop.and_then(|interface| interface::check_first_hop(interface, args.wire.ether_type, &mut findings));
     match &args.peer {

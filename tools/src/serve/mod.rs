@@ -108,6 +108,10 @@ fn check(args: &RecvArgs) -> anyhow::Result<Vec<String>> {
         let text = format!("{sockets} packet sockets for {} groups: give --port-fd once for each", groups.len());
         return fail(Code::Usage, text);
     }
+    if args.wire.over.is_unicast() && groups.len() > 1 {
+        let text = "by unicast a host has one receiver, which serves one group: name one, or serve --over udp";
+        return fail(Code::Usage, text);
+    }
     Ok(groups)
 }
 
@@ -237,8 +241,9 @@ impl Server {
             return fail(Code::Usage, "another interface, host name, EtherType, carrier or --port-fd takes a restart");
         }
         let groups = check(&args)?;
-        if !args.port_fd.is_empty() && groups.iter().any(|group| !self.workers.contains_key(group)) {
-            return fail(Code::Usage, "other groups than those that --port-fd is for take a restart");
+        let is_bound = !args.port_fd.is_empty() || args.wire.over.is_unicast();
+        if is_bound && groups.iter().any(|group| !self.workers.contains_key(group)) {
+            return fail(Code::Usage, "other groups take a restart with --port-fd and by unicast");
         }
         self.registry.set_most(args.serve.max_sessions.into());
         self.args = Arc::new(args);

@@ -1,6 +1,8 @@
 //! Tests of transfers over UDP on the hosts of a lab, also by a user without privileges.
 
 use crate::harness::{Ended, Ethbcast, LIMIT, MEBIBYTE, PROGRAM, Run, Site, content, one_switch};
+use ethbcast_tests::lab::within;
+use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -45,7 +47,8 @@ fn command(site: &Site, host: &str, is_root: bool, arguments: &[&str], path: &Pa
         command.args(NOBODY).arg(site.path("ethbcast"));
         command
     };
-    command.args(arguments).args(["--over", "udp", "--max-wait", "20"]).arg(path);
+    let carrier = if arguments.contains(&"--over") { &[][..] } else { &["--over", "udp"] };
+    command.args(arguments).args(carrier).args(["--max-wait", "20"]).arg(path);
     command
 }
 
@@ -138,4 +141,107 @@ fn a_sender_and_its_receivers_on_one_host_reach_each_other() {
         run.end(LIMIT).assert_code(0);
         assert!(fs::read(dest).expect("received") == bytes);
     }
+}
+
+/// Three networks of two hosts, which are dealt round, behind one router, which counts what it passes to each and from
+/// each. Nothing that is sent to a group arrives.
+fn routed(story: &str) -> Site {
+    const ROUTER: &str = "n6";
+    let site = site(story, 7);
+    for host in 0..6 {
+        let (name, network) = (format!("n{host}"), host % 3);
+        site.set_up(&name, "ip", &["address", "flush", "dev", "eth0"]);
+        site.set_up(&name, "ip", &["address", "add", &format!("{}/24", routed_address(host)), "dev", "eth0"]);
+        site.set_up(&name, "ip", &["route", "add", "default", "via", &format!("10.254.{network}.1")]);
+        site.set_up(
+            &name,
+            "nft",
+            &["table ip t { chain c { type filter hook input priority 0; \
+            ip daddr 224.0.0.0/4 counter drop; }; }"],
+        );
+    }
+    let mut rules = String::new();
+    for network in 0..3 {
+        site.set_up(ROUTER, "ip", &["address", "add", &format!("10.254.{network}.1/24"), "dev", "eth0"]);
+        let of = format!("10.254.{network}.0/24");
+        rules += &format!("ip daddr {of} counter name to{network}; ip saddr {of} counter name from{network};");
+    }
+    let counters: String =
+        (0..3).map(|network| format!("counter to{network} {{ }}; counter from{network} {{ }};")).collect();
+    let chain = format!("chain f {{ type filter hook forward priority 0; {rules} }};");
+    site.set_up(ROUTER, "nft", &[&format!("table ip t {{ {counters} {chain} }}")]);
+    for setting in ["ip_forward=1", "conf.all.send_redirects=0", "conf.eth0.send_redirects=0"] {
+        site.set_up(ROUTER, "sysctl", &["-qw", &format!("net.ipv4.{setting}")]);
+    }
+    site
+}
+
+fn routed_address(host: usize) -> String {
+    format!("10.254.{}.{}", host % 3, 10 + host / 3)
+}
+
+/// Returns the bytes that the router has passed to each network, then those from each.
+fn passed_bytes(site: &Site) -> Vec<u64> {
+    let listed = site.command("n6", "nft").args(["-j", "list", "counters"]).output().expect("nft runs");
+    let listed: Value = serde_json::from_slice(&listed.stdout).expect("JSON");
+    let bytes = |name: String| {
+        let counters = listed["nftables"].as_array().expect("a list").iter().map(|one| &one["counter"]);
+        let counter = counters.clone().find(|counter| counter["name"] == name.as_str());
+        counter.expect("it is listed")["bytes"].as_u64().expect("a number")
+    };
+    ["to", "from"].iter().flat_map(|way| (0..3).map(move |network| format!("{way}{network}"))).map(bytes).collect()
+}
+
+#[test]
+fn by_unicast_a_file_passes_a_router_once_for_each_network_and_needs_no_multicast_nor_right() {
+    let site = routed("udp_routed");
+    let bytes = content(3, 8 * MEBIBYTE);
+    let source = site.file("source", &bytes);
+    open(&source, 0o644);
+    let order = [2, 4, 1, 3, 5];
+    for via in ["chain", "auto"] {
+        let before = passed_bytes(&site);
+        let receivers: Vec<_> = order
+            .iter()
+            .map(|host| {
+                let (name, dest) = (format!("n{host}"), site.path(&format!("{via}-{host}")));
+                let command = command(&site, &name, false, &["recv", "--over", "unicast"], &dest);
+                (Run::start(&name, command), dest)
+            })
+            .collect();
+        let hosts = order.map(routed_address).join(",");
+        let arguments = ["send", "--over", "unicast", "--via", via, "--hosts", &hosts];
+        Run::start("n0", command(&site, "n0", false, &arguments, &source)).end(LIMIT).assert_code(0);
+        for (run, dest) in receivers {
+            run.end(LIMIT).assert_code(0);
+            assert!(fs::read(&dest).expect("received") == bytes, "{}", dest.display());
+        }
+        let passed: Vec<u64> = passed_bytes(&site).iter().zip(before).map(|(now, then)| now - then).collect();
+        let copies: Vec<f64> = passed.iter().map(|&passed| passed as f64 / bytes.len() as f64).collect();
+        assert!(copies.iter().all(|&copies| copies <= 1.05), "{via}: {copies:?}");
+        assert!(copies[1] >= 1.0 && copies[2] >= 1.0, "{via}: {copies:?}");
+    }
+}
+
+#[test]
+fn by_unicast_hosts_without_an_address_a_cast_and_a_second_receiver_are_refused_with_what_to_do() {
+    let site = site("udp_unicast_refused", 2);
+    let source = site.file("source", content(1, 1000));
+    let send = |options: &[&str]| {
+        let arguments = [&["send", "--over", "unicast", "--max-wait", "10"], options].concat();
+        site.run("n0", &arguments, &source)
+    };
+    send(&["-n", "1"]).assert_refusal(2, &["unicast", "--hosts"]);
+    send(&["--hosts", "no-such-name.invalid"]).assert_refusal(2, &["no-such-name.invalid", "/etc/hosts"]);
+    let there = site.start("n1", &["recv", "--over", "unicast", "--once", "--max-wait", "30"], site.path("dest"));
+    let is_bound = || {
+        let bound = site.command("n1", "ss").arg("-lunH").output().expect("ss runs");
+        String::from_utf8_lossy(&bound.stdout).contains(&format!("10.254.0.11:{GROUP_PORT}")).then_some(())
+    };
+    within(LIMIT, is_bound).expect("it takes the port");
+    let second = site.run("n1", &["recv", "--over", "unicast", "--max-wait", "5"], site.path("second"));
+    second.assert_refusal(4, &["UDP port 18613 of 10.254.0.11", "ss -lunp"]);
+    send(&["--hosts", "10.254.0.11", "--via", "cast"]).assert_refusal(2, &["--via", "unicast"]);
+    there.end(LIMIT).assert_refusal(1, &["nothing can be cast", "--via"]);
+    site.run("n0", &["probe", "--over", "unicast"], "-n1").assert_refusal(2, &["--over udp"]);
 }

@@ -303,6 +303,7 @@ fn invalid_options_of_a_server_are_refused_at_once() {
             2,
             &["1 packet sockets for 2 groups"],
         ),
+        (&["--serve", "--over", "unicast", "--allow-group", "a,b", path], 2, &["by unicast", "--over udp"]),
         (&["-i", "eth0", "--port-fd", "0", path], 4, &["descriptor 0 is no packet socket"]),
         (&["-i", "eth0", "--port-fd", "99", path], 4, &["descriptor 99 is no packet socket"]),
     ] {

@@ -79,6 +79,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn networks_behind_a_router_are_switches_round_it() {
+        let hosts = [("a", 7), ("b", 9), ("c", 7), ("d", 0)].map(|(name, network)| (name.to_owned(), network));
+        let topology = Topology::behind_router(hosts).expect("distinct names");
+        assert_eq!(topology.hosts(), ["a", "b", "c", "d"]);
+        let switches = [0, 1, 2, 3].map(|host| topology.switch_of(host));
+        assert!(switches[0] == switches[2] && switches[0] != switches[1] && switches[3] != switches[1]);
+        let router = topology.switches().iter().position(|name| name == "router").expect("it is there");
+        assert_eq!((topology.neighbours(router).len(), topology.cables().len()), (3, 3));
+        assert!(Topology::behind_router([("a".to_owned(), 1), ("a".to_owned(), 2)]).is_err());
+    }
+
+    #[test]
     fn every_name_is_a_test_bed_and_no_other_name_is() {
         for name in BUILTIN_NAMES {
             assert!(Topology::builtin(name).is_some(), "{name}");

@@ -119,7 +119,8 @@ impl<'a> Opening<'a> {
             host,
             group: self.group.to_owned(),
             mac: interface.mac,
-            group_mac: self.group_mac,
+            // By unicast no datagram says to which group it goes, and checksums cover the address.
+            group_mac: if self.port.over.is_unicast() { MacAddr::BROADCAST } else { self.group_mac },
             ether_type: self.port.ether_type,
             mtu_bytes,
             guard: Guard::Plain,

@@ -10,7 +10,7 @@ use crate::session::throttle::Rate;
 use crate::session::verified::Form;
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::topology::Topology;
-use ethbcast_transport::Tuning;
+use ethbcast_transport::{MacAddr, Tuning};
 use std::collections::BTreeSet;
 use std::str::FromStr;
 use std::time::Duration;
@@ -191,6 +191,14 @@ impl RootConfig {
 
     pub(super) fn stream_size(&self) -> Option<u64> {
         self.size.map(|bytes| self.form.stream_bytes(bytes))
+    }
+
+    /// Returns the network of a host if there are several: the prefix of the IPv4 address that is in its address over
+    /// UDP.
+    pub(super) fn network(&self, mac: MacAddr) -> Option<u32> {
+        let [.., a, b, c, d] = mac.octets();
+        let address = u32::from_be_bytes([a, b, c, d]);
+        self.routed.map(|bits| address.checked_shr(32 - u32::from(bits.min(32))).unwrap_or_default())
     }
 
     pub(super) fn may_bet_on_cast(&self) -> bool {

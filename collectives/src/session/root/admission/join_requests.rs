@@ -227,8 +227,10 @@ impl JoinRequests {
         self.candidates.values().filter(|candidate| candidate.standing == RequestState::Admitted)
     }
 
-    pub fn sample(&self) -> Option<&JoinRequest> {
-        self.members().nth(self.admitted / 2).map(|candidate| &candidate.applicant)
+    /// Returns the one in the middle of those at an address that `is_near`.
+    pub fn sample(&self, is_near: impl Fn(MacAddr) -> bool) -> Option<&JoinRequest> {
+        let near: Vec<_> = self.members().filter(|candidate| is_near(candidate.applicant.mac)).collect();
+        near.get(near.len() / 2).map(|candidate| &candidate.applicant)
     }
 
     pub fn macs(&self) -> impl Iterator<Item = MacAddr> + '_ {

@@ -18,7 +18,6 @@ use crate::session::message::{Message, Outcome, Refusal, Stage};
 use crate::session::view::{MAX_PUSH_FRAMES, Standing, View, ViewMember, most_payload_bytes};
 use ethbcast_planning::model::{Broadcast, Calibration, Choice};
 use ethbcast_planning::plan::{MIN_SEGMENT_BYTES, Plan, Via};
-use ethbcast_planning::topology::Topology;
 use ethbcast_transport::wire::{Frame, Peer, Rank};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Part, Policy};
 use join_requests::{Gone, JoinDecision, JoinRequest, JoinRequests};
@@ -371,7 +370,9 @@ impl Gathering {
     fn measurement(&self, config: &RootConfig) -> Option<(Vec<Peer>, ProbeSettings)> {
         let peer = |mac| Peer { rank: Rank::ROOT, mac };
         let mtu_bytes = usize::from(config.station.mtu_bytes);
-        let speaker = self.applicants.sample().filter(|_| config.probe && !config.is_cheaper_sent())?;
+        // A probe fills its path, so it passes no router.
+        let is_near = |mac| config.network(mac) == config.network(config.station.mac);
+        let speaker = self.applicants.sample(is_near).filter(|_| config.probe && !config.is_cheaper_sent())?;
         let Some(calibration) = &self.calibration else {
             // One receiver gets all of the time: in a share of it, a rate limiter's burst or a
             // buffer would be mistaken for the link's rate.
@@ -435,14 +436,8 @@ pub(super) fn first_view(
     let others = joined.iter().map(|applicant| (applicant.host.as_str(), applicant.mac, applicant.nonce));
     let hosts: Vec<_> = std::iter::once(root).chain(others).collect();
     let names: Vec<&str> = hosts.iter().map(|(name, ..)| *name).collect();
-    // Names that no topology may have leave all on one switch.
-    let networks = config.routed.filter(|_| config.topology.is_none()).and_then(|bits| {
-        let networked = hosts.iter().map(|&(name, mac, _)| (name.to_owned(), network(mac, bits)));
-        Topology::behind_router(networked).ok()
-    });
-    let planned = networks.map(|topology| RootConfig { topology: Some(topology), ..config.clone() });
-    let config = planned.as_ref().unwrap_or(config);
-    let planner = Planner::new(config, &names, calibration)?;
+    let networks: Option<Vec<u32>> = hosts.iter().map(|&(_, mac, _)| config.network(mac)).collect();
+    let planner = Planner::new(config, &names, networks.as_deref(), calibration)?;
     let mut choice = planner.choose(config, &names)?;
     log::info!("{}", choice.reason);
     let policy = config.tuning.policy;
@@ -478,12 +473,6 @@ pub(super) fn first_view(
     // The report names the segment size in use.
     choice.segment_bytes = choice.segment_bytes.min(u64::from(segment_frames) * u64::from(payload_bytes));
     Ok((view, choice, planner))
-}
-
-/// Returns the prefix of the IPv4 address in a process's address over UDP, its last four bytes.
-fn network(mac: MacAddr, bits: u8) -> u32 {
-    let [.., a, b, c, d] = mac.octets();
-    u32::from_be_bytes([a, b, c, d]).checked_shr(32 - u32::from(bits.min(32))).unwrap_or_default()
 }
 
 /// Ranks that are served separately from the first frame on: only if the source can be re-read, and with an algorithm

@@ -42,14 +42,20 @@ impl fmt::Debug for Planner {
 }
 
 impl Planner {
-    /// Creates a planner for the members `names`, the root's first. Fails if the topology lacks one.
-    pub fn new(config: &RootConfig, names: &[&str], calibration: Option<Calibration>) -> Result<Planner, NoPlan> {
+    /// Creates a planner for the members `names`, the root's first, with the network of each if a router is between
+    /// them. Fails if the topology lacks one.
+    pub fn new(
+        config: &RootConfig,
+        names: &[&str],
+        networks: Option<&[u32]>,
+        calibration: Option<Calibration>,
+    ) -> Result<Planner, NoPlan> {
         let frame_payload_bytes = u64::from(config.station.payload_bytes());
         let assumed = || {
             let assumed = Calibration::assumed(ASSUMED_RATE_BITS_PER_SECOND, frame_payload_bytes);
             assumed.with_spread(UNMEASURED).expect("it is a share")
         };
-        let (topology, hosts) = locate(config, names)?;
+        let (topology, hosts) = locate(config, names, networks)?;
         Ok(Planner {
             topology,
             hosts,
@@ -158,14 +164,17 @@ impl Planner {
     }
 }
 
-/// Returns the topology and the position of each rank in it. Without a topology the hosts are on one switch in rank
-/// order, by their own names if a topology may have them: a calibration knows them.
-fn locate(config: &RootConfig, names: &[&str]) -> Result<(Topology, Vec<usize>), NoPlan> {
+/// Returns the topology and the position of each rank in it. Without a topology the hosts of each network are on one
+/// switch in rank order, by their own names if a topology may have them: a calibration knows them.
+fn locate(config: &RootConfig, names: &[&str], networks: Option<&[u32]>) -> Result<(Topology, Vec<usize>), NoPlan> {
     let Some(topology) = &config.topology else {
-        let own = || Topology::single_switch(names.iter().map(|&name| name.to_owned()));
-        let topology =
-            own().or_else(|_| Topology::single_switch((0..names.len()).map(|rank| format!("rank{rank}"))))?;
-        return Ok((topology, (0..names.len()).collect()));
+        let named = |names: Vec<String>| match networks {
+            Some(networks) => Topology::behind_router(names.into_iter().zip(networks.iter().copied())),
+            None => Topology::single_switch(names),
+        };
+        let own = names.iter().map(|&name| name.to_owned()).collect();
+        let by_rank = || (0..names.len()).map(|rank| format!("rank{rank}")).collect();
+        return Ok((named(own).or_else(|_| named(by_rank()))?, (0..names.len()).collect()));
     };
     let find = |name: &&str| topology.host_named(name).ok_or_else(|| NoPlan::UnknownHost { host: (*name).to_owned() });
     Ok((topology.clone(), names.iter().map(find).collect::<Result<_, _>>()?))
@@ -205,7 +214,7 @@ mod tests {
         let planned = |slow: Option<u64>| {
             let costs = slow.map(|injection_ns| HostCost { name: "n1".to_owned(), injection_ns });
             let measured = Calibration::assumed(100_000_000, 1468).with_hosts("n0", costs.into_iter().collect());
-            let planner = Planner::new(&config, &names, measured.ok()).expect("one switch");
+            let planner = Planner::new(&config, &names, None, measured.ok()).expect("one switch");
             planner.choose(&config, &names).expect("a plan")
         };
         let [even, slow] = [None, Some(600_000)].map(planned);
@@ -219,14 +228,14 @@ mod tests {
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             let costs = vec![HostCost { name: "n1".to_owned(), injection_ns: 600_000 }];
             let measured = Calibration::assumed(100_000_000, 1468).with_hosts("n0", costs).ok();
-            Planner::new(&config, &names, measured).expect("one switch").slow_receivers()
+            Planner::new(&config, &names, None, measured).expect("one switch").slow_receivers()
         };
         assert_eq!(served_apart(3), [], "they are too few to say what is usual");
         let [(Rank(1), [slow, usual])] = served_apart(7)[..] else { panic!("{:?}", served_apart(7)) };
         assert!((4.5..5.5).contains(&(usual / slow)) && (9.0e7..1.0e8).contains(&usual), "{slow} of {usual}");
         // A name that is invalid in topologies prevents no plan.
         let odd = ["n0", "two words", "n2", "n3"];
-        assert!(Planner::new(&config, &odd, None).is_ok());
+        assert!(Planner::new(&config, &odd, None, None).is_ok());
     }
 
     #[test]
@@ -236,7 +245,7 @@ mod tests {
         let choice = |bytes, probe| {
             let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
             let config = RootConfig { size: Some(bytes), probe, ..RootConfig::new(station, 1, "f") };
-            let planner = Planner::new(&config, &names, None).expect("one switch");
+            let planner = Planner::new(&config, &names, None, None).expect("one switch");
             planner.choose(&config, &names).expect("a plan")
         };
         assert_eq!(choice(20_000, true).plan.via(), Via::Cast);
@@ -248,13 +257,46 @@ mod tests {
     }
 
     #[test]
+    fn a_chain_enters_each_network_once_whatever_its_hosts_are_called() {
+        let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
+        let config = RootConfig { routed: Some(24), route: Route::Via(Via::Chain), ..RootConfig::new(station, 1, "f") };
+        let networks = [7, 9, 1, 7, 9, 1];
+        for names in [["n0", "n1", "n2", "n3", "n4", "n5"], ["n0", "n1@a", "n2@b", "two words", "", "n5@c"]] {
+            let planner = Planner::new(&config, &names, Some(&networks), None).expect("networks behind a router");
+            let plan = planner.choose(&config, &names).expect("a plan").plan;
+            let enters = |&rank: &usize| plan.parent(rank).is_some_and(|from| networks[from] != networks[rank]);
+            assert_eq!((1..6).filter(enters).count(), 2, "{plan:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_cast_where_no_frame_reaches_several_hosts() {
+        let names = ["n0", "n1", "n2", "n3"];
+        let choice = |routed, route: Route, bytes| {
+            let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
+            let config = RootConfig { routed, route, size: Some(bytes), ..RootConfig::new(station, 1, "f") };
+            let measured = Calibration::assumed(1_000_000_000, 1468).with_broadcast(Broadcast::FullRate).ok();
+            let planner = Planner::new(&config, &names, None, measured).expect("one switch");
+            planner.choose(&config, &names).map(|choice| choice.plan.via())
+        };
+        for bytes in [1000, 20_000, 1 << 20, 1 << 30] {
+            let via = choice(Some(24), Route::Auto, bytes).expect("a plan");
+            assert_ne!(via, Via::Cast, "{bytes} bytes");
+        }
+        assert_eq!(choice(None, Route::Auto, 20_000).ok(), Some(Via::Cast));
+        let text = choice(Some(24), Route::Via(Via::Cast), 1000).expect_err("no cast").to_string();
+        assert!(text.contains("--via"), "{text}");
+        assert_eq!(choice(Some(24), Route::Via(Via::Chain), 1000).ok(), Some(Via::Chain));
+    }
+
+    #[test]
     fn block_routes_are_not_used_where_receivers_may_come_late() {
         let names = ["n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7"];
         let in_blocks = |late: bool| {
             let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
             let config = RootConfig { late, size: Some(1 << 20), ..RootConfig::new(station, 1, "file") };
             let measured = Calibration::assumed(100_000_000, 1468).with_cast_max(100);
-            let planner = Planner::new(&config, &names, measured.ok()).expect("one switch");
+            let planner = Planner::new(&config, &names, None, measured.ok()).expect("one switch");
             let choice = planner.choose(&config, &names).expect("a plan");
             choice.candidates.iter().any(|candidate| candidate.via.is_in_blocks())
         };
