@@ -190,7 +190,8 @@ impl SlowHosts {
         let Some(Trial { suspect, beside, comparison, .. }) = self.trial.take_if(is_over) else { return };
         let gaps = comparison.gaps();
         log::info!("rank {suspect} beside rank {beside}: {gaps:?}");
-        let judged = gaps.and_then(|gaps| Judgement::new(now, (suspect, beside), gaps, (link_rate, members.rates().best())));
+        let judged =
+            gaps.and_then(|gaps| Judgement::new(now, (suspect, beside), gaps, (link_rate, members.rates().best())));
         if !judged.is_some_and(|judged| judged.is_slow) {
             self.cleared = Some((suspect, now));
         }
