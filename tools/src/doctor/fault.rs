@@ -171,7 +171,7 @@ impl Fault {
     }
 }
 
-const EXPLAINED: [(Fault, &str, &str); 44] = [
+const EXPLAINED: [(Fault, &str, &str); 45] = [
     (
         Fault::Capability,
         "frames go past TCP/IP through a packet socket, which the kernel gives to root and to programs with \
