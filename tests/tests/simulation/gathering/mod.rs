@@ -586,15 +586,3 @@ fn a_restarted_member_is_gone_at_once_and_its_new_run_gets_a_reply() {
     let away: Vec<_> = played.root(0).turned_away().map(|away| away.text.as_str()).collect();
     assert_eq!(away, ["the session started with 3 of 3 wanted before n2 asked"]);
 }
-
-#[test]
-fn a_probe_before_the_start_passes_no_router() {
-    let started_after = |bits| {
-        let change = |config| RootConfig { wanted: Wanted::exactly(3), probe: true, routed: Some(bits), ..config };
-        let played = Scene::new(1500).root_with(0, 5_000_000, change).receivers(3).play(NoFaults, |_| {});
-        assert!((1..=3).all(|host| played.has(host) == Some(0)));
-        played.told(0, |event| matches!(event, RootEvent::Started { .. })).expect("it started").0
-    };
-    let [one_network, networks_of_one] = [8, 32].map(started_after);
-    assert!(networks_of_one + Duration::from_millis(10) < one_network, "{networks_of_one:?} {one_network:?}");
-}
