@@ -36,9 +36,9 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     if args.port_fd.len() > 1 {
         return fail(Code::Usage, "one socket is enough for one group: give --port-fd once, or add --serve");
     }
-    let (began, mut options) = (Instant::now(), RecvOptions { wire: keyed_wire(&args)?, ..RecvOptions::new() });
+    let (began, max_wait) = (Instant::now(), args.max_wait.map(Duration::from_secs_f64));
+    let mut options = RecvOptions { wire: keyed_wire(&args)?, max_wait, once: args.once, ..RecvOptions::new() };
     bar.attach(&mut options.run);
-    options.max_wait = args.max_wait.map(Duration::from_secs_f64);
     let dest = Arc::new(awaited_dest(&args, &mut options, bar)?);
     print_warnings(&dest, &args.accepted());
     options.wire.port_fd = args.port_fd.first().copied();
@@ -55,7 +55,6 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     key::keep_to_own(options.wire.keys.as_ref(), [&args.exec, &args.pipe]);
     options.about = Some(hosts::about(session.interface()));
     options.free_bytes = dest.free_bytes();
-    options.once = args.once;
     bar.wait_for(sender_of(&session));
     let is_quiet = args.wire.quiet || matches!(*dest, Dest::Stdout);
     let mut reception = Reception::prepare(&session, Arc::clone(&dest), &args)?;

@@ -84,9 +84,7 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
     });
     let left_out = LeftOut::of(&sent.turned_away, &sent.receivers, &options.hosts);
     tell(&args, &settings, (&session, &options), (&sent, given_up.as_ref(), &left_out), form)?;
-    if let Some(why) = given_up {
-        return Err(why.into());
-    }
+    given_up.map_or(Ok(()), Err)?;
     let sent = sent
         .all_verified()
         .map_err(|error| with_own_link(outcome::failure(error, args.resume.report.as_deref()), &session))?;

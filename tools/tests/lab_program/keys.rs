@@ -189,7 +189,6 @@ fn who_has_a_key_hides_it_from_processes_of_its_user_and_starts_none_with_more_r
         let mut receiver = as_user(&site, "n1", PROGRAM);
         receiver.args(["recv", "-i", "eth0"]).args(more).arg(directory.join("dest")).env(key, value);
         let receiver = Run::start("n1", receiver);
-        // Whoever waits for a sender has said so.
         receiver.wait_for_line("waiting for");
         let mut reader = as_user(&site, "n1", "cat");
         reader.arg(format!("/proc/{}/environ", receiver.pid()));

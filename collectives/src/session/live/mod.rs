@@ -26,6 +26,7 @@ mod draw;
 mod handles;
 #[doc(hidden)]
 mod history;
+mod limited;
 mod memory;
 #[doc(hidden)]
 mod notifier;
@@ -70,15 +71,16 @@ use crate::membership::Station;
 use crate::membership::live::{Opener, Opening, RingRoom, addresses_of};
 use ethbcast_planning::topology::nodeset;
 use ethbcast_transport::packet::{Clock, Interface, Over, Port, PortConfig, Waker, drive, random_u32, random_u64};
-use ethbcast_transport::{Deadline, Instant, MacAddr, Machine, Timer, Tuning};
+use ethbcast_transport::{Instant, MacAddr, Tuning};
 use handles::{AbortNotifier, HookedAdmission, RECEIVER_ENDED, ROOT_ENDED, TIMED_OUT};
+use limited::Limited;
 use memory::Version;
 use notifier::Notifier;
 use own_host::{OwnHost, ShownSender, check_named};
 use report::{aside, of_receivers};
 use std::fs::File;
 use std::io::Write;
-use std::ops::{ControlFlow, Deref, DerefMut};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::{self, Scope};
@@ -545,65 +547,4 @@ fn start<'scope>(
 ) -> Result<(), Error> {
     let thread = thread::Builder::new().name(name.to_owned());
     thread.spawn_scoped(scope, work).map(drop).map_err(Error::Resources)
-}
-
-#[derive(Debug)]
-struct Limited<M> {
-    machine: M,
-    until: Option<Instant>,
-    session_until: Option<Instant>,
-    look_at: Option<Instant>,
-}
-
-impl<M> Limited<M> {
-    fn new(machine: M, began: Instant, limit: Option<Duration>) -> Limited<M> {
-        Limited { machine, until: limit.map(|limit| began + limit), session_until: None, look_at: None }
-    }
-
-    fn look_at(&mut self, at: Option<Instant>) {
-        self.look_at = at;
-    }
-
-    fn limit_session(&mut self, until: Option<Instant>) {
-        self.session_until = until;
-    }
-
-    /// Whether the session's limit has passed; true only once.
-    fn take_session_over(&mut self, now: Instant) -> bool {
-        self.session_until.take_if(|until| *until <= now).is_some()
-    }
-
-    /// Whether the run's limit has passed; true only once.
-    fn take_over(&mut self, now: Instant) -> bool {
-        self.until.take_if(|until| *until <= now).is_some()
-    }
-
-    fn into_inner(self) -> M {
-        self.machine
-    }
-}
-
-impl<M> Deref for Limited<M> {
-    type Target = M;
-
-    fn deref(&self) -> &M {
-        &self.machine
-    }
-}
-
-impl<M> DerefMut for Limited<M> {
-    fn deref_mut(&mut self) -> &mut M {
-        &mut self.machine
-    }
-}
-
-impl<M: Machine> Machine for Limited<M> {
-    ethbcast_transport::forward!(self => self.machine; handle_frame, handle_timeout, poll_transmit);
-    ethbcast_transport::forward!(self => self.machine; poll_transmit_split, payload, is_urgent);
-
-    fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
-        let limit = self.until.into_iter().chain(self.session_until).chain(self.look_at).min();
-        let limit = limit.map(|at| Deadline { at, why: Timer("limit") });
-        self.machine.poll_timeout(now).into_iter().chain(limit).min()
-    }
 }

@@ -433,8 +433,8 @@ impl Joining {
     }
 
     /// Handles a PROBE; one that carries this host's `nonce` proves that the root is alive. A PROBE with another nonce
-    /// gets no answer, so that a request forged in this host's name is not admitted, and none gets one before that proof:
-    /// a forged source would get long echoes. With keys other members could send either.
+    /// gets no answer, so that a request forged in this host's name is not admitted; and none gets one before that proof,
+    /// as a forged source would get long echoes. With keys other members could send either.
     pub(super) fn on_probe(&mut self, now: Instant, frame: &Frame<'_>, endpoint: &ReceiverEndpoint) {
         if carries(frame, endpoint.config().nonce) {
             if !endpoint.is_keyed() && frame.header.stamp > self.proof {
