@@ -433,7 +433,7 @@ impl Joining {
     }
 
     /// Handles a PROBE; one that carries this host's `nonce` proves that the root is alive. A PROBE with another nonce
-    /// gets no answer, so that a request forged in this host's name is not admitted; and none gets one before that proof,
+    /// gets no answer, so that a request forged in this host's name is not admitted. Before that proof none gets one,
     /// as a forged source would get long echoes. With keys other members could send either.
     pub(super) fn on_probe(&mut self, now: Instant, frame: &Frame<'_>, endpoint: &ReceiverEndpoint) {
         if carries(frame, endpoint.config().nonce) {
