@@ -281,7 +281,7 @@ impl Scene {
         let hosts = simulation.machines();
         let Participant::Root(root, _) = &hosts[0] else { unreachable!("host 0 is the root") };
         let digest = *blake3::hash(&content).as_bytes();
-        let whole = Form::Ledgered(chunk).stream_bytes(content.len() as u64);
+        let whole = Form::Ledgered(chunk.signed((case.keys)(0).is_some())).stream_bytes(content.len() as u64);
         for receiving in hosts.iter().filter_map(Participant::receiving) {
             if let Some(verdict) = receiving.verdict().filter(|verdict| verdict.outcome == Outcome::Delivered) {
                 assert_eq!((verdict.bytes, verdict.digest), (whole, digest), "{replay}: another content");
