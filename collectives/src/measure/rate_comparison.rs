@@ -68,8 +68,6 @@ pub(crate) struct ComparedGaps {
     /// Gap of the suspect, in the half of its train with the smaller gap; infinite if most frames were lost, or have
     /// not arrived.
     pub suspect_nanos: f64,
-    /// Gap of the suspect in the other half. A queue that was empty takes the first half at once.
-    pub slower_nanos: f64,
     /// Whether the difference is more than a host's pauses can explain.
     pub is_sure: bool,
 }
@@ -142,13 +140,12 @@ impl RateComparison {
         let [usual, suspect] = &self.trains;
         let (_, usual_nanos) = usual.gaps().filter(|_| !usual.is_mostly_lost(self.frames))?;
         if suspect.arrived.is_none() || suspect.is_mostly_lost(self.frames) {
-            let [suspect_nanos, slower_nanos] = [f64::INFINITY; 2];
-            return Some(ComparedGaps { usual_nanos, suspect_nanos, slower_nanos, is_sure: true });
+            return Some(ComparedGaps { usual_nanos, suspect_nanos: f64::INFINITY, is_sure: true });
         }
         let (halves, _) = suspect.gaps()?;
-        let (suspect_nanos, slower_nanos) = (halves[0].min(halves[1]), halves[0].max(halves[1]));
+        let suspect_nanos = halves[0].min(halves[1]);
         let is_sure = (suspect_nanos - usual_nanos) * self.frames as f64 >= NAP_NANOS;
-        Some(ComparedGaps { usual_nanos, suspect_nanos, slower_nanos, is_sure })
+        Some(ComparedGaps { usual_nanos, suspect_nanos, is_sure })
     }
 
     pub(crate) fn poll_transmit(&mut self, buffer: &mut [u8]) -> Option<usize> {

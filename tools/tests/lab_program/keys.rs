@@ -250,7 +250,7 @@ fn captured(site: &Site, source: &Path, keys: [&[&str]; 2], more: &[&str]) -> Ve
     let receivers = ["n1", "n2"].map(|host| {
         site.start(host, &[&["recv", "-q", "--in-place"], of_receivers].concat(), site.path(&format!("{host}-dest")))
     });
-    let arguments = [&["send", "-q", "-n", "2", "--via", "chain"], of_sender, more].concat();
+    let arguments = [&["send", "-q", "-n", "2", "--no-probe", "--via", "chain"], of_sender, more].concat();
     let mut sender = site.start("n0", &arguments, source.join(""));
     let (mut frames, mut buffer) = (Vec::new(), vec![0; 2048]);
     let deadline = Instant::now() + LIMIT;
@@ -282,16 +282,19 @@ fn a_capture_of_a_directory_and_its_update_has_nothing_of_contents_and_names() {
         ([&["--no-key"], &["--no-key"]], &[], [true, true]),
     ];
     for (keys, more, shown) in ways {
-        // The second time it is an update of a part.
+        // The second time it is an update of a part. A busy machine may capture too little of it.
         for _ in 0..2 {
-            bytes[300_000..300_100].iter_mut().for_each(|byte| *byte ^= 0x55);
-            fs::write(source.join(name), &bytes).expect("written");
-            let frames = captured(&site, &source, keys, more);
+            let mut changed = || {
+                bytes[300_000..300_100].iter_mut().for_each(|byte| *byte ^= 0x55);
+                fs::write(source.join(name), &bytes).expect("written");
+                captured(&site, &source, keys, more)
+            };
+            let has_data = |frames: &Vec<Vec<u8>>| frames.iter().filter(|frame| frame.len() > 1000).count() > 40;
+            let frames = (0..3).map(|_| changed()).find(has_data).expect("a capture with the changed chunk");
             let parts: HashSet<&[u8]> = bytes.windows(16).collect();
             let names: HashSet<&[u8]> = name.as_bytes().windows(16).collect();
             let has =
                 |parts: &HashSet<&[u8]>| frames.iter().any(|one| one.windows(16).any(|part| parts.contains(part)));
-            assert!(frames.len() > 20, "{more:?}: {}", frames.len());
             assert_eq!([has(&parts), has(&names)], shown, "{more:?}");
             for host in ["n1", "n2"] {
                 let dest = site.path(&format!("{host}-dest"));

@@ -62,8 +62,6 @@ struct Judgement {
     beside: Rank,
     /// Rate of that host in frames per second.
     others: f64,
-    /// Rate at which the suspect took the slower half of its train, in frames per second.
-    own: f64,
 }
 
 impl Judgement {
@@ -81,15 +79,8 @@ impl Judgement {
         }
         let usual_nanos = gaps.usual_nanos.max(link_rate.map_or(0.0, |rate| 1e9 / rate));
         let is_slow = usual_nanos <= gaps.suspect_nanos * FAR_BELOW;
-        let judgement = Judgement {
-            rank: hosts.0,
-            at,
-            is_slow,
-            beside: hosts.1,
-            others: 1e9 / usual_nanos,
-            own: 1e9 / gaps.slower_nanos,
-        };
-        let is_fast = usual_nanos > gaps.slower_nanos * FAR_BELOW && judgement.others >= best * FAR_BELOW;
+        let judgement = Judgement { rank: hosts.0, at, is_slow, beside: hosts.1, others: 1e9 / usual_nanos };
+        let is_fast = !is_slow && judgement.others >= best * FAR_BELOW;
         (is_fast || gaps.is_sure && is_slow).then_some(judgement)
     }
 }
@@ -136,9 +127,7 @@ impl SlowHosts {
             }
         }
         let judgement = judgement.filter(|_| self.trial.is_none())?;
-        // Its cable has to take far more than the relay sends.
-        let is_relay_slow =
-            suspicion.kept_full >= FULL_FOR && rate.is_some_and(|rate| rate <= judgement.own * FAR_BELOW);
+        let is_relay_slow = suspicion.kept_full >= FULL_FOR;
         let relay = Some(scene.parent(suspicion.rank)).filter(|&relay| is_relay_slow && relay != Rank::ROOT);
         let culprit = if judgement.is_slow { suspicion.rank } else { relay? };
         // A train beside the session's own frames may measure less than hosts have reached.
@@ -310,8 +299,7 @@ mod tests {
     #[test]
     fn a_train_that_a_sleeper_took_at_once_is_no_rate_of_its_cable() {
         let judged = |usual_nanos, suspect_nanos: f64, link_rate| {
-            let (slower_nanos, is_sure) = (suspect_nanos * 1.1, suspect_nanos > 300_000.0);
-            let gaps = ComparedGaps { usual_nanos, suspect_nanos, slower_nanos, is_sure };
+            let gaps = ComparedGaps { usual_nanos, suspect_nanos, is_sure: suspect_nanos > 300_000.0 };
             let judgement = Judgement::new(Instant::START, (Rank(5), Rank(4)), gaps, (link_rate, 3000.0));
             judgement.map(|judgement| (judgement.is_slow, judgement.others.round()))
         };
@@ -329,9 +317,5 @@ mod tests {
         // Others have taken 3000 frames/s of the session: both hosts of this train were busy.
         assert_eq!(judged(1e6, 1.1e6, None), None);
         assert_eq!(judged(600_000.0, 700_000.0, None), Some((false, 1667.0)));
-        // A queue before a slow cable took the first half at once.
-        let gaps =
-            ComparedGaps { usual_nanos: 460_000.0, suspect_nanos: 560_000.0, slower_nanos: 1_174_000.0, is_sure: true };
-        assert!(Judgement::new(Instant::START, (Rank(5), Rank(4)), gaps, (None, 3000.0)).is_none());
     }
 }
