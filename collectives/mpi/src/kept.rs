@@ -1,6 +1,6 @@
 //! Cache of the ethbcast groups (*wires*) of freed communicators, for later communicators of the same ranks.
 //!
-//! When a wire is set up, its ranks agree to keep it only if each of them has room. A rank may free the
+//! Setting up a wire ends with an agreement: it is kept only if each of its ranks has room. A rank may free the
 //! communicator later than others do. A new communicator therefore takes a kept wire only if all of
 //! its ranks have it in the cache.
 

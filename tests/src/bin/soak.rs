@@ -14,7 +14,7 @@ use ethbcast_tests::soak::{Course, HOSTS, run_sessions, run_traffic};
 use nix::unistd::Uid;
 
 /// Makes the allocator always return large blocks to the system when they are freed (mallopt(3), `M_MMAP_THRESHOLD`).
-/// By default it later keeps more and more of them, which looks like a leak and is none.
+/// The default later keeps more and more of them, which looks like a leak and is none.
 const ALLOCATOR: (&str, &str) = ("MALLOC_MMAP_THRESHOLD_", "65536");
 
 /// Uses the library for long, in a lab, and looks whether it grows.
