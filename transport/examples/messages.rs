@@ -1,5 +1,5 @@
-//! Push and pull on a simulated 1 Gbit/s switch: time of a message by its length, by preset, and by
-//! whether the receive is posted before it arrives.
+//! Example: time of a message between two hosts on a simulated 1 Gbit/s switch, by length and by
+//! preset.
 //!
 //! `cargo run -p ethbcast-transport --example messages`
 

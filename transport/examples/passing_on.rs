@@ -1,5 +1,6 @@
-//! Processor cost of a frame at an origin, a relay and a leaf, in instructions without the kernel. It is the
-//! difference between two runs under callgrind, one of which has one more relay or more frames.
+//! Processor cost of a frame at the sender, a relay and the last host, in instructions counted by
+//! callgrind. It is the difference between two runs under callgrind, one of which has one more
+//! relay or more frames.
 //!
 //! `valgrind --tool=callgrind target/release/examples/passing_on RELAYS FRAMES PAYLOAD_BYTES`
 

@@ -1,4 +1,5 @@
-//! Messages over a real cable with blocking calls: two hosts, round trips, as root.
+//! Example: round trips of messages between two hosts on a real Ethernet, with blocking calls;
+//! needs root.
 //!
 //! ```text
 //! one host    $ ping_pong eth0 0 MAC-OF-THIS-HOST MAC-OF-THE-OTHER

@@ -1,4 +1,4 @@
-//! A stream from one host to three others on a simulated switch that loses one frame in fifty.
+//! Example: a broadcast from one host to three on a simulated switch that loses one frame in fifty.
 //!
 //! `cargo run -p ethbcast-transport --example simulated_broadcast`
 

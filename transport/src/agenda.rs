@@ -1,4 +1,4 @@
-//! Timers of the parts of a machine, a retry timer, and a token bucket.
+//! Timers of a state machine's parts, a retry timer, and a token bucket for rate limits.
 
 use crate::machine::Deadline;
 use crate::time::Instant;

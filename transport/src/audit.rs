@@ -1,4 +1,4 @@
-//! Errors of internal consistency checks (audits).
+//! Errors of consistency checks, which tests run on a state machine after every step.
 
 use std::fmt;
 use thiserror::Error;

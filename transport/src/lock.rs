@@ -1,4 +1,4 @@
-//! Locks that a forked process can use: those of `std`, without poisoning.
+//! Mutexes that stay usable in a forked process: those of `std`, without poisoning.
 //!
 //! A library is used by programs that fork. `parking_lot` keeps all waiting threads of a process in
 //! one table, and a child inherits the entries of threads that it does not have: the first wait of

@@ -1,4 +1,4 @@
-//! Interface between protocol and driver: a sans-I/O state machine.
+//! Interface of every protocol state machine: no I/O, driven by five calls.
 //!
 //! **The order of calls.** A driver first passes input ([`handle_frame`](Machine::handle_frame),
 //! [`handle_timeout`](Machine::handle_timeout)), then drains output

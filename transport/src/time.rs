@@ -1,4 +1,5 @@
-//! Time as nanoseconds since the driver started; passed in, never read from a clock.
+//! Time in nanoseconds since the driver's start, passed in as an argument and never read from a
+//! clock.
 
 use std::ops::{Add, AddAssign, Sub};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Tuning parameters, each with unit, source and reason.
+//! Tuning parameters of the protocol, each with its unit, source and reason.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Share of new frames among the data frames of a cast's root, under go-back-n and under selective repair. The
-//! collapse calculated in `docs/design.md` §3 is compared with the simulation.
+//! Test of retransmission efficiency in a lossy broadcast: selective repair compared with
+//! go-back-n. The collapse calculated in `docs/design.md` §3 is compared with the simulation.
 //!
 //! The table is a reviewed snapshot, `snapshots/efficiency.txt`, with `docs/results/efficiency.csv`
 //! beside it. To accept another one, review the difference and run `ETHBCAST_ACCEPT=1 cargo test -p

@@ -1,5 +1,5 @@
-//! Processor costs of a frame: instructions by the part of the engine, allocations, and system
-//! calls of the loop, each compared with a reviewed table. Nothing here is timed.
+//! Tests of processor cost per frame: instructions, allocations and system calls, compared with a
+//! reviewed table. Nothing here is timed.
 //!
 //! Instructions are counted by callgrind while single hosts replay their calls of a simulated
 //! broadcast. The counts hold for one build: another compiler produces others, so the accepted

@@ -1,5 +1,4 @@
-//! Tests of the loop over a link without a socket: the channel pair of the example
-//! `channel_driver`.
+//! Tests of the event loop over a link without a socket: two threads joined by channels.
 
 #[path = "../examples/channel_driver/channel_link.rs"]
 mod channel_link;

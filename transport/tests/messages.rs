@@ -1,5 +1,5 @@
-//! Messages in the simulator: every loss pattern of short exchanges, large ones under seeded
-//! faults, and their costs.
+//! Tests of point-to-point messages in the simulator: every loss pattern of short ones, large ones
+//! under faults.
 
 #[path = "messages/bad_input.rs"]
 mod bad_input;

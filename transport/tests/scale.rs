@@ -1,5 +1,5 @@
-//! Broadcast streams (casts) to many receivers: load of the root, cost of a loss, and the effect of one bad cable on
-//! the others.
+//! Tests of broadcasts to many receivers: load of the sender, cost of a loss, effect of one bad
+//! cable.
 //!
 //! The limits are those of the whole: control frames at the root, goodput, memory. `cargo run
 //! --release -p ethbcast-benches -- scale` measures these in whole sessions, longer and over

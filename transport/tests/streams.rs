@@ -1,4 +1,4 @@
-//! Streams without a session, on the simulated Ethernet: delivery and costs.
+//! Tests of streams from one host to many on a simulated Ethernet: delivery and cost.
 
 #[path = "streams/alone.rs"]
 mod alone;

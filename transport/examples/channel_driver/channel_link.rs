@@ -1,4 +1,4 @@
-//! A custom link: a cable that is a pair of channels between two threads.
+//! A network link of one's own for the engine: two threads joined by a pair of channels.
 //!
 //! The link has everything that a link over UDP or AF_XDP needs: batches, a queue that can be full, and a
 //! waiter.

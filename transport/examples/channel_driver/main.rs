@@ -1,5 +1,5 @@
-//! A stream of 16 MiB from one thread to another through the loop that also drives AF_PACKET sockets: the link is a
-//! pair of channels.
+//! Example: 16 MiB from one thread to another over channels, by the loop that also drives AF_PACKET
+//! sockets.
 //!
 //! `cargo run --release -p ethbcast-transport --example channel_driver`
 

@@ -1,4 +1,4 @@
-//! A stream of bytes over a cable of channels.
+//! Transfer of bytes from one thread to another over a pair of channels, for the example.
 
 use crate::channel_link::{ChannelLink, ChannelWaiter, WallClock};
 use ethbcast_transport::link::Waiter;

@@ -1,4 +1,4 @@
-//! Set of the frames that arrived: all below a number, and a bitmap of those beyond it.
+//! Set of the frame numbers that have arrived: all below a number, and a bitmap of those beyond it.
 
 #[derive(Clone, Debug)]
 pub(crate) struct Arrived {

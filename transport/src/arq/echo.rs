@@ -1,4 +1,5 @@
-//! Newest stamp received, and round trips from timestamp echoes.
+//! Receiver's record of the newest timestamp to echo, and the sender's round-trip times from
+//! echoes.
 //!
 //! The round trips give the retransmission timeout (RFC 6298, with shorter bounds: a cluster's round trips are below
 //! a millisecond) and the reordering tolerance on the path to one receiver. The tolerance grows with observed

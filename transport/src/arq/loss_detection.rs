@@ -1,4 +1,5 @@
-//! Validation of acknowledgements, and loss detection by timestamp echoes. Only evidence repeats a frame (RFC 8985).
+//! Validation of acknowledgements, and loss detection by timestamp echoes (as RACK, RFC 8985). Only
+//! evidence repeats a frame (RFC 8985).
 
 use super::echo::STALE;
 use super::stamp::Stamp;

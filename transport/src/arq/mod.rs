@@ -1,4 +1,5 @@
-//! Automatic repeat request: decisions common to all reliable senders and receivers.
+//! Automatic repeat request (ARQ): acknowledgement and retransmission logic that all senders and
+//! receivers share.
 //!
 //! A sender of numbered frames keeps the [`echo`] of its stamps, validates acknowledgements and
 //! detects losses ([`loss_detection`]), and decides when to probe ([`probe_timer`]) and how much may be in

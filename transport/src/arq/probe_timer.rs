@@ -1,5 +1,5 @@
-//! Retransmission timer of a sender that never repeats data on a timeout: it probes the receiver,
-//! whose acknowledgement is the evidence.
+//! Retransmission timer of a sender: on a timeout it sends a probe, never data, and waits for the
+//! acknowledgement.
 
 use super::echo::Behind;
 use crate::time::Instant;

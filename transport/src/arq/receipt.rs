@@ -1,5 +1,5 @@
-//! Acknowledgement due to a sender: the newest stamp, the time when it is due, and the check
-//! whether the sender's stamps are plausible.
+//! The acknowledgement that a receiver owes: when it is due, the timestamp it echoes, and a check
+//! of that timestamp.
 //!
 //! Stamps are microseconds of the sender's clock, so the one that arrived with the least delay shows how far that
 //! clock can be now: any delay only makes a stamp look old. A stamp beyond that, or well before the newest, is in

@@ -1,5 +1,5 @@
-//! Transmission stamps: microseconds, strictly increasing, echoed by receivers (the idea of RFC
-//! 7323 §3 and RFC 8985 §5.1).
+//! Transmission timestamps in microseconds, strictly increasing, which receivers echo (as RFC 7323
+//! §3).
 //!
 //! Each transmission of a sender, first or repeated, carries its own stamp. An echo therefore gives
 //! an unambiguous round trip, and proves that every frame with an older stamp was overtaken.

@@ -1,4 +1,4 @@
-//! Congestion window for one receiver, and its reaction to losses.
+//! Congestion window for one receiver, and how losses shrink it.
 //!
 //! A window grows by the number of acknowledged frames until it is first cut, then by one frame a round. A cut is to
 //! 7/10, but never below a floor, so that a link's own losses cannot stop it. Senders differ in when they cut it. A

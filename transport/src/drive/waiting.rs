@@ -1,4 +1,5 @@
-//! Wait of the loop for the next frame: busy polling, and receive coalescing.
+//! Waiting of the event loop for the next frame: busy polling first, then sleep and receive
+//! coalescing.
 //!
 //! **Busy polling** delays the sleep. A sleeping loop must be woken. On a busy or virtual machine that takes longer
 //! than the frame itself, and half of the work falls on the sender. So a latency-critical loop polls for a while.

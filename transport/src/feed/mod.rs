@@ -1,4 +1,5 @@
-//! Feed: a stream's retransmission buffer (EQA §3.1: BUF and HMS), stored once and read through cursors.
+//! Retransmission buffer of a stream (*feed*), stored once for all receivers (EQA §3.1: BUF and
+//! HMS).
 //!
 //! Slots between `tail` and `head` hold frames that some reader still needs, in order and without
 //! gaps; beyond `head` lie frames that arrived out of order. Each reader stands at a position: the

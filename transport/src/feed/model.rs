@@ -1,5 +1,5 @@
-//! Exhaustive test of a tiny feed (retransmission buffer): every sequence of operations, compared with a simple
-//! model.
+//! Exhaustive test of a tiny retransmission buffer (feed): every sequence of operations, compared
+//! with a simple model.
 
 use super::*;
 use std::collections::BTreeMap;

@@ -1,4 +1,5 @@
-//! Received parity frames that cannot recover a frame yet. Each takes the slot of a missing frame of its block.
+//! Received parity (FEC) frames that cannot yet recover a lost frame, kept until they can. Each
+//! takes the slot of a missing frame of its block.
 //!
 //! Parity frames take no memory of their own, and forged ones can fill none: a block never holds as many
 //! as it lacks frames. With the last one needed, the missing frames are recovered.

@@ -1,4 +1,4 @@
-//! Frames that arrived from one peer, and the acknowledgements for them.
+//! Frames received from one peer, and the acknowledgements owed for them.
 
 use super::settings::SPAN_FRAMES;
 use crate::arq::arrived::Arrived;

@@ -1,4 +1,4 @@
-//! The bodies of PUSH, PULL and NOTE frames.
+//! Wire format of message frames: PUSH (data), PULL (request for data) and NOTE (control).
 
 use super::credit::Credit;
 use zerocopy::byteorder::big_endian::{U32, U64};

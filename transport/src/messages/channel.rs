@@ -1,4 +1,4 @@
-//! One peer: both directions of the traffic with it, and its frames.
+//! Point-to-point message state for one peer: both directions, and its frames.
 
 use super::arrivals::{Arrivals, Class};
 use super::body::{Note, NoteCode, Pull, Push};

@@ -1,4 +1,5 @@
-//! State common to all peers of a mailbox: identity, stamps, open operations, counters.
+//! State shared by the message channels to all peers: identity, timestamps, open operations,
+//! counters.
 
 use super::operations::Operations;
 use super::stats::MailboxStats;

@@ -1,4 +1,4 @@
-//! Credit for messages and their pushed bytes: accounting of one peer's share of the pushed buffer.
+//! Flow control of messages: the part of the receive buffer that one peer may fill unasked.
 
 use crate::audit::AuditError;
 

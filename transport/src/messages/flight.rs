@@ -1,4 +1,4 @@
-//! Frames sent to one peer and not yet acknowledged: the content of each, and loss detection.
+//! Frames in flight to one peer: sent, not yet acknowledged, kept for retransmission.
 //!
 //! A frame is lost when one sent later has arrived (RFC 8985), as in a lane of a stream. A timeout requests an
 //! acknowledgement and never repeats data. No payload is kept: a lost frame is written again from the message, or

@@ -1,5 +1,5 @@
-//! The receiving half of one peer: the pushed buffer, and messages on the way to their destinations
-//! (EQA §2, arrows 2a to 3b).
+//! Receiving half of the messages with one peer: buffered ones, and those on their way to the
+//! caller. (EQA §2, arrows 2a to 3b.)
 //!
 //! Messages are matched with receives in the order of their numbers, so in order for each tag.
 //! Bytes that arrive before a message is matched are kept in the pushed buffer; those of a matched

@@ -1,4 +1,4 @@
-//! The mailbox: the application's calls to send and receive messages, on a state machine for all peers.
+//! Point-to-point messages (*mailbox*): the application's send and receive calls, over all peers.
 
 use super::channel::Channel;
 use super::core::MailboxCore;

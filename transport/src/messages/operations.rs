@@ -1,5 +1,4 @@
-//! The application's open sends and receives in bounded queues, with their deadlines, and the
-//! completions not yet taken.
+//! Queues of the application's open sends and receives, with deadlines, and of completed ones.
 
 use super::outcome::{Completion, RecvId, RecvOutcome, SendId, SendOutcome};
 use crate::audit::AuditError;

@@ -1,5 +1,5 @@
-//! The sending half of one peer: the send queue, and the choice of the next part (EQA §2, arrows 1a
-//! and 1b).
+//! Sending half of the messages with one peer: its queue, and the choice of the next frame. (EQA
+//! §2, arrows 1a and 1b.)
 //!
 //! A message gets its number when it is first sent, in the order of the calls. Its push is as long
 //! as BTP1, BTP2 and the room in the peer's pushed buffer allow, possibly only its envelope; the

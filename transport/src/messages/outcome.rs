@@ -1,4 +1,4 @@
-//! Handles, completions and errors of a mailbox.
+//! Handles, completions and errors of message sends and receives.
 
 use crate::wire::Rank;
 use thiserror::Error;

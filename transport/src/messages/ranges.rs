@@ -1,5 +1,4 @@
-//! Set of the bytes of a message that have arrived: each counts once, even if parts overlap or
-//! repeat.
+//! Set of the byte ranges of a message that have arrived, each counted once.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Settings of a mailbox, each with its unit, source and reason.
+//! Settings of point-to-point messages, each with its unit, source and reason.
 
 use super::credit::{Credit, INITIAL_BYTES, INITIAL_MESSAGES};
 use crate::tuning::Tuning;

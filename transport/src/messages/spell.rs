@@ -1,4 +1,4 @@
-//! Decoding of message frames for diagnostic tools.
+//! Decoding of message frames into named fields, for `ethbcast dump`.
 
 use super::body::{Note, NoteCode, Pull, Push};
 use crate::wire::{Ack, Fields, Frame, Header, Kind, Spelled};

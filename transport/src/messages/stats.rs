@@ -1,4 +1,4 @@
-//! Counters of a mailbox in frames, and its memory in bytes.
+//! Counters of frames sent and received as messages, and the memory they use.
 
 summed! {
     /// Counters of a mailbox; all in frames.

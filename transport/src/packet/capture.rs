@@ -1,5 +1,5 @@
-//! A capture socket for diagnostic tools: all frames of one EtherType that arrive or leave,
-//! whatever their destination.
+//! A capture socket for diagnostic tools: all frames of one EtherType that arrive or leave on an
+//! interface.
 
 use super::error::{Errno, OpenError};
 use super::ring::{Geometry, Ring, SlotContent};

@@ -1,4 +1,4 @@
-//! Settings of a port (a packet socket).
+//! Settings of the packet socket that sends and receives frames.
 
 use super::Over;
 use crate::MacAddr;

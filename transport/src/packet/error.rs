@@ -1,4 +1,4 @@
-//! Errors of opening and driving a port (a packet socket).
+//! Errors of opening and using a packet socket.
 
 use crate::MacAddr;
 use nix::errno::Errno as SystemErrno;

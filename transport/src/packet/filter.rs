@@ -1,4 +1,4 @@
-//! The classic BPF program that decides in the kernel which frames reach the ring.
+//! The BPF filter by which the kernel passes only this program's frames to its socket.
 //!
 //! Classic BPF: McCanne & Jacobson 1993; the Linux extensions used here (`SKF_AD_*`): kernel documentation,
 //! `networking/filter`.

@@ -1,4 +1,4 @@
-//! Tests of the libraries' locks in a forked child.
+//! Tests that a forked child can still take the library's locks.
 
 use crate::lock::{Condvar, Mutex};
 use std::sync::Arc;

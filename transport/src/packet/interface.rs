@@ -1,4 +1,4 @@
-//! Selection of the network interface, in the calling thread's network namespace.
+//! Selection of the network interface by name or by the routing table.
 //!
 //! A user may give any name of the interface: the one in `ip link`, an alternative name, its MAC
 //! address, an IP address it has, or the value of a boot loader's `BOOTIF=`.

@@ -1,4 +1,4 @@
-//! Byte counters of an interface: all traffic, and that of one port.
+//! Byte counters of an interface: all its traffic, and that of one socket of this program.
 
 use super::interface::{netlink, passed_bytes};
 use super::{Counters, Interface};

@@ -1,4 +1,5 @@
-//! Outages of an interface: switched off, reset by its driver, pulled out and plugged in again.
+//! Outages of a network interface: switched off, reset by its driver, unplugged and plugged in
+//! again.
 //!
 //! To the machine an outage is silence; nothing is sent. The interface is checked until it is back;
 //! then frames flow again.

@@ -1,4 +1,4 @@
-//! Port: a packet socket bound to one interface and one EtherType.
+//! A packet socket (*port*): AF_PACKET, bound to one interface and one EtherType.
 
 use super::config::PortConfig;
 use super::error::{DriveError, Errno, OpenError, is_away};

@@ -1,4 +1,5 @@
-//! The receive ring: memory shared with the kernel, one slot per frame (TPACKET_V2).
+//! Receive ring of the packet socket: memory shared with the kernel, one slot per frame
+//! (TPACKET_V2).
 //!
 //! A slot's status word says whether the kernel or we own it; changing the word hands the slot over. So the word is
 //! an atomic: acquired before a slot is read, released after. V3, with many frames to a block, is as fast, but shows

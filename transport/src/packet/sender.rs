@@ -1,4 +1,4 @@
-//! The sending half of a port (a packet socket): a staging area, and retries when the kernel has no room.
+//! Sending half of a packet socket: batches of frames, and retries when the kernel has no room.
 //!
 //! The kernel refuses frames in two ways. EAGAIN: the socket's send buffer is full; POLLOUT reports
 //! room. ENOBUFS: the interface's transmit queue dropped the frame; nothing reports room, so we

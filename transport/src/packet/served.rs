@@ -1,8 +1,8 @@
-//! Packet sockets for unprivileged processes: a privileged server opens the socket, attaches and
-//! locks the filter, and passes it over a Unix socket (SCM_RIGHTS, unix(7)). The receiving process
-//! needs no capability: rings, groups and binding need none (packet(7)), and the filter admits only
-//! the server's EtherType for this host and the requested group. The filter does not apply to sent
-//! frames: any process that may connect may send any frame, on any interface.
+//! Packet sockets for unprivileged processes: a privileged server opens and filters them, and
+//! passes them over a Unix socket (SCM_RIGHTS). The receiving process needs no capability: rings,
+//! groups and binding need none (packet(7)), and the filter admits only the server's EtherType for
+//! this host and the requested group. The filter does not apply to sent frames: any process that
+//! may connect may send any frame, on any interface.
 
 use super::error::{Errno, OpenError};
 use super::{Interface, filter, syscall};

@@ -1,4 +1,4 @@
-//! Shared use of one protocol machine by blocking calls of several threads.
+//! Use of one protocol state machine by blocking calls from several threads.
 //!
 //! A waiting caller drives: it runs rounds in its own thread until it has what it waits for, so that no frame passes
 //! from one thread to another. If several wait, one of them, the *leader*, watches the socket. The others, the

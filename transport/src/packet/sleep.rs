@@ -1,5 +1,4 @@
-//! Blocking wait in `poll(2)` for a socket, a waker or a deadline, during which another thread may
-//! use the port.
+//! Blocking wait in `poll(2)` for a frame, a wake-up or a deadline, without holding the lock.
 
 use super::node::WakeUpSocket;
 use crate::Instant;

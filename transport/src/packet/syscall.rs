@@ -1,4 +1,4 @@
-//! One thin function per system call that has no safe wrapper elsewhere.
+//! System calls without a safe wrapper elsewhere, one thin function each.
 #![allow(unsafe_code)]
 
 use crate::MacAddr;

@@ -1,5 +1,6 @@
-//! Products of an element and a stripe by 4-bit lookup tables, sixteen or more bytes at a time (Plank, Greenan and
-//! Miller, *Screaming Fast Galois Field Arithmetic Using Intel SIMD Instructions*, FAST 2013).
+//! Fast Galois-field multiplication for parity frames: SIMD lookups in 4-bit tables. (Plank,
+//! Greenan and Miller, *Screaming Fast Galois Field Arithmetic Using Intel SIMD Instructions*, FAST
+//! 2013.)
 
 use super::doubled;
 

@@ -1,5 +1,4 @@
-//! Event queue of the simulator, ordered by time, and by scheduling order among simultaneous
-//! events.
+//! Event queue of the network simulator, ordered by time.
 //!
 //! A radix heap (Ahuja, Mehlhorn, Orlin, Tarjan 1990): no event is scheduled before the one last taken. Events are
 //! therefore sorted only as far as needed, by the highest bit in which their time differs from that one's.

@@ -1,4 +1,4 @@
-//! Everything between two hosts: wires, switches, the clock, and the frames and events in transit.
+//! The simulated network between hosts: wires, switches, the clock, and frames in transit.
 //!
 //! Cable number c is wire 2c (forward) and wire 2c + 1 (backward). A switch's port is named by the
 //! wire that leaves it, so the ingress port of a frame is the other wire of its cable.

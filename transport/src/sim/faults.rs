@@ -1,4 +1,5 @@
-//! Faults on the last hop: the fate of each frame that arrives at a host's network card.
+//! Faults of the simulated network: whether a frame is lost, delayed, repeated or damaged before it
+//! reaches a host.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Frames in flight, shared by all cables that carry them, with reused memory.
+//! Simulated frames in flight: one copy shared by all cables that carry it.
 
 use std::rc::Rc;
 

@@ -1,5 +1,5 @@
-//! A simulated host around its machine: a network card with two rings, a process that can be busy,
-//! and the machine's calls.
+//! A simulated host: a network card with two rings, a processor that can be busy, and the protocol
+//! machine.
 
 use std::collections::VecDeque;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! The last hop: applies faults to frames that have come over the cable, and holds delayed frames.
+//! The last cable to a simulated host, where faults are applied and delayed frames held.
 
 use std::rc::Rc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A switched Ethernet under a virtual clock, with seeded faults: the second driver of every
+//! Network simulator: a switched Ethernet under a virtual clock, with seeded faults, which runs any
 //! [`Machine`](crate::Machine).
 //!
 //! A [`Network`] describes switches, hosts and cables; a [`Simulation`] puts one machine on each host and runs until

@@ -1,4 +1,4 @@
-//! Description of a network: switches, hosts, and the cables between them, which form a tree.
+//! Description of a simulated network: switches, hosts, and the cables between them (a tree).
 
 use thiserror::Error;
 

@@ -1,4 +1,4 @@
-//! Reasons why a simulation ended.
+//! Reasons for which a simulation run ended.
 
 use crate::{Instant, Timer};
 

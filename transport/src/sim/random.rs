@@ -1,4 +1,4 @@
-//! The simulator's only random source: xoshiro256++ (Blackman and Vigna 2021), seeded through
+//! Random numbers of the network simulator: xoshiro256++ (Blackman and Vigna 2021), seeded through
 //! splitmix64.
 
 /// A small, fast, seeded generator with equal numbers on every platform. Not for secrets.

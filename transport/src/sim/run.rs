@@ -1,5 +1,4 @@
-//! The simulation loop: takes one event after the other, and calls machines and the test's
-//! application.
+//! Main loop of the network simulator: takes one event after the other and calls the hosts.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Properties of cables, switches and hosts.
+//! Properties of simulated cables, switches and hosts: rates, delays, queue lengths.
 
 use std::time::Duration;
 

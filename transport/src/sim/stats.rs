@@ -1,4 +1,5 @@
-//! Counters of a run: frames and bytes per cable and host, and every lost frame by reason.
+//! Counters of a simulation run: frames and bytes per cable and host, and every lost frame by
+//! reason.
 
 summed! {
     /// Frames that were lost, by reason.

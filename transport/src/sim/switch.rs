@@ -1,4 +1,4 @@
-//! A learning switch: output port of a frame, and storm control of input ports.
+//! A simulated learning switch: output port of each frame, and storm control of input ports.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};

@@ -1,4 +1,4 @@
-//! Timer requests of a simulated host, and the events that serve them.
+//! Timers of a simulated host: when its protocol machine wants to be called.
 
 use crate::{Deadline, Instant, Timer};
 

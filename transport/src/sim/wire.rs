@@ -1,4 +1,4 @@
-//! One direction of a cable with the queue and the transmitter in front of it.
+//! One direction of a simulated cable, with the queue and the transmitter in front of it.
 //!
 //! A transmitter serves its queue in order at a fixed rate, so the arrival time of a frame is known
 //! when it is queued: one event per frame and hop. Only the first frame of a wire is in the event

@@ -1,4 +1,4 @@
-//! The local application's calls on a stream: push at the origin, read and consume at a receiver.
+//! The application's calls on a stream: write at the sender, read and consume at a receiver.
 
 use super::Stream;
 use super::terms::Ending;

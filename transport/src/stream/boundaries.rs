@@ -1,4 +1,4 @@
-//! Ends of messages and segments within a stream.
+//! Positions in a stream at which messages and segments end.
 //!
 //! The last frame of a message is forwarded at once, and its sender may want to know when every
 //! application has consumed it. Between the ends of messages the stream is cut into segments

@@ -1,4 +1,5 @@
-//! One receiver served by unicast with a window. It owns no buffer (EQA's lightweight directed point).
+//! One receiver served by unicast with a window (*lane*); the data is in the stream's shared
+//! buffer. It owns no buffer (EQA's lightweight directed point).
 //!
 //! Two cursors: `cursor` follows the reader's acknowledgements, `next` is the go-back-n cursor of
 //! first transmissions. Losses are found by evidence only (RFC 8985): a frame is lost when one sent

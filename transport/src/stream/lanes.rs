@@ -1,4 +1,4 @@
-//! The children of one host, each served by unicast, in turns.
+//! All receivers that a host serves by unicast, in turns.
 
 use super::boundaries::Boundaries;
 use super::lane::Lane;

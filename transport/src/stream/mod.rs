@@ -1,4 +1,5 @@
-//! A stream at one host (root, relay or leaf): an ordered sequence of frames from one origin.
+//! A stream: an ordered sequence of frames from one host to many, at its sender, a relay or a
+//! receiver.
 //!
 //! A [`Stream`] is a [`Feed`] with a writer (the application at the origin, an intake elsewhere)
 //! and readers: lanes to children, the cast, repair children, the local application. The parts that

@@ -1,5 +1,5 @@
-//! Common interface of a stream's remote readers: receivers by unicast, receivers by broadcast, and those that this
-//! host only repairs.
+//! Common interface of a stream's remote receivers, whether served by unicast, by broadcast, or
+//! only repaired.
 
 use super::boundaries::Boundaries;
 use super::terms::{Ending, Flight, Memory, StreamStats};

@@ -1,4 +1,5 @@
-//! The body of an acknowledgement: credit, subtree cursor, and holes as a bitmap.
+//! Wire format of an acknowledgement: credit, cumulative acknowledgement of a subtree, and missing
+//! frames as a bitmap.
 
 use super::Fields;
 use zerocopy::byteorder::big_endian::{U16, U32};

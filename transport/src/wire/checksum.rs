@@ -1,4 +1,5 @@
-//! Checksum of a frame: CRC-32 of the part that its origin writes, continued over the part that each hop writes.
+//! Checksum of a frame (CRC-32): the sender computes its part, and each relay continues it over its
+//! own.
 //!
 //! A CRC can be continued (RFC 1952 §8): a forwarding host has the first part from the frame as
 //! received, and adds a few bytes of its own. The checksum in the frame still covers all bytes,

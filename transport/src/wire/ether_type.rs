@@ -1,4 +1,4 @@
-//! EtherTypes: the protocol number of an Ethernet frame.
+//! EtherType: the protocol number in an Ethernet header.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! Decoded fields of a frame, for diagnostic tools only.
+//! Fields of a decoded frame as names and values, for diagnostic tools.
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FieldValue {

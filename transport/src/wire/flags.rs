@@ -1,4 +1,4 @@
-//! Flag bits of a frame.
+//! Flag bits in a frame's header.
 
 /// Bits of the flags byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

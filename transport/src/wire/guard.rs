@@ -1,5 +1,5 @@
-//! Protection of frames by the checksum of version 6 or the keyed tag of version 7. The checksum finds damage. Only
-//! hosts that have the secret can make a tag.
+//! Integrity of frames: a checksum (protocol version 6), or an authentication tag made with a key
+//! (version 7). The checksum finds damage. Only hosts that have the secret can make a tag.
 //!
 //! A tag is made in two steps, as the checksum is. The payload is hashed once to 16 bytes, *U*, which are never sent:
 //! by its origin and by each receiver. Each hop then makes its own tag from U and both headers, one block of

@@ -1,4 +1,5 @@
-//! The 14-byte Ethernet header and the ethbcast header behind it: 32 bytes, or 40 with a tag in place of the checksum.
+//! Wire format of a frame's headers: 14 bytes of Ethernet, then 32 of ethbcast (40 with an
+//! authentication tag).
 //!
 //! The ethbcast header has two parts. The part of one hop (addresses, sender, stamp) is written
 //! anew by each host and lies in front of checksum or tag. The part sealed by the origin (session,

@@ -1,4 +1,4 @@
-//! Addresses of hosts in frames.
+//! Addresses of hosts as they stand in frames.
 
 use super::{ContentChecksum, EtherType, EthernetHeader, Flags, Guard, Header, Kind, MacAddr, Rank, StreamId};
 

@@ -1,4 +1,4 @@
-//! Kinds of frames.
+//! Frame types, numbered in one byte of the header.
 
 /// Kind of a frame, as in the header.
 ///

@@ -1,4 +1,4 @@
-//! MAC addresses.
+//! MAC addresses, as bytes and as text.
 
 use std::fmt;
 use std::str::FromStr;

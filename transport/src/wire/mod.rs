@@ -1,5 +1,5 @@
-//! The bytes on the wire: Ethernet header, ethbcast header, acknowledgement body. `docs/protocol/README.md` is their
-//! specification.
+//! Wire formats: Ethernet header, ethbcast header and acknowledgement, specified in
+//! `docs/protocol/README.md`.
 //!
 //! Parsing never panics: an invalid frame is a [`Reject`] to be counted. Writing panics only if the caller's buffer is
 //! shorter than the frame.

@@ -1,5 +1,4 @@
-//! Frames of protocol versions 1 to 5: parsed only as far as needed to name the hosts that run
-//! them.
+//! Frames of older protocol versions (1 to 5): parsed just enough to name the hosts that send them.
 
 use super::{ETHERNET_BYTES, OVERHEAD_BYTES};
 use std::ops::Range;

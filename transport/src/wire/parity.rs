@@ -1,4 +1,5 @@
-//! Encoding of a parity frame's block and number in its header. The payload thus has the length of a data frame's.
+//! Wire format of a parity (FEC) frame: its block and number stand in the header. The payload thus
+//! has the length of a data frame's.
 
 use super::{Fields, Flags, Header};
 use std::ops::Range;

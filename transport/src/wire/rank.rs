@@ -1,4 +1,4 @@
-//! Numbers of hosts and streams in frames.
+//! Numbers of hosts (ranks) and of streams in frames.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Topology of a test stream (each host's end of it), and the frames that the root pushes.
+//! Test case of a stream: which host sends to which, and the frames that the first one sends.
 
 use super::guard::guard;
 use ethbcast_transport::Tuning;

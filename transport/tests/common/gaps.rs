@@ -1,5 +1,4 @@
-//! Backfill by the root: frames that a host lacks and its new parent has freed, sent as they are
-//! reported missing.
+//! Test helper: resends the frames that a receiver lacks because its former relay died.
 
 use ethbcast_transport::Instant;
 use ethbcast_transport::stream::Orphan;

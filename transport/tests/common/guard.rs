@@ -1,4 +1,4 @@
-//! Frame protection used by a test program: checksums, or a key in its second run.
+//! Test helper: checksums in the first run of a test program, authentication tags in the second.
 
 use ethbcast_transport::wire::{Guard, PayloadHash};
 use std::sync::OnceLock;

@@ -1,4 +1,5 @@
-//! Frames protected by the test program's [`guard`](super::guard), and its second run with a key.
+//! Test helper: makes frames with the test program's checksum or key ([`guard`](super::guard)), and
+//! starts the run with a key.
 
 use super::guard::{KEYED, guard};
 use ethbcast_transport::wire::{EthernetHeader, Frame, Header, Reject};

@@ -1,5 +1,5 @@
-//! A broadcast of a few frames through simulated streams: every receiver's bytes, order, audit and
-//! quiescence are checked, and the cost is returned.
+//! Test helper: runs a small simulated broadcast, checks every receiver's bytes, and returns the
+//! cost in frames.
 
 mod case;
 pub mod gaps;

@@ -1,4 +1,4 @@
-//! Runs one test of this binary under callgrind, and parses the counts.
+//! Helper of the cost tests: runs this test program under callgrind and parses the counts.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,5 +1,5 @@
-//! Calls of the loop to its link, and so to the system, per mebibyte of a stream. The real loop and streams run over
-//! a cable under a virtual clock.
+//! Test of the event loop's system calls per mebibyte of a stream, on a simulated cable. The real
+//! loop and streams run over a cable under a virtual clock.
 //!
 //! On an AF_PACKET port a batch is one `sendmmsg`, a wait one `ppoll`, and frames are taken from
 //! the ring at no cost.

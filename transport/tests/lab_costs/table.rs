@@ -1,4 +1,4 @@
-//! Expected instruction counts, and the builds to which each applies.
+//! Expected instruction counts of the cost tests, and the compilers to which each applies.
 
 use crate::callgrind::{self, Counts};
 use std::collections::BTreeMap;

@@ -1,4 +1,5 @@
-//! Record of the calls to one host of a simulated broadcast, for a replay without the other hosts.
+//! Recorded calls to one host of a simulated broadcast, replayed to count that host's instructions
+//! alone.
 
 use crate::case::{Case, payload};
 use ethbcast_transport::sim::{Cable, Faults, HostSettings, Network, Outcome, Simulation};

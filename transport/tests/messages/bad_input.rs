@@ -1,4 +1,4 @@
-//! Invalid calls of applications, invalid frames of peers, and the mailbox's reactions.
+//! Tests of point-to-point messages: invalid calls of the application and invalid frames of a peer.
 
 use super::play::{Message, content, mailbox, play};
 use crate::key;

@@ -1,5 +1,6 @@
-//! Tests of one forged acknowledgement or request from the right address, at any moment. Its victim does not wait
-//! forever. A message that was falsely acknowledged and then lost cannot be repeated; that peer is then given up.
+//! Tests of point-to-point messages: one forged acknowledgement or request never makes a host wait
+//! forever. Its victim does not wait forever. A message that was falsely acknowledged and then lost
+//! cannot be repeated; that peer is then given up.
 
 use super::play::{content, mailbox, network};
 use crate::key;

@@ -1,5 +1,5 @@
-//! Messages between simulated hosts: contents, order, outcomes, audits and quiescence are checked,
-//! and the cost is returned.
+//! Test helper: messages between simulated hosts; contents and order are checked, and the cost is
+//! returned.
 
 use crate::guard::guard;
 use crate::key;

@@ -1,5 +1,5 @@
-//! Tests of `Mailbox::is_urgent`: whether the loop that drives a mailbox must poll for the next frame
-//! without delay.
+//! Tests whether the event loop polls for a message's next frame without delay
+//! (`Mailbox::is_urgent`).
 
 use super::play::{content, mailbox};
 use ethbcast_transport::messages::{Mailbox, Settings};

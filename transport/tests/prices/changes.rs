@@ -1,4 +1,4 @@
-//! Scenarios in which hosts join, leave and move: the effects of a session's views on streams.
+//! Scenarios of the cost tests in which hosts join, leave, or get another sender during a stream.
 
 use crate::case::{Path, peer};
 use crate::hazards::{cut_off, lose_new};

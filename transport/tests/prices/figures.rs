@@ -1,4 +1,4 @@
-//! Figures of a scenario, and their layout in the table.
+//! Measured figures of the cost tests, and their layout in the table.
 
 use crate::host::{Host, Sent};
 use ethbcast_transport::stream::{Memory, Stream, StreamStats};

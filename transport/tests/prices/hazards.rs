@@ -1,4 +1,4 @@
-//! Faults in the scenarios of the cost table, beside independent losses.
+//! Faults in the cost tests' scenarios, beside independent frame losses.
 
 use ethbcast_transport::sim::{Delivery, Fate};
 use ethbcast_transport::wire::{Flags, Frame, Kind, parse};

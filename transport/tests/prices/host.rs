@@ -1,4 +1,4 @@
-//! A host in a scenario of the cost table: its streams, under its own clock, and counts of its frames.
+//! A simulated host of the cost tests: its streams, its clock, and counts of its frames.
 
 use ethbcast_transport::sim::host_mac;
 use ethbcast_transport::stream::{Ending, Stream};

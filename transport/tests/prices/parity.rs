@@ -1,4 +1,4 @@
-//! Scenarios in which a cast sends parity: several receivers lose different frames of a block.
+//! Scenarios of the cost tests in which a broadcast sends parity for losses at several receivers.
 
 use crate::case::Path;
 use crate::hazards::{both, cut_off, delay_each, lose_new, lose_twice};

@@ -1,4 +1,4 @@
-//! A scenario of the cost table: the path, the faults, and the events meanwhile.
+//! Description of one scenario of the cost tests: its hosts, faults and events.
 
 use crate::case::{Case, Path};
 use crate::host::{Clock, Host};

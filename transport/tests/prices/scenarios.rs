@@ -1,4 +1,5 @@
-//! Scenarios whose hosts stay as they are: paths and protocols, faults, readers, feeds, clocks.
+//! Scenarios of the cost tests with a fixed set of hosts: protocols, faults, slow receivers, buffer
+//! sizes.
 
 use crate::case::Path;
 use crate::hazards::{cut_off, deaf, delay_each, lose_each, lose_new, lose_twice, repeat_each};

@@ -1,4 +1,4 @@
-//! Runs a scenario of the cost table: every receiver's bytes are checked, every figure is counted.
+//! Runs one scenario of the cost tests: checks every receiver's bytes and counts every frame.
 
 use crate::case::{PAYLOAD_BYTES, payload};
 use crate::figures::{Peaks, Price, Role, Seen};

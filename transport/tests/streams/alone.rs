@@ -1,4 +1,5 @@
-//! Tests of demoted (slow) receivers, each of which gets its own catch-up stream from the first frame that it lacks.
+//! Tests of slow receivers: each gets a catch-up stream of its own, from its first missing frame
+//! on.
 
 use crate::common::peer;
 use crate::hosts::{at, hosts};

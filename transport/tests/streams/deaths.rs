@@ -1,5 +1,4 @@
-//! Broadcast streams (casts) of every protocol and shape in which receivers die: all survivors get everything, in
-//! order, and the run quiesces.
+//! Tests of broadcasts in which receivers die: all survivors get everything in order.
 //!
 //! The views of a session are imitated. The root learns of a death first, each other host some time later. The host
 //! then grafts, drops and changes its parent as `collectives` does.

@@ -1,5 +1,4 @@
-//! Tests of one stream at one host, frame by frame, for details that simulations of many hosts do
-//! not reveal.
+//! Tests of one stream at one host, frame by frame.
 
 use crate::common::key::{self, parse};
 use crate::common::{identity, peer};

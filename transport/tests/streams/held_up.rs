@@ -1,5 +1,4 @@
-//! Tests of broadcast streams (casts) that one receiver delays: which receiver is probed, and what is reported
-//! meanwhile.
+//! Tests of broadcasts that one receiver delays: which receiver is probed, and what is reported.
 
 use crate::common::key::parse;
 use crate::hosts::{at, hosts, star, take_all};

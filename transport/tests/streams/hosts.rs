@@ -1,4 +1,4 @@
-//! Fixture: hosts of a broadcast stream (cast) with any ack tree, on one switch.
+//! Test helper: hosts of a broadcast on one simulated switch, with any acknowledgement tree.
 
 use crate::common::{identity, key, peer};
 use ethbcast_transport::Alone;

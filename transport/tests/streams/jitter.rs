@@ -1,4 +1,4 @@
-//! Heavy reordering, and its cost compared with frames that all take equally long.
+//! Tests of heavily reordered frames: the cost, compared with frames that arrive in order.
 
 use crate::hosts::{at, hosts, take_all};
 use crate::relays::{Host, PAYLOAD_BYTES, ending, tree};

@@ -1,4 +1,4 @@
-//! Tests of a stream with a key, against frames of hosts without it.
+//! Tests of streams protected by a key, against frames of hosts without it.
 
 use crate::common::{self, peer};
 use crate::hosts::at;

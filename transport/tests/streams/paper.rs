@@ -1,5 +1,5 @@
-//! Simple Broadcast as in the EQA paper (§3.2), observed on the wire: a window of 16, go-back-n from the missing
-//! frame, and each repair by unicast to the receiver that lost the frame.
+//! Tests of the EQA paper's Simple Broadcast (§3.2) as seen on the wire: window 16, go-back-n,
+//! repairs by unicast.
 
 use crate::common::key::parse;
 use crate::common::{Case, Path, broadcast};

@@ -1,4 +1,4 @@
-//! Parity that a root sends when reports of losses never end.
+//! Tests of the parity that a sender adds while reports of losses never end.
 
 use crate::common::{identity, peer};
 use crate::details::{PAYLOAD, next, tell};

@@ -1,5 +1,4 @@
-//! Tests of a relay that lacks frames and forwards the rest: its heartbeats, its reports of blocked
-//! readers, and its frames.
+//! Tests of a relay that lacks frames: it forwards the others, and reports what delays it.
 
 use crate::common::{identity, peer};
 use crate::details::{next, tell};

@@ -1,5 +1,4 @@
-//! Push-Pull Broadcast (EQA §3.3): answers to pushed frames, the beginning of the pull phase, and
-//! cases that the paper leaves open.
+//! Tests of the EQA paper's Push-Pull Broadcast (§3.3), with cases that the paper leaves open.
 
 use crate::common::key::parse;
 use crate::common::{Case, Path, broadcast};

@@ -1,4 +1,4 @@
-//! Readers of a stream, as seen by its sender: additions, removals, and back-pressure.
+//! Tests of a sender's list of receivers: added, removed, and slower than the others.
 
 use crate::common::{identity, peer};
 use crate::details::{PAYLOAD, acknowledge, next, origin, tell};

@@ -1,4 +1,4 @@
-//! Tests of hosts in a unicast tree, with one or two streams each, against hand-written frames.
+//! Tests of relays in a unicast tree, with one or two streams each, against hand-written frames.
 
 use crate::common::key;
 use crate::common::{self, peer};

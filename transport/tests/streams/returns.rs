@@ -1,5 +1,5 @@
-//! Tests of receivers that are left out for a while and come back. The root sends them the frames that their parents
-//! have freed by then.
+//! Tests of receivers that come back after an absence and get the frames they missed. The root
+//! sends them the frames that their parents have freed by then.
 
 use crate::common::gaps::Gaps;
 use crate::common::peer;

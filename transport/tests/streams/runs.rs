@@ -1,5 +1,4 @@
-//! Tests of runs of consecutive frames read by the application, and of payloads sent directly from
-//! the feed.
+//! Tests of reading and sending several consecutive frames at once from a stream's buffer.
 
 use crate::common::key::parse;
 use crate::common::{identity, peer};

@@ -1,4 +1,4 @@
-//! Tests that a relay forwards the origin's part of a frame unchanged.
+//! Tests that a relay forwards the original sender's part of a frame unchanged.
 
 use crate::common::guard::guard;
 use crate::common::key;

@@ -1,4 +1,4 @@
-//! Tests of a stream's sending state: frames in flight, and the choice of the acker.
+//! Tests of a sender's state: frames in flight, and which receiver paces a broadcast.
 
 use crate::common::{identity, peer};
 use crate::details::{PAYLOAD, acknowledge, next, origin, tell};

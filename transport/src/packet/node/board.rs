@@ -1,4 +1,5 @@
-//! Layout of the shared memory of a node's processes, with the writer of each part.
+//! Layout of the memory that processes on one host share to exchange frames, with each part's
+//! writer.
 //!
 //! The board holds a header; a record for each local port id (the number of a process behind the
 //! interface); then, for each id, its frames, each stored once (EQA's buffer), a reader count per

@@ -1,4 +1,5 @@
-//! Memory shared by several processes: a mapped file, accessed as atomic words and as bytes.
+//! Memory shared by several processes: a mapped file, read and written as atomic words and as
+//! bytes.
 //!
 //! The protocol in [`Board`], not the types, says who may write which
 //! part. The other processes belong to the same user (`place` ensures that) and are trusted to keep

@@ -1,4 +1,4 @@
-//! Port of a node: one packet socket for all processes of a group behind one interface.
+//! The one packet socket that all processes of a group on a host send and receive through.
 //!
 //! The process that holds the receive lock (`Ear`) receives from the wire and passes frames on;
 //! each process sends by itself. Frames between processes of the node never reach the wire.

@@ -1,5 +1,5 @@
-//! Nodes of a few local port ids, without processes: frames handed out, and recovery when an id is
-//! abandoned at any point.
+//! Tests of processes that share a host's packet socket: exchange of frames, and recovery when one
+//! dies.
 
 use super::NodeError;
 use super::board::{Board, Entry, Occupant, QUEUE_FRAMES};

@@ -1,4 +1,4 @@
-//! Wait for frames from the wire or from other processes of the node.
+//! Waiting of a process for frames from the wire or from other processes on its host.
 
 use super::place::Place;
 use crate::Instant;

@@ -1,4 +1,4 @@
-//! Wake-up socket of a process: another process sends it a datagram, which ends its `poll(2)`.
+//! A socket by which one process wakes another on the same host from `poll(2)`.
 //!
 //! Its name is abstract: it lives in the network namespace and disappears with its process.
 

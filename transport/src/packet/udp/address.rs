@@ -1,4 +1,4 @@
-//! Conversion between UDP addresses and MAC addresses, without a table.
+//! Mapping between UDP addresses and MAC addresses, by arithmetic instead of a table.
 //!
 //! An IPv4 address (32 bits) and a port of IANA's dynamic range (14 bits) fill the 46 free bits of a locally
 //! administered unicast MAC address. Views, lists and tags thus carry them as MAC addresses. A group's MAC address

@@ -1,4 +1,4 @@
-//! Receiving half of a UDP port: turns datagrams into frames, and splits those that the kernel has joined
+//! Receiving over UDP: turns datagrams into frames, and splits those that the kernel has joined
 //! (UDP_GRO).
 
 use super::address::{address_of, mac_of};

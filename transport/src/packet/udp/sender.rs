@@ -1,4 +1,4 @@
-//! Sending half of a UDP port: frames of equal destination and length leave in one call (UDP_SEGMENT).
+//! Sending over UDP: frames of equal destination and length leave in one system call (UDP_SEGMENT).
 //!
 //! The system has refusals that raw Ethernet does not have: no route, a firewall, a host that
 //! answers "no such port". Such a frame is lost, as on a cable, and counted; none blocks those for

@@ -1,4 +1,4 @@
-//! The two sockets of a port over UDP.
+//! The two UDP sockets of a host: one for unicast, one for frames to the group.
 
 use super::address::{Over, address_of, drawn_port, group_address, mac_of};
 use crate::MacAddr;

@@ -1,4 +1,4 @@
-//! Tests of UDP ports on the loopback interface, which needs no privilege.
+//! Tests of transport over UDP, on the loopback interface; they need no privilege.
 
 use super::{Over, address_of, group_address, mac_of, send_once};
 use crate::link::{Interest, Link, Waiter};

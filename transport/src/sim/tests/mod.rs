@@ -1,4 +1,4 @@
-//! Tests of the simulator itself, with machines of a few lines.
+//! Tests of the network simulator itself, with protocol machines of a few lines.
 //!
 //! The speed of the simulator is printed, not asserted, as it depends on the machine (`--nocapture`, best
 //! with `--release`).

@@ -1,4 +1,4 @@
-//! Tests of forwarding and drops in switches.
+//! Tests of the simulator: how its switches forward and drop frames.
 
 use super::*;
 use crate::sim::{NetworkError, NoFaults, PauseFrames, QueueLimit, StormControl, SwitchSettings};

@@ -1,5 +1,6 @@
-//! Receivers that acknowledge to the root of a cast (*listeners*), and the frames sent to all of them. The slowest
-//! one is chosen as *acker*: it acknowledges for all and never waits for the others.
+//! Receivers that acknowledge directly to the sender of a broadcast, and the frames sent to all of
+//! them. The slowest one is chosen as *acker*: it acknowledges for all and never waits for the
+//! others.
 
 use super::pace::{LossReport, Pace, PacedRound};
 use super::remote::Remote;

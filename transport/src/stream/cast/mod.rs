@@ -1,4 +1,5 @@
-//! Cast: one broadcast frame serves all receivers (EQA §3.2), with a cursor and repairs for each.
+//! Broadcast mode (*cast*): one broadcast frame serves all receivers, and losses are repaired (EQA
+//! §3.2).
 //!
 //! New frames go to the group address, bounded by the smallest credit, and paced only when a receiver proves too
 //! slow. Acknowledgements report losses. A frame that one listener lost is repaired by unicast, a frame that several

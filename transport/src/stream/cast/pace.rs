@@ -1,5 +1,5 @@
-//! Pacing of a cast: as fast as the link takes frames, until a listener's losses show that its
-//! cable is the slower one.
+//! Send rate of a broadcast: as fast as the link, until a receiver's losses show that its cable is
+//! slower.
 //!
 //! A listener behind a slower cable (or storm control) loses what exceeds its rate. When it loses
 //! more than the tolerated share of a round, frames are paced to what arrived there; the pace then

@@ -1,4 +1,5 @@
-//! Parity of a cast: losses per block and listener, and the parity sent for each block.
+//! Parity (FEC) in a broadcast: counts each receiver's losses per block, and decides how much
+//! parity to send.
 //!
 //! Parity is sent if several listeners lost different frames of a block: the most that any one of
 //! them lost is the number of parity frames that make all of them whole. A block's losses are

@@ -1,5 +1,5 @@
-//! State of a host that acknowledges a cast to this one: its cursor, what it lacks, and its round
-//! trip.
+//! What a broadcast's sender knows of one receiver: acknowledged frames, missing frames, round-trip
+//! time.
 
 use crate::arq::arrived;
 use crate::arq::echo::{Behind, Echo, Rtt};

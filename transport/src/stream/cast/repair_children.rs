@@ -1,5 +1,5 @@
-//! Receivers that acknowledge to this host, as its children in the ack tree. This host repairs their losses by
-//! unicast, if it has the frames.
+//! Receivers in a broadcast that acknowledge to another receiver, which repairs their losses by
+//! unicast. This host repairs their losses by unicast, if it has the frames.
 //!
 //! New frames reach this host and its children directly from the root, so this host's stamps say
 //! nothing about them. A repair child has lost a frame if a later one has arrived there, or if it

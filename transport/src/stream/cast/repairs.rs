@@ -1,4 +1,4 @@
-//! Queue of a cast's repairs, each with the receivers that lost the frame.
+//! Queue of a broadcast's retransmissions, each with the receivers that lost the frame.
 
 use super::listeners::Listeners;
 use super::remote::Remote;

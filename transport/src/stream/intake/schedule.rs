@@ -1,5 +1,5 @@
-//! Schedule of acknowledgements: those of frames that arrive in order, and reports of a loss, with the
-//! back-off among many receivers (RFC 5401 §3.2.2).
+//! Timing of acknowledgements: after frames in order, after losses, and with back-off among many
+//! receivers (RFC 5401 §3.2.2).
 
 use crate::feed::Feed;
 use crate::time::Instant;

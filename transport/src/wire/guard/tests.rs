@@ -1,4 +1,4 @@
-//! Tests of frame protection by checksum and by tag.
+//! Tests of frame integrity: checksums, and authentication tags made with a key.
 
 use super::*;
 use crate::wire::{

@@ -1,4 +1,4 @@
-//! Properties of the frame header: encoding, checksum, and arbitrary bytes.
+//! Tests of the frame header: encoding, checksum, and arbitrary bytes.
 
 use super::*;
 use proptest::prelude::*;

@@ -1,5 +1,5 @@
-//! Tests of one forged frame from the right address, with harmful numbers, at any moment. It changes counters,
-//! perhaps the bytes of the one frame whose number it took, and stops no host for good.
+//! Tests of streams: one forged frame with harmful numbers never stops a host for good. It changes
+//! counters, perhaps the bytes of the one frame whose number it took, and stops no host for good.
 
 mod forgery;
 
