@@ -1,4 +1,4 @@
-//! Lists of hosts as a user gives them: node sets, and files of names.
+//! Lists of hosts on the command line: names, ranges such as `n[1-8]`, and files of names.
 
 use crate::load::{LoadError, read_file};
 use crate::topology::nodeset::{self, NodeSetError};

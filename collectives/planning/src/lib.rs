@@ -1,4 +1,5 @@
-//! Topologies, broadcast plans and their predicted cost, as pure computation.
+//! Network topologies, broadcast trees (*plans*) over them, and their predicted time, as pure
+//! computation.
 //!
 //! The crate uses no socket, clock, thread or random source: equal input gives equal output on every host, and ties are
 //! broken by number. It does not depend on the transport.

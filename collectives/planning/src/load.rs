@@ -1,5 +1,5 @@
-//! Reading of topologies, calibrations and saved plans from files: the only module of this crate
-//! that opens any.
+//! Reading of topology files, measured network costs and saved broadcast trees: the crate's only
+//! file access.
 
 use crate::model::{Calibration, CalibrationError};
 use crate::plan::file::{SavedPlan, SavedPlanError};

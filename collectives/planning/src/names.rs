@@ -1,5 +1,5 @@
-//! Names of hosts: their natural order, and their lookup in different spellings: `n1`,
-//! `n1.cluster.example`, `N1` and `n1@02:00:00:00:00:01`.
+//! Names of hosts: their natural order (n2 before n10), and lookup in different spellings (`n1`,
+//! `n1.cluster.example`, `N1`, with MAC address).
 
 use std::borrow::Cow;
 use std::cmp::Ordering;

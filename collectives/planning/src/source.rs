@@ -1,5 +1,4 @@
-//! Parsing shared by topologies, calibrations and saved plans: TOML with a `schema` key, and errors that name file
-//! and line.
+//! Parsing shared by all input files: TOML with a `schema` key, and errors that name file and line.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;

@@ -1,4 +1,4 @@
-//! Sizes, rates and durations as people write them.
+//! Parsing of sizes, rates and durations as people write them: `64K`, `1gbit`, `2.5s`.
 
 /// Parses a number with up to nine fractional digits and multiplies it by `unit`, rounded down.
 /// Returns `None` if it is no number or does not fit. Uses no floating point.

@@ -1,4 +1,4 @@
-//! Canvas of a picture: the SVG elements that all pictures of the project are made of.
+//! SVG elements from which all the project's pictures are drawn.
 
 /// A picture being made, on white ground.
 #[derive(Clone, Debug)]

@@ -1,4 +1,4 @@
-//! Drawing of topologies and plans as text, DOT and SVG.
+//! Drawing of network topologies and broadcast trees as text, DOT and SVG.
 //!
 //! All three hang the tree of switches from its middle. With a plan, each host shows its receivers
 //! in sending order, and each cable the number of flows in either direction: the loads that

@@ -1,5 +1,6 @@
-//! Preparation of a topology for drawing: the data drawn over it (a plan's edges, or losses of cables), and the
-//! tree of its switches. The middle of the tree is at the top, so that the drawing is as low as possible.
+//! Preparation of a drawing: the tree of switches, and what is drawn over it (a broadcast's edges,
+//! or cables' losses). The middle of the tree is at the top, so that the drawing is as low as
+//! possible.
 
 use crate::format_rate;
 use crate::plan::{CableEnd, CableLoad, Plan, Via};

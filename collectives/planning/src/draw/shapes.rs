@@ -1,4 +1,4 @@
-//! SVG elements of the topology's picture, and their style.
+//! SVG shapes for hosts, switches and cables in the topology's picture, and their style.
 
 use super::canvas::escape;
 

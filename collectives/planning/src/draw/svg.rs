@@ -1,4 +1,4 @@
-//! Drawing of a topology as a self-contained SVG file. Fonts are named by family only.
+//! Drawing of a network topology as a self-contained SVG file. Fonts are named by family only.
 
 use super::overlay::{Annotations, Hung, Overlay, Traffic, Vertex, describe};
 use super::shapes::{self, CHARACTER_WIDTH, Line, Paint, Position, Rect, Sign, Whole};

@@ -1,4 +1,4 @@
-//! Tests of drawings, compared with their expected text.
+//! Tests of the drawings of topologies and broadcast trees, compared with their expected text.
 
 use super::*;
 use crate::plan::{CableEnd, CableLoad, Plan, Via, chain, check};

@@ -1,4 +1,4 @@
-//! Drawings as text: a tree of box characters, and Graphviz's DOT language.
+//! Drawing of a network topology as text: a tree of box characters, or Graphviz's DOT language.
 
 use super::overlay::{Annotations, Hung, Overlay, Traffic, Vertex, blocked, describe, fold, in_brackets};
 use crate::format_rate;

@@ -1,4 +1,5 @@
-//! Predicted time of scatter, gather and allgather, in which each rank has its own block.
+//! Predicted time of the collectives scatter, gather and allgather, in which each rank has its own
+//! block.
 //!
 //! - Allgather by casts: each rank sends its block once. The busiest port or cable carries the blocks of all ranks
 //!   behind it; a host's port carries those of all others. Policing and repairs are as in [`predict`](super::predict).

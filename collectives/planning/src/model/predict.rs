@@ -1,4 +1,5 @@
-//! Predicted time of a message: equations (1) and (2) of Patarasuk 2008 §4.2 and extensions.
+//! Predicted time of a broadcast along a tree: equations (1) and (2) of Patarasuk 2008 §4.2,
+//! extended.
 //!
 //! - A tree of any degree: the slowest first segment, max (A·L(m) + B·g(m)), then the rest of the message one segment
 //!   each time the busiest port or cable has carried one, (X − 1)·max(D, flows)·g(m). With D = 1 that is equation (1),

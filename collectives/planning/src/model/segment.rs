@@ -1,5 +1,5 @@
-//! Choice of the cheapest segment length: short segments fill the pipeline sooner, long ones cost
-//! less per byte.
+//! Choice of the segment length of a pipelined broadcast: short ones start relays sooner, long ones
+//! cost less.
 
 use super::calibration::Calibration;
 use super::predict::{Job, predict};

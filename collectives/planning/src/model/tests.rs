@@ -1,4 +1,4 @@
-//! Predicted times compared with hand calculations, and properties of every prediction.
+//! Tests of predicted broadcast times: hand calculations, and properties of every prediction.
 
 use super::*;
 use crate::plan::{self, Plan, Via};

@@ -1,4 +1,5 @@
-//! Search in bounded time for binary trees that are lower than Algorithm 2's.
+//! Search, within a time limit, for binary broadcast trees that are lower than those of the paper's
+//! Algorithm 2.
 //!
 //! Algorithm 2 finds the tree over one line of the hosts, that of one depth-first search, and every sub-tree is a run
 //! of it. Two searches try alternatives, and the lower tree is taken:

@@ -1,4 +1,4 @@
-//! Errors of making a plan.
+//! Reasons why no broadcast tree can be made.
 
 use super::via::Via;
 use thiserror::Error;

@@ -1,4 +1,4 @@
-//! Tree of least latency for whole messages (Mateescu and Taylor §3).
+//! Broadcast tree of least latency for short messages (Mateescu and Taylor §3).
 //!
 //! A sender is busy for the injection time of each message, and the message arrives its edge's
 //! weight after that. The tree comes from Dijkstra's algorithm, extended so that a sender's own

@@ -1,5 +1,5 @@
-//! Search for the lowest contention-free tree with up to K children per rank. For each height it computes how far a
-//! tree reaches.
+//! Search for the lowest broadcast tree with up to K children per host whose sends never share a
+//! cable. For each height it computes how far a tree reaches.
 //!
 //! The members stand in a line (see [`line`](super::line)). A tree over a run of places has the
 //! first of them as root; its sub-trees are over consecutive runs. For the children c₁ < c₂ < … of

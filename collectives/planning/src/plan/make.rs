@@ -1,4 +1,4 @@
-//! Entry point to all planners: makes the plan of a broadcast algorithm.
+//! Function that makes the broadcast tree of any algorithm, by its name.
 
 use super::best;
 use super::binary::{binary_sparing, kary_sparing};

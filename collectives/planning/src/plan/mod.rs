@@ -1,4 +1,4 @@
-//! Broadcast plans and their planners.
+//! Broadcast trees (*plans*): who sends to whom, and the algorithms that make them.
 //!
 //! A [`Plan`] is a tree over ranks `0..n`. Planners compute it from a topology and a list of
 //! members, with integers only and every tie broken by number, so that all hosts derive an equal

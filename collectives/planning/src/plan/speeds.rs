@@ -1,5 +1,5 @@
-//! Speed of each cable and host relative to the usual one (edge weights and injection times of
-//! Mateescu and Taylor §3, where they differ).
+//! Speeds of cables and hosts relative to the usual one, for networks where they differ (Mateescu
+//! and Taylor §3).
 
 use crate::topology::{Topology, Walk};
 

@@ -1,4 +1,4 @@
-//! A plan: one tree over all ranks, with the order in which each rank serves its children.
+//! A broadcast tree (*plan*) over all hosts, with the order in which each host serves its children.
 
 use super::error::PlanError;
 use super::via::Via;

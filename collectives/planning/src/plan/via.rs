@@ -1,4 +1,4 @@
-//! Broadcast algorithms, by their names on the command line and in VIEW frames.
+//! Names of the broadcast algorithms, on the command line (`--via`) and in frames.
 
 use std::fmt;
 use std::str::FromStr;

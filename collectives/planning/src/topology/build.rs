@@ -1,4 +1,4 @@
-//! Conversion of an unchecked draft to a valid [`Topology`].
+//! Validation of a network description: makes a [`Topology`] or names what is wrong.
 //!
 //! # Rings
 //! Switches that are joined in rings keep the spanning tree that their own protocol builds (IEEE

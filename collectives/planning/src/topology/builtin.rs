@@ -1,4 +1,5 @@
-//! Topologies that need no file: all hosts on one switch, and the five test beds of Patarasuk 2008, Figure 9, by name.
+//! Built-in network topologies: all hosts on one switch, and the five test networks of Patarasuk
+//! 2008, Figure 9.
 
 use super::build;
 use super::build::{Draft, DraftHost, DraftLink};

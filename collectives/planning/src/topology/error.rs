@@ -1,4 +1,4 @@
-//! Errors of topologies, with their position.
+//! Errors in network topologies and their files, with their position.
 
 use super::nodeset::{self, MAX_HOSTS, MAX_NAME_BYTES, NodeSetError, list};
 use crate::source::{SchemaProblem, SourceError};

@@ -1,4 +1,4 @@
-//! Topologies: the switch of each host, and the cables between switches.
+//! Network topologies: the switch of each host, and the cables between switches.
 //!
 //! A [`Topology`] is a tree of switches with every host on exactly one of them (Patarasuk 2008 §2:
 //! switched Ethernet forwards along a spanning tree, so the path between two hosts is unique). A

@@ -1,5 +1,5 @@
-//! A topology that has ranks instead of names: enough for all ranks of a group to compute identical
-//! plans.
+//! A network topology with numbers (ranks) instead of names, from which all hosts compute identical
+//! broadcast trees.
 
 use super::tree::Walk;
 use super::tree::{CablePart, HostPart, Topology};

@@ -1,4 +1,4 @@
-//! Hosts, switches and the cables between them, with derived tables.
+//! Data structure of a network topology: hosts, switches and cables, with derived tables.
 
 use crate::names::HostNames;
 

@@ -1,5 +1,5 @@
-//! Costs of hosts, beside those of cables: injection times of single hosts (Mateescu and Taylor §3) with their
-//! update by newer measurements, and processor time per frame and byte.
+//! Measured costs of hosts: time to send a frame, and processor time per frame and byte (Mateescu
+//! and Taylor §3).
 
 use super::{Calibration, CalibrationError, CalibrationProblem, Field};
 use crate::names::HostNames;

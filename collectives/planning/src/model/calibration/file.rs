@@ -1,5 +1,5 @@
-//! The calibration file (measured costs of a network): TOML with `schema = 1` and one `[[point]]` table per message
-//! size.
+//! File of a network's measured costs (*calibration file*): TOML with one `[[point]]` table per
+//! message size.
 //!
 //! ```toml
 //! schema = 1

@@ -1,4 +1,5 @@
-//! Costs of a network: the gap g(m) and the latency L(m) by message size (Patarasuk 2008 §4.2, §5.1).
+//! Measured costs of a network (*calibration*): gap g(m) and latency L(m) by message size
+//! (Patarasuk 2008 §4.2, §5.1).
 //!
 //! They are a table of measured points, with linear interpolation. Two more values are needed for
 //! casts and are missing in the papers' model: the probability that a receiver misses a frame, and

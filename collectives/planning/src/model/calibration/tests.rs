@@ -1,4 +1,4 @@
-//! Tests of calibration tables: reading, writing, interpolation, and refusal of invalid ones.
+//! Tests of measured network costs: reading, writing, interpolation, and refusal of invalid files.
 
 use super::*;
 use proptest::prelude::*;

@@ -1,5 +1,5 @@
-//! Choice of a plan and segment by least predicted time (`--via auto`), with the reason; and the
-//! predicted time of a given plan.
+//! Choice of the broadcast algorithm and segment length with the least predicted time (`--via
+//! auto`), with the reason.
 
 use super::calibration::{Broadcast, Calibration};
 use super::predict::{Job, predict};

@@ -1,4 +1,4 @@
-//! Tests of the chosen plan by network and message, and of its reason.
+//! Tests which broadcast algorithm is chosen for a network and message size, and the reason given.
 
 use super::*;
 use crate::model::{HostCost, Point};

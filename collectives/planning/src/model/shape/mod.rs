@@ -1,4 +1,5 @@
-//! Properties of a plan that its predicted time depends on.
+//! Properties of a broadcast tree that decide its predicted time: hops, sends per host, shared
+//! cables.
 //!
 //! The first segment reaches a receiver after A hops and B sends, every parent sending to one child
 //! after the other; that takes A·L(m) + B·g(m) (Patarasuk 2008 §4.2). In plans with contention, two

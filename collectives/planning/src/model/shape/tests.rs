@@ -1,4 +1,4 @@
-//! Tests of shapes (a plan's hops, sends and contention) against counts by hand and by a second
+//! Tests of a broadcast tree's hops, sends and shared cables, counted by hand and by a second
 //! method.
 
 use super::*;

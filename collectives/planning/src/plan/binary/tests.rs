@@ -1,5 +1,5 @@
-//! Comparison of the fast binary-tree algorithm with Figure 4 of Patarasuk 2008 as printed, and of
-//! trees of any degree with an enumeration of all trees.
+//! Tests of binary and k-ary broadcast trees, against Figure 4 of Patarasuk 2008 and an enumeration
+//! of all trees.
 
 use super::*;
 use crate::plan::check;

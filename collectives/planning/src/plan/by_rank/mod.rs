@@ -1,4 +1,5 @@
-//! Planners that use rank numbers only and ignore the switches.
+//! Broadcast trees made from rank numbers alone (chain, binomial, …), without regard to the
+//! switches.
 //!
 //! The binomial tree is MPICH's: a rank counted from the root receives from the one without its lowest set bit, and
 //! sends to those with one more bit below it, the highest first, because that child has the most to forward. It

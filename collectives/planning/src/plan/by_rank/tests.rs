@@ -1,4 +1,4 @@
-//! Tests of trees by rank, and of the routes of blocks in them.
+//! Tests of broadcast trees made from rank numbers, and of block-wise broadcasts.
 
 use super::*;
 use crate::plan::{Costs, Via, check, make};

@@ -1,4 +1,4 @@
-//! Localisation of lossy cables from the losses on the paths that cross them.
+//! Localisation of lossy cables from the losses measured on the paths that cross them.
 //!
 //! Hosts see losses from one host to another, with several cables in between. A cable cannot lose
 //! more than the path across it with the least loss. Of the remaining cables, the one that explains

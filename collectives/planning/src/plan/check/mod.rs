@@ -1,4 +1,5 @@
-//! Checker of plans, independent of the planners.
+//! Checker of broadcast trees: contention on cables, load and order, counted without the planners'
+//! code.
 //!
 //! The check reads a plan as a list of edges and a topology as a list of cables, and shares no code and no
 //! table with the planners. They walk neighbour lists depth-first; the checker strips leaves off

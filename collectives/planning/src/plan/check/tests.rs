@@ -1,5 +1,5 @@
-//! Tests of the checker on the papers' test beds, on plans with deliberate errors, and against a
-//! second method of counting.
+//! Tests of the checker of broadcast trees: the papers' networks, deliberate errors, and a second
+//! way of counting.
 
 use super::*;
 use crate::plan::{blocks, by_rank, chain};

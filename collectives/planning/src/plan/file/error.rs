@@ -1,4 +1,4 @@
-//! Errors of saved plans, with their position.
+//! Errors in files of saved broadcast trees, with their position.
 
 use crate::plan::MIN_SEGMENT_BYTES;
 use crate::plan::check::CheckReport;

@@ -1,5 +1,5 @@
-//! Saved plans: made once from a topology, run any number of times (Patarasuk 2008 §5, the routine
-//! generator).
+//! Files of saved broadcast trees: made once for a network, used any number of times (Patarasuk
+//! 2008 §5).
 //!
 //! A file names hosts, so it is valid whatever ranks they get. It records its members: other
 //! members, another root or a view of another epoch are refused, because a plan that is free of

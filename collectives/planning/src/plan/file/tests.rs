@@ -1,5 +1,4 @@
-//! Tests of saved plans: written and read back, run by other members than they were made for, and
-//! damaged in many ways.
+//! Tests of saved broadcast trees: written and read back, used by other hosts, and damaged.
 
 use super::*;
 use crate::plan::{by_rank, chain, check, two_tree};

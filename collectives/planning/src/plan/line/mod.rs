@@ -1,5 +1,5 @@
-//! Members in the order of a depth-first walk over the switches: the input of all planners that
-//! know the switches.
+//! Order of the hosts in a depth-first walk over the switches, from which contention-free broadcast
+//! trees are made.
 //!
 //! A **place** is a position in that order; place 0 is the root (m₀, m₁, … in Patarasuk 2008
 //! §4.1.2).

@@ -1,5 +1,4 @@
-//! Tests of the depth-first order: forks counted by hand, and the effect of another order of
-//! visits.
+//! Tests of the depth-first order of hosts over the switches.
 
 use super::*;
 use crate::plan::tests::assert_about_ten_times;

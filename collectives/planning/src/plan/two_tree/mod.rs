@@ -1,4 +1,5 @@
-//! Pairs of binary trees over the switches, each for one half of the message (Sanders, Speck and Träff 2009).
+//! Broadcasts over two binary trees, each of which carries half of the message (Sanders, Speck and
+//! Träff 2009).
 //!
 //! In the original every host has children in at most one of the trees, two of them, so that it sends as much as it
 //! receives. Between switches a cable may carry both halves once in each direction, one **copy**. Hosts below a switch

@@ -1,3 +1,5 @@
+//! Tests of broadcasts over two binary trees, against an enumeration of all pairs of trees.
+
 use super::*;
 use crate::plan::check;
 use crate::topology::arbitrary;

@@ -1,4 +1,4 @@
-//! Topology from LLDP: the outputs of `lldpcli -f json0 show neighbors`, one file per host.
+//! Network topology from LLDP: the outputs of `lldpcli -f json0 show neighbors`, one file per host.
 //!
 //! A switch announces itself on every port (IEEE 802.1AB), so each host receives the frames of its
 //! own switch. Hosts do not see the cables between switches; the outputs of the switches

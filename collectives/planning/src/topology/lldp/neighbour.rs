@@ -1,4 +1,4 @@
-//! Parser of one output of `lldpcli -f json0`, in which everything is a list.
+//! Parser of the output of `lldpcli -f json0`: the switch and port that a host is connected to.
 
 use super::Neighbour;
 use crate::parse_rate;

@@ -1,4 +1,4 @@
-//! Tests with folders of `lldpcli` outputs, valid and invalid.
+//! Tests of reading a network topology from `lldpcli` outputs, valid and invalid.
 
 use super::*;
 use crate::topology::Topology;

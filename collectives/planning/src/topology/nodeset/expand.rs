@@ -1,5 +1,5 @@
-//! Expansion of a node set to names. The size is computed first, and names are written only if it
-//! is acceptable.
+//! Expansion of ranges such as `n[1-8]` to host names, with a limit on their number. The size is
+//! computed first, and names are written only if it is acceptable.
 
 use super::{MAX_HOSTS, MAX_NAME_BYTES, MAX_NESTING, NodeSetError, NodeSetProblem, is_name_character};
 

@@ -1,4 +1,5 @@
-//! Node sets: many host names in one short string, as Slurm and ClusterShell spell them.
+//! Node sets such as `n[1-8]`: many host names in a short string, as Slurm and ClusterShell write
+//! them.
 //!
 //! `rack[1-2]n[01-08],login` is seventeen hosts. `expand` turns the string into names, [`fold`] turns names back into
 //! a short string; `expand(fold(names)) == names`, order and repetitions included.

@@ -1,5 +1,4 @@
-//! Topology from Slurm: its `topology.conf` or `topology.yaml` (the tree plugin), and the addresses
-//! it gives to jobs.
+//! Network topology from Slurm's configuration: `topology.conf` or `topology.yaml`.
 //!
 //! [`parse`] and [`parse_yaml`] read the files. If these are not readable, every process of a job
 //! still finds the path from the top switch to its own host in `SLURM_TOPOLOGY_ADDR`;

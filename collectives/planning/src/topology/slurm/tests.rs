@@ -1,4 +1,4 @@
-//! Tests with Slurm's configuration files, valid and invalid.
+//! Tests of reading a network topology from Slurm's configuration files, valid and invalid.
 
 use super::*;
 use crate::topology::{Imported, Topology, arbitrary};

@@ -1,4 +1,4 @@
-//! `topology.yaml` of newer Slurm (25.05 and on), as far as it describes switches.
+//! Parser of newer Slurm's `topology.yaml` (25.05 and on), as far as it describes switches.
 
 use super::ConfReader;
 use super::Pair;
