@@ -1,4 +1,4 @@
-//! Decoding of captured frames for display (`ethbcast dump`).
+//! Decoding of captured frames into readable fields, for `ethbcast dump`.
 //!
 //! ```
 //! use ethbcast_collectives::inspect::Inspector;

@@ -1,4 +1,5 @@
-//! Transfers and collectives among hosts on one Ethernet: sessions, communicators and measurements.
+//! One-to-many transfers (sessions), MPI-like collectives (communicators) and network measurements
+//! on one Ethernet.
 //!
 //! Every protocol part here is a state machine without socket, clock, thread or random source, like the transport's.
 //! Only the `live` modules open a port and drive one; programs call those. The machines beside them also run in a

@@ -1,4 +1,4 @@
-//! Options set by name and value text, for bindings of other languages.
+//! Options set by name and value as text, for the C and Python interfaces.
 
 use crate::communicator::Options as JoinOptions;
 use crate::route::Route;

@@ -1,4 +1,5 @@
-//! Presets of the protocol parameters of streams and messages.
+//! Presets: named sets of protocol parameters for streams and messages (the EQA paper's protocols
+//! among them).
 
 use ethbcast_transport::Tuning;
 use ethbcast_transport::messages::Settings;

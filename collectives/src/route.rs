@@ -1,4 +1,4 @@
-//! Broadcast algorithm or plan of a sender, and its encoding.
+//! Broadcast algorithm that a sender is configured to use, and its encoding in frames.
 
 use ethbcast_planning::plan::Via;
 use ethbcast_planning::plan::file::SavedPlan;

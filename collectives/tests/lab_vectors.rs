@@ -1,4 +1,5 @@
-//! Test vectors of keys, recomputed by a Python program that follows only the papers and RFCs.
+//! Test vectors of key derivation, recomputed by a Python program written from the papers and RFCs
+//! only.
 
 use std::io;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Frame kinds of the census: 49 and 50 of [`Kind`].
+//! Frame types of the query for listening receivers: 49 and 50 of [`Kind`].
 
 use ethbcast_transport::wire::Kind;
 

@@ -1,4 +1,4 @@
-//! Messages of the census: query and reply, with their bodies.
+//! Wire format of the query for listening receivers (`ethbcast hosts`) and of their replies.
 
 use super::kind::{HERE, WHO};
 use crate::membership::codec::{BodyReader, BodyWriter};

@@ -1,4 +1,5 @@
-//! Census: a query to all receivers of an Ethernet, and their replies.
+//! Discovery of listening receivers (*census*): a broadcast query on the Ethernet, and the
+//! receivers' replies.
 //!
 //! The asking host sends WHO to an address on which every receiver listens, whatever its group.
 //! Each replies with HERE: its name, its group, its activity, and how its last session ended.

@@ -1,4 +1,5 @@
-//! The two ends of the census: the asking host collects replies, each receiver replies.
+//! Both ends of the query for listening receivers: one host asks and collects replies, each
+//! receiver replies.
 
 use super::address;
 use super::kind::{HERE, WHO};

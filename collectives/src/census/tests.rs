@@ -1,4 +1,4 @@
-//! Tests of the census without sockets: many receivers, lost frames, floods and false replies.
+//! Tests of the query for listening receivers: many of them, lost frames, floods and false replies.
 
 use super::kind;
 use super::message::{About, Busy, CensusReply, CensusRequest, LastSession};

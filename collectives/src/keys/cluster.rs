@@ -1,5 +1,5 @@
-//! Protection of frames outside a session by the cluster's secrets: the first bytes of a frame name
-//! the secret.
+//! Protection of frames that belong to no session yet, by a secret that all hosts of a cluster
+//! share.
 
 use super::file::{KeyName, Keys};
 use super::schedule::Secret;

@@ -1,5 +1,6 @@
-//! Encryption of contents. Every key and mask is derived from the session's secret and from the data that it
-//! protects. Data that is read again, repeated or relayed therefore uses no key for two different texts.
+//! Encryption of the transferred content, with keys derived from the session's secret. Every key
+//! and mask is derived from the session's secret and from the data that it protects. Data that is
+//! read again, repeated or relayed therefore uses no key for two different texts.
 
 use super::schedule::{Secret, SessionName};
 use super::signer::{PublicKey, SIGNATURE_BYTES, Signed, Signer};

@@ -1,4 +1,4 @@
-//! Text format of key files: one item per line, comments after `#`.
+//! Format of key files: text, one item per line, comments after `#`.
 //!
 //! ```text
 //! ethbcast-key 1

@@ -1,4 +1,4 @@
-//! Bytes as hexadecimal digits.
+//! Conversion of bytes to and from hexadecimal digits.
 
 use zeroize::Zeroizing;
 

@@ -1,4 +1,5 @@
-//! Keys of a cluster: secrets, senders' signatures, and their text forms.
+//! Keys that protect transfers: a cluster's shared secret, senders' signatures, and their text
+//! forms.
 //!
 //! Nothing here reads a file, a clock or a random source: drawn numbers are arguments. `docs/keys.md` has the reasons.
 

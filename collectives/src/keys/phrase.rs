@@ -1,5 +1,5 @@
-//! Key phrases: a secret of 128 bits as nine words, typed where no file can be put. The words are proquints
-//! (Wilkerson 2009): consonant, vowel, consonant, vowel, consonant are 16 bits.
+//! Key phrases: a secret of 128 bits as nine pronounceable words, to be typed by hand. The words
+//! are proquints (Wilkerson 2009): consonant, vowel, consonant, vowel, consonant are 16 bits.
 
 use super::file::Keys;
 use super::schedule::Secret;

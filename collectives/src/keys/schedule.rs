@@ -1,5 +1,5 @@
-//! The key schedule: derivation of every secret of a session from the cluster's secret and random
-//! numbers of both ends.
+//! Key schedule: derives every secret of a session from the cluster's secret and both ends' random
+//! numbers.
 
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::{Guard, PayloadHash};

@@ -1,4 +1,4 @@
-//! Signatures of senders: Ed25519 (RFC 8032), verified strictly.
+//! Signatures by which receivers recognise a sender: Ed25519 (RFC 8032), verified strictly.
 
 use super::schedule::{Secret, SessionName};
 use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};

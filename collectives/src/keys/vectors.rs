@@ -1,4 +1,4 @@
-//! Test vectors of docs/keys.md, which `vectors.py` computes independently.
+//! Test vectors of the key derivation in docs/keys.md, which `vectors.py` computes independently.
 
 use super::*;
 use ethbcast_transport::MacAddr;

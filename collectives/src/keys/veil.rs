@@ -1,6 +1,5 @@
-//! Encryption of a control message's body: AES-256-GCM-SIV (RFC 8452), with the nonce and
-//! associated data taken from the frame's header. Repeating a nonce reveals only whether two bodies
-//! are equal.
+//! Encryption of a control message's body: AES-256-GCM-SIV (RFC 8452), nonce and associated data
+//! from the frame's header. Repeating a nonce reveals only whether two bodies are equal.
 
 use super::schedule::Secret;
 use aes_gcm_siv::aead::{AeadInOut, KeyInit};

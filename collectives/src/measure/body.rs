@@ -1,4 +1,4 @@
-//! Bodies of PROBE, ECHO and REPORT frames.
+//! Wire format of measurement frames: PROBE (request), ECHO (reply) and REPORT (counts).
 
 use crate::membership::codec::{BodyReader, BodyWriter};
 use ethbcast_transport::MacAddr;

@@ -1,4 +1,4 @@
-//! Conversion of a measurement to the cost model's calibration.
+//! Conversion of measured gaps and round trips to the cost model's parameters g(m) and L(m).
 
 use super::processor::per_frame_and_byte;
 use super::{self as measure, BulkCost, CastFinding, ProbeResult, TargetResult};

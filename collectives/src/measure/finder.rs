@@ -1,4 +1,4 @@
-//! Discovery of hosts that reply to probes.
+//! Discovery of the hosts that reply to measurement requests.
 
 use super::body::{ProbeBody, Task};
 use super::kind;

@@ -1,4 +1,4 @@
-//! Intermediate results of a measurement.
+//! Intermediate results of a network measurement, per host.
 
 use super::framed_message::FramedMessage;
 use super::processor::Processors;

@@ -1,4 +1,4 @@
-//! Division of a message of m bytes into frames.
+//! Division of a test message into frames: number, length, and bytes on the wire.
 
 use super::body::ProbeBody;
 use ethbcast_transport::wire::OVERHEAD_BYTES;

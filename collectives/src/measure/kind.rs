@@ -1,4 +1,4 @@
-//! Frame kinds of measurements: 26–28 of [`Kind`].
+//! Frame types of network measurements: 26–28 of [`Kind`].
 
 use ethbcast_transport::wire::Kind;
 

@@ -1,4 +1,4 @@
-//! Receiving end of the stream that a measurement sends.
+//! Receiving end of the test stream by which a sender's and a receiver's speed is measured.
 
 use super::body::{ProbeBody, ReportBody, address};
 use crate::membership::codec::BodyReader;

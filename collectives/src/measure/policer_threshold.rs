@@ -1,5 +1,4 @@
-//! Decision whether the loss of a train to the group address was caused by a policer (storm
-//! control).
+//! Decision whether a switch's storm control dropped part of a test burst sent by broadcast.
 
 use super::body::ReportBody;
 

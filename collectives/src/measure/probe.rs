@@ -1,4 +1,4 @@
-//! Writing of PROBE frames, and of the headers of PROBE, ECHO and REPORT.
+//! Writing of measurement requests (PROBE frames) and of their headers.
 
 use super::body::{ProbeBody, Task};
 use super::kind;

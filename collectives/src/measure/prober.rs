@@ -1,4 +1,4 @@
-//! The measuring host: runs the tests one after the other.
+//! The host that measures the network: runs its tests one after the other.
 
 use super::body::ReportBody;
 use super::findings::{CastFinding, ChainFinding, Findings, Target};

@@ -1,4 +1,4 @@
-//! Processor time of sending and receiving, at both ends.
+//! Processor time of sending and receiving a test message, at both ends.
 
 use super::framed_message::FramedMessage;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Comparison of the paths to two hosts during a session, by a short train of frames to each.
+//! Comparison of the paths to two hosts during a transfer, by a short burst of frames to each.
 
 use super::body::{ProbeBody, ReportBody, Task};
 use super::kind;

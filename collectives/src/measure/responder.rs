@@ -1,4 +1,4 @@
-//! The measured host: replies to probes, and counts and reports test frames.
+//! The host that is measured: echoes test frames, and counts and reports them.
 
 use super::body::{ProbeBody, ReportBody, Task, address};
 use super::framed_message::FramedMessage;

@@ -1,4 +1,4 @@
-//! Results of a measurement.
+//! Results of a network measurement: rates, round trips, MTU and losses.
 
 use super::findings::{CastFinding, Findings, Target, median};
 use super::processor::WorkPoint;

@@ -1,4 +1,4 @@
-//! Settings of a prober: tests and time limits.
+//! Settings of a network measurement: its tests, message sizes and time limits.
 
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::Guard;

@@ -1,4 +1,4 @@
-//! Text form of measurement frames, for capture tools.
+//! Measurement frames as named fields, for `ethbcast dump`.
 
 use super::body::{ProbeBody, ReportBody, Task, address};
 use super::kind;

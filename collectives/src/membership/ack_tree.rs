@@ -1,4 +1,4 @@
-//! Acknowledgement tree of a broadcast stream (a cast), for sessions and communicators alike.
+//! Acknowledgement tree of a broadcast to many receivers: which receiver acknowledges to which.
 //!
 //! Up to [`DIRECT_RECEIVERS`] receivers acknowledge to the origin. With more, a complete tree over
 //! the receivers limits the number that acknowledge to one host: parents merge their children's

@@ -1,5 +1,5 @@
-//! Reading and writing of control messages' bodies: big-endian numbers, reserved bytes, strings
-//! behind a length byte.
+//! Reading and writing of control messages: big-endian numbers, reserved bytes, length-prefixed
+//! strings.
 
 /// Longest name of a host or of a content, in bytes: its length is one byte.
 pub const MAX_NAME_BYTES: usize = 255;

@@ -1,4 +1,4 @@
-//! Queue of outgoing control messages.
+//! Queue of control messages that wait to be sent.
 
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::{Header, Identity, Kind};

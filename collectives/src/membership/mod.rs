@@ -1,4 +1,4 @@
-//! Shared parts of sessions and communicators: presence, control messages, timers.
+//! What sessions and communicators share: which hosts are alive, control messages, timers.
 
 pub(crate) mod ack_tree;
 pub(crate) mod codec;

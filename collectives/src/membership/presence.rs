@@ -1,4 +1,4 @@
-//! Presence of members: one that is silent for long is gone, one that sent BYE has left.
+//! Failure detection: a host that is silent for too long is gone, one that sent BYE has left.
 
 use ethbcast_transport::Instant;
 use ethbcast_transport::planted;

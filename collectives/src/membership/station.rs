@@ -1,4 +1,4 @@
-//! Identity of a host in its group on the wire, and detection of hosts that run another build.
+//! Identity of a host in frames: group, version, MTU, host name; detects hosts of another build.
 
 use crate::keys::KeyName;
 use ethbcast_transport::MacAddr;

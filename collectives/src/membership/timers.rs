@@ -1,5 +1,5 @@
-//! Timers of a host, and the periods of silence after which another host counts as silent or
-//! stalled.
+//! Timeouts after which a silent host counts as stalled or dead, and intervals of repeated
+//! messages.
 
 use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Deadline, Instant, Timer, with_defaults};

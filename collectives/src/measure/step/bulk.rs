@@ -1,4 +1,5 @@
-//! Measurement of the speed and processor time of an engine stream, as in a session.
+//! Measurement of the transport's own speed and processor time, by a stream of the kind that
+//! transfers use.
 //!
 //! A train's receiver wakes up for every frame, and neither end runs the engine. A stream is
 //! acknowledged and kept, and its receiver coalesces arrivals.

@@ -1,4 +1,4 @@
-//! Test whether frames to the group address arrive at the rate of unicast: a ramp of paced trains.
+//! Test whether broadcast frames get through switches at full rate: bursts of rising rate.
 //!
 //! Each level is twice as fast as the one before, up to the link's rate. A policed level is
 //! repeated at once, and longer: the switch's bucket is empty by then, so that the rate that now

@@ -1,4 +1,4 @@
-//! Measurement of the path's MTU: the largest single frame that comes back.
+//! Measurement of the path MTU: the largest single frame that comes back.
 
 use super::{EchoFrame, ProbeStep};
 use crate::measure::body::{ProbeBody, Task};

@@ -1,4 +1,4 @@
-//! Steps of a measurement, which run one after the other.
+//! The tests that a network measurement consists of, run one after the other.
 
 mod bulk;
 mod cast;

@@ -1,4 +1,5 @@
-//! Measurement of RTT(m), by messages of m bytes that come back (Patarasuk 2008 §5.1).
+//! Measurement of the round-trip time RTT(m), by messages of m bytes that come back (Patarasuk 2008
+//! §5.1).
 
 use super::{EchoFrame, ProbeStep};
 use crate::measure::body::{ProbeBody, Task};

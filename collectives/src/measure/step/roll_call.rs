@@ -1,4 +1,4 @@
-//! Roll call: finds out which targets reply at all.
+//! First test of a measurement: which of the given hosts reply at all.
 
 use super::{EchoFrame, ProbeStep};
 use crate::measure::body::{ProbeBody, Task};

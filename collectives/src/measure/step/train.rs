@@ -1,5 +1,5 @@
-//! Measurement of g(m), the gap between the messages of a long one-way train (Patarasuk 2008 §5.1), and of the loss
-//! on the way.
+//! Measurement of the gap g(m) between messages of a long one-way burst, and of the loss (Patarasuk
+//! 2008 §5.1).
 
 use super::{ProbeStep, Report};
 use crate::measure::body::{ProbeBody, ReportBody, Task};

@@ -1,4 +1,4 @@
-//! Discovery of the switches between hosts, by flows that slow each other or do not.
+//! Discovery of the switches between hosts, by tests whether two flows at once slow each other.
 
 mod trial;
 

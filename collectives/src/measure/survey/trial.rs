@@ -1,4 +1,4 @@
-//! One test of a survey: one or two flows between hosts, and their rates.
+//! One test of switch discovery: one or two flows between hosts, and their rates.
 
 use crate::measure::body::{ProbeBody, ReportBody, Task};
 use crate::measure::kind;

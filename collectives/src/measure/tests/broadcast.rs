@@ -1,4 +1,4 @@
-//! Tests of the broadcast measurement: full rate, policed by a switch, or unknown.
+//! Tests of measuring broadcast: at full rate, policed by a switch (storm control), or unknown.
 
 use super::*;
 use crate::measure::{CastFinding, Unicast};

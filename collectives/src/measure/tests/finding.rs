@@ -1,4 +1,4 @@
-//! Tests of the discovery of hosts: invitations and their replies.
+//! Tests of finding hosts that can be measured: requests and their replies.
 
 use super::*;
 use crate::measure::Search;

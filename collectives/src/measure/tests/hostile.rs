@@ -1,4 +1,4 @@
-//! Measurements under malicious frames.
+//! Tests of network measurements under malicious frames.
 
 use super::*;
 use crate::measure::body::{ProbeBody, Task};

@@ -1,4 +1,4 @@
-//! Tests of measured gaps, round trips, rate, MTU and loss.
+//! Tests of measured gaps, round trips, rates, MTU and losses, in a simulated network.
 
 use super::*;
 use ethbcast_transport::sim::{Delivery, Fate, NoFaults, RandomFaults};

@@ -1,4 +1,4 @@
-//! A prober and its responders on simulated switches with known properties.
+//! Tests of network measurements on simulated switches whose properties are known.
 
 mod broadcast;
 mod finding;

@@ -1,4 +1,4 @@
-//! Tests of the discovery of switches, in simulated networks of known structure.
+//! Tests of switch discovery, in simulated networks of known structure.
 
 use super::*;
 use crate::measure::{SurveyEnd, Surveyor};

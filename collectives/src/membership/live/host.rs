@@ -1,4 +1,4 @@
-//! Name and processors of this host.
+//! Name of this host, and the processors it may use.
 
 use ethbcast_transport::MacAddr;
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};

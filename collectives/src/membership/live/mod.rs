@@ -1,5 +1,6 @@
-//! Shared parts of sessions and communicators on a real host: its name and its port. Like every
-//! `live` folder this one uses sockets and the system; the rest of `membership` does not.
+//! What sessions and communicators share on a real host: its name, addresses, and the packet
+//! socket. Like every `live` folder this one uses sockets and the system; the rest of `membership`
+//! does not.
 
 pub mod host;
 mod open;

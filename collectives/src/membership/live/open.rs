@@ -1,5 +1,4 @@
-//! Opening of a port (a packet socket): checks the group's name and the MTU, and sizes the receive ring for all
-//! that may arrive at once.
+//! Opening of the packet socket for a group: checks name and MTU, and sizes the receive ring.
 
 use super::host;
 use crate::membership::codec::{MAX_NAME_BYTES, is_shown};

@@ -1,4 +1,4 @@
-//! Addresses of hosts that are named, for networks without multicast.
+//! Addresses of hosts given by name, for networks without multicast.
 
 use super::StationError;
 use ethbcast_transport::MacAddr;
