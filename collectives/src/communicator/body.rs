@@ -1,5 +1,5 @@
-//! Bodies of a communicator's control messages (CALL, ALIVE, BYE, SHRINK), and their text for
-//! `dump`.
+//! Wire format of a communicator's control messages: join (CALL), keepalive (ALIVE), leave (BYE),
+//! SHRINK.
 
 use super::error::{Cause, Failure};
 use super::kind;

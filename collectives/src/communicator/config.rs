@@ -1,4 +1,4 @@
-//! Configuration of a member, and the intervals of its control messages.
+//! Configuration of a process in a communicator, and the intervals of its control messages.
 
 use super::error::CommunicatorError;
 use crate::measure::Processors;

@@ -1,4 +1,4 @@
-//! Errors of a communicator.
+//! Errors of a communicator (a group of processes as in MPI).
 
 use super::roster::Roster;
 use super::signature::Signature;

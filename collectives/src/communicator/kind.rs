@@ -1,4 +1,4 @@
-//! Frame kinds of a communicator: 40–43 of [`Kind`].
+//! Frame types of communicators: 40–43 of [`Kind`].
 
 use ethbcast_transport::wire::Kind;
 

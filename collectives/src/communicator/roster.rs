@@ -1,5 +1,4 @@
-//! Roster: the ordered list of all ranks, and its digest, by which ranks check that they have the
-//! same list.
+//! List of all ranks of a communicator in order, and a digest to compare it by.
 
 use crate::Preset;
 use ethbcast_planning::natural_order;

@@ -1,4 +1,5 @@
-//! Signature of a collective: its number, operation, root and length; and its encoding.
+//! Signature of a collective call (number, operation, root, length), by which ranks detect that
+//! calls differ.
 
 use crate::membership::codec::{BodyReader, BodyWriter};
 use ethbcast_transport::wire::Rank;

@@ -1,5 +1,5 @@
-//! Barrier: no rank goes on before all have arrived. Arrivals go up a tree. The release is one
-//! broadcast frame (EQA §1), or one frame per rank where switches police broadcast.
+//! The collective barrier: no rank goes on before all have arrived. Arrivals go up a tree. The
+//! release is one broadcast frame (EQA §1), or one frame per rank where switches police broadcast.
 
 use super::mail::{AwaitedBlocks, BlockToSend};
 use super::transfer::{Reading, Writing};

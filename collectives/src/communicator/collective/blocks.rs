@@ -1,4 +1,4 @@
-//! Collectives with one block per rank: scatter, gather and allgather.
+//! The collectives scatter, gather and allgather, in which each rank has one block.
 //!
 //! **Scatter** gives each rank a block, from one. Blocks go straight to their ranks, or several
 //! together down a tree where they are short and many. Those with the longest way go first.

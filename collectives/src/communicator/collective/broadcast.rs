@@ -1,4 +1,4 @@
-//! Broadcast: one rank's bytes to all, by the route predicted to be fastest or the one configured.
+//! The collective broadcast: one rank's bytes go to all, along the route predicted to be fastest.
 
 use super::transfer::{Reading, Writing};
 use super::{Call, CallProgress, CallWork};

@@ -1,4 +1,4 @@
-//! One message of a collective between two ranks: its signature, then its bytes.
+//! A point-to-point message within a collective, marked with the call to which it belongs.
 
 use crate::communicator::error::{Cause, Failure};
 use crate::communicator::member::{Bundle, FIRST_RESERVED_TAG, Group, Handover, Passage};

@@ -1,5 +1,4 @@
-//! One message of a collective on a stream: its signature, then its bytes, copied straight from and
-//! into the caller's slices.
+//! A broadcast message within a collective, copied straight from and into the callers' buffers.
 
 use crate::communicator::error::Failure;
 use crate::communicator::member::{Group, MessagePath, StreamName};

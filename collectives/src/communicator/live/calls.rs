@@ -1,4 +1,4 @@
-//! The collectives as blocking calls.
+//! Collectives as blocking calls: broadcast, barrier, scatter, gather, allgather.
 
 use super::join::wait;
 use super::{Communicator, Error};

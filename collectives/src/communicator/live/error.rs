@@ -1,4 +1,4 @@
-//! Errors of the communicator's blocking calls.
+//! Errors of a communicator's blocking calls.
 
 use crate::communicator::{CommunicatorError, Named};
 use crate::membership::live::{Forked, StationError};

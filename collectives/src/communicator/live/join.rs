@@ -1,4 +1,4 @@
-//! Joining a group: interface, socket, and the wait for all other ranks.
+//! Creation of a communicator on a real host: opens the socket and waits for all other ranks.
 
 use super::{Communicator, Error};
 use crate::communicator::{CommunicatorError, Config, Member};

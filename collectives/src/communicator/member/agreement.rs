@@ -1,4 +1,4 @@
-//! Agreement on collectives: compares the calls of all ranks, and finds the reason if they differ.
+//! Check that all ranks make the same collective call, and the reason if they differ.
 
 use super::plans::{Plans, TreePlace};
 use super::way::{CastTree, MessagePath, StreamName};

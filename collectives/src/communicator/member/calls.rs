@@ -1,5 +1,5 @@
-//! Collectives in progress at one rank: numbers them, compares them with those of other ranks, and
-//! ends them with the same result on all ranks. Also tracks which ranks can still take part.
+//! Collective calls in progress at one rank: numbered, compared among ranks, ended with the same
+//! result everywhere. Also tracks which ranks can still take part.
 
 use super::Member;
 use super::agreement::Agreement;

@@ -1,4 +1,4 @@
-//! Member of a complete group: its collectives, messages and streams.
+//! A rank after all have joined: its collectives, messages and streams.
 
 use super::agreement::Neighbours;
 use super::calls::Calls;

@@ -1,4 +1,4 @@
-//! Keepalive messages of a communicator's member.
+//! Keepalive messages between the ranks of a communicator.
 //!
 //! Each goes to the whole group in one frame. Where switches police broadcast, such frames may be
 //! lost. A member that has received nothing from another for a third of the time after which that

@@ -1,4 +1,4 @@
-//! One rank of a communicator, as a state machine.
+//! One rank of a communicator, as a state machine without I/O.
 
 mod agreement;
 mod calls;

@@ -1,5 +1,5 @@
-//! Trees of a group's routes, computed identically at each rank, and the choice of the route with
-//! the least predicted time.
+//! Broadcast trees of a communicator, computed identically at each rank, and the choice of the
+//! fastest.
 
 use super::way::{KARY, MessagePath, StreamName};
 use crate::communicator::network::{Chosen, Network, SavedTree, most_ranks};

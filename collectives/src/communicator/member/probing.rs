@@ -1,5 +1,5 @@
-//! Measurement of the network costs by rank 0, between assembly and the first call. Rank 0 sends
-//! the result to the others.
+//! Measurement of the network by rank 0, before a communicator's first call. Rank 0 sends the
+//! result to the others.
 
 use super::streams::{FIRST_RESERVED_TAG, Handover, Messages};
 use crate::communicator::network::{read_costs, write_costs};

@@ -1,4 +1,4 @@
-//! Streams of a communicator: one for each root rank and route, created on first use.
+//! Broadcast streams of a communicator: one for each sending rank and route, created on first use.
 
 use super::agreement::Neighbours;
 use super::plans::Plans;

@@ -1,5 +1,5 @@
-//! Wait-for graph of the ranks, and their progress, both reported in keepalives. A stalled call finds there the
-//! rank that delays it.
+//! Record of which rank waits for which, from keepalives, to name the one that delays a stalled
+//! call.
 
 use super::agreement::Agreement;
 use crate::communicator::config::period;

@@ -1,4 +1,4 @@
-//! Routes of broadcasts in a group, and the numbers of their streams.
+//! Routes that a communicator's broadcasts can take, and the numbers of their streams.
 
 use crate::communicator::config::MAX_RANKS;
 use crate::communicator::network::most_ranks;

@@ -1,4 +1,4 @@
-//! Encoding of a network description: numbers only, by rank. Received bytes are checked like a
+//! Wire format of a communicator's description of its network. Received bytes are checked like a
 //! file.
 
 use super::{Chosen, MAX_NETWORK_BYTES, MAX_SWITCHES, Network, SavedTree, most_ranks, rank_name};

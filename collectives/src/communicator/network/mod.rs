@@ -1,5 +1,6 @@
-//! Network description of a group: places of ranks, costs of frames, permitted routes. All ranks
-//! have an equal one from the assembly, so that each derives equal trees.
+//! Description of a communicator's network: switch of each rank, costs of frames, permitted
+//! broadcast algorithms. All ranks have an equal one from the assembly, so that each derives equal
+//! trees.
 
 mod codec;
 mod spread;

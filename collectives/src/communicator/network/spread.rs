@@ -1,5 +1,4 @@
-//! Distribution of the network description: the first configured rank makes it for the list of
-//! ranks, and sends it to the others in pieces.
+//! Distribution of the network's description from one rank to all others.
 
 use super::{MAX_NETWORK_BYTES, Network, describe};
 use crate::communicator::config::Config;
