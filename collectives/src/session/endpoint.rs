@@ -1,4 +1,4 @@
-//! State and functions common to the sender (root) and the receivers of a session.
+//! State and functions that sender and receivers of a transfer share.
 
 use super::keyring::{CONTROL_GROWTH_BYTES, Keyring, is_numbered};
 use super::kind;

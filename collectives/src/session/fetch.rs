@@ -1,5 +1,4 @@
-//! Requests for missing or damaged bytes of the stream, and replies to them: shared by root and
-//! receivers.
+//! Requests for missing or damaged bytes of a transfer, and replies to them.
 
 use super::message::{Fetch, FetchedPiece, MAX_FETCH_BYTES};
 use super::throttle::Share;

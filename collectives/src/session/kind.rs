@@ -1,4 +1,4 @@
-//! Kinds of a session's frames: 16–25, 29–31, 48 and 51–53 of [`Kind`].
+//! Frame types of transfers: 16–25, 29–31, 48 and 51–53 of [`Kind`].
 
 use ethbcast_transport::wire::Kind;
 

@@ -1,4 +1,4 @@
-//! Share of a host's link that other traffic takes, by the counters of its interface.
+//! Measurement of the other traffic on a host's link, by the counters of its interface.
 
 use crate::membership::codec::{BodyReader, BodyWriter};
 use ethbcast_transport::{Instant, LinkReading, PassedBytes};

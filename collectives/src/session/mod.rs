@@ -1,5 +1,5 @@
-//! A session: one root sends a stream of bytes to all receivers that have joined. It learns the
-//! outcome at each.
+//! One-to-many transfers (*sessions*): a sender (*root*) transmits one stream of bytes to all
+//! receivers that joined. It learns the outcome at each.
 //!
 //! ```text
 //! root                                                              receiver

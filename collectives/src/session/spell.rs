@@ -1,4 +1,4 @@
-//! Decoding of a session's frames into named fields, for inspection.
+//! Decoding of a transfer's frames into named fields, for `ethbcast dump`.
 
 use super::kind;
 use super::message::{

@@ -1,4 +1,4 @@
-//! Rate limit of a host: a token bucket.
+//! Rate limit of a sending host: a token bucket.
 //!
 //! Every frame that leaves is charged at the limit's rate, with the length that the kernel counts.
 //! Data waits until all earlier frames are paid for. Acknowledgements and control messages, for

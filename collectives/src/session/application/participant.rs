@@ -1,4 +1,4 @@
-//! Participants of simulations: either role, with contents in memory.
+//! A simulated sender or receiver of a transfer, with its content in memory.
 
 use super::receiving::{Receiving, Sink};
 use super::sending::{Again, Next, Sending, Source, Tally};

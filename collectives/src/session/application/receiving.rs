@@ -1,4 +1,4 @@
-//! Application of a receiver: moves data into a sink and reports the outcome.
+//! Application of a receiver: passes received data to its storage and reports the outcome.
 
 use super::sending::Again;
 use crate::session::message::{Digest, Done, Needs, Outcome, Trailer};

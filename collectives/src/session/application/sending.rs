@@ -1,4 +1,4 @@
-//! Application of a root: moves bytes from a source into the stream.
+//! Application of a sender: passes bytes from its source to the stream.
 
 use crate::keys::ContentCipher;
 use crate::session::message::{Digest, Done, Outcome, Trailer};

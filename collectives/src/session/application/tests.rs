@@ -1,4 +1,4 @@
-//! Tests of failing sources and sinks, in the simulator.
+//! Tests of simulated transfers whose source or storage fails.
 
 use super::*;
 use crate::membership::Station;

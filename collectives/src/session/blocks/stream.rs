@@ -1,4 +1,4 @@
-//! Streams as a view describes them: peers, and parameters of the transport for one member.
+//! Setup of one stream at a host from the member list: its peers and its transport parameters.
 
 use crate::membership::ack_tree::AckTree;
 use crate::session::view::{Tree, View};

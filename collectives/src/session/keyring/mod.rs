@@ -1,4 +1,4 @@
-//! Keys of one end of a session, and the counters that reject replays.
+//! Keys of one host in a transfer, and the counters that reject replayed frames.
 //!
 //! | frames | secret |
 //! |---|---|

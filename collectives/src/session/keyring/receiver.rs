@@ -1,4 +1,4 @@
-//! Keys of a receiver in a session.
+//! Keys of a receiver in an encrypted or authenticated transfer.
 
 use super::{Doors, KnownSessions, SUITES, Secrecy, SessionKeys, Slot, end_of, is_numbered, secrecy};
 use crate::census::kind::WHO;

@@ -1,4 +1,4 @@
-//! Keys of the root in a session.
+//! Keys of the sender (root) in an encrypted or authenticated transfer.
 
 use super::{Doors, KnownSessions, SUITES, Secrecy, Slot, end_of, is_numbered, numbered, secrecy, signed};
 use crate::keys::{ContentCipher, ExchangePair, Keys, Protection, SealedMessage, Secret, SessionFacts, SessionName};

@@ -1,4 +1,4 @@
-//! Tests of the guarantees of a session's keys, without a session.
+//! Tests of a transfer's keys: what they protect from, without running a transfer.
 
 use super::*;
 use crate::keys::{ExchangePair, Secret, Signer};

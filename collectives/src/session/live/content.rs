@@ -1,4 +1,4 @@
-//! Interfaces of the content that a session sends and of the storage for what it receives.
+//! Interfaces to what a transfer sends and to the storage for what it receives.
 
 use super::options::SendOptions;
 use super::read_again::{ReadAt, RestOfFile};

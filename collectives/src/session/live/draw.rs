@@ -1,4 +1,4 @@
-//! Random numbers for the keys of a session.
+//! Random numbers for the keys of a transfer.
 
 use super::report::Error;
 use crate::keys::{ExchangePair, Keys, Secret};

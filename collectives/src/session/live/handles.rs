@@ -1,5 +1,5 @@
-//! Handles by which other threads control a session: cancellation, start, rate limit, admission,
-//! and the prepared abort notification.
+//! Handles by which other threads control a running transfer: cancel, start now, limit the rate,
+//! admit receivers.
 
 use crate::session::receiver::{Admission, Receiver};
 use crate::session::root::Root;

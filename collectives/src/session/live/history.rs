@@ -1,4 +1,4 @@
-//! Progress of each receiver over time, and incidents, for the report's charts.
+//! Record of each receiver's progress over time and of incidents, for the charts of the report.
 
 use crate::session::message::{MemberState, Outcome, Status};
 use crate::session::root::{MemberReport, Root, RootEvent};

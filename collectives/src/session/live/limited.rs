@@ -1,4 +1,4 @@
-//! Time limits of a session's machine, as one more deadline.
+//! Time limits of a transfer, as deadlines added to those of its protocol machine.
 
 use ethbcast_transport::{Deadline, Instant, Machine, Timer};
 use std::ops::{Deref, DerefMut};

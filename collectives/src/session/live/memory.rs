@@ -1,5 +1,4 @@
-//! Contents in memory: bytes that can be read repeatedly, and an older version in which only
-//! changes are received.
+//! Transfers from and to memory, including delta transfers against an older version of the bytes.
 
 use super::content::{Content, Storage, StorageError};
 use super::read_again::ReadAt;

@@ -1,4 +1,4 @@
-//! Sessions on real hosts, over a packet socket.
+//! Transfers between real hosts, as blocking calls over a packet socket.
 //!
 //! A sender takes a reader or another [`Content`], every receiver a writer or another [`Storage`];
 //! both calls return when the session is over. They need root or `CAP_NET_RAW`.

@@ -1,4 +1,4 @@
-//! Progress reports of a session to its user.
+//! Progress and events of a running transfer, reported to the caller's callback.
 
 use super::history::{History, bytes_of};
 use super::options::{Progress, ProgressPlace, RunOptions};

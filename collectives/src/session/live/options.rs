@@ -1,4 +1,4 @@
-//! Options of a session, and the progress that it reports.
+//! Options of sending and receiving, and the progress that a transfer reports.
 
 use super::draw;
 use super::handles::{AbortNotice, AdmissionHook, Cancel, RateLimit, Start};

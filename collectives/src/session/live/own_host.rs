@@ -1,5 +1,4 @@
-//! Check for a sender and a receiver on one host: an interface does not receive its own frames, so
-//! they would wait for each other forever.
+//! Detection of a sender and a receiver on the same host, which would wait for each other forever.
 
 use super::report::Error;
 use crate::membership::Station;

@@ -1,5 +1,4 @@
-//! Re-reading of a content on a separate thread, to restore parts of the verified stream that a
-//! receiver lacks and the root has discarded.
+//! Thread that re-reads the content at the sender, to resend parts that are no longer buffered.
 
 use crate::keys::ContentCipher;
 use crate::session::application::Again;

@@ -1,5 +1,5 @@
-//! Threads that read and hash the content of a sender. A slow disk thus slows down the stream, and not the thread
-//! that serves frames.
+//! Threads that read and hash the sender's content ahead of the stream. A slow disk thus slows down
+//! the stream, and not the thread that serves frames.
 
 use super::read_again::{Positions, ReadAgain, ReadAt};
 use super::reader::{ReadProgress, Reader};

@@ -1,5 +1,4 @@
-//! Reader of a content on a separate thread; a second thread hashes the spans and adds the hash
-//! lists.
+//! Thread that reads the sender's content; a second thread hashes it and adds the hash lists.
 
 use super::report::Error;
 use crate::keys::ContentCipher;

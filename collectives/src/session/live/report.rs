@@ -1,4 +1,4 @@
-//! Reports of a session on either side, and its errors.
+//! Results of a transfer at sender and receiver, and its errors.
 
 use super::history::{History, bytes_of};
 use crate::membership::ControlStats;

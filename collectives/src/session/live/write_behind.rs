@@ -1,5 +1,5 @@
-//! Thread that verifies and stores the content at a receiver. A slow disk thus slows down the stream, and not the
-//! thread that serves frames.
+//! Thread that verifies and stores a receiver's data, apart from the one that serves frames. A slow
+//! disk thus slows down the stream, and not the thread that serves frames.
 
 use super::content::{Storage, StorageError};
 use super::read_again::{ReadAgain, ReadAt};

@@ -1,4 +1,4 @@
-//! Bodies of a session's control messages: reports, descriptions of the content, requests for
+//! Wire format of a transfer's control messages: status reports, content descriptions, requests for
 //! missing bytes.
 
 use super::codes::{MemberState, Outcome};

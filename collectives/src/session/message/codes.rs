@@ -1,4 +1,4 @@
-//! Enums that are one byte on the wire: outcomes, refusals, stages and member states.
+//! One-byte codes in control messages: outcomes, reasons of refusal, stages, states of members.
 
 use crate::membership::codec::BodyReader;
 

@@ -1,4 +1,4 @@
-//! Control messages of a session.
+//! Control messages of a transfer: announcements, join requests, member lists, status, results.
 
 mod bodies;
 mod codes;

@@ -1,4 +1,4 @@
-//! Configuration and events of a receiver, and its admission control.
+//! Configuration of a receiver, its events, and the rule which transfers it joins.
 
 use crate::census::About;
 use crate::keys::ContentCipher;

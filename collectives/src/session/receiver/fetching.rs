@@ -1,4 +1,4 @@
-//! Requests to the root for missing or damaged bytes, and replies to requests of other members.
+//! Receiver's requests for missing or damaged bytes, and its replies to those of other receivers.
 
 use super::config::ReceiverEndpoint;
 use crate::membership::timers::Wait;

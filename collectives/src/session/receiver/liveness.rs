@@ -1,4 +1,5 @@
-//! Liveness of the root, by challenge and response.
+//! Check whether the sender is alive: a receiver sends a challenge with a fresh number, the sender
+//! returns it.
 //!
 //! All frames that a root sends to the group can be recorded and replayed, so they prove nothing. A
 //! member that gets nothing new sends a challenge with a fresh number at intervals, and the root

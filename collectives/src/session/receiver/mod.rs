@@ -1,4 +1,4 @@
-//! A receiver of a session: joins it, receives and relays the stream, and reports the outcome.
+//! A receiver of a transfer: joins it, receives and relays the stream, and reports the outcome.
 //!
 //! The module is the interface to its user and its driver. The receiver is `waiting` for a
 //! session, `joining` one, and then `running` as a member; each phase has its own fields and

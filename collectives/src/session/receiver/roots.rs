@@ -1,5 +1,4 @@
-//! Roots whose announcements a receiver has received, and the choice of the next one for a join
-//! request.
+//! Senders that a receiver has heard announce transfers, and the choice of the next to join.
 
 use super::config::{ReceiverConfig, ReceiverEndpoint, ReceiverEvent};
 use super::liveness::LivenessChallenge;

@@ -1,4 +1,4 @@
-//! A receiver as a member: follows the root's views, receives and relays the stream, reports the
+//! A receiver that has joined: follows the sender's member lists, receives and relays, reports the
 //! outcome.
 
 use super::config::{End, ReceiverConfig, ReceiverEndpoint, ReceiverEvent};

@@ -1,5 +1,5 @@
-//! A receiver before its session: it listens for announcements of senders (roots), requests to join
-//! one of them, and tries another if that one refuses or does not reply.
+//! A receiver that has not joined yet: listens for senders' announcements and asks one of them to
+//! join.
 
 use super::config::{Admission, End, ReceiverConfig, ReceiverEndpoint, ReceiverEvent};
 use super::roots::{AnnouncedRoot, InvitationOutcome, KnownRoot, Roots};

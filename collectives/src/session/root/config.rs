@@ -1,4 +1,4 @@
-//! The configuration of a root.
+//! Configuration of a transfer's sender (root).
 
 use crate::Route;
 use crate::measure::Processors;

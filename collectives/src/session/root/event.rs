@@ -1,4 +1,4 @@
-//! Events and reports of the root.
+//! Events that a transfer's sender reports, and its final results.
 
 use super::config::RootConfig;
 use super::repair::wants::Damage;

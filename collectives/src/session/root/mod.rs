@@ -1,4 +1,5 @@
-//! The root of a session: announces it, decides the view, feeds the stream, collects reports.
+//! The sender (*root*) of a transfer: announces it, admits receivers, sends the stream, collects
+//! results.
 //!
 //! The module is the interface to its user and its driver. The behaviour is that of the phase:
 //! `gathering` receivers, `running` the session, `closing` it. Each phase has its own fields and

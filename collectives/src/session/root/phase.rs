@@ -1,5 +1,5 @@
-//! The phases of a root: gathering of receivers, the running stream, the end. The last repeats the
-//! final message until the members have it.
+//! Phases of a transfer at its sender: gathering of receivers, the running stream, the end. The
+//! last repeats the final message until the members have it.
 
 use super::admission::Gathering;
 use super::event::RootEndpoint;

@@ -1,4 +1,4 @@
-//! The running session: its view, the streams to its members, and their reports.
+//! A running transfer at its sender: member list, stream, and the receivers' reports.
 
 use super::admission::join_requests::REBOOT_SILENCE;
 use super::config::{OnSlow, RootConfig};

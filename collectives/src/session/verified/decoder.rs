@@ -1,4 +1,4 @@
-//! Decoder of the verified stream (content with interleaved hashes): checks every chunk and returns the content.
+//! Decoder of a stream with interleaved hashes: checks every 64 KiB chunk and returns the content.
 
 use super::hash::{ChunkHash, HashPool, Hashing, Merged, open_ledger, value_in};
 use super::layout::{ChunkSize, Form, HEAD_BYTES, SPAN_BYTES, SpanPlace, amount};

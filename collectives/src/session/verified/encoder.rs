@@ -1,4 +1,4 @@
-//! Encoder of the verified stream: adds hash lists to a content.
+//! Encoder of a stream with interleaved hashes: adds hash lists to the content.
 
 use super::hash::{ChunkHash, HashPool, Hashing, Merged, open_ledger, value_in, write_ledger};
 use super::layout::{ChunkSize, Form, SPAN_BYTES, SpanPlace};

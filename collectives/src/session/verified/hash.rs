@@ -1,4 +1,4 @@
-//! Chaining values of chunks, and the digest of the whole content.
+//! BLAKE3 hashes of chunks, and the digest of the whole content made from them.
 
 use super::layout::{HEAD_BYTES, SEAL_BYTES, SIGNATURE_BYTES, SpanPlace, VALUE_BYTES};
 use crate::keys::ContentCipher;

@@ -1,4 +1,4 @@
-//! Positions in the verified stream (content with interleaved hashes).
+//! Positions of data and hash lists in a stream with interleaved hashes.
 
 pub(super) use crate::keys::{SEAL_BYTES, SIGNATURE_BYTES};
 use std::ops::Range;

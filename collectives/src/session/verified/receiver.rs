@@ -1,5 +1,5 @@
-//! Receiving end of a verified stream (content with interleaved hashes): verifies spans, requests damaged or
-//! missing chunks, and returns what to store next.
+//! Receiving end of a stream with interleaved hashes: verifies, requests damaged chunks again,
+//! returns what to store.
 //!
 //! [`VerifiedReceiver`] takes [`Order`]s and returns [`ReceiverOutput`]s; its driver carries each
 //! of them out before it asks for the next. On hosts a thread does that beside the session, in

@@ -1,4 +1,4 @@
-//! Sending end of a selective session, which sends only missing chunks: hash lists, then the chosen chunks.
+//! Sending end of a delta transfer: hash lists first, then only the chunks that receivers lack.
 //!
 //! [`SelectedSender`] does one step at a time and reads the content through a [`SelectedInput`],
 //! which may block: on hosts a thread drives it, in simulations the session's own turn. The

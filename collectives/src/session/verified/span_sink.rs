@@ -1,4 +1,4 @@
-//! Input side of a verified receiver: reassembles spans of the stream and hands them on.
+//! Input of a verifying receiver: collects the stream's bytes into spans of 1 MiB.
 
 use super::decoder::{DamagedChunk, Spans};
 use super::layout::{ChunkSize, Form, overlap};

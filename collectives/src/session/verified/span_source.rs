@@ -1,5 +1,4 @@
-//! Output side of a verified sender: presents the stream that an [`InputQueue`] reads, hashes and
-//! selects.
+//! Output of a hashing sender: presents content and hash lists as one stream of bytes.
 
 use super::encoder::{Encoder, Recent, SpanBuffer};
 use super::layout::{ChunkSize, Form, SpanPlace};

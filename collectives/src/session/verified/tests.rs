@@ -1,5 +1,4 @@
-//! Tests of encoding and checking a verified stream (content with interleaved hashes), with bytes damaged at any
-//! position.
+//! Tests of streams with interleaved hashes: encoded, checked, and damaged at any byte.
 
 use super::*;
 use crate::keys::{ContentCipher, SIGNATURE_BYTES, Secret, SessionName, Signer};

@@ -1,4 +1,4 @@
-//! The view: versioned list of members, with the tree and session parameters.
+//! The list of a transfer's members (*view*), with version number, broadcast tree and parameters.
 
 mod tree;
 

@@ -1,4 +1,4 @@
-//! Tests of the encoding of views.
+//! Tests of the wire format of a transfer's member list.
 
 use super::*;
 use crate::session::message::Message;

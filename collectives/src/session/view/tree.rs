@@ -1,4 +1,4 @@
-//! Trees of a view: senders and their children; in a broadcast, the hosts that acknowledge to each.
+//! The broadcast tree in a transfer's member list: who sends and who acknowledges to whom.
 
 use super::View;
 use ethbcast_planning::plan::{self, Via};

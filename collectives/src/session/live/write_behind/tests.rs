@@ -1,4 +1,5 @@
-//! Tests with a storage that is slow, that is full, or that gets the same order twice.
+//! Tests of a receiver's storing thread, with a storage that is slow or full, or that gets an order
+//! twice.
 
 use super::*;
 use crate::keys::ContentCipher;

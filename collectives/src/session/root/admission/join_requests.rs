@@ -1,4 +1,4 @@
-//! Hosts that have sent a join request to a session that has not started.
+//! Receivers that have asked to join a transfer that has not started.
 //!
 //! Each address has one candidate. A candidate counts once a full-length frame has reached it and
 //! come back. Until then its entry is small, and at most [`MAX_UNREACHED`] such entries are kept.

@@ -1,4 +1,5 @@
-//! Gathering: the root announces the session, admits receivers and makes the first view.
+//! Start of a transfer: the sender announces it, admits receivers, and makes the first list of
+//! members.
 
 pub mod join_requests;
 pub mod non_members;

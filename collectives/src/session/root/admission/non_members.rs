@@ -1,4 +1,5 @@
-//! Hosts that are not members: late receivers, frames of other builds, competing roots.
+//! Frames of hosts outside the transfer: late receivers, other software versions, competing
+//! senders.
 
 use super::refusals::{HostClaim, Names, Refusals, node_name};
 use crate::session::endpoint::OtherBuilds;

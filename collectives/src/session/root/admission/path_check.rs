@@ -1,4 +1,4 @@
-//! Path checks: each host that requests to join must receive a full-length frame and send it back.
+//! Path MTU check: a receiver must return a full-length frame before it may join.
 //!
 //! A switch port with a smaller MTU lets control messages pass and drops the data. This is the most
 //! common mistake with jumbo frames, and a session with such a member would never end. So each host

@@ -1,4 +1,4 @@
-//! Reasons to refuse a join request, and the memory of hosts that were refused.
+//! Reasons to refuse a receiver that asks to join, and a memory of those refused.
 
 use crate::membership::Station;
 use crate::membership::codec::MAX_NAME_BYTES;

@@ -1,4 +1,4 @@
-//! Catch-up streams and single frames for members that lack data, beside the main stream.
+//! Catch-up streams for receivers that lack data, beside the main stream.
 
 use crate::session::blocks::{Blocks, Dealing, FIRST_STREAM, LackingFrame, SIDE, alone};
 use crate::session::message::Trailer;

@@ -1,4 +1,5 @@
-//! Delivery of the stream to the members: pauses, and catch-up of members that lack frames.
+//! Delivery of the sender's stream to the receivers: pauses, and catch-up for those that lack
+//! frames.
 
 pub mod catch_up;
 

@@ -1,4 +1,4 @@
-//! Periodic frames with the view, which also show that the root is alive.
+//! Periodic frames by which the sender distributes the list of members and shows that it is alive.
 
 use crate::session::message::{Challenge, Digest, Message, ViewPart};
 use crate::session::root::event::RootEndpoint;

@@ -1,4 +1,4 @@
-//! The root's state of each member during a session.
+//! What the sender knows of each receiver during a transfer.
 
 pub mod announcement;
 pub mod progress;

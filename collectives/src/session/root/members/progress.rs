@@ -1,4 +1,4 @@
-//! Progress of a member by its reports, and the rates of members and their children.
+//! Progress and receive rate of each receiver, from its status reports.
 
 use crate::session::message::{MemberState, Status};
 use crate::session::view::View;

@@ -1,5 +1,6 @@
-//! Change during the session from a tree of unicast hops to broadcast frames (a cast). The root makes it if the
-//! tree proves far slower than the measured cast and no single host is the cause.
+//! Switch from relayed unicast to broadcast during a transfer, if relaying proves far slower. The
+//! sender compares with a measured trial of broadcast frames, and switches only if no single host is
+//! the cause.
 
 use super::planner::Planner;
 use super::stall_watch::WatchContext;

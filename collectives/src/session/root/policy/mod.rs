@@ -1,4 +1,5 @@
-//! Changes of the route during the session: if a switch polices broadcasts, or for a better plan.
+//! Changes of the broadcast tree during a transfer: for a better one, or when a switch limits
+//! broadcast.
 
 pub mod cast_change;
 pub mod neighbours;

@@ -1,4 +1,4 @@
-//! Other traffic on the members' links, and the bandwidth that the session leaves to it.
+//! Other traffic on the receivers' links, and the bandwidth that a transfer leaves to it.
 
 use crate::session::link_share::LinkShare;
 use crate::session::throttle::Rate;

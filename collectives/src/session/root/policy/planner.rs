@@ -1,4 +1,4 @@
-//! Planner of a session: the first plan, and later ones for the remaining members.
+//! Choice of the broadcast tree at the start of a transfer, and again when receivers are lost.
 
 use crate::Route;
 use crate::session::root::config::RootConfig;

@@ -1,5 +1,4 @@
-//! Detection of receivers in a tree whose cable is far slower than the others', within the first
-//! second.
+//! Detection, within a second, of receivers behind a cable far slower than the others'.
 //!
 //! Status reports name a suspect: the host that the others wait for, or that falls far behind its parent. They do not
 //! say whose cable is slow, its own or its parent's, nor whether others could be faster. So the root sends a short

@@ -1,4 +1,4 @@
-//! Detection of members that stall the stream, and the root's reaction.
+//! Detection of receivers that stall a transfer, and the sender's reaction.
 
 use crate::membership::Timing;
 use crate::session::message::MemberState;

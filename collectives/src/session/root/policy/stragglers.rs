@@ -1,4 +1,4 @@
-//! Detection of members that slow the stream down (stragglers).
+//! Detection of receivers that slow a transfer down (stragglers).
 
 use super::stall_watch::{NOTICE_AFTER, StallFinding, WatchContext};
 use crate::session::message::MemberState;

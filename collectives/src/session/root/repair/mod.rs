@@ -1,4 +1,4 @@
-//! Search for hosts that still keep a part of the content that a member requests again.
+//! Search for a host that still has the bytes which a receiver requests again.
 
 pub mod wants;
 

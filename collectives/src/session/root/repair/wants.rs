@@ -1,4 +1,4 @@
-//! Chunks requested by members, and ranges that arrived damaged.
+//! Parts of the content that receivers have requested, or have reported as damaged.
 
 use crate::session::message::{Fetch, Needs as Word};
 use crate::session::verified::{ChunkSet, ChunkSize, Form, MAX_AHEAD, StretchPlace, amount};

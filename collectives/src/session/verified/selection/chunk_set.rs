@@ -1,4 +1,4 @@
-//! Sets of the chunks of 64 MiB of content (a stretch), and their encoding.
+//! Bitmaps of the 64 KiB chunks that a receiver lacks, and their encoding.
 
 /// Maximum number of chunks of a stretch.
 pub const STRETCH_CHUNKS: usize = 1024;

@@ -1,5 +1,4 @@
-//! Decoder of a selective stream, which has only the missing chunks: returns spans of the content, as far as they
-//! were sent.
+//! Decoder of a delta transfer, which contains only missing 64 KiB chunks.
 
 use super::chunk_set::ChunkSet;
 use super::sections::{DueSection, HEAD_BYTES, Head, MAX_AHEAD, SectionPart, Sections};

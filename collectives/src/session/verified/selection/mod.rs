@@ -1,5 +1,5 @@
-//! Selective transfer of a content of which receivers already hold part: only missing chunks are
-//! sent (docs/protocol/content.md §7.13).
+//! Delta transfer: only those 64 KiB chunks are sent that some receiver lacks
+//! (docs/protocol/content.md §7.13).
 //!
 //! The content is divided into **stretches** of 1024 chunks, 64 MiB at most. The hash lists of a
 //! stretch precede its chunks. Receivers compare them with their [`HaveSet`] and send

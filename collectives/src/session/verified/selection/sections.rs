@@ -1,4 +1,4 @@
-//! Sections of a selective stream (only the missing chunks): their order, encoding and positions.
+//! Layout of a delta transfer's stream: order, encoding and positions of its hash lists and chunks.
 
 use super::super::layout::{SEAL_BYTES, overlap};
 use super::chunk_set::ChunkSet;

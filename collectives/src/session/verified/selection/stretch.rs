@@ -1,4 +1,4 @@
-//! Positions of stretches (64 MiB of content each), and the hashes of their chunks.
+//! Division of a content into stretches of 64 MiB, for which receivers report what they lack.
 
 use super::chunk_set::{ChunkSet, STRETCH_CHUNKS};
 use crate::keys::ContentCipher;

@@ -1,4 +1,4 @@
-//! Tests of sections of a content, and of the spans made of them.
+//! Tests of the stream layout of delta transfers.
 
 use super::super::encoder::{Encoder, SpanBuffer};
 use super::super::tests::{encoded_in, sizes};
