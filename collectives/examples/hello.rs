@@ -1,4 +1,5 @@
-//! Every rank receives a greeting from rank 0: `ethbcast lab each -- target/release/examples/hello 8`.
+//! Example: every rank receives a greeting from rank 0. `ethbcast lab each --
+//! target/release/examples/hello 8` runs it.
 
 use ethbcast_collectives::communicator::Communicator;
 

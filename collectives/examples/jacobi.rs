@@ -1,5 +1,5 @@
-//! A Jacobi solver: in each step every rank computes its rows, broadcasts them, and all meet at a
-//! barrier (Patarasuk 2008 §1).
+//! Example: a parallel Jacobi solver, whose ranks broadcast their rows in each step (Patarasuk 2008
+//! §1).
 //!
 //! `ethbcast lab each -- target/release/examples/jacobi 8 512` solves 512 equations on 8 ranks. The
 //! system is constructed with a known solution: every unknown is 1.

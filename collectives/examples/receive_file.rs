@@ -1,5 +1,5 @@
-//! Receives the bytes sent to a group into a file: `receive_file GROUP DEST`. DEST appears when all
-//! of it is verified.
+//! Example: receives the bytes sent to a group into a file, `receive_file GROUP DEST`, which
+//! appears when all is verified.
 
 use ethbcast_collectives::session::{RecvOptions, Session};
 use std::fs::{self, File};

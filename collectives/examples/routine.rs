@@ -1,11 +1,12 @@
-//! A broadcast along a saved plan (Patarasuk 2008 §5, the customised routine):
+//! Example: a broadcast along a tree that was made and saved before (Patarasuk 2008 §5, the
+//! customised routine):
 //!
 //! ```sh
 //! ethbcast plan --topology cluster.toml --root n0 --size 1M --out plan.toml
 //! ethbcast lab each -- target/release/examples/routine 8 plan.toml cluster.toml
 //! ```
 //!
-//! The plan is checked with the topology before it runs: one that uses a cable twice is refused, naming the cable.
+//! The tree is checked with the topology before it runs: one that uses a cable twice is refused, naming the cable.
 
 use ethbcast_collectives::Route;
 use ethbcast_collectives::communicator::{Communicator, Options};

@@ -1,4 +1,4 @@
-//! Sends a file to a number of receivers of a group: `send_file GROUP RECEIVERS FILE`.
+//! Example: sends a file to a number of receivers of a group (`send_file GROUP RECEIVERS FILE`).
 
 use ethbcast_collectives::session::{SendOptions, Session};
 use std::fs::File;

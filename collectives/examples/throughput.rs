@@ -1,5 +1,4 @@
-//! Throughput in bits per second: messages from rank 0 to rank 1, then broadcasts from rank 0 to
-//! all.
+//! Example: throughput of messages from rank 0 to rank 1, and of broadcasts from rank 0 to all.
 //!
 //! `ethbcast lab each -- target/release/examples/throughput 8`
 

@@ -1,4 +1,4 @@
-//! Communicators for C: groups of processes that exchange messages and call collectives, as in MPI.
+//! C interface to communicators: groups of processes with messages and collectives, as in MPI.
 
 use crate::raw::{bytes, bytes_mut, text, there};
 use crate::session::Options;

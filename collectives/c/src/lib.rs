@@ -1,4 +1,5 @@
-//! `libethbcast`: communicators, sessions and plans for C and C++.
+//! C and C++ library `libethbcast`: one-to-many transfers, MPI-like communicators, and broadcast
+//! trees.
 //!
 //! Every function returns a [`Status`]; the message of a failure is kept per thread
 //! (`ethbcast_error_message`). Panics never cross the boundary. Callers must keep these promises in

@@ -1,4 +1,4 @@
-//! Topologies and plans for C.
+//! C interface to network topologies and the broadcast trees made for them.
 
 use crate::raw::{text, there};
 use crate::status::{Failure, Status, call};

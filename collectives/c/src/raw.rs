@@ -1,4 +1,5 @@
-//! Conversion of C pointers, checked as far as possible. The crate's description says what callers must guarantee.
+//! Conversion of C pointers and lengths to Rust slices and strings, checked as far as possible. The
+//! crate's description says what callers must guarantee.
 
 use crate::status::{Failure, Status};
 use std::ffi::{CStr, c_char, c_int, c_void};

@@ -1,4 +1,4 @@
-//! Sessions for C: bytes from one host to all others, verified.
+//! C interface to one-to-many transfers: bytes from one host to all others, verified.
 
 use crate::raw::{UserData, bytes, bytes_mut, file, text, there};
 use crate::status::{Failure, Status, call};

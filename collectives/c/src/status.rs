@@ -1,4 +1,4 @@
-//! Status codes, and the error message of each thread.
+//! Status codes of the C interface, and the error message of each thread.
 
 use ethbcast_collectives::{ErrorKind, NamedOptions};
 use std::any::Any;

@@ -1,5 +1,5 @@
-//! C and C++ programs on the hosts of a lab, linked to the library that Cargo has just built; and
-//! the library's symbols and header.
+//! Tests of the C library: programs in C and C++ on simulated hosts (network namespaces), its
+//! symbols and header.
 
 use ethbcast_collectives::NamedOptions;
 use ethbcast_collectives::communicator::Communicator;

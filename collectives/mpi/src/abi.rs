@@ -1,6 +1,5 @@
-//! Back end for the MPI standard's own binary interface (MPI 5.0, chapter 20): handles are words
-//! and constants fixed numbers, so no `mpi.h` is needed. `c/backend.c` is the equivalent for MPIs
-//! with their own interface.
+//! Access to an MPI library by the MPI standard's own binary interface (MPI 5.0, chapter 20),
+//! without `mpi.h`. `c/backend.c` is the equivalent for MPIs with their own interface.
 
 use crate::dynamic::{
     ContinueCallback, GIVEN_UP, INTER, KNOWN, NEW, NOT_NOW, NULL, Symbol, TRUNCATED, Table, VERSION, Word, done,

@@ -1,5 +1,5 @@
-//! Time account of an MPI communicator: time spent in its calls, cost of trying ethbcast for them,
-//! and time saved. It decides the route of each call.
+//! Record of the time that an MPI communicator's calls have taken and saved, which decides the
+//! route of each call.
 //!
 //! A trial uses the program's own calls, so it costs only the time by which ethbcast (the *wire*)
 //! is slower than the MPI. A trial begins when the ranks can afford it: it may cost a fiftieth of

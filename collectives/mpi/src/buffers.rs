@@ -1,4 +1,4 @@
-//! Bytes of user buffers: in place if elements are contiguous, otherwise packed.
+//! Bytes of an MPI call's buffers: used in place if contiguous, otherwise packed.
 
 use crate::dynamic::{Symbol, Table, Word, done};
 use crate::settings::Reason;

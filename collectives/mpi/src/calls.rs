@@ -1,5 +1,5 @@
-//! Entry points of the five MPI collectives that the drop-in replaces. Each call goes to ethbcast or to the MPI's
-//! own function.
+//! The five MPI collectives that ethbcast replaces: each call goes to ethbcast or to the MPI's own
+//! function.
 
 use crate::account::{self, LiveRanks, MEETING, Ranks};
 use crate::buffers::Elements;

@@ -1,5 +1,5 @@
-//! Cost table: the time of a call by ethbcast and by the MPI, for each length. It is identical on all ranks, and so
-//! is the decision.
+//! Table of an MPI call's time by length, by ethbcast and by the MPI, which decides the route. It
+//! is identical on all ranks, and so is the decision.
 
 use crate::settings::Operation;
 

@@ -1,4 +1,4 @@
-//! Lookup of functions by name in loaded libraries, and loading of a back end.
+//! Dynamic loading: looks up MPI functions by name, and loads the module made for the MPI in use.
 
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
 use std::io::Write;

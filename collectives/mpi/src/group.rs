@@ -1,5 +1,4 @@
-//! State attached to each MPI communicator: whether ethbcast carries its collectives, or the reason why
-//! MPI does.
+//! State attached to each MPI communicator: whether ethbcast carries its collectives, or why not.
 
 use crate::account::{self, Account, LiveRanks, Ranks};
 use crate::dynamic::{INTER, KNOWN, NEW, Table, Word, done, print_line};

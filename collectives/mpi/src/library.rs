@@ -1,4 +1,4 @@
-//! The loaded MPI library, the drop-in's back end for it, and the state of this process.
+//! The MPI library found in this process, and the process-wide state.
 
 use crate::dynamic::{self, Symbol, Table, VERSION, print_line};
 use crate::settings::{Reason, Settings, Statistics, Stats};

@@ -1,4 +1,4 @@
-//! Detection of dead processes of other ranks on this host, so that no rank waits for a dead one's part of a call.
+//! Detection of dead MPI processes on this host, so that no rank waits for them.
 
 use crate::dynamic::ContinueCallback;
 use ethbcast_transport::lock::Mutex;

@@ -1,5 +1,5 @@
-//! Rank-to-host map, with the rank that represents each host. It is derived from the cards of all
-//! ranks, so it is identical on all of them.
+//! Map from MPI ranks to hosts, with the one rank that represents each host. It is derived from the
+//! node descriptors of all ranks, so it is identical on all of them.
 
 use crate::neighbours::ProcessId;
 use crate::settings::{Agreed, Reason};

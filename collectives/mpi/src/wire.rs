@@ -1,5 +1,5 @@
-//! The ethbcast group that carries an MPI communicator's collectives: its members are one leading
-//! rank per host, each of which serves the other ranks of its host.
+//! The ethbcast group that carries an MPI communicator's collectives, with one leading rank per
+//! host.
 
 use crate::dynamic::{GIVEN_UP, Table, Word, done, print_line};
 use crate::neighbours::{Neighbours, Watch};

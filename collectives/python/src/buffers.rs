@@ -1,4 +1,4 @@
-//! Memory of Python objects, accessed without a copy: by the buffer protocol, or by DLPack.
+//! Memory of Python objects, used without a copy: by the buffer protocol, or by DLPack.
 #![allow(unsafe_code)]
 
 use crate::tensor::Tensor;

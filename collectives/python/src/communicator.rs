@@ -1,5 +1,4 @@
-//! Communicators for Python: groups of processes that exchange messages and call collectives, as in
-//! MPI.
+//! Python interface to communicators: groups of processes with messages and collectives, as in MPI.
 
 use crate::buffers::Buffer;
 use crate::failure::Failure;

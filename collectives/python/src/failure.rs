@@ -1,4 +1,4 @@
-//! Failures of the library as exceptions of `ethbcast.Error`.
+//! Conversion of the library's errors to Python exceptions (`ethbcast.Error` and its subclasses).
 
 use ethbcast_collectives::communicator::{self, CommunicatorError};
 use ethbcast_collectives::session::{MemberReport, RootFailure, TurnedAway};

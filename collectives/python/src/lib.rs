@@ -1,4 +1,4 @@
-//! The Python package `ethbcast`: sessions and communicators.
+//! The Python package `ethbcast`: one-to-many transfers and MPI-like communicators.
 //!
 //! The package is a thin layer over [`ethbcast_collectives`]: a call releases the interpreter, runs the
 //! library's call of that name, and raises its failure. `python/ethbcast` has the parts written in

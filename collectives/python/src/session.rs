@@ -1,4 +1,4 @@
-//! Sessions for Python: bytes from one host to all others, verified.
+//! Python interface to one-to-many transfers: bytes from one host to all others, verified.
 
 use crate::buffers::Buffer;
 use crate::failure::Failure;

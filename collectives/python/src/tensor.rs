@@ -1,4 +1,4 @@
-//! Tensors of other packages, such as PyTorch, whose memory is accessed by DLPack without a copy.
+//! Tensors of packages such as PyTorch, whose memory is used without a copy (DLPack).
 #![allow(unsafe_code)]
 
 use pyo3::exceptions::PyTypeError;

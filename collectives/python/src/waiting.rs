@@ -1,4 +1,4 @@
-//! Conditions that end a blocking call early: a cancel handle, a time limit, Ctrl-C.
+//! Early end of a blocking Python call: by a cancel handle, a time limit or Ctrl-C.
 
 use crate::failure::Failure;
 use ethbcast_collectives::communicator::Meanwhile;

@@ -1,4 +1,4 @@
-//! The Python package on the hosts of a lab, with the module that Cargo has just built.
+//! Tests of the Python package on hosts in network namespaces.
 
 use ethbcast_lab::LabConfig;
 use ethbcast_tests::lab::{Ended, LIMIT, Run, Site, names_in, one_switch, put_whole};

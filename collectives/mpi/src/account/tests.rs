@@ -1,5 +1,5 @@
-//! Tests of an MPI communicator's time account with simulated call times: in total, a program never
-//! takes longer than with the MPI alone.
+//! Tests of the rule when ethbcast is tried for an MPI call: a program never takes longer than by
+//! MPI alone.
 
 use super::*;
 

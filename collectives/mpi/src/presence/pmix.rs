@@ -1,6 +1,5 @@
-//! Client of PMIx, the interface of Open MPI's and Slurm's launchers: a library that communicates with the
-//! launcher's process on this host. Its functions and their data layout are part of its binary interface since
-//! version 2.
+//! Client of PMIx, through which MPI processes talk to the launchers of Open MPI and Slurm. Its
+//! functions and their data layout are part of its binary interface since version 2.
 
 use super::key;
 use crate::dynamic::{library, symbol};

@@ -1,4 +1,5 @@
-//! Test hosts in a lab, with everything that MPI programs need: the drop-in, back ends, launchers.
+//! Test hosts (network namespaces) with all that MPI programs need: the library, launchers, MPI
+//! installations.
 
 use ethbcast_lab::LabConfig;
 use ethbcast_tests::in_full;

@@ -1,5 +1,4 @@
-//! Comparison of calls by ethbcast with the MPI's: equal bytes, equal errors, and an error if a
-//! rank dies.
+//! Tests that MPI calls by ethbcast give the same bytes and errors as the MPI itself.
 
 use crate::bed::{Bed, compiled, here, of_this_size, own, taken};
 use ethbcast_lab::LabConfig;

@@ -1,4 +1,5 @@
-//! Tests of MPI programs (MPICH and Open MPI) on the hosts of a lab, with the drop-in preloaded, and without.
+//! Tests of MPI programs (MPICH and Open MPI) on hosts in network namespaces, with and without the
+//! library.
 
 mod bed;
 mod calls;

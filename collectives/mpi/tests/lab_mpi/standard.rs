@@ -1,4 +1,4 @@
-//! An MPI of the standard's own binary interface.
+//! Tests with an MPI that has the standard's own binary interface (MPI 5.0).
 
 use crate::bed::{Bed, directory, here, own, taken};
 use ethbcast_tests::lab::{COMPILE_LIMIT, Mpi, Run, one_switch};

@@ -1,4 +1,4 @@
-//! Tests that calls fall back to the MPI where ethbcast cannot be used or is slower.
+//! Tests that MPI calls fall back to the MPI where ethbcast cannot be used or is slower.
 
 use crate::bed::{Bed, LIMIT, compiled, directory, drop_in, here, of_this_size, own, taken};
 use ethbcast_lab::LabConfig;
