@@ -1,4 +1,4 @@
-//! Shell commands as source or destination of a transfer.
+//! Shell commands whose output is sent, or that read what is received.
 
 pub use rustix::process::Signal;
 

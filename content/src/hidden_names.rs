@@ -1,4 +1,4 @@
-//! Hidden names of unfinished data, and removal of old such data.
+//! Hidden names of unfinished files and directories, and removal of old ones.
 
 use crate::disk::{Directory, DiskFile, Kind};
 use crate::journal::{self, Identity};

@@ -1,4 +1,5 @@
-//! Content of a transfer: directories as one stream, files, devices, and their storage at receivers.
+//! What is transferred: files, directories and devices as a stream of bytes, and their storage at
+//! receivers.
 //!
 //! A session transports bytes of any kind. This crate turns a directory into bytes: a manifest of
 //! all its entries, and the data of its files one after the other, so that many small files go at

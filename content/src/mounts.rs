@@ -1,4 +1,4 @@
-//! The mount table of this process.
+//! The mount table of this process, from `/proc`.
 
 use crate::manifest::{Manifest, Node};
 use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};

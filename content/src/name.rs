@@ -1,4 +1,4 @@
-//! Rules for the name of a directory entry: raw bytes that stay within the directory.
+//! Rules for file names in a sent directory: raw bytes that cannot lead outside it.
 
 use ethbcast_collectives::membership::is_shown;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Background fsync of written data, so that the last sync is short.
+//! Background fsync of received data, so that the last sync is short.
 //!
 //! A write-back error is reported once to each open file description (fsync(2)): after a failed sync the kernel marks
 //! the lost pages clean, and the next sync of that file succeeds. So the first failed sync of any thread decides, and

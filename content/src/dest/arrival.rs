@@ -1,4 +1,4 @@
-//! Storage of any content at DEST: chooses the storage for a file, device, stdout, command or directory.
+//! Choice of how received content is stored: as file, device, stdout, command input or directory.
 
 use super::bytes::{ArrivalState, Bytes, too_small};
 use super::{Dest, Handling};

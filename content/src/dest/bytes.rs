@@ -1,5 +1,5 @@
-//! Storage of a byte stream at DEST: a file, a file with holes, or a pipe. It also makes holes of
-//! zeros, and refuses contents that the device cannot hold.
+//! Storage of a received byte stream in a file, a file with holes, or a pipe. It also makes holes
+//! of zeros, and refuses contents that the device cannot hold.
 
 use super::device::check_sectors;
 use super::file::{DestPlace, FileDest, Resume};

@@ -1,4 +1,4 @@
-//! A block device as the destination (DEST). Its old content is overwritten and cannot be restored.
+//! Storage of received bytes on a block device, whose old content is overwritten.
 
 use super::DestError;
 use super::in_use::{is_read_only, takes_partitions, users};

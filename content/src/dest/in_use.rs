@@ -1,4 +1,5 @@
-//! Check that a block device is not in use before it is overwritten.
+//! Check that a block device is not in use (mounted, swap, part of another) before it is
+//! overwritten.
 
 use crate::mounts::{self, place_of};
 use rustix::fs::{major, makedev, minor};

@@ -1,4 +1,4 @@
-//! The destination of received content (DEST), checked before a session starts.
+//! Destination of received content (DEST on the command line), checked before a transfer starts.
 //!
 //! Each kind of it (file, device, pipe, directory) has the same steps:
 //!

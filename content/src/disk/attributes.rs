@@ -1,4 +1,4 @@
-//! Setting of modes, times, owners and extended attributes as at the sender.
+//! Setting of a received file's mode, times, owner and extended attributes as at the sender.
 
 use crate::manifest::{Attributes, Manifest, Node, Owner, Special, Time, Xattr};
 use crate::name;

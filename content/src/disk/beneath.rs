@@ -1,5 +1,4 @@
-//! A directory whose entries are opened strictly below it: the kernel resolves their paths without
-//! following symbolic links or leaving the directory (`openat2`), even if it changes meanwhile.
+//! Access to files strictly below a directory, so that no symbolic link leads outside (`openat2`).
 
 use super::attributes::{Given, keep_attributes, keeps};
 use super::{Directory, DiskFile, Kind, Lack, or_here};

@@ -1,4 +1,4 @@
-//! Tests of the have-set: results of the lookup, cost of wrong hints, bounds on memory.
+//! Tests of finding data that a receiver already has: results, wrong hints, bounds on memory.
 
 use super::*;
 use ethbcast_collectives::session::verified::{CHUNK_BYTES, ChunkSize, Cutter, Fragment, STRETCH_CHUNKS, StretchPlace};

@@ -1,4 +1,4 @@
-//! Detection and decompression of compressed and virtual-machine images.
+//! Compressed images and virtual-machine images: detection of the format, and decompression.
 
 use crate::manifest::Extent;
 use ethbcast_collectives::lock::Mutex;

@@ -1,4 +1,4 @@
-//! Builder of a manifest, which refuses entries that could not exist in a directory.
+//! Construction of a directory's manifest, with refusal of entries that could not exist.
 
 use super::{Attributes, Entry, MAX_BYTES, MAX_ENTRIES, MAX_XATTR_BYTES, Manifest, Node, Owner, XATTR_OVERHEAD_BYTES};
 use crate::name::{self, MAX_PATH_BYTES, NameError};

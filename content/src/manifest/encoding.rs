@@ -1,4 +1,4 @@
-//! Encoding of a manifest and of the head that precedes it in the stream.
+//! Encoding of a directory's manifest, and of the header before it in the stream.
 
 use super::{
     Attributes, Builder, Entry, Extent, Fault, FileData, MAX_BYTES, MAX_ENTRIES, Manifest, ManifestError, Node, Owner,

@@ -1,4 +1,4 @@
-//! The manifest of a directory: names, attributes and sizes of all entries.
+//! Manifest of a directory that is sent: names, attributes and sizes of all entries.
 //!
 //! A directory comes before its contents, and the names of a directory are in the order of their
 //! bytes. Sender and receiver both build it with [`Builder`], which refuses everything that could

@@ -1,4 +1,4 @@
-//! Tests of the manifest: refused names and entries, and its encoding.
+//! Tests of a directory's manifest: refused names and entries, and its encoding.
 
 use super::*;
 use crate::name::NameError;

@@ -1,4 +1,4 @@
-//! Listing of the entries to be sent.
+//! List of the files and directories to be sent, found by walking the given paths.
 
 use super::reader::{self, Stamp};
 use super::{Losses, Selection, SourceError};

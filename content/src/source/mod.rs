@@ -1,4 +1,4 @@
-//! A directory, or several files and directories, as a stream.
+//! A directory, or several files and directories, as one stream of bytes at the sender.
 
 mod listing;
 mod opened;

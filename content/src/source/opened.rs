@@ -1,4 +1,4 @@
-//! Opening of a SOURCE: a file, a device, stdin, a command's output, or directories.
+//! Opening of what is sent (SOURCE): a file, a device, stdin, a command's output, or directories.
 
 use super::listing::extents_of;
 use super::reader::{Unchanged, UnchangedAt, WholeFile};

@@ -1,4 +1,4 @@
-//! Sequential reader of the stream of a directory.
+//! Reader that returns a directory's stream from beginning to end.
 
 use crate::layout::{Layout, OpenEntry, Piece, Trouble, Troubles, Verdict};
 use crate::manifest::FileData;

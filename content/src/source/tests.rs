@@ -1,4 +1,4 @@
-//! Tests of directories as a stream: order, exclusion, and files that change meanwhile.
+//! Tests of sending directories: order, excluded files, and files that change meanwhile.
 
 use super::*;
 use crate::layout::Verdict;

@@ -1,4 +1,4 @@
-//! Construction of a directory from its stream.
+//! Creation of a received directory's files from its stream, as the bytes come.
 
 use super::makers::{Failed, Makers, Orders, Putting, SMALL_BYTES};
 use crate::disk::{Directory, DiskFile, Kind, Lack, PRIVATE_FILE, Privilege, Setter, is_taken, one};

@@ -1,5 +1,5 @@
-//! Crash tests of receiving a small directory over an older one. In every crash state DEST is entirely old or
-//! entirely new, and the next run completes.
+//! Crash tests of receiving a directory: after any crash the old or the new one is there, whole.
+//! The next run completes.
 
 use super::place::{Place, Target};
 use super::work::{Leftover, Work};

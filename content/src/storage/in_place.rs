@@ -1,4 +1,5 @@
-//! Update of a directory in place. After any failure or crash each of its files is entirely old or entirely new.
+//! Update of an existing directory in place. After any failure or crash each of its files is
+//! entirely old or entirely new.
 
 use super::crashes::{DEST, build_in, dest, stream};
 use super::place::Target;

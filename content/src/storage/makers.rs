@@ -1,4 +1,4 @@
-//! Threads that create small files, because creating one takes longer than writing its bytes.
+//! Threads that create small files in parallel.
 
 use crate::disk::{Directory, DiskFile, Kind, PRIVATE_FILE, Setter};
 use crate::journal::Runs;

@@ -1,5 +1,5 @@
-//! Storage of a directory at a receiver. It is built beside DEST from the stream, and renamed into place when it
-//! is verified and synced.
+//! Storage of a received directory: built beside the destination, renamed into place when verified
+//! and synced.
 
 mod building;
 #[cfg(test)]

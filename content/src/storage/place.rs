@@ -1,4 +1,4 @@
-//! The final place of a directory and the renames that put it there.
+//! The renames that put a received directory into its final place.
 
 use super::building::{Remains, remove_others};
 use crate::disk::{Accept, Beneath, Directory, Lack, Setter, is_taken};

@@ -1,5 +1,5 @@
-//! Replacement of a directory on any file system. After a failure or crash DEST is entirely the old or entirely the
-//! new one.
+//! Replacement of an old directory by a received one, on any file system. After a failure or crash
+//! DEST is entirely the old or entirely the new one.
 
 use super::crashes::{DEST, build, build_in, dest, old_world, receive, stream};
 use super::place::Target;

@@ -1,4 +1,4 @@
-//! Tests of the storage of a directory on real file systems: names, attributes, leftovers and links.
+//! Tests of received directories on real file systems: names, attributes, leftovers and links.
 
 use super::*;
 use crate::disk::Lack;

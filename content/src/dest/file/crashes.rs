@@ -1,5 +1,5 @@
-//! Crash tests of receiving a small file, in every crash state, with unsynced data lost or torn. DEST is entirely
-//! old or entirely new, and the next run completes.
+//! Crash tests of receiving a file: after any crash the old or the new file is there, whole. The
+//! next run completes.
 
 use super::{Resume, *};
 use crate::disk::model::{Abilities, Model, ModelDirectory, Moment, World};

@@ -1,4 +1,4 @@
-//! Names of a file during its transfer: none, temporary, resumable by a later run, or final.
+//! Names of a file while it is being received: none, temporary, kept for a later resume, or final.
 
 use crate::command::Unfinished;
 use crate::disk::{COMMON_FILE, Directory, DiskFile, Kind, PRIVATE_FILE, is_taken};

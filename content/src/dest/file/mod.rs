@@ -1,5 +1,5 @@
-//! A file as the destination (DEST). It is received without a name or under a hidden one, and gets its own name when
-//! all its bytes are on the disk.
+//! Storage of a received file, without a name or under a hidden one until all its bytes are on the
+//! disk.
 //!
 //! A resumable file has a hidden name derived from its own, and a [journal](crate::journal) beside
 //! it. It outlives its process, is found by the next one that receives the same name, and is

@@ -1,4 +1,4 @@
-//! Tests of names, locks and leftovers in real directories.
+//! Tests of received files in real directories: names, locks, and leftovers of failed runs.
 
 use super::*;
 use crate::disk::Beneath;

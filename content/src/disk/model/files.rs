@@ -1,4 +1,4 @@
-//! Files and directories of the model disk.
+//! Files and directories of the simulated disk for crash tests.
 
 use super::world::{Change, Inode, World};
 use super::{Model, State};

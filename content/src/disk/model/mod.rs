@@ -1,4 +1,4 @@
-//! A model of a disk in memory, which loses what was not synced and can fail at any call.
+//! A simulated disk for tests, which loses what was not synced and can fail at any call.
 
 mod files;
 mod world;

@@ -1,4 +1,4 @@
-//! The content of a model disk and the changes to it.
+//! Content of the simulated disk for crash tests, and the changes to it.
 
 use super::State;
 use crate::disk::Lack;
