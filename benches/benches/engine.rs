@@ -1,5 +1,5 @@
-//! Speed of the engine on one processor, in a few seconds and without a network: `cargo bench -p ethbcast-benches`.
-//! Only rates of the same machine are comparable.
+//! Speed of the protocol code on one processor, without a network. `cargo bench -p
+//! ethbcast-benches` runs it. Only rates of the same machine are comparable.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant as Moment};

@@ -1,5 +1,5 @@
-//! Test beds of the experiments: a topology and its lab, the algorithms tried there, and their
-//! predicted times.
+//! Networks on which algorithms are compared: their topologies, the algorithms, and predicted
+//! times.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;

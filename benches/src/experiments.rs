@@ -1,5 +1,5 @@
-//! Measurements in labs: the algorithms of `ethbcast perf` and MPI libraries on the test beds, by
-//! message size, as configured in `experiments.toml`.
+//! Measurements of broadcast algorithms and MPI libraries in network namespaces, as listed in
+//! `experiments.toml`.
 //!
 //! Every way takes its turn, in rounds, so that a machine that gets slower does so for all. All beds
 //! are up together for the same reason.

@@ -1,4 +1,4 @@
-//! Figure 5 of Patarasuk 2008: heights of the contention-free binary trees of Algorithm 2 on random
+//! Reproduction of Figure 5 of Patarasuk 2008: heights of binary broadcast trees on random
 //! clusters.
 //!
 //! Clusters are made as in §4.1.2: random links between switches "until a tree that connects all nodes is formed

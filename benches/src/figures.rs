@@ -1,5 +1,5 @@
-//! Simulation of the papers' figures, on their test beds and at their rates. Hosts are as fast as in Table 2 of
-//! Patarasuk 2008.
+//! Reproduction of the papers' figures by simulation, on their networks and at their rates. Hosts
+//! are as fast as in Table 2 of Patarasuk 2008.
 //!
 //! A lab of 32 hosts on one machine cannot send at 100 Mbit/s, let alone at 1000. `ethbcast
 //! simulate` runs the same engine on a virtual clock, and repeats its results exactly.

@@ -1,4 +1,5 @@
-//! Benchmark of blocking messages between two hosts of a lab, compared with a plain packet socket.
+//! Benchmark of blocking messages between two hosts (network namespaces), against a plain packet
+//! socket.
 
 use std::ops::ControlFlow;
 use std::os::fd::{AsRawFd, OwnedFd};

@@ -1,5 +1,4 @@
-//! Benchmarks: the papers' tables and figures, measurements in labs, and socket drivers. Each makes files of
-//! `docs/results`.
+//! Benchmarks, and reproduction of the papers' tables and figures, as files in `docs/results`.
 //!
 //! `make` computes or simulates: its results are equal on every machine. `lab`, `drivers` and
 //! `messages` measure in labs of network namespaces (`ethbcast-lab`), so they need root and leave

@@ -1,5 +1,5 @@
-//! Buffer memory of a broadcast at the root: by the formula of the EQA paper's §4.2, and as counted
-//! in running streams.
+//! Buffer memory of a broadcast's sender: by the formula of the EQA paper (§4.2), and as counted in
+//! running streams.
 //!
 //! Only the simulated broadcasts, which show the effect of losses, send anything.
 

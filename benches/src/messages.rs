@@ -1,5 +1,4 @@
-//! Round trips and throughput of messages on the wire, compared with a raw socket's, and the effect
-//! of BTP1 and BTP2 (bytes pushed before a grant).
+//! Benchmark of messages between two hosts: round trips and throughput, against a raw socket.
 //!
 //! Two hosts on one switch, not shaped; the variants take turns, so that other load on the machine
 //! affects them alike. Every byte is checked.

@@ -1,5 +1,5 @@
-//! Panels of figures: curves of time over message size or number of hosts, and checks of a paper's
-//! statements about them.
+//! Line charts of time by message size or number of hosts, and checks of what a paper states about
+//! them.
 
 use std::fmt;
 

@@ -1,5 +1,4 @@
-//! List of the files in `docs/results`, with the command that makes each and a check for stale
-//! ones; format of sizes and times in them.
+//! List of the computed files in `docs/results`, and a check that they are up to date.
 
 use std::fs;
 use std::path::Path;

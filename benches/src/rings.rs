@@ -1,5 +1,5 @@
-//! Kernel socket rings that the port does not use, for the driver benchmark: receive blocks (TPACKET_V3) and a
-//! transmit ring (PACKET_TX_RING). Source: kernel documentation, `networking/packet_mmap`.
+//! Kernel packet rings that only the socket benchmark uses: receive blocks (TPACKET_V3), and
+//! PACKET_TX_RING for sending. Source: kernel documentation, `networking/packet_mmap`.
 #![allow(unsafe_code)]
 
 use std::mem::size_of;

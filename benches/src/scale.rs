@@ -1,5 +1,5 @@
-//! Simulation of broadcasts to a thousand receivers. It counts the frames that the root receives, goodput, memory,
-//! and the reports of a loss that all receivers have suffered.
+//! Simulated broadcasts to a thousand receivers: frames that the sender receives, throughput,
+//! memory, reports of a loss.
 //!
 //! The bench plays whole sessions on one switch, from ANNOUNCE to VERDICT. Frames are short, and cables slower in
 //! proportion, so that a frame takes as long as a full one at the named rate. With full frames the buffers of a

@@ -1,4 +1,4 @@
-//! Tables 1, 3 and 4 of Patarasuk 2008, from the figures of its Table 2 by pure arithmetic.
+//! Reproduction of Tables 1, 3 and 4 of Patarasuk 2008 from the figures in its Table 2.
 
 use std::sync::LazyLock;
 
