@@ -1,5 +1,5 @@
-//! Shared helpers of the tests: simulated sessions and communicators, and processes on the hosts of
-//! a lab.
+//! Test helpers: simulated transfers and communicators, and processes on hosts in network
+//! namespaces.
 
 #![expect(missing_docs, reason = "nobody but this tree uses it: names that say it need no comment")]
 

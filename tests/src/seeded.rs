@@ -1,5 +1,5 @@
-//! Random sessions and programs, and the number of frames that their faults may cost. Their
-//! guarantees are checked by the swarm.
+//! Test helper: random transfers and programs drawn from seeds, and the frames that their faults
+//! may cost. Random simulation (`swarm`) checks their guarantees.
 
 use crate::communicator::{self, Play, Step};
 use crate::session::{self, Case, Played, some_of_each, star};

@@ -1,5 +1,4 @@
-//! A whole session under the simulator, from ANNOUNCE to VERDICT: its description, run, checks and
-//! cost in frames.
+//! Test helper: a whole transfer in the simulator, checked, with its cost in frames.
 
 use ethbcast_collectives::keys::{ExchangePair, Keys, Secret, Signer};
 use ethbcast_collectives::session::application::{Again, Collected, MemoryContent, Next, Participant, Sink, Source};

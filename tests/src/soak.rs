@@ -1,5 +1,4 @@
-//! Soak tests: many sessions in a row, and collectives for minutes, on the hosts of a lab and in
-//! one process, watched for growth.
+//! Soak tests: many transfers in a row and collectives for minutes, watched for leaks.
 
 use crate::lab::content;
 use anyhow::{Context, bail, ensure};

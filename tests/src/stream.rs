@@ -1,4 +1,5 @@
-//! Helpers for streams over an ack tree, and for frames of any content with a valid checksum.
+//! Test helper: broadcast streams to 200 receivers, and frames of any content with a valid
+//! checksum.
 
 use ethbcast_transport::Tuning;
 use ethbcast_transport::sim::host_mac;

@@ -1,5 +1,5 @@
-//! Other traffic under the simulator: flows that adapt as TCP Reno does (RFC 5681, 6582) or send at a fixed rate, and
-//! hosts whose interface such flows share with a session.
+//! Test helper: simulated traffic beside a transfer, as TCP Reno (RFC 5681, 6582) or at a fixed
+//! rate.
 
 use crate::session::{Host, turn};
 use ethbcast_collectives::session::application::Participant;

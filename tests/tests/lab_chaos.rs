@@ -1,4 +1,4 @@
-//! Tests of the programs `chaos` (random faults) and `soak` (docs/testing.md). Memory and
+//! Tests of the fault injection and soak programs (`chaos`, `soak`) themselves. Memory and
 //! descriptors do not grow over many sessions.
 
 use ethbcast_lab::{Lab, LabGuard};

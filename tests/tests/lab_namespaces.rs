@@ -1,4 +1,4 @@
-//! Tests of the lab (hosts as network namespaces): setup, removal, and the behaviour of its cables.
+//! Tests of the test network made of network namespaces: setup, removal, and how its cables behave.
 //!
 //! The tests need root, and fail without it: a skipped test proves nothing.
 

@@ -1,4 +1,5 @@
-//! libFuzzer target `group`: see `ethbcast_tests::fuzz`.
+//! Fuzz target (libFuzzer) for frames received by a communicator; the code is in
+//! `ethbcast_tests::fuzz`.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| ethbcast_tests::fuzz::run("group", bytes));

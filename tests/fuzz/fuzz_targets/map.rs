@@ -1,4 +1,5 @@
-//! libFuzzer target `map`: see `ethbcast_tests::fuzz`.
+//! Fuzz target (libFuzzer) for the map of a received file with holes; the code is in
+//! `ethbcast_tests::fuzz`.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| ethbcast_tests::fuzz::run("map", bytes));

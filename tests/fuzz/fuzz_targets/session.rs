@@ -1,4 +1,5 @@
-//! libFuzzer target `session`: see `ethbcast_tests::fuzz`.
+//! Fuzz target (libFuzzer) for frames received during a transfer; the code is in
+//! `ethbcast_tests::fuzz`.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| ethbcast_tests::fuzz::run("session", bytes));

@@ -1,4 +1,4 @@
-//! The isolated environment (*cell*) of one test, which leaves nothing behind.
+//! Isolated environment in which the test runner runs one test, so that it leaves nothing behind.
 //!
 //! A cell with root has process ids, mounts, `/run/netns`, `/dev/shm` and `target/tmp` of its own. When its first
 //! process ends, the kernel ends all its processes, and with them its network namespaces, mounts and files in memory.

@@ -1,4 +1,4 @@
-//! Collects all tests: the test programs that cargo builds, and their tests.
+//! List of all tests: the test programs that cargo builds, and the tests in each.
 
 use anyhow::{Context, bail};
 use serde_json::Value;

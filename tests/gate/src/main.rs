@@ -1,4 +1,4 @@
-//! The test runner behind `./test`.
+//! The test runner behind `./test`: runs each test in a process of its own.
 //!
 //! The runner runs each test of the programs that cargo has built in a process of its own, and ends with
 //! one table. Tests are of two kinds by the possible causes of a failure: *deterministic* ones (no

@@ -1,4 +1,4 @@
-//! Results of tests.
+//! Result of one test in the test runner: passed or failed, time, memory and output.
 
 use crate::cell::Ended;
 use crate::collect::{Kind, Test};

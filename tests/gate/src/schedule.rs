@@ -1,5 +1,6 @@
-//! Order of the tests. Deterministic tests run on all processors, with labs beside them. Then labs run that must run
-//! alone. Finally, labs that failed are run again, alone.
+//! Order in which the test runner runs tests, side by side or alone. Deterministic tests run on all
+//! processors, with labs beside them. Then labs run that must run alone. Finally, labs that failed
+//! are run again, alone.
 
 use crate::cell::Cell;
 use crate::collect::Test;

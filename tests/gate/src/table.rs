@@ -1,4 +1,4 @@
-//! The table at the end of a run.
+//! Table of results that the test runner prints at the end.
 
 use crate::collect::Kind;
 use crate::outcome::{Outcome, Verdict};

@@ -1,4 +1,4 @@
-//! The test runner, with scripts that act as test programs.
+//! Tests of the test runner, with scripts in place of test programs.
 
 use std::fs;
 use std::io::Read;

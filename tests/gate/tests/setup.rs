@@ -1,4 +1,4 @@
-//! Checks by `./try` and `./test` before they build anything (`tests/setup.sh`), on machines with
+//! Tests of what `./try` and `./test` check before they build (`tests/setup.sh`), on machines with
 //! missing programs.
 
 use std::fs;

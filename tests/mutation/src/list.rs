@@ -1,4 +1,4 @@
-//! List of mutants, as `cargo mutants --list --json` prints it.
+//! List of code mutations, as `cargo mutants --list --json` prints it.
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;

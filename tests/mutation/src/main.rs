@@ -1,5 +1,5 @@
-//! Tries every mutant of cargo-mutants in the engine, all of them in one program, and records
-//! whether a test fails.
+//! Mutation testing: builds every change of cargo-mutants into one program, and records whether a
+//! test fails.
 //!
 //! `mutation SCRATCH RESULTS [SEED [MS]]`, from the folder of the repository: copies it to SCRATCH,
 //! compiles it there with each mutant behind a switch, runs the tests on each in an order drawn by

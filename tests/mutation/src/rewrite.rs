@@ -1,4 +1,5 @@
-//! Puts every mutant of a file behind a switch: `if crate::mutant(17) { a - b } else { a + b }`.
+//! Mutation testing: puts every change in a source file behind a switch. A changed `a + b` becomes
+//! `if crate::mutant(17) { a - b } else { a + b }`.
 //!
 //! The branch of a mutant holds the original source except for its change, so that nested mutants
 //! do not multiply: only the last branch is rewritten further. The branch holds a whole chain of

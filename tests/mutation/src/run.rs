@@ -1,4 +1,4 @@
-//! Runs the tests on every mutant, quickest first, until one fails.
+//! Mutation testing: runs the tests on every change, quickest first, until one fails.
 
 use crate::list::Mutant;
 use crate::scratch::Scratch;

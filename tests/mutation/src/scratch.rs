@@ -1,4 +1,4 @@
-//! A copy of the workspace with all mutants in it, made to compile.
+//! Mutation testing: a copy of the source tree with all changes in it, made to compile.
 
 use crate::list::{FOLDERS, Mutant};
 use crate::rewrite::{Rewritten, rewrite};

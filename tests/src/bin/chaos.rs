@@ -1,4 +1,5 @@
-//! Whole transfers by the program, in labs, each with one or two random faults drawn from its seed, and checked.
+//! Program for fault injection: whole transfers in network namespaces, each with random faults
+//! drawn from a seed.
 //!
 //! `cargo run --release -p ethbcast-tests --bin chaos -- --runs 500`, as root, after `cargo build --release -p
 //! ethbcast`. Every failure is printed with the command that plays it again; docs/testing.md says what is judged.

@@ -1,4 +1,4 @@
-//! The corpus of the fuzz targets, and runs of them without a fuzzer.
+//! Program that keeps the saved inputs of the fuzz targets and runs them without a fuzzer.
 //!
 //! * `fuzz keep TARGET FOLDER`: puts every file of a folder, such as libFuzzer's, into the corpus of a target.
 //! * `fuzz unpack TARGET FOLDER`: writes every input of the corpus of a target as a file into a folder, for libFuzzer.

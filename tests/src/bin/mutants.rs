@@ -1,5 +1,5 @@
-//! Checks that the tests find bugs: runs randomized simulations with each deliberate bug until one
-//! of them finds it.
+//! Program that checks the tests themselves: runs simulations with deliberate bugs until each is
+//! found.
 //!
 //! `cargo run -p ethbcast-tests --bin mutants [-- NAME... --schedules N]` starts itself once for
 //! each bug, with that bug on. It prints a table, and fails if a bug survives, or if these

@@ -1,4 +1,5 @@
-//! A thousand sessions in a row, and ten minutes of collectives: no drift in memory, descriptors, threads or files.
+//! Program for soak tests: a thousand transfers in a row, watched for leaks of memory, descriptors
+//! and files.
 //!
 //! `cargo run --release -p ethbcast-tests --bin soak`, as root.
 

@@ -1,5 +1,5 @@
-//! Runs randomized simulations: many schedules, `swarm --seeds N [--from S] [--large]`, or one,
-//! `swarm SEED [--frames]`.
+//! Program that runs transfers in the simulator under random faults. `swarm --seeds N [--from S]
+//! [--large]` runs many, `swarm SEED [--frames]` one.
 
 use ethbcast_tests::swarm::{Schedule, Seed, TraceDetail, run_all, tell};
 use std::ops::Range;

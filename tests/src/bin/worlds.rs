@@ -1,5 +1,4 @@
-//! Explores the bounded models of docs/testing.md farther than the tests do, or replays a list of
-//! events.
+//! Program for model checking: explores all event sequences of small networks, or replays one.
 
 use ethbcast_tests::worlds::{Bounds, Named, WORLDS, parse_events};
 use std::process::ExitCode;

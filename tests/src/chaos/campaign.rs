@@ -1,4 +1,4 @@
-//! Many chaos runs, with tables and reports of their results.
+//! Fault injection: many runs, with tables and reports of their results.
 
 use super::judge::Verdict;
 use super::{Class, Scenario, Stage, Terms, play};

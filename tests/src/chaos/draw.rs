@@ -1,4 +1,4 @@
-//! Random choice of scenarios: the hosts, and one fault of each class.
+//! Fault injection: random choice of a run's hosts and faults.
 
 use super::Class;
 use super::play::Terms;

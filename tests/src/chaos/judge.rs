@@ -1,5 +1,5 @@
-//! Checks a run: survivors have the file, all end in time, all reports are true, nothing is left
-//! behind.
+//! Fault injection: check of a run's result: survivors have the file, reports are true, nothing is
+//! left.
 
 use super::campaign::Report;
 use super::play::{Play, digest};

@@ -1,5 +1,5 @@
-//! Whole transfers by the program in labs, under random faults. Each has one or two, and is checked
-//! against the guarantees of every transfer.
+//! Fault injection: whole transfers in network namespaces under one or two random faults, checked
+//! against every guarantee.
 //!
 //! A run is a [`Scenario`]. [`play`] brings up a lab, starts the programs, triggers the events,
 //! waits for the end, and returns the [`Verdict`]. The program `chaos` plays many.

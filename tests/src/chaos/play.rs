@@ -1,4 +1,5 @@
-//! One chaos run: brings up a lab, starts the programs, triggers the events, and waits for the end.
+//! Fault injection: one run, which starts hosts and programs, triggers the faults, and waits for
+//! the end.
 
 use super::judge::{Verdict, judge};
 use super::scenario::{Due, Event, ROOT, STRANGER, Scenario};

@@ -1,4 +1,5 @@
-//! Description of a run: content, broadcast algorithm, faults, and the guarantees that hold in spite of them.
+//! Fault injection: description of a run: content, broadcast algorithm, faults, and what must hold
+//! nevertheless.
 
 use super::play::Terms;
 use crate::lab::{Way, Which};

@@ -1,4 +1,4 @@
-//! Injection of faults into hosts and cables, and by an attacker.
+//! Fault injection: breaks cables, hosts and disks during a run, or sends forged frames.
 
 use super::play::{Play, Receiver};
 use super::scenario::{Attack, Deed, Event, Manners, ROOT, STRANGER};

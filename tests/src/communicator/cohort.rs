@@ -1,4 +1,4 @@
-//! Several processes on each simulated host, which share one address and differ in local port id.
+//! Test helper: several processes on each simulated host, which share one MAC address.
 
 use super::{Case, Process};
 use ethbcast_collectives::communicator::{CommunicatorError, Member};

@@ -1,4 +1,4 @@
-//! Simulated programs of a communicator's ranks: description, run, checks and cost in frames.
+//! Test helper: simulated MPI-like programs on a communicator, checked, with their cost in frames.
 
 mod cohort;
 mod process;

@@ -1,4 +1,4 @@
-//! A process that runs a program on a member.
+//! Test helper: one simulated process, which runs a program of sends, receives and collectives.
 
 use super::{Case, Step};
 use ethbcast_collectives::communicator::{

@@ -1,4 +1,4 @@
-//! Saved fuzz inputs: a text file per target, one `DIGEST HEX` line per input, sorted by digest. A
+//! Saved inputs of the fuzz targets: a text file per target, one `DIGEST HEX` line per input. A
 //! change thus shows which input was added, and a line damaged by an editor or a merge is detected.
 
 use ethbcast_transport::sim::Random;

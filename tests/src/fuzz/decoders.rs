@@ -1,5 +1,5 @@
-//! Fuzz targets for decoders of untrusted bytes: none panics, and accepted values survive encoding
-//! and decoding.
+//! Fuzz targets for decoders: no bytes make them panic, and decoded values survive encoding and
+//! decoding.
 
 use super::machines::Script;
 use ethbcast_collectives::census::{CensusReply, CensusRequest};

@@ -1,5 +1,5 @@
-//! Fuzz targets for whole protocol machines: the input decides arrivals, losses, the passing of
-//! time and the behaviour of disks.
+//! Fuzz targets for protocol state machines: the input decides which frames arrive, are lost or
+//! forged.
 
 use crate::communicator;
 use crate::communicator::{Process, Step};

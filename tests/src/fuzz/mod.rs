@@ -1,5 +1,5 @@
-//! Fuzzing of decoders and machines that take untrusted bytes. A target panics if anything is
-//! wrong.
+//! Fuzz targets for everything that takes untrusted bytes: decoders and protocol state machines. A
+//! target panics if anything is wrong.
 //!
 //! `tests/fuzz` runs the targets under libFuzzer. `tests/tests/simulation/swarm.rs` runs the corpus
 //! kept in `tests/corpus`, and some seconds of mutations of it, on any compiler.

@@ -1,4 +1,5 @@
-//! Cables of a lab: their faults, and taps on them.
+//! Test helper: faults on the cable of a host in a network namespace, and a tap that reads its
+//! frames.
 
 use anyhow::Context;
 use ethbcast_collectives::session::kind;

@@ -1,4 +1,4 @@
-//! Disks that are too small, or lose written data.
+//! Test helper: disks that are too small, or that lose written data.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

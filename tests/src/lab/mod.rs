@@ -1,4 +1,5 @@
-//! Labs for tests: hosts, processes, files, and a check that nothing is left behind.
+//! Test helper: hosts in network namespaces, their processes and files, and a check that nothing is
+//! left.
 //!
 //! Lab tests need root, and fail without it: a skipped test proves nothing. Files are kept in
 //! memory if possible, because all hosts of a lab share one disk.

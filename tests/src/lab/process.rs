@@ -1,4 +1,4 @@
-//! Processes on hosts: their output, signals and ends.
+//! Test helper: a process on a host in a network namespace: its output, signals and end.
 
 use super::{LIMIT, within};
 use anyhow::Context;

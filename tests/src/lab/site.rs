@@ -1,4 +1,5 @@
-//! The environment of a lab test: a lab, and a directory for files.
+//! Test helper: the environment of one test with root: hosts in network namespaces, and a
+//! directory.
 
 use super::{LIMIT, Run, names_in, processes_on, require_root, scratch, within};
 use ethbcast_lab::{Lab, LabConfig, LabGuard};

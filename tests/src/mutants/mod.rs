@@ -1,4 +1,5 @@
-//! Search for the deliberate bugs (`transport/src/planted.rs`) by randomized simulation.
+//! Search, by random simulation, for deliberate bugs (`transport/src/planted.rs`), to prove that
+//! the tests find them.
 
 mod schedules;
 mod session;

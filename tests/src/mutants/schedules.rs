@@ -1,4 +1,4 @@
-//! Schedules for the search for deliberate bugs, drawn from seeds.
+//! Random scenarios for the search for deliberate bugs, drawn from seeds.
 
 use super::session::{Forgery, Scene, run};
 use crate::communicator;

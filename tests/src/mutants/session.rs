@@ -1,4 +1,4 @@
-//! One simulated session with a deliberate bug, and the checks that should find it.
+//! One simulated transfer with a deliberate bug, and the checks that should find it.
 
 use super::schedules::{Acknowledged, SideStreams};
 use crate::session::{Case, GROUP, Host, hosts, session, star, strike, turn};

@@ -1,5 +1,4 @@
-//! Applications of a simulated session: a source that may be slow or a pipe, and a disk that may be
-//! slow, sync late or fail.
+//! Random simulation: data sources that may be slow or pipes, and disks that may be slow or fail.
 
 use ethbcast_collectives::session::application::{Again, Next, Sink, Source, Tally};
 use ethbcast_collectives::session::{Done, Outcome, Trailer};

@@ -1,4 +1,4 @@
-//! The classes of faults of a randomized simulation. Each seed switches some of them on.
+//! Random simulation: the kinds of faults, some of which each seed switches on.
 
 use super::hosts::HostSet;
 use super::seed::Draw;

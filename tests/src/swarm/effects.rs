@@ -1,5 +1,5 @@
-//! Record of the faults in a schedule that took effect: those that hit a frame, a call, a timer or
-//! a working host. A fault that was only drawn and scheduled is no hit.
+//! Random simulation: record of the faults that really hit a frame, a call, a timer or a host. A
+//! fault that was only drawn and scheduled is no hit.
 
 use super::application::Shelf;
 use super::class::Class;

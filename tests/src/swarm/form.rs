@@ -1,4 +1,4 @@
-//! Form of a content in the stream: plain, or with hash lists for verification.
+//! Random simulation: the format of the transferred content, plain or with hashes for verification.
 
 use super::application::{Disk, Origin};
 use super::effects::Holding;

@@ -1,4 +1,4 @@
-//! The hosts of a schedule: roots and receivers with their applications.
+//! Random simulation: senders and receivers with their data sources and disks.
 
 use super::application::{Disk, Origin, Shelf};
 use super::class::Class;

@@ -1,4 +1,4 @@
-//! Plays a schedule: triggers its events at their moments and watches the hosts.
+//! Random simulation: runs one scenario, triggers its events at their times, and watches the hosts.
 
 use super::application::Shelf;
 use super::class::Class;

@@ -1,5 +1,5 @@
-//! A program of a communicator in the swarm: ranks that exchange messages and call collectives
-//! under drawn faults.
+//! Random simulation: an MPI-like program whose ranks exchange messages and call collectives under
+//! faults.
 
 use super::class::{Class, Effect, Filter, Rule};
 use super::effects::rings_late;

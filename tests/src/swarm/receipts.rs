@@ -1,4 +1,5 @@
-//! Checks of acknowledgements on the wire: no sender exceeds its credit, and every retransmission has a cause.
+//! Random simulation: check of all acknowledgements: no sender exceeds its credit, and every
+//! retransmission has a cause.
 //!
 //! The check shares no code with the engine. An acknowledgement counts as known once sent; the engine may
 //! see it later, never earlier.

@@ -1,4 +1,4 @@
-//! The result of a schedule, and the sum of many.
+//! Random simulation: the result of one scenario, and the totals of many.
 
 use super::class;
 use super::class::Class;

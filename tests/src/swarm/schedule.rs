@@ -1,5 +1,4 @@
-//! A schedule drawn from a seed: a cluster, its hosts and applications, its faults, and when each
-//! fault ends.
+//! Random simulation: one scenario drawn from a seed: hosts, data, faults, and their times.
 
 use super::application::{DiskTerms, Pace};
 use super::class::{Class, Rule};

@@ -1,4 +1,5 @@
-//! The name of a schedule: its seed, its size, and the version of the generator.
+//! Random simulation: the name by which a scenario is repeated: seed, size, and version of the
+//! generator.
 
 use super::application::DiskTerms;
 use super::schedule::Schedule;

@@ -1,4 +1,4 @@
-//! Random choice of the parameters of each class of faults.
+//! Random simulation: random choice of each fault's parameters.
 
 use super::application::{DiskTrouble, Pace};
 use super::class::{Class, Effect, Filter, Rule};

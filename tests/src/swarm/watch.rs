@@ -1,4 +1,4 @@
-//! Checks of the guarantees after every step of a host, and at the end.
+//! Random simulation: checks of the protocol's guarantees after every step of a host.
 
 use super::application::Shelf;
 use super::class::Class;

@@ -1,5 +1,4 @@
-//! Network faults of one schedule: losses and delays, kernels without buffer room, forged frames,
-//! and a trace of all frames.
+//! Random simulation: faults of the network: losses, delays, full buffers and forged frames.
 
 use super::class::{Class, Rule, checksum_of, is_cast, kind_of};
 use super::effects;

@@ -1,5 +1,5 @@
-//! Bounded model of an ack tree: a cast in which receivers acknowledge to each other, without a
-//! session.
+//! Model checking of a broadcast in which receivers acknowledge to each other (acknowledgement
+//! tree).
 //!
 //! The views of a session are imitated: the origin is notified of a death some time after it, the
 //! other hosts some time later. Then they graft and remove children and change their parents as

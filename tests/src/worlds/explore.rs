@@ -1,4 +1,4 @@
-//! Explores all sequences of events of a bounded model, breadth first: every state once, each by a shortest path.
+//! Model checking: explores all sequences of events, breadth first, each state once.
 
 use super::state::{Prints, State};
 use super::world::{Ends, Event, Host, World, written};

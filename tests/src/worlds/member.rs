@@ -1,4 +1,4 @@
-//! Bounded model of a communicator: ranks that broadcast, meet at a barrier and leave.
+//! Model checking of a communicator: ranks that broadcast, meet at a barrier and leave.
 
 use super::state::Shared;
 use super::world::{Fate, Host};

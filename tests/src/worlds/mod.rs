@@ -1,5 +1,5 @@
-//! Bounded model checking of the real machines of a few hosts. All events are explored to the last
-//! state: frames arrive, are lost or repeated, time passes, a host dies.
+//! Model checking: explores every order of arrivals, losses, timeouts and deaths among a few real
+//! protocol machines.
 //!
 //! A [`World`] consists of [`Host`]s. [`explore`] visits its states breadth first, checks each, and
 //! follows each to its end without further faults.

@@ -1,4 +1,4 @@
-//! Bounded model of a session: a root and its receivers.
+//! Model checking of a transfer with a sender and a few receivers.
 
 use super::state::Shared;
 use super::world::{Fate, Host};

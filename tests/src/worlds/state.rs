@@ -1,4 +1,4 @@
-//! The state of a whole bounded model: the state of each host, the frames in flight, the time.
+//! Model checking: the state of all hosts, the frames in flight, and the time.
 
 use super::world::{Fate, Host};
 use ethbcast_transport::sim::host_mac;

@@ -1,4 +1,4 @@
-//! A bounded model: a few hosts, the links between them, and the events of each state.
+//! Model checking: a few hosts, the links between them, and the events possible in each state.
 
 use super::state::{Input, Local, Locals, MAX_HOSTS, Prints, State};
 use ethbcast_transport::{Instant, Machine};

@@ -1,4 +1,4 @@
-//! A process that is forked from one of a rank: each of its calls is refused.
+//! Tests of a process forked from an MPI-like rank: each of its calls is refused.
 
 use super::{join, options};
 use ethbcast_collectives::communicator::{Communicator, Error};

@@ -1,4 +1,4 @@
-//! The communicator on real frames, from threads in network namespaces; and its examples.
+//! Tests of communicators over real packet sockets, between threads in network namespaces.
 
 mod fork;
 

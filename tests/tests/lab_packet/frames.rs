@@ -1,4 +1,4 @@
-//! Tests of received and filtered frames, and of frames that wait for buffer room.
+//! Tests of the packet socket: received and filtered frames, and frames that wait for buffer room.
 
 use crate::network::{Cable, ETHER_TYPE, GROUP, Script, collect, frame, numbers, raw_frame, send, until};
 use ethbcast_tests::lab::LIMIT;

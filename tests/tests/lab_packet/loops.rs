@@ -1,4 +1,4 @@
-//! Tests of the driver loop: its sleep and its wake-ups.
+//! Tests of the event loop on packet sockets: how it sleeps and wakes up.
 
 use crate::network::{Cable, GROUP, Script, frame, numbers, send, until};
 use ethbcast_tests::lab::{LIMIT, StopOnDrop};

@@ -1,4 +1,4 @@
-//! The AF_PACKET driver on real interfaces: veth pairs between network namespaces.
+//! Tests of the AF_PACKET driver on real interfaces: veth pairs between network namespaces.
 //!
 //! The tests need root, and fail without it: a skipped test proves nothing.
 

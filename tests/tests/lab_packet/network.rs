@@ -1,5 +1,5 @@
-//! Fixture of two hosts for one test: namespaces joined by a veth pair, a scripted machine on each,
-//! and a machine whose payloads stay in its memory.
+//! Test helper: two hosts (network namespaces) joined by a veth pair, with scripted protocol
+//! machines.
 
 use ethbcast_tests::lab::{LIMIT, Run, process_name, require_root};
 use ethbcast_transport::packet::{Clock, Interface, InterfaceError, OpenError, Port, PortConfig, Waker, drive};

@@ -1,4 +1,4 @@
-//! Tests of interfaces that go down, temporarily or for good, or are replaced.
+//! Tests of the packet socket when its interface goes down, comes back or is replaced.
 
 use crate::network::{Cable, GROUP, Script, frame, numbers, until};
 use ethbcast_tests::lab::{LIMIT, StopOnDrop};

@@ -1,4 +1,4 @@
-//! Tests of blocking calls by several threads on one machine.
+//! Tests of blocking calls by several threads on one packet socket.
 
 use crate::network::{Cable, frame};
 use ethbcast_tests::lab::{LIMIT, within};

@@ -1,4 +1,4 @@
-//! Transfers that fail, and transfers that are cancelled.
+//! Tests of transfers over real packet sockets that fail or are cancelled.
 
 use super::{Gate, Own, assert_nothing_left, receive, receiver, send, sender, wait_until, wire};
 use ethbcast_collectives::membership::live::StationError;

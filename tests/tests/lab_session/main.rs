@@ -1,4 +1,4 @@
-//! `send` and `receive` on real frames, from threads in network namespaces.
+//! Tests of transfers over real packet sockets, between threads in network namespaces.
 
 mod failures;
 

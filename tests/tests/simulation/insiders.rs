@@ -1,4 +1,5 @@
-//! Tests of sessions with keys in which a member lies: it relays with the group's secret, and has no key to sign with.
+//! Simulated tests of transfers with keys in which a receiver is malicious: it relays false data,
+//! but cannot sign.
 
 use ethbcast_collectives::ErrorKind;
 use ethbcast_collectives::keys::{ContentCipher, SessionName, Signer};

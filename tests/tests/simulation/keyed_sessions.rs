@@ -1,5 +1,4 @@
-//! Tests of sessions with keys, against an attacker without a key who receives every frame and can
-//! send any.
+//! Simulated tests of transfers with keys, against an attacker who hears every frame and sends any.
 
 use ethbcast_collectives::keys::{ExchangePair, Keys, Secret};
 use ethbcast_collectives::session::application::Participant;

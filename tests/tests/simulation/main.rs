@@ -1,5 +1,5 @@
-//! Whole sessions and communicators in the simulator: delivery, costs, and faults. No real clock,
-//! no root, and no programs but cargo's.
+//! Simulated tests of whole transfers and communicators: delivery, cost and faults. They need no
+//! real clock, no root, and no programs but cargo's.
 
 mod communicators;
 mod damage;

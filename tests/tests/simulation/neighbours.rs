@@ -1,5 +1,5 @@
-//! Tests of other traffic beside a session. It leaves other flows and sessions up to half of each link, and takes
-//! all of it when alone.
+//! Simulated tests of transfers beside other traffic. A transfer leaves others up to half of each
+//! link, and takes all of it when alone.
 
 use ethbcast_collectives::session::application::Participant;
 use ethbcast_collectives::session::{

@@ -1,5 +1,4 @@
-//! Tests of a change of route during the session, away from one that proves far slower than
-//! another.
+//! Simulated tests of a change of broadcast algorithm during a transfer, away from a slow one.
 
 use crate::rates::head_end;
 use ethbcast_collectives::session::{Outcome, RootEvent};

@@ -1,4 +1,4 @@
-//! Tests of rate limits, of sessions at low priority, and of switches that police broadcasts.
+//! Simulated tests of rate limits, low-priority transfers, and switches that limit broadcasts.
 
 use ethbcast_collectives::session::application::Participant;
 use ethbcast_collectives::session::{

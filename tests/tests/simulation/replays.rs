@@ -1,5 +1,5 @@
-//! Frames of the session itself, replayed much later by a host that records them: they cost time,
-//! but no host loses the file.
+//! Simulated tests of recorded frames that are replayed later: they cost time, but no receiver
+//! loses the file.
 
 use ethbcast_collectives::session::application::Participant;
 use ethbcast_collectives::session::{End, OnSlow, Outcome, Timing};

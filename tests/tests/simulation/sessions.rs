@@ -1,4 +1,4 @@
-//! Whole sessions under the simulator: seeded faults, exhaustive loss patterns, deaths.
+//! Simulated tests of whole transfers: random faults, every pattern of losses, deaths of hosts.
 
 use ethbcast_collectives::session::{End, Outcome, Receiver, ReceiverConfig, Root, RootConfig, Station, Timing};
 use ethbcast_planning::plan::Via;

@@ -1,5 +1,4 @@
-//! Tests of one cable far slower than the others: in chains and trees the other hosts hardly wait
-//! for its host.
+//! Simulated tests of transfers with one slow cable: the other hosts hardly wait for it.
 
 use ethbcast_collectives::session::application::Participant;
 use ethbcast_collectives::session::{Outcome, RootEvent};

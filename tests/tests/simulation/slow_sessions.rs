@@ -1,4 +1,4 @@
-//! Tests of one slow receiver: the effect on the others, by its degree of slowness.
+//! Simulated tests of transfers with one slow receiver: its effect on the others.
 
 use ethbcast_collectives::session::application::Participant;
 use ethbcast_collectives::session::{Outcome, RootEvent};

@@ -1,4 +1,4 @@
-//! Tests of sessions in which no frame passes between two hosts.
+//! Simulated tests of transfers in which no frame passes between two of the hosts.
 
 use ethbcast_collectives::census::CensusQuery;
 use ethbcast_collectives::communicator::{Config, Member};

@@ -1,4 +1,4 @@
-//! Searches for broken guarantees: randomized simulations, the fuzz targets, and the seeded faults that they must find.
+//! Tests by random simulation and by the fuzz targets, and a check that they find deliberate bugs.
 
 use ethbcast_tests::fuzz::{Mutator, TARGETS, Target, load};
 use ethbcast_tests::in_full;

@@ -1,5 +1,5 @@
-//! Tests of partial failures: links that lose one kind of frame in one direction, outages, deaths,
-//! readers that stop.
+//! Simulated tests of partial failures: one-way losses of one frame type, outages, deaths, stopped
+//! receivers.
 //!
 //! Every reachable host then has its bytes, the session ends, and the culprit is named.
 

@@ -1,4 +1,4 @@
-//! Bounded model checking to the last state (docs/testing.md).
+//! Tests by model checking: all event sequences of small networks are explored (docs/testing.md).
 
 use ethbcast_collectives::session::application::Sink;
 use ethbcast_collectives::session::{Done, Trailer};

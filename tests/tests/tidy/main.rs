@@ -1,4 +1,5 @@
-//! The rules of ARCHITECTURE.md that no compiler checks, read from the sources. Needs no root.
+//! Tests of the source code itself: the rules of ARCHITECTURE.md that no compiler checks. Needs no
+//! root.
 
 mod map;
 mod source;

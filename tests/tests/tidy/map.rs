@@ -1,4 +1,4 @@
-//! The code map of ARCHITECTURE.md, made from the first sentences of modules.
+//! Test that the code map in ARCHITECTURE.md has the first sentence of every module.
 //!
 //! `ETHBCAST_ACCEPT=1 cargo test -p ethbcast-tests --test tidy` writes it anew.
 

@@ -1,4 +1,4 @@
-//! The source files as text, the paths that they use, and circular imports.
+//! Source files as text, the modules that they use, and a check for circular imports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,5 +1,4 @@
-//! Rules of wording: first words of doc comments, forbidden names and words, and one meaning per
-//! type name.
+//! Tests of wording: first words of doc comments, forbidden words, one meaning per type name.
 
 use super::source::{Place, Source};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! Ranks that disagree about a call, and frames of foreign or forged senders.
+//! Simulated tests of communicators: ranks that disagree about a call, and forged frames.
 
 use ethbcast_collectives::communicator::{CommunicatorError, Operation, Signature, kind};
 use ethbcast_tests::communicator::{Case, GROUP, Play, Step};

@@ -1,4 +1,4 @@
-//! Tests of assembly, keepalives, deaths and departures of members.
+//! Simulated tests of communicators: how ranks find each other, stay alive, die and leave.
 
 use ethbcast_collectives::communicator::{CommunicatorError, Culprit, Named, Preset};
 use ethbcast_tests::communicator::{Case, GROUP, Play, Step, play};

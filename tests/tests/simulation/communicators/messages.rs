@@ -1,4 +1,5 @@
-//! Messages between ranks, calls whose frames of one kind are lost, and several ranks on one host.
+//! Simulated tests of communicators: messages between ranks, lost frames, several ranks on one
+//! host.
 
 use ethbcast_collectives::communicator::kind::ALIVE;
 use ethbcast_collectives::communicator::{Barrier, Broadcast, CommunicatorError, Named, Preset, Scatter};

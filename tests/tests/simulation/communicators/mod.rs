@@ -1,5 +1,5 @@
-//! Communicators under the simulator: how processes find each other, what collectives deliver and
-//! cost, and what happens when ranks disagree, die or leave.
+//! Simulated tests of communicators (groups of processes as in MPI): formation, collectives, cost,
+//! failures.
 
 mod hostile;
 mod members;

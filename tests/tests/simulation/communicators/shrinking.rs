@@ -1,4 +1,4 @@
-//! Groups that go on with the surviving ranks, after deaths of any ranks at any time, with losses.
+//! Simulated tests of communicators that continue with the surviving ranks after deaths.
 
 use super::everything;
 use ethbcast_collectives::communicator::{CommunicatorError, Named};

@@ -1,5 +1,4 @@
-//! Tests of the choice of a broadcast's route: by rank, by predicted time, from a saved plan, and
-//! invalid ones refused on all ranks.
+//! Simulated tests of communicators: which broadcast algorithm is used, chosen or configured.
 
 use ethbcast_collectives::Route;
 use ethbcast_collectives::communicator::CommunicatorError;

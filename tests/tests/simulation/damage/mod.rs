@@ -1,5 +1,5 @@
-//! Tests of bytes damaged in frames with a valid checksum: they are detected, requested again and
-//! repaired, and the faulty hop is reported.
+//! Simulated tests of transfers whose bytes are damaged under a valid checksum: detected, repaired,
+//! located.
 
 mod scene;
 

@@ -1,4 +1,4 @@
-//! Simulated sessions whose links, network cards and relays damage frames.
+//! Test helper: simulated transfers whose links, network cards and relays damage frames.
 
 use ethbcast_collectives::session::application::{Again, Participant, Sink, Source, Tally};
 use ethbcast_collectives::session::verified::{Checked, Ledgered};

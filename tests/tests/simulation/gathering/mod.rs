@@ -1,5 +1,5 @@
-//! Tests of the beginning of sessions: admission of receivers under floods, replays and several
-//! roots.
+//! Simulated tests of a transfer's start: admission of receivers under floods, replays and several
+//! senders.
 
 mod scene;
 

@@ -1,4 +1,4 @@
-//! Simulated senders and receivers on one switch, with their events and times.
+//! Test helper: simulated senders and receivers on one switch, with their events and times.
 
 use ethbcast_collectives::session::application::{Collected, MemoryContent, Participant};
 use ethbcast_collectives::session::verified::ChunkSize;

@@ -1,4 +1,4 @@
-//! Forged control frames: well formed, with the right addresses and harmful values.
+//! Test helper: forged control frames with correct addresses and harmful values.
 
 use super::scene::{BYTES, MEMBERS, Phase, Scene};
 use Harm::{Nothing, OneMember};

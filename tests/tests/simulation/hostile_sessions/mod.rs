@@ -1,4 +1,5 @@
-//! Sessions under forged frames: no panic, no hang, no false report, no unbounded memory.
+//! Simulated tests of transfers under forged frames: no panic, no hang, no false report, bounded
+//! memory.
 
 mod forgery;
 mod scene;

@@ -1,4 +1,4 @@
-//! A simulated session of four receivers, stopped at a given time, and its outcome.
+//! Test helper: a simulated transfer to four receivers, stopped at any time to forge a frame.
 
 use ethbcast_collectives::session::application::{Collected, MemoryContent, Participant, Sink};
 use ethbcast_collectives::session::{Done, End, Outcome, Receiver, Root, Standing, Timing, Trailer, View};

@@ -1,5 +1,4 @@
-//! Tests of sessions whose receivers already have part of the content: only missing bytes are sent,
-//! once, and bytes that a single receiver lacks are sent to it alone.
+//! Simulated tests of delta transfers: only bytes that some receiver lacks are sent, once.
 
 mod scene;
 

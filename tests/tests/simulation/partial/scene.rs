@@ -1,4 +1,4 @@
-//! A session whose receivers have part of the content already, and its costs.
+//! Test helper: a simulated transfer whose receivers have part of the content already.
 
 use ethbcast_collectives::session::application::{Participant, Sink, Tally};
 use ethbcast_collectives::session::verified::{
