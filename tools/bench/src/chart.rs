@@ -1,4 +1,4 @@
-//! Line charts as SVG, written without a drawing library.
+//! Line charts as SVG for the benchmark's report, written without a drawing library.
 
 use ethbcast_planning::draw::canvas::{Canvas, polyline, text};
 

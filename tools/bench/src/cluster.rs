@@ -1,5 +1,6 @@
-//! Lab of a benchmark: hosts on one switch, with IPv4 for tools that need it. It also measures raw AF_PACKET frames
-//! without a protocol: no transport with acknowledgements, checks and files can be faster.
+//! The benchmark's test network: hosts (network namespaces) on one switch, with IPv4 for other
+//! tools. It also measures raw AF_PACKET frames without a protocol: no transport with
+//! acknowledgements, checks and files can be faster.
 
 use std::ops::ControlFlow;
 use std::process::Stdio;

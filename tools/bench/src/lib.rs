@@ -1,5 +1,5 @@
-//! Benchmark of ethbcast and other tools. All send the same bytes to the same hosts of a lab of
-//! network namespaces and are timed from outside. `ethbcast bench` is its short form.
+//! Benchmark that compares ethbcast with other tools. All send the same bytes to the same hosts in
+//! network namespaces, and are timed from outside. `ethbcast bench` is its short form.
 //!
 //! [`Options`] select the measurements and [`run()`] performs them. For each number of receivers,
 //! MTU and rate a lab comes up, raw frames are timed in it ([`cluster`]), then every tool at every loss

@@ -1,5 +1,4 @@
-//! MPI programs on the hosts of a lab over TCP: the launcher, and a loop of broadcast and barrier as in
-//! `ethbcast perf`.
+//! MPI programs in the benchmark: their launcher, and a loop of broadcasts and barriers over TCP.
 //!
 //! Both MPIs start their daemons by `ssh`, which is replaced by a script that enters the host's
 //! namespace.

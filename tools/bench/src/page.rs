@@ -1,4 +1,4 @@
-//! The report as a self-contained HTML page.
+//! Report of the benchmark as a self-contained HTML page.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 

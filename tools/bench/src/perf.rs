@@ -1,5 +1,5 @@
-//! Runs `ethbcast perf` on all hosts of a lab, and parses its times of broadcast and barrier. They are comparable
-//! with an MPI program's (Patarasuk 2008, Figure 10).
+//! Runs `ethbcast perf` on all hosts of the benchmark, and parses its times of broadcast and
+//! barrier. They are comparable with an MPI program's (Patarasuk 2008, Figure 10).
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Processes of a benchmark: finds `ethbcast`, runs programs with a time limit, and delays Ctrl-C until the lab is
+//! Child processes of the benchmark: started, limited in time, and ended before the test network is
 //! removed.
 
 use std::fs::{self, File};

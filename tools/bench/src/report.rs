@@ -1,4 +1,4 @@
-//! Results of a bench, as text and as JSON.
+//! Results of the benchmark, as text and as JSON.
 
 use ethbcast_lab::format_rate;
 use ethbcast_transport::wire::{HEADER_BYTES, OVERHEAD_BYTES};

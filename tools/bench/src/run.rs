@@ -1,5 +1,5 @@
-//! The measuring loop of a benchmark, over all settings: its options, the other tools on this machine, and the
-//! labs.
+//! Main loop of the benchmark: its options, the tools found on this machine, and a run for each
+//! setting.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Results of repeated runs: a table, as text and as CSV, and the statistics of times.
+//! Statistics of the benchmark's repeated runs, and their table as text and as CSV.
 
 use std::fmt::Write;
 

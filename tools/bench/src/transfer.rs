@@ -1,5 +1,5 @@
-//! A single transfer of a file by any of the compared tools: it is started, timed from outside,
-//! limited, verified and cleaned up.
+//! One file transfer in the benchmark by any of the compared tools: started, timed, verified and
+//! cleaned up.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};

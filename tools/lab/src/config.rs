@@ -1,4 +1,4 @@
-//! Configuration of a lab and its validation.
+//! Configuration of a test network of namespaces: topology, rates, loss, MTU; with its validation.
 
 use ethbcast_planning::topology::Topology;
 

@@ -1,4 +1,4 @@
-//! Counters of a host's cable.
+//! Packet and byte counters of a host's cable in a test network.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! A detour of a cable through a program, which forwards the host's frames between two interfaces.
+//! Insertion of a program into a host's cable, which forwards the frames and may change them.
 
 use crate::error::LabError;
 use crate::faults::port_to;

@@ -1,4 +1,4 @@
-//! Removal of a lab by its name, complete or with parts missing after a crash.
+//! Removal of a test network by its name, even if a crash has left only parts of it.
 
 use crate::config::check_lab_name;
 use crate::error::LabError;

@@ -1,4 +1,4 @@
-//! Errors of a lab, each with advice.
+//! Errors of creating and using a test network, each with advice.
 
 use std::path::PathBuf;
 

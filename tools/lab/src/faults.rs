@@ -1,5 +1,4 @@
-//! Faults of a host's cable: frames of a certain kind are dropped on arrival at the host, or after
-//! they left it.
+//! Faults of a host's cable in a test network: frames of chosen types are dropped.
 //!
 //! Frames that the host sends are dropped at its switch's port. A rule on the host's own output
 //! would report `ENOBUFS` to the sender, which a cable does not.

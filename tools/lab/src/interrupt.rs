@@ -1,4 +1,4 @@
-//! Deferred Ctrl-C while a lab comes up, so that nothing is left behind.
+//! Delay of Ctrl-C while a test network is created, so that nothing is left behind.
 
 use std::fs;
 use std::os::fd::AsFd;

@@ -1,4 +1,4 @@
-//! A running lab: its hosts, commands on them, and impairments of their cables.
+//! A running test network: its hosts, commands run on them, and changes to their cables.
 
 use std::ops::Deref;
 use std::process::Command;

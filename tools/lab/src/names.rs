@@ -1,5 +1,5 @@
-//! Names of a lab's namespaces, interfaces and addresses. They are the lab's only state: a running
-//! lab is found and removed by them alone.
+//! Names of a test network's namespaces, interfaces and addresses. They are its only state: a
+//! running one is found and removed by them.
 //!
 //! A namespace is `ethbcast-<lab>-<host>`. A lab's name contains no `-`, so the first two parts
 //! name the lab and the rest the host. The lab `a` never takes the namespaces of a lab `a-b` for

@@ -1,4 +1,4 @@
-//! Network namespaces of `ip netns`: names in a directory, and threads that enter one.
+//! Linux network namespaces as of `ip netns`: their names, and threads that enter one.
 
 use std::fs::{self, File};
 use std::io::ErrorKind;

@@ -1,4 +1,4 @@
-//! Termination of the processes inside a lab.
+//! Termination of the processes that run inside a test network.
 
 use std::collections::BTreeSet;
 use std::fs;

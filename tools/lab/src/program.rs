@@ -1,4 +1,4 @@
-//! Execution of `ip`, `tc` and `nft`, and diagnosis of their errors.
+//! Running of `ip`, `tc` and `nft`, with a diagnosis of their errors.
 
 use std::io::{ErrorKind, Write};
 use std::os::unix::process::CommandExt;

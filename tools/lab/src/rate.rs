@@ -1,4 +1,4 @@
-//! Parsing of cable rates.
+//! Parsing of cable rates such as `100mbit`.
 
 use crate::error::LabError;
 pub use ethbcast_planning::format_rate;

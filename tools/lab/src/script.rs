@@ -1,4 +1,4 @@
-//! Input texts for `ip -batch`, `tc -batch` and `nft -f`, which make many changes in one run.
+//! Input for `ip -batch`, `tc -batch` and `nft -f`, which make many changes in one run.
 
 use crate::config::LabConfig;
 use crate::names::{HOST_INTERFACE, Owner, bridge, host_port, mac_address, namespace_of, trunk_port};

@@ -1,4 +1,5 @@
-//! Creation of a lab in a few batches, with full clean-up after a failure.
+//! Creation of a test network of namespaces, bridges and veth pairs, with full clean-up after a
+//! failure.
 
 use std::fs;
 use std::io::ErrorKind;
