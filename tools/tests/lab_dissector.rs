@@ -1,4 +1,4 @@
-//! The Wireshark dissector, compared with `dump` for every frame.
+//! Tests of the Wireshark dissector, compared with `ethbcast dump` for every frame.
 //!
 //! The tests need `tshark`, and no root.
 

@@ -1,5 +1,5 @@
-//! `ethbcast doctor` on the hosts of a lab. It finds nothing on a healthy host. Each injected fault
-//! is found, and the named remedy removes it.
+//! Tests of `ethbcast doctor` on hosts in network namespaces: it finds each injected fault and its
+//! remedy, and nothing on a healthy host.
 //!
 //! The tests need root, and fail without it. Bonds, teams, tc filters and netem are not tried,
 //! because a kernel may lack them.

@@ -1,4 +1,4 @@
-//! Checks of the documents against the program: commands, options, links and codes.
+//! Tests that the documents agree with the program: commands, options, links and codes.
 
 use super::{ended_here, ended_here as run};
 use std::collections::{BTreeMap, BTreeSet};

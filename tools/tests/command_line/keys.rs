@@ -1,4 +1,4 @@
-//! Tests of `ethbcast key`, and of the search for a session's key.
+//! Tests of `ethbcast key`, and of the search for a transfer's key.
 
 use crate::ended_here;
 use ethbcast_tests::lab::{Run, scratch, within};

@@ -1,5 +1,4 @@
-//! Behaviour of the program without a network: usage, plans, topologies, simulations. These tests
-//! need no root.
+//! Tests of the program without a network or root: usage, topologies, broadcast trees, simulations.
 
 mod documents;
 mod dump;

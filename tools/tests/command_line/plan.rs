@@ -1,4 +1,5 @@
-//! Tests of commands on plans and topologies: drawn, described, imported and refused.
+//! Tests of `ethbcast plan` and `ethbcast topo`: topologies and broadcast trees drawn, imported and
+//! refused.
 
 use super::ended_here;
 use ethbcast_tests::lab::scratch;

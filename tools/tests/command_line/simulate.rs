@@ -1,4 +1,4 @@
-//! Simulations and reports.
+//! Tests of `ethbcast simulate` and of reports.
 
 use super::ended_here;
 use crate::plan::Place;

@@ -1,5 +1,5 @@
-//! Report pages in headless Chromium: wide and narrow, light and dark. Overflow, overlap and
-//! unreadable text are found by the positions and colours that the browser computes.
+//! Tests of the HTML report in headless Chromium: wide and narrow, light and dark. Overflow,
+//! overlap and unreadable text are found by the positions and colours that the browser computes.
 //!
 //! The tests need `chromium`, and fail without it. `ETHBCAST_PICTURES=DIR` keeps the screenshots.
 

@@ -1,4 +1,4 @@
-//! Packages that take minutes to build, tested by `./test --full`.
+//! Tests of packages that take minutes to build, run by `./test --full` only.
 
 use super::{PROMISED, inside, packaged, printed, tree};
 use ethbcast_tests::lab::{LIMIT, Run, Site, content, one_switch};

@@ -1,4 +1,5 @@
-//! Installation and trial of the packages from packaging/. Long builds run in `./test --full` only.
+//! Tests of the packages made by packaging/: built, installed and run. Long builds run in `./test
+//! --full` only.
 
 mod full;
 

@@ -1,4 +1,5 @@
-//! The program under test: single runs on this machine or on a host of a lab, and whole transfers.
+//! Test helper: runs the program on this machine or on hosts in network namespaces, and whole
+//! transfers.
 
 use ethbcast_collectives::session::verified::Form;
 use ethbcast_lab::Lab;

@@ -1,4 +1,4 @@
-//! Transfers among hosts with keys, beside hosts without one or with another.
+//! Tests of transfers among hosts with keys, beside hosts without one or with another.
 
 use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, PROGRAM, Run, Site, content, one_switch, shown_in, within};
 use ethbcast_tests::lab::Tap;

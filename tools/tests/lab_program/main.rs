@@ -1,4 +1,5 @@
-//! The program on the hosts of a lab: transfers, faults, measurements, and refusals.
+//! Tests of the whole program on hosts in network namespaces: transfers, faults, measurements,
+//! refusals.
 //!
 //! The tests need root, and fail without it, because a skipped test would prove nothing.
 

@@ -1,4 +1,4 @@
-//! Tests of a transfer beside other traffic (a TCP flow, a second session), by reports and interface counters.
+//! Tests of a transfer beside other traffic: a TCP flow, or a second transfer.
 
 use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Run, Site, content, one_switch, within};
 use ethbcast_lab::LabConfig;

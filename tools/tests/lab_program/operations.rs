@@ -1,4 +1,4 @@
-//! Collective operations of `ethbcast perf`, and commands as source and destination of a transfer.
+//! Tests of the collectives that `ethbcast perf` times, and of commands as source and destination.
 
 use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Run, Site, content, names_in, one_switch, within};
 use nix::sys::signal::Signal;

@@ -1,4 +1,5 @@
-//! `ethbcast perf` and `ethbcast bench`: timed collectives, several ranks on a host, and ranks that die.
+//! Tests of `ethbcast perf` and `ethbcast bench`: timed collectives, several processes on a host,
+//! deaths.
 
 use crate::harness::{
     Ended, Ethbcast, LIMIT, PROGRAM, Run, Site, ended_here, here, names_in, namespaces, one_switch, require_root,

@@ -1,4 +1,4 @@
-//! `ethbcast probe`, discovery of switches, and `ethbcast lab`.
+//! Tests of `ethbcast probe`, discovery of switches, and `ethbcast lab`.
 
 use crate::harness::{
     Ended, Ethbcast, LIMIT, MEBIBYTE, PROGRAM, Run, Site, content, ended_here, here, lab_name, names_in, namespaces,

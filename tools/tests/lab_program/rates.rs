@@ -1,5 +1,6 @@
-//! Tests of each host's rate limit by the interfaces' counters. Root and relays exceed it in no second by more than a
-//! quarter, on cables of five times the rate. (In the simulator it is 1 %.)
+//! Tests of rate limits, by the interface counters of sender and relays. Root and relays exceed it
+//! in no second by more than a quarter, on cables of five times the rate. (In the simulator it is 1
+//! %.)
 
 use crate::harness::{Ethbcast, LIMIT, Session, Site, Transfer, content, one_switch};
 use ethbcast_lab::LabConfig;

@@ -1,5 +1,5 @@
-//! Tests of every algorithm on real frames: exact bytes, the planned number of frames, loss, a
-//! dying relay, saved plans, and refusals before the transfer.
+//! Tests of every broadcast algorithm on real packet sockets: exact bytes, number of frames, loss,
+//! deaths.
 
 use crate::harness::{
     Ended, Ethbcast, LIMIT, MEBIBYTE, Outcome, PAYLOAD_BYTES, Run, Site, Transfer, content, full_frames,

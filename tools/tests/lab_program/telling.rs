@@ -1,4 +1,4 @@
-//! Tests of progress output, reports and metrics of a transfer.
+//! Tests of a transfer's progress output, reports and metrics.
 
 use crate::faults::{half_way, slow};
 use crate::harness::{

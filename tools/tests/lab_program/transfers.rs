@@ -1,4 +1,4 @@
-//! Transfers by every algorithm and preset, and the names of hosts in them.
+//! Tests of transfers by every broadcast algorithm and preset, and of the host names in them.
 
 use crate::harness::{
     Ethbcast, LIMIT, MEBIBYTE, Outcome, PAYLOAD_BYTES, Run, Site, Transfer, content, full_frames, one_switch,

@@ -1,5 +1,4 @@
-//! Tests of directories over real frames: they arrive unchanged, whole or not at all, and a problem
-//! with one file or receiver does not affect the others.
+//! Tests of transfers of directories: they arrive unchanged and whole, or not at all.
 
 use crate::harness::{Ended, Ethbcast, LIMIT, MEBIBYTE, Run, Site, content, names_in, one_switch, shown_in, within};
 use crate::refusals::meeting::Nobody;

@@ -1,4 +1,4 @@
-//! Tests of transfers over UDP on the hosts of a lab, also by a user without privileges.
+//! Tests of transfers over UDP on hosts in network namespaces, also by a user without privileges.
 
 use crate::harness::{Ended, Ethbcast, LIMIT, MEBIBYTE, PROGRAM, Run, Site, content, one_switch};
 use ethbcast_tests::lab::within;

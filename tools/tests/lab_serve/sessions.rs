@@ -1,4 +1,5 @@
-//! Sessions with servers, by `send` and `cp`, and the list of hosts.
+//! Tests of transfers to receivers that run as daemons, by `send` and `cp`, and of `ethbcast
+//! hosts`.
 
 use super::{ethbcast, send, serve, wait_for_file};
 use ethbcast_lab::LabConfig;

@@ -1,4 +1,4 @@
-//! Frames of every kind, and captures of them.
+//! Test helper: frames of every type, and capture files made of them.
 
 use ethbcast_collectives::census::{About, Busy, CensusReply, CensusRequest, LastSession, kind};
 use ethbcast_collectives::session::verified::ChunkSize;

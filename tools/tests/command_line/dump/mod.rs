@@ -1,5 +1,5 @@
-//! `ethbcast dump` on captures with every kind of frame, with other data and with invalid files.
-//! The Wireshark dissector prints equal values (`lab_dissector`).
+//! Tests of `ethbcast dump` on capture files with every type of frame and with invalid data. The
+//! Wireshark dissector prints equal values (`lab_dissector`).
 
 mod frames;
 

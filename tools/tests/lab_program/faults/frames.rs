@@ -1,5 +1,4 @@
-//! Noise, torn frames, valid frames with false content, and cables that corrupt data under a valid
-//! checksum.
+//! Tests of transfers on cables with noise, torn frames, forged frames and corrupt data.
 
 use super::{slow, twelve_mebibytes};
 use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Run, Site, Transfer, content, one_switch, within};

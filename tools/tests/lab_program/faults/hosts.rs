@@ -1,4 +1,4 @@
-//! Tests of hosts that die, hang, are cut off or interrupted.
+//! Tests of transfers in which hosts die, hang, are cut off or interrupted.
 
 use super::{CULPRIT, QUARTER_BYTES, begun, half_way, impatient, relays, sixteen_mebibytes, slow, twelve_mebibytes};
 use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, PROGRAM, Run, Site, content, names_in, one_switch, within};

@@ -1,4 +1,4 @@
-//! Tests of hosts that die, are interrupted, come late or send false frames. The others get the file, the cause is
+//! Tests of transfers under faults of hosts and frames. The other hosts get the file, the cause is
 //! reported, and nothing is left behind.
 
 mod frames;

@@ -1,4 +1,5 @@
-//! A host on a slow cable: the others hardly wait for it, and it is named with its rate.
+//! Tests of transfers with a host on a slow cable: the others hardly wait, and it is named with its
+//! rate.
 
 use super::{LIMIT, MEBIBYTE, Site, Transfer, content};
 use crate::harness::Outcome;

@@ -1,4 +1,4 @@
-//! Block devices, sparse files and disk images as source and destination of a transfer.
+//! Tests of transfers from and to block devices, sparse files and disk images.
 
 use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Run, Site, content, one_switch};
 use ethbcast_tests::lab::{LoopDevice, SharedDirectory};

@@ -1,4 +1,4 @@
-//! Tests that need file systems of many kinds, run by `./test --full` only.
+//! Tests of transfers that need file systems of many kinds, run by `./test --full` only.
 
 use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Site, one_switch};
 use ethbcast_content::dest::Dest;

@@ -1,4 +1,4 @@
-//! Faults of the machine during a transfer: of SOURCE, the disk, the interface and the process.
+//! Tests of transfers during which the disk, the source file, the interface or the process fails.
 
 mod devices;
 mod full;

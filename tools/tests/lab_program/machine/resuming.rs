@@ -1,4 +1,4 @@
-//! Receivers that are killed or cut off, their partial files, and their resumption.
+//! Tests of receivers that are killed or cut off, and resume from their partial files.
 
 use super::slow;
 use crate::harness::{

@@ -1,4 +1,4 @@
-//! Sources and destinations that cannot be read or written.
+//! Tests of refusals: sources and destinations that cannot be read or written.
 
 use super::meeting::Nobody;
 use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, PROGRAM, Run, Site, content, names_in, one_switch, shown_in};

@@ -1,5 +1,4 @@
-//! Tests of refusals: unusable interfaces, first hops that do not take full frames, and wrong topology
-//! files.
+//! Tests of refusals: unusable interfaces, paths with a smaller MTU, and wrong topology files.
 
 use super::meeting::Nobody;
 use crate::harness::{

@@ -1,4 +1,4 @@
-//! Refusals of the program that need a network: their exit codes and texts.
+//! Tests of the program's refusals that need a network: their exit codes and messages.
 
 mod dest;
 mod interface;
