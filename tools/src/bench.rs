@@ -1,4 +1,5 @@
-//! `ethbcast bench`: measures this machine's performance in a minute, and compares other tools on request.
+//! `ethbcast bench`: measures this machine's speed in a minute, and compares other tools on
+//! request.
 
 use crate::args::{BenchArgs, TcpChainArgs};
 use crate::exit::{Code, Failure, WithCode, fail, print_line, report};

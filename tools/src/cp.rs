@@ -1,5 +1,5 @@
-//! `ethbcast cp`: a transfer to named hosts that run a server. Hosts without one are reported, and
-//! the others receive.
+//! `ethbcast cp`: copies files to hosts given by name, on which a receiver runs as a daemon. Hosts
+//! without one are reported, and the others receive.
 
 use crate::args::{Cli, Command, CpArgs, SendArgs};
 use crate::exit::{Code, Failure, fail, print_line};

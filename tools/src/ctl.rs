@@ -1,4 +1,4 @@
-//! `ethbcast ctl`: controls a running sender on this host.
+//! `ethbcast ctl`: changes the rate of a running sender on this host, or starts or cancels it.
 
 use crate::args::{CtlArgs, CtlCommand};
 use crate::exit::{Code, Failure, WithCode, fail, one_line, report};

@@ -1,4 +1,4 @@
-//! Exit codes of the program, and the failures that end it with one.
+//! Exit codes of the program, and the failures that lead to each.
 
 use crate::doctor::Fault;
 use ethbcast_collectives::ErrorKind;

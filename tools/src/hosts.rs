@@ -1,4 +1,4 @@
-//! `ethbcast hosts`: a list of the listening receivers.
+//! `ethbcast hosts`: lists the receivers that listen on this Ethernet.
 
 use crate::args::HostsArgs;
 use crate::exit::{Code, Failure, WithCode, fail, report};

@@ -1,4 +1,5 @@
-//! Reading of the files and names on the command line: topologies, plans, calibrations, broadcast algorithms and hosts.
+//! Reading of files and names given on the command line: topologies, broadcast trees, measured
+//! costs, hosts.
 
 use crate::doctor::text_of;
 use crate::exit::{Code, Failure, WithCode, fail};

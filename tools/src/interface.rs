@@ -1,4 +1,4 @@
-//! Choice of the network interface of a command, and detection of a sender and a receiver of a group on one host.
+//! Choice of the network interface that a command uses.
 
 use crate::exit::print_line;
 use ethbcast_collectives::session::live::Session;

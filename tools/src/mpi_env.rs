@@ -1,5 +1,5 @@
-//! `ethbcast mpi-env`: the command line that starts an MPI program with the drop-in on every rank; `ethbcast port
-//! --serve`: packet sockets for processes without the permission to open one.
+//! `ethbcast mpi-env` and `port`: how to start an MPI program with this library, and sockets for
+//! its unprivileged processes.
 
 use crate::args::{Launcher, MpiEnvArgs, PortArgs};
 use crate::exit;

@@ -1,5 +1,4 @@
-//! Common parts of the network commands: opening a session, ending it by a signal, and exit codes
-//! of its errors.
+//! Common parts of the network commands: opening a transfer, ending it by a signal, exit codes.
 
 use crate::args::{KeySourceArgs, WireArgs};
 use crate::doctor::{Fault, WIFI, is_wifi};

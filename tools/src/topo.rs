@@ -1,4 +1,4 @@
-//! `ethbcast topo`: description, drawing, validation and import of topologies.
+//! `ethbcast topo`: describes, draws, checks and imports network topologies.
 
 use crate::args::{DrawingArgs, ImportArgs, TopoArgs, TopoCommand};
 use crate::exit::{Code, Failure, WithCode, report};

@@ -1,5 +1,5 @@
-//! udpcast's command line: as `udp-sender` and `udp-receiver` the program takes udpcast's options,
-//! so that scripts run unchanged. The protocol on the wire is ethbcast's.
+//! udpcast's command line, so that scripts for `udp-sender` and `udp-receiver` run unchanged. The
+//! protocol on the wire is ethbcast's.
 
 use crate::args::{Cli, Command, Meaning, Role, meaning, unused, without_use};
 use crate::config;

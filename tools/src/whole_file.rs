@@ -1,5 +1,5 @@
-//! Atomic replacement of files: written under a random temporary name in the same directory, then
-//! renamed. Other users of the directory cannot redirect the write by a symbolic link.
+//! Atomic replacement of files: written under a temporary name, then renamed. Other users of the
+//! directory cannot redirect the write by a symbolic link.
 
 use std::ffi::OsString;
 use std::fs::{File, Permissions};

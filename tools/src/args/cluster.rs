@@ -1,4 +1,5 @@
-//! The arguments of the commands that look for other hosts: `hosts`, `cp`, `ctl`, `probe` and `perf`.
+//! Command-line arguments of the commands that look for other hosts: `hosts`, `cp`, `ctl`, `probe`
+//! and `perf`.
 
 use super::send::rate;
 use super::values::{HOW, MEASURED, PRINTED, WHAT, WHO};

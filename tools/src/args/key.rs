@@ -1,4 +1,4 @@
-//! The arguments of `ethbcast key`, and the options that say which key a session has.
+//! Command-line arguments of `ethbcast key`, and the options that select a transfer's key.
 
 use super::values::WHO;
 use clap::{Args, Subcommand};

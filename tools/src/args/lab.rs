@@ -1,4 +1,4 @@
-//! The arguments of `ethbcast lab` and `ethbcast bench`, and of the TCP chain that `bench` compares with.
+//! Command-line arguments of `ethbcast lab` (test networks) and `ethbcast bench`.
 
 use super::{decimal, examples, number, whole};
 use clap::builder::{PossibleValuesParser, TypedValueParser};

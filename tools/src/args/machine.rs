@@ -1,5 +1,5 @@
-//! The arguments of the commands on this machine: `doctor`, `explain`, `dump`, `config`, `man`, `completions`,
-//! `mpi-env` and `port`.
+//! Command-line arguments of commands on this machine alone: `doctor`, `explain`, `dump`, `config`,
+//! `man`, `completions`, `mpi-env`, `port`.
 
 use super::{KeySourceArgs, WireArgs, whole};
 use crate::doctor::Fault;

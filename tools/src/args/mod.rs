@@ -1,4 +1,5 @@
-//! Arguments of all commands, as clap parses them. Each command checks and converts its own.
+//! Command-line arguments of all commands, as the library clap parses them. Each command checks and
+//! converts its own.
 
 mod cluster;
 mod examples;

@@ -1,4 +1,5 @@
-//! The arguments of the commands on topologies and plans: `topo`, `plan`, `simulate` and `report`.
+//! Command-line arguments of the commands on topologies and broadcast trees: `topo`, `plan`,
+//! `simulate` and `report`.
 
 use super::{decimal, number, whole};
 use clap::{Args, Subcommand};

@@ -1,4 +1,4 @@
-//! The arguments of `ethbcast recv`.
+//! Command-line arguments of `ethbcast recv`.
 
 use super::values::{HOW, TROUBLE, WHO, WRITTEN, everyday};
 use super::{

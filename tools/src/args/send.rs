@@ -1,4 +1,4 @@
-//! The arguments of `ethbcast send`.
+//! Command-line arguments of `ethbcast send`.
 
 use super::values::{HOW, PRINTED, TROUBLE, WHAT, WHO, everyday};
 use super::{

@@ -1,4 +1,5 @@
-//! Time limits, progress output, metrics and logs of `send`, `recv` and `cp`.
+//! Command-line arguments that `send`, `recv` and `cp` share: time limits, progress output,
+//! metrics, logs.
 
 use super::values::{PRINTED, TROUBLE};
 use super::{WireArgs, seconds};

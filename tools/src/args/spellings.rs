@@ -1,4 +1,5 @@
-//! Names of udpcast's programs, and those of their options that have no counterpart here.
+//! Names of udpcast's programs, and those of their options that have no counterpart in this
+//! program.
 //!
 //! Under udpcast's program names such an option is ignored or refused. `send` and `recv` accept the ignored ones, too.
 

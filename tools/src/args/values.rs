@@ -1,4 +1,4 @@
-//! Parsers of option values, with messages that say what is expected.
+//! Parsers of option values such as sizes and rates, with messages that say what is expected.
 
 use clap::Arg;
 use clap::builder::{PossibleValuesParser, TypedValueParser};

@@ -1,4 +1,4 @@
-//! The configuration file of the commands, and its check.
+//! The configuration file `ethbcast.toml`: reading, and the command that checks it.
 
 use super::{ConfiguredOption, commands, given, options, program, shared};
 use crate::exit::{Code, WithCode, fail};

@@ -1,4 +1,4 @@
-//! Options from the environment and the configuration file.
+//! Option values from environment variables and the configuration file.
 //!
 //! The order of precedence is: the command line, the environment (`ETHBCAST_RECV_MAX_SESSIONS`, for
 //! shared options also `ETHBCAST_INTERFACE`), the command's table of the file (`[recv]`), the part

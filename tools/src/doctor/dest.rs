@@ -1,4 +1,5 @@
-//! Checks of DEST: its directory, permissions, free space and speed, and the resource limits of this process.
+//! Checks by `ethbcast doctor` of the destination: directory, permissions, free space, speed,
+//! resource limits.
 
 use super::outside::{PATIENCE, within};
 use super::{Fault, Findings, Fix, quoted};

@@ -1,4 +1,4 @@
-//! The faults that can be reported, each with its code.
+//! Faults that `ethbcast doctor` and other commands report, each with its code.
 
 use clap::ValueEnum;
 use ethbcast_collectives::communicator::{CommunicatorError, Error as CallError};

@@ -1,5 +1,4 @@
-//! Check for nftables rules that drop our frames: only chains of the families netdev and bridge see
-//! them.
+//! Check by `ethbcast doctor` for nftables rules that drop this program's frames.
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,5 @@
-//! Findings with their remedies, and `ethbcast explain`, the meaning of a code.
+//! Findings of `ethbcast doctor` with their remedies, and `ethbcast explain`, which describes a
+//! code.
 
 use super::Fault;
 use super::outside::text_of;

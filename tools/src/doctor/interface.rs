@@ -1,5 +1,5 @@
-//! Checks of the interface: its existence and state, this process's permission, its receive ring, its queueing
-//! discipline, and the first hop.
+//! Checks by `ethbcast doctor` of the network interface: state, permission, receive ring, queueing
+//! discipline.
 
 use super::outside::{json_of, text_of};
 use super::{Fault, Findings, Fix, of_interface, of_open, quoted};

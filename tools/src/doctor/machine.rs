@@ -1,5 +1,5 @@
-//! Checks of the machine, the link and the card: a cloud network without Ethernet, a wrong clock, carrier, rate, MTU,
-//! steering rules, offloads and queues.
+//! Checks by `ethbcast doctor` of machine, link and network card: clock, carrier, rate, MTU,
+//! offloads, queues.
 
 use super::outside::{json_of, text_of};
 use super::{Fault, Findings, Fix, quoted};

@@ -1,4 +1,4 @@
-//! Runs of other programs, such as iproute2 and nftables, with a time limit.
+//! Runs of other programs for `ethbcast doctor`, such as iproute2 and nftables, with a time limit.
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;

@@ -1,4 +1,5 @@
-//! Check of the path to other hosts: short and long frames, losses and broadcast.
+//! Check by `ethbcast doctor` of the path to other hosts: short and long frames, losses and
+//! broadcast.
 
 use super::{Fault, Findings, Fix, quoted};
 use crate::args::DoctorArgs;

@@ -1,5 +1,5 @@
-//! Checks for UDP: the ports, the rules in front of them, the way to the interface's own network, and the room for
-//! what arrives.
+//! Checks by `ethbcast doctor` for transfers over UDP: ports, firewall rules, routes, socket
+//! buffers.
 
 use super::filter::input_chains;
 use super::interface::instead;

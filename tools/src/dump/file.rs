@@ -1,4 +1,4 @@
-//! Capture files: pcap and pcapng are read, pcap is written.
+//! Capture files for `ethbcast dump`: reads pcap and pcapng, writes pcap.
 
 use super::{Captured, Dump};
 use crate::exit::{Code, Failure};

@@ -1,4 +1,4 @@
-//! Text form of a frame: one line in tcpdump's style, or JSON.
+//! A captured frame as `ethbcast dump` prints it: one line in tcpdump's style, or JSON.
 
 use super::Captured;
 use ethbcast_collectives::inspect::Inspected;

@@ -1,4 +1,4 @@
-//! `ethbcast dump`: one line for each frame, from a capture or an interface.
+//! `ethbcast dump`: prints each frame from a capture file or an interface as one line.
 
 mod file;
 mod line;

@@ -1,4 +1,4 @@
-//! Rights that a process with a key gives up.
+//! Privileges that a process with a key gives up, so that others cannot read its memory.
 
 use ethbcast_collectives::keys::Keys;
 use nix::sys::prctl;

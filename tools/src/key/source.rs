@@ -1,4 +1,4 @@
-//! The key of a session, and its sources: options, environment, credentials, files.
+//! Search for a transfer's key: options, environment, systemd credentials, files.
 
 use crate::args::KeySourceArgs;
 use crate::doctor::Fault;

@@ -1,4 +1,5 @@
-//! `ethbcast lab demo`: a transfer as a chain and one by broadcast on 8 hosts, a table, and a full clean-up.
+//! `ethbcast lab demo`: two transfers (relayed in a chain, and by broadcast) on 8 hosts in network
+//! namespaces.
 
 use super::lab_failure;
 use crate::exit::{Code, Failure, WithCode, fail, report};

@@ -1,4 +1,4 @@
-//! `ethbcast lab`: a cluster of network namespaces on this machine.
+//! `ethbcast lab`: a test network of network namespaces on this machine.
 
 mod demo;
 

@@ -1,4 +1,4 @@
-//! Collective operations that `perf` times, the patterns of their bytes, and their times.
+//! Collectives that `ethbcast perf` times, and the bytes that they carry.
 
 use clap::ValueEnum;
 use std::fmt;

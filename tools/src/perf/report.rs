@@ -1,4 +1,4 @@
-//! Output of the root of `perf`: one line for each size, or a JSON object.
+//! Output of `ethbcast perf`: one line for each message size, or a JSON object.
 
 use super::op::{Op, Times};
 use crate::args::PerfArgs;

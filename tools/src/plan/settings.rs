@@ -1,5 +1,5 @@
-//! Resolution of the arguments of `plan`. Each resulting plan comes with its predicted time and the checker's
-//! result.
+//! Interpretation of the arguments of `ethbcast plan`. Each resulting plan comes with its predicted
+//! time and the checker's result.
 
 use crate::args::PlanArgs;
 use crate::exit::{Code, WithCode, fail};

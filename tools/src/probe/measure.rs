@@ -1,4 +1,4 @@
-//! `ethbcast probe`: finds hosts that reply, and measures the network to them.
+//! Measurement by `ethbcast probe`: finds hosts that reply, and measures the network to them.
 
 use super::Station;
 use crate::args::ProbeArgs;

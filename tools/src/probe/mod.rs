@@ -1,4 +1,4 @@
-//! `ethbcast probe`: measures the network to other hosts.
+//! `ethbcast probe`: measures the network to other hosts: rates, round trips, loss, MTU.
 
 mod discover;
 mod measure;

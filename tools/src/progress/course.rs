@@ -1,4 +1,4 @@
-//! Progress of a running transfer, computed from this host's events.
+//! State of a running transfer for its progress output: bytes, rates, slowest receiver, time left.
 
 use ethbcast_collectives::session::live::ProgressPlace;
 use ethbcast_collectives::session::{MemberState, Outcome, Progress, ReceiverEvent, RootEvent};

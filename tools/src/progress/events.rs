@@ -1,4 +1,4 @@
-//! `--json-stream`: events as objects on stdout, one per line.
+//! Option `--json-stream`: a transfer's events as JSON objects on stdout, one per line.
 
 use super::ProgressRole;
 use super::course::TransferCourse;

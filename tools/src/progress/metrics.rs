@@ -1,4 +1,4 @@
-//! `--metrics-file`: progress for the textfile collector of Prometheus' node exporter.
+//! Option `--metrics-file`: progress as metrics for Prometheus' node exporter.
 
 use super::ProgressRole;
 use super::course::TransferCourse;

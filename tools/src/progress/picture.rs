@@ -1,5 +1,4 @@
-//! Rendering of the progress: a plain line for logs; on a terminal one line per host (if few) and a
-//! summary.
+//! Progress as text: plain lines for logs, or bars for each host on a terminal.
 
 use super::course::{HostProgress, MAX_HOSTS, TransferCourse, percent};
 use crate::units;

@@ -1,4 +1,4 @@
-//! The thread that writes messages and progress to stderr.
+//! Thread that writes messages and progress to stderr.
 
 use super::course::TransferCourse;
 use super::picture::{picture, stat_line};

@@ -1,4 +1,4 @@
-//! `ethbcast recv`: receives the content sent to a group and stores it at DEST.
+//! `ethbcast recv`: receives what is sent to a group and stores it at DEST.
 
 mod reception;
 

@@ -1,4 +1,4 @@
-//! One session of a receiver, stored at DEST.
+//! One transfer at a receiver: from joining it to the stored file.
 
 use super::left_by;
 use crate::args::{RecvArgs, Verify};

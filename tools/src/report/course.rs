@@ -1,4 +1,4 @@
-//! Charts of the progress of all receivers over time: a common chart, a row for each receiver, and the incidents.
+//! Charts of the HTML report: progress of all receivers over time, and incidents.
 
 use super::drawing;
 use super::drawing::{Scale, WIDTH, shown, time};

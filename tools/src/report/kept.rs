@@ -1,4 +1,4 @@
-//! Saved report of `send` as a JSON object, with circumstances, plan and timeline; and its reader.
+//! A transfer's saved report (JSON): written by `send`, and read again to make the HTML page.
 //!
 //! The file is untrusted: only its types are checked, and missing fields are not shown.
 

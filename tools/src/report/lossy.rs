@@ -1,4 +1,4 @@
-//! Localization of lossy cables by the losses of the receivers behind them.
+//! Localisation of lossy cables for the report, from the losses of the receivers behind them.
 
 use super::drawing::shown;
 use super::kept::{Kept, Receiver, Run};

@@ -1,4 +1,4 @@
-//! HTML report of a transfer.
+//! HTML report of a transfer (`--report`).
 //!
 //! All pages are made from the object of `send --json` (`kept`), so that a later page equals an
 //! immediate one.

@@ -1,4 +1,4 @@
-//! Drawing of the plan over the switches, with the load of the cables.
+//! Picture in the HTML report: the broadcast tree over the switches, with the load of the cables.
 
 use super::kept::{PlanRecord, Run};
 use ethbcast_planning::draw::{self, Overlay};

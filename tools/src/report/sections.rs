@@ -1,5 +1,4 @@
-//! Sections of the page without pictures: the outcome beside the prediction, losses, receivers, and the settings that
-//! repeat a run.
+//! Text and tables of the HTML report: outcome, prediction, losses, receivers, settings.
 
 use super::diagnosis;
 use super::drawing::{command_line, rate, shown, time};

@@ -1,5 +1,4 @@
-//! Control of a running sender by `ethbcast ctl`: one line over a socket named after the process
-//! id.
+//! Control socket of a running sender, to which `ethbcast ctl` connects.
 //!
 //! The name is abstract, so that a killed process leaves nothing behind, and private to the network
 //! namespace. Any process on the host can connect, and any can take a name first: both ends check

@@ -1,5 +1,4 @@
-//! Hosts without the content at the end, whether absent or failed, and the command that sends it to
-//! them.
+//! List of the hosts that lack the content at the end, with the command that sends it to them.
 
 use crate::doctor::of_outcome;
 use crate::exit::Failure;

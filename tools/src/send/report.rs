@@ -1,4 +1,4 @@
-//! Final output of `send`: one line for each receiver and a total, or a JSON object.
+//! Final output of `ethbcast send`: one line for each receiver and a total, or a JSON object.
 
 use super::outcome::LeftOut;
 use super::settings;

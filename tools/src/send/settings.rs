@@ -1,4 +1,4 @@
-//! Resolution of the arguments of `send`.
+//! Interpretation of the arguments of `ethbcast send`.
 
 use super::outcome::{ABSENT, REFUSED};
 use crate::args::{ResumeArgs, SendArgs};

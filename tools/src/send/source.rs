@@ -1,5 +1,5 @@
-//! SOURCE as given on the command line: a file, a device, stdin, a command, a directory, or
-//! several.
+//! What `ethbcast send` sends (SOURCE): a file, a device, stdin, a command's output, or
+//! directories.
 
 use crate::args::{Decompress, SendArgs, TreeArgs};
 use crate::exit::{Code, Failure, WithCode, fail, print_line};

@@ -1,4 +1,4 @@
-//! Condition that starts a transfer: the number of receivers, a time limit as in udpcast, or Enter.
+//! Condition on which a transfer starts: the number of receivers, a time limit, or Enter.
 
 use crate::exit::print_line;
 use crate::progress::Bar;

@@ -1,4 +1,5 @@
-//! `ethbcast recv --serve`: a receiver that runs session after session, as a daemon.
+//! `ethbcast recv --serve`: a receiver that runs as a daemon and takes one transfer after the
+//! other.
 //!
 //! Each group has a worker thread and a port of its own; a shared registry limits the sessions. The
 //! main thread handles signals, notifies the system's supervisor and reloads

@@ -1,4 +1,4 @@
-//! Registry of the server's running sessions, which limits their number over all groups.
+//! List of the daemon's running transfers, which limits their number.
 
 use crate::exit::{Code, Failure, fail};
 use crate::progress::percent;

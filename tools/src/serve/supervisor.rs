@@ -1,4 +1,4 @@
-//! Messages to systemd and its journal, and events between the server's threads.
+//! Messages of the daemon to systemd and its journal, and from its threads to each other.
 //!
 //! Notifications go as datagrams to the socket of systemd's `sd_notify(3)`; without a supervisor they go nowhere.
 

@@ -1,4 +1,4 @@
-//! The worker of a group, which runs its sessions one after the other on a thread of its own.
+//! Thread of the daemon that takes the transfers of one group, one after the other.
 
 use super::registry::Registry;
 use super::supervisor::{ServeEvent, ServeLog, Severity};

@@ -1,5 +1,5 @@
-//! Rates and delays of the simulated hosts and cables. The simulated network and the model's calibration are made
-//! from them.
+//! Rates and delays of the hosts and cables that `ethbcast simulate` simulates. The simulated
+//! network and the model's calibration are made from them.
 
 use super::settings::Conditions;
 use ethbcast_planning::model::{Calibration, Point, Processing, nap_ns};

@@ -1,4 +1,4 @@
-//! `ethbcast simulate`: the real engine on any topology, in a simulated network.
+//! `ethbcast simulate`: runs a transfer in a simulated network of any topology.
 //!
 //! `settings` resolves the arguments, `figures` has the values of the network, `process` the
 //! application on each host, and `play` runs a session.

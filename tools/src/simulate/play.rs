@@ -1,4 +1,4 @@
-//! One simulated session, from announcement to verdict.
+//! One simulated transfer of `ethbcast simulate`, from announcement to result.
 
 use super::figures::Wiring;
 use super::process::{Load, Sender, SimulatedHost, Taker, Watch, content};

@@ -1,4 +1,4 @@
-//! The application of simulated hosts, with memory in place of files.
+//! Simulated sending and receiving programs of `ethbcast simulate`, with memory in place of files.
 
 use super::figures::Wiring;
 use super::settings::Conditions;

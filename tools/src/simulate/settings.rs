@@ -1,4 +1,4 @@
-//! Resolution of the arguments of `simulate`.
+//! Interpretation of the arguments of `ethbcast simulate`.
 
 use crate::args::SimulateArgs;
 use crate::exit::{Code, WithCode, fail};

@@ -1,6 +1,6 @@
-//! Diagnosis of what limited a transfer. Each candidate cause has a test that must hold in this
-//! run, and the share of the time that it explains. The cause with the largest share is named. If
-//! none holds, the diagnosis lists the observations.
+//! Diagnosis of what limited a transfer's speed, for its report. Each candidate cause has a test
+//! that must hold in this run, and the share of the time that it explains. The cause with the
+//! largest share is named. If none holds, the diagnosis lists the observations.
 
 use super::drawing::shown;
 use super::kept::{Kept, Others, Receiver, Timeline};

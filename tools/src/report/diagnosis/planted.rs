@@ -1,4 +1,4 @@
-//! Reports of runs with one planted cause each, and the cause that the diagnosis names.
+//! Tests of the diagnosis on reports of runs in which one known cause was created.
 
 use super::super::kept::{Contended, Edge, Frames, Incident, Kept, Others, PlanRecord, Receiver, Run, Timeline, Track};
 use super::part;

@@ -1,4 +1,4 @@
-//! Tests of the causes, one by one, from their evidence.
+//! Tests of each cause that the diagnosis of a slow transfer can name.
 
 use super::super::kept::{Frames, Incident, Run, Timeline, Track};
 use super::*;
