@@ -1,4 +1,4 @@
-//! `ethbcast ctl`: changes the rate of a running sender on this host, or starts or cancels it.
+//! `ethbcast ctl`: shows or changes the rate limit of a running sender on this host, or starts it.
 
 use crate::args::{CtlArgs, CtlCommand};
 use crate::exit::{Code, Failure, WithCode, fail, one_line, report};

@@ -1,5 +1,4 @@
-//! Example: time of a message between two hosts on a simulated 1 Gbit/s switch, by length and by
-//! preset.
+//! Example: time of a message between two hosts on a simulated 1 Gbit/s switch, by its length.
 //!
 //! `cargo run -p ethbcast-transport --example messages`
 

@@ -1,5 +1,5 @@
-//! Table of an MPI call's time by length, by ethbcast and by the MPI, which decides the route. It
-//! is identical on all ranks, and so is the decision.
+//! Table of an MPI call's time by length, which decides whether ethbcast or the MPI carries the
+//! call. It is identical on all ranks, and so is the decision.
 
 use crate::settings::Operation;
 

@@ -1,4 +1,5 @@
-//! Order of a rank's MPI calls, and detection of ranks that choose different routes for one call.
+//! Order of a rank's MPI calls, and detection of ranks that disagree whether ethbcast or the MPI
+//! carries one.
 //!
 //! All ranks make equal calls, and each decides by a call's bytes whether it uses the wire, the
 //! MPI, or is tried first. If the bytes differ, so may the decision. Ranks on the wire then wait

@@ -1,5 +1,4 @@
-//! Protection of frames that belong to no session yet, by a secret that all hosts of a cluster
-//! share.
+//! Protection of frames outside any transfer, by a secret that all hosts of a cluster share.
 
 use super::file::{KeyName, Keys};
 use super::schedule::Secret;

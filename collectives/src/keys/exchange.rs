@@ -1,5 +1,5 @@
-//! Key exchange between sender and receiver of a session: X25519 (RFC 7748) with fresh keys at both
-//! ends.
+//! Key exchange between sender and receiver of a transfer: X25519 (RFC 7748) with fresh keys at
+//! both ends.
 
 use super::schedule::Secret;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Key schedule: derives every secret of a session from the cluster's secret and both ends' random
+//! Key schedule: derives every secret of a transfer from the cluster's secret and both ends' random
 //! numbers.
 
 use ethbcast_transport::MacAddr;

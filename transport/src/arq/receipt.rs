@@ -1,5 +1,4 @@
-//! The acknowledgement that a receiver owes: when it is due, the timestamp it echoes, and a check
-//! of that timestamp.
+//! The acknowledgement that a receiver owes: when it is due, and which timestamp it echoes.
 //!
 //! Stamps are microseconds of the sender's clock, so the one that arrived with the least delay shows how far that
 //! clock can be now: any delay only makes a stamp look old. A stamp beyond that, or well before the newest, is in

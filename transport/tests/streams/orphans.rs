@@ -1,6 +1,6 @@
-//! Tests of relay chains in which neighbours die at once: the root resends the frames lost with
-//! them. The root sends the frames that were lost with them to the hosts that report them missing,
-//! and all survivors get everything.
+//! Tests of relay chains in which neighbours die at once: the original sender resends what was lost
+//! with them. The root sends the frames that were lost with them to the hosts that report them
+//! missing, and all survivors get everything.
 
 use crate::common::gaps::Gaps;
 use crate::common::peer;

@@ -1,4 +1,4 @@
-//! Tests of a sender's list of receivers: added, removed, and slower than the others.
+//! Tests of a sender's list of receivers: added, removed, or slower than the others.
 
 use crate::common::{identity, peer};
 use crate::details::{PAYLOAD, acknowledge, next, origin, tell};

@@ -1,5 +1,4 @@
-//! Measurement of the transport's own speed and processor time, by a stream of the kind that
-//! transfers use.
+//! Measurement of the transport's own speed and processor time, by a stream as in real transfers.
 //!
 //! A train's receiver wakes up for every frame, and neither end runs the engine. A stream is
 //! acknowledged and kept, and its receiver coalesces arrivals.

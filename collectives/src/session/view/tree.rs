@@ -1,4 +1,4 @@
-//! The broadcast tree in a transfer's member list: who sends and who acknowledges to whom.
+//! The broadcast tree in a transfer's member list: who sends to whom, and who acknowledges to whom.
 
 use super::View;
 use ethbcast_planning::plan::{self, Via};

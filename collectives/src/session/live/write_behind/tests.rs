@@ -1,5 +1,5 @@
-//! Tests of a receiver's storing thread, with a storage that is slow or full, or that gets an order
-//! twice.
+//! Tests of a receiver's storing thread, with a storage that is slow or full, or that writes some
+//! bytes twice.
 
 use super::*;
 use crate::keys::ContentCipher;

@@ -1,4 +1,5 @@
-//! Choice of the broadcast tree at the start of a transfer, and again when receivers are lost.
+//! Choice of the broadcast tree (who relays to whom) at a transfer's start, and again when
+//! receivers are lost.
 
 use crate::Route;
 use crate::session::root::config::RootConfig;
