@@ -30,7 +30,6 @@ const WEIGHT_BYTES: u64 = 16 << 10;
 /// Allowance from which on a communicator is wired: more than the time for which its ranks wait for
 /// it.
 const WIRING: Duration = Duration::from_millis(2);
-/// Cost of a vote of the ranks on a length.
 const VOTE_NS: u64 = 2_000_000;
 /// Factor by which the calls grow at most before ranks compare their accounts again.
 const MOST_WAIT: u64 = 64;
@@ -49,10 +48,8 @@ const TICK_NS: u64 = 100;
 
 /// Operations of the ranks that an account needs. All ranks make the same calls.
 pub trait Ranks {
-    /// Returns the least number of all ranks.
     fn least(&mut self, own: c_int) -> c_int;
     fn call(&mut self, operation: Operation, bytes: usize);
-    /// Returns the time since any fixed moment.
     fn now(&self) -> Duration;
 }
 
@@ -117,7 +114,6 @@ impl Times {
     }
 }
 
-/// The calls of one operation and length.
 #[derive(Debug, Default)]
 struct LengthAccount {
     /// Votes on the length, once the communicator is wired.
@@ -142,7 +138,6 @@ pub struct Account {
 }
 
 impl Account {
-    /// Creates the account of a new communicator, with the results of earlier ones.
     pub fn new(prices: CostTable) -> Account {
         Account {
             prices,
@@ -164,7 +159,6 @@ impl Account {
         self.prices = prices;
     }
 
-    /// Adds the cost of the search for a faster route.
     pub fn pay(&mut self, cost: Duration) {
         self.cost += cost;
     }
@@ -194,7 +188,6 @@ impl Account {
         agreed >= WIRING
     }
 
-    /// Whether a length is still to be tried.
     pub fn is_open(&self, operation: Operation, bytes: u64) -> bool {
         self.prices.prices(operation, Length::of(bytes)).is_none()
     }

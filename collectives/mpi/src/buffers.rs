@@ -107,7 +107,6 @@ impl<'a> Elements<'a> {
     }
 }
 
-/// Place of elements in memory, with the data type that was made for it.
 struct PackedPlace {
     address: Word,
     count: i64,

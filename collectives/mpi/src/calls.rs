@@ -51,7 +51,6 @@ impl Place {
     }
 }
 
-/// A call to be made: its decisive number of bytes, and its action.
 struct Work<'p> {
     bytes: usize,
     run: Box<dyn FnOnce() -> Result<(), Trouble> + 'p>,
@@ -289,7 +288,6 @@ impl Made<'_> {
         Ok(account.way(self.operation, bytes))
     }
 
-    /// Notes the time of a call, and ends a trial whose last call it was.
     fn note(&self, bytes: usize, way: Way, took: Duration) {
         let (mut account, length) = (self.group.account.lock(), bytes as u64);
         if !self.settings.agreed.tries || !account.took(self.operation, length, way, took) {

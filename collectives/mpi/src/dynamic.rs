@@ -138,7 +138,6 @@ pub const TRUNCATED: c_int = 1;
 /// Return value of a watched call that was ended; no MPI has an error of this number.
 pub const GIVEN_UP: c_int = -1;
 
-/// Callback of a watched call; 0 ends the call.
 pub type ContinueCallback = extern "C" fn(state: *const c_void) -> c_int;
 
 /// Functions of a back end; `c/backend.h` describes each. A function that returns an int returns 0

@@ -20,7 +20,6 @@ use std::time::Instant;
 
 /// Whether ethbcast carries a communicator's collectives yet.
 enum Stage {
-    /// All calls are the MPI's, for good.
     Own(Reason),
     /// Using ethbcast has not been worth its cost so far.
     Unwired,

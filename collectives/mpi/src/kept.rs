@@ -10,7 +10,6 @@ use ethbcast_transport::lock::Mutex;
 use std::ffi::c_int;
 use std::sync::Arc;
 
-/// Number of wires that are kept beside those in use, until the program ends.
 const MOST: usize = 8;
 
 struct Kept {

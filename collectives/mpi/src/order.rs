@@ -56,11 +56,9 @@ pub struct Contradiction {
 pub struct Order {
     begun: u64,
     kinds: VecDeque<Kind>,
-    /// Beginning of the present call, and whether it has been announced.
     present: Option<(Instant, bool)>,
     ahead: Vec<(u16, Announcement)>,
     found: Option<Contradiction>,
-    /// Time at which a waiting call is ended.
     pub limit: Option<Instant>,
 }
 

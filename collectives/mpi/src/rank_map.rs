@@ -13,7 +13,6 @@ pub struct RankMap {
     pub group: String,
     pub leaders: Vec<usize>,
     pub host_of: Vec<usize>,
-    /// Place of each rank among those of its host.
     pub place_of: Vec<usize>,
     pub processes: Vec<ProcessId>,
     pub names: Vec<String>,
@@ -111,10 +110,8 @@ pub struct NodeDescriptor {
     pub nonce: u64,
     pub process: ProcessId,
     pub host: String,
-    /// Its rank in `MPI_COMM_WORLD`, if known.
     pub world_rank: Option<u32>,
     pub fingerprint: String,
-    /// Reason why the rank cannot take part; empty if it can.
     pub trouble: String,
 }
 

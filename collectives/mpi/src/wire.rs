@@ -31,7 +31,6 @@ const SPOKEN_OF_AFTER: Duration = Duration::from_secs(10);
 /// Interval at which a waiting call lets the MPI make progress. An empty poll costs about a
 /// microsecond.
 const PROGRESS_EVERY: Duration = Duration::from_micros(200);
-/// Name in `ps` of the thread that joins, at most 15 characters.
 const THREAD_NAME: &str = "ethb-join";
 /// Tag of the messages that announce a call inside the MPI, the only ones on this communicator.
 const IN_A_CALL: u32 = 1;
@@ -49,7 +48,6 @@ pub enum Trouble {
     Lengths,
     /// Ranks have requested trials of different calls.
     Calls,
-    /// Another rank has failed and reports why.
     Others,
     /// The leader of a host waits inside the MPI in a call that this rank makes by
     /// another route.
@@ -94,11 +92,9 @@ pub struct Wire {
     table: &'static Table,
     host_map: RankMap,
     rank: usize,
-    /// Communicator of the leaders; `None` on other ranks.
     leaders: Option<Communicator>,
     /// Communicator of this host's ranks, where any two share one.
     node: Option<Word>,
-    /// Leader's rank on the wire of each host.
     leader_ranks: Vec<u16>,
     neighbours: Neighbours,
     has_joined: Arc<AtomicBool>,
@@ -431,7 +427,6 @@ impl Joining {
 }
 
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// Name in `ps`, at most 15 characters.
 const WATCH_THREAD: &str = "ethb-lookout";
 
 static WIRES: Mutex<Vec<Weak<Wire>>> = Mutex::new(Vec::new());

@@ -23,7 +23,6 @@ pub struct Communicator {
     signals: Signals,
 }
 
-/// This process's rank, and the hosts' names by rank.
 #[derive(Clone)]
 struct Place {
     rank: u16,
@@ -250,7 +249,6 @@ impl Communicator {
         ended.map_err(|error| raised(&self.signals, error))
     }
 
-    /// Returns the buffer of all blocks at the root, which must have one.
     fn at_root<'a, 'py>(
         &self,
         blocks: Option<&'a Bound<'py, PyAny>>,

@@ -223,7 +223,6 @@ fn room() -> u64 {
 
 const PARTS: u64 = 3;
 
-/// Received bytes in memory, up to a limit: a sender may not know its length.
 struct Memory {
     bytes: Vec<u8>,
     most_bytes: u64,

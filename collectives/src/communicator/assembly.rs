@@ -36,7 +36,6 @@ struct Caller {
     digest: RosterDigest,
     joined: bool,
     network: SpreadMessage,
-    /// Consecutive calls with an unchanged network description.
     said: u32,
     last_received_at: Instant,
 }

@@ -71,7 +71,6 @@ pub(super) struct Notice {
     pub calls: [Option<Signature>; REPORTED_CALLS],
     pub failure: Option<Failure>,
     pub waits_for: Option<Rank>,
-    /// Low bits of the member's progress counter.
     pub moved: u16,
     pub repeats: u8,
 }

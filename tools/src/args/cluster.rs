@@ -44,7 +44,6 @@ pub struct HostsArgs {
     /// Print one JSON object; with --watch, one per list, each on its own line.
     #[arg(long)]
     pub json: bool,
-    /// Key of the hosts.
     #[command(flatten)]
     pub key: KeySourceArgs,
 }
@@ -59,7 +58,6 @@ pub struct CpArgs {
     /// Seconds to look for hosts that run `recv --serve`, and then to wait for them to join.
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0, value_parser = seconds, help_heading = WHO)]
     pub max_wait: f64,
-    /// Key of the session.
     #[command(flatten)]
     pub key: KeySourceArgs,
     /// With a key, leave contents in the clear, with them the names in a directory; reports are encrypted.
@@ -95,10 +93,8 @@ pub struct CpArgs {
     /// Accepted for sbcast and clush: the broadcast algorithm decides how many hosts are sent to at once.
     #[arg(short = 'F', long, value_name = "N", value_parser = whole::<u32>, help_heading = HOW)]
     pub fanout: Option<u32>,
-    /// Progress, metrics and logs.
     #[command(flatten)]
     pub progress: ProgressArgs,
-    /// Options that all commands on the network share.
     #[command(flatten)]
     pub wire: WireArgs,
 }
@@ -108,7 +104,6 @@ pub struct CtlArgs {
     /// Process id of the `ethbcast send` or `cp`. Default: the only one on this host, or in this network namespace.
     #[arg(long, value_name = "PID", value_parser = whole::<u32>)]
     pub pid: Option<u32>,
-    /// Command for the sender.
     #[command(subcommand)]
     pub command: CtlCommand,
 }
@@ -130,7 +125,6 @@ pub enum CtlCommand {
 #[derive(Debug, Args)]
 #[command(after_long_help = examples::text("probe"))]
 pub struct ProbeArgs {
-    /// Key of this host, for which the command is refused: it uses none yet.
     #[command(flatten)]
     pub key: KeySourceArgs,
     /// Answer the probes of other hosts, until interrupted or for --max-wait seconds.
@@ -149,7 +143,6 @@ pub struct ProbeArgs {
     /// two at a time; two flows that share a cable slow each other down. The network should be idle.
     #[arg(long, conflicts_with_all = ["answer", "update"], help_heading = MEASURED)]
     pub discover: bool,
-    /// Options that all commands on the network share.
     #[command(flatten)]
     pub wire: WireArgs,
     /// Write the calibration to FILE, for `send --calibration` and `plan --calibration`. With --discover, write the
@@ -165,7 +158,6 @@ pub struct ProbeArgs {
 #[derive(Debug, Args)]
 #[command(after_long_help = examples::text("perf"))]
 pub struct PerfArgs {
-    /// Key of this host, for which the command is refused: it uses none yet.
     #[command(flatten)]
     pub key: KeySourceArgs,
     /// Number of ranks, this one included.
@@ -221,7 +213,6 @@ pub struct PerfArgs {
     /// Do not probe before the start. Without --calibration, cables of 1 Gbit/s are assumed.
     #[arg(long, help_heading = HOW)]
     pub no_probe: bool,
-    /// Options that all commands on the network share.
     #[command(flatten)]
     pub wire: WireArgs,
 }

@@ -3,7 +3,6 @@
 /// Command line, and a sentence on what it does.
 type Example = (&'static str, &'static str);
 
-/// Examples of each command that has some, by the command's name.
 const EXAMPLES: [(&str, &[Example]); 6] = [
     (
         "send",
@@ -81,7 +80,6 @@ pub fn examples(command: &str) -> &'static [Example] {
     EXAMPLES.iter().find(|(name, _)| *name == command).map_or(&[], |(_, examples)| examples)
 }
 
-/// Returns the examples of a command as the end of its `--help`.
 pub fn text(command: &str) -> String {
     let lines = examples(command).iter().map(|(line, words)| format!("\n  {words}\n    {line}"));
     format!("Examples:{}", lines.collect::<String>())

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub struct KeyArgs {
-    /// Action.
     #[command(subcommand)]
     pub command: KeyCommand,
 }
@@ -45,7 +44,6 @@ pub enum KeyCommand {
     },
 }
 
-/// Key of a session.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = WHO)]
 pub struct KeySourceArgs {

@@ -13,7 +13,6 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(after_long_help = examples::text("lab"))]
 pub struct LabArgs {
-    /// Command on the lab.
     #[command(subcommand)]
     pub command: LabCommand,
 }
@@ -28,7 +27,6 @@ pub enum LabCommand {
         /// Topology file, or name of a test bed.
         #[arg(long, value_name = "FILE", conflicts_with = "shape")]
         topology: Option<String>,
-        /// Name and cables of the lab.
         #[command(flatten)]
         cables: CableArgs,
     },
@@ -91,7 +89,6 @@ pub enum LabCommand {
     },
 }
 
-/// Name and cables of a lab.
 #[derive(Debug, Args)]
 pub struct CableArgs {
     /// Name of the lab; several labs need different names.

@@ -13,10 +13,8 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
-    /// Options that all commands on the network share.
     #[command(flatten)]
     pub wire: WireArgs,
-    /// Key of this host, for which --peer is refused: it uses none yet.
     #[command(flatten)]
     pub key: KeySourceArgs,
     /// Check a destination: whether it exists, is writable, has room and is fast. 16 MiB are written to an unnamed
@@ -93,7 +91,6 @@ pub struct DumpArgs {
 
 #[derive(Debug, Args)]
 pub struct ConfigArgs {
-    /// Command on the configuration.
     #[command(subcommand)]
     pub command: ConfigCommand,
 }

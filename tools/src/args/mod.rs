@@ -38,7 +38,6 @@ use values::{HOW, PRINTED, WHO, decimal, misplaced, number, presets, receivers, 
 #[derive(Debug, Parser)]
 #[command(name = "ethbcast", version, arg_required_else_help = true, after_help = exit::codes())]
 pub struct Cli {
-    /// Command to run.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -110,7 +109,6 @@ impl Cli {
 }
 
 impl Command {
-    /// Returns the log file, if the command line names one.
     pub fn log(&self) -> Option<&Path> {
         match self {
             Command::Send(args) => args.progress.log.as_deref(),
@@ -120,7 +118,6 @@ impl Command {
         }
     }
 
-    /// Returns the output format on stdout.
     pub fn form(&self) -> Form {
         match self {
             Command::Send(args) => args.form(),

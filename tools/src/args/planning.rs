@@ -7,7 +7,6 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub struct TopoArgs {
-    /// Command on the topology.
     #[command(subcommand)]
     pub command: TopoCommand,
 }
@@ -19,7 +18,6 @@ pub enum TopoCommand {
         /// Topology file (TOML or Slurm's), directory of lldpcli outputs, or test bed (fig9-1 to fig9-5).
         #[arg(value_name = "FILE")]
         file: PathBuf,
-        /// Format of the drawing.
         #[command(flatten)]
         drawing: DrawingArgs,
     },
@@ -35,7 +33,6 @@ pub enum TopoCommand {
 
 #[derive(Debug, Args)]
 pub struct ImportArgs {
-    /// Source of the topology.
     #[command(flatten)]
     pub source: ImportSource,
     /// Use only LLDP neighbours that hosts saw on this interface.
@@ -62,7 +59,6 @@ pub struct ImportSource {
     pub lldp: Option<PathBuf>,
 }
 
-/// Format of a drawing; text by default.
 #[derive(Debug, Clone, Copy, Default, Args)]
 #[group(multiple = false)]
 pub struct DrawingArgs {
@@ -104,7 +100,6 @@ pub struct PlanArgs {
     /// MTU of the hosts.
     #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = number(0..=u16::MAX))]
     pub mtu: u16,
-    /// Format of the drawing.
     #[command(flatten)]
     pub drawing: DrawingArgs,
     /// Print one JSON object.

@@ -25,7 +25,6 @@ fn refused_receivers() -> Arg {
     after_long_help = examples::text("recv"),
 )]
 pub struct RecvArgs {
-    /// Receiver as a service.
     #[command(flatten)]
     pub serve: ServeArgs,
     /// Seconds to wait for a sender. Default: for ever.
@@ -42,7 +41,6 @@ pub struct RecvArgs {
     /// refused. Not with --serve, which accepts one session after another.
     #[arg(long, value_name = "NAME|DIGEST", value_parser = expected, help_heading = WHO)]
     pub expect: Option<Expected>,
-    /// Key of the session.
     #[command(flatten)]
     pub key: KeySourceArgs,
     /// File, directory or device to write, or `-` for stdout.
@@ -109,16 +107,12 @@ pub struct RecvArgs {
     /// egress map (IEEE 802.1p).
     #[arg(long, value_name = "0-7", value_parser = clap::value_parser!(u8).range(0..=7), help_heading = HOW)]
     pub priority: Option<u8>,
-    /// Limits on a silent sender.
     #[command(flatten)]
     pub patience: PatienceArgs,
-    /// Progress, metrics and logs.
     #[command(flatten)]
     pub progress: ProgressArgs,
-    /// Options that send and recv share.
     #[command(flatten)]
     pub wire: WireArgs,
-    /// Options of udpcast that are accepted and ignored.
     #[command(flatten)]
     pub unused: UnusedByReceiver,
     /// DEST under udpcast's option name.
@@ -127,7 +121,6 @@ pub struct RecvArgs {
 }
 
 impl RecvArgs {
-    /// Moves values given under udpcast's option names to their own fields.
     pub fn settled(mut self) -> RecvArgs {
         self.dest = self.dest.or_else(|| self.file.take());
         self
@@ -139,7 +132,6 @@ impl RecvArgs {
         self.accept.clone().unwrap_or_else(default)
     }
 
-    /// Returns the output format on stdout.
     pub fn form(&self) -> Form {
         self.progress.form(&self.wire)
     }
@@ -162,7 +154,6 @@ pub enum Verify {
     Read,
 }
 
-/// Options of `recv --serve`.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = WHO)]
 pub struct ServeArgs {

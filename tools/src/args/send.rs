@@ -42,7 +42,6 @@ pub struct SendArgs {
     /// Accept receivers that join after the start. Each is served separately and finishes after the others.
     #[arg(long, help_heading = WHO)]
     pub late: bool,
-    /// Key of the session.
     #[command(flatten)]
     pub key: KeySourceArgs,
     /// With a key, leave contents in the clear, with them the names in a directory; reports are encrypted.
@@ -78,7 +77,6 @@ pub struct SendArgs {
     /// _BYTES, _BLAKE3 and _RECEIVERS.
     #[arg(long, value_name = "COMMAND", help_heading = WHAT)]
     pub exec_after: Option<String>,
-    /// Options for a directory as SOURCE.
     #[command(flatten)]
     pub tree: TreeArgs,
     /// Topology file with the cluster's switches and hosts.
@@ -139,22 +137,16 @@ pub struct SendArgs {
     /// Send frames for this MTU instead of the interface's.
     #[arg(long, value_name = "BYTES", value_parser = whole::<u32>, help_heading = HOW)]
     pub mtu: Option<u32>,
-    /// Limits on silent receivers.
     #[command(flatten)]
     pub patience: PatienceArgs,
-    /// Limits on slow receivers.
     #[command(flatten)]
     pub stall: StallArgs,
-    /// Data that receivers already hold, and the last run.
     #[command(flatten)]
     pub resume: ResumeArgs,
-    /// Progress, metrics and logs.
     #[command(flatten)]
     pub progress: ProgressArgs,
-    /// Options that send and recv share.
     #[command(flatten)]
     pub wire: WireArgs,
-    /// Options of udpcast that are accepted and ignored.
     #[command(flatten)]
     pub unused: UnusedBySender,
     /// SOURCE under udpcast's option name.
@@ -166,13 +158,11 @@ pub struct SendArgs {
 }
 
 impl SendArgs {
-    /// Moves values given under udpcast's option names to their own fields.
     pub fn settled(mut self) -> SendArgs {
         self.source.extend(self.file.take());
         self
     }
 
-    /// Returns the output format on stdout.
     pub fn form(&self) -> Form {
         self.progress.form(&self.wire)
     }
@@ -191,7 +181,6 @@ pub(super) fn rate(text: &str) -> Result<Rate, String> {
     text.parse()
 }
 
-/// Options about an earlier version at receivers, and about the last run.
 #[derive(Debug, Args)]
 pub struct ResumeArgs {
     /// Method by which receivers find parts of an older version at another offset: fixed (whole chunks, as in images),
@@ -250,7 +239,6 @@ impl From<Delta> for Cut {
     }
 }
 
-/// Selection and attributes of the files in SOURCE.
 #[derive(Debug, Args)]
 #[command(next_help_heading = WHAT)]
 pub struct TreeArgs {

@@ -9,7 +9,6 @@ use ethbcast_collectives::session::{OnSlow, RunOptions, SendOptions};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Limits on the silence of the other side, and on the whole run.
 #[derive(Debug, Args)]
 #[command(next_help_heading = TROUBLE)]
 pub struct PatienceArgs {
@@ -25,7 +24,6 @@ pub struct PatienceArgs {
     pub timeout: Option<f64>,
 }
 
-/// Limits on receivers that answer but are slow.
 #[derive(Debug, Args)]
 #[command(next_help_heading = TROUBLE)]
 pub struct StallArgs {
@@ -58,7 +56,6 @@ pub enum Slow {
 }
 
 impl PatienceArgs {
-    /// Copies the limits into the options of a session.
     pub fn apply(&self, run: &mut RunOptions) {
         run.timing.patience = Duration::from_secs_f64(self.patience);
         run.timing = run.timing.with_dead(Duration::from_secs_f64(self.dead_after)).unwrap_or(run.timing);
@@ -67,7 +64,6 @@ impl PatienceArgs {
 }
 
 impl StallArgs {
-    /// Copies the limits into the session's options.
     pub fn apply(&self, options: &mut SendOptions) {
         options.run.timing.stall = Duration::from_secs_f64(self.stall);
         options.run.timing.sync = Duration::from_secs_f64(self.sync_timeout);
@@ -88,7 +84,6 @@ fn dead_after(text: &str) -> Result<f64, String> {
 /// Shortest period between two progress lines, in seconds: progress is sampled ten times a second.
 const MIN_PERIOD_SECONDS: f64 = 0.1;
 
-/// Options for progress output, metrics and logs.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = PRINTED)]
 pub struct ProgressArgs {
@@ -110,7 +105,6 @@ pub struct ProgressArgs {
 }
 
 impl ProgressArgs {
-    /// Returns the output format on stdout.
     pub fn form(&self, wire: &WireArgs) -> Form {
         match (self.json_stream, wire.json) {
             (true, _) => Form::Stream,

@@ -23,7 +23,6 @@ pub fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Parses a whole number within limits.
 pub fn number<T>(range: RangeInclusive<T>) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static
 where
     T: FromStr + PartialOrd + Display + Copy + Send + Sync + 'static,

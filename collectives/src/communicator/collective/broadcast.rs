@@ -76,7 +76,6 @@ impl CallWork for BroadcastRole {
     }
 }
 
-/// Bytes being written to this rank's own streams.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
     shares: Vec<(Range<usize>, Writing)>,
@@ -98,7 +97,6 @@ impl Outgoing {
     }
 }
 
-/// Bytes being read from another rank's streams.
 #[derive(Clone, Debug)]
 pub struct Incoming {
     whole: Reading,

@@ -108,7 +108,6 @@ impl AwaitedBlocks {
         Ok(None)
     }
 
-    /// Whether all awaited messages have come; for collectives whose blocks are empty.
     pub(super) fn have_come(&mut self, group: &mut Group, signature: Signature) -> Result<bool, Failure> {
         while self.take_any(group, signature)?.is_some() {}
         Ok(self.awaited.is_empty())

@@ -7,7 +7,6 @@ use ethbcast_transport::Instant;
 use ethbcast_transport::stream::{Ending, Run};
 use ethbcast_transport::wire::Rank;
 
-/// A message being written to one of this rank's own streams.
 #[derive(Clone, Debug)]
 pub struct Writing {
     name: StreamName,
@@ -74,7 +73,6 @@ impl Writing {
     }
 }
 
-/// A message being read from the streams of another rank.
 #[derive(Clone, Debug)]
 pub struct Reading {
     expected: StreamName,

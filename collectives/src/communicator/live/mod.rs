@@ -79,7 +79,6 @@ impl Communicator {
         self.call_within = call_within;
     }
 
-    /// Takes over the ranks of a group that was shrunk.
     fn take_ranks(&mut self) -> Result<(), Error> {
         let ranks = self.shared()?.with(|member, _| {
             let hosts: Vec<String> = member.hosts().map(str::to_owned).collect();

@@ -222,7 +222,6 @@ impl Group {
         self.leaving.is_over()
     }
 
-    /// Whether nothing is in flight, pending or awaited, apart from keepalives.
     pub(super) fn is_quiet(&self) -> bool {
         self.messages.is_quiet() && self.streams.is_settled() && self.streams.is_quiet()
     }
@@ -302,7 +301,6 @@ impl Group {
         false
     }
 
-    /// Returns the ranks without which the group goes on, once that is agreed.
     pub(super) fn settle_shrink(&mut self, now: Instant) -> Option<RankSet> {
         let Group { calls, shrinking: Some(shrinking), .. } = self else { return None };
         let lost = match shrinking.settle(now, |rank| calls.is_absent(rank))? {

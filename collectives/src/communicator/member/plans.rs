@@ -25,7 +25,6 @@ pub(super) struct TreePlace {
 #[derive(Clone, Debug)]
 pub(in crate::communicator) struct Plans {
     network: Arc<Network>,
-    /// Topology whose host ids are ranks: the described one, or one switch.
     topology: Topology,
     calibration: Calibration,
     is_known: bool,
@@ -42,7 +41,6 @@ pub(in crate::communicator) struct Plans {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::communicator) struct Decision {
     pub way: MessagePath,
-    /// Limit of payload bytes in a frame: short messages fill a chain of short frames sooner.
     pub frame_bytes: usize,
 }
 

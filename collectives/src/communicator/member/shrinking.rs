@@ -18,7 +18,6 @@ use std::time::Duration;
 
 /// Frames of one statement before it counts.
 const CREDIBLE_REPEATS: u32 = 2;
-/// Repetitions of a new statement that follow it at once.
 const REPEATS: u8 = 2;
 
 /// A statement that is repeated: soon while it is new, then at each period, if it has one.
@@ -76,7 +75,6 @@ pub(super) enum Settled {
     Outlawed,
 }
 
-/// Agreement of the surviving ranks, from the view of one of them.
 #[derive(Clone, Debug)]
 pub(super) struct Shrinking {
     own: Rank,

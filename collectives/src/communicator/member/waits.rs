@@ -159,7 +159,6 @@ struct FailureClaim {
 
 #[derive(Clone, Debug)]
 pub(super) struct Claims {
-    /// Time within which a rank that has not failed contradicts a forged claim.
     held_for: Duration,
     claims: BTreeMap<Rank, FailureClaim>,
 }

@@ -73,8 +73,6 @@ fn read_via(from: &mut BodyReader<'_>) -> Option<Via> {
 }
 
 impl SavedTree {
-    /// Writes route and segment, then for each rank its parent and its place among the parent's
-    /// children.
     fn write(&self, out: &mut BodyWriter) {
         write_via(self.plan.via(), out);
         out.u64(self.segment_bytes);

@@ -48,7 +48,6 @@ pub(super) struct SavedTree {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Network {
-    /// Topology whose host ids are ranks.
     topology: Option<Topology>,
     calibration: Option<Calibration>,
     chosen: Chosen,
