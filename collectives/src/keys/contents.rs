@@ -1,4 +1,4 @@
-//! Encryption of the transferred content, with keys derived from the session's secret. Every key
+//! Encryption of the transferred content, with keys derived from the transfer's secret. Every key
 //! and mask is derived from the session's secret and from the data that it protects. Data that is
 //! read again, repeated or relayed therefore uses no key for two different texts.
 

@@ -1,4 +1,5 @@
-//! What sessions and communicators share: which hosts are alive, control messages, timers.
+//! Common parts of transfers (sessions) and communicators: which hosts are alive, control messages,
+//! timers.
 
 pub(crate) mod ack_tree;
 pub(crate) mod codec;

@@ -1,4 +1,5 @@
-//! Identity of a host in frames: group, version, MTU, host name; detects hosts of another build.
+//! Identity of a host: its name, addresses, group (hosts with one group name work together), MTU;
+//! detects other versions.
 
 use crate::keys::KeyName;
 use ethbcast_transport::MacAddr;

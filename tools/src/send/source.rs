@@ -1,5 +1,4 @@
-//! What `ethbcast send` sends (SOURCE): a file, a device, stdin, a command's output, or
-//! directories.
+//! Source of `ethbcast send` (SOURCE): a file, a device, stdin, a command's output, or directories.
 
 use crate::args::{Decompress, SendArgs, TreeArgs};
 use crate::exit::{Code, Failure, WithCode, fail, print_line};

@@ -1,4 +1,4 @@
-//! What sessions and communicators share on a real host: its name, addresses, and the packet
+//! Common parts of transfers and communicators on a real host: its name, addresses, and the packet
 //! socket. Like every `live` folder this one uses sockets and the system; the rest of `membership`
 //! does not.
 

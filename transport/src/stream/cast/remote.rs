@@ -1,4 +1,4 @@
-//! What a broadcast's sender knows of one receiver: acknowledged frames, missing frames, round-trip
+//! State of one receiver at a broadcast's sender: acknowledged frames, missing frames, round-trip
 //! time.
 
 use crate::arq::arrived;

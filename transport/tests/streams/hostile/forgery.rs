@@ -1,4 +1,4 @@
-//! Forged frames for tests: correct addresses and session, harmful numbers.
+//! Forged frames for tests: correct addresses, harmful numbers.
 
 use crate::common::{PAYLOAD_BYTES, payload};
 use crate::common::{key, peer};

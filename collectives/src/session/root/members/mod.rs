@@ -1,4 +1,4 @@
-//! What the sender knows of each receiver during a transfer.
+//! Knowledge of a transfer's sender about each receiver: state, progress, rate.
 
 pub mod announcement;
 pub mod progress;
