@@ -1,4 +1,4 @@
-//! Kinds of failures, from which exit codes, C's status codes and Python's exceptions are made.
+//! Kinds of failures, the base of exit codes, C's status codes and Python's exceptions.
 
 use crate::communicator::{CommunicatorError, Error as CallError};
 use crate::membership::live::StationError;

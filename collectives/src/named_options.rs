@@ -1,4 +1,4 @@
-//! Options set by name and value as text, for the C and Python interfaces.
+//! Options set by name and value as text, for C and Python.
 
 use crate::communicator::Options as JoinOptions;
 use crate::route::Route;

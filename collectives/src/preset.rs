@@ -1,5 +1,4 @@
-//! Presets: named sets of protocol parameters for streams and messages (the EQA paper's protocols
-//! among them).
+//! Presets: named sets of protocol parameters, among them those of the EQA paper.
 
 use ethbcast_transport::Tuning;
 use ethbcast_transport::messages::Settings;

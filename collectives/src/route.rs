@@ -1,4 +1,4 @@
-//! Broadcast algorithm that a sender is configured to use, and its encoding in frames.
+//! Broadcast algorithm that a sender is configured to use.
 
 use ethbcast_planning::plan::Via;
 use ethbcast_planning::plan::file::SavedPlan;

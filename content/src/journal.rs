@@ -1,5 +1,4 @@
-//! Record, kept beside a partial file, of the content's name and the bytes already on disk, for a
-//! later resume.
+//! Record of the bytes of a partial file already on disk, for a later resume.
 //!
 //! ```text
 //! head      6 EBJRNL │ u16 version, 1 │ u32 chunk bytes │ u32 flags │ u64 bytes │ 32 content │ 16 seal

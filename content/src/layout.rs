@@ -1,4 +1,4 @@
-//! Format of a directory as a stream: the manifest first, then each file's data and a status byte.
+//! Format of a directory as a stream: manifest, then each file's data and a status byte.
 
 use crate::disk::DiskFile;
 use crate::manifest::{FileData, Manifest, Node};

@@ -1,4 +1,4 @@
-//! Content of transfers: files, directories and devices as a stream of bytes, and their storage at
+//! Content of transfers: files, directories and devices as a stream, and their storage at
 //! receivers.
 //!
 //! A session transports bytes of any kind. This crate turns a directory into bytes: a manifest of

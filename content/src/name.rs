@@ -1,4 +1,4 @@
-//! Rules for file names in a sent directory: raw bytes that cannot lead outside it.
+//! Rules for file names in a sent directory: raw bytes that cannot lead outside.
 
 use ethbcast_collectives::membership::is_shown;
 use std::path::PathBuf;

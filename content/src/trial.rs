@@ -1,4 +1,4 @@
-//! Trial, before a transfer, of the file operations needed at its end, to fail early.
+//! Trial, before a transfer, of the file operations needed at its end.
 
 use crate::disk::{COMMON_FILE, Directory, DiskFile, Lack, PRIVATE_FILE};
 use crate::hidden_names::HiddenNames;

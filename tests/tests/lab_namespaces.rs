@@ -1,4 +1,4 @@
-//! Tests of the test network made of network namespaces: setup, removal, and how its cables behave.
+//! Tests of the test network of namespaces: setup, removal, behaviour of its cables.
 //!
 //! The tests need root, and fail without it: a skipped test proves nothing.
 

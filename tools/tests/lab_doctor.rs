@@ -1,5 +1,4 @@
-//! Tests of `ethbcast doctor` on hosts in network namespaces: it finds each injected fault and its
-//! remedy, and nothing on a healthy host.
+//! Tests of `ethbcast doctor` in network namespaces: each injected fault and its remedy is found.
 //!
 //! The tests need root, and fail without it. Bonds, teams, tc filters and netem are not tried,
 //! because a kernel may lack them.

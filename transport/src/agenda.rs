@@ -1,4 +1,4 @@
-//! Timers of a state machine's parts, a retry timer, and a token bucket for rate limits.
+//! Timers of a state machine's parts, a retry timer, and a token bucket.
 
 use crate::machine::Deadline;
 use crate::time::Instant;

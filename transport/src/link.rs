@@ -1,4 +1,4 @@
-//! Interface between the event loop and whatever carries frames, such as an AF_PACKET socket.
+//! Interface between the event loop and what carries frames, such as an AF_PACKET socket.
 //!
 //! A [`Link`] receives a batch, sends a batch and offers a wait. [`drive`](crate::drive()) does the rest: rounds,
 //! timers, busy polling, receive coalescing, the last frames. A link neither blocks nor drops frames that it has no

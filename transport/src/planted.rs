@@ -1,4 +1,4 @@
-//! Deliberate bugs, switched on one at a time to prove that the tests find them.
+//! Deliberate bugs, switched on one at a time to test the tests.
 //!
 //! Each is one line of the engine or of a crate above it, behind [`planted!`](crate::planted!) and
 //! a name. Without debug assertions, as in every release, the macro is `false`, and the compiler

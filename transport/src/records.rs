@@ -1,4 +1,4 @@
-//! Macros that declare a struct with default values, or with sums over its fields.
+//! Macros that declare a struct with default values, or sums over its fields.
 
 /// Declares structs with a default value beside each field. For the crates of this workspace.
 #[doc(hidden)]

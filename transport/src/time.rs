@@ -1,5 +1,4 @@
-//! Time in nanoseconds since the driver's start, passed in as an argument and never read from a
-//! clock.
+//! Time in nanoseconds since the driver's start, passed in as an argument.
 
 use std::ops::{Add, AddAssign, Sub};
 use std::time::Duration;

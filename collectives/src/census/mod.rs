@@ -1,5 +1,4 @@
-//! Discovery of listening receivers (*census*): a broadcast query on the Ethernet, and the
-//! receivers' replies.
+//! Discovery of listening receivers (*census*): a broadcast query, and their replies.
 //!
 //! The asking host sends WHO to an address on which every receiver listens, whatever its group.
 //! Each replies with HERE: its name, its group, its activity, and how its last session ended.

@@ -1,5 +1,4 @@
-//! Communicators as in MPI: numbered processes (ranks), messages between any two, and collectives
-//! (EQA §1).
+//! Communicators as in MPI: numbered processes (ranks), messages and collectives (EQA §1).
 //!
 //! **Assembly.** All processes are equal and are configured with the group's name and size. Each
 //! sends CALLs until all have received the CALLs of all and have the identical list; a rank is a

@@ -1,5 +1,4 @@
-//! Keys that protect transfers: a cluster's shared secret, senders' signatures, and their text
-//! forms.
+//! Keys that protect transfers: a cluster's secret, senders' signatures, their text forms.
 //!
 //! Nothing here reads a file, a clock or a random source: drawn numbers are arguments. `docs/keys.md` has the reasons.
 

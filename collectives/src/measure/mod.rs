@@ -1,6 +1,6 @@
-//! Measurement of the network between one host and others: gap, round trip, rate, MTU, loss
-//! (Patarasuk 2008 §5.1). It measures g(m), RTT(m), L(m) = RTT(m)/2 − g(m), the link's rate, the
-//! path's MTU, the loss, and whether broadcast arrives at full rate.
+//! Measurement of the network: gap, round trip, rate, MTU, loss (Patarasuk 2008 §5.1). It measures
+//! g(m), RTT(m), L(m) = RTT(m)/2 − g(m), the link's rate, the path's MTU, the loss, and whether
+//! broadcast arrives at full rate.
 //!
 //! Four state machines do this: a [`Finder`] discovers hosts, a [`Prober`] measures, a [`Surveyor`] finds the
 //! switches between hosts, and a [`Responder`] replies to all three. Each is a [`Part`](ethbcast_transport::Part). It

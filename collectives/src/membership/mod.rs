@@ -1,4 +1,4 @@
-//! Common parts of transfers (sessions) and communicators: which hosts are alive, control messages,
+//! Common parts of transfers (sessions) and communicators: liveness of hosts, control messages,
 //! timers.
 
 pub(crate) mod ack_tree;

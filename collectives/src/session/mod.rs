@@ -1,5 +1,5 @@
 //! One-to-many transfers (*sessions*): a sender (*root*) transmits one stream of bytes to all
-//! receivers that joined. It learns the outcome at each.
+//! receivers. It learns the outcome at each.
 //!
 //! ```text
 //! root                                                              receiver

@@ -1,4 +1,4 @@
-//! Destination of received content (DEST on the command line), checked before a transfer starts.
+//! Destination of received content (DEST on the command line).
 //!
 //! Each kind of it (file, device, pipe, directory) has the same steps:
 //!

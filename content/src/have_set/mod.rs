@@ -1,6 +1,6 @@
-//! Data that a receiver already has of an incoming content, in partial files or older versions (for
-//! delta transfer). It is searched for where an earlier run left it, and in older versions (bases):
-//! at the same offset, or anywhere by content-defined chunks.
+//! Data that a receiver already has: partial files and older versions (for delta transfer). It is
+//! searched for where an earlier run left it, and in older versions (bases): at the same offset, or
+//! anywhere by content-defined chunks.
 //!
 //! All of it is verified. A chunk counts as present only if its hash is the one in the hash list when it is looked
 //! up, and it is verified again when it is used. A wrong journal or a basis that changes costs only the chunk.

@@ -1,4 +1,4 @@
-//! A directory, or several files and directories, as one stream of bytes at the sender.
+//! A directory, or several files and directories, as one stream.
 
 mod listing;
 mod opened;

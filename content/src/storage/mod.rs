@@ -1,5 +1,4 @@
-//! Storage of a received directory: built beside the destination, renamed into place when verified
-//! and synced.
+//! Storage of a received directory: built beside the destination, renamed into place when verified.
 
 mod building;
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Fault injection: whole transfers in network namespaces under one or two random faults, checked
-//! against every guarantee.
+//! Fault injection: whole transfers in network namespaces under random faults, checked against
+//! every guarantee.
 //!
 //! A run is a [`Scenario`]. [`play`] brings up a lab, starts the programs, triggers the events,
 //! waits for the end, and returns the [`Verdict`]. The program `chaos` plays many.

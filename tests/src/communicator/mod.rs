@@ -1,4 +1,4 @@
-//! Test helper: simulated MPI-like programs on a communicator, checked, with their cost in frames.
+//! Test helper: simulated MPI-like programs on a communicator, with their cost in frames.
 
 mod cohort;
 mod process;

@@ -1,5 +1,4 @@
-//! Test helper: hosts in network namespaces, their processes and files, and a check that nothing is
-//! left.
+//! Test helper: hosts in network namespaces, their processes and files.
 //!
 //! Lab tests need root, and fail without it: a skipped test proves nothing. Files are kept in
 //! memory if possible, because all hosts of a lab share one disk.

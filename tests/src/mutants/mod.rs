@@ -1,5 +1,4 @@
-//! Search, by random simulation, for deliberate bugs (`transport/src/planted.rs`), to prove that
-//! the tests find them.
+//! Search, by random simulation, for the deliberate bugs of `transport/src/planted.rs`.
 
 mod schedules;
 mod session;

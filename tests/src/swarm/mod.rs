@@ -1,5 +1,5 @@
 //! Random simulation of whole transfers under faults drawn from a seed, with every guarantee
-//! checked throughout. For a core of hosts all faults but deaths end.
+//! checked. For a core of hosts all faults but deaths end.
 //!
 //! [`run`] plays one and never panics: a broken promise is a value with the command line that
 //! replays it.

@@ -1,5 +1,4 @@
-//! Model checking: explores every order of arrivals, losses, timeouts and deaths among a few real
-//! protocol machines.
+//! Model checking: explores every order of arrivals, losses, timeouts and deaths among a few hosts.
 //!
 //! A [`World`] consists of [`Host`]s. [`explore`] visits its states breadth first, checks each, and
 //! follows each to its end without further faults.

@@ -1,4 +1,4 @@
-//! Tests of the source code itself: the rules of ARCHITECTURE.md that no compiler checks. Needs no
+//! Tests of the source code itself: rules of ARCHITECTURE.md that no compiler checks. Needs no
 //! root.
 
 mod map;

@@ -1,5 +1,5 @@
-//! A test network (*lab*) on one machine: hosts as network namespaces, bridges as switches, shaped
-//! cables, loss.
+//! A test network (*lab*) on one machine: network namespaces as hosts, bridges as switches, shaped
+//! cables.
 //!
 //! Every host is a namespace `ethbcast-<lab>-<host>` with `lo` and `eth0`. All switches are bridges in
 //! one more namespace, `ethbcast-<lab>-switches`, never in the machine's own. Cables are veth pairs,

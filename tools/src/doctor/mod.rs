@@ -1,5 +1,5 @@
-//! `ethbcast doctor`: finds problems of this host and of the path to others, with remedies.
-//! `ethbcast explain` describes the codes.
+//! `ethbcast doctor`: finds problems of this host and of the path to others. `ethbcast explain`
+//! describes the codes.
 
 mod dest;
 mod fault;

@@ -1,4 +1,4 @@
-//! `ethbcast dump`: prints each frame from a capture file or an interface as one line.
+//! `ethbcast dump`: prints each frame of a capture file or an interface.
 
 mod file;
 mod line;

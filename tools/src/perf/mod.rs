@@ -1,5 +1,4 @@
-//! `ethbcast perf`: times collectives such as broadcast on all hosts (Patarasuk 2008 §5, Figure
-//! 10).
+//! `ethbcast perf`: times collectives such as broadcast on all hosts (Patarasuk 2008 §5).
 //!
 //! Only the calls of the library's communicator are timed. Broadcasts use the algorithm that the
 //! model chooses for each size, a given one, or that of a saved plan. Topology, calibration and

@@ -1,5 +1,5 @@
-//! `ethbcast plan`: shows the broadcast tree that would be used: senders, receivers, cables,
-//! predicted time. For a saved plan it shows the load on a topology's cables.
+//! `ethbcast plan`: shows a broadcast tree: senders, receivers, cables, predicted time. For a saved
+//! plan it shows the load on a topology's cables.
 
 mod settings;
 

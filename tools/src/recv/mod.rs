@@ -1,4 +1,4 @@
-//! `ethbcast recv`: receives what a sender of the same group sends, and stores it at DEST.
+//! `ethbcast recv`: receives what a sender of the same group sends.
 
 mod reception;
 

@@ -1,5 +1,4 @@
-//! `ethbcast recv --serve`: a receiver that runs as a daemon and takes one transfer after the
-//! other.
+//! `ethbcast recv --serve`: a receiver as a daemon, which takes one transfer after another.
 //!
 //! Each group has a worker thread and a port of its own; a shared registry limits the sessions. The
 //! main thread handles signals, notifies the system's supervisor and reloads

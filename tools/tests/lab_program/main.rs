@@ -1,5 +1,4 @@
-//! Tests of the whole program on hosts in network namespaces: transfers, faults, measurements,
-//! refusals.
+//! Tests of the whole program in network namespaces: transfers, faults, measurements, refusals.
 //!
 //! The tests need root, and fail without it, because a skipped test would prove nothing.
 

@@ -1,5 +1,5 @@
-//! Tests of the receiver that runs as a daemon (`recv --serve`), on hosts in network namespaces.
-//! These tests need root, and fail without it.
+//! Tests of the receiver that runs as a daemon (`recv --serve`), in network namespaces. These tests
+//! need root, and fail without it.
 
 mod sessions;
 

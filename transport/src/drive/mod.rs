@@ -1,4 +1,4 @@
-//! The event loop that runs one protocol state machine on one network link ([`Link`]).
+//! The event loop that runs one protocol state machine on one network link.
 //!
 //! [`Rounds`] are common to it and to `packet::Shared`: each receives arrived frames, runs
 //! timers and, after the application, sends; then the loop rests.

@@ -1,5 +1,4 @@
-//! Reliable messages between two hosts: a first part is pushed, the rest pulled by the receiver
-//! (EQA §2).
+//! Reliable messages between two hosts: one part is pushed, the rest pulled (EQA §2).
 //!
 //! A sender pushes the beginning of a message at once. At the receiver it goes straight to the
 //! destination if a receive for (source, tag) is posted, else into a bounded pushed buffer. The

@@ -1,5 +1,4 @@
-//! Driver for AF_PACKET and UDP sockets: runs any protocol state machine ([`Machine`]) over a real
-//! network.
+//! Driver for AF_PACKET and UDP sockets: runs any protocol state machine over a real network.
 //!
 //! Frames arrive through a TPACKET_V2 ring and are passed to the machine in place; they leave
 //! through a staging area and `sendmmsg`. A [`Port`] is the [`Link`](crate::Link) over both and

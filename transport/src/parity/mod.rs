@@ -1,4 +1,4 @@
-//! Forward error correction: parity frames, each of which recovers any one lost frame of its block.
+//! Forward error correction: parity frames, each of which recovers one lost frame of its block.
 //!
 //! The code is systematic, over the field of 256 elements (Blömer et al. 1995: a Cauchy matrix,
 //! every square part of which can be inverted). Of a block of K frames, any K of its frames and

@@ -1,5 +1,4 @@
-//! Network simulator: a switched Ethernet under a virtual clock, with seeded faults, which runs any
-//! [`Machine`](crate::Machine).
+//! Network simulator: a switched Ethernet under a virtual clock, with seeded faults.
 //!
 //! A [`Network`] describes switches, hosts and cables; a [`Simulation`] puts one machine on each host and runs until
 //! nothing is left to do. A run is reproduced by its seed, byte for byte.

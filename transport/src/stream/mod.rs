@@ -1,5 +1,4 @@
-//! A stream: an ordered sequence of frames from one host to many, at its sender, a relay or a
-//! receiver.
+//! A stream: a sequence of frames from one host to many, at its sender, a relay or a receiver.
 //!
 //! A [`Stream`] is a [`Feed`] with a writer (the application at the origin, an intake elsewhere)
 //! and readers: lanes to children, the cast, repair children, the local application. The parts that

@@ -1,5 +1,4 @@
-//! Prediction of a broadcast's time by a cost model: the extended parametrised LogP model
-//! (Patarasuk 2008 §4.2).
+//! Prediction of a broadcast's time: the extended parametrised LogP model (Patarasuk 2008 §4.2).
 //!
 //! [`Calibration`] holds the costs of the network, [`Shape`] the relevant properties of a plan, and
 //! `predict` combines the two. [`best_segment`] finds the cheapest segment, [`choose`] the

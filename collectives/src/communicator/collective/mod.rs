@@ -1,5 +1,4 @@
-//! Collectives as in MPI: broadcast, barrier, scatter, gather, allgather, which all ranks call
-//! together.
+//! Collectives as in MPI: broadcast, barrier, scatter, gather, allgather.
 //!
 //! Each is a value: `begin` starts it, `advance` moves it on after each round of the driver until
 //! it is [`Done`](CallProgress::Done), `abandon` gives it up. There is no thread, and bytes are copied

@@ -1,6 +1,5 @@
-//! Description of a communicator's network: switch of each rank, costs of frames, permitted
-//! broadcast algorithms. All ranks have an equal one from the assembly, so that each derives equal
-//! trees.
+//! Description of a communicator's network: switches, costs of frames, permitted broadcast
+//! algorithms. All ranks have an equal one from the assembly, so that each derives equal trees.
 
 mod codec;
 mod spread;

@@ -1,4 +1,4 @@
-//! Discovery of the switches between hosts, by tests whether two flows at once slow each other.
+//! Discovery of switches between hosts, by tests whether two flows slow each other.
 
 mod trial;
 

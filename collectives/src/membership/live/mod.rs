@@ -1,6 +1,5 @@
-//! Common parts of transfers and communicators on a real host: its name, addresses, and the packet
-//! socket. Like every `live` folder this one uses sockets and the system; the rest of `membership`
-//! does not.
+//! Common parts of transfers and communicators on a real host: its name and the packet socket. Like
+//! every `live` folder this one uses sockets and the system; the rest of `membership` does not.
 
 pub mod host;
 mod open;

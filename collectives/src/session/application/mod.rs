@@ -1,5 +1,5 @@
-//! The application's side of a transfer, without I/O: where the sender's bytes come from and the
-//! receiver's go. This module has no sockets, threads or clock.
+//! The application's side of a transfer: where the sender's bytes come from and the receiver's go.
+//! This module has no sockets, threads or clock.
 //!
 //! [`Sending`] and [`Receiving`] do the work of every application in its turn, between input and
 //! output of the machine. They push data while there is room and end the stream with its digest, or

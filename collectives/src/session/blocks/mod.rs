@@ -1,5 +1,4 @@
-//! The streams of a transfer at one host: one, or several that share its frames, each along a tree
-//! of its own.
+//! The streams of a transfer at one host: one, or several that share its frames.
 //!
 //! Block algorithms ([`Via::is_in_blocks`](ethbcast_planning::plan::Via::is_in_blocks)) have several: frames
 //! are distributed to the streams in turn, a block of consecutive frames to each, and every stream

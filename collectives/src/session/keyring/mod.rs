@@ -1,4 +1,4 @@
-//! Keys of one host in a transfer, and the counters that reject replayed frames.
+//! Keys of one host in a transfer, and counters that reject replayed frames.
 //!
 //! | frames | secret |
 //! |---|---|

@@ -1,5 +1,4 @@
-//! The sender (*root*) of a transfer: announces it, admits receivers, sends the stream, collects
-//! results.
+//! The sender (*root*) of a transfer: announces it, admits receivers, sends, collects results.
 //!
 //! The module is the interface to its user and its driver. The behaviour is that of the phase:
 //! `gathering` receivers, `running` the session, `closing` it. Each phase has its own fields and

@@ -1,7 +1,7 @@
-//! Content with hashes between its data (*verified stream*), so that receivers can verify each 64
-//! KiB chunk. The *hash list* of a span (called *ledger* in names) stands before the span's chunks.
-//! A receiver verifies each chunk as it comes, and requests a damaged one again. The hashes are
-//! nodes of BLAKE3's own tree, so they add up to the digest of the whole, and no host hashes a byte
+//! Content with hashes between its data (*verified stream*): receivers can verify each 64 KiB
+//! chunk. The *hash list* of a span (called *ledger* in names) stands before the span's chunks. A
+//! receiver verifies each chunk as it comes, and requests a damaged one again. The hashes are nodes
+//! of BLAKE3's own tree, so they add up to the digest of the whole, and no host hashes a byte
 //! twice.
 //!
 //! ```text

@@ -1,4 +1,4 @@
-//! The list of a transfer's members (*view*), with version number, broadcast tree and parameters.
+//! The list of a transfer's members (*view*), with broadcast tree and parameters.
 
 mod tree;
 

@@ -1,5 +1,4 @@
-//! Several processes on one host (a *node*) that share one packet socket and one shared memory (EQA
-//! §3).
+//! Several processes on one host (a *node*) that share one packet socket (EQA §3).
 //!
 //! They share one port and one memory. A frame from one process to another goes through that memory only. A frame to
 //! all is stored once for the node and sent once on the wire. A frame that arrives for all is stored once, too. Each

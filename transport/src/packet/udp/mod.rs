@@ -1,5 +1,4 @@
-//! UDP instead of raw Ethernet: each frame in one datagram, for networks and users without
-//! AF_PACKET.
+//! UDP instead of raw Ethernet: each frame in one datagram.
 //!
 //! A datagram is a frame without its Ethernet header. The two addresses in front of the machine's
 //! frames stand for addresses of IPv4 with a port ([`address_of`]); a port replaces one by the other

@@ -1,4 +1,4 @@
-//! Receiving end of a stream: stores frames in the buffer, and decides when to acknowledge.
+//! Receiving end of a stream: stores frames, and decides when to acknowledge.
 
 mod schedule;
 
