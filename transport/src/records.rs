@@ -1,4 +1,5 @@
-//! Macros that declare a struct with default values, or sums over its fields.
+//! Macros that declare structs of settings with default values, and structs of counters that can be
+//! added.
 
 /// Declares structs with a default value beside each field. For the crates of this workspace.
 #[doc(hidden)]

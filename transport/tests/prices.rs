@@ -1,5 +1,4 @@
-//! Cost tests of streams: the frames of many small simulated broadcasts, compared with a reviewed
-//! table.
+//! Tests of cost in frames: many small simulated broadcasts, compared with a reviewed table.
 //!
 //! The other tests check guarantees under many seeds. A change that only sends one more heartbeat,
 //! serves children in another order or waits a little longer breaks none of them; here it changes a

@@ -1,5 +1,5 @@
-//! MPI functions that this library exports, in C and Fortran, to intercept a program's calls. Each
-//! is offered to `calls` first, and otherwise passed on to the MPI.
+//! MPI functions that ethbcast's library exports, in C and Fortran, to intercept a program's calls.
+//! Each is offered to `calls` first, and otherwise passed on to the MPI.
 //!
 //! C passes an int as an int everywhere. A handle, an address or a count of the `_c` forms is
 //! a word; the calling conventions of 64-bit Linux allow an int of MPICH's in it.

@@ -1,4 +1,4 @@
-//! Settings of the MPI library, read once from environment variables.
+//! Settings of this MPI add-on, read once from environment variables.
 
 use ethbcast_transport::lock::Mutex;
 use std::collections::BTreeMap;

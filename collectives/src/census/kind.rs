@@ -1,4 +1,4 @@
-//! Frame types of the query for listening receivers: 49 and 50 of [`Kind`].
+//! Numbers of the frame types of the query for listening receivers: 49 and 50 of [`Kind`].
 
 use ethbcast_transport::wire::Kind;
 

@@ -1,4 +1,4 @@
-//! Frame types of communicators: 40–43 of [`Kind`].
+//! Numbers of the frame types of communicators: 40–43 of [`Kind`].
 
 use ethbcast_transport::wire::Kind;
 

@@ -1,4 +1,4 @@
-//! Frame types of network measurements: 26–28 of [`Kind`].
+//! Numbers of the frame types of network measurements: 26–28 of [`Kind`].
 
 use ethbcast_transport::wire::Kind;
 

@@ -1,4 +1,4 @@
-//! Frame types of transfers: 16–25, 29–31, 48 and 51–53 of [`Kind`].
+//! Numbers of the frame types of transfers: 16–25, 29–31, 48 and 51–53 of [`Kind`].
 
 use ethbcast_transport::wire::Kind;
 

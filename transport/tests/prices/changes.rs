@@ -1,4 +1,4 @@
-//! Scenarios of the cost tests in which hosts join, leave, or get another sender during a stream.
+//! Test scenarios, for the cost in frames, in which hosts join, leave, or get another sender.
 
 use crate::case::{Path, peer};
 use crate::hazards::{cut_off, lose_new};

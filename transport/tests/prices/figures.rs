@@ -1,4 +1,4 @@
-//! Measured figures of the cost tests, and their layout in the table.
+//! Figures of the tests of cost in frames, and their layout in the table.
 
 use crate::host::{Host, Sent};
 use ethbcast_transport::stream::{Memory, Stream, StreamStats};

@@ -1,4 +1,4 @@
-//! Faults in the cost tests' scenarios, beside independent frame losses.
+//! Faults in the tests of cost in frames, beside independent frame losses.
 
 use ethbcast_transport::sim::{Delivery, Fate};
 use ethbcast_transport::wire::{Flags, Frame, Kind, parse};

@@ -1,4 +1,5 @@
-//! A simulated host of the cost tests: its streams, its clock, and counts of its frames.
+//! A simulated host in the tests of cost in frames: its streams, its clock, and counts of its
+//! frames.
 
 use ethbcast_transport::sim::host_mac;
 use ethbcast_transport::stream::{Ending, Stream};

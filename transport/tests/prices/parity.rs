@@ -1,4 +1,5 @@
-//! Scenarios of the cost tests in which a broadcast sends parity for losses at several receivers.
+//! Test scenarios, for the cost in frames, in which a broadcast sends parity for losses at several
+//! receivers.
 
 use crate::case::Path;
 use crate::hazards::{both, cut_off, delay_each, lose_new, lose_twice};

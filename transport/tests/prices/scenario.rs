@@ -1,4 +1,4 @@
-//! Description of one scenario of the cost tests: its hosts, faults and events.
+//! Description of one scenario in the tests of cost in frames: its hosts, faults and events.
 
 use crate::case::{Case, Path};
 use crate::host::{Clock, Host};

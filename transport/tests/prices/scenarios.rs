@@ -1,5 +1,5 @@
-//! Scenarios of the cost tests with a fixed set of hosts: protocols, faults, slow receivers, buffer
-//! sizes.
+//! Test scenarios, for the cost in frames, with a fixed set of hosts: protocols, faults, slow
+//! receivers.
 
 use crate::case::Path;
 use crate::hazards::{cut_off, deaf, delay_each, lose_each, lose_new, lose_twice, repeat_each};

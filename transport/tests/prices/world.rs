@@ -1,4 +1,5 @@
-//! Runs one scenario of the cost tests: checks every receiver's bytes and counts every frame.
+//! Runs one scenario of the tests of cost in frames: checks every receiver's bytes and counts every
+//! frame.
 
 use crate::case::{PAYLOAD_BYTES, payload};
 use crate::figures::{Peaks, Price, Role, Seen};

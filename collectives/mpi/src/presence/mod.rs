@@ -1,5 +1,5 @@
-//! Check that all ranks of an MPI program have this library loaded. A rank without it would not
-//! take part in the others' agreements, and its calls would be mistaken for theirs.
+//! Check that all ranks of an MPI program have ethbcast's library loaded. A rank without it would
+//! not take part in the others' agreements, and its calls would be mistaken for theirs.
 //!
 //! MPI calls cannot reveal this, so the launcher's key-value store is used. Each rank puts a key
 //! there before `MPI_Init`, in which launchers exchange such keys among all processes, and looks

@@ -1,5 +1,5 @@
-//! Test hosts (network namespaces) with all that MPI programs need: the library, launchers, MPI
-//! installations.
+//! Test hosts (network namespaces) with all that MPI programs need: ethbcast's library, launchers,
+//! MPI installations.
 
 use ethbcast_lab::LabConfig;
 use ethbcast_tests::in_full;

@@ -1,4 +1,4 @@
-//! Tests of MPI programs (MPICH and Open MPI) on hosts in network namespaces, with and without the
+//! Tests of MPI programs (MPICH and Open MPI) in network namespaces, with and without ethbcast's
 //! library.
 
 mod bed;
