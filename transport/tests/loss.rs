@@ -1,7 +1,8 @@
 //! Tests of the cost of frame loss: relays pay only for their own cable, broadcasts repair many
 //! losses by parity. A chain's relay forwards what it has, so that a hop pays only for the losses
-//! on its own cable, not for those of all hops before it. A cast's root sends parity if several
-//! receivers have lost different frames, so that all together cost as much as one.
+//! on its own cable, not for those of all hops before it. The sender of a broadcast (cast) sends
+//! parity if several receivers have lost different frames, so that all together cost as much as
+//! one.
 
 use ethbcast_transport::sim::{Cable, HostSettings, Network, Outcome, RandomFaults, Simulation, host_mac};
 use ethbcast_transport::stream::{Ending, Outlet, Stream, StreamStats};

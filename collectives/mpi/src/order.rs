@@ -1,11 +1,11 @@
 //! Order of a rank's MPI calls, and detection of ranks that disagree whether ethbcast or the MPI
 //! carries one.
 //!
-//! All ranks make equal calls, and each decides by a call's bytes whether it uses the wire, the
-//! MPI, or is tried first. If the bytes differ, so may the decision. Ranks on the wire then wait
-//! for one inside the MPI, which does not notice them. A rank that has been inside the MPI for long
-//! announces its call. If this rank makes that call another way, it is a contradiction, which no
-//! correct program causes.
+//! All ranks make equal calls, and each decides by a call's bytes whether it uses ethbcast (the
+//! *wire*), the MPI, or is tried first. If the bytes differ, so may the decision. Ranks on the wire
+//! then wait for one inside the MPI, which does not notice them. A rank that has been inside the
+//! MPI for long announces its call. If this rank makes that call another way, it is a
+//! contradiction, which no correct program causes.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

@@ -1,6 +1,6 @@
 //! Order in which the test runner runs tests, side by side or alone. Deterministic tests run on all
-//! processors, with labs beside them. Then labs run that must run alone. Finally, labs that failed
-//! are run again, alone.
+//! processors, with labs (tests in network namespaces) beside them. Then labs run that must run
+//! alone. Finally, labs that failed are run again, alone.
 
 use crate::cell::Cell;
 use crate::collect::Test;

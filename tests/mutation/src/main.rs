@@ -4,8 +4,8 @@
 //! `mutation SCRATCH RESULTS [SEED [MS]]`, from the folder of the repository: copies it to SCRATCH,
 //! compiles it there with each mutant behind a switch, runs the tests on each in an order drawn by
 //! SEED, and writes a line for each to RESULTS. Tests that take longer than MS milliseconds, and
-//! the swarm, come only when all mutants have had the others. May be interrupted, and continues
-//! from RESULTS. `mutation tell RESULTS` counts them.
+//! the random simulation, come only when all mutants have had the others. May be interrupted, and
+//! continues from RESULTS. `mutation tell RESULTS` counts them.
 
 mod list;
 mod rewrite;

@@ -1,10 +1,11 @@
 //! Receiver's record of the newest timestamp to echo, and the sender's round-trip times from
 //! echoes.
 //!
-//! The round trips give the retransmission timeout (RFC 6298, with shorter bounds: a cluster's round trips are below
-//! a millisecond) and the reordering tolerance on the path to one receiver. The tolerance grows with observed
-//! reordering and falls back without it (RFC 8985 §6.2). RFC 8985's window grows by a quarter of the round trip at a
-//! time, and falls back after 16 recoveries. Here the reordering itself is measured, as every frame has a stamp.
+//! The round trips give the retransmission timeout (RFC 6298, with shorter bounds: a cluster's
+//! round trips are below a millisecond) and the reordering tolerance on the path to one receiver.
+//! The tolerance grows with observed reordering and falls back without it (RFC 8985 §6.2). RFC
+//! 8985's window grows by a quarter of the round trip at a time, and falls back after 16
+//! recoveries. Here the reordering itself is measured, as every frame has a timestamp.
 
 use super::stamp::Stamp;
 use crate::time::Instant;

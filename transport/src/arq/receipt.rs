@@ -1,10 +1,11 @@
 //! The acknowledgement that a receiver owes: when it is due, and which timestamp it echoes.
 //!
-//! Stamps are microseconds of the sender's clock, so the one that arrived with the least delay shows how far that
-//! clock can be now: any delay only makes a stamp look old. A stamp beyond that, or well before the newest, is in
-//! doubt until the next one agrees with it. One frame with a wrong stamp, even the first, thus hides the true ones
-//! only for a moment. A clock that many stamps have confirmed is not set back while others confirm it: replayed
-//! frames of long ago agree with each other, too.
+//! Timestamps are microseconds of the sender's clock, so the one that arrived with the least delay
+//! shows how far that clock can be now: any delay only makes a timestamp look old. A timestamp
+//! beyond that, or well before the newest, is in doubt until the next one agrees with it. One frame
+//! with a wrong timestamp, even the first, thus hides the true ones only for a moment. A clock that
+//! many timestamps have confirmed is not set back while others confirm it: replayed frames of long
+//! ago agree with each other, too.
 
 use super::echo::Newest;
 use super::stamp::Stamp;

@@ -1,8 +1,9 @@
 //! Transmission timestamps in microseconds, strictly increasing, which receivers echo (as RFC 7323
 //! §3).
 //!
-//! Each transmission of a sender, first or repeated, carries its own stamp. An echo therefore gives
-//! an unambiguous round trip, and proves that every frame with an older stamp was overtaken.
+//! Each transmission of a sender, first or repeated, carries its own timestamp. An echo therefore
+//! gives an unambiguous round trip, and proves that every frame with an older timestamp was
+//! overtaken.
 
 use crate::time::Instant;
 use std::time::Duration;

@@ -1,10 +1,11 @@
 //! Congestion window for one receiver, and how losses shrink it.
 //!
-//! A window grows by the number of acknowledged frames until it is first cut, then by one frame a round. A cut is to
-//! 7/10, but never below a floor, so that a link's own losses cannot stop it. Senders differ in when they cut it. A
-//! lane of a stream attributes light loss to the link, because plans are contention-free and slowing down would not
-//! help ([`LossRound`]). Messages of several hosts may share a cable: any loss is congestion, once a round
-//! ([`Congestion`]).
+//! A window grows by the number of acknowledged frames until it is first cut, then by one frame a
+//! round. A cut is to 7/10, but never below a floor, so that a link's own losses cannot stop it.
+//! Senders differ in when they cut it. A stream's unicast to one receiver (a lane) attributes
+//! light loss to the link, because plans are contention-free and slowing down would not help
+//! ([`LossRound`]). Messages of several hosts may share a cable: any loss is congestion, once a
+//! round ([`Congestion`]).
 
 use super::stamp::Stamp;
 use crate::tuning::WindowTuning;

@@ -1,8 +1,8 @@
 //! Frames in flight to one peer: sent, not yet acknowledged, kept for retransmission.
 //!
-//! A frame is lost when one sent later has arrived (RFC 8985), as in a lane of a stream. A timeout requests an
-//! acknowledgement and never repeats data. No payload is kept: a lost frame is written again from the message, or
-//! from the present room for messages.
+//! A frame is lost when one sent later has arrived (RFC 8985), as in a stream. A timeout requests
+//! an acknowledgement and never repeats data. No payload is kept: a lost frame is written again
+//! from the message, or from the present room for messages.
 
 use super::body::NoteCode;
 use super::settings::SPAN_FRAMES;

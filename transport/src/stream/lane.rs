@@ -1,10 +1,10 @@
-//! One receiver served by unicast with a window (*lane*); the data is in the stream's shared
-//! buffer. It owns no buffer (EQA's lightweight directed point).
+//! One receiver served by unicast with a window (*lane*), from the stream's shared buffer. (EQA's
+//! lightweight directed point.)
 //!
 //! Two cursors: `cursor` follows the reader's acknowledgements, `next` is the go-back-n cursor of
 //! first transmissions. Losses are found by evidence only (RFC 8985): a frame is lost when one sent
 //! later has arrived. Timeouts send a heartbeat, never data; the reply is the evidence. Under
-//! `InOrderOnly` a loss rewinds `next`; the stamps drawn on the way forward limit that to one
+//! `InOrderOnly` a loss rewinds `next`; the timestamps drawn on the way forward limit that to one
 //! rewind per gap. Under `HolesAllowed` only the missing frames are queued; a frame that has not
 //! reached this host is skipped and sent when it arrives.
 //!

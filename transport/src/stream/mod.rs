@@ -1,8 +1,9 @@
 //! A stream: a sequence of frames from one host to many, at its sender, a relay or a receiver.
 //!
 //! A [`Stream`] is a [`Feed`] with a writer (the application at the origin, an intake elsewhere)
-//! and readers: lanes to children, the cast, repair children, the local application. The parts that
-//! are present make the role.
+//! and readers: children served by unicast (*lanes*), receivers of a broadcast (*cast*), receivers
+//! that this host only repairs (*repair children*), the local application. The parts that are
+//! present make the role.
 
 mod application;
 mod boundaries;

@@ -1,7 +1,7 @@
 //! Wire format of a frame's headers: 14 bytes of Ethernet, then 32 of ethbcast (40 with an
 //! authentication tag).
 //!
-//! The ethbcast header has two parts. The part of one hop (addresses, sender, stamp) is written
+//! The ethbcast header has two parts. The part of one hop (addresses, sender, timestamp) is written
 //! anew by each host and lies in front of checksum or tag. The part sealed by the origin (session,
 //! stream, length, number, payload) lies behind it in one piece, and no host on the way changes it.
 //!

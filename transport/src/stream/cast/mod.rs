@@ -1,10 +1,11 @@
 //! Broadcast mode (*cast*): one broadcast frame serves all receivers, and losses are repaired (EQA
 //! §3.2).
 //!
-//! New frames go to the group address, bounded by the smallest credit, and paced only when a receiver proves too
-//! slow. Acknowledgements report losses. A frame that one listener lost is repaired by unicast, a frame that several
-//! lost by another broadcast. If several lost different frames of a block, its parity goes to all. A listener that
-//! does not acknowledge gets a heartbeat.
+//! New frames go to the group address, bounded by the smallest credit, and paced only when a
+//! receiver proves too slow. Acknowledgements report losses. A frame that one receiver lost is
+//! repaired by unicast, a frame that several lost by another broadcast. If several lost different
+//! frames of a block, its parity goes to all. A receiver that does not acknowledge gets a
+//! heartbeat.
 
 mod listeners;
 mod pace;

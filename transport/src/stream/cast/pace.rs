@@ -1,9 +1,9 @@
 //! Send rate of a broadcast: as fast as the link, until a receiver's losses show that its cable is
 //! slower.
 //!
-//! A listener behind a slower cable (or storm control) loses what exceeds its rate. When it loses
+//! A receiver behind a slower cable (or storm control) loses what exceeds its rate. When it loses
 //! more than the tolerated share of a round, frames are paced to what arrived there; the pace then
-//! rises by an eighth each round until it no longer binds. If a listener goes on losing as much at
+//! rises by an eighth each round until it no longer binds. If a receiver goes on losing as much at
 //! the lower pace, its loss has another cause: pacing stops and that loss is tolerated.
 
 use crate::agenda::TokenBucket;

@@ -1,10 +1,10 @@
 //! Parity (FEC) in a broadcast: counts each receiver's losses per block, and decides how much
 //! parity to send.
 //!
-//! Parity is sent if several listeners lost different frames of a block: the most that any one of
+//! Parity is sent if several receivers lost different frames of a block: the most that any one of
 //! them lost is the number of parity frames that make all of them whole. A block's losses are
-//! collected until all of it has been sent and every listener has had time to report. A frame that
-//! most listeners lost is repeated at once, as is any frame that parity cannot bring back.
+//! collected until all of it has been sent and every receiver has had time to report. A frame that
+//! most receivers lost is repeated at once, as is any frame that parity cannot bring back.
 
 use super::listeners::Listeners;
 use crate::arq::stamp::Stamp;

@@ -1,11 +1,11 @@
 //! Receivers in a broadcast that acknowledge to another receiver, which repairs their losses by
-//! unicast. This host repairs their losses by unicast, if it has the frames.
+//! unicast. It repairs only frames that it has.
 //!
-//! New frames reach this host and its children directly from the root, so this host's stamps say
-//! nothing about them. A repair child has lost a frame if a later one has arrived there, or if it
-//! echoes a stamp drawn here well after the frame arrived here, but never before the frame has had
-//! time to arrive. This host reports frames that it lacks itself to its own parent, so that nothing
-//! is sent twice.
+//! New frames reach this host and its children directly from the root, so this host's timestamps
+//! say nothing about them. A repair child has lost a frame if a later one has arrived there, or if
+//! it echoes a timestamp drawn here well after the frame arrived here, but never before the frame
+//! has had time to arrive. This host reports frames that it lacks itself to its own parent, so that
+//! nothing is sent twice.
 
 use super::remote::Remote;
 use crate::arq::echo::Behind;
