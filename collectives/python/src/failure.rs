@@ -1,4 +1,4 @@
-//! Conversion of the library's errors to Python exceptions (`ethbcast.Error` and its subclasses).
+//! Conversion of the library's errors to the Python exception `ethbcast.Error`.
 
 use ethbcast_collectives::communicator::{self, CommunicatorError};
 use ethbcast_collectives::session::{MemberReport, RootFailure, TurnedAway};

@@ -1,4 +1,5 @@
-//! Privileges that a process with a key gives up, so that others cannot read its memory.
+//! Protection of a process that has a key: others cannot read its memory, and it gives up
+//! privileges.
 
 use ethbcast_collectives::keys::Keys;
 use nix::sys::prctl;

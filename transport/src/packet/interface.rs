@@ -1,4 +1,4 @@
-//! Selection of the network interface by name or by the routing table.
+//! Selection of the network interface: by its name or an address, or the only one that is up.
 //!
 //! A user may give any name of the interface: the one in `ip link`, an alternative name, its MAC
 //! address, an IP address it has, or the value of a boot loader's `BOOTIF=`.

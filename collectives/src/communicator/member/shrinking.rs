@@ -1,5 +1,5 @@
-//! Shrinking of a communicator to the ranks that survive, as `MPI_Comm_shrink` does. They agree on
-//! the lost ranks and go on without them, with the same ports and no new assembly.
+//! Shrinking of a communicator to the ranks that survive, as ULFM's `MPIX_Comm_shrink` does. They
+//! agree on the lost ranks and go on without them, with the same ports and no new assembly.
 //!
 //! Each rank states which ranks it considers lost, and adopts the others' statements, until all are
 //! equal. A rank that has received equal statements from all that are left has *agreed*; one that
