@@ -1,4 +1,5 @@
-//! The streams of a transfer at one host: one, or several that share its frames.
+//! Division of a transfer's frames among several streams, each with its own broadcast tree (or one
+//! stream for all).
 //!
 //! Block algorithms ([`Via::is_in_blocks`](ethbcast_planning::plan::Via::is_in_blocks)) have several: frames
 //! are distributed to the streams in turn, a block of consecutive frames to each, and every stream
