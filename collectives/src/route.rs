@@ -3,7 +3,7 @@
 use ethbcast_planning::plan::Via;
 use ethbcast_planning::plan::file::SavedPlan;
 
-/// Configured route of a sender.
+/// Broadcast algorithm or saved plan that a sender is configured to use.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Route {
     /// The route of least predicted time.

@@ -8,7 +8,7 @@
 use crate::time::Instant;
 use std::time::Duration;
 
-/// A transmission stamp; zero stands for "none".
+/// Time of a transmission by the sender's clock, in microseconds; zero stands for "none".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stamp(pub u32);
 

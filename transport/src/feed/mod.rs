@@ -29,7 +29,7 @@ pub enum Inserted {
     Refused,
 }
 
-/// The shared buffer of one stream; its memory is allocated once.
+/// Retransmission buffer of one stream, shared by all its receivers; its memory is allocated once.
 #[derive(Clone)]
 pub struct Feed {
     payload_bytes: usize,

@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// more.
 const MIN_PAYLOAD_BYTES: usize = 256;
 
-/// All messages of one host.
+/// Point-to-point messages of one host with all others.
 ///
 /// A send or a receive is requested and proceeds by itself;
 /// [`poll_completion`](Mailbox::poll_completion) returns its outcome. Blocking calls are built on

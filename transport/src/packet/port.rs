@@ -28,7 +28,7 @@ const RECEIVE_BATCH_FRAMES: usize = 256;
 /// Most bytes taken from the ring before the machine may send; this limit applies at a large MTU.
 const RECEIVE_BATCH_BYTES: usize = 1 << 20;
 
-/// An open port: the [`Link`](crate::Link) of an Ethernet interface.
+/// An open port: a packet socket on an Ethernet interface, as a [`Link`](crate::Link).
 pub struct Port {
     socket: Arc<OwnedFd>,
     arrivals: Arrivals,

@@ -43,7 +43,7 @@ fn readers_of(outlet: &Outlet, feed: &mut Feed, tuning: &Tuning) -> Box<dyn Read
     }
 }
 
-/// One stream at one host.
+/// One stream at one host: a feed with its writer and its readers.
 #[derive(Clone, Debug)]
 pub struct Stream {
     identity: Identity,

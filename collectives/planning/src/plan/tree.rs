@@ -3,7 +3,7 @@
 use super::error::PlanError;
 use super::via::Via;
 
-/// A tree over ranks, rooted anywhere, with the children of each rank in sending order.
+/// A broadcast plan: a tree over ranks, rooted anywhere, with the children of each rank in sending order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     via: Via,

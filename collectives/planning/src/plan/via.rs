@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// Route of one message's bytes. `auto` is not among them: it stands for a choice of one.
+/// Broadcast algorithm: the route of one message's bytes. `auto` is not among them: it stands for a choice of one.
 ///
 /// The type is not `non_exhaustive`, so that the compiler reports code that gives each route a
 /// number on the wire when a route is added.

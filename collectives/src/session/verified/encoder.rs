@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A span filled in place: room for its hash list is kept before the content.
+/// A span (1 MiB of content) filled in place: room for its hash list is kept before the content.
 #[derive(Clone, Debug, Default)]
 pub struct SpanBuffer {
     chunk: ChunkSize,

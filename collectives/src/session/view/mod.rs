@@ -55,7 +55,7 @@ impl ViewMember {
     }
 }
 
-/// A view; rank 0 is the root.
+/// A view: the list of a session's members with their parents; rank 0 is the root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
     /// Number that increases with every change of membership, from 1.

@@ -45,7 +45,7 @@ pub enum Broadcast {
     Slower(u64),
 }
 
-/// A table of [`Point`]s, valid by construction: at least two, sizes rising, gaps above zero and never falling.
+/// Measured costs of a network: a table of [`Point`]s, at least two, with rising sizes and gaps that never fall.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Calibration {
     points: Vec<Point>,
