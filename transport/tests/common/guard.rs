@@ -1,4 +1,4 @@
-//! Test helper: checksums in the first run of a test program, authentication tags in the second.
+//! Choice of what protects the frames of a test program: checksums, or (in its second run) authentication tags.
 
 use ethbcast_transport::wire::{Guard, PayloadHash};
 use std::sync::OnceLock;

@@ -1,4 +1,4 @@
-//! Tests of the stream layout of delta transfers.
+//! Tests of delta transfers: which chunks are sent, in which order, and that the receiver puts them in place.
 
 use super::super::encoder::{Encoder, SpanBuffer};
 use super::super::tests::{encoded_in, sizes};
