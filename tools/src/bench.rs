@@ -1,5 +1,5 @@
-//! `ethbcast bench`: measures this machine's speed in a minute, and compares other tools on
-//! request.
+//! `ethbcast bench`: times transfers and broadcasts between network namespaces of this machine, on request beside
+//! other tools (udpcast, MPI).
 
 use crate::args::{BenchArgs, TcpChainArgs};
 use crate::exit::{Code, Failure, WithCode, fail, print_line, report};

@@ -1,4 +1,4 @@
-//! Numbers of the frame types of the query for listening receivers: 49 and 50 of [`Kind`].
+//! Type numbers, in the frame header, of the messages that find waiting receivers ([`Kind`] 49 and 50).
 
 use ethbcast_transport::wire::Kind;
 

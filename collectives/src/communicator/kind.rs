@@ -1,4 +1,4 @@
-//! Numbers of the frame types of communicators: 40–43 of [`Kind`].
+//! Type numbers, in the frame header, of the control messages of a communicator ([`Kind`] 40–43).
 
 use ethbcast_transport::wire::Kind;
 

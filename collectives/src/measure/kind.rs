@@ -1,4 +1,4 @@
-//! Numbers of the frame types of network measurements: 26–28 of [`Kind`].
+//! Type numbers, in the frame header, of the messages that measure a network ([`Kind`] 26–28).
 
 use ethbcast_transport::wire::Kind;
 

@@ -1,4 +1,4 @@
-//! Numbers of the frame types of transfers: 16–25, 29–31, 48 and 51–53 of [`Kind`].
+//! Type numbers, in the frame header, of the control messages of a transfer ([`Kind`] 16–25, 29–31, 48, 51–53).
 
 use ethbcast_transport::wire::Kind;
 

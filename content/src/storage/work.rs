@@ -1,4 +1,4 @@
-//! Receiving of a directory from the manifest to the final rename, with its open files and locks.
+//! Receiving of a directory, from the manifest to the final rename, with its open files and locks.
 
 use super::building::{Building, BuiltFiles};
 use super::makers::Putting;

@@ -1,4 +1,4 @@
-//! `ethbcast plan`: shows a broadcast tree: senders, receivers, cables, predicted time. For a saved
+//! `ethbcast plan` shows a broadcast tree: senders, receivers, cables, predicted time. For a saved
 //! plan it shows the load on a topology's cables.
 
 mod settings;

@@ -1,4 +1,4 @@
-//! Tests of the simulator: full rings, paused processes, crashed hosts and cut cables.
+//! Tests of the simulator: full receive rings, paused processes, crashed hosts and cut cables.
 
 use super::*;
 use crate::Timer;
