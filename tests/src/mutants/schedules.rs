@@ -171,7 +171,7 @@ fn forged(random: &mut Random, seed: u64) -> Scene {
 }
 
 fn crowd(random: &mut Random, seed: u64) -> Scene {
-    let receivers = if seed.is_multiple_of(8) { 129 + random.below(30) } else { 16 + random.below(40) } as usize;
+    let receivers = if seed.is_multiple_of(8) { 129 + random.below(30) } else { 8 + random.below(48) } as usize;
     let case = Case::new(Via::Cast, receivers, 30_000);
     let (faults, _) = some_of_each(random, seed, one_of(&mut Random::new(seed ^ 2), &[0.0, 0.01, 0.05, 0.2]));
     Scene { case, faults, rate: 1_000_000_000, within: Duration::from_secs(10), budgets: None, forgeries: Vec::new() }

@@ -136,3 +136,24 @@ fn a_child_that_needs_what_is_gone_is_asked_also_while_something_is_lacking_here
     let asked = questions(&mut relay, (at(4), Duration::from_secs(3)), (6, 70, bits));
     assert!((5..100).contains(&asked), "asked {asked} times");
 }
+
+/// The child hears the frames from the root, so that its acknowledgements to this host all echo one stamp.
+#[test]
+fn an_old_acknowledgement_of_a_repair_child_takes_back_no_frame() {
+    let outlet = Outlet::RepairChildren(vec![peer(CHILD)]);
+    let mut parent = Stream::receiver(identity(1), PAYLOAD.len(), peer(0), &outlet, Tuning::default());
+    data(&mut parent, at(1), 0..6, Flags::default());
+    let (old, new) = (&[0b101][..], &[0b111][..]);
+    let repairs = |parent: &mut Stream, now: Instant| -> Vec<u64> {
+        let all = sent(parent, now);
+        all.iter().filter(|(kind, ..)| *kind == Kind::DATA).map(|&(_, sequence, _)| sequence).collect()
+    };
+    acknowledge(&mut parent, at(2), 2, 60, 0, old);
+    parent.handle_timeout(at(100));
+    assert_eq!(repairs(&mut parent, at(100)), [2, 4]);
+    for bits in [new, old] {
+        acknowledge(&mut parent, at(101), 2, 60, 0, bits);
+        parent.handle_timeout(at(200));
+        assert_eq!(repairs(&mut parent, at(200)), [], "nothing proves that a repair is lost: {bits:?}");
+    }
+}

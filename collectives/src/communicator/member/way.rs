@@ -159,7 +159,7 @@ impl CastTree {
     }
 
     fn speakers(&self) -> AckTree {
-        AckTree::new(usize::from(self.nodes.count()) - 1, self.policy)
+        AckTree::of_ranks(usize::from(self.nodes.count()) - 1, self.policy)
     }
 
     fn role(&self, origin: Rank, rank: Rank) -> Role {

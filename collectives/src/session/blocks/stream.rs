@@ -190,7 +190,7 @@ mod tests {
     fn the_report_interval_depends_on_the_number_of_members_and_the_rank() {
         let own = Tuning::default();
         assert_eq!(tuned(&own, &cast(7), Rank(3)), own.for_cast(7, 2));
-        assert_eq!(tuned(&own, &cast(100), Rank(1)), own.for_cast(100, 0));
+        assert_eq!(tuned(&own, &cast(100), Rank(1)), own.for_ack_tree(100, 10, 0));
         let many = cast(1000);
         assert_eq!(tuned(&own, &many, Rank(13)), own.for_ack_tree(1000, 10, 2));
         assert_eq!(tuned(&own, &many, Rank::ROOT), own.for_ack_tree(1000, 10, 0));

@@ -111,6 +111,8 @@ impl Remote {
             // The host is behind every reader known here, and so may its credit be.
             self.limit = ack.body.limit;
         }
+        let brings_no_echo = !Stamp(ack.echo).is_after(self.echo.newest());
+        let is_old = self.synced && brings_no_echo && ack.cursor == self.cursor;
         self.synced = true;
         self.cursor = ack.cursor;
         // Earlier reports for the hosts behind it still hold: neither a late acknowledgement nor a
@@ -119,12 +121,22 @@ impl Remote {
         self.limit = self.limit.max(ack.body.limit);
         self.consumed = self.consumed.max(ack.body.consumed);
         self.covered = self.covered.max(ack.covered());
-        self.holes.clear();
-        self.holes.reserve_exact(ack.bitmap.len());
-        self.holes.extend_from_slice(ack.bitmap);
+        self.note_holes(ack.bitmap, is_old);
         self.follow(feed);
         self.outstanding.settle(ack);
         self.echo.take(now, ack)
+    }
+
+    /// Notes which frames have arrived beyond the cursor. An acknowledgement that may be an old one takes
+    /// nothing back: a host that hears only the root's frames echoes the same stamp for long.
+    fn note_holes(&mut self, bitmap: &[u8], may_be_old: bool) {
+        if !may_be_old {
+            self.holes.clear();
+        }
+        let longer = bitmap.len().saturating_sub(self.holes.len());
+        self.holes.reserve_exact(longer);
+        self.holes.resize(self.holes.len() + longer, 0);
+        self.holes.iter_mut().zip(bitmap).for_each(|(known, arrived)| *known |= arrived);
     }
 
     /// Returns the tolerance for a frame that reached both hosts from a third, `otherwise` without

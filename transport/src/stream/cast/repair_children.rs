@@ -240,10 +240,11 @@ impl RepairChild {
             evidence.overtook(arrivals.get(sequence))
         });
         for (sequence, _) in judged {
+            let lacks = self.remote.lacks(sequence);
             let outstanding = &mut self.remote.outstanding;
             let lost =
                 outstanding.get(sequence).is_none_or(|sent_at| sent_at != Stamp::NONE && repaired.overtook(sent_at));
-            if lost && !ack.has(sequence) && feed.keeps(sequence) && !outstanding.queue(sequence) {
+            if lost && lacks && feed.keeps(sequence) && !outstanding.queue(sequence) {
                 return;
             }
         }
