@@ -5,7 +5,9 @@ use crate::link::{Interest, Link, Waiter};
 use crate::packet::{Clock, Counters, Interface, OpenError, Port, PortConfig, Waker};
 use crate::wire::{EtherType, group_mac};
 use crate::{Instant, MacAddr};
+use log::{Level, LevelFilter, Log, Metadata, Record};
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::sync::Mutex;
 use std::time::Duration;
 
 const MTU_BYTES: usize = 1472;
@@ -235,6 +237,44 @@ fn a_host_that_lets_nothing_out_is_told_so_after_a_while() {
     let text = outage.expect("more than a second");
     assert!(sent.is_ok() && text.contains("EADDRNOTAVAIL") && text.contains("ip -4 route"), "{text}");
     assert!(send_at(40_000).0.is_err(), "the limit has passed");
+}
+
+/// Warnings of all tests of this process.
+struct Warnings(Mutex<Vec<String>>);
+
+static WARNINGS: Warnings = Warnings(Mutex::new(Vec::new()));
+
+impl Log for Warnings {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.level() == Level::Warn
+    }
+
+    fn log(&self, record: &Record<'_>) {
+        if self.enabled(record.metadata()) {
+            self.0.lock().expect("no test panics here").push(record.args().to_string());
+        }
+    }
+
+    fn flush(&self) {}
+}
+
+#[test]
+fn a_host_to_which_nothing_leaves_is_named_once_however_many_frames_others_get_between() {
+    log::set_logger(&WARNINGS).expect("no other test has one");
+    log::set_max_level(LevelFilter::Warn);
+    let [mut a, mut b] = ports("no route");
+    // No way leads there from an address of the loopback interface.
+    let away = [7, 8].map(|last| SocketAddrV4::new(Ipv4Addr::new(203, 0, 113, last), 50_000));
+    let [first, second] = away.map(|address| mac_of(address).expect("a port of the range"));
+    let to = [first, b.interface().mac, second, b.interface().mac];
+    let frames: Vec<_> = (0..40).map(|at| frame(&a, to[at % 4], at as u32, 100)).collect();
+    frames.chunks(1).for_each(|frame| send(&mut a, frame));
+    assert_eq!((receive(&mut b, 20).len(), a.counters().frames_given_up), (20, 20));
+    let warnings = WARNINGS.0.lock().expect("no test panics here");
+    for address in away {
+        let of = warnings.iter().filter(|text| text.contains(&address.to_string())).count();
+        assert_eq!(of, 1, "{address}: {warnings:?}");
+    }
 }
 
 #[test]
