@@ -63,7 +63,7 @@ pub use write_behind::{OnThread, WriteBehind, Writer, write_behind};
 
 use super::application::{Receiving, Sending, Sink, Source};
 use super::message::Outcome;
-use super::receiver::{Admission, Receiver, ReceiverEvent};
+use super::receiver::{Admission, Receiver, ReceiverConfig, ReceiverEvent};
 use super::root::{Root, RootConfig};
 use super::verified::HaveSet;
 use crate::census;
@@ -418,6 +418,7 @@ impl Session {
         let random = || random_u64().map_err(Error::Random);
         let (numbers, form) = ([random()?, random()?], receiving.sink().form());
         let config = options.receiver_config(&self.station, numbers, (form, receiving.sink().holds()), &self.tuning)?;
+        let config = ReceiverConfig { sources_unproved: self.over().is_udp(), ..config };
         let began = self.clock.now();
         self.port.begin_anew();
         let mut receiver = Limited::new(Receiver::new(began, config), began, options.run.time_limit);
