@@ -4,7 +4,7 @@ use super::*;
 use crate::census::{About, CensusRequest, LastSession, address};
 use crate::membership::Station;
 use crate::session::receiver::config::ReceiverConfig;
-use crate::session::root::{Root, RootConfig};
+use crate::session::root::{Root, RootConfig, RootEvent};
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::{self, ETHERNET_BYTES, OVERHEAD_BYTES, Rank};
 use std::time::Duration;
@@ -76,4 +76,38 @@ fn a_receiver_that_has_something_to_say_of_itself_answers_and_another_does_not()
     assert_eq!((answer.nonce, answer.busy, answer.free_bytes, answer.size), (5, Busy::Waiting, Some(77), None));
     assert_eq!(answer.about.last.map(|last| last.seconds_ago), Some(110), "it has waited since");
     assert_eq!(asked(None, 1), None);
+}
+
+#[test]
+fn a_receiver_with_another_name_than_the_user_s_is_the_host_at_the_address_that_the_name_has() {
+    // Over UDP an address ends with that of IPv4.
+    let at = |last: u8| MacAddr::new(2, 0, 10, 0, 0, last);
+    let joined = |last: u8| {
+        let mut station = Station::new("g", "sender", at(1), 1500);
+        let hosts = ["storage".to_owned(), "n9".to_owned()].into();
+        let named = [(u32::from_be_bytes([10, 0, 0, 2]), "storage".to_owned())].into();
+        let mut root =
+            Root::new(Instant::START, RootConfig { hosts, named, ..RootConfig::new(station.clone(), 7, "file") });
+        (station.mac, station.host) = (at(last), "node7.lan".to_owned());
+        let mut receiver = Receiver::new(Instant::START, ReceiverConfig::new(station, 1));
+        let mut buffer = [0; 1514];
+        for tick in 0..100 {
+            let now = Instant::START + Duration::from_millis(10 * tick);
+            root.handle_timeout(now);
+            while let Some(length) = root.poll_transmit(now, &mut buffer) {
+                receiver.handle_frame(now, &buffer[..length]);
+            }
+            receiver.handle_timeout(now);
+            while let Some(length) = receiver.poll_transmit(now, &mut buffer) {
+                root.handle_frame(now, &buffer[..length]);
+            }
+        }
+        std::iter::from_fn(|| root.poll_event()).find_map(|event| match event {
+            RootEvent::Joined { host, .. } => Some(Ok(host)),
+            RootEvent::Refused { host, .. } => Some(Err(host)),
+            _ => None,
+        })
+    };
+    assert_eq!(joined(2), Some(Ok("storage".to_owned())));
+    assert_eq!(joined(3), Some(Err("node7.lan".to_owned())), "another address");
 }
