@@ -28,7 +28,7 @@ const JOINED_BYTES: usize = 65_507;
 const ERRORS: usize = 64;
 /// Tries of a frame. An error may be that of an earlier datagram, reported late.
 const TRIES: usize = 3;
-/// Most addresses of which it is said that frames for them are lost.
+/// Most addresses that warnings name.
 const MAX_WARNED: usize = 1024;
 
 pub(in crate::packet) struct DatagramSender {
@@ -253,8 +253,7 @@ fn transmit(socket: BorrowedFd, to: Option<SockaddrIn>, frames: &[[IoSlice<'_>; 
     let each_bytes = run.each_bytes as u16;
     let joined = [ControlMessage::UdpGsoSegments(&each_bytes)];
     let control = if run.count > 1 { &joined[..] } else { &[] };
-    let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
-    let once = || sendmsg(socket.as_raw_fd(), &pieces[..count], control, flags, Some(&to)).map(drop);
+    let once = || sendmsg(socket.as_raw_fd(), &pieces[..count], control, MsgFlags::MSG_NOSIGNAL, Some(&to)).map(drop);
     let mut sent = once();
     for _ in 1..TRIES {
         match sent {
@@ -279,9 +278,9 @@ pub(in crate::packet) fn clear_errors(socket: BorrowedFd) {
     let _ = getsockopt(&socket, sockopt::SocketError);
 }
 
-/// Sends a frame, Ethernet header included, from its own source address, which no other socket may
-/// have.
-pub(in crate::packet) fn send_once(frame: &[u8]) -> nix::Result<()> {
+/// Sends a frame, Ethernet header included, from its own source address, which no other socket may have: what is for
+/// all to each of `peers`, if there are any. Waits for room.
+pub(in crate::packet) fn send_once(frame: &[u8], peers: &[Ipv4Addr]) -> nix::Result<()> {
     let header: &[u8; ETHERNET_BYTES] = frame.first_chunk().ok_or(Errno::EINVAL)?;
     let source = MacAddr::from(*header[6..].first_chunk().expect("eight bytes follow"));
     let from = address_of(source).ok_or(Errno::EADDRNOTAVAIL)?;
@@ -291,6 +290,9 @@ pub(in crate::packet) fn send_once(frame: &[u8]) -> nix::Result<()> {
     bind(socket.as_raw_fd(), &SockaddrIn::from(from))?;
     multicast_by(socket.as_fd(), 0, *from.ip())?;
     let frames = [[IoSlice::new(frame), IoSlice::new(&[])]];
-    let to = DatagramSender::new(ether_type, false).address(destination(frame));
-    transmit(socket.as_fd(), to, &frames, &Run::of_one(&frames, 0))
+    let mut sender = DatagramSender::new(ether_type, false);
+    if !peers.is_empty() {
+        sender.name_peers(peers);
+    }
+    sender.send(socket.as_fd(), &frames, Instant::START).map(drop)
 }

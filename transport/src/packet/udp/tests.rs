@@ -292,15 +292,32 @@ fn a_port_that_is_taken_is_named_with_what_to_do() {
 fn a_last_frame_leaves_in_the_name_of_a_process_that_has_ended() {
     let [gone, mut b] = ports("last");
     let last = [frame(&gone, b.interface().mac, 1, 100), frame(&gone, group_mac("last"), 2, 100)];
-    assert!(send_once(&last[0]).is_err(), "it has not ended");
+    assert!(send_once(&last[0], &[]).is_err(), "it has not ended");
     drop(gone);
-    last.iter().for_each(|frame| send_once(frame).expect("its port is free"));
+    last.iter().for_each(|frame| send_once(frame, &[]).expect("its port is free"));
     let mut received = receive(&mut b, 2);
     received.sort();
     let mut last = last.to_vec();
     last.sort();
     assert_eq!(received, last);
     for frame in [&[][..], &[0; 13], &[0; 14], &[0xff; 60]] {
-        assert!(send_once(frame).is_err());
+        assert!(send_once(frame, &[]).is_err());
     }
+}
+
+#[test]
+fn by_unicast_a_last_frame_goes_to_each_peer_though_one_cannot_be_reached() {
+    // The groups' port of other tests of this process is another.
+    let ether_type = EtherType::new(0x9002);
+    let config = PortConfig { over: Over::Udp { port: None, unicast: true }, ether_type, ..PortConfig::default() };
+    let at = |last: u8, is_called| {
+        open_at(Ipv4Addr::new(127, 0, 1, last), PortConfig { is_called, ..config }).expect("a port")
+    };
+    let [gone, mut b, mut c] = [(2, false), (3, true), (4, true)].map(|(last, is_called)| at(last, is_called));
+    let mut last = frame(&gone, MacAddr::BROADCAST, 1, 100);
+    last[12..ETHERNET].copy_from_slice(&ether_type.octets());
+    drop(gone);
+    let peers = [[127, 0, 1, 3], [203, 0, 113, 9], [127, 0, 1, 4]].map(Ipv4Addr::from);
+    send_once(&last, &peers).expect("its port is free");
+    assert_eq!([&mut b, &mut c].map(|port| receive(port, 1)), [[last.clone()], [last]]);
 }
