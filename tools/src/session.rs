@@ -69,7 +69,7 @@ pub fn may_pass(error: &Error) -> bool {
 /// Starts a process that announces an abnormal end of this one, if possible. Without it, others
 /// detect the end by silence.
 pub fn watch(session: &Session, run: &mut RunOptions) -> Option<Watcher> {
-    match Watcher::start(&session.interface().name, session.over()) {
+    match Watcher::start(&session.interface().name, session.over(), session.peers()) {
         Ok((watcher, abort_notice)) => {
             run.abort_notice = Some(abort_notice);
             Some(watcher)

@@ -12,6 +12,7 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::{SigSet, Signal};
 use parking_lot::Mutex;
 use std::io::{self, Read, Write};
+use std::net::Ipv4Addr;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Arc;
@@ -37,15 +38,21 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// Starts the child for a session on `interface`. Returns it with the handle through which it
-    /// gets the notification.
-    pub fn start(interface: &str, over: Over) -> io::Result<(Watcher, AbortNotice)> {
+    /// Starts the child for a session on `interface`, with `peers` if what is for all goes to each of them. Returns
+    /// it with the handle through which it gets the notification.
+    pub fn start(
+        interface: &str,
+        over: Over,
+        peers: impl Iterator<Item = Ipv4Addr>,
+    ) -> io::Result<(Watcher, AbortNotice)> {
         let mut command = Command::new(std::env::current_exe()?);
         command.env_remove("ETHBCAST_KEY");
         // A process group of its own, so that a terminal's Ctrl-C does not reach it.
         command.args(["watch", "--interface", interface, "--over", &over.to_string()]).process_group(0);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-        let pipe = child.stdin.take().expect("it is piped");
+        let mut pipe = child.stdin.take().expect("it is piped");
+        let peers: Vec<u8> = peers.flat_map(|ip| ip.octets()).collect();
+        pipe.write_all(&encode(&peers))?;
         // A stuck child must not block this process.
         fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
         let pipe = Arc::new(Mutex::new(Some(pipe)));
@@ -78,7 +85,8 @@ impl Drop for Watcher {
     }
 }
 
-/// Encodes a frame for the pipe: its length and its bytes. An empty one withdraws the notification.
+/// Encodes the addresses of the peers, or then a frame, for the pipe: the length and the bytes. An empty frame
+/// withdraws the notification.
 fn encode(frame: &[u8]) -> Vec<u8> {
     [&(frame.len() as u32).to_le_bytes()[..], frame].concat()
 }
@@ -98,8 +106,10 @@ pub fn run(args: &WatchArgs) -> anyhow::Result<()> {
     unheard.into_iter().for_each(|signal| signals.add(signal));
     signals.thread_block().code(Code::System)?;
     let interface = Interface::find_over(Some(&args.interface), args.over).code(Code::System)?;
-    let sender = FrameSender::open(&interface, args.over).code(Code::System)?;
+    let mut sender = FrameSender::open(&interface, args.over).code(Code::System)?;
     let mut pipe = io::stdin().lock();
+    let peers = decode(&mut pipe).unwrap_or_default();
+    sender.name_peers(peers.as_chunks().0.iter().map(|&octets: &[u8; 4]| octets.into()).collect());
     let mut abort_notice = Vec::new();
     while let Some(frame) = decode(&mut pipe) {
         abort_notice = frame;

@@ -10,7 +10,7 @@ use crate::membership::codec::BodyReader;
 use crate::membership::control::ControlQueue;
 use crate::membership::{ControlStats, KeyDifference, OtherBuild, Station, control};
 use ethbcast_transport::wire::{
-    self, Frame, Guard, Header, Identity, KEYED_VERSION, Kind, OtherVersion, Rank, Reject, older_payload,
+    self, Frame, Guard, HEADER_BYTES, Header, Identity, KEYED_VERSION, Kind, OtherVersion, Rank, Reject, older_payload,
 };
 use ethbcast_transport::{Deadline, Instant, LinkReading, MacAddr, Timer, TokenBucket};
 use std::collections::{BTreeSet, VecDeque};
@@ -146,6 +146,12 @@ impl<C, E> Endpoint<C, E> {
     pub(super) fn control_bytes(&self) -> usize {
         let growth_bytes = if self.keyring.is_some() { CONTROL_GROWTH_BYTES } else { 0 };
         usize::from(self.station.payload_bytes()).saturating_sub(growth_bytes)
+    }
+
+    /// Returns the bytes of a message as a frame, Ethernet header excluded, at most.
+    pub(super) fn frame_bytes(&self, message: &Message) -> usize {
+        let growth_bytes = if self.keyring.is_some() { CONTROL_GROWTH_BYTES } else { 0 };
+        HEADER_BYTES + growth_bytes + message.encode().1.len()
     }
 
     /// Writes a message as a frame; `None` if there is no secret for it.

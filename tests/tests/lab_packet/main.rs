@@ -7,3 +7,4 @@ mod loops;
 mod network;
 mod outages;
 mod shared;
+mod unicast;

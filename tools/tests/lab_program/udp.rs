@@ -2,6 +2,7 @@
 
 use crate::harness::{Ended, Ethbcast, LIMIT, MEBIBYTE, PROGRAM, Run, Site, content, one_switch};
 use ethbcast_tests::lab::within;
+use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -220,6 +221,25 @@ fn by_unicast_a_file_passes_a_router_once_for_each_network_and_needs_no_multicas
         let copies: Vec<f64> = passed.iter().map(|&passed| passed as f64 / bytes.len() as f64).collect();
         assert!(copies.iter().all(|&copies| copies <= 1.05), "{via}: {copies:?}");
         assert!(copies[1] >= 1.0 && copies[2] >= 1.0, "{via}: {copies:?}");
+    }
+}
+
+#[test]
+fn by_unicast_receivers_of_a_sender_that_is_killed_end_at_once_and_say_why() {
+    let site = site("udp_unicast_killed", 3);
+    let dests = [1, 2].map(|host| site.path(&format!("received-{host}")));
+    let receivers: Vec<Run> = dests
+        .iter()
+        .enumerate()
+        .map(|(at, dest)| site.start(&format!("n{}", at + 1), &["recv", "--over", "unicast", "--max-wait", "20"], dest))
+        .collect();
+    // The third host is not there, so the session does not start.
+    let hosts = ["send", "--over", "unicast", "--max-wait", "60", "--hosts", "10.254.0.11,10.254.0.12,10.254.0.99"];
+    let sender = site.start("n0", &hosts, site.file("source", content(1, 1000)));
+    sender.wait_for_line("2 of 3 receivers are there");
+    sender.signal(Signal::SIGKILL);
+    for receiver in receivers {
+        receiver.wait_for_line("the sender's process has ended");
     }
 }
 

@@ -447,6 +447,7 @@ pub struct FrameSender {
     /// None over UDP, where it needs the address of each frame's source.
     socket: Option<OwnedFd>,
     interface: Interface,
+    peers: Vec<Ipv4Addr>,
 }
 
 impl FrameSender {
@@ -456,12 +457,17 @@ impl FrameSender {
     /// See [`OpenError`].
     pub fn open(interface: &Interface, over: Over) -> Result<FrameSender, OpenError> {
         if over.is_udp() {
-            return Ok(FrameSender { socket: None, interface: interface.clone() });
+            return Ok(FrameSender { socket: None, interface: interface.clone(), peers: Vec::new() });
         }
         let failed = |step| move |errno| OpenError::new(&interface.name, step, errno);
         let socket = syscall::packet_socket().map_err(failed("open a packet socket"))?;
         syscall::bind(socket.as_fd(), interface.index, None).map_err(failed("bind the packet socket"))?;
-        Ok(FrameSender { socket: Some(socket), interface: interface.clone() })
+        Ok(FrameSender { socket: Some(socket), interface: interface.clone(), peers: Vec::new() })
+    }
+
+    /// Sends what is for all to each of these hosts, over UDP by unicast.
+    pub fn name_peers(&mut self, peers: Vec<Ipv4Addr>) {
+        self.peers = peers;
     }
 
     /// Whether the interface is on and has a link at this moment; a card drops frames given to it
@@ -484,14 +490,14 @@ impl FrameSender {
     }
 
     /// Sends a frame, Ethernet header first, if the kernel has room for it. Over UDP its source, a process, must have
-    /// ended.
+    /// ended, and room is waited for.
     ///
     /// # Errors
     /// The kernel's.
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {
         let sent = match &self.socket {
             Some(socket) => syscall::send_many(socket.as_fd(), &[[IoSlice::new(frame), IoSlice::new(&[])]]).map(drop),
-            None => send_once(frame),
+            None => send_once(frame, &self.peers),
         };
         sent.map_err(|errno| super::error::Errno::new(errno).into())
     }

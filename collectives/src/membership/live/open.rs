@@ -6,6 +6,7 @@ use crate::membership::station::{MAX_GROUP_BYTES, MIN_MTU_BYTES, Station};
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::packet::{Interface, InterfaceError, OpenError, Port, PortConfig};
 use ethbcast_transport::wire::{Guard, HEADER_BYTES, group_mac};
+use std::net::Ipv4Addr;
 use thiserror::Error;
 
 /// Bytes of a ring's slot beside the interface's MTU: the kernel's header, the address and the
@@ -56,6 +57,8 @@ pub enum StationError {
     NoPeers,
     #[error("over unicast there is send, cp and recv alone, where --hosts names who receives: take --over udp")]
     OnlySessions,
+    #[error("{} and {} are one host, {address}: name it once", hosts[0], hosts[1])]
+    OneAddress { hosts: [String; 2], address: Ipv4Addr },
     #[error("host {host} has no address ({why}): name it by its IPv4 address, or add it to /etc/hosts here")]
     NoAddress { host: String, why: String },
     #[error(transparent)]

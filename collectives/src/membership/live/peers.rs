@@ -3,18 +3,27 @@
 use super::StationError;
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::packet::address_of;
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 
 /// Returns the addresses of hosts, each given by its name, by an IPv4 address, or as `name@MAC`. The system
 /// resolves names, once.
 ///
 /// # Errors
-/// [`StationError::NoPeers`] if there are no hosts, [`StationError::NoAddress`] for one without an address of IPv4.
+/// [`StationError::NoPeers`] if there are no hosts, [`StationError::NoAddress`] for one without an address of IPv4,
+/// [`StationError::OneAddress`] for two with the same.
 pub fn addresses_of(hosts: &[String]) -> Result<Vec<Ipv4Addr>, StationError> {
     if hosts.is_empty() {
         return Err(StationError::NoPeers);
     }
-    hosts.iter().map(|host| address(host)).collect()
+    let addresses: Vec<Ipv4Addr> = hosts.iter().map(|host| address(host)).collect::<Result<_, _>>()?;
+    let mut known = BTreeMap::new();
+    for (&address, host) in addresses.iter().zip(hosts) {
+        if let Some(other) = known.insert(address, host).filter(|other| *other != host) {
+            return Err(StationError::OneAddress { hosts: [other, host].map(String::clone), address });
+        }
+    }
+    Ok(addresses)
 }
 
 fn address(host: &str) -> Result<Ipv4Addr, StationError> {
@@ -52,6 +61,7 @@ mod tests {
             (&["10.1.0.2", "no.such.name.invalid"][..], ["no.such.name.invalid", "/etc/hosts"]),
             (&["::1"], ["::1", "none of IPv4"]),
             (&[], ["unicast", "hosts"]),
+            (&["localhost", "10.1.0.2", "127.0.0.1"], ["localhost and 127.0.0.1 are one host", "once"]),
         ] {
             let text = resolved(hosts).expect_err("it has none");
             assert!(words.iter().all(|word| text.contains(word)), "{text}");

@@ -63,7 +63,7 @@ pub use write_behind::{OnThread, WriteBehind, Writer, write_behind};
 
 use super::application::{Receiving, Sending, Sink, Source};
 use super::message::Outcome;
-use super::receiver::{Admission, Receiver, ReceiverEvent};
+use super::receiver::{Admission, Receiver, ReceiverConfig, ReceiverEvent};
 use super::root::{Root, RootConfig};
 use super::verified::HaveSet;
 use crate::census;
@@ -78,8 +78,10 @@ use memory::Version;
 use notifier::Notifier;
 use own_host::{OwnHost, ShownSender, check_named};
 use report::{aside, of_receivers};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
+use std::net::Ipv4Addr;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -104,6 +106,8 @@ pub struct Session {
     waker: Arc<Waker>,
     clock: Clock,
     opener: Opener,
+    /// Hosts to which it sends what is for all, each with its name, where no multicast goes.
+    peers: BTreeMap<Ipv4Addr, String>,
 }
 
 /// Passes an event on, and declines an invitation that fails the check.
@@ -241,7 +245,10 @@ impl Session {
     pub fn open_sender(group: &str, options: &SendOptions) -> Result<Session, Error> {
         let peers = options.wire.over.is_unicast().then(|| addresses_of(&options.hosts)).transpose()?;
         let mut session = Session::open(group, &options.wire, &options.run, (None, false))?;
-        peers.into_iter().for_each(|peers| session.port.name_peers(&peers));
+        if let Some(peers) = peers {
+            session.port.name_peers(&peers);
+            session.peers = peers.into_iter().zip(options.hosts.iter().cloned()).collect();
+        }
         options.start.iter().for_each(|start| start.watch(&session.waker));
         options.rate.iter().for_each(|limit| limit.watch(&session.waker));
         Ok(session)
@@ -292,7 +299,8 @@ impl Session {
             tuning.feed.frames = tuning.feed_frames_for(payload_bytes);
             RingRoom::for_session(tuning.feed.frames)
         })?;
-        Ok(Session { port, station, tuning, waker, clock: Clock::start(), opener: Opener::here() })
+        let (clock, opener, peers) = (Clock::start(), Opener::here(), BTreeMap::new());
+        Ok(Session { port, station, tuning, waker, clock, opener, peers })
     }
 
     /// Sends the content of `sending` to the receivers of the group; the report gives the outcome
@@ -327,7 +335,7 @@ impl Session {
         let (session, began, form) = (random_u32().map_err(Error::Random)?, self.clock.now(), sending.source().form());
         let config = options.root_config(&self.station, session, (form, sending.source().selects()), &self.tuning)?;
         let form = form.signed(config.keys.is_some());
-        let config = RootConfig { routed: self.routed(), ..config };
+        let config = RootConfig { routed: self.routed(), named: self.named(), ..config };
         self.port.begin_anew();
         let mut shown = ShownSender::new(self.interface(), &self.station, self.over(), config.wanted.at_least);
         let mut root = Limited::new(Root::new(began, config), began, options.run.time_limit);
@@ -418,6 +426,7 @@ impl Session {
         let random = || random_u64().map_err(Error::Random);
         let (numbers, form) = ([random()?, random()?], receiving.sink().form());
         let config = options.receiver_config(&self.station, numbers, (form, receiving.sink().holds()), &self.tuning)?;
+        let config = ReceiverConfig { sources_unproved: self.over().is_udp(), ..config };
         let began = self.clock.now();
         self.port.begin_anew();
         let mut receiver = Limited::new(Receiver::new(began, config), began, options.run.time_limit);
@@ -502,6 +511,18 @@ impl Session {
     /// Returns the carrier of its frames.
     pub fn over(&self) -> Over {
         self.port.over()
+    }
+
+    /// Returns the hosts to which it sends what is for all, where no multicast goes.
+    pub fn peers(&self) -> impl Iterator<Item = Ipv4Addr> + '_ {
+        self.peers.keys().copied()
+    }
+
+    /// Returns the names that the user has given to hosts, by address.
+    fn named(&self) -> BTreeMap<u32, String> {
+        let is_name = |host: &str| host.parse::<Ipv4Addr>().is_err();
+        let named = self.peers.iter().map(|(&ip, host)| (ip.to_bits(), host.split('@').next().unwrap_or(host)));
+        named.filter(|(_, name)| is_name(name)).map(|(ip, name)| (ip, name.to_owned())).collect()
     }
 
     /// Whether the interface has a link at this moment.

@@ -43,6 +43,9 @@ pub struct ReceiverConfig {
     /// Whether a join request is sent only when the user [admits](super::Receiver::admit) the
     /// session.
     pub by_leave: bool,
+    /// Whether frames may come in the name of hosts anywhere, as over UDP: then a root gets no more than three times
+    /// the bytes that came from it until it has echoed the nonce.
+    pub sources_unproved: bool,
     /// Pairs of root and session to ignore, because this host has taken part in them.
     pub had: Vec<(MacAddr, u32)>,
     /// The only content name that this host accepts; `None` accepts any.
@@ -64,7 +67,7 @@ impl ReceiverConfig {
     pub fn new(station: Station, nonce: u64) -> ReceiverConfig {
         let (form, tuning, timing) = (Form::default(), Tuning::default(), Timing::default());
         let (free_bytes, holds, processors, patience, once) = (u64::MAX, false, None, None, false);
-        let (by_leave, had, expects, about, keys) = (false, Vec::new(), None, None, None);
+        let (by_leave, sources_unproved, had, expects, about, keys) = (false, false, Vec::new(), None, None, None);
         ReceiverConfig {
             station,
             nonce,
@@ -76,6 +79,7 @@ impl ReceiverConfig {
             patience,
             once,
             by_leave,
+            sources_unproved,
             had,
             expects,
             about,

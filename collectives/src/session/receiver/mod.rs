@@ -9,6 +9,8 @@ mod fetching;
 mod liveness;
 mod roots;
 mod running;
+#[cfg(test)]
+mod tests;
 mod waiting;
 
 pub use config::{Admission, Arrival, End, ReceiverConfig, ReceiverEvent};
@@ -260,8 +262,8 @@ impl Receiver {
         };
         let is_member = matches!(self.phase, ReceiverPhase::Running(_));
         if !noted && (outcome == Outcome::Interrupted || (!is_member && outcome != Outcome::Delivered)) {
-            if let (ReceiverPhase::Waiting(_), Some(root)) = (&self.phase, &self.root) {
-                waiting::leave(root, "it has ended before the start", &mut self.endpoint);
+            if let ReceiverPhase::Waiting(waiting) = &mut self.phase {
+                waiting.leave("it has ended before the start", &mut self.endpoint);
             }
             self.end(now, End::Dropped);
         }
@@ -511,48 +513,5 @@ impl Machine for Receiver {
 
     fn is_urgent(&self) -> bool {
         self.streams().is_some_and(Part::is_urgent)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::census::{About, CensusRequest, LastSession, address};
-    use crate::membership::Station;
-    use crate::session::receiver::config::ReceiverConfig;
-    use ethbcast_transport::MacAddr;
-    use ethbcast_transport::wire::{self, OVERHEAD_BYTES, Rank};
-    use std::time::Duration;
-
-    const ASKER: MacAddr = MacAddr::new(2, 0, 0, 0, 0, 9);
-
-    fn asked(about: Option<About>, seconds: u64) -> Option<CensusReply> {
-        let station = Station::new("g", "n1", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
-        let config = ReceiverConfig { about, free_bytes: 77, ..ReceiverConfig::new(station.clone(), 1) };
-        let mut receiver = Receiver::new(Instant::START, config);
-        let now = Instant::START + Duration::from_secs(seconds);
-        let identity = Station { mac: ASKER, ..station }.identity(0, Rank::NONE);
-        let question = CensusRequest { nonce: 5, spread: Duration::from_millis(50), group: String::new() }.encode();
-        let mut frame = vec![0; OVERHEAD_BYTES + question.len()];
-        let length = identity.write(&mut frame, address(), &identity.header(WHO), &question);
-        receiver.handle_frame(now, &frame[..length]);
-        let due = receiver.poll_timeout(now).filter(|_| receiver.has_census_query())?;
-        assert!(due.at <= now + Duration::from_millis(50), "within the spread");
-        let mut buffer = [0; 1514];
-        let length = receiver.poll_transmit(due.at, &mut buffer)?;
-        let answer = wire::parse(&buffer[..length]).expect("a frame");
-        assert_eq!((answer.header.kind, &buffer[..6]), (HERE, &ASKER.octets()[..]));
-        assert_eq!(receiver.poll_transmit(due.at, &mut [0; 1514]), None, "once");
-        CensusReply::decode(answer.payload)
-    }
-
-    #[test]
-    fn a_receiver_that_has_something_to_say_of_itself_answers_and_another_does_not() {
-        let last = LastSession { is_delivered: true, source: "file".to_owned(), seconds_ago: 10 };
-        let about = About { last: Some(last), ..About::default() };
-        let answer = asked(Some(about), 100).expect("it answers");
-        assert_eq!((answer.nonce, answer.busy, answer.free_bytes, answer.size), (5, Busy::Waiting, Some(77), None));
-        assert_eq!(answer.about.last.map(|last| last.seconds_ago), Some(110), "it has waited since");
-        assert_eq!(asked(None, 1), None);
     }
 }

@@ -18,6 +18,9 @@ const MAX_IN_VAIN: usize = 256;
 /// First and longest time before such a session gets another request. Its announcements may be replayed.
 const IN_VAIN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(64)];
 
+/// Bytes that may go to a root for each byte from it while its address is unproved (RFC 9000 §8.1).
+const AMPLIFICATION: usize = 3;
+
 /// Minimum time between join requests to a root whose session is running.
 const JOIN_INTERVAL: Duration = Duration::from_millis(400);
 
@@ -35,6 +38,8 @@ pub(super) struct AnnouncedRoot {
     requested_at: Option<Instant>,
     closed_until: Instant,
     told: bool,
+    /// Bytes that may still go to it while its address is unproved.
+    credit_bytes: usize,
     /// Whether the root itself has reported that this host came too late.
     pub refused: bool,
 }
@@ -113,7 +118,7 @@ impl Roots {
             }
         }
         let (host, source) = (host.clone(), source.clone());
-        let (requested_at, closed_until, told, refused) = (None, Instant::START, false, false);
+        let (requested_at, closed_until, told, credit_bytes, refused) = (None, Instant::START, false, 0, false);
         let mut root = AnnouncedRoot {
             mac,
             session,
@@ -127,11 +132,32 @@ impl Roots {
             requested_at,
             closed_until,
             told,
+            credit_bytes,
             refused,
         };
         let heard = root.judge(now);
         self.roots.push(root);
         heard
+    }
+
+    /// Takes note of the bytes of an announcement.
+    pub(super) fn received(&mut self, of: (MacAddr, u32), bytes: usize) {
+        let known = self.roots.iter_mut().find(|root| (root.mac, root.session) == of);
+        known.into_iter().for_each(|root| root.credit_bytes += AMPLIFICATION * bytes);
+    }
+
+    /// Whether a message may go to a root that has not proved its address: always if
+    /// [that is not needed](ReceiverConfig::sources_unproved), else if its announcements were long enough. Its bytes
+    /// count as sent.
+    pub(super) fn may_send(&mut self, of: (MacAddr, u32), message: &Message, endpoint: &ReceiverEndpoint) -> bool {
+        if !endpoint.config().sources_unproved {
+            return true;
+        }
+        let known = self.roots.iter_mut().find(|root| (root.mac, root.session) == of);
+        let Some(root) = known else { return false };
+        let left = root.credit_bytes.checked_sub(endpoint.frame_bytes(message));
+        root.credit_bytes = left.unwrap_or(root.credit_bytes);
+        left.is_some()
     }
 
     /// Chooses the root for the next join request: of those whose announcements came within `alive_for`, the one whose

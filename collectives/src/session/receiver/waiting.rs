@@ -11,7 +11,7 @@ use crate::membership::timers::{TimerTable, Wait};
 use crate::session::kind::{ANNOUNCE, KEYS, REFUSE};
 use crate::session::message::{Done, Message, Refusal, ViewPart};
 use crate::session::view::{Assembler, View};
-use ethbcast_transport::wire::{Frame, Guard, Rank};
+use ethbcast_transport::wire::{Frame, Guard, HEADER_BYTES, Rank};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Part};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -173,7 +173,9 @@ impl Waiting {
             // The offer may be a recorded one.
             return end.filter(|_| !endpoint.is_keyed());
         }
-        let heard = self.roots.on_invitation(now, (frame.source, frame.header.session), &message, bound);
+        let of = (frame.source, frame.header.session);
+        let heard = self.roots.on_invitation(now, of, &message, bound);
+        self.roots.received(of, HEADER_BYTES + frame.payload.len());
         match heard {
             _ if self.joining.is_some() => None,
             // Others may follow: the first one heard would be the one that repeats itself most
@@ -187,7 +189,9 @@ impl Waiting {
                     // Tells the root that this host waits in vain, and that a member which was
                     // restarted is gone.
                     let request = endpoint.config().request();
-                    endpoint.send_in(frame.header.session, frame.source, &request);
+                    if self.roots.may_send(of, &request, endpoint) {
+                        endpoint.send_in(frame.header.session, frame.source, &request);
+                    }
                 }
                 let text = format!("a session of group {group} is running without this host");
                 let why = End::Refused(Refusal::Late, text);
@@ -299,13 +303,13 @@ impl Waiting {
             let in_vain = silence >= dead || joining.is_in_vain(now, endpoint.has_keys());
             let of = (root.mac(), root.session());
             if let Some((report, left)) = &mut self.declined {
-                if joining.handle_timeout(now, root.mac(), endpoint) {
-                    leave(root, &report.text, endpoint);
+                if joining.handle_timeout(now, &mut self.roots, endpoint) {
+                    joining.leave(&report.text, &mut self.roots, endpoint);
                     *left -= 1;
                 }
                 return (*left == 0).then_some(End::Dropped);
             } else if in_vain && self.roots.has_other(now, joining.root(), dead) {
-                leave(root, "it asks another root, as this one did not reply", endpoint);
+                joining.leave("it asks another root, as this one did not reply", &mut self.roots, endpoint);
                 if !endpoint.has_keys() {
                     self.roots.give_up(now, of);
                 }
@@ -319,7 +323,7 @@ impl Waiting {
             } else {
                 // Its view may include this host already: it is asked until it returns, or another
                 // root comes.
-                joining.handle_timeout(now, root.mac(), endpoint);
+                joining.handle_timeout(now, &mut self.roots, endpoint);
             }
         } else if self.decide_at.is_some_and(|at| at <= now) {
             if endpoint.config().by_leave && self.admission != Admission::Given {
@@ -347,6 +351,13 @@ impl Waiting {
         Some((self.began + config.patience?).max(answered_until.unwrap_or(self.began)))
     }
 
+    /// Takes back the join request.
+    pub(super) fn leave(&mut self, text: &str, endpoint: &mut ReceiverEndpoint) {
+        if let Some(joining) = &self.joining {
+            joining.leave(text, &mut self.roots, endpoint);
+        }
+    }
+
     pub(super) fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
         self.joining.as_mut()?.poll_transmit(now, buffer)
     }
@@ -364,11 +375,6 @@ impl Waiting {
 
 fn is_of_this_host(why: &End) -> bool {
     matches!(why, End::Refused(why, _) if !matches!(why, Refusal::Late))
-}
-
-pub(super) fn leave(root: &KnownRoot, text: &str, endpoint: &mut ReceiverEndpoint) {
-    let nonce = endpoint.config().nonce;
-    endpoint.send(root.mac(), &Message::Leave { nonce, text: text.to_owned() });
 }
 
 /// Silence after which another root is asked. A live root sends a sign of life every second.
@@ -459,18 +465,28 @@ impl Joining {
     }
 
     /// Sends the join request if it is due, and returns whether it was.
-    pub(super) fn handle_timeout(&mut self, now: Instant, root: MacAddr, endpoint: &mut ReceiverEndpoint) -> bool {
+    fn handle_timeout(&mut self, now: Instant, roots: &mut Roots, endpoint: &mut ReceiverEndpoint) -> bool {
         if !self.timers.take_due(Wait::Join, now) {
             return false;
         }
         let ReceiverConfig { nonce, timing, .. } = endpoint.config();
-        let message = endpoint.config().request();
         // At a random moment, so that requests that collided at the root's port do not collide
         // again.
         let half = timing.join / 2;
         self.timers.set(Wait::Join, now + half + jitter(half, nonce ^ now.as_nanos()));
-        endpoint.send(root, &message);
+        self.send(&endpoint.config().request(), roots, endpoint);
         true
+    }
+
+    fn leave(&self, text: &str, roots: &mut Roots, endpoint: &mut ReceiverEndpoint) {
+        let nonce = endpoint.config().nonce;
+        self.send(&Message::Leave { nonce, text: text.to_owned() }, roots, endpoint);
+    }
+
+    fn send(&self, message: &Message, roots: &mut Roots, endpoint: &mut ReceiverEndpoint) {
+        if self.answered || roots.may_send((self.root.mac, self.root.session), message, endpoint) {
+            endpoint.send(self.root.mac, message);
+        }
     }
 
     pub(super) fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {

@@ -8,10 +8,11 @@ use crate::session::keyring::{ANNOUNCE_GROWTH_BYTES, RootKeys};
 use crate::session::message::{ContentKind, Message, Stage};
 use crate::session::throttle::Rate;
 use crate::session::verified::Form;
+use ethbcast_planning::HostNames;
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::{MacAddr, Tuning};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -104,6 +105,9 @@ pub struct RootConfig {
     pub wanted: Wanted,
     /// The only hosts that are admitted; empty admits all.
     pub hosts: Vec<String>,
+    /// Names that the user has given to hosts, by their IPv4 addresses: a host that calls itself otherwise, as one
+    /// with several names in DNS may, is called so.
+    pub named: BTreeMap<u32, String>,
     /// Algorithm by which the bytes travel.
     pub route: Route,
     /// Measured cost of the network; without it, that of assumed links.
@@ -152,6 +156,7 @@ impl RootConfig {
             selects: false,
             wanted: Wanted { at_least: 1, enough: None, patience: Duration::from_secs(30) },
             hosts: Vec::new(),
+            named: BTreeMap::new(),
             route: Route::default(),
             calibration: None,
             probe: true,
@@ -193,11 +198,15 @@ impl RootConfig {
         self.size.map(|bytes| self.form.stream_bytes(bytes))
     }
 
-    /// Returns the network of a host if there are several: the prefix of the IPv4 address that is in its address over
-    /// UDP.
+    /// Returns the name that the user has given to a host, if that is another than its own.
+    pub(super) fn other_name(&self, host: &str, mac: MacAddr) -> Option<&String> {
+        let name = self.named.get(&ipv4_in(mac))?;
+        HostNames::new([name.as_str()]).find(host).is_none().then_some(name)
+    }
+
+    /// Returns the network of a host if there are several: the prefix of its IPv4 address.
     pub(super) fn network(&self, mac: MacAddr) -> Option<u32> {
-        let [.., a, b, c, d] = mac.octets();
-        let address = u32::from_be_bytes([a, b, c, d]);
+        let address = ipv4_in(mac);
         self.routed.map(|bits| address.checked_shr(32 - u32::from(bits.min(32))).unwrap_or_default())
     }
 
@@ -248,4 +257,10 @@ impl RootConfig {
             age_millis: u32::try_from(age.as_millis()).unwrap_or(u32::MAX),
         }
     }
+}
+
+/// Returns the IPv4 address that is in a host's address over UDP.
+fn ipv4_in(mac: MacAddr) -> u32 {
+    let [.., a, b, c, d] = mac.octets();
+    u32::from_be_bytes([a, b, c, d])
 }

@@ -263,7 +263,12 @@ impl Root {
     }
 
     fn on_join(&mut self, now: Instant, frame: &Frame<'_>) {
-        let Some(message) = self.endpoint.read(frame) else { return };
+        let Some(mut message) = self.endpoint.read(frame) else { return };
+        if let Message::Join { host, .. } = &mut message
+            && let Some(name) = self.endpoint.config().other_name(host, frame.source)
+        {
+            host.clone_from(name);
+        }
         let Message::Join { nonce, group, host, features, .. } = &message else { return };
         if *group != self.endpoint.station().group {
             self.endpoint.count_non_member();

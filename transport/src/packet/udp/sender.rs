@@ -3,6 +3,9 @@
 //! The system has refusals that raw Ethernet does not have: no route, a firewall, a host that
 //! answers "no such port". Such a frame is lost, as on a cable, and counted; none blocks those for
 //! other hosts. If none leaves for long, that is an error.
+//!
+//! By unicast a frame for all is copied to each peer. Without room for the next copy it waits, and goes on with
+//! that peer.
 
 use super::address::{address_of, group_address};
 use crate::packet::syscall::{SEND_MANY_FRAMES, multicast_by};
@@ -13,6 +16,7 @@ use nix::sys::socket::{
     AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, SockaddrIn, bind, getsockopt, recvmsg, sendmsg,
     socket, sockopt,
 };
+use std::collections::HashSet;
 use std::io::IoSlice;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -24,17 +28,23 @@ const JOINED_BYTES: usize = 65_507;
 const ERRORS: usize = 64;
 /// Tries of a frame. An error may be that of an earlier datagram, reported late.
 const TRIES: usize = 3;
+/// Most addresses that warnings name.
+const MAX_WARNED: usize = 1024;
 
 pub(in crate::packet) struct DatagramSender {
     ether_type: EtherType,
     /// Hosts that get what is for all, each its own copy; none: their multicast address gets it.
     peers: Option<Vec<SockaddrIn>>,
+    /// Peers that have their copy of the first frame for all that waits.
+    copies: usize,
     joins: bool,
     /// Frames of the present batch that have left, from the oldest waiting one on.
     left: u64,
     lost: u64,
     /// The last refusal by this host, and the times of the first and the last since a frame has left.
     refusal: Option<(Errno, Instant, Instant)>,
+    /// Addresses of which a warning has said that frames for them are lost.
+    warned: HashSet<Option<SockaddrIn>>,
 }
 
 struct Run {
@@ -48,7 +58,8 @@ impl DatagramSender {
     /// Makes a sender, which sends nothing to groups if it is for unicast only.
     pub(in crate::packet) fn new(ether_type: EtherType, unicast: bool) -> DatagramSender {
         let peers = unicast.then(Vec::new);
-        DatagramSender { ether_type, peers, joins: true, left: 0, lost: 0, refusal: None }
+        let warned = HashSet::new();
+        DatagramSender { ether_type, peers, copies: 0, joins: true, left: 0, lost: 0, refusal: None, warned }
     }
 
     /// Sends what is for all to these hosts.
@@ -64,6 +75,7 @@ impl DatagramSender {
 
     pub(in crate::packet) fn forget_refusal(&mut self) {
         self.refusal = None;
+        self.warned.clear();
     }
 
     pub(in crate::packet) fn take_lost(&mut self) -> u64 {
@@ -72,6 +84,10 @@ impl DatagramSender {
 
     /// Takes note that the oldest frames are no longer waiting.
     pub(in crate::packet) fn removed(&mut self, count: usize) {
+        if self.left & 1 == 0 {
+            // It was given up.
+            self.copies = 0;
+        }
         self.left = self.left.checked_shr(count as u32).unwrap_or_default();
     }
 
@@ -114,19 +130,15 @@ impl DatagramSender {
         now: Instant,
     ) -> nix::Result<u64> {
         let mac = destination(&frames[first][0]);
-        let Some(peers) = self.peers.clone().filter(|_| mac.is_multicast()) else {
+        if self.peers.is_none() || !mac.is_multicast() {
             let run = if self.joins { self.run(frames, first) } else { Run::of_one(frames, first) };
             return self.send_to(self.address(mac), socket, frames, run, now);
-        };
-        for (at, peer) in peers.into_iter().enumerate() {
-            match self.send_to(Some(peer), socket, frames, Run::of_one(frames, first), now) {
-                // The first peer has not got it, either: the frame waits.
-                Err(errno) if at == 0 => return Err(errno),
-                // What is for all is repeated.
-                Err(_) => self.lost += 1,
-                Ok(_) => {}
-            }
         }
+        while let Some(peer) = self.peers.as_ref().and_then(|peers| peers.get(self.copies)).copied() {
+            self.send_to(Some(peer), socket, frames, Run::of_one(frames, first), now)?;
+            self.copies += 1;
+        }
+        self.copies = 0;
         Ok(1 << first)
     }
 
@@ -159,7 +171,7 @@ impl DatagramSender {
                 if !of_this_host(errno) {
                     return Ok(run.frames);
                 }
-                if self.refusal.is_none() {
+                if self.warned.len() < MAX_WARNED && self.warned.insert(to) {
                     let mac = || destination(&frames[first][0]).to_string();
                     let address = to.map_or_else(mac, |to| to.to_string());
                     log::warn!("frames for {address} are lost: {errno}");
@@ -241,8 +253,7 @@ fn transmit(socket: BorrowedFd, to: Option<SockaddrIn>, frames: &[[IoSlice<'_>; 
     let each_bytes = run.each_bytes as u16;
     let joined = [ControlMessage::UdpGsoSegments(&each_bytes)];
     let control = if run.count > 1 { &joined[..] } else { &[] };
-    let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
-    let once = || sendmsg(socket.as_raw_fd(), &pieces[..count], control, flags, Some(&to)).map(drop);
+    let once = || sendmsg(socket.as_raw_fd(), &pieces[..count], control, MsgFlags::MSG_NOSIGNAL, Some(&to)).map(drop);
     let mut sent = once();
     for _ in 1..TRIES {
         match sent {
@@ -267,9 +278,9 @@ pub(in crate::packet) fn clear_errors(socket: BorrowedFd) {
     let _ = getsockopt(&socket, sockopt::SocketError);
 }
 
-/// Sends a frame, Ethernet header included, from its own source address, which no other socket may
-/// have.
-pub(in crate::packet) fn send_once(frame: &[u8]) -> nix::Result<()> {
+/// Sends a frame, Ethernet header included, from its own source address, which no other socket may have: what is for
+/// all to each of `peers`, if there are any. Waits for room.
+pub(in crate::packet) fn send_once(frame: &[u8], peers: &[Ipv4Addr]) -> nix::Result<()> {
     let header: &[u8; ETHERNET_BYTES] = frame.first_chunk().ok_or(Errno::EINVAL)?;
     let source = MacAddr::from(*header[6..].first_chunk().expect("eight bytes follow"));
     let from = address_of(source).ok_or(Errno::EADDRNOTAVAIL)?;
@@ -279,6 +290,9 @@ pub(in crate::packet) fn send_once(frame: &[u8]) -> nix::Result<()> {
     bind(socket.as_raw_fd(), &SockaddrIn::from(from))?;
     multicast_by(socket.as_fd(), 0, *from.ip())?;
     let frames = [[IoSlice::new(frame), IoSlice::new(&[])]];
-    let to = DatagramSender::new(ether_type, false).address(destination(frame));
-    transmit(socket.as_fd(), to, &frames, &Run::of_one(&frames, 0))
+    let mut sender = DatagramSender::new(ether_type, false);
+    if !peers.is_empty() {
+        sender.name_peers(peers);
+    }
+    sender.send(socket.as_fd(), &frames, Instant::START).map(drop)
 }

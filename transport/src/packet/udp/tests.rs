@@ -5,7 +5,9 @@ use crate::link::{Interest, Link, Waiter};
 use crate::packet::{Clock, Counters, Interface, OpenError, Port, PortConfig, Waker};
 use crate::wire::{EtherType, group_mac};
 use crate::{Instant, MacAddr};
+use log::{Level, LevelFilter, Log, Metadata, Record};
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::sync::Mutex;
 use std::time::Duration;
 
 const MTU_BYTES: usize = 1472;
@@ -237,6 +239,44 @@ fn a_host_that_lets_nothing_out_is_told_so_after_a_while() {
     assert!(send_at(40_000).0.is_err(), "the limit has passed");
 }
 
+/// Warnings of all tests of this process.
+struct Warnings(Mutex<Vec<String>>);
+
+static WARNINGS: Warnings = Warnings(Mutex::new(Vec::new()));
+
+impl Log for Warnings {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.level() == Level::Warn
+    }
+
+    fn log(&self, record: &Record<'_>) {
+        if self.enabled(record.metadata()) {
+            self.0.lock().expect("no test panics here").push(record.args().to_string());
+        }
+    }
+
+    fn flush(&self) {}
+}
+
+#[test]
+fn a_host_to_which_nothing_leaves_is_named_once_however_many_frames_others_get_between() {
+    log::set_logger(&WARNINGS).expect("no other test has one");
+    log::set_max_level(LevelFilter::Warn);
+    let [mut a, mut b] = ports("no route");
+    // No way leads there from an address of the loopback interface.
+    let away = [7, 8].map(|last| SocketAddrV4::new(Ipv4Addr::new(203, 0, 113, last), 50_000));
+    let [first, second] = away.map(|address| mac_of(address).expect("a port of the range"));
+    let to = [first, b.interface().mac, second, b.interface().mac];
+    let frames: Vec<_> = (0..40).map(|at| frame(&a, to[at % 4], at as u32, 100)).collect();
+    frames.chunks(1).for_each(|frame| send(&mut a, frame));
+    assert_eq!((receive(&mut b, 20).len(), a.counters().frames_given_up), (20, 20));
+    let warnings = WARNINGS.0.lock().expect("no test panics here");
+    for address in away {
+        let of = warnings.iter().filter(|text| text.contains(&address.to_string())).count();
+        assert_eq!(of, 1, "{address}: {warnings:?}");
+    }
+}
+
 #[test]
 fn a_port_that_is_taken_is_named_with_what_to_do() {
     let a = open("taken", None).expect("a port");
@@ -252,15 +292,32 @@ fn a_port_that_is_taken_is_named_with_what_to_do() {
 fn a_last_frame_leaves_in_the_name_of_a_process_that_has_ended() {
     let [gone, mut b] = ports("last");
     let last = [frame(&gone, b.interface().mac, 1, 100), frame(&gone, group_mac("last"), 2, 100)];
-    assert!(send_once(&last[0]).is_err(), "it has not ended");
+    assert!(send_once(&last[0], &[]).is_err(), "it has not ended");
     drop(gone);
-    last.iter().for_each(|frame| send_once(frame).expect("its port is free"));
+    last.iter().for_each(|frame| send_once(frame, &[]).expect("its port is free"));
     let mut received = receive(&mut b, 2);
     received.sort();
     let mut last = last.to_vec();
     last.sort();
     assert_eq!(received, last);
     for frame in [&[][..], &[0; 13], &[0; 14], &[0xff; 60]] {
-        assert!(send_once(frame).is_err());
+        assert!(send_once(frame, &[]).is_err());
     }
+}
+
+#[test]
+fn by_unicast_a_last_frame_goes_to_each_peer_though_one_cannot_be_reached() {
+    // The groups' port of other tests of this process is another.
+    let ether_type = EtherType::new(0x9002);
+    let config = PortConfig { over: Over::Udp { port: None, unicast: true }, ether_type, ..PortConfig::default() };
+    let at = |last: u8, is_called| {
+        open_at(Ipv4Addr::new(127, 0, 1, last), PortConfig { is_called, ..config }).expect("a port")
+    };
+    let [gone, mut b, mut c] = [(2, false), (3, true), (4, true)].map(|(last, is_called)| at(last, is_called));
+    let mut last = frame(&gone, MacAddr::BROADCAST, 1, 100);
+    last[12..ETHERNET].copy_from_slice(&ether_type.octets());
+    drop(gone);
+    let peers = [[127, 0, 1, 3], [203, 0, 113, 9], [127, 0, 1, 4]].map(Ipv4Addr::from);
+    send_once(&last, &peers).expect("its port is free");
+    assert_eq!([&mut b, &mut c].map(|port| receive(port, 1)), [[last.clone()], [last]]);
 }

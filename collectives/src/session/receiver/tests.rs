@@ -1,0 +1,113 @@
+//! Tests of a receiver: its replies to a census, and what a root gets of it before it has proved its address.
+
+use super::*;
+use crate::census::{About, CensusRequest, LastSession, address};
+use crate::membership::Station;
+use crate::session::receiver::config::ReceiverConfig;
+use crate::session::root::{Root, RootConfig, RootEvent};
+use ethbcast_transport::MacAddr;
+use ethbcast_transport::wire::{self, ETHERNET_BYTES, OVERHEAD_BYTES, Rank};
+use std::time::Duration;
+
+const ASKER: MacAddr = MacAddr::new(2, 0, 0, 0, 0, 9);
+
+fn asked(about: Option<About>, seconds: u64) -> Option<CensusReply> {
+    let station = Station::new("g", "n1", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
+    let config = ReceiverConfig { about, free_bytes: 77, ..ReceiverConfig::new(station.clone(), 1) };
+    let mut receiver = Receiver::new(Instant::START, config);
+    let now = Instant::START + Duration::from_secs(seconds);
+    let identity = Station { mac: ASKER, ..station }.identity(0, Rank::NONE);
+    let question = CensusRequest { nonce: 5, spread: Duration::from_millis(50), group: String::new() }.encode();
+    let mut frame = vec![0; OVERHEAD_BYTES + question.len()];
+    let length = identity.write(&mut frame, address(), &identity.header(WHO), &question);
+    receiver.handle_frame(now, &frame[..length]);
+    let due = receiver.poll_timeout(now).filter(|_| receiver.has_census_query())?;
+    assert!(due.at <= now + Duration::from_millis(50), "within the spread");
+    let mut buffer = [0; 1514];
+    let length = receiver.poll_transmit(due.at, &mut buffer)?;
+    let answer = wire::parse(&buffer[..length]).expect("a frame");
+    assert_eq!((answer.header.kind, &buffer[..6]), (HERE, &ASKER.octets()[..]));
+    assert_eq!(receiver.poll_transmit(due.at, &mut [0; 1514]), None, "once");
+    CensusReply::decode(answer.payload)
+}
+
+/// Returns the bytes of announcements that a receiver gets, one each 100 ms, and those of the frames that it sends
+/// in 100 s.
+fn heard_and_sent(sources_unproved: bool, announcements: usize) -> (usize, Vec<usize>) {
+    let station = Station::new("g", "n1", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
+    let config = ReceiverConfig { sources_unproved, ..ReceiverConfig::new(station.clone(), 1) };
+    let mut receiver = Receiver::new(Instant::START, config);
+    let root = Station { mac: ASKER, host: "n0".to_owned(), ..station };
+    let (mut root, mut frame) = (Root::new(Instant::START, RootConfig::new(root, 7, "file")), [0; 1514]);
+    root.handle_timeout(Instant::START);
+    let length = root.poll_transmit(Instant::START, &mut frame).expect("its announcement");
+    let (mut sent, mut buffer) = (Vec::new(), [0; 1514]);
+    for tick in 0..10_000 {
+        let now = Instant::START + Duration::from_millis(10 * tick as u64);
+        if tick % 10 == 0 && tick / 10 < announcements {
+            receiver.handle_frame(now, &frame[..length]);
+        }
+        receiver.handle_timeout(now);
+        sent.extend(
+            std::iter::from_fn(|| receiver.poll_transmit(now, &mut buffer)).map(|bytes| bytes - ETHERNET_BYTES),
+        );
+    }
+    (announcements * (length - ETHERNET_BYTES), sent)
+}
+
+#[test]
+fn a_root_whose_address_is_unproved_gets_at_most_three_times_its_bytes_and_one_that_goes_on_enough_of_them() {
+    for announcements in [1, 2, 5] {
+        let (heard, sent) = heard_and_sent(true, announcements);
+        let bytes = sent.iter().sum::<usize>();
+        assert!(!sent.is_empty() && bytes <= 3 * heard, "{announcements} of {heard} bytes: {sent:?}");
+    }
+    let (heard, sent) = heard_and_sent(false, 1);
+    assert!(sent.iter().sum::<usize>() > 100 * heard, "on one Ethernet it is asked for long");
+    // What a root that announces itself gets is the same.
+    assert_eq!(heard_and_sent(true, 1000), heard_and_sent(false, 1000));
+}
+
+#[test]
+fn a_receiver_that_has_something_to_say_of_itself_answers_and_another_does_not() {
+    let last = LastSession { is_delivered: true, source: "file".to_owned(), seconds_ago: 10 };
+    let about = About { last: Some(last), ..About::default() };
+    let answer = asked(Some(about), 100).expect("it answers");
+    assert_eq!((answer.nonce, answer.busy, answer.free_bytes, answer.size), (5, Busy::Waiting, Some(77), None));
+    assert_eq!(answer.about.last.map(|last| last.seconds_ago), Some(110), "it has waited since");
+    assert_eq!(asked(None, 1), None);
+}
+
+#[test]
+fn a_receiver_with_another_name_than_the_user_s_is_the_host_at_the_address_that_the_name_has() {
+    // Over UDP an address ends with that of IPv4.
+    let at = |last: u8| MacAddr::new(2, 0, 10, 0, 0, last);
+    let joined = |last: u8| {
+        let mut station = Station::new("g", "sender", at(1), 1500);
+        let hosts = ["storage".to_owned(), "n9".to_owned()].into();
+        let named = [(u32::from_be_bytes([10, 0, 0, 2]), "storage".to_owned())].into();
+        let mut root =
+            Root::new(Instant::START, RootConfig { hosts, named, ..RootConfig::new(station.clone(), 7, "file") });
+        (station.mac, station.host) = (at(last), "node7.lan".to_owned());
+        let mut receiver = Receiver::new(Instant::START, ReceiverConfig::new(station, 1));
+        let mut buffer = [0; 1514];
+        for tick in 0..100 {
+            let now = Instant::START + Duration::from_millis(10 * tick);
+            root.handle_timeout(now);
+            while let Some(length) = root.poll_transmit(now, &mut buffer) {
+                receiver.handle_frame(now, &buffer[..length]);
+            }
+            receiver.handle_timeout(now);
+            while let Some(length) = receiver.poll_transmit(now, &mut buffer) {
+                root.handle_frame(now, &buffer[..length]);
+            }
+        }
+        std::iter::from_fn(|| root.poll_event()).find_map(|event| match event {
+            RootEvent::Joined { host, .. } => Some(Ok(host)),
+            RootEvent::Refused { host, .. } => Some(Err(host)),
+            _ => None,
+        })
+    };
+    assert_eq!(joined(2), Some(Ok("storage".to_owned())));
+    assert_eq!(joined(3), Some(Err("node7.lan".to_owned())), "another address");
+}
