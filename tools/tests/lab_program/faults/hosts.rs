@@ -299,7 +299,7 @@ fn a_host_that_ends_for_its_own_interface_sends_the_reason() {
     site.set_up(CULPRIT, "ip", &["link", "set", "eth0", "mtu", "1400"]);
     let outcome = session.end(LIMIT);
     ["n1", "n2", "n4", "n5"].into_iter().for_each(|host| outcome.assert_delivered(host));
-    outcome.assert_named(CULPRIT, &["its MTU was lowered", "MTU of interface eth0 was lowered"]);
+    outcome.assert_named(CULPRIT, &["died: interface eth0 refuses", "died: the MTU of interface eth0 was lowered"]);
     outcome.assert_nothing(CULPRIT, 4);
 }
 
