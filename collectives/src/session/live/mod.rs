@@ -366,7 +366,7 @@ impl Session {
             total: self.clock.now().since(began),
             stream: root.stream_stats(),
             control: root.control_stats(),
-            receivers: of_receivers(&root, failed.is_some(), form),
+            receivers: of_receivers(&root, failed.as_ref().map(|_| self.clock.now()), form),
             turned_away: root.turned_away().cloned().collect(),
             damages: root.damages(),
             aside: aside(&root),

@@ -230,6 +230,7 @@ fn a_sender_ends_at_the_first_signal_and_says_how_far_each_came_also_while_its_i
             ended.assert_refusal(1, &["n1 (silent)", "[E-CARRIER]"]);
         } else {
             ended.assert_refusal(143, &["interrupted: 0 of 1 receivers have verified everything"]);
+            assert!(!ended.stderr.contains(" 0.000 s"), "{ended:?}");
             let told =
                 if is_away { "the receivers know it by its silence" } else { "the receivers have been notified" };
             ended.assert_refusal(143, &["interrupted; ", told]);
