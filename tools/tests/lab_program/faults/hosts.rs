@@ -237,8 +237,10 @@ fn a_sender_ends_at_the_first_signal_and_says_how_far_each_came_also_while_its_i
         }
         site.lab().set_link("n0", true).expect("an interface");
         receiver.signal(Signal::SIGTERM);
-        let code = receiver.end(LIMIT).code();
-        assert!([1, 143].contains(&code), "{code}");
+        let received = receiver.end(LIMIT);
+        assert!([1, 143].contains(&received.code()), "{received:?}");
+        let left = ["what came is kept beside it", "nothing was left at DEST"];
+        assert!(left.iter().any(|left| received.stderr.contains(left)), "{received:?}");
     }
 }
 
