@@ -375,6 +375,14 @@ mod tests {
     }
 
     #[test]
+    fn a_directory_in_which_no_file_can_be_made_is_known_before_anything_comes() {
+        for (path, over) in [("/proc/self/dest", false), ("/proc/self/", true)] {
+            let refused = Dest::resolve(OsStr::new(path), over).expect_err(path).to_string();
+            assert!(refused.contains("cannot write to /proc/self"), "{refused}");
+        }
+    }
+
+    #[test]
     fn leftovers_count_as_room_for_their_own_content_alone() {
         let directory = tempfile::tempdir().expect("a directory");
         let dest = Dest::resolve(directory.path().as_os_str(), false).expect("a directory");
