@@ -260,13 +260,12 @@ fn allocated_below<D: Directory>(directory: &D, name: &Path) -> u64 {
     }
 }
 
-/// The files in a directory that were overwritten, are incomplete, and have been left so for longer
-/// than others are kept.
+/// The files in a directory that were overwritten and are incomplete, and that no living receiver uses.
 pub(crate) fn broken<D: Directory>(directory: &D) -> Vec<PathBuf> {
     let names = directory.names().unwrap_or_default();
     let parts = names.iter().filter_map(|name| with_suffix(name, PART));
     let has_old = |names: &HiddenNames| has_old(directory, names).is_ok_and(|has_old| has_old);
-    parts.filter(|names| has_old(names) && is_old(directory, names)).map(|names| names.part).collect()
+    parts.filter(|names| has_old(names) && lock(directory, &names.part).is_some()).map(|names| names.part).collect()
 }
 
 /// Whether the data of these names was at DEST, and may be the only remains of the old content.

@@ -166,8 +166,8 @@ impl Dest {
         for (path, holder) in self.paths().filter_map(|path| Beneath::open(&path).ok().map(|holder| (path, holder))) {
             warnings.extend(broken(&holder).iter().map(|name| {
                 format!(
-                    "{} is a file that `recv --in-place` left neither old nor new more than a week ago: the next recv \
-                     to the same DEST completes it; it is kept until then, or until you remove it",
+                    "{} is a file that `recv --in-place` left neither old nor new: the next recv to the same DEST \
+                     completes it; it is kept until then, or until you remove it",
                     path.join(name).display()
                 )
             }));
@@ -375,6 +375,14 @@ mod tests {
     }
 
     #[test]
+    fn a_directory_in_which_no_file_can_be_made_is_known_before_anything_comes() {
+        for (path, over) in [("/proc/self/dest", false), ("/proc/self/", true)] {
+            let refused = Dest::resolve(OsStr::new(path), over).expect_err(path).to_string();
+            assert!(refused.contains("cannot write to /proc/self"), "{refused}");
+        }
+    }
+
+    #[test]
     fn leftovers_count_as_room_for_their_own_content_alone() {
         let directory = tempfile::tempdir().expect("a directory");
         let dest = Dest::resolve(directory.path().as_os_str(), false).expect("a directory");
@@ -414,13 +422,17 @@ mod tests {
         let warned = || {
             Dest::resolve(directory.path().join("dest").as_os_str(), false).expect("free").warnings(&Accept::default())
         };
-        assert!(!warned().iter().any(|line| line.contains("neither old nor new")), "it is not a week old");
-        journal.set_modified(std::time::SystemTime::now() - std::time::Duration::from_secs(8 * 86_400)).expect("mine");
-        let lines = warned();
-        assert!(
-            lines.iter().any(|line| line.contains("1-2.part") && line.contains("neither old nor new")),
-            "{lines:?}"
-        );
+        let is_named = || {
+            let lines = warned();
+            lines.iter().any(|line| line.contains("1-2.part") && line.contains("neither old nor new"))
+        };
+        assert!(is_named());
+        let week = std::time::Duration::from_secs(8 * 86_400);
+        journal.set_modified(std::time::SystemTime::now() - week).expect("mine");
+        assert!(is_named());
+        let living = std::fs::File::open(path(".part")).expect("it is there");
+        assert!(crate::disk::DiskFile::try_lock(&living) && !is_named(), "a receiver completes it");
+        drop(living);
         assert!(path(".part").exists() && path(".journal").exists());
     }
 

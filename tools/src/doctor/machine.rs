@@ -331,6 +331,22 @@ mod tests {
         assert!(!is_wifi("wlan0", 4), "another network namespace's");
     }
 
+    #[test]
+    fn a_port_of_a_bridge_or_bond_is_found_with_the_interface_to_use_and_one_of_a_vrf_is_none() {
+        let port_of = |kind: Option<&str>, master: Option<&str>| {
+            let link = json!({ "ifname": "eth0", "master": master, "linkinfo": { "info_slave_kind": kind } });
+            found(|findings| membership("eth0", &link, findings))
+        };
+        let member = |fix: &str| vec![("E-MEMBER".to_owned(), fix.to_owned())];
+        for (kind, master) in [("bridge", "br0"), ("bond", "bond0"), ("team", "team0")] {
+            assert_eq!(port_of(Some(kind), Some(master)), member(&format!("ethbcast doctor -i {master}")));
+        }
+        let out = "choose another with -i, or take it out: ip link set eth0 nomaster";
+        assert_eq!(port_of(None, Some("new0")), member(out));
+        assert_eq!(port_of(Some("vrf"), Some("blue")), []);
+        assert_eq!(port_of(None, None), []);
+    }
+
     fn found(judge: impl FnOnce(&mut Findings)) -> Vec<(String, String)> {
         let mut findings = Findings::default();
         judge(&mut findings);

@@ -8,14 +8,14 @@ use crate::signals::Interrupt;
 use crate::units;
 use ethbcast_collectives::session::application::Receiving;
 use ethbcast_collectives::session::live::{OfferCheck, WriteBehind, write_behind};
-use ethbcast_collectives::session::{Outcome, ReceiveReport, RecvOptions, Session};
+use ethbcast_collectives::session::{Error, Outcome, ReceiveReport, RecvOptions, Session};
 use ethbcast_content::command::Signal as Ending;
 use ethbcast_content::dest::{Arrival, Dest, Handling, Landed};
 use ethbcast_content::have_set::Held;
 use ethbcast_content::storage::Target;
 use ethbcast_transport::MacAddr;
 use nix::sys::signal::Signal;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -93,7 +93,9 @@ impl Received {
     /// Fails unless all bytes are at DEST. `left` describes the data that a failure leaves behind.
     pub fn check(&self, args: &RecvArgs, signal: Option<Signal>, left: &str) -> anyhow::Result<()> {
         say_what_remains(&self.landed);
-        verdict(&self.report, signal, left).map_err(|failed| of_command(failed, args, &self.landed, self.was_ended))?;
+        let is_file = args.pipe.is_none() && args.dest.as_deref() != Some(OsStr::new("-"));
+        verdict(&self.report, signal, left, is_file)
+            .map_err(|failed| of_command(failed, args, &self.landed, self.was_ended))?;
         whole(&self.landed)
     }
 
@@ -158,7 +160,7 @@ fn say_what_remains(landed: &Landed) {
 }
 
 /// Converts a report to the run's result. `left` describes the data that a failure leaves behind.
-fn verdict(report: &ReceiveReport, signal: Option<Signal>, left: &str) -> anyhow::Result<()> {
+fn verdict(report: &ReceiveReport, signal: Option<Signal>, left: &str, is_file: bool) -> anyhow::Result<()> {
     if let Some(signal) = signal.filter(|_| report.cancelled) {
         let text = if report.is_delivered() {
             "interrupted, but all was delivered and is at DEST".to_owned()
@@ -168,9 +170,13 @@ fn verdict(report: &ReceiveReport, signal: Option<Signal>, left: &str) -> anyhow
         return Err(Interrupt::failure(signal, &text).into());
     }
     report.check().map_err(|error| {
+        let was_cut_off = matches!(error, Error::Aborted(_) | Error::SenderSilent) && report.rank.is_some();
         let failure = failure(error);
         // A path in it may have a name of the sender's.
         let text = one_line(&failure.to_string());
+        if was_cut_off && is_file {
+            return Failure::new(failure.code(), format!("{text}; {left}")).found(failure.fault());
+        }
         match report.verdict.as_ref().map(|verdict| verdict.outcome) {
             Some(Outcome::Interrupted) => Failure::new(Code::Nobody, format!("{text} (--max-session-time); {left}")),
             _ => Failure::new(failure.code(), text).found(failure.fault()),

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// Message to receivers and user when a signal ends the transfer.
-const GIVEN_UP: &str = "the sender gave up: interrupted; the receivers have been notified";
+const GIVEN_UP: &str = "the sender gave up: interrupted";
 const INTERRUPTED: &str = "interrupted; the receivers have been notified";
 const CUT_OFF: &str = "interrupted; as this host has no link, the receivers know it by its silence";
 

@@ -481,6 +481,11 @@ mod tests {
         let bridge = LinkInfo { kind: "bridge".to_owned(), ..link(1, "br0", 1) };
         let port = |index, name| LinkInfo { master: Some(1), port_kind: "bridge".to_owned(), ..link(index, name, 2) };
         assert_eq!(chosen(&[bridge.clone(), port(2, "eth0"), port(3, "vnet0")]).as_deref(), Ok("br0"));
+        let bond = LinkInfo { kind: "bond".to_owned(), ..link(4, "bond0", 2) };
+        let slave = |index, name| LinkInfo { master: Some(4), port_kind: "bond".to_owned(), ..link(index, name, 2) };
+        assert_eq!(chosen(&[slave(5, "eno1"), slave(6, "eno2"), bond]).as_deref(), Ok("bond0"));
+        let blue = LinkInfo { master: Some(7), port_kind: "vrf".to_owned(), ..link(5, "eno1", 3) };
+        assert_eq!(chosen(&[blue, port(2, "veth12")]).as_deref(), Ok("eno1"), "a VRF takes no frames");
         let docker = LinkInfo { name: "docker0".to_owned(), ..bridge };
         let card = link(9, "eno1", 9);
         assert_eq!(chosen(&[docker.clone(), port(2, "veth12"), card.clone()]).as_deref(), Ok("eno1"));

@@ -360,7 +360,7 @@ impl Session {
             teller.root_moved(root, |stream| sending.source().covered(stream), now);
             until(root.is_over())
         });
-        watcher.finish(driven, |error| root.final_frame(&format!("the sender's {error}")))?;
+        watcher.finish(driven, |error| root.final_frame(&format!("at the sender, {error}")))?;
         log_counters(&self.port.counters());
         let failed = self.why_failed((given_up, stopped), &root, sending);
         let report = SendReport {
@@ -374,7 +374,7 @@ impl Session {
             total: self.clock.now().since(began),
             stream: root.stream_stats(),
             control: root.control_stats(),
-            receivers: of_receivers(&root, failed.is_some(), form),
+            receivers: of_receivers(&root, failed.as_ref().map(|_| self.clock.now()), form),
             turned_away: root.turned_away().cloned().collect(),
             damages: root.damages(),
             aside: aside(&root),
@@ -465,7 +465,7 @@ impl Session {
                 && (other_mtu.load(Ordering::Relaxed) && receiver.admission() != Admission::Given);
             until(receiver.is_over() || is_outdated || has_own_sender)
         });
-        watcher.finish(driven, |error| receiver.final_frame(&format!("its {error}")))?;
+        watcher.finish(driven, |error| receiver.final_frame(&error.to_string()))?;
         let outdated = is_outdated.then(|| Error::OtherMtu { interface: self.interface().name.clone() });
         if let Some(error) = outdated.or_else(|| has_own_sender.then(|| self.own_host_error())) {
             return Err(error);

@@ -15,7 +15,7 @@ use ethbcast_planning::plan::Via;
 use ethbcast_transport::packet::DriveError;
 use ethbcast_transport::stream::StreamStats;
 use ethbcast_transport::wire::Rank;
-use ethbcast_transport::{MacAddr, TuningError};
+use ethbcast_transport::{Instant, MacAddr, TuningError};
 use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
@@ -117,7 +117,7 @@ impl SendReport {
 
 /// Reports of all members of a session that is given up, by rank. Members without a report of their own have been
 /// notified of the end.
-fn fates(root: &Root, form: Form) -> Vec<MemberReport> {
+fn fates(root: &Root, form: Form, now: Instant) -> Vec<MemberReport> {
     let Some(view) = root.view() else { return Vec::new() };
     let mut fates: BTreeMap<Rank, MemberReport> = root.reports().map(|report| (report.rank, report.clone())).collect();
     for (rank, status) in root.states() {
@@ -128,7 +128,7 @@ fn fates(root: &Root, form: Form) -> Vec<MemberReport> {
             bytes: bytes_of(status.consumed, view, form),
             digest: [0; 32],
             text: "the sender gave up before it had everything".to_owned(),
-            took: Duration::ZERO,
+            took: root.since_first_data(now),
             taken: None,
         });
     }
@@ -151,8 +151,10 @@ fn by_host(root: &Root, reports: Vec<MemberReport>) -> Vec<MemberReport> {
     all
 }
 
-pub(super) fn of_receivers(root: &Root, is_given_up: bool, form: Form) -> Vec<MemberReport> {
-    by_host(root, if is_given_up { fates(root, form) } else { root.reports().cloned().collect() })
+/// Returns the outcome of each host of a session that ended regularly, or was `given_up` at that time.
+pub(super) fn of_receivers(root: &Root, given_up: Option<Instant>, form: Form) -> Vec<MemberReport> {
+    let reports = || root.reports().cloned().collect();
+    by_host(root, given_up.map_or_else(reports, |now| fates(root, form, now)))
 }
 
 pub(super) fn aside(root: &Root) -> Vec<String> {

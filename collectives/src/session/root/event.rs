@@ -91,9 +91,9 @@ pub struct TurnedAway {
 #[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RootFailure {
-    #[error("{} of {wanted} receivers joined within {} s{}; start `ethbcast recv` on the missing hosts, or ask for \
-             fewer with --min-receivers",
-        joined.len(), patience.as_secs_f64(), listed(joined, missing, refused))]
+    #[error("{} of {wanted} receivers joined within {} s{}; {}, or ask for fewer with --min-receivers",
+        joined.len(), patience.as_secs_f64(), listed(joined, missing, refused),
+        remedy(missing.is_empty() && joined.len() + refused.len() >= *wanted && !refused.is_empty()))]
     TooFew {
         joined: Vec<String>,
         /// Expected hosts that had not joined, if the expected ones are known.
@@ -130,6 +130,10 @@ pub enum NoPlan {
     /// The plan violates the planner's own invariants.
     #[error("the plan is not sound ({0}); please report this with the topology file")]
     Unsound(Box<CheckReport>),
+}
+
+fn remedy(all_asked: bool) -> &'static str {
+    if all_asked { "mend that and send again" } else { "start `ethbcast recv` on the missing hosts" }
 }
 
 fn listed(joined: &[String], missing: &[String], refused: &[TurnedAway]) -> String {

@@ -137,6 +137,11 @@ impl Root {
         self.phase.running().map(SessionPhase::took).unwrap_or_default()
     }
 
+    /// Returns the time from the first data frame, zero if there was none.
+    pub fn since_first_data(&self, now: Instant) -> Duration {
+        self.phase.running().map(|running| running.since_first_data(now)).unwrap_or_default()
+    }
+
     /// Returns the reports of all members whose outcome is known, by rank.
     pub fn reports(&self) -> impl Iterator<Item = &MemberReport> + '_ {
         self.phase.running().into_iter().flat_map(|running| running.members().reports())

@@ -122,6 +122,10 @@ impl SessionPhase {
         self.last_report.map(|end| self.delivery.since_first_data(end)).unwrap_or_default()
     }
 
+    pub(super) fn since_first_data(&self, now: Instant) -> Duration {
+        self.delivery.since_first_data(now)
+    }
+
     pub(super) fn deaf(&self) -> impl Iterator<Item = MacAddr> + use<> {
         self.announcement.deaf()
     }

@@ -231,14 +231,17 @@ fn a_sender_ends_at_the_first_signal_and_says_how_far_each_came_also_while_its_i
             ended.assert_refusal(1, &["n1 (silent)", "[E-CARRIER]"]);
         } else {
             ended.assert_refusal(143, &["interrupted: 0 of 1 receivers have verified everything"]);
+            assert!(!ended.stderr.contains(" 0.000 s"), "{ended:?}");
             let told =
                 if is_away { "the receivers know it by its silence" } else { "the receivers have been notified" };
             ended.assert_refusal(143, &["interrupted; ", told]);
         }
         site.lab().set_link("n0", true).expect("an interface");
         receiver.signal(Signal::SIGTERM);
-        let code = receiver.end(LIMIT).code();
-        assert!([1, 143].contains(&code), "{code}");
+        let received = receiver.end(LIMIT);
+        assert!([1, 143].contains(&received.code()), "{received:?}");
+        let left = ["what came is kept beside it", "nothing was left at DEST"];
+        assert!(left.iter().any(|left| received.stderr.contains(left)), "{received:?}");
     }
 }
 
@@ -300,7 +303,7 @@ fn a_host_that_ends_for_its_own_interface_sends_the_reason() {
     site.set_up(CULPRIT, "ip", &["link", "set", "eth0", "mtu", "1400"]);
     let outcome = session.end(LIMIT);
     ["n1", "n2", "n4", "n5"].into_iter().for_each(|host| outcome.assert_delivered(host));
-    outcome.assert_named(CULPRIT, &["its MTU was lowered", "MTU of interface eth0 was lowered"]);
+    outcome.assert_named(CULPRIT, &["died: interface eth0 refuses", "died: the MTU of interface eth0 was lowered"]);
     outcome.assert_nothing(CULPRIT, 4);
 }
 
