@@ -9,8 +9,7 @@ use crate::settings::{Reason, Settings};
 use crate::wire::{Joining, Wire};
 use crate::{kept, presence, wire};
 use ethbcast_collectives::NamedOptions;
-use ethbcast_collectives::communicator::unused_key;
-use ethbcast_collectives::membership::live::host;
+use ethbcast_collectives::membership::live::{UnusedKey, check_unkeyed, host};
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::lock::Mutex;
 use ethbcast_transport::packet::{Interface, Port, PortConfig, random_u64};
@@ -39,6 +38,8 @@ pub struct Group {
 /// Addresses of all groups, so that they can be closed while the MPI still runs. They are no
 /// references, because the MPI frees the groups.
 static GROUPS: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+/// Name of the reason that is told once: a key that is not used.
+const UNKEYED: &str = "E-UNKEYED";
 static UNUSED_KEY: Once = Once::new();
 static ON_THE_WIRE: AtomicUsize = AtomicUsize::new(0);
 /// Reason why the hosts did not meet on the wire; they do not try again.
@@ -192,9 +193,6 @@ impl Group {
         if settings.is_verbose && self.rank == 0 {
             print_line(format_args!("{} ranks on {}{again}", self.size, wire.describe()));
         }
-        if self.rank == 0 {
-            UNUSED_KEY.call_once(|| unused_key().into_iter().for_each(print_line));
-        }
         ON_THE_WIRE.fetch_add(1, Ordering::Relaxed);
         *self.state.lock() = Stage::Wired(wire);
     }
@@ -202,6 +200,9 @@ impl Group {
     fn stay(&self, settings: &Settings, reason: Reason, text: &str) {
         if settings.is_verbose && self.rank == 0 {
             print_line(format_args!("{} ranks stay with MPI: {}: {text}", self.size, reason.text()));
+        }
+        if self.rank == 0 && text.contains(UNKEYED) {
+            UNUSED_KEY.call_once(|| print_line(format_args!("{text}: calls stay with the MPI")));
         }
         if reason == Reason::NotJoined {
             NO_WIRE.get_or_init(|| text.to_owned());
@@ -292,8 +293,9 @@ fn joining(
 fn own_card(settings: &Settings) -> NodeDescriptor {
     let place = place(settings.interface.as_deref());
     let crowded = ON_THE_WIRE.load(Ordering::Relaxed) >= settings.agreed.most_groups;
-    let trouble = match place {
-        Err(text) => text.clone(),
+    let unused = |UnusedKey { place }| format!("{UNKEYED}: this host has a key ({place}), and the drop-in uses none");
+    let trouble = match place.as_ref().map_err(String::clone).and_then(|_| check_unkeyed().map_err(unused)) {
+        Err(text) => text,
         Ok(_) if NO_WIRE.get().is_some() => {
             format!("{}: {}", Reason::NotJoined.text(), NO_WIRE.get().map_or("", |text| text))
         }

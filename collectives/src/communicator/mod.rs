@@ -41,6 +41,6 @@ pub(crate) use body::spell;
 pub use collective::{Allgather, Barrier, Broadcast, Call, CallProgress, Gather, Patience, Scatter, Shrink};
 pub use config::{Config, MAX_HOST_BYTES, MAX_RANKS};
 pub use error::{CommunicatorError, Culprit, Named};
-pub use live::{Communicator, Error, Meanwhile, Options, unused_key};
+pub use live::{Communicator, Error, Meanwhile, Options};
 pub use member::{Member, MemberMemory, MemberStats};
 pub use signature::{Operation, Signature};

@@ -451,6 +451,7 @@ pub fn of_call(error: &CallError) -> Option<Fault> {
         CallError::Station(error) => return of_station(error),
         CallError::Node(NodeError::Open(error)) => of_open(error),
         CallError::Drive(error) => of_drive(error),
+        CallError::Unkeyed(_) => Fault::Unkeyed,
         CallError::Thread(_) => Fault::Limit,
         CallError::Random(_) => Fault::Kernel,
         CallError::OtherGroups { .. } | CallError::Call(CommunicatorError::Missing { .. }) => Fault::Nobody,

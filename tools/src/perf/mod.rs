@@ -72,6 +72,7 @@ pub fn options(args: &PerfArgs) -> anyhow::Result<Options> {
         host: crate::lab::host_name(wire.host.as_deref()),
         ether_type: wire.ether_type,
         over: wire.over,
+        unkeyed: true,
         preset: args.preset,
         join_within: Duration::from_secs_f64(args.max_wait),
         ..if args.root { told } else { Options::default() }
