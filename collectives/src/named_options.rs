@@ -97,13 +97,13 @@ const TABLE: [(&str, For, Setter); 38] = [
         Ok(())
     }),
     ("unkeyed", For::Both, |all, given| given.parsed().map(|unkeyed| all.join.unkeyed = unkeyed)),
-    ("key", For::Session, |all, given| {
+    ("key", For::Both, |all, given| {
         let key = if given.value == "auto" { key_of_host() } else { key_of_file(Path::new(given.value)).map(Some) };
         let key = key?.ok_or_else(|| given.wrong("this host has none"))?;
         all.set_key(key);
         Ok(())
     }),
-    ("key-phrase", For::Session, |all, given| {
+    ("key-phrase", For::Both, |all, given| {
         all.set_key(key_of_phrase(given.value)?);
         Ok(())
     }),
@@ -256,6 +256,7 @@ impl NamedOptions {
 
     fn set_key(&mut self, keys: Keys) {
         self.wire.keys = Some(Arc::new(keys));
+        self.join.keys.clone_from(&self.wire.keys);
     }
 
     /// Sets the progress callback of sessions. It runs in their threads, and must not block.

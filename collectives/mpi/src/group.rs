@@ -5,11 +5,11 @@ use crate::account::{self, Account, LiveRanks, Ranks};
 use crate::dynamic::{INTER, KNOWN, NEW, Table, Word, done, print_line};
 use crate::neighbours::ProcessId;
 use crate::rank_map::{self, NodeDescriptor, RankMap, cards};
-use crate::settings::{Reason, Settings};
+use crate::settings::{Reason, Settings, UNUSABLE_KEY};
 use crate::wire::{Joining, Wire};
 use crate::{kept, presence, wire};
 use ethbcast_collectives::NamedOptions;
-use ethbcast_collectives::membership::live::{UnusedKey, check_unkeyed, host};
+use ethbcast_collectives::membership::live::host;
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::lock::Mutex;
 use ethbcast_transport::packet::{Interface, Port, PortConfig, random_u64};
@@ -38,8 +38,6 @@ pub struct Group {
 /// Addresses of all groups, so that they can be closed while the MPI still runs. They are no
 /// references, because the MPI frees the groups.
 static GROUPS: Mutex<Vec<usize>> = Mutex::new(Vec::new());
-/// Name of the reason that is told once: a key that is not used.
-const UNKEYED: &str = "E-UNKEYED";
 static UNUSED_KEY: Once = Once::new();
 static ON_THE_WIRE: AtomicUsize = AtomicUsize::new(0);
 /// Reason why the hosts did not meet on the wire; they do not try again.
@@ -201,7 +199,7 @@ impl Group {
         if settings.is_verbose && self.rank == 0 {
             print_line(format_args!("{} ranks stay with MPI: {}: {text}", self.size, reason.text()));
         }
-        if self.rank == 0 && text.contains(UNKEYED) {
+        if self.rank == 0 && text.contains(UNUSABLE_KEY) {
             UNUSED_KEY.call_once(|| print_line(format_args!("{text}: calls stay with the MPI")));
         }
         if reason == Reason::NotJoined {
@@ -293,9 +291,8 @@ fn joining(
 fn own_card(settings: &Settings) -> NodeDescriptor {
     let place = place(settings.interface.as_deref());
     let crowded = ON_THE_WIRE.load(Ordering::Relaxed) >= settings.agreed.most_groups;
-    let unused = |UnusedKey { place }| format!("{UNKEYED}: this host has a key ({place}), and the drop-in uses none");
-    let trouble = match place.as_ref().map_err(String::clone).and_then(|_| check_unkeyed().map_err(unused)) {
-        Err(text) => text,
+    let trouble = match place.as_ref().and(settings.agreed.key.as_ref()) {
+        Err(text) => text.clone(),
         Ok(_) if NO_WIRE.get().is_some() => {
             format!("{}: {}", Reason::NotJoined.text(), NO_WIRE.get().map_or("", |text| text))
         }

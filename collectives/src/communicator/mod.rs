@@ -16,6 +16,8 @@
 //! **Presence.** Members send keepalives. A silent one is gone, and collectives fail on all others.
 //! One that has sent BYE has left, which harms only ranks that need further data of it.
 //!
+//! **Keys.** With a key ranks hear nobody without it; `seals` has the secrets.
+//!
 //! **Shrinking.** After a rank has died or left, the survivors go on without it ([`Shrink`]).
 //!
 //! Like every protocol part a [`Member`] is a state machine without socket, clock, thread or random
@@ -33,6 +35,7 @@ mod live;
 mod member;
 mod network;
 mod roster;
+mod seals;
 mod signature;
 
 pub use crate::membership::{MAX_GROUP_BYTES, MIN_MTU_BYTES, OtherBuild, Station};

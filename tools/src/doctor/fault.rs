@@ -398,7 +398,7 @@ const EXPLAINED: [(Fault, &str, &str); 45] = [
     ),
     (
         Fault::Unkeyed,
-        "frames of measurements and collectives have no tag yet, so that any host can read and forge them",
+        "frames of measurements have no tag yet, so that any host can read and forge them",
         "say --no-key if that is meant; it only concerns this run",
     ),
     (

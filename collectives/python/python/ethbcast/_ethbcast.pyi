@@ -45,6 +45,10 @@ class _Options(TypedDict, total=False):
     """Protocol of a broadcast: default, paper or push-pull."""
     probe: bool | None
     """Whether to measure the network costs, for up to 50 ms."""
+    key: _Path | None
+    """A key file, or ``"auto"``: the key that this host has."""
+    key_phrase: str | None
+    """A key phrase."""
     unkeyed: bool | None
     """Whether to speak without a key on a host that has one."""
 
@@ -59,10 +63,6 @@ class _JoinOptions(_Options, total=False):
     """Whether broadcast frames may be used."""
 
 class _SessionOptions(_Options, total=False):
-    key: _Path | None
-    """A key file, or ``"auto"``: the key that this host has."""
-    key_phrase: str | None
-    """A key phrase."""
     max_wait: float | None
     """Longest wait for the others, in seconds (default: 60 at a sender, no limit at a receiver)."""
     time_limit: float | None

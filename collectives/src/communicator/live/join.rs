@@ -2,6 +2,7 @@
 
 use super::{Communicator, Error};
 use crate::communicator::{CommunicatorError, Config, Member};
+use crate::keys::Keys;
 use crate::measure::Processors;
 use crate::membership::Station;
 use crate::membership::live::{Opener, Opening, RingRoom, StationError, check_unkeyed, host};
@@ -53,7 +54,7 @@ impl Communicator {
     /// # Errors
     /// The errors of [`join`](Communicator::join).
     pub fn join_with(group: &str, size: u16, options: &Options) -> Result<Communicator, Error> {
-        if !options.unkeyed {
+        if options.keys.is_none() && !options.unkeyed {
             check_unkeyed()?;
         }
         let nonce = random_u64().map_err(Error::Random)?;
@@ -73,6 +74,7 @@ impl Communicator {
                 .spin
                 .is_zero()
                 .then(|| Processors::new(processor_time, host::computer(), host::cores())),
+            keys: options.keys.clone(),
             join_by: Some(now + options.join_within),
             ..Config::new(station.clone(), size, nonce)
         };
@@ -148,7 +150,9 @@ with_defaults! {
         pub ether_type: EtherType = EtherType::DEFAULT,
         /// Carrier of the frames, identical on all ranks; UDP needs no privilege.
         pub over: Over = Over::Ethernet,
-        /// Whether to join although this host has a key, which communicators do not use.
+        /// Keys that authenticate all frames, the same on all ranks; contents are not encrypted.
+        pub keys: Option<Arc<Keys>> = None,
+        /// Whether to join without keys on a host that has some.
         pub unkeyed: bool = false,
         /// Preset of protocol parameters, identical on all ranks.
         pub preset: Preset = Preset::Default,

@@ -2,6 +2,7 @@
 //! cost, and what happens when ranks disagree, die or leave.
 
 mod hostile;
+mod keyed;
 mod members;
 mod messages;
 mod shrinking;
