@@ -77,7 +77,7 @@ pub struct Agreed {
     pub key: Result<Option<Key>, String>,
 }
 
-/// Beginning of the reason that is always told: this host has a key that cannot be used.
+/// Beginning of the reason that is always printed: this host has a key that cannot be used.
 pub const UNUSABLE_KEY: &str = "E-UNKEYED";
 
 #[derive(Clone, Debug)]

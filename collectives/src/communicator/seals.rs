@@ -24,7 +24,7 @@ use std::sync::Arc;
 /// Bytes by which a CALL grows.
 pub(super) const CALL_GROWTH_BYTES: usize = CLUSTER_NAME_BYTES + VEIL_BYTES;
 
-/// Processes whose CALLs are told from replays, for each rank of the group: the others are of former runs.
+/// Processes whose CALLs are distinguished from replays, for each rank of the group: the others are of former runs.
 const RUNS_EACH: usize = 4;
 const SPARE_RUNS: usize = 64;
 

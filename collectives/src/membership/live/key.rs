@@ -24,12 +24,12 @@ const CONFIGURATION: &str = "/etc/ethbcast/ethbcast.toml";
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
 pub struct KeyError {
-    /// What is wrong.
+    /// Kind of the mistake.
     pub fault: KeyFault,
     text: String,
 }
 
-/// What is wrong with a key.
+/// Kind of a mistake of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeyFault {
