@@ -393,7 +393,7 @@ mod tests {
         // Structs of options; handles and callbacks, which the bindings have in their own form; what a content decides.
         let parts = ["wire", "run", "timing", "cancel", "progress", "progress-every", "meanwhile", "start"];
         let content = ["content", "size", "expects", "offer-check", "free-bytes", "push-bytes", "tuning", "contention"];
-        // What the program alone has: contents in the clear, plans without a transfer, daemons; intervals of the protocol.
+        // What the program alone has: clear contents, plans without a transfer, daemons; intervals of the protocol.
         let program = ["auth-only", "dry-run", "port-fd", "session-limit", "abort-notice", "about", "had"];
         let protocol = ["admission-hook", "announce", "join", "view", "status", "suspect", "forgotten", "verdict"];
         let others = [&parts[..], &content, &program, &protocol, &["farewells"]].concat();

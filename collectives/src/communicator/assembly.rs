@@ -172,7 +172,7 @@ impl Assembly {
         self.on_misfit(source, CommunicatorError::OtherBuild(OtherBuild { mac: source, host, version, keys: None }))
     }
 
-    /// Records a caller with other keys. Anybody may have sent its frame, so it only explains who is missing in the end.
+    /// Records a caller with other keys. Anybody may have sent its frame: it only explains in the end who is missing.
     pub(super) fn on_other_keys(&mut self, other: OtherBuild) {
         if self.other_keys.as_ref() != Some(&other) {
             log::warn!("{other}");
