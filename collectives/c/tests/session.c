@@ -44,7 +44,7 @@ static void keys(void)
     REQUIRE(ethbcast_options_new(&options) == ETHBCAST_STATUS_OK);
     REQUIRE(ethbcast_receive_fd("group", 1, NULL, NULL) == ETHBCAST_STATUS_USAGE);
     REQUIRE(strstr(ethbcast_error_message(), "E-UNKEYED: this host has a key ($ETHBCAST_KEY_FILE)") != NULL);
-    REQUIRE(strstr(ethbcast_error_message(), "name the key with key, or set unkeyed if") != NULL);
+    REQUIRE(strstr(ethbcast_error_message(), "with the option key, or set the option unkeyed") != NULL);
     REQUIRE(ethbcast_send_buffer("group", &byte, 1, options, NULL) == ETHBCAST_STATUS_USAGE);
     REQUIRE(strstr(ethbcast_error_message(), "E-UNKEYED") != NULL);
     REQUIRE(ethbcast_join("group", 2, NULL, &all) == ETHBCAST_STATUS_USAGE && all == NULL);
