@@ -75,7 +75,7 @@ impl CallError {
                 ErrorKind::System
             }
             CallError::Node(_) => ErrorKind::Usage,
-            CallError::Forked(_) => ErrorKind::Usage,
+            CallError::Forked(_) | CallError::Unkeyed(_) => ErrorKind::Usage,
             CallError::OtherGroups { .. } | CallError::TimedOut { .. } => ErrorKind::Nobody,
             CallError::Drive(_) | CallError::Thread(_) | CallError::Random(_) => ErrorKind::System,
             CallError::TooLong { .. } => ErrorKind::TooLong,

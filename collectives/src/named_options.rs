@@ -1,6 +1,8 @@
 //! Options set by name and value as text, for C and Python.
 
 use crate::communicator::Options as JoinOptions;
+use crate::keys::Keys;
+use crate::membership::live::{KeyError, UnusedKey, check_unkeyed, key_of_file, key_of_host, key_of_phrase};
 use crate::route::Route;
 use crate::session::verified::ChunkSize;
 use crate::session::{Progress, Rate, RateLimit, RecvOptions, RunOptions, SendOptions, WireOptions};
@@ -9,7 +11,9 @@ use ethbcast_planning::model::Calibration;
 use ethbcast_planning::plan::file::SavedPlan;
 use ethbcast_planning::topology::Topology;
 use std::fmt::Display;
+use std::path::Path;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Options of joining, sending and receiving, set by name. The defaults fit hosts with distinct
@@ -48,7 +52,7 @@ struct Given<'a> {
 
 type Setter = fn(&mut NamedOptions, Given<'_>) -> Result<(), OptionError>;
 
-const TABLE: [(&str, For, Setter); 35] = [
+const TABLE: [(&str, For, Setter); 38] = [
     ("interface", For::Both, |all, given| {
         (all.join.interface, all.wire.interface) = (given.text(), given.text());
         Ok(())
@@ -90,6 +94,17 @@ const TABLE: [(&str, For, Setter); 35] = [
     }),
     ("preset", For::Both, |all, given| {
         (all.join.preset, all.send.preset) = (given.parsed()?, given.parsed()?);
+        Ok(())
+    }),
+    ("unkeyed", For::Both, |all, given| given.parsed().map(|unkeyed| all.join.unkeyed = unkeyed)),
+    ("key", For::Both, |all, given| {
+        let key = if given.value == "auto" { key_of_host() } else { key_of_file(Path::new(given.value)).map(Some) };
+        let key = key?.ok_or_else(|| given.wrong("this host has none"))?;
+        all.set_key(key);
+        Ok(())
+    }),
+    ("key-phrase", For::Both, |all, given| {
+        all.set_key(key_of_phrase(given.value)?);
         Ok(())
     }),
     ("join-within", For::Join, |all, given| given.seconds().map(|time| all.join.join_within = time)),
@@ -162,6 +177,18 @@ impl OptionError {
     }
 }
 
+impl From<KeyError> for OptionError {
+    fn from(error: KeyError) -> OptionError {
+        OptionError::new(error)
+    }
+}
+
+impl From<UnusedKey> for OptionError {
+    fn from(error: UnusedKey) -> OptionError {
+        OptionError::new(error)
+    }
+}
+
 impl NamedOptions {
     pub fn names() -> impl Iterator<Item = &'static str> {
         TABLE.iter().map(|(name, ..)| *name)
@@ -199,7 +226,7 @@ impl NamedOptions {
     /// Returns the options of a sender.
     ///
     /// # Errors
-    /// If one was set that applies to communicators only.
+    /// If one was set that applies to communicators only, or this host has a key that is not used.
     pub fn send(&self) -> Result<SendOptions, OptionError> {
         self.check_session()?;
         let (wire, run, max_wait) = (self.wire.clone(), self.run.clone(), self.max_wait);
@@ -212,7 +239,7 @@ impl NamedOptions {
     /// Returns the options of a receiver; those that only a sender has are ignored.
     ///
     /// # Errors
-    /// If one was set that applies to communicators only.
+    /// If one was set that applies to communicators only, or this host has a key that is not used.
     pub fn receive(&self) -> Result<RecvOptions, OptionError> {
         self.check_session()?;
         let (wire, run, max_wait) = (self.wire.clone(), self.run.clone(), self.max_wait);
@@ -220,7 +247,16 @@ impl NamedOptions {
     }
 
     fn check_session(&self) -> Result<(), OptionError> {
-        self.only_join.map_or(Ok(()), |name| misplaced(name, "communicators"))
+        self.only_join.map_or(Ok(()), |name| misplaced(name, "communicators"))?;
+        if self.wire.keys.is_none() && !self.join.unkeyed {
+            check_unkeyed()?;
+        }
+        Ok(())
+    }
+
+    fn set_key(&mut self, keys: Keys) {
+        self.wire.keys = Some(Arc::new(keys));
+        self.join.keys.clone_from(&self.wire.keys);
     }
 
     /// Sets the progress callback of sessions. It runs in their threads, and must not block.
@@ -290,6 +326,8 @@ mod tests {
             let text = said(options.set(name, value));
             assert!(text.contains(name) && text.contains(hint), "{text}");
         }
+        assert!(said(options.set("key", "/nowhere")).contains("/nowhere: No such file"));
+        assert!(said(options.set("key-phrase", "babad")).contains("nine words"));
         options.set("host", "n7").expect("a name");
         let (join, receive) = (options.join().expect("for both"), options.receive().expect("for both"));
         assert_eq!((join.host.as_deref(), receive.wire.host.as_deref()), (Some("n7"), Some("n7")));
@@ -347,7 +385,7 @@ mod tests {
         let names: Vec<&str> = NamedOptions::names().collect();
         assert!(found.len() > names.len(), "{found:?}");
         let renamed = [("mtu_bytes", "mtu"), ("route", "via"), ("dead", "dead-after"), ("sync", "sync-timeout")];
-        let renamed = renamed.into_iter().chain([("slow", "slow-after")]);
+        let renamed = renamed.into_iter().chain([("slow", "slow-after"), ("keys", "key")]);
         let renamed: std::collections::BTreeMap<&str, &str> = renamed.collect();
         found.iter_mut().for_each(|field| {
             *field = renamed.get(&**field).map_or_else(|| field.replace('_', "-"), |name| (*name).to_owned());
@@ -355,14 +393,14 @@ mod tests {
         // Structs of options; handles and callbacks, which the bindings have in their own form; what a content decides.
         let parts = ["wire", "run", "timing", "cancel", "progress", "progress-every", "meanwhile", "start"];
         let content = ["content", "size", "expects", "offer-check", "free-bytes", "push-bytes", "tuning", "contention"];
-        // What the program alone has: keys, plans without a transfer, daemons; intervals of the protocol.
-        let program = ["keys", "auth-only", "dry-run", "port-fd", "session-limit", "abort-notice", "about", "had"];
+        // What the program alone has: clear contents, plans without a transfer, daemons; intervals of the protocol.
+        let program = ["auth-only", "dry-run", "port-fd", "session-limit", "abort-notice", "about", "had"];
         let protocol = ["admission-hook", "announce", "join", "view", "status", "suspect", "forgotten", "verdict"];
         let others = [&parts[..], &content, &program, &protocol, &["farewells"]].concat();
         let unnamed: Vec<&String> =
             found.iter().filter(|field| !names.contains(&&***field) && !others.contains(&&***field)).collect();
         assert!(unnamed.is_empty(), "no name, and no reason for none: {unnamed:?}");
-        let composed = ["plan", "nice", "delta"];
+        let composed = ["plan", "nice", "delta", "key-phrase"];
         let unknown: Vec<&&str> = names
             .iter()
             .filter(|name| !found.iter().any(|field| field == *name) && !composed.contains(*name))

@@ -146,17 +146,17 @@ pub struct Options {
 impl Options {
     /// Returns the options to join a communicator with.
     pub fn join(options: Option<&Options>) -> Result<JoinOptions, Failure> {
-        Ok(options.map_or_else(|| Ok(JoinOptions::default()), |options| options.named.join())?)
+        Ok(options.map_or_else(|| NamedOptions::default().join(), |options| options.named.join())?)
     }
 
     /// Returns the options of a sender.
     pub fn send(options: Option<&Options>) -> Result<SendOptions, Failure> {
-        Ok(options.map_or_else(|| Ok(SendOptions::new()), |options| options.named.send())?)
+        Ok(options.map_or_else(|| NamedOptions::default().send(), |options| options.named.send())?)
     }
 
     /// Returns the options of a receiver.
     pub fn receive(options: Option<&Options>) -> Result<RecvOptions, Failure> {
-        Ok(options.map_or_else(|| Ok(RecvOptions::new()), |options| options.named.receive())?)
+        Ok(options.map_or_else(|| NamedOptions::default().receive(), |options| options.named.receive())?)
     }
 }
 
@@ -178,7 +178,8 @@ pub extern "C" fn ethbcast_options_free(options: Option<Box<Options>>) {
 
 /// Sets one of them, both texts. For all: interface (a name, or a MAC or IP address), host, ether-type (hexadecimal),
 /// over (ethernet, udp, unicast), topology, calibration and plan (files), via (auto, chain, cast, binary, ...),
-/// preset (default, paper, push-pull), probe (true, false). For communicators: join-within, call-within, spin
+/// preset (default, paper, push-pull), probe, unkeyed (true, false), key (a file, or auto: this host's), key-phrase.
+/// For communicators: join-within, call-within, spin
 /// (seconds), casts (true, false). For sessions: receivers, min-receivers, hosts (n[1-7] or ^FILE), max-wait,
 /// time-limit, patience, dead-after, stall, sync-timeout, slow-after (seconds), on-slow (demote, wait, evict), rate
 /// (400mbit), mtu, chunk (16K to 128K), nice, greedy, late, once, delta (true, false), priority (0 to 7), source (a

@@ -34,6 +34,31 @@ static void *cancel_soon(void *options)
     return NULL;
 }
 
+/* Where this host has a key, nobody speaks without one unless that is meant. */
+static void keys(void)
+{
+    ethbcast_options *options = NULL;
+    ethbcast_communicator *all = NULL;
+    char byte = 0;
+    REQUIRE(setenv("ETHBCAST_KEY_FILE", "/nonexistent", 1) == 0);
+    REQUIRE(ethbcast_options_new(&options) == ETHBCAST_STATUS_OK);
+    REQUIRE(ethbcast_receive_fd("group", 1, NULL, NULL) == ETHBCAST_STATUS_USAGE);
+    REQUIRE(strstr(ethbcast_error_message(), "E-UNKEYED: this host has a key ($ETHBCAST_KEY_FILE)") != NULL);
+    REQUIRE(strstr(ethbcast_error_message(), "with the option key, or set the option unkeyed") != NULL);
+    REQUIRE(ethbcast_send_buffer("group", &byte, 1, options, NULL) == ETHBCAST_STATUS_USAGE);
+    REQUIRE(strstr(ethbcast_error_message(), "E-UNKEYED") != NULL);
+    REQUIRE(ethbcast_join("group", 2, NULL, &all) == ETHBCAST_STATUS_USAGE && all == NULL);
+    REQUIRE(strstr(ethbcast_error_message(), "E-UNKEYED") != NULL);
+    REQUIRE(ethbcast_options_set(options, "key", "auto") == ETHBCAST_STATUS_USAGE);
+    REQUIRE(strstr(ethbcast_error_message(), "/nonexistent: No such file") != NULL);
+    REQUIRE(ethbcast_options_set(options, "interface", "nosuch") == ETHBCAST_STATUS_OK);
+    REQUIRE(ethbcast_options_set(options, "unkeyed", "true") == ETHBCAST_STATUS_OK);
+    REQUIRE(ethbcast_receive_fd("group", 1, options, NULL) == ETHBCAST_STATUS_SYSTEM);
+    REQUIRE(ethbcast_join("group", 2, options, &all) == ETHBCAST_STATUS_SYSTEM && all == NULL);
+    ethbcast_options_free(options);
+    REQUIRE(unsetenv("ETHBCAST_KEY_FILE") == 0);
+}
+
 /* What needs no network, and what can be wrong. */
 static int alone(void)
 {
@@ -66,6 +91,7 @@ static int alone(void)
     REQUIRE(ethbcast_send_fd("group", -1, NULL, NULL) == ETHBCAST_STATUS_USAGE);
     REQUIRE(ethbcast_send_fd("group", 9999, NULL, NULL) == ETHBCAST_STATUS_SYSTEM);
     REQUIRE(ethbcast_send_buffer("group", NULL, 1, NULL, NULL) == ETHBCAST_STATUS_USAGE);
+    keys();
     REQUIRE(strcmp(ethbcast_status_name(ETHBCAST_STATUS_GONE), "gone") == 0);
     REQUIRE(strcmp(ethbcast_status_name(-1), "unknown") == 0 && strlen(ethbcast_version()) > 0);
     ethbcast_options_free(options);

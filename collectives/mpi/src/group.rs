@@ -4,11 +4,10 @@ use crate::account::{self, Account, LiveRanks, Ranks};
 use crate::dynamic::{INTER, KNOWN, NEW, Table, Word, done, print_line};
 use crate::neighbours::ProcessId;
 use crate::rank_map::{self, NodeDescriptor, RankMap, cards};
-use crate::settings::{Reason, Settings};
+use crate::settings::{Reason, Settings, UNUSABLE_KEY};
 use crate::wire::{Joining, Wire};
 use crate::{kept, presence, wire};
 use ethbcast_collectives::NamedOptions;
-use ethbcast_collectives::communicator::unused_key;
 use ethbcast_collectives::membership::live::host;
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::lock::Mutex;
@@ -190,9 +189,6 @@ impl Group {
         if settings.is_verbose && self.rank == 0 {
             print_line(format_args!("{} ranks on {}{again}", self.size, wire.describe()));
         }
-        if self.rank == 0 {
-            UNUSED_KEY.call_once(|| unused_key().into_iter().for_each(print_line));
-        }
         ON_THE_WIRE.fetch_add(1, Ordering::Relaxed);
         *self.state.lock() = Stage::Wired(wire);
     }
@@ -200,6 +196,9 @@ impl Group {
     fn stay(&self, settings: &Settings, reason: Reason, text: &str) {
         if settings.is_verbose && self.rank == 0 {
             print_line(format_args!("{} ranks stay with MPI: {}: {text}", self.size, reason.text()));
+        }
+        if self.rank == 0 && text.contains(UNUSABLE_KEY) {
+            UNUSED_KEY.call_once(|| print_line(format_args!("{text}: calls stay with the MPI")));
         }
         if reason == Reason::NotJoined {
             NO_WIRE.get_or_init(|| text.to_owned());
@@ -290,7 +289,7 @@ fn joining(
 fn own_card(settings: &Settings) -> NodeDescriptor {
     let place = place(settings.interface.as_deref());
     let crowded = ON_THE_WIRE.load(Ordering::Relaxed) >= settings.agreed.most_groups;
-    let trouble = match place {
+    let trouble = match place.as_ref().and(settings.agreed.key.as_ref()) {
         Err(text) => text.clone(),
         Ok(_) if NO_WIRE.get().is_some() => {
             format!("{}: {}", Reason::NotJoined.text(), NO_WIRE.get().map_or("", |text| text))

@@ -1,10 +1,13 @@
 //! Settings of this MPI add-on, read once from environment variables.
 
+use ethbcast_collectives::keys::Keys;
+use ethbcast_collectives::membership::live::key_of_host;
 use ethbcast_transport::lock::Mutex;
 use std::collections::BTreeMap;
 use std::env;
 use std::fmt::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Limit of bytes in a call: that of the MPI's own functions, which pack and forward.
@@ -70,12 +73,37 @@ pub struct Agreed {
     pub most_groups: usize,
     /// Whether lengths at which the MPI is faster are found by trials.
     pub tries: bool,
+    /// The key of this host, if there is one; an error if it cannot be used.
+    pub key: Result<Option<Key>, String>,
+}
+
+/// Beginning of the reason that is always printed: this host has a key that cannot be used.
+pub const UNUSABLE_KEY: &str = "E-UNKEYED";
+
+#[derive(Clone, Debug)]
+pub struct Key(pub Arc<Keys>);
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Key) -> bool {
+        self.0.name() == other.0.name()
+    }
+}
+
+impl Eq for Key {}
+
+fn key() -> Result<Option<Key>, String> {
+    let keys = key_of_host().map_err(|error| format!("{UNUSABLE_KEY}: this host's key cannot be used: {error}"));
+    Ok(keys?.map(|keys| Key(Arc::new(keys))))
 }
 
 impl Settings {
     /// Reads the environment; an error names the first invalid value and the valid ones.
     pub fn read() -> Result<Settings, String> {
-        Settings::from(|name| env::var(name).ok().filter(|value| !value.is_empty()))
+        let mut settings = Settings::from(|name| env::var(name).ok().filter(|value| !value.is_empty()))?;
+        if settings.is_on {
+            settings.agreed.key = key();
+        }
+        Ok(settings)
     }
 
     fn from(value: impl Fn(&str) -> Option<String>) -> Result<Settings, String> {
@@ -99,6 +127,7 @@ impl Settings {
             least_hosts: number("ETHBCAST_MPI_MIN_HOSTS", MIN_HOSTS as u64)?.max(2) as usize,
             most_groups: number("ETHBCAST_MPI_COMMUNICATORS", MAX_GROUPS as u64)? as usize,
             tries: !is_off("ETHBCAST_MPI_TRIAL"),
+            key: Ok(None),
         };
         Ok(Settings {
             is_on,
@@ -116,9 +145,11 @@ impl Settings {
 
 impl Agreed {
     pub fn fingerprint(&self) -> String {
-        let Agreed { taken, least_bytes, most_bytes, least_hosts, most_groups, tries } = self;
+        let Agreed { taken, least_bytes, most_bytes, least_hosts, most_groups, tries, key } = self;
         let taken: Vec<_> = taken.iter().map(|operation| operation.name()).collect();
-        format!("{} {least_bytes} {most_bytes} {least_hosts} {most_groups} {}", taken.join(","), u8::from(*tries))
+        let tries = u8::from(*tries);
+        let key = key.iter().flatten().map(|Key(keys)| format!(" {}", keys.name())).collect::<String>();
+        format!("{} {least_bytes} {most_bytes} {least_hosts} {most_groups} {tries}{key}", taken.join(","))
     }
 }
 

@@ -5,7 +5,7 @@ use crate::dynamic::{GIVEN_UP, Table, Word, done, print_line};
 use crate::neighbours::{Neighbours, Watch};
 use crate::order::{Announcement, Contradiction, Kind, Order};
 use crate::rank_map::RankMap;
-use crate::settings::Settings;
+use crate::settings::{Key, Settings};
 use ethbcast_collectives::ErrorKind;
 use ethbcast_collectives::communicator::{Communicator, Error, Meanwhile, Options};
 use ethbcast_planning::model::Calibration;
@@ -351,6 +351,8 @@ fn options(settings: &Settings, name: &str, wire: &Wire) -> Result<Options, Stri
         host: Some(name.to_owned()),
         topology: topology.map(|imported| imported.topology),
         calibration: calibration.map_err(|error| error.to_string())?,
+        keys: settings.agreed.key.clone()?.map(|Key(keys)| keys),
+        unkeyed: true,
         join_within: JOIN_WITHIN,
         call_within: CALL_WITHIN,
         meanwhile: Some(Meanwhile::new(PROGRESS_EVERY, move || {

@@ -86,6 +86,22 @@ def test_an_option_that_cannot_be_is_named(options, said):
     assert raised.value.status is ethbcast.Status.USAGE
 
 
+def test_nobody_speaks_without_the_key_of_this_host_unless_that_is_meant(monkeypatch):
+    monkeypatch.setenv("ETHBCAST_KEY_FILE", "/nonexistent")
+    for speak in (
+        lambda **options: ethbcast.recv("group", **options),
+        lambda **options: ethbcast.send(b"x", "group", receivers=1, **options),
+        lambda **options: ethbcast.Communicator.join("group", 2, **options),
+    ):
+        with pytest.raises(ethbcast.Error, match="E-UNKEYED.*with key=, or set unkeyed= if") as raised:
+            speak()
+        assert raised.value.status is ethbcast.Status.USAGE
+        with pytest.raises(ethbcast.Error, match="no interface nosuch"):
+            speak(unkeyed=True, interface="nosuch")
+    with pytest.raises(ethbcast.Error, match="/nonexistent: No such file"):
+        ethbcast.recv("group", key="auto")
+
+
 def test_sentences_name_arguments_and_no_options_of_the_program(tmp_path):
     with pytest.raises(ethbcast.Error, match="with interface=") as raised:
         ethbcast.Communicator.join("group", 2, interface="nosuch")

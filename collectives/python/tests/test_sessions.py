@@ -16,6 +16,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 HOST = int(os.environ["ETHBCAST_TEST_HOST"])
 BYTES = np.random.default_rng(1).bytes(3_000_001)
+PHRASE = "babad-bamag-bibaj-bimal-boban-bomar-bubat-bumaz-domut"
+OTHER_PHRASE = "bifov-bujat-gusus-mirup-jibor-dogom-nidik-hogod-nofof"
 
 
 @pytest.fixture
@@ -54,6 +56,17 @@ def test_bytes_are_in_the_report_and_progress_is_told(group, tmp_path):
         assert {slowest for _, slowest in told} == {None}
     counts = [bytes for bytes, _ in told]
     assert counts and counts == sorted(counts) and counts[-1] <= len(BYTES)
+
+
+def test_a_key_is_needed_to_hear_who_has_one(group):
+    if HOST == 0:
+        sent = ethbcast.send(BYTES, group, receivers=2, key_phrase=PHRASE, max_wait=30)
+        assert (sent.bytes, sent.receivers) == (len(BYTES), 2)
+        return
+    if HOST == 2:
+        with pytest.raises(ethbcast.Error):
+            ethbcast.recv(group, key_phrase=OTHER_PHRASE, max_wait=2)
+    assert ethbcast.recv(group, key_phrase=PHRASE, max_wait=30).data == BYTES
 
 
 def test_a_file_goes_to_a_path_and_replaces_only_what_it_may(group, tmp_path):

@@ -7,6 +7,7 @@ use super::error::CommunicatorError;
 use super::kind;
 use super::network::{Network, Spread, SpreadMessage, SpreadSource, contradiction};
 use super::roster::{Roster, RosterDigest, RosterEntry};
+use super::seals::CALL_GROWTH_BYTES;
 use crate::membership::{MIN_MTU_BYTES, OtherBuild, Station};
 use ethbcast_transport::wire::{self, OtherVersion, Rank};
 use ethbcast_transport::{Instant, MacAddr};
@@ -49,6 +50,8 @@ pub(super) struct Assembly {
     spread: Spread,
     /// List of ranks with the network description's number, once both are known.
     roster: Option<Roster>,
+    /// The last caller that has another key, or the only one.
+    other_keys: Option<OtherBuild>,
     due: Instant,
 }
 
@@ -61,6 +64,7 @@ impl Assembly {
             list: None,
             spread: Spread::default(),
             roster: None,
+            other_keys: None,
             due: now,
         };
         assembly.recount(now);
@@ -94,7 +98,8 @@ impl Assembly {
 
     fn piece_bytes(&self) -> usize {
         let station = &self.config.station;
-        let call_bytes = station.guard.header_bytes() + CallBody::bytes(&station.group, &station.host);
+        let growth_bytes = if station.guard.is_keyed() { CALL_GROWTH_BYTES } else { 0 };
+        let call_bytes = station.guard.header_bytes() + growth_bytes + CallBody::bytes(&station.group, &station.host);
         usize::from(station.mtu_bytes.min(MIN_MTU_BYTES)).saturating_sub(call_bytes).max(1)
     }
 
@@ -164,6 +169,14 @@ impl Assembly {
         }
         let host = names.map(|(_, host)| host);
         self.on_misfit(source, CommunicatorError::OtherBuild(OtherBuild { mac: source, host, version, keys: None }))
+    }
+
+    /// Records a caller with other keys. Anybody may have sent its frame: it only explains in the end who is missing.
+    pub(super) fn on_other_keys(&mut self, other: OtherBuild) {
+        if self.other_keys.as_ref() != Some(&other) {
+            log::warn!("{other}");
+            self.other_keys = Some(other);
+        }
     }
 
     fn on_misfit(&mut self, mac: MacAddr, why: CommunicatorError) -> Result<(), CommunicatorError> {
@@ -336,7 +349,10 @@ impl Assembly {
             None if self.list.is_some() => {
                 CommunicatorError::Unconfirmed { size, hosts: self.names(|caller| caller.network.told) }
             }
-            None => CommunicatorError::Missing { size, hosts: self.hosts() },
+            None => self.other_keys.clone().map_or_else(
+                || CommunicatorError::Missing { size, hosts: self.hosts() },
+                CommunicatorError::OtherBuild,
+            ),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Configuration of a process in a communicator, and the intervals of its control messages.
 
 use super::error::CommunicatorError;
+use crate::keys::Keys;
 use crate::measure::Processors;
 use crate::membership::{MAX_GROUP_BYTES, MIN_MTU_BYTES, Station};
 use crate::{Preset, Route};
@@ -9,6 +10,7 @@ use ethbcast_planning::plan::file::Contention;
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::messages::Settings;
 use ethbcast_transport::{Instant, Tuning};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Longest name of a host, in bytes.
@@ -52,6 +54,8 @@ pub struct Config {
     pub probe: bool,
     /// Processors of this host. If set, the processor time of frames is measured, too.
     pub processors: Option<Processors>,
+    /// Keys that authenticate all frames; without them, no frame is authenticated.
+    pub keys: Option<Arc<Keys>>,
     /// Deadline for all ranks to join.
     pub join_by: Option<Instant>,
     /// Memory limit for the feeds of all ranks' streams, in bytes, for each route. Each feed has at
@@ -68,7 +72,7 @@ impl Config {
     pub fn new(station: Station, size: u16, nonce: u64) -> Config {
         let (preset, feed_bytes) = (Preset::Default, Config::FEED_BYTES);
         let (topology, calibration, route, contention) = (None, None, Route::Auto, Contention::Refused);
-        let (casts, probe, processors, join_by) = (true, false, None, None);
+        let (casts, probe, processors, keys, join_by) = (true, false, None, None, None);
         Config {
             station,
             size,
@@ -81,6 +85,7 @@ impl Config {
             casts,
             probe,
             processors,
+            keys,
             join_by,
             feed_bytes,
         }

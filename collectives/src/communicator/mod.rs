@@ -15,6 +15,8 @@
 //! **Presence.** Members send keepalives. A silent one is gone, and collectives fail on all others.
 //! One that has sent BYE has left, which harms only ranks that need further data of it.
 //!
+//! **Keys.** With a key ranks hear nobody without it; `seals` has the secrets.
+//!
 //! **Shrinking.** After a rank has died or left, the survivors go on without it ([`Shrink`]).
 //!
 //! Like every protocol part a [`Member`] is a state machine without socket, clock, thread or random
@@ -32,6 +34,7 @@ mod live;
 mod member;
 mod network;
 mod roster;
+mod seals;
 mod signature;
 
 pub use crate::membership::{MAX_GROUP_BYTES, MIN_MTU_BYTES, OtherBuild, Station};
@@ -40,6 +43,6 @@ pub(crate) use body::spell;
 pub use collective::{Allgather, Barrier, Broadcast, Call, CallProgress, Gather, Patience, Scatter, Shrink};
 pub use config::{Config, MAX_HOST_BYTES, MAX_RANKS};
 pub use error::{CommunicatorError, Culprit, Named};
-pub use live::{Communicator, Error, Meanwhile, Options, unused_key};
+pub use live::{Communicator, Error, Meanwhile, Options};
 pub use member::{Member, MemberMemory, MemberStats};
 pub use signature::{Operation, Signature};

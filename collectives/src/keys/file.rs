@@ -11,7 +11,6 @@ use super::hex;
 use super::schedule::Secret;
 use super::signer::{PublicKey, Signer};
 use std::fmt;
-use std::path::Path;
 use zeroize::Zeroizing;
 
 /// Longest key file, in bytes.
@@ -25,15 +24,6 @@ pub const PHRASE_VARIABLE: &str = "ETHBCAST_KEY";
 pub const FILE_VARIABLE: &str = "ETHBCAST_KEY_FILE";
 /// Environment variable that is 1 where a machine's key decides nothing.
 pub const NO_KEY_VARIABLE: &str = "ETHBCAST_NO_KEY";
-
-/// Returns the place of the key that `ethbcast` would use here, without reading it. It is for what uses no keys and
-/// must say so.
-pub fn place_here(is_set: impl Fn(&str) -> bool, is_there: impl Fn(&Path) -> bool) -> Option<String> {
-    if let Some(variable) = [FILE_VARIABLE, PHRASE_VARIABLE].into_iter().find(|variable| is_set(variable)) {
-        return Some(format!("${variable}"));
-    }
-    (!is_set(NO_KEY_VARIABLE) && is_there(Path::new(KEY_PATH))).then(|| KEY_PATH.to_owned())
-}
 
 const FIRST: &str = "ethbcast-key";
 const VERSION: &str = "1";
@@ -317,17 +307,6 @@ mod tests {
 
     fn error(text: &str) -> String {
         Keys::parse(text).expect_err("it is wrong").to_string()
-    }
-
-    #[test]
-    fn a_key_that_is_not_used_is_found_where_the_program_would_look() {
-        let place = |set: &[&str], is_there: bool| place_here(|name| set.contains(&name), |_| is_there);
-        assert_eq!(place(&[], false), None);
-        assert_eq!(place(&[], true).as_deref(), Some(KEY_PATH));
-        assert_eq!(place(&[NO_KEY_VARIABLE], true), None);
-        for variable in [FILE_VARIABLE, PHRASE_VARIABLE] {
-            assert_eq!(place(&[NO_KEY_VARIABLE, variable], false), Some(format!("${variable}")));
-        }
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub use contents::{ContentCipher, SEAL_BYTES};
 pub use exchange::ExchangePair;
 pub use file::{
     FILE_VARIABLE, KEY_PATH, KeyFileError, KeyName, Keys, MAX_KEY_FILE_BYTES, NO_KEY_VARIABLE, PHRASE_VARIABLE,
-    SenderKey, place_here,
+    SenderKey,
 };
 pub use phrase::{Phrase, PhraseError};
 #[doc(hidden)]

@@ -6,6 +6,7 @@ mod process;
 pub use cohort::{Cohort, NodePlay};
 use ethbcast_collectives::Route;
 use ethbcast_collectives::communicator::{CommunicatorError, Config, Member, MemberStats, Preset};
+use ethbcast_collectives::keys::Keys;
 use ethbcast_collectives::session::Station;
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::plan::Via;
@@ -17,6 +18,7 @@ use ethbcast_transport::sim::{
 use ethbcast_transport::wire::{EtherType, Guard, group_mac};
 pub use process::{Process, content};
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub const GROUP: &str = "simulated";
@@ -77,6 +79,8 @@ pub struct Case {
     /// Whether ranks leave at the end of their programs; otherwise the run ends when all programs
     /// have.
     pub leave: bool,
+    /// Keys of each process.
+    pub keys: fn(usize) -> Option<Keys>,
 }
 
 impl Case {
@@ -98,7 +102,12 @@ impl Case {
             rate_bits_per_second: 1_000_000_000,
             burst_bytes: 0,
             leave: true,
+            keys: |_| None,
         }
+    }
+
+    pub fn keyed(self) -> Case {
+        Case { keys: |_| Some(crate::session::keys(1)), ..self }
     }
 
     fn config(&self, host: usize, seed: u64) -> Config {
@@ -120,6 +129,7 @@ impl Case {
             route,
             casts,
             probe,
+            keys: (self.keys)(host).map(Arc::new),
             join_by: Some(Instant::START + self.starts[host] + self.patience),
             // Small feeds, unless frames are full: their memory is allocated anew in each of tens
             // of thousands of runs.

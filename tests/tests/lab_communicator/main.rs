@@ -6,10 +6,12 @@ use ethbcast_collectives::communicator::kind::ALIVE;
 use ethbcast_collectives::communicator::{Communicator, CommunicatorError, Error, Options};
 use ethbcast_lab::{LabConfig, LinkFault};
 use ethbcast_tests::lab::{LIMIT, Run, Site, content, in_a_quiet_moment, one_switch, within};
+use ethbcast_tests::session::keys;
 use ethbcast_transport::packet::NodeError;
 use ethbcast_transport::wire::Kind;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -41,7 +43,8 @@ fn on_all_with<T: Send>(site: &Site, size: u16, options: &Options, rank: impl Fn
 }
 
 fn options() -> Options {
-    Options { join_within: Duration::from_secs(20), call_within: Duration::from_secs(20), ..Options::default() }
+    let within = Duration::from_secs(20);
+    Options { join_within: within, call_within: within, unkeyed: true, ..Options::default() }
 }
 
 const RANKS: u16 = 4;
@@ -460,6 +463,33 @@ fn ranks_of_one_host_with_different_settings_are_refused_with_the_remedy() {
         assert!(matches!(refused, Error::Call(CommunicatorError::SizesDiffer { .. })), "{refused}");
         let refused = first.join().expect("no panic").expect_err("another size");
         assert!(matches!(refused, Error::Call(CommunicatorError::SizesDiffer { .. })), "{refused}");
+    });
+}
+
+#[test]
+fn ranks_with_one_key_call_each_other_and_one_with_another_is_named() {
+    let site = Site::beside("calls_keys", one_switch(3));
+    let keyed = |cluster| Options { keys: Some(Arc::new(keys(cluster))), ..options() };
+    let short = |cluster| Options { join_within: Duration::from_secs(6), ..keyed(cluster) };
+    thread::scope(|scope| {
+        let ranks = [("n0", 1), ("n2", 2)].map(|(host, cluster)| {
+            let (site, options) = (&site, short(cluster));
+            scope.spawn(move || join(site, host, 2, &options).map(drop))
+        });
+        for rank in ranks {
+            let refused = rank.join().expect("no panic").expect_err("the other has another key");
+            assert!(matches!(refused, Error::Call(CommunicatorError::OtherBuild(_))), "{refused}");
+            assert!(refused.to_string().contains("copy one file to both"), "{refused}");
+        }
+    });
+    thread::scope(|scope| {
+        let stranger = scope.spawn(|| join(&site, "n2", 2, &short(2)).map(drop));
+        on_all_with(&site, 2, &keyed(1), |all| {
+            for (round, bytes) in [1, 1460, 1461, 300_000].into_iter().enumerate() {
+                everything(all, round as u64, bytes);
+            }
+        });
+        stranger.join().expect("no panic").expect_err("it has another key");
     });
 }
 

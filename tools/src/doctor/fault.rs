@@ -398,7 +398,7 @@ const EXPLAINED: [(Fault, &str, &str); 45] = [
     ),
     (
         Fault::Unkeyed,
-        "frames of measurements and collectives have no tag yet, so that any host can read and forge them",
+        "frames of measurements have no tag yet, so that any host can read and forge them",
         "say --no-key if that is meant; it only concerns this run",
     ),
     (
@@ -451,6 +451,7 @@ pub fn of_call(error: &CallError) -> Option<Fault> {
         CallError::Station(error) => return of_station(error),
         CallError::Node(NodeError::Open(error)) => of_open(error),
         CallError::Drive(error) => of_drive(error),
+        CallError::Unkeyed(_) => Fault::Unkeyed,
         CallError::Thread(_) => Fault::Limit,
         CallError::Random(_) => Fault::Kernel,
         CallError::OtherGroups { .. } | CallError::Call(CommunicatorError::Missing { .. }) => Fault::Nobody,

@@ -4,7 +4,8 @@ use crate::args::KeySourceArgs;
 use crate::doctor::Fault;
 use crate::exit::{Code, Failure, WithCode, fail, print_line};
 use crate::serve::Severity;
-use ethbcast_collectives::keys::{KEY_PATH, Keys, MAX_KEY_FILE_BYTES, PHRASE_VARIABLE, Phrase};
+use ethbcast_collectives::keys::{KEY_PATH, Keys};
+use ethbcast_collectives::membership::live::{KeyError, KeyFault, key_of_file, key_of_host, key_of_phrase};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -13,15 +14,9 @@ use nix::unistd::geteuid;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use zeroize::{Zeroize, Zeroizing};
-
-/// Variable that names systemd's directory of a service's credentials.
-const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
-/// Name of the key in that directory.
-const CREDENTIAL: &str = "ethbcast.key";
 
 /// The phrase as it was typed: the user is asked once per run.
 static TYPED: OnceLock<Zeroizing<String>> = OnceLock::new();
@@ -99,79 +94,26 @@ fn found(args: &KeySourceArgs) -> anyhow::Result<Option<Keys>> {
         }
         return phrase(TYPED.get().expect("it has been asked for")).map(Some);
     }
-    if let Some(path) = &args.key {
-        return read(path).map(Some);
-    }
-    if let Some(typed) = std::env::var_os(PHRASE_VARIABLE) {
-        let typed = Zeroizing::new(typed.into_string().unwrap_or_default());
-        return phrase(&typed).map(Some);
-    }
-    if let Some(directory) = std::env::var_os(CREDENTIALS) {
-        let path = PathBuf::from(directory).join(CREDENTIAL);
-        // The directory belongs to the service alone; the files may show a mode of their access
-        // list.
-        if path.try_exists().code(Code::System)? {
-            return parse(&path, text_of(&path, File::open(&path))?).map(Some);
-        }
-    }
-    match File::open(KEY_PATH) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        file => checked(Path::new(KEY_PATH), file).map(Some),
-    }
+    let found = args.key.as_deref().map_or_else(key_of_host, |path| key_of_file(path).map(Some));
+    found.map_err(failure)
 }
 
 fn phrase(typed: &str) -> anyhow::Result<Keys> {
-    let phrase = Phrase::parse(typed).map_err(|error| Failure::new(Code::Usage, error).found(Fault::Phrase))?;
-    Ok(phrase.keys())
+    key_of_phrase(typed).map_err(failure)
 }
 
 pub fn read(path: &Path) -> anyhow::Result<Keys> {
-    if path.to_str().is_some_and(|typed| Phrase::parse(typed).is_ok()) {
-        let text = "this is a key phrase, and no file: type it for --key-phrase, where it is not seen by others";
-        return Err(Failure::new(Code::Usage, text).found(Fault::Phrase).into());
-    }
-    checked(path, File::open(path))
+    key_of_file(path).map_err(failure)
 }
 
-fn checked(path: &Path, file: io::Result<File>) -> anyhow::Result<Keys> {
-    if let Ok(file) = &file {
-        let shown = path.display();
-        let about = file.metadata().code(Code::System)?;
-        let refused = |text: String| Err(Failure::new(Code::System, text).found(Fault::KeyMode).into());
-        if !about.is_file() {
-            return refused(format!("{shown} is no file"));
-        }
-        let (owner, user) = (about.uid(), geteuid().as_raw());
-        if owner != user && owner != 0 {
-            return refused(format!("{shown} is another user's: `chown` it to this user or root"));
-        }
-        if about.mode() & 0o077 != 0 {
-            return refused(format!("others can read {shown}: `chmod 600 {shown}`"));
-        }
-    }
-    parse(path, text_of(path, file)?)
-}
-
-fn text_of(path: &Path, file: io::Result<File>) -> anyhow::Result<Zeroizing<String>> {
-    let mut text = Zeroizing::new(String::with_capacity(MAX_KEY_FILE_BYTES + 1));
-    let read = file.and_then(|file| file.take(MAX_KEY_FILE_BYTES as u64 + 1).read_to_string(&mut text));
-    let Err(error) = read else { return Ok(text) };
-    let shown = path.display();
-    match error.kind() {
-        io::ErrorKind::PermissionDenied => {
-            let text = format!(
-                "this user may not read the key {shown}: run as its owner, name another with --key FILE, or send \
-                 without one by --no-key"
-            );
-            Err(Failure::new(Code::System, text).found(Fault::KeyMode).into())
-        }
-        io::ErrorKind::InvalidData => fail(Code::Usage, format!("{shown}: this is no key file: it is no text")),
-        _ => fail(Code::System, format!("{shown}: {error}")),
-    }
-}
-
-fn parse(path: &Path, text: Zeroizing<String>) -> anyhow::Result<Keys> {
-    Ok(Keys::parse(&text).map_err(|error| Failure::new(Code::Usage, format!("{}: {error}", path.display())))?)
+fn failure(error: KeyError) -> anyhow::Error {
+    let (code, fault) = match error.fault {
+        KeyFault::Phrase => (Code::Usage, Some(Fault::Phrase)),
+        KeyFault::Mode => (Code::System, Some(Fault::KeyMode)),
+        KeyFault::Text => (Code::Usage, None),
+        _ => (Code::System, None),
+    };
+    Failure::new(code, error).found(fault).into()
 }
 
 /// Reads a line by single bytes, so that no buffer keeps a copy, until one of these signals is pending.

@@ -23,7 +23,6 @@ use std::time::Duration;
 const MAX_SIZE_BYTES: u64 = 1 << 30;
 
 pub fn run(mut args: PerfArgs) -> anyhow::Result<()> {
-    key::refuse(&args.key, "perf")?;
     if let Some(size) = args.sizes.iter().find(|&&size| size == 0 || size > MAX_SIZE_BYTES) {
         return fail(Code::Usage, format!("a message of {size} bytes cannot be measured: choose --sizes from 1 to 1G"));
     }
@@ -72,6 +71,8 @@ pub fn options(args: &PerfArgs) -> anyhow::Result<Options> {
         host: crate::lab::host_name(wire.host.as_deref()),
         ether_type: wire.ether_type,
         over: wire.over,
+        keys: key::resolve(&args.key)?,
+        unkeyed: true,
         preset: args.preset,
         join_within: Duration::from_secs_f64(args.max_wait),
         ..if args.root { told } else { Options::default() }

@@ -45,6 +45,12 @@ class _Options(TypedDict, total=False):
     """Protocol of a broadcast: default, paper or push-pull."""
     probe: bool | None
     """Whether to measure the network costs, for up to 50 ms."""
+    key: _Path | None
+    """A key file, or ``"auto"``: the key that this host has."""
+    key_phrase: str | None
+    """A key phrase."""
+    unkeyed: bool | None
+    """Whether to speak without a key on a host that has one."""
 
 class _JoinOptions(_Options, total=False):
     join_within: float | None

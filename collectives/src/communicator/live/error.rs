@@ -1,7 +1,7 @@
 //! Errors of a communicator's blocking calls.
 
 use crate::communicator::{CommunicatorError, Named};
-use crate::membership::live::{Forked, StationError};
+use crate::membership::live::{Forked, StationError, UnusedKey};
 use ethbcast_transport::packet::{DriveError, NodeError};
 use std::fmt;
 use std::time::Duration;
@@ -14,6 +14,8 @@ use thiserror::Error;
 pub enum Error {
     #[error(transparent)]
     Station(#[from] StationError),
+    #[error(transparent)]
+    Unkeyed(#[from] UnusedKey),
     #[error(transparent)]
     Node(NodeError),
     #[error("{missing}; on this host others wait for {}: give all ranks the same group", groups.join(", "))]

@@ -2,10 +2,11 @@
 
 use super::{Communicator, Error};
 use crate::communicator::{CommunicatorError, Config, Member};
+use crate::keys::Keys;
 use crate::measure::Processors;
 use crate::membership::Station;
-use crate::membership::live::{Opener, Opening, RingRoom, StationError, host};
-use crate::{Preset, Route, keys};
+use crate::membership::live::{Opener, Opening, RingRoom, StationError, check_unkeyed, host};
+use crate::{Preset, Route};
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::plan::file::{Contention, SavedPlan};
 use ethbcast_planning::topology::Topology;
@@ -17,7 +18,7 @@ use ethbcast_transport::wire::{EtherType, group_mac};
 use ethbcast_transport::{Instant, MacAddr, with_defaults};
 use std::fmt;
 use std::ops::ControlFlow;
-use std::sync::{Arc, Once};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Room in the receive ring for the credit of several origins, limited by memory for long frames.
@@ -29,8 +30,8 @@ impl Communicator {
     /// `CAP_NET_RAW`.
     ///
     /// # Errors
-    /// If there is no interface or no permission, not all ranks join within a minute, or they
-    /// disagree about the group.
+    /// If there is no interface or no permission, this host has a key that is not used, not all ranks join within a
+    /// minute, or they disagree about the group.
     pub fn join(group: &str, size: u16) -> Result<Communicator, Error> {
         Communicator::join_with(group, size, &Options::default())
     }
@@ -53,12 +54,9 @@ impl Communicator {
     /// # Errors
     /// The errors of [`join`](Communicator::join).
     pub fn join_with(group: &str, size: u16, options: &Options) -> Result<Communicator, Error> {
-        static SAID: Once = Once::new();
-        SAID.call_once(|| {
-            if let Some(text) = unused_key() {
-                log::warn!("{text}");
-            }
-        });
+        if options.keys.is_none() && !options.unkeyed {
+            check_unkeyed()?;
+        }
         let nonce = random_u64().map_err(Error::Random)?;
         let (port, station, interface) = open(group, options, nonce)?;
         let clock = Clock::start();
@@ -76,6 +74,7 @@ impl Communicator {
                 .spin
                 .is_zero()
                 .then(|| Processors::new(processor_time, host::computer(), host::cores())),
+            keys: options.keys.clone(),
             join_by: Some(now + options.join_within),
             ..Config::new(station.clone(), size, nonce)
         };
@@ -100,16 +99,6 @@ impl Communicator {
         let (opener, shared) = (Opener::here(), Some(shared));
         Ok(Communicator { opener, shared, collective: Turns::default(), rank: rank.0, hosts, call_within, meanwhile })
     }
-}
-
-/// Returns a warning where this host has a key, which communicators do not use.
-pub fn unused_key() -> Option<String> {
-    let is_set = |variable: &str| std::env::var_os(variable).is_some_and(|value| value != "0" && !value.is_empty());
-    let place = keys::place_here(is_set, |path| path.exists())?;
-    Some(format!(
-        "this host has a key ({place}), and communicators use none yet: their frames are neither authenticated nor \
-         encrypted; without $ETHBCAST_KEY and $ETHBCAST_KEY_FILE, $ETHBCAST_NO_KEY=1 says that this is meant"
-    ))
 }
 
 /// Returns why there is no group. If ranks are missing, names those of this host that wait for another group.
@@ -161,6 +150,10 @@ with_defaults! {
         pub ether_type: EtherType = EtherType::DEFAULT,
         /// Carrier of the frames, identical on all ranks; UDP needs no privilege.
         pub over: Over = Over::Ethernet,
+        /// Keys that authenticate all frames, the same on all ranks; contents are not encrypted.
+        pub keys: Option<Arc<Keys>> = None,
+        /// Whether to join without keys on a host that has some.
+        pub unkeyed: bool = false,
         /// Preset of protocol parameters, identical on all ranks.
         pub preset: Preset = Preset::Default,
         /// Topology ([`Topology::load`] reads our own format, Slurm's or LLDP's). Default: one

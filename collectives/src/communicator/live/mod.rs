@@ -10,7 +10,7 @@ mod error;
 mod join;
 
 pub use error::Error;
-pub use join::{Meanwhile, Options, unused_key};
+pub use join::{Meanwhile, Options};
 
 use super::{CommunicatorError, Member, MemberMemory, MemberStats, Named};
 use crate::membership::live::{Forked, Opener};

@@ -15,8 +15,8 @@ use crate::communicator::signature::{Operation, Signature};
 use crate::membership::presence::{Attendance, Change, Presence};
 use crate::membership::timers::URGENT_INTERVAL;
 use crate::membership::timers::Wait;
-use ethbcast_transport::wire::{Flags, Header, Kind, Rank};
-use ethbcast_transport::{Deadline, Instant, Machine, wire};
+use ethbcast_transport::wire::{Flags, Header, Identity, Kind, Rank};
+use ethbcast_transport::{Deadline, Instant, MacAddr, Machine, wire};
 
 #[derive(Clone, Debug)]
 pub(in crate::communicator) struct Calls {
@@ -218,6 +218,12 @@ impl Calls {
         self.presence.on_frame(now, rank)
     }
 
+    /// Whether frames of `rank` count. Unlike [`on_frame_from`](Calls::on_frame_from) it is for frames that may be
+    /// replays, which are no sign of life.
+    pub(super) fn counts(&self, rank: Rank) -> bool {
+        matches!(self.presence.standing(rank), Attendance::Here | Attendance::Leaving { .. })
+    }
+
     pub(in crate::communicator) fn set_waits_for(&mut self, now: Instant, rank: Option<Rank>) {
         self.waits.set(now, rank);
     }
@@ -350,7 +356,19 @@ impl Calls {
 
 impl Machine for Member {
     fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
-        let frame = match wire::parse(frame) {
+        let mut plain = Vec::new();
+        let parsed = match &mut self.seals {
+            None => wire::parse(frame),
+            Some(seals) => {
+                if self.group.is_none()
+                    && let Some(roster) = self.assembly.roster()
+                {
+                    seals.expect(roster);
+                }
+                seals.open(frame, &mut plain)
+            }
+        };
+        let frame = match parsed {
             Ok(frame) => frame,
             Err(why) => return self.on_reject(frame, why),
         };
@@ -391,7 +409,7 @@ impl Machine for Member {
             self.calls_pending = calls;
             self.stats.calls_sent += 1;
             let body = self.assembly.call(self.group.is_some()).encode();
-            return Some(self.write(kind::CALL, 0, Rank::NONE, &body, buffer));
+            return self.write_to_all(kind::CALL, 0, Rank::NONE, body, buffer);
         }
         if let Some(length) = self.write_sign(buffer).or_else(|| self.write_shrink(buffer)) {
             return Some(length);
@@ -402,7 +420,7 @@ impl Machine for Member {
             return Some(length);
         }
         let bye = group.take_bye()?;
-        Some(self.write(kind::BYE, session, rank, &bye.encode(), buffer))
+        self.write_to_all(kind::BYE, session, rank, bye.encode(), buffer)
     }
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
@@ -422,17 +440,31 @@ impl Machine for Member {
 }
 
 impl Member {
-    fn write(&self, kind: Kind, session: u32, rank: Rank, body: &[u8], buffer: &mut [u8]) -> usize {
+    fn write_to_all(
+        &mut self,
+        kind: Kind,
+        session: u32,
+        rank: Rank,
+        body: Vec<u8>,
+        buffer: &mut [u8],
+    ) -> Option<usize> {
         let station = &self.assembly.config().station;
-        let identity = station.identity(session, rank);
-        identity.write(buffer, station.group_mac, &identity.header(kind), body)
+        let (to, header) = (station.group_mac, station.identity(session, rank).header(kind));
+        self.write(to, header, body, buffer)
+    }
+
+    fn write(&mut self, to: MacAddr, header: Header, body: Vec<u8>, buffer: &mut [u8]) -> Option<usize> {
+        let identity = self.assembly.config().station.identity(header.session, header.rank);
+        let Some(seals) = &mut self.seals else { return Some(identity.write(buffer, to, &header, &body)) };
+        let (guard, header, body) = seals.close(header, body)?;
+        Some(Identity { guard, ..identity }.write(buffer, to, &header, &body))
     }
 
     fn write_shrink(&mut self, buffer: &mut [u8]) -> Option<usize> {
         let former = self.former.as_deref_mut().and_then(Former::take_shrink);
         let word = former.or_else(|| self.group.as_deref_mut()?.take_shrink_message())?;
         self.stats.signs_sent += 1;
-        Some(self.write(kind::SHRINK, word.session, word.rank, &word.body.encode(), buffer))
+        self.write_to_all(kind::SHRINK, word.session, word.rank, word.body.encode(), buffer)
     }
 
     fn write_sign(&mut self, buffer: &mut [u8]) -> Option<usize> {
@@ -440,9 +472,9 @@ impl Member {
         let (sign, notice) = group.take_sign()?;
         let (roster, station) = (group.roster(), &self.assembly.config().station);
         let to = sign.to.map_or(station.group_mac, |rank| roster.entries()[rank.index()].mac);
-        let identity = station.identity(roster.session(), group.rank());
+        let header = station.identity(roster.session(), group.rank()).header(kind::ALIVE);
         let flags = if sign.asks { Flags::ACK_NOW } else { Flags::default() };
         self.stats.signs_sent += 1;
-        Some(identity.write(buffer, to, &Header { flags, ..identity.header(kind::ALIVE) }, &notice.encode()))
+        self.write(to, Header { flags, ..header }, notice.encode(), buffer)
     }
 }

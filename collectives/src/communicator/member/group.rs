@@ -14,6 +14,7 @@ use crate::communicator::error::{CommunicatorError, Failure};
 use crate::communicator::kind;
 use crate::communicator::network::Network;
 use crate::communicator::roster::{Nodes, RankSet, Roster};
+use crate::communicator::seals::is_numbered;
 use crate::measure::kind::{ECHO, PROBE, REPORT};
 use crate::membership::timers::Wait;
 use ethbcast_transport::messages::{Mailbox, SendId};
@@ -30,6 +31,7 @@ pub struct Group {
     leaving: Leaving,
     shrinking: Option<Shrinking>,
     streams_first: bool,
+    is_keyed: bool,
 }
 
 impl Group {
@@ -54,6 +56,7 @@ impl Group {
             leaving: Leaving::new(),
             shrinking: None,
             streams_first: false,
+            is_keyed: station.guard.is_keyed(),
         }
     }
 
@@ -117,7 +120,11 @@ impl Group {
         let roster = self.roster();
         let member =
             header.session == roster.session() && header.rank != self.rank() && roster.is(header.rank, frame.source);
-        if !member || !self.calls.on_frame_from(now, header.rank) {
+        let is_sign = !self.is_keyed || is_numbered(header.kind);
+        let counts = |calls: &mut Calls| {
+            if is_sign { calls.on_frame_from(now, header.rank) } else { calls.counts(header.rank) }
+        };
+        if !member || !counts(&mut self.calls) {
             stats.strangers += 1;
             return;
         }

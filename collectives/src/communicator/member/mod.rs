@@ -21,10 +21,12 @@ use super::body::{CallBody, ShrinkBody};
 use super::config::{Config, period};
 use super::error::CommunicatorError;
 use super::roster::Roster;
+use super::seals::{Seals, other_keys};
+use crate::membership::Station;
 use ethbcast_planning::model::Choice;
 use ethbcast_transport::messages::{MailboxMemory, MailboxStats, RecvId, RecvOutcome, SendId, SendOutcome};
 use ethbcast_transport::stream::{Memory, StreamStats};
-use ethbcast_transport::wire::{Frame, Rank, Reject};
+use ethbcast_transport::wire::{Frame, Guard, Rank, Reject};
 use ethbcast_transport::{AuditError, Instant};
 use shrinking::Former;
 use std::sync::Arc;
@@ -40,6 +42,7 @@ pub struct Member {
     assembly: Assembly,
     refusal: Option<CommunicatorError>,
     group: Option<Box<Group>>,
+    seals: Option<Box<Seals>>,
     /// The group before it was shrunk, in which other ranks may still be.
     former: Option<Box<Former>>,
     calls_pending: u16,
@@ -55,10 +58,14 @@ impl Member {
     /// If a name, the size or the MTU is invalid.
     pub fn begin(now: Instant, config: Config) -> Result<Member, CommunicatorError> {
         config.check()?;
+        let seals = config.keys.clone().map(|keys| Box::new(Seals::new(keys, config.size)));
+        let guard = seals.as_ref().map_or(Guard::Plain, |seals| seals.door_guard());
+        let config = Config { station: Station { guard, ..config.station }, ..config };
         let mut member = Member {
             assembly: Assembly::new(now, config),
             refusal: None,
             group: None,
+            seals,
             former: None,
             calls_pending: 0,
             answered_at: None,
@@ -93,7 +100,11 @@ impl Member {
     }
 
     fn join(&mut self, now: Instant) {
-        let (config, roster, network) = (self.assembly.config(), self.assembly.roster(), self.assembly.network());
+        let (roster, network) = (self.assembly.roster(), self.assembly.network());
+        if let (Some(seals), Some(roster)) = (&mut self.seals, roster) {
+            seals.expect(roster);
+        }
+        let config = &guarded(self.assembly.config(), self.seals.as_deref());
         let own = config.station.mac;
         if let Some((roster, rank)) = roster.and_then(|roster| Some((roster, roster.rank_of(own)?)))
             && let Some(network) = network
@@ -126,7 +137,9 @@ impl Member {
         let Some(lost) = group.settle_shrink(now) else { return };
         let (roster, network) = group.without(&lost);
         let former = Former::new(now, group.roster().clone(), group.rank(), lost);
-        let config = Config { size: roster.size(), join_by: None, ..self.assembly.config().clone() };
+        self.seals.iter_mut().for_each(|seals| seals.shrink(&roster));
+        let config = guarded(self.assembly.config(), self.seals.as_deref());
+        let config = Config { size: roster.size(), join_by: None, ..config };
         let Some(rank) = roster.rank_of(config.station.mac) else { return };
         log::info!("rank {} goes on as rank {rank} of {}", group.rank(), roster.size());
         self.former = Some(Box::new(former));
@@ -317,6 +330,12 @@ impl Member {
             self.stats.strangers += 1;
             return;
         }
+        if let Some(seals) = &mut self.seals
+            && !seals.take_call(frame.source, call.nonce, frame.header.sequence)
+        {
+            self.stats.strangers += 1;
+            return;
+        }
         match &self.group {
             Some(group) => {
                 // Late callers need a reply; joined ones do not.
@@ -344,14 +363,24 @@ impl Member {
 
     fn on_reject(&mut self, frame: &[u8], why: Reject) {
         *(if why.is_stranger() { &mut self.stats.strangers } else { &mut self.stats.malformed }) += 1;
-        let is_joining = self.group.is_none() && self.refusal.is_none() && !self.given_up;
-        if let Reject::Version(other) = why
-            && is_joining
-        {
+        if self.group.is_some() || self.refusal.is_some() || self.given_up {
+            return;
+        }
+        let group_mac = self.assembly.config().station.group_mac;
+        if let Some(other) = other_keys(self.seals.as_deref(), frame, group_mac, why) {
+            self.assembly.on_other_keys(other);
+        }
+        if let Reject::Version(other) = why {
             let taken = self.assembly.on_other_version(other, frame);
             self.heed(taken);
         }
     }
+}
+
+/// Returns the configuration of a member of a group, whose frames have the group's guard.
+fn guarded(config: &Config, seals: Option<&Seals>) -> Config {
+    let guard = seals.map_or(Guard::Plain, Seals::group_guard);
+    Config { station: Station { guard, ..config.station.clone() }, ..config.clone() }
 }
 
 /// Counters of a member; all in frames.

@@ -2,6 +2,7 @@
 //! failures.
 
 mod hostile;
+mod keyed;
 mod members;
 mod messages;
 mod shrinking;

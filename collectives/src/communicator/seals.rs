@@ -1,0 +1,263 @@
+//! Keys of one rank of a communicator, and the counters that reject replays.
+//!
+//! | frames | secret |
+//! |---|---|
+//! | CALL | the cluster's |
+//! | all others | the group's, in which are the cluster's and the roster: of every rank its address and nonce |
+//!
+//! Bodies of CALL, ALIVE, BYE and SHRINK are veiled and numbered; all other frames only have a tag. Ranks believe
+//! each other: all have the group's secret.
+
+use super::kind;
+use super::roster::Roster;
+use crate::keys::{
+    CLUSTER_NAME_BYTES, ClusterSecrets, KeyName, Keys, Protection, SealedMessage, Secret, VEIL_BYTES, name_of,
+};
+use crate::membership::{KeyDifference, OtherBuild};
+use ethbcast_transport::MacAddr;
+use ethbcast_transport::wire::{
+    self, CounterWindow, Frame, Guard, Header, KEYED_VERSION, Kind, OtherVersion, PayloadHash, Reject,
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Bytes by which a CALL grows.
+pub(super) const CALL_GROWTH_BYTES: usize = CLUSTER_NAME_BYTES + VEIL_BYTES;
+
+/// Processes whose CALLs are distinguished from replays, for each rank of the group: the others are of former runs.
+const RUNS_EACH: usize = 4;
+const SPARE_RUNS: usize = 64;
+
+/// Hash of all groups: ranks do not tell each other what their processors compute fastest.
+const HASH: PayloadHash = PayloadHash::Polyval;
+
+#[derive(Clone, Debug)]
+pub(super) struct Seals {
+    doors: ClusterSecrets,
+    /// Runs by address and nonce, with the numbers of their CALLs and the place of their secret in the key file.
+    runs: BTreeMap<(MacAddr, u64), (CounterWindow, usize)>,
+    most_runs: usize,
+    /// Place of the secret that the last frame was protected by, if that is the cluster's.
+    called_by: usize,
+    group: Option<GroupSeal>,
+    /// The group before it was shrunk.
+    former: Option<GroupSeal>,
+}
+
+/// The secret of a group, at one rank.
+#[derive(Clone, Debug)]
+struct GroupSeal {
+    roster: Roster,
+    secret: Secret,
+    protection: Protection,
+    windows: Vec<CounterWindow>,
+}
+
+impl GroupSeal {
+    fn new(above: &Secret, roster: &Roster) -> GroupSeal {
+        let secret = Secret::derive("ethbcast 7 ranks", &[above.expose(), &roster.digest()]);
+        let (protection, windows) = (Protection::new(&secret, HASH), vec![<_>::default(); roster.size().into()]);
+        GroupSeal { roster: roster.clone(), secret, protection, windows }
+    }
+
+    /// Returns the body of a message whose tag is right, if its number is new.
+    fn admit(&mut self, frame: &Frame<'_>) -> Option<Vec<u8>> {
+        let Header { rank, sequence, .. } = frame.header;
+        let window = self.windows.get_mut(rank.index()).filter(|_| self.roster.is(rank, frame.source))?;
+        let body = self.protection.lift(&frame.header, frame.payload)?;
+        window.take(sequence).then_some(body)
+    }
+}
+
+impl Seals {
+    pub(super) fn new(keys: Arc<Keys>, size: u16) -> Seals {
+        let most_runs = RUNS_EACH * usize::from(size) + SPARE_RUNS;
+        let doors = ClusterSecrets::new(keys);
+        Seals { doors, runs: BTreeMap::new(), most_runs, called_by: 0, group: None, former: None }
+    }
+
+    /// Returns the guard of CALLs.
+    pub(super) fn door_guard(&self) -> Guard {
+        self.doors.protection(0).map(|door| door.guard().clone()).unwrap_or_default()
+    }
+
+    /// Makes the secret of the group with this roster, unless it is there. All ranks take the secret by which rank 0
+    /// calls: all have heard it.
+    pub(super) fn expect(&mut self, roster: &Roster) {
+        if self.group.as_ref().is_some_and(|group| group.roster.digest() == roster.digest()) {
+            return;
+        }
+        let first = roster.entries().first().and_then(|first| self.runs.get(&(first.mac, first.nonce)));
+        let door = first.map_or(0, |(_, door)| *door);
+        self.group = Some(GroupSeal::new(self.doors.secret(door), roster));
+    }
+
+    /// Goes on in a group that was shrunk.
+    pub(super) fn shrink(&mut self, roster: &Roster) {
+        let smaller = self.group.as_ref().map(|group| GroupSeal::new(&group.secret, roster));
+        self.former = std::mem::replace(&mut self.group, smaller);
+    }
+
+    pub(super) fn group_guard(&self) -> Guard {
+        self.group.as_ref().map(|group| group.protection.guard().clone()).unwrap_or_default()
+    }
+
+    /// Protects a message; `None` if there is no secret for it.
+    pub(super) fn close(&mut self, header: Header, body: Vec<u8>) -> Option<SealedMessage> {
+        if header.kind == kind::CALL {
+            return self.doors.close(0, header, body);
+        }
+        Some(self.group_of(header.session)?.protection.close(header, body))
+    }
+
+    fn group_of(&mut self, session: u32) -> Option<&mut GroupSeal> {
+        self.group.iter_mut().chain(&mut self.former).find(|group| group.roster.session() == session)
+    }
+
+    /// Parses a frame and checks its tag, and of a message of the group that its number is new. The body is put into
+    /// `plain`.
+    pub(super) fn open<'a>(&mut self, bytes: &'a [u8], plain: &'a mut Vec<u8>) -> Result<Frame<'a>, Reject> {
+        let mut door = None;
+        let (doors, group, former) = (&self.doors, &self.group, &self.former);
+        let frame = wire::parse_keyed(bytes, |unproven| {
+            let protection = if unproven.header.kind == kind::CALL {
+                door = doors.named(unproven.payload);
+                doors.protection(door?)
+            } else {
+                let mut groups = group.iter().chain(former);
+                let session = unproven.header.session;
+                groups.find(|group| group.roster.session() == session).map(|group| &group.protection)
+            };
+            protection.map(Protection::guard)
+        })?;
+        let body = match door {
+            Some(door) => {
+                self.called_by = door;
+                self.doors.lift(door, &frame.header, frame.payload)
+            }
+            None if !is_numbered(frame.header.kind) => return Ok(frame),
+            None => self.group_of(frame.header.session).and_then(|group| group.admit(&frame)),
+        };
+        *plain = body.ok_or(Reject::Stranger)?;
+        Ok(Frame { payload: plain, ..frame })
+    }
+
+    /// Takes the number of a CALL that was just opened; returns whether it is new.
+    pub(super) fn take_call(&mut self, mac: MacAddr, nonce: u64, number: u64) -> bool {
+        if self.runs.len() >= self.most_runs && !self.runs.contains_key(&(mac, nonce)) {
+            self.runs.pop_first();
+        }
+        let (window, door) = self.runs.entry((mac, nonce)).or_default();
+        let is_new = window.take(number);
+        if is_new {
+            *door = self.called_by;
+        }
+        is_new
+    }
+
+    fn name(&self) -> KeyName {
+        self.doors.keys().name()
+    }
+}
+
+/// Whether frames of a kind are messages of the group, with numbers that count up.
+pub(super) fn is_numbered(kind: Kind) -> bool {
+    matches!(kind, kind::ALIVE | kind::BYE | kind::SHRINK)
+}
+
+/// Returns the caller of this group (whose address is `to`) that has another key than this process, or none, or the
+/// only one.
+pub(super) fn other_keys(seals: Option<&Seals>, frame: &[u8], to: MacAddr, why: Reject) -> Option<OtherBuild> {
+    let (unproven, _) = wire::parse_headers(frame).ok()?;
+    if unproven.header.kind != kind::CALL || wire::destination(frame) != Some(to) {
+        return None;
+    }
+    let theirs = || name_of(unproven.payload);
+    let (version, keys) = match why {
+        Reject::Untagged(OtherVersion { version, .. }) => (version, KeyDifference::OnlyOwn(seals?.name())),
+        Reject::Tagged(OtherVersion { version, .. }) => (version, KeyDifference::OnlyTheirs(theirs()?)),
+        Reject::Stranger => {
+            let theirs = theirs().filter(|theirs| seals.is_some_and(|seals| !seals.doors.has(*theirs)))?;
+            (KEYED_VERSION, KeyDifference::Both { theirs, own: seals?.name() })
+        }
+        _ => return None,
+    };
+    Some(OtherBuild { mac: unproven.source, host: None, version, keys: Some(keys) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Preset;
+    use crate::communicator::roster::RosterEntry;
+    use crate::keys::{Secret, Signer};
+    use ethbcast_transport::wire::{EtherType, Identity, Rank, StreamId};
+
+    fn seals(secret: u8) -> Seals {
+        let keys = Keys::new(Secret::new([secret; 32]), Signer::new(&Secret::new([9; 32])), "n0");
+        Seals::new(Arc::new(keys.expect("a name")), 2)
+    }
+
+    fn mac(rank: u8) -> MacAddr {
+        MacAddr::new(2, 0, 0, 0, 0, rank)
+    }
+
+    fn roster(nonce: u64) -> Roster {
+        let entry = |rank: u8| RosterEntry { mac: mac(rank), nonce, host: format!("n{rank}") };
+        Roster::new("g", vec![entry(0), entry(1)], 1500, Preset::Default)
+    }
+
+    fn sent(seals: &mut Seals, from: u8, kind: Kind, session: u32) -> Vec<u8> {
+        let (stream, ether_type) = (StreamId(0), EtherType::DEFAULT);
+        let rank = if kind == kind::CALL { Rank::NONE } else { Rank(from.into()) };
+        let plain = Identity { session, stream, rank, mac: mac(from), ether_type, guard: Guard::Plain };
+        let (guard, header, body) = seals.close(plain.header(kind), b"body".to_vec()).expect("there is a secret");
+        let mut frame = vec![0; 200];
+        let length = Identity { guard, ..plain }.write(&mut frame, mac(9), &header, &body);
+        frame.truncate(length);
+        frame
+    }
+
+    fn opened(seals: &mut Seals, frame: &[u8]) -> Result<Vec<u8>, Reject> {
+        seals.open(frame, &mut Vec::new()).map(|frame| frame.payload.to_vec())
+    }
+
+    #[test]
+    fn a_message_counts_once_and_in_its_group_alone() {
+        let (mut one, mut other) = (seals(1), seals(1));
+        let roster = roster(7);
+        one.expect(&roster);
+        other.expect(&roster);
+        let session = roster.session();
+        let frames: Vec<Vec<u8>> = (0..3).map(|_| sent(&mut one, 0, kind::ALIVE, session)).collect();
+        for at in [1, 0, 2] {
+            assert_eq!(opened(&mut other, &frames[at]), Ok(b"body".to_vec()));
+            assert_eq!(opened(&mut other, &frames[at]), Err(Reject::Stranger), "it has come");
+        }
+        assert!(!frames[0].windows(4).any(|part| part == b"body"), "it is veiled");
+        other.shrink(&self::roster(8));
+        assert_eq!(opened(&mut other, &sent(&mut one, 0, kind::SHRINK, session)), Ok(b"body".to_vec()), "the former");
+        let mut third = seals(1);
+        third.expect(&self::roster(8));
+        assert_eq!(opened(&mut third, &sent(&mut one, 0, kind::BYE, session)), Err(Reject::Stranger));
+        let mut stranger = seals(2);
+        stranger.expect(&roster);
+        assert_eq!(opened(&mut stranger, &sent(&mut one, 0, kind::BYE, session)), Err(Reject::Damaged));
+    }
+
+    #[test]
+    fn a_call_counts_once_for_each_run_and_tells_whose_key_differs() {
+        let (mut one, mut other) = (seals(1), seals(1));
+        let call = sent(&mut one, 0, kind::CALL, 0);
+        assert_eq!(opened(&mut other, &call), Ok(b"body".to_vec()));
+        assert!(other.take_call(mac(0), 5, 1) && !other.take_call(mac(0), 5, 1) && other.take_call(mac(0), 6, 1));
+        assert!((0..1000).all(|nonce| other.take_call(mac(1), nonce, 1)));
+        assert_eq!(other.runs.len(), other.most_runs);
+        let mut stranger = seals(2);
+        assert_eq!(opened(&mut stranger, &call), Err(Reject::Stranger));
+        let found = other_keys(Some(&stranger), &call, mac(9), Reject::Stranger).expect("another key");
+        assert!(found.to_string().contains("copy one file to both"), "{found}");
+        assert_eq!(other_keys(Some(&stranger), &call, mac(8), Reject::Stranger), None, "another group");
+        assert_eq!(other_keys(Some(&one), &call, mac(9), Reject::Stranger), None, "the same key");
+    }
+}

@@ -1,0 +1,166 @@
+//! Groups with keys, against an attacker without a key who receives every frame and can send any.
+
+use ethbcast_collectives::communicator::CommunicatorError;
+use ethbcast_collectives::keys::Keys;
+use ethbcast_tests::communicator::{Case, NetworkKnowledge, Play, Step, play};
+use ethbcast_tests::session::keys;
+use ethbcast_transport::sim::{Delivery, Fate, Faults, NoFaults, Random, RandomFaults};
+use ethbcast_transport::wire::{ETHERNET_BYTES, KEYED_VERSION};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+const RANKS: usize = 4;
+
+const CALLS: [Step; 6] = [
+    Step::Broadcast { root: 0, bytes: 60_000 },
+    Step::Gather { root: 2, bytes: 3000 },
+    Step::Allgather { bytes: 500 },
+    Step::Message { from: 3, to: 1, tag: 5, bytes: 20_000 },
+    Step::Broadcast { root: 3, bytes: 100 },
+    Step::Barrier,
+];
+
+fn case() -> Case {
+    Case::new(RANKS as u16, &CALLS)
+}
+
+fn sent(play: &Play<impl Faults>) -> u64 {
+    play.network().sent_frames
+}
+
+#[test]
+fn ranks_with_one_key_call_each_other_whatever_is_lost() {
+    for (seed, loss) in [(1, 0.0), (2, 0.02), (3, 0.1)] {
+        let faults = || RandomFaults::new(seed).loss(loss).duplicate(loss).reorder(loss, Duration::from_micros(300));
+        for probe in [false, true] {
+            let mut case = Case { mtus: vec![1500; RANKS], ..case() };
+            case.told[0] = NetworkKnowledge { probe, ..NetworkKnowledge::default() };
+            let keyed = play(&case.clone().keyed(), seed, faults(), &format!("seed {seed} loss {loss} keyed"));
+            let plain = play(&case, seed, faults(), &format!("seed {seed} loss {loss}"));
+            // Frames carry 8 bytes less.
+            assert!(loss > 0.0 || probe || sent(&keyed) <= sent(&plain) * 21 / 20, "{} {}", sent(&keyed), sent(&plain));
+        }
+    }
+}
+
+#[test]
+fn a_keyed_group_goes_on_without_a_rank_that_died() {
+    let case = Case { leave: false, crashes: vec![(1, Duration::from_millis(500))], ..case() }.keyed();
+    let mut play = Play::new(&case, 1, NoFaults, "shrinking");
+    play.run(Duration::from_secs(4));
+    let left = [0, 2, 3];
+    left.iter().for_each(|&host| play.go_on_at(host, &[Step::Shrink, Step::Broadcast { root: 1, bytes: 5000 }]));
+    play.run(Duration::from_secs(10));
+    for host in left {
+        assert_eq!(play.ends()[host], Some(Ok(())), "host {host}");
+    }
+}
+
+type Heard = Vec<(usize, Vec<u8>)>;
+
+/// Alters a frame, or not, as an attacker may before sending it to a host.
+fn altered(frame: &mut Vec<u8>, random: &mut Random) {
+    let bit = random.below(8 * frame.len() as u64) as usize;
+    match random.below(4) {
+        0 | 1 => {}
+        2 => frame[bit / 8] ^= 1 << (bit % 8),
+        _ => frame.truncate((bit / 8).max(ETHERNET_BYTES)),
+    }
+}
+
+/// Plays a group while an attacker sends recorded frames, unchanged or altered, to any host from `begins` on. `known`
+/// are frames of an earlier group.
+fn attacked(
+    case: &Case,
+    seed: u64,
+    known: &Heard,
+    begins: Duration,
+    ends: Duration,
+) -> (Play<impl Faults + use<>>, Heard) {
+    let heard: Rc<RefCell<Heard>> = Rc::new(RefCell::new(known.clone()));
+    let hears = Rc::clone(&heard);
+    let faults = move |delivery: &Delivery<'_>| {
+        let is_short = hears.borrow().len() < 20_000;
+        if delivery.from.is_some() && is_short {
+            hears.borrow_mut().push((delivery.to, delivery.frame.to_vec()));
+        }
+        Fate::Deliver
+    };
+    let mut play = Play::new(case, seed, faults, &format!("attacked, seed {seed}"));
+    let (mut random, mut injected) = (Random::new(!seed), 0);
+    play.run(begins);
+    let until = play.simulation().now() + ends;
+    while play.simulation().now() < until {
+        play.run(Duration::from_micros(500));
+        let count = heard.borrow().len() as u64;
+        if count > 0 {
+            let (to, mut frame) = heard.borrow()[random.below(count) as usize].clone();
+            altered(&mut frame, &mut random);
+            let to = if random.chance(0.5) { to } else { random.below(RANKS as u64) as usize };
+            let now = play.simulation().now();
+            play.simulation().inject(now, to, &frame);
+            injected += 1;
+        }
+    }
+    assert!(injected > 1000, "{injected}");
+    let heard = heard.borrow().clone();
+    assert!(heard.iter().all(|(_, frame)| frame[ETHERNET_BYTES + 2] == KEYED_VERSION));
+    (play, heard)
+}
+
+#[test]
+fn whatever_somebody_without_the_key_repeats_or_alters_has_no_effect() {
+    let case = Case { leave: false, ..case() }.keyed();
+    let (mut known, begins) = (Heard::new(), Duration::from_millis(20));
+    for seed in 1..5 {
+        let (mut play, heard) = attacked(&case, seed, &known, begins, Duration::from_secs(2));
+        play.go_on(&CALLS);
+        play.run(Duration::from_secs(10));
+        play.assert_done();
+        // The attacker knows all frames of this group in the next one.
+        known = heard;
+    }
+}
+
+#[test]
+fn recorded_frames_keep_no_dead_rank_alive() {
+    let case = Case { leave: false, crashes: vec![(2, Duration::from_millis(300))], ..case() }.keyed();
+    let (mut play, _) = attacked(&case, 1, &Heard::new(), Duration::ZERO, Duration::from_secs(3));
+    [0, 1, 3].into_iter().for_each(|host| play.go_on_at(host, &[Step::Barrier]));
+    play.run(Duration::from_millis(10));
+    for host in [0, 1, 3] {
+        assert!(matches!(play.error(host), CommunicatorError::Gone(named) if named.host == "n2"), "host {host}");
+    }
+}
+
+#[test]
+fn recorded_calls_of_an_earlier_group_delay_or_prevent_the_next_and_change_nothing_else() {
+    let patience = Duration::from_secs(3);
+    let case = Case { leave: false, patience, ..case() }.keyed();
+    let (_, known) = attacked(&case, 1, &Heard::new(), Duration::ZERO, Duration::from_secs(1));
+    for seed in 2..5 {
+        let (play, _) = attacked(&case, seed, &known, Duration::ZERO, patience * 3);
+        for (host, end) in play.ends().into_iter().enumerate() {
+            let end = end.unwrap_or_else(|| panic!("seed {seed}: host {host} waits"));
+            assert!(end.is_ok() || play.processes()[host].joined_at.is_none(), "seed {seed}: host {host}: {end:?}");
+        }
+    }
+}
+
+#[test]
+fn a_rank_with_another_key_or_none_is_named_when_the_time_to_join_is_over() {
+    let is_other: [(fn(usize) -> Option<Keys>, [&str; 2]); 2] = [
+        (|host| Some(keys(if host == 2 { 2 } else { 1 })), ["copy one file to both", "copy one file to both"]),
+        (|host| (host != 2).then(|| keys(1)), ["speaks without a key", "and this host has none: give it the file"]),
+    ];
+    for (keys, [told, itself]) in is_other {
+        let case = Case { keys, patience: Duration::from_secs(3), ..case() };
+        let mut play = Play::new(&case, 1, NoFaults, "other keys");
+        play.run(Duration::from_secs(3));
+        for host in 0..RANKS {
+            let text = play.error(host).to_string();
+            assert!(text.contains(if host == 2 { itself } else { told }), "host {host}: {text}");
+        }
+    }
+}
