@@ -1,4 +1,0 @@
-//! libFuzzer target `view`: see `ethbcast_tests::fuzz`.
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| ethbcast_tests::fuzz::run("view", bytes));
