@@ -1,10 +1,9 @@
 //! A prober and its responders on simulated switches with known properties.
 
 mod broadcast;
-mod finding;
+mod discovery;
 mod hostile;
 mod measuring;
-mod surveying;
 
 use super::{Finder, HostInfo, ProbeResult, ProbeSettings, Prober, Processors, Responder, Surveyor};
 use ethbcast_transport::sim::{Cable, Faults, HostSettings, Network, Simulation, SwitchSettings, host_mac};
