@@ -8,10 +8,10 @@ use std::process::ExitCode;
 #[derive(Debug, Parser)]
 #[command(name = "swarm")]
 struct Arguments {
-    /// Seed of one schedule, such as small:17:v7, which is told.
+    /// Seed of one schedule, such as small:17:v7, whose events are printed.
     #[arg(required_unless_present = "seeds", conflicts_with = "seeds")]
     seed: Option<Seed>,
-    /// Tell its frames, too.
+    /// Print its frames, too.
     #[arg(long, requires = "seed")]
     frames: bool,
     /// Number of schedules.

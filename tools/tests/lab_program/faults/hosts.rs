@@ -90,7 +90,7 @@ fn when_the_interface_of_a_receiver_goes_down_it_says_so_and_the_others_are_serv
     assert_eq!(outcome.status("n2"), "silent");
 }
 
-/// What is off for a time: a host's switch port, or its process.
+/// Part of a host that is off for a time: its switch port, or its process.
 type Outage = (&'static str, fn(&Session, &str, bool));
 
 const PORT: Outage =
