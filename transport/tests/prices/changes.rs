@@ -1,9 +1,8 @@
 //! Scenarios in which hosts join, leave and move: the effects of a session's views on streams.
 
 use crate::case::{Path, peer};
-use crate::hazards::{cut_off, lose_new};
 use crate::host::Host;
-use crate::scenario::{Scenario, scenario};
+use crate::scenario::{Scenario, cut_off, lose_new, scenario};
 use crate::world::{SIDE, serve_alone};
 use ethbcast_transport::stream::Outlet;
 use ethbcast_transport::wire::{Peer, Rank};

@@ -1,9 +1,8 @@
 //! Runs a scenario of the cost table: every receiver's bytes are checked, every figure is counted.
 
 use crate::case::{PAYLOAD_BYTES, payload};
-use crate::figures::{Peaks, Price, Role, Seen};
 use crate::gaps::Gaps;
-use crate::host::Host;
+use crate::host::{Host, Peaks, Price, Role, Seen};
 use crate::scenario::{Scenario, Step};
 use ethbcast_transport::Instant;
 use ethbcast_transport::sim::{Cable, Network, Outcome, Simulation, SwitchSettings};

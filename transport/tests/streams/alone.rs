@@ -1,8 +1,7 @@
 //! Tests of demoted (slow) receivers, each of which gets its own catch-up stream from the first frame that it lacks.
 
 use crate::common::peer;
-use crate::hosts::{at, hosts};
-use crate::relays::{Host, MAIN, PAYLOAD_BYTES, ending, identity, network, take_exact, tree};
+use crate::hosts::{Host, MAIN, PAYLOAD_BYTES, at, ending, hosts, identity, network, take_exact, tree};
 use ethbcast_transport::sim::{Delivery, Fate, Faults, HostSettings, Random, RandomFaults, Simulation};
 use ethbcast_transport::stream::Stream;
 use ethbcast_transport::wire::{StreamId, group_mac};
