@@ -8,7 +8,6 @@ pub mod communicator;
 pub mod fuzz;
 pub mod lab;
 pub mod mutants;
-pub mod seeded;
 pub mod session;
 pub mod soak;
 pub mod stream;

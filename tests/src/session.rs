@@ -11,7 +11,7 @@ use ethbcast_planning::plan::file::SavedPlan;
 use ethbcast_planning::plan::{Costs, Via, make};
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::sim::{
-    Cable, Faults, HostSettings, Network, Outcome, Random, RandomFaults, Simulation, Stats, StormControl, host_mac,
+    Cable, Faults, HostSettings, Network, Outcome, Random, Simulation, Stats, StormControl, host_mac,
 };
 use ethbcast_transport::stream::StreamStats;
 use ethbcast_transport::wire::{PayloadHash, group_mac};
@@ -167,14 +167,6 @@ impl Played {
 
 fn host_number(name: &str) -> usize {
     name.trim_start_matches('n').parse().expect("a host's name is its number")
-}
-
-/// Creates faults with `loss` and a little duplication, reordering and corruption; also returns the
-/// share of frames affected.
-pub fn some_of_each(random: &mut Random, seed: u64, loss: f64) -> (RandomFaults, f64) {
-    let (duplicate, reorder, corrupt) = (random.unit() * 0.05, random.unit() * 0.05, random.unit() * 0.01);
-    let faults = RandomFaults::new(seed).loss(loss).duplicate(duplicate).corrupt(corrupt);
-    (faults.reorder(reorder, Duration::from_micros(300)), loss + reorder + corrupt)
 }
 
 pub fn data(bytes: usize, seed: u64) -> Vec<u8> {

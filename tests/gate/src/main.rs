@@ -10,7 +10,6 @@ mod cell;
 mod collect;
 mod outcome;
 mod schedule;
-mod table;
 
 use anyhow::Context;
 use clap::Parser;
@@ -49,7 +48,7 @@ struct Arguments {
 
 fn run() -> anyhow::Result<bool> {
     let arguments = Arguments::parse();
-    let mut clock = table::Clock::start(Duration::from_secs(arguments.built_in));
+    let mut clock = outcome::Clock::start(Duration::from_secs(arguments.built_in));
     let targets = collect::targets(&arguments.targets).context("what cargo has built")?;
     let mut tests = collect::list(&targets, &arguments.filters)?;
     let with_labs = !arguments.deterministic && arguments.without_labs.is_none();
@@ -63,8 +62,8 @@ fn run() -> anyhow::Result<bool> {
         logs: std::path::absolute(arguments.targets.with_file_name("logs"))?,
     };
     let done = schedule::run(tests, &settings, &mut clock)?;
-    let not_run = table::NotRun { labs: arguments.without_labs.as_deref(), long: &long };
-    Ok(table::print(&done, &clock, &not_run))
+    let not_run = outcome::NotRun { labs: arguments.without_labs.as_deref(), long: &long };
+    Ok(outcome::print(&done, &clock, &not_run))
 }
 
 fn main() -> ExitCode {

@@ -4,8 +4,7 @@
 
 use crate::cell::Cell;
 use crate::collect::Test;
-use crate::outcome::{Outcome, Verdict};
-use crate::table::Clock;
+use crate::outcome::{Clock, Outcome, Verdict};
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};

@@ -7,7 +7,6 @@
 //! the random simulation, come only when all mutants have had the others. May be interrupted, and
 //! continues from RESULTS. `mutation tell RESULTS` counts them.
 
-mod list;
 mod rewrite;
 mod run;
 mod scratch;
@@ -27,7 +26,7 @@ fn main() -> Result<()> {
     }
     let seed = arguments.next().map_or(Ok(1), |seed| seed.parse())?;
     let border_ms = arguments.next().map_or(Ok(u64::MAX), |ms| ms.parse())?;
-    let mutants = list::list(Path::new("."))?;
+    let mutants = rewrite::list(Path::new("."))?;
     let scratch = scratch::Scratch::make(Path::new("."), Path::new(&first), &mutants)?;
     let (uncompiled, unswitched) = (&scratch.uncompiled, &scratch.unswitched);
     println!(

@@ -1,8 +1,8 @@
 //! Mutation testing: runs the tests on every change, quickest first, until one fails.
 
-use crate::list::Mutant;
+use anyhow::{ensure, Context, Result};
+use crate::rewrite::Mutant;
 use crate::scratch::Scratch;
-use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -252,7 +252,7 @@ fn shuffle(numbers: &mut [u32], mut seed: u64) {
 /// Prints the numbers of mutants tried and killed in each folder, and the killing tests.
 pub fn tell(results: &Path) -> Result<()> {
     let rows: Vec<Vec<String>> = newest(results).into_values().collect();
-    for folder in crate::list::FOLDERS.into_iter().chain([""]) {
+    for folder in crate::rewrite::FOLDERS.into_iter().chain([""]) {
         let of: Vec<&Vec<String>> = rows.iter().filter(|row| folder.is_empty() || row[1] == folder).collect();
         let killed = of.iter().filter(|row| !row[0].starts_with("survived")).count();
         let by = |binary: &str| of.iter().filter(|row| row[0].split(' ').next() == Some(binary)).count();

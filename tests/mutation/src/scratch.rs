@@ -1,8 +1,7 @@
 //! Mutation testing: a copy of the source tree with all changes in it, made to compile.
 
-use crate::list::{FOLDERS, Mutant};
-use crate::rewrite::{Rewritten, rewrite};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{bail, ensure, Context, Result};
+use crate::rewrite::{rewrite, FOLDERS, Mutant, Rewritten};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -2,7 +2,7 @@
 
 use super::session::{Forgery, Scene, run};
 use crate::communicator;
-use crate::session::{Absence, Case, some_of_each};
+use crate::session::{Absence, Case};
 use crate::stream::{GROUP, ack_tree};
 use crate::swarm::Seed;
 use ethbcast_collectives::communicator::Preset;
@@ -42,6 +42,14 @@ pub fn play(seed: u64) -> Result<(), String> {
 fn swarm(seed: u64) -> Result<(), String> {
     let size = if seed.is_multiple_of(50) { Seed::large } else { Seed::small };
     crate::swarm::run(size(seed)).violation.map_or(Ok(()), |violation| Err(violation.what))
+}
+
+/// Creates faults with `loss` and a little duplication, reordering and corruption; also returns the
+/// share of frames affected.
+fn some_of_each(random: &mut Random, seed: u64, loss: f64) -> (RandomFaults, f64) {
+    let (duplicate, reorder, corrupt) = (random.unit() * 0.05, random.unit() * 0.05, random.unit() * 0.01);
+    let faults = RandomFaults::new(seed).loss(loss).duplicate(duplicate).corrupt(corrupt);
+    (faults.reorder(reorder, Duration::from_micros(300)), loss + reorder + corrupt)
 }
 
 fn one_of<T: Copy>(random: &mut Random, all: &[T]) -> T {

@@ -1,11 +1,10 @@
 //! Simulated tests of transfers with one slow cable: the other hosts hardly wait for it.
 
-use ethbcast_collectives::session::application::Participant;
-use ethbcast_collectives::session::{Outcome, RootEvent};
+use crate::slow_sessions::Story;
 use ethbcast_planning::model::{Calibration, HostCost};
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::in_full;
-use ethbcast_tests::session::{Case, Disk, GROUP, Host, hosts_of, sent, turn};
+use ethbcast_tests::session::{Case, Disk, GROUP, hosts_of, sent};
 use ethbcast_transport::Instant;
 use ethbcast_transport::sim::{
     Cable, HostSettings, Network, PauseFrames, QueueLimit, Random, RandomFaults, Simulation, SwitchSettings,
@@ -42,14 +41,6 @@ struct Scene {
     is_known: bool,
 }
 
-#[derive(Debug)]
-struct Story {
-    /// Demoted receivers, with moment and reason.
-    aside: Vec<(usize, Duration, String)>,
-    /// Time until the last receiver with a fast cable was complete.
-    others: Duration,
-}
-
 fn scene(via: Via, slow: &[usize]) -> Scene {
     Scene {
         via,
@@ -75,12 +66,6 @@ fn busy(host: usize, seed: u64) -> Option<(usize, Vec<[u64; 2]>)> {
         [from, at]
     });
     Some((host, naps.take(250).collect()))
-}
-
-fn aside((now, event): &(Instant, RootEvent)) -> Option<(usize, Duration, String)> {
-    let RootEvent::Aside { host, text } = event else { return None };
-    let host = host.trim_start_matches('n').parse().expect("a host's name is its number");
-    Some((host, now.since(Instant::START), text.clone()))
 }
 
 impl Scene {
@@ -119,22 +104,13 @@ impl Scene {
         let case = case.with_feed(FEED_FRAMES);
         let hosts = hosts_of(&case, 1, sent(&case, 1).listening(), |_| Disk::default());
         let mut simulation = Simulation::new(&self.network(), hosts, RandomFaults::new(1).loss(self.loss));
-        simulation.set_event_limit(100_000_000);
         if let Some((host, naps)) = &self.naps {
             for &[from, to] in naps {
                 simulation.pause(*host, Instant::START + Duration::from_millis(from));
                 simulation.resume(*host, Instant::START + Duration::from_millis(to));
             }
         }
-        let end = simulation.run(Instant::START + Duration::from_secs(300), |_, host: &mut Host, now| turn(host, now));
-        let Participant::Root(root, sending) = &simulation.machines()[0] else { unreachable!("host 0 is the root") };
-        assert!(root.is_over(), "{self:?}: {end:?}");
-        for report in root.reports() {
-            assert_eq!(report.outcome, Outcome::Delivered, "{self:?}: {} {}", report.host, report.text);
-        }
-        let fast = root.reports().filter(|report| !self.slow.contains(&report.rank.index()));
-        let others = fast.map(|report| report.took).max().unwrap_or_default();
-        Story { aside: sending.source().told().iter().filter_map(aside).collect(), others }
+        Story::of(simulation, &self.slow, &format!("{self:?}"))
     }
 
     fn times(&self, story: &Story) -> f64 {

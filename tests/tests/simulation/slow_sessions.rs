@@ -6,7 +6,7 @@ use ethbcast_planning::plan::Via;
 use ethbcast_tests::in_full;
 use ethbcast_tests::session::{Case, Disk, GROUP, Host, hosts_of, sent, turn};
 use ethbcast_transport::Instant;
-use ethbcast_transport::sim::{Cable, HostSettings, Network, NoFaults, Random, Simulation, SwitchSettings};
+use ethbcast_transport::sim::{Cable, Faults, HostSettings, Network, NoFaults, Random, Simulation, SwitchSettings};
 use ethbcast_transport::wire::group_mac;
 use std::time::Duration;
 
@@ -145,10 +145,25 @@ pub struct Story {
     pub others: Duration,
 }
 
-fn aside((now, event): &(Instant, RootEvent)) -> Option<(usize, Duration, String)> {
-    let RootEvent::Aside { host, text } = event else { return None };
-    let host = host.trim_start_matches('n').parse().expect("a host's name is its number");
-    Some((host, now.since(Instant::START), text.clone()))
+impl Story {
+    /// Plays a session in which these hosts are slow, to its end.
+    pub fn of(mut simulation: Simulation<Host, impl Faults>, slow: &[usize], replay: &str) -> Story {
+        simulation.set_event_limit(100_000_000);
+        let end = simulation.run(Instant::START + Duration::from_secs(3000), |_, host: &mut Host, now| turn(host, now));
+        let Participant::Root(root, sending) = &simulation.machines()[0] else { unreachable!("host 0 is the root") };
+        assert!(root.is_over(), "{replay}: {end:?}");
+        for report in root.reports() {
+            assert_eq!(report.outcome, Outcome::Delivered, "{replay}: {} {}", report.host, report.text);
+        }
+        let fast = root.reports().filter(|report| !slow.contains(&report.rank.index()));
+        let others = fast.map(|report| report.took).max().unwrap_or_default();
+        let aside = |(now, event): &(Instant, RootEvent)| {
+            let RootEvent::Aside { host, text } = event else { return None };
+            let host = host.trim_start_matches('n').parse().expect("a host's name is its number");
+            Some((host, now.since(Instant::START), text.clone()))
+        };
+        Story { aside: sending.source().told().iter().filter_map(aside).collect(), others }
+    }
 }
 
 impl Scene {
@@ -194,7 +209,6 @@ impl Scene {
         };
         let hosts = hosts_of(&case, self.seed, sent(&case, self.seed).listening(), disk);
         let mut simulation = Simulation::new(&self.network(), hosts, NoFaults);
-        simulation.set_event_limit(100_000_000);
         if let Some(host) = self.slow.filter(|_| self.short == Short::Turns) {
             let runs = Duration::from_millis(self.percent);
             let mut at = Instant::START + Duration::from_millis(Random::new(self.seed).below(1000));
@@ -204,16 +218,6 @@ impl Scene {
                 simulation.resume(host, at);
             }
         }
-        let end = simulation.run(Instant::START + Duration::from_secs(3000), |_, host: &mut Host, now| turn(host, now));
-        let Participant::Root(root, sending) = &simulation.machines()[0] else { unreachable!("host 0 is the root") };
-        assert!(root.is_over(), "{self:?}: {end:?}");
-        let took = |rank: usize| {
-            let report = root.reports().nth(rank - 1).expect("every member has one");
-            assert_eq!(report.outcome, Outcome::Delivered, "{self:?}: n{rank} {}", report.text);
-            report.took
-        };
-        (1..=self.receivers).for_each(|rank| assert!(took(rank) > Duration::ZERO));
-        let others = (1..=self.receivers).filter(|&host| self.slow != Some(host)).map(took).max().expect("others");
-        Story { aside: sending.source().told().iter().filter_map(aside).collect(), others }
+        Story::of(simulation, self.slow.as_slice(), &format!("{self:?}"))
     }
 }

@@ -130,12 +130,18 @@ impl Outcome {
         assert_eq!(names_in(&self.of(host).2), [""; 0], "on {host}");
     }
 
+    /// Fails unless every receiver but these has exactly the sent bytes.
+    #[track_caller]
+    pub fn assert_others_delivered(&self, but: &[&str]) {
+        let others = self.receivers.iter().map(|(host, ..)| host.as_str()).filter(|host| !but.contains(host));
+        others.for_each(|host| self.assert_delivered(host));
+    }
+
     /// Fails unless every receiver but one has exactly the sent bytes. That one must have them too,
     /// or fail without a file and be named on the root's stderr with one of these words.
     #[track_caller]
     pub fn assert_all_but(&self, culprit: &str, words: &[&str]) {
-        let others = self.receivers.iter().map(|(host, ..)| host).filter(|host| *host != culprit);
-        others.for_each(|host| self.assert_delivered(host));
+        self.assert_others_delivered(&[culprit]);
         let ended = self.receiver(culprit);
         if ended.code() == 0 {
             self.assert_delivered(culprit);
@@ -422,6 +428,15 @@ impl Session {
 
     pub fn receiver(&self, host: &str) -> &Run {
         &self.of(host).run
+    }
+
+    /// Returns the process of a host, the root's or a receiver's.
+    pub fn run(&self, host: &str) -> &Run {
+        if self.root.name() == host { &self.root } else { self.receiver(host) }
+    }
+
+    pub fn lab(&self) -> &Lab {
+        &self.lab
     }
 
     /// Waits until a receiver has written `bytes` to its unfinished file.

@@ -6,7 +6,6 @@ mod faults;
 mod harness;
 mod keys;
 mod machine;
-mod neighbours;
 mod operations;
 mod perf;
 mod probe;

@@ -37,35 +37,6 @@ fn perf_measures_the_communicators_operations_and_the_root_may_be_any_rank() {
 }
 
 #[test]
-fn a_rank_that_dies_is_named_by_all_others() {
-    let site = Site::beside("perf_dies", one_switch(4));
-    let others = ["n1", "n3"].map(|host| rank(&site, host, &["--op", "barrier"]));
-    let victim = rank(&site, "n2", &["--op", "barrier"]);
-    let root = rank(&site, "n0", &["--op", "barrier", "--root", "--iterations", "1000000"]);
-    wait_for_operations(&site, "n2");
-    victim.signal(Signal::SIGKILL);
-    for run in others.into_iter().chain([root]) {
-        let end = run.end(LIMIT);
-        end.assert_code(1);
-        assert!(end.stderr.contains("rank 2 (n2) is silent"), "{}", end.stderr);
-    }
-}
-
-#[test]
-fn an_interrupted_rank_notifies_the_others() {
-    let site = Site::beside("perf_interrupted", one_switch(4));
-    let others = ["n1", "n2"].map(|host| rank(&site, host, &["--op", "sendrecv"]));
-    let leaver = rank(&site, "n3", &["--op", "sendrecv"]);
-    let root = rank(&site, "n0", &["--op", "sendrecv", "--root", "--sizes", "100", "--iterations", "1000000"]);
-    wait_for_operations(&site, "n0");
-    leaver.signal(Signal::SIGINT);
-    leaver.end(LIMIT).assert_code(130);
-    for run in others.into_iter().chain([root]) {
-        run.end(LIMIT).assert_code(1);
-    }
-}
-
-#[test]
 fn an_interrupt_ends_a_call_that_is_blocked() {
     let site = Site::beside("perf_blocked", one_switch(4));
     let stopped = rank(&site, "n1", &["--op", "barrier"]);

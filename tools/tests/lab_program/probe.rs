@@ -25,9 +25,9 @@ fn shaped(hosts: usize) -> LabConfig {
 }
 
 /// Starts hosts that answer probes.
-fn answerers(site: &Site, hosts: &[&str]) -> Vec<Run> {
-    let start = |host: &&str| Run::start(host, site.ethbcast(host, ["probe", "--answer", "-i", "eth0"]));
-    let answerers: Vec<Run> = hosts.iter().map(start).collect();
+fn answerers(site: &Site, hosts: &[impl AsRef<str>]) -> Vec<Run> {
+    let start = |host: &str| Run::start(host, site.ethbcast(host, ["probe", "--answer", "-i", "eth0"]));
+    let answerers: Vec<Run> = hosts.iter().map(|host| start(host.as_ref())).collect();
     answerers.iter().for_each(|answerer| answerer.wait_for_line("answers the probes"));
     answerers
 }
@@ -225,13 +225,6 @@ fn site(topology: Topology) -> Site {
     Site::alone("discover", LabConfig { rate_bits_per_second: Some(100_000_000), ..LabConfig::new(topology) })
 }
 
-fn all_answer(site: &Site, hosts: &[String]) -> Vec<Run> {
-    let start = |host: &String| Run::start(host, site.ethbcast(host, ["probe", "--answer", "-i", "eth0"]));
-    let all_answer: Vec<Run> = hosts.iter().map(start).collect();
-    all_answer.iter().for_each(|answerer| answerer.wait_for_line("answers the probes"));
-    all_answer
-}
-
 fn discover(site: &Site, hosts: usize, arguments: &[&str]) -> Run {
     let receivers = (hosts - 1).to_string();
     let words = ["probe", "--discover", "-i", "eth0", "-n", &receivers];
@@ -286,7 +279,7 @@ fn the_switches_of_random_labs_are_found() {
         let (topology, cables) = random_tree(&mut random);
         let hosts = topology.hosts().to_vec();
         let site = site(topology);
-        let all_answer = all_answer(&site, &hosts[1..]);
+        let all_answer = answerers(&site, &hosts[1..]);
         let ended = discover(&site, hosts.len(), &["--json"]).end(4 * LIMIT);
         println!("lab {lab} took {:?}", ended.took);
         let (seen, is_sure) = found(&ended);
@@ -305,7 +298,7 @@ fn the_switches_of_random_labs_are_found() {
 fn a_discovered_topology_is_accepted_by_send_and_one_switch_has_no_cables() {
     let site = site(one_switch(5).topology);
     let hosts: Vec<String> = (1..5).map(|host| format!("n{host}")).collect();
-    let all_answer = all_answer(&site, &hosts);
+    let all_answer = answerers(&site, &hosts);
     let path = site.path("found.toml");
     // Hosts that wait for processors are uncertain.
     let ended = in_a_quiet_moment(|| {
@@ -326,7 +319,7 @@ fn a_host_that_falls_silent_in_the_middle_is_named_and_nothing_is_written() {
     let config = LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(9) };
     let site = Site::beside("silent", config);
     let hosts: Vec<String> = (1..9).map(|host| format!("n{host}")).collect();
-    let mut all_answer = all_answer(&site, &hosts);
+    let mut all_answer = answerers(&site, &hosts);
     let path = site.path("found.toml");
     let discovery = discover(&site, 9, &["--out", path.to_str().expect("ours")]);
     discovery.wait_for_line("two at a time");

@@ -1,9 +1,8 @@
 //! Test scenarios, for the cost in frames, in which hosts join, leave, or get another sender.
 
 use crate::case::{Path, peer};
-use crate::hazards::{cut_off, lose_new};
 use crate::host::Host;
-use crate::scenario::{Scenario, scenario};
+use crate::scenario::{Scenario, cut_off, lose_new, scenario};
 use crate::world::{SIDE, serve_alone};
 use ethbcast_transport::stream::Outlet;
 use ethbcast_transport::wire::{Peer, Rank};

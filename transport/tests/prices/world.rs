@@ -2,9 +2,8 @@
 //! frame.
 
 use crate::case::{PAYLOAD_BYTES, payload};
-use crate::figures::{Peaks, Price, Role, Seen};
 use crate::gaps::Gaps;
-use crate::host::Host;
+use crate::host::{Host, Peaks, Price, Role, Seen};
 use crate::scenario::{Scenario, Step};
 use ethbcast_transport::Instant;
 use ethbcast_transport::sim::{Cable, Network, Outcome, Simulation, SwitchSettings};

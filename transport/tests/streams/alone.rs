@@ -2,8 +2,7 @@
 //! on.
 
 use crate::common::peer;
-use crate::hosts::{at, hosts};
-use crate::relays::{Host, MAIN, PAYLOAD_BYTES, ending, identity, network, take_exact, tree};
+use crate::hosts::{Host, MAIN, PAYLOAD_BYTES, at, ending, hosts, identity, network, take_exact, tree};
 use ethbcast_transport::sim::{Delivery, Fate, Faults, HostSettings, Random, RandomFaults, Simulation};
 use ethbcast_transport::stream::Stream;
 use ethbcast_transport::wire::{StreamId, group_mac};

@@ -1,8 +1,7 @@
 //! Tests of broadcasts that one receiver delays: which receiver is probed, and what is reported.
 
 use crate::common::key::parse;
-use crate::hosts::{at, hosts, star, take_all};
-use crate::relays::{Host, tree};
+use crate::hosts::{Host, at, hosts, star, take_all, tree};
 use ethbcast_transport::Tuning;
 use ethbcast_transport::sim::{Delivery, Fate, Simulation};
 use ethbcast_transport::stream::Ending;

@@ -1,7 +1,6 @@
 //! Tests of heavily reordered frames: the cost, compared with frames that arrive in order.
 
-use crate::hosts::{at, hosts, take_all};
-use crate::relays::{Host, PAYLOAD_BYTES, ending, tree};
+use crate::hosts::{Host, PAYLOAD_BYTES, at, ending, hosts, take_all, tree};
 use ethbcast_transport::sim::{Cable, Delivery, Faults, HostSettings, Network, NoFaults, RandomFaults, Simulation};
 use ethbcast_transport::stream::StreamStats;
 use ethbcast_transport::wire::group_mac;

@@ -4,8 +4,7 @@
 
 use crate::common::gaps::Gaps;
 use crate::common::peer;
-use crate::hosts::at;
-use crate::relays::{ending, network, take_exact, tree};
+use crate::hosts::{at, ending, network, take_exact, tree};
 use ethbcast_transport::sim::{HostSettings, Random, RandomFaults, Simulation};
 use ethbcast_transport::stream::Stream;
 use ethbcast_transport::{Instant, Policy, Tuning};

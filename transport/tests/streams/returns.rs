@@ -3,8 +3,7 @@
 
 use crate::common::gaps::Gaps;
 use crate::common::peer;
-use crate::hosts::{at, hosts};
-use crate::relays::{Host, ending, network, take_exact, tree};
+use crate::hosts::{Host, at, ending, hosts, network, take_exact, tree};
 use ethbcast_transport::sim::{Delivery, Fate, Faults, HostSettings, Random, RandomFaults, Simulation};
 use ethbcast_transport::wire::group_mac;
 use ethbcast_transport::{Instant, Tuning};

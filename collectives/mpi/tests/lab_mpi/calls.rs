@@ -1,24 +1,16 @@
 //! Tests that MPI calls by ethbcast give the same bytes and errors as the MPI itself.
 
-use crate::bed::{Bed, compiled, here, of_this_size, own, taken};
+use crate::{Bed, compiled, directory, here, of_this_size, own, taken};
 use ethbcast_lab::LabConfig;
-use ethbcast_tests::lab::{LIMIT, Mpi, names_in, one_switch, power_off, within};
+use ethbcast_tests::lab::{COMPILE_LIMIT, LIMIT, Mpi, Run, names_in, one_switch, power_off, within};
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 #[test]
 fn lab_every_call_gives_what_the_mpi_would() {
     let bed = Bed::new("mpi_correct", one_switch(4), 1);
-    let parts = [
-        "roots",
-        "named",
-        "derived",
-        "constructors",
-        "blocks",
-        "communicators",
-        "in-flight",
-        "threads",
-        "arguments",
-        "large",
-    ];
+    let parts = "roots named derived constructors blocks communicators in-flight threads arguments large";
+    let parts: Vec<&str> = parts.split(' ').collect();
     for &mpi in here() {
         let program = compiled(mpi, "mpicc", "tests/correct.c", &["-std=gnu11", "-O1", "-lpthread"]);
         // `CORRECT_COMMUNICATORS=200` is the long form; some of the simultaneous ones get no place.
@@ -30,7 +22,7 @@ fn lab_every_call_gives_what_the_mpi_would() {
         if said.contains("large: there is no such call") {
             eprintln!("NOT TESTED WITH {}: the _c forms, which it does not have", mpi.name().to_uppercase());
         }
-        for part in parts {
+        for part in &parts {
             assert!(said.contains(&format!("{part}: all is well")), "{part} with {mpi:?}:\n{said}{}", ended.stderr);
         }
         assert!(ended.stderr.contains("4 ranks on 4 hosts"), "{}", ended.stderr);
@@ -218,5 +210,50 @@ fn lab_a_rank_that_dies_in_a_broadcast_is_reported_to_all_others() {
                 (0..3).for_each(|host| power_off(bed.site.lab(), &format!("n{host}")).expect("ended"));
             }
         }
+    }
+}
+
+/// One binary, with a stand-in that turns the standard's interface into MPICH's, and with a real
+/// MPI of that interface if there is one: `ETHBCAST_MPI_STANDARD` is its installation folder (`pip
+/// install mpich` puts it into that of a virtual environment).
+#[test]
+fn lab_an_mpi_of_the_standards_own_interface_needs_no_back_end_beside_the_library() {
+    let mut bed = Bed::new("mpi_standard", one_switch(3), 1);
+    let folder = directory().join("standard");
+    std::fs::create_dir_all(&folder).expect("a directory");
+    let text = |path: &Path| path.to_str().expect("a path").to_owned();
+    let (library, program) = (folder.join("libmpi_abi.so.1"), folder.join("program"));
+    let flags = ["-std=gnu11", "-O1", "-Wall", "-Wextra"];
+    let shared = ["-shared", "-fPIC", "-Wl,-soname,libmpi_abi.so.1", "-ldl"];
+    let mut places = Vec::new();
+    if here().contains(&Mpi::Mpich) {
+        let more = [&flags[..], &shared].concat();
+        // The header only; the stand-in loads MPICH's library itself.
+        let mut mpicc = Command::new("mpicc.mpich");
+        mpicc.arg("-compile_info");
+        let header = Run::to_end(mpicc, COMPILE_LIMIT).stdout_text();
+        let header = header.split_whitespace().filter(|word| word.starts_with("-I"));
+        let mut gcc = Command::new("gcc");
+        gcc.arg(own("tests/standard/library.c")).args(header).args(more).arg("-o").arg(&library);
+        Run::to_end(gcc, COMPILE_LIMIT).assert_code(0);
+        let mut gcc = Command::new("gcc");
+        gcc.arg(own("tests/standard/program.c")).args(flags).arg(&library).arg("-o").arg(&program);
+        Run::to_end(gcc, COMPILE_LIMIT).assert_code(0);
+        places.push((None, text(&folder)));
+    }
+    match std::env::var_os("ETHBCAST_MPI_STANDARD").map(PathBuf::from) {
+        Some(real) => places.push((Some(real.join("bin/mpiexec")), text(&real.join("lib")))),
+        None => eprintln!(
+            "NOT TESTED WITH A REAL MPI OF THE STANDARD'S BINARY INTERFACE: set ETHBCAST_MPI_STANDARD to where one is \
+             installed, such as a virtual environment with `pip install mpich`"
+        ),
+    }
+    for (hydra, libraries) in places {
+        bed.hydra = hydra;
+        let ended = bed.preloaded(Mpi::Mpich, &program, &[], &[("LD_LIBRARY_PATH", &libraries)]);
+        ended.assert_code(0);
+        assert!(ended.stdout_text().contains("standard: all is well"), "{libraries}: {}", ended.stderr);
+        assert!(ended.stderr.contains("3 ranks on 3 hosts"), "{libraries}: {}", ended.stderr);
+        assert!(taken(&ended, "bcast") > 10 && taken(&ended, "allgather") > 1, "{libraries}: {}", ended.stderr);
     }
 }

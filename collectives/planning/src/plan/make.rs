@@ -126,14 +126,10 @@ impl<'a> Hops<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::tests::assert_about_ten_times;
+    use crate::plan::tests::{all_of, assert_about_ten_times, network};
     use crate::plan::{UsualCable, check, completion_time};
     use crate::topology::arbitrary;
     use proptest::prelude::*;
-
-    fn all_of(topology: &Topology) -> Vec<usize> {
-        (0..topology.hosts().len()).collect()
-    }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(10_000))]
@@ -179,15 +175,7 @@ mod tests {
 
     #[test]
     fn chain_cast_and_two_tree_plan_ten_thousand_hosts_in_about_ten_times_what_a_thousand_take() {
-        let tree = |switches: usize| {
-            let mut text = "schema = 1\n".to_string();
-            for id in 0..switches {
-                let link = if id == 0 { String::new() } else { format!("'s{}'", (id - 1) / 7) };
-                let (low, high) = (id * 25, id * 25 + 24);
-                text += &format!("[[switch]]\nname = 's{id}'\nhosts = 'n[{low}-{high}]'\nlinks = [{link}]\n");
-            }
-            Topology::parse(&text, "large").expect("a tree")
-        };
+        let tree = |switches: usize| network(&vec![25; switches], |id| (id - 1) / 7);
         let (small, large) = (tree(40), tree(400));
         for via in [Via::Chain, Via::Cast, Via::TwoTree] {
             let plan = |topology: &Topology| {

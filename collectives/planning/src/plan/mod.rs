@@ -59,8 +59,24 @@ pub const MIN_SEGMENT_BYTES: u64 = 64;
 
 #[cfg(test)]
 mod tests {
+    use crate::topology::Topology;
     use nix::time::{ClockId, clock_gettime};
     use std::time::Duration;
+
+    pub(crate) fn all_of(topology: &Topology) -> Vec<usize> {
+        (0..topology.hosts().len()).collect()
+    }
+
+    /// Returns switches with these numbers of hosts, counted on from one to the next, each linked to an earlier one.
+    pub(crate) fn network(hosts: &[usize], link: impl Fn(usize) -> usize) -> Topology {
+        let (mut text, mut names) = ("schema = 1\n".to_owned(), (0..).map(|host| format!("'n{host}'")));
+        for (id, &count) in hosts.iter().enumerate() {
+            let names: Vec<String> = names.by_ref().take(count).collect();
+            let link = if id == 0 { String::new() } else { format!("'s{}'", link(id)) };
+            text += &format!("[[switch]]\nname = 's{id}'\nhosts = [{}]\nlinks = [{link}]\n", names.join(", "));
+        }
+        Topology::parse(&text, "network").expect("a tree")
+    }
 
     fn time(work: &impl Fn()) -> Duration {
         let now = || Duration::from(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("every Linux has it"));

@@ -1,10 +1,9 @@
 //! Tests of network measurements on simulated switches whose properties are known.
 
 mod broadcast;
-mod finding;
+mod discovery;
 mod hostile;
 mod measuring;
-mod surveying;
 
 use super::{Finder, HostInfo, ProbeResult, ProbeSettings, Prober, Processors, Responder, Surveyor};
 use ethbcast_transport::sim::{Cable, Faults, HostSettings, Network, Simulation, SwitchSettings, host_mac};

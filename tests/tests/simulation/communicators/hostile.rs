@@ -16,6 +16,7 @@ fn group() -> Play<NoFaults> {
     play
 }
 
+/// Seals a frame to the group from the address of a host.
 fn frame(from: usize, header: Header, body: &[u8]) -> Vec<u8> {
     let mut frame = vec![0; OVERHEAD_BYTES + body.len()];
     frame[OVERHEAD_BYTES..].copy_from_slice(body);
@@ -24,18 +25,11 @@ fn frame(from: usize, header: Header, body: &[u8]) -> Vec<u8> {
     frame
 }
 
+/// A header in the name of rank 1.
 fn header(play: &mut Play<NoFaults>, kind: Kind, stream: u16, sequence: u64) -> Header {
     let session = play.member(0).session().expect("it has joined");
-    Header {
-        kind,
-        session,
-        stream: StreamId(stream),
-        rank: Rank(1),
-        epoch: 0,
-        flags: Flags::default(),
-        sequence,
-        stamp: 0,
-    }
+    let (stream, rank, flags) = (StreamId(stream), Rank(NAME), Flags::default());
+    Header { kind, session, stream, rank, epoch: 0, flags, sequence, stamp: 0 }
 }
 
 #[test]
@@ -172,19 +166,6 @@ fn forgeries() -> Vec<(&'static str, Kind, u64, u32, Vec<u8>)> {
     ]
 }
 
-fn forged_frame(forged_header: Header, body: &[u8]) -> Vec<u8> {
-    let mut forged_frame = vec![0; OVERHEAD_BYTES + body.len()];
-    forged_frame[OVERHEAD_BYTES..].copy_from_slice(body);
-    let (source, destination) = (host_mac(NAME.into()), group_mac(GROUP));
-    seal(
-        &mut forged_frame,
-        EthernetHeader { source, destination, ether_type: EtherType::DEFAULT },
-        &forged_header,
-        body.len(),
-    );
-    forged_frame
-}
-
 fn forged_group(seed: u64, replay: &str) -> Play<NoFaults> {
     let patience = Duration::from_secs(3);
     let case = Case { leave: false, patience, ..Case::new(RANKS, &CALLS) };
@@ -201,17 +182,11 @@ fn calls_beside(play: &mut Play<NoFaults>, random: &mut Random, forged_header: H
     play.run(Duration::from_micros(random.below(3000)));
     let (now, to) = (play.simulation().now(), random.below(2 * u64::from(RANKS)) as usize);
     for victim in (0..RANKS.into()).filter(|&host| host != usize::from(NAME) && (to == host || to >= RANKS.into())) {
-        play.simulation().inject(now, victim, &forged_frame(forged_header, body));
+        play.simulation().inject(now, victim, &frame(NAME.into(), forged_header, body));
     }
     play.run(Duration::from_secs(4));
     play.go_on(&CALLS);
     play.run(Duration::from_secs(4));
-}
-
-fn forged_header(play: &mut Play<NoFaults>, kind: Kind, stream: u16, sequence: u64, stamp: u32) -> Header {
-    let session = play.member(0).session().expect("it has joined");
-    let (rank, epoch, flags) = (Rank(NAME), 0, Flags::default());
-    Header { kind, session, stream: StreamId(stream), rank, epoch, flags, sequence, stamp }
 }
 
 #[test]
@@ -225,7 +200,7 @@ fn a_made_up_frame_changes_nothing() {
             let is_control = matches!(kind, kind::ALIVE | kind::BYE);
             // The rank's own cast, or that of rank 0 for frames towards the root.
             let stream = if is_mail || is_control { 0 } else { 1 + 2 * (seed % 2) as u16 };
-            let forged_header = forged_header(&mut play, kind, stream, sequence, stamp);
+            let forged_header = Header { stamp, ..header(&mut play, kind, stream, sequence) };
             calls_beside(&mut play, &mut random, forged_header, &body);
             play.assert_done();
         }
@@ -248,7 +223,7 @@ fn numbers_of_any_size_from_a_member_end_no_call_for_good_and_panic_nowhere() {
         let sequence = pick(&mut random);
         let stream = random.below(10) as u16;
         let forged_header =
-            Header { flags: Flags(random.next_u64() as u8), ..forged_header(&mut play, kind, stream, sequence, stamp) };
+            Header { stamp, flags: Flags(random.next_u64() as u8), ..header(&mut play, kind, stream, sequence) };
         calls_beside(&mut play, &mut random, forged_header, &body);
         assert!(play.ends().iter().all(Option::is_some), "{replay}: {kind:?} {sequence}: a call hangs");
         let memory = (0..RANKS.into()).map(|host| play.member(host).memory().mailbox.receive_queue_bytes).max();
@@ -278,13 +253,8 @@ fn calls_of_ghosts_keep_nobody_from_joining() {
             Header { kind, session: 0, stream: StreamId(0), rank, epoch: 0, flags, sequence: 0, stamp: 0 };
         // From an unused address, or from that of an existing process.
         for source in [9, NAME.into()] {
-            let mut forged_frame = vec![0; OVERHEAD_BYTES + body.len()];
-            forged_frame[OVERHEAD_BYTES..].copy_from_slice(body);
-            let (source, destination) = (host_mac(source), group_mac(GROUP));
-            let ethernet = EthernetHeader { source, destination, ether_type: EtherType::DEFAULT };
-            seal(&mut forged_frame, ethernet, &forged_header, body.len());
-            let now = play.simulation().now();
-            [0, 3].into_iter().for_each(|host| play.simulation().inject(now, host, &forged_frame));
+            let (now, forged) = (play.simulation().now(), frame(source, forged_header, body));
+            [0, 3].into_iter().for_each(|host| play.simulation().inject(now, host, &forged));
         }
         play.run(Duration::from_secs(8));
         play.assert_done();

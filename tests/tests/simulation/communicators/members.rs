@@ -300,7 +300,7 @@ fn late(leaver: usize, calls: &[Step], dies: bool) -> Vec<(String, f64)> {
     if dies {
         case.crashes = vec![(leaver, Duration::from_secs(1))];
     }
-    let mut play = Play::new(&case, 1, ethbcast_transport::sim::NoFaults, "late");
+    let mut play = Play::new(&case, 1, NoFaults, "late");
     play.run(Duration::from_secs(60));
     let ends = play.processes().iter().enumerate().filter(|(host, _)| *host != leaver);
     let told = |ended: &Option<(Result<(), _>, Instant)>| {
@@ -311,37 +311,22 @@ fn late(leaver: usize, calls: &[Step], dies: bool) -> Vec<(String, f64)> {
     ends.map(|(_, process)| told(&process.ended)).collect()
 }
 
-fn assert_told_soon(ends: &[(String, f64)], word: &str) {
-    assert!(ends.iter().any(|(how, _)| how.contains(word)), "{ends:#?}");
-    assert!(ends.iter().all(|(how, at)| *at < 10.0 && (how == "Ok" || how.contains(word))), "{ends:#?}");
-}
-
 #[test]
-fn a_broadcast_whose_root_left_before_all_of_it_was_taken_fails_at_once() {
-    assert_told_soon(&late(0, &[Step::Broadcast { root: 0, bytes: 55_000 }], false), "rank 0 (n0) has left");
-}
-
-#[test]
-fn a_gather_whose_block_was_left_behind_fails_at_once() {
-    assert_told_soon(&late(1, &[Step::Gather { root: 0, bytes: 200_000 }], false), "rank 1 (n1) has left");
-}
-
-#[test]
-fn a_broadcast_whose_root_died_later_fails_at_once() {
-    let calls = [Step::Broadcast { root: 0, bytes: 55_000 }, Step::Broadcast { root: 0, bytes: 10 }];
-    assert_told_soon(&late(0, &calls, true), "rank 0 (n0) is silent");
-}
-
-#[test]
-fn a_gather_whose_rank_died_later_fails_at_once() {
-    let calls = [Step::Gather { root: 0, bytes: 200_000 }, Step::Gather { root: 0, bytes: 10 }];
-    assert_told_soon(&late(1, &calls, true), "rank 1 (n1) is silent");
-}
-
-#[test]
-fn a_scatter_whose_root_died_later_fails_at_once() {
-    let calls = [Step::Scatter { root: 0, bytes: 200_000 }, Step::Scatter { root: 0, bytes: 10 }];
-    assert_told_soon(&late(0, &calls, true), "rank 0 (n0) is silent");
+fn a_call_whose_rank_has_left_or_died_before_all_was_taken_fails_at_once() {
+    let broadcast = |bytes| Step::Broadcast { root: 0, bytes };
+    let gather = |bytes| Step::Gather { root: 0, bytes };
+    let scatter = |bytes| Step::Scatter { root: 0, bytes };
+    for (leaver, calls, dies, word) in [
+        (0, vec![broadcast(55_000)], false, "rank 0 (n0) has left"),
+        (1, vec![gather(200_000)], false, "rank 1 (n1) has left"),
+        (0, vec![broadcast(55_000), broadcast(10)], true, "rank 0 (n0) is silent"),
+        (1, vec![gather(200_000), gather(10)], true, "rank 1 (n1) is silent"),
+        (0, vec![scatter(200_000), scatter(10)], true, "rank 0 (n0) is silent"),
+    ] {
+        let ends = late(leaver, &calls, dies);
+        assert!(ends.iter().any(|(how, _)| how.contains(word)), "{calls:?}: {ends:#?}");
+        assert!(ends.iter().all(|(how, at)| *at < 10.0 && (how == "Ok" || how.contains(word))), "{calls:?}: {ends:#?}");
+    }
 }
 
 fn hosts<F: ethbcast_transport::sim::Faults>(play: &Play<F>, host: usize) -> Vec<String> {

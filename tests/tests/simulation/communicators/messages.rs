@@ -219,23 +219,12 @@ fn policed() -> Calibration {
 }
 
 #[test]
-fn a_broadcast_by_cast_ends() {
-    assert_ends(&[Step::Broadcast { root: 0, bytes: 200_000 }, Step::Barrier], false);
-}
-
-#[test]
-fn a_broadcast_by_chain_ends() {
-    assert_ends(&[Step::Broadcast { root: 0, bytes: 200_000 }, Step::Barrier], true);
-}
-
-#[test]
-fn a_barrier_ends() {
+fn broadcasts_barriers_and_gathers_end() {
+    let broadcast = [Step::Broadcast { root: 0, bytes: 200_000 }, Step::Barrier];
+    assert_ends(&broadcast, false);
+    assert_ends(&broadcast, true);
     assert_ends(&[Step::Barrier; 3], false);
-}
-
-#[test]
-fn a_gather_ends() {
-    assert_ends(&[Step::Gather { root: 0, bytes: 30_000 }, Step::Gather { root: 3, bytes: 30_000 }], false);
+    assert_ends(&[0, 3].map(|root| Step::Gather { root, bytes: 30_000 }), false);
 }
 
 #[test]

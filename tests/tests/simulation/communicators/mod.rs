@@ -273,8 +273,3 @@ fn a_group_without_calls_gives_signs_of_life_and_nothing_else() {
     let signs = play.network().sent_frames - sent;
     assert!((790..=810).contains(&signs), "{signs} signs of life of eight ranks in ten seconds");
 }
-
-#[test]
-fn seeded_programs_deliver_exact_bytes_leave_in_peace_and_stay_within_the_frame_budget() {
-    ethbcast_tests::seeded::play_all(ethbcast_tests::seeded::play_program);
-}

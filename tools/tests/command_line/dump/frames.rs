@@ -1,4 +1,4 @@
-//! Test helper: frames of every type, and capture files made of them.
+//! Frames of every kind, captures of them, and what `dump` prints of one.
 
 use ethbcast_collectives::census::{About, Busy, CensusReply, CensusRequest, LastSession, kind};
 use ethbcast_collectives::session::verified::ChunkSize;
@@ -7,12 +7,15 @@ use ethbcast_collectives::session::{
     Refusal, Stage, Standing, Status, Taken, Trailer, Verdict, View, ViewMember,
 };
 use ethbcast_planning::plan::Via;
+use ethbcast_tests::lab::{Ended, LIMIT, Run};
 use ethbcast_tests::stream::make_checksum_fit;
 use ethbcast_transport::Policy;
 use ethbcast_transport::stream::Orphan;
 use ethbcast_transport::wire::{
     AckBody, EtherType, Flags, Guard, Header, Identity, Kind, MacAddr, OVERHEAD_BYTES, Rank, StreamId,
 };
+use serde_json::Value;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const ROOT: MacAddr = MacAddr::new(2, 0, 0, 0, 0, 1);
@@ -20,6 +23,26 @@ const MEMBER: MacAddr = MacAddr::new(2, 0, 0, 0, 0, 2);
 /// Offset of the version.
 const VERSION: usize = 16;
 const KIND: usize = 17;
+
+/// Returns a capture made in a lab: sessions by chain and by cast, a probe, and a group of ranks.
+pub fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/captures/lab.pcap")
+}
+
+pub fn text(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
+
+/// Returns the lines of `dump --json`.
+pub fn dumped(path: &Path) -> Vec<Value> {
+    let ended = Run::here(env!("CARGO_BIN_EXE_ethbcast"), &["dump", "--json", text(path)]).end(LIMIT);
+    ended.assert_code(0);
+    lines(&ended)
+}
+
+pub fn lines(ended: &Ended) -> Vec<Value> {
+    ended.stdout_text().lines().map(|line| serde_json::from_str(line).expect("an object")).collect()
+}
 
 /// Format of a capture.
 #[derive(Clone, Copy, Debug, Default)]

@@ -4,31 +4,10 @@
 mod frames;
 
 use super::ended_here;
-use ethbcast_tests::lab::{Ended, scratch};
-use frames::{Capture, Format, every_message, faulty};
-use serde_json::Value;
+use ethbcast_tests::lab::scratch;
+use frames::{Capture, Format, dumped, every_message, faulty, golden, lines, text};
 use std::fs;
-use std::path::{Path, PathBuf};
-
-/// Returns a capture made in a lab: sessions by chain and by cast, a probe, and a group of ranks.
-fn golden() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/captures/lab.pcap")
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("UTF-8")
-}
-
-/// Returns the lines of `dump --json`.
-fn dumped(path: &Path) -> Vec<Value> {
-    let ended = ended_here(&["dump", "--json", text(path)]);
-    ended.assert_code(0);
-    lines(&ended)
-}
-
-fn lines(ended: &Ended) -> Vec<Value> {
-    ended.stdout_text().lines().map(|line| serde_json::from_str(line).expect("an object")).collect()
-}
+use std::path::Path;
 
 #[test]
 fn every_message_of_a_session_is_printed_field_by_field() {

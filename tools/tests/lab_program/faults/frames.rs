@@ -1,14 +1,14 @@
-//! Tests of transfers on cables with noise, torn frames, forged frames and corrupt data.
+//! Noise, frames of foreign sessions, requests of hosts that do not exist, and cables that corrupt data under a valid
+//! checksum. The transfers of `chaos` have forged frames of their own session.
 
 use super::{slow, twelve_mebibytes};
 use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Run, Site, Transfer, content, one_switch, within};
-use ethbcast_collectives::session::{Done, Message, Outcome as Fate, Verdict, ViewPart};
+use ethbcast_collectives::session::Message;
 use ethbcast_lab::LabConfig;
 use ethbcast_tests::chaos::{Manners, Relay};
 use ethbcast_tests::lab::{StopOnDrop, Tap};
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::sim::Random;
-use ethbcast_transport::stream::Orphan;
 use ethbcast_transport::wire::{
     EtherType, EthernetHeader, Flags, Guard, Header, Identity, Kind, OVERHEAD_BYTES, Rank, StreamId, group_mac, parse,
     seal,
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
-/// A host that is not a member and sends misleading frames.
+/// A host that is not a member and sends frames of no use.
 pub struct Vandal {
     tap: Tap,
     victims: Vec<MacAddr>,
@@ -36,23 +36,19 @@ impl Vandal {
         Vandal { tap: Tap::on("eth0").expect("a tap"), victims, random: Random::new(1), session: None }
     }
 
-    /// Sends bursts until it is stopped. Returns the number of frames, and of those with the
-    /// session's number.
-    pub fn rage(mut self, stop: &AtomicBool) -> (u64, u64) {
-        let (mut frames, mut forged) = (0, 0);
+    /// Sends noise and frames of a foreign session, in bursts until it is stopped; returns their number.
+    pub fn rage(mut self, stop: &AtomicBool) -> u64 {
+        let mut frames = 0;
         while !stop.load(Ordering::Relaxed) {
-            self.listen();
             for _ in 0..32 {
                 let victim = self.victims[self.random.below(self.victims.len() as u64) as usize];
-                let (frame, is_forged) = self.frame(victim);
+                let frame = if self.random.chance(0.5) { self.noise(victim) } else { self.foreign(victim) };
                 // A full queue is ignored: lost garbage is no loss.
-                if self.tap.send(&frame).expect("sending garbage") {
-                    (frames, forged) = (frames + 1, forged + u64::from(is_forged));
-                }
+                frames += u64::from(self.tap.send(&frame).expect("sending garbage"));
             }
             thread::sleep(Duration::from_millis(10));
         }
-        (frames, forged)
+        frames
     }
 
     /// Sends join requests for the announced session in the names of `ghosts` hosts that do not
@@ -100,18 +96,6 @@ impl Vandal {
         }
     }
 
-    /// Returns a frame for a victim, and whether it carries the session's number.
-    fn frame(&mut self, victim: MacAddr) -> (Vec<u8>, bool) {
-        let foreign = self.random.next_u64() as u32;
-        match (self.random.below(5), self.session) {
-            (0, _) => (self.noise(victim), false),
-            (1, _) => (self.torn(victim, foreign), false),
-            (2, _) | (_, None) => (self.valid(victim, foreign, None), false),
-            (3, Some(session)) => (self.valid(victim, session, Some(Kind::DATA)), true),
-            (_, Some(session)) => (self.valid(victim, session, None), true),
-        }
-    }
-
     /// Returns a frame of which only the EtherType is right.
     fn noise(&mut self, victim: MacAddr) -> Vec<u8> {
         let mut frame = vec![0; 14 + self.random.below(400) as usize];
@@ -122,26 +106,13 @@ impl Vandal {
         frame
     }
 
-    /// Returns a valid frame that is truncated or has one bit flipped behind the Ethernet header.
-    fn torn(&mut self, victim: MacAddr, session: u32) -> Vec<u8> {
-        let mut frame = self.valid(victim, session, None);
-        let at = 14 + self.random.below(frame.len() as u64 - 14) as usize;
-        if self.random.chance(0.5) {
-            frame.truncate(at);
-        } else {
-            frame[at] ^= 1 << self.random.below(8);
-        }
-        frame
-    }
-
-    /// Returns a frame that parses: of this kind, or a harmful control message.
-    fn valid(&mut self, victim: MacAddr, session: u32, kind: Option<Kind>) -> Vec<u8> {
-        let mut body = vec![0; self.random.below(200) as usize];
-        self.random.fill(&mut body);
-        let (kind, body) = kind.map_or_else(|| self.lie(body.clone()), |kind| (kind, body.clone()));
+    /// Returns a valid data frame of a session that there is not.
+    fn foreign(&mut self, victim: MacAddr) -> Vec<u8> {
+        let mut frame = vec![0; OVERHEAD_BYTES + self.random.below(200) as usize];
+        self.random.fill(&mut frame[OVERHEAD_BYTES..]);
         let header = Header {
-            kind,
-            session,
+            kind: Kind::DATA,
+            session: self.random.next_u64() as u32,
             stream: StreamId(1),
             rank: Rank(self.random.below(5) as u16),
             epoch: 1,
@@ -149,39 +120,15 @@ impl Vandal {
             sequence: self.random.below(20_000),
             stamp: self.random.next_u64() as u32,
         };
-        let mut frame = vec![0; OVERHEAD_BYTES + body.len()];
-        frame[OVERHEAD_BYTES..].copy_from_slice(&body);
         let link = EthernetHeader { source: self.tap.mac(), destination: victim, ether_type: EtherType::DEFAULT };
-        seal(&mut frame, link, &header, body.len());
+        let payload_bytes = frame.len() - OVERHEAD_BYTES;
+        seal(&mut frame, link, &header, payload_bytes);
         frame
-    }
-
-    /// Returns a message that only the root or only a member may send, without join requests and
-    /// invitations.
-    fn lie(&mut self, body: Vec<u8>) -> (Kind, Vec<u8>) {
-        let message = match self.random.below(6) {
-            0 => Message::Abort { text: "it is all over".to_owned() },
-            1 => Message::Verdict(Verdict { over: true, trailer: None, heard: vec![0xff], accepted: vec![0xff] }),
-            2 => {
-                let text = "all wrong".to_owned();
-                Message::Done(Done { outcome: Fate::Damaged, bytes: 1, digest: [0; 32], text }, None)
-            }
-            3 => Message::View(ViewPart {
-                epoch: 9,
-                digest: *blake3::hash(&body).as_bytes(),
-                at: 0,
-                count: 1,
-                bytes: body,
-            }),
-            4 => Message::Orphan { stream: StreamId(1), gap: Orphan { rank: Rank(1), from: 0, to: 9 } },
-            _ => return (if self.random.chance(0.5) { Kind::ACK } else { Kind::HEARTBEAT }, body),
-        };
-        message.encode()
     }
 }
 
 #[test]
-fn frames_of_liars_and_madmen_change_counters_only() {
+fn noise_and_frames_of_foreign_sessions_change_counters_only() {
     let site = Site::beside("garbage", LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(5) });
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -202,12 +149,8 @@ fn frames_of_liars_and_madmen_change_counters_only() {
             }
         }
         drop(stopper);
-        let (frames, forged) = vandal.join().expect("no panic").expect("a host");
-        println!("{frames} frames of garbage, {forged} of them with the session's own number");
-        assert!(
-            frames > 1_000 && forged > 200,
-            "{frames} frames of garbage, {forged} with the session's number: too few to prove anything"
-        );
+        let frames = vandal.join().expect("no panic").expect("a host");
+        assert!(frames > 1_000, "{frames} frames of garbage: too few to prove anything");
     });
 }
 

@@ -1,26 +1,14 @@
 //! Tests of transfers in which hosts die, hang, are cut off or interrupted.
 
-use super::{CULPRIT, QUARTER_BYTES, begun, half_way, impatient, relays, sixteen_mebibytes, slow, twelve_mebibytes};
+use super::{
+    CULPRIT, QUARTER_BYTES, Session, begun, half_way, impatient, relays, sixteen_mebibytes, slow, twelve_mebibytes,
+};
 use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, PROGRAM, Run, Site, content, names_in, one_switch, within};
-use ethbcast_lab::{Lab, LabConfig};
+use crate::machine::resuming::{assert_gone, children};
+use ethbcast_lab::LabConfig;
 use nix::sys::signal::Signal;
 use std::thread;
 use std::time::Duration;
-
-#[test]
-fn when_a_relay_dies_the_others_are_served_and_the_root_names_it() {
-    let site = Site::beside("relay", slow(6));
-    // n1 … n5 are ranks 1 … 5 of the chain: n3 has two hosts before and two behind it.
-    let session = half_way(&site, "chain", "n5");
-    session.receiver("n3").signal(Signal::SIGKILL);
-    let outcome = session.end(LIMIT);
-    ["n1", "n2", "n4", "n5"].into_iter().for_each(|host| outcome.assert_delivered(host));
-    outcome.root.assert_code(1);
-    assert!(outcome.root.stderr.contains("1 of 5 receivers failed: n3 (died)"), "{}", outcome.root.stderr);
-    assert_eq!(outcome.status("n3"), "died");
-    assert_eq!(outcome.status("n4"), "verified");
-    outcome.forget_dead("n3");
-}
 
 #[test]
 fn when_two_neighbours_of_a_chain_die_together_nobody_ends_up_with_half_a_file() {
@@ -51,7 +39,7 @@ fn when_neighbours_of_a_chain_die_while_frames_are_lost_everybody_else_gets_the_
         std::thread::sleep(pause);
         session.receiver("n3").signal(Signal::SIGKILL);
         let outcome = session.end(LIMIT);
-        ["n1", "n4", "n5"].into_iter().for_each(|host| outcome.assert_delivered(host));
+        outcome.assert_others_delivered(&["n2", "n3"]);
         outcome.root.assert_code(1);
         for host in ["n2", "n3"] {
             outcome.assert_named(host, &["silent", "died", "killed"]);
@@ -61,66 +49,30 @@ fn when_neighbours_of_a_chain_die_while_frames_are_lost_everybody_else_gets_the_
 }
 
 #[test]
-fn a_receiver_that_is_killed_is_known_before_its_silence_is() {
-    for via in ["chain", "cast"] {
-        let site = Site::beside("killed", relays());
+fn a_receiver_that_is_killed_is_known_before_its_silence_is_and_the_others_are_served() {
+    let site = Site::beside("killed", relays());
+    // A relay, a receiver of a cast, and the last of a chain.
+    for (via, dead) in [("chain", "n3"), ("cast", "n3"), ("chain", "n5")] {
         let session = twelve_mebibytes(&site, via).start();
         session.wait_for_sent(QUARTER_BYTES);
-        session.receiver("n3").signal(Signal::SIGKILL);
+        let watcher = children(session.receiver(dead));
+        assert_eq!(watcher.len(), 1, "{watcher:?}");
+        session.receiver(dead).signal(Signal::SIGKILL);
         // A silent host has no known cause; the death of this one was announced by another process.
-        session.root.wait_for_line("n3 failed: died");
+        session.root.wait_for_line(&format!("{dead} failed: died"));
         let outcome = session.end(LIMIT);
-        ["n1", "n2", "n4", "n5"].into_iter().for_each(|host| outcome.assert_delivered(host));
+        outcome.assert_others_delivered(&[dead]);
         outcome.root.assert_code(1);
-        assert_eq!(outcome.status("n3"), "died");
+        assert_eq!(outcome.status(dead), "died");
         // With its partial data, which the next run continues.
-        assert!(outcome.row("n3")["bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{}", outcome.row("n3"));
-        for word in ["n3 had ", " of it; start `recv` there again, then send again to it"] {
+        assert!(outcome.row(dead)["bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{}", outcome.row(dead));
+        let again = format!("{dead} had ");
+        let count = format!("1 of 5 receivers failed: {dead} (died)");
+        for word in [&again, " of it; start `recv` there again, then send again to it", &count] {
             assert!(outcome.root.stderr.contains(word), "{word}: {}", outcome.root.stderr);
         }
-        outcome.forget_dead("n3");
-    }
-}
-
-#[test]
-fn when_a_receiver_of_a_cast_dies_the_others_are_served_and_the_root_names_it() {
-    let site = Site::beside("listener", slow(5));
-    let session = half_way(&site, "cast", "n2");
-    session.receiver("n2").signal(Signal::SIGKILL);
-    let outcome = session.end(LIMIT);
-    ["n1", "n3", "n4"].into_iter().for_each(|host| outcome.assert_delivered(host));
-    outcome.root.assert_code(1);
-    assert!(outcome.root.stderr.contains("1 of 4 receivers failed: n2 (died)"), "{}", outcome.root.stderr);
-    outcome.forget_dead("n2");
-}
-
-#[test]
-fn when_the_last_of_a_chain_dies_nobody_else_notices() {
-    let site = Site::beside("tail", slow(4));
-    let session = half_way(&site, "chain", "n3");
-    session.receiver("n3").signal(Signal::SIGKILL);
-    let outcome = session.end(LIMIT);
-    ["n1", "n2"].into_iter().for_each(|host| outcome.assert_delivered(host));
-    outcome.root.assert_code(1);
-    assert_eq!(outcome.status("n3"), "died");
-    outcome.forget_dead("n3");
-}
-
-#[test]
-fn when_the_root_dies_receivers_end_soon_and_leave_nothing() {
-    let site = Site::beside("root", slow(5));
-    for via in ["chain", "cast"] {
-        let session = half_way(&site, via, "n4");
-        session.root.signal(Signal::SIGKILL);
-        let outcome = session.end(LIMIT);
-        for host in ["n1", "n2", "n3", "n4"] {
-            outcome.assert_nothing(host, 1);
-            assert!(
-                outcome.receiver(host).stderr.contains("the sender's process has ended"),
-                "{}",
-                outcome.receiver(host).stderr
-            );
-        }
+        outcome.forget_dead(dead);
+        assert_gone(&watcher);
     }
 }
 
@@ -133,52 +85,46 @@ fn when_the_interface_of_a_receiver_goes_down_it_says_so_and_the_others_are_serv
     let outcome = session.end(LIMIT);
     outcome.assert_nothing("n2", 4);
     assert!(outcome.receiver("n2").stderr.contains("ip link set eth0 up"), "{}", outcome.receiver("n2").stderr);
-    ["n1", "n3"].into_iter().for_each(|host| outcome.assert_delivered(host));
+    outcome.assert_others_delivered(&["n2"]);
     outcome.root.assert_code(1);
     assert_eq!(outcome.status("n2"), "silent");
 }
 
-/// Runs a transfer with an outage that begins in its first quarter and lasts `seconds`.
-fn outage(story: &str, via: &'static str, seconds: f64, away: impl Fn(&Lab, bool)) {
+/// Part of a host that is off for a time: its switch port, or its process.
+type Outage = (&'static str, fn(&Session, &str, bool));
+
+const PORT: Outage =
+    ("its switch port", |session, host, is_off| session.lab().set_port(host, !is_off).expect("a port"));
+const PROCESS: Outage = ("its process", |session, host, is_off| {
+    let signal = if is_off { Signal::SIGSTOP } else { Signal::SIGCONT };
+    session.run(host).signal(signal);
+});
+
+/// Runs transfers with an outage that begins in their first quarter.
+fn outages(story: &str, rows: &[(Outage, &'static str, &str, f64)]) {
     let site = Site::beside(story, relays());
-    let session = twelve_mebibytes(&site, via).start();
-    session.wait_for_sent(QUARTER_BYTES);
-    away(site.lab(), true);
-    thread::sleep(Duration::from_secs_f64(seconds));
-    away(site.lab(), false);
-    session.end(LIMIT).assert_verified();
-}
-
-/// Runs a transfer in which a host's process is stopped for 3 s in its first quarter.
-fn stopped(story: &str, via: &'static str, host: &str) {
-    let site = Site::beside(story, relays());
-    let session = twelve_mebibytes(&site, via).start();
-    session.wait_for_sent(QUARTER_BYTES);
-    let run = if host == "n0" { &session.root } else { session.receiver(host) };
-    run.signal(Signal::SIGSTOP);
-    thread::sleep(Duration::from_secs(3));
-    run.signal(Signal::SIGCONT);
-    session.end(LIMIT).assert_verified();
+    for &((what, set), via, host, seconds) in rows {
+        println!("{via}: {what} at {host} is off for {seconds} s");
+        let session = twelve_mebibytes(&site, via).start();
+        session.wait_for_sent(QUARTER_BYTES);
+        set(&session, host, true);
+        thread::sleep(Duration::from_secs_f64(seconds));
+        set(&session, host, false);
+        session.end(LIMIT).assert_verified();
+    }
 }
 
 #[test]
-fn a_relay_whose_switch_port_is_out_for_3_s_gets_the_file() {
-    outage("port", "chain", 3.0, |lab, away| lab.set_port(CULPRIT, !away).expect("a port"));
+fn where_a_switch_port_is_out_for_3_s_all_get_the_file() {
+    outages("port", &[(PORT, "chain", CULPRIT, 3.0), (PORT, "cast", CULPRIT, 3.0), (PORT, "chain", "n0", 3.0)]);
 }
 
 #[test]
-fn a_receiver_of_a_cast_whose_switch_port_is_out_for_3_s_gets_the_file() {
-    outage("castport", "cast", 3.0, |lab, away| lab.set_port(CULPRIT, !away).expect("a port"));
-}
-
-#[test]
-fn when_the_roots_switch_port_is_out_for_3_s_all_get_the_file() {
-    outage("rootport", "chain", 3.0, |lab, away| lab.set_port("n0", !away).expect("a port"));
-}
-
-#[test]
-fn a_relay_whose_interface_is_switched_off_and_on_again_gets_the_file() {
-    outage("interface", "chain", 0.5, |lab, away| lab.set_link(CULPRIT, !away).expect("an interface"));
+fn where_a_process_is_stopped_for_3_s_all_get_the_file() {
+    outages(
+        "stopped",
+        &[(PROCESS, "chain", CULPRIT, 3.0), (PROCESS, "cast", CULPRIT, 3.0), (PROCESS, "chain", "n0", 3.0)],
+    );
 }
 
 #[test]
@@ -188,7 +134,7 @@ fn a_relay_whose_interface_stays_off_ends_with_its_patience() {
     session.wait_for_sent(QUARTER_BYTES);
     site.lab().set_link(CULPRIT, false).expect("an interface");
     let outcome = session.end(LIMIT);
-    ["n1", "n2", "n4", "n5"].into_iter().for_each(|host| outcome.assert_delivered(host));
+    outcome.assert_others_delivered(&[CULPRIT]);
     outcome.assert_named(CULPRIT, &["silent"]);
     outcome.root.assert_code(1);
     let ended = outcome.receiver(CULPRIT);
@@ -207,7 +153,7 @@ fn a_receiver_whose_interface_is_away_ends_at_a_signal() {
     session.receiver(CULPRIT).signal(Signal::SIGTERM);
     site.lab().set_link(CULPRIT, true).expect("an interface");
     let outcome = session.end(LIMIT);
-    ["n1", "n2", "n4", "n5"].into_iter().for_each(|host| outcome.assert_delivered(host));
+    outcome.assert_others_delivered(&[CULPRIT]);
     outcome.assert_nothing(CULPRIT, 143);
 }
 
@@ -265,26 +211,6 @@ fn a_receiver_ends_at_its_time_limit_while_whoever_reads_its_output_does_not() {
 }
 
 #[test]
-fn when_the_roots_interface_is_switched_off_and_on_again_all_get_the_file() {
-    outage("rootlink", "cast", 0.5, |lab, away| lab.set_link("n0", !away).expect("an interface"));
-}
-
-#[test]
-fn a_relay_that_is_stopped_for_3_s_gets_the_file() {
-    stopped("stopped", "chain", CULPRIT);
-}
-
-#[test]
-fn a_receiver_of_a_cast_that_is_stopped_for_3_s_gets_the_file() {
-    stopped("caststop", "cast", CULPRIT);
-}
-
-#[test]
-fn when_the_root_is_stopped_for_3_s_all_get_the_file() {
-    stopped("rootstop", "chain", "n0");
-}
-
-#[test]
 fn a_relay_whose_interface_gets_another_name_gets_the_file() {
     let site = Site::beside("renamed", relays());
     let session = twelve_mebibytes(&site, "chain").start();
@@ -302,7 +228,7 @@ fn a_host_that_ends_for_its_own_interface_sends_the_reason() {
     session.wait_for_sent(QUARTER_BYTES);
     site.set_up(CULPRIT, "ip", &["link", "set", "eth0", "mtu", "1400"]);
     let outcome = session.end(LIMIT);
-    ["n1", "n2", "n4", "n5"].into_iter().for_each(|host| outcome.assert_delivered(host));
+    outcome.assert_others_delivered(&[CULPRIT]);
     outcome.assert_named(CULPRIT, &["died: interface eth0 refuses", "died: the MTU of interface eth0 was lowered"]);
     outcome.assert_nothing(CULPRIT, 4);
 }
@@ -314,22 +240,10 @@ fn a_host_whose_address_changes_tells_the_sender_so() {
     session.wait_for_sent(QUARTER_BYTES);
     site.set_up(CULPRIT, "ip", &["link", "set", "eth0", "address", "02:00:00:00:77:01"]);
     let outcome = session.end(LIMIT);
-    ["n1", "n2", "n4", "n5"].into_iter().for_each(|host| outcome.assert_delivered(host));
+    outcome.assert_others_delivered(&[CULPRIT]);
     outcome.assert_named(CULPRIT, &["has changed its address", "silent"]);
     outcome.assert_nothing(CULPRIT, 4);
     assert!(outcome.receiver(CULPRIT).stderr.contains("to 02:00:00:00:77:01"));
-}
-
-#[test]
-fn a_host_that_pauses_for_a_second_is_waited_for() {
-    let site = Site::beside("pause", slow(4));
-    for via in ["chain", "cast"] {
-        let session = half_way(&site, via, "n3");
-        session.receiver("n2").signal(Signal::SIGSTOP);
-        thread::sleep(Duration::from_secs(1));
-        session.receiver("n2").signal(Signal::SIGCONT);
-        session.end(LIMIT).assert_verified();
-    }
 }
 
 #[test]
@@ -340,7 +254,7 @@ fn a_host_that_pauses_for_too_long_finds_that_the_others_have_gone_on() {
     session.root.wait_for_line("n1 (silent)");
     session.receiver("n1").signal(Signal::SIGCONT);
     let outcome = session.end(LIMIT);
-    ["n2", "n3"].into_iter().for_each(|host| outcome.assert_delivered(host));
+    outcome.assert_others_delivered(&["n1"]);
     outcome.root.assert_code(1);
     // The views sent meanwhile wait in its ring.
     outcome.assert_nothing("n1", 1);
@@ -409,7 +323,7 @@ fn ctrl_c_at_one_receiver_concerns_nobody_else() {
         session.receiver("n2").signal(signal);
         let outcome = session.end(LIMIT);
         outcome.assert_nothing("n2", code);
-        ["n1", "n3", "n4"].into_iter().for_each(|host| outcome.assert_delivered(host));
+        outcome.assert_others_delivered(&["n2"]);
         outcome.root.assert_code(1);
         assert!(outcome.root.stderr.contains("1 of 4 receivers failed: n2 (interrupted)"), "{}", outcome.root.stderr);
     }

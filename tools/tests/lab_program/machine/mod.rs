@@ -2,7 +2,7 @@
 
 mod devices;
 mod full;
-mod resuming;
+pub mod resuming;
 
 use crate::harness::{Ended, Ethbcast, LIMIT, MEBIBYTE, Run, Site, content, names_in, one_switch, shown_in, within};
 use ethbcast_lab::LabConfig;

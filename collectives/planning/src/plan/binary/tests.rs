@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::plan::check;
+use crate::plan::tests::{all_of, network};
 use crate::topology::arbitrary;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -102,10 +103,6 @@ fn compare(topology: &Topology, root_host: usize, members: &[usize]) {
     assert_eq!(of_ranks, ranked.collect());
 }
 
-fn all_of(topology: &Topology) -> Vec<usize> {
-    (0..topology.hosts().len()).collect()
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
@@ -165,11 +162,7 @@ fn the_left_child_is_served_first() {
 /// three switches.
 #[test]
 fn switches_beside_a_long_row_make_no_tree_higher() {
-    let mut text = "schema = 1\n".to_string();
-    for (id, link) in ["", "'s0'", "'s1'", "'s2'", "'s3'", "'s4'", "'s0'", "'s0'", "'s0'"].into_iter().enumerate() {
-        text += &format!("[[switch]]\nname = 's{id}'\nhosts = 'n[{}-{}]'\nlinks = [{link}]\n", 8 * id, 8 * id + 7);
-    }
-    let topology = Topology::parse(&text, "row").expect("a tree");
+    let topology = network(&[8; 9], |id| if id < 6 { id - 1 } else { 0 });
     let height = |members: &[usize]| binary(&topology, 0, members).expect("members are hosts").height();
     let row: Vec<usize> = (0..48).collect();
     assert_eq!([height(&row), height(&all_of(&topology))], [8, 8]);
@@ -289,13 +282,7 @@ fn on_one_switch_the_trees_are_complete() {
 }
 
 fn row(switches: usize, hosts_each: usize) -> Topology {
-    let mut text = "schema = 1\n".to_string();
-    for id in 0..switches {
-        let (low, high) = (id * hosts_each, (id + 1) * hosts_each - 1);
-        let link = if id == 0 { String::new() } else { format!("'s{}'", id - 1) };
-        text += &format!("[[switch]]\nname = 's{id}'\nhosts = 'n[{low}-{high}]'\nlinks = [{link}]\n");
-    }
-    Topology::parse(&text, "row").expect("a tree")
+    network(&vec![hosts_each; switches], |id| id - 1)
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! way of counting.
 
 use super::*;
+use crate::plan::tests::all_of;
 use crate::plan::{blocks, by_rank, chain};
 use crate::topology::arbitrary;
 use proptest::prelude::*;
@@ -9,10 +10,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 fn bed(name: &str) -> Topology {
     Topology::builtin(name).expect(name)
-}
-
-fn all_of(topology: &Topology) -> Vec<usize> {
-    (0..topology.hosts().len()).collect()
 }
 
 fn rank_order(ranks: usize) -> Plan {

@@ -1,7 +1,7 @@
 //! Tests of the depth-first order of hosts over the switches.
 
 use super::*;
-use crate::plan::tests::assert_about_ten_times;
+use crate::plan::tests::{all_of, assert_about_ten_times, network};
 use crate::plan::{check, layers};
 use crate::topology::{BUILTIN_NAMES, arbitrary};
 use proptest::prelude::*;
@@ -85,8 +85,7 @@ proptest! {
         root in any::<prop::sample::Index>(),
         seed in any::<u64>(),
     ) {
-        let cables: Vec<_> = links.iter().enumerate().map(|(id, link)| (id + 1, link.index(id + 1))).collect();
-        let topology = network(&vec![8; links.len() + 1], &cables);
+        let topology = network(&vec![8; links.len() + 1], |id| links[id - 1].index(id));
         let root_host = root.index(topology.hosts().len());
         let onward = onward(&topology, topology.switch_of(root_host), None, |_| true);
         let lowest = height(&topology, root_host, &onward, |_| true);
@@ -136,7 +135,7 @@ fn only_members_take_part_and_ranks_are_theirs() {
 fn every_root_of_every_test_bed_is_free_of_contention() {
     for name in BUILTIN_NAMES {
         let bed = bed(name);
-        let all: Vec<usize> = (0..bed.hosts().len()).collect();
+        let all = all_of(&bed);
         for &root in &all {
             let report = check(&bed, &chain(&bed, root, &all).expect("a chain"), &all);
             assert!(report.is_good(), "{name} from {root}: {report}");
@@ -158,15 +157,7 @@ fn members_that_are_none_are_refused() {
 /// switches.
 #[test]
 fn ten_thousand_hosts_take_about_ten_times_as_long_as_a_thousand() {
-    let tree = |switches: usize, fan_out: usize, hosts_each: usize| {
-        let mut text = "schema = 1\n".to_string();
-        for id in 0..switches {
-            let (low, high) = (id * hosts_each, (id + 1) * hosts_each - 1);
-            let link = if id == 0 { String::new() } else { format!("'s{}'", (id - 1) / fan_out) };
-            text += &format!("[[switch]]\nname = 's{id}'\nhosts = 'n[{low}-{high}]'\nlinks = [{link}]\n");
-        }
-        Topology::parse(&text, "large").expect("a tree")
-    };
+    let tree = |switches: usize, fan_out: usize, each: usize| network(&vec![each; switches], |id| (id - 1) / fan_out);
     for (small, topology) in [(tree(40, 7, 25), tree(400, 7, 25)), (tree(1_000, 1, 1), tree(10_000, 1, 1))] {
         let all: Vec<usize> = (0..10_000).collect();
         // A linear search per host would take a hundred times as long.
@@ -186,7 +177,7 @@ proptest! {
     #[test]
     fn random_trees_from_random_roots_over_random_members_are_free_of_contention(
         (topology, members, root) in arbitrary::topology(14, 40).prop_flat_map(|topology| {
-            let all: Vec<usize> = (0..topology.hosts().len()).collect();
+            let all = all_of(&topology);
             let some = prop::sample::subsequence(all.clone(), 1..=all.len()).prop_shuffle();
             (Just(topology), some, any::<prop::sample::Index>())
         })
@@ -200,22 +191,10 @@ proptest! {
     }
 }
 
-/// Returns switches with these numbers of hosts, joined in pairs.
-fn network(hosts: &[usize], cables: &[(usize, usize)]) -> Topology {
-    let mut text = "schema = 1\n".to_owned();
-    for (id, &count) in hosts.iter().enumerate() {
-        let links = cables.iter().filter(|cable| cable.0 == id).map(|cable| format!("'s{}'", cable.1));
-        let names = (0..count).map(|host| format!("'s{id}n{host}'"));
-        let [links, names] = [links.collect::<Vec<_>>(), names.collect()].map(|list| list.join(", "));
-        text += &format!("[[switch]]\nname = 's{id}'\nhosts = [{names}]\nlinks = [{links}]\n");
-    }
-    Topology::parse(&text, "network").expect("a tree")
-}
-
 #[test]
 fn the_switch_with_the_most_steps_comes_last() {
     // Below s0: the row s1, s2 and the switches s3 to s6, of which s4 has no hosts.
-    let network = network(&[1, 2, 2, 7, 0, 5, 2], &[(0, 1), (1, 2), (0, 3), (0, 4), (0, 5), (0, 6)]);
+    let network = network(&[1, 2, 2, 7, 0, 5, 2], |id| usize::from(id == 2));
     // In order: none; two hosts; four in a row of two switches, which takes two steps as five
     // and seven do, but has fewer hosts.
     assert_eq!(onward(&network, 0, None, |_| true)[0], [4, 6, 1, 5, 3]);

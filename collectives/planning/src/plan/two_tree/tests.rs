@@ -2,12 +2,9 @@
 
 use super::*;
 use crate::plan::check;
+use crate::plan::tests::{all_of, network};
 use crate::topology::arbitrary;
 use proptest::prelude::*;
-
-fn all_of(topology: &Topology) -> Vec<usize> {
-    (0..topology.hosts().len()).collect()
-}
 
 fn star(hosts: usize) -> Topology {
     Topology::single_switch((0..hosts).map(|host| format!("n{host}"))).expect("hosts")
@@ -15,15 +12,7 @@ fn star(hosts: usize) -> Topology {
 
 /// A row of three switches with these numbers of hosts.
 fn row(hosts: [usize; 3]) -> Topology {
-    let mut text = "schema = 1\n".to_owned();
-    let mut first = 0;
-    for (id, count) in hosts.into_iter().enumerate() {
-        let list: Vec<String> = (first..first + count).map(|host| format!("'n{host}'")).collect();
-        let links = if id < 2 { format!("'s{}'", id + 1) } else { String::new() };
-        text += &format!("[[switch]]\nname = 's{id}'\nhosts = [{}]\nlinks = [{links}]\n", list.join(", "));
-        first += count;
-    }
-    Topology::parse(&text, "row").expect("a row")
+    network(&hosts, |id| id - 1)
 }
 
 /// Returns the number of hosts other than the root that send in both trees; fails if a pair is unsound.
@@ -81,12 +70,8 @@ fn the_least_networks_have_a_pair() {
 #[test]
 fn heights_grow_with_the_logarithm_of_hosts_and_of_racks() {
     let racks = |racks: usize, hosts: usize| {
-        let mut text = "schema = 1\n[[switch]]\nname = 'core'\n".to_owned();
-        for rack in 0..racks {
-            let (low, high) = (rack * hosts, (rack + 1) * hosts - 1);
-            text += &format!("[[switch]]\nname = 's{rack}'\nhosts = 'n[{low}-{high}]'\nlinks = ['core']\n");
-        }
-        Topology::parse(&text, "racks").expect("racks")
+        let core = [0].into_iter().chain([hosts].repeat(racks)).collect::<Vec<_>>();
+        network(&core, |_| 0)
     };
     for (count, hosts, most) in [(4, 16, 10), (16, 16, 14), (64, 16, 18), (64, 40, 20)] {
         let topology = racks(count, hosts);

@@ -1,25 +1,91 @@
-//! Tests of the EQA paper's Push-Pull Broadcast (§3.3), with cases that the paper leaves open.
+//! Protocols of the EQA paper, observed on the wire. Simple Broadcast (§3.2): a window of 16, go-back-n from the
+//! missing frame, each repair by unicast to the receiver that lost the frame. Push-Pull Broadcast (§3.3): answers to
+//! pushed frames, the beginning of the pull phase, and cases that the paper leaves open.
 
 use crate::common::key::parse;
 use crate::common::{Case, Path, broadcast};
 use ethbcast_transport::Tuning;
-use ethbcast_transport::sim::{Delivery, Fate, NoFaults, RandomFaults};
+use ethbcast_transport::sim::{Delivery, Fate, Faults, NoFaults, RandomFaults};
 use ethbcast_transport::wire::{Flags, Frame, Kind, Rank};
+
+const HOSTS: usize = 6;
+const WINDOW: u64 = 16;
+
+#[derive(Debug)]
+struct Seen {
+    cursors: [u64; HOSTS],
+    new_frames: u64,
+    repairs: u64,
+}
+
+impl Seen {
+    fn look(&mut self, delivery: &Delivery<'_>) {
+        let frame = parse(delivery.frame).expect("a frame of the stream");
+        let header = frame.header;
+        if header.kind == Kind::ACK && delivery.to == 0 {
+            let cursor = &mut self.cursors[header.rank.index()];
+            *cursor = header.sequence.max(*cursor);
+        }
+        if header.kind != Kind::DATA {
+            return;
+        }
+        let slowest = self.cursors[1..].iter().min().expect("receivers");
+        assert!(header.sequence < slowest + WINDOW, "frame {} with a receiver at {slowest}", header.sequence);
+        let is_to_group = delivery.frame[0] & 1 == 1;
+        if header.flags.has(Flags::RESENT) {
+            assert!(!is_to_group, "frame {} is repaired to all", header.sequence);
+            self.repairs += 1;
+        } else {
+            assert!(is_to_group, "frame {} is sent to one", header.sequence);
+            self.new_frames += 1;
+        }
+    }
+}
+
+fn case(tuning: Tuning, frames: u64, message_frames: u64) -> Case {
+    Case { message_frames, tuning, ..super::case(Path::TunedCast, HOSTS, frames) }
+}
+
+#[test]
+fn repairs_go_to_each_alone_and_never_more_than_sixteen_frames_are_on_their_way() {
+    for seed in 0..40 {
+        let mut faults = RandomFaults::new(seed).loss(0.05);
+        let mut seen = Seen { cursors: [0; HOSTS], new_frames: 0, repairs: 0 };
+        let watch = |delivery: &Delivery<'_>| {
+            // A lost acknowledgement has no effect, but a lost frame has been sent.
+            let fate = faults.fate(delivery);
+            if !matches!(fate, Fate::Drop) || parse(delivery.frame).is_ok_and(|frame| frame.header.kind == Kind::DATA) {
+                seen.look(delivery);
+            }
+            fate
+        };
+        let price = broadcast(&case(Tuning::paper(), 400, 0), watch, &format!("seed={seed}"));
+        assert!(seen.repairs > 0 && price.totals.data_resent > 0, "seed={seed}: nothing was lost");
+    }
+}
+
+#[test]
+fn a_message_of_4096_bytes_is_pushed_by_one_frame_and_pulled_by_two() {
+    // 860 bytes are pushed (§4.1), in one frame of 1500 bytes; the rest waits for the acker's
+    // answer.
+    let mut answered = false;
+    let watch = |delivery: &Delivery<'_>| {
+        let header = parse(delivery.frame).expect("a frame of the stream").header;
+        answered |= header.kind == Kind::ACK && delivery.to == 0;
+        assert!(header.kind != Kind::DATA || header.sequence == 0 || answered, "frame {} is pushed", header.sequence);
+        Fate::Deliver
+    };
+    let price = broadcast(&case(Tuning::push_pull(), 3, 3), watch, "4096 bytes");
+    assert!(answered);
+    assert_eq!((price.totals.data_sent, price.totals.data_resent), (3, 0));
+}
 
 const PUSHED: u64 = 9;
 /// A receiver that is not the acker, which is the first.
 const OTHER: usize = 3;
 
-fn case(frames: u64, message_frames: u64) -> Case {
-    Case {
-        path: Path::TunedCast,
-        hosts: 6,
-        frames,
-        tuning: Tuning::push_pull().with_push_frames(Some(PUSHED)),
-        lazy_frames: 0,
-        last_takes: None,
-        message_frames,
-    }
+fn pushing(frames: u64, message_frames: u64) -> Case {
+    case(Tuning::push_pull().with_push_frames(Some(PUSHED)), frames, message_frames)
 }
 
 fn is_new(frame: &Frame<'_>, sequence: u64) -> bool {
@@ -41,7 +107,7 @@ fn one_receiver_acknowledges_the_push_and_only_then_the_rest_follows() {
         }
         Fate::Deliver
     };
-    let price = broadcast(&case(100, 0), watch, "without loss");
+    let price = broadcast(&pushing(100, 0), watch, "without loss");
     assert!(answers.iter().all(|&(rank, _)| rank == Rank(1)), "{answers:?}");
     assert_eq!(answers.last(), Some(&(Rank(1), PUSHED)), "{answers:?}");
     assert_eq!((price.totals.data_sent, price.totals.data_resent, price.totals.heartbeats_sent), (100, 0, 0));
@@ -74,7 +140,7 @@ fn a_loss_that_is_known_holds_up_the_rest_until_its_loser_has_everything() {
         }
         Fate::Deliver
     };
-    let price = broadcast(&case(100, 0), lose, "frame 2 is lost");
+    let price = broadcast(&pushing(100, 0), lose, "frame 2 is lost");
     assert!(held_up && (PUSHED..=2 * PUSHED).contains(&owed), "the loss was known by frame {owed}");
     // Go-back-n repeats all later frames with it.
     assert!((PUSHED - 2..=owed - 2).contains(&price.totals.data_resent), "{} of {owed}", price.totals.data_resent);
@@ -99,7 +165,7 @@ fn the_last_pushed_frame_lost_at_a_receiver_that_is_not_designated_is_found_by_t
             }
             Fate::Deliver
         };
-        let price = broadcast(&case(frames, message_frames), lose, &format!("{frames} frames"));
+        let price = broadcast(&pushing(frames, message_frames), lose, &format!("{frames} frames"));
         assert_eq!(log, ["lost", "heartbeat", "repair"], "{frames} frames");
         assert_eq!((price.totals.data_sent, price.totals.data_resent), (frames, 1), "{frames} frames");
     }
@@ -108,7 +174,7 @@ fn the_last_pushed_frame_lost_at_a_receiver_that_is_not_designated_is_found_by_t
 #[test]
 fn messages_shorter_than_the_push_phase_are_delivered_everywhere_and_the_cast_quiesces() {
     for message_frames in [1, 4, 8] {
-        let price = broadcast(&case(48, message_frames), NoFaults, &format!("messages of {message_frames}"));
+        let price = broadcast(&pushing(48, message_frames), NoFaults, &format!("messages of {message_frames}"));
         let messages = 48 / message_frames;
         assert_eq!((price.totals.data_resent, price.totals.heartbeats_sent), (0, 0), "{message_frames}");
         // All five consume each; the acker may answer its push in addition.
@@ -125,6 +191,6 @@ fn every_pattern_of_losses_ends_in_delivery() {
     for seed in 0..200 {
         let loss = [0.01, 0.1, 0.3][(seed % 3) as usize];
         let faults = RandomFaults::new(seed).loss(loss).duplicate(0.02);
-        broadcast(&case(120, [0, 5, 30][(seed / 3 % 3) as usize]), faults, &format!("seed={seed}"));
+        broadcast(&pushing(120, [0, 5, 30][(seed / 3 % 3) as usize]), faults, &format!("seed={seed}"));
     }
 }

@@ -1,43 +1,20 @@
 //! Tests of streams from one host to many on a simulated Ethernet: delivery and cost.
 
-#[path = "streams/alone.rs"]
 mod alone;
+#[path = "../common/mod.rs"]
 mod common;
-#[path = "streams/deaths.rs"]
 mod deaths;
-#[path = "streams/details.rs"]
 mod details;
-#[path = "streams/held_up.rs"]
+mod eqa;
 mod held_up;
-#[path = "streams/hostile/mod.rs"]
 mod hostile;
-#[path = "streams/hosts.rs"]
 mod hosts;
-#[path = "streams/jitter.rs"]
 mod jitter;
-#[path = "streams/keyed.rs"]
 mod keyed;
-#[path = "streams/orphans.rs"]
 mod orphans;
-#[path = "streams/paper.rs"]
-mod paper;
-#[path = "streams/parity.rs"]
 mod parity;
-#[path = "streams/passing_on.rs"]
 mod passing_on;
-#[path = "streams/push_pull.rs"]
-mod push_pull;
-#[path = "streams/readers.rs"]
-mod readers;
-#[path = "streams/relays.rs"]
-mod relays;
-#[path = "streams/returns.rs"]
 mod returns;
-#[path = "streams/runs.rs"]
-mod runs;
-#[path = "streams/sealed.rs"]
-mod sealed;
-#[path = "streams/sending.rs"]
 mod sending;
 
 use common::key::parse;

@@ -5,29 +5,18 @@
 //! figure. To accept another table, review the difference and run `ETHBCAST_ACCEPT=1 cargo test -p
 //! ethbcast-transport --test prices`.
 
-#[path = "common/accepted.rs"]
+#[path = "../common/accepted.rs"]
 mod accepted;
-#[path = "common/case.rs"]
+#[path = "../common/case.rs"]
 mod case;
-#[path = "prices/changes.rs"]
 mod changes;
-#[path = "prices/figures.rs"]
-mod figures;
-#[path = "common/gaps.rs"]
+#[path = "../common/gaps.rs"]
 mod gaps;
-#[path = "common/guard.rs"]
+#[path = "../common/guard.rs"]
 mod guard;
-#[path = "prices/hazards.rs"]
-mod hazards;
-#[path = "prices/host.rs"]
 mod host;
-#[path = "prices/parity.rs"]
-mod parity;
-#[path = "prices/scenario.rs"]
 mod scenario;
-#[path = "prices/scenarios.rs"]
 mod scenarios;
-#[path = "prices/world.rs"]
 mod world;
 
 use case::Path;
@@ -83,7 +72,7 @@ fn every_broadcast_costs_what_was_accepted() {
         changes::deaths(),
         changes::moves(),
         changes::reroutes(),
-        parity::parity(),
+        scenarios::parity(),
     ];
     let accepted = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots/prices.txt");
     let (mut text, mut changed) = (HEADING.to_string(), 0);

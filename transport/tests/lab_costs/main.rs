@@ -6,19 +6,14 @@
 //! table binds only the build it was made with. To accept other tables, review the difference and
 //! run `CARGO_INCREMENTAL=0 ETHBCAST_ACCEPT=1 cargo test --workspace --test lab_costs`.
 
-#[path = "common/accepted.rs"]
+#[path = "../common/accepted.rs"]
 mod accepted;
-#[path = "lab_costs/callgrind.rs"]
 mod callgrind;
-#[path = "common/case.rs"]
+#[path = "../common/case.rs"]
 mod case;
-#[path = "common/guard.rs"]
+#[path = "../common/guard.rs"]
 mod guard;
-#[path = "lab_costs/loops.rs"]
 mod loops;
-#[path = "lab_costs/table.rs"]
-mod table;
-#[path = "lab_costs/tape.rs"]
 mod tape;
 
 use case::{Case, Path};
@@ -80,7 +75,7 @@ fn a_frame_takes_the_instructions_that_were_accepted_and_no_allocation() {
     assert_eq!(control.allocations(), 1, "callgrind sees an allocation: its table would say nothing otherwise");
     let rows: Vec<_> = names.into_iter().zip(counted.by_ref()).collect();
     assert!(counted.next().is_none() && rows.len() == CASES.iter().map(|case| case.3.len()).sum::<usize>());
-    table::compare(&snapshot("costs.txt"), &rows, tape::counted_frames(FRAMES));
+    callgrind::compare(&snapshot("costs.txt"), &rows, tape::counted_frames(FRAMES));
 }
 
 #[test]
