@@ -1,6 +1,6 @@
 //! A plan: one tree over all ranks, with the order in which each rank serves its children.
 
-use super::error::PlanError;
+use super::PlanError;
 use super::via::Via;
 
 /// A tree over ranks, rooted anywhere, with the children of each rank in sending order.

@@ -13,8 +13,8 @@
 use super::{ProbeStep, Report};
 use crate::measure::body::{ProbeBody, ReportBody, Task};
 use crate::measure::findings::{CastFinding, Findings};
-use crate::measure::policer_threshold::{GENTLY_POLICED_BELOW, POLICED_BELOW, RampPace, UnicastKnowledge, policed};
 use crate::measure::probe::{Probe, ProbeWriter};
+use crate::measure::rate_comparison::{GENTLY_POLICED_BELOW, POLICED_BELOW, RampPace, UnicastKnowledge, policed};
 use crate::measure::settings::ProbeSettings;
 use ethbcast_transport::wire::Flags;
 use ethbcast_transport::{Deadline, Instant, MacAddr, Timer};

@@ -4,8 +4,7 @@
 use super::{ProbeStep, Report};
 use crate::measure::body::{ProbeBody, ReportBody, Task};
 use crate::measure::findings::Findings;
-use crate::measure::framed_message::FramedMessage;
-use crate::measure::probe::{Probe, ProbeWriter};
+use crate::measure::probe::{FramedMessage, Probe, ProbeWriter};
 use crate::measure::processor::{ProcessorTime, Processors, between};
 use crate::measure::settings::ProbeSettings;
 use ethbcast_transport::wire::Flags;

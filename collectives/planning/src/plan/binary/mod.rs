@@ -6,12 +6,11 @@
 //! two instructions each, eight at a time where the compiler uses vectors. Whether the root can reach a place does not
 //! depend on the left sub-tree ([`may_pass`]), and only heights are kept, because the final tree follows from them.
 
-use super::error::PlanError;
-use super::layers;
 use super::line::{Fork, Line, may_pass};
 use super::speeds::Speeds;
 use super::tree::Plan;
 use super::via::Via;
+use super::{PlanError, layers};
 use crate::topology::Topology;
 
 /// Limit of ranks for which [`binary`] runs Algorithm 2, whose memory is this number's square in

@@ -14,7 +14,7 @@
 //! Blocks of a scatter go down a plan several together where they are short, those with the longest
 //! way first. A gather is the reverse.
 
-use super::error::PlanError;
+use super::PlanError;
 use super::tree::Plan;
 use super::via::Via;
 use crate::topology::Topology;

@@ -22,7 +22,7 @@
 //! reached through the run before. The opposite order would then be better, by a tenth on random trees of switches;
 //! with four hosts it is worse.
 
-use super::error::PlanError;
+use super::PlanError;
 use super::speeds::{Speeds, USUAL};
 use super::tree::Plan;
 use super::via::Via;

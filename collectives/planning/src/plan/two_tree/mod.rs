@@ -15,7 +15,7 @@
 //! the leaves up. For each a few distributions of sends over the switches below and a few orders are tried, in units
 //! of half a hop. The quickest is kept. Which of them is used follows from the root down.
 
-use super::error::PlanError;
+use super::PlanError;
 use super::line::rank_hosts;
 use super::speeds::Speeds;
 use super::tree::Plan;

@@ -15,8 +15,7 @@
 //! ```
 
 use super::build::{self, Draft, DraftLink};
-use super::error::{TopologyError, TopologyProblem};
-use super::{Topology, nodeset};
+use super::{Topology, TopologyError, TopologyProblem, nodeset};
 use crate::source::{self, LineStarts};
 use crate::{format_rate, natural_order, parse_rate};
 use serde::de::value::SeqAccessDeserializer;

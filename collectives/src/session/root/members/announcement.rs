@@ -1,7 +1,7 @@
 //! Periodic frames with the view, which also show that the root is alive.
 
 use crate::session::message::{Challenge, Digest, Message, ViewPart};
-use crate::session::root::event::RootEndpoint;
+use crate::session::root::config::RootEndpoint;
 use crate::session::view::View;
 use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{MacAddr, planted};
